@@ -1,0 +1,166 @@
+# One non-recursive build. It calls itself only where something must be finished before the build
+# starts (the dependencies) or where the whole is built another way (SAN=asan, tsan, fuzz).
+CC          = gcc
+PREFIX      = /usr/local
+FUZZ_SECONDS = 60
+SAN         =
+BUILD      := build$(SAN:%=/%)
+O          := $(BUILD)/obj
+
+# Every room is a directory. A room's parts are all its objects but its main; its tests lie in ROOM/test.
+objects     = $(patsubst %.c,$(O)/%.o,$(wildcard $(1)/*.c))
+LIB        := $(BUILD)/libinventory.a
+LIB_PARTS  := $(call objects,base) $(call objects,inventory)
+SERVICE    := $(filter-out %/main.o,$(call objects,service))
+LOADTEST   := $(filter-out %/main.o,$(call objects,loadtest))
+HARNESS    := $(filter-out %/fuzz_main.o,$(call objects,test))
+ROOMS      := base inventory service loadtest test
+PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load
+
+# What else lies in ROOM/test is linked into all of that room's tests.
+helpers     = $(patsubst %.c,$(O)/%.o,$(filter-out $(1)/test/test_%.c $(1)/test/fuzz_%.c,$(wildcard $(1)/test/*.c)))
+
+# ROOM/test/test_NAME.c is the program build/test/ROOM_NAME; fuzz_NAME.c is build/test/ROOM_fuzz_NAME, which
+# replays the corpus, and build/fuzz/ROOM_NAME, which is libFuzzer.
+named       = $(foreach f,$(wildcard $(ROOMS:%=%/test/$(1)_*.c)),\
+                  $(firstword $(subst /, ,$f))_$(2)$(patsubst $(1)_%.c,%,$(notdir $f)))
+TESTS      := $(addprefix $(BUILD)/test/,$(call named,test,) $(call named,fuzz,fuzz_))
+FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
+
+# Text that programs carry with them: inventory/lua/X.lua becomes X_lua in X.lua.h.
+GEN        := $(patsubst inventory/lua/%,$(BUILD)/gen/%.h,$(wildcard inventory/lua/*.lua)) \
+              $(patsubst service/%,$(BUILD)/gen/%.h,$(wildcard service/*.json))
+
+WARN       := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+              -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef -Wformat=2
+# Asked once, and only when something is compiled or linked: make deps may have to install pkg-config first.
+PKGS       := libmicrohttpd hiredis jansson libuv libsodium
+pkg_cflags  = $(eval pkg_cflags := $$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))$(pkg_cflags)
+pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)))$(pkg_libs)
+
+MODE_       = -O2 -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
+# Sanitized, gcc sees uninitialised variables and cut-off texts where there are none.
+sanitize    = -O1 -fno-omit-frame-pointer -Wno-maybe-uninitialized -Wno-format-truncation
+MODE_asan   = $(sanitize) -fsanitize=address,undefined -fno-sanitize-recover=all
+MODE_tsan   = $(sanitize) -fsanitize=thread
+MODE_fuzz   = $(sanitize) -w -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+LINK_       = -pie -Wl,-z,relro,-z,now
+LINK_fuzz   = -fsanitize=fuzzer
+CFLAGS      = -std=c17 -g -pthread $(WARN) $(MODE_$(SAN))
+CPPFLAGS    = -D_GNU_SOURCE -I. -I$(BUILD)/gen $(pkg_cflags)
+LDFLAGS     = -Wl,--as-needed $(LINK_$(SAN))
+LINK        = @mkdir -p $(@D) && echo '  LD $@' && $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(pkg_libs)
+
+# A build started by a target that first had to do something else: as parallel as the caller asked, or one job a core.
+remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$(nproc))
+
+.PHONY: all deps run test check bench torture oversell lint fmt fuzz install clean help tests fuzzers
+.DELETE_ON_ERROR:
+.SECONDARY:
+.DEFAULT_GOAL := all
+
+all: $(PROGRAMS) $(LIB) ## build everything into build/
+	@:
+
+help: ## say what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+deps: ## install what is needed to build, run and test (Debian; elsewhere: say what is missing)
+	@deploy/deps.sh build
+
+run: deps ## build, start a private Redis and the service on http://127.0.0.1:8080, until Ctrl-C
+	@+$(remake) all
+	@deploy/run.sh
+
+test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer)
+	@+$(remake) all tests
+	@SECKILL_BUILD=$(BUILD) test/run.sh $(TESTS)
+
+tests: $(TESTS)
+
+check: ## everything: test, again under ASan+UBSan and under TSan, then lint
+	+$(MAKE) --no-print-directory test
+	+$(MAKE) --no-print-directory test SAN=asan
+	+$(MAKE) --no-print-directory test SAN=tsan
+	+$(MAKE) --no-print-directory lint
+
+bench: deps ## measure orders/s, latency and CPU beside the ceilings of HTTP library and store
+	@+$(remake) all
+	@SECKILL_BUILD=$(BUILD) loadtest/bench.sh
+
+oversell: deps ## sell a hundred units with every strategy and print which oversold
+	@+$(remake) all
+	@SECKILL_BUILD=$(BUILD) loadtest/oversell.sh
+
+torture: deps ## 200 rounds of killing Redis and the service under load (SECKILL_TORTURE_ROUNDS)
+	@+$(remake) all tests
+	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-200} $(BUILD)/test/loadtest_torture
+
+SOURCES    := $(wildcard $(foreach r,$(ROOMS),$r/*.c $r/test/*.c))
+HEADERS    := $(wildcard $(foreach r,$(ROOMS),$r/*.h $r/test/*.h))
+SCRIPTS    := $(wildcard */*.sh .ci/run)
+
+lint: ## check format, clang-tidy, cppcheck, shellcheck, and that the README names every option
+	@deploy/deps.sh build check
+	@+$(remake) all
+	@echo '  LINT clang-format' && clang-format --dry-run -Werror $(SOURCES) $(HEADERS)
+	@echo '  LINT clang-tidy' && printf '%s\n' $(SOURCES) | \
+	    xargs -P $$(nproc) -n 1 sh -c 'clang-tidy --quiet "$$1" -- -std=c17 $(CPPFLAGS)' clang-tidy
+	@echo '  LINT cppcheck' && cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
+	    --inline-suppr --suppress=varFuncNullUB --suppress=ctuuninitvar --std=c11 -D_GNU_SOURCE -I. $(SOURCES)
+	@echo '  LINT shellcheck' && shellcheck $(SCRIPTS)
+	@echo '  LINT options' && test/options.sh $(BUILD)/seckilld README.md
+
+fmt: ## format all C sources
+	@deploy/deps.sh check
+	clang-format -i $(SOURCES) $(HEADERS)
+
+fuzz: ## fuzz each parser for FUZZ_SECONDS (60), starting from the corpus in the tree
+	@deploy/deps.sh build fuzz
+	@+$(remake) fuzzers SAN=fuzz CC=clang
+	@test/fuzz.sh $(FUZZ_SECONDS) $(FUZZERS)
+
+fuzzers: $(FUZZERS)
+
+install: all ## install into PREFIX (/usr/local), below DESTDIR
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/share/doc/seckill
+	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	sed 's|@BINDIR@|$(PREFIX)/bin|' deploy/seckilld.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/seckilld.service
+	install -m 644 deploy/seckilld.conf deploy/redis.conf $(DESTDIR)$(PREFIX)/share/doc/seckill
+
+clean: ## remove build/ (var/, the data of make run, stays)
+	rm -rf build
+
+$(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LIB)                     ; $(LINK)
+$(BUILD)/seckill-load: $(O)/loadtest/main.o $(LOADTEST) $(LIB)                   ; $(LINK)
+
+BASE_TEST      := $(call helpers,base) $(HARNESS) $(LIB)
+INVENTORY_TEST := $(call helpers,inventory) $(HARNESS) $(LIB)
+SERVICE_TEST   := $(call helpers,service) $(SERVICE) $(HARNESS) $(LIB)
+LOADTEST_TEST  := $(call helpers,loadtest) $(LOADTEST) $(HARNESS) $(LIB)
+REPLAY         := $(O)/test/fuzz_main.o
+
+$(BUILD)/test/base_%:      $(O)/base/test/test_%.o $(BASE_TEST)                  ; $(LINK)
+$(BUILD)/test/test_%:      $(O)/test/test/test_%.o $(HARNESS) $(LIB)             ; $(LINK)
+$(BUILD)/test/inventory_%: $(O)/inventory/test/test_%.o $(INVENTORY_TEST)        ; $(LINK)
+$(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)            ; $(LINK)
+$(BUILD)/test/loadtest_%:  $(O)/loadtest/test/test_%.o $(LOADTEST_TEST)          ; $(LINK)
+
+$(BUILD)/test/inventory_fuzz_%: $(O)/inventory/test/fuzz_%.o $(REPLAY) $(INVENTORY_TEST) ; $(LINK)
+$(BUILD)/test/service_fuzz_%:   $(O)/service/test/fuzz_%.o $(REPLAY) $(SERVICE_TEST)     ; $(LINK)
+$(BUILD)/test/loadtest_fuzz_%:  $(O)/loadtest/test/fuzz_%.o $(REPLAY) $(LOADTEST_TEST)   ; $(LINK)
+
+build/fuzz/inventory_%: $(O)/inventory/test/fuzz_%.o $(LIB)                      ; $(LINK)
+build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LIB)             ; $(LINK)
+build/fuzz/loadtest_%:  $(O)/loadtest/test/fuzz_%.o $(LOADTEST) $(LIB)           ; $(LINK)
+
+$(LIB): $(LIB_PARTS)
+	@echo '  AR $@' && rm -f $@ && ar rcs $@ $^
+
+$(O)/%.o: %.c Makefile | $(GEN)
+	@mkdir -p $(@D) && echo '  CC $<' && $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/gen/%.h: inventory/lua/% base/embed.sh ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@
+$(BUILD)/gen/%.h: service/% base/embed.sh       ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@
+
+-include $(patsubst %.c,$(O)/%.d,$(SOURCES))

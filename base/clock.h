@@ -1,0 +1,30 @@
+/* Time, as a value that is handed in: what behaves by the clock can be tested by turning it. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+struct clock {
+    /* Monotonic; for durations and deadlines. */
+    int64_t (*mono_ns)(void *ctx);
+    /* Milliseconds since 1970, UTC; for sale windows, holds and order records. */
+    int64_t (*wall_ms)(void *ctx);
+    void *ctx;
+};
+
+/* The machine's own clocks. */
+extern const struct clock clock_system;
+
+static inline int64_t clock_mono_ns(const struct clock *clock) {
+    return clock->mono_ns(clock->ctx);
+}
+
+static inline int64_t clock_mono_ms(const struct clock *clock) {
+    return clock->mono_ns(clock->ctx) / 1000000;
+}
+
+static inline int64_t clock_wall_ms(const struct clock *clock) {
+    return clock->wall_ms(clock->ctx);
+}
+
+#endif

@@ -1,0 +1,130 @@
+#!/bin/bash
+# run.sh: a private Redis and seckilld with a demo item on sale, until Ctrl-C. Data, logs and admin token are
+# in var/. SECKILL_LISTEN (127.0.0.1:8080), SECKILL_REDIS_PORT (6390), SECKILL_ADMIN_TOKEN (made up).
+# shellcheck disable=SC2317 # some functions are only called by name
+set -u
+cd "$(dirname "$0")/.." || exit 1
+umask 077
+
+build=${SECKILL_BUILD:-build}
+listen=${SECKILL_LISTEN:-127.0.0.1:8080}
+redis_port=${SECKILL_REDIS_PORT:-6390}
+port=${listen##*:}
+host=${listen%:*}
+case $host in '' | 0.0.0.0 | '[::]' | '*') host=127.0.0.1 ;; esac
+url=http://$host:$port
+redis_pid='' seckilld_pid=''
+
+say() { printf '%s\n' "$@"; }
+
+fail() {
+    say "$1" >&2
+    [ $# -lt 2 ] || tail -n 20 "$2" >&2
+    exit 1
+}
+
+# end PROGRAM PID: asks it to end, waits for it, and says so if it went wrong.
+end() {
+    local status=0
+    kill -TERM "$2" 2>/dev/null || return
+    while kill -0 "$2" 2>/dev/null; do
+        wait "$2" 2>/dev/null
+        status=$?
+    done
+    [ "$status" -eq 0 ] || say "$1 ended with status $status. The end of var/$1.log:" "$(tail -n 20 "var/$1.log")" >&2
+}
+
+# In this order: what seckilld still has in hand needs Redis. A second Ctrl-C does not wait for it.
+end_all() {
+    trap - EXIT
+    trap '[ -z "$seckilld_pid" ] || kill -KILL "$seckilld_pid" 2>/dev/null' INT TERM HUP
+    [ -z "$seckilld_pid" ] || end seckilld "$seckilld_pid"
+    seckilld_pid=''
+    [ -z "$redis_pid" ] || end redis "$redis_pid"
+}
+
+# start LOG PROGRAM...: in a session of its own, out of reach of the terminal's Ctrl-C; it is told to end
+# should this script be killed. Its pid is in $!.
+start() {
+    local log=$1
+    shift
+    setsid setpriv --pdeathsig TERM "$@" </dev/null >"$log" 2>&1 9>&- &
+}
+
+is_taken() { (exec 3<>"/dev/tcp/${1#[}/$2") 2>/dev/null; }
+
+# Repeats a command for a minute, as long as process $1 lives.
+wait_until() {
+    local pid=$1 tries
+    shift
+    for ((tries = 0; tries < 600; tries++)); do
+        "$@" && return 0
+        kill -0 "$pid" 2>/dev/null || return 1
+        sleep 0.1
+    done
+    return 1
+}
+
+redis_answers() { [ "$(redis-cli -p "$redis_port" ping 2>/dev/null)" = PONG ]; }
+seckilld_answers() { [ "$(curl -s -o /dev/null -w '%{http_code}' "$url/readyz")" = 200 ]; }
+admin() { curl -s -H @<(printf 'Authorization: Bearer %s' "$SECKILL_ADMIN_TOKEN") "$@"; }
+
+mkdir -p var/redis || exit 1
+exec 9>var/run.lock || exit 1
+flock -n 9 || fail "Already running from this directory. End that one first (Ctrl-C)."
+is_taken "$host" "$port" &&
+    fail "Port $port is taken by something else. Choose another: SECKILL_LISTEN=127.0.0.1:8081 make run"
+is_taken 127.0.0.1 "$redis_port" &&
+    fail "Port $redis_port (for Redis) is taken by something else. Choose another: SECKILL_REDIS_PORT=6391 make run"
+
+trap end_all EXIT
+trap 'say; say "Ending: draining seckilld, then Redis."; exit 0' INT TERM HUP
+
+start var/redis.log redis-server deploy/redis.conf --port "$redis_port" --dir "$PWD/var/redis" --daemonize no
+redis_pid=$!
+wait_until $redis_pid redis_answers ||
+    fail "redis-server does not answer. The end of var/redis.log:" var/redis.log
+
+[ -n "${SECKILL_ADMIN_TOKEN:-}" ] || SECKILL_ADMIN_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+export SECKILL_ADMIN_TOKEN
+rm -f var/admin-token
+printf '%s\n' "$SECKILL_ADMIN_TOKEN" >var/admin-token
+
+start var/seckilld.log "$build/seckilld" --listen "$listen" --redis "redis://127.0.0.1:$redis_port"
+seckilld_pid=$!
+wait_until $seckilld_pid seckilld_answers ||
+    fail "seckilld does not answer. The end of var/seckilld.log:" var/seckilld.log
+
+# 201: new. 200, 409: there from an earlier run, perhaps changed since.
+code=$(admin -o /dev/null -w '%{http_code}' -X PUT "$url/v1/items/demo" -H 'Content-Type: application/json' \
+    -d '{"stock":100,"per_user_limit":2}')
+case $code in
+200 | 201 | 409) ;;
+*) fail "The demo item could not be made: $code. The end of var/seckilld.log:" var/seckilld.log ;;
+esac
+left=$(curl -s "$url/v1/items/demo" | sed -n 's/.*"available": *\([0-9]*\).*/\1/p')
+
+cat <<END
+
+seckilld serves $url. Ctrl-C ends it. Logs, data and the admin token are in var/.
+On sale: demo, $left left, at most 2 a user. In another terminal, buy one:
+
+  curl -i $url/v1/purchases -H 'Idempotency-Key: first-try' -H 'Content-Type: application/json' -d '{"item":"demo","user":"alice","quantity":1}'
+
+The same line again answers with the same order; another key or user makes another one. What is left, and the books:
+
+  curl $url/v1/items/demo
+  curl -H "Authorization: Bearer \$(cat var/admin-token)" $url/v1/items/demo/audit
+
+END
+[ "$left" != 0 ] || cat <<END
+It is sold out. For more (each key restocks once):
+
+  curl -H "Authorization: Bearer \$(cat var/admin-token)" -H "Idempotency-Key: \$(date +%s)" -H 'Content-Type: application/json' -d '{"quantity":100}' $url/v1/items/demo/restock
+
+END
+
+wait -n "$redis_pid" "$seckilld_pid" 2>/dev/null
+kill -0 "$redis_pid" 2>/dev/null ||
+    fail "redis-server ended by itself. The end of var/redis.log:" var/redis.log
+fail "seckilld ended by itself. The end of var/seckilld.log:" var/seckilld.log

@@ -1,0 +1,236 @@
+/* Group commit: strategies `batch` and `lua`.
+ *
+ * Purchases gather in their item's queue. At the end of each turn of the loop all of them leave in one script
+ * call, unless two calls of the item are in flight: then they go on gathering until one returns. Two, so that
+ * the store works on one while the other's replies and requests are under way. A lone purchase finds nothing
+ * in flight and leaves at once: there is no timer.
+ *
+ * An item that is sold out is not sold by script: its purchases gather in the same way, but only the units
+ * left and the orders of their keys are asked for. Units first: an order that is not there afterwards was not
+ * there when none were left. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "inventory/internal.h"
+
+enum { IN_FLIGHT_MAX = 2 };
+
+struct batch {
+    struct batch *next; /* among the spare ones */
+    struct inventory *inventory;
+    struct item *item;
+    int64_t now_ms;
+    int64_t available;           /* a check: the units left; -1: there is no such item */
+    enum inventory_status check; /* a check: how asking for them ended */
+    int count;
+    struct inventory_purchase *purchases[INVENTORY_BATCH_MAX];
+};
+
+static struct batch *batch_take(struct inventory *inventory, struct item *item, int most) {
+    struct batch *batch = inventory->spare_batches;
+    if (batch)
+        inventory->spare_batches = batch->next;
+    else if (!(batch = malloc(sizeof *batch)))
+        return NULL;
+    batch->inventory = inventory;
+    batch->item = item;
+    batch->now_ms = clock_wall_ms(inventory->config.clock);
+    batch->count = 0;
+    while (item->head && batch->count < most) {
+        struct inventory_purchase *purchase = item->head;
+        item->head = purchase->next;
+        purchase->next = NULL;
+        batch->purchases[batch->count++] = purchase;
+    }
+    if (!item->head)
+        item->tail = NULL;
+    item->in_flight++;
+    item->users++;
+    return batch;
+}
+
+static void batch_drop(struct batch *batch) {
+    struct inventory *inventory = batch->inventory;
+    struct item *item = batch->item;
+    item->in_flight--;
+    if (item->head)
+        item_mark_dirty(inventory, item);
+    items_drop(&inventory->items, item);
+    batch->next = inventory->spare_batches;
+    inventory->spare_batches = batch;
+}
+
+void batch_free_spares(struct inventory *inventory) {
+    while (inventory->spare_batches) {
+        struct batch *next = inventory->spare_batches->next;
+        free(inventory->spare_batches);
+        inventory->spare_batches = next;
+    }
+}
+
+static void finish_all(struct batch *batch, enum inventory_status status) {
+    for (int i = 0; i < batch->count; i++) {
+        if (status == INVENTORY_UNKNOWN)
+            purchase_lost(batch->purchases[i], batch->now_ms);
+        else
+            purchase_finish(batch->purchases[i], status);
+    }
+}
+
+/* The store says that the item is sold in another way than was guessed. */
+static void start_otherwise(struct batch *batch, const char *name) {
+    enum inventory_strategy strategy;
+    if (!name || !inventory_strategy_find(name, &strategy)) {
+        finish_all(batch, INVENTORY_REFUSED);
+        return;
+    }
+    batch->item->strategy = strategy;
+    for (int i = 0; i < batch->count; i++)
+        purchase_start(batch->purchases[i]);
+}
+
+static void finish_one(struct batch *batch, struct inventory_purchase *purchase,
+                       const struct redis_value *result, int64_t hold_until_ms) {
+    if (redis_value_type(result) == REDIS_STRING) {
+        purchase_found(purchase, redis_value_text(result), -1);
+        return;
+    }
+    switch (redis_value_integer(result, 0)) {
+    case 1: purchase_sold(purchase, batch->now_ms, hold_until_ms); break;
+    case -1:
+        purchase->available = batch->available;
+        purchase_finish(purchase, INVENTORY_SOLD_OUT);
+        break;
+    case -2: purchase_finish(purchase, INVENTORY_LIMIT); break;
+    case -3: purchase_finish(purchase, INVENTORY_NOT_STARTED); break;
+    case -4: purchase_finish(purchase, INVENTORY_ENDED); break;
+    default: purchase_finish(purchase, INVENTORY_UNAVAILABLE);
+    }
+}
+
+static void on_sold(void *ctx, const struct redis_value *value) {
+    struct batch *batch = ctx;
+    enum inventory_status status = store_status(batch->inventory, value);
+    if (status != INVENTORY_OK) {
+        finish_all(batch, status);
+    } else if (redis_value_count(value) == (size_t)batch->count + 2 &&
+               redis_value_type(redis_value_at(value, 0)) == REDIS_INTEGER) {
+        batch->available = redis_value_integer(redis_value_at(value, 0), 0);
+        batch->item->sold_out = batch->available == 0;
+        int64_t hold_until_ms = redis_value_integer(redis_value_at(value, 1), 0);
+        for (int i = 0; i < batch->count; i++)
+            finish_one(batch, batch->purchases[i], redis_value_at(value, (size_t)i + 2), hold_until_ms);
+    } else if (redis_value_count(value) == 2) {
+        start_otherwise(batch, redis_value_text(redis_value_at(value, 1)));
+    } else {
+        finish_all(batch, INVENTORY_UNKNOWN_ITEM);
+    }
+    batch_drop(batch);
+}
+
+static bool send_sale(struct batch *batch) {
+    struct inventory *inventory = batch->inventory;
+    const struct sale_keys *keys = &batch->item->keys;
+    const char **argv = inventory->argv;
+    int argc = SCRIPT_ARGV, n = batch->count;
+    char now[24];
+    snprintf(now, sizeof now, "%lld", (long long)batch->now_ms);
+    argv[argc++] = keys->item;
+    argv[argc++] = keys->orders;
+    argv[argc++] = keys->users;
+    argv[argc++] = keys->holds;
+    argv[argc++] = keys->ledger;
+    argv[argc++] = now;
+    for (int i = 0; i < n; i++) {
+        const struct inventory_purchase *purchase = batch->purchases[i];
+        snprintf(inventory->quantities[i], sizeof inventory->quantities[i], "%d", (int)purchase->quantity);
+        argv[argc + i] = purchase->digest;
+        argv[argc + n + i] = purchase->user;
+        argv[argc + 2 * n + i] = inventory->quantities[i];
+    }
+    figure_add(&inventory->figures.batches, 1);
+    figure_add(&inventory->figures.batched, (uint64_t)n);
+    return script_call(inventory, SCRIPT_PURCHASE, 5, argc + 3 * n, argv, on_sold, batch);
+}
+
+static void on_units(void *ctx, const struct redis_value *value) {
+    struct batch *batch = ctx;
+    batch->check = store_status(batch->inventory, value);
+    if (batch->check == INVENTORY_OK)
+        batch->available = redis_value_integer(value, -1);
+}
+
+static void on_orders(void *ctx, const struct redis_value *value) {
+    struct batch *batch = ctx;
+    enum inventory_status status = batch->check;
+    if (status == INVENTORY_OK)
+        status = store_status(batch->inventory, value);
+    if (status == INVENTORY_UNKNOWN)
+        status = INVENTORY_UNAVAILABLE; /* it was but a question */
+    else if (status == INVENTORY_OK && batch->available < 0)
+        status = INVENTORY_UNKNOWN_ITEM;
+    if (status != INVENTORY_OK || redis_value_count(value) != (size_t)batch->count) {
+        finish_all(batch, status == INVENTORY_OK ? INVENTORY_UNAVAILABLE : status);
+        batch_drop(batch);
+        return;
+    }
+    if (batch->available > 0)
+        batch->item->sold_out = false;
+    for (int i = 0; i < batch->count; i++) {
+        struct inventory_purchase *purchase = batch->purchases[i];
+        const struct redis_value *record = redis_value_at(value, (size_t)i);
+        purchase->available = batch->available;
+        if (redis_value_type(record) == REDIS_STRING)
+            purchase_found(purchase, redis_value_text(record), -1);
+        else if (batch->available == 0)
+            purchase_finish(purchase, INVENTORY_SOLD_OUT);
+        else
+            purchase_start(purchase);
+    }
+    batch_drop(batch);
+}
+
+static bool send_check(struct batch *batch) {
+    struct inventory *inventory = batch->inventory;
+    const char **argv = inventory->argv;
+    argv[0] = "HMGET";
+    argv[1] = batch->item->keys.orders;
+    for (int i = 0; i < batch->count; i++)
+        argv[2 + i] = batch->purchases[i]->digest;
+    figure_add(&inventory->figures.checks, 1);
+    if (!redis_callv(inventory->redis, on_units, batch, "HGET", batch->item->keys.item, "available", NULL))
+        return false;
+    if (!redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv, NULL)) {
+        /* Out of memory between the two: on_units() would find the batch gone. */
+        redis_break(inventory->redis, "out of memory");
+        return false;
+    }
+    return true;
+}
+
+void batch_flush(struct inventory *inventory, struct item *item) {
+    bool alone = item->strategy == INVENTORY_LUA;
+    while (item->head && (alone || item->in_flight < IN_FLIGHT_MAX)) {
+        struct batch *batch = batch_take(inventory, item, alone ? 1 : INVENTORY_BATCH_MAX);
+        if (!batch)
+            return; /* out of memory: the next purchase marks the item again */
+        if (!(item->sold_out ? send_check : send_sale)(batch)) {
+            finish_all(batch, INVENTORY_UNAVAILABLE);
+            batch_drop(batch);
+        }
+    }
+}
+
+static void start(struct inventory_purchase *purchase) {
+    struct item *item = purchase->in;
+    purchase->next = NULL;
+    if (item->tail)
+        item->tail->next = purchase;
+    else
+        item->head = purchase;
+    item->tail = purchase;
+    item_mark_dirty(purchase->inventory, item);
+}
+
+const struct strategy strategy_batch = {.name = "batch", .start = start};
+const struct strategy strategy_lua = {.name = "lua", .start = start};

@@ -1,0 +1,95 @@
+/* The ceiling of the store: Redis alone, driven by the batch script over one connection, with nothing else on the way.
+ * usage: bench-store PORT ITEMS BATCH SECONDS. Prints purchases a second. */
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "purchase.lua.h"
+
+enum { BATCH_MAX = 256, IN_FLIGHT = 2, FIXED = 9 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void fail(const char *what) {
+    fprintf(stderr, "bench-store: %s\n", what);
+    exit(1);
+}
+
+static void create_items(redisContext *redis, int items) {
+    for (int i = 0; i < items; i++) {
+        redisReply *reply = redisCommand(redis,
+                                         "HSET seckill:{bench%d}:item initial 1000000000 available 1000000000 restocked 0 "
+                                         "held 0 sold 0 limit 5 starts 0 ends 0 hold 0 strategy batch",
+                                         i);
+        if (!reply || reply->type == REDIS_REPLY_ERROR)
+            fail("cannot create an item");
+        freeReplyObject(reply);
+    }
+}
+
+/* Appends one call: `batch` new buyers of one item. */
+static void append_call(redisContext *redis, const char *sha, int item, int batch, long *serial) {
+    static char texts[5 + 2 * BATCH_MAX][64];
+    static const char *const names[] = {"item", "orders", "users", "holds", "ledger"};
+    const char *argv[FIXED + 3 * BATCH_MAX] = {"EVALSHA", sha, "5"};
+    for (int i = 0; i < 5; i++) {
+        snprintf(texts[i], sizeof texts[i], "seckill:{bench%d}:%s", item, names[i]);
+        argv[3 + i] = texts[i];
+    }
+    argv[8] = "1790000000000";
+    for (int i = 0; i < batch; i++, ++*serial) {
+        char *digest = texts[5 + 2 * i], *user = texts[6 + 2 * i];
+        snprintf(digest, 64, "%022ld", *serial * 2654435761L % 1000000007L * 100000000L + *serial);
+        snprintf(user, 64, "u%ld", *serial);
+        argv[FIXED + i] = digest;
+        argv[FIXED + batch + i] = user;
+        argv[FIXED + 2 * batch + i] = "1";
+    }
+    if (redisAppendCommandArgv(redis, FIXED + 3 * batch, argv, NULL) != REDIS_OK)
+        fail("out of memory");
+}
+
+static void read_reply(redisContext *redis, int batch) {
+    redisReply *reply;
+    if (redisGetReply(redis, (void **)&reply) != REDIS_OK)
+        fail(redis->errstr);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != (size_t)batch + 2 || reply->element[2]->integer != 1)
+        fail(reply->str ? reply->str : "a purchase was refused");
+    freeReplyObject(reply);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 5)
+        fail("usage: bench-store PORT ITEMS BATCH SECONDS");
+    int port = atoi(argv[1]), items = atoi(argv[2]), batch = atoi(argv[3]);
+    double seconds = atof(argv[4]);
+    if (batch < 1 || batch > BATCH_MAX || items < 1)
+        fail("BATCH is 1 to 256, ITEMS at least 1");
+    redisContext *redis = redisConnect("127.0.0.1", port);
+    if (!redis || redis->err)
+        fail("cannot connect to Redis");
+    create_items(redis, items);
+    redisReply *loaded = redisCommand(redis, "SCRIPT LOAD %s", purchase_lua);
+    if (!loaded || loaded->type != REDIS_REPLY_STRING)
+        fail("cannot load the script");
+
+    long serial = 0, calls = 0, sold = 0;
+    double start = now(), end = start + seconds;
+    for (; calls < IN_FLIGHT; calls++)
+        append_call(redis, loaded->str, (int)(calls % items), batch, &serial);
+    for (; now() < end; calls++, sold += batch) {
+        read_reply(redis, batch);
+        append_call(redis, loaded->str, (int)(calls % items), batch, &serial);
+    }
+    double took = now() - start;
+    printf("%.0f\n", (double)sold / took);
+    freeReplyObject(loaded);
+    redisFree(redis);
+    return 0;
+}

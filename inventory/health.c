@@ -1,0 +1,110 @@
+/* What the store can promise, asked of it: INFO, and CONFIG GET where that is allowed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/internal.h"
+
+struct request {
+    struct inventory *inventory;
+    inventory_health_fn *fn;
+    void *ctx;
+    struct inventory_health health;
+};
+
+/* Copies the value of "name:" in INFO's text; false where there is none. */
+static bool info_find(const char *info, const char *name, char *out, size_t out_size) {
+    size_t length = strlen(name);
+    for (const char *line = info; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, length) == 0 && line[length] == ':') {
+            const char *value = line + length + 1;
+            snprintf(out, out_size, "%.*s", (int)strcspn(value, "\r\n"), value);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void refuse(struct inventory_health *health, const char *reason) {
+    if (!health->reason[0])
+        snprintf(health->reason, sizeof health->reason, "%s", reason);
+}
+
+static void on_info(void *ctx, const struct redis_value *value) {
+    struct request *request = ctx;
+    struct inventory_health *health = &request->health;
+    if (store_status(request->inventory, value) != INVENTORY_OK) {
+        refuse(health, value ? redis_value_text(value) : "the connection to the store broke");
+        return;
+    }
+    const char *info = redis_value_text(value);
+    char text[64];
+    if (!info)
+        return;
+    info_find(info, "redis_version", health->version, sizeof health->version);
+    info_find(info, "role", health->role, sizeof health->role);
+    int major = 0, minor = 0;
+    if (sscanf(health->version, "%d.%d", &major, &minor) == 2 && (major < 6 || (major == 6 && minor < 2)))
+        refuse(health, "the store is older than Redis 6.2");
+    if (info_find(info, "loading", text, sizeof text) && strcmp(text, "1") == 0)
+        refuse(health, "the store is loading its data");
+    if (strcmp(health->role, "slave") == 0)
+        refuse(health, "the store is a replica, and read-only");
+    if (info_find(info, "aof_last_write_status", text, sizeof text) && strcmp(text, "ok") != 0)
+        refuse(health, "the store cannot write its append-only file");
+    if (info_find(info, "maxmemory_policy", text, sizeof text)) {
+        snprintf(health->eviction, sizeof health->eviction, "%.31s", text);
+        char most[32] = "0";
+        info_find(info, "maxmemory", most, sizeof most);
+        if (strcmp(text, "noeviction") != 0 && strcmp(most, "0") != 0)
+            refuse(health, "the store may evict orders: its maxmemory-policy must be noeviction");
+    }
+}
+
+static void config_copy(char *out, size_t out_size, const struct redis_value *value) {
+    const char *text =
+        value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 1)) : NULL;
+    snprintf(out, out_size, "%s", text ? text : "unknown");
+}
+
+static void on_appendonly(void *ctx, const struct redis_value *value) {
+    struct request *request = ctx;
+    config_copy(request->health.appendonly, sizeof request->health.appendonly, value);
+}
+
+static void on_appendfsync(void *ctx, const struct redis_value *value) {
+    struct request *request = ctx;
+    struct inventory_health *health = &request->health;
+    config_copy(health->appendfsync, sizeof health->appendfsync, value);
+    if (!value)
+        refuse(health, "the connection to the store broke");
+    health->ready = !health->reason[0];
+    request->fn(request->ctx, health);
+    free(request);
+}
+
+void inventory_health(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {
+    struct inventory_health down = {.version = "unknown",
+                                    .role = "unknown",
+                                    .appendonly = "unknown",
+                                    .appendfsync = "unknown",
+                                    .eviction = "unknown"};
+    struct request *request = malloc(sizeof *request);
+    struct redis *redis = inventory->redis;
+    if (request && redis_is_up(redis)) {
+        *request = (struct request){.inventory = inventory, .fn = fn, .ctx = ctx, .health = down};
+        redis_callv(redis, on_info, request, "INFO", NULL);
+        redis_callv(redis, on_appendonly, request, "CONFIG", "GET", "appendonly", NULL);
+        if (redis_callv(redis, on_appendfsync, request, "CONFIG", "GET", "appendfsync", NULL)) {
+            redis_flush(redis);
+            return;
+        }
+        redis_break(redis, "out of memory"); /* the other two are answered by this */
+    }
+    free(request);
+    const char *error = inventory_last_error(inventory);
+    snprintf(down.reason, sizeof down.reason, "no connection to the store%s%.200s", *error ? ": " : "",
+             error);
+    fn(ctx, &down);
+}

@@ -1,0 +1,196 @@
+/* What the files of this room share. Not for others. */
+#ifndef INVENTORY_INTERNAL_H
+#define INVENTORY_INTERNAL_H
+
+#include "inventory/inventory.h"
+#include "inventory/redis.h"
+
+/* ---- keys: all of an item share a hash tag, so that one script reaches them on Redis Cluster ---- */
+
+enum { SALE_KEY_SIZE = INVENTORY_NAME_MAX + 24 };
+
+struct sale_keys {
+    char item[SALE_KEY_SIZE];     /* hash: the counters and the terms of the sale */
+    char orders[SALE_KEY_SIZE];   /* hash: digest -> record */
+    char users[SALE_KEY_SIZE];    /* hash: user -> units, where the item has a limit */
+    char holds[SALE_KEY_SIZE];    /* sorted set: digest by expiry */
+    char ledger[SALE_KEY_SIZE];   /* stream: every change of an order, and every restock */
+    char restocks[SALE_KEY_SIZE]; /* hash: digest -> what was answered */
+};
+
+void sale_keys_make(struct sale_keys *keys, const char *item);
+
+/* The names of the items that have holds; it is written before such an item is, so that none is ever missed
+ * by the sweep. */
+#define SALE_HOLDING_KEY "seckill:holding"
+
+/* ---- items this process has purchases for ---- */
+
+struct item {
+    struct item *chain; /* in its bucket */
+    struct item *next_dirty;
+    struct inventory_purchase *head, *tail; /* wait for a call */
+    int users;                              /* purchases that point here */
+    int in_flight;                          /* calls of `batch` */
+    bool dirty;                             /* in inventory->dirty */
+    bool unknown;  /* the store does not have it: forgotten when the last purchase leaves */
+    bool sold_out; /* it was; so ask before selling */
+    enum inventory_strategy strategy; /* a guess until the store said so */
+    struct sale_keys keys;
+    char name[INVENTORY_NAME_MAX + 1];
+};
+
+enum { ITEM_BUCKETS = 16384, ITEMS_KEPT = 65536 };
+
+struct items {
+    struct item *buckets[ITEM_BUCKETS];
+    int count;
+    unsigned char hash_key[16]; /* random: nobody can choose names that collide */
+};
+
+void items_init(struct items *items);
+void items_free(struct items *items);
+/* Finds or makes it, and counts the caller among its users; NULL when out of memory. */
+struct item *items_take(struct items *items, const char *name);
+/* The opposite; forgets the item where it need not be kept. */
+void items_drop(struct items *items, struct item *item);
+
+/* ---- scripts ---- */
+
+struct script {
+    const char *text;
+    const char *sha;
+};
+
+enum script_id { SCRIPT_PURCHASE, SCRIPT_SETTLE, SCRIPT_CREATE, SCRIPT_RESTOCK, SCRIPTS };
+
+/* Calls a script by its digest, and once more by its text where the store does not know it. argv[0 .. 2] are
+ * filled in here; the caller's keys and arguments begin at argv[SCRIPT_ARGV]. `argv` may be reused when this
+ * returns. False: nothing was sent. */
+enum { SCRIPT_ARGV = 3 };
+bool script_call(struct inventory *inventory, enum script_id id, int keys, int argc, const char **argv,
+                 redis_reply_fn *fn, void *ctx);
+
+/* ---- the inventory ---- */
+
+enum { RECORD_SIZE = 128 };
+
+struct batch;
+
+struct inventory {
+    struct inventory_config config;
+    struct redis_target target;
+    uv_loop_t *loop;
+    struct redis *redis;
+    struct items items;
+    struct item *dirty;
+    struct inventory_purchase *lost; /* their reply was lost; see resolve.c */
+    uv_timer_t tick;
+    struct batch *spare_batches;
+    struct optimistic *optimistic;
+    struct inventory_purchase *delayed, *delayed_last; /* in their work delay, the next to go first */
+    uv_timer_t delay;
+    const struct script *scripts;
+    bool sweeping;
+    bool closing;
+    char error[256];
+    struct inventory_figures figures;
+    const char *argv[SCRIPT_ARGV + 6 + 3 * INVENTORY_BATCH_MAX]; /* scratch */
+    char quantities[INVENTORY_BATCH_MAX][8];                     /* scratch */
+};
+
+static inline void figure_add(_Atomic uint64_t *figure, uint64_t n) {
+    /* One writer: no need for a locked instruction. */
+    __atomic_store_n((uint64_t *)figure, __atomic_load_n((uint64_t *)figure, __ATOMIC_RELAXED) + n,
+                     __ATOMIC_RELAXED);
+}
+
+/* What a reply that is no result means: UNKNOWN where it was lost (NULL), UNAVAILABLE where the store
+ * refused; OK otherwise. Notes the error's text. A store that turned read-only is left, so that a name that
+ * moved is looked up anew. */
+enum inventory_status store_status(struct inventory *inventory, const struct redis_value *value);
+
+/* Ends a purchase. */
+void purchase_finish(struct inventory_purchase *purchase, enum inventory_status status);
+/* Its reply was lost: ask for the order when the store is back, then finish it (resolve.c). `sent_ms`: the
+ * time that its record has if it was written. */
+void purchase_lost(struct inventory_purchase *purchase, int64_t sent_ms);
+/* Lets it begin (again) by its item's strategy. */
+void purchase_start(struct inventory_purchase *purchase);
+/* The order stands already: finishes with REPLAYED, or OK where `sent_ms` says that this purchase wrote it,
+ * or KEY_REUSED. */
+void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms);
+/* Finishes with OK and the order as just written. */
+void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t expires_ms);
+
+void item_mark_dirty(struct inventory *inventory, struct item *item);
+
+/* ---- strategies: one file each, a table at its end ---- */
+
+struct strategy {
+    const char *name;
+    bool teaches;
+    void (*start)(struct inventory_purchase *purchase);
+};
+
+extern const struct strategy strategy_batch, strategy_lua, strategy_decr, strategy_optimistic, strategy_naive,
+    strategy_locked;
+
+const struct strategy *strategy_of(enum inventory_strategy strategy);
+
+/* ---- look.c: what the strategies without a script share. They read and write step by step, and that is what
+ * is wrong with them. */
+
+struct sale_look {
+    struct redis *redis;
+    void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
+    int pending;                  /* replies to come */
+    enum inventory_status status; /* of those that came */
+    int64_t now_ms, due_ms;
+    int64_t available, limit, starts_ms, ends_ms, hold_ms, had;
+    enum inventory_strategy strategy;
+    char order[RECORD_SIZE];  /* the key's order, or "" */
+    char record[RECORD_SIZE]; /* the order to write */
+};
+
+/* Reads the item, the key's order and the user's units over `redis`, then calls `next`: OK (on sale, and
+ * within the limit; whether units are left is left to see), REPLAYED (there is an order), or why not. */
+void look_begin(struct inventory_purchase *purchase, struct redis *redis,
+                void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
+/* Ends the purchase with what `next` was told. */
+void look_finish(struct inventory_purchase *purchase, enum inventory_status status);
+/* Queues the writes of a sale that leaves `available` units; returns how many of them will be answered to
+ * `fn`. */
+int look_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
+/* Queues the entries that follow from an order: the ledger's and the hold's. */
+int look_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
+/* When the hold of the order would end; 0: it has none. */
+int64_t look_expires_ms(const struct sale_look *look);
+
+/* naive.c: purchases in their work delay are given up. */
+void naive_close(struct inventory *inventory);
+
+/* batch.c: sends the calls that the item's queue allows. */
+void batch_flush(struct inventory *inventory, struct item *item);
+void batch_free_spares(struct inventory *inventory);
+
+/* optimistic.c: gives up purchases that waited too long for a connection, or all. */
+void optimistic_tick(struct inventory *inventory, bool all);
+void optimistic_close(struct inventory *inventory);
+
+/* resolve.c */
+void resolve_all(struct inventory *inventory);
+void resolve_expire(struct inventory *inventory, bool all);
+
+/* ---- records (orders.c): STATE QUANTITY USER CREATED_MS [EXPIRES_MS], STATE one of h c x e ---- */
+
+void record_print(char out[RECORD_SIZE], const struct inventory_order *order);
+/* Reads a record of `item` and `digest` into `order`; false where it is none. */
+bool record_read(struct inventory_order *order, const char *item, const char *digest, const char *record);
+
+/* hash (HGETALL or HMGET by item_fields) -> item; false where there is no such item. */
+bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value);
+/* Asks for what item_read() reads. */
+bool item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx);
+
+#endif

@@ -1,0 +1,259 @@
+/* libinventory: the stock of a sale, kept in Redis, sold atomically.
+ *
+ * One `struct inventory` belongs to one thread and its libuv loop: every call and every callback happens
+ * there. Many of them, in many processes, work on the same stock. Nothing here blocks (but for the DNS
+ * look-up of a host name at connecting), logs or exits.
+ *
+ * Promises, for the strategies `batch` and `lua`, whatever fails:
+ *   initial + restocked = available + held + sold, at every moment;
+ *   every held or sold unit has exactly one order, written in the same step;
+ *   one key has at most one order of an item, and each answer to that key tells of it. */
+#ifndef INVENTORY_INVENTORY_H
+#define INVENTORY_INVENTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/clock.h"
+
+enum {
+    INVENTORY_NAME_MAX = 64, /* longest item or user */
+    INVENTORY_KEY_MAX = 255, /* longest idempotency key */
+    INVENTORY_QUANTITY_MAX = 1000,
+    INVENTORY_DIGEST_SIZE = 23, /* a key's digest with its NUL */
+    INVENTORY_ORDER_SIZE = INVENTORY_NAME_MAX + 1 + INVENTORY_DIGEST_SIZE,
+    INVENTORY_STOCK_MAX = 1000000000,
+};
+
+enum inventory_status {
+    INVENTORY_OK,
+    INVENTORY_REPLAYED,    /* done before, by the same key: what is told is the first answer */
+    INVENTORY_SOLD_OUT,    /* fewer units left than wanted */
+    INVENTORY_LIMIT,       /* the user would have more than the item allows */
+    INVENTORY_NOT_STARTED, /* before the sale's start */
+    INVENTORY_ENDED,       /* after its end */
+    INVENTORY_UNKNOWN_ITEM,
+    INVENTORY_UNKNOWN_ORDER,
+    INVENTORY_EXISTS,      /* the item stands already, otherwise */
+    INVENTORY_KEY_REUSED,  /* the key belongs to another request */
+    INVENTORY_CONFIRMED,   /* cannot cancel: it was confirmed first */
+    INVENTORY_CANCELLED,   /* cannot confirm: it was cancelled first */
+    INVENTORY_EXPIRED,     /* neither: the hold ran out first */
+    INVENTORY_WANTS_LOCK,  /* strategy `locked`: take the item's lock and come again with `locked` set */
+    INVENTORY_REFUSED,     /* a strategy that teaches, and teaching is off */
+    INVENTORY_OVERLOADED,  /* too many wait already; nothing was done */
+    INVENTORY_UNAVAILABLE, /* the store cannot be used; nothing was done */
+    INVENTORY_UNKNOWN,     /* sent, and no reply: it may have been done. Repeat it with the same key */
+};
+
+/* A short text for logs. */
+const char *inventory_status_text(enum inventory_status status);
+
+/* How an item is sold; see README for what is wrong with each. */
+enum inventory_strategy {
+    INVENTORY_BATCH,      /* one script call for all who wait (group commit) */
+    INVENTORY_LUA,        /* one script call a purchase */
+    INVENTORY_DECR,       /* take, look at the sign, give back */
+    INVENTORY_OPTIMISTIC, /* WATCH, MULTI, EXEC */
+    INVENTORY_NAIVE,      /* read, compare, write: oversells. Teaching only */
+    INVENTORY_LOCKED,     /* the same under a lock that the caller takes. Teaching only */
+    INVENTORY_STRATEGIES
+};
+
+const char *inventory_strategy_name(enum inventory_strategy strategy);
+/* False where there is none of this name; `strategy` is untouched then. */
+bool inventory_strategy_find(const char *name, enum inventory_strategy *strategy);
+/* Whether it oversells by itself, and therefore needs `teaching`. */
+bool inventory_strategy_teaches(enum inventory_strategy strategy);
+
+/* 1 to 64 of A-Z a-z 0-9 . _ - */
+bool inventory_name_valid(const char *name, size_t length);
+
+struct inventory;
+
+struct inventory_config {
+    const char *redis_url;
+    const struct clock *clock; /* must outlive the inventory */
+    int call_timeout_ms;       /* a store call without reply for so long is given up as unknown */
+    int resolve_ms;            /* how long an unknown purchase is pursued before INVENTORY_UNKNOWN */
+    int queue_max;             /* purchases under way at once; more are INVENTORY_OVERLOADED */
+    int work_delay_ms;         /* `naive` and `locked`: between read and write */
+    bool teaching;
+};
+
+/* NULL on failure, with the reason in `error`. Does not wait for the connection. */
+struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config *config, char *error,
+                                 size_t error_size);
+
+/* Everything under way is answered (UNKNOWN or UNAVAILABLE) before this returns; the loop has to run once
+ * more afterwards. */
+void inventory_close(struct inventory *inventory);
+
+/* Sends what was submitted in this turn of the loop. Call it once at the end of each turn that submitted
+ * something: what comes in one turn leaves in one call. */
+void inventory_flush(struct inventory *inventory);
+
+bool inventory_is_up(const struct inventory *inventory);
+
+/* ---- orders ---- */
+
+enum inventory_state {
+    INVENTORY_STATE_HELD,
+    INVENTORY_STATE_CONFIRMED,
+    INVENTORY_STATE_CANCELLED,
+    INVENTORY_STATE_EXPIRED
+};
+
+const char *inventory_state_name(enum inventory_state state);
+
+struct inventory_order {
+    char id[INVENTORY_ORDER_SIZE]; /* ITEM:DIGEST */
+    char item[INVENTORY_NAME_MAX + 1];
+    char user[INVENTORY_NAME_MAX + 1];
+    int64_t quantity;
+    enum inventory_state state;
+    int64_t created_ms;
+    int64_t expires_ms; /* of the hold, also when it is settled; 0: there was none */
+};
+
+/* ---- purchases ---- */
+
+/* Lives in the caller's request, which must stay where it is until `done`. Fill in the first part; the rest
+ * is the inventory's. */
+struct inventory_purchase {
+    char item[INVENTORY_NAME_MAX + 1];
+    char user[INVENTORY_NAME_MAX + 1];
+    char digest[INVENTORY_DIGEST_SIZE]; /* by inventory_key_digest() */
+    int64_t quantity;
+    bool locked; /* the caller holds the item's lock */
+    /* Called exactly once; from within inventory_purchase() where there is nothing to wait for. */
+    void (*done)(struct inventory_purchase *purchase, enum inventory_status status);
+
+    /* Told in `done`: */
+    struct inventory_order order; /* with OK and REPLAYED: as it was born */
+    int64_t available;            /* with SOLD_OUT */
+
+    /* The inventory's own: */
+    struct inventory *inventory;
+    struct inventory_purchase *next;
+    struct item *in;
+    int64_t sent_ms, deadline_ms;
+    struct sale_look *look;
+};
+
+/* What an idempotency key is stored as: 128 bits of BLAKE2b in base64url, 22 characters. A long key costs no
+ * memory, and an order's id, which holds it, is as hard to guess as the key. */
+void inventory_key_digest(const char *key, size_t length, char digest[INVENTORY_DIGEST_SIZE]);
+
+/* Sells, by the item's strategy. The answer comes in purchase->done. */
+void inventory_purchase(struct inventory *inventory, struct inventory_purchase *purchase);
+
+/* ---- the rest ----
+ * Each callback is called exactly once, perhaps before the call returns when the store is down. Pointers are
+ * valid within it only. */
+
+typedef void inventory_order_fn(void *ctx, enum inventory_status status, const struct inventory_order *order);
+
+enum inventory_step { INVENTORY_LOOK, INVENTORY_CONFIRM, INVENTORY_CANCEL };
+
+/* Looks at an order, or settles its hold. OK (with the order), UNKNOWN_ORDER, CONFIRMED, CANCELLED, EXPIRED
+ * (with the order too), UNAVAILABLE, UNKNOWN. */
+void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
+                          inventory_order_fn *fn, void *ctx);
+
+struct inventory_item {
+    char item[INVENTORY_NAME_MAX + 1];
+    int64_t initial, restocked, available, held, sold;
+    int64_t limit;              /* units a user may have; 0: any number */
+    int64_t starts_ms, ends_ms; /* 0: no bound */
+    int64_t hold_ms;            /* 0: sold at once */
+    enum inventory_strategy strategy;
+};
+
+typedef void inventory_item_fn(void *ctx, enum inventory_status status, const struct inventory_item *item);
+
+/* Puts `item` (name, initial, limit, starts, ends, hold, strategy) on sale. OK, REPLAYED (stands so already),
+ * EXISTS, REFUSED, UNAVAILABLE, UNKNOWN. The callback's item is NULL. */
+void inventory_item_create(struct inventory *inventory, const struct inventory_item *item,
+                           inventory_item_fn *fn, void *ctx);
+
+/* OK with the item, UNKNOWN_ITEM, UNAVAILABLE, UNKNOWN. */
+void inventory_item_get(struct inventory *inventory, const char *name, inventory_item_fn *fn, void *ctx);
+
+struct inventory_restock {
+    int64_t quantity, stock, available; /* as they were when it happened */
+};
+
+typedef void inventory_restock_fn(void *ctx, enum inventory_status status,
+                                  const struct inventory_restock *restock);
+
+/* OK or REPLAYED with the restock, UNKNOWN_ITEM, KEY_REUSED, UNAVAILABLE, UNKNOWN. */
+void inventory_restock(struct inventory *inventory, const char *name, const char *digest, int64_t quantity,
+                       inventory_restock_fn *fn, void *ctx);
+
+/* The books of an item, counted from its orders, beside the counters that the sale goes by; both from one
+ * moment. */
+struct inventory_audit {
+    struct inventory_item item;  /* the counters */
+    int64_t orders[4], units[4]; /* counted, by enum inventory_state */
+    int64_t oversold;            /* units held or sold beyond the stock */
+    int64_t holds;               /* entries in the expiry list */
+    int64_t user_units;          /* sum of the users' counters, where the item has a limit */
+    int64_t over_limit;          /* users with more than the limit */
+    int64_t unreadable;          /* records that are no orders */
+    bool conserved;              /* everything agrees with everything */
+};
+
+typedef void inventory_audit_fn(void *ctx, enum inventory_status status, const struct inventory_audit *audit);
+
+/* Reads all orders of the item at one moment (MULTI): Redis is busy with it for about a tenth of a second a
+ * million orders, and more for their transfer. OK, UNKNOWN_ITEM, UNAVAILABLE, UNKNOWN. */
+void inventory_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx);
+
+/* ---- health ---- */
+
+struct inventory_health {
+    bool ready;
+    char reason[256]; /* why not */
+    char version[32];
+    char role[16];        /* master, slave */
+    char appendonly[16];  /* yes, no, unknown */
+    char appendfsync[16]; /* always, everysec, no, unknown */
+    char eviction[32];    /* maxmemory-policy, unknown */
+};
+
+typedef void inventory_health_fn(void *ctx, const struct inventory_health *health);
+
+/* Asks the store what it can promise. */
+void inventory_health(struct inventory *inventory, inventory_health_fn *fn, void *ctx);
+
+/* Expires the holds that are due, of all items, in small steps. Call it about twice a second, from one
+ * inventory a process. */
+void inventory_sweep(struct inventory *inventory);
+
+/* ---- figures ---- */
+
+enum { INVENTORY_BATCH_MAX = 256 };
+
+/* Written by the inventory's thread alone; another may read them (each for itself). */
+struct inventory_figures {
+    _Atomic uint64_t batches, batched; /* script calls of purchases, and purchases in them */
+    _Atomic uint64_t checks;           /* calls that only asked: sold out, or unknown */
+    _Atomic uint64_t waiting;          /* purchases under way */
+    _Atomic uint64_t unknown;          /* purchases whose reply was lost */
+    _Atomic uint64_t unknown_resolved; /* of which the order was found */
+    _Atomic uint64_t reconnects;
+    _Atomic uint64_t scripts_loaded; /* EVAL after NOSCRIPT */
+    _Atomic uint64_t expired;        /* holds expired by the sweep */
+    _Atomic uint64_t conflicts;      /* `optimistic`: EXECs that found the item changed */
+    _Atomic uint64_t store_errors;
+};
+
+const struct inventory_figures *inventory_figures(const struct inventory *inventory);
+
+/* The last reason why the store could not be used, "" where there was none. */
+const char *inventory_last_error(const struct inventory *inventory);
+
+#endif

@@ -1,0 +1,76 @@
+-- Sells one item to all who wait for it, in one atomic step. This is the whole sale: nothing else takes units in `batch` and `lua`.
+--
+-- KEYS: item, orders, users, holds, ledger (one hash tag, so one slot).
+-- ARGV: now (the seller's wall clock, ms), then n digests, n users, n quantities.
+-- Replies {available, hold_until, r1 .. rn}; each r is
+--   1 sold | a record: this key has its order already | -1 sold out | -2 over the limit | -3 not started | -4 ended;
+-- or {'unknown-item'}, or {'strategy', name} where the item is sold in another way.
+--
+-- Each write is worked out first and then done at the end, so that an error (out of memory, read-only) comes before
+-- the first of them: the call happens whole or not at all. The first write is one that Redis refuses when out of memory.
+local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local now = ARGV[1]
+local n = (#ARGV - 1) / 3
+
+local c = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends', 'hold', 'strategy')
+local available = tonumber(c[1])
+if not available then return {'unknown-item'} end
+if c[6] ~= 'batch' and c[6] ~= 'lua' then return {'strategy', c[6]} end
+local limit, starts, ends, hold = tonumber(c[2]), tonumber(c[3]), tonumber(c[4]), tonumber(c[5])
+
+local closed = nil
+if starts > 0 and tonumber(now) < starts then closed = -3 end
+if ends > 0 and tonumber(now) >= ends then closed = -4 end
+
+local hold_until, head, tail = 0, 'c ', ' ' .. now
+if hold > 0 then
+  hold_until = tonumber(now) + hold
+  head, tail = 'h ', tail .. ' ' .. string.format('%.0f', hold_until)
+end
+
+local old = redis.call('HMGET', orders, unpack(ARGV, 2, n + 1))
+local had = limit > 0 and redis.call('HMGET', users, unpack(ARGV, n + 2, 2 * n + 1))
+
+local reply, written, totals, new, bought = {0, hold_until}, {}, {}, {}, {}
+local taken, w = 0, 0
+for i = 1, n do
+  local digest = ARGV[1 + i]
+  local record = old[i] or new[digest]
+  local r = record or closed
+  if not r then
+    local user, quantity = ARGV[1 + n + i], ARGV[1 + 2 * n + i]
+    local units = tonumber(quantity)
+    local before = had and (bought[user] or tonumber(had[i] or 0))
+    if units > available then
+      r = -1
+    elseif had and before + units > limit then
+      r = -2
+    else
+      r = 1
+      available, taken = available - units, taken + units
+      record = head .. quantity .. ' ' .. user .. tail
+      new[digest] = record
+      written[w + 1], written[w + 2] = digest, record
+      if had then
+        bought[user] = before + units
+        -- The text is at hand for a first purchase, which nearly all are; to print a number costs more than all of this loop.
+        totals[w + 1], totals[w + 2] = user, before == 0 and quantity or before + units
+      end
+      w = w + 2
+    end
+  end
+  reply[2 + i] = r
+end
+reply[1] = available
+
+if w > 0 then
+  redis.call('HSET', orders, unpack(written, 1, w))
+  redis.call('XADD', ledger, '*', unpack(written, 1, w))
+  redis.call('HINCRBY', item, 'available', -taken)
+  redis.call('HINCRBY', item, hold > 0 and 'held' or 'sold', taken)
+  if had then redis.call('HSET', users, unpack(totals, 1, w)) end
+  if hold > 0 then
+    for i = 1, w, 2 do redis.call('ZADD', holds, hold_until, written[i]) end
+  end
+end
+return reply

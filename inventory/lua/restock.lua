@@ -1,0 +1,20 @@
+-- Adds units, once for each key. KEYS: item, restocks, ledger. ARGV: digest of the key, quantity.
+-- Replies {replayed (0 | 1), quantity, stock, available} as they were when it happened, or {'unknown-item'} or {'key-reused'}.
+local item, restocks, ledger = KEYS[1], KEYS[2], KEYS[3]
+local c = redis.call('HMGET', item, 'available', 'initial', 'restocked')
+if not c[1] then return {'unknown-item'} end
+
+local record = redis.call('HGET', restocks, ARGV[1])
+if record then
+  local quantity, stock, available = string.match(record, '^(%d+) (%d+) (%d+)$')
+  if quantity ~= ARGV[2] then return {'key-reused'} end
+  return {1, tonumber(quantity), tonumber(stock), tonumber(available)}
+end
+
+local quantity = tonumber(ARGV[2])
+local available, stock = tonumber(c[1]) + quantity, tonumber(c[2]) + tonumber(c[3]) + quantity
+redis.call('HSET', restocks, ARGV[1], string.format('%.0f %.0f %.0f', quantity, stock, available))
+redis.call('XADD', ledger, '*', 'restock', ARGV[2])
+redis.call('HINCRBY', item, 'available', quantity)
+redis.call('HINCRBY', item, 'restocked', quantity)
+return {0, quantity, stock, available}

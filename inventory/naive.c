@@ -1,0 +1,82 @@
+/* Strategies that teach: `naive`, and the same body under a lock, `locked`.
+ *
+ * It reads how many units are left, compares, and writes what it worked out. Whoever read the same number in
+ * between is overwritten: two are sold, one is taken. `work_delay_ms` makes the gap as wide as a payment call
+ * would. Under a lock that holds for all who sell it is right; under one that does not, it shows that. */
+#include "inventory/internal.h"
+
+enum { DELAY_TICK_MS = 1 };
+
+static void on_written(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    struct sale_look *look = purchase->look;
+    enum inventory_status status = store_status(purchase->inventory, value);
+    if (look->status == INVENTORY_OK)
+        look->status = status;
+    if (--look->pending == 0)
+        look_finish(purchase, look->status == INVENTORY_OK ? INVENTORY_OK : INVENTORY_UNKNOWN);
+}
+
+static void do_write(struct inventory_purchase *purchase) {
+    struct sale_look *look = purchase->look;
+    look->pending = look_write(purchase, on_written, look->available - purchase->quantity);
+    if (look->pending == 0)
+        look_finish(purchase, INVENTORY_UNAVAILABLE);
+    else
+        redis_flush(look->redis);
+}
+
+static void on_delay(uv_timer_t *timer) {
+    struct inventory *inventory = timer->data;
+    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+    while (inventory->delayed && inventory->delayed->look->due_ms <= now_ms) {
+        struct inventory_purchase *purchase = inventory->delayed;
+        inventory->delayed = purchase->next;
+        do_write(purchase);
+    }
+    if (!inventory->delayed)
+        uv_timer_stop(timer);
+}
+
+static void on_looked(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct inventory *inventory = purchase->inventory;
+    struct sale_look *look = purchase->look;
+    if (status == INVENTORY_OK && look->available < purchase->quantity)
+        status = INVENTORY_SOLD_OUT;
+    if (status != INVENTORY_OK) {
+        look_finish(purchase, status);
+    } else if (inventory->config.work_delay_ms == 0) {
+        do_write(purchase);
+    } else {
+        look->due_ms = clock_mono_ms(inventory->config.clock) + inventory->config.work_delay_ms;
+        purchase->next = NULL;
+        if (inventory->delayed)
+            inventory->delayed_last->next = purchase;
+        else
+            inventory->delayed = purchase;
+        inventory->delayed_last = purchase;
+        uv_timer_start(&inventory->delay, on_delay, DELAY_TICK_MS, DELAY_TICK_MS);
+    }
+}
+
+void naive_close(struct inventory *inventory) {
+    while (inventory->delayed) {
+        struct inventory_purchase *purchase = inventory->delayed;
+        inventory->delayed = purchase->next;
+        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
+    }
+}
+
+static void start_naive(struct inventory_purchase *purchase) {
+    look_begin(purchase, purchase->inventory->redis, on_looked);
+}
+
+static void start_locked(struct inventory_purchase *purchase) {
+    if (purchase->locked)
+        start_naive(purchase);
+    else
+        purchase_finish(purchase, INVENTORY_WANTS_LOCK);
+}
+
+const struct strategy strategy_naive = {.name = "naive", .teaches = true, .start = start_naive};
+const struct strategy strategy_locked = {.name = "locked", .teaches = true, .start = start_locked};

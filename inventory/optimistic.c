@@ -1,0 +1,162 @@
+/* Strategy `optimistic`: WATCH the item, read, work it out, MULTI ... EXEC; try again where the item changed
+ * meanwhile.
+ *
+ * Right, and slow where it counts: the more buyers, the more of them find the item changed. A watch belongs
+ * to a connection, so each purchase under way needs one of its own; there are a few, and the others wait for
+ * one. */
+#include <stdlib.h>
+
+#include "inventory/internal.h"
+
+enum { CONNECTIONS = 4 };
+
+struct connection {
+    struct redis *redis;
+    struct inventory_purchase *purchase; /* whose turn it is */
+    struct optimistic *of;
+};
+
+struct optimistic {
+    struct inventory *inventory;
+    struct connection connections[CONNECTIONS];
+    struct inventory_purchase *head, *tail;
+};
+
+static void attempt(struct inventory_purchase *purchase, struct redis *redis);
+
+static void serve(struct optimistic *optimistic) {
+    for (int i = 0; i < CONNECTIONS && optimistic->head; i++) {
+        struct connection *connection = &optimistic->connections[i];
+        if (connection->purchase || !redis_is_up(connection->redis))
+            continue;
+        struct inventory_purchase *purchase = optimistic->head;
+        optimistic->head = purchase->next;
+        purchase->next = NULL;
+        connection->purchase = purchase;
+        attempt(purchase, connection->redis);
+    }
+}
+
+static void leave(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct optimistic *optimistic = purchase->inventory->optimistic;
+    for (int i = 0; i < CONNECTIONS; i++) {
+        if (optimistic->connections[i].purchase == purchase)
+            optimistic->connections[i].purchase = NULL;
+    }
+    look_finish(purchase, status);
+    serve(optimistic);
+}
+
+static void on_executed(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    struct inventory *inventory = purchase->inventory;
+    enum inventory_status status = store_status(inventory, value);
+    if (status != INVENTORY_OK || redis_value_type(value) == REDIS_ARRAY) {
+        leave(purchase, status);
+        return;
+    }
+    figure_add(&inventory->figures.conflicts, 1);
+    if (clock_mono_ms(inventory->config.clock) > purchase->deadline_ms)
+        leave(purchase, INVENTORY_OVERLOADED);
+    else
+        attempt(purchase, purchase->look->redis);
+}
+
+static void on_looked(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct sale_look *look = purchase->look;
+    if (status == INVENTORY_OK && look->available < purchase->quantity)
+        status = INVENTORY_SOLD_OUT;
+    if (status != INVENTORY_OK) {
+        redis_callv(look->redis, NULL, NULL, "UNWATCH", NULL);
+        redis_flush(look->redis);
+        leave(purchase, status);
+        return;
+    }
+    if (!redis_callv(look->redis, NULL, NULL, "MULTI", NULL)) {
+        leave(purchase, INVENTORY_UNAVAILABLE);
+        return;
+    }
+    look_write(purchase, NULL, look->available - purchase->quantity);
+    if (!redis_callv(look->redis, on_executed, purchase, "EXEC", NULL)) {
+        redis_break(look->redis, "out of memory");
+        leave(purchase, INVENTORY_UNAVAILABLE);
+        return;
+    }
+    redis_flush(look->redis);
+}
+
+static void attempt(struct inventory_purchase *purchase, struct redis *redis) {
+    redis_callv(redis, NULL, NULL, "WATCH", purchase->in->keys.item, NULL);
+    look_begin(purchase, redis, on_looked);
+    redis_flush(redis);
+}
+
+static void on_state(void *ctx, bool up) {
+    struct connection *connection = ctx;
+    if (up)
+        serve(connection->of);
+}
+
+static struct optimistic *optimistic_open(struct inventory *inventory) {
+    struct optimistic *optimistic = calloc(1, sizeof *optimistic);
+    if (!optimistic)
+        return NULL;
+    optimistic->inventory = inventory;
+    for (int i = 0; i < CONNECTIONS; i++) {
+        struct connection *connection = &optimistic->connections[i];
+        connection->of = optimistic;
+        connection->redis = redis_open(inventory->loop, &inventory->target, inventory->config.clock,
+                                       inventory->config.call_timeout_ms, on_state, connection);
+        if (connection->redis)
+            continue;
+        while (i-- > 0)
+            redis_close(optimistic->connections[i].redis);
+        free(optimistic);
+        return NULL;
+    }
+    return optimistic;
+}
+
+static void start(struct inventory_purchase *purchase) {
+    struct inventory *inventory = purchase->inventory;
+    if (!inventory->optimistic)
+        inventory->optimistic = optimistic_open(inventory);
+    if (!purchase->look)
+        purchase->look = calloc(1, sizeof *purchase->look);
+    struct optimistic *optimistic = inventory->optimistic;
+    if (!optimistic || !purchase->look) {
+        purchase_finish(purchase, INVENTORY_OVERLOADED);
+        return;
+    }
+    purchase->deadline_ms = clock_mono_ms(inventory->config.clock) + inventory->config.call_timeout_ms;
+    purchase->next = NULL;
+    if (optimistic->head)
+        optimistic->tail->next = purchase;
+    else
+        optimistic->head = purchase;
+    optimistic->tail = purchase;
+    serve(optimistic);
+}
+
+void optimistic_tick(struct inventory *inventory, bool all) {
+    struct optimistic *optimistic = inventory->optimistic;
+    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+    while (optimistic && optimistic->head && (all || now_ms > optimistic->head->deadline_ms)) {
+        struct inventory_purchase *purchase = optimistic->head;
+        optimistic->head = purchase->next;
+        purchase_finish(purchase, INVENTORY_OVERLOADED);
+    }
+}
+
+void optimistic_close(struct inventory *inventory) {
+    struct optimistic *optimistic = inventory->optimistic;
+    if (!optimistic)
+        return;
+    optimistic_tick(inventory, true);
+    for (int i = 0; i < CONNECTIONS; i++)
+        redis_close(optimistic->connections[i].redis);
+    free(optimistic);
+    inventory->optimistic = NULL;
+}
+
+const struct strategy strategy_optimistic = {.name = "optimistic", .start = start};

@@ -1,0 +1,149 @@
+/* Orders: ids, records, and what becomes of a hold. */
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/internal.h"
+
+static const char state_letters[] = "hcxe";
+
+const char *inventory_state_name(enum inventory_state state) {
+    static const char *const names[] = {"held", "confirmed", "cancelled", "expired"};
+    return names[state];
+}
+
+void inventory_key_digest(const char *key, size_t length, char digest[INVENTORY_DIGEST_SIZE]) {
+    unsigned char hash[16];
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)key, length, NULL, 0);
+    sodium_bin2base64(digest, INVENTORY_DIGEST_SIZE, hash, sizeof hash,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+}
+
+void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
+    int length = snprintf(out, RECORD_SIZE, "%c %lld %s %lld", state_letters[order->state],
+                          (long long)order->quantity, order->user, (long long)order->created_ms);
+    if (order->expires_ms)
+        snprintf(out + length, RECORD_SIZE - (size_t)length, " %lld", (long long)order->expires_ms);
+}
+
+/* Reads digits up to a blank or the end and steps over the blank; false where there are none, or too many. */
+static bool read_number(const char **at, int64_t *number) {
+    const char *start = *at, *p = start;
+    int64_t value = 0;
+    while (*p >= '0' && *p <= '9' && p - start < 16)
+        value = value * 10 + (*p++ - '0');
+    if (p == start || (*p && *p != ' '))
+        return false;
+    *number = value;
+    *at = *p ? p + 1 : p;
+    return true;
+}
+
+bool record_read(struct inventory_order *order, const char *item, const char *digest, const char *record) {
+    struct inventory_order read = {.quantity = 0};
+    const char *letter = record[0] ? strchr(state_letters, record[0]) : NULL;
+    if (!letter || record[1] != ' ')
+        return false;
+    read.state = (enum inventory_state)(letter - state_letters);
+    const char *at = record + 2;
+    if (!read_number(&at, &read.quantity))
+        return false;
+    size_t user_length = strcspn(at, " ");
+    if (user_length == 0 || user_length > INVENTORY_NAME_MAX || at[user_length] != ' ')
+        return false;
+    memcpy(read.user, at, user_length);
+    at += user_length + 1;
+    if (!read_number(&at, &read.created_ms) || (*at && !read_number(&at, &read.expires_ms)) || *at)
+        return false;
+    /* Only a hold can have a time to expire at, and only a confirmed order can do without. */
+    if (read.expires_ms == 0 && read.state != INVENTORY_STATE_CONFIRMED)
+        return false;
+    snprintf(read.item, sizeof read.item, "%s", item);
+    snprintf(read.id, sizeof read.id, "%s:%s", item, digest);
+    *order = read;
+    return true;
+}
+
+/* ITEM:DIGEST -> its halves; false where it cannot be an order's id. */
+static bool split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
+    const char *colon = strchr(id, ':');
+    if (!colon || !inventory_name_valid(id, (size_t)(colon - id)))
+        return false;
+    static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    if (strlen(colon + 1) != INVENTORY_DIGEST_SIZE - 1 || colon[1 + strspn(colon + 1, base64url)])
+        return false;
+    memcpy(item, id, (size_t)(colon - id));
+    item[colon - id] = '\0';
+    *digest = colon + 1;
+    return true;
+}
+
+struct step {
+    struct inventory *inventory;
+    enum inventory_step step;
+    inventory_order_fn *fn;
+    void *ctx;
+    char item[INVENTORY_NAME_MAX + 1];
+    char digest[INVENTORY_DIGEST_SIZE];
+};
+
+/* What a step answers where the order ends in a state, by step and state. */
+static const enum inventory_status step_answers[3][4] = {
+    [INVENTORY_LOOK] = {INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK},
+    [INVENTORY_CONFIRM] = {INVENTORY_UNAVAILABLE, INVENTORY_OK, INVENTORY_CANCELLED, INVENTORY_EXPIRED},
+    [INVENTORY_CANCEL] = {INVENTORY_UNAVAILABLE, INVENTORY_CONFIRMED, INVENTORY_OK, INVENTORY_EXPIRED},
+};
+
+static void on_step(void *ctx, const struct redis_value *value) {
+    struct step *step = ctx;
+    enum inventory_status status = store_status(step->inventory, value);
+    struct inventory_order order = {.quantity = 0};
+    bool found = false;
+    if (status == INVENTORY_OK) {
+        const char *record = redis_value_text(value);
+        if (redis_value_type(value) == REDIS_NIL) {
+            status = INVENTORY_UNKNOWN_ORDER;
+        } else if (record && record_read(&order, step->item, step->digest, record)) {
+            found = true;
+            status = step_answers[step->step][order.state];
+        } else {
+            status = INVENTORY_UNAVAILABLE;
+        }
+    }
+    inventory_order_fn *fn = step->fn;
+    void *fn_ctx = step->ctx;
+    free(step);
+    fn(fn_ctx, status, found ? &order : NULL);
+}
+
+void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step what,
+                          inventory_order_fn *fn, void *ctx) {
+    static const char *const names[] = {"get", "confirm", "cancel"};
+    const char *digest;
+    char item[INVENTORY_NAME_MAX + 1];
+    if (!split_id(id, item, &digest)) {
+        fn(ctx, INVENTORY_UNKNOWN_ORDER, NULL);
+        return;
+    }
+    struct step *step = malloc(sizeof *step);
+    if (!step) {
+        fn(ctx, INVENTORY_OVERLOADED, NULL);
+        return;
+    }
+    *step = (struct step){.inventory = inventory, .step = what, .fn = fn, .ctx = ctx};
+    snprintf(step->item, sizeof step->item, "%s", item);
+    snprintf(step->digest, sizeof step->digest, "%s", digest);
+    struct sale_keys keys;
+    sale_keys_make(&keys, item);
+    char now[24];
+    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(inventory->config.clock));
+    const char *argv[] = {NULL,       NULL,        NULL,        keys.item, keys.orders, keys.users,
+                          keys.holds, keys.ledger, names[what], now,       digest};
+    if (!script_call(inventory, SCRIPT_SETTLE, 5, 11, argv, on_step, step)) {
+        free(step);
+        fn(ctx, INVENTORY_UNAVAILABLE, NULL);
+        return;
+    }
+    redis_flush(inventory->redis);
+}

@@ -1,0 +1,65 @@
+/* Purchases whose reply was lost. They may have been carried out or not, and the store knows: it is asked for
+ * the order as soon as it is back. Found: the buyer has it. Not found: it was not sold, and is UNAVAILABLE;
+ * should the call be carried out after that (it may still lie in a buffer of a store that was only stopped),
+ * then the buyer's retry finds it by its key. */
+#include <stdlib.h>
+
+#include "inventory/internal.h"
+
+static void keep(struct inventory_purchase *purchase) {
+    struct inventory *inventory = purchase->inventory;
+    purchase->next = inventory->lost;
+    inventory->lost = purchase;
+}
+
+void purchase_lost(struct inventory_purchase *purchase, int64_t sent_ms) {
+    struct inventory *inventory = purchase->inventory;
+    figure_add(&inventory->figures.unknown, 1);
+    purchase->sent_ms = sent_ms;
+    purchase->deadline_ms = clock_mono_ms(inventory->config.clock) + inventory->config.resolve_ms;
+    keep(purchase);
+}
+
+static void on_asked(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    struct inventory *inventory = purchase->inventory;
+    if (store_status(inventory, value) != INVENTORY_OK) {
+        keep(purchase); /* lost again, or the store is loading: until the deadline */
+    } else if (redis_value_type(value) == REDIS_NIL) {
+        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
+    } else {
+        figure_add(&inventory->figures.unknown_resolved, 1);
+        purchase_found(purchase, redis_value_text(value), purchase->sent_ms);
+    }
+}
+
+void resolve_all(struct inventory *inventory) {
+    struct inventory_purchase *list = inventory->lost;
+    if (!list || !redis_is_up(inventory->redis))
+        return;
+    inventory->lost = NULL;
+    while (list) {
+        struct inventory_purchase *purchase = list;
+        list = purchase->next;
+        purchase->next = NULL;
+        if (!redis_callv(inventory->redis, on_asked, purchase, "HGET", purchase->in->keys.orders,
+                         purchase->digest, NULL))
+            keep(purchase);
+    }
+    redis_flush(inventory->redis);
+}
+
+void resolve_expire(struct inventory *inventory, bool all) {
+    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+    struct inventory_purchase **at = &inventory->lost;
+    while (*at) {
+        struct inventory_purchase *purchase = *at;
+        if (!all && now_ms < purchase->deadline_ms) {
+            at = &purchase->next;
+            continue;
+        }
+        *at = purchase->next;
+        purchase->next = NULL;
+        purchase_finish(purchase, INVENTORY_UNKNOWN);
+    }
+}

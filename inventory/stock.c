@@ -1,0 +1,167 @@
+/* Items: put on sale, look, restock. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/internal.h"
+
+/* The order in which item_ask() asks, and item_read() reads. */
+static const char *const fields[] = {"initial", "restocked", "available", "held", "sold",
+                                     "limit",   "starts",    "ends",      "hold", "strategy"};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+bool item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx) {
+    const char *argv[2 + FIELDS] = {"HMGET", key};
+    memcpy(argv + 2, fields, sizeof fields);
+    return redis_call(redis, fn, ctx, 2 + FIELDS, argv, NULL);
+}
+
+bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value) {
+    if (redis_value_count(value) != FIELDS || redis_value_type(redis_value_at(value, 0)) == REDIS_NIL)
+        return false;
+    struct inventory_item read = {.initial = 0};
+    int64_t *const numbers[] = {&read.initial, &read.restocked, &read.available, &read.held,   &read.sold,
+                                &read.limit,   &read.starts_ms, &read.ends_ms,   &read.hold_ms};
+    for (size_t i = 0; i < FIELDS - 1; i++)
+        *numbers[i] = redis_value_integer(redis_value_at(value, i), 0);
+    const char *strategy = redis_value_text(redis_value_at(value, FIELDS - 1));
+    if (!strategy || !inventory_strategy_find(strategy, &read.strategy))
+        return false;
+    snprintf(read.item, sizeof read.item, "%s", name);
+    *item = read;
+    return true;
+}
+
+/* One shape for all three: what to call when the reply is there. */
+struct request {
+    struct inventory *inventory;
+    inventory_item_fn *item_fn;
+    inventory_restock_fn *restock_fn;
+    void *ctx;
+    char name[INVENTORY_NAME_MAX + 1];
+};
+
+static struct request *request_make(struct inventory *inventory, const char *name, void *ctx) {
+    struct request *request = calloc(1, sizeof *request);
+    if (!request)
+        return NULL;
+    request->inventory = inventory;
+    request->ctx = ctx;
+    snprintf(request->name, sizeof request->name, "%s", name);
+    return request;
+}
+
+/* ---- look ---- */
+
+static void on_item(void *ctx, const struct redis_value *value) {
+    struct request request = *(struct request *)ctx;
+    free(ctx);
+    struct inventory_item item;
+    enum inventory_status status = store_status(request.inventory, value);
+    if (status == INVENTORY_OK && !item_read(&item, request.name, value))
+        status = INVENTORY_UNKNOWN_ITEM;
+    request.item_fn(request.ctx, status, status == INVENTORY_OK ? &item : NULL);
+}
+
+void inventory_item_get(struct inventory *inventory, const char *name, inventory_item_fn *fn, void *ctx) {
+    struct sale_keys keys;
+    sale_keys_make(&keys, name);
+    struct request *request = request_make(inventory, name, ctx);
+    if (!request) {
+        fn(ctx, INVENTORY_OVERLOADED, NULL);
+        return;
+    }
+    request->item_fn = fn;
+    if (!item_ask(inventory->redis, keys.item, on_item, request)) {
+        free(request);
+        fn(ctx, INVENTORY_UNAVAILABLE, NULL);
+        return;
+    }
+    redis_flush(inventory->redis);
+}
+
+/* ---- put on sale ---- */
+
+static void on_created(void *ctx, const struct redis_value *value) {
+    struct request request = *(struct request *)ctx;
+    free(ctx);
+    enum inventory_status status = store_status(request.inventory, value);
+    if (status == INVENTORY_OK) {
+        int64_t result = redis_value_integer(value, -1);
+        status = result == 1 ? INVENTORY_OK : result == 0 ? INVENTORY_REPLAYED : INVENTORY_EXISTS;
+    }
+    request.item_fn(request.ctx, status, NULL);
+}
+
+void inventory_item_create(struct inventory *inventory, const struct inventory_item *item,
+                           inventory_item_fn *fn, void *ctx) {
+    if (inventory_strategy_teaches(item->strategy) && !inventory->config.teaching) {
+        fn(ctx, INVENTORY_REFUSED, NULL);
+        return;
+    }
+    struct request *request = request_make(inventory, item->item, ctx);
+    if (!request) {
+        fn(ctx, INVENTORY_OVERLOADED, NULL);
+        return;
+    }
+    request->item_fn = fn;
+    struct sale_keys keys;
+    sale_keys_make(&keys, item->item);
+    const int64_t numbers[] = {item->initial, item->limit, item->starts_ms, item->ends_ms, item->hold_ms};
+    char texts[5][24];
+    const char *argv[SCRIPT_ARGV + 7] = {[SCRIPT_ARGV] = keys.item};
+    for (int i = 0; i < 5; i++) {
+        snprintf(texts[i], sizeof texts[i], "%lld", (long long)numbers[i]);
+        argv[SCRIPT_ARGV + 1 + i] = texts[i];
+    }
+    argv[SCRIPT_ARGV + 6] = inventory_strategy_name(item->strategy);
+    if ((item->hold_ms &&
+         !redis_callv(inventory->redis, NULL, NULL, "SADD", SALE_HOLDING_KEY, item->item, NULL)) ||
+        !script_call(inventory, SCRIPT_CREATE, 1, SCRIPT_ARGV + 7, argv, on_created, request)) {
+        free(request);
+        fn(ctx, INVENTORY_UNAVAILABLE, NULL);
+        return;
+    }
+    redis_flush(inventory->redis);
+}
+
+/* ---- restock ---- */
+
+static void on_restocked(void *ctx, const struct redis_value *value) {
+    struct request request = *(struct request *)ctx;
+    free(ctx);
+    enum inventory_status status = store_status(request.inventory, value);
+    struct inventory_restock restock = {.quantity = 0};
+    if (status == INVENTORY_OK && redis_value_count(value) == 4) {
+        status = redis_value_integer(redis_value_at(value, 0), 0) ? INVENTORY_REPLAYED : INVENTORY_OK;
+        restock.quantity = redis_value_integer(redis_value_at(value, 1), 0);
+        restock.stock = redis_value_integer(redis_value_at(value, 2), 0);
+        restock.available = redis_value_integer(redis_value_at(value, 3), 0);
+    } else if (status == INVENTORY_OK) {
+        const char *word = redis_value_count(value) ? redis_value_text(redis_value_at(value, 0)) : NULL;
+        status = word && strcmp(word, "key-reused") == 0 ? INVENTORY_KEY_REUSED : INVENTORY_UNKNOWN_ITEM;
+    }
+    bool done = status == INVENTORY_OK || status == INVENTORY_REPLAYED;
+    request.restock_fn(request.ctx, status, done ? &restock : NULL);
+}
+
+void inventory_restock(struct inventory *inventory, const char *name, const char *digest, int64_t quantity,
+                       inventory_restock_fn *fn, void *ctx) {
+    struct request *request = request_make(inventory, name, ctx);
+    if (!request) {
+        fn(ctx, INVENTORY_OVERLOADED, NULL);
+        return;
+    }
+    request->restock_fn = fn;
+    struct sale_keys keys;
+    sale_keys_make(&keys, name);
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)quantity);
+    const char *argv[] = {NULL, NULL, NULL, keys.item, keys.restocks, keys.ledger, digest, text};
+    if (!script_call(inventory, SCRIPT_RESTOCK, 3, 8, argv, on_restocked, request)) {
+        free(request);
+        fn(ctx, INVENTORY_UNAVAILABLE, NULL);
+        return;
+    }
+    redis_flush(inventory->redis);
+}

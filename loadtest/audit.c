@@ -1,0 +1,176 @@
+#include <stdio.h>
+
+#include "loadtest/audit.h"
+#include "loadtest/codec.h"
+#include "loadtest/purchase.h"
+
+#define AUDIT_TIMEOUT_NS UINT64_C(60000000000) /* it counts all orders: longer than a purchase may take */
+
+const char *audit_text(enum audit_status status) {
+    switch (status) {
+    case AUDIT_OK: return "no error";
+    case AUDIT_NO_CONNECTION: return "cannot connect: is seckilld running? try `make run`";
+    case AUDIT_UNAUTHORIZED:
+        return "the audit is refused (401): give --token or SECKILL_ADMIN_TOKEN, the token that the seller "
+               "was "
+               "started with or printed at its start";
+    case AUDIT_NO_ITEM: return "no such item (404): put it on sale first, with PUT /v1/items/{item}";
+    case AUDIT_REFUSED: return "the audit was answered with an error: see the seller's log";
+    case AUDIT_NO_ANSWER: return "the audit was not answered: is this a seller, and is it alive?";
+    case AUDIT_UNREADABLE: return "the audit's answer is not what GET /v1/items/{item}/audit should say";
+    }
+    return "unknown status";
+}
+
+struct fetch {
+    const struct options *options;
+    const struct client_target *targets;
+    struct books *books;
+    enum audit_status status;
+    bool begun;
+};
+
+static bool next_fetch(void *self, uint64_t now_ns, uint64_t *job) {
+    struct fetch *fetch = self;
+    (void)now_ns;
+    *job = 0;
+    bool first = !fetch->begun;
+    fetch->begun = true;
+    return first;
+}
+
+static size_t render_fetch(void *self, uint64_t job, unsigned target, char *request) {
+    const struct fetch *fetch = self;
+    const char *token = fetch->options->token;
+    (void)job;
+    return (size_t)snprintf(request, CLIENT_REQUEST,
+                            "GET /v1/items/%s/audit HTTP/1.1\r\nHost: %s\r\n%s%s%s\r\n", fetch->options->item,
+                            fetch->targets[target].host, token != NULL ? "Authorization: Bearer " : "",
+                            token != NULL ? token : "", token != NULL ? "\r\n" : "");
+}
+
+static bool answered_fetch(void *self, const struct pool_answer *answer) {
+    struct fetch *fetch = self;
+    const struct response *response = answer->response;
+    if (answer->result == CLIENT_NOT_SENT) {
+        fetch->status = AUDIT_NO_CONNECTION;
+        return false;
+    }
+    if (response == NULL) {
+        fetch->status = AUDIT_NO_ANSWER;
+        return false;
+    }
+    switch (response->status) {
+    case 200:
+        fetch->status = codec_read_books(response->body, response->body_length, fetch->books)
+                            ? AUDIT_OK
+                            : AUDIT_UNREADABLE;
+        return true;
+    case 401:
+    case 403: fetch->status = AUDIT_UNAUTHORIZED; return true;
+    case 404: fetch->status = AUDIT_NO_ITEM; return true;
+    default: fetch->status = AUDIT_REFUSED; return response->status < 500;
+    }
+}
+
+enum audit_status audit_fetch(struct pool *pool, const struct options *options,
+                              const struct client_target *targets, uint64_t deadline_ns,
+                              struct books *books) {
+    struct fetch fetch = {
+        .options = options,
+        .targets = targets,
+        .books = books,
+        .status = AUDIT_NO_ANSWER,
+    };
+    struct pool_work work = {
+        .self = &fetch,
+        .next = next_fetch,
+        .render = render_fetch,
+        .answered = answered_fetch,
+        .timeout_ns = AUDIT_TIMEOUT_NS,
+        .deadline_ns = deadline_ns,
+    };
+    pool_run(pool, &work);
+    return fetch.status;
+}
+
+struct check {
+    const struct options *options;
+    const struct client_target *targets;
+    struct ledger *ledger;
+    struct progress *progress;
+    size_t cursor;
+    uint64_t last_ns; /* when an order was last answered */
+};
+
+static bool next_check(void *self, uint64_t now_ns, uint64_t *job) {
+    struct check *check = self;
+    if (now_ns > check->last_ns + check->options->settle_ns) {
+        return false;
+    }
+    while (check->cursor < check->ledger->order_count && check->ledger->orders[check->cursor].extra) {
+        check->cursor++;
+    }
+    *job = check->cursor;
+    return check->cursor++ < check->ledger->order_count;
+}
+
+static size_t render_check(void *self, uint64_t job, unsigned target, char *request) {
+    const struct check *check = self;
+    return (size_t)snprintf(request, CLIENT_REQUEST, "GET /v1/orders/%s HTTP/1.1\r\nHost: %s\r\n\r\n",
+                            ledger_order_id(check->ledger, &check->ledger->orders[job]),
+                            check->targets[target].host);
+}
+
+static bool answered_check(void *self, const struct pool_answer *answer) {
+    struct check *check = self;
+    struct ledger_order *order = &check->ledger->orders[answer->job];
+    const struct response *response = answer->response;
+    if (response == NULL || (response->status != 200 && response->status != 404)) {
+        return answer->answered_ns > check->last_ns + check->options->settle_ns;
+    }
+    check->last_ns = answer->answered_ns;
+    if (response->status == 404) {
+        order->check = LEDGER_MISSING;
+        return true;
+    }
+    char user[PURCHASE_USER_DIGITS + 2];
+    purchase_user(check->ledger->lines[order->line].user, user);
+    struct codec_order bought = {
+        .id = ledger_order_id(check->ledger, order),
+        .item = check->options->item,
+        .user = user,
+        .quantity = check->options->quantity,
+    };
+    order->check = (uint8_t)codec_check_order(response->body, response->body_length, &bought);
+    return true;
+}
+
+static void show_check(void *self, uint64_t now_ns) {
+    struct check *check = self;
+    if (progress_due(check->progress, now_ns)) {
+        progress_show(check->progress, "checking orders: %zu of %zu", check->cursor,
+                      check->ledger->order_count);
+    }
+}
+
+void audit_check_orders(struct pool *pool, const struct options *options, const struct client_target *targets,
+                        struct ledger *ledger, struct progress *progress) {
+    struct check check = {
+        .options = options,
+        .targets = targets,
+        .ledger = ledger,
+        .progress = progress,
+        .last_ns = uv_hrtime(),
+    };
+    struct pool_work work = {
+        .self = &check,
+        .next = next_check,
+        .render = render_check,
+        .answered = answered_check,
+        .tick = show_check,
+        .timeout_ns = options->timeout_ns,
+        .deadline_ns = UINT64_MAX,
+    };
+    pool_run(pool, &work);
+}

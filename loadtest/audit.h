@@ -1,0 +1,36 @@
+/* Asks the seller for its books: the item's audit, and every order that was acknowledged. */
+#ifndef LOADTEST_AUDIT_H
+#define LOADTEST_AUDIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "loadtest/ledger.h"
+#include "loadtest/options.h"
+#include "loadtest/pool.h"
+#include "loadtest/progress.h"
+#include "loadtest/verdict.h"
+
+enum audit_status {
+    AUDIT_OK,
+    AUDIT_NO_CONNECTION,
+    AUDIT_UNAUTHORIZED,
+    AUDIT_NO_ITEM,
+    AUDIT_REFUSED, /* any other answer than 200 */
+    AUDIT_NO_ANSWER,
+    AUDIT_UNREADABLE,
+};
+
+/* What went wrong and what to do about it, as half a sentence. */
+const char *audit_text(enum audit_status status);
+
+/* Tries until the deadline, on all targets in turn. */
+enum audit_status audit_fetch(struct pool *pool, const struct options *options,
+                              const struct client_target *targets, uint64_t deadline_ns, struct books *books);
+
+/* Asks for every acknowledged order and writes what it is told into the ledger, which was matched before.
+ * Gives up when no order was answered for 30 s; the others then stay unchecked. */
+void audit_check_orders(struct pool *pool, const struct options *options, const struct client_target *targets,
+                        struct ledger *ledger, struct progress *progress);
+
+#endif

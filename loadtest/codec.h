@@ -1,0 +1,27 @@
+/* JSON that is not on the hot path: audits, orders, the report. */
+#ifndef LOADTEST_CODEC_H
+#define LOADTEST_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "loadtest/ledger.h"
+#include "loadtest/report.h"
+#include "loadtest/verdict.h"
+
+bool codec_read_books(const char *json, size_t length, struct books *books);
+
+struct codec_order {
+    const char *id;
+    const char *item;
+    const char *user;
+    unsigned quantity;
+};
+
+/* Compares the books' order with what was bought; LEDGER_UNCHECKED when it cannot be read. */
+enum ledger_check codec_check_order(const char *json, size_t length, const struct codec_order *bought);
+
+/* The report as a text to be freed by free(), or NULL when there is no memory. */
+char *codec_write_report(const struct report *report);
+
+#endif

@@ -1,0 +1,143 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "loadtest/ledger.h"
+
+void ledger_init(struct ledger *ledger) {
+    memset(ledger, 0, sizeof *ledger);
+    ledger->reason_count = 1;
+}
+
+void ledger_free(struct ledger *ledger) {
+    free(ledger->lines);
+    free(ledger->orders);
+    free(ledger->ids);
+    free(ledger->key_order);
+    memset(ledger, 0, sizeof *ledger);
+}
+
+/* Makes *array hold `needed` elements, by doubling. */
+static bool grow(void **array, size_t *room, size_t needed, size_t size) {
+    if (needed <= *room) {
+        return true;
+    }
+    size_t wanted = *room < 1024 ? 1024 : *room * 2;
+    if (wanted < needed) {
+        wanted = needed;
+    }
+    void *bigger = reallocarray(*array, wanted, size);
+    if (bigger == NULL) {
+        return false;
+    }
+    *array = bigger;
+    *room = wanted;
+    return true;
+}
+
+bool ledger_reserve(struct ledger *ledger, size_t lines) {
+    void *array = ledger->lines;
+    bool good = grow(&array, &ledger->line_room, ledger->line_count + lines, sizeof *ledger->lines);
+    ledger->lines = array;
+    return good;
+}
+
+struct ledger_line *ledger_add(struct ledger *ledger) {
+    if (ledger->line_count == UINT32_MAX || !ledger_reserve(ledger, 1)) {
+        return NULL;
+    }
+    struct ledger_line *line = &ledger->lines[ledger->line_count++];
+    memset(line, 0, sizeof *line);
+    return line;
+}
+
+bool ledger_acknowledge(struct ledger *ledger, struct ledger_line *line, const char *id, size_t id_length,
+                        uint64_t content) {
+    void *array = ledger->orders;
+    bool good = ledger->order_count < UINT32_MAX - 1 &&
+                grow(&array, &ledger->order_room, ledger->order_count + 1, sizeof *ledger->orders);
+    ledger->orders = array;
+    if (!good) {
+        return false;
+    }
+    array = ledger->ids;
+    good = grow(&array, &ledger->ids_room, ledger->ids_length + id_length + 1, 1);
+    ledger->ids = array;
+    if (!good) {
+        return false;
+    }
+    memcpy(ledger->ids + ledger->ids_length, id, id_length);
+    ledger->ids[ledger->ids_length + id_length] = '\0';
+    ledger->orders[ledger->order_count] = (struct ledger_order){
+        .id = ledger->ids_length,
+        .content = content,
+        .answered_ns = line->answered_ns,
+        .line = (uint32_t)(line - ledger->lines),
+    };
+    ledger->ids_length += id_length + 1;
+    line->order = (uint32_t)ledger->order_count++;
+    return true;
+}
+
+uint8_t ledger_reason(struct ledger *ledger, const char *name, size_t length) {
+    if (length >= LEDGER_REASON) {
+        length = LEDGER_REASON - 1;
+    }
+    for (unsigned i = 1; i < ledger->reason_count; i++) {
+        if (strncmp(ledger->reasons[i], name, length) == 0 && ledger->reasons[i][length] == '\0') {
+            return (uint8_t)i;
+        }
+    }
+    if (ledger->reason_count == LEDGER_REASONS) {
+        return LEDGER_REASONS - 1;
+    }
+    unsigned number = ledger->reason_count++;
+    if (number == LEDGER_REASONS - 1) {
+        name = "other";
+        length = strlen(name);
+    }
+    memcpy(ledger->reasons[number], name, length);
+    return (uint8_t)number;
+}
+
+const char *ledger_order_id(const struct ledger *ledger, const struct ledger_order *order) {
+    return ledger->ids + order->id;
+}
+
+static void match(struct ledger *ledger, uint32_t index) {
+    struct ledger_order *order = &ledger->orders[index];
+    uint32_t key = ledger->lines[order->line].key;
+    if (ledger->key_order[key] == 0) {
+        ledger->key_order[key] = index + 1;
+        return;
+    }
+    struct ledger_order *known = &ledger->orders[ledger->key_order[key] - 1];
+    for (;;) {
+        if (strcmp(ledger_order_id(ledger, known), ledger_order_id(ledger, order)) == 0) {
+            order->extra = true;
+            order->differs = known->content != order->content;
+            return;
+        }
+        if (known->next == 0) {
+            known->next = index;
+            return;
+        }
+        known = &ledger->orders[known->next];
+    }
+}
+
+bool ledger_match(struct ledger *ledger) {
+    free(ledger->key_order);
+    ledger->key_order = calloc((size_t)ledger->key_count + 1, sizeof *ledger->key_order);
+    if (ledger->key_order == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < ledger->order_count; i++) {
+        ledger->orders[i].extra = false;
+        ledger->orders[i].differs = false;
+        ledger->orders[i].next = 0;
+    }
+    for (size_t i = 0; i < ledger->order_count; i++) {
+        match(ledger, (uint32_t)i);
+    }
+    return true;
+}

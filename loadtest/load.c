@@ -1,0 +1,149 @@
+#include <string.h>
+
+#include "loadtest/load.h"
+#include "loadtest/random.h"
+
+#define MAX_TRIES 10
+
+void load_init(struct load *load, const struct options *options, const struct client_target *targets,
+               const char *run, struct ledger *ledger, struct progress *progress,
+               const volatile sig_atomic_t *stop) {
+    memset(load, 0, sizeof *load);
+    load->options = options;
+    load->ledger = ledger;
+    load->progress = progress;
+    load->stop = stop;
+    load->random = options->seed;
+    for (unsigned i = 0; i < options->url_count; i++) {
+        purchase_form_init(&load->forms[i], targets[i].host, options->item, options->quantity, run);
+    }
+}
+
+/* Half of the duplicates repeat one of the latest purchases, most of which are still under way. */
+static const struct ledger_line *pick_earlier(struct load *load) {
+    size_t count = load->ledger->line_count;
+    size_t span = random_next(&load->random) % 2 == 0 ? load->options->connections : count;
+    if (span > count) {
+        span = count;
+    }
+    return &load->ledger->lines[count - 1 - random_next(&load->random) % span];
+}
+
+static bool next_purchase(void *self, uint64_t now_ns, uint64_t *job) {
+    struct load *load = self;
+    struct ledger *ledger = load->ledger;
+    uint64_t count = ledger->line_count;
+    if (load->options->requests != 0 && count >= load->options->requests) {
+        return false;
+    }
+    uint32_t key = ledger->key_count;
+    bool duplicate = count > 0 && random_next(&load->random) % 100 < load->options->duplicates;
+    if (duplicate) {
+        key = pick_earlier(load)->key;
+    }
+    struct ledger_line *line = ledger_add(ledger);
+    if (line == NULL) {
+        load->out_of_memory = true;
+        return false;
+    }
+    ledger->key_count += !duplicate;
+    line->key = key;
+    line->user = key % load->options->users;
+    line->duplicate = duplicate;
+    line->intended_ns = now_ns;
+    *job = count;
+    return true;
+}
+
+static size_t render(void *self, uint64_t job, unsigned target, char *request) {
+    const struct load *load = self;
+    const struct ledger_line *line = &load->ledger->lines[job];
+    return purchase_render(&load->forms[target], line->key, line->user, request);
+}
+
+static bool answered_purchase(void *self, const struct pool_answer *answer) {
+    struct load *load = self;
+    struct ledger_line *line = &load->ledger->lines[answer->job];
+    purchase_judge(load->ledger, line, answer);
+    load->ended_ns = answer->answered_ns;
+    bool settled = line->outcome == LEDGER_OK || line->outcome == LEDGER_REJECTED;
+    if (!settled && load->options->retries && answer->tries < MAX_TRIES) {
+        return false;
+    }
+    load->answered++;
+    load->outcomes[line->outcome]++;
+    return true;
+}
+
+static void show_load(void *self, uint64_t now_ns) {
+    struct load *load = self;
+    if (!progress_due(load->progress, now_ns)) {
+        return;
+    }
+    double seconds = (double)(now_ns - load->started_ns) / 1e9;
+    progress_show(
+        load->progress, "%.0f s  %llu answered (%.0f/s)  %llu accepted  %llu rejected  %llu unknown", seconds,
+        (unsigned long long)load->answered, (double)load->answered / seconds,
+        (unsigned long long)load->outcomes[LEDGER_OK], (unsigned long long)load->outcomes[LEDGER_REJECTED],
+        (unsigned long long)load->outcomes[LEDGER_UNKNOWN]);
+}
+
+void load_run(struct load *load, struct pool *pool) {
+    load->started_ns = uv_hrtime();
+    load->ended_ns = load->started_ns;
+    uint64_t limit = load->options->duration_ns;
+    struct pool_work work = {
+        .self = load,
+        .next = next_purchase,
+        .render = render,
+        .answered = answered_purchase,
+        .tick = show_load,
+        .timeout_ns = load->options->timeout_ns,
+        .deadline_ns = limit != 0 ? load->started_ns + limit : UINT64_MAX,
+        .stop = load->stop,
+    };
+    pool_run(pool, &work);
+}
+
+static bool next_unknown(void *self, uint64_t now_ns, uint64_t *job) {
+    struct load *load = self;
+    (void)now_ns;
+    while (load->cursor < load->ledger->line_count) {
+        size_t index = load->cursor++;
+        if (load->ledger->lines[index].outcome == LEDGER_UNKNOWN) {
+            *job = index;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool answered_unknown(void *self, const struct pool_answer *answer) {
+    struct load *load = self;
+    struct ledger_line *line = &load->ledger->lines[answer->job];
+    purchase_judge(load->ledger, line, answer);
+    line->resolved = line->outcome == LEDGER_OK || line->outcome == LEDGER_REJECTED;
+    return line->resolved;
+}
+
+static void show_resolve(void *self, uint64_t now_ns) {
+    struct load *load = self;
+    if (progress_due(load->progress, now_ns)) {
+        progress_show(load->progress, "settling what is unknown: line %zu of %zu", load->cursor,
+                      load->ledger->line_count);
+    }
+}
+
+void load_resolve(struct load *load, struct pool *pool, uint64_t deadline_ns) {
+    struct pool_work work = {
+        .self = load,
+        .next = next_unknown,
+        .render = render,
+        .answered = answered_unknown,
+        .tick = show_resolve,
+        .timeout_ns = load->options->timeout_ns,
+        .deadline_ns = deadline_ns,
+    };
+    load->cursor = 0;
+    pool_run(pool, &work);
+}

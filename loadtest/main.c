@@ -1,0 +1,172 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "loadtest/audit.h"
+#include "loadtest/codec.h"
+#include "loadtest/load.h"
+#include "loadtest/report.h"
+
+#define BASELINE_NS    UINT64_C(2000000000)
+#define RESERVED_LINES 1000000
+#define OTHER_FILES    32
+
+enum exit_code { EXIT_CLEAN = 0, EXIT_VIOLATED = 1, EXIT_USAGE = 2, EXIT_UNTOLD = 3 };
+
+struct session {
+    struct options options;
+    struct client_target targets[OPTIONS_URLS];
+    char run[PURCHASE_RUN + 1];
+    struct ledger ledger;
+    struct progress progress;
+    struct load load;
+    struct summary summary;
+    struct pool *pool;
+};
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number) {
+    static const char word[] = "\nseckill-load: ended at once, without a verdict\n";
+    (void)number;
+    if (stop != 0) {
+        ssize_t ignored = write(STDERR_FILENO, word, sizeof word - 1);
+        (void)ignored;
+        _exit(EXIT_UNTOLD);
+    }
+    stop = 1;
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static int fail(int code, const char *what, const char *why) {
+    fprintf(stderr, "seckill-load: %s: %s\n", what, why);
+    return code;
+}
+
+static bool allow_files(unsigned connections) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return true;
+    }
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= connections + OTHER_FILES;
+}
+
+/* EXIT_CLEAN when all is ready for the first request. */
+static int prepare(struct session *s) {
+    const struct options *o = &s->options;
+    uint64_t run = 0;
+    if (!allow_files(o->connections)) {
+        return fail(EXIT_USAGE, "--connections", "more than the open files that are allowed: see ulimit -Hn");
+    }
+    for (unsigned i = 0; i < o->url_count; i++) {
+        const char *wrong = client_resolve(o->urls[i], &s->targets[i]);
+        if (wrong != NULL) {
+            return fail(EXIT_USAGE, o->urls[i], wrong);
+        }
+    }
+    if (getrandom(&run, sizeof run, 0) != sizeof run) {
+        return fail(EXIT_UNTOLD, "getrandom", strerror(errno));
+    }
+    snprintf(s->run, sizeof s->run, "%016" PRIx64, run);
+    s->pool = pool_open(s->targets, o->url_count, o->connections, o->seed);
+    if (s->pool == NULL ||
+        !ledger_reserve(&s->ledger, o->requests != 0 ? (size_t)o->requests : RESERVED_LINES)) {
+        return fail(EXIT_UNTOLD, "no memory", "ask for fewer --connections or --requests");
+    }
+    progress_init(&s->progress);
+    load_init(&s->load, o, s->targets, s->run, &s->ledger, &s->progress, &stop);
+    return EXIT_CLEAN;
+}
+
+static int show(struct session *s, const struct report *report) {
+    bool json_out = s->options.json != NULL && strcmp(s->options.json, "-") == 0;
+    report_print(json_out ? stderr : stdout, report);
+    fflush(stdout);
+    if (s->options.json != NULL) {
+        char *text = codec_write_report(report);
+        bool saved = text != NULL && report_save(s->options.json, text);
+        free(text);
+        if (!saved) {
+            return fail(EXIT_UNTOLD, s->options.json, strerror(errno));
+        }
+    }
+    static const int codes[] = {EXIT_CLEAN, EXIT_VIOLATED, EXIT_UNTOLD};
+    return codes[report->verdict->kind];
+}
+
+/* The way of a run: books, load, settle, books, orders, verdict. */
+static int run(struct session *s) {
+    struct books before;
+    struct books after;
+    enum audit_status status =
+        audit_fetch(s->pool, &s->options, s->targets, uv_hrtime() + BASELINE_NS, &before);
+    if (status != AUDIT_OK) {
+        return fail(EXIT_UNTOLD, s->options.urls[0], audit_text(status));
+    }
+    load_run(&s->load, s->pool);
+    bool interrupted = stop != 0 || s->load.out_of_memory;
+    summary_time(&s->summary, &s->ledger, s->load.started_ns, s->load.ended_ns);
+    load_resolve(&s->load, s->pool, uv_hrtime() + s->options.settle_ns);
+    if (!ledger_match(&s->ledger)) {
+        return fail(EXIT_UNTOLD, "no memory", "for the comparison with the books");
+    }
+    status = audit_fetch(s->pool, &s->options, s->targets, uv_hrtime() + s->options.settle_ns, &after);
+    audit_check_orders(s->pool, &s->options, s->targets, &s->ledger, &s->progress);
+    progress_clear(&s->progress);
+
+    const struct books *audited = status == AUDIT_OK ? &after : NULL;
+    struct verdict verdict = verdict_reach(&s->ledger, s->options.quantity, &before, audited);
+    summary_count(&s->summary, &s->ledger);
+    struct report report = {
+        .options = &s->options,
+        .run = s->run,
+        .ledger = &s->ledger,
+        .summary = &s->summary,
+        .verdict = &verdict,
+        .before = &before,
+        .after = audited,
+        .audit_error = audit_text(status),
+        .connected = pool_connects(s->pool),
+        .interrupted = interrupted,
+    };
+    return show(s, &report);
+}
+
+int main(int argc, char **argv) {
+    static struct session session; /* large: three histograms and the forms */
+    char error[256];
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) {
+        return fail(EXIT_UNTOLD, "getrandom", strerror(errno));
+    }
+    switch (options_parse(argc, argv, seed % 1000000000, &session.options, error, sizeof error)) {
+    case OPTIONS_HELP: fputs(options_help, stdout); return EXIT_CLEAN;
+    case OPTIONS_SHOW_VERSION: puts("seckill-load " OPTIONS_VERSION); return EXIT_CLEAN;
+    case OPTIONS_WRONG:
+        fprintf(stderr, "seckill-load: %s\nseckill-load --help says more.\n", error);
+        return EXIT_USAGE;
+    case OPTIONS_RUN: break;
+    }
+    ledger_init(&session.ledger);
+    catch_signals();
+    int code = prepare(&session);
+    if (code == EXIT_CLEAN) {
+        code = run(&session);
+    }
+    pool_close(session.pool);
+    ledger_free(&session.ledger);
+    return code;
+}

@@ -1,0 +1,44 @@
+/* The command line of seckill-load. */
+#ifndef LOADTEST_OPTIONS_H
+#define LOADTEST_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OPTIONS_URLS    16
+#define OPTIONS_VERSION "0.1.0"
+
+/* Texts point into argv and the environment. */
+struct options {
+    const char *urls[OPTIONS_URLS];
+    unsigned url_count;
+    const char *item;
+    uint32_t users;
+    unsigned quantity;
+    unsigned connections;
+    uint64_t requests; /* 0: as many as `duration_ns` allows */
+    uint64_t duration_ns;
+    bool retries;
+    unsigned duplicates; /* percent */
+    const char *token;   /* NULL: none */
+    uint64_t seed;
+    uint64_t timeout_ns;
+    uint64_t settle_ns; /* how long it may take to settle what is unknown, and to audit */
+    const char *json;   /* file, "-" for standard output, NULL: none */
+};
+
+enum options_status {
+    OPTIONS_RUN,
+    OPTIONS_HELP,
+    OPTIONS_SHOW_VERSION,
+    OPTIONS_WRONG, /* `error` says what, and what would be right */
+};
+
+/* `seed` is used unless one is given. */
+enum options_status options_parse(int argc, char **argv, uint64_t seed, struct options *options, char *error,
+                                  size_t error_size);
+
+extern const char options_help[];
+
+#endif

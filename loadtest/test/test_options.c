@@ -1,0 +1,127 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "loadtest/options.h"
+#include "test/harness.h"
+
+static struct options options;
+static char error[256];
+
+/* The words of `line` after the program's name. */
+static enum options_status parse(const char *line) {
+    char *argv[32] = {harness_format("seckill-load")};
+    int argc = 1;
+    char *rest = harness_format("%s", line);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;) {
+        if (word[0] != '\0')
+            argv[argc++] = word;
+    }
+    memset(&options, 0, sizeof options);
+    error[0] = '\0';
+    return options_parse(argc, argv, 77, &options, error, sizeof error);
+}
+
+static void test_defaults(void) {
+    unsetenv("SECKILL_ADMIN_TOKEN");
+    CHECK_INT(parse("--item demo --requests 5"), OPTIONS_RUN);
+    CHECK_INT(options.url_count, 1);
+    CHECK_STR(options.urls[0], "http://127.0.0.1:8080");
+    CHECK_STR(options.item, "demo");
+    CHECK_INT(options.requests, 5);
+    CHECK_INT(options.duration_ns, 0);
+    CHECK_INT(options.quantity, 1);
+    CHECK_INT(options.seed, 77);
+    CHECK_INT(options.timeout_ns, 5000000000);
+    CHECK(options.token == NULL && options.json == NULL && !options.retries);
+}
+
+static void test_all(void) {
+    CHECK_INT(
+        parse("--url http://a --url=http://b --item x.y --users 3 --quantity 4 --connections 5 --duration 2m "
+              "--retries --duplicates 20 --token t --seed 9 --timeout 100 --settle 500ms --json -"),
+        OPTIONS_RUN);
+    CHECK_INT(options.url_count, 2);
+    CHECK_STR(options.urls[1], "http://b");
+    CHECK_INT(options.users, 3);
+    CHECK_INT(options.quantity, 4);
+    CHECK_INT(options.connections, 5);
+    CHECK_INT(options.duration_ns, 120000000000);
+    CHECK_INT(options.duplicates, 20);
+    CHECK_STR(options.token, "t");
+    CHECK_INT(options.seed, 9);
+    CHECK_INT(options.timeout_ns, 100000000);
+    CHECK_INT(options.settle_ns, 500000000);
+    CHECK_STR(options.json, "-");
+    CHECK(options.retries);
+}
+
+static void test_token_from_environment(void) {
+    setenv("SECKILL_ADMIN_TOKEN", "from-environment", 1);
+    CHECK_INT(parse("--item x --requests 1"), OPTIONS_RUN);
+    CHECK_STR(options.token, "from-environment");
+    CHECK_INT(parse("--item x --requests 1 --token given"), OPTIONS_RUN);
+    CHECK_STR(options.token, "given");
+    setenv("SECKILL_ADMIN_TOKEN", "two words", 1);
+    CHECK_INT(parse("--item x --requests 1"), OPTIONS_WRONG);
+    CHECK_HAS(error, "SECKILL_ADMIN_TOKEN");
+    setenv("SECKILL_ADMIN_TOKEN", "", 1);
+    CHECK_INT(parse("--item x --requests 1"), OPTIONS_RUN);
+    CHECK(options.token == NULL);
+    unsetenv("SECKILL_ADMIN_TOKEN");
+}
+
+static void test_help(void) {
+    CHECK_INT(parse("--help"), OPTIONS_HELP);
+    CHECK_INT(parse("--version"), OPTIONS_SHOW_VERSION);
+}
+
+static void test_wrong(void) {
+    static const struct {
+        const char *line;
+        const char *says;
+    } cases[] = {
+        {"--requests 1", "--item"},
+        {"--item x", "one of --requests and --duration"},
+        {"--item x --requests 1 --duration 1s", "one of --requests and --duration"},
+        {"--item x --requests 0", "--requests must be a number from 1"},
+        {"--item x --requests -1", "--requests"},
+        {"--item x --requests 1x", "--requests"},
+        {"--item x --requests 99999999999999999999999", "--requests"},
+        {"--item x --requests", "--requests needs a value"},
+        {"--item a/b --requests 1", "--item must be"},
+        {"--item x --duration 10", "unit"},
+        {"--item x --duration 10h", "unit"},
+        {"--item x --duration s", "unit"},
+        {"--item x --requests 1 --users 0", "--users must be a number from 1 to 100000000"},
+        {"--item x --requests 1 --quantity 1001", "--quantity"},
+        {"--item x --requests 1 --connections 0", "--connections"},
+        {"--item x --requests 1 --duplicates 101", "--duplicates"},
+        {"--item x --requests 1 --retries=yes", "--retries=yes"},
+        {"--item x --requests 1 --nonsense", "--nonsense"},
+        {"--item x --requests 1 more", "more"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CHECK_INT(parse(cases[i].line), OPTIONS_WRONG);
+        CHECK_HAS(error, cases[i].says);
+    }
+}
+
+static void test_help_names_all(void) {
+    static const char *const flags[] = {"--url",         "--item",       "--users",   "--quantity",
+                                        "--connections", "--requests",   "--retries", "--duration",
+                                        "--token",       "--duplicates", "--seed",    "--timeout",
+                                        "--settle",      "--json",       "--help",    "--version"};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        CHECK_HAS(options_help, flags[i]);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("options: defaults", test_defaults);
+    harness_run("options: all of them", test_all);
+    harness_run("options: the token from the environment", test_token_from_environment);
+    harness_run("options: help and version", test_help);
+    harness_run("options: what is wrong is named", test_wrong);
+    harness_run("options: the help names every one", test_help_names_all);
+    return harness_finish();
+}

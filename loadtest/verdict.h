@@ -1,0 +1,46 @@
+/* The judgement: what the seller acknowledged against what its books say. Pure: no clock, no network. */
+#ifndef LOADTEST_VERDICT_H
+#define LOADTEST_VERDICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "loadtest/ledger.h"
+
+/* An item's audit. */
+struct books {
+    bool conserved;
+    int64_t stock;
+    int64_t available;
+    int64_t held;
+    int64_t sold;
+    int64_t orders;
+    int64_t oversold;
+};
+
+enum verdict_kind {
+    VERDICT_CLEAN,
+    VERDICT_VIOLATED,
+    VERDICT_UNTOLD, /* nothing wrong was found, but not all could be looked at */
+};
+
+struct verdict {
+    enum verdict_kind kind;
+    bool audited;       /* both audits were had */
+    bool conserved;     /* as the second audit says */
+    int64_t oversold;   /* units */
+    int64_t lost;       /* orders */
+    int64_t duplicated; /* answers and orders too many for their key */
+    int64_t phantom;    /* orders */
+    int64_t undersold;  /* units */
+    int64_t unresolved; /* requests */
+    int64_t unchecked;  /* acknowledged orders that the seller could not be asked for */
+    int64_t settled;    /* requests that have an outcome */
+};
+
+/* The ledger was matched, and its orders checked after `after` was taken. An audit that could not be had is
+ * NULL. All purchases were of `quantity` units. */
+struct verdict verdict_reach(const struct ledger *ledger, int64_t quantity, const struct books *before,
+                             const struct books *after);
+
+#endif

@@ -1,0 +1,241 @@
+#include "service/codec.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "service/instant.h"
+
+enum { LIMIT_MAX = 1000000, HOLD_SECONDS_MAX = 30 * 24 * 3600 };
+
+static bool refuse(struct codec_error *error, const char *field, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static bool refuse(struct codec_error *error, const char *field, const char *format, ...) {
+    va_list list;
+    snprintf(error->field, sizeof error->field, "%s", field);
+    va_start(list, format);
+    vsnprintf(error->detail, sizeof error->detail, format, list);
+    va_end(list);
+    return false;
+}
+
+/* The object in `body`, to be freed by json_decref(); NULL where it is none. */
+static json_t *read_object(const char *body, size_t length, struct codec_error *error) {
+    json_error_t at;
+    json_t *object = json_loadb(body, length, JSON_REJECT_DUPLICATES, &at);
+    if (!object)
+        refuse(error, "body", "not valid JSON, or a field is there twice (line %d, column %d)", at.line,
+               at.column);
+    else if (!json_is_object(object))
+        refuse(error, "body", "must be a JSON object");
+    if (json_is_object(object))
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+static bool known_only(json_t *object, const char *const *names, struct codec_error *error) {
+    const char *name;
+    json_t *value;
+    json_object_foreach(object, name, value) {
+        const char *const *known = names;
+        while (*known && strcmp(*known, name) != 0)
+            known++;
+        if (!*known) {
+            /* The name is the sender's; it is told only where it needs no escaping. */
+            bool plain = inventory_name_valid(name, strlen(name)) && strlen(name) < sizeof error->field;
+            return refuse(error, plain ? name : "body", "unknown field");
+        }
+    }
+    return true;
+}
+
+static bool read_name(json_t *object, const char *field, char out[INVENTORY_NAME_MAX + 1],
+                      struct codec_error *error) {
+    json_t *value = json_object_get(object, field);
+    if (!json_is_string(value) || !inventory_name_valid(json_string_value(value), json_string_length(value)))
+        return refuse(error, field, "must be 1 to %d of A-Z a-z 0-9 . _ -", INVENTORY_NAME_MAX);
+    memcpy(out, json_string_value(value), json_string_length(value) + 1);
+    return true;
+}
+
+static bool read_integer(json_t *object, const char *field, int64_t low, int64_t high, int64_t *out,
+                         struct codec_error *error) {
+    json_t *value = json_object_get(object, field);
+    if (!json_is_integer(value) || json_integer_value(value) < low || json_integer_value(value) > high)
+        return refuse(error, field, "must be an integer from %lld to %lld", (long long)low, (long long)high);
+    *out = json_integer_value(value);
+    return true;
+}
+
+/* The same for a field that may be left out: `out` is untouched then. */
+static bool read_optional(json_t *object, const char *field, int64_t low, int64_t high, int64_t *out,
+                          struct codec_error *error) {
+    return !json_object_get(object, field) || read_integer(object, field, low, high, out, error);
+}
+
+static bool read_instant(json_t *object, const char *field, int64_t *out, struct codec_error *error) {
+    json_t *value = json_object_get(object, field);
+    if (!value)
+        return true;
+    if (!json_is_string(value) || !instant_read(json_string_value(value), out))
+        return refuse(error, field, "must be an RFC 3339 time such as 2030-01-31T20:00:00Z");
+    return true;
+}
+
+bool codec_read_purchase(const char *body, size_t length, struct codec_purchase *purchase,
+                         struct codec_error *error) {
+    static const char *const names[] = {"item", "user", "quantity", NULL};
+    json_t *object = read_object(body, length, error);
+    if (!object)
+        return false;
+    struct codec_purchase read;
+    bool good = read_name(object, "item", read.item, error) && read_name(object, "user", read.user, error) &&
+                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &read.quantity, error) &&
+                (json_object_size(object) == 3 || known_only(object, names, error));
+    if (good)
+        *purchase = read;
+    json_decref(object);
+    return good;
+}
+
+static bool read_strategy(json_t *object, enum inventory_strategy *strategy, struct codec_error *error) {
+    json_t *value = json_object_get(object, "strategy");
+    if (!value)
+        return true;
+    if (!json_is_string(value) || !inventory_strategy_find(json_string_value(value), strategy))
+        return refuse(error, "strategy", "must be batch, lua, decr, optimistic, naive or locked");
+    return true;
+}
+
+bool codec_read_item(const char *body, size_t length, enum inventory_strategy strategy,
+                     struct inventory_item *item, struct codec_error *error) {
+    static const char *const names[] = {"stock",        "per_user_limit", "starts_at", "ends_at",
+                                        "hold_seconds", "strategy",       NULL};
+    json_t *object = read_object(body, length, error);
+    if (!object)
+        return false;
+    struct inventory_item read = *item;
+    int64_t hold_seconds = 0;
+    read.strategy = strategy;
+    read.limit = read.starts_ms = read.ends_ms = 0;
+    bool good = known_only(object, names, error) &&
+                read_integer(object, "stock", 0, INVENTORY_STOCK_MAX, &read.initial, error) &&
+                read_optional(object, "per_user_limit", 0, LIMIT_MAX, &read.limit, error) &&
+                read_optional(object, "hold_seconds", 0, HOLD_SECONDS_MAX, &hold_seconds, error) &&
+                read_instant(object, "starts_at", &read.starts_ms, error) &&
+                read_instant(object, "ends_at", &read.ends_ms, error) &&
+                read_strategy(object, &read.strategy, error);
+    if (good && read.starts_ms && read.ends_ms && read.ends_ms <= read.starts_ms)
+        good = refuse(error, "ends_at", "must be after starts_at");
+    read.hold_ms = hold_seconds * 1000;
+    if (good)
+        *item = read;
+    json_decref(object);
+    return good;
+}
+
+bool codec_read_restock(const char *body, size_t length, int64_t *quantity, struct codec_error *error) {
+    static const char *const names[] = {"quantity", NULL};
+    json_t *object = read_object(body, length, error);
+    if (!object)
+        return false;
+    bool good = known_only(object, names, error) &&
+                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, quantity, error);
+    json_decref(object);
+    return good;
+}
+
+bool codec_read_nothing(const char *body, size_t length, struct codec_error *error) {
+    static const char *const names[] = {NULL};
+    if (length == 0)
+        return true;
+    json_t *object = read_object(body, length, error);
+    bool good = object && known_only(object, names, error);
+    json_decref(object);
+    return good;
+}
+
+/* ---- answers. Names need no escaping (see inventory_name_valid()), so most are printed; it is the way of
+ * each purchase. ---- */
+
+static size_t print(char out[CODEC_BODY_SIZE], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static size_t print(char out[CODEC_BODY_SIZE], const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    int length = vsnprintf(out, CODEC_BODY_SIZE, format, list);
+    va_end(list);
+    return length < CODEC_BODY_SIZE ? (size_t)length : CODEC_BODY_SIZE - 1;
+}
+
+static size_t print_instant(char *out, const char *name, int64_t ms) {
+    char text[INSTANT_SIZE];
+    if (ms == 0)
+        return 0;
+    instant_print(ms, text);
+    return (size_t)sprintf(out, ",\"%s\":\"%s\"", name, text);
+}
+
+size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order *order) {
+    size_t length = print(
+        out, "{\"order\":\"%s\",\"item\":\"%s\",\"user\":\"%s\",\"quantity\":%lld,\"state\":\"%s\"",
+        order->id, order->item, order->user, (long long)order->quantity, inventory_state_name(order->state));
+    length += print_instant(out + length, "expires_at", order->expires_ms);
+    out[length++] = '}';
+    return length;
+}
+
+size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *item) {
+    size_t length =
+        print(out,
+              "{\"item\":\"%s\",\"stock\":%lld,\"available\":%lld,\"held\":%lld,\"sold\":%lld,"
+              "\"strategy\":\"%s\",\"per_user_limit\":%lld,\"hold_seconds\":%lld",
+              item->item, (long long)(item->initial + item->restocked), (long long)item->available,
+              (long long)item->held, (long long)item->sold, inventory_strategy_name(item->strategy),
+              (long long)item->limit, (long long)item->hold_ms / 1000);
+    length += print_instant(out + length, "starts_at", item->starts_ms);
+    length += print_instant(out + length, "ends_at", item->ends_ms);
+    out[length++] = '}';
+    return length;
+}
+
+size_t codec_write_restock(char out[CODEC_BODY_SIZE], const char *item,
+                           const struct inventory_restock *restock) {
+    return print(out, "{\"item\":\"%s\",\"quantity\":%lld,\"stock\":%lld,\"available\":%lld}", item,
+                 (long long)restock->quantity, (long long)restock->stock, (long long)restock->available);
+}
+
+size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit *audit) {
+    const struct inventory_item *item = &audit->item;
+    const int64_t *orders = audit->orders, *units = audit->units;
+    return print(
+        out,
+        "{\"item\":\"%s\",\"conserved\":%s,\"stock\":%lld,\"available\":%lld,\"held\":%lld,\"sold\":%lld,"
+        "\"orders\":%lld,\"oversold\":%lld,\"cancelled\":%lld,\"expired\":%lld,\"over_limit\":%lld,"
+        "\"unreadable\":%lld,"
+        "\"counters\":{\"held\":%lld,\"sold\":%lld,\"holds\":%lld,\"users\":%lld}}",
+        item->item, audit->conserved ? "true" : "false", (long long)(item->initial + item->restocked),
+        (long long)item->available, (long long)units[INVENTORY_STATE_HELD],
+        (long long)units[INVENTORY_STATE_CONFIRMED],
+        (long long)(orders[INVENTORY_STATE_HELD] + orders[INVENTORY_STATE_CONFIRMED]),
+        (long long)audit->oversold, (long long)orders[INVENTORY_STATE_CANCELLED],
+        (long long)orders[INVENTORY_STATE_EXPIRED], (long long)audit->over_limit,
+        (long long)audit->unreadable, (long long)item->held, (long long)item->sold, (long long)audit->holds,
+        (long long)audit->user_units);
+}
+
+size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining) {
+    json_t *body = json_pack(
+        "{s:b, s:s?, s:s, s:s, s:{s:s, s:s}, s:s}", "ready", health->ready && !draining, "reason",
+        draining            ? "the service is shutting down"
+        : health->reason[0] ? health->reason
+                            : NULL,
+        "store_version", health->version, "store_role", health->role, "durability", "appendonly",
+        health->appendonly, "appendfsync", health->appendfsync, "maxmemory_policy", health->eviction);
+    size_t length = body ? json_dumpb(body, out, CODEC_BODY_SIZE, JSON_COMPACT) : 0;
+    json_decref(body);
+    return length <= CODEC_BODY_SIZE ? length : 0;
+}

@@ -1,0 +1,263 @@
+#include "service/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "inventory/redis.h"
+#include "service/version.h"
+
+enum kind { TEXT, NUMBER, SWITCH };
+
+/* One line a setting: the flag, the environment (SECKILL_ and the flag in capitals) and the file's name all
+ * follow from `name`. */
+static const struct setting {
+    const char *name;
+    enum kind kind;
+    size_t offset;
+    const char *initial; /* of NUMBER: as text, too */
+    long low, high;
+    const char *argument, *help;
+} settings[] = {
+    {"listen", TEXT, offsetof(struct config, listen), "127.0.0.1:8080", 0, 0, "HOST:PORT",
+     "where HTTP is served"},
+    {"redis", TEXT, offsetof(struct config, redis), "redis://127.0.0.1:6379", 0, 0, "URL",
+     "the store: redis://[[user]:password@]host[:port][/db] or unix://[:password@]/path"},
+    {"lock", TEXT, offsetof(struct config, lock), "local:", 0, 0, "URL",
+     "the lock of strategy locked: local: or none: (teaching)"},
+    {"lock-ttl", NUMBER, offsetof(struct config, lock_ttl_ms), "10000", 100, 600000, "MS",
+     "how long a lock is held and waited for at most"},
+    {"strategy", TEXT, offsetof(struct config, strategy_name), "batch", 0, 0, "NAME",
+     "of items that name none: batch, lua, decr, optimistic; teaching: naive, locked"},
+    {"work-delay", NUMBER, offsetof(struct config, work_delay_ms), "0", 0, 60000, "MS",
+     "naive and locked: between read and write (teaching)"},
+    {"teaching", SWITCH, offsetof(struct config, teaching), "off", 0, 0, NULL,
+     "allow what is unsafe and marked so above: for lessons, never for a sale"},
+    {"workers", NUMBER, offsetof(struct config, workers), "0", 0, 256, "N",
+     "event loops, each a thread; 0: one a core"},
+    {"store-timeout", NUMBER, offsetof(struct config, store_timeout_ms), "2000", 10, 60000, "MS",
+     "a store call without a reply for so long is given up as unknown"},
+    {"connections", NUMBER, offsetof(struct config, connections_max), "16384", 1, 1000000, "N",
+     "clients connected at once; more wait to be accepted"},
+    {"drain", NUMBER, offsetof(struct config, drain_ms), "10000", 0, 600000, "MS",
+     "at SIGTERM: how long requests under way may take to end"},
+    {"admin-token", TEXT, offsetof(struct config, admin_token), "", 0, 0, "TOKEN",
+     "what admin calls must bear; made up and printed at start when left out (prefer the environment: flags "
+     "are seen in ps)"},
+};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+static bool complain(char *error, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static bool complain(char *error, size_t size, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vsnprintf(error, size, format, list);
+    va_end(list);
+    return false;
+}
+
+static void environment_name(const struct setting *setting, char out[64]) {
+    int length = snprintf(out, 64, "SECKILL_%s", setting->name);
+    for (int i = 8; i < length; i++)
+        out[i] = out[i] == '-' ? '_' : (char)toupper((unsigned char)out[i]);
+}
+
+static void print_help(FILE *out) {
+    fprintf(out, "usage: seckilld [--FLAG VALUE] ...\n\n"
+                 "Sells items over HTTP, exactly as many as there are, from a stock kept in Redis.\n\n");
+    for (const struct setting *s = settings; s < settings + SETTINGS; s++) {
+        char flag[64];
+        snprintf(flag, sizeof flag, "--%s %s", s->name, s->argument ? s->argument : "");
+        fprintf(out, "  %-30s %s", flag, s->help);
+        fprintf(out, *s->initial ? " [%s]\n" : "\n", s->initial);
+    }
+    fprintf(out, "  %-30s %s\n  %-30s %s\n  %-30s %s\n\n", "--config FILE",
+            "lines of NAME = VALUE, named as the flags; # begins a comment", "--version", "print the version",
+            "--help", "print this");
+    fprintf(
+        out,
+        "Each flag can also be set by the environment: SECKILL_LISTEN for --listen, SECKILL_LOCK_TTL for "
+        "--lock-ttl,\n"
+        "SECKILL_CONFIG for --config. Flags win over the environment, and that over the file.\n\n"
+        "  seckilld --redis redis://127.0.0.1:6379          # sell from there, on http://127.0.0.1:8080\n"
+        "  curl http://127.0.0.1:8080/openapi.json          # every call and answer\n"
+        "  curl http://127.0.0.1:8080/readyz                # is the store there, and how durable is it?\n\n"
+        "SIGTERM and SIGINT drain: no new connections, what is under way ends. Exit status: 0 after a clean\n"
+        "shutdown, 1 on a failure at start, 2 on bad usage.\n");
+}
+
+static const struct setting *setting_find(const char *name, size_t length) {
+    for (const struct setting *s = settings; s < settings + SETTINGS; s++) {
+        if (strlen(s->name) == length && memcmp(s->name, name, length) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+/* `where` is e.g. "--listen" or "seckilld.conf:3". */
+static bool setting_set(struct config *config, const struct setting *s, const char *value, const char *where,
+                        char *error, size_t size) {
+    char *at = (char *)config + s->offset, *end;
+    if (s->kind == TEXT) {
+        if (strlen(value) >= CONFIG_TEXT)
+            return complain(error, size, "%s: longer than %d characters", where, CONFIG_TEXT - 1);
+        memcpy(at, value, strlen(value) + 1);
+        return true;
+    }
+    if (s->kind == SWITCH) {
+        bool on = strcmp(value, "on") == 0 || strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
+        bool off = strcmp(value, "off") == 0 || strcmp(value, "0") == 0 || strcmp(value, "false") == 0;
+        if (!on && !off)
+            return complain(error, size, "%s: \"%s\" is neither on nor off", where, value);
+        memcpy(at, &on, sizeof on);
+        return true;
+    }
+    errno = 0;
+    long number = strtol(value, &end, 10);
+    if (errno || end == value || *end || number < s->low || number > s->high)
+        return complain(error, size, "%s: \"%s\" is not a whole number from %ld to %ld", where, value, s->low,
+                        s->high);
+    int stored = (int)number;
+    memcpy(at, &stored, sizeof stored);
+    return true;
+}
+
+static bool read_defaults(struct config *config, char *error, size_t size) {
+    memset(config, 0, sizeof *config);
+    for (const struct setting *s = settings; s < settings + SETTINGS; s++) {
+        if (!setting_set(config, s, s->initial, s->name, error, size))
+            return false;
+    }
+    return true;
+}
+
+static bool read_environment(struct config *config, char *error, size_t size) {
+    for (const struct setting *s = settings; s < settings + SETTINGS; s++) {
+        char name[64];
+        environment_name(s, name);
+        const char *value = getenv(name);
+        if (value && !setting_set(config, s, value, name, error, size))
+            return false;
+    }
+    return true;
+}
+
+static char *trim(char *text) {
+    while (isspace((unsigned char)*text))
+        text++;
+    char *end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1]))
+        *--end = '\0';
+    return text;
+}
+
+static bool read_line(struct config *config, char *line, const char *where, char *error, size_t size) {
+    char *text = trim(line);
+    if (*text == '\0' || *text == '#')
+        return true;
+    char *equals = strchr(text, '=');
+    if (!equals)
+        return complain(error, size, "%s: not of the form NAME = VALUE", where);
+    *equals = '\0';
+    char *name = trim(text);
+    const struct setting *s = setting_find(name, strlen(name));
+    if (!s)
+        return complain(error, size,
+                        "%s: there is no setting \"%.60s\" (the names are those of the flags, see --help)",
+                        where, name);
+    return setting_set(config, s, trim(equals + 1), where, error, size);
+}
+
+static bool read_file(struct config *config, const char *path, char *error, size_t size) {
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return complain(error, size, "--config: cannot read %s: %s", path, strerror(errno));
+    char line[1024], where[300];
+    bool good = true;
+    for (int number = 1; good && fgets(line, sizeof line, file); number++) {
+        snprintf(where, sizeof where, "%.250s:%d", path, number);
+        if (!strchr(line, '\n') && !feof(file))
+            good = complain(error, size, "%s: the line is too long", where);
+        else
+            good = read_line(config, line, where, error, size);
+    }
+    fclose(file);
+    return good;
+}
+
+/* One flag at argv[*i], "--name value" or "--name=value"; `config` NULL: only steps over it. */
+static bool read_flag(struct config *config, char **argv, int *i, const char **file, char *error,
+                      size_t size) {
+    const char *flag = argv[*i];
+    const char *name = flag + 2, *equals = strchr(flag, '=');
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    bool is_file = length == 6 && memcmp(name, "config", 6) == 0;
+    const struct setting *s = setting_find(name, length);
+    if (strncmp(flag, "--", 2) != 0 || (!s && !is_file))
+        return complain(error, size, "%s: no such flag; see --help", flag);
+    const char *value = equals ? equals + 1 : NULL;
+    if (!value && s && s->kind == SWITCH)
+        value = "on";
+    if (!value && !(value = argv[++*i]))
+        return complain(error, size, "%s: a value must follow", flag);
+    if (is_file) {
+        *file = value;
+        return true;
+    }
+    char where[64];
+    snprintf(where, sizeof where, "--%s", s->name);
+    return !config || setting_set(config, s, value, where, error, size);
+}
+
+static bool check(struct config *config, char *error, size_t size) {
+    struct redis_target target;
+    char why[256];
+    if (!redis_target_parse(&target, config->redis, why, sizeof why))
+        return complain(error, size, "--redis: %s", why);
+    if (!inventory_strategy_find(config->strategy_name, &config->strategy))
+        return complain(error, size,
+                        "--strategy: \"%s\" is none of batch, lua, decr, optimistic, naive, locked",
+                        config->strategy_name);
+    const char *unsafe = NULL;
+    if (inventory_strategy_teaches(config->strategy))
+        unsafe = "--strategy naive and locked oversell: they need";
+    else if (strcmp(config->lock, "none:") == 0)
+        unsafe = "--lock none: is no lock: it needs";
+    else if (config->work_delay_ms)
+        unsafe = "--work-delay is for lessons: it needs";
+    if (unsafe && !config->teaching)
+        return complain(error, size, "%s --teaching", unsafe);
+    if (config->workers == 0) {
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        config->workers = cores < 1 ? 1 : cores > 256 ? 256 : (int)cores;
+    }
+    return true;
+}
+
+enum config_result config_read(struct config *config, int argc, char **argv, FILE *out, char *error,
+                               size_t error_size) {
+    const char *file = getenv("SECKILL_CONFIG");
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(out);
+            return CONFIG_EXIT;
+        }
+        if (strcmp(argv[i], "--version") == 0) {
+            fprintf(out, "seckilld %s\n", SECKILL_VERSION);
+            return CONFIG_EXIT;
+        }
+        if (!read_flag(NULL, argv, &i, &file, error, error_size))
+            return CONFIG_BAD;
+    }
+    bool good = read_defaults(config, error, error_size) &&
+                (!file || read_file(config, file, error, error_size)) &&
+                read_environment(config, error, error_size);
+    for (int i = 1; good && i < argc; i++)
+        good = read_flag(config, argv, &i, &file, error, error_size);
+    return good && check(config, error, error_size) ? CONFIG_RUN : CONFIG_BAD;
+}

@@ -1,0 +1,27 @@
+/* The service's settings: flags before environment before configuration file before defaults. */
+#ifndef SERVICE_CONFIG_H
+#define SERVICE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "inventory/inventory.h"
+
+enum { CONFIG_TEXT = 512 };
+
+struct config {
+    char listen[CONFIG_TEXT], redis[CONFIG_TEXT], lock[CONFIG_TEXT], strategy_name[CONFIG_TEXT],
+        admin_token[CONFIG_TEXT];
+    int lock_ttl_ms, work_delay_ms, workers, store_timeout_ms, connections_max, drain_ms;
+    bool teaching;
+    enum inventory_strategy strategy;
+};
+
+enum config_result { CONFIG_RUN, CONFIG_EXIT, CONFIG_BAD };
+
+/* Reads everything. CONFIG_EXIT: --help or --version was answered on `out`. CONFIG_BAD: `error` says what was
+ * wrong, where, and what would be right. */
+enum config_result config_read(struct config *config, int argc, char **argv, FILE *out, char *error,
+                               size_t error_size);
+
+#endif

@@ -1,0 +1,160 @@
+#include "service/figures.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "service/version.h"
+
+const double figures_bounds[FIGURES_BUCKETS - 1] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                                    0.1,    0.25,  0.5,    1,     2.5,  5};
+
+/* One writer: no locked instruction is needed. */
+static void add(_Atomic uint64_t *figure, uint64_t n) {
+    __atomic_store_n((uint64_t *)figure, __atomic_load_n((uint64_t *)figure, __ATOMIC_RELAXED) + n,
+                     __ATOMIC_RELAXED);
+}
+
+static uint64_t get(const _Atomic uint64_t *figure) {
+    return __atomic_load_n((const uint64_t *)figure, __ATOMIC_RELAXED);
+}
+
+void figures_count(_Atomic uint64_t *figure) {
+    add(figure, 1);
+}
+
+void figures_time(struct figures_histogram *histogram, int64_t ns) {
+    int i = 0;
+    while (i < FIGURES_BUCKETS - 1 && (double)ns > figures_bounds[i] * 1e9)
+        i++;
+    add(&histogram->buckets[i], 1);
+    add(&histogram->sum_ns, (uint64_t)ns);
+}
+
+/* Label values of seckill_purchases_total; statuses that no purchase ends with have none. */
+static const char *const outcomes[INVENTORY_UNKNOWN + 1] = {
+    [INVENTORY_OK] = "sold",
+    [INVENTORY_REPLAYED] = "replayed",
+    [INVENTORY_SOLD_OUT] = "sold_out",
+    [INVENTORY_LIMIT] = "purchase_limit",
+    [INVENTORY_NOT_STARTED] = "not_started",
+    [INVENTORY_ENDED] = "ended",
+    [INVENTORY_UNKNOWN_ITEM] = "unknown_item",
+    [INVENTORY_KEY_REUSED] = "key_reused",
+    [INVENTORY_REFUSED] = "refused",
+    [INVENTORY_OVERLOADED] = "overloaded",
+    [INVENTORY_UNAVAILABLE] = "unavailable",
+    [INVENTORY_UNKNOWN] = "unknown",
+};
+
+static const struct {
+    const char *name, *type, *help;
+    size_t offset; /* in struct inventory_figures */
+} store_figures[] = {
+    {"seckill_batches_total", "counter", "Script calls that sold.",
+     offsetof(struct inventory_figures, batches)},
+    {"seckill_batched_purchases_total", "counter", "Purchases in those calls.",
+     offsetof(struct inventory_figures, batched)},
+    {"seckill_checks_total", "counter", "Calls that only asked, of items sold out.",
+     offsetof(struct inventory_figures, checks)},
+    {"seckill_purchases_waiting", "gauge", "Purchases under way.",
+     offsetof(struct inventory_figures, waiting)},
+    {"seckill_unknown_total", "counter", "Purchases whose reply was lost.",
+     offsetof(struct inventory_figures, unknown)},
+    {"seckill_unknown_resolved_total", "counter", "Of which the order was found.",
+     offsetof(struct inventory_figures, unknown_resolved)},
+    {"seckill_store_connects_total", "counter", "Connections made to the store.",
+     offsetof(struct inventory_figures, reconnects)},
+    {"seckill_store_errors_total", "counter", "Error replies of the store.",
+     offsetof(struct inventory_figures, store_errors)},
+    {"seckill_scripts_loaded_total", "counter", "Scripts sent because the store had lost them.",
+     offsetof(struct inventory_figures, scripts_loaded)},
+    {"seckill_holds_expired_total", "counter", "Holds that this process expired.",
+     offsetof(struct inventory_figures, expired)},
+    {"seckill_conflicts_total", "counter", "Transactions of strategy optimistic that had to be repeated.",
+     offsetof(struct inventory_figures, conflicts)},
+};
+
+static void print_head(FILE *out, const char *name, const char *type, const char *help) {
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void print_purchases(FILE *out, const struct figures_source *sources, int count) {
+    print_head(out, "seckill_purchases_total", "counter", "Purchases by how they ended.");
+    for (int status = 0; status <= INVENTORY_UNKNOWN; status++) {
+        uint64_t sum = 0;
+        for (int i = 0; i < count; i++)
+            sum += get(&sources[i].figures->purchases[status]);
+        if (outcomes[status])
+            fprintf(out, "seckill_purchases_total{outcome=\"%s\"} %llu\n", outcomes[status],
+                    (unsigned long long)sum);
+    }
+}
+
+static void print_responses(FILE *out, const struct figures_source *sources, int count) {
+    print_head(out, "seckill_http_responses_total", "counter", "HTTP answers by class of status.");
+    for (int hundreds = 2; hundreds < 6; hundreds++) {
+        uint64_t sum = 0;
+        for (int i = 0; i < count; i++)
+            sum += get(&sources[i].figures->responses[hundreds]);
+        fprintf(out, "seckill_http_responses_total{class=\"%dxx\"} %llu\n", hundreds,
+                (unsigned long long)sum);
+    }
+}
+
+static void print_histogram(FILE *out, const struct figures_source *sources, int count, const char *outcome,
+                            size_t offset) {
+    uint64_t running = 0, sum_ns = 0;
+    for (int bucket = 0; bucket < FIGURES_BUCKETS; bucket++) {
+        for (int i = 0; i < count; i++) {
+            const struct figures_histogram *histogram =
+                (const void *)((const char *)sources[i].figures + offset);
+            running += get(&histogram->buckets[bucket]);
+            sum_ns += bucket == 0 ? get(&histogram->sum_ns) : 0;
+        }
+        char bound[32] = "+Inf";
+        if (bucket < FIGURES_BUCKETS - 1)
+            snprintf(bound, sizeof bound, "%g", figures_bounds[bucket]);
+        fprintf(out, "seckill_purchase_seconds_bucket{outcome=\"%s\",le=\"%s\"} %llu\n", outcome, bound,
+                (unsigned long long)running);
+    }
+    fprintf(out,
+            "seckill_purchase_seconds_sum{outcome=\"%s\"} "
+            "%.9f\nseckill_purchase_seconds_count{outcome=\"%s\"} %llu\n",
+            outcome, (double)sum_ns / 1e9, outcome, (unsigned long long)running);
+}
+
+static void print_store(FILE *out, const struct figures_source *sources, int count) {
+    for (size_t k = 0; k < sizeof store_figures / sizeof *store_figures; k++) {
+        uint64_t sum = 0;
+        for (int i = 0; i < count; i++)
+            sum += get((const void *)((const char *)sources[i].inventory + store_figures[k].offset));
+        print_head(out, store_figures[k].name, store_figures[k].type, store_figures[k].help);
+        fprintf(out, "%s %llu\n", store_figures[k].name, (unsigned long long)sum);
+    }
+}
+
+char *figures_print(const struct figures_source *sources, int count, int pool_waiting, size_t *length) {
+    char *text = NULL;
+    FILE *out = open_memstream(&text, length);
+    if (!out)
+        return NULL;
+    int connections = 0;
+    for (int i = 0; i < count; i++)
+        connections += sources[i].connections;
+    print_head(out, "seckill_build_info", "gauge", "The version that runs.");
+    fprintf(out, "seckill_build_info{version=\"%s\"} 1\n", SECKILL_VERSION);
+    print_purchases(out, sources, count);
+    print_head(out, "seckill_purchase_seconds", "histogram", "From a purchase's arrival to its answer.");
+    print_histogram(out, sources, count, "sold", offsetof(struct figures, sold));
+    print_histogram(out, sources, count, "rejected", offsetof(struct figures, rejected));
+    print_responses(out, sources, count);
+    print_head(out, "seckill_http_connections", "gauge", "Clients connected.");
+    fprintf(out, "seckill_http_connections %d\n", connections);
+    print_head(out, "seckill_pool_waiting", "gauge", "Blocking jobs that wait for a thread.");
+    fprintf(out, "seckill_pool_waiting %d\n", pool_waiting);
+    print_store(out, sources, count);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}

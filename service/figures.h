@@ -1,0 +1,39 @@
+/* What a worker counts; written by its thread alone, read by whoever answers /metrics. */
+#ifndef SERVICE_FIGURES_H
+#define SERVICE_FIGURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "inventory/inventory.h"
+
+enum { FIGURES_BUCKETS = 14 };
+
+/* Upper bounds in seconds, the last is infinite. */
+extern const double figures_bounds[FIGURES_BUCKETS - 1];
+
+struct figures_histogram {
+    _Atomic uint64_t buckets[FIGURES_BUCKETS];
+    _Atomic uint64_t sum_ns;
+};
+
+struct figures {
+    _Atomic uint64_t purchases[INVENTORY_UNKNOWN + 1]; /* by status */
+    _Atomic uint64_t responses[6];                     /* by hundreds */
+    struct figures_histogram sold, rejected;           /* purchases: how long until the answer */
+};
+
+void figures_count(_Atomic uint64_t *figure);
+void figures_time(struct figures_histogram *histogram, int64_t ns);
+
+/* One worker's share of the text of /metrics. */
+struct figures_source {
+    const struct figures *figures;
+    const struct inventory_figures *inventory;
+    int connections;
+};
+
+/* The exposition of all workers' figures, summed; to be freed by the caller, NULL when out of memory. */
+char *figures_print(const struct figures_source *sources, int count, int pool_waiting, size_t *length);
+
+#endif

@@ -1,0 +1,449 @@
+#include "service/http.h"
+
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    /* libmicrohttpd keeps the head of a request and of its answer in one piece of memory a connection, and
+     * clears it for each request: no larger than heads of real browsers need. */
+    CONNECTION_MEMORY = 8 * 1024,
+    BODY_START = 512,
+    SWEEP_MS = 1000,
+    BACKLOG_DISCARD_MAX =
+        1024 * 1024, /* read and thrown away of a body that is too large, before the connection is cut */
+    SPARE_MAX = 1024,
+    /* See http_server_turn(). */
+    PATIENCE_MS = 10,
+    GLANCE_MS = 1,
+};
+
+/* A client's connection, in a list from the one that completed a request last to the one that waits longest.
+ */
+struct connection {
+    struct connection *newer, *older;
+    struct http_server *server;
+    int64_t since_ms; /* connected, or completed a request */
+    int fd;
+    bool busy; /* its request is being worked on, under that one's own deadline */
+};
+
+struct http_request {
+    struct http_request *next; /* among the spare ones */
+    struct http_server *server;
+    struct MHD_Connection *mhd; /* NULL once the client has left */
+    struct connection *connection;
+    const char *method;
+    char path[HTTP_PATH_MAX];
+    char *body; /* `start`, or allocated */
+    size_t length, size, discarded;
+    int64_t since_ns;
+    struct MHD_Response *response;
+    unsigned int status;
+    bool handled, suspended, too_large;
+    char start[BODY_START];
+    _Alignas(max_align_t) unsigned char context[HTTP_CONTEXT_SIZE];
+};
+
+struct http_server {
+    struct http_config config;
+    uv_loop_t *loop;
+    struct MHD_Daemon *daemon;
+    uv_poll_t poll;
+    uv_timer_t sweep;
+    uv_timer_t soon; /* what MHD_get_timeout() asks for */
+    struct connection *newest, *oldest;
+    struct http_request *spare;
+    int spares, pending, connections;
+    int closing;   /* handles not yet closed */
+    bool answered; /* something is to be sent */
+    bool ready;    /* something is to be read, or was asked to be looked at */
+    bool progress; /* the last run did something */
+    bool draining;
+};
+
+/* ---- requests ---- */
+
+static struct http_request *request_take(struct http_server *server) {
+    struct http_request *request = server->spare;
+    if (request) {
+        server->spare = request->next;
+        server->spares--;
+    } else if (!(request = malloc(sizeof *request))) {
+        return NULL;
+    }
+    memset(request, 0, offsetof(struct http_request, start));
+    request->server = server;
+    request->body = request->start;
+    request->size = sizeof request->start;
+    return request;
+}
+
+static void request_drop(struct http_request *request) {
+    struct http_server *server = request->server;
+    if (request->body != request->start)
+        free(request->body);
+    if (request->response)
+        MHD_destroy_response(request->response);
+    if (server->spares >= SPARE_MAX) {
+        free(request);
+        return;
+    }
+    request->next = server->spare;
+    server->spare = request;
+    server->spares++;
+}
+
+const char *http_request_method(const struct http_request *request) {
+    return request->method;
+}
+
+const char *http_request_path(const struct http_request *request) {
+    return request->path;
+}
+
+const char *http_request_header(const struct http_request *request, const char *name) {
+    return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
+}
+
+const char *http_request_body(const struct http_request *request, size_t *length) {
+    *length = request->length;
+    return request->body;
+}
+
+bool http_request_too_large(const struct http_request *request) {
+    return request->too_large;
+}
+
+void *http_request_context(struct http_request *request) {
+    return request->context;
+}
+
+int64_t http_request_since_ns(const struct http_request *request) {
+    return request->since_ns;
+}
+
+void *http_request_server_ctx(const struct http_request *request) {
+    return request->server->config.ctx;
+}
+
+/* ---- connections ---- */
+
+static void list_remove(struct connection *connection) {
+    struct http_server *server = connection->server;
+    *(connection->newer ? &connection->newer->older : &server->newest) = connection->older;
+    *(connection->older ? &connection->older->newer : &server->oldest) = connection->newer;
+}
+
+static void list_renew(struct connection *connection) {
+    struct http_server *server = connection->server;
+    connection->since_ms = (int64_t)uv_now(server->loop);
+    connection->newer = NULL;
+    connection->older = server->newest;
+    *(server->newest ? &server->newest->newer : &server->oldest) = connection;
+    server->newest = connection;
+}
+
+static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code) {
+    struct http_server *server = cls;
+    struct connection *connection = *socket_context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+        connection = calloc(1, sizeof *connection);
+        *socket_context = connection;
+        if (!connection)
+            return; /* its requests are refused */
+        connection->server = server;
+        connection->fd = info->connect_fd;
+        server->connections++;
+        list_renew(connection);
+    } else if (connection) {
+        list_remove(connection);
+        server->connections--;
+        free(connection);
+    }
+}
+
+/* The end of the list is that of the longest wait, so this looks at few. The close is seen by libmicrohttpd
+ * as the client's. */
+static void on_sweep(uv_timer_t *timer) {
+    struct http_server *server = timer->data;
+    int64_t limit_ms = (int64_t)uv_now(server->loop) - server->config.idle_ms;
+    struct connection *connection = server->oldest;
+    while (connection && connection->since_ms < limit_ms) {
+        struct connection *newer = connection->newer;
+        if (!connection->busy)
+            shutdown(connection->fd, SHUT_RDWR);
+        connection = newer;
+    }
+}
+
+/* ---- libmicrohttpd's calls ---- */
+
+static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *mhd, const char *url,
+                             const char *method, void **context) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct connection *connection = info ? info->socket_context : NULL;
+    struct http_request *request = connection ? request_take(server) : NULL;
+    if (!request)
+        return MHD_NO;
+    request->mhd = mhd;
+    request->connection = connection;
+    request->method = method;
+    request->since_ns = (int64_t)uv_hrtime();
+    /* A path that is too long is no path of ours: it is cut, and not found. */
+    size_t length = strnlen(url, HTTP_PATH_MAX - 1);
+    memcpy(request->path, url, length);
+    request->path[length] = '\0';
+    *context = request;
+    server->progress = true;
+    const char *declared = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    if (!declared || strtoull(declared, NULL, 10) <= HTTP_BODY_MAX)
+        return MHD_YES;
+    /* Answered before the body is read, and without asking for it where the client waits for "100 Continue".
+     */
+    request->too_large = true;
+    request->handled = true;
+    server->pending++;
+    server->config.on_request(server->config.ctx, request);
+    return request->response ? MHD_queue_response(mhd, request->status, request->response) : MHD_NO;
+}
+
+static bool append(struct http_request *request, const char *data, size_t length) {
+    if (request->too_large || request->length + length > HTTP_BODY_MAX) {
+        request->too_large = true;
+        request->discarded += length;
+        return request->discarded <= BACKLOG_DISCARD_MAX;
+    }
+    if (request->length + length > request->size) {
+        size_t size = HTTP_BODY_MAX;
+        char *body = malloc(size);
+        if (!body)
+            return false;
+        memcpy(body, request->body, request->length);
+        request->body = body;
+        request->size = size;
+    }
+    memcpy(request->body + request->length, data, length);
+    request->length += length;
+    return true;
+}
+
+static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
+                                 const char *version, const char *data, size_t *data_size, void **context) {
+    (void)version;
+    struct http_server *server = cls;
+    struct http_request *request = *context;
+    if (!request)
+        return begin(server, mhd, url, method, context);
+    if (*data_size) {
+        bool kept = append(request, data, *data_size);
+        *data_size = 0;
+        server->progress = true;
+        return kept ? MHD_YES : MHD_NO;
+    }
+    if (!request->handled) {
+        request->handled = true;
+        request->connection->busy = true;
+        server->progress = true;
+        server->pending++;
+        server->config.on_request(server->config.ctx, request);
+    }
+    if (request->response) {
+        server->progress = true;
+        return MHD_queue_response(mhd, request->status, request->response);
+    }
+    if ((int64_t)uv_now(server->loop) - request->since_ns / 1000000 > PATIENCE_MS) {
+        request->suspended = true;
+        MHD_suspend_connection(mhd);
+    }
+    return MHD_YES;
+}
+
+static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
+                         enum MHD_RequestTerminationCode code) {
+    (void)cls;
+    (void)mhd;
+    (void)code;
+    struct http_request *request = *context;
+    if (!request)
+        return;
+    *context = NULL;
+    request->server->progress = true;
+    request->connection->busy = false;
+    list_remove(request->connection);
+    list_renew(request->connection);
+    if (request->handled && !request->response)
+        request->mhd =
+            NULL; /* the client has left; whoever works on the request does not know, and will answer it */
+    else
+        request_drop(request);
+}
+
+static struct MHD_Response *make_response(const struct http_server *server, const char *content_type,
+                                          const char *body, size_t length, const char *const *headers) {
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(length, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
+    if (!response)
+        return NULL;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    for (; headers && headers[0]; headers += 2)
+        MHD_add_response_header(response, headers[0], headers[1]);
+    if (server->draining)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    return response;
+}
+
+void http_answer(struct http_request *request, int status, const char *content_type, const char *body,
+                 size_t length, const char *const *headers) {
+    struct http_server *server = request->server;
+    server->pending--;
+    server->config.on_answer(server->config.ctx, status);
+    if (!request->mhd) {
+        request_drop(request);
+        return;
+    }
+    request->response = make_response(server, content_type, body, length, headers);
+    request->status = (unsigned int)status;
+    if (!request->response) { /* out of memory; an empty answer needs almost none */
+        request->response =
+            MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
+        request->status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (!request->response)
+        abort(); /* not even that: nothing can be said to anybody any more */
+    server->answered = true;
+    if (request->suspended) {
+        request->suspended = false;
+        MHD_resume_connection(request->mhd);
+    }
+}
+
+/* ---- the server on its loop ---- */
+
+static void on_soon(uv_timer_t *timer) {
+    ((struct http_server *)timer->data)->ready = true;
+}
+
+static void on_ready(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    ((struct http_server *)poll->data)->ready = true;
+}
+
+/* How requests wait.
+ *
+ * To suspend a connection takes it out of libmicrohttpd's epoll set, and to resume it reads it in vain and
+ * puts it back: three system calls a request, more than the work itself. So a request is not suspended while
+ * its answer is likely near: on_access() returns without an answer, libmicrohttpd keeps the connection in its
+ * list of those to be looked at, and each run asks on_access() again, which costs some tens of nanoseconds.
+ * After PATIENCE_MS it is suspended all the same, so that a slow store does not make each run look at
+ * thousands.
+ *
+ * libmicrohttpd then wants to be run again at once (a time-out of 0) as long as anybody waits. That is heeded
+ * as long as runs make progress; after one that made none there is nothing to do but for what comes by epoll
+ * or by an answer. Only to be safe (input that filled the buffer to the last byte shows as neither) it is run
+ * again after GLANCE_MS, until all have their answer or are suspended. */
+void http_server_turn(struct http_server *server) {
+    if (!server->answered && !server->ready)
+        return;
+    if (server->answered) {
+        /* One run takes the answers up, the next one sends them. */
+        server->answered = false;
+        MHD_run(server->daemon);
+    }
+    server->ready = false;
+    server->progress = false;
+    MHD_run(server->daemon);
+    MHD_UNSIGNED_LONG_LONG timeout_ms;
+    if (MHD_get_timeout(server->daemon, &timeout_ms) != MHD_YES)
+        return;
+    if (timeout_ms == 0 && !server->progress)
+        timeout_ms = GLANCE_MS;
+    uv_timer_start(&server->soon, on_soon, timeout_ms, 0);
+}
+
+struct http_server *http_server_open(uv_loop_t *loop, const struct http_config *config) {
+    struct http_server *server = calloc(1, sizeof *server);
+    if (!server)
+        return NULL;
+    server->config = *config;
+    server->loop = loop;
+    /* Suspend and resume happen on one thread, so the pipe that libmicrohttpd would write to for each resume
+     * is left out. */
+    unsigned int flags =
+        MHD_USE_EPOLL | MHD_USE_TURBO | (MHD_ALLOW_SUSPEND_RESUME & ~(unsigned int)MHD_USE_ITC);
+    server->daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_LISTEN_SOCKET, config->listen_fd,
+                         MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
+                         on_connection, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned int)config->connections_max, MHD_OPTION_END);
+    if (!server->daemon)
+        goto fail;
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    if (!info || uv_poll_init(loop, &server->poll, info->epoll_fd) != 0)
+        goto fail;
+    server->poll.data = server->sweep.data = server->soon.data = server;
+    uv_timer_init(loop, &server->sweep);
+    uv_timer_init(loop, &server->soon);
+    uv_poll_start(&server->poll, UV_READABLE, on_ready);
+    uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    server->ready = true; /* the first run puts the listening socket into the set */
+    return server;
+fail:
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+    free(server);
+    return NULL;
+}
+
+void http_server_drain(struct http_server *server) {
+    if (server->draining)
+        return;
+    server->draining = true;
+    int fd = MHD_quiesce_daemon(server->daemon);
+    if (fd >= 0)
+        close(fd);
+    /* Nobody who is idle need be waited for. A client that sends at this very moment is cut off before
+     * anything was read. */
+    for (struct connection *connection = server->newest; connection; connection = connection->older) {
+        if (!connection->busy)
+            shutdown(connection->fd, SHUT_RD);
+    }
+    server->ready = true;
+}
+
+int http_server_pending(const struct http_server *server) {
+    return server->pending;
+}
+
+int http_server_connections(const struct http_server *server) {
+    return server->connections;
+}
+
+static void on_handle_closed(uv_handle_t *handle) {
+    struct http_server *server = handle->data;
+    if (--server->closing == 0)
+        free(server);
+}
+
+void http_server_close(struct http_server *server) {
+    if (!server)
+        return;
+    http_server_turn(server); /* answers given just now are sent */
+    server->closing = 3;
+    uv_poll_stop(&server->poll);
+    MHD_stop_daemon(server->daemon);
+    while (server->spare) {
+        struct http_request *next = server->spare->next;
+        free(server->spare);
+        server->spare = next;
+    }
+    uv_close((uv_handle_t *)&server->poll, on_handle_closed);
+    uv_close((uv_handle_t *)&server->sweep, on_handle_closed);
+    uv_close((uv_handle_t *)&server->soon, on_handle_closed);
+}

@@ -1,0 +1,177 @@
+#include <errno.h>
+#include <netdb.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "inventory/redis.h"
+#include "service/log.h"
+#include "service/version.h"
+#include "service/worker.h"
+
+enum { EXIT_USAGE = 2, POOL_THREADS = 32, POOL_QUEUE = 1024, BACKLOG = 4096 };
+
+/* HOST:PORT, [HOST]:PORT -> an address; NULL on failure, with the reason in `error`. To be freed by
+ * freeaddrinfo(). */
+static struct addrinfo *find_address(const char *listen, char *error, size_t size) {
+    char host[CONFIG_TEXT];
+    const char *colon = strrchr(listen, ':');
+    if (!colon) {
+        snprintf(error, size, "--listen: \"%s\" is not HOST:PORT", listen);
+        return NULL;
+    }
+    bool brackets = listen[0] == '[' && colon > listen && colon[-1] == ']';
+    snprintf(host, sizeof host, "%.*s", (int)(colon - listen) - 2 * brackets, listen + brackets);
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM},
+                    *found = NULL;
+    int failed = getaddrinfo(*host ? host : NULL, colon + 1, &hints, &found);
+    if (failed)
+        snprintf(error, size, "--listen: \"%s\": %s", listen, gai_strerror(failed));
+    return failed ? NULL : found;
+}
+
+/* `shared`: with the other workers of this process. The first is opened alone, so that an address in use is
+ * noticed. */
+static int open_socket(const struct addrinfo *address, bool shared) {
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if ((!shared || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0) &&
+        bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    int kept = errno;
+    close(fd);
+    errno = kept;
+    return -1;
+}
+
+/* Opens a socket a worker. False on failure, with the reason in `error`; none is left open then. */
+static bool open_sockets(const struct config *config, int *fds, char *error, size_t size) {
+    struct addrinfo *address = find_address(config->listen, error, size);
+    if (!address)
+        return false;
+    int opened = 0;
+    int probe = open_socket(address, false);
+    if (probe < 0)
+        goto fail;
+    close(probe);
+    for (; opened < config->workers; opened++) {
+        if ((fds[opened] = open_socket(address, true)) < 0)
+            goto fail;
+    }
+    freeaddrinfo(address);
+    return true;
+fail:
+    snprintf(error, size, "cannot listen on %.300s: %s%s", config->listen, strerror(errno),
+             errno == EADDRINUSE ? " (is a seckilld running already? choose another with --listen)" : "");
+    while (opened-- > 0)
+        close(fds[opened]);
+    freeaddrinfo(address);
+    return false;
+}
+
+/* Without a token none of the admin calls would be protected: one is made up, and told. */
+static void set_admin_token(struct service *service) {
+    char *token = service->config.admin_token;
+    if (!*token) {
+        unsigned char random[18];
+        randombytes_buf(random, sizeof random);
+        sodium_bin2base64(token, CONFIG_TEXT, random, sizeof random,
+                          sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+        log_info("admin token, made up for this run (SECKILL_ADMIN_TOKEN chooses one): %s", token);
+    }
+    crypto_generichash(service->admin_digest, sizeof service->admin_digest, (const unsigned char *)token,
+                       strlen(token), NULL, 0);
+    sodium_memzero(token, CONFIG_TEXT);
+}
+
+static void raise_file_limit(const struct config *config) {
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)config->connections_max + 256;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < wanted)
+        log_error("only %ld files may be open: fewer than %d connections will fit (raise ulimit -n)",
+                  (long)limit.rlim_cur, config->connections_max);
+}
+
+static void say_hello(const struct config *config) {
+    struct redis_target target;
+    char store[512], ignored[256];
+    redis_target_parse(&target, config->redis, ignored, sizeof ignored);
+    redis_target_print(&target, store, sizeof store);
+    log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %s%s", SECKILL_VERSION,
+             config->listen, config->workers, config->workers == 1 ? "" : "s", store, config->strategy_name,
+             config->lock, config->teaching ? ", TEACHING: unsafe strategies are allowed" : "");
+}
+
+static bool start_workers(struct service *service, char *error, size_t size) {
+    int fds[256];
+    if (!open_sockets(&service->config, fds, error, size))
+        return false;
+    for (int i = 0; i < service->config.workers; i++) {
+        if (!worker_start(&service->workers[i], service, i, fds[i], error, size))
+            return false; /* the process ends, and with it those that run */
+    }
+    return true;
+}
+
+int main(int argc, char **argv) {
+    static struct service service;
+    char error[512];
+    enum config_result result = config_read(&service.config, argc, argv, stdout, error, sizeof error);
+    if (result == CONFIG_EXIT)
+        return 0;
+    if (result == CONFIG_BAD) {
+        fprintf(stderr, "seckilld: %s\n", error);
+        return EXIT_USAGE;
+    }
+    service.locker = locker_open(service.config.lock, error, sizeof error);
+    if (!service.locker) {
+        fprintf(stderr, "seckilld: --lock %s: %s\n", service.config.lock, error);
+        return EXIT_USAGE;
+    }
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* threads inherit it: only sigwait() takes them */
+    signal(SIGPIPE, SIG_IGN);
+    service.worker_count = service.config.workers;
+    service.workers = calloc((size_t)service.worker_count, sizeof *service.workers);
+    service.pool = pool_open(POOL_THREADS, POOL_QUEUE);
+    if (sodium_init() < 0 || !service.workers || !service.pool) {
+        log_error("cannot start: out of memory or threads");
+        return EXIT_FAILURE;
+    }
+    raise_file_limit(&service.config);
+    set_admin_token(&service);
+    if (!start_workers(&service, error, sizeof error)) {
+        log_error("cannot start: %s", error);
+        return EXIT_FAILURE;
+    }
+    say_hello(&service.config);
+
+    int signal_number = 0;
+    sigwait(&ends, &signal_number);
+    log_info("%s: draining", strsignal(signal_number));
+    atomic_store(&service.draining, true);
+    for (int i = 0; i < service.worker_count; i++)
+        worker_drain(&service.workers[i]);
+    pthread_sigmask(SIG_UNBLOCK, &ends, NULL); /* a second one ends at once */
+    for (int i = 0; i < service.worker_count; i++)
+        worker_join(&service.workers[i]);
+    pool_close(service.pool);
+    locker_close(service.locker);
+    free(service.workers);
+    log_info("ended");
+    return EXIT_SUCCESS;
+}

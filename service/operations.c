@@ -1,0 +1,54 @@
+/* For those who run it: /livez /readyz /metrics /openapi.json. */
+#include <stdlib.h>
+
+#include "openapi.json.h"
+#include "service/codec.h"
+#include "service/routes.h"
+#include "service/worker.h"
+
+void operations_live(struct worker *worker, struct http_request *request, const char *name) {
+    (void)worker;
+    (void)name;
+    static const char body[] = "{\"status\":\"ok\"}";
+    http_answer(request, 200, "application/json", body, sizeof body - 1, NULL);
+}
+
+static void on_health(void *ctx, const struct inventory_health *health) {
+    struct http_request *request = ctx;
+    struct worker *worker = http_request_server_ctx(request);
+    bool draining = atomic_load(&worker->service->draining), ready = health->ready && !draining;
+    char body[CODEC_BODY_SIZE];
+    size_t length = codec_write_health(body, health, draining);
+    static const char *const later[] = {"Retry-After", "1", NULL};
+    http_answer(request, ready ? 200 : 503, "application/json", body, length, ready ? NULL : later);
+}
+
+void operations_ready(struct worker *worker, struct http_request *request, const char *name) {
+    (void)name;
+    inventory_health(worker->inventory, on_health, request);
+}
+
+void operations_metrics(struct worker *worker, struct http_request *request, const char *name) {
+    (void)name;
+    struct service *service = worker->service;
+    int count = service->worker_count;
+    struct figures_source *sources = calloc((size_t)count, sizeof *sources);
+    for (int i = 0; sources && i < count; i++) {
+        const struct worker *each = &service->workers[i];
+        sources[i].figures = &each->figures;
+        sources[i].inventory = inventory_figures(each->inventory);
+        sources[i].connections = atomic_load_explicit(&each->connections, memory_order_relaxed);
+    }
+    size_t length = 0;
+    char *text = sources ? figures_print(sources, count, pool_waiting(service->pool), &length) : NULL;
+    http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
+                length, NULL);
+    free(text);
+    free(sources);
+}
+
+void operations_openapi(struct worker *worker, struct http_request *request, const char *name) {
+    (void)worker;
+    (void)name;
+    http_answer(request, 200, "application/json", openapi_json, sizeof openapi_json - 1, NULL);
+}

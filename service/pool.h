@@ -1,0 +1,24 @@
+/* A bounded pool of threads for what blocks. */
+#ifndef SERVICE_POOL_H
+#define SERVICE_POOL_H
+
+#include <stdbool.h>
+
+/* Lives in the caller's data until `run` has been called. */
+struct pool_job {
+    struct pool_job *next;
+    void (*run)(struct pool_job *job);
+};
+
+struct pool;
+
+/* NULL on failure. */
+struct pool *pool_open(int threads, int queue_max);
+/* False where the queue is full. From any thread. */
+bool pool_submit(struct pool *pool, struct pool_job *job);
+/* Jobs that wait for a thread. */
+int pool_waiting(struct pool *pool);
+/* Runs what waits, then ends the threads. */
+void pool_close(struct pool *pool);
+
+#endif

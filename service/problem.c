@@ -1,0 +1,72 @@
+#include "service/problem.h"
+
+#include <stdio.h>
+
+static const struct {
+    int status;
+    const char *name, *title;
+} problems[PROBLEMS] = {
+    [PROBLEM_SOLD_OUT] = {409, "sold-out", "Sold out"},
+    [PROBLEM_PURCHASE_LIMIT] = {409, "purchase-limit", "Purchase limit reached"},
+    [PROBLEM_NOT_STARTED] = {409, "not-started", "Sale not started"},
+    [PROBLEM_ENDED] = {409, "ended", "Sale ended"},
+    [PROBLEM_UNKNOWN_ITEM] = {404, "unknown-item", "Unknown item"},
+    [PROBLEM_UNKNOWN_ORDER] = {404, "unknown-order", "Unknown order"},
+    [PROBLEM_ITEM_EXISTS] = {409, "item-exists", "Item exists"},
+    [PROBLEM_KEY_MISSING] = {400, "key-missing", "Idempotency key missing"},
+    [PROBLEM_KEY_REUSED] = {422, "key-reused", "Idempotency key reused"},
+    [PROBLEM_INVALID_REQUEST] = {400, "invalid-request", "Invalid request"},
+    [PROBLEM_TOO_LARGE] = {413, "too-large", "Request too large"},
+    [PROBLEM_ORDER_CONFIRMED] = {409, "order-confirmed", "Order confirmed already"},
+    [PROBLEM_ORDER_CANCELLED] = {409, "order-cancelled", "Order cancelled already"},
+    [PROBLEM_ORDER_EXPIRED] = {410, "order-expired", "Order expired"},
+    [PROBLEM_UNAUTHORIZED] = {401, "unauthorized", "Unauthorized"},
+    [PROBLEM_TEACHING_ONLY] = {409, "teaching-only", "Unsafe strategy refused"},
+    [PROBLEM_OVERLOADED] = {503, "overloaded", "Overloaded"},
+    [PROBLEM_STORE_UNAVAILABLE] = {503, "store-unavailable", "Store unavailable"},
+    [PROBLEM_NOT_FOUND] = {404, "not-found", "Not found"},
+    [PROBLEM_METHOD_NOT_ALLOWED] = {405, "method-not-allowed", "Method not allowed"},
+};
+
+int problem_status(enum problem problem) {
+    return problems[problem].status;
+}
+
+/* `extra` is further members, each with its comma before it. */
+static void answer(struct http_request *request, enum problem problem, const char *detail, const char *extra,
+                   const char *const *headers) {
+    char body[512];
+    int length =
+        snprintf(body, sizeof body,
+                 "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%.300s\"%.100s}",
+                 problems[problem].name, problems[problem].title, problems[problem].status, detail, extra);
+    http_answer(request, problems[problem].status, "application/problem+json", body, (size_t)length, headers);
+}
+
+void problem_answer(struct http_request *request, enum problem problem, const char *detail) {
+    static const char *const retry[] = {"Retry-After", "1", NULL};
+    static const char *const challenge[] = {"WWW-Authenticate", "Bearer realm=\"seckill\"", NULL};
+    const char *const *headers = NULL;
+    if (problems[problem].status == 503)
+        headers = retry;
+    else if (problem == PROBLEM_UNAUTHORIZED)
+        headers = challenge;
+    answer(request, problem, detail, "", headers);
+}
+
+void problem_answer_field(struct http_request *request, const char *field, const char *detail) {
+    char extra[100];
+    snprintf(extra, sizeof extra, ",\"field\":\"%.70s\"", field);
+    answer(request, PROBLEM_INVALID_REQUEST, detail, extra, NULL);
+}
+
+void problem_answer_sold_out(struct http_request *request, int64_t available) {
+    char extra[48];
+    snprintf(extra, sizeof extra, ",\"available\":%lld", (long long)available);
+    answer(request, PROBLEM_SOLD_OUT, "fewer units are left than wanted", extra, NULL);
+}
+
+void problem_answer_method(struct http_request *request, const char *allow) {
+    answer(request, PROBLEM_METHOD_NOT_ALLOWED, "see the Allow header", "",
+           (const char *const[]){"Allow", allow, NULL});
+}

@@ -1,0 +1,45 @@
+/* Errors as application/problem+json (RFC 9457). A type, once given out, stays. */
+#ifndef SERVICE_PROBLEM_H
+#define SERVICE_PROBLEM_H
+
+#include "service/http.h"
+
+enum problem {
+    PROBLEM_SOLD_OUT,
+    PROBLEM_PURCHASE_LIMIT,
+    PROBLEM_NOT_STARTED,
+    PROBLEM_ENDED,
+    PROBLEM_UNKNOWN_ITEM,
+    PROBLEM_UNKNOWN_ORDER,
+    PROBLEM_ITEM_EXISTS,
+    PROBLEM_KEY_MISSING,
+    PROBLEM_KEY_REUSED,
+    PROBLEM_INVALID_REQUEST,
+    PROBLEM_TOO_LARGE,
+    PROBLEM_ORDER_CONFIRMED,
+    PROBLEM_ORDER_CANCELLED,
+    PROBLEM_ORDER_EXPIRED,
+    PROBLEM_UNAUTHORIZED,
+    PROBLEM_TEACHING_ONLY,
+    PROBLEM_OVERLOADED,
+    PROBLEM_STORE_UNAVAILABLE,
+    PROBLEM_NOT_FOUND,
+    PROBLEM_METHOD_NOT_ALLOWED,
+    PROBLEMS
+};
+
+int problem_status(enum problem problem);
+
+/* Answers with the problem. `detail` is for people and must need no escaping in JSON. */
+void problem_answer(struct http_request *request, enum problem problem, const char *detail);
+
+/* `invalid-request`, which names the field. */
+void problem_answer_field(struct http_request *request, const char *field, const char *detail);
+
+/* `sold-out`, with the units left. */
+void problem_answer_sold_out(struct http_request *request, int64_t available);
+
+/* `method-not-allowed`, with the methods that are. */
+void problem_answer_method(struct http_request *request, const char *allow);
+
+#endif

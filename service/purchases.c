@@ -1,0 +1,134 @@
+/* POST /v1/purchases. */
+#include <assert.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "service/codec.h"
+#include "service/problem.h"
+#include "service/routes.h"
+#include "service/worker.h"
+
+/* A purchase under way; lives in its request.
+ *
+ * Strategy `locked` takes three more steps, since a lock may block and the loop must not: a thread of the
+ * pool acquires the lock, has the worker sell, waits for that, releases the lock, and has the worker answer.
+ */
+struct under_way {
+    struct inventory_purchase purchase;
+    struct http_request *request;
+    struct worker *worker;
+    struct pool_job job;
+    struct worker_post post;
+    enum inventory_status status;
+    sem_t sold;
+};
+
+_Static_assert(sizeof(struct under_way) <= HTTP_CONTEXT_SIZE, "a purchase must fit into its request");
+
+#define CONTAINER(pointer, member)                                                                           \
+    ((struct under_way *)(void *)((char *)(pointer)-offsetof(struct under_way, member)))
+
+static void answer_order(struct under_way *under_way, bool replayed) {
+    char body[CODEC_BODY_SIZE], location[INVENTORY_ORDER_SIZE + 16];
+    size_t length = codec_write_order(body, &under_way->purchase.order);
+    snprintf(location, sizeof location, "/v1/orders/%s", under_way->purchase.order.id);
+    const char *headers[] = {"Location", location, replayed ? "Idempotent-Replayed" : NULL, "true", NULL};
+    http_answer(under_way->request, 201, "application/json", body, length, headers);
+}
+
+static void answer(struct under_way *under_way, enum inventory_status status) {
+    struct figures *figures = &under_way->worker->figures;
+    int64_t took_ns = (int64_t)uv_hrtime() - http_request_since_ns(under_way->request);
+    figures_count(&figures->purchases[status]);
+    if (status == INVENTORY_OK || status == INVENTORY_REPLAYED) {
+        figures_time(&figures->sold, took_ns);
+        answer_order(under_way, status == INVENTORY_REPLAYED);
+        return;
+    }
+    figures_time(&figures->rejected, took_ns);
+    if (status == INVENTORY_SOLD_OUT)
+        problem_answer_sold_out(under_way->request, under_way->purchase.available);
+    else
+        routes_answer_status(under_way->request, status);
+}
+
+/* ---- under a lock ---- */
+
+static void answer_on_worker(struct worker_post *post) {
+    struct under_way *under_way = CONTAINER(post, post);
+    sem_destroy(&under_way->sold);
+    answer(under_way, under_way->status);
+}
+
+static void on_sold_locked(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct under_way *under_way = CONTAINER(purchase, purchase);
+    under_way->status = status;
+    sem_post(&under_way->sold);
+}
+
+static void sell_on_worker(struct worker_post *post) {
+    struct under_way *under_way = CONTAINER(post, post);
+    struct inventory_purchase *purchase = &under_way->purchase;
+    purchase->locked = true;
+    purchase->done = on_sold_locked;
+    inventory_purchase(under_way->worker->inventory, purchase);
+}
+
+static void sell_under_lock(struct pool_job *job) {
+    struct under_way *under_way = CONTAINER(job, job);
+    struct service *service = under_way->worker->service;
+    char key[INVENTORY_NAME_MAX + 16];
+    snprintf(key, sizeof key, "seckill:%s", under_way->purchase.item);
+    int64_t deadline_ns = (int64_t)uv_hrtime() + (int64_t)service->config.lock_ttl_ms * 1000000;
+    if (locker_acquire(service->locker, key, deadline_ns)) {
+        under_way->post.run = sell_on_worker;
+        worker_post(under_way->worker, &under_way->post);
+        while (sem_wait(&under_way->sold) != 0)
+            continue;
+        locker_release(service->locker, key);
+    } else {
+        under_way->status = INVENTORY_OVERLOADED;
+    }
+    under_way->post.run = answer_on_worker;
+    worker_post(under_way->worker, &under_way->post);
+}
+
+/* ---- */
+
+static void on_done(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct under_way *under_way = CONTAINER(purchase, purchase);
+    if (status == INVENTORY_WANTS_LOCK) {
+        under_way->job.run = sell_under_lock;
+        sem_init(&under_way->sold, 0, 0);
+        if (pool_submit(under_way->worker->service->pool, &under_way->job))
+            return;
+        sem_destroy(&under_way->sold);
+        status = INVENTORY_OVERLOADED;
+    }
+    answer(under_way, status);
+}
+
+void purchases_post(struct worker *worker, struct http_request *request, const char *name) {
+    (void)name;
+    struct under_way *under_way = http_request_context(request);
+    struct inventory_purchase *purchase = &under_way->purchase;
+    struct codec_purchase wanted;
+    struct codec_error error;
+    size_t length;
+    const char *body = http_request_body(request, &length);
+    if (!routes_read_key(request, purchase->digest))
+        return;
+    if (!codec_read_purchase(body, length, &wanted, &error)) {
+        problem_answer_field(request, error.field, error.detail);
+        return;
+    }
+    under_way->request = request;
+    under_way->worker = worker;
+    memcpy(purchase->item, wanted.item, sizeof purchase->item);
+    memcpy(purchase->user, wanted.user, sizeof purchase->user);
+    purchase->quantity = wanted.quantity;
+    purchase->locked = false;
+    purchase->done = on_done;
+    inventory_purchase(worker->inventory, purchase);
+}

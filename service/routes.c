@@ -1,0 +1,155 @@
+#include "service/routes.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "service/problem.h"
+#include "service/worker.h"
+
+static const struct route {
+    const char *method, *path;
+    routes_fn *fn;
+    bool admin;
+} routes[] = {
+    {"POST", "/v1/purchases", purchases_post, false},
+    {"GET", "/v1/items/*", items_get, false},
+    {"PUT", "/v1/items/*", items_put, true},
+    {"POST", "/v1/items/*/restock", items_restock, true},
+    {"GET", "/v1/items/*/audit", items_audit, true},
+    {"GET", "/v1/orders/*", orders_get, false},
+    {"POST", "/v1/orders/*/confirm", orders_confirm, false},
+    {"POST", "/v1/orders/*/cancel", orders_cancel, false},
+    {"GET", "/livez", operations_live, false},
+    {"GET", "/readyz", operations_ready, false},
+    {"GET", "/metrics", operations_metrics, false},
+    {"GET", "/openapi.json", operations_openapi, false},
+};
+
+/* Compares a path with a route's; the segment at the * is copied. */
+static bool matches(const char *pattern, const char *path, char name[HTTP_PATH_MAX]) {
+    name[0] = '\0';
+    const char *star = strchr(pattern, '*');
+    if (!star)
+        return strcmp(pattern, path) == 0;
+    size_t before = (size_t)(star - pattern);
+    if (strncmp(pattern, path, before) != 0)
+        return false;
+    size_t length = strcspn(path + before, "/");
+    if (length == 0 || strcmp(star + 1, path + before + length) != 0)
+        return false;
+    memcpy(name, path + before, length);
+    name[length] = '\0';
+    return true;
+}
+
+/* Compares digests, which have one length whatever was sent, in constant time. */
+static bool is_admin(const struct service *service, const struct http_request *request) {
+    static const char scheme[] = "Bearer ";
+    const char *header = http_request_header(request, "Authorization");
+    if (!header || strncasecmp(header, scheme, sizeof scheme - 1) != 0)
+        return false;
+    const char *token = header + sizeof scheme - 1;
+    unsigned char digest[sizeof service->admin_digest];
+    crypto_generichash(digest, sizeof digest, (const unsigned char *)token, strlen(token), NULL, 0);
+    return sodium_memcmp(digest, service->admin_digest, sizeof digest) == 0;
+}
+
+static bool method_is(const struct route *route, const char *method) {
+    return strcmp(route->method, method) == 0 ||
+           (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
+}
+
+void routes_handle(void *ctx, struct http_request *request) {
+    struct worker *worker = ctx;
+    const char *method = http_request_method(request), *path = http_request_path(request);
+    char name[HTTP_PATH_MAX], allow[64] = "";
+    const struct route *found = NULL;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes && !found; i++) {
+        if (!matches(routes[i].path, path, name))
+            continue;
+        if (method_is(&routes[i], method))
+            found = &routes[i];
+        else
+            snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s", allow[0] ? ", " : "",
+                     routes[i].method);
+    }
+    if (!found && allow[0])
+        problem_answer_method(request, allow);
+    else if (!found)
+        problem_answer(request, PROBLEM_NOT_FOUND, "there is nothing here; see /openapi.json");
+    else if (http_request_too_large(request))
+        problem_answer(request, PROBLEM_TOO_LARGE, "a body is at most 16384 bytes");
+    else if (found->admin && !is_admin(worker->service, request))
+        problem_answer(request, PROBLEM_UNAUTHORIZED,
+                       "this call needs Authorization: Bearer and the admin token");
+    else
+        found->fn(worker, request, name);
+}
+
+bool routes_read_key(struct http_request *request, char *digest) {
+    const char *key = http_request_header(request, "Idempotency-Key");
+    size_t length = key ? strlen(key) : 0;
+    if (length == 0) {
+        problem_answer(request, PROBLEM_KEY_MISSING,
+                       "send an Idempotency-Key header, the same one for each retry");
+        return false;
+    }
+    bool visible = length <= INVENTORY_KEY_MAX;
+    for (size_t i = 0; i < length && visible; i++)
+        visible = key[i] > 0x20 && key[i] < 0x7f;
+    if (!visible) {
+        problem_answer_field(request, "Idempotency-Key", "must be 1 to 255 visible ASCII characters");
+        return false;
+    }
+    inventory_key_digest(key, length, digest);
+    return true;
+}
+
+void routes_answer_status(struct http_request *request, enum inventory_status status) {
+    switch (status) {
+    case INVENTORY_LIMIT:
+        problem_answer(request, PROBLEM_PURCHASE_LIMIT, "the user would have more than the item allows");
+        break;
+    case INVENTORY_NOT_STARTED:
+        problem_answer(request, PROBLEM_NOT_STARTED, "see the item's starts_at");
+        break;
+    case INVENTORY_ENDED: problem_answer(request, PROBLEM_ENDED, "see the item's ends_at"); break;
+    case INVENTORY_UNKNOWN_ITEM:
+        problem_answer(request, PROBLEM_UNKNOWN_ITEM, "there is no such item");
+        break;
+    case INVENTORY_UNKNOWN_ORDER:
+        problem_answer(request, PROBLEM_UNKNOWN_ORDER, "there is no such order");
+        break;
+    case INVENTORY_EXISTS:
+        problem_answer(request, PROBLEM_ITEM_EXISTS, "the item exists on other terms, which do not change");
+        break;
+    case INVENTORY_KEY_REUSED:
+        problem_answer(request, PROBLEM_KEY_REUSED, "this key was used for another request");
+        break;
+    case INVENTORY_CONFIRMED:
+        problem_answer(request, PROBLEM_ORDER_CONFIRMED, "the order was confirmed first");
+        break;
+    case INVENTORY_CANCELLED:
+        problem_answer(request, PROBLEM_ORDER_CANCELLED, "the order was cancelled first");
+        break;
+    case INVENTORY_EXPIRED:
+        problem_answer(request, PROBLEM_ORDER_EXPIRED, "the hold ran out first, its units went back");
+        break;
+    case INVENTORY_REFUSED:
+        problem_answer(request, PROBLEM_TEACHING_ONLY,
+                       "this strategy oversells; it needs a service started with --teaching");
+        break;
+    case INVENTORY_OVERLOADED:
+        problem_answer(request, PROBLEM_OVERLOADED, "too many requests wait; nothing was done");
+        break;
+    case INVENTORY_UNKNOWN:
+        problem_answer(request, PROBLEM_STORE_UNAVAILABLE,
+                       "the store did not reply: it may have been done; retry with the same key to learn it");
+        break;
+    default:
+        problem_answer(request, PROBLEM_STORE_UNAVAILABLE,
+                       "the store cannot be used now; retry with the same key");
+    }
+}

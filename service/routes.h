@@ -1,0 +1,34 @@
+/* Which call is answered by whom. */
+#ifndef SERVICE_ROUTES_H
+#define SERVICE_ROUTES_H
+
+#include <stdbool.h>
+
+#include "inventory/inventory.h"
+#include "service/http.h"
+
+struct worker;
+
+/* Answers a request, now or later; `ctx` is the worker. */
+void routes_handle(void *ctx, struct http_request *request);
+
+/* `name` is what stands for the * of the route, "" where there is none; good until the handler returns. */
+typedef void routes_fn(struct worker *worker, struct http_request *request, const char *name);
+
+/* purchases.c */
+routes_fn purchases_post;
+/* items.c */
+routes_fn items_put, items_get, items_restock, items_audit;
+/* orders.c */
+routes_fn orders_get, orders_confirm, orders_cancel;
+/* operations.c */
+routes_fn operations_live, operations_ready, operations_metrics, operations_openapi;
+
+/* Answers for what went wrong with any call: the store's refusals, reused keys, unknown items and the like.
+ */
+void routes_answer_status(struct http_request *request, enum inventory_status status);
+
+/* Reads the Idempotency-Key into its digest; answers and returns false where it is missing or wrong. */
+bool routes_read_key(struct http_request *request, char *digest);
+
+#endif

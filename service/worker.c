@@ -1,0 +1,152 @@
+#include "service/worker.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "service/log.h"
+#include "service/routes.h"
+
+enum { SECOND_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
+
+static void turn(struct worker *worker) {
+    http_server_turn(worker->http);
+    inventory_flush(worker->inventory);
+}
+
+static void on_prepare(uv_prepare_t *handle) {
+    turn(handle->data);
+}
+
+static void on_check(uv_check_t *handle) {
+    turn(handle->data);
+}
+
+static void on_wake(uv_async_t *handle) {
+    struct worker *worker = handle->data;
+    pthread_mutex_lock(&worker->posts_mutex);
+    struct worker_post *posts = worker->posts;
+    worker->posts = NULL;
+    pthread_mutex_unlock(&worker->posts_mutex);
+    while (posts) {
+        struct worker_post *post = posts;
+        posts = post->next;
+        post->run(post);
+    }
+    if (atomic_load(&worker->service->draining) && worker->drain_until_ms == 0) {
+        worker->drain_until_ms = (int64_t)uv_now(&worker->loop) + worker->service->config.drain_ms;
+        http_server_drain(worker->http);
+        uv_timer_start(&worker->second, worker->second.timer_cb, 0, 10);
+    }
+}
+
+static void on_answer(void *ctx, int status) {
+    struct worker *worker = ctx;
+    figures_count(&worker->figures.responses[status / 100]);
+}
+
+static void watch_store(struct worker *worker) {
+    bool up = inventory_is_up(worker->inventory);
+    if (up != worker->store_up && up)
+        log_info("the store is there");
+    else if (up != worker->store_up)
+        log_error("the store is gone: %s", inventory_last_error(worker->inventory));
+    worker->store_up = up;
+}
+
+/* Ends the loop: what is still under way is answered "unknown" or "unavailable", and sent. */
+static void end(struct worker *worker) {
+    uv_close((uv_handle_t *)&worker->prepare, NULL);
+    uv_close((uv_handle_t *)&worker->check, NULL);
+    uv_close((uv_handle_t *)&worker->second, NULL);
+    uv_close((uv_handle_t *)&worker->wake, NULL);
+    inventory_close(worker->inventory);
+    http_server_close(worker->http);
+}
+
+static void on_second(uv_timer_t *timer) {
+    struct worker *worker = timer->data;
+    atomic_store_explicit(&worker->connections, http_server_connections(worker->http), memory_order_relaxed);
+    if (worker->drain_until_ms) {
+        bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0;
+        if (done || (int64_t)uv_now(&worker->loop) >= worker->drain_until_ms)
+            end(worker);
+        return;
+    }
+    if (worker->index == 0) {
+        watch_store(worker);
+        inventory_sweep(worker->inventory);
+    }
+}
+
+static void *run(void *arg) {
+    struct worker *worker = arg;
+    uv_run(&worker->loop, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+bool worker_start(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
+                  size_t error_size) {
+    const struct config *config = &service->config;
+    worker->service = service;
+    worker->index = index;
+    pthread_mutex_init(&worker->posts_mutex, NULL);
+    uv_loop_init(&worker->loop);
+    struct inventory_config stock = {
+        .redis_url = config->redis,
+        .clock = &clock_system,
+        .call_timeout_ms = config->store_timeout_ms,
+        .resolve_ms = RESOLVE_MS,
+        .queue_max = QUEUE_MAX,
+        .work_delay_ms = config->work_delay_ms,
+        .teaching = config->teaching,
+    };
+    worker->inventory = inventory_open(&worker->loop, &stock, error, error_size);
+    if (!worker->inventory) {
+        close(listen_fd);
+        return false;
+    }
+    struct http_config http = {
+        .listen_fd = listen_fd,
+        .connections_max = (config->connections_max + config->workers - 1) / config->workers,
+        .idle_ms = CLIENT_IDLE_MS,
+        .on_request = routes_handle,
+        .on_answer = on_answer,
+        .ctx = worker,
+    };
+    worker->http = http_server_open(&worker->loop, &http);
+    if (!worker->http) {
+        snprintf(error, error_size, "cannot start the HTTP server");
+        return false;
+    }
+    worker->prepare.data = worker->check.data = worker->wake.data = worker->second.data = worker;
+    uv_prepare_init(&worker->loop, &worker->prepare);
+    uv_check_init(&worker->loop, &worker->check);
+    uv_async_init(&worker->loop, &worker->wake, on_wake);
+    uv_timer_init(&worker->loop, &worker->second);
+    uv_prepare_start(&worker->prepare, on_prepare);
+    uv_check_start(&worker->check, on_check);
+    uv_timer_start(&worker->second, on_second, 0, SECOND_MS);
+    if (pthread_create(&worker->thread, NULL, run, worker) == 0)
+        return true;
+    snprintf(error, error_size, "cannot start a thread");
+    return false;
+}
+
+void worker_post(struct worker *worker, struct worker_post *post) {
+    pthread_mutex_lock(&worker->posts_mutex);
+    post->next = worker->posts;
+    worker->posts = post;
+    pthread_mutex_unlock(&worker->posts_mutex);
+    uv_async_send(&worker->wake);
+}
+
+void worker_drain(struct worker *worker) {
+    uv_async_send(&worker->wake);
+}
+
+void worker_join(struct worker *worker) {
+    pthread_join(worker->thread, NULL);
+    uv_loop_close(&worker->loop);
+    pthread_mutex_destroy(&worker->posts_mutex);
+}

@@ -1,0 +1,64 @@
+/* A worker: one thread with its loop, its HTTP server and its inventory. Workers share the listening address
+ * and nothing else. */
+#ifndef SERVICE_WORKER_H
+#define SERVICE_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "inventory/inventory.h"
+#include "service/config.h"
+#include "service/figures.h"
+#include "service/http.h"
+#include "service/locker.h"
+#include "service/pool.h"
+
+/* Something to be done on a worker's thread; lives in the poster's data. */
+struct worker_post {
+    struct worker_post *next;
+    void (*run)(struct worker_post *post);
+};
+
+struct worker {
+    struct service *service;
+    int index;
+    pthread_t thread;
+    uv_loop_t loop;
+    struct http_server *http;
+    struct inventory *inventory;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_async_t wake;
+    uv_timer_t second; /* sweeps holds, watches the store and the drain */
+    pthread_mutex_t posts_mutex;
+    struct worker_post *posts;
+    int64_t drain_until_ms;
+    bool store_up;
+    _Atomic int connections;
+    struct figures figures;
+};
+
+struct service {
+    struct config config;
+    unsigned char admin_digest[32];
+    struct locker *locker;
+    struct pool *pool;
+    _Atomic bool draining;
+    int worker_count;
+    struct worker *workers;
+};
+
+/* Opens all that the worker needs on `listen_fd`, which is its own from then on, and starts its thread. False
+ * on failure, with the reason in `error`. */
+bool worker_start(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
+                  size_t error_size);
+
+/* Has `post` run on the worker's thread. From any thread. */
+void worker_post(struct worker *worker, struct worker_post *post);
+
+/* After service->draining was set: has the worker notice. worker_join() waits until it has ended. */
+void worker_drain(struct worker *worker);
+void worker_join(struct worker *worker);
+
+#endif

@@ -1,0 +1,269 @@
+/* Running tests: checks, the clean-up stack, the program's directory, seed and clock. */
+#include "test/harness.h"
+
+#include <ftw.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+struct cleanup {
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+static struct {
+    int filters;
+    char **filter;
+    bool list;
+    int passed;
+    int failed;
+    int64_t started_ms;
+    char dir[256];
+    uint64_t seed;
+    bool seeded;
+
+    pthread_t main_thread;
+    bool in_test;
+    atomic_bool test_failed; /* set from any thread */
+    jmp_buf leave;
+
+    pthread_mutex_t lock; /* of the three below */
+    struct cleanup *cleanups;
+    size_t count;
+    size_t capacity;
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- clean-up ---- */
+
+void harness_defer(void (*fn)(void *arg), void *arg) {
+    pthread_mutex_lock(&state.lock);
+    if (state.count == state.capacity) {
+        state.capacity = state.capacity ? 2 * state.capacity : 64;
+        state.cleanups = realloc(state.cleanups, state.capacity * sizeof *state.cleanups);
+        if (!state.cleanups)
+            abort();
+    }
+    state.cleanups[state.count++] = (struct cleanup){fn, arg};
+    pthread_mutex_unlock(&state.lock);
+}
+
+static bool pop_cleanup(size_t down_to, struct cleanup *out) {
+    pthread_mutex_lock(&state.lock);
+    bool found = state.count > down_to;
+    if (found)
+        *out = state.cleanups[--state.count];
+    pthread_mutex_unlock(&state.lock);
+    return found;
+}
+
+static void clean_up(size_t down_to) {
+    struct cleanup cleanup;
+    while (pop_cleanup(down_to, &cleanup))
+        cleanup.fn(cleanup.arg);
+}
+
+void *harness_alloc(size_t size) {
+    void *memory = calloc(1, size ? size : 1);
+    if (!memory)
+        abort();
+    harness_defer(free, memory);
+    return memory;
+}
+
+char *harness_format(const char *format, ...) {
+    va_list args;
+    char *text;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        abort();
+    va_end(args);
+    harness_defer(free, text);
+    return text;
+}
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where) {
+    (void)info, (void)type, (void)where;
+    return remove(path);
+}
+
+/* ---- checks ---- */
+
+static void leave_test(void) __attribute__((noreturn));
+
+static void leave_test(void) {
+    fflush(stdout);
+    atomic_store(&state.test_failed, true);
+    if (!pthread_equal(pthread_self(), state.main_thread))
+        pthread_exit(NULL);
+    if (state.in_test)
+        longjmp(state.leave, 1);
+    state.failed++;
+    printf("FAIL (between tests)\n");
+    exit(harness_finish());
+}
+
+void harness_fail(const char *file, int line, const char *format, ...) {
+    va_list args;
+    flockfile(stdout);
+    printf("     %s:%d: ", file, line);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n");
+    funlockfile(stdout);
+    leave_test();
+}
+
+void harness_check_int(const char *file, int line, const char *what, long long got, long long want) {
+    if (got != want)
+        harness_fail(file, line, "%s is %lld, not %lld", what, got, want);
+}
+
+void harness_check_str(const char *file, int line, const char *what, const char *got, const char *want) {
+    if (!got)
+        harness_fail(file, line, "%s is NULL, not \"%s\"", what, want);
+    if (strcmp(got, want) != 0)
+        harness_fail(file, line, "%s is \"%s\", not \"%s\"", what, got, want);
+}
+
+void harness_check_has(const char *file, int line, const char *what, const char *text, const char *piece) {
+    if (!text || !strstr(text, piece))
+        harness_fail(file, line, "%s is \"%s\", without \"%s\"", what, text ? text : "(null)", piece);
+}
+
+bool harness_failed(void) {
+    return state.in_test ? atomic_load(&state.test_failed) : state.failed > 0;
+}
+
+/* ---- running ---- */
+
+void harness_limit(unsigned seconds) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    seconds *= 3;
+#endif
+    alarm(seconds);
+}
+
+void harness_begin(int argc, char **argv) {
+    state.main_thread = pthread_self();
+    state.started_ms = harness_now_ms();
+    state.list = argc > 1 && strcmp(argv[1], "-l") == 0;
+    state.filters = argc - 1;
+    state.filter = argv + 1;
+    if (state.list)
+        return;
+    signal(SIGPIPE, SIG_IGN);
+    harness_limit(120);
+    const char *tmp = getenv("TMPDIR");
+    snprintf(state.dir, sizeof state.dir, "%s/seckill-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(state.dir)) {
+        perror(state.dir);
+        exit(1);
+    }
+}
+
+static bool is_chosen(const char *name) {
+    for (int i = 0; i < state.filters; i++)
+        if (strstr(name, state.filter[i]))
+            return true;
+    return state.filters == 0;
+}
+
+void harness_run(const char *name, void (*test)(void)) {
+    if (state.list)
+        printf("%s\n", name);
+    if (state.list || !is_chosen(name))
+        return;
+    size_t outer = state.count;
+    int64_t start = harness_now_ms();
+    state.in_test = true;
+    atomic_store(&state.test_failed, false);
+    if (setjmp(state.leave) == 0)
+        test();
+    clean_up(outer);
+    state.in_test = false;
+    if (atomic_load(&state.test_failed))
+        state.failed++;
+    else
+        state.passed++;
+    printf("%s %s (%" PRId64 " ms)\n", state.test_failed ? "FAIL" : "ok  ", name, harness_now_ms() - start);
+    fflush(stdout);
+}
+
+int harness_finish(void) {
+    if (state.list)
+        return 0;
+    clean_up(0);
+    free(state.cleanups);
+    if (state.failed)
+        printf("     what the servers left is in %s\n", state.dir);
+    else
+        nftw(state.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (state.passed + state.failed == 0)
+        printf("     no test of that name\n");
+    printf("---- %d ok, %d not, %" PRId64 " ms\n", state.passed, state.failed,
+           harness_now_ms() - state.started_ms);
+    return state.failed == 0 && state.passed > 0 ? 0 : 1;
+}
+
+/* ---- what tests ask for ---- */
+
+const char *harness_dir(void) {
+    return state.dir;
+}
+
+const char *harness_build(void) {
+    const char *build = getenv("SECKILL_BUILD");
+    return build && *build ? build : "build";
+}
+
+uint64_t harness_seed(void) {
+    if (state.seeded)
+        return state.seed;
+    const char *given = getenv("SECKILL_SEED");
+    if (given && *given)
+        state.seed = strtoull(given, NULL, 0);
+    else if (getrandom(&state.seed, sizeof state.seed, 0) < 0)
+        abort();
+    state.seeded = true;
+    printf("     SECKILL_SEED=%" PRIu64 "\n", state.seed);
+    return state.seed;
+}
+
+uint64_t harness_random(uint64_t *position) {
+    uint64_t z = *position += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+}
+
+int64_t harness_now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void harness_pause_ms(int ms) {
+    struct timespec pause = {ms / 1000, ms % 1000 * 1000000L};
+    while (nanosleep(&pause, &pause) != 0)
+        ;
+}
+
+bool harness_wait(bool (*condition)(void *arg), void *arg, int timeout_ms) {
+    int64_t deadline = harness_now_ms() + timeout_ms;
+    while (!condition(arg)) {
+        if (harness_now_ms() >= deadline)
+            return false;
+        harness_pause_ms(2);
+    }
+    return true;
+}

@@ -1,0 +1,209 @@
+/* What the tests stand on: checks, and real servers on free loopback ports.
+ *
+ *     int main(int argc, char **argv) {
+ *         harness_begin(argc, argv);
+ *         harness_run("sells the last unit", test_last_unit);
+ *         return harness_finish();
+ *     }
+ *
+ * A program takes `-l` (list its tests) or texts: only tests with one of them in their name run.
+ *
+ * What a test starts and does not end itself (processes, proxies, memory from here) is ended when the test
+ * ends, passed or failed; what is started between tests lives until harness_finish(). Nothing here returns an
+ * error that a test would only turn into a failure: it fails the test instead, unless its comment says
+ * otherwise. */
+#ifndef TEST_HARNESS_H
+#define TEST_HARNESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* ---- tests ---- */
+
+void harness_begin(int argc, char **argv);
+void harness_run(const char *name, void (*test)(void));
+/* Ends what is left and returns the status that main() must return. */
+int harness_finish(void);
+
+/* A program that runs longer than two minutes is killed, unless it says here, after harness_begin(), how long
+ * it may take. */
+void harness_limit(unsigned seconds);
+
+/* The first check that fails ends the test. In a thread the test started it ends that thread, and the test is
+ * marked. */
+#define CHECK(cond)            ((cond) ? (void)0 : harness_fail(__FILE__, __LINE__, "%s is false", #cond))
+#define CHECK_INT(got, want)   harness_check_int(__FILE__, __LINE__, #got, (long long)(got), (long long)(want))
+#define CHECK_STR(got, want)   harness_check_str(__FILE__, __LINE__, #got, (got), (want))
+#define CHECK_HAS(text, piece) harness_check_has(__FILE__, __LINE__, #text, (text), (piece))
+#define FAIL(...)              harness_fail(__FILE__, __LINE__, __VA_ARGS__)
+
+void harness_fail(const char *file, int line, const char *format, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+void harness_check_int(const char *file, int line, const char *what, long long got, long long want);
+void harness_check_str(const char *file, int line, const char *what, const char *got, const char *want);
+void harness_check_has(const char *file, int line, const char *what, const char *text, const char *piece);
+
+/* True once the running test has failed; between tests, once any has. */
+bool harness_failed(void);
+
+/* The seed for random tests: SECKILL_SEED, or made up; printed when first asked for. */
+uint64_t harness_seed(void);
+/* The next number of a splitmix64 sequence; `*position` starts as the seed. */
+uint64_t harness_random(uint64_t *position);
+
+/* This program's own directory, removed at the end if all passed. */
+const char *harness_dir(void);
+/* $SECKILL_BUILD: where the programs under test are. */
+const char *harness_build(void);
+
+/* Memory of zeros that is freed when the test ends; printf into such memory. */
+void *harness_alloc(size_t size);
+char *harness_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Calls fn(arg) when the test ends; the last deferred comes first. */
+void harness_defer(void (*fn)(void *arg), void *arg);
+
+int64_t harness_now_ms(void);
+void harness_pause_ms(int ms);
+/* Asks every few milliseconds until the condition holds (true) or the time is up (false). */
+bool harness_wait(bool (*condition)(void *arg), void *arg, int timeout_ms);
+
+/* ---- processes ---- */
+
+struct proc {
+    pid_t pid; /* 0 once it was waited for */
+    struct proc_record *record;
+};
+
+/* Starts argv[0] (found by PATH) with `env` ("NAME=value", NULL at the end; may be NULL) added to the
+ * environment, less its SECKILL_ variables; standard output and error are appended to the file `log`. The
+ * process gets a SIGKILL should the thread that started it end: call from the main thread. */
+void proc_spawn(struct proc *proc, const char *const argv[], const char *const env[], const char *log);
+/* The same program once more. */
+void proc_respawn(struct proc *proc);
+void proc_kill(struct proc *proc, int signal);
+/* Waits for its end and takes its wait status. False: still running when the time was up. */
+bool proc_wait(struct proc *proc, int timeout_ms, int *status);
+/* True if it runs (a stopped one does). */
+bool proc_running(struct proc *proc);
+/* Everything it wrote so far. */
+char *proc_output(const struct proc *proc);
+
+/* A port on 127.0.0.1 that is nobody's, and of no other test program, until this program ends. */
+int harness_free_port(void);
+
+/* ---- Redis ---- */
+
+struct redis_server {
+    struct proc proc;
+    int port;
+    char dir[256];
+};
+
+/* Starts a private server: append-only file, fsync always, and the options that follow, as on its command
+ * line; NULL at the end. All that start a server wait until it answers PING. */
+void redis_start(struct redis_server *redis, ...) __attribute__((sentinel));
+/* A replica of `master` (so: read-only), in sync with it. */
+void redis_start_replica(struct redis_server *redis, const struct redis_server *master);
+void redis_stop(struct redis_server *redis);    /* SIGTERM, and waits */
+void redis_kill(struct redis_server *redis);    /* SIGKILL, and waits */
+void redis_restart(struct redis_server *redis); /* same port, options and data; it must have ended */
+void redis_wipe(struct redis_server *redis);    /* removes its data; it must have ended */
+void redis_pause(struct redis_server *redis);   /* SIGSTOP */
+void redis_resume(struct redis_server *redis);  /* SIGCONT */
+
+/* One command on a connection of its own, NULL at the end. The reply as text: `5`, `text`, `(nil)`, `[a b
+ * (nil)]`,
+ * `(error) NOSCRIPT …`, `(no reply)`. */
+const char *redis_command(const struct redis_server *redis, ...) __attribute__((sentinel));
+/* The same, where the reply must be an integer or the text of one. */
+long long redis_integer(const struct redis_server *redis, ...) __attribute__((sentinel));
+
+/* ---- a proxy that loses things, to put before Redis ---- */
+
+enum proxy_mode {
+    PROXY_PASS,
+    PROXY_DELAY, /* replies arrive n milliseconds late */
+    PROXY_CUT,   /* n more bytes of replies (0: the reply is lost whole), then that connection is closed; then
+                    PASS */
+    PROXY_REFUSE, /* all connections are closed, new ones refused */
+};
+
+struct proxy;
+
+struct proxy *proxy_start(int target_port);
+int proxy_port(const struct proxy *proxy);
+/* Holds from when this returns. With `after` (not NULL, under 64 bytes) DELAY and CUT wait for a request with
+ * that text in it, and meet the replies that come to its connection once it has passed. */
+void proxy_set(struct proxy *proxy, enum proxy_mode mode, int n, const char *after);
+/* How many connections CUT has closed. */
+int proxy_faults(struct proxy *proxy);
+void proxy_stop(struct proxy *proxy);
+
+/* ---- HTTP ---- */
+
+struct web_conn {
+    int fd; /* -1 once closed */
+    int timeout_ms;
+    size_t held; /* bytes of `buffer` that were read and not yet asked for */
+    char buffer[16384];
+};
+
+struct web_response {
+    int status;
+    char *headers; /* from the status line to the empty line */
+    char *body;    /* ends in NUL */
+    size_t len;
+};
+
+enum web_result {
+    WEB_OK,
+    WEB_CLOSED,  /* by the other side, before the response was whole; also: not connected */
+    WEB_TIMEOUT, /* it took longer than timeout_ms (10 s unless changed) */
+    WEB_GARBAGE, /* it does not speak HTTP */
+};
+
+/* Connects to 127.0.0.1; false if nobody listens. */
+bool web_open(struct web_conn *conn, int port);
+void web_close(struct web_conn *conn);
+/* Sends a request and reads its response. `headers` are whole lines, each ended by "\r\n"; Host and, with a
+ * body, Content-Length are added. `headers` and `body` may be NULL. */
+enum web_result web_request(struct web_conn *conn, const char *method, const char *path, const char *headers,
+                            const char *body, struct web_response *response);
+/* The two halves, for what no decent client does. A response of 1xx counts as one. */
+enum web_result web_send_raw(struct web_conn *conn, const void *data, size_t size);
+enum web_result web_read_response(struct web_conn *conn, struct web_response *response);
+/* The same, where the response has no body whatever its Content-Length says (HEAD). */
+enum web_result web_read_head(struct web_conn *conn, struct web_response *response);
+/* Waits until the other side closes (WEB_CLOSED), throwing away what it sends. */
+enum web_result web_read_end(struct web_conn *conn);
+
+/* The value of the first header of that name, NULL if there is none. */
+const char *web_header(const struct web_response *response, const char *name);
+
+/* A request on a connection of its own. Returns the status, 0 if there was no response; `response` may be
+ * NULL and is never left undefined. */
+int web_call(int port, const char *method, const char *path, const char *headers, const char *body,
+             struct web_response *response);
+
+/* ---- the service ---- */
+
+#define SECKILLD_ADMIN "Authorization: Bearer test-token\r\n"
+
+struct seckilld {
+    struct proc proc;
+    int port;
+};
+
+/* Starts seckilld on a free port with the admin token test-token and the options that follow, NULL at the
+ * end. All that start it wait until GET /livez answers 200. */
+void seckilld_start(struct seckilld *service, int redis_port, ...) __attribute__((sentinel));
+/* Waits until GET /readyz answers `status`: 200, the store is there; 503, it is not. */
+void seckilld_wait_ready(struct seckilld *service, int status);
+void seckilld_restart(struct seckilld *service); /* same port and options; it must have ended */
+/* SIGTERM; returns its exit status, or 128 and the signal that ended it. */
+int seckilld_stop(struct seckilld *service);
+void seckilld_kill(struct seckilld *service); /* SIGKILL, and waits */
+
+#endif

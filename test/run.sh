@@ -1,0 +1,48 @@
+#!/bin/bash
+# run.sh PROGRAM...: runs test programs, two at a time, and ends with the line "N passed, N failed". A
+# program that ends in any way but by its own summary line, or runs no test, counts as a failed test. What
+# the programs leave is kept only where one failed.
+set -u
+
+run_one() {
+    local program=$1 out ok not status
+    out=$results/$(basename "$program")
+    "$program" >"$out" 2>&1
+    status=$?
+    ok=$(grep -c '^ok   ' "$out")
+    not=$(grep -c '^FAIL ' "$out")
+    if [ "$not" -eq 0 ] && { [ $status -ne 0 ] || ! tail -n 1 "$out" | grep -q '^---- [1-9]'; }; then
+        case $status in
+        142) echo "FAIL $program: over its time limit" ;;
+        *) echo "FAIL $program: ended before its time, status $status" ;;
+        esac >>"$out"
+        not=1
+    fi
+    echo "$ok $not" >"$out.count"
+    # One block a program, whole.
+    {
+        flock 9
+        echo "== $program"
+        cat "$out"
+    } 9<"$results"
+}
+
+results=$(mktemp -d "${TMPDIR:-/tmp}/seckill-tests-XXXXXX") || exit 1
+trap 'rm -rf "$results"' EXIT
+trap 'exit 130' INT TERM
+export results TMPDIR=$results
+# A library that was not built with the sanitizer reads freed memory unseen, unless it reads nonsense there.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-max_free_fill_size=1000000000}
+export -f run_one
+
+# shellcheck disable=SC2016 # the inner shell expands it
+[ $# -eq 0 ] || printf '%s\0' "$@" | xargs -0 -n 1 -P "${SECKILL_JOBS:-2}" bash -c 'run_one "$1"' run_one
+
+passed=0 failed=0
+for program in "$@"; do
+    read -r ok not <"$results/$(basename "$program").count" || { ok=0 not=1; }
+    passed=$((passed + ok)) failed=$((failed + not))
+done
+[ "$failed" -eq 0 ] || trap - EXIT
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,75 @@
+/* The service under test. */
+#include "test/harness.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { START_MS = 20000, STOP_MS = 30000, MAX_ARGS = 64 };
+
+static bool live_or_dead(void *arg) {
+    struct seckilld *service = arg;
+    return web_call(service->port, "GET", "/livez", NULL, NULL, NULL) == 200 || !proc_running(&service->proc);
+}
+
+static void wait_live(struct seckilld *service) {
+    if (!harness_wait(live_or_dead, service, START_MS) || !proc_running(&service->proc))
+        FAIL("seckilld on port %d does not answer", service->port);
+}
+
+void seckilld_start(struct seckilld *service, int redis_port, ...) {
+    service->port = harness_free_port();
+    const char *argv[MAX_ARGS] = {harness_format("%s/seckilld", harness_build()), "--listen",
+                                  harness_format("127.0.0.1:%d", service->port), "--redis",
+                                  harness_format("redis://127.0.0.1:%d", redis_port)};
+    const char *env[] = {"SECKILL_ADMIN_TOKEN=test-token", NULL};
+    size_t n = 5;
+    va_list args;
+    va_start(args, redis_port);
+    for (const char *arg; (arg = va_arg(args, const char *));) {
+        CHECK(n < MAX_ARGS - 1);
+        argv[n++] = arg;
+    }
+    va_end(args);
+    proc_spawn(&service->proc, argv, env, harness_format("%s/seckilld-%d.log", harness_dir(), service->port));
+    wait_live(service);
+}
+
+void seckilld_restart(struct seckilld *service) {
+    proc_respawn(&service->proc);
+    wait_live(service);
+}
+
+struct readiness {
+    struct seckilld *service;
+    int wanted;
+    int last;
+};
+
+static bool is_wanted(void *arg) {
+    struct readiness *readiness = arg;
+    readiness->last = web_call(readiness->service->port, "GET", "/readyz", NULL, NULL, NULL);
+    return readiness->last == readiness->wanted;
+}
+
+void seckilld_wait_ready(struct seckilld *service, int status) {
+    struct readiness readiness = {.service = service, .wanted = status};
+    if (!harness_wait(is_wanted, &readiness, START_MS))
+        FAIL("/readyz of port %d answers %d, not %d", service->port, readiness.last, status);
+}
+
+int seckilld_stop(struct seckilld *service) {
+    int status;
+    proc_kill(&service->proc, SIGTERM);
+    if (!proc_wait(&service->proc, STOP_MS, &status))
+        FAIL("seckilld still runs %d s after SIGTERM", STOP_MS / 1000);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void seckilld_kill(struct seckilld *service) {
+    int status;
+    proc_kill(&service->proc, SIGKILL);
+    CHECK(proc_wait(&service->proc, STOP_MS, &status));
+}
