@@ -27,6 +27,9 @@ named       = $(foreach f,$(wildcard $(ROOMS:%=%/test/$(1)_*.c)),\
 TESTS      := $(addprefix $(BUILD)/test/,$(call named,test,) $(call named,fuzz,fuzz_))
 FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 
+# ROOM/bench/NAME.c is the program build/bench-NAME: a ceiling that make bench measures against.
+BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(ROOMS:%=%/bench/*.c))))
+
 # Text that programs carry with them: inventory/lua/X.lua becomes X_lua in X.lua.h.
 GEN        := $(patsubst inventory/lua/%,$(BUILD)/gen/%.h,$(wildcard inventory/lua/*.lua)) \
               $(patsubst service/%,$(BUILD)/gen/%.h,$(wildcard service/*.json))
@@ -38,7 +41,7 @@ PKGS       := libmicrohttpd hiredis jansson libuv libsodium
 pkg_cflags  = $(eval pkg_cflags := $$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))$(pkg_cflags)
 pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)))$(pkg_libs)
 
-MODE_       = -O2 -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
+MODE_       = -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 # Sanitized, gcc sees uninitialised variables and cut-off texts where there are none.
 sanitize    = -O1 -fno-omit-frame-pointer -Wno-maybe-uninitialized -Wno-format-truncation
 MODE_asan   = $(sanitize) -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -54,7 +57,7 @@ LINK        = @mkdir -p $(@D) && echo '  LD $@' && $(CC) $(CFLAGS) $(LDFLAGS) -o
 # A build started by a target that first had to do something else: as parallel as the caller asked, or one job a core.
 remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$(nproc))
 
-.PHONY: all deps run test check bench torture oversell lint fmt fuzz install clean help tests fuzzers
+.PHONY: all deps run test check bench torture oversell lint fmt fuzz install clean help tests fuzzers benches
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -76,7 +79,7 @@ test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitiz
 	@+$(remake) all tests
 	@SECKILL_BUILD=$(BUILD) test/run.sh $(TESTS)
 
-tests: $(TESTS)
+tests: $(TESTS) ; @:
 
 check: ## everything: test, again under ASan+UBSan and under TSan, then lint
 	+$(MAKE) --no-print-directory test
@@ -85,7 +88,7 @@ check: ## everything: test, again under ASan+UBSan and under TSan, then lint
 	+$(MAKE) --no-print-directory lint
 
 bench: deps ## measure orders/s, latency and CPU beside the ceilings of HTTP library and store
-	@+$(remake) all
+	@+$(remake) all benches
 	@SECKILL_BUILD=$(BUILD) loadtest/bench.sh
 
 oversell: deps ## sell a hundred units with every strategy and print which oversold
@@ -96,7 +99,7 @@ torture: deps ## 200 rounds of killing Redis and the service under load (SECKILL
 	@+$(remake) all tests
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-200} $(BUILD)/test/loadtest_torture
 
-SOURCES    := $(wildcard $(foreach r,$(ROOMS),$r/*.c $r/test/*.c))
+SOURCES    := $(wildcard $(foreach r,$(ROOMS),$r/*.c $r/test/*.c $r/bench/*.c))
 HEADERS    := $(wildcard $(foreach r,$(ROOMS),$r/*.h $r/test/*.h))
 SCRIPTS    := $(wildcard */*.sh .ci/run)
 
@@ -120,7 +123,9 @@ fuzz: ## fuzz each parser for FUZZ_SECONDS (60), starting from the corpus in the
 	@+$(remake) fuzzers SAN=fuzz CC=clang
 	@test/fuzz.sh $(FUZZ_SECONDS) $(FUZZERS)
 
-fuzzers: $(FUZZERS)
+fuzzers: $(FUZZERS) ; @:
+
+benches: $(BENCHES) ; @:
 
 install: all ## install into PREFIX (/usr/local), below DESTDIR
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/share/doc/seckill
@@ -133,6 +138,10 @@ clean: ## remove build/ (var/, the data of make run, stays)
 
 $(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LIB)                     ; $(LINK)
 $(BUILD)/seckill-load: $(O)/loadtest/main.o $(LOADTEST) $(LIB)                   ; $(LINK)
+
+$(BUILD)/bench-%: $(O)/inventory/bench/%.o $(LIB)                                ; $(LINK)
+$(BUILD)/bench-%: $(O)/service/bench/%.o $(SERVICE) $(LIB)                       ; $(LINK)
+$(BUILD)/bench-%: $(O)/loadtest/bench/%.o $(LOADTEST) $(LIB)                     ; $(LINK)
 
 BASE_TEST      := $(call helpers,base) $(HARNESS) $(LIB)
 INVENTORY_TEST := $(call helpers,inventory) $(HARNESS) $(LIB)

@@ -13,7 +13,7 @@ port=${listen##*:}
 host=${listen%:*}
 case $host in '' | 0.0.0.0 | '[::]' | '*') host=127.0.0.1 ;; esac
 url=http://$host:$port
-redis_pid='' seckilld_pid=''
+redis_pid='' seckilld_pid='' unclean=''
 
 say() { printf '%s\n' "$@"; }
 
@@ -31,7 +31,9 @@ end() {
         wait "$2" 2>/dev/null
         status=$?
     done
-    [ "$status" -eq 0 ] || say "$1 ended with status $status. The end of var/$1.log:" "$(tail -n 20 "var/$1.log")" >&2
+    [ "$status" -eq 0 ] && return
+    unclean=1
+    say "$1 ended with status $status. The end of var/$1.log:" "$(tail -n 20 "var/$1.log")" >&2
 }
 
 # In this order: what seckilld still has in hand needs Redis. A second Ctrl-C does not wait for it.
@@ -41,6 +43,7 @@ end_all() {
     [ -z "$seckilld_pid" ] || end seckilld "$seckilld_pid"
     seckilld_pid=''
     [ -z "$redis_pid" ] || end redis "$redis_pid"
+    [ -z "$unclean" ] || exit 1
 }
 
 # start LOG PROGRAM...: in a session of its own, out of reach of the terminal's Ctrl-C; it is told to end
@@ -51,7 +54,7 @@ start() {
     setsid setpriv --pdeathsig TERM "$@" </dev/null >"$log" 2>&1 9>&- &
 }
 
-is_taken() { (exec 3<>"/dev/tcp/${1#[}/$2") 2>/dev/null; }
+is_taken() { (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null; }
 
 # Repeats a command for a minute, as long as process $1 lives.
 wait_until() {
@@ -72,7 +75,8 @@ admin() { curl -s -H @<(printf 'Authorization: Bearer %s' "$SECKILL_ADMIN_TOKEN"
 mkdir -p var/redis || exit 1
 exec 9>var/run.lock || exit 1
 flock -n 9 || fail "Already running from this directory. End that one first (Ctrl-C)."
-is_taken "$host" "$port" &&
+bare_host=${host#[}
+is_taken "${bare_host%]}" "$port" &&
     fail "Port $port is taken by something else. Choose another: SECKILL_LISTEN=127.0.0.1:8081 make run"
 is_taken 127.0.0.1 "$redis_port" &&
     fail "Port $redis_port (for Redis) is taken by something else. Choose another: SECKILL_REDIS_PORT=6391 make run"

@@ -31,6 +31,14 @@ static void refuse(struct inventory_health *health, const char *reason) {
         snprintf(health->reason, sizeof health->reason, "%s", reason);
 }
 
+/* Before Redis 6.2. */
+static bool is_old(const char *version) {
+    char *end;
+    long major = strtol(version, &end, 10);
+    long minor = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+    return end != version && (major < 6 || (major == 6 && minor < 2));
+}
+
 static void on_info(void *ctx, const struct redis_value *value) {
     struct request *request = ctx;
     struct inventory_health *health = &request->health;
@@ -44,8 +52,7 @@ static void on_info(void *ctx, const struct redis_value *value) {
         return;
     info_find(info, "redis_version", health->version, sizeof health->version);
     info_find(info, "role", health->role, sizeof health->role);
-    int major = 0, minor = 0;
-    if (sscanf(health->version, "%d.%d", &major, &minor) == 2 && (major < 6 || (major == 6 && minor < 2)))
+    if (is_old(health->version))
         refuse(health, "the store is older than Redis 6.2");
     if (info_find(info, "loading", text, sizeof text) && strcmp(text, "1") == 0)
         refuse(health, "the store is loading its data");

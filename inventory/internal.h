@@ -92,7 +92,7 @@ struct inventory {
     uv_timer_t delay;
     const struct script *scripts;
     bool sweeping;
-    bool closing;
+    int closing; /* handles not yet closed */
     char error[256];
     struct inventory_figures figures;
     const char *argv[SCRIPT_ARGV + 6 + 3 * INVENTORY_BATCH_MAX]; /* scratch */

@@ -116,8 +116,10 @@ static const struct script scripts[SCRIPTS] = {
     [SCRIPT_RESTOCK] = {restock_lua, restock_lua_sha1},
 };
 
-static void on_tick_closed(uv_handle_t *handle) {
-    free(handle->data);
+static void on_handle_closed(uv_handle_t *handle) {
+    struct inventory *inventory = handle->data;
+    if (--inventory->closing == 0)
+        free(inventory);
 }
 
 struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config *config, char *error,
@@ -153,7 +155,6 @@ fail:
 void inventory_close(struct inventory *inventory) {
     if (!inventory)
         return;
-    inventory->closing = true;
     redis_close(inventory->redis);
     optimistic_close(inventory);
     naive_close(inventory);
@@ -172,8 +173,9 @@ void inventory_close(struct inventory *inventory) {
     resolve_expire(inventory, true);
     batch_free_spares(inventory);
     items_free(&inventory->items);
-    uv_close((uv_handle_t *)&inventory->delay, NULL);
-    uv_close((uv_handle_t *)&inventory->tick, on_tick_closed);
+    inventory->closing = 2;
+    uv_close((uv_handle_t *)&inventory->delay, on_handle_closed);
+    uv_close((uv_handle_t *)&inventory->tick, on_handle_closed);
 }
 
 bool inventory_is_up(const struct inventory *inventory) {

@@ -117,7 +117,7 @@ static void on_step(void *ctx, const struct redis_value *value) {
     fn(fn_ctx, status, found ? &order : NULL);
 }
 
-void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step what,
+void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
                           inventory_order_fn *fn, void *ctx) {
     static const char *const names[] = {"get", "confirm", "cancel"};
     const char *digest;
@@ -126,22 +126,22 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
         fn(ctx, INVENTORY_UNKNOWN_ORDER, NULL);
         return;
     }
-    struct step *step = malloc(sizeof *step);
-    if (!step) {
+    struct step *call = malloc(sizeof *call);
+    if (!call) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    *step = (struct step){.inventory = inventory, .step = what, .fn = fn, .ctx = ctx};
-    snprintf(step->item, sizeof step->item, "%s", item);
-    snprintf(step->digest, sizeof step->digest, "%s", digest);
+    *call = (struct step){.inventory = inventory, .step = step, .fn = fn, .ctx = ctx};
+    snprintf(call->item, sizeof call->item, "%s", item);
+    snprintf(call->digest, sizeof call->digest, "%s", digest);
     struct sale_keys keys;
     sale_keys_make(&keys, item);
     char now[24];
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(inventory->config.clock));
     const char *argv[] = {NULL,       NULL,        NULL,        keys.item, keys.orders, keys.users,
-                          keys.holds, keys.ledger, names[what], now,       digest};
-    if (!script_call(inventory, SCRIPT_SETTLE, 5, 11, argv, on_step, step)) {
-        free(step);
+                          keys.holds, keys.ledger, names[step], now,       digest};
+    if (!script_call(inventory, SCRIPT_SETTLE, 5, 11, argv, on_step, call)) {
+        free(call);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;
     }

@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,12 +79,25 @@ bool ledger_acknowledge(struct ledger *ledger, struct ledger_line *line, const c
     return true;
 }
 
-uint8_t ledger_reason(struct ledger *ledger, const char *name, size_t length) {
-    if (length >= LEDGER_REASON) {
-        length = LEDGER_REASON - 1;
+/* A reason is shown on terminals and comes from the seller: nothing but what a name is made of. */
+static size_t clean_reason(const char *name, size_t length, char clean[LEDGER_REASON]) {
+    size_t kept = length < LEDGER_REASON ? length : LEDGER_REASON - 1;
+    for (size_t i = 0; i < kept; i++) {
+        bool fine = isalnum((unsigned char)name[i]) || strchr("-_.", name[i]) != NULL;
+        clean[i] = '?';
+        if (fine && name[i] != '\0') {
+            clean[i] = name[i];
+        }
     }
+    clean[kept] = '\0';
+    return kept;
+}
+
+uint8_t ledger_reason(struct ledger *ledger, const char *name, size_t length) {
+    char clean[LEDGER_REASON];
+    size_t kept = clean_reason(name, length, clean);
     for (unsigned i = 1; i < ledger->reason_count; i++) {
-        if (strncmp(ledger->reasons[i], name, length) == 0 && ledger->reasons[i][length] == '\0') {
+        if (strcmp(ledger->reasons[i], clean) == 0) {
             return (uint8_t)i;
         }
     }
@@ -92,10 +106,10 @@ uint8_t ledger_reason(struct ledger *ledger, const char *name, size_t length) {
     }
     unsigned number = ledger->reason_count++;
     if (number == LEDGER_REASONS - 1) {
-        name = "other";
-        length = strlen(name);
+        strcpy(ledger->reasons[number], "other");
+    } else {
+        memcpy(ledger->reasons[number], clean, kept + 1);
     }
-    memcpy(ledger->reasons[number], name, length);
     return (uint8_t)number;
 }
 

@@ -65,9 +65,10 @@ static bool answered_purchase(void *self, const struct pool_answer *answer) {
     struct load *load = self;
     struct ledger_line *line = &load->ledger->lines[answer->job];
     purchase_judge(load->ledger, line, answer);
-    load->ended_ns = answer->answered_ns;
     bool settled = line->outcome == LEDGER_OK || line->outcome == LEDGER_REJECTED;
-    if (!settled && load->options->retries && answer->tries < MAX_TRIES) {
+    if (settled) {
+        load->ended_ns = answer->answered_ns;
+    } else if (load->options->retries && answer->tries < MAX_TRIES) {
         return false;
     }
     load->answered++;

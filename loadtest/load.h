@@ -21,7 +21,7 @@ struct load {
     const volatile sig_atomic_t *stop;
     uint64_t random;
     uint64_t started_ns;
-    uint64_t ended_ns; /* of the last answer */
+    uint64_t ended_ns; /* of the last answer that settled a purchase */
     uint64_t answered;
     uint64_t outcomes[LEDGER_REJECTED + 1];
     bool out_of_memory; /* the ledger could not grow: the load ended early */

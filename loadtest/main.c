@@ -82,9 +82,9 @@ static int prepare(struct session *s) {
     }
     snprintf(s->run, sizeof s->run, "%016" PRIx64, run);
     s->pool = pool_open(s->targets, o->url_count, o->connections, o->seed);
-    if (s->pool == NULL ||
-        !ledger_reserve(&s->ledger, o->requests != 0 ? (size_t)o->requests : RESERVED_LINES)) {
-        return fail(EXIT_UNTOLD, "no memory", "ask for fewer --connections or --requests");
+    bool few = o->requests != 0 && o->requests < RESERVED_LINES;
+    if (s->pool == NULL || !ledger_reserve(&s->ledger, few ? (size_t)o->requests : RESERVED_LINES)) {
+        return fail(EXIT_UNTOLD, "no memory", "ask for fewer --connections");
     }
     progress_init(&s->progress);
     load_init(&s->load, o, s->targets, s->run, &s->ledger, &s->progress, &stop);
@@ -92,19 +92,21 @@ static int prepare(struct session *s) {
 }
 
 static int show(struct session *s, const struct report *report) {
-    bool json_out = s->options.json != NULL && strcmp(s->options.json, "-") == 0;
-    report_print(json_out ? stderr : stdout, report);
-    fflush(stdout);
-    if (s->options.json != NULL) {
-        char *text = codec_write_report(report);
-        bool saved = text != NULL && report_save(s->options.json, text);
-        free(text);
-        if (!saved) {
-            return fail(EXIT_UNTOLD, s->options.json, strerror(errno));
-        }
-    }
     static const int codes[] = {EXIT_CLEAN, EXIT_VIOLATED, EXIT_UNTOLD};
-    return codes[report->verdict->kind];
+    const char *json = s->options.json;
+    int code = codes[report->verdict->kind];
+    report_print(json != NULL && strcmp(json, "-") == 0 ? stderr : stdout, report);
+    fflush(stdout);
+    if (json != NULL) {
+        char *text = codec_write_report(report);
+        bool saved = text != NULL && report_save(json, text);
+        if (!saved) {
+            fail(EXIT_UNTOLD, json, text != NULL ? strerror(errno) : "no memory for the report");
+            code = code == EXIT_VIOLATED ? EXIT_VIOLATED : EXIT_UNTOLD;
+        }
+        free(text);
+    }
+    return code;
 }
 
 /* The way of a run: books, load, settle, books, orders, verdict. */

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "loadtest/report.h"
@@ -148,20 +149,30 @@ void report_print(FILE *out, const struct report *r) {
     print_verdict(out, r, colour);
 }
 
+static bool write_text(const char *file, const char *text) {
+    FILE *out = fopen(file, "we");
+    if (out == NULL) {
+        return false;
+    }
+    bool good = fprintf(out, "%s\n", text) >= 0;
+    return fclose(out) == 0 && good;
+}
+
 bool report_save(const char *file, const char *text) {
+    struct stat known;
+    char *temporary = NULL;
     if (strcmp(file, "-") == 0) {
         return puts(text) >= 0 && fflush(stdout) == 0;
     }
-    char *temporary = NULL;
+    if (stat(file, &known) == 0 && !S_ISREG(known.st_mode)) {
+        return write_text(file, text); /* a device or pipe must not be replaced by a file */
+    }
     if (asprintf(&temporary, "%s.%ld.tmp", file, (long)getpid()) < 0) {
         return false;
     }
-    FILE *out = fopen(temporary, "we");
-    bool good = out != NULL && fprintf(out, "%s\n", text) >= 0;
-    good = out != NULL && fclose(out) == 0 && good;
-    good = good && rename(temporary, file) == 0;
+    bool good = write_text(temporary, text) && rename(temporary, file) == 0;
     int error = errno;
-    if (out != NULL && !good) {
+    if (!good) {
         unlink(temporary);
     }
     free(temporary);

@@ -114,7 +114,7 @@ static void say_hello(const struct config *config) {
 }
 
 static bool start_workers(struct service *service, char *error, size_t size) {
-    int fds[256];
+    int fds[256] = {0};
     if (!open_sockets(&service->config, fds, error, size))
         return false;
     for (int i = 0; i < service->config.workers; i++) {

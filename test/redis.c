@@ -96,9 +96,10 @@ void redis_start(struct redis_server *redis, ...) {
     snprintf(redis->dir, sizeof redis->dir, "%s/redis-%d", harness_dir(), redis->port);
     CHECK_INT(mkdir(redis->dir, 0700), 0);
     const char *port = harness_format("%d", redis->port);
-    const char *argv[2 * MAX_ARGS] = {"redis-server", "--port",        port,     "--bind", "127.0.0.1",
-                                      "--dir",        redis->dir,      "--save", "",       "--appendonly",
-                                      "yes",          "--appendfsync", "always"};
+    const char *argv[2 * MAX_ARGS] = {
+        "redis-server", "--port",        port,    "--bind",     "127.0.0.1", "--dir",
+        redis->dir,     "--save",        "",      "--loglevel", "warning",   "--appendonly",
+        "yes",          "--appendfsync", "always"};
     size_t n = 0;
     while (argv[n])
         n++;

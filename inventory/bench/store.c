@@ -1,5 +1,5 @@
-/* The ceiling of the store: Redis alone, driven by the batch script over one connection, with nothing else on the way.
- * usage: bench-store PORT ITEMS BATCH SECONDS. Prints purchases a second. */
+/* The ceiling of the store: Redis alone, driven by the batch script over one connection, with nothing else on
+ * the way. usage: bench-store PORT ITEMS BATCH SECONDS. Prints purchases a second. */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "purchase.lua.h"
 
-enum { BATCH_MAX = 256, IN_FLIGHT = 2, FIXED = 9 };
+enum { BATCH_MAX = 256, IN_FLIGHT_MAX = 16, FIXED = 9, TIMES_MAX = 1000000 };
 
 static double now(void) {
     struct timespec t;
@@ -23,10 +23,11 @@ static void fail(const char *what) {
 
 static void create_items(redisContext *redis, int items) {
     for (int i = 0; i < items; i++) {
-        redisReply *reply = redisCommand(redis,
-                                         "HSET seckill:{bench%d}:item initial 1000000000 available 1000000000 restocked 0 "
-                                         "held 0 sold 0 limit 5 starts 0 ends 0 hold 0 strategy batch",
-                                         i);
+        redisReply *reply =
+            redisCommand(redis,
+                         "HSET seckill:{bench%d}:item initial 1000000000 available 1000000000 restocked 0 "
+                         "held 0 sold 0 limit 5 starts 0 ends 0 hold 0 strategy batch",
+                         i);
         if (!reply || reply->type == REDIS_REPLY_ERROR)
             fail("cannot create an item");
         freeReplyObject(reply);
@@ -45,7 +46,7 @@ static void append_call(redisContext *redis, const char *sha, int item, int batc
     argv[8] = "1790000000000";
     for (int i = 0; i < batch; i++, ++*serial) {
         char *digest = texts[5 + 2 * i], *user = texts[6 + 2 * i];
-        snprintf(digest, 64, "%022ld", *serial * 2654435761L % 1000000007L * 100000000L + *serial);
+        snprintf(digest, 64, "%022ld", *serial);
         snprintf(user, 64, "u%ld", *serial);
         argv[FIXED + i] = digest;
         argv[FIXED + batch + i] = user;
@@ -59,37 +60,57 @@ static void read_reply(redisContext *redis, int batch) {
     redisReply *reply;
     if (redisGetReply(redis, (void **)&reply) != REDIS_OK)
         fail(redis->errstr);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != (size_t)batch + 2 || reply->element[2]->integer != 1)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != (size_t)batch + 2 ||
+        reply->element[2]->integer != 1)
         fail(reply->str ? reply->str : "a purchase was refused");
     freeReplyObject(reply);
 }
 
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Calls until the time is up; returns purchases a second. `times` takes the first TIMES_MAX calls' durations.
+ */
+static double drive(redisContext *redis, const char *sha, int items, int batch, int in_flight, double seconds,
+                    double *times, long *timed) {
+    long serial = (long)(now() * 1e6), sent = 0, done = 0; /* keys that no earlier run had */
+    double began[IN_FLIGHT_MAX], start = now();
+    for (; sent < in_flight; sent++) {
+        append_call(redis, sha, (int)(sent % items), batch, &serial);
+        began[sent % in_flight] = now();
+    }
+    for (; now() < start + seconds; sent++, done++) {
+        read_reply(redis, batch);
+        if (done < TIMES_MAX)
+            times[(*timed)++] = now() - began[done % in_flight];
+        append_call(redis, sha, (int)(sent % items), batch, &serial);
+        began[sent % in_flight] = now();
+    }
+    return (double)(done * batch) / (now() - start);
+}
+
 int main(int argc, char **argv) {
-    if (argc != 5)
-        fail("usage: bench-store PORT ITEMS BATCH SECONDS");
-    int port = atoi(argv[1]), items = atoi(argv[2]), batch = atoi(argv[3]);
-    double seconds = atof(argv[4]);
-    if (batch < 1 || batch > BATCH_MAX || items < 1)
-        fail("BATCH is 1 to 256, ITEMS at least 1");
-    redisContext *redis = redisConnect("127.0.0.1", port);
-    if (!redis || redis->err)
+    if (argc != 6)
+        fail("usage: bench-store PORT ITEMS BATCH IN_FLIGHT SECONDS");
+    int items = atoi(argv[2]), batch = atoi(argv[3]), in_flight = atoi(argv[4]);
+    if (batch < 1 || batch > BATCH_MAX || items < 1 || in_flight < 1 || in_flight > IN_FLIGHT_MAX)
+        fail("BATCH is 1 to 256, IN_FLIGHT 1 to 16, ITEMS at least 1");
+    redisContext *redis = redisConnect("127.0.0.1", atoi(argv[1]));
+    double *times = malloc(sizeof *times * TIMES_MAX);
+    if (!redis || redis->err || !times)
         fail("cannot connect to Redis");
     create_items(redis, items);
     redisReply *loaded = redisCommand(redis, "SCRIPT LOAD %s", purchase_lua);
     if (!loaded || loaded->type != REDIS_REPLY_STRING)
         fail("cannot load the script");
-
-    long serial = 0, calls = 0, sold = 0;
-    double start = now(), end = start + seconds;
-    for (; calls < IN_FLIGHT; calls++)
-        append_call(redis, loaded->str, (int)(calls % items), batch, &serial);
-    for (; now() < end; calls++, sold += batch) {
-        read_reply(redis, batch);
-        append_call(redis, loaded->str, (int)(calls % items), batch, &serial);
-    }
-    double took = now() - start;
-    printf("%.0f\n", (double)sold / took);
+    long timed = 0;
+    double rate = drive(redis, loaded->str, items, batch, in_flight, atof(argv[5]), times, &timed);
+    qsort(times, (size_t)timed, sizeof *times, by_size);
+    printf("%.0f %.3f\n", rate, times[timed / 2] * 1e3);
     freeReplyObject(loaded);
     redisFree(redis);
+    free(times);
     return 0;
 }

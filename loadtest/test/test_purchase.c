@@ -38,7 +38,7 @@ static void check(const struct ledger_line *line, enum ledger_outcome outcome, c
 }
 
 static void test_request(void) {
-    struct purchase_form form;
+    struct purchase_form form = {.length = 0};
     char request[CLIENT_REQUEST];
     purchase_form_init(&form, "h:1", "demo", 12, "0123456789abcdef");
     size_t length = purchase_render(&form, 4294967295, 99999999, request);
@@ -64,11 +64,13 @@ static void test_answers(void) {
     check(line, LEDGER_REJECTED, "http-404");
     judge_answer(line, 400, "{\"type\":\"about:blank\"}");
     check(line, LEDGER_REJECTED, "http-400");
+    judge_answer(line, 400, "{\"type\":\"/a\x1b[31m b\"}");
+    check(line, LEDGER_REJECTED, "a??31m?b");
     judge_answer(line, 201, "{\"order\":\"demo:1\"}");
     check(line, LEDGER_OK, "");
     CHECK_STR(ledger_order_id(&ledger, &ledger.orders[line->order]), "demo:1");
     CHECK_INT(line->status, 201);
-    CHECK_INT(line->tries, 4);
+    CHECK_INT(line->tries, 5);
     CHECK_INT(line->sent_ns, 5);
     CHECK_INT(line->answered_ns, 7);
     CHECK_INT(line->target, 2);

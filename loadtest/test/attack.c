@@ -1,0 +1,82 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "loadtest/test/attack.h"
+#include "test/harness.h"
+
+static int runs;
+
+static const char *file_name(const char *suffix) {
+    return harness_format("%s/run-%d.%s", harness_dir(), runs, suffix);
+}
+
+const char *attack_read_file(const char *path) {
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return "";
+    char *text = harness_alloc(65536);
+    size_t length = fread(text, 1, 65535, file);
+    text[length] = '\0';
+    fclose(file);
+    return text;
+}
+
+void attack_start(struct proc *proc, const char *line) {
+    runs++;
+    const char *argv[48] = {harness_format("%s/seckill-load", harness_build()), "--json", file_name("json")};
+    int argc = 3;
+    char *rest = harness_format("%s", line);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;)
+        argv[argc++] = word;
+    proc_spawn(proc, argv, NULL, file_name("log"));
+}
+
+struct outcome attack_finish(struct proc *proc) {
+    struct outcome outcome = {.code = 0};
+    int status = 0;
+    if (!proc_wait(proc, TIME_MS, &status))
+        FAIL("still running after %d ms: %s", TIME_MS, proc_output(proc));
+    outcome.text = proc_output(proc);
+    outcome.json = attack_read_file(file_name("json"));
+    if (!WIFEXITED(status))
+        FAIL("ended by signal %d: %s", WTERMSIG(status), outcome.text);
+    outcome.code = WEXITSTATUS(status);
+    return outcome;
+}
+
+struct outcome attack_run(const char *line) {
+    struct proc proc;
+    attack_start(&proc, line);
+    return attack_finish(&proc);
+}
+
+struct outcome attack_sale(const struct seller *seller, const char *more) {
+    return attack_run(harness_format("--url http://127.0.0.1:%d --item demo --token test-token --users 500 "
+                                     "--connections 16 --requests 1000 --seed %llu%s%s",
+                                     seller_port(seller), (unsigned long long)(harness_seed() >> 1),
+                                     more[0] != '\0' ? " " : "", more));
+}
+
+static long long number_after(const char *text, const char *name) {
+    const char *at = strstr(text, harness_format("\"%s\": ", name));
+    if (at == NULL)
+        FAIL("no %s in %s", name, text);
+    return strtoll(at + strlen(name) + 4, NULL, 10);
+}
+
+long long attack_number_of(const struct outcome *outcome, const char *name) {
+    return number_after(outcome->json, name);
+}
+
+long long attack_verdict_of(const struct outcome *outcome, const char *name) {
+    const char *verdict = strstr(outcome->json, "\"verdict\": {");
+    CHECK(verdict != NULL);
+    return number_after(verdict, name);
+}
+
+void attack_check_code(const struct outcome *outcome, int code) {
+    if (outcome->code != code)
+        FAIL("exit status %d, not %d: %s", outcome->code, code, outcome->text);
+}

@@ -1,0 +1,32 @@
+/* Runs seckill-load and reads what it says. */
+#ifndef LOADTEST_TEST_ATTACK_H
+#define LOADTEST_TEST_ATTACK_H
+
+#include "loadtest/test/seller.h"
+#include "test/harness.h"
+
+enum { STOCK = 100, TIME_MS = 60000 };
+
+struct outcome {
+    int code;
+    const char *text; /* standard output and error */
+    const char *json; /* "" when there is none */
+};
+
+/* Starts seckill-load with the words of `line`; its JSON goes to a file, unless the line says otherwise. */
+void attack_start(struct proc *proc, const char *line);
+/* Waits for the end of the one that was started last. */
+struct outcome attack_finish(struct proc *proc);
+struct outcome attack_run(const char *line);
+/* A sale of all the stock in 1000 purchases, with the options of `more`. */
+struct outcome attack_sale(const struct seller *seller, const char *more);
+
+void attack_check_code(const struct outcome *outcome, int code);
+/* The first number of that name in the JSON, and the one in its verdict. */
+long long attack_number_of(const struct outcome *outcome, const char *name);
+long long attack_verdict_of(const struct outcome *outcome, const char *name);
+
+/* What is in a file, up to 64 KiB; "" when it cannot be read. */
+const char *attack_read_file(const char *path);
+
+#endif

@@ -1,0 +1,130 @@
+/* A seller that is wrong in one way must be caught, and by the counter of that fault. */
+#include <string.h>
+
+#include "loadtest/test/attack.h"
+#include "loadtest/test/seller.h"
+#include "test/harness.h"
+
+/* A fault must be seen, named, and no other counter be moved by it. */
+static void check_violated(const struct outcome *outcome, const char *name, long long least) {
+    static const char *const names[] = {"oversold", "lost",      "duplicated",
+                                        "phantom",  "undersold", "unresolved"};
+    attack_check_code(outcome, 1);
+    CHECK_HAS(outcome->text, "NOT CLEAN  ");
+    CHECK_HAS(outcome->json, "\"clean\": false");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], name) == 0)
+            CHECK(attack_verdict_of(outcome, names[i]) >= least);
+        else if (attack_verdict_of(outcome, names[i]) != 0)
+            FAIL("%s moved too: %s", names[i], outcome->text);
+    }
+}
+
+static void test_oversells(void) {
+    struct outcome outcome = attack_sale(seller_start(SELLER_OVERSELLS, STOCK), "");
+    check_violated(&outcome, "oversold", 5);
+    CHECK_INT(attack_verdict_of(&outcome, "oversold"), 5);
+}
+
+static void test_oversells_and_lies(void) {
+    struct outcome outcome =
+        attack_sale(seller_start(SELLER_OVERSELLS | SELLER_LIES, STOCK), "--duplicates 20");
+    check_violated(&outcome, "oversold", 5);
+    CHECK_INT(attack_verdict_of(&outcome, "oversold"), 5);
+}
+
+static void test_loses(void) {
+    struct outcome outcome = attack_sale(seller_start(SELLER_LOSES, STOCK), "");
+    check_violated(&outcome, "lost", 10);
+    CHECK_INT(attack_verdict_of(&outcome, "lost"), 10);
+}
+
+static void test_loses_and_lies(void) {
+    struct outcome outcome = attack_sale(seller_start(SELLER_LOSES | SELLER_LIES, STOCK), "");
+    check_violated(&outcome, "lost", 10);
+    CHECK_INT(attack_verdict_of(&outcome, "lost"), 10);
+}
+
+static void test_alters(void) {
+    struct outcome outcome = attack_sale(seller_start(SELLER_ALTERS, STOCK), "");
+    check_violated(&outcome, "lost", 10);
+    CHECK_INT(attack_verdict_of(&outcome, "lost"), 10);
+}
+
+static void test_sells_twice(void) {
+    struct outcome outcome = attack_sale(seller_start(SELLER_SELLS_TWICE, STOCK), "--duplicates 50");
+    check_violated(&outcome, "duplicated", 1);
+}
+
+static void test_forgets(void) {
+    struct outcome outcome = attack_sale(seller_start(SELLER_FORGETS, STOCK), "--duplicates 50");
+    check_violated(&outcome, "duplicated", 1);
+}
+
+static void test_phantom(void) {
+    struct outcome outcome = attack_sale(seller_start(SELLER_PHANTOM, STOCK), "");
+    check_violated(&outcome, "phantom", 9);
+}
+
+/* The retry after a lost reply is taken for a new purchase: the first order is nobody's. */
+static void test_retry_buys_twice(void) {
+    struct outcome outcome =
+        attack_sale(seller_start(SELLER_DROPS_REPLIES | SELLER_SELLS_TWICE, STOCK), "--retries");
+    check_violated(&outcome, "phantom", 10);
+}
+
+/* A buyer who won is told sold-out by the retry after a lost reply. */
+static void test_retry_hears_sold_out(void) {
+    struct outcome outcome =
+        attack_sale(seller_start(SELLER_DROPS_REPLIES | SELLER_FORGETS, STOCK), "--retries");
+    check_violated(&outcome, "phantom", 10);
+}
+
+static void test_undersells(void) {
+    struct outcome outcome = attack_sale(seller_start(SELLER_UNDERSELLS, STOCK), "");
+    check_violated(&outcome, "undersold", 5);
+    CHECK_INT(attack_verdict_of(&outcome, "undersold"), 5);
+}
+
+static void test_unbalanced(void) {
+    struct outcome outcome = attack_sale(seller_start(SELLER_UNBALANCED, STOCK), "");
+    check_violated(&outcome, "none of them", 0);
+    CHECK_HAS(outcome.text, "not conserved");
+    CHECK_HAS(outcome.json, "\"conserved\": false");
+}
+
+static void test_unresolved(void) {
+    struct seller *seller = seller_start(SELLER_SILENT, STOCK);
+    struct outcome outcome = attack_sale(seller, "--requests 60 --timeout 50 --settle 500ms");
+    attack_check_code(&outcome, 3);
+    CHECK_INT(attack_number_of(&outcome, "timed-out"), 20);
+    CHECK_INT(attack_verdict_of(&outcome, "unresolved"), 20);
+    CHECK_HAS(outcome.text, "COULD NOT TELL");
+    CHECK_HAS(outcome.text, "20 unresolved");
+}
+
+static void test_audit_goes_away(void) {
+    struct outcome outcome = attack_sale(seller_start(SELLER_AUDITS_ONCE, STOCK), "--settle 300ms");
+    attack_check_code(&outcome, 3);
+    CHECK_HAS(outcome.text, "no audit");
+    CHECK_HAS(outcome.json, "\"books_after\": null");
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("faults: catches oversold", test_oversells);
+    harness_run("faults: catches oversold that the audit conceals", test_oversells_and_lies);
+    harness_run("faults: catches lost orders", test_loses);
+    harness_run("faults: catches lost orders that the audit conceals", test_loses_and_lies);
+    harness_run("faults: catches orders for somebody else", test_alters);
+    harness_run("faults: catches two orders for one key", test_sells_twice);
+    harness_run("faults: catches winners told sold-out", test_forgets);
+    harness_run("faults: catches phantom orders", test_phantom);
+    harness_run("faults: catches a retry that buys twice", test_retry_buys_twice);
+    harness_run("faults: catches a retry that hears sold-out", test_retry_hears_sold_out);
+    harness_run("faults: catches undersold", test_undersells);
+    harness_run("faults: catches an audit that is not conserved", test_unbalanced);
+    harness_run("faults: unresolved is not clean", test_unresolved);
+    harness_run("faults: without an audit it cannot tell", test_audit_goes_away);
+    return harness_finish();
+}
