@@ -4,7 +4,7 @@
 set -eu
 
 build=(build-essential pkg-config libmicrohttpd-dev libhiredis-dev libjansson-dev libuv1-dev libsodium-dev
-    redis-server redis-tools curl)
+    redis-server redis-tools curl jq)
 check=(clang-format clang-tidy cppcheck shellcheck)
 fuzz=(clang libclang-rt-dev)
 

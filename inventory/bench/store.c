@@ -94,10 +94,13 @@ static double drive(redisContext *redis, const char *sha, int items, int batch, 
 int main(int argc, char **argv) {
     if (argc != 6)
         fail("usage: bench-store PORT ITEMS BATCH IN_FLIGHT SECONDS");
-    int items = atoi(argv[2]), batch = atoi(argv[3]), in_flight = atoi(argv[4]);
+    int numbers[4];
+    for (int i = 0; i < 4; i++)
+        numbers[i] = (int)strtol(argv[i + 1], NULL, 10);
+    int port = numbers[0], items = numbers[1], batch = numbers[2], in_flight = numbers[3];
     if (batch < 1 || batch > BATCH_MAX || items < 1 || in_flight < 1 || in_flight > IN_FLIGHT_MAX)
         fail("BATCH is 1 to 256, IN_FLIGHT 1 to 16, ITEMS at least 1");
-    redisContext *redis = redisConnect("127.0.0.1", atoi(argv[1]));
+    redisContext *redis = redisConnect("127.0.0.1", port);
     double *times = malloc(sizeof *times * TIMES_MAX);
     if (!redis || redis->err || !times)
         fail("cannot connect to Redis");
@@ -106,7 +109,7 @@ int main(int argc, char **argv) {
     if (!loaded || loaded->type != REDIS_REPLY_STRING)
         fail("cannot load the script");
     long timed = 0;
-    double rate = drive(redis, loaded->str, items, batch, in_flight, atof(argv[5]), times, &timed);
+    double rate = drive(redis, loaded->str, items, batch, in_flight, strtod(argv[5], NULL), times, &timed);
     qsort(times, (size_t)timed, sizeof *times, by_size);
     printf("%.0f %.3f\n", rate, times[timed / 2] * 1e3);
     freeReplyObject(loaded);

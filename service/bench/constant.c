@@ -83,8 +83,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: bench-constant PORT WORKERS STATUS\n");
         return 2;
     }
-    int port = atoi(argv[1]), workers = atoi(argv[2]);
-    status = atoi(argv[3]);
+    int port = (int)strtol(argv[1], NULL, 10), workers = (int)strtol(argv[2], NULL, 10);
+    status = (int)strtol(argv[3], NULL, 10);
     for (int i = 1; i < workers; i++) {
         pthread_t id;
         pthread_create(&id, NULL, serve, &port);

@@ -1,0 +1,82 @@
+# shellcheck shell=bash
+# stage.sh: to be sourced. Private servers for a measurement, on free loopback ports, ended by process id with the script.
+build=${SECKILL_BUILD:-build}
+export SECKILL_ADMIN_TOKEN=stage-token
+stage_dir=$(mktemp -d)
+stage_pids=()
+trap stage_close EXIT
+trap 'exit 130' INT TERM
+
+stage_close() {
+    local pid
+    for pid in "${stage_pids[@]}"; do kill -KILL "$pid" 2>/dev/null; done
+    wait 2>/dev/null
+    rm -rf "$stage_dir"
+}
+
+stage_fail() {
+    printf '%s\n' "$*" >&2
+    tail -n 5 "$stage_dir"/*.log >&2 2>/dev/null
+    exit 1
+}
+
+# A port that nobody listens on.
+stage_port() {
+    local port
+    while port=$((20000 + RANDOM % 10000)) && (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
+    echo "$port"
+}
+
+# stage_wait COMMAND...: until it succeeds, for ten seconds.
+stage_wait() {
+    local tries
+    for ((tries = 0; tries < 200; tries++)); do
+        "$@" >/dev/null 2>&1 && return
+        sleep 0.05
+    done
+    stage_fail "gave up waiting for: $*"
+}
+
+# stage_redis FSYNC: starts a Redis; its port is in redis_port, its process id in redis_pid.
+stage_redis() {
+    redis_port=$(stage_port)
+    mkdir -p "$stage_dir/redis-$redis_port"
+    redis-server --port "$redis_port" --bind 127.0.0.1 --save '' --dir "$stage_dir/redis-$redis_port" \
+        --appendonly yes --appendfsync "$1" --auto-aof-rewrite-percentage 0 >"$stage_dir/redis-$redis_port.log" 2>&1 &
+    redis_pid=$!
+    stage_pids+=("$redis_pid")
+    stage_wait redis-cli -p "$redis_port" ping
+}
+
+# stage_seckilld FLAG...: starts a seckilld on that Redis; its address is in url, its process id in seckilld_pid.
+stage_seckilld() {
+    local port
+    port=$(stage_port)
+    "$build/seckilld" --listen "127.0.0.1:$port" --redis "redis://127.0.0.1:$redis_port" "$@" >"$stage_dir/seckilld-$port.log" 2>&1 &
+    seckilld_pid=$!
+    stage_pids+=("$seckilld_pid")
+    url=http://127.0.0.1:$port
+    stage_wait curl -sf "$url/readyz"
+}
+
+# stage_end PID: ends one of them now.
+stage_end() {
+    kill -TERM "$1"
+    wait "$1" 2>/dev/null
+}
+
+# stage_item NAME TERMS: puts an item on sale.
+stage_item() {
+    curl -sf -o /dev/null -X PUT "$url/v1/items/$1" -H "Authorization: Bearer $SECKILL_ADMIN_TOKEN" -d "$2" ||
+        stage_fail "the item $1 could not be made"
+}
+
+# cpu_us PID: processor time it has used, in microseconds.
+cpu_us() {
+    awk -v hz="$(getconf CLK_TCK)" '{ printf "%d", ($14 + $15) * 1000000 / hz }' "/proc/$1/stat"
+}
+
+stage_machine() {
+    printf '%s, %s cores, %s, Redis %s\n' "$(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo)" "$(nproc)" "$(uname -sr)" \
+        "$(redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/')"
+}
