@@ -1,6 +1,6 @@
-/* One keep-alive HTTP/1.1 client connection on a libuv loop, with one request under way at a time.
+/* One keep-alive HTTP/1.1 connection on a libuv loop, one request under way at a time.
  * Everything here belongs to the loop's thread. loop->data must point to the loop's own struct client_buffer.
- * */
+ */
 #ifndef LOADTEST_CLIENT_H
 #define LOADTEST_CLIENT_H
 

@@ -1,5 +1,4 @@
-/* The load itself: purchases in a closed loop, and afterwards one question more for each that stayed unknown.
- * */
+/* The load itself: purchases in a closed loop, then one question more for each that stayed unknown. */
 #ifndef LOADTEST_LOAD_H
 #define LOADTEST_LOAD_H
 

@@ -64,8 +64,7 @@ static void take_job(struct slot *slot, uint64_t now_ns) {
     send_job(slot, now_ns);
 }
 
-/* Doubles each time; half of it is left to chance, so that those who failed together do not return together.
- * */
+/* Doubles each time; half of it is left to chance, so that those who failed together do not come back so. */
 static void back_off(struct slot *slot, unsigned times, uint64_t max_ns, uint64_t now_ns) {
     uint64_t wait = times < 9 ? BACKOFF_MIN_NS << (times - 1) : max_ns;
     if (wait > max_ns) {

@@ -14,7 +14,7 @@ struct books {
     int64_t available;
     int64_t held;
     int64_t sold;
-    int64_t orders;
+    int64_t orders; /* with or without those that were returned */
     int64_t oversold;
 };
 

@@ -1,0 +1,94 @@
+/* The readers of request bodies, fed with anything: the first byte chooses which. What one accepts keeps the
+ * limits and, written again, reads as the same; what it refuses is blamed on a field that JSON can hold. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/codec.h"
+#include "service/instant.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool holds) {
+    if (!holds)
+        abort();
+}
+
+static void check_error(const struct codec_error *error) {
+    must(strcmp(error->field, "body") == 0 || inventory_name_valid(error->field, strlen(error->field)));
+    must(error->detail[0] && strlen(error->detail) < sizeof error->detail);
+    for (const char *c = error->detail; *c; c++)
+        must(*c >= ' ' && *c < 0x7f && *c != '"' && *c != '\\');
+}
+
+static void check_instant(int64_t ms) {
+    char text[INSTANT_SIZE];
+    int64_t again;
+    must(ms >= 0);
+    instant_print(ms, text);
+    must(instant_read(text, &again) && again == ms);
+}
+
+static void fuzz_purchase(const char *body, size_t length) {
+    struct codec_error error;
+    struct codec_purchase purchase;
+    if (!codec_read_purchase(body, length, &purchase, &error)) {
+        check_error(&error);
+        return;
+    }
+    must(inventory_name_valid(purchase.item, strlen(purchase.item)));
+    must(inventory_name_valid(purchase.user, strlen(purchase.user)));
+    must(purchase.quantity >= 1 && purchase.quantity <= INVENTORY_QUANTITY_MAX);
+}
+
+static void fuzz_item(const char *body, size_t length) {
+    struct codec_error error;
+    struct inventory_item item = {.item = "i"};
+    if (!codec_read_item(body, length, INVENTORY_LUA, &item, &error)) {
+        check_error(&error);
+        return;
+    }
+    must(strcmp(item.item, "i") == 0);
+    must(item.initial >= 0 && item.initial <= INVENTORY_STOCK_MAX && item.limit >= 0);
+    must(item.hold_ms >= 0 && item.hold_ms % 1000 == 0);
+    must(item.strategy >= INVENTORY_BATCH && item.strategy < INVENTORY_STRATEGIES);
+    must(!item.starts_ms || !item.ends_ms || item.ends_ms > item.starts_ms);
+    check_instant(item.starts_ms);
+    check_instant(item.ends_ms);
+}
+
+static void fuzz_restock(const char *body, size_t length) {
+    struct codec_error error;
+    int64_t quantity;
+    if (codec_read_restock(body, length, &quantity, &error))
+        must(quantity >= 1 && quantity <= INVENTORY_QUANTITY_MAX);
+    else
+        check_error(&error);
+}
+
+static void fuzz_nothing(const char *body, size_t length) {
+    struct codec_error error;
+    if (codec_read_nothing(body, length, &error))
+        must(length == 0 || (memchr(body, '{', length) && memchr(body, '}', length)));
+    else
+        check_error(&error);
+}
+
+static void fuzz_instant(const char *body, size_t length) {
+    int64_t ms;
+    char *text = malloc(length + 1);
+    if (!text)
+        return;
+    memcpy(text, body, length);
+    text[length] = '\0';
+    if (instant_read(text, &ms))
+        check_instant(ms);
+    free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static void (*const readers[])(const char *body, size_t length) = {fuzz_purchase, fuzz_item, fuzz_restock,
+                                                                       fuzz_nothing, fuzz_instant};
+    if (size > 0)
+        readers[data[0] % (sizeof readers / sizeof *readers)]((const char *)data + 1, size - 1);
+    return 0;
+}

@@ -1,0 +1,130 @@
+#include "service/test/shop.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+void shop_open(struct shop *shop) {
+    redis_start(&shop->redis, NULL);
+    seckilld_start(&shop->service, shop->redis.port, NULL);
+    shop->port = shop->service.port;
+    seckilld_wait_ready(&shop->service, 200);
+}
+
+/* ---- calls ---- */
+
+int shop_get(int port, const char *path, struct web_response *response) {
+    return web_call(port, "GET", path, NULL, NULL, response);
+}
+
+int shop_admin(int port, const char *method, const char *path, const char *body,
+               struct web_response *response) {
+    return web_call(port, method, path, SECKILLD_ADMIN, body, response);
+}
+
+const char *shop_purchase_body(const char *item, const char *user, int quantity) {
+    return harness_format("{\"item\":\"%s\",\"user\":\"%s\",\"quantity\":%d}", item, user, quantity);
+}
+
+const char *shop_purchase_raw(const char *item, const char *user, int quantity, const char *key) {
+    const char *body = shop_purchase_body(item, user, quantity);
+    return harness_format("POST /v1/purchases HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s\r\n"
+                          "Content-Length: %zu\r\n\r\n%s",
+                          key, strlen(body), body);
+}
+
+int shop_buy(int port, const char *item, const char *user, int quantity, const char *key,
+             struct web_response *response) {
+    return web_call(port, "POST", "/v1/purchases", harness_format("Idempotency-Key: %s\r\n", key),
+                    shop_purchase_body(item, user, quantity), response);
+}
+
+int shop_restock(int port, const char *item, int quantity, const char *key, struct web_response *response) {
+    return web_call(port, "POST", harness_format("/v1/items/%s/restock", item),
+                    harness_format(SECKILLD_ADMIN "Idempotency-Key: %s\r\n", key),
+                    harness_format("{\"quantity\":%d}", quantity), response);
+}
+
+int shop_order(int port, const char *order, const char *step, struct web_response *response) {
+    if (!step)
+        return shop_get(port, harness_format("/v1/orders/%s", order), response);
+    return web_call(port, "POST", harness_format("/v1/orders/%s/%s", order, step), NULL, "", response);
+}
+
+void shop_put(int port, const char *item, const char *terms) {
+    struct web_response response;
+    const char *path = harness_format("/v1/items/%s", item), *body = harness_format("{%s}", terms);
+    int status = shop_admin(port, "PUT", path, body, &response);
+    if (status != 201)
+        FAIL("PUT %s %s: %d %s", path, body, status, status ? response.body : "");
+}
+
+/* ---- answers ---- */
+
+static void forget(void *arg) {
+    json_decref(arg);
+}
+
+/* NULL where there is no such member; the body must be a JSON object. */
+static const json_t *find(const struct web_response *response, const char *name) {
+    json_error_t error;
+    json_t *object = json_loadb(response->body, response->len, JSON_REJECT_DUPLICATES, &error);
+    if (!json_is_object(object))
+        FAIL("\"%s\" is no JSON object: %s", response->body, error.text);
+    harness_defer(forget, object);
+    const char *dot = strchr(name, '.');
+    if (!dot)
+        return json_object_get(object, name);
+    return json_object_get(json_object_get(object, harness_format("%.*s", (int)(dot - name), name)), dot + 1);
+}
+
+const char *shop_text(const struct web_response *response, const char *name) {
+    const json_t *value = find(response, name);
+    if (!json_is_string(value))
+        FAIL("%s has no text \"%s\"", response->body, name);
+    return json_string_value(value);
+}
+
+long long shop_number(const struct web_response *response, const char *name) {
+    const json_t *value = find(response, name);
+    if (!json_is_integer(value))
+        FAIL("%s has no number \"%s\"", response->body, name);
+    return json_integer_value(value);
+}
+
+bool shop_has(const struct web_response *response, const char *name) {
+    return find(response, name) != NULL;
+}
+
+void shop_check_problem(const char *file, int line, const struct web_response *response, int status,
+                        const char *type) {
+    const char *what = harness_format("the status of %s", response->body ? response->body : "no answer");
+    harness_check_int(file, line, what, response->status, status);
+    const char *said = shop_text(response, "type"), *slash = strrchr(said, '/');
+    harness_check_str(file, line, "the problem's type", slash ? slash + 1 : said, type);
+    harness_check_int(file, line, "the problem's status", shop_number(response, "status"), status);
+    if (!*shop_text(response, "title") || !*shop_text(response, "detail"))
+        harness_fail(file, line, "%s has no title or no detail", response->body);
+    harness_check_str(file, line, "the content type", web_header(response, "Content-Type"),
+                      "application/problem+json");
+    const char *retry = web_header(response, "Retry-After");
+    if (status == 503 && (!retry || atoi(retry) < 1))
+        harness_fail(file, line, "a 503 without Retry-After: %s", response->headers);
+}
+
+long long shop_audit(int port, const char *item, const char *name) {
+    struct web_response response;
+    CHECK_INT(shop_admin(port, "GET", harness_format("/v1/items/%s/audit", item), NULL, &response), 200);
+    CHECK_HAS(response.body, "\"conserved\":true");
+    CHECK_HAS(response.body, "\"oversold\":0");
+    return shop_number(&response, name);
+}
+
+double shop_metric(int port, const char *sample) {
+    struct web_response response;
+    CHECK_INT(shop_get(port, "/metrics", &response), 200);
+    const char *at = strstr(response.body, harness_format("\n%s ", sample));
+    if (!at)
+        FAIL("/metrics has no %s", sample);
+    return strtod(at + 1 + strlen(sample), NULL);
+}

@@ -1,0 +1,54 @@
+/* The service from outside, as buyers and the admin see it: calls, and what each answer must look like. */
+#ifndef SERVICE_TEST_SHOP_H
+#define SERVICE_TEST_SHOP_H
+
+#include "test/harness.h"
+
+struct shop {
+    struct redis_server redis;
+    struct seckilld service;
+    int port; /* the service's */
+};
+
+/* A store and a service on it. */
+void shop_open(struct shop *shop);
+
+/* ---- calls on connections of their own; each returns the status, 0 without an answer. `response` may be
+ * NULL. ---- */
+
+int shop_get(int port, const char *path, struct web_response *response);
+int shop_admin(int port, const char *method, const char *path, const char *body,
+               struct web_response *response);
+int shop_buy(int port, const char *item, const char *user, int quantity, const char *key,
+             struct web_response *response);
+int shop_restock(int port, const char *item, int quantity, const char *key, struct web_response *response);
+/* GET /v1/orders/{order}, or POST …/confirm, …/cancel; `step` NULL: GET. */
+int shop_order(int port, const char *order, const char *step, struct web_response *response);
+
+/* Puts an item on sale; `terms` are the body's members. It must be new. */
+void shop_put(int port, const char *item, const char *terms);
+
+/* The headers and the body of a purchase, and the whole of one as it goes over the wire. */
+const char *shop_purchase_body(const char *item, const char *user, int quantity);
+const char *shop_purchase_raw(const char *item, const char *user, int quantity, const char *key);
+
+/* ---- answers ---- */
+
+/* A member of the JSON object; "a.b" for a member of a member. It must be there and of that type. */
+const char *shop_text(const struct web_response *response, const char *name);
+long long shop_number(const struct web_response *response, const char *name);
+bool shop_has(const struct web_response *response, const char *name);
+
+/* Everything that a problem has: the status, in the body too, the type, title, detail, the content type, and
+ * Retry-After with a 503. */
+#define CHECK_PROBLEM(response, status, type) shop_check_problem(__FILE__, __LINE__, response, status, type)
+void shop_check_problem(const char *file, int line, const struct web_response *response, int status,
+                        const char *type);
+
+/* A member of the item's audit, which must be conserved and without oversale. */
+long long shop_audit(int port, const char *item, const char *name);
+
+/* The value of a sample in /metrics, e.g. `seckill_http_responses_total{class="2xx"}`. */
+double shop_metric(int port, const char *sample);
+
+#endif
