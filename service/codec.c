@@ -78,10 +78,13 @@ static bool read_optional(json_t *object, const char *field, int64_t low, int64_
 
 static bool read_instant(json_t *object, const char *field, int64_t *out, struct codec_error *error) {
     json_t *value = json_object_get(object, field);
+    int64_t read;
     if (!value)
         return true;
-    if (!json_is_string(value) || !instant_read(json_string_value(value), out))
+    /* 0 stands for none; as an end it would turn a sale that is over into one without end. */
+    if (!json_is_string(value) || !instant_read(json_string_value(value), &read) || read == 0)
         return refuse(error, field, "must be an RFC 3339 time such as 2030-01-31T20:00:00Z");
+    *out = read;
     return true;
 }
 
@@ -228,11 +231,18 @@ size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit
 }
 
 size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining) {
+    /* Perhaps the words of a server that is no Redis: what is no plain text would have no JSON, or too long a
+     * one. */
+    char reason[sizeof health->reason];
+    size_t i = 0;
+    for (; health->reason[i]; i++)
+        reason[i] = health->reason[i] >= ' ' && health->reason[i] < 0x7f ? health->reason[i] : '?';
+    reason[i] = '\0';
     json_t *body = json_pack(
         "{s:b, s:s?, s:s, s:s, s:{s:s, s:s}, s:s}", "ready", health->ready && !draining, "reason",
-        draining            ? "the service is shutting down"
-        : health->reason[0] ? health->reason
-                            : NULL,
+        draining    ? "the service is shutting down"
+        : reason[0] ? reason
+                    : NULL,
         "store_version", health->version, "store_role", health->role, "durability", "appendonly",
         health->appendonly, "appendfsync", health->appendfsync, "maxmemory_policy", health->eviction);
     size_t length = body ? json_dumpb(body, out, CODEC_BODY_SIZE, JSON_COMPACT) : 0;

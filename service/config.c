@@ -186,6 +186,8 @@ static bool read_file(struct config *config, const char *path, char *error, size
         else
             good = read_line(config, line, where, error, size);
     }
+    if (good && ferror(file))
+        good = complain(error, size, "--config: cannot read %s: %s", path, strerror(errno));
     fclose(file);
     return good;
 }
@@ -194,12 +196,14 @@ static bool read_file(struct config *config, const char *path, char *error, size
 static bool read_flag(struct config *config, char **argv, int *i, const char **file, char *error,
                       size_t size) {
     const char *flag = argv[*i];
-    const char *name = flag + 2, *equals = strchr(flag, '=');
+    bool dashes = strncmp(flag, "--", 2) == 0;
+    const char *name = dashes ? flag + 2 : "", *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     bool is_file = length == 6 && memcmp(name, "config", 6) == 0;
     const struct setting *s = setting_find(name, length);
-    if (strncmp(flag, "--", 2) != 0 || (!s && !is_file))
-        return complain(error, size, "%s: no such flag; see --help", flag);
+    /* Told is only what can be no URL with a password in it. */
+    if (!s && !is_file)
+        return complain(error, size, "%.*s: no such flag; see --help", (int)strcspn(flag, "=:"), flag);
     const char *value = equals ? equals + 1 : NULL;
     if (!value && s && s->kind == SWITCH)
         value = "on";
@@ -214,9 +218,22 @@ static bool read_flag(struct config *config, char **argv, int *i, const char **f
     return !config || setting_set(config, s, value, where, error, size);
 }
 
+/* Only the form; whether there is such a host shows when it is opened. */
+static bool listen_valid(const char *listen) {
+    const char *colon = strrchr(listen, ':');
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+    if (digits < 1 || digits > 5 || colon[1 + digits])
+        return false;
+    long port = strtol(colon + 1, NULL, 10);
+    return port >= 1 && port <= 65535;
+}
+
 static bool check(struct config *config, char *error, size_t size) {
     struct redis_target target;
     char why[256];
+    if (!listen_valid(config->listen))
+        return complain(error, size, "--listen: \"%s\" is not HOST:PORT, with a port from 1 to 65535",
+                        config->listen);
     if (!redis_target_parse(&target, config->redis, why, sizeof why))
         return complain(error, size, "--redis: %s", why);
     if (!inventory_strategy_find(config->strategy_name, &config->strategy))

@@ -40,9 +40,9 @@ struct http_request {
     char *body; /* `start`, or allocated */
     size_t length, size, discarded;
     int64_t since_ns;
-    struct MHD_Response *response;
+    struct MHD_Response *response; /* of a suspended request: to be sent when it is looked at again */
     unsigned int status;
-    bool handled, suspended, too_large;
+    bool handled, answered, suspended, too_large;
     char start[BODY_START];
     _Alignas(max_align_t) unsigned char context[HTTP_CONTEXT_SIZE];
 };
@@ -104,8 +104,14 @@ const char *http_request_path(const struct http_request *request) {
     return request->path;
 }
 
-const char *http_request_header(const struct http_request *request, const char *name) {
-    return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
+const char *http_request_header(const struct http_request *request, const char *name, size_t *length) {
+    const char *value = NULL;
+    if (MHD_lookup_connection_value_n(request->mhd, MHD_HEADER_KIND, name, strlen(name), &value, length) !=
+        MHD_YES)
+        return NULL;
+    while (*length && (value[*length - 1] == ' ' || value[*length - 1] == '\t'))
+        --*length;
+    return value;
 }
 
 const char *http_request_body(const struct http_request *request, size_t *length) {
@@ -184,6 +190,16 @@ static void on_sweep(uv_timer_t *timer) {
 
 /* ---- libmicrohttpd's calls ---- */
 
+/* A path with %00 in it must not be taken for the one that ends there. */
+static size_t on_escapes(void *cls, struct MHD_Connection *mhd, char *text) {
+    (void)cls;
+    (void)mhd;
+    size_t length = MHD_http_unescape(text);
+    for (char *nul; (nul = memchr(text, '\0', length));)
+        *nul = ' ';
+    return length;
+}
+
 static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *mhd, const char *url,
                              const char *method, void **context) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -210,7 +226,7 @@ static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *
     request->handled = true;
     server->pending++;
     server->config.on_request(server->config.ctx, request);
-    return request->response ? MHD_queue_response(mhd, request->status, request->response) : MHD_NO;
+    return request->answered ? MHD_YES : MHD_NO;
 }
 
 static bool append(struct http_request *request, const char *data, size_t length) {
@@ -257,7 +273,7 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const ch
         server->progress = true;
         return MHD_queue_response(mhd, request->status, request->response);
     }
-    if ((int64_t)uv_now(server->loop) - request->since_ns / 1000000 > PATIENCE_MS) {
+    if (!request->answered && (int64_t)uv_now(server->loop) - request->since_ns / 1000000 > PATIENCE_MS) {
         request->suspended = true;
         MHD_suspend_connection(mhd);
     }
@@ -277,7 +293,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
     request->connection->busy = false;
     list_remove(request->connection);
     list_renew(request->connection);
-    if (request->handled && !request->response)
+    if (request->handled && !request->answered)
         request->mhd =
             NULL; /* the client has left; whoever works on the request does not know, and will answer it */
     else
@@ -307,19 +323,23 @@ void http_answer(struct http_request *request, int status, const char *content_t
         request_drop(request);
         return;
     }
-    request->response = make_response(server, content_type, body, length, headers);
-    request->status = (unsigned int)status;
-    if (!request->response) { /* out of memory; an empty answer needs almost none */
-        request->response =
-            MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
-        request->status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+    struct MHD_Response *response = make_response(server, content_type, body, length, headers);
+    if (!response) { /* out of memory; an empty answer needs almost none */
+        response = MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
+        status = MHD_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (!request->response)
+    if (!response)
         abort(); /* not even that: nothing can be said to anybody any more */
     server->answered = true;
+    request->answered = true;
     if (request->suspended) {
         request->suspended = false;
+        request->response = response;
+        request->status = (unsigned int)status;
         MHD_resume_connection(request->mhd);
+    } else {
+        MHD_queue_response(request->mhd, (unsigned int)status, response);
+        MHD_destroy_response(response); /* libmicrohttpd has its own hold on it */
     }
 }
 
@@ -351,11 +371,7 @@ static void on_ready(uv_poll_t *poll, int status, int events) {
 void http_server_turn(struct http_server *server) {
     if (!server->answered && !server->ready)
         return;
-    if (server->answered) {
-        /* One run takes the answers up, the next one sends them. */
-        server->answered = false;
-        MHD_run(server->daemon);
-    }
+    server->answered = false;
     server->ready = false;
     server->progress = false;
     MHD_run(server->daemon);
@@ -381,7 +397,8 @@ struct http_server *http_server_open(uv_loop_t *loop, const struct http_config *
         MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_LISTEN_SOCKET, config->listen_fd,
                          MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
                          on_connection, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-                         MHD_OPTION_CONNECTION_LIMIT, (unsigned int)config->connections_max, MHD_OPTION_END);
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned int)config->connections_max,
+                         MHD_OPTION_UNESCAPE_CALLBACK, on_escapes, NULL, MHD_OPTION_END);
     if (!server->daemon)
         goto fail;
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);

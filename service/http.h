@@ -49,8 +49,8 @@ void http_server_close(struct http_server *server);
 const char *http_request_method(const struct http_request *request);
 /* The path without the query, percent-decoded. */
 const char *http_request_path(const struct http_request *request);
-/* NULL where there is none. */
-const char *http_request_header(const struct http_request *request, const char *name);
+/* NULL where there is none; without blanks at its ends. */
+const char *http_request_header(const struct http_request *request, const char *name, size_t *length);
 const char *http_request_body(const struct http_request *request, size_t *length);
 /* More than HTTP_BODY_MAX was sent; the body is not kept. */
 bool http_request_too_large(const struct http_request *request);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#define YEAR_10000_MS 253402300800000
+
 /* Reads exactly `digits` digits and what follows them. */
 static bool read_part(const char **at, int digits, int low, int high, char then, int *out) {
     int value = 0;
@@ -64,7 +66,8 @@ bool instant_read(const char *text, int64_t *ms) {
                        .tm_min = minute,
                        .tm_sec = second};
     int64_t read = ((int64_t)timegm(&parts) - offset) * 1000 + fraction;
-    if (read < 0)
+    /* An offset may lead out of the years that can be written. */
+    if (read < 0 || read >= YEAR_10000_MS)
         return false;
     *ms = read;
     return true;

@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
     }
     service.locker = locker_open(service.config.lock, error, sizeof error);
     if (!service.locker) {
-        fprintf(stderr, "seckilld: --lock %s: %s\n", service.config.lock, error);
+        fprintf(stderr, "seckilld: --lock: %s\n", error); /* not the URL: it may hold a password */
         return EXIT_USAGE;
     }
     sigset_t ends;

@@ -47,12 +47,13 @@ static bool matches(const char *pattern, const char *path, char name[HTTP_PATH_M
 /* Compares digests, which have one length whatever was sent, in constant time. */
 static bool is_admin(const struct service *service, const struct http_request *request) {
     static const char scheme[] = "Bearer ";
-    const char *header = http_request_header(request, "Authorization");
-    if (!header || strncasecmp(header, scheme, sizeof scheme - 1) != 0)
+    size_t length, before = sizeof scheme - 1;
+    const char *header = http_request_header(request, "Authorization", &length);
+    if (!header || length < before || strncasecmp(header, scheme, before) != 0)
         return false;
-    const char *token = header + sizeof scheme - 1;
     unsigned char digest[sizeof service->admin_digest];
-    crypto_generichash(digest, sizeof digest, (const unsigned char *)token, strlen(token), NULL, 0);
+    crypto_generichash(digest, sizeof digest, (const unsigned char *)header + before, length - before, NULL,
+                       0);
     return sodium_memcmp(digest, service->admin_digest, sizeof digest) == 0;
 }
 
@@ -89,9 +90,9 @@ void routes_handle(void *ctx, struct http_request *request) {
 }
 
 bool routes_read_key(struct http_request *request, char *digest) {
-    const char *key = http_request_header(request, "Idempotency-Key");
-    size_t length = key ? strlen(key) : 0;
-    if (length == 0) {
+    size_t length;
+    const char *key = http_request_header(request, "Idempotency-Key", &length);
+    if (!key || length == 0) {
         problem_answer(request, PROBLEM_KEY_MISSING,
                        "send an Idempotency-Key header, the same one for each retry");
         return false;

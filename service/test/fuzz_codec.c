@@ -89,6 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static void (*const readers[])(const char *body, size_t length) = {fuzz_purchase, fuzz_item, fuzz_restock,
                                                                        fuzz_nothing, fuzz_instant};
     if (size > 0)
-        readers[data[0] % (sizeof readers / sizeof *readers)]((const char *)data + 1, size - 1);
+        readers[(uint8_t)(data[0] - '0') % (sizeof readers / sizeof *readers)]((const char *)data + 1,
+                                                                               size - 1);
     return 0;
 }

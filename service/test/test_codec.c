@@ -49,21 +49,22 @@ static void refuse_purchase(const char *body, const char *field) {
     refuse_bytes(body, strlen(body), field);
 }
 
-#define BUY(item, user, quantity)                                                                            \
-    "{\"item\":" item ",\"user\":" user ",\"quantity\":" quantity "}"
+#define BUY(item, user, quantity) "{\"item\":" item ",\"user\":" user ",\"quantity\":" quantity "}"
 
 static void purchases(void) {
     accept_purchase(BUY("\"a\"", "\"u\"", "1"), "a", "u", 1);
-    accept_purchase(" {\t\"quantity\" : 1000 , \"user\":\"A.b_c-9\",\n\"item\":\"x\" }\r\n ", "x", "A.b_c-9", 1000);
+    accept_purchase(" {\t\"quantity\" : 1000 , \"user\":\"A.b_c-9\",\n\"item\":\"x\" }\r\n ", "x", "A.b_c-9",
+                    1000);
     accept_purchase(BUY("\"\\u0061b\"", "\"u\"", "7"), "ab", "u", 7);
     const char *longest = repeat('z', 64);
     accept_purchase(harness_format(BUY("\"%s\"", "\"%s\"", "5"), longest, longest), longest, longest, 5);
 }
 
 static void purchase_names(void) {
-    const char *const bad[] = {"\"\"",     "\"a b\"", "\"a/b\"",   "\"a:b\"",        "\"{a}\"", "\"a\\n\"",
-                               "\"\\\"\"", "5",       "null",      "[\"a\"]",        "true",    "\"\xc3\xa9\"",
-                               "\"a+\"",   "\"*\"",   "\"\\u00e9\"", "{\"a\":\"a\"}", "\"a@\"",  "\"`\""};
+    const char *const bad[] = {"\"\"",          "\"a b\"",      "\"a/b\"", "\"a:b\"", "\"{a}\"",
+                               "\"a\\n\"",      "\"\\\"\"",     "5",       "null",    "[\"a\"]",
+                               "true",          "\"\xc3\xa9\"", "\"a+\"",  "\"*\"",   "\"\\u00e9\"",
+                               "{\"a\":\"a\"}", "\"a@\"",       "\"`\""};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         refuse_purchase(harness_format(BUY("%s", "\"u\"", "1"), bad[i]), "item");
         refuse_purchase(harness_format(BUY("\"i\"", "%s", "1"), bad[i]), "user");
@@ -75,24 +76,49 @@ static void purchase_names(void) {
 }
 
 static void purchase_quantities(void) {
-    const char *const bad[] = {"0",     "-1",    "1001", "1.0",  "1e2",  "1E0",
-                               "0.5",   "\"1\"", "null", "true", "[1]",  "{}",
-                               "-0",    "2147483648",    "4294967297",   "9223372036854775807",
-                               "1.0e0", "-9223372036854775808"};
+    const char *const bad[] = {"0",          "-1",
+                               "1001",       "1.0",
+                               "1e2",        "1E0",
+                               "0.5",        "\"1\"",
+                               "null",       "true",
+                               "[1]",        "{}",
+                               "-0",         "2147483648",
+                               "4294967297", "9223372036854775807",
+                               "1.0e0",      "-9223372036854775808"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         refuse_purchase(harness_format(BUY("\"i\"", "\"u\"", "%s"), bad[i]), "quantity");
     refuse_purchase("{\"item\":\"i\",\"user\":\"u\"}", "quantity");
     /* Numbers that no 64 bits hold, and what are no numbers of JSON. */
-    const char *const worse[] = {"9223372036854775808", "18446744073709551617", "1e999", "01", "+1",
-                                 "0x1", "1.", ".5", "NaN", "Infinity", "1_0", "--1"};
+    const char *const worse[] = {"9223372036854775808",
+                                 "18446744073709551617",
+                                 "1e999",
+                                 "01",
+                                 "+1",
+                                 "0x1",
+                                 "1.",
+                                 ".5",
+                                 "NaN",
+                                 "Infinity",
+                                 "1_0",
+                                 "--1"};
     for (size_t i = 0; i < sizeof worse / sizeof *worse; i++)
         refuse_purchase(harness_format(BUY("\"i\"", "\"u\"", "%s"), worse[i]), "body");
 }
 
 static void purchase_shapes(void) {
     const char *good = BUY("\"i\"", "\"u\"", "1");
-    const char *const bad[] = {"", " ", "null", "1", "\"text\"", "[]", "{", "}", "nonsense", "{'item':'i'}",
-                               "[" BUY("\"i\"", "\"u\"", "1") "]", "\xef\xbb\xbf{}",
+    const char *const bad[] = {"",
+                               " ",
+                               "null",
+                               "1",
+                               "\"text\"",
+                               "[]",
+                               "{",
+                               "}",
+                               "nonsense",
+                               "{'item':'i'}",
+                               "[" BUY("\"i\"", "\"u\"", "1") "]",
+                               "\xef\xbb\xbf{}",
                                "{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,}",
                                "{\"item\":\"i\",\"user\":\"u\",\"quantity\":1} // bought",
                                "{\"item\":\"i\",\"item\":\"i\",\"user\":\"u\",\"quantity\":1}",
@@ -106,8 +132,9 @@ static void purchase_shapes(void) {
     for (size_t cut = 0; cut < strlen(good); cut++)
         refuse_bytes(good, cut, "body");
     refuse_purchase(repeat('[', 16384), "body");
-    refuse_purchase(harness_format("{\"item\":%s%s,\"user\":\"u\",\"quantity\":1}", repeat('[', 500), repeat(']', 500)),
-                    "item");
+    refuse_purchase(
+        harness_format("{\"item\":%s%s,\"user\":\"u\",\"quantity\":1}", repeat('[', 500), repeat(']', 500)),
+        "item");
 }
 
 static void purchase_fields(void) {
@@ -115,7 +142,8 @@ static void purchase_fields(void) {
     refuse_purchase("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"Item\":\"i\"}", "Item");
     refuse_purchase("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"a\\\"b\":1}", "body");
     refuse_purchase("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"\":1}", "body");
-    refuse_purchase(harness_format("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"%s\":1}", repeat('f', 300)), "body");
+    refuse_purchase(
+        harness_format("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"%s\":1}", repeat('f', 300)), "body");
 }
 
 static void bytes_that_are_no_text(void) {
@@ -196,8 +224,10 @@ static void items_refused(void) {
         {"{\"stock\":1,\"starts_at\":null}", "starts_at"},
         {"{\"stock\":1,\"starts_at\":\"tomorrow\"}", "starts_at"},
         {"{\"stock\":1,\"ends_at\":\"2030-02-29T00:00:00Z\"}", "ends_at"},
-        {"{\"stock\":1,\"starts_at\":\"2030-01-02T00:00:00Z\",\"ends_at\":\"2030-01-02T00:00:00Z\"}", "ends_at"},
-        {"{\"stock\":1,\"starts_at\":\"2030-01-02T00:00:00Z\",\"ends_at\":\"2030-01-01T00:00:00Z\"}", "ends_at"},
+        {"{\"stock\":1,\"starts_at\":\"2030-01-02T00:00:00Z\",\"ends_at\":\"2030-01-02T00:00:00Z\"}",
+         "ends_at"},
+        {"{\"stock\":1,\"starts_at\":\"2030-01-02T00:00:00Z\",\"ends_at\":\"2030-01-01T00:00:00Z\"}",
+         "ends_at"},
         {"{\"stock\":1,\"item\":\"x\"}", "item"},
         {"{\"stock\":1,\"sold\":5}", "sold"},
         {"{\"stock\":1,\"stock\":2}", "body"},
@@ -230,9 +260,9 @@ static void restocks(void) {
     int64_t quantity = -7;
     CHECK(read_restock("{\"quantity\":1}", &quantity, &error) && quantity == 1);
     CHECK(read_restock("{\"quantity\":1000}", &quantity, &error) && quantity == 1000);
-    const char *const bad[] = {"{\"quantity\":0}",     "{\"quantity\":1001}", "{\"quantity\":-5}",
-                               "{\"quantity\":1.0}",   "{}",                  "{\"quantity\":\"5\"}",
-                               "{\"quantity\":[5]}",   "{\"quantity\":null}"};
+    const char *const bad[] = {
+        "{\"quantity\":0}",     "{\"quantity\":1001}", "{\"quantity\":-5}",  "{\"quantity\":1.0}", "{}",
+        "{\"quantity\":\"5\"}", "{\"quantity\":[5]}",  "{\"quantity\":null}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CHECK(!read_restock(bad[i], &quantity, &error));
         CHECK_STR(error.field, "quantity");
@@ -277,7 +307,8 @@ static void check_member(json_t *object, const char *name, long long want) {
 static void answers_at_their_longest(void) {
     char body[CODEC_BODY_SIZE];
     const long long most = INT64_MAX;
-    struct inventory_order order = {.quantity = 1000, .state = INVENTORY_STATE_CANCELLED, .expires_ms = 253402300799999};
+    struct inventory_order order = {
+        .quantity = 1000, .state = INVENTORY_STATE_CANCELLED, .expires_ms = 253402300799999};
     memcpy(order.item, repeat('i', 64), 65);
     memcpy(order.user, repeat('u', 64), 65);
     memset(order.id, 'o', sizeof order.id - 1);
@@ -286,16 +317,26 @@ static void answers_at_their_longest(void) {
     CHECK_STR(json_string_value(json_object_get(read, "state")), "cancelled");
     CHECK_STR(json_string_value(json_object_get(read, "expires_at")), "9999-12-31T23:59:59.999Z");
     json_decref(read);
-    struct inventory_item item = {.initial = most, .available = most, .held = most, .sold = most, .limit = most,
-                                  .hold_ms = most, .starts_ms = 253402300799999, .ends_ms = 253402300799999};
+    struct inventory_item item = {.initial = most,
+                                  .available = most,
+                                  .held = most,
+                                  .sold = most,
+                                  .limit = most,
+                                  .hold_ms = most,
+                                  .starts_ms = 253402300799999,
+                                  .ends_ms = 253402300799999};
     memcpy(item.item, order.item, 65);
     item.strategy = INVENTORY_OPTIMISTIC;
     read = parse(body, codec_write_item(body, &item));
     check_member(read, "stock", most);
     CHECK_STR(json_string_value(json_object_get(read, "strategy")), "optimistic");
     json_decref(read);
-    struct inventory_audit audit = {.item = item, .oversold = most, .holds = most, .user_units = most,
-                                    .over_limit = most, .unreadable = most};
+    struct inventory_audit audit = {.item = item,
+                                    .oversold = most,
+                                    .holds = most,
+                                    .user_units = most,
+                                    .over_limit = most,
+                                    .unreadable = most};
     audit.units[INVENTORY_STATE_HELD] = audit.units[INVENTORY_STATE_CONFIRMED] = most;
     audit.orders[INVENTORY_STATE_HELD] = audit.orders[INVENTORY_STATE_EXPIRED] = most;
     read = parse(body, codec_write_audit(body, &audit));
@@ -310,8 +351,12 @@ static void answers_at_their_longest(void) {
 
 static void health_with_odd_texts(void) {
     char body[CODEC_BODY_SIZE];
-    struct inventory_health health = {.ready = true, .version = "7.0.15", .role = "master",
-                                      .appendonly = "yes", .appendfsync = "always", .eviction = "noeviction"};
+    struct inventory_health health = {.ready = true,
+                                      .version = "7.0.15",
+                                      .role = "master",
+                                      .appendonly = "yes",
+                                      .appendfsync = "always",
+                                      .eviction = "noeviction"};
     json_t *read = parse(body, codec_write_health(body, &health, false));
     CHECK(json_is_true(json_object_get(read, "ready")));
     json_decref(read);
@@ -320,7 +365,8 @@ static void health_with_odd_texts(void) {
     CHECK(json_is_string(json_object_get(read, "reason")));
     json_decref(read);
     /* The store's own words, whatever they are. */
-    const char *const odd[] = {"\"quoted\\", "\xff\xfe", "line\nbreak", repeat('\x01', 255), repeat('r', 255)};
+    const char *const odd[] = {"\"quoted\\", "\xff\xfe", "line\nbreak", repeat('\x01', 255),
+                               repeat('r', 255)};
     health.ready = false;
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         memset(health.reason, 0, sizeof health.reason);

@@ -1,0 +1,211 @@
+/* The calls that are no purchases, and the checks of what they leave. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/test/fixture.h"
+
+static struct answer *answer_make(struct till *till) {
+    struct answer *answer = calloc(1, sizeof *answer);
+    CHECK(answer);
+    answer->shop = till->shop;
+    answer->next = till->shop->answers;
+    till->shop->answers = answer;
+    till->shop->open++;
+    return answer;
+}
+
+static void answer_note(struct answer *answer, enum inventory_status status, const void *told, size_t size) {
+    if (answer->count++ > 0) {
+        answer->shop->fault = "a call was answered twice";
+        return;
+    }
+    answer->shop->open--;
+    answer->status = status;
+    answer->told = told != NULL;
+    if (told)
+        memcpy(&answer->order, told, size);
+}
+
+static bool answered(void *arg) {
+    return ((struct answer *)arg)->count > 0;
+}
+
+/* Waits; `out` (NULL: not wanted) is filled where something was told. */
+static enum inventory_status answer_wait(struct answer *answer, void *out, size_t size) {
+    shop_wait(answer->shop, answered, answer, "a call is answered");
+    if (out && answer->told)
+        memcpy(out, &answer->order, size);
+    return answer->status;
+}
+
+static void on_item(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+    answer_note(ctx, status, item, sizeof *item);
+}
+
+static void on_restock(void *ctx, enum inventory_status status, const struct inventory_restock *restock) {
+    answer_note(ctx, status, restock, sizeof *restock);
+}
+
+static void on_order(void *ctx, enum inventory_status status, const struct inventory_order *order) {
+    answer_note(ctx, status, order, sizeof *order);
+}
+
+static void on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *audit) {
+    answer_note(ctx, status, audit, sizeof *audit);
+}
+
+static void on_health(void *ctx, const struct inventory_health *health) {
+    answer_note(ctx, INVENTORY_OK, health, sizeof *health);
+}
+
+struct inventory_item terms(const char *item, enum inventory_strategy strategy, int64_t stock) {
+    struct inventory_item terms = {.initial = stock, .strategy = strategy};
+    snprintf(terms.item, sizeof terms.item, "%s", item);
+    return terms;
+}
+
+struct answer *item_put_begin(struct till *till, const struct inventory_item *item) {
+    struct answer *answer = answer_make(till);
+    inventory_item_create(till->inventory, item, on_item, answer);
+    return answer;
+}
+
+enum inventory_status item_put(struct till *till, const struct inventory_item *item) {
+    return answer_wait(item_put_begin(till, item), NULL, 0);
+}
+
+void item_sell(struct till *till, const char *item, enum inventory_strategy strategy, int64_t stock) {
+    struct inventory_item put = terms(item, strategy, stock);
+    CHECK_STATUS(item_put(till, &put), INVENTORY_OK);
+}
+
+struct answer *item_look_begin(struct till *till, const char *item) {
+    struct answer *answer = answer_make(till);
+    inventory_item_get(till->inventory, item, on_item, answer);
+    return answer;
+}
+
+enum inventory_status item_look(struct till *till, const char *item, struct inventory_item *out) {
+    return answer_wait(item_look_begin(till, item), out, sizeof *out);
+}
+
+struct answer *item_restock_begin(struct till *till, const char *item, const char *key, int64_t quantity) {
+    struct answer *answer = answer_make(till);
+    char digest[INVENTORY_DIGEST_SIZE];
+    inventory_key_digest(key, strlen(key), digest);
+    inventory_restock(till->inventory, item, digest, quantity, on_restock, answer);
+    return answer;
+}
+
+enum inventory_status item_restock(struct till *till, const char *item, const char *key, int64_t quantity,
+                                   struct inventory_restock *out) {
+    return answer_wait(item_restock_begin(till, item, key, quantity), out, sizeof *out);
+}
+
+struct answer *order_step_begin(struct till *till, const char *id, enum inventory_step step) {
+    struct answer *answer = answer_make(till);
+    inventory_order_step(till->inventory, id, step, on_order, answer);
+    return answer;
+}
+
+enum inventory_status order_step(struct till *till, const char *id, enum inventory_step step,
+                                 struct inventory_order *out) {
+    return answer_wait(order_step_begin(till, id, step), out, sizeof *out);
+}
+
+struct answer *item_audit_begin(struct till *till, const char *item) {
+    struct answer *answer = answer_make(till);
+    inventory_audit(till->inventory, item, on_audit, answer);
+    return answer;
+}
+
+enum inventory_status item_audit(struct till *till, const char *item, struct inventory_audit *out) {
+    return answer_wait(item_audit_begin(till, item), out, sizeof *out);
+}
+
+struct answer *store_health_begin(struct till *till) {
+    struct answer *answer = answer_make(till);
+    inventory_health(till->inventory, on_health, answer);
+    return answer;
+}
+
+void store_health(struct till *till, struct inventory_health *out) {
+    answer_wait(store_health_begin(till), out, sizeof *out);
+}
+
+/* ---- checks ---- */
+
+static const char audit_lua[] =
+    "local I = 'seckill:{' .. ARGV[1] .. '}:'\n"
+    "local function pairs_of(list)\n"
+    "  local t = {}\n"
+    "  for i = 1, #list, 2 do t[list[i]] = list[i + 1] end\n"
+    "  return t\n"
+    "end\n"
+    "local item = pairs_of(redis.call('HGETALL', I .. 'item'))\n"
+    "if not item.initial then return 'there is no such item' end\n"
+    "local last, restocked = {}, 0\n"
+    "for _, entry in ipairs(redis.call('XRANGE', I .. 'ledger', '-', '+')) do\n"
+    "  for i = 1, #entry[2], 2 do\n"
+    "    local name, value = entry[2][i], entry[2][i + 1]\n"
+    "    if name == 'restock' then restocked = restocked + value else last[name] = value end\n"
+    "  end\n"
+    "end\n"
+    "local units, users, holds = {h = 0, c = 0, x = 0, e = 0}, {}, {}\n"
+    "for digest, record in pairs(pairs_of(redis.call('HGETALL', I .. 'orders'))) do\n"
+    "  local state, quantity, user, expires = string.match(record, '^([hcxe]) (%d+) (%S+) %d+ ?(%d*)$')\n"
+    "  if not state then return 'a record is ' .. record end\n"
+    "  if last[digest] ~= record then return 'an order is ' .. record .. ', by the ledger ' .. "
+    "tostring(last[digest]) end\n"
+    "  last[digest] = nil\n"
+    "  units[state] = units[state] + quantity\n"
+    "  if state == 'h' or state == 'c' then users[user] = (users[user] or 0) + quantity end\n"
+    "  if state == 'h' then holds[digest] = expires end\n"
+    "end\n"
+    "if next(last) then return 'the ledger alone has the order ' .. next(last) end\n"
+    "if tonumber(item.restocked) ~= restocked then return 'restocked differs from the ledger' end\n"
+    "for _, said in ipairs(redis.call('HVALS', I .. 'restocks')) do\n"
+    "  restocked = restocked - string.match(said, '^(%d+)')\n"
+    "end\n"
+    "if restocked ~= 0 then return 'the restocks differ from the ledger' end\n"
+    "if tonumber(item.held) ~= units.h or tonumber(item.sold) ~= units.c then return 'held or sold differ' "
+    "end\n"
+    "if tonumber(item.available) < 0 then return 'available is negative' end\n"
+    "if item.initial + item.restocked ~= item.available + units.h + units.c then return 'units are missing' "
+    "end\n"
+    "if item.limit ~= '0' then\n"
+    "  for user, n in pairs(pairs_of(redis.call('HGETALL', I .. 'users'))) do\n"
+    "    if tonumber(n) ~= (users[user] or 0) then return 'the units of ' .. user .. ' differ' end\n"
+    "    if tonumber(n) > tonumber(item.limit) then return user .. ' is over the limit' end\n"
+    "    users[user] = nil\n"
+    "  end\n"
+    "  if next(users) then return 'not counted: the units of ' .. next(users) end\n"
+    "end\n"
+    "for digest, due in pairs(pairs_of(redis.call('ZRANGE', I .. 'holds', 0, -1, 'WITHSCORES'))) do\n"
+    "  if tonumber(holds[digest]) ~= tonumber(due) then return 'a hold is listed wrongly: ' .. digest end\n"
+    "  holds[digest] = nil\n"
+    "end\n"
+    "if next(holds) then return 'a hold is not listed: ' .. next(holds) end\n"
+    "return 'balanced'\n";
+
+const char *ledger_audit(const struct redis_server *redis, const char *item) {
+    return redis_command(redis, "EVAL", audit_lua, "0", item, NULL);
+}
+
+void check_books(struct till *till, const struct redis_server *redis, const char *item, int64_t available,
+                 int64_t held, int64_t sold) {
+    struct inventory_audit audit = {.conserved = false};
+    CHECK_STATUS(item_audit(till, item, &audit), INVENTORY_OK);
+    CHECK_INT(audit.item.available, available);
+    CHECK_INT(audit.units[INVENTORY_STATE_HELD], held);
+    CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], sold);
+    CHECK_INT(audit.oversold, 0);
+    CHECK(audit.conserved);
+    CHECK_STR(ledger_audit(redis, item), "balanced");
+}
+
+void store_start(struct redis_server *redis, int argc, char **argv) {
+    if (argc < 2 || strcmp(argv[1], "-l") != 0)
+        redis_start(redis, NULL);
+}

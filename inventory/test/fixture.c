@@ -1,0 +1,229 @@
+#include "inventory/test/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATIENCE_MS = 30000 };
+
+/* ---- the shop ---- */
+
+static int64_t shop_mono_ns(void *ctx) {
+    (void)ctx;
+    return clock_mono_ns(&clock_system);
+}
+
+static int64_t shop_wall_ms(void *ctx) {
+    const struct shop *shop = ctx;
+    return shop->stopped_ms ? shop->stopped_ms : clock_wall_ms(&clock_system) + shop->ahead_ms;
+}
+
+static void close_at_end(void *arg) {
+    struct shop *shop = arg;
+    if (shop->clock.ctx)
+        shop_close(shop);
+}
+
+struct shop *shop_open(void) {
+    struct shop *shop = harness_alloc(sizeof *shop);
+    CHECK_INT(uv_loop_init(&shop->loop), 0);
+    shop->clock = (struct clock){.mono_ns = shop_mono_ns, .wall_ms = shop_wall_ms, .ctx = shop};
+    harness_defer(close_at_end, shop);
+    return shop;
+}
+
+static const char *close_all(struct shop *shop) {
+    while (shop->tills)
+        till_close(shop->tills);
+    const char *fault = shop->fault;
+    if (uv_run(&shop->loop, UV_RUN_NOWAIT) != 0)
+        fault = "handles are open after the loop has run once more";
+    if (!fault && uv_loop_close(&shop->loop) != 0)
+        fault = "the loop cannot be closed";
+    while (shop->buys) {
+        struct buy *buy = shop->buys;
+        shop->buys = buy->next;
+        if (buy->answers != 1)
+            fault = "a purchase was not answered exactly once";
+        free(buy);
+    }
+    while (shop->answers) {
+        struct answer *answer = shop->answers;
+        shop->answers = answer->next;
+        if (answer->count != 1)
+            fault = "a call was not answered exactly once";
+        free(answer);
+    }
+    return fault;
+}
+
+void shop_close(struct shop *shop) {
+    const char *fault = close_all(shop);
+    shop->clock.ctx = NULL;
+    if (fault)
+        FAIL("%s", fault);
+}
+
+void shop_turn(struct shop *shop) {
+    uv_run(&shop->loop, UV_RUN_ONCE);
+    const char *fault = shop->fault;
+    shop->fault = NULL;
+    if (fault)
+        FAIL("%s", fault);
+}
+
+void shop_wait(struct shop *shop, bool (*condition)(void *arg), void *arg, const char *what) {
+    int64_t deadline_ms = harness_now_ms() + PATIENCE_MS;
+    while (!condition(arg)) {
+        if (harness_now_ms() > deadline_ms)
+            FAIL("waited in vain: %s", what);
+        shop_turn(shop);
+    }
+}
+
+static bool nothing_open(void *arg) {
+    return ((struct shop *)arg)->open == 0;
+}
+
+void shop_settle(struct shop *shop) {
+    shop_wait(shop, nothing_open, shop, "everything is answered");
+}
+
+void shop_idle(struct shop *shop, int ms) {
+    int64_t until_ms = harness_now_ms() + ms;
+    while (harness_now_ms() < until_ms)
+        shop_turn(shop);
+}
+
+/* ---- tills ---- */
+
+static void on_prepare(uv_prepare_t *prepare) {
+    inventory_flush(((struct till *)prepare->data)->inventory);
+}
+
+static void on_closed(uv_handle_t *handle) {
+    free(handle->data);
+}
+
+struct till *till_open_with(struct shop *shop, const struct till_options *options) {
+    struct till *till = calloc(1, sizeof *till);
+    CHECK(till);
+    struct inventory_config config = {
+        .redis_url = options->url ? options->url : harness_format("redis://127.0.0.1:%d", options->port),
+        .clock = &shop->clock,
+        .call_timeout_ms = options->call_timeout_ms ? options->call_timeout_ms : 5000,
+        .resolve_ms = options->resolve_ms ? options->resolve_ms : 10000,
+        .queue_max = options->queue_max ? options->queue_max : 100000,
+        .work_delay_ms = options->work_delay_ms,
+        .teaching = !options->without_teaching};
+    char error[256] = "";
+    till->shop = shop;
+    till->inventory = inventory_open(&shop->loop, &config, error, sizeof error);
+    if (!till->inventory)
+        FAIL("cannot open: %s", error);
+    till->prepare.data = till;
+    uv_prepare_init(&shop->loop, &till->prepare);
+    uv_prepare_start(&till->prepare, on_prepare);
+    till->next = shop->tills;
+    shop->tills = till;
+    return till;
+}
+
+void till_close(struct till *till) {
+    struct till **at = &till->shop->tills;
+    while (*at != till)
+        at = &(*at)->next;
+    *at = till->next;
+    inventory_close(till->inventory);
+    uv_close((uv_handle_t *)&till->prepare, on_closed);
+}
+
+static bool is_up(void *arg) {
+    return inventory_is_up(((struct till *)arg)->inventory);
+}
+
+static bool is_down(void *arg) {
+    return !is_up(arg);
+}
+
+void till_wait_up(struct till *till) {
+    shop_wait(till->shop, is_up, till, "the connection is there");
+}
+
+void till_wait_down(struct till *till) {
+    shop_wait(till->shop, is_down, till, "the connection is gone");
+}
+
+struct till *till_open(struct shop *shop, const struct redis_server *redis) {
+    struct till *till = till_open_with(shop, &(struct till_options){.port = redis->port});
+    till_wait_up(till);
+    return till;
+}
+
+/* ---- purchases ---- */
+
+static void on_again(struct inventory_purchase *purchase, enum inventory_status status) {
+    (void)status;
+    struct buy *buy = (struct buy *)purchase;
+    buy->answers++;
+    buy->till->shop->fault = "a purchase was answered twice";
+}
+
+static void on_done(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct buy *buy = (struct buy *)purchase;
+    buy->answers++;
+    buy->status = status;
+    buy->order = purchase->order;
+    buy->available = purchase->available;
+    buy->till->shop->open--;
+    /* The inventory may not touch it any more. */
+    memset(purchase, 0xa5, sizeof *purchase);
+    purchase->done = on_again;
+    if (buy->then)
+        buy->then(buy);
+}
+
+struct buy *buy_begin(struct till *till, const char *item, const char *user, const char *key,
+                      int64_t quantity) {
+    struct buy *buy = calloc(1, sizeof *buy);
+    CHECK(buy);
+    buy->till = till;
+    buy->next = till->shop->buys;
+    till->shop->buys = buy;
+    till->shop->open++;
+    snprintf(buy->item, sizeof buy->item, "%s", item);
+    snprintf(buy->purchase.item, sizeof buy->purchase.item, "%s", item);
+    snprintf(buy->purchase.user, sizeof buy->purchase.user, "%s", user);
+    inventory_key_digest(key, strlen(key), buy->purchase.digest);
+    buy->purchase.quantity = quantity;
+    buy->purchase.locked = till->locked;
+    buy->purchase.done = on_done;
+    inventory_purchase(till->inventory, &buy->purchase);
+    return buy;
+}
+
+static bool bought(void *arg) {
+    return ((struct buy *)arg)->answers > 0;
+}
+
+struct buy *buy(struct till *till, const char *item, const char *user, const char *key, int64_t quantity) {
+    struct buy *buy = buy_begin(till, item, user, key, quantity);
+    shop_wait(till->shop, bought, buy, "a purchase is answered");
+    return buy;
+}
+
+int buys_with(const struct shop *shop, enum inventory_status status) {
+    int count = 0;
+    for (const struct buy *buy = shop->buys; buy; buy = buy->next)
+        count += buy->answers > 0 && buy->status == status;
+    return count;
+}
+
+void buys_forget(struct shop *shop) {
+    while (shop->buys) {
+        struct buy *buy = shop->buys;
+        CHECK_INT(buy->answers, 1);
+        shop->buys = buy->next;
+        free(buy);
+    }
+}

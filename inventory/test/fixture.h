@@ -1,0 +1,139 @@
+/* A shop under test: a loop and a clock, and on them tills, which are inventories of one store.
+ *
+ * What is asked here runs the loop until the answer is there. Every answer must come exactly once: a second
+ * one, and one that has not come when the shop closes, at the test's end, fails the test. */
+#ifndef INVENTORY_TEST_FIXTURE_H
+#define INVENTORY_TEST_FIXTURE_H
+
+#include "inventory/inventory.h"
+#include "test/harness.h"
+
+struct shop {
+    uv_loop_t loop;
+    struct clock clock;
+    int64_t ahead_ms;   /* the wall clock is so much ahead of the machine's */
+    int64_t stopped_ms; /* not 0: it stands still there */
+    const char *fault;  /* what went wrong within a callback; fails the test at the end of the turn */
+    int open;           /* answers to come */
+    struct till *tills;
+    struct buy *buys;
+    struct answer *answers;
+};
+
+struct till {
+    struct shop *shop;
+    struct inventory *inventory;
+    uv_prepare_t prepare; /* calls inventory_flush() */
+    bool locked;          /* buy as one who holds the item's lock */
+    struct till *next;
+};
+
+/* 0 and NULL: as most tests want it. */
+struct till_options {
+    int port;
+    const char *url;       /* instead of `port` */
+    int call_timeout_ms;   /* 5000 */
+    int resolve_ms;        /* 10000 */
+    int queue_max;         /* 100000 */
+    int work_delay_ms;     /* none */
+    bool without_teaching; /* refuse what teaches */
+};
+
+struct shop *shop_open(void);
+/* Closes the tills with whatever is under way, and checks that all was answered, once. A shop that is not
+ * closed when the test ends is closed then. */
+void shop_close(struct shop *shop);
+/* One turn of the loop; it waits for something to happen, but no longer than the inventory's own timers. */
+void shop_turn(struct shop *shop);
+/* Turns until the condition holds; fails the test after half a minute. */
+void shop_wait(struct shop *shop, bool (*condition)(void *arg), void *arg, const char *what);
+/* Turns until nothing is under way. */
+void shop_settle(struct shop *shop);
+/* Turns for so long. */
+void shop_idle(struct shop *shop, int ms);
+
+/* A till with a connection. */
+struct till *till_open(struct shop *shop, const struct redis_server *redis);
+/* One that may have none yet. */
+struct till *till_open_with(struct shop *shop, const struct till_options *options);
+void till_wait_up(struct till *till);
+void till_wait_down(struct till *till);
+void till_close(struct till *till);
+
+/* ---- purchases ---- */
+
+struct buy {
+    struct inventory_purchase purchase; /* garbage once it is answered */
+    struct till *till;
+    struct buy *next;
+    char item[INVENTORY_NAME_MAX + 1];
+    int answers;
+    enum inventory_status status;
+    struct inventory_order order;  /* with OK and REPLAYED */
+    int64_t available;             /* with SOLD_OUT */
+    void (*then)(struct buy *buy); /* called with the answer */
+    void *ctx;
+};
+
+/* Submits a purchase and returns at once; it leaves with the loop's next turn. */
+struct buy *buy_begin(struct till *till, const char *item, const char *user, const char *key,
+                      int64_t quantity);
+/* The same to the end. */
+struct buy *buy(struct till *till, const char *item, const char *user, const char *key, int64_t quantity);
+/* How many of all the shop's purchases had this answer. */
+int buys_with(const struct shop *shop, enum inventory_status status);
+/* Takes the purchases so far out of that count. They must have been answered. */
+void buys_forget(struct shop *shop);
+
+/* ---- the rest ---- */
+
+struct inventory_item terms(const char *item, enum inventory_strategy strategy, int64_t stock);
+enum inventory_status item_put(struct till *till, const struct inventory_item *item);
+/* item_put(terms()), which must succeed. */
+void item_sell(struct till *till, const char *item, enum inventory_strategy strategy, int64_t stock);
+enum inventory_status item_look(struct till *till, const char *item, struct inventory_item *out);
+enum inventory_status item_restock(struct till *till, const char *item, const char *key, int64_t quantity,
+                                   struct inventory_restock *out);
+enum inventory_status order_step(struct till *till, const char *id, enum inventory_step step,
+                                 struct inventory_order *out);
+enum inventory_status item_audit(struct till *till, const char *item, struct inventory_audit *out);
+void store_health(struct till *till, struct inventory_health *out);
+
+/* Not waited for; `count` becomes 1 with the answer. */
+struct answer {
+    struct shop *shop;
+    struct answer *next;
+    int count;
+    enum inventory_status status;
+    bool told; /* the callback brought more than a status */
+    union {
+        struct inventory_order order;
+        struct inventory_item item;
+        struct inventory_restock restock;
+        struct inventory_audit audit;
+        struct inventory_health health;
+    };
+};
+
+struct answer *order_step_begin(struct till *till, const char *id, enum inventory_step step);
+struct answer *item_put_begin(struct till *till, const struct inventory_item *item);
+struct answer *item_look_begin(struct till *till, const char *item);
+struct answer *item_restock_begin(struct till *till, const char *item, const char *key, int64_t quantity);
+struct answer *item_audit_begin(struct till *till, const char *item);
+struct answer *store_health_begin(struct till *till);
+
+/* ---- checks ---- */
+
+#define CHECK_STATUS(got, want) CHECK_STR(inventory_status_text(got), inventory_status_text(want))
+
+/* The item's books balance, by the library's audit and by the test's own, and say this. */
+void check_books(struct till *till, const struct redis_server *redis, const char *item, int64_t available,
+                 int64_t held, int64_t sold);
+/* The test's own audit, which shares nothing with the library: counters, orders, users, holds and restocks
+ * against each other and against what the ledger, replayed from its start, says. "balanced", or what is
+ * wrong. */
+const char *ledger_audit(const struct redis_server *redis, const char *item);
+/* A server for all tests of a program, to be started between them; not when they are only listed (-l). */
+void store_start(struct redis_server *redis, int argc, char **argv);
+
+#endif

@@ -1,0 +1,318 @@
+/* Many at once: group commit, and its bounds. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/test/fixture.h"
+
+static struct redis_server redis;
+static enum inventory_strategy strategy;
+
+static struct till *open_till(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    return till_open(shop_open(), &redis);
+}
+
+static void put_with_limit(struct till *till, const char *name, int64_t stock, int64_t limit) {
+    struct inventory_item item = terms(name, strategy, stock);
+    item.limit = limit;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+}
+
+static struct buy *begin(struct till *till, const char *item, int i, int64_t quantity) {
+    char name[32];
+    snprintf(name, sizeof name, "u%d", i);
+    return buy_begin(till, item, name, name, quantity);
+}
+
+/* How often this till has called the sale's script, by itself and by what the store counted. */
+static uint64_t calls(struct till *till) {
+    return inventory_figures(till->inventory)->batches;
+}
+
+static void check_scripts_run(int64_t want) {
+    const char *stats = redis_command(&redis, "INFO", "commandstats", NULL);
+    long long evalsha = 0, eval = 0;
+    const char *at = strstr(stats, "cmdstat_evalsha:calls=");
+    if (at)
+        sscanf(at, "cmdstat_evalsha:calls=%lld", &evalsha);
+    at = strstr(stats, "cmdstat_eval:calls=");
+    if (at)
+        sscanf(at, "cmdstat_eval:calls=%lld", &eval);
+    CHECK_INT(evalsha + eval, want);
+}
+
+static void test_one_turn_one_call(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", INVENTORY_BATCH, 1000);
+    buy(till, "phone", "first", "first", 1); /* so that the script is loaded */
+    redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
+    uint64_t before = calls(till);
+    for (int i = 0; i < 200; i++)
+        begin(till, "phone", i, 1);
+    shop_settle(till->shop);
+    CHECK_INT(calls(till) - before, 1);
+    CHECK_INT(inventory_figures(till->inventory)->batched, 201);
+    check_scripts_run(1);
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 201);
+    check_books(till, &redis, "phone", 799, 0, 201);
+}
+
+static void test_alone_at_once(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", INVENTORY_BATCH, 10);
+    buy(till, "phone", "first", "first", 1);
+    struct buy *lone = buy_begin(till, "phone", "ann", "k", 1);
+    CHECK_INT(calls(till), 1);
+    inventory_flush(till->inventory);
+    CHECK_INT(calls(till), 2); /* it has left, no timer came in between */
+    while (!lone->answers)
+        uv_run(&till->shop->loop, UV_RUN_ONCE);
+    CHECK_STATUS(lone->status, INVENTORY_OK);
+}
+
+/* While two calls are in flight the others gather; they leave by themselves when one returns. */
+static void test_two_in_flight(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", INVENTORY_BATCH, 1000);
+    buy(till, "phone", "first", "first", 1);
+    redis_pause(&redis);
+    uint64_t before = calls(till);
+    for (int i = 0; i < 50; i++) {
+        begin(till, "phone", i, 1);
+        inventory_flush(till->inventory);
+    }
+    uint64_t sent = calls(till) - before;
+    redis_resume(&redis);
+    CHECK_INT(sent, 2);
+    shop_settle(till->shop);
+    CHECK_INT(calls(till) - before, 3);
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 51);
+    check_books(till, &redis, "phone", 949, 0, 51);
+}
+
+static void test_lua_goes_alone(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", INVENTORY_LUA, 1000);
+    buy(till, "phone", "first", "first", 1);
+    for (int i = 0; i < 2; i++)
+        begin(till, "phone", i, 1);
+    shop_settle(till->shop);
+    redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
+    uint64_t before = calls(till);
+    for (int i = 2; i < 100; i++)
+        begin(till, "phone", i, 1);
+    shop_settle(till->shop);
+    CHECK_INT(calls(till) - before, 98);
+    check_scripts_run(98);
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 101);
+    check_books(till, &redis, "phone", 899, 0, 101);
+}
+
+static void test_more_than_a_batch(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", strategy, 1500);
+    for (int i = 0; i < 2000; i++)
+        begin(till, "phone", i, 1);
+    shop_settle(till->shop);
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 1500);
+    CHECK_INT(buys_with(till->shop, INVENTORY_SOLD_OUT), 500);
+    check_books(till, &redis, "phone", 0, 0, 1500);
+    /* and every one of them again: the winners hear that they won, sold out though it is */
+    for (struct buy *buy = till->shop->buys; buy; buy = buy->next)
+        buy->ctx = buy->status == INVENTORY_OK ? buy->order.user : NULL;
+    for (int i = 0; i < 2000; i++) {
+        struct buy *first = till->shop->buys;
+        for (int j = 0; j < 1999; j++)
+            first = first->next;
+        struct buy *again = begin(till, "phone", i, 1);
+        again->ctx = first;
+    }
+    shop_settle(till->shop);
+    struct buy *again = till->shop->buys;
+    for (int i = 0; i < 2000; i++, again = again->next) {
+        const struct buy *first = again->ctx;
+        CHECK_STATUS(again->status, first->status == INVENTORY_OK ? INVENTORY_REPLAYED : INVENTORY_SOLD_OUT);
+        if (first->status == INVENTORY_OK) {
+            CHECK_STR(again->order.id, first->order.id);
+            CHECK_STR(again->order.user, first->order.user);
+        }
+    }
+    check_books(till, &redis, "phone", 0, 0, 1500);
+}
+
+static void test_many_items(void) {
+    enum { ITEMS = 10000 };
+    struct till *till = open_till();
+    char name[32];
+    for (int i = 0; i < ITEMS; i++) {
+        snprintf(name, sizeof name, "item%d", i);
+        struct inventory_item item = terms(name, strategy, 1);
+        item_put_begin(till, &item);
+    }
+    shop_settle(till->shop);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < ITEMS; i++) {
+            snprintf(name, sizeof name, "item%d", i);
+            buy_begin(till, name, "ann", round ? "second" : "first", 1);
+        }
+        shop_settle(till->shop);
+    }
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), ITEMS);
+    CHECK_INT(buys_with(till->shop, INVENTORY_SOLD_OUT), ITEMS);
+    for (int i = 0; i < ITEMS; i += 997)
+        check_books(till, &redis, harness_format("item%d", i), 0, 0, 1);
+}
+
+static void test_twins(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", strategy, 10);
+    struct buy *twins[7];
+    for (int i = 0; i < 5; i++)
+        twins[i] = buy_begin(till, "phone", "ann", "k", 2);
+    twins[5] = buy_begin(till, "phone", "bob", "k", 2);
+    twins[6] = buy_begin(till, "phone", "ann", "k", 1);
+    shop_settle(till->shop);
+    int first = -1;
+    for (int i = 0; i < 5; i++) {
+        if (twins[i]->status != INVENTORY_REPLAYED) {
+            CHECK_STATUS(twins[i]->status, INVENTORY_OK);
+            CHECK_INT(first, -1);
+            first = i;
+        }
+        CHECK_STR(twins[i]->order.id, twins[0]->order.id);
+        CHECK_STR(twins[i]->order.user, "ann");
+        CHECK_INT(twins[i]->order.quantity, 2);
+    }
+    CHECK(first >= 0);
+    CHECK_STATUS(twins[5]->status, INVENTORY_KEY_REUSED);
+    CHECK_STATUS(twins[6]->status, INVENTORY_KEY_REUSED);
+    check_books(till, &redis, "phone", 8, 0, 2);
+}
+
+static void test_limit_within_a_turn(void) {
+    struct till *till = open_till();
+    put_with_limit(till, "phone", 100, 3);
+    for (int i = 0; i < 10; i++)
+        buy_begin(till, "phone", "ann", harness_format("a%d", i), 1);
+    buy_begin(till, "phone", "bob", "b1", 2);
+    shop_settle(till->shop);
+    buy_begin(till, "phone", "bob", "b2", 2);
+    buy_begin(till, "phone", "bob", "b3", 1);
+    shop_settle(till->shop);
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK(audit.conserved);
+    CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
+    if (strategy == INVENTORY_DECR) /* two that are in each other's way may both be refused */
+        CHECK(audit.user_units <= 6);
+    else
+        CHECK_INT(audit.user_units, 6);
+}
+
+/* Three want 5, 4 and 3 of 8 in one call: whoever comes first is served first, and who fits still gets it. */
+static void test_mixed_quantities(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", INVENTORY_BATCH, 8);
+    struct buy *five = begin(till, "phone", 1, 5), *four = begin(till, "phone", 2, 4),
+               *three = begin(till, "phone", 3, 3), *one = begin(till, "phone", 4, 1);
+    shop_settle(till->shop);
+    CHECK_STATUS(five->status, INVENTORY_OK);
+    CHECK_STATUS(four->status, INVENTORY_SOLD_OUT);
+    CHECK_STATUS(three->status, INVENTORY_OK);
+    CHECK_STATUS(one->status, INVENTORY_SOLD_OUT);
+    CHECK_INT(calls(till), 1);
+    check_books(till, &redis, "phone", 0, 0, 8);
+}
+
+static void test_overload(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct shop *shop = shop_open();
+    struct till *till = till_open_with(shop, &(struct till_options){.port = redis.port, .queue_max = 300});
+    till_wait_up(till);
+    till->locked = true;
+    item_sell(till, "phone", strategy, 1000);
+    for (int i = 0; i < 1000; i++) {
+        struct buy *buy = begin(till, "phone", i, 1);
+        CHECK_INT(buy->answers, i >= 300); /* refused at once */
+    }
+    CHECK_INT(buys_with(shop, INVENTORY_OVERLOADED), 700);
+    CHECK_INT(inventory_figures(till->inventory)->waiting, 300);
+    shop_settle(shop);
+    CHECK_INT(buys_with(shop, INVENTORY_OVERLOADED), 700);
+    CHECK_INT(inventory_figures(till->inventory)->waiting, 0);
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_INT(audit.orders[INVENTORY_STATE_CONFIRMED], 300);
+    if (strategy < INVENTORY_NAIVE)
+        check_books(till, &redis, "phone", 700, 0, 300);
+    CHECK_STATUS(buy(till, "phone", "again", "again", 1)->status, INVENTORY_OK);
+}
+
+static void buy_more(struct buy *buy) {
+    int *left = buy->ctx;
+    if (*left == 0)
+        return;
+    char key[32];
+    snprintf(key, sizeof key, "k%d", --*left);
+    struct buy *next = buy_begin(buy->till, buy->item, key, key, 1);
+    next->then = buy_more;
+    next->ctx = left;
+    /* It may have been answered before it was told whom to call. */
+    if (next->answers)
+        buy->till->shop->fault = "answered at once";
+}
+
+/* A caller that buys from within the answer, as a server does when a pipelined request follows. */
+static void test_buys_when_answered(void) {
+    struct till *till = open_till();
+    till->locked = true;
+    item_sell(till, "phone", strategy, 150);
+    int left = 300;
+    for (int i = 0; i < 4; i++) {
+        struct buy *buy = begin(till, "phone", i, 1);
+        buy->then = buy_more;
+        buy->ctx = &left;
+    }
+    shop_settle(till->shop);
+    CHECK_INT(left, 0);
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK) + buys_with(till->shop, INVENTORY_SOLD_OUT), 304);
+    if (strategy < INVENTORY_NAIVE) {
+        CHECK_INT(buys_with(till->shop, INVENTORY_OK), 150);
+        check_books(till, &redis, "phone", 0, 0, 150);
+    }
+}
+
+/* Names that are made up must not fill the memory. */
+static void test_unknown_names_are_forgotten(void) {
+    struct till *till = open_till();
+    for (int i = 0; i < 3000; i++)
+        buy_begin(till, harness_format("none%d", i), "ann", "k", 1);
+    shop_settle(till->shop);
+    CHECK_INT(buys_with(till->shop, INVENTORY_UNKNOWN_ITEM), 3000);
+    CHECK_INT(redis_integer(&redis, "DBSIZE", NULL), 0);
+}
+
+static void run_each(const char *what, void (*test)(void), enum inventory_strategy last) {
+    for (int i = 0; i <= (int)last; i++) {
+        strategy = (enum inventory_strategy)i;
+        harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), what), test);
+    }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    harness_run("what comes in one turn leaves in one call", test_one_turn_one_call);
+    harness_run("a lone purchase leaves at once", test_alone_at_once);
+    harness_run("two calls in flight, the others gather", test_two_in_flight);
+    harness_run("with the strategy lua each purchase is a call", test_lua_goes_alone);
+    harness_run("mixed quantities in one call", test_mixed_quantities);
+    harness_run("names that nobody sells", test_unknown_names_are_forgotten);
+    run_each("more than a batch, and all of them again", test_more_than_a_batch, INVENTORY_OPTIMISTIC);
+    run_each("ten thousand items in one turn", test_many_items, INVENTORY_OPTIMISTIC);
+    run_each("one key many times in one turn", test_twins, INVENTORY_OPTIMISTIC);
+    run_each("one user many times in one turn", test_limit_within_a_turn, INVENTORY_OPTIMISTIC);
+    run_each("a full queue refuses", test_overload, INVENTORY_LOCKED);
+    run_each("buying from within an answer", test_buys_when_answered, INVENTORY_LOCKED);
+    return harness_finish();
+}

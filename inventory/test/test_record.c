@@ -1,0 +1,300 @@
+/* What needs no store: records, names, digests, the URL of the store. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/internal.h"
+#include "test/harness.h"
+
+/* ---- records ---- */
+
+static void fill(char *out, size_t length, char c) {
+    memset(out, c, length);
+    out[length] = '\0';
+}
+
+static void check_round_trip(const struct inventory_order *order) {
+    char record[RECORD_SIZE];
+    struct inventory_order read;
+    record_print(record, order);
+    if (!record_read(&read, "phone", "0123456789abcdefghijkl", record))
+        FAIL("cannot read \"%s\"", record);
+    CHECK_STR(read.user, order->user);
+    CHECK_INT(read.quantity, order->quantity);
+    CHECK_INT(read.state, order->state);
+    CHECK_INT(read.created_ms, order->created_ms);
+    CHECK_INT(read.expires_ms, order->expires_ms);
+    CHECK_STR(read.item, "phone");
+    CHECK_STR(read.id, "phone:0123456789abcdefghijkl");
+}
+
+static void test_round_trip(void) {
+    uint64_t random = harness_seed();
+    for (int i = 0; i < 20000; i++) {
+        struct inventory_order order = {.quantity =
+                                            1 + (int64_t)(harness_random(&random) % INVENTORY_QUANTITY_MAX),
+                                        .state = (enum inventory_state)(harness_random(&random) % 4),
+                                        .created_ms = (int64_t)(harness_random(&random) % 9999999999999)};
+        if (order.state != INVENTORY_STATE_CONFIRMED || harness_random(&random) % 2)
+            order.expires_ms = order.created_ms + 1 + (int64_t)(harness_random(&random) % 1000000);
+        fill(order.user, 1 + harness_random(&random) % INVENTORY_NAME_MAX,
+             "aZ09._-"[harness_random(&random) % 7]);
+        check_round_trip(&order);
+    }
+    struct inventory_order longest = {.quantity = INVENTORY_QUANTITY_MAX,
+                                      .state = INVENTORY_STATE_HELD,
+                                      .created_ms = 9999999999999,
+                                      .expires_ms = 9999999999999 + (int64_t)INVENTORY_STOCK_MAX * 1000};
+    fill(longest.user, INVENTORY_NAME_MAX, 'u');
+    check_round_trip(&longest);
+}
+
+static void test_text_of_record(void) {
+    char record[RECORD_SIZE];
+    struct inventory_order order = {.user = "ann", .quantity = 3, .created_ms = 1700000000000};
+    order.state = INVENTORY_STATE_CONFIRMED;
+    record_print(record, &order);
+    CHECK_STR(record, "c 3 ann 1700000000000");
+    order.expires_ms = 1700000060000;
+    static const char *const texts[] = {
+        "h 3 ann 1700000000000 1700000060000", "c 3 ann 1700000000000 1700000060000",
+        "x 3 ann 1700000000000 1700000060000", "e 3 ann 1700000000000 1700000060000"};
+    for (int state = 0; state < 4; state++) {
+        order.state = (enum inventory_state)state;
+        record_print(record, &order);
+        CHECK_STR(record, texts[state]);
+    }
+}
+
+static void test_no_record(void) {
+    char long_user[128];
+    snprintf(long_user, sizeof long_user, "c 1 %065d 1700000000000", 0);
+    const char *const bad[] = {"",
+                               "c",
+                               "c ",
+                               "c 1",
+                               "c 1 ann",
+                               "c 1 ann ",
+                               "c 1  1700000000000",
+                               "c  ann 1700000000000",
+                               "c 1 ann 1700000000000 ",
+                               "c 1 ann 1700000000000 1700000060000 ",
+                               "c 1 ann 17000x",
+                               "c 1 ann x",
+                               "c 1 ann 1700000000000 x",
+                               "c 1 ann 1700000000000 1700000060000 1",
+                               "c 1 ann 1700000000000 1700000060000x",
+                               "c 1 ann -5",
+                               "c -1 ann 1700000000000",
+                               "c +1 ann 1700000000000",
+                               "c 1.5 ann 1700000000000",
+                               "c one ann 1700000000000",
+                               "c 99999999999999999 ann 1700000000000",
+                               "c 1 ann 99999999999999999",
+                               "z 1 ann 1700000000000 1700000060000",
+                               "C 1 ann 1700000000000",
+                               "cc 1 ann 1700000000000",
+                               " c 1 ann 1700000000000",
+                               "c,1 ann 1700000000000",
+                               "h 1 ann 1700000000000", /* a hold that never ends */
+                               "x 1 ann 1700000000000",
+                               "e 1 ann 1700000000000",
+                               long_user};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct inventory_order order = {.quantity = 77, .user = "untouched"};
+        if (record_read(&order, "phone", "0123456789abcdefghijkl", bad[i]))
+            FAIL("read \"%s\"", bad[i]);
+        CHECK_INT(order.quantity, 77);
+        CHECK_STR(order.user, "untouched");
+    }
+}
+
+/* ---- names ---- */
+
+static void test_item_names(void) {
+    char longest[INVENTORY_NAME_MAX + 2];
+    fill(longest, INVENTORY_NAME_MAX + 1, 'n');
+    CHECK(inventory_name_valid(longest, INVENTORY_NAME_MAX));
+    CHECK(!inventory_name_valid(longest, INVENTORY_NAME_MAX + 1));
+    CHECK(!inventory_name_valid("", 0));
+    CHECK(inventory_name_valid("A", 1));
+    CHECK(inventory_name_valid("iPhone-15_pro.max", 17));
+    static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    for (int c = 0; c < 256; c++) {
+        const char name[3] = {'a', (char)c, 'b'};
+        CHECK_INT(inventory_name_valid(name, 3), c && strchr(good, c) != NULL);
+        CHECK_INT(inventory_name_valid(name + 1, 1), c && strchr(good, c) != NULL);
+    }
+}
+
+static void test_words(void) {
+    static const char *const strategies[] = {"batch", "lua", "decr", "optimistic", "naive", "locked"};
+    for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
+        enum inventory_strategy found = INVENTORY_STRATEGIES;
+        CHECK_STR(inventory_strategy_name((enum inventory_strategy)i), strategies[i]);
+        CHECK(inventory_strategy_find(strategies[i], &found));
+        CHECK_INT(found, i);
+        CHECK_INT(inventory_strategy_teaches(found), i == INVENTORY_NAIVE || i == INVENTORY_LOCKED);
+    }
+    enum inventory_strategy untouched = INVENTORY_DECR;
+    static const char *const none[] = {"", "Batch", "batch ", "bat", "batchx"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        CHECK(!inventory_strategy_find(none[i], &untouched));
+    CHECK_INT(untouched, INVENTORY_DECR);
+
+    static const char *const states[] = {"held", "confirmed", "cancelled", "expired"};
+    for (int i = 0; i < 4; i++)
+        CHECK_STR(inventory_state_name((enum inventory_state)i), states[i]);
+    for (int i = 0; i <= INVENTORY_UNKNOWN; i++) {
+        CHECK(inventory_status_text((enum inventory_status)i)[0]);
+        for (int j = 0; j < i; j++)
+            CHECK(strcmp(inventory_status_text((enum inventory_status)i),
+                         inventory_status_text((enum inventory_status)j)) != 0);
+    }
+}
+
+/* By another implementation: b2sum -l 128, basenc --base64url. */
+static void test_digest(void) {
+    char longest[INVENTORY_KEY_MAX + 1], digest[INVENTORY_DIGEST_SIZE], other[INVENTORY_DIGEST_SIZE];
+    fill(longest, INVENTORY_KEY_MAX, 'x');
+    inventory_key_digest("a", 1, digest);
+    CHECK_STR(digest, "J8NebpNzh38p5WJGTkZJfg");
+    inventory_key_digest("order-1", 7, digest);
+    CHECK_STR(digest, "Vu6gC7ytLwososwTSSQF1w");
+    inventory_key_digest(longest, INVENTORY_KEY_MAX, digest);
+    CHECK_STR(digest, "sc8TrUEsukXxDrcHfw6uIQ");
+    inventory_key_digest(longest, INVENTORY_KEY_MAX - 1, other);
+    CHECK(strcmp(digest, other) != 0);
+}
+
+/* All keys of an item must lie in one slot of Redis Cluster: one hash tag, which is the whole name. */
+static void test_keys(void) {
+    char name[INVENTORY_NAME_MAX + 1];
+    fill(name, INVENTORY_NAME_MAX, 'k');
+    struct sale_keys keys;
+    sale_keys_make(&keys, name);
+    const char *const all[] = {keys.item, keys.orders, keys.users, keys.holds, keys.ledger, keys.restocks};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        CHECK_HAS(all[i], harness_format("seckill:{%s}:", name));
+        for (size_t j = 0; j < i; j++)
+            CHECK(strcmp(all[i], all[j]) != 0);
+    }
+    CHECK_STR(keys.restocks + strlen(keys.restocks) - 9, ":restocks");
+}
+
+/* ---- the URL of the store ---- */
+
+static void test_good_urls(void) {
+    static const struct {
+        const char *url;
+        struct redis_target want;
+        const char *printed;
+    } cases[] = {
+        {"redis://localhost", {"localhost", 6379, "", "", 0}, "redis://localhost:6379/0"},
+        {"redis://localhost/", {"localhost", 6379, "", "", 0}, "redis://localhost:6379/0"},
+        {"redis://10.0.0.1:1", {"10.0.0.1", 1, "", "", 0}, "redis://10.0.0.1:1/0"},
+        {"redis://h:65535/15", {"h", 65535, "", "", 15}, "redis://h:65535/15"},
+        {"redis://:secret@h", {"h", 6379, "", "secret", 0}, "redis://h:6379/0"},
+        {"redis://shop:secret@h:7/2", {"h", 7, "shop", "secret", 2}, "redis://h:7/2"},
+        {"redis://shop:p@ss:w@rd@h:7", {"h", 7, "shop", "p@ss:w@rd", 0}, "redis://h:7/0"},
+        {"redis://a%40b:%2f%3F%25%3a%20@h", {"h", 6379, "a@b", "/?%: ", 0}, "redis://h:6379/0"},
+        {"redis://:@h", {"h", 6379, "", "", 0}, "redis://h:6379/0"},
+        {"redis://[::1]", {"::1", 6379, "", "", 0}, "redis://[::1]:6379/0"},
+        {"redis://u:p@[fe80::1]:6380/3", {"fe80::1", 6380, "u", "p", 3}, "redis://[fe80::1]:6380/3"},
+        {"unix:///run/redis.sock", {"/run/redis.sock", 0, "", "", 0}, "unix:///run/redis.sock?db=0"},
+        {"unix:///r.sock?db=4", {"/r.sock", 0, "", "", 4}, "unix:///r.sock?db=4"},
+        {"unix://:se%40cret@/r.sock?db=4", {"/r.sock", 0, "", "se@cret", 4}, "unix:///r.sock?db=4"},
+        {"unix://u:p@/my%20redis.sock", {"/my redis.sock", 0, "u", "p", 0}, "unix:///my redis.sock?db=0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct redis_target target;
+        char error[256] = "", printed[512];
+        if (!redis_target_parse(&target, cases[i].url, error, sizeof error))
+            FAIL("%s: %s", cases[i].url, error);
+        CHECK_STR(target.host, cases[i].want.host);
+        CHECK_INT(target.port, cases[i].want.port);
+        CHECK_STR(target.user, cases[i].want.user);
+        CHECK_STR(target.password, cases[i].want.password);
+        CHECK_INT(target.database, cases[i].want.database);
+        redis_target_print(&target, printed, sizeof printed);
+        CHECK_STR(printed, cases[i].printed);
+    }
+}
+
+static void test_bad_urls(void) {
+    char long_password[400], long_host[400];
+    snprintf(long_password, sizeof long_password, "redis://:hunter2%0300d@h", 0);
+    snprintf(long_host, sizeof long_host, "redis://:hunter2@%0300d", 0);
+    const char *const bad[] = {"",
+                               "localhost",
+                               "localhost:6379",
+                               "http://h",
+                               "REDIS://h",
+                               "rediss://:hunter2@h",
+                               "redis:/h",
+                               "redis://",
+                               "redis://:6379",
+                               "redis:///1",
+                               "redis://h:",
+                               "redis://h:0",
+                               "redis://h:65536",
+                               "redis://h:6379x",
+                               "redis://h:-1",
+                               "redis://h: 1",
+                               "redis://h/x",
+                               "redis://h/1/2",
+                               "redis://h/-1",
+                               "redis://h/123456",
+                               "redis://h?db=1",
+                               "redis://hunter2@h",
+                               "redis://:hunter2%4@h",
+                               "redis://:hunter2%4",
+                               "redis://:hunter2%zz@h",
+                               "redis://:hunter2%00@h",
+                               "redis://:hunter2@",
+                               "redis://:hunter2@h:x",
+                               "redis://:hunter2@h/x",
+                               "redis://:hunter2/2@h/1",
+                               "redis://[::1",
+                               "redis://[]",
+                               "redis://[::1]x",
+                               "redis://[::1]:",
+                               "redis://::1",
+                               "unix://",
+                               "unix://run/redis.sock",
+                               "unix:///s?db=",
+                               "unix:///s?db=x",
+                               "unix:///s?database=1",
+                               "unix://:hunter2@",
+                               "unix://hunter2@/s",
+                               long_password,
+                               long_host};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct redis_target target = {.host = "untouched", .port = 77};
+        char error[256] = "";
+        if (redis_target_parse(&target, bad[i], error, sizeof error))
+            FAIL("read \"%s\"", bad[i]);
+        CHECK_STR(target.host, "untouched");
+        CHECK_INT(target.port, 77);
+        CHECK(error[0]);
+        if (strstr(error, "hunter2"))
+            FAIL("the password of \"%s\" is in the error: %s", bad[i], error);
+    }
+    char tiny[8];
+    struct redis_target target;
+    CHECK(!redis_target_parse(&target, "redis://", tiny, sizeof tiny));
+    CHECK(memchr(tiny, '\0', sizeof tiny) != NULL);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("a record is read as it was printed", test_round_trip);
+    harness_run("the text of a record is what the scripts write", test_text_of_record);
+    harness_run("what is no record is not read", test_no_record);
+    harness_run("item names", test_item_names);
+    harness_run("names of strategies and states, texts of answers", test_words);
+    harness_run("a key's digest is BLAKE2b", test_digest);
+    harness_run("all keys of an item share its hash tag", test_keys);
+    harness_run("URLs of stores", test_good_urls);
+    harness_run("wrong URLs, and no password in the error", test_bad_urls);
+    return harness_finish();
+}

@@ -1,0 +1,367 @@
+/* What each strategy promises a buyer, one purchase after the other. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/test/fixture.h"
+
+static struct redis_server redis;
+static enum inventory_strategy strategy;
+
+/* A shop with one till that holds the item's lock where one is needed. */
+static struct till *open_till(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = till_open(shop_open(), &redis);
+    till->locked = strategy == INVENTORY_LOCKED;
+    return till;
+}
+
+static const char *name_of(const char *what, int i) {
+    return harness_format("%s-%d", what, i);
+}
+
+static void test_exactly_the_stock(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", strategy, 20);
+    for (int i = 0; i < 20; i++) {
+        struct buy *sold = buy(till, "phone", name_of("user", i), name_of("key", i), 1);
+        CHECK_STATUS(sold->status, INVENTORY_OK);
+        CHECK_STR(sold->order.item, "phone");
+        CHECK_STR(sold->order.user, name_of("user", i));
+        CHECK_INT(sold->order.quantity, 1);
+        CHECK_INT(sold->order.state, INVENTORY_STATE_CONFIRMED);
+        CHECK_INT(sold->order.expires_ms, 0);
+        CHECK(sold->order.created_ms > clock_wall_ms(&clock_system) - 60000);
+        char digest[INVENTORY_DIGEST_SIZE];
+        inventory_key_digest(name_of("key", i), strlen(name_of("key", i)), digest);
+        CHECK_STR(sold->order.id, harness_format("phone:%s", digest));
+        struct inventory_order order;
+        CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_LOOK, &order), INVENTORY_OK);
+        CHECK_STR(order.id, sold->order.id);
+        CHECK_STR(order.user, sold->order.user);
+        CHECK_INT(order.created_ms, sold->order.created_ms);
+    }
+    for (int i = 0; i < 3; i++) {
+        struct buy *late = buy(till, "phone", "late", name_of("late", i), 1);
+        CHECK_STATUS(late->status, INVENTORY_SOLD_OUT);
+        CHECK_INT(late->available, 0);
+    }
+    check_books(till, &redis, "phone", 0, 0, 20);
+}
+
+/* The first answer, whatever has become of the order since. */
+static void check_replay(struct till *till, const char *item, const char *user, const char *key,
+                         int64_t quantity, const struct inventory_order *first) {
+    struct buy *again = buy(till, item, user, key, quantity);
+    CHECK_STATUS(again->status, INVENTORY_REPLAYED);
+    CHECK_STR(again->order.id, first->id);
+    CHECK_STR(again->order.item, first->item);
+    CHECK_STR(again->order.user, first->user);
+    CHECK_INT(again->order.quantity, first->quantity);
+    CHECK_INT(again->order.state, first->state);
+    CHECK_INT(again->order.created_ms, first->created_ms);
+    CHECK_INT(again->order.expires_ms, first->expires_ms);
+}
+
+static void test_replay(void) {
+    struct till *till = open_till();
+    struct till *other = till_open(till->shop, &redis);
+    other->locked = till->locked;
+    item_sell(till, "phone", strategy, 5);
+    struct inventory_order first = buy(till, "phone", "ann", "k", 2)->order;
+    check_replay(till, "phone", "ann", "k", 2, &first);
+    CHECK_STATUS(buy(till, "phone", "bob", "k2", 3)->status, INVENTORY_OK);
+    check_replay(till, "phone", "ann", "k", 2, &first); /* not yet known to be sold out */
+    CHECK_STATUS(buy(till, "phone", "eve", "k3", 1)->status, INVENTORY_SOLD_OUT);
+    for (int i = 0; i < 3; i++)
+        check_replay(till, "phone", "ann", "k", 2, &first);
+    check_replay(other, "phone", "ann", "k", 2, &first);
+    check_books(till, &redis, "phone", 0, 0, 5);
+}
+
+static void test_replay_of_settled(void) {
+    struct till *till = open_till();
+    struct inventory_item item = terms("phone", strategy, 4);
+    item.hold_ms = 60000;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    struct inventory_order held[4];
+    for (int i = 0; i < 4; i++)
+        held[i] = buy(till, "phone", "ann", name_of("k", i), 1)->order;
+    CHECK_STATUS(order_step(till, held[0].id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(till, held[1].id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    till->shop->ahead_ms = 61000;
+    CHECK_STATUS(order_step(till, held[2].id, INVENTORY_LOOK, NULL), INVENTORY_OK);
+    for (int i = 0; i < 4; i++)
+        check_replay(till, "phone", "ann", name_of("k", i), 1, &held[i]);
+    check_books(till, &redis, "phone", 2, 1, 1);
+}
+
+static void test_key_reused(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", strategy, 5);
+    item_sell(till, "other", strategy, 5);
+    struct inventory_order first = buy(till, "phone", "ann", "k", 1)->order;
+    for (int round = 0; round < 2; round++) {
+        CHECK_STATUS(buy(till, "phone", "bob", "k", 1)->status, INVENTORY_KEY_REUSED);
+        CHECK_STATUS(buy(till, "phone", "ann", "k", 2)->status, INVENTORY_KEY_REUSED);
+        CHECK_STATUS(buy(till, "phone", "anne", "k", 1)->status, INVENTORY_KEY_REUSED);
+        /* Once more when it is sold out. */
+        buy(till, "phone", "eve", "rest", 4);
+        buy(till, "phone", "eve", "none", 1);
+    }
+    check_replay(till, "phone", "ann", "k", 1, &first);
+    CHECK_STATUS(buy(till, "other", "ann", "k", 1)->status, INVENTORY_OK); /* keys are an item's own */
+    check_books(till, &redis, "phone", 0, 0, 5);
+    check_books(till, &redis, "other", 4, 0, 1);
+}
+
+static void test_user_limit(void) {
+    struct till *till = open_till();
+    struct inventory_item item = terms("phone", strategy, 100);
+    item.limit = 3;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    CHECK_STATUS(buy(till, "phone", "ann", "a1", 4)->status, INVENTORY_LIMIT);
+    CHECK_STATUS(buy(till, "phone", "ann", "a2", 2)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(till, "phone", "ann", "a3", 2)->status, INVENTORY_LIMIT);
+    CHECK_STATUS(buy(till, "phone", "ann", "a4", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(till, "phone", "ann", "a5", 1)->status, INVENTORY_LIMIT);
+    CHECK_STATUS(buy(till, "phone", "ann", "a2", 2)->status, INVENTORY_REPLAYED);
+    CHECK_STATUS(buy(till, "phone", "bob", "b1", 3)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(till, "phone", "bob", "b2", 1)->status, INVENTORY_LIMIT);
+    check_books(till, &redis, "phone", 94, 0, 6);
+}
+
+static void test_quantities(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", strategy, 1010);
+    CHECK_STATUS(buy(till, "phone", "ann", "k1", INVENTORY_QUANTITY_MAX)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(till, "phone", "ann", "k2", 7)->status, INVENTORY_OK);
+    struct buy *much = buy(till, "phone", "bob", "k3", 5);
+    CHECK_STATUS(much->status, INVENTORY_SOLD_OUT);
+    CHECK_INT(much->available, 3);
+    check_books(till, &redis, "phone", 3, 0, 1007);
+    CHECK_STATUS(buy(till, "phone", "bob", "k3", 3)->status,
+                 INVENTORY_OK); /* a rejection is not remembered */
+    much = buy(till, "phone", "bob", "k4", 5);
+    CHECK_STATUS(much->status, INVENTORY_SOLD_OUT);
+    CHECK_INT(much->available, 0);
+    check_books(till, &redis, "phone", 0, 0, 1010);
+}
+
+static void test_window(void) {
+    struct till *till = open_till();
+    struct shop *shop = till->shop;
+    struct inventory_item item = terms("phone", strategy, 10);
+    item.starts_ms = 1800000000000;
+    item.ends_ms = 1800000010000;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    shop->stopped_ms = item.starts_ms - 1;
+    CHECK_STATUS(buy(till, "phone", "ann", "early", 1)->status, INVENTORY_NOT_STARTED);
+    shop->stopped_ms = item.starts_ms;
+    struct inventory_order first = buy(till, "phone", "ann", "early", 1)->order;
+    CHECK_INT(first.created_ms, item.starts_ms);
+    shop->stopped_ms = item.ends_ms - 1;
+    CHECK_STATUS(buy(till, "phone", "ann", "late", 1)->status, INVENTORY_OK);
+    shop->stopped_ms = item.ends_ms;
+    CHECK_STATUS(buy(till, "phone", "ann", "over", 1)->status, INVENTORY_ENDED);
+    check_replay(till, "phone", "ann", "early", 1, &first);
+    CHECK_STATUS(buy(till, "phone", "bob", "early", 1)->status, INVENTORY_KEY_REUSED);
+    shop->stopped_ms = item.starts_ms - 1; /* a clock that goes back */
+    check_replay(till, "phone", "ann", "early", 1, &first);
+    check_books(till, &redis, "phone", 8, 0, 2);
+}
+
+static void test_unknown_item(void) {
+    struct till *till = open_till();
+    struct inventory_item item;
+    struct inventory_audit audit;
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_UNKNOWN_ITEM);
+        CHECK_STATUS(item_look(till, "phone", &item), INVENTORY_UNKNOWN_ITEM);
+        CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_UNKNOWN_ITEM);
+        CHECK_STATUS(item_restock(till, "phone", "r", 1, NULL), INVENTORY_UNKNOWN_ITEM);
+    }
+    CHECK_INT(redis_integer(&redis, "DBSIZE", NULL), 0); /* and nothing is left of it */
+    item_sell(till, "phone", strategy, 1);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    check_books(till, &redis, "phone", 0, 0, 1);
+}
+
+static void test_holds(void) {
+    struct till *till = open_till();
+    struct inventory_item item = terms("phone", strategy, 3);
+    item.hold_ms = 30000;
+    item.limit = 2;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    till->shop->stopped_ms = 1800000000000;
+    struct buy *held = buy(till, "phone", "ann", "k", 2);
+    CHECK_STATUS(held->status, INVENTORY_OK);
+    CHECK_INT(held->order.state, INVENTORY_STATE_HELD);
+    CHECK_INT(held->order.created_ms, 1800000000000);
+    CHECK_INT(held->order.expires_ms, 1800000030000);
+    CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_LIMIT);
+    struct buy *late = buy(till, "phone", "bob", "k3", 2);
+    CHECK_STATUS(late->status, INVENTORY_SOLD_OUT);
+    CHECK_INT(late->available, 1);
+    check_books(till, &redis, "phone", 1, 2, 0);
+    CHECK_STATUS(order_step(till, held->order.id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    CHECK_STATUS(buy(till, "phone", "ann", "k2", 2)->status, INVENTORY_OK);
+    check_books(till, &redis, "phone", 1, 2, 0);
+}
+
+static void test_restock(void) {
+    struct till *till = open_till();
+    struct inventory_restock restock;
+    item_sell(till, "phone", strategy, 1);
+    buy(till, "phone", "ann", "k1", 1);
+    for (int i = 0; i < 2; i++)
+        CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
+    CHECK_STATUS(item_restock(till, "phone", "r1", 2, &restock), INVENTORY_OK);
+    CHECK_INT(restock.quantity, 2);
+    CHECK_INT(restock.stock, 3);
+    CHECK_INT(restock.available, 2);
+    CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_OK); /* the same key may win later */
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(item_restock(till, "phone", "r1", 2, &restock), INVENTORY_REPLAYED);
+        CHECK_INT(restock.quantity, 2);
+        CHECK_INT(restock.stock, 3);
+        CHECK_INT(restock.available, 2); /* as it was */
+        CHECK_STATUS(item_restock(till, "phone", "r1", 3, &restock), INVENTORY_KEY_REUSED);
+    }
+    CHECK_STATUS(item_restock(till, "phone", "r2", INVENTORY_STOCK_MAX - 3, &restock), INVENTORY_OK);
+    CHECK_INT(restock.stock, INVENTORY_STOCK_MAX);
+    check_books(till, &redis, "phone", INVENTORY_STOCK_MAX - 2, 0, 2);
+}
+
+static void test_create(void) {
+    struct till *till = open_till();
+    struct inventory_item item = {.item = "phone",
+                                  .initial = 7,
+                                  .limit = 2,
+                                  .starts_ms = 1000,
+                                  .ends_ms = 4102444800000,
+                                  .hold_ms = 5000,
+                                  .strategy = strategy};
+    struct inventory_item read;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    buy(till, "phone", "ann", "k", 2);
+    CHECK_STATUS(item_restock(till, "phone", "r", 3, NULL), INVENTORY_OK);
+    CHECK_STATUS(item_put(till, &item), INVENTORY_REPLAYED);
+    CHECK_STATUS(item_look(till, "phone", &read), INVENTORY_OK);
+    CHECK_STR(read.item, "phone");
+    CHECK_INT(read.initial, 7);
+    CHECK_INT(read.restocked, 3);
+    CHECK_INT(read.available, 8);
+    CHECK_INT(read.held, 2);
+    CHECK_INT(read.sold, 0);
+    CHECK_INT(read.limit, 2);
+    CHECK_INT(read.starts_ms, 1000);
+    CHECK_INT(read.ends_ms, 4102444800000);
+    CHECK_INT(read.hold_ms, 5000);
+    CHECK_INT(read.strategy, strategy);
+    int64_t *const fields[] = {&item.initial, &item.limit, &item.starts_ms, &item.ends_ms, &item.hold_ms};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        ++*fields[i];
+        CHECK_STATUS(item_put(till, &item), INVENTORY_EXISTS);
+        --*fields[i];
+    }
+    item.strategy = strategy == INVENTORY_BATCH ? INVENTORY_LUA : INVENTORY_BATCH;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_EXISTS);
+    item.strategy = strategy;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_REPLAYED);
+    check_books(till, &redis, "phone", 8, 2, 0);
+}
+
+/* Buys as a good caller does: takes the lock where it is wanted, and comes again when told to. */
+static struct buy *buy_patiently(struct till *till, const char *user, const char *key) {
+    struct buy *bought = NULL;
+    for (int i = 0; i < 3; i++) {
+        bought = buy(till, "phone", user, key, 1);
+        if (bought->status != INVENTORY_UNAVAILABLE && bought->status != INVENTORY_WANTS_LOCK)
+            break;
+        till->locked = bought->status == INVENTORY_WANTS_LOCK;
+    }
+    return bought;
+}
+
+static void test_made_anew(void) {
+    for (int other = 0; other < INVENTORY_STRATEGIES; other++) {
+        struct till *till = open_till();
+        item_sell(till, "phone", strategy, 1);
+        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+        CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_SOLD_OUT);
+        redis_command(&redis, "FLUSHALL", NULL);
+        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_UNKNOWN_ITEM);
+        item_sell(till, "phone", strategy, 1);
+        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+        redis_command(&redis, "FLUSHALL", NULL);
+        item_sell(till, "phone", (enum inventory_strategy)other, 2);
+        till->locked = false;
+        CHECK_STATUS(buy_patiently(till, "ann", "k")->status, INVENTORY_OK);
+        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+        CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_OK);
+        CHECK_STATUS(buy(till, "phone", "eve", "k3", 1)->status, INVENTORY_SOLD_OUT);
+        check_books(till, &redis, "phone", 0, 0, 2);
+        shop_close(till->shop);
+    }
+}
+
+static void test_without_teaching(void) {
+    struct till *teacher = open_till();
+    struct till *till =
+        till_open_with(teacher->shop, &(struct till_options){.port = redis.port, .without_teaching = true});
+    till_wait_up(till);
+    till->locked = teacher->locked;
+    bool teaches = inventory_strategy_teaches(strategy);
+    struct inventory_item item = terms("phone", strategy, 2);
+    CHECK_STATUS(item_put(till, &item), teaches ? INVENTORY_REFUSED : INVENTORY_OK);
+    CHECK_STATUS(item_put(teacher, &item), teaches ? INVENTORY_OK : INVENTORY_REPLAYED);
+    for (int i = 0; i < 2; i++)
+        CHECK_STATUS(buy(till, "phone", "ann", name_of("k", i), 1)->status,
+                     teaches ? INVENTORY_REFUSED : INVENTORY_OK);
+    check_books(till, &redis, "phone", teaches ? 2 : 0, 0, teaches ? 0 : 2);
+    /* It is the item that is refused, not its name for ever. */
+    redis_command(&redis, "FLUSHALL", NULL);
+    item_sell(till, "phone", INVENTORY_BATCH, 1);
+    CHECK_STATUS(buy_patiently(till, "ann", "k")->status, INVENTORY_OK);
+}
+
+static void test_wants_lock(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", strategy, 2);
+    till->locked = false;
+    for (int i = 0; i < 2; i++)
+        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, strategy != INVENTORY_LOCKED
+                                                                    ? i ? INVENTORY_REPLAYED : INVENTORY_OK
+                                                                    : INVENTORY_WANTS_LOCK);
+    till->locked = true;
+    CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_OK);
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*test)(void);
+    } tests[] = {{"sells exactly the stock", test_exactly_the_stock},
+                 {"a retry gets the original answer, sold out or not", test_replay},
+                 {"a retry gets the order as it was born, whatever became of it", test_replay_of_settled},
+                 {"a key belongs to one request", test_key_reused},
+                 {"no user has more than the limit", test_user_limit},
+                 {"wants five, three are left", test_quantities},
+                 {"sells from its start to its end, and replays outside of it", test_window},
+                 {"an unknown item is unknown, not sold out", test_unknown_item},
+                 {"holds are born held, with an end", test_holds},
+                 {"restocks once a key", test_restock},
+                 {"put on sale twice, and otherwise", test_create},
+                 {"made anew with another strategy behind the till's back", test_made_anew},
+                 {"what teaches is refused without teaching", test_without_teaching},
+                 {"locked, and only locked, wants the lock", test_wants_lock}};
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
+        strategy = (enum inventory_strategy)i;
+        for (size_t j = 0; j < sizeof tests / sizeof *tests; j++)
+            harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), tests[j].name),
+                        tests[j].test);
+    }
+    return harness_finish();
+}

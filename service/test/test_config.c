@@ -1,0 +1,380 @@
+/* Settings: flags, environment and file, which of them wins, and what is said of a bad one. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "service/test/shop.h"
+
+enum { TIME_MS = 10000, MAX_ARGS = 16 };
+
+static const char *write_file(const char *text) {
+    static int files;
+    char *path = harness_format("%s/seckilld-%d.conf", harness_dir(), files++);
+    FILE *file = fopen(path, "we");
+    CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+    return path;
+}
+
+/* `line` is the flags, with blanks between them. */
+static void spawn(struct proc *proc, const char *line, const char *const env[]) {
+    static int logs;
+    const char *argv[MAX_ARGS] = {harness_format("%s/seckilld", harness_build())};
+    char *words = harness_format("%s", line), *rest = NULL;
+    int argc = 1;
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        CHECK(argc < MAX_ARGS - 1);
+        argv[argc++] = word;
+    }
+    proc_spawn(proc, argv, env, harness_format("%s/seckilld-config-%d.log", harness_dir(), logs++));
+}
+
+static const char *run(const char *line, const char *variable, int want) {
+    struct proc proc;
+    int status;
+    const char *env[] = {variable, NULL};
+    spawn(&proc, line, env);
+    if (!proc_wait(&proc, TIME_MS, &status))
+        FAIL("seckilld %s (%s) runs", line, variable ? variable : "");
+    const char *text = proc_output(&proc);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != want)
+        FAIL("seckilld %s (%s): wait status %#x, not exit status %d: %s", line, variable ? variable : "",
+             (unsigned)status, want, text);
+    return text;
+}
+
+/* Status 2, and one line that says where it is wrong, what was given, and what would be right. */
+static void refused(const char *line, const char *variable, const char *where, const char *right) {
+    const char *text = run(line, variable, 2);
+    if (strncmp(text, "seckilld: ", 10) != 0 || strchr(text, '\n') != text + strlen(text) - 1)
+        FAIL("seckilld %s says, not in one line: %s", line, text);
+    CHECK_HAS(text, where);
+    CHECK_HAS(text, right);
+}
+
+static void bad_flags(void) {
+    refused("--nonsense", NULL, "--nonsense", "--help");
+    refused("--nonsense=5", NULL, "--nonsense", "--help");
+    refused("-listen 127.0.0.1:1", NULL, "-listen", "--help");
+    refused("buy", NULL, "buy", "--help");
+    refused("-", NULL, "-", "--help");
+    refused("--", NULL, "--", "--help");
+    refused("--=5", NULL, "--", "--help");
+    refused("--workers", NULL, "--workers", "value");
+    refused("--config", NULL, "--config", "value");
+    refused("--redis", NULL, "--redis", "value");
+    refused("--LISTEN 127.0.0.1:1", NULL, "--LISTEN", "--help");
+}
+
+static void bad_numbers(void) {
+    static const struct {
+        const char *flag, *variable, *low, *high, *under, *over;
+    } numbers[] = {
+        {"lock-ttl", "LOCK_TTL", "100", "600000", "99", "600001"},
+        {"work-delay", "WORK_DELAY", "0", "60000", "-1", "60001"},
+        {"workers", "WORKERS", "0", "256", "-1", "257"},
+        {"store-timeout", "STORE_TIMEOUT", "10", "60000", "9", "60001"},
+        {"connections", "CONNECTIONS", "1", "1000000", "0", "1000001"},
+        {"drain", "DRAIN", "0", "600000", "-1", "600001"},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const char *const bad[] = {numbers[i].under,      numbers[i].over, "", "many", "1.5", "5s",
+                                   "99999999999999999999"};
+        const char *range = harness_format("from %s to %s", numbers[i].low, numbers[i].high);
+        for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+            refused(harness_format("--%s=%s", numbers[i].flag, bad[k]), NULL,
+                    harness_format("--%s: \"%s\"", numbers[i].flag, bad[k]), range);
+            refused("", harness_format("SECKILL_%s=%s", numbers[i].variable, bad[k]),
+                    harness_format("SECKILL_%s: \"%s\"", numbers[i].variable, bad[k]), range);
+        }
+        const char *file =
+            write_file(harness_format("# numbers\n\n%s = %s\n", numbers[i].flag, numbers[i].over));
+        refused(harness_format("--config %s", file), NULL,
+                harness_format("%s:3: \"%s\"", file, numbers[i].over), range);
+    }
+}
+
+static void bad_texts(void) {
+    refused("--strategy best", NULL, "--strategy: \"best\"", "batch, lua, decr, optimistic");
+    refused("", "SECKILL_STRATEGY=", "strategy", "batch");
+    refused("--lock zookeeper://h", NULL, "--lock", "local:");
+    refused("", "SECKILL_LOCK=mutex", "lock", "local:");
+    refused("--teaching=perhaps", NULL, "--teaching: \"perhaps\"", "on");
+    refused("", "SECKILL_TEACHING=2", "SECKILL_TEACHING: \"2\"", "on");
+    static const char *const urls[] = {
+        "localhost:6379", "http://h",        "redis:/h",          "redis://",           "redis://:6379",
+        "redis://h:0",    "redis://h:65536", "redis://h:6379x",   "redis://h/first",    "redis://h/-1",
+        "redis://user@h", "redis://[::1",    "redis://[::1]6379", "unix://relative",    "unix:///s?db=x",
+        "redis://:%zz@h", "redis://:%0@h",   "redis://:a%00b@h",  "redis://h/123456789"};
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
+        refused(harness_format("--redis %s", urls[i]), NULL, "--redis",
+                "redis://[[user]:password@]host[:port]");
+    static const char *const places[] = {"8080",
+                                         "127.0.0.1",
+                                         "127.0.0.1:",
+                                         "127.0.0.1:http",
+                                         "127.0.0.1:-1",
+                                         "127.0.0.1:65536",
+                                         "127.0.0.1:99999",
+                                         "[::1]8080",
+                                         "127.0.0.1:80x",
+                                         ""};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        refused(harness_format("--listen=%s", places[i]), NULL, harness_format("--listen: \"%s\"", places[i]),
+                "HOST:PORT");
+    char *longest = harness_alloc(601);
+    memset(longest, 'x', 600);
+    refused(harness_format("--redis redis://%s", longest), NULL, "--redis", "longer than 511");
+}
+
+static void bad_files(void) {
+    refused("--config /no/such/file", NULL, "/no/such/file", "No such file");
+    refused("", "SECKILL_CONFIG=/no/such/file", "/no/such/file", "No such file");
+    refused(harness_format("--config %s", harness_dir()), NULL, harness_dir(), "directory");
+    const char *file = write_file("listen = 127.0.0.1:1\nworkers 2\n");
+    refused(harness_format("--config=%s", file), NULL, harness_format("%s:2", file), "NAME = VALUE");
+    file = write_file("worker = 2\n");
+    refused(harness_format("--config=%s", file), NULL, harness_format("%s:1", file), "\"worker\"");
+    file = write_file("config = other.conf\n");
+    refused(harness_format("--config=%s", file), NULL, harness_format("%s:1", file), "\"config\"");
+    file = write_file("--workers = 2\n");
+    refused(harness_format("--config=%s", file), NULL, harness_format("%s:1", file), "--workers");
+    char *blanks = harness_alloc(3001);
+    memset(blanks, ' ', 3000);
+    file = write_file(harness_format("workers = %s 2\n", blanks));
+    refused(harness_format("--config=%s", file), NULL, harness_format("%s:1", file), "too long");
+}
+
+static void unsafe_choices(void) {
+    static const char *const unsafe[][2] = {{"--strategy naive", "SECKILL_STRATEGY=naive"},
+                                            {"--strategy locked", "SECKILL_STRATEGY=locked"},
+                                            {"--lock none:", "SECKILL_LOCK=none:"},
+                                            {"--work-delay 5", "SECKILL_WORK_DELAY=5"},
+                                            {"--teaching=off --strategy naive", "SECKILL_TEACHING=on"}};
+    for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++)
+        refused(unsafe[i][0], NULL, "--teaching", "--teaching");
+    for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe - 1; i++)
+        refused("", unsafe[i][1], "--teaching", "--teaching");
+    /* A flag that takes back what the environment allowed. */
+    refused(unsafe[4][0], unsafe[4][1], "--teaching", "--teaching");
+}
+
+static void help_and_version(void) {
+    const char *help = run("--help", NULL, 0);
+    static const char *const flags[] = {"listen HOST:PORT", "redis URL",     "lock URL",
+                                        "lock-ttl MS",      "strategy NAME", "work-delay MS",
+                                        "teaching",         "workers N",     "config FILE",
+                                        "version",          "help",          "store-timeout MS",
+                                        "connections N",    "drain MS",      "admin-token TOKEN"};
+    static const char *const defaults[] = {"[127.0.0.1:8080]", "[redis://127.0.0.1:6379]", "[10000]",
+                                           "[batch]"};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        CHECK_HAS(help, harness_format("  --%s", flags[i]));
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
+        CHECK_HAS(help, defaults[i]);
+    CHECK_STR(run("-h", NULL, 0), help);
+    CHECK_STR(run("--workers 2 --help --nonsense", NULL, 0), help);
+    const char *version = run("--version", NULL, 0);
+    CHECK(strncmp(version, "seckilld ", 9) == 0 && strchr(version, '\n') == version + strlen(version) - 1);
+    CHECK_STR(run("--version", "SECKILL_WORKERS=nonsense", 0), version);
+}
+
+/* ---- which wins ---- */
+
+struct start {
+    struct proc proc;
+    int port;
+};
+
+static bool is_live(void *arg) {
+    struct start *start = arg;
+    return shop_get(start->port, "/livez", NULL) == 200 || !proc_running(&start->proc);
+}
+
+static void start(struct start *start, int port, const char *line, const char *const env[]) {
+    start->port = port;
+    spawn(&start->proc, line, env);
+    if (!harness_wait(is_live, start, TIME_MS) || !proc_running(&start->proc))
+        FAIL("seckilld %s does not serve port %d", line, port);
+}
+
+static void stop(struct start *start) {
+    int status;
+    proc_kill(&start->proc, SIGTERM);
+    CHECK(proc_wait(&start->proc, TIME_MS, &status));
+    CHECK_INT(status, 0);
+}
+
+static void precedence(void) {
+    struct start service;
+    int by_file = harness_free_port(), by_variable = harness_free_port(), by_flag = harness_free_port();
+    const char *file =
+        write_file(harness_format("\n  # where\r\nlisten=127.0.0.1:%d\r\n\tworkers =\t1  \nteaching = true\n"
+                                  "strategy = naive",
+                                  by_file));
+    const char *config = harness_format("SECKILL_CONFIG=%s", file);
+    const char *listen = harness_format("SECKILL_LISTEN=127.0.0.1:%d", by_variable);
+    start(&service, by_file, harness_format("--config %s", file), NULL);
+    CHECK_HAS(proc_output(&service.proc), "1 worker,");
+    CHECK_HAS(proc_output(&service.proc), "strategy naive");
+    CHECK_HAS(proc_output(&service.proc), "TEACHING");
+    stop(&service);
+    start(&service, by_file, "", (const char *[]){config, NULL});
+    stop(&service);
+    start(&service, by_variable, "", (const char *[]){config, listen, "SECKILL_STRATEGY=decr", NULL});
+    CHECK_HAS(proc_output(&service.proc), "strategy decr");
+    CHECK_INT(shop_get(by_file, "/livez", NULL), 0);
+    stop(&service);
+    start(&service, by_flag, harness_format("--listen=127.0.0.1:%d --workers=3 --strategy lua", by_flag),
+          (const char *[]){config, listen, "SECKILL_WORKERS=2", NULL});
+    CHECK_HAS(proc_output(&service.proc), "3 workers,");
+    CHECK_HAS(proc_output(&service.proc), "strategy lua");
+    CHECK_INT(shop_get(by_file, "/livez", NULL), 0);
+    CHECK_INT(shop_get(by_variable, "/livez", NULL), 0);
+    stop(&service);
+    /* The flag's file instead of the environment's, and the last flag of a name. */
+    const char *other = write_file("workers = 4");
+    start(&service, by_flag,
+          harness_format("--config %s --listen 127.0.0.1:%d --listen 127.0.0.1:%d", other, by_file, by_flag),
+          (const char *[]){config, NULL});
+    CHECK_HAS(proc_output(&service.proc), "4 workers,");
+    stop(&service);
+    start(&service, by_flag, harness_format("--teaching --lock none: --listen localhost:%d", by_flag), NULL);
+    stop(&service);
+}
+
+static void port_in_use(void) {
+    struct shop shop;
+    shop_open(&shop);
+    int ports[] = {shop.port, shop.redis.port};
+    for (int i = 0; i < 2; i++) {
+        const char *place = harness_format("127.0.0.1:%d", ports[i]);
+        const char *text = run(harness_format("--listen %s", place), "SECKILL_ADMIN_TOKEN=x", 1);
+        CHECK_HAS(text, place);
+        CHECK_HAS(text, "in use");
+        CHECK_HAS(text, "--listen");
+        CHECK(strchr(text, '\n') == text + strlen(text) - 1);
+    }
+    CHECK_INT(shop_get(shop.port, "/readyz", NULL), 200);
+    CHECK_HAS(run("--listen 192.0.2.1:8080", "SECKILL_ADMIN_TOKEN=x", 1), "192.0.2.1:8080");
+}
+
+/* ---- secrets ---- */
+
+static void keeps_secret(struct seckilld *service, const char *secret) {
+    struct web_response response;
+    static const char *const paths[] = {"/readyz",     "/metrics",      "/livez",
+                                        "/v1/items/x", "/openapi.json", "/x"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        CHECK(shop_get(service->port, paths[i], &response) != 0);
+        CHECK(!strstr(response.body, secret) && !strstr(response.headers, secret));
+    }
+    CHECK(shop_buy(service->port, "x", "u", 1, "k", &response) != 0);
+    CHECK(!strstr(response.body, secret) && !strstr(response.headers, secret));
+    const char *output = proc_output(&service->proc);
+    if (strstr(output, secret))
+        FAIL("%s is printed: %s", secret, output);
+}
+
+static void the_stores_password(void) {
+    struct redis_server redis;
+    struct seckilld service;
+    redis_start(&redis, "--requirepass", "hunter2@/:", "--user", "seller", "on", ">s%cret", "~*", "&*",
+                "+@all", NULL);
+    const char *urls[] = {harness_format("redis://:hunter2%%40%%2F%%3a@127.0.0.1:%d", redis.port),
+                          harness_format("redis://seller:s%%25cret@127.0.0.1:%d/3", redis.port)};
+    for (int i = 0; i < 2; i++) {
+        seckilld_start(&service, 1, "--redis", urls[i], NULL);
+        seckilld_wait_ready(&service, 200);
+        keeps_secret(&service, "hunter2");
+        keeps_secret(&service, "cret");
+        keeps_secret(&service, "test-token");
+        CHECK_HAS(proc_output(&service.proc), harness_format("redis://127.0.0.1:%d/%d", redis.port, i * 3));
+        shop_put(service.port, "sneaker", "\"stock\":1");
+        CHECK_INT(seckilld_stop(&service), 0);
+    }
+}
+
+static void a_wrong_password(void) {
+    struct redis_server redis;
+    struct seckilld service;
+    struct web_response response;
+    redis_start(&redis, "--requirepass", "right", NULL);
+    seckilld_start(&service, 1, "--redis", harness_format("redis://:wr0ng-one@127.0.0.1:%d", redis.port),
+                   NULL);
+    seckilld_wait_ready(&service, 503);
+    CHECK_INT(shop_get(service.port, "/readyz", &response), 503);
+    CHECK_HAS(shop_text(&response, "reason"), "WRONGPASS");
+    keeps_secret(&service, "wr0ng-one");
+    CHECK_INT(shop_buy(service.port, "x", "u", 1, "k", &response), 503);
+    CHECK_PROBLEM(&response, 503, "store-unavailable");
+    CHECK_INT(seckilld_stop(&service), 0);
+    /* None given, none the less one is needed. */
+    seckilld_start(&service, redis.port, NULL);
+    CHECK_INT(shop_get(service.port, "/readyz", &response), 503);
+    CHECK_HAS(shop_text(&response, "reason"), "NOAUTH");
+}
+
+static void secrets_in_mistakes(void) {
+    static const char *const lines[] = {"--rediss=redis://:hunter2@h", "--redis=http://:hunter2@h",
+                                        "--redis redis://:hunter2@h:0", "--lock redis://:hunter2@h",
+                                        "redis://:hunter2@h"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const char *text = run(lines[i], NULL, 2);
+        if (strstr(text, "hunter2"))
+            FAIL("seckilld %s says %s", lines[i], text);
+    }
+}
+
+static int count(const char *text, const char *piece) {
+    int n = 0;
+    for (; (text = strstr(text, piece)); text += strlen(piece))
+        n++;
+    return n;
+}
+
+static void the_admin_token(void) {
+    struct start service;
+    char *tokens[2];
+    int port = harness_free_port();
+    const char *line = harness_format("--listen 127.0.0.1:%d", port);
+    static const char *const unset[] = {"SECKILL_ADMIN_TOKEN=", NULL};
+    for (int i = 0; i < 2; i++) {
+        start(&service, port, line, i ? unset : NULL);
+        const char *output = proc_output(&service.proc), *said = strstr(output, "admin token");
+        CHECK(said != NULL);
+        CHECK_INT(count(output, "admin token"), 1);
+        said = strrchr(harness_format("%.*s", (int)strcspn(said, "\n"), said), ' ') + 1;
+        tokens[i] = harness_format("%s", said);
+        CHECK(strlen(said) >= 20);
+        CHECK_INT(count(output, said), 1);
+        const char *bearer = harness_format("Authorization: Bearer %s\r\n", said);
+        CHECK_INT(web_call(port, "GET", "/v1/items/x/audit", bearer, NULL, NULL), 503);
+        CHECK_INT(web_call(port, "GET", "/v1/items/x/audit", SECKILLD_ADMIN, NULL, NULL), 401);
+        CHECK_INT(web_call(port, "GET", "/v1/items/x/audit", "Authorization: Bearer \r\n", NULL, NULL), 401);
+        stop(&service);
+    }
+    CHECK(strcmp(tokens[0], tokens[1]) != 0);
+    start(&service, port, line,
+          (const char *[]){"SECKILL_ADMIN_TOKEN=test-token", "SECKILL_REDIS=redis://127.0.0.1:1", NULL});
+    CHECK_INT(web_call(port, "GET", "/v1/items/x/audit", SECKILLD_ADMIN, NULL, NULL), 503);
+    CHECK(!strstr(proc_output(&service.proc), "token"));
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("bad flags", bad_flags);
+    harness_run("bad numbers", bad_numbers);
+    harness_run("bad texts", bad_texts);
+    harness_run("bad files", bad_files);
+    harness_run("unsafe choices need --teaching", unsafe_choices);
+    harness_run("--help and --version", help_and_version);
+    harness_run("flags before environment before file", precedence);
+    harness_run("a port in use", port_in_use);
+    harness_run("the store's password is used and never told", the_stores_password);
+    harness_run("a wrong password", a_wrong_password);
+    harness_run("secrets in mistakes are not repeated", secrets_in_mistakes);
+    harness_run("the admin token", the_admin_token);
+    return harness_finish();
+}

@@ -1,0 +1,389 @@
+/* Items and purchases: every call and every answer of the contract. */
+#include <string.h>
+#include <time.h>
+
+#include "service/test/shop.h"
+
+static struct shop shop;
+
+static const char *repeat(char c, int times) {
+    char *text = harness_alloc((size_t)times + 1);
+    memset(text, c, (size_t)times);
+    return text;
+}
+
+/* An RFC 3339 time so many seconds from now. */
+static const char *from_now(int seconds) {
+    char *text = harness_alloc(32);
+    time_t at = time(NULL) + seconds;
+    struct tm parts;
+    CHECK(gmtime_r(&at, &parts) && strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &parts) > 0);
+    return text;
+}
+
+/* ---- items ---- */
+
+static void check_item(const struct web_response *response, const char *item, long long stock,
+                       long long available, long long sold) {
+    CHECK_STR(web_header(response, "Content-Type"), "application/json");
+    CHECK_STR(shop_text(response, "item"), item);
+    CHECK_INT(shop_number(response, "stock"), stock);
+    CHECK_INT(shop_number(response, "available"), available);
+    CHECK_INT(shop_number(response, "held"), 0);
+    CHECK_INT(shop_number(response, "sold"), sold);
+}
+
+static void put_an_item(void) {
+    struct web_response response;
+    static const char terms[] = "{\"stock\":100}";
+    CHECK_INT(shop_admin(shop.port, "PUT", "/v1/items/put", terms, &response), 201);
+    CHECK_STR(web_header(&response, "Location"), "/v1/items/put");
+    check_item(&response, "put", 100, 100, 0);
+    CHECK_STR(shop_text(&response, "strategy"), "batch");
+    CHECK_INT(shop_number(&response, "per_user_limit"), 0);
+    CHECK_INT(shop_number(&response, "hold_seconds"), 0);
+    CHECK(!shop_has(&response, "starts_at") && !shop_has(&response, "ends_at"));
+    CHECK_INT(shop_admin(shop.port, "PUT", "/v1/items/put", terms, &response), 200);
+    check_item(&response, "put", 100, 100, 0);
+    static const char *const other[] = {
+        "{\"stock\":101}", "{\"stock\":100,\"per_user_limit\":1}", "{\"stock\":100,\"hold_seconds\":1}",
+        "{\"stock\":100,\"strategy\":\"lua\"}", "{\"stock\":100,\"ends_at\":\"2099-01-01T00:00:00Z\"}"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        shop_admin(shop.port, "PUT", "/v1/items/put", other[i], &response);
+        CHECK_PROBLEM(&response, 409, "item-exists");
+    }
+    /* The same terms written otherwise, on an item that has sold and was restocked since. */
+    CHECK_INT(shop_buy(shop.port, "put", "u", 30, "k", NULL), 201);
+    CHECK_INT(shop_restock(shop.port, "put", 5, "r", NULL), 200);
+    CHECK_INT(shop_admin(shop.port, "PUT", "/v1/items/put",
+                         " {\"strategy\":\"batch\", \"hold_seconds\":0,\"stock\" : 100}", &response),
+              200);
+    check_item(&response, "put", 105, 75, 30);
+    CHECK_INT(shop_get(shop.port, "/v1/items/put", &response), 200);
+    check_item(&response, "put", 105, 75, 30);
+}
+
+static void put_all_terms(void) {
+    struct web_response response;
+    static const char terms[] =
+        "{\"stock\":0,\"per_user_limit\":3,\"starts_at\":\"2030-01-31T20:00:00+01:00\","
+        "\"ends_at\":\"2030-02-01T00:00:00.250Z\",\"hold_seconds\":60,\"strategy\":\"decr\"}";
+    const char *name = repeat('A', 64), *path = harness_format("/v1/items/%s", name);
+    CHECK_INT(shop_admin(shop.port, "PUT", path, terms, &response), 201);
+    CHECK_INT(shop_get(shop.port, path, &response), 200);
+    check_item(&response, name, 0, 0, 0);
+    CHECK_INT(shop_number(&response, "per_user_limit"), 3);
+    CHECK_INT(shop_number(&response, "hold_seconds"), 60);
+    CHECK_STR(shop_text(&response, "strategy"), "decr");
+    CHECK_STR(shop_text(&response, "starts_at"), "2030-01-31T19:00:00.000Z");
+    CHECK_STR(shop_text(&response, "ends_at"), "2030-02-01T00:00:00.250Z");
+}
+
+static void put_nonsense(void) {
+    static const struct {
+        const char *name, *body, *field;
+    } bad[] = {
+        {"x", "", "body"},
+        {"x", "{}", "stock"},
+        {"x", "{\"stock\":1.0}", "stock"},
+        {"x", "{\"stock\":1,\"colour\":\"red\"}", "colour"},
+        {"x", "{\"stock\":1,\"stock\":1}", "body"},
+        {"x", "{\"stock\":1,\"starts_at\":\"soon\"}", "starts_at"},
+        {"x", "{\"stock\":1,\"strategy\":\"fast\"}", "strategy"},
+        {"a%20b", "{\"stock\":1}", "item"},
+        {"a:b", "{\"stock\":1}", "item"},
+        {"%7Bx%7D", "{\"stock\":1}", "item"},
+        {"caf%c3%a9", "{\"stock\":1}", "item"},
+        {"x%00y", "{\"stock\":1}", "item"},
+    };
+    struct web_response response;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        shop_admin(shop.port, "PUT", harness_format("/v1/items/%s", bad[i].name), bad[i].body, &response);
+        CHECK_PROBLEM(&response, 400, "invalid-request");
+        CHECK_STR(shop_text(&response, "field"), bad[i].field);
+    }
+    const int lengths[] = {65, 500, 511, 512, 1000, 4000};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const char *path = harness_format("/v1/items/%s", repeat('i', lengths[i]));
+        shop_admin(shop.port, "PUT", path, "{\"stock\":1}", &response);
+        CHECK_PROBLEM(&response, 400, "invalid-request");
+        shop_get(shop.port, path, &response);
+        CHECK_PROBLEM(&response, 400, "invalid-request");
+    }
+    shop_admin(shop.port, "PUT", "/v1/items/taught", "{\"stock\":1,\"strategy\":\"naive\"}", &response);
+    CHECK_PROBLEM(&response, 409, "teaching-only");
+    shop_get(shop.port, "/v1/items/x", &response);
+    CHECK_PROBLEM(&response, 404, "unknown-item");
+    CHECK_STR(redis_command(&shop.redis, "KEYS", "*{x}*", NULL), "[]");
+}
+
+static void the_services_strategy(void) {
+    struct seckilld service;
+    struct web_response response;
+    seckilld_start(&service, shop.redis.port, "--strategy", "optimistic", NULL);
+    seckilld_wait_ready(&service, 200);
+    shop_put(service.port, "as-started", "\"stock\":1");
+    CHECK_INT(shop_get(shop.port, "/v1/items/as-started", &response), 200);
+    CHECK_STR(shop_text(&response, "strategy"), "optimistic");
+}
+
+/* ---- purchases ---- */
+
+static void check_bought(const struct web_response *response, const char *item, const char *user,
+                         int quantity, bool replayed) {
+    CHECK_INT(response->status, 201);
+    CHECK_STR(web_header(response, "Content-Type"), "application/json");
+    CHECK_STR(web_header(response, "Location"),
+              harness_format("/v1/orders/%s", shop_text(response, "order")));
+    CHECK_STR(shop_text(response, "item"), item);
+    CHECK_STR(shop_text(response, "user"), user);
+    CHECK_INT(shop_number(response, "quantity"), quantity);
+    const char *header = web_header(response, "Idempotent-Replayed");
+    CHECK(replayed ? header && strcmp(header, "true") == 0 : !header);
+}
+
+/* The key's answer as it was at first, whatever has happened since. */
+static void check_replay(const char *item, const char *user, int quantity, const char *key,
+                         const struct web_response *first) {
+    struct web_response again;
+    shop_buy(shop.port, item, user, quantity, key, &again);
+    check_bought(&again, item, user, quantity, true);
+    CHECK_STR(again.body, first->body);
+    CHECK_STR(web_header(&again, "Location"), web_header(first, "Location"));
+}
+
+static void buy(void) {
+    struct web_response response, order;
+    const char *longest = repeat('u', 64);
+    shop_put(shop.port, "sneaker", "\"stock\":1003");
+    shop_buy(shop.port, "sneaker", "u1", 1, "k1", &response);
+    check_bought(&response, "sneaker", "u1", 1, false);
+    CHECK_STR(shop_text(&response, "state"), "confirmed");
+    CHECK(!shop_has(&response, "expires_at"));
+    CHECK_INT(shop_order(shop.port, shop_text(&response, "order"), NULL, &order), 200);
+    CHECK_STR(order.body, response.body);
+    check_replay("sneaker", "u1", 1, "k1", &response);
+    shop_buy(shop.port, "sneaker", longest, 1000, "k2", &response);
+    check_bought(&response, "sneaker", longest, 1000, false);
+    check_replay("sneaker", longest, 1000, "k2", &response);
+    CHECK_INT(shop_audit(shop.port, "sneaker", "sold"), 1001);
+}
+
+static void sold_out_and_restocked(void) {
+    struct web_response response, first;
+    shop_put(shop.port, "two", "\"stock\":2");
+    CHECK_INT(shop_buy(shop.port, "two", "u1", 1, "k1", &first), 201);
+    shop_buy(shop.port, "two", "u2", 2, "k2", &response);
+    CHECK_PROBLEM(&response, 409, "sold-out");
+    CHECK_INT(shop_number(&response, "available"), 1);
+    CHECK_INT(shop_buy(shop.port, "two", "u3", 1, "k3", NULL), 201);
+    for (int i = 0; i < 3; i++) {
+        shop_buy(shop.port, "two", "u2", 2, "k2", &response);
+        CHECK_PROBLEM(&response, 409, "sold-out");
+        CHECK_INT(shop_number(&response, "available"), 0);
+        check_replay("two", "u1", 1, "k1", &first);
+        shop_buy(shop.port, "two", "u9", 1, "k1", &response);
+        CHECK_PROBLEM(&response, 422, "key-reused");
+    }
+    /* A rejection is not remembered: its key may still win. */
+    CHECK_INT(shop_restock(shop.port, "two", 3, "r", NULL), 200);
+    shop_buy(shop.port, "two", "u2", 2, "k2", &response);
+    check_bought(&response, "two", "u2", 2, false);
+    check_replay("two", "u1", 1, "k1", &first);
+    CHECK_INT(shop_audit(shop.port, "two", "sold"), 4);
+    CHECK_INT(shop_audit(shop.port, "two", "available"), 1);
+}
+
+static void limits_and_windows(void) {
+    struct web_response response, first;
+    shop_put(shop.port, "limited", "\"stock\":100,\"per_user_limit\":3");
+    CHECK_INT(shop_buy(shop.port, "limited", "u1", 2, "k1", &first), 201);
+    shop_buy(shop.port, "limited", "u1", 2, "k2", &response);
+    CHECK_PROBLEM(&response, 409, "purchase-limit");
+    CHECK_INT(shop_buy(shop.port, "limited", "u1", 1, "k3", NULL), 201);
+    check_replay("limited", "u1", 2, "k1", &first);
+    shop_buy(shop.port, "limited", "u2", 4, "k4", &response);
+    CHECK_PROBLEM(&response, 409, "purchase-limit");
+    CHECK_INT(shop_audit(shop.port, "limited", "sold"), 3);
+    shop_put(shop.port, "later", harness_format("\"stock\":1,\"starts_at\":\"%s\"", from_now(3600)));
+    shop_buy(shop.port, "later", "u", 1, "k", &response);
+    CHECK_PROBLEM(&response, 409, "not-started");
+    shop_put(shop.port, "over", "\"stock\":1,\"ends_at\":\"2020-01-01T00:00:00Z\"");
+    shop_buy(shop.port, "over", "u", 1, "k", &response);
+    CHECK_PROBLEM(&response, 409, "ended");
+    shop_put(
+        shop.port, "now",
+        harness_format("\"stock\":1,\"starts_at\":\"%s\",\"ends_at\":\"%s\"", from_now(-60), from_now(3600)));
+    CHECK_INT(shop_buy(shop.port, "now", "u", 1, "k", NULL), 201);
+}
+
+static bool has_ended(void *arg) {
+    struct web_response response;
+    (void)arg;
+    shop_buy(shop.port, "closing", "u", 6, "late", &response);
+    CHECK_INT(response.status, 409);
+    return strcmp(shop_text(&response, "type"), "/problems/ended") == 0;
+}
+
+static void a_replay_after_the_end(void) {
+    struct web_response first;
+    shop_put(shop.port, "closing", harness_format("\"stock\":5,\"ends_at\":\"%s\"", from_now(2)));
+    CHECK_INT(shop_buy(shop.port, "closing", "u1", 1, "k1", &first), 201);
+    CHECK(harness_wait(has_ended, NULL, 10000));
+    check_replay("closing", "u1", 1, "k1", &first);
+}
+
+static void unknown_items(void) {
+    struct web_response response;
+    for (int i = 0; i < 3; i++) {
+        shop_buy(shop.port, "nothing", "u", 1, "k", &response);
+        CHECK_PROBLEM(&response, 404, "unknown-item");
+    }
+    shop_get(shop.port, "/v1/items/nothing", &response);
+    CHECK_PROBLEM(&response, 404, "unknown-item");
+    shop_admin(shop.port, "GET", "/v1/items/nothing/audit", NULL, &response);
+    CHECK_PROBLEM(&response, 404, "unknown-item");
+    shop_restock(shop.port, "nothing", 1, "k", &response);
+    CHECK_PROBLEM(&response, 404, "unknown-item");
+    shop_put(shop.port, "nothing", "\"stock\":1");
+    CHECK_INT(shop_buy(shop.port, "nothing", "u", 1, "k", NULL), 201);
+}
+
+static int buy_with(const char *headers, const char *body, struct web_response *response) {
+    return web_call(shop.port, "POST", "/v1/purchases", headers, body, response);
+}
+
+static void keys(void) {
+    struct web_response response;
+    shop_put(shop.port, "keyed", "\"stock\":100");
+    const char *body = shop_purchase_body("keyed", "u", 1);
+    static const char *const missing[] = {NULL, "Idempotency-Key:\r\n", "Idempotency-Key:  \r\n",
+                                          "Idempotency: k\r\n"};
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
+        buy_with(missing[i], body, &response);
+        CHECK_PROBLEM(&response, 400, "key-missing");
+    }
+    const char *const bad[] = {repeat('k', 256), "two words", "caf\xc3\xa9", "\xff",
+                               "a\x01z",         "a\x7fz",    "tab\tbed"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        buy_with(harness_format("Idempotency-Key: %s\r\n", bad[i]), body, &response);
+        CHECK_PROBLEM(&response, 400, "invalid-request");
+        CHECK_STR(shop_text(&response, "field"), "Idempotency-Key");
+    }
+    const char *const good[] = {repeat('k', 255), repeat('k', 254), "k", "!", "~", "\"{}\\':;"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        const char *header = harness_format("idempotency-KEY:%s \r\n", good[i]);
+        CHECK_INT(buy_with(header, body, &response), 201);
+        check_bought(&response, "keyed", "u", 1, false);
+        CHECK_INT(buy_with(header, body, &response), 201);
+        check_bought(&response, "keyed", "u", 1, true);
+    }
+    CHECK_INT(shop_audit(shop.port, "keyed", "orders"), sizeof good / sizeof *good);
+    buy_with("Idempotency-Key: k\r\n", shop_purchase_body("keyed", "u", 2), &response);
+    CHECK_PROBLEM(&response, 422, "key-reused");
+    buy_with("Idempotency-Key: k\r\n", shop_purchase_body("keyed", "v", 1), &response);
+    CHECK_PROBLEM(&response, 422, "key-reused");
+}
+
+static void nonsense(void) {
+    static const char *const bad[][2] = {
+        {"", "body"},
+        {"{\"item\":\"x\"", "body"},
+        {"{\"item\":\"\",\"user\":\"u\",\"quantity\":1}", "item"},
+        {"{\"item\":\"x\",\"user\":\"a b\",\"quantity\":1}", "user"},
+        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":0}", "quantity"},
+        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1001}", "quantity"},
+        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1.0}", "quantity"},
+        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1}!", "body"},
+        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1,\"price\":0}", "price"},
+        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1,\"user\":\"v\"}", "body"},
+    };
+    struct web_response response;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        buy_with("Idempotency-Key: k\r\n", bad[i][0], &response);
+        CHECK_PROBLEM(&response, 400, "invalid-request");
+        CHECK_STR(shop_text(&response, "field"), bad[i][1]);
+    }
+}
+
+/* ---- restock and audit ---- */
+
+static void restock(void) {
+    struct web_response first, response;
+    shop_put(shop.port, "refill", "\"stock\":10");
+    CHECK_INT(shop_buy(shop.port, "refill", "u", 10, "k", NULL), 201);
+    CHECK_INT(shop_restock(shop.port, "refill", 1000, "r1", &first), 200);
+    CHECK_STR(shop_text(&first, "item"), "refill");
+    CHECK_INT(shop_number(&first, "quantity"), 1000);
+    CHECK_INT(shop_number(&first, "stock"), 1010);
+    CHECK_INT(shop_number(&first, "available"), 1000);
+    CHECK(!web_header(&first, "Idempotent-Replayed"));
+    CHECK_INT(shop_buy(shop.port, "refill", "u", 300, "k2", NULL), 201);
+    CHECK_INT(shop_restock(shop.port, "refill", 1, "r2", NULL), 200);
+    CHECK_INT(shop_restock(shop.port, "refill", 1000, "r1", &response), 200);
+    CHECK_STR(response.body, first.body);
+    CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
+    shop_restock(shop.port, "refill", 999, "r1", &response);
+    CHECK_PROBLEM(&response, 422, "key-reused");
+    const int bad[] = {0, -1, 1001};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        shop_restock(shop.port, "refill", bad[i], "r3", &response);
+        CHECK_PROBLEM(&response, 400, "invalid-request");
+        CHECK_STR(shop_text(&response, "field"), "quantity");
+    }
+    shop_admin(shop.port, "POST", "/v1/items/refill/restock", "{\"quantity\":1}", &response);
+    CHECK_PROBLEM(&response, 400, "key-missing");
+    shop_restock(shop.port, "a%20b", 1, "r", &response);
+    CHECK_PROBLEM(&response, 400, "invalid-request");
+    CHECK_STR(shop_text(&response, "field"), "item");
+    CHECK_INT(shop_audit(shop.port, "refill", "stock"), 1011);
+    CHECK_INT(shop_audit(shop.port, "refill", "available"), 701);
+}
+
+static void audit(void) {
+    struct web_response response;
+    shop_put(shop.port, "audited", "\"stock\":100,\"per_user_limit\":10,\"hold_seconds\":3600");
+    const char *orders[4];
+    for (int i = 0; i < 4; i++) {
+        CHECK_INT(shop_buy(shop.port, "audited", "u", i + 1, harness_format("k%d", i), &response), 201);
+        orders[i] = shop_text(&response, "order");
+    }
+    CHECK_INT(shop_order(shop.port, orders[1], "confirm", NULL), 200);
+    CHECK_INT(shop_order(shop.port, orders[3], "cancel", NULL), 200);
+    static const struct {
+        const char *name;
+        int value;
+    } members[] = {{"stock", 100},  {"available", 94}, {"held", 4},    {"sold", 2},       {"orders", 3},
+                   {"oversold", 0}, {"cancelled", 1},  {"expired", 0}, {"over_limit", 0}, {"unreadable", 0}};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        CHECK_INT(shop_audit(shop.port, "audited", members[i].name), members[i].value);
+    /* It counts orders, not what the counters say: each of these must show. */
+    CHECK_INT(redis_integer(&shop.redis, "HINCRBY", "seckill:{audited}:item", "available", "1", NULL), 95);
+    CHECK_INT(shop_admin(shop.port, "GET", "/v1/items/audited/audit", NULL, &response), 200);
+    CHECK_HAS(response.body, "\"conserved\":false");
+    redis_command(&shop.redis, "HINCRBY", "seckill:{audited}:item", "available", "-95", NULL);
+    redis_command(&shop.redis, "HINCRBY", "seckill:{audited}:item", "initial", "-95", NULL);
+    CHECK_INT(shop_admin(shop.port, "GET", "/v1/items/audited/audit", NULL, &response), 200);
+    CHECK_INT(shop_number(&response, "oversold"), 1);
+    CHECK_HAS(response.body, "\"conserved\":false");
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    if (argc < 2 || strcmp(argv[1], "-l") != 0)
+        shop_open(&shop);
+    harness_run("PUT an item", put_an_item);
+    harness_run("PUT with all terms", put_all_terms);
+    harness_run("PUT nonsense", put_nonsense);
+    harness_run("the service's own strategy", the_services_strategy);
+    harness_run("a purchase", buy);
+    harness_run("sold out, restocked", sold_out_and_restocked);
+    harness_run("limits and windows", limits_and_windows);
+    harness_run("a replay after the end", a_replay_after_the_end);
+    harness_run("unknown items", unknown_items);
+    harness_run("idempotency keys", keys);
+    harness_run("nonsense is blamed on its field", nonsense);
+    harness_run("restock", restock);
+    harness_run("audit", audit);
+    return harness_finish();
+}
