@@ -148,8 +148,8 @@ static bool send_sale(struct batch *batch) {
         argv[argc + n + i] = purchase->user;
         argv[argc + 2 * n + i] = inventory->quantities[i];
     }
-    figure_add(&inventory->figures.batches, 1);
-    figure_add(&inventory->figures.batched, (uint64_t)n);
+    figure_add(&inventory->figures->batches, 1);
+    figure_add(&inventory->figures->batched, (uint64_t)n);
     return script_call(inventory, SCRIPT_PURCHASE, 5, argc + 3 * n, argv, on_sold, batch);
 }
 
@@ -197,7 +197,7 @@ static bool send_check(struct batch *batch) {
     argv[1] = batch->item->keys.orders;
     for (int i = 0; i < batch->count; i++)
         argv[2 + i] = batch->purchases[i]->digest;
-    figure_add(&inventory->figures.checks, 1);
+    figure_add(&inventory->figures->checks, 1);
     if (!redis_callv(inventory->redis, on_units, batch, "HGET", batch->item->keys.item, "available", NULL))
         return false;
     if (!redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv, NULL)) {

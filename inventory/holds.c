@@ -48,7 +48,7 @@ static void on_expired(void *ctx, const struct redis_value *value) {
     int64_t expired = 0;
     if (store_status(inventory, value) == INVENTORY_OK)
         expired = redis_value_integer(value, 0);
-    figure_add(&inventory->figures.expired, (uint64_t)expired);
+    figure_add(&inventory->figures->expired, (uint64_t)expired);
     if (expired == SWEEP_MOST)
         expire_some(look);
     else

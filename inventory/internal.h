@@ -94,7 +94,8 @@ struct inventory {
     bool sweeping;
     int closing; /* handles not yet closed */
     char error[256];
-    struct inventory_figures figures;
+    struct inventory_figures *figures;
+    struct inventory_figures own_figures;                        /* where the caller has none */
     const char *argv[SCRIPT_ARGV + 6 + 3 * INVENTORY_BATCH_MAX]; /* scratch */
     char quantities[INVENTORY_BATCH_MAX][8];                     /* scratch */
 };
@@ -144,6 +145,7 @@ const struct strategy *strategy_of(enum inventory_strategy strategy);
 struct sale_look {
     struct redis *redis;
     void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
+    bool moved;                   /* the item is sold otherwise now */
     int pending;                  /* replies to come */
     enum inventory_status status; /* of those that came */
     int64_t now_ms, due_ms;

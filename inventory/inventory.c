@@ -87,7 +87,7 @@ enum inventory_status store_status(struct inventory *inventory, const struct red
     if (redis_value_type(value) != REDIS_ERROR)
         return INVENTORY_OK;
     const char *text = redis_value_text(value);
-    figure_add(&inventory->figures.store_errors, 1);
+    figure_add(&inventory->figures->store_errors, 1);
     snprintf(inventory->error, sizeof inventory->error, "%s", text);
     if (strstr(text, "READONLY"))
         redis_break(inventory->redis, text);
@@ -98,7 +98,7 @@ static void on_state(void *ctx, bool up) {
     struct inventory *inventory = ctx;
     if (!up)
         return;
-    figure_add(&inventory->figures.reconnects, 1);
+    figure_add(&inventory->figures->reconnects, 1);
     resolve_all(inventory);
 }
 
@@ -133,6 +133,7 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     inventory->loop = loop;
     items_init(&inventory->items);
     inventory->scripts = scripts;
+    inventory->figures = config->figures ? config->figures : &inventory->own_figures;
     if (!redis_target_parse(&inventory->target, config->redis_url, error, error_size))
         goto fail;
     inventory->redis =
@@ -188,7 +189,7 @@ const char *inventory_last_error(const struct inventory *inventory) {
 }
 
 const struct inventory_figures *inventory_figures(const struct inventory *inventory) {
-    return &inventory->figures;
+    return inventory->figures;
 }
 
 /* ---- the way of a purchase ---- */
@@ -218,8 +219,8 @@ void inventory_purchase(struct inventory *inventory, struct inventory_purchase *
     purchase->next = NULL;
     purchase->in = NULL;
     purchase->look = NULL;
-    uint64_t waiting = inventory->figures.waiting;
-    figure_add(&inventory->figures.waiting, 1);
+    uint64_t waiting = inventory->figures->waiting;
+    figure_add(&inventory->figures->waiting, 1);
     if (waiting >= (uint64_t)inventory->config.queue_max) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
     } else if (!redis_is_up(inventory->redis)) {
@@ -246,7 +247,7 @@ void purchase_finish(struct inventory_purchase *purchase, enum inventory_status 
         items_drop(&inventory->items, purchase->in);
     }
     free(purchase->look);
-    figure_add(&inventory->figures.waiting, (uint64_t)-1);
+    figure_add(&inventory->figures->waiting, (uint64_t)-1);
     purchase->done(purchase, status);
 }
 

@@ -81,6 +81,7 @@ struct inventory_config {
     int queue_max;             /* purchases under way at once; more are INVENTORY_OVERLOADED */
     int work_delay_ms;         /* `naive` and `locked`: between read and write */
     bool teaching;
+    struct inventory_figures *figures; /* to count in, must outlive the inventory; NULL: its own */
 };
 
 /* NULL on failure, with the reason in `error`. Does not wait for the connection. */

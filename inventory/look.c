@@ -37,8 +37,10 @@ static bool note(struct inventory_purchase *purchase, const struct redis_value *
 static void go_on(struct inventory_purchase *purchase) {
     struct sale_look *look = purchase->look;
     if (look->status == INVENTORY_OK && look->strategy != purchase->in->strategy) {
-        /* The item was made anew meanwhile, to be sold otherwise. */
+        /* The item was made anew meanwhile, to be sold otherwise: once `next` has let go, see look_finish().
+         */
         purchase->in->strategy = look->strategy;
+        look->moved = true;
         look->status = INVENTORY_UNAVAILABLE;
     }
     look->next(purchase, judge(purchase));
@@ -104,6 +106,11 @@ void look_begin(struct inventory_purchase *purchase, struct redis *redis,
 
 void look_finish(struct inventory_purchase *purchase, enum inventory_status status) {
     struct sale_look *look = purchase->look;
+    if (look->moved) {
+        look->moved = false;
+        purchase_start(purchase);
+        return;
+    }
     switch (status) {
     case INVENTORY_OK: purchase_sold(purchase, look->now_ms, look_expires_ms(look)); break;
     case INVENTORY_REPLAYED: purchase_found(purchase, look->order, -1); break;

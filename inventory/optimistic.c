@@ -55,7 +55,7 @@ static void on_executed(void *ctx, const struct redis_value *value) {
         leave(purchase, status);
         return;
     }
-    figure_add(&inventory->figures.conflicts, 1);
+    figure_add(&inventory->figures->conflicts, 1);
     if (clock_mono_ms(inventory->config.clock) > purchase->deadline_ms)
         leave(purchase, INVENTORY_OVERLOADED);
     else

@@ -14,7 +14,7 @@ static void keep(struct inventory_purchase *purchase) {
 
 void purchase_lost(struct inventory_purchase *purchase, int64_t sent_ms) {
     struct inventory *inventory = purchase->inventory;
-    figure_add(&inventory->figures.unknown, 1);
+    figure_add(&inventory->figures->unknown, 1);
     purchase->sent_ms = sent_ms;
     purchase->deadline_ms = clock_mono_ms(inventory->config.clock) + inventory->config.resolve_ms;
     keep(purchase);
@@ -28,7 +28,7 @@ static void on_asked(void *ctx, const struct redis_value *value) {
     } else if (redis_value_type(value) == REDIS_NIL) {
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     } else {
-        figure_add(&inventory->figures.unknown_resolved, 1);
+        figure_add(&inventory->figures->unknown_resolved, 1);
         purchase_found(purchase, redis_value_text(value), purchase->sent_ms);
     }
 }

@@ -24,7 +24,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         call->argv[0] = "EVAL";
         call->argv[1] = call->text;
         if (redis_call(inventory->redis, on_reply, call, call->argc, call->argv, NULL)) {
-            figure_add(&inventory->figures.scripts_loaded, 1);
+            figure_add(&inventory->figures->scripts_loaded, 1);
             redis_flush(inventory->redis);
             return;
         }

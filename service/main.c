@@ -117,9 +117,15 @@ static bool start_workers(struct service *service, char *error, size_t size) {
     int fds[256] = {0};
     if (!open_sockets(&service->config, fds, error, size))
         return false;
-    for (int i = 0; i < service->config.workers; i++) {
-        if (!worker_start(&service->workers[i], service, i, fds[i], error, size))
-            return false; /* the process ends, and with it those that run */
+    for (int i = 0; i < service->worker_count; i++) {
+        if (!worker_open(&service->workers[i], service, i, fds[i], error, size))
+            return false; /* the process ends, and all that is open with it */
+    }
+    for (int i = 0; i < service->worker_count; i++) {
+        if (!worker_start(&service->workers[i])) {
+            snprintf(error, size, "cannot start a thread");
+            return false;
+        }
     }
     return true;
 }

@@ -1,4 +1,5 @@
 /* For those who run it: /livez /readyz /metrics /openapi.json. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "openapi.json.h"
@@ -16,9 +17,19 @@ void operations_live(struct worker *worker, struct http_request *request, const 
 static void on_health(void *ctx, const struct inventory_health *health) {
     struct http_request *request = ctx;
     struct worker *worker = http_request_server_ctx(request);
-    bool draining = atomic_load(&worker->service->draining), ready = health->ready && !draining;
+    struct service *service = worker->service;
+    bool draining = atomic_load(&service->draining);
+    struct inventory_health all = *health;
+    /* Each worker has a connection of its own: a client may meet any of them. */
+    for (int i = 0; all.ready && i < service->worker_count; i++) {
+        if (!atomic_load(&service->workers[i].store_up)) {
+            all.ready = false;
+            snprintf(all.reason, sizeof all.reason, "a worker has no connection to the store yet");
+        }
+    }
+    bool ready = all.ready && !draining;
     char body[CODEC_BODY_SIZE];
-    size_t length = codec_write_health(body, health, draining);
+    size_t length = codec_write_health(body, &all, draining);
     static const char *const later[] = {"Retry-After", "1", NULL};
     http_answer(request, ready ? 200 : 503, "application/json", body, length, ready ? NULL : later);
 }
@@ -36,7 +47,7 @@ void operations_metrics(struct worker *worker, struct http_request *request, con
     for (int i = 0; sources && i < count; i++) {
         const struct worker *each = &service->workers[i];
         sources[i].figures = &each->figures;
-        sources[i].inventory = inventory_figures(each->inventory);
+        sources[i].inventory = &each->stock_figures;
         sources[i].connections = atomic_load_explicit(&each->connections, memory_order_relaxed);
     }
     size_t length = 0;

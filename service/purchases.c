@@ -72,7 +72,10 @@ static void sell_on_worker(struct worker_post *post) {
     struct inventory_purchase *purchase = &under_way->purchase;
     purchase->locked = true;
     purchase->done = on_sold_locked;
-    inventory_purchase(under_way->worker->inventory, purchase);
+    if (under_way->worker->inventory)
+        inventory_purchase(under_way->worker->inventory, purchase);
+    else
+        on_sold_locked(purchase, INVENTORY_UNAVAILABLE);
 }
 
 static void sell_under_lock(struct pool_job *job) {

@@ -9,9 +9,24 @@
 
 enum { SECOND_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
 
+static void watch_store(struct worker *worker) {
+    bool up = inventory_is_up(worker->inventory);
+    if (up == atomic_load_explicit(&worker->store_up, memory_order_relaxed))
+        return;
+    atomic_store(&worker->store_up, up);
+    if (worker->index != 0)
+        return;
+    if (up)
+        log_info("the store is there");
+    else
+        log_error("the store is gone: %s", inventory_last_error(worker->inventory));
+}
+
 static void turn(struct worker *worker) {
     http_server_turn(worker->http);
-    inventory_flush(worker->inventory);
+    if (worker->inventory)
+        inventory_flush(worker->inventory);
+    watch_store(worker);
 }
 
 static void on_prepare(uv_prepare_t *handle) {
@@ -45,35 +60,33 @@ static void on_answer(void *ctx, int status) {
     figures_count(&worker->figures.responses[status / 100]);
 }
 
-static void watch_store(struct worker *worker) {
-    bool up = inventory_is_up(worker->inventory);
-    if (up != worker->store_up && up)
-        log_info("the store is there");
-    else if (up != worker->store_up)
-        log_error("the store is gone: %s", inventory_last_error(worker->inventory));
-    worker->store_up = up;
-}
-
-/* Ends the loop: what is still under way is answered "unknown" or "unavailable", and sent. */
 static void end(struct worker *worker) {
     uv_close((uv_handle_t *)&worker->prepare, NULL);
     uv_close((uv_handle_t *)&worker->check, NULL);
     uv_close((uv_handle_t *)&worker->second, NULL);
     uv_close((uv_handle_t *)&worker->wake, NULL);
-    inventory_close(worker->inventory);
     http_server_close(worker->http);
+}
+
+/* First everybody may end; when all have, or the time is up, the inventory answers what it still has
+ * ("unknown" or "unavailable"); then only threads of the pool can have requests, until their wait for a lock
+ * is over. */
+static void drain(struct worker *worker) {
+    bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0;
+    if (!done && (int64_t)uv_now(&worker->loop) < worker->drain_until_ms)
+        return;
+    inventory_close(worker->inventory);
+    worker->inventory = NULL;
+    if (http_server_pending(worker->http) == 0)
+        end(worker);
 }
 
 static void on_second(uv_timer_t *timer) {
     struct worker *worker = timer->data;
     atomic_store_explicit(&worker->connections, http_server_connections(worker->http), memory_order_relaxed);
     if (worker->drain_until_ms) {
-        bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0;
-        if (done || (int64_t)uv_now(&worker->loop) >= worker->drain_until_ms)
-            end(worker);
-        return;
-    }
-    if (worker->index == 0) {
+        drain(worker);
+    } else if (worker->index == 0) {
         watch_store(worker);
         inventory_sweep(worker->inventory);
     }
@@ -85,8 +98,8 @@ static void *run(void *arg) {
     return NULL;
 }
 
-bool worker_start(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
-                  size_t error_size) {
+bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
+                 size_t error_size) {
     const struct config *config = &service->config;
     worker->service = service;
     worker->index = index;
@@ -100,6 +113,7 @@ bool worker_start(struct worker *worker, struct service *service, int index, int
         .queue_max = QUEUE_MAX,
         .work_delay_ms = config->work_delay_ms,
         .teaching = config->teaching,
+        .figures = &worker->stock_figures,
     };
     worker->inventory = inventory_open(&worker->loop, &stock, error, error_size);
     if (!worker->inventory) {
@@ -127,10 +141,11 @@ bool worker_start(struct worker *worker, struct service *service, int index, int
     uv_prepare_start(&worker->prepare, on_prepare);
     uv_check_start(&worker->check, on_check);
     uv_timer_start(&worker->second, on_second, 0, SECOND_MS);
-    if (pthread_create(&worker->thread, NULL, run, worker) == 0)
-        return true;
-    snprintf(error, error_size, "cannot start a thread");
-    return false;
+    return true;
+}
+
+bool worker_start(struct worker *worker) {
+    return pthread_create(&worker->thread, NULL, run, worker) == 0;
 }
 
 void worker_post(struct worker *worker, struct worker_post *post) {

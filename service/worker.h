@@ -26,17 +26,18 @@ struct worker {
     pthread_t thread;
     uv_loop_t loop;
     struct http_server *http;
-    struct inventory *inventory;
+    struct inventory *inventory; /* NULL once the drain's time is up */
     uv_prepare_t prepare;
     uv_check_t check;
     uv_async_t wake;
-    uv_timer_t second; /* sweeps holds, watches the store and the drain */
+    uv_timer_t second; /* sweeps holds and watches the drain */
     pthread_mutex_t posts_mutex;
     struct worker_post *posts;
     int64_t drain_until_ms;
-    bool store_up;
+    _Atomic bool store_up; /* for other threads to see */
     _Atomic int connections;
     struct figures figures;
+    struct inventory_figures stock_figures;
 };
 
 struct service {
@@ -49,10 +50,14 @@ struct service {
     struct worker *workers;
 };
 
-/* Opens all that the worker needs on `listen_fd`, which is its own from then on, and starts its thread. False
- * on failure, with the reason in `error`. */
-bool worker_start(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
-                  size_t error_size);
+/* Opens all that the worker needs on `listen_fd`, which is its own from then on. False on failure, with the
+ * reason in `error`. */
+bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
+                 size_t error_size);
+
+/* Starts its thread, once all workers are open: a call such as /metrics looks at all of them. False on
+ * failure. */
+bool worker_start(struct worker *worker);
 
 /* Has `post` run on the worker's thread. From any thread. */
 void worker_post(struct worker *worker, struct worker_post *post);

@@ -165,7 +165,7 @@ static void test_many_items(void) {
 
 static void test_twins(void) {
     struct till *till = open_till();
-    item_sell(till, "phone", strategy, 10);
+    item_sell(till, "phone", strategy, 20);
     struct buy *twins[7];
     for (int i = 0; i < 5; i++)
         twins[i] = buy_begin(till, "phone", "ann", "k", 2);
@@ -186,7 +186,28 @@ static void test_twins(void) {
     CHECK(first >= 0);
     CHECK_STATUS(twins[5]->status, INVENTORY_KEY_REUSED);
     CHECK_STATUS(twins[6]->status, INVENTORY_KEY_REUSED);
-    check_books(till, &redis, "phone", 8, 0, 2);
+    check_books(till, &redis, "phone", 18, 0, 2);
+}
+
+/* What the twins take for a moment must not turn them away from the order that one of them wrote. */
+static void test_twins_of_the_last_unit(void) {
+    struct till *till = open_till();
+    struct till *other = till_open(till->shop, &redis);
+    for (int limit = 0; limit < 2; limit++) {
+        for (int round = 0; round < 20; round++) {
+            const char *name = harness_format("phone-%d-%d", limit, round);
+            put_with_limit(till, name, limit ? 100 : 1, limit);
+            for (int i = 0; i < 3; i++) {
+                buy_begin(till, name, "ann", "k", 1);
+                buy_begin(other, name, "ann", "k", 1);
+            }
+            shop_settle(till->shop);
+            CHECK_INT(buys_with(till->shop, INVENTORY_OK), 1);
+            CHECK_INT(buys_with(till->shop, INVENTORY_REPLAYED), 5);
+            check_books(till, &redis, name, limit ? 99 : 0, 0, 1);
+            buys_forget(till->shop);
+        }
+    }
 }
 
 static void test_limit_within_a_turn(void) {
@@ -311,6 +332,7 @@ int main(int argc, char **argv) {
     run_each("more than a batch, and all of them again", test_more_than_a_batch, INVENTORY_OPTIMISTIC);
     run_each("ten thousand items in one turn", test_many_items, INVENTORY_OPTIMISTIC);
     run_each("one key many times in one turn", test_twins, INVENTORY_OPTIMISTIC);
+    run_each("one key many times, and one unit", test_twins_of_the_last_unit, INVENTORY_OPTIMISTIC);
     run_each("one user many times in one turn", test_limit_within_a_turn, INVENTORY_OPTIMISTIC);
     run_each("a full queue refuses", test_overload, INVENTORY_LOCKED);
     run_each("buying from within an answer", test_buys_when_answered, INVENTORY_LOCKED);

@@ -1,0 +1,363 @@
+/* The books: right after any mix of what can happen, and wrong as soon as anything in the store is. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/test/fixture.h"
+
+static struct redis_server redis;
+
+/* ---- a model beside the store ---- */
+
+enum { ITEMS = 4, USERS = 12, ORDERS_MAX = 3000, HOLD_MS = 60000, STEPS = 1200 };
+
+struct model_order {
+    int item, user;
+    int64_t quantity, expires_ms;
+    enum inventory_state state;
+    char key[24], id[INVENTORY_ORDER_SIZE];
+};
+
+struct model {
+    struct inventory_item items[ITEMS];
+    int64_t available[ITEMS], restocked[ITEMS], units[ITEMS][USERS];
+    struct model_order orders[ORDERS_MAX];
+    int count;
+    int restocks;
+    uint64_t random;
+};
+
+static int64_t below(struct model *model, int64_t n) {
+    return (int64_t)(harness_random(&model->random) % (uint64_t)n);
+}
+
+static const char *user_name(int user) {
+    return harness_format("user%d", user);
+}
+
+static void give_back(struct model *model, struct model_order *order, enum inventory_state state) {
+    order->state = state;
+    model->available[order->item] += order->quantity;
+    model->units[order->item][order->user] -= order->quantity;
+}
+
+static void expire_due(struct model *model, int64_t now_ms) {
+    for (int i = 0; i < model->count; i++) {
+        struct model_order *order = &model->orders[i];
+        if (order->state == INVENTORY_STATE_HELD && order->expires_ms <= now_ms)
+            give_back(model, order, INVENTORY_STATE_EXPIRED);
+    }
+}
+
+static void step_buy(struct model *model, struct till *till) {
+    int i = (int)below(model, ITEMS), user = (int)below(model, USERS);
+    int64_t quantity = 1 + below(model, 4);
+    const struct inventory_item *item = &model->items[i];
+    struct model_order *order = &model->orders[model->count];
+    snprintf(order->key, sizeof order->key, "key%d", model->count);
+    struct buy *bought = buy(till, item->item, user_name(user), order->key, quantity);
+    bool over = item->limit && model->units[i][user] + quantity > item->limit;
+    if (quantity > model->available[i] && over) {
+        CHECK(bought->status == INVENTORY_SOLD_OUT || bought->status == INVENTORY_LIMIT);
+    } else if (quantity > model->available[i]) {
+        CHECK_STATUS(bought->status, INVENTORY_SOLD_OUT);
+        CHECK_INT(bought->available, model->available[i]);
+    } else if (over) {
+        /* Known to be sold out it is not asked for the user's units; but then there are none left. */
+        CHECK_STATUS(bought->status, INVENTORY_LIMIT);
+    } else {
+        CHECK_STATUS(bought->status, INVENTORY_OK);
+        order->item = i;
+        order->user = user;
+        order->quantity = quantity;
+        order->state = item->hold_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
+        order->expires_ms = item->hold_ms ? till->shop->stopped_ms + item->hold_ms : 0;
+        snprintf(order->id, sizeof order->id, "%s", bought->order.id);
+        CHECK_INT(bought->order.expires_ms, order->expires_ms);
+        model->available[i] -= quantity;
+        model->units[i][user] += quantity;
+        model->count++;
+    }
+}
+
+static void step_retry(struct model *model, struct till *till) {
+    if (model->count == 0)
+        return;
+    const struct model_order *order = &model->orders[below(model, model->count)];
+    bool other = below(model, 4) == 0;
+    struct buy *again = buy(till, model->items[order->item].item, user_name(order->user), order->key,
+                            order->quantity + other);
+    CHECK_STATUS(again->status, other ? INVENTORY_KEY_REUSED : INVENTORY_REPLAYED);
+    if (!other)
+        CHECK_STR(again->order.id, order->id);
+}
+
+static void step_settle(struct model *model, struct till *till, enum inventory_step step) {
+    if (model->count == 0)
+        return;
+    struct model_order *order = &model->orders[below(model, model->count)];
+    if (order->state == INVENTORY_STATE_HELD && order->expires_ms <= till->shop->stopped_ms) {
+        give_back(model, order, INVENTORY_STATE_EXPIRED);
+    } else if (order->state == INVENTORY_STATE_HELD && step == INVENTORY_CONFIRM) {
+        order->state = INVENTORY_STATE_CONFIRMED;
+    } else if (order->state == INVENTORY_STATE_HELD && step == INVENTORY_CANCEL) {
+        give_back(model, order, INVENTORY_STATE_CANCELLED);
+    }
+    struct inventory_order now;
+    order_step(till, order->id, step, &now);
+    CHECK_STR(inventory_state_name(now.state), inventory_state_name(order->state));
+    CHECK_INT(now.quantity, order->quantity);
+    CHECK_STR(now.user, user_name(order->user));
+}
+
+static void step_restock(struct model *model, struct till *till) {
+    int i = (int)below(model, ITEMS);
+    int64_t quantity = 1 + below(model, 5);
+    const char *key = harness_format("restock%d", model->restocks++);
+    struct inventory_restock said;
+    for (int again = 0; again < 2; again++) {
+        CHECK_STATUS(item_restock(till, model->items[i].item, key, quantity, &said),
+                     again ? INVENTORY_REPLAYED : INVENTORY_OK);
+        if (!again) {
+            model->available[i] += quantity;
+            model->restocked[i] += quantity;
+        }
+        CHECK_INT(said.available, model->available[i]);
+        CHECK_INT(said.stock, model->items[i].initial + model->restocked[i]);
+    }
+}
+
+static void sweep(struct till *till) {
+    inventory_sweep(till->inventory);
+    /* What is asked later on the same connection is answered later: twice, as a sweep asks twice. */
+    struct inventory_item item;
+    for (int i = 0; i < 3; i++)
+        item_look(till, "item0", &item);
+}
+
+static void compare(struct model *model, struct till *till) {
+    sweep(till); /* so that what is due is as expired here as there */
+    expire_due(model, till->shop->stopped_ms);
+    for (int i = 0; i < ITEMS; i++) {
+        struct inventory_audit audit;
+        const char *name = model->items[i].item;
+        CHECK_STATUS(item_audit(till, name, &audit), INVENTORY_OK);
+        int64_t orders[4] = {0}, units[4] = {0}, user_units = 0;
+        for (int j = 0; j < model->count; j++) {
+            if (model->orders[j].item == i) {
+                orders[model->orders[j].state]++;
+                units[model->orders[j].state] += model->orders[j].quantity;
+            }
+        }
+        for (int user = 0; user < USERS; user++)
+            user_units += model->units[i][user];
+        for (int state = 0; state < 4; state++) {
+            CHECK_INT(audit.orders[state], orders[state]);
+            CHECK_INT(audit.units[state], units[state]);
+        }
+        CHECK_INT(audit.item.restocked, model->restocked[i]);
+        CHECK_INT(audit.holds, orders[INVENTORY_STATE_HELD]);
+        CHECK_INT(audit.user_units, model->items[i].limit ? user_units : 0);
+        CHECK_INT(audit.over_limit + audit.unreadable, 0);
+        check_books(till, &redis, name, model->available[i], units[INVENTORY_STATE_HELD],
+                    units[INVENTORY_STATE_CONFIRMED]);
+    }
+}
+
+static void test_random_mix(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = till_open(shop_open(), &redis);
+    till->shop->stopped_ms = 1800000000000;
+    struct model *model = harness_alloc(sizeof *model);
+    model->random = harness_seed();
+    for (int i = 0; i < ITEMS; i++) {
+        struct inventory_item *item = &model->items[i];
+        *item = terms(harness_format("item%d", i), (enum inventory_strategy)(i % 4), 20 + below(model, 30));
+        item->limit = below(model, 2) ? 3 + below(model, 10) : 0;
+        item->hold_ms = i == 0 || below(model, 4) ? HOLD_MS : 0;
+        model->available[i] = item->initial;
+        CHECK_STATUS(item_put(till, item), INVENTORY_OK);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        till->shop->stopped_ms += below(model, 300);
+        int64_t what = below(model, 100);
+        /* What is due is given back when somebody looks; who buys meanwhile finds less. */
+        if (what < 50)
+            step_buy(model, till);
+        else if (what < 65)
+            step_retry(model, till);
+        else if (what < 75)
+            step_settle(model, till, INVENTORY_CONFIRM);
+        else if (what < 88)
+            step_settle(model, till, INVENTORY_CANCEL);
+        else if (what < 93)
+            step_settle(model, till, INVENTORY_LOOK);
+        else if (what < 98)
+            step_restock(model, till);
+        else
+            compare(model, till);
+    }
+    compare(model, till);
+    till->shop->stopped_ms += HOLD_MS;
+    compare(model, till);
+}
+
+/* ---- planted errors ---- */
+
+static const char *
+    order_of[6]; /* digests: ann 1 sold, ann 2 held, bob 3 cancelled, bob 1 expired, eve 4 held, dan 2 sold */
+
+static struct till *plant(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = till_open(shop_open(), &redis);
+    struct inventory_item item = terms("phone", INVENTORY_BATCH, 10);
+    item.hold_ms = HOLD_MS;
+    item.limit = 4;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    static const char *const users[] = {"ann", "ann", "bob", "bob", "eve", "dan"};
+    static const int quantities[] = {1, 2, 3, 1, 4, 2};
+    CHECK_STATUS(item_restock(till, "phone", "r", 5, NULL), INVENTORY_OK);
+    for (int i = 0; i < 6; i++) {
+        struct buy *bought = buy(till, "phone", users[i], harness_format("k%d", i), quantities[i]);
+        CHECK_STATUS(bought->status, INVENTORY_OK);
+        order_of[i] = strchr(bought->order.id, ':') + 1;
+        if (i == 0 || i == 5)
+            order_step(till, bought->order.id, INVENTORY_CONFIRM, NULL);
+        if (i == 2)
+            order_step(till, bought->order.id, INVENTORY_CANCEL, NULL);
+        if (i == 3) {
+            till->shop->ahead_ms = 2 * HOLD_MS;
+            order_step(till, bought->order.id, INVENTORY_LOOK, NULL);
+            till->shop->ahead_ms = 0;
+        }
+    }
+    check_books(till, &redis, "phone", 6, 6, 3);
+    return till;
+}
+
+#define ITEM   "seckill:{phone}:item"
+#define ORDERS "seckill:{phone}:orders"
+#define USED   "seckill:{phone}:users"
+#define HOLDS  "seckill:{phone}:holds"
+
+/* A digest is written @0 to @5. */
+static const char *const planted[][5] = {
+    {"HINCRBY", ITEM, "available", "1"},
+    {"HINCRBY", ITEM, "available", "-1"},
+    {"HINCRBY", ITEM, "sold", "1"},
+    {"HINCRBY", ITEM, "sold", "-1"},
+    {"HINCRBY", ITEM, "held", "1"},
+    {"HINCRBY", ITEM, "held", "-1"},
+    {"HINCRBY", ITEM, "restocked", "1"},
+    {"HINCRBY", ITEM, "initial", "-1"},
+    {"HDEL", ITEM, "available"},
+    {"HDEL", ITEM, "sold"},
+    {"HSET", ITEM, "available", "lots"},
+    {"HDEL", ORDERS, "@0"},
+    {"HDEL", ORDERS, "@1"},
+    {"HSET", ORDERS, "@0", "c 2 ann 1700000000000 1700000060000"},
+    {"HSET", ORDERS, "@0", "x 1 ann 1700000000000 1700000060000"},
+    {"HSET", ORDERS, "@1", "c 2 ann 1700000000000 1700000060000"},
+    {"HSET", ORDERS, "@2", "c 3 bob 1700000000000 1700000060000"},
+    {"HSET", ORDERS, "@3", "h 1 bob 1700000000000 1700000060000"},
+    {"HSET", ORDERS, "@3", "garbage"},
+    {"HSET", ORDERS, "@3", ""},
+    {"HSET", ORDERS, "@3", "e 1 bob"},
+    {"HSET", ORDERS, "0123456789012345678901", "c 1 ann 1700000000000"},
+    {"HSET", ORDERS, "0123456789012345678901", "h 1 ann 1700000000000 1700000060000"},
+    {"ZREM", HOLDS, "@1"},
+    {"DEL", HOLDS},
+    {"ZADD", HOLDS, "1", "@0"},
+    {"ZADD", HOLDS, "1", "0123456789012345678901"},
+    {"HINCRBY", USED, "ann", "1"},
+    {"HINCRBY", USED, "bob", "1"},
+    {"HINCRBY", USED, "ann", "-1"},
+    {"HSET", USED, "nobody", "1"},
+    {"HDEL", USED, "ann"},
+    {"DEL", USED},
+    {"DEL", ORDERS},
+};
+
+static void test_planted(void) {
+    for (size_t i = 0; i < sizeof planted / sizeof *planted; i++) {
+        struct till *till = plant();
+        const char *words[5];
+        for (int j = 0; j < 5; j++) {
+            const char *word = planted[i][j];
+            words[j] = word && *word == '@' ? order_of[word[1] - '0'] : word;
+        }
+        const char *reply = redis_command(&redis, words[0], words[1], words[2], words[3], words[4], NULL);
+        if (strstr(reply, "error"))
+            FAIL("planting %zu: %s", i, reply);
+        struct inventory_audit audit = {.conserved = true};
+        CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+        if (audit.conserved)
+            FAIL("not noticed: %s %s %s %s", words[0], words[1], words[2] ? words[2] : "",
+                 words[3] ? words[3] : "");
+        CHECK(strcmp(ledger_audit(&redis, "phone"), "balanced") != 0);
+        shop_close(till->shop);
+    }
+}
+
+static void test_counts_of_errors(void) {
+    struct till *till = plant();
+    struct inventory_audit audit;
+    redis_command(&redis, "HSET", ORDERS, "x1", "c 10 ann 1700000000000", "x2", "??", "x3", "h 1 b 1 2 3",
+                  NULL);
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK(!audit.conserved);
+    CHECK_INT(audit.oversold, 4); /* 6 held and 13 sold of 15 */
+    CHECK_INT(audit.unreadable, 2);
+    CHECK_INT(audit.over_limit, 0);
+    redis_command(&redis, "HSET", USED, "ann", "5", "eve", "5", NULL);
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_INT(audit.over_limit, 2);
+    /* oversold by the counters alone: as many orders as units, but fewer taken */
+    till = plant();
+    redis_command(&redis, "HSET", ITEM, "available", "-2", NULL);
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK(!audit.conserved);
+    CHECK_INT(audit.item.available, -2);
+    CHECK_INT(audit.oversold, 0);
+    /* an over-full sale whose sums agree all the same */
+    till = plant();
+    redis_command(&redis, "HSET", ITEM, "available", "-2", "sold", "11", NULL);
+    redis_command(&redis, "HSET", ORDERS, "x1", "c 8 ann 1700000000000", NULL);
+    redis_command(&redis, "HINCRBY", USED, "zoe", "4", NULL);
+    redis_command(&redis, "HINCRBY", USED, "tom", "4", NULL);
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_INT(audit.oversold, 2);
+    CHECK(!audit.conserved);
+}
+
+static void test_wrong_type(void) {
+    struct till *till = plant();
+    struct inventory_audit audit;
+    redis_command(&redis, "DEL", ORDERS, NULL);
+    redis_command(&redis, "SET", ORDERS, "a string", NULL);
+    enum inventory_status status = item_audit(till, "phone", &audit);
+    CHECK(status != INVENTORY_OK || !audit.conserved);
+    CHECK_STATUS(buy(till, "phone", "ann", "new", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_INT(redis_integer(&redis, "HGET", ITEM, "available", NULL), 6);
+}
+
+/* What was sold to a key whose record is garbage now must not be sold again. */
+static void test_garbled_record(void) {
+    struct till *till = plant();
+    redis_command(&redis, "HSET", ORDERS, order_of[0], "garbage", NULL);
+    CHECK_STATUS(buy(till, "phone", "ann", "k0", 1)->status, INVENTORY_UNAVAILABLE);
+    struct answer *answer = order_step_begin(till, harness_format("phone:%s", order_of[0]), INVENTORY_LOOK);
+    shop_settle(till->shop);
+    CHECK_STATUS(answer->status, INVENTORY_UNAVAILABLE);
+    CHECK_INT(redis_integer(&redis, "HGET", ITEM, "available", NULL), 6);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    harness_run("random mixes against a model", test_random_mix);
+    harness_run("every planted error is noticed", test_planted);
+    harness_run("errors are counted", test_counts_of_errors);
+    harness_run("a key of the wrong type", test_wrong_type);
+    harness_run("a garbled record is not sold over", test_garbled_record);
+    return harness_finish();
+}

@@ -1,0 +1,274 @@
+/* What becomes of orders: confirm, cancel, expire, and what each says of the others. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/test/fixture.h"
+
+enum { HOLD_MS = 30000 };
+
+static struct redis_server redis;
+
+static struct till *open_till(int64_t stock, int64_t limit) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = till_open(shop_open(), &redis);
+    struct inventory_item item = terms("phone", INVENTORY_BATCH, stock);
+    item.hold_ms = HOLD_MS;
+    item.limit = limit;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    return till;
+}
+
+static const struct inventory_order *hold(struct till *till, const char *user, int64_t quantity) {
+    static int count;
+    struct buy *held = buy(till, "phone", user, harness_format("key-%d", count++), quantity);
+    CHECK_STATUS(held->status, INVENTORY_OK);
+    CHECK_INT(held->order.state, INVENTORY_STATE_HELD);
+    return &held->order;
+}
+
+static void check_step(struct till *till, const struct inventory_order *held, enum inventory_step step,
+                       enum inventory_status status, enum inventory_state state) {
+    struct inventory_order order = {.id = ""};
+    CHECK_STATUS(order_step(till, held->id, step, &order), status);
+    CHECK_STR(order.id, held->id);
+    CHECK_STR(order.item, "phone");
+    CHECK_STR(order.user, held->user);
+    CHECK_INT(order.quantity, held->quantity);
+    CHECK_STR(inventory_state_name(order.state), inventory_state_name(state));
+    CHECK_INT(order.created_ms, held->created_ms);
+    CHECK_INT(order.expires_ms, held->expires_ms);
+}
+
+/* All that can be asked of an order that has come to `state`, twice over. */
+static void check_settled(struct till *till, const struct inventory_order *held, enum inventory_state state) {
+    for (int i = 0; i < 2; i++) {
+        check_step(till, held, INVENTORY_LOOK, INVENTORY_OK, state);
+        check_step(till, held, INVENTORY_CONFIRM,
+                   state == INVENTORY_STATE_CONFIRMED   ? INVENTORY_OK
+                   : state == INVENTORY_STATE_CANCELLED ? INVENTORY_CANCELLED
+                                                        : INVENTORY_EXPIRED,
+                   state);
+        check_step(till, held, INVENTORY_CANCEL,
+                   state == INVENTORY_STATE_CANCELLED   ? INVENTORY_OK
+                   : state == INVENTORY_STATE_CONFIRMED ? INVENTORY_CONFIRMED
+                                                        : INVENTORY_EXPIRED,
+                   state);
+    }
+}
+
+static void test_states(void) {
+    struct till *till = open_till(10, 5);
+    const struct inventory_order *confirmed = hold(till, "ann", 1), *cancelled = hold(till, "ann", 2),
+                                 *expired = hold(till, "bob", 4);
+    check_books(till, &redis, "phone", 3, 7, 0);
+    for (int i = 0; i < 2; i++)
+        check_step(till, confirmed, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_HELD);
+    check_step(till, confirmed, INVENTORY_CONFIRM, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
+    check_books(till, &redis, "phone", 3, 6, 1);
+    check_step(till, cancelled, INVENTORY_CANCEL, INVENTORY_OK, INVENTORY_STATE_CANCELLED);
+    check_books(till, &redis, "phone", 5, 4, 1);
+    check_settled(till, confirmed, INVENTORY_STATE_CONFIRMED);
+    check_settled(till, cancelled, INVENTORY_STATE_CANCELLED);
+    till->shop->ahead_ms = HOLD_MS + 1000;
+    check_settled(till, expired, INVENTORY_STATE_EXPIRED);
+    check_settled(till, confirmed, INVENTORY_STATE_CONFIRMED);
+    check_settled(till, cancelled, INVENTORY_STATE_CANCELLED);
+    check_books(till, &redis, "phone", 9, 0, 1);
+    /* the user's units came back, as many as there were: ann has 1 of 5, bob none */
+    CHECK_STATUS(buy(till, "phone", "ann", "more", 5)->status, INVENTORY_LIMIT);
+    CHECK_STATUS(buy(till, "phone", "ann", "more", 4)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(till, "phone", "bob", "much", 5)->status, INVENTORY_OK);
+    check_books(till, &redis, "phone", 0, 9, 1);
+}
+
+/* Each step on a due hold finds it expired; a moment earlier it did not. */
+static void test_last_moment(void) {
+    static const enum inventory_status due[] = {INVENTORY_OK, INVENTORY_EXPIRED, INVENTORY_EXPIRED};
+    static const enum inventory_state before[] = {INVENTORY_STATE_HELD, INVENTORY_STATE_CONFIRMED,
+                                                  INVENTORY_STATE_CANCELLED};
+    for (int step = 0; step < 3; step++) {
+        struct till *till = open_till(10, 0);
+        till->shop->stopped_ms = 1800000000000;
+        const struct inventory_order *first = hold(till, "ann", 1), *second = hold(till, "ann", 1);
+        CHECK_INT(first->expires_ms, 1800000000000 + HOLD_MS);
+        till->shop->stopped_ms = first->expires_ms - 1;
+        inventory_sweep(till->inventory);
+        check_step(till, first, (enum inventory_step)step, INVENTORY_OK, before[step]);
+        check_books(till, &redis, "phone", step == INVENTORY_CANCEL ? 9 : 8, step == 0 ? 2 : 1, step == 1);
+        till->shop->stopped_ms = first->expires_ms;
+        check_step(till, second, (enum inventory_step)step, due[step], INVENTORY_STATE_EXPIRED);
+        shop_close(till->shop);
+    }
+}
+
+/* An order that never was a hold. */
+static void test_never_held(void) {
+    struct till *till = open_till(10, 0);
+    item_sell(till, "cash", INVENTORY_BATCH, 3);
+    struct buy *sold = buy(till, "cash", "ann", "k", 2);
+    struct inventory_order order;
+    CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_CANCEL, &order), INVENTORY_CONFIRMED);
+    CHECK_INT(order.state, INVENTORY_STATE_CONFIRMED);
+    CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_CONFIRM, &order), INVENTORY_OK);
+    till->shop->ahead_ms = 1000000000;
+    CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_LOOK, &order), INVENTORY_OK);
+    CHECK_INT(order.state, INVENTORY_STATE_CONFIRMED);
+    CHECK_INT(order.expires_ms, 0);
+    check_books(till, &redis, "cash", 1, 0, 2);
+}
+
+static bool all_expired(void *arg) {
+    struct shop *shop = arg;
+    uint64_t expired = 0;
+    for (struct till *till = shop->tills; till; till = till->next) {
+        inventory_sweep(till->inventory);
+        expired += inventory_figures(till->inventory)->expired;
+    }
+    return expired >= 250;
+}
+
+static void test_sweep(void) {
+    struct till *till = open_till(300, 5);
+    struct till *other = till_open(till->shop, &redis);
+    item_sell(till, "cash", INVENTORY_BATCH, 10);
+    buy(till, "cash", "ann", "k", 1);
+    for (int i = 0; i < 250; i++)
+        buy_begin(till, "phone", harness_format("user%d", i % 125), harness_format("k%d", i), 1);
+    shop_settle(till->shop);
+    till->shop->ahead_ms = HOLD_MS / 2;
+    const struct inventory_order *young = hold(till, "young", 3);
+    check_books(till, &redis, "phone", 47, 253, 0);
+    inventory_sweep(till->inventory);
+    shop_idle(till->shop, 20);
+    check_books(till, &redis, "phone", 47, 253, 0);
+    till->shop->ahead_ms = HOLD_MS + 1000;
+    shop_wait(till->shop, all_expired, till->shop, "all due holds are expired");
+    shop_idle(till->shop, 20);
+    CHECK_INT(inventory_figures(till->inventory)->expired + inventory_figures(other->inventory)->expired,
+              250);
+    check_books(till, &redis, "phone", 297, 3, 0);
+    CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:users", "user7", NULL), 0);
+    CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:users", "young", NULL), 3);
+    CHECK_STATUS(order_step(till, young->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    check_books(till, &redis, "phone", 297, 0, 3);
+    check_books(till, &redis, "cash", 9, 0, 1);
+}
+
+/* Two who sweep and others who settle the same holds: each hold ends once, in the way that was told. */
+static void test_crossings(void) {
+    uint64_t random = harness_seed();
+    struct till *tills[2] = {open_till(200, 0)};
+    struct shop *shop = tills[0]->shop;
+    tills[1] = till_open(shop, &redis);
+    shop->stopped_ms = 1800000000000;
+    const struct inventory_order *orders[100];
+    for (int i = 0; i < 100; i++) {
+        if (i == 50)
+            shop->stopped_ms += 1000;
+        orders[i] = hold(tills[0], "ann", 1);
+    }
+    shop->stopped_ms = orders[0]->expires_ms; /* half of them are due */
+    struct answer *answers[100][2][2];
+    for (int i = 0; i < 100; i++) {
+        for (int j = 0; j < 2; j++) {
+            bool first = harness_random(&random) % 2;
+            for (int k = 0; k < 2; k++)
+                answers[i][j][first ? k : !k] = order_step_begin(
+                    tills[j], orders[i]->id, (first ? k : !k) ? INVENTORY_CANCEL : INVENTORY_CONFIRM);
+        }
+        if (i % 10 == 0) {
+            inventory_sweep(tills[0]->inventory);
+            inventory_sweep(tills[1]->inventory);
+        }
+    }
+    shop_settle(shop);
+    int counts[4] = {0};
+    for (int i = 0; i < 100; i++) {
+        struct inventory_order now;
+        CHECK_STATUS(order_step(tills[0], orders[i]->id, INVENTORY_LOOK, &now), INVENTORY_OK);
+        CHECK(i < 50 ? now.state == INVENTORY_STATE_EXPIRED
+                     : now.state == INVENTORY_STATE_CONFIRMED || now.state == INVENTORY_STATE_CANCELLED);
+        counts[now.state]++;
+        for (int j = 0; j < 2; j++) {
+            CHECK_STATUS(answers[i][j][0]->status, now.state == INVENTORY_STATE_CONFIRMED ? INVENTORY_OK
+                                                   : now.state == INVENTORY_STATE_CANCELLED
+                                                       ? INVENTORY_CANCELLED
+                                                       : INVENTORY_EXPIRED);
+            CHECK_STATUS(answers[i][j][1]->status, now.state == INVENTORY_STATE_CANCELLED ? INVENTORY_OK
+                                                   : now.state == INVENTORY_STATE_CONFIRMED
+                                                       ? INVENTORY_CONFIRMED
+                                                       : INVENTORY_EXPIRED);
+        }
+    }
+    check_books(tills[0], &redis, "phone", 200 - counts[INVENTORY_STATE_CONFIRMED], 0,
+                counts[INVENTORY_STATE_CONFIRMED]);
+}
+
+static void test_unknown_orders(void) {
+    struct till *till = open_till(10, 0);
+    const struct inventory_order *order = hold(till, "ann", 1);
+    const char *digest = strchr(order->id, ':') + 1;
+    const char *const ids[] = {"",
+                               ":",
+                               "phone",
+                               "phone:",
+                               digest,
+                               harness_format(":%s", digest),
+                               harness_format("phone:%.21s", digest),
+                               harness_format("phone:%sA", digest),
+                               harness_format("phone:%.21s=", digest),
+                               harness_format("phone:%.21s+", digest),
+                               harness_format("phone:%.21s/", digest),
+                               harness_format("phone:%.21s ", digest),
+                               harness_format("phone:%.21s\n", digest),
+                               harness_format("phone:%.21s%c", digest, digest[21] == 'A' ? 'B' : 'A'),
+                               harness_format("phone::%.21s", digest),
+                               harness_format("Phone:%s", digest),
+                               harness_format("pho ne:%s", digest),
+                               harness_format("pho}ne:%s", digest),
+                               harness_format("%065d:%s", 0, digest),
+                               harness_format("none:%s", digest)};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        for (int step = 0; step < 3; step++) {
+            struct answer *answer = order_step_begin(till, ids[i], (enum inventory_step)step);
+            shop_settle(till->shop);
+            if (answer->status != INVENTORY_UNKNOWN_ORDER || answer->told)
+                FAIL("\"%s\": %s", ids[i], inventory_status_text(answer->status));
+        }
+    }
+    check_step(till, order, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_HELD);
+    check_books(till, &redis, "phone", 9, 1, 0);
+}
+
+/* A list of holds that disagrees with the orders must neither undo what was settled nor keep the others from
+ * expiring. */
+static void test_sweep_with_wrong_list(void) {
+    struct till *till = open_till(300, 5);
+    const struct inventory_order *sold = hold(till, "ann", 1), *due = hold(till, "bob", 1);
+    CHECK_STATUS(order_step(till, sold->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    redis_command(&redis, "ZADD", "seckill:{phone}:holds", "1", strchr(sold->id, ':') + 1, NULL);
+    redis_command(&redis, "ZADD", "seckill:{phone}:holds", "2", "no-such-order-is-there", NULL);
+    till->shop->ahead_ms = HOLD_MS + 1000;
+    for (int i = 0; i < 3; i++) {
+        inventory_sweep(till->inventory);
+        shop_idle(till->shop, 20);
+    }
+    check_step(till, sold, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
+    CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:item", "held", NULL), 0);
+    check_step(till, due, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_EXPIRED);
+    check_books(till, &redis, "phone", 299, 0, 1);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    harness_run("the table of states", test_states);
+    harness_run("a hold ends at its end, not before", test_last_moment);
+    harness_run("an order born confirmed", test_never_held);
+    harness_run("two sweep 250 holds, once", test_sweep);
+    harness_run("confirm, cancel and expiry at once", test_crossings);
+    harness_run("unknown orders and what is no order's id", test_unknown_orders);
+    harness_run("a list of holds that is wrong", test_sweep_with_wrong_list);
+    return harness_finish();
+}

@@ -1,0 +1,354 @@
+/* For those who run it: who may do what, what is where, /livez, /readyz, /metrics and /openapi.json. */
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/test/shop.h"
+
+/* Every call: method, path, and whether it is the admin's. */
+static const struct {
+    const char *method, *path, *template;
+    bool admin;
+} calls[] = {
+    {"POST", "/v1/purchases", "/v1/purchases", false},
+    {"GET", "/v1/items/i", "/v1/items/{item}", false},
+    {"PUT", "/v1/items/i", "/v1/items/{item}", true},
+    {"POST", "/v1/items/i/restock", "/v1/items/{item}/restock", true},
+    {"GET", "/v1/items/i/audit", "/v1/items/{item}/audit", true},
+    {"GET", "/v1/orders/o", "/v1/orders/{order}", false},
+    {"POST", "/v1/orders/o/confirm", "/v1/orders/{order}/confirm", false},
+    {"POST", "/v1/orders/o/cancel", "/v1/orders/{order}/cancel", false},
+    {"GET", "/livez", "/livez", false},
+    {"GET", "/readyz", "/readyz", false},
+    {"GET", "/metrics", "/metrics", false},
+    {"GET", "/openapi.json", "/openapi.json", false},
+};
+enum { CALLS = sizeof calls / sizeof *calls };
+
+static struct shop shop;
+
+static void admin_calls_need_the_token(void) {
+    static const char *const bad[] = {
+        NULL,
+        "Authorization: test-token\r\n",
+        "Authorization: Bearer\r\n",
+        "Authorization: Bearer \r\n",
+        "Authorization: Bearer test-toke\r\n",
+        "Authorization: Bearer test-tokenx\r\n",
+        "Authorization: Bearer Test-token\r\n",
+        "Authorization: Bearer test-token test-token\r\n",
+        "Authorization: Basic test-token\r\n",
+        "Authorization: Basic dGVzdC10b2tlbg==\r\n",
+        "X-Authorization: Bearer test-token\r\n",
+        "Cookie: Authorization=Bearer test-token\r\n",
+    };
+    struct web_response response;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *headers = harness_format("%sIdempotency-Key: k\r\n", bad[i] ? bad[i] : "");
+        for (int k = 0; k < CALLS; k++) {
+            const char *body = strcmp(calls[k].method, "GET") == 0   ? NULL
+                               : strcmp(calls[k].method, "PUT") == 0 ? "{\"stock\":1}"
+                                                                     : "{\"quantity\":1}";
+            int status = web_call(shop.port, calls[k].method, calls[k].path, headers, body, &response);
+            CHECK(status != 0 && (status == 401) == calls[k].admin);
+            if (!calls[k].admin)
+                continue;
+            CHECK_PROBLEM(&response, 401, "unauthorized");
+            CHECK_HAS(web_header(&response, "WWW-Authenticate"), "Bearer");
+        }
+    }
+    CHECK_INT(shop_get(shop.port, "/v1/items/i", NULL), 404);
+    CHECK_INT(
+        web_call(shop.port, "GET", "/v1/items/i/audit", "authorization:bearer test-token\r\n", NULL, NULL),
+        404);
+}
+
+static void nothing_there(void) {
+    static const char *const paths[] = {"/",
+                                        "/v1",
+                                        "/v1/",
+                                        "/v1/purchases/",
+                                        "/v1/items",
+                                        "/v1/items/",
+                                        "/v1/items/i/",
+                                        "/v1/items/i/audit/",
+                                        "/v1/orders",
+                                        "/v1/orders//",
+                                        "/v2/purchases",
+                                        "/v1/purchasesx",
+                                        "/LIVEZ",
+                                        "/livez/",
+                                        "//livez",
+                                        "/livez%00",
+                                        "/.",
+                                        "/v1/baskets",
+                                        "/v1/items//audit",
+                                        "/favicon.ico"};
+    struct web_response response;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        shop_get(shop.port, paths[i], &response);
+        CHECK_PROBLEM(&response, 404, "not-found");
+        shop_admin(shop.port, "POST", paths[i], "{}", &response);
+        CHECK_PROBLEM(&response, 404, "not-found");
+    }
+    CHECK_INT(shop_get(shop.port, "/livez?verbose=1", NULL), 200);
+    CHECK_INT(shop_get(shop.port, "/livez?", NULL), 200);
+    CHECK_INT(shop_get(shop.port, "/%6civez", NULL), 200);
+}
+
+static bool allows(const char *path, const char *method) {
+    for (int i = 0; i < CALLS; i++)
+        if (strcmp(calls[i].path, path) == 0 && strcmp(calls[i].method, method) == 0)
+            return true;
+    return strcmp(method, "HEAD") == 0 && allows(path, "GET");
+}
+
+static void wrong_methods(void) {
+    static const char *const methods[] = {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "BREW", "get"};
+    struct web_response response;
+    for (int i = 0; i < CALLS; i++) {
+        for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {
+            if (allows(calls[i].path, methods[k]))
+                continue;
+            shop_admin(shop.port, methods[k], calls[i].path, k ? "{}" : NULL, &response);
+            CHECK_PROBLEM(&response, 405, "method-not-allowed");
+            const char *allow = web_header(&response, "Allow");
+            for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
+                CHECK(!allow == false &&
+                      (strstr(allow, methods[m]) != NULL) == allows(calls[i].path, methods[m]));
+        }
+    }
+}
+
+/* HEAD is GET without the body, and leaves the connection in step. */
+static void head(void) {
+    struct web_conn conn;
+    struct web_response got, headed;
+    static const char *const paths[] = {"/livez", "/openapi.json", "/v1/items/none", "/v1/orders/none",
+                                        "/none"};
+    CHECK(web_open(&conn, shop.port));
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        CHECK_INT(web_request(&conn, "GET", paths[i], NULL, NULL, &got), WEB_OK);
+        CHECK_INT(web_request(&conn, "HEAD", paths[i], NULL, NULL, &headed), WEB_OK);
+        CHECK_INT(headed.status, got.status);
+        CHECK_STR(web_header(&headed, "Content-Type"), web_header(&got, "Content-Type"));
+        CHECK_STR(web_header(&headed, "Content-Length"), harness_format("%zu", got.len));
+    }
+    CHECK_INT(conn.held, 0);
+    web_close(&conn);
+    CHECK_INT(web_call(shop.port, "HEAD", "/v1/items/i/audit", NULL, NULL, NULL), 401);
+}
+
+/* ---- health ---- */
+
+static void check_ready(int port, const char *appendonly, const char *appendfsync) {
+    struct web_response response;
+    CHECK_INT(shop_get(port, "/readyz", &response), 200);
+    CHECK_STR(web_header(&response, "Content-Type"), "application/json");
+    CHECK_HAS(response.body, "\"ready\":true");
+    CHECK_STR(shop_text(&response, "durability.appendonly"), appendonly);
+    CHECK_STR(shop_text(&response, "durability.appendfsync"), appendfsync);
+    CHECK_STR(shop_text(&response, "store_role"), "master");
+}
+
+static void check_unready(int port, const char *reason) {
+    struct web_response response;
+    CHECK_INT(shop_get(port, "/readyz", &response), 503);
+    CHECK_HAS(response.body, "\"ready\":false");
+    CHECK_HAS(shop_text(&response, "reason"), reason);
+    CHECK(web_header(&response, "Retry-After") != NULL);
+    CHECK_INT(shop_get(port, "/livez", &response), 200);
+}
+
+static void what_the_store_promises(void) {
+    struct redis_server redis;
+    struct seckilld service;
+    check_ready(shop.port, "yes", "always");
+    CHECK_STR(redis_command(&shop.redis, "CONFIG", "SET", "appendfsync", "everysec", NULL), "OK");
+    check_ready(shop.port, "yes", "everysec");
+    CHECK_STR(redis_command(&shop.redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
+    check_ready(shop.port, "no", "everysec");
+    redis_start(&redis, "--rename-command", "CONFIG", "", NULL);
+    seckilld_start(&service, redis.port, NULL);
+    seckilld_wait_ready(&service, 200);
+    check_ready(service.port, "unknown", "unknown");
+    redis_start(&redis, "--user", "seller", "on", ">pw", "~*", "&*", "+@all", "-config", NULL);
+    seckilld_start(&service, 1, "--redis", harness_format("redis://seller:pw@127.0.0.1:%d", redis.port),
+                   NULL);
+    seckilld_wait_ready(&service, 200);
+    check_ready(service.port, "unknown", "unknown");
+    shop_put(service.port, "i", "\"stock\":1");
+    CHECK_INT(shop_buy(service.port, "i", "u", 1, "k", NULL), 201);
+}
+
+static void why_it_is_not_ready(void) {
+    struct redis_server redis, replica;
+    struct seckilld service;
+    seckilld_start(&service, harness_free_port(), NULL);
+    check_unready(service.port, "Connection refused");
+    redis_start(&redis, NULL);
+    redis_start_replica(&replica, &redis);
+    seckilld_start(&service, replica.port, NULL);
+    seckilld_wait_ready(&service, 503);
+    check_unready(service.port, "replica");
+    seckilld_start(&service, redis.port, NULL);
+    seckilld_wait_ready(&service, 200);
+    CHECK_STR(
+        redis_command(&redis, "CONFIG", "SET", "maxmemory", "1gb", "maxmemory-policy", "allkeys-lru", NULL),
+        "OK");
+    check_unready(service.port, "evict");
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "maxmemory-policy", "noeviction", NULL), "OK");
+    check_ready(service.port, "yes", "always");
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "maxmemory", "100kb", NULL), "OK");
+    check_unready(service.port, "memory");
+}
+
+/* ---- metrics ---- */
+
+static bool is_name(const char *text, size_t length) {
+    return length > 8 && strncmp(text, "seckill_", 8) == 0 &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyz_") == length;
+}
+
+/* One family: HELP, TYPE, samples; returns the line after it. */
+static const char *check_family(const char *at) {
+    char name[128], again[128], type[32], help[256];
+    int length = 0;
+    CHECK(sscanf(at, "# HELP %127s %255[^\n]\n%n", name, help, &length) == 2 && length > 0);
+    CHECK(is_name(name, strlen(name)));
+    at += length;
+    length = 0;
+    CHECK(sscanf(at, "# TYPE %127s %31s\n%n", again, type, &length) == 2 && length > 0);
+    CHECK_STR(again, name);
+    CHECK_HAS("counter gauge histogram", type);
+    CHECK((strcmp(type, "counter") == 0) ==
+          (strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_total") == 0));
+    int samples = 0;
+    for (at += length; *at && *at != '#'; samples++) {
+        CHECK(strncmp(at, name, strlen(name)) == 0);
+        size_t named = strcspn(at, "{ ");
+        const char *suffix = harness_format("%.*s", (int)(named - strlen(name)), at + strlen(name));
+        CHECK(*suffix == '\0' || (strcmp(type, "histogram") == 0 && strstr("_bucket_sum_count", suffix)));
+        at += named;
+        if (*at == '{')
+            at = strchr(at, '}') + 1;
+        char *end;
+        CHECK(*at == ' ' && strtod(at + 1, &end) >= 0 && *end == '\n');
+        at = end + 1;
+    }
+    CHECK(samples > 0);
+    return at;
+}
+
+static void metrics(void) {
+    struct seckilld service;
+    struct web_response response;
+    seckilld_start(&service, shop.redis.port, "--workers", "3", NULL);
+    seckilld_wait_ready(&service, 200);
+    shop_put(service.port, "m", "\"stock\":3,\"per_user_limit\":2");
+    double answers = shop_metric(service.port, "seckill_http_responses_total{class=\"2xx\"}");
+    for (int i = 0; i < 6; i++)
+        shop_buy(service.port, "m", "u", 1, harness_format("k%d", i % 3), NULL); /* 2 sold, 1 over, twice */
+    CHECK_INT(shop_buy(service.port, "m", "v", 1, "v", NULL), 201);
+    for (int i = 0; i < 5; i++)
+        CHECK_INT(shop_buy(service.port, "m", "w", 1, "w", NULL), 409);
+    CHECK_INT(shop_buy(service.port, "m", "x", 1, "v", NULL), 422);
+    CHECK_INT(shop_buy(service.port, "none", "x", 1, "v", NULL), 404);
+    static const struct {
+        const char *outcome;
+        int count;
+    } want[] = {{"sold", 3},       {"replayed", 2},     {"purchase_limit", 2}, {"sold_out", 5},
+                {"key_reused", 1}, {"unknown_item", 1}, {"unavailable", 0},    {"unknown", 0}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        CHECK_INT(shop_metric(service.port,
+                              harness_format("seckill_purchases_total{outcome=\"%s\"}", want[i].outcome)),
+                  want[i].count);
+    CHECK_INT(shop_metric(service.port, "seckill_purchase_seconds_count{outcome=\"sold\"}"), 5);
+    CHECK_INT(shop_metric(service.port, "seckill_purchase_seconds_bucket{outcome=\"rejected\",le=\"+Inf\"}"),
+              9);
+    CHECK_INT(shop_metric(service.port, "seckill_purchases_waiting"), 0);
+    CHECK(shop_metric(service.port, "seckill_store_connects_total") >= 3);
+    /* 5 purchases, and each /metrics up to this one. */
+    CHECK_INT(shop_metric(service.port, "seckill_http_responses_total{class=\"2xx\"}"), answers + 5 + 13);
+    CHECK_INT(shop_metric(service.port, "seckill_http_responses_total{class=\"5xx\"}"), 0);
+    CHECK_INT(shop_get(service.port, "/metrics", &response), 200);
+    CHECK_HAS(web_header(&response, "Content-Type"), "text/plain; version=0.0.4");
+    int families = 0;
+    for (const char *at = response.body; *at; families++)
+        at = check_family(at);
+    CHECK(families > 10);
+}
+
+/* Workers come up one after the other, while those that are there already answer. */
+static void metrics_from_the_first_moment(void) {
+    for (int round = 0; round < 5; round++) {
+        struct proc proc;
+        int port = harness_free_port(), status, answers = 0;
+        const char *argv[] = {harness_format("%s/seckilld", harness_build()),
+                              "--workers",
+                              "100",
+                              "--listen",
+                              harness_format("127.0.0.1:%d", port),
+                              "--redis",
+                              harness_format("redis://127.0.0.1:%d", shop.redis.port),
+                              NULL};
+        proc_spawn(&proc, argv, NULL, harness_format("%s/early-%d.log", harness_dir(), round));
+        for (int64_t until_ms = harness_now_ms() + 10000; answers < 200 && harness_now_ms() < until_ms;) {
+            answers += shop_get(port, "/metrics", NULL) == 200;
+            CHECK(proc_running(&proc));
+        }
+        CHECK_INT(answers, 200);
+        proc_kill(&proc, SIGTERM);
+        CHECK(proc_wait(&proc, 15000, &status));
+        CHECK_INT(status, 0);
+    }
+}
+
+/* ---- the contract, for machines ---- */
+
+static void openapi(void) {
+    struct web_response response;
+    json_error_t error;
+    CHECK_INT(shop_get(shop.port, "/openapi.json", &response), 200);
+    CHECK_STR(web_header(&response, "Content-Type"), "application/json");
+    json_t *root = json_loadb(response.body, response.len, JSON_REJECT_DUPLICATES, &error);
+    if (!root)
+        FAIL("line %d: %s", error.line, error.text);
+    CHECK(strncmp(json_string_value(json_object_get(root, "openapi")), "3.", 2) == 0);
+    const json_t *paths = json_object_get(root, "paths");
+    for (int i = 0; i < CALLS; i++) {
+        const char *method = strcmp(calls[i].method, "GET") == 0    ? "get"
+                             : strcmp(calls[i].method, "POST") == 0 ? "post"
+                                                                    : "put";
+        const json_t *call = json_object_get(json_object_get(paths, calls[i].template), method);
+        if (!call)
+            FAIL("%s %s is not told", calls[i].method, calls[i].template);
+        CHECK(json_object_size(json_object_get(call, "responses")) > 0);
+    }
+    json_decref(root);
+    static const char *const types[] = {
+        "sold-out",          "purchase-limit",  "not-started",        "ended",
+        "unknown-item",      "unknown-order",   "item-exists",        "key-missing",
+        "key-reused",        "invalid-request", "too-large",          "order-confirmed",
+        "order-cancelled",   "order-expired",   "unauthorized",       "overloaded",
+        "store-unavailable", "not-found",       "method-not-allowed", "teaching-only"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        CHECK_HAS(response.body, types[i]);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    if (argc < 2 || strcmp(argv[1], "-l") != 0)
+        shop_open(&shop);
+    harness_run("admin calls need the token", admin_calls_need_the_token);
+    harness_run("not found", nothing_there);
+    harness_run("wrong methods", wrong_methods);
+    harness_run("HEAD", head);
+    harness_run("what the store promises", what_the_store_promises);
+    harness_run("why it is not ready", why_it_is_not_ready);
+    harness_run("metrics", metrics);
+    harness_run("metrics from the first moment", metrics_from_the_first_moment);
+    harness_run("openapi.json", openapi);
+    return harness_finish();
+}
