@@ -2,12 +2,36 @@
  *
  * It never oversells, since the decrement is atomic. What is wrong with it: taking and writing the order are
  * two steps, so a crash between them leaves units nowhere; and units that are about to be given back are
- * missing meanwhile, so that somebody can be told "sold out" although units are left. */
+ * missing meanwhile, so that somebody can be told "sold out" although units are left, even one whose own key
+ * wins them at that moment in another process. */
 #include <stdio.h>
 
 #include "inventory/internal.h"
 
-static void give_back(struct inventory_purchase *purchase, bool user_too, redis_reply_fn *last) {
+/* The same key was faster: what it took stands. */
+static void on_twin(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    if (store_status(purchase->inventory, value) != INVENTORY_OK)
+        look_finish(purchase, INVENTORY_UNKNOWN);
+    else if (redis_value_type(value) == REDIS_STRING)
+        purchase_found(purchase, redis_value_text(value), -1);
+    else
+        look_finish(purchase, purchase->look->status);
+}
+
+/* What was in the way may have been the same key, sent twice at once. */
+static void on_given_back(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    struct sale_look *look = purchase->look;
+    if (store_status(purchase->inventory, value) != INVENTORY_OK ||
+        !redis_callv(look->redis, on_twin, purchase, "HGET", purchase->in->keys.orders, purchase->digest,
+                     NULL))
+        look_finish(purchase, INVENTORY_UNKNOWN);
+    else
+        redis_flush(look->redis);
+}
+
+static void give_back(struct inventory_purchase *purchase, bool user_too) {
     struct sale_look *look = purchase->look;
     const struct sale_keys *keys = &purchase->in->keys;
     char quantity[24], minus[24];
@@ -15,32 +39,7 @@ static void give_back(struct inventory_purchase *purchase, bool user_too, redis_
     snprintf(minus, sizeof minus, "%lld", -(long long)purchase->quantity);
     if (user_too)
         redis_callv(look->redis, NULL, NULL, "HINCRBY", keys->users, purchase->user, minus, NULL);
-    if (!redis_callv(look->redis, last, purchase, "HINCRBY", keys->item, "available", quantity, NULL))
-        look_finish(purchase, INVENTORY_UNKNOWN);
-    else
-        redis_flush(look->redis);
-}
-
-static void on_given_back(void *ctx, const struct redis_value *value) {
-    struct inventory_purchase *purchase = ctx;
-    enum inventory_status status = store_status(purchase->inventory, value);
-    look_finish(purchase, status == INVENTORY_OK ? purchase->look->status : INVENTORY_UNKNOWN);
-}
-
-/* The same key was faster: what it took stands. */
-static void on_twin(void *ctx, const struct redis_value *value) {
-    struct inventory_purchase *purchase = ctx;
-    if (store_status(purchase->inventory, value) == INVENTORY_OK && redis_value_type(value) == REDIS_STRING)
-        purchase_found(purchase, redis_value_text(value), -1);
-    else
-        look_finish(purchase, INVENTORY_UNKNOWN);
-}
-
-static void on_given_back_to_twin(void *ctx, const struct redis_value *value) {
-    struct inventory_purchase *purchase = ctx;
-    struct sale_look *look = purchase->look;
-    if (store_status(purchase->inventory, value) != INVENTORY_OK ||
-        !redis_callv(look->redis, on_twin, purchase, "HGET", purchase->in->keys.orders, purchase->digest,
+    if (!redis_callv(look->redis, on_given_back, purchase, "HINCRBY", keys->item, "available", quantity,
                      NULL))
         look_finish(purchase, INVENTORY_UNKNOWN);
     else
@@ -65,7 +64,8 @@ static void on_written(void *ctx, const struct redis_value *value) {
         return;
     }
     if (redis_value_integer(value, 0) == 0) {
-        give_back(purchase, look->limit > 0, on_given_back_to_twin);
+        look->status = INVENTORY_UNKNOWN;
+        give_back(purchase, look->limit > 0);
         return;
     }
     char quantity[24];
@@ -102,7 +102,7 @@ static void on_user(void *ctx, const struct redis_value *value) {
         look_finish(purchase, INVENTORY_UNKNOWN);
     } else if (redis_value_integer(value, 0) > look->limit) {
         look->status = INVENTORY_LIMIT;
-        give_back(purchase, true, on_given_back);
+        give_back(purchase, true);
     } else {
         write_order(purchase);
     }
@@ -120,7 +120,7 @@ static void on_taken(void *ctx, const struct redis_value *value) {
     if (left < 0) {
         look->available = left + purchase->quantity;
         look->status = INVENTORY_SOLD_OUT;
-        give_back(purchase, false, on_given_back);
+        give_back(purchase, false);
     } else if (look->limit == 0) {
         write_order(purchase);
     } else {

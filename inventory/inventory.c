@@ -234,10 +234,13 @@ void inventory_purchase(struct inventory *inventory, struct inventory_purchase *
 
 void purchase_start(struct inventory_purchase *purchase) {
     const struct strategy *strategy = strategies[purchase->in->strategy];
-    if (strategy->teaches && !purchase->inventory->config.teaching)
+    if (strategy->teaches && !purchase->inventory->config.teaching) {
+        purchase->in->strategy =
+            INVENTORY_BATCH; /* so the next one asks again: the item may be another by then */
         purchase_finish(purchase, INVENTORY_REFUSED);
-    else
+    } else {
         strategy->start(purchase);
+    }
 }
 
 void purchase_finish(struct inventory_purchase *purchase, enum inventory_status status) {

@@ -5,6 +5,7 @@
  * to a connection, so each purchase under way needs one of its own; there are a few, and the others wait for
  * one. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "inventory/internal.h"
 
@@ -47,11 +48,20 @@ static void leave(struct inventory_purchase *purchase, enum inventory_status sta
     serve(optimistic);
 }
 
+/* A store that turned read-only says so to each write, and to EXEC only that it is discarded. */
+static void on_queued(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    if (value && redis_value_type(value) == REDIS_ERROR && strstr(redis_value_text(value), "READONLY"))
+        purchase->look->status = INVENTORY_UNAVAILABLE;
+}
+
 static void on_executed(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     struct inventory *inventory = purchase->inventory;
     enum inventory_status status = store_status(inventory, value);
     if (status != INVENTORY_OK || redis_value_type(value) == REDIS_ARRAY) {
+        if (purchase->look->status != INVENTORY_OK)
+            redis_break(purchase->look->redis, "the store is read-only");
         leave(purchase, status);
         return;
     }
@@ -76,7 +86,7 @@ static void on_looked(struct inventory_purchase *purchase, enum inventory_status
         leave(purchase, INVENTORY_UNAVAILABLE);
         return;
     }
-    look_write(purchase, NULL, look->available - purchase->quantity);
+    look_write(purchase, on_queued, look->available - purchase->quantity);
     if (!redis_callv(look->redis, on_executed, purchase, "EXEC", NULL)) {
         redis_break(look->redis, "out of memory");
         leave(purchase, INVENTORY_UNAVAILABLE);
@@ -144,7 +154,7 @@ void optimistic_tick(struct inventory *inventory, bool all) {
     while (optimistic && optimistic->head && (all || now_ms > optimistic->head->deadline_ms)) {
         struct inventory_purchase *purchase = optimistic->head;
         optimistic->head = purchase->next;
-        purchase_finish(purchase, INVENTORY_OVERLOADED);
+        purchase_finish(purchase, all ? INVENTORY_UNAVAILABLE : INVENTORY_OVERLOADED);
     }
 }
 

@@ -27,13 +27,14 @@ void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
         snprintf(out + length, RECORD_SIZE - (size_t)length, " %lld", (long long)order->expires_ms);
 }
 
-/* Reads digits up to a blank or the end and steps over the blank; false where there are none, or too many. */
+/* Reads digits up to a blank or the end and steps over the blank; false where there are none, or too many, or
+ * nothing after the blank. */
 static bool read_number(const char **at, int64_t *number) {
     const char *start = *at, *p = start;
     int64_t value = 0;
     while (*p >= '0' && *p <= '9' && p - start < 16)
         value = value * 10 + (*p++ - '0');
-    if (p == start || (*p && *p != ' '))
+    if (p == start || (*p && (*p != ' ' || !p[1])))
         return false;
     *number = value;
     *at = *p ? p + 1 : p;

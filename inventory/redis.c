@@ -101,7 +101,8 @@ static void on_poll(uv_poll_t *handle, int status, int events) {
         events = UV_READABLE | UV_WRITABLE;
     if ((events & UV_READABLE) && redis->poll == poll && redis->hiredis)
         redisAsyncHandleRead(redis->hiredis);
-    if ((events & UV_WRITABLE) && redis->poll == poll && redis->hiredis)
+    /* Also what the replies' callbacks queued: redis_flush() left it, see there. */
+    if (((events & UV_WRITABLE) || redis->want_write) && redis->poll == poll && redis->hiredis)
         redisAsyncHandleWrite(redis->hiredis);
     if (redis->poll == poll && redis->hiredis)
         poll_update(redis);
@@ -213,7 +214,6 @@ static void on_connect(const redisAsyncContext *hiredis, int status) {
     char database[16];
     snprintf(database, sizeof database, "%d", target->database);
     queue_call(redis, greeting_reply, redis, 2, (const char *[]){"SELECT", database}, NULL);
-    redis_flush(redis);
 }
 
 static void connect_start(struct redis *redis) {
@@ -313,7 +313,11 @@ bool redis_callv(struct redis *redis, redis_reply_fn *fn, void *ctx, ...) {
 }
 
 void redis_flush(struct redis *redis) {
-    if (!redis->hiredis || !redis->want_write || !(redis->hiredis->c.flags & REDIS_CONNECTED))
+    if (!redis->hiredis || !redis->want_write)
+        return;
+    /* Within a callback a write that fails would free the context that hiredis goes on with afterwards;
+     * on_poll() writes then. */
+    if ((redis->hiredis->c.flags & (REDIS_CONNECTED | REDIS_IN_CALLBACK)) != REDIS_CONNECTED)
         return;
     redisAsyncHandleWrite(redis->hiredis);
     if (redis->hiredis)
@@ -321,7 +325,8 @@ void redis_flush(struct redis *redis) {
 }
 
 bool redis_is_up(const struct redis *redis) {
-    return redis->up;
+    /* While the pending calls of a broken connection are answered it takes no new ones. */
+    return redis->up && !(redis->hiredis->c.flags & (REDIS_DISCONNECTING | REDIS_FREEING));
 }
 
 const char *redis_error(const struct redis *redis) {

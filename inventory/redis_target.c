@@ -97,6 +97,8 @@ static bool parse_unix(struct redis_target *read, const char *path, char *error,
 static bool parse_tcp(struct redis_target *read, const char *rest, char *error, size_t size) {
     const char *slash = strchr(rest, '/');
     size_t length = slash ? (size_t)(slash - rest) : strlen(rest);
+    if (strchr(rest, '?'))
+        return fail(error, size, "a ? has no meaning here");
     if (slash && slash[1] && !read_number(slash + 1, strlen(slash + 1), 0, 99999, &read->database))
         return fail(error, size, "the database after the / is not a number");
     if (!read_host(read, rest, length))

@@ -2,6 +2,7 @@
 
 #include "loadtest/audit.h"
 #include "loadtest/codec.h"
+#include "loadtest/item.h"
 #include "loadtest/purchase.h"
 
 #define AUDIT_TIMEOUT_NS UINT64_C(60000000000) /* it counts all orders: longer than a purchase may take */
@@ -14,7 +15,9 @@ const char *audit_text(enum audit_status status) {
         return "the audit is refused (401): give --token or SECKILL_ADMIN_TOKEN, the token that the seller "
                "was "
                "started with or printed at its start";
-    case AUDIT_NO_ITEM: return "no such item (404): put it on sale first, with PUT /v1/items/{item}";
+    case AUDIT_NO_ITEM:
+        return "no such item (404): put it on sale first, with PUT /v1/items/{item} (with --items "
+               "N: NAME-0 to NAME-(N-1))";
     case AUDIT_REFUSED: return "the audit was answered with an error: see the seller's log";
     case AUDIT_NO_ANSWER: return "the audit was not answered: is this a seller, and is it alive?";
     case AUDIT_UNREADABLE: return "the audit's answer is not what GET /v1/items/{item}/audit should say";
@@ -25,73 +28,100 @@ const char *audit_text(enum audit_status status) {
 struct fetch {
     const struct options *options;
     const struct client_target *targets;
-    struct books *books;
-    enum audit_status status;
-    bool begun;
+    struct progress *progress;
+    struct books *books;   /* of each item */
+    uint32_t begun;        /* items that were asked for */
+    uint32_t read;         /* of these: answered with books */
+    struct pool_work work; /* its deadline moves on with each books that are read; 0: it is no use going on */
+    uint64_t patience_ns;
+    enum audit_status status; /* of what failed last */
 };
 
 static bool next_fetch(void *self, uint64_t now_ns, uint64_t *job) {
     struct fetch *fetch = self;
     (void)now_ns;
-    *job = 0;
-    bool first = !fetch->begun;
-    fetch->begun = true;
-    return first;
+    if (fetch->begun == item_count(fetch->options)) {
+        return false;
+    }
+    *job = fetch->begun++;
+    return true;
 }
 
 static size_t render_fetch(void *self, uint64_t job, unsigned target, char *request) {
     const struct fetch *fetch = self;
     const char *token = fetch->options->token;
-    (void)job;
+    char item[ITEM_NAME];
+    item_name(fetch->options, (uint32_t)job, item);
     return (size_t)snprintf(request, CLIENT_REQUEST,
-                            "GET /v1/items/%s/audit HTTP/1.1\r\nHost: %s\r\n%s%s%s\r\n", fetch->options->item,
+                            "GET /v1/items/%s/audit HTTP/1.1\r\nHost: %s\r\n%s%s%s\r\n", item,
                             fetch->targets[target].host, token != NULL ? "Authorization: Bearer " : "",
                             token != NULL ? token : "", token != NULL ? "\r\n" : "");
 }
 
-static bool answered_fetch(void *self, const struct pool_answer *answer) {
-    struct fetch *fetch = self;
+static enum audit_status read_fetch(const struct pool_answer *answer, struct books *books) {
     const struct response *response = answer->response;
-    if (answer->result == CLIENT_NOT_SENT) {
-        fetch->status = AUDIT_NO_CONNECTION;
-        return false;
-    }
     if (response == NULL) {
-        fetch->status = AUDIT_NO_ANSWER;
-        return false;
+        return answer->result == CLIENT_NOT_SENT ? AUDIT_NO_CONNECTION : AUDIT_NO_ANSWER;
     }
     switch (response->status) {
     case 200:
-        fetch->status = codec_read_books(response->body, response->body_length, fetch->books)
-                            ? AUDIT_OK
-                            : AUDIT_UNREADABLE;
-        return true;
+        return codec_read_books(response->body, response->body_length, books) ? AUDIT_OK : AUDIT_UNREADABLE;
     case 401:
-    case 403: fetch->status = AUDIT_UNAUTHORIZED; return true;
-    case 404: fetch->status = AUDIT_NO_ITEM; return true;
-    default: fetch->status = AUDIT_REFUSED; return response->status < 500;
+    case 403: return AUDIT_UNAUTHORIZED;
+    case 404: return AUDIT_NO_ITEM;
+    default: return AUDIT_REFUSED;
+    }
+}
+
+static bool answered_fetch(void *self, const struct pool_answer *answer) {
+    struct fetch *fetch = self;
+    if (fetch->work.deadline_ns == 0) {
+        return true;
+    }
+    enum audit_status status = read_fetch(answer, &fetch->books[answer->job]);
+    if (status == AUDIT_OK) {
+        fetch->read++;
+        fetch->work.deadline_ns = answer->answered_ns + fetch->patience_ns;
+        return true;
+    }
+    fetch->status = status;
+    if (answer->response != NULL && answer->response->status < 500) {
+        fetch->work.deadline_ns = 0;
+        return true;
+    }
+    return false;
+}
+
+static void show_fetch(void *self, uint64_t now_ns) {
+    struct fetch *fetch = self;
+    if (progress_due(fetch->progress, now_ns)) {
+        progress_show(fetch->progress, "reading the books: %u of %u items", fetch->read,
+                      item_count(fetch->options));
     }
 }
 
 enum audit_status audit_fetch(struct pool *pool, const struct options *options,
-                              const struct client_target *targets, uint64_t deadline_ns,
-                              struct books *books) {
+                              const struct client_target *targets, uint64_t patience_ns,
+                              struct progress *progress, struct books *books) {
     struct fetch fetch = {
         .options = options,
         .targets = targets,
+        .progress = progress,
         .books = books,
+        .patience_ns = patience_ns,
         .status = AUDIT_NO_ANSWER,
     };
-    struct pool_work work = {
+    fetch.work = (struct pool_work){
         .self = &fetch,
         .next = next_fetch,
         .render = render_fetch,
         .answered = answered_fetch,
+        .tick = options->items > 0 ? show_fetch : NULL,
         .timeout_ns = AUDIT_TIMEOUT_NS,
-        .deadline_ns = deadline_ns,
+        .deadline_ns = uv_hrtime() + patience_ns,
     };
-    pool_run(pool, &work);
-    return fetch.status;
+    pool_run(pool, &fetch.work);
+    return fetch.read == item_count(options) ? AUDIT_OK : fetch.status;
 }
 
 struct check {
@@ -134,11 +164,14 @@ static bool answered_check(void *self, const struct pool_answer *answer) {
         order->check = LEDGER_MISSING;
         return true;
     }
+    const struct ledger_line *line = &check->ledger->lines[order->line];
+    char item[ITEM_NAME];
     char user[PURCHASE_USER_DIGITS + 2];
-    purchase_user(check->ledger->lines[order->line].user, user);
+    item_name(check->options, item_of_key(check->options, line->key), item);
+    purchase_user(line->user, user);
     struct codec_order bought = {
         .id = ledger_order_id(check->ledger, order),
-        .item = check->options->item,
+        .item = item,
         .user = user,
         .quantity = check->options->quantity,
     };

@@ -1,4 +1,4 @@
-/* Asks the seller for its books: the item's audit, and every order that was acknowledged. */
+/* Asks the seller for its books: each item's audit, and every order that was acknowledged. */
 #ifndef LOADTEST_AUDIT_H
 #define LOADTEST_AUDIT_H
 
@@ -24,9 +24,11 @@ enum audit_status {
 /* What went wrong and what to do about it, as half a sentence. */
 const char *audit_text(enum audit_status status);
 
-/* Tries until the deadline, on all targets in turn. */
+/* Reads the books of each item, on all connections at once. One that is not answered is tried again, on all
+ * targets in turn, until nothing was read for `patience_ns`. `books` has room for all items. */
 enum audit_status audit_fetch(struct pool *pool, const struct options *options,
-                              const struct client_target *targets, uint64_t deadline_ns, struct books *books);
+                              const struct client_target *targets, uint64_t patience_ns,
+                              struct progress *progress, struct books *books);
 
 /* Asks for every acknowledged order and writes what it is told into the ledger, which was matched before.
  * Gives up when no order was answered for 30 s; the others then stay unchecked. */

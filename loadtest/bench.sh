@@ -39,9 +39,10 @@ orders() {
     stage_redis "$fsync"
     stage_seckilld
     for ((i = 0; i < items; i++)); do
-        printf 'url = "%s/v1/items/bench-%d"\nrequest = "PUT"\ndata = "{\\"stock\\":1000000000,\\"per_user_limit\\":5}"\nheader = "Authorization: Bearer %s"\noutput = "/dev/null"\nnext\n' \
-            "$url" "$i" "$SECKILL_ADMIN_TOKEN"
-    done | curl -sfZ --parallel-max 64 -K - || stage_fail "the items could not be made"
+        ((i == 0)) || echo next
+        printf 'fail\nurl = "%s/v1/items/bench-%d"\nrequest = "PUT"\ndata = "%s"\nheader = "Authorization: Bearer %s"\noutput = "/dev/null"\n' \
+            "$url" "$i" '{\"stock\":1000000000,\"per_user_limit\":5}' "$SECKILL_ADMIN_TOKEN"
+    done | curl -sfZ --no-progress-meter --parallel-max 64 -K - || stage_fail "the items could not be made"
     before=$(store_bytes)
     sample >"$stage_dir/cpu" &
     load "$name" bench --items "$items" --connections "$connections"

@@ -107,6 +107,9 @@ char *codec_write_report(const struct report *r) {
         (json_int_t)o->users, "quantity", (json_int_t)o->quantity, "seed", (json_int_t)o->seed, "conserved",
         r->verdict->conserved, "interrupted", r->interrupted);
     char *text = NULL;
+    if (rest != NULL && o->items > 0) {
+        json_object_set_new(rest, "items", json_integer(o->items));
+    }
     if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
         text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     }

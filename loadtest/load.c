@@ -15,7 +15,7 @@ void load_init(struct load *load, const struct options *options, const struct cl
     load->stop = stop;
     load->random = options->seed;
     for (unsigned i = 0; i < options->url_count; i++) {
-        purchase_form_init(&load->forms[i], targets[i].host, options->item, options->quantity, run);
+        purchase_form_init(&load->forms[i], targets[i].host, options, run);
     }
 }
 

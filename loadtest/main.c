@@ -9,6 +9,7 @@
 
 #include "loadtest/audit.h"
 #include "loadtest/codec.h"
+#include "loadtest/item.h"
 #include "loadtest/load.h"
 #include "loadtest/report.h"
 
@@ -27,6 +28,8 @@ struct session {
     struct load load;
     struct summary summary;
     struct pool *pool;
+    struct books *before; /* of each item */
+    struct books *after;
 };
 
 static volatile sig_atomic_t stop;
@@ -82,8 +85,11 @@ static int prepare(struct session *s) {
     }
     snprintf(s->run, sizeof s->run, "%016" PRIx64, run);
     s->pool = pool_open(s->targets, o->url_count, o->connections, o->seed);
+    s->before = calloc(item_count(o), sizeof *s->before);
+    s->after = calloc(item_count(o), sizeof *s->after);
     bool few = o->requests != 0 && o->requests < RESERVED_LINES;
-    if (s->pool == NULL || !ledger_reserve(&s->ledger, few ? (size_t)o->requests : RESERVED_LINES)) {
+    if (s->pool == NULL || s->before == NULL || s->after == NULL ||
+        !ledger_reserve(&s->ledger, few ? (size_t)o->requests : RESERVED_LINES)) {
         return fail(EXIT_UNTOLD, "no memory", "ask for fewer --connections");
     }
     progress_init(&s->progress);
@@ -111,35 +117,39 @@ static int show(struct session *s, const struct report *report) {
 
 /* The way of a run: books, load, settle, books, orders, verdict. */
 static int run(struct session *s) {
-    struct books before;
-    struct books after;
-    enum audit_status status =
-        audit_fetch(s->pool, &s->options, s->targets, uv_hrtime() + BASELINE_NS, &before);
+    const struct options *o = &s->options;
+    enum audit_status status = audit_fetch(s->pool, o, s->targets, BASELINE_NS, &s->progress, s->before);
     if (status != AUDIT_OK) {
-        return fail(EXIT_UNTOLD, s->options.urls[0], audit_text(status));
+        progress_clear(&s->progress);
+        return fail(EXIT_UNTOLD, o->urls[0], audit_text(status));
     }
     load_run(&s->load, s->pool);
     bool interrupted = stop != 0 || s->load.out_of_memory;
     summary_time(&s->summary, &s->ledger, s->load.started_ns, s->load.ended_ns);
-    load_resolve(&s->load, s->pool, uv_hrtime() + s->options.settle_ns);
+    load_resolve(&s->load, s->pool, uv_hrtime() + o->settle_ns);
     if (!ledger_match(&s->ledger)) {
         return fail(EXIT_UNTOLD, "no memory", "for the comparison with the books");
     }
-    status = audit_fetch(s->pool, &s->options, s->targets, uv_hrtime() + s->options.settle_ns, &after);
-    audit_check_orders(s->pool, &s->options, s->targets, &s->ledger, &s->progress);
+    status = audit_fetch(s->pool, o, s->targets, o->settle_ns, &s->progress, s->after);
+    audit_check_orders(s->pool, o, s->targets, &s->ledger, &s->progress);
     progress_clear(&s->progress);
 
-    const struct books *audited = status == AUDIT_OK ? &after : NULL;
-    struct verdict verdict = verdict_reach(&s->ledger, s->options.quantity, &before, audited);
+    bool audited = status == AUDIT_OK;
+    struct verdict verdict;
+    if (!verdict_reach(&s->ledger, o, s->before, audited ? s->after : NULL, &verdict)) {
+        return fail(EXIT_UNTOLD, "no memory", "for the verdict");
+    }
     summary_count(&s->summary, &s->ledger);
+    struct books before = verdict_sum(s->before, item_count(o));
+    struct books after = verdict_sum(s->after, item_count(o));
     struct report report = {
-        .options = &s->options,
+        .options = o,
         .run = s->run,
         .ledger = &s->ledger,
         .summary = &s->summary,
         .verdict = &verdict,
         .before = &before,
-        .after = audited,
+        .after = audited ? &after : NULL,
         .audit_error = audit_text(status),
         .connected = pool_connects(s->pool),
         .interrupted = interrupted,
@@ -170,5 +180,7 @@ int main(int argc, char **argv) {
     }
     pool_close(session.pool);
     ledger_free(&session.ledger);
+    free(session.before);
+    free(session.after);
     return code;
 }

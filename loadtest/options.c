@@ -16,6 +16,8 @@ const char options_help[] =
     "                     over them, and a retry goes to the next one\n"
     "  --item NAME        what to buy; nobody else should buy or restock it meanwhile: what others do to it\n"
     "                     cannot be told from a fault\n"
+    "  --items N          buy NAME-0 to NAME-(N-1) instead, up to 100000: each purchase one of them, by "
+    "chance\n"
     "  --users N          buyers, who come round after round (10000)\n"
     "  --quantity Q       units of each purchase (1)\n"
     "  --connections C    kept-alive connections, each with one request under way (64)\n"
@@ -28,7 +30,7 @@ const char options_help[] =
     "(0)\n"
     "  --token T          for the audit (SECKILL_ADMIN_TOKEN, which other users of this machine cannot "
     "read)\n"
-    "  --seed S           of the choice of duplicates and the jitter of retries\n"
+    "  --seed S           of the choice of items and duplicates, and the jitter of retries\n"
     "  --timeout MS       for one try (5000)\n"
     "  --settle T         at the end, how long to try to settle what is unknown, and to have the audit "
     "(30s)\n"
@@ -46,6 +48,7 @@ const char options_help[] =
     "  phantom     orders in the books that no answer covers\n"
     "  undersold   units left, although buyers were told sold-out (not judged if units were returned)\n"
     "  unresolved  requests that stayed unknown\n"
+    "With --items each item is judged by its own books, and what is wrong is added up.\n"
     "\n"
     "Latencies are those of a closed loop: a connection sends its next request when the last one is "
     "answered.\n"
@@ -61,6 +64,7 @@ const char options_help[] =
 enum flag {
     FLAG_URL = 256,
     FLAG_ITEM,
+    FLAG_ITEMS,
     FLAG_USERS,
     FLAG_QUANTITY,
     FLAG_CONNECTIONS,
@@ -80,6 +84,7 @@ enum flag {
 static const struct option flags[] = {
     {"url", required_argument, NULL, FLAG_URL},
     {"item", required_argument, NULL, FLAG_ITEM},
+    {"items", required_argument, NULL, FLAG_ITEMS},
     {"users", required_argument, NULL, FLAG_USERS},
     {"quantity", required_argument, NULL, FLAG_QUANTITY},
     {"connections", required_argument, NULL, FLAG_CONNECTIONS},
@@ -154,7 +159,7 @@ static bool read_duration(const char *text, uint64_t *ns) {
 
 static bool is_name(const char *text) {
     size_t length = strlen(text);
-    return length >= 1 && length <= 64 &&
+    return length >= 1 && length <= OPTIONS_ITEM &&
            strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
 }
 
@@ -187,6 +192,7 @@ static bool read_flag(const struct parse *parse, int flag) {
     case FLAG_ITEM:
         o->item = optarg;
         return is_name(optarg) || wrong(parse, "--item", "1 to 64 letters, digits, '.', '_' or '-'");
+    case FLAG_ITEMS: return number_32(parse, "--items", 1, 100000, &o->items);
     case FLAG_USERS: return number_32(parse, "--users", 1, 100000000, &o->users);
     case FLAG_QUANTITY: return number_32(parse, "--quantity", 1, 1000, &o->quantity);
     case FLAG_CONNECTIONS: return number_32(parse, "--connections", 1, 60000, &o->connections);
@@ -221,6 +227,9 @@ static bool complete(const struct parse *parse) {
     struct options *o = parse->options;
     if (o->item == NULL) {
         return wrong(parse, "--item", "given: which item is to be bought?");
+    }
+    if (o->items > 0 && snprintf(NULL, 0, "%s-%u", o->item, o->items - 1) > OPTIONS_ITEM) {
+        return wrong(parse, "--item", "shorter: its names with the numbers of --items exceed 64 characters");
     }
     if ((o->requests != 0) == (o->duration_ns != 0)) {
         return wrong(parse, "one of --requests and --duration", "given");

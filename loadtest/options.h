@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #define OPTIONS_URLS    16
+#define OPTIONS_ITEM    64 /* characters of an item's name */
 #define OPTIONS_VERSION "0.1.0"
 
 /* Texts point into argv and the environment. */
@@ -14,6 +15,7 @@ struct options {
     const char *urls[OPTIONS_URLS];
     unsigned url_count;
     const char *item;
+    unsigned items; /* 0: the item itself; otherwise ITEM-0 to ITEM-(items - 1) */
     uint32_t users;
     unsigned quantity;
     unsigned connections;

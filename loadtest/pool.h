@@ -34,7 +34,7 @@ struct pool_work {
     /* Called some hundred times a second; may be NULL. */
     void (*tick)(void *self, uint64_t now_ns);
     uint64_t timeout_ns;               /* for one try */
-    uint64_t deadline_ns;              /* nothing is begun or tried again after it */
+    uint64_t deadline_ns;              /* nothing is begun or tried again after it; the calls may move it */
     const volatile sig_atomic_t *stop; /* likewise once this is not 0; may be NULL */
 };
 

@@ -2,13 +2,24 @@
 #include <string.h>
 
 #include "loadtest/body.h"
+#include "loadtest/item.h"
 #include "loadtest/purchase.h"
 
-void purchase_form_init(struct purchase_form *form, const char *host, const char *item, unsigned quantity,
+static unsigned count_digits(uint32_t value) {
+    unsigned count = 1;
+    for (; value >= 10; value /= 10) {
+        count++;
+    }
+    return count;
+}
+
+void purchase_form_init(struct purchase_form *form, const char *host, const struct options *options,
                         const char *run) {
     char body[256];
+    char item[ITEM_NAME];
+    item_name(options, item_count(options) - 1, item);
     int body_length = snprintf(body, sizeof body, "{\"item\":\"%s\",\"user\":\"u%0*u\",\"quantity\":%u}",
-                               item, PURCHASE_USER_DIGITS, 0u, quantity);
+                               item, PURCHASE_USER_DIGITS, 0u, options->quantity);
     int length = snprintf(form->text, sizeof form->text,
                           "POST /v1/purchases HTTP/1.1\r\n"
                           "Host: %s\r\n"
@@ -21,7 +32,11 @@ void purchase_form_init(struct purchase_form *form, const char *host, const char
     form->length = (size_t)length;
     size_t head = form->length - (size_t)body_length;
     form->key_at = head - 4 - PURCHASE_KEY_DIGITS;
-    form->user_at = head + strlen("{\"item\":\"") + strlen(item) + strlen("\",\"user\":\"u");
+    size_t item_end = head + strlen("{\"item\":\"") + strlen(item);
+    form->item_digits = options->items > 0 ? count_digits(options->items - 1) : 0;
+    form->item_at = item_end - form->item_digits;
+    form->user_at = item_end + strlen("\",\"user\":\"u");
+    form->options = options;
 }
 
 static void write_digits(char *at, unsigned count, uint32_t value) {
@@ -31,9 +46,20 @@ static void write_digits(char *at, unsigned count, uint32_t value) {
     }
 }
 
+static void write_item(const struct purchase_form *form, uint32_t item, char *request) {
+    char *at = request + form->item_at;
+    unsigned digits = count_digits(item);
+    write_digits(at, digits, item);
+    at[digits] = '"';
+    memset(at + digits + 1, ' ', form->item_digits - digits);
+}
+
 size_t purchase_render(const struct purchase_form *form, uint32_t key, uint32_t user, char *request) {
     memcpy(request, form->text, form->length);
     write_digits(request + form->key_at, PURCHASE_KEY_DIGITS, key);
+    if (form->item_digits > 0) {
+        write_item(form, item_of_key(form->options, key), request);
+    }
     write_digits(request + form->user_at, PURCHASE_USER_DIGITS, user);
     return form->length;
 }

@@ -8,23 +8,28 @@
 
 #include "loadtest/client.h"
 #include "loadtest/ledger.h"
+#include "loadtest/options.h"
 #include "loadtest/pool.h"
 
 #define PURCHASE_KEY_DIGITS  10
 #define PURCHASE_USER_DIGITS 8
 #define PURCHASE_RUN         16 /* hex digits */
 
-/* A whole request for one target; only the digits of key and user change. */
+/* A whole request for one target; only the digits of key, item and user change. A shorter number of an item
+ * is followed by blanks, so that the length stays the same. */
 struct purchase_form {
+    const struct options *options;
     char text[CLIENT_REQUEST];
     size_t length;
     size_t key_at;
+    size_t item_at;       /* of its number */
+    unsigned item_digits; /* room for it; 0: the item has none */
     size_t user_at;
 };
 
 /* Keys are sl-RUN-NUMBER: another run repeats none of them. Users are u00000000 and up, in every run the
- * * same. */
-void purchase_form_init(struct purchase_form *form, const char *host, const char *item, unsigned quantity,
+ * same. The options must outlive the form. */
+void purchase_form_init(struct purchase_form *form, const char *host, const struct options *options,
                         const char *run);
 
 /* Writes the request into `request` (CLIENT_REQUEST bytes) and returns its length. */

@@ -135,9 +135,14 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
 void report_print(FILE *out, const struct report *r) {
     bool colour = isatty(fileno(out)) == 1 && getenv("NO_COLOR") == NULL;
     const struct options *o = r->options;
-    fprintf(out, "item %s at %s%s, %u connections, %u users, quantity %u, seed %" PRIu64 ", keys sl-%s-...\n",
-            o->item, o->urls[0], o->url_count > 1 ? " and others" : "", o->connections, o->users, o->quantity,
-            o->seed, r->run);
+    if (o->items > 0) {
+        fprintf(out, "items %s-0 to %s-%u", o->item, o->item, o->items - 1);
+    } else {
+        fprintf(out, "item %s", o->item);
+    }
+    fprintf(out, " at %s%s, %u connections, %u users, quantity %u, seed %" PRIu64 ", keys sl-%s-...\n",
+            o->urls[0], o->url_count > 1 ? " and others" : "", o->connections, o->users, o->quantity, o->seed,
+            r->run);
     print_counts(out, r);
     print_latencies(out, r->summary);
     fputc('\n', out);

@@ -17,11 +17,11 @@ struct report {
     const struct ledger *ledger;
     const struct summary *summary;
     const struct verdict *verdict;
-    const struct books *before;
-    const struct books *after; /* NULL: could not be had, because of */
-    const char *audit_error;   /* this */
-    uint64_t connected;        /* connections that were established */
-    bool interrupted;          /* the load ended early, by a signal or for want of memory */
+    const struct books *before; /* of all items together, and so `after` */
+    const struct books *after;  /* NULL: could not be had, because of */
+    const char *audit_error;    /* this */
+    uint64_t connected;         /* connections that were established */
+    bool interrupted;           /* the load ended early, by a signal or for want of memory */
 };
 
 /* In colour where `out` is a terminal and NO_COLOR is not set. */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "loadtest/ledger.h"
+#include "loadtest/options.h"
 
 /* An item's audit. */
 struct books {
@@ -38,9 +39,14 @@ struct verdict {
     int64_t settled;    /* requests that have an outcome */
 };
 
-/* The ledger was matched, and its orders checked after `after` was taken. An audit that could not be had is
- * NULL. All purchases were of `quantity` units. */
-struct verdict verdict_reach(const struct ledger *ledger, int64_t quantity, const struct books *before,
-                             const struct books *after);
+/* The ledger was matched, and its orders checked after `after` was taken. `before` and `after` are the books
+ * of each item of the options; an audit that could not be had is NULL. All purchases were of
+ * options->quantity units. Each item is judged by itself, so that too much of one does not conceal too little
+ * of another; the verdict is the sum. False when there is no memory. */
+bool verdict_reach(const struct ledger *ledger, const struct options *options, const struct books *before,
+                   const struct books *after, struct verdict *verdict);
+
+/* All of them as one: conserved only if each is. */
+struct books verdict_sum(const struct books *books, uint32_t count);
 
 #endif

@@ -451,7 +451,10 @@ static void on_handle_closed(uv_handle_t *handle) {
 void http_server_close(struct http_server *server) {
     if (!server)
         return;
-    http_server_turn(server); /* answers given just now are sent */
+    do { /* answers given just now are sent */
+        server->ready = true;
+        http_server_turn(server);
+    } while (server->progress);
     server->closing = 3;
     uv_poll_stop(&server->poll);
     MHD_stop_daemon(server->daemon);

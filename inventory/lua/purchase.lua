@@ -4,7 +4,7 @@
 -- ARGV: now (the seller's wall clock, ms), then n digests, n users, n quantities.
 -- Replies {available, hold_until, r1 .. rn}; each r is
 --   1 sold | a record: this key has its order already | -1 sold out | -2 over the limit | -3 not started | -4 ended;
--- or {'unknown-item'}, or {'strategy', name} where the item is sold in another way.
+-- or {'unknown-item'}, or {'strategy', name} where the item is sold in another way (`lua`: one at a time).
 --
 -- Each write is worked out first and then done at the end, so that an error (out of memory, read-only) comes before
 -- the first of them: the call happens whole or not at all. The first write is one that Redis refuses when out of memory.
@@ -15,7 +15,7 @@ local n = (#ARGV - 1) / 3
 local c = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends', 'hold', 'strategy')
 local available = tonumber(c[1])
 if not available then return {'unknown-item'} end
-if c[6] ~= 'batch' and c[6] ~= 'lua' then return {'strategy', c[6]} end
+if c[6] ~= 'batch' and (c[6] ~= 'lua' or n > 1) then return {'strategy', c[6]} end
 local limit, starts, ends, hold = tonumber(c[2]), tonumber(c[3]), tonumber(c[4]), tonumber(c[5])
 
 local closed = nil

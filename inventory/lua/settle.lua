@@ -25,7 +25,14 @@ end
 
 if what == 'sweep' then
   local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now, 'LIMIT', 0, ARGV[3])
-  for _, digest in ipairs(due) do settle(digest, redis.call('HGET', orders, digest), 'e') end
+  for _, digest in ipairs(due) do
+    local record = redis.call('HGET', orders, digest)
+    if record and string.find(record, '^h %d+ %S') then
+      settle(digest, record, 'e')
+    else
+      redis.call('ZREM', holds, digest) -- it is no hold: `decr`, interrupted, may leave such an entry
+    end
+  end
   return #due
 end
 

@@ -195,6 +195,7 @@ struct buy *buy_begin(struct till *till, const char *item, const char *user, con
     snprintf(buy->purchase.item, sizeof buy->purchase.item, "%s", item);
     snprintf(buy->purchase.user, sizeof buy->purchase.user, "%s", user);
     inventory_key_digest(key, strlen(key), buy->purchase.digest);
+    snprintf(buy->id, sizeof buy->id, "%s:%s", item, buy->purchase.digest);
     buy->purchase.quantity = quantity;
     buy->purchase.locked = till->locked;
     buy->purchase.done = on_done;

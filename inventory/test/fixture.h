@@ -67,6 +67,7 @@ struct buy {
     struct till *till;
     struct buy *next;
     char item[INVENTORY_NAME_MAX + 1];
+    char id[INVENTORY_ORDER_SIZE]; /* that the order has if there is one */
     int answers;
     enum inventory_status status;
     struct inventory_order order;  /* with OK and REPLAYED */

@@ -13,7 +13,19 @@
 
 enum { THREADS = 40, ORDERS_MAX = 4000, KEYS_MAX = 100000, EXTRA = 5 };
 
+struct item {
+    char name[32];
+    unsigned faults;
+    int stock;
+    int available; /* below zero once oversold */
+    int audits;
+    int sold;        /* orders acknowledged; numbers them */
+    int order_count; /* of these: written */
+    int units;       /* in them */
+};
+
 struct order {
+    struct item *item;
     int number;
     int quantity;
     char key[64];
@@ -22,7 +34,6 @@ struct order {
 
 struct seller {
     unsigned faults;
-    int stock;
     int port;
     int listener;
     pthread_t threads[THREADS];
@@ -30,11 +41,10 @@ struct seller {
     bool ending;
     int fds[THREADS]; /* of each thread's connection, -1: none */
     int started;
-    int available; /* below zero once oversold */
     int requests;
     int answers;
-    int audits;
-    int sold; /* orders acknowledged; numbers them */
+    struct item *items;
+    int item_count;
     int order_count;
     struct order orders[ORDERS_MAX];
     unsigned char tries[KEYS_MAX];
@@ -67,34 +77,38 @@ static void say(struct answer *answer, int status, const char *format, ...) {
 
 static void say_order(struct answer *answer, int status, const struct order *order) {
     say(answer, status,
-        "{\"order\":\"demo:%d\",\"item\":\"demo\",\"user\":\"%s\",\"quantity\":%d,\"state\":\"confirmed\"}",
-        order->number, order->user, order->quantity);
+        "{\"order\":\"%s:%d\",\"item\":\"%s\",\"user\":\"%s\",\"quantity\":%d,\"state\":\"confirmed\"}",
+        order->item->name, order->number, order->item->name, order->user, order->quantity);
 }
 
-static void say_sold_out(const struct seller *seller, struct answer *answer) {
+static void say_sold_out(const struct item *item, struct answer *answer) {
     say(answer, 409, "{\"type\":\"/problems/sold-out\",\"available\":%d}",
-        seller->available > 0 ? seller->available : 0);
+        item->available > 0 ? item->available : 0);
 }
 
 static void write_order(struct seller *seller, struct order *order) {
-    if (seller->order_count < ORDERS_MAX)
-        seller->orders[seller->order_count++] = *order;
+    if (seller->order_count == ORDERS_MAX)
+        return;
+    seller->orders[seller->order_count++] = *order;
+    order->item->order_count++;
+    order->item->units += order->quantity;
 }
 
 static void sell(struct seller *seller, struct order *order, struct answer *answer) {
-    seller->available -= order->quantity;
-    order->number = ++seller->sold;
+    struct item *item = order->item;
+    item->available -= order->quantity;
+    order->number = ++item->sold;
     say_order(answer, 201, order);
     bool tenth = order->number % 10 == 0;
-    if (tenth && (seller->faults & SELLER_LOSES))
+    if (tenth && (item->faults & SELLER_LOSES))
         return;
-    if (tenth && (seller->faults & SELLER_ALTERS))
+    if (tenth && (item->faults & SELLER_ALTERS))
         snprintf(order->user, sizeof order->user, "somebody-else");
     write_order(seller, order);
-    if (tenth && (seller->faults & SELLER_PHANTOM) && seller->available >= order->quantity) {
-        order->number = ++seller->sold;
+    if (tenth && (item->faults & SELLER_PHANTOM) && item->available >= order->quantity) {
+        order->number = ++item->sold;
         order->key[0] = '\0';
-        seller->available -= order->quantity;
+        item->available -= order->quantity;
         write_order(seller, order);
     }
 }
@@ -109,8 +123,30 @@ static void copy_after(const char *text, const char *before, const char *end, ch
     snprintf(value, size, "%.*s", (int)strcspn(at, end), at);
 }
 
-static enum mischief buy(struct seller *seller, const char *request, struct answer *answer) {
-    struct order order = {.number = 0};
+/* The item whose name stands after `before`, up to `end`; NULL if there is none. */
+static struct item *find_item(struct seller *seller, const char *request, const char *before,
+                              const char *end) {
+    char name[64];
+    copy_after(request, before, end, name, sizeof name);
+    for (int i = 0; i < seller->item_count; i++) {
+        if (strcmp(seller->items[i].name, name) == 0)
+            return &seller->items[i];
+    }
+    return NULL;
+}
+
+static const struct order *find_order(const struct seller *seller, const char *key) {
+    const struct order *known = NULL;
+    for (int i = 0; i < seller->order_count; i++) {
+        if (strcmp(seller->orders[i].key, key) == 0)
+            known = &seller->orders[i];
+    }
+    return known;
+}
+
+static enum mischief buy(struct seller *seller, struct item *item, const char *request,
+                         struct answer *answer) {
+    struct order order = {.item = item};
     char quantity[16];
     copy_after(request, "Idempotency-Key: ", "\r", order.key, sizeof order.key);
     copy_after(request, "\"user\":\"", "\"", order.user, sizeof order.user);
@@ -119,73 +155,73 @@ static enum mischief buy(struct seller *seller, const char *request, struct answ
     int key = strlen(order.key) > 10 ? to_int(order.key + strlen(order.key) - 10) % KEYS_MAX : 0;
     bool early = seller->tries[key]++ < 2;
     seller->requests++;
-    if (key % 3 == 0 && (seller->faults & SELLER_SILENT))
+    if (key % 3 == 0 && (item->faults & SELLER_SILENT))
         return SILENCE;
 
-    const struct order *known = NULL;
-    for (int i = 0; i < seller->order_count && !(seller->faults & SELLER_SELLS_TWICE); i++) {
-        if (strcmp(seller->orders[i].key, order.key) == 0)
-            known = &seller->orders[i];
-    }
-    int least = seller->faults & SELLER_OVERSELLS ? -EXTRA : seller->faults & SELLER_UNDERSELLS ? EXTRA : 0;
-    if (known != NULL && !(seller->faults & SELLER_FORGETS)) {
+    const struct order *known = item->faults & SELLER_SELLS_TWICE ? NULL : find_order(seller, order.key);
+    int least = item->faults & SELLER_OVERSELLS ? -EXTRA : item->faults & SELLER_UNDERSELLS ? EXTRA : 0;
+    if (known != NULL && known->item != item) {
+        say(answer, 422, "{\"type\":\"/problems/key-reused\"}");
+    } else if (known != NULL && !(item->faults & SELLER_FORGETS)) {
         say_order(answer, 201, known);
         answer->replayed = true;
-    } else if (known != NULL || seller->available - order.quantity < least) {
-        say_sold_out(seller, answer);
+    } else if (known != NULL || item->available - order.quantity < least) {
+        say_sold_out(item, answer);
     } else {
         sell(seller, &order, answer);
     }
     if (!early || key % 3 != 0)
         return NONE;
-    if (seller->faults & SELLER_SAYS_503)
+    if (item->faults & SELLER_SAYS_503)
         say(answer, 503, "{\"type\":\"/problems/overloaded\"}");
-    return seller->faults & SELLER_DROPS_REPLIES ? DROP : seller->faults & SELLER_GARBLES ? GARBLE : NONE;
+    return item->faults & SELLER_DROPS_REPLIES ? DROP : item->faults & SELLER_GARBLES ? GARBLE : NONE;
 }
 
-static void audit(struct seller *seller, const char *request, struct answer *answer) {
-    seller->audits++;
+static void audit(struct item *item, const char *request, struct answer *answer) {
+    item->audits++;
     if (strstr(request, "Authorization: Bearer test-token\r\n") == NULL) {
         say(answer, 401, "{\"type\":\"/problems/unauthorized\"}");
         return;
     }
-    if (seller->audits > 1 && (seller->faults & SELLER_AUDITS_ONCE)) {
+    if (item->audits > 1 && (item->faults & SELLER_AUDITS_ONCE)) {
         say(answer, 503, "{\"type\":\"/problems/store-unavailable\"}");
         return;
     }
-    int sold = 0;
-    for (int i = 0; i < seller->order_count; i++)
-        sold += seller->orders[i].quantity;
-    int oversold = seller->available < 0 ? -seller->available : 0;
-    int orders = seller->order_count;
-    if (seller->faults & SELLER_LIES) {
-        oversold = 0;
-        sold = orders = seller->sold;
-    }
+    bool lies = (item->faults & SELLER_LIES) != 0;
     say(answer, 200,
         "{\"conserved\":%s,\"stock\":%d,\"available\":%d,\"held\":0,\"sold\":%d,\"orders\":%d,\"oversold\":%"
         "d}",
-        seller->faults & SELLER_UNBALANCED ? "false" : "true", seller->stock,
-        seller->available > 0 ? seller->available : 0, sold, orders, oversold);
+        item->faults & SELLER_UNBALANCED ? "false" : "true", item->stock,
+        item->available > 0 ? item->available : 0, lies ? item->sold : item->units,
+        lies ? item->sold : item->order_count, lies || item->available > 0 ? 0 : -item->available);
 }
 
-static void show_order(const struct seller *seller, const char *request, struct answer *answer) {
-    int number = to_int(strstr(request, "demo:") + strlen("demo:"));
+static void show_order(const struct seller *seller, const struct item *item, const char *request,
+                       struct answer *answer) {
+    int number = to_int(strchr(request, ':') + 1);
     say(answer, 404, "{\"type\":\"/problems/unknown-order\"}");
     for (int i = 0; i < seller->order_count; i++) {
-        if (seller->orders[i].number == number)
+        if (seller->orders[i].item == item && seller->orders[i].number == number)
             say_order(answer, 200, &seller->orders[i]);
     }
 }
 
 static enum mischief decide(struct seller *seller, const char *request, struct answer *answer) {
-    if (strncmp(request, "POST /v1/purchases ", 19) == 0)
-        return buy(seller, request, answer);
-    if (strncmp(request, "GET /v1/items/demo/audit ", 25) == 0)
-        audit(seller, request, answer);
-    else if (strncmp(request, "GET /v1/orders/demo:", 20) == 0)
-        show_order(seller, request, answer);
-    else
+    struct item *item = NULL;
+    if (strncmp(request, "POST /v1/purchases ", 19) == 0) {
+        item = find_item(seller, request, "\"item\":\"", "\"");
+        if (item != NULL)
+            return buy(seller, item, request, answer);
+    } else if (strncmp(request, "GET /v1/orders/", 15) == 0) {
+        item = find_item(seller, request, "GET /v1/orders/", ":");
+        if (item != NULL)
+            show_order(seller, item, request, answer);
+    } else {
+        item = find_item(seller, request, "GET /v1/items/", "/");
+        if (item != NULL)
+            audit(item, request, answer);
+    }
+    if (item == NULL)
         say(answer, 404, "{\"type\":\"/problems/unknown-item\"}");
     return NONE;
 }
@@ -302,14 +338,14 @@ static void end(void *arg) {
     close(seller->listener);
 }
 
-struct seller *seller_start(unsigned faults, int stock) {
+static struct seller *start(struct item *items, int item_count, unsigned faults) {
     struct seller *seller = harness_alloc(sizeof *seller);
     struct worker *workers = harness_alloc(THREADS * sizeof *workers);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     seller->faults = faults;
-    seller->stock = stock;
-    seller->available = stock;
+    seller->items = items;
+    seller->item_count = item_count;
     pthread_mutex_init(&seller->lock, NULL);
     seller->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(bind(seller->listener, (const struct sockaddr *)&address, sizeof address) == 0);
@@ -325,6 +361,21 @@ struct seller *seller_start(unsigned faults, int stock) {
         seller->started++;
     }
     return seller;
+}
+
+struct seller *seller_start(unsigned faults, int stock) {
+    struct item *item = harness_alloc(sizeof *item);
+    *item = (struct item){.name = "demo", .faults = faults, .stock = stock, .available = stock};
+    return start(item, 1, faults);
+}
+
+struct seller *seller_start_many(int items, int faulty, unsigned faults, int stock) {
+    struct item *many = harness_alloc((size_t)items * sizeof *many);
+    for (int i = 0; i < items; i++) {
+        many[i] = (struct item){.faults = i == faulty ? faults : 0, .stock = stock, .available = stock};
+        snprintf(many[i].name, sizeof many[i].name, "demo-%d", i);
+    }
+    return start(many, items, faults);
 }
 
 int seller_port(const struct seller *seller) {

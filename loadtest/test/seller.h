@@ -1,5 +1,5 @@
-/* A seller for tests, in threads of the test itself: stock in memory, one item named demo, admin token
- * test-token. It is honest but for the faults it is started with. */
+/* A seller for tests, in threads of the test itself: stock in memory, one item named demo (or several),
+ * admin token test-token. It is honest but for the faults it is started with. */
 #ifndef LOADTEST_TEST_SELLER_H
 #define LOADTEST_TEST_SELLER_H
 
@@ -26,6 +26,9 @@ struct seller;
 
 /* Ends when the test ends. */
 struct seller *seller_start(unsigned faults, int stock);
+/* With the items demo-0 to demo-(items-1), each of that stock; the faults meet only item `faulty` (AWKWARD:
+ * all). */
+struct seller *seller_start_many(int items, int faulty, unsigned faults, int stock);
 int seller_port(const struct seller *seller);
 /* How many purchases it heard of, and how many orders it has. */
 int seller_requests(struct seller *seller);

@@ -27,6 +27,7 @@ static void test_defaults(void) {
     CHECK_INT(options.url_count, 1);
     CHECK_STR(options.urls[0], "http://127.0.0.1:8080");
     CHECK_STR(options.item, "demo");
+    CHECK_INT(options.items, 0);
     CHECK_INT(options.requests, 5);
     CHECK_INT(options.duration_ns, 0);
     CHECK_INT(options.quantity, 1);
@@ -36,12 +37,13 @@ static void test_defaults(void) {
 }
 
 static void test_all(void) {
-    CHECK_INT(
-        parse("--url http://a --url=http://b --item x.y --users 3 --quantity 4 --connections 5 --duration 2m "
-              "--retries --duplicates 20 --token t --seed 9 --timeout 100 --settle 500ms --json -"),
-        OPTIONS_RUN);
+    CHECK_INT(parse("--url http://a --url=http://b --item x.y --items 7 --users 3 --quantity 4 --connections "
+                    "5 --duration 2m "
+                    "--retries --duplicates 20 --token t --seed 9 --timeout 100 --settle 500ms --json -"),
+              OPTIONS_RUN);
     CHECK_INT(options.url_count, 2);
     CHECK_STR(options.urls[1], "http://b");
+    CHECK_INT(options.items, 7);
     CHECK_INT(options.users, 3);
     CHECK_INT(options.quantity, 4);
     CHECK_INT(options.connections, 5);
@@ -92,6 +94,8 @@ static void test_wrong(void) {
         {"--item x --duration 10", "unit"},
         {"--item x --duration 10h", "unit"},
         {"--item x --duration s", "unit"},
+        {"--item x --requests 1 --items 0", "--items must be a number from 1 to 100000"},
+        {"--item x --requests 1 --items 100001", "--items"},
         {"--item x --requests 1 --users 0", "--users must be a number from 1 to 100000000"},
         {"--item x --requests 1 --quantity 1001", "--quantity"},
         {"--item x --requests 1 --connections 0", "--connections"},
@@ -106,11 +110,20 @@ static void test_wrong(void) {
     }
 }
 
+/* A seller's names have up to 64 characters, with the number at the end. */
+static void test_long_item(void) {
+    static const char fifty_nine[] = "12345678901234567890123456789012345678901234567890123456789";
+    CHECK_INT(parse(harness_format("--items 1000 --item x%s --requests 1", fifty_nine)), OPTIONS_RUN);
+    CHECK_INT(parse(harness_format("--items 1001 --item x%s --requests 1", fifty_nine)), OPTIONS_WRONG);
+    CHECK_HAS(error, "--item must be shorter");
+    CHECK_INT(parse(harness_format("--item xyzxy%s --requests 1", fifty_nine)), OPTIONS_RUN);
+}
+
 static void test_help_names_all(void) {
-    static const char *const flags[] = {"--url",         "--item",       "--users",   "--quantity",
-                                        "--connections", "--requests",   "--retries", "--duration",
-                                        "--token",       "--duplicates", "--seed",    "--timeout",
-                                        "--settle",      "--json",       "--help",    "--version"};
+    static const char *const flags[] = {
+        "--url",      "--item",    "--items",    "--users", "--quantity",   "--connections",
+        "--requests", "--retries", "--duration", "--token", "--duplicates", "--seed",
+        "--timeout",  "--settle",  "--json",     "--help",  "--version"};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         CHECK_HAS(options_help, flags[i]);
 }
@@ -122,6 +135,7 @@ int main(int argc, char **argv) {
     harness_run("options: the token from the environment", test_token_from_environment);
     harness_run("options: help and version", test_help);
     harness_run("options: what is wrong is named", test_wrong);
+    harness_run("options: a name and its number must fit", test_long_item);
     harness_run("options: the help names every one", test_help_names_all);
     return harness_finish();
 }

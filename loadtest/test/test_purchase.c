@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "loadtest/item.h"
 #include "loadtest/purchase.h"
 #include "test/harness.h"
 
@@ -40,7 +41,8 @@ static void check(const struct ledger_line *line, enum ledger_outcome outcome, c
 static void test_request(void) {
     struct purchase_form form = {.length = 0};
     char request[CLIENT_REQUEST];
-    purchase_form_init(&form, "h:1", "demo", 12, "0123456789abcdef");
+    struct options options = {.item = "demo", .quantity = 12};
+    purchase_form_init(&form, "h:1", &options, "0123456789abcdef");
     size_t length = purchase_render(&form, 4294967295, 99999999, request);
     CHECK_STR(
         harness_format("%.*s", (int)length, request),
@@ -53,6 +55,41 @@ static void test_request(void) {
     char user[PURCHASE_USER_DIGITS + 2];
     purchase_user(42, user);
     CHECK_STR(user, "u00000042");
+}
+
+/* The first key that buys that item. */
+static uint32_t key_of(const struct options *options, uint32_t item) {
+    uint32_t key = 0;
+    while (item_of_key(options, key) != item)
+        key++;
+    return key;
+}
+
+static const char *body_of(const struct purchase_form *form, uint32_t key) {
+    char request[CLIENT_REQUEST];
+    size_t length = purchase_render(form, key, 5, request);
+    const char *text = harness_format("%.*s", (int)length, request);
+    CHECK_HAS(text, "\r\nContent-Length: 51\r\n");
+    const char *body = strstr(text, "\r\n\r\n") + 4;
+    CHECK_INT(strlen(body), 51);
+    return body;
+}
+
+static void test_items(void) {
+    struct purchase_form form = {.length = 0};
+    struct options options = {.item = "demo", .items = 101, .quantity = 1, .seed = harness_seed()};
+    purchase_form_init(&form, "h:1", &options, "0123456789abcdef");
+    CHECK_STR(body_of(&form, key_of(&options, 100)),
+              "{\"item\":\"demo-100\",\"user\":\"u00000005\",\"quantity\":1}");
+    CHECK_STR(body_of(&form, key_of(&options, 42)),
+              "{\"item\":\"demo-42\" ,\"user\":\"u00000005\",\"quantity\":1}");
+    CHECK_STR(body_of(&form, key_of(&options, 0)),
+              "{\"item\":\"demo-0\"  ,\"user\":\"u00000005\",\"quantity\":1}");
+    options.items = 1;
+    purchase_form_init(&form, "h:1", &options, "0123456789abcdef");
+    char request[CLIENT_REQUEST];
+    size_t length = purchase_render(&form, 3, 5, request);
+    CHECK_HAS(harness_format("%.*s", (int)length, request), "{\"item\":\"demo-0\",\"user\":");
 }
 
 static void test_answers(void) {
@@ -131,6 +168,7 @@ static void test_reasons_are_bounded(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("purchase: the request", test_request);
+    harness_run("purchase: the request for one of several items", test_items);
     harness_run("purchase: answers", test_answers);
     harness_run("purchase: what is unknown", test_unknown);
     harness_run("purchase: unknown until it is answered", test_unknown_stays);

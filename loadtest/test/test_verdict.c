@@ -1,81 +1,24 @@
-#include <string.h>
-
-#include "loadtest/ledger.h"
-#include "loadtest/verdict.h"
+#include "loadtest/test/receipt.h"
 #include "test/harness.h"
 
-static struct ledger ledger;
 static struct books before;
 static struct books after;
-static uint64_t clock_ns;
-
-static void free_ledger(void *unused) {
-    (void)unused;
-    ledger_free(&ledger);
-}
-
-static struct ledger_line *line_of(uint32_t key) {
-    struct ledger_line *line = ledger_add(&ledger);
-    CHECK(line != NULL);
-    line->key = key;
-    line->intended_ns = ++clock_ns;
-    line->sent_ns = ++clock_ns;
-    line->answered_ns = ++clock_ns;
-    if (key >= ledger.key_count)
-        ledger.key_count = key + 1;
-    return line;
-}
-
-static void rejected(uint32_t key, const char *why) {
-    struct ledger_line *line = line_of(key);
-    line->outcome = LEDGER_REJECTED;
-    line->reason = ledger_reason(&ledger, why, strlen(why));
-}
-
-static void unknown(uint32_t key) {
-    struct ledger_line *line = line_of(key);
-    line->outcome = LEDGER_UNKNOWN;
-    line->cause = ledger_reason(&ledger, "timed-out", strlen("timed-out"));
-}
-
-static void won_content(uint32_t key, const char *order, uint64_t content) {
-    struct ledger_line *line = line_of(key);
-    line->outcome = LEDGER_OK;
-    CHECK(ledger_acknowledge(&ledger, line, order, strlen(order), content));
-    ledger.orders[line->order].check = LEDGER_HERE;
-}
-
-static void won(uint32_t key) {
-    won_content(key, harness_format("order-%u", key), key);
-}
 
 /* Ten units, all of them sold to keys 0 to 9, and key 10 told so. */
 static void begin(void) {
-    free_ledger(NULL);
-    ledger_init(&ledger);
-    harness_defer(free_ledger, NULL);
-    clock_ns = 1000;
+    receipt_begin();
     before = (struct books){.conserved = true, .stock = 10, .available = 10};
     after = (struct books){.conserved = true, .stock = 10, .sold = 10, .orders = 10};
     for (uint32_t key = 0; key < 10; key++)
-        won(key);
-    rejected(10, "sold-out");
+        receipt_won(key);
+    receipt_rejected(10, "sold-out");
 }
 
-static struct verdict reach(int64_t quantity) {
-    CHECK(ledger_match(&ledger));
-    return verdict_reach(&ledger, quantity, &before, &after);
+static struct verdict reach(unsigned quantity) {
+    return receipt_judge(&(struct options){.quantity = quantity}, &before, &after);
 }
 
-/* All counters in one text, so that a check sees also those that should be zero. */
-static const char *text_of(struct verdict v) {
-    static const char *const kinds[] = {"clean", "violated", "untold"};
-    return harness_format("%s over %d lost %d dup %d phantom %d under %d unresolved %d unchecked %d",
-                          kinds[v.kind], (int)v.oversold, (int)v.lost, (int)v.duplicated, (int)v.phantom,
-                          (int)v.undersold, (int)v.unresolved, (int)v.unchecked);
-}
-
-#define CHECK_VERDICT(want) CHECK_STR(text_of(reach(1)), want)
+#define CHECK_VERDICT(want) CHECK_STR(receipt_text(reach(1)), want)
 
 static void test_clean(void) {
     begin();
@@ -91,14 +34,14 @@ static void test_earlier_sales(void) {
 
 static void test_duplicates_replayed(void) {
     begin();
-    won(3);
-    won(3);
+    receipt_won(3);
+    receipt_won(3);
     CHECK_VERDICT("clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 
 static void test_restock_lets_rejected_key_win(void) {
     begin();
-    won(10);
+    receipt_won(10);
     after = (struct books){.conserved = true, .stock = 12, .available = 1, .sold = 11, .orders = 11};
     CHECK_VERDICT("clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }
@@ -111,8 +54,8 @@ static void test_oversold_by_audit(void) {
 
 static void test_oversold_by_receipts(void) {
     begin();
-    won(11);
-    won(12);
+    receipt_won(11);
+    receipt_won(12);
     after.sold = 12;
     after.orders = 12;
     CHECK_VERDICT("violated over 2 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
@@ -135,7 +78,7 @@ static void test_one_order_for_two(void) {
     begin();
     before.stock = after.stock = 20;
     after.available = 0;
-    won_content(11, "order-3", 3);
+    receipt_won_content(11, "order-3", 3);
     CHECK_VERDICT("violated over 0 lost 1 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 
@@ -143,27 +86,27 @@ static void test_two_orders_for_one(void) {
     begin();
     before.stock = after.stock = 20;
     after.sold = after.orders = 12;
-    won_content(3, "order-3b", 3);
-    won_content(3, "order-3b", 3);
-    won_content(3, "order-3c", 3);
+    receipt_won_content(3, "order-3b", 3);
+    receipt_won_content(3, "order-3b", 3);
+    receipt_won_content(3, "order-3c", 3);
     CHECK_VERDICT("violated over 0 lost 0 dup 2 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 
 static void test_other_content(void) {
     begin();
-    won_content(3, "order-3", 99);
+    receipt_won_content(3, "order-3", 99);
     CHECK_VERDICT("violated over 0 lost 0 dup 1 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 
 static void test_winner_told_sold_out(void) {
     begin();
-    rejected(3, "sold-out");
+    receipt_rejected(3, "sold-out");
     CHECK_VERDICT("violated over 0 lost 0 dup 1 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 
 static void test_rejected_while_winning(void) {
     begin();
-    rejected(3, "sold-out");
+    receipt_rejected(3, "sold-out");
     ledger.lines[ledger.line_count - 1].sent_ns = ledger.orders[3].answered_ns;
     CHECK_VERDICT("clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }
@@ -181,7 +124,7 @@ static void test_phantom(void) {
 static void test_unresolved_may_be_in_books(void) {
     begin();
     before.stock = after.stock = 20;
-    unknown(11);
+    receipt_unknown(11);
     after.sold = after.orders = 11;
     CHECK_VERDICT("untold over 0 lost 0 dup 0 phantom 0 under 0 unresolved 1 unchecked 0");
     after.sold = after.orders = 12;
@@ -193,8 +136,8 @@ static void test_undersold(void) {
     before.stock = after.stock = 14;
     after.available = 4;
     CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 0 under 1 unresolved 0 unchecked 0");
-    rejected(11, "sold-out");
-    rejected(12, "purchase-limit");
+    receipt_rejected(11, "sold-out");
+    receipt_rejected(12, "purchase-limit");
     CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 0 under 2 unresolved 0 unchecked 0");
 }
 
@@ -203,10 +146,11 @@ static void test_rest_too_small(void) {
     before.stock = after.stock = 32;
     after.sold = 30;
     after.available = 2;
-    CHECK_STR(text_of(reach(3)), "clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
+    CHECK_STR(receipt_text(reach(3)), "clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
     before.stock = after.stock = 34;
     after.available = 4;
-    CHECK_STR(text_of(reach(3)), "violated over 0 lost 0 dup 0 phantom 0 under 3 unresolved 0 unchecked 0");
+    CHECK_STR(receipt_text(reach(3)),
+              "violated over 0 lost 0 dup 0 phantom 0 under 3 unresolved 0 unchecked 0");
 }
 
 static void test_returned_units(void) {
@@ -237,25 +181,23 @@ static void test_could_not_tell(void) {
     ledger.orders[7].check = LEDGER_UNCHECKED;
     CHECK_VERDICT("untold over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 1");
     ledger.orders[7].check = LEDGER_HERE;
-    struct verdict v = verdict_reach(&ledger, 1, &before, NULL);
-    CHECK_STR(text_of(v), "untold over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
+    struct verdict v = receipt_judge(&(struct options){.quantity = 1}, &before, NULL);
+    CHECK_STR(receipt_text(v), "untold over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
     CHECK(!v.audited && !v.conserved);
 }
 
 static void test_violated_without_audit(void) {
     begin();
-    won_content(3, "order-3b", 3);
-    CHECK(ledger_match(&ledger));
-    struct verdict v = verdict_reach(&ledger, 1, &before, NULL);
-    CHECK_STR(text_of(v), "violated over 0 lost 0 dup 1 phantom 0 under 0 unresolved 0 unchecked 0");
+    receipt_won_content(3, "order-3b", 3);
+    struct verdict v = receipt_judge(&(struct options){.quantity = 1}, &before, NULL);
+    CHECK_STR(receipt_text(v), "violated over 0 lost 0 dup 1 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 
 static void test_nothing_answered(void) {
     begin();
-    free_ledger(NULL);
-    ledger_init(&ledger);
+    receipt_begin();
     after = before;
-    line_of(0)->outcome = LEDGER_NOT_SENT;
+    receipt_line(0)->outcome = LEDGER_NOT_SENT;
     CHECK_VERDICT("untold over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 

@@ -1,0 +1,389 @@
+/* The store goes away in every way there is: what the buyer hears, and that the books balance after it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/test/fixture.h"
+
+static enum inventory_strategy strategy;
+
+static void start(struct redis_server *redis) {
+    redis_start(redis, NULL);
+}
+
+/* Everything that can be asked is answered at once with UNAVAILABLE. */
+static void check_all_unavailable(struct till *till) {
+    struct shop *shop = till->shop;
+    struct inventory_item item = terms("new", INVENTORY_BATCH, 1);
+    struct buy *bought = buy_begin(till, "phone", "ann", "down", 1);
+    struct answer *answers[] = {item_put_begin(till, &item),
+                                item_look_begin(till, "phone"),
+                                item_audit_begin(till, "phone"),
+                                item_restock_begin(till, "phone", "down", 1),
+                                order_step_begin(till, "phone:0123456789012345678901", INVENTORY_LOOK),
+                                order_step_begin(till, "phone:0123456789012345678901", INVENTORY_CONFIRM)};
+    inventory_sweep(till->inventory);
+    CHECK_INT(shop->open, 0);
+    CHECK_STATUS(bought->status, INVENTORY_UNAVAILABLE);
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        CHECK_STATUS(answers[i]->status, INVENTORY_UNAVAILABLE);
+        CHECK(!answers[i]->told);
+    }
+    struct inventory_health health;
+    store_health(till, &health);
+    CHECK(!health.ready);
+    CHECK_HAS(health.reason, "no connection to the store");
+    CHECK_STR(health.appendonly, "unknown");
+}
+
+static void test_down_at_start(void) {
+    struct redis_server redis;
+    start(&redis);
+    redis_stop(&redis);
+    struct till *till = till_open_with(shop_open(), &(struct till_options){.port = redis.port});
+    check_all_unavailable(till);
+    shop_idle(till->shop, 100);
+    check_all_unavailable(till);
+    CHECK_HAS(inventory_last_error(till->inventory), "refused");
+    redis_restart(&redis);
+    till_wait_up(till);
+    CHECK_STR(inventory_last_error(till->inventory), "");
+    item_sell(till, "phone", INVENTORY_BATCH, 1);
+    CHECK_STATUS(buy(till, "phone", "ann", "down", 1)->status, INVENTORY_OK);
+    check_books(till, &redis, "phone", 0, 0, 1);
+}
+
+static void test_stopped_when_idle(void) {
+    struct redis_server redis;
+    start(&redis);
+    struct till *till = till_open(shop_open(), &redis);
+    item_sell(till, "phone", strategy, 3);
+    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    for (int round = 0; round < 2; round++) {
+        redis_stop(&redis);
+        till_wait_down(till);
+        check_all_unavailable(till);
+        redis_restart(&redis);
+        till_wait_up(till);
+    }
+    if (strategy == INVENTORY_OPTIMISTIC) /* its own connections may take a moment longer */
+        shop_idle(till->shop, 300);
+    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_REPLAYED);
+    CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
+    CHECK_INT(inventory_figures(till->inventory)->reconnects, 3);
+    check_books(till, &redis, "phone", 1, 0, 2);
+}
+
+/* ---- killed under load ---- */
+
+enum { BUYERS = 64 };
+
+/* Keeps so many purchases under way until `sold` were answered OK. */
+static void load_until(struct till *till, int *count, int sold) {
+    while (buys_with(till->shop, INVENTORY_OK) < sold) {
+        while (till->shop->open < BUYERS) {
+            const char *name = harness_format("k%d", (*count)++);
+            if (buy_begin(till, "phone", name, name, 1)->answers)
+                break; /* the store is down: the next turn is early enough */
+        }
+        shop_turn(till->shop);
+    }
+}
+
+/* Each answer against what the store has: returns how many units the orders have. */
+static int64_t check_answers(struct till *till) {
+    int64_t units = 0;
+    for (const struct buy *buy = till->shop->buys; buy; buy = buy->next) {
+        struct inventory_order order;
+        enum inventory_status found = order_step(till, buy->id, INVENTORY_LOOK, &order);
+        if (buy->status == INVENTORY_OK || buy->status == INVENTORY_REPLAYED) {
+            CHECK_STATUS(found, INVENTORY_OK);
+            CHECK_STR(order.id, buy->order.id);
+            CHECK_INT(order.quantity, buy->order.quantity);
+        } else if (buy->status == INVENTORY_UNAVAILABLE) {
+            CHECK_STATUS(found, INVENTORY_UNKNOWN_ORDER);
+        } else {
+            CHECK_STATUS(buy->status, INVENTORY_UNKNOWN);
+        }
+        units += found == INVENTORY_OK ? 1 : 0;
+    }
+    return units;
+}
+
+static void test_killed_under_load(void) {
+    enum { STOCK = 100000 };
+    struct redis_server redis;
+    start(&redis);
+    struct till *till = till_open(shop_open(), &redis);
+    struct shop *shop = till->shop;
+    item_sell(till, "phone", strategy, STOCK);
+    int count = 0;
+    for (int round = 1; round <= 3; round++) {
+        load_until(till, &count, round * 400);
+        redis_kill(&redis);
+        till_wait_down(till);
+        redis_restart(&redis);
+        till_wait_up(till);
+    }
+    load_until(till, &count, 4 * 400);
+    shop_settle(shop);
+    CHECK_INT(buys_with(shop, INVENTORY_UNKNOWN), 0);
+    int64_t units = check_answers(till);
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], units);
+    CHECK_INT(audit.oversold, 0);
+    if (strategy != INVENTORY_DECR) /* which loses units when it is interrupted, but no order */
+        check_books(till, &redis, "phone", STOCK - units, 0, units);
+}
+
+static void ping_twice(const struct redis_server *redis) {
+    for (int i = 0; i < 2; i++)
+        CHECK_STR(redis_command(redis, "PING", NULL), "PONG");
+}
+
+/* The replies have arrived, and the store is gone by the time that they are read: what follows them cannot be
+ * written any more. */
+static void test_killed_between_reply_and_next_call(void) {
+    struct redis_server redis;
+    start(&redis);
+    struct shop *shop = shop_open();
+    struct till *till = till_open(shop, &redis);
+    item_sell(till, "phone", strategy, 1000);
+    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    CHECK_STR(redis_command(&redis, "SCRIPT", "FLUSH", NULL), "OK");
+    for (int i = 0; i < 50; i++) {
+        const char *name = harness_format("k%d", i);
+        buy_begin(till, "phone", name, name, 1);
+        item_restock_begin(till, "phone", name, 1);
+        inventory_flush(till->inventory);
+    }
+    inventory_sweep(till->inventory);
+    inventory_flush(till->inventory);
+    ping_twice(&redis);
+    redis_kill(&redis);
+    till_wait_down(till);
+    redis_restart(&redis);
+    till_wait_up(till);
+    shop_settle(shop);
+    for (const struct buy *buy = shop->buys; buy; buy = buy->next)
+        CHECK(buy->status == INVENTORY_OK || buy->status == INVENTORY_UNAVAILABLE);
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], buys_with(shop, INVENTORY_OK));
+    if (strategy != INVENTORY_DECR)
+        CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
+}
+
+/* ---- restarted empty: neither full nor sold out, but unknown ---- */
+
+static void test_restarted_empty(void) {
+    struct redis_server redis;
+    start(&redis);
+    struct till *till = till_open(shop_open(), &redis);
+    item_sell(till, "phone", strategy, 5);
+    item_sell(till, "gone", strategy, 1);
+    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(till, "gone", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(till, "gone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
+    redis_kill(&redis);
+    till_wait_down(till);
+    redis_wipe(&redis);
+    redis_restart(&redis);
+    till_wait_up(till);
+    if (strategy == INVENTORY_OPTIMISTIC)
+        shop_idle(till->shop, 300);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_UNKNOWN_ITEM);
+        CHECK_STATUS(buy(till, "gone", "bob", "k2", 1)->status, INVENTORY_UNKNOWN_ITEM);
+        CHECK_STATUS(item_look(till, "gone", &(struct inventory_item){.initial = 0}), INVENTORY_UNKNOWN_ITEM);
+    }
+}
+
+/* ---- silent ---- */
+
+static void test_paused(void) {
+    struct redis_server redis;
+    start(&redis);
+    struct shop *shop = shop_open();
+    struct till *till =
+        till_open_with(shop, &(struct till_options){.port = redis.port, .call_timeout_ms = 200});
+    till_wait_up(till);
+    item_sell(till, "phone", strategy, 100);
+    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    redis_pause(&redis);
+    struct buy *bought[20];
+    for (int i = 0; i < 20; i++)
+        bought[i] = buy_begin(till, "phone", "ann", harness_format("k%d", i), 1);
+    till_wait_down(till);
+    shop_idle(shop, 500); /* connecting again comes to nothing, too */
+    CHECK_STATUS(buy(till, "phone", "ann", "meanwhile", 1)->status, INVENTORY_UNAVAILABLE);
+    redis_resume(&redis);
+    shop_settle(shop);
+    till_wait_up(till);
+    for (int i = 0; i < 20; i++) {
+        CHECK(bought[i]->status == INVENTORY_OK || bought[i]->status == INVENTORY_UNAVAILABLE ||
+              bought[i]->status == INVENTORY_OVERLOADED);
+        struct buy *again = buy(till, "phone", "ann", harness_format("k%d", i), 1);
+        if (bought[i]->status == INVENTORY_OK)
+            CHECK_STATUS(again->status, INVENTORY_REPLAYED);
+        else
+            CHECK(again->status == INVENTORY_OK || again->status == INVENTORY_REPLAYED);
+    }
+    check_books(till, &redis, "phone", 79, 0, 21);
+}
+
+static void test_unknown_in_the_end(void) {
+    struct redis_server redis;
+    start(&redis);
+    struct shop *shop = shop_open();
+    struct till *till = till_open_with(
+        shop, &(struct till_options){.port = redis.port, .call_timeout_ms = 150, .resolve_ms = 300});
+    till_wait_up(till);
+    item_sell(till, "phone", strategy, 10);
+    redis_pause(&redis);
+    int64_t from_ms = harness_now_ms();
+    struct buy *bought = buy(till, "phone", "ann", "k", 1);
+    CHECK_STATUS(bought->status, INVENTORY_UNKNOWN);
+    CHECK(harness_now_ms() - from_ms >= 450);
+    CHECK_INT(inventory_figures(till->inventory)->unknown, 1);
+    CHECK_INT(inventory_figures(till->inventory)->unknown_resolved, 0);
+    redis_resume(&redis);
+    till_wait_up(till);
+    struct buy *again = buy(till, "phone", "ann", "k", 1);
+    CHECK(again->status == INVENTORY_OK || again->status == INVENTORY_REPLAYED);
+    check_books(till, &redis, "phone", 9, 0, 1);
+}
+
+/* ---- closed with everything under way ---- */
+
+static void fill(struct till *till) {
+    for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
+        const char *item = inventory_strategy_name((enum inventory_strategy)i);
+        till->locked = true;
+        for (int j = 0; j < 700; j++)
+            buy_begin(till, item, item, harness_format("k%d", j), 1);
+        item_look_begin(till, item);
+        item_audit_begin(till, item);
+        item_restock_begin(till, item, "r", 1);
+        order_step_begin(till, harness_format("%s:0123456789012345678901", item), INVENTORY_CONFIRM);
+    }
+    store_health_begin(till);
+    inventory_sweep(till->inventory);
+    inventory_flush(till->inventory);
+}
+
+static void test_closed_when_busy(void) {
+    struct redis_server redis;
+    start(&redis);
+    for (int when = 0; when < 7; when++) {
+        struct shop *shop = shop_open();
+        struct till *till = till_open_with(
+            shop, &(struct till_options){.port = redis.port, .call_timeout_ms = 300, .work_delay_ms = 50});
+        till_wait_up(till);
+        for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
+            struct inventory_item item = terms(inventory_strategy_name((enum inventory_strategy)i),
+                                               (enum inventory_strategy)i, 100000);
+            item_put(till, &item);
+            till->locked = true;
+            buy(till, item.item, "first", "first", 1);
+        }
+        if (when == 5)
+            redis_pause(&redis);
+        fill(till);
+        if (when < 4)
+            shop_idle(shop,
+                      when * 15); /* some replies have come, some have not; some are in their work delay */
+        else if (when == 4)
+            redis_kill(&redis);
+        else if (when == 5)
+            till_wait_down(till); /* they are lost now, and asked for */
+        int before = shop->open;
+        for (struct buy *buy = shop->buys; buy; buy = buy->next)
+            buy->ctx = buy->answers ? NULL : buy;
+        till_close(till);
+        CHECK_INT(shop->open, 0);
+        CHECK(when > 0 || before > 0);
+        for (const struct buy *buy = shop->buys; buy; buy = buy->next) {
+            CHECK_INT(buy->answers, 1);
+            if (buy->ctx && buy->status != INVENTORY_UNKNOWN && buy->status != INVENTORY_UNAVAILABLE)
+                FAIL("%s, closed at %d: %s", buy->item, when, inventory_status_text(buy->status));
+        }
+        shop_close(shop);
+        if (when == 4)
+            redis_restart(&redis);
+        if (when == 5)
+            redis_resume(&redis);
+    }
+}
+
+static void test_closed_at_once(void) {
+    struct redis_server redis;
+    start(&redis);
+    struct shop *shop = shop_open();
+    till_open_with(shop, &(struct till_options){.port = redis.port});
+    shop_close(shop);
+    redis_stop(&redis);
+    shop = shop_open();
+    till_open_with(shop, &(struct till_options){.port = redis.port});
+    shop_close(shop);
+    char error[128] = "";
+    uv_loop_t loop;
+    uv_loop_init(&loop);
+    struct inventory_config config = {.redis_url = "redis://:hunter2@h:x", .clock = &clock_system};
+    CHECK(inventory_open(&loop, &config, error, sizeof error) == NULL);
+    CHECK(error[0] && !strstr(error, "hunter2"));
+    CHECK_INT(uv_loop_close(&loop), 0);
+    inventory_close(NULL);
+}
+
+/* A queue as long as it may get, and the store dies. */
+static void test_killed_with_a_long_queue(void) {
+    enum { QUEUE = 50000 };
+    struct redis_server redis;
+    start(&redis);
+    struct shop *shop = shop_open();
+    struct till *till =
+        till_open_with(shop, &(struct till_options){.port = redis.port, .call_timeout_ms = 1500});
+    till_wait_up(till);
+    till->locked = true;
+    item_sell(till, "phone", strategy, 2 * QUEUE);
+    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    for (int i = 0; i < QUEUE; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "k%d", i);
+        buy_begin(till, "phone", name, name, 1);
+    }
+    redis_kill(&redis);
+    till_wait_down(till);
+    redis_restart(&redis);
+    till_wait_up(till);
+    shop_settle(shop);
+    CHECK_INT(buys_with(shop, INVENTORY_UNKNOWN), 0);
+    CHECK_INT(inventory_figures(till->inventory)->waiting, 0);
+    if (strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA || strategy == INVENTORY_OPTIMISTIC)
+        check_books(till, &redis, "phone", 2 * QUEUE - buys_with(shop, INVENTORY_OK), 0,
+                    buys_with(shop, INVENTORY_OK));
+}
+
+static void run_each(const char *what, void (*test)(void), enum inventory_strategy last) {
+    for (int i = 0; i <= (int)last; i++) {
+        strategy = (enum inventory_strategy)i;
+        harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), what), test);
+    }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("down at start", test_down_at_start);
+    run_each("stopped while idle", test_stopped_when_idle, INVENTORY_OPTIMISTIC);
+    run_each("killed under load, restarted from its file", test_killed_under_load, INVENTORY_OPTIMISTIC);
+    run_each("killed between a reply and the next call", test_killed_between_reply_and_next_call,
+             INVENTORY_OPTIMISTIC);
+    run_each("killed with a long queue", test_killed_with_a_long_queue, INVENTORY_LOCKED);
+    run_each("restarted empty", test_restarted_empty, INVENTORY_OPTIMISTIC);
+    run_each("paused for longer than a call may take", test_paused, INVENTORY_LUA);
+    run_each("not back before the deadline", test_unknown_in_the_end, INVENTORY_LUA);
+    harness_run("closed with everything under way", test_closed_when_busy);
+    harness_run("closed at once, and not opened at all", test_closed_at_once);
+    return harness_finish();
+}

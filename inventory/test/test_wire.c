@@ -1,0 +1,295 @@
+/* What goes wrong between the till and a store that is well: replies cut off, lost or late, requests lost. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/test/fixture.h"
+
+static enum inventory_strategy strategy;
+static struct redis_server redis;
+static struct proxy *proxy;
+
+/* A till that reaches the store through the proxy, and one that reaches it directly. */
+static struct till *direct;
+
+static struct till *open_till(int call_timeout_ms, int resolve_ms) {
+    redis_command(&redis, "FLUSHALL", NULL);
+    redis_command(&redis, "SCRIPT", "FLUSH", NULL);
+    proxy = proxy_start(redis.port);
+    struct shop *shop = shop_open();
+    direct = till_open(shop, &redis);
+    struct till *till = till_open_with(shop, &(struct till_options){.port = proxy_port(proxy),
+                                                                    .call_timeout_ms = call_timeout_ms,
+                                                                    .resolve_ms = resolve_ms});
+    till_wait_up(till);
+    return till;
+}
+
+/* The request that sells, by a text that is in no other. */
+static const char *selling(void) {
+    return strategy == INVENTORY_OPTIMISTIC ? "EXEC" : strategy == INVENTORY_DECR ? "HSETNX" : "EVALSHA";
+}
+
+/* The reply to a sale is cut after so many bytes: the buyer has bought, and hears that, and not that it was a
+ * replay. */
+static void test_reply_cut(void) {
+    struct till *till = open_till(0, 0);
+    const struct inventory_figures *figures = inventory_figures(till->inventory);
+    static const int bytes[] = {0, 1, 3, 10};
+    enum { ROUNDS = sizeof bytes / sizeof *bytes };
+    item_sell(till, "phone", strategy, 100);
+    /* So that all connections are there, and the scripts loaded. */
+    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    if (strategy == INVENTORY_OPTIMISTIC)
+        shop_idle(till->shop, 100);
+    for (int i = 0; i < ROUNDS; i++) {
+        proxy_set(proxy, PROXY_CUT, bytes[i], selling());
+        struct buy *bought = buy(till, "phone", "ann", harness_format("k%d", i), 2);
+        CHECK_INT(proxy_faults(proxy), i + 1);
+        CHECK_STATUS(bought->status, INVENTORY_OK);
+        CHECK_STR(bought->order.id, bought->id);
+        CHECK_STR(bought->order.item, "phone");
+        CHECK_STR(bought->order.user, "ann");
+        CHECK_INT(bought->order.quantity, 2);
+        CHECK_INT(bought->order.state, INVENTORY_STATE_CONFIRMED);
+        CHECK(bought->order.created_ms > 0);
+        if (strategy != INVENTORY_DECR) { /* which asks anyway */
+            CHECK_INT(figures->unknown, i + 1);
+            CHECK_INT(figures->unknown_resolved, i + 1);
+        }
+        till_wait_up(till);
+        if (strategy == INVENTORY_OPTIMISTIC)
+            shop_idle(till->shop, 100);
+    }
+    if (strategy == INVENTORY_DECR) /* the order stands, its entries were never written */
+        CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:item", "available", NULL), 99 - 2 * ROUNDS);
+    else
+        check_books(till, &redis, "phone", 99 - 2 * ROUNDS, 0, 1 + 2 * ROUNDS);
+}
+
+/* All in one call, and its reply cut somewhere in the middle: the answers that came and those that did not.
+ */
+static void test_reply_of_many_cut(void) {
+    struct till *till = open_till(0, 0);
+    struct inventory_item item = terms("phone", strategy, 50);
+    item.hold_ms = 60000;
+    item.limit = 1;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    struct inventory_order early = buy(till, "phone", "early", "early", 1)->order;
+    till->shop->ahead_ms = 5000; /* so that it is told apart from what is sold now */
+    struct buy *bought[61];
+    proxy_set(proxy, PROXY_CUT, 60, "EVALSHA");
+    for (int i = 0; i < 60; i++)
+        bought[i] = buy_begin(till, "phone", harness_format("user%d", i), harness_format("k%d", i), 1);
+    bought[60] = buy_begin(till, "phone", "early", "early", 1);
+    shop_settle(till->shop);
+    CHECK_INT(proxy_faults(proxy), 1);
+    for (int i = 0; i < 60; i++) {
+        struct inventory_order order;
+        if (bought[i]->status == INVENTORY_OK) {
+            CHECK_INT(bought[i]->order.state, INVENTORY_STATE_HELD);
+            CHECK_INT(bought[i]->order.expires_ms, bought[i]->order.created_ms + 60000);
+            CHECK_STATUS(order_step(till, bought[i]->id, INVENTORY_LOOK, &order), INVENTORY_OK);
+            CHECK_INT(order.expires_ms, bought[i]->order.expires_ms);
+        } else {
+            CHECK(bought[i]->status == INVENTORY_UNAVAILABLE || bought[i]->status == INVENTORY_SOLD_OUT);
+            CHECK_STATUS(order_step(till, bought[i]->id, INVENTORY_LOOK, &order), INVENTORY_UNKNOWN_ORDER);
+        }
+    }
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 50);
+    CHECK_STATUS(bought[60]->status, INVENTORY_REPLAYED); /* it was bought before, and not by this call */
+    CHECK_INT(bought[60]->order.created_ms, early.created_ms);
+    check_books(till, &redis, "phone", 0, 50, 0);
+}
+
+/* The look at a sold-out item is but a question. */
+static void test_question_cut(void) {
+    struct till *till = open_till(0, 0);
+    item_sell(till, "phone", strategy, 1);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(till, "phone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
+    for (int bytes = 0; bytes < 12; bytes += 4) { /* the first reply is 4 bytes */
+        proxy_set(proxy, PROXY_CUT, bytes, "HMGET");
+        struct buy *first = buy_begin(till, "phone", "ann", "k", 1),
+                   *second = buy_begin(till, "phone", "bob", "l", 1);
+        shop_settle(till->shop);
+        CHECK_STATUS(first->status, INVENTORY_UNAVAILABLE);
+        CHECK_STATUS(second->status, INVENTORY_UNAVAILABLE);
+        CHECK_INT(proxy_faults(proxy), bytes / 4 + 1);
+        till_wait_up(till);
+        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+        CHECK_STATUS(buy(till, "phone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
+    }
+}
+
+/* The other calls say UNKNOWN, and repeated tell what was done. */
+static void test_other_replies_cut(void) {
+    struct till *till = open_till(0, 0);
+    struct inventory_item item = terms("phone", INVENTORY_BATCH, 10), read;
+    item.hold_ms = 60000;
+    struct inventory_restock restock;
+    struct inventory_audit audit;
+    struct inventory_order order;
+    struct inventory_health health;
+    /* Once before, so that the scripts are loaded: the reply that is lost must be the one that follows work.
+     */
+    struct inventory_item other = terms("other", INVENTORY_BATCH, 10);
+    CHECK_STATUS(item_put(till, &other), INVENTORY_OK);
+    CHECK_STATUS(item_restock(till, "other", "r", 1, NULL), INVENTORY_OK);
+
+    proxy_set(proxy, PROXY_CUT, 0, "EVALSHA");
+    CHECK_STATUS(item_put(till, &item), INVENTORY_UNKNOWN);
+    till_wait_up(till);
+    CHECK_STATUS(item_put(till, &item), INVENTORY_REPLAYED);
+
+    proxy_set(proxy, PROXY_CUT, 3, "EVALSHA");
+    CHECK_STATUS(item_restock(till, "phone", "r", 5, &restock), INVENTORY_UNKNOWN);
+    till_wait_up(till);
+    CHECK_STATUS(item_restock(till, "phone", "r", 5, &restock), INVENTORY_REPLAYED);
+    CHECK_INT(restock.available, 15);
+
+    struct inventory_order held = buy(till, "phone", "ann", "k", 1)->order;
+    order_step(till, held.id, INVENTORY_LOOK, NULL);
+    proxy_set(proxy, PROXY_CUT, 3, "EVALSHA");
+    CHECK_STATUS(order_step(till, held.id, INVENTORY_CONFIRM, NULL), INVENTORY_UNKNOWN);
+    till_wait_up(till);
+    CHECK_STATUS(order_step(till, held.id, INVENTORY_CANCEL, &order), INVENTORY_CONFIRMED);
+    CHECK_STATUS(order_step(till, held.id, INVENTORY_CONFIRM, &order), INVENTORY_OK);
+
+    proxy_set(proxy, PROXY_CUT, 3, "HMGET");
+    CHECK_STATUS(item_look(till, "phone", &read), INVENTORY_UNKNOWN);
+    till_wait_up(till);
+    proxy_set(proxy, PROXY_CUT, 40, "EXEC");
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_UNKNOWN);
+    till_wait_up(till);
+    for (int bytes = 0; bytes < 1000; bytes += 499) {
+        proxy_set(proxy, PROXY_CUT, bytes, "INFO");
+        store_health(till, &health);
+        CHECK(!health.ready);
+        CHECK_HAS(health.reason, "connection");
+        till_wait_up(till);
+    }
+    store_health(till, &health);
+    CHECK(health.ready);
+    proxy_set(proxy, PROXY_CUT, 2, "SMEMBERS");
+    inventory_sweep(till->inventory);
+    till_wait_down(till);
+    till_wait_up(till);
+    till->shop->ahead_ms = 120000;
+    struct inventory_order late = buy(till, "phone", "bob", "late", 1)->order;
+    till->shop->ahead_ms = 240000;
+    inventory_sweep(till->inventory); /* it sweeps still */
+    shop_idle(till->shop, 50);
+    CHECK_INT(inventory_figures(till->inventory)->expired, 1);
+    CHECK_STATUS(order_step(till, late.id, INVENTORY_CONFIRM, NULL), INVENTORY_EXPIRED);
+    check_books(till, &redis, "phone", 14, 0, 1);
+}
+
+/* The connection is gone, and nobody has noticed: what is written into it was never there. */
+static void test_request_lost(void) {
+    struct till *till = open_till(500, 400);
+    item_sell(till, "phone", strategy, 10);
+    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
+    struct buy *lost = buy_begin(till, "phone", "ann", "k1", 1);
+    inventory_flush(till->inventory);
+    till_wait_down(till);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    shop_settle(till->shop);
+    CHECK_STATUS(lost->status, INVENTORY_UNAVAILABLE);
+    till_wait_up(till);
+
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
+    lost = buy_begin(till, "phone", "ann", "k2", 1);
+    inventory_flush(till->inventory);
+    shop_settle(till->shop); /* nobody comes back before the deadline */
+    if (strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA)
+        CHECK_STATUS(lost->status, INVENTORY_UNKNOWN);
+    else
+        CHECK(lost->status == INVENTORY_UNAVAILABLE || lost->status == INVENTORY_OVERLOADED);
+    check_books(direct, &redis, "phone", 9, 0, 1);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    till_wait_up(till);
+    for (int i = 0; i < 5; i++) { /* the connections that `optimistic` has besides may take a moment longer */
+        lost = buy(till, "phone", "ann", "k2", 1);
+        if (lost->status != INVENTORY_OVERLOADED)
+            break;
+    }
+    CHECK_STATUS(lost->status, INVENTORY_OK);
+    check_books(till, &redis, "phone", 8, 0, 2);
+}
+
+static void test_slow(void) {
+    struct till *till = open_till(0, 0);
+    item_sell(till, "phone", strategy, 100);
+    proxy_set(proxy, PROXY_DELAY, 15, NULL);
+    for (int i = 0; i < 20; i++) {
+        buy_begin(till, "phone", "ann", harness_format("k%d", i), 1);
+        inventory_flush(till->inventory);
+    }
+    shop_settle(till->shop);
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 20);
+    CHECK_INT(inventory_figures(till->inventory)->reconnects, 1);
+    check_books(till, &redis, "phone", 80, 0, 20);
+}
+
+/* Slower than a call may take: given up, made anew, and in the end found. */
+static void test_too_slow(void) {
+    struct till *till = open_till(150, 0);
+    item_sell(till, "phone", strategy, 100);
+    for (int i = 0; i < 2; i++) /* together, so that it is known by now how the item is sold */
+        buy_begin(till, "phone", "first", harness_format("first%d", i), 1);
+    shop_settle(till->shop);
+    proxy_set(proxy, PROXY_DELAY, 600, "EVALSHA");
+    for (int i = 0; i < 5; i++)
+        buy_begin(till, "phone", "ann", harness_format("k%d", i), 1);
+    till_wait_down(till);
+    CHECK_HAS(inventory_last_error(till->inventory), "time-out");
+    shop_settle(till->shop);
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 7);
+    check_books(till, &redis, "phone", 93, 0, 7);
+}
+
+/* Cut off again and again under load, at random: everything is answered, and the books balance. */
+static void test_cut_under_load(void) {
+    struct till *till = open_till(0, 0);
+    struct shop *shop = till->shop;
+    uint64_t random = harness_seed();
+    item_sell(till, "phone", strategy, 2000);
+    int count = 0;
+    for (int round = 0; round < 20; round++) {
+        till_wait_up(till);
+        proxy_set(proxy, PROXY_CUT, (int)(harness_random(&random) % 400), NULL);
+        for (int i = 0; i < 30; i++, count++)
+            buy_begin(till, "phone", harness_format("user%d", count), harness_format("k%d", count), 1);
+        shop_turn(shop);
+        for (int i = 0; i < 10 && shop->open; i++)
+            shop_turn(shop);
+    }
+    shop_settle(shop);
+    int sold = buys_with(shop, INVENTORY_OK);
+    CHECK_INT(buys_with(shop, INVENTORY_UNKNOWN), 0);
+    CHECK_INT(sold + buys_with(shop, INVENTORY_UNAVAILABLE), count);
+    CHECK(proxy_faults(proxy) > 5);
+    check_books(direct, &redis, "phone", 2000 - sold, 0, sold);
+}
+
+static void run_each(const char *what, void (*test)(void), enum inventory_strategy last) {
+    for (int i = 0; i <= (int)last; i++) {
+        strategy = (enum inventory_strategy)i;
+        harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), what), test);
+    }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    run_each("a reply cut off or lost", test_reply_cut, INVENTORY_OPTIMISTIC);
+    run_each("the reply to many cut off", test_reply_of_many_cut, INVENTORY_LUA);
+    run_each("the look at a sold-out item cut off", test_question_cut, INVENTORY_LUA);
+    harness_run("the replies to other calls cut off", test_other_replies_cut);
+    run_each("a request lost", test_request_lost, INVENTORY_OPTIMISTIC);
+    run_each("a slow store", test_slow, INVENTORY_OPTIMISTIC);
+    run_each("a store that is too slow", test_too_slow, INVENTORY_LUA);
+    run_each("cut off at random under load", test_cut_under_load, INVENTORY_LUA);
+    return harness_finish();
+}

@@ -1,0 +1,26 @@
+/* A ledger written by hand, one receipt after the other, and what the verdict makes of it. */
+#ifndef LOADTEST_TEST_RECEIPT_H
+#define LOADTEST_TEST_RECEIPT_H
+
+#include "loadtest/ledger.h"
+#include "loadtest/verdict.h"
+
+extern struct ledger ledger;
+
+/* An empty ledger. */
+void receipt_begin(void);
+/* A line of that key; each is sent and answered after the one before. */
+struct ledger_line *receipt_line(uint32_t key);
+void receipt_rejected(uint32_t key, const char *why);
+void receipt_unknown(uint32_t key);
+/* An acknowledged order that was found in the books; of receipt_won the order's own, order-KEY. */
+void receipt_won(uint32_t key);
+void receipt_won_content(uint32_t key, const char *order, uint64_t content);
+
+/* `after` may be NULL. */
+struct verdict receipt_judge(const struct options *options, const struct books *before,
+                             const struct books *after);
+/* All counters in one text, so that a check sees also those that should be zero. */
+const char *receipt_text(struct verdict v);
+
+#endif

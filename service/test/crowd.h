@@ -1,0 +1,47 @@
+/* A crowd: threads that buy over connections they keep, and a receipt for each purchase. */
+#ifndef SERVICE_TEST_CROWD_H
+#define SERVICE_TEST_CROWD_H
+
+#include "test/harness.h"
+
+struct crowd_plan {
+    int ports[2]; /* buyers are spread over them; the second may be 0 */
+    const char *item;
+    const char *prefix; /* purchase i has the key PREFIX-i and the user ui */
+    int threads;
+    int purchases; /* at most */
+    int quantity;  /* 0: 1 */
+    bool retries;  /* what has no answer, or a 503, is tried again with its key at the other port */
+};
+
+struct receipt {
+    int status; /* of the last try; 0: it had no answer */
+    int tries;  /* 0: it was never sent */
+    bool replayed;
+    char type[24];  /* of a problem */
+    char order[96]; /* of a 201 */
+};
+
+struct crowd;
+
+/* Starts buying; it ends with the test. */
+struct crowd *crowd_start(const struct crowd_plan *plan);
+/* How many have their final answer so far. */
+int crowd_answered(const struct crowd *crowd);
+/* Waits until so many have it. */
+void crowd_wait(struct crowd *crowd, int answered);
+/* Begins no further purchases. */
+void crowd_stop(struct crowd *crowd);
+/* Waits until all that was begun has ended. */
+void crowd_join(struct crowd *crowd);
+struct crowd *crowd_run(const struct crowd_plan *plan);
+
+/* After crowd_join(): */
+const struct receipt *crowd_receipt(const struct crowd *crowd, int i);
+int crowd_count(const struct crowd *crowd, int status);
+/* Every 201 is an order that can be looked at, and is this buyer's. */
+void crowd_check_orders(const struct crowd *crowd, int port);
+/* Every purchase was answered with 201 or a problem of this type (NULL: none). */
+void crowd_check_answers(const struct crowd *crowd, const char *type);
+
+#endif

@@ -1,0 +1,346 @@
+/* What buyers hear when the store fails, and that the books balance afterwards. */
+#include <pthread.h>
+#include <string.h>
+
+#include "service/test/crowd.h"
+#include "service/test/shop.h"
+
+enum { STOCK = 1500, BUYERS = 2500, THREADS = 24 };
+
+/* A store behind a proxy, and a service that gives up a call after `timeout`. */
+struct stand {
+    struct redis_server redis;
+    struct proxy *proxy;
+    struct seckilld service;
+    int port;
+};
+
+static void open_stand(struct stand *stand, const char *timeout) {
+    redis_start(&stand->redis, NULL);
+    stand->proxy = proxy_start(stand->redis.port);
+    seckilld_start(&stand->service, proxy_port(stand->proxy), "--store-timeout", timeout, NULL);
+    stand->port = stand->service.port;
+    seckilld_wait_ready(&stand->service, 200);
+}
+
+/* ---- a fault in the middle of a sale ---- */
+
+struct fault {
+    void (*strike)(struct stand *stand);
+    void (*heal)(struct stand *stand);
+    const char *reason; /* in /readyz while it lasts; NULL: it stays ready */
+};
+
+/* Nobody went without an answer, what was acknowledged is there, and each key, tried again, gets what it had
+ * got, or one order, or nothing. */
+static void check_books(int port, const char *item, const struct crowd *crowd, int buyers) {
+    crowd_check_orders(crowd, port);
+    struct crowd_plan plan = {
+        .ports = {port}, .item = item, .prefix = "k", .threads = 8, .purchases = buyers};
+    struct crowd *again = crowd_run(&plan);
+    crowd_check_answers(again, "sold-out");
+    for (int i = 0; i < buyers; i++) {
+        const struct receipt *first = crowd_receipt(crowd, i), *second = crowd_receipt(again, i);
+        CHECK(first->status == 201 || first->status == 409 || first->status == 503);
+        if (first->status == 503)
+            CHECK_STR(first->type, "store-unavailable");
+        if (first->status == 409)
+            CHECK_STR(first->type, "sold-out");
+        if (first->status != 201)
+            continue;
+        CHECK_STR(second->order, first->order);
+        CHECK(second->replayed);
+    }
+    CHECK_INT(shop_audit(port, item, "orders"), crowd_count(again, 201));
+    CHECK_INT(shop_audit(port, item, "sold"), crowd_count(again, 201));
+}
+
+static void check_readyz(struct stand *stand, const char *reason) {
+    struct web_response response;
+    if (!reason) {
+        seckilld_wait_ready(&stand->service, 200);
+        return;
+    }
+    seckilld_wait_ready(&stand->service, 503);
+    CHECK_INT(shop_get(stand->port, "/readyz", &response), 503);
+    CHECK_HAS(shop_text(&response, "reason"), reason);
+    CHECK(web_header(&response, "Retry-After") != NULL);
+    CHECK_INT(shop_get(stand->port, "/livez", NULL), 200);
+}
+
+static void in_the_middle_of_a_sale(const struct fault *fault) {
+    struct stand stand;
+    open_stand(&stand, "300");
+    shop_put(stand.port, "sale", harness_format("\"stock\":%d", STOCK));
+    struct crowd_plan plan = {
+        .ports = {stand.port}, .item = "sale", .prefix = "k", .threads = THREADS, .purchases = BUYERS};
+    struct crowd *crowd = crowd_start(&plan);
+    crowd_wait(crowd, 300);
+    fault->strike(&stand);
+    check_readyz(&stand, fault->reason);
+    int struck = crowd_answered(crowd);
+    crowd_wait(crowd, struck + 2 * THREADS < BUYERS ? struck + 2 * THREADS : BUYERS);
+    fault->heal(&stand);
+    seckilld_wait_ready(&stand.service, 200);
+    crowd_join(crowd);
+    CHECK(!harness_failed());
+    CHECK(fault->reason == NULL || crowd_count(crowd, 503) > 0);
+    check_books(stand.port, "sale", crowd, BUYERS);
+}
+
+static void stop_redis(struct stand *stand) {
+    redis_stop(&stand->redis);
+}
+static void kill_redis(struct stand *stand) {
+    redis_kill(&stand->redis);
+}
+static void restart_redis(struct stand *stand) {
+    redis_restart(&stand->redis);
+}
+
+static void stopped(void) {
+    in_the_middle_of_a_sale(&(struct fault){stop_redis, restart_redis, "no connection to the store"});
+}
+
+static void killed(void) {
+    in_the_middle_of_a_sale(&(struct fault){kill_redis, restart_redis, "no connection to the store"});
+}
+
+static void kill_and_restart(struct stand *stand) {
+    redis_kill(&stand->redis);
+    redis_restart(&stand->redis);
+}
+static void do_nothing(struct stand *stand) {
+    (void)stand;
+}
+
+static void killed_and_back(void) {
+    in_the_middle_of_a_sale(&(struct fault){kill_and_restart, do_nothing, NULL});
+}
+
+static void pause_redis(struct stand *stand) {
+    redis_pause(&stand->redis);
+}
+static void resume_redis(struct stand *stand) {
+    redis_resume(&stand->redis);
+}
+
+static void hanging(void) {
+    in_the_middle_of_a_sale(&(struct fault){pause_redis, resume_redis, "the store"});
+}
+
+static void refuse(struct stand *stand) {
+    proxy_set(stand->proxy, PROXY_REFUSE, 0, NULL);
+}
+static void pass(struct stand *stand) {
+    proxy_set(stand->proxy, PROXY_PASS, 0, NULL);
+}
+
+static void unreachable(void) {
+    in_the_middle_of_a_sale(&(struct fault){refuse, pass, "no connection to the store"});
+}
+
+static void slow_down(struct stand *stand) {
+    proxy_set(stand->proxy, PROXY_DELAY, 40, NULL);
+}
+
+static void slow(void) {
+    in_the_middle_of_a_sale(&(struct fault){slow_down, pass, NULL});
+}
+
+static void flush_scripts(struct stand *stand) {
+    CHECK_STR(redis_command(&stand->redis, "SCRIPT", "FLUSH", NULL), "OK");
+}
+
+static void scripts_flushed(void) {
+    in_the_middle_of_a_sale(&(struct fault){flush_scripts, flush_scripts, NULL});
+}
+
+static void fill_memory(struct stand *stand) {
+    CHECK_STR(redis_command(&stand->redis, "CONFIG", "SET", "maxmemory", "100kb", NULL), "OK");
+}
+static void free_memory(struct stand *stand) {
+    CHECK_STR(redis_command(&stand->redis, "CONFIG", "SET", "maxmemory", "0", NULL), "OK");
+}
+
+static void out_of_memory(void) {
+    in_the_middle_of_a_sale(&(struct fault){fill_memory, free_memory, "memory"});
+}
+
+static void demote(struct stand *stand) {
+    const char *nowhere = harness_format("%d", harness_free_port());
+    CHECK_STR(redis_command(&stand->redis, "REPLICAOF", "127.0.0.1", nowhere, NULL), "OK");
+}
+static void promote(struct stand *stand) {
+    CHECK_STR(redis_command(&stand->redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
+}
+
+static void read_only(void) {
+    in_the_middle_of_a_sale(&(struct fault){demote, promote, "replica"});
+}
+
+static void cut_replies(struct stand *stand) {
+    for (int i = 0; i < 12; i++) {
+        int before = proxy_faults(stand->proxy);
+        proxy_set(stand->proxy, PROXY_CUT, i * 17, "EVALSHA");
+        for (int64_t until_ms = harness_now_ms() + 5000; proxy_faults(stand->proxy) == before;)
+            CHECK(harness_now_ms() < until_ms);
+    }
+}
+
+static void replies_cut(void) {
+    struct stand stand;
+    open_stand(&stand, "300");
+    shop_put(stand.port, "sale", harness_format("\"stock\":%d", 10 * BUYERS));
+    struct crowd_plan plan = {
+        .ports = {stand.port}, .item = "sale", .prefix = "k", .threads = THREADS, .purchases = 10 * BUYERS};
+    struct crowd *crowd = crowd_start(&plan);
+    crowd_wait(crowd, 100);
+    cut_replies(&stand);
+    crowd_stop(crowd);
+    crowd_join(crowd);
+    CHECK(!harness_failed());
+    int begun = 0;
+    while (crowd_receipt(crowd, begun)->tries)
+        begun++;
+    CHECK(shop_metric(stand.port, "seckill_unknown_resolved_total") > 0);
+    seckilld_wait_ready(&stand.service, 200);
+    check_books(stand.port, "sale", crowd, begun);
+}
+
+/* ---- one purchase, and exactly what its buyer hears ---- */
+
+/* The order stands and its reply is lost, wholly or in part: the service asks again, and the buyer is told of
+ * a purchase, not of a repetition. */
+static void a_reply_cut_short(void) {
+    struct stand stand;
+    struct web_response response, order;
+    open_stand(&stand, "300");
+    shop_put(stand.port, "one", "\"stock\":100");
+    CHECK_INT(shop_buy(stand.port, "one", "u", 1, "first", NULL), 201); /* loads the script */
+    const int cuts[] = {0, 1, 3, 4, 7, 9};
+    enum { CUTS = sizeof cuts / sizeof *cuts };
+    for (int i = 0; i < CUTS; i++) {
+        seckilld_wait_ready(&stand.service, 200);
+        proxy_set(stand.proxy, PROXY_CUT, cuts[i], "EVALSHA");
+        CHECK_INT(shop_buy(stand.port, "one", "u", 1, harness_format("k%d", i), &response), 201);
+        CHECK(!web_header(&response, "Idempotent-Replayed"));
+        CHECK_INT(proxy_faults(stand.proxy), i + 1);
+        seckilld_wait_ready(&stand.service, 200);
+        CHECK_INT(shop_order(stand.port, shop_text(&response, "order"), NULL, &order), 200);
+        CHECK_STR(order.body, response.body);
+    }
+    CHECK_INT(shop_metric(stand.port, "seckill_unknown_resolved_total"), CUTS);
+    CHECK_INT(shop_audit(stand.port, "one", "orders"), 1 + CUTS);
+}
+
+static bool order_stands(void *arg) {
+    const struct stand *stand = arg;
+    return redis_integer(&stand->redis, "HLEN", "seckill:{one}:orders", NULL) == 1;
+}
+
+/* Longer away than the service asks for: the buyer is told that it is not known, and learns it by the key. */
+static void unknown_for_long(void) {
+    struct stand stand;
+    struct web_response response;
+    open_stand(&stand, "10000");
+    shop_put(stand.port, "one", "\"stock\":100");
+    proxy_set(stand.proxy, PROXY_DELAY, 60000, "EVAL\r");
+    struct crowd_plan plan = {
+        .ports = {stand.port}, .item = "one", .prefix = "k", .threads = 1, .purchases = 1};
+    struct crowd *crowd = crowd_start(&plan);
+    CHECK(harness_wait(order_stands, &stand, 5000));
+    proxy_set(stand.proxy, PROXY_REFUSE, 0, NULL);
+    crowd_join(crowd);
+    CHECK_INT(crowd_receipt(crowd, 0)->status, 503);
+    CHECK_STR(crowd_receipt(crowd, 0)->type, "store-unavailable");
+    CHECK_INT(shop_metric(stand.port, "seckill_purchases_total{outcome=\"unknown\"}"), 1);
+    proxy_set(stand.proxy, PROXY_PASS, 0, NULL);
+    seckilld_wait_ready(&stand.service, 200);
+    CHECK_INT(shop_buy(stand.port, "one", "u0", 1, "k-0", &response), 201);
+    CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
+    CHECK_INT(shop_audit(stand.port, "one", "orders"), 1);
+}
+
+static void every_call_without_a_store(void) {
+    struct stand stand;
+    struct web_response response;
+    open_stand(&stand, "300");
+    shop_put(stand.port, "x", "\"stock\":10,\"hold_seconds\":3600");
+    CHECK_INT(shop_buy(stand.port, "x", "u", 1, "k", &response), 201);
+    const char *order = shop_text(&response, "order");
+    for (int round = 0; round < 2; round++) {
+        if (round == 0)
+            redis_stop(&stand.redis);
+        else
+            redis_pause(&stand.redis);
+        shop_buy(stand.port, "x", "u", 1, "k", &response);
+        CHECK_PROBLEM(&response, 503, "store-unavailable");
+        shop_get(stand.port, "/v1/items/x", &response);
+        CHECK_PROBLEM(&response, 503, "store-unavailable");
+        shop_admin(stand.port, "PUT", "/v1/items/y", "{\"stock\":1,\"hold_seconds\":5}", &response);
+        CHECK_PROBLEM(&response, 503, "store-unavailable");
+        shop_admin(stand.port, "GET", "/v1/items/x/audit", NULL, &response);
+        CHECK_PROBLEM(&response, 503, "store-unavailable");
+        shop_restock(stand.port, "x", 5, "r", &response);
+        CHECK_PROBLEM(&response, 503, "store-unavailable");
+        const char *const steps[] = {NULL, "confirm", "cancel"};
+        for (int i = 0; i < (round == 0 ? 3 : 1); i++) {
+            shop_order(stand.port, order, steps[i], &response);
+            CHECK_PROBLEM(&response, 503, "store-unavailable");
+        }
+        CHECK_INT(shop_get(stand.port, "/metrics", NULL), 200);
+        if (round == 0)
+            redis_restart(&stand.redis);
+        else
+            redis_resume(&stand.redis);
+        seckilld_wait_ready(&stand.service, 200);
+        CHECK_INT(shop_order(stand.port, order, NULL, &response), 200);
+        CHECK_STR(shop_text(&response, "state"), "held");
+    }
+    CHECK_INT(shop_restock(stand.port, "x", 5, "r", &response), 200);
+    CHECK_INT(shop_audit(stand.port, "x", "stock"), 15);
+    CHECK_INT(shop_buy(stand.port, "x", "u", 1, "k", &response), 201);
+    CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
+}
+
+static void restarted_empty(void) {
+    struct stand stand;
+    struct web_response response;
+    open_stand(&stand, "300");
+    shop_put(stand.port, "gone", "\"stock\":1");
+    CHECK_INT(shop_buy(stand.port, "gone", "u", 1, "k", &response), 201);
+    const char *order = shop_text(&response, "order");
+    CHECK_INT(shop_buy(stand.port, "gone", "u", 1, "k2", NULL), 409);
+    redis_stop(&stand.redis);
+    redis_wipe(&stand.redis);
+    redis_restart(&stand.redis);
+    seckilld_wait_ready(&stand.service, 200);
+    /* Neither full nor sold out: not there. */
+    shop_buy(stand.port, "gone", "u", 1, "k", &response);
+    CHECK_PROBLEM(&response, 404, "unknown-item");
+    shop_order(stand.port, order, NULL, &response);
+    CHECK_PROBLEM(&response, 404, "unknown-order");
+    shop_put(stand.port, "gone", "\"stock\":1");
+    CHECK_INT(shop_buy(stand.port, "gone", "u", 1, "k3", NULL), 201);
+    CHECK_INT(shop_audit(stand.port, "gone", "sold"), 1);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("stopped", stopped);
+    harness_run("killed", killed);
+    harness_run("killed, and back at once", killed_and_back);
+    harness_run("hanging", hanging);
+    harness_run("unreachable", unreachable);
+    harness_run("slow", slow);
+    harness_run("scripts flushed", scripts_flushed);
+    harness_run("out of memory", out_of_memory);
+    harness_run("read-only", read_only);
+    harness_run("replies cut off in the middle", replies_cut);
+    harness_run("what the buyer of a lost reply hears", a_reply_cut_short);
+    harness_run("unknown for long", unknown_for_long);
+    harness_run("every call without a store", every_call_without_a_store);
+    harness_run("restarted empty", restarted_empty);
+    return harness_finish();
+}
