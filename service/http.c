@@ -3,6 +3,7 @@
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +11,10 @@ enum {
     /* libmicrohttpd keeps the head of a request and of its answer in one piece of memory a connection, and
      * clears it for each request: no larger than heads of real browsers need. */
     CONNECTION_MEMORY = 8 * 1024,
+    /* See judge_head(). */
+    ANSWER_HEAD_MAX = 768,
+    ENTRY_SIZE = 80,
+    GROWTH_MAX = 256,
     BODY_START = 512,
     SWEEP_MS = 1000,
     BACKLOG_DISCARD_MAX =
@@ -56,11 +61,13 @@ struct http_server {
     uv_timer_t soon; /* what MHD_get_timeout() asks for */
     struct connection *newest, *oldest;
     struct http_request *spare;
-    int spares, pending, connections;
-    int closing;   /* handles not yet closed */
-    bool answered; /* something is to be sent */
-    bool ready;    /* something is to be read, or was asked to be looked at */
-    bool progress; /* the last run did something */
+    int spares, connections;
+    int receiving, pending; /* requests that are not wholly there, and that are not answered */
+    int closing;            /* handles not yet closed */
+    bool answered;          /* something is to be sent */
+    bool ready;             /* something is to be read, or was asked to be looked at */
+    bool progress;          /* the last run did something after which there may be more to do at once */
+    bool received;          /* the last run read something */
     bool draining;
 };
 
@@ -200,8 +207,61 @@ static size_t on_escapes(void *cls, struct MHD_Connection *mhd, char *text) {
     return length;
 }
 
+struct head {
+    size_t entries; /* headers, cookies, arguments */
+    size_t cookies; /* their length */
+    int lengths;    /* how often it says where the body ends */
+};
+
+static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *name, const char *value) {
+    struct head *head = cls;
+    head->entries++;
+    if (kind != MHD_HEADER_KIND || !value)
+        return MHD_YES;
+    if (strcasecmp(name, MHD_HTTP_HEADER_COOKIE) == 0)
+        head->cookies += strlen(value);
+    else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0 ||
+             strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0)
+        head->lengths++;
+    return MHD_YES;
+}
+
+/* The status that a head is refused with, 0 if it is good.
+ *
+ * A connection's memory must hold the answer's head too, or a purchase would be made and never told. In it
+ * are half of it or the request's head, whichever is more, a copy of its cookies, and an entry for each
+ * header, cookie and argument. And a body with two ends is where requests are smuggled in. */
+static unsigned int judge_head(struct MHD_Connection *mhd) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    const enum MHD_ValueKind kinds = MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND;
+    size_t used = info ? info->header_size + GROWTH_MAX : CONNECTION_MEMORY;
+    struct head head = {.entries = 0};
+    MHD_get_connection_values(mhd, kinds, look_at, &head);
+    if (head.lengths > 1)
+        return MHD_HTTP_BAD_REQUEST;
+    if (used < CONNECTION_MEMORY / 2)
+        used = CONNECTION_MEMORY / 2;
+    used += head.cookies + ENTRY_SIZE * head.entries + ANSWER_HEAD_MAX;
+    return used <= CONNECTION_MEMORY ? 0 : MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE;
+}
+
+/* Without a word more: there is no memory for it. */
+static enum MHD_Result refuse_head(struct MHD_Connection *mhd, unsigned int status) {
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
+    if (!response)
+        return MHD_NO;
+    enum MHD_Result result = MHD_queue_response(mhd, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
 static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *mhd, const char *url,
                              const char *method, void **context) {
+    unsigned int refused = judge_head(mhd);
+    if (refused)
+        return refuse_head(mhd, refused);
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct connection *connection = info ? info->socket_context : NULL;
     struct http_request *request = connection ? request_take(server) : NULL;
@@ -216,7 +276,8 @@ static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *
     memcpy(request->path, url, length);
     request->path[length] = '\0';
     *context = request;
-    server->progress = true;
+    server->receiving++;
+    server->received = true;
     const char *declared = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (!declared || strtoull(declared, NULL, 10) <= HTTP_BODY_MAX)
         return MHD_YES;
@@ -224,6 +285,7 @@ static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *
      */
     request->too_large = true;
     request->handled = true;
+    server->receiving--;
     server->pending++;
     server->config.on_request(server->config.ctx, request);
     return request->answered ? MHD_YES : MHD_NO;
@@ -259,13 +321,13 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const ch
     if (*data_size) {
         bool kept = append(request, data, *data_size);
         *data_size = 0;
-        server->progress = true;
+        server->received = true;
         return kept ? MHD_YES : MHD_NO;
     }
     if (!request->handled) {
         request->handled = true;
         request->connection->busy = true;
-        server->progress = true;
+        server->receiving--;
         server->pending++;
         server->config.on_request(server->config.ctx, request);
     }
@@ -290,6 +352,8 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
         return;
     *context = NULL;
     request->server->progress = true;
+    if (!request->handled)
+        request->server->receiving--;
     request->connection->busy = false;
     list_remove(request->connection);
     list_renew(request->connection);
@@ -373,8 +437,10 @@ void http_server_turn(struct http_server *server) {
         return;
     server->answered = false;
     server->ready = false;
-    server->progress = false;
+    server->progress = server->received = false;
     MHD_run(server->daemon);
+    if (server->answered || (server->received && server->receiving > 0))
+        server->progress = true;
     MHD_UNSIGNED_LONG_LONG timeout_ms;
     if (MHD_get_timeout(server->daemon, &timeout_ms) != MHD_YES)
         return;
