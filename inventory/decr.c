@@ -150,7 +150,7 @@ static void on_looked(struct inventory_purchase *purchase, enum inventory_status
 }
 
 static void start(struct inventory_purchase *purchase) {
-    look_begin(purchase, purchase->inventory->redis, on_looked);
+    look_begin(purchase, purchase->inventory->redis, INVENTORY_DECR, on_looked);
 }
 
 const struct strategy strategy_decr = {.name = "decr", .start = start};

@@ -150,14 +150,14 @@ struct sale_look {
     enum inventory_status status; /* of those that came */
     int64_t now_ms, due_ms;
     int64_t available, limit, starts_ms, ends_ms, hold_ms, had;
-    enum inventory_strategy strategy;
-    char order[RECORD_SIZE];  /* the key's order, or "" */
-    char record[RECORD_SIZE]; /* the order to write */
+    enum inventory_strategy strategy, begun_as; /* the item's; the one whose steps these are */
+    char order[RECORD_SIZE];                    /* the key's order, or "" */
+    char record[RECORD_SIZE];                   /* the order to write */
 };
 
 /* Reads the item, the key's order and the user's units over `redis`, then calls `next`: OK (on sale, and
  * within the limit; whether units are left is left to see), REPLAYED (there is an order), or why not. */
-void look_begin(struct inventory_purchase *purchase, struct redis *redis,
+void look_begin(struct inventory_purchase *purchase, struct redis *redis, enum inventory_strategy strategy,
                 void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
 /* Ends the purchase with what `next` was told. */
 void look_finish(struct inventory_purchase *purchase, enum inventory_status status);

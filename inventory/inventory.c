@@ -235,8 +235,8 @@ void inventory_purchase(struct inventory *inventory, struct inventory_purchase *
 void purchase_start(struct inventory_purchase *purchase) {
     const struct strategy *strategy = strategies[purchase->in->strategy];
     if (strategy->teaches && !purchase->inventory->config.teaching) {
-        purchase->in->strategy =
-            INVENTORY_BATCH; /* so the next one asks again: the item may be another by then */
+        /* The next one asks again: it may be another item by then. */
+        purchase->in->strategy = INVENTORY_BATCH;
         purchase_finish(purchase, INVENTORY_REFUSED);
     } else {
         strategy->start(purchase);

@@ -92,8 +92,8 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
  * more afterwards. */
 void inventory_close(struct inventory *inventory);
 
-/* Sends what was submitted in this turn of the loop. Call it once at the end of each turn that submitted
- * something: what comes in one turn leaves in one call. */
+/* Sends what was submitted in this turn of the loop, and what waited for a reply that came in it. Call it
+ * once at the end of each turn: what comes in one turn leaves in one call. */
 void inventory_flush(struct inventory *inventory);
 
 bool inventory_is_up(const struct inventory *inventory);

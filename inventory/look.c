@@ -36,7 +36,7 @@ static bool note(struct inventory_purchase *purchase, const struct redis_value *
 
 static void go_on(struct inventory_purchase *purchase) {
     struct sale_look *look = purchase->look;
-    if (look->status == INVENTORY_OK && look->strategy != purchase->in->strategy) {
+    if (look->status == INVENTORY_OK && look->strategy != look->begun_as) {
         /* The item was made anew meanwhile, to be sold otherwise: once `next` has let go, see look_finish().
          */
         purchase->in->strategy = look->strategy;
@@ -85,7 +85,7 @@ static void on_user(void *ctx, const struct redis_value *value) {
         go_on(purchase);
 }
 
-void look_begin(struct inventory_purchase *purchase, struct redis *redis,
+void look_begin(struct inventory_purchase *purchase, struct redis *redis, enum inventory_strategy strategy,
                 void (*next)(struct inventory_purchase *purchase, enum inventory_status status)) {
     const struct sale_keys *keys = &purchase->in->keys;
     if (!purchase->look && !(purchase->look = malloc(sizeof *purchase->look))) {
@@ -93,8 +93,10 @@ void look_begin(struct inventory_purchase *purchase, struct redis *redis,
         return;
     }
     struct sale_look *look = purchase->look;
-    *look = (struct sale_look){
-        .redis = redis, .next = next, .now_ms = clock_wall_ms(purchase->inventory->config.clock)};
+    *look = (struct sale_look){.redis = redis,
+                               .next = next,
+                               .begun_as = strategy,
+                               .now_ms = clock_wall_ms(purchase->inventory->config.clock)};
     look->pending += item_ask(redis, keys->item, on_item, purchase);
     look->pending += redis_callv(redis, on_order, purchase, "HGET", keys->orders, purchase->digest, NULL);
     look->pending += redis_callv(redis, on_user, purchase, "HGET", keys->users, purchase->user, NULL);

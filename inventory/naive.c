@@ -68,12 +68,12 @@ void naive_close(struct inventory *inventory) {
 }
 
 static void start_naive(struct inventory_purchase *purchase) {
-    look_begin(purchase, purchase->inventory->redis, on_looked);
+    look_begin(purchase, purchase->inventory->redis, INVENTORY_NAIVE, on_looked);
 }
 
 static void start_locked(struct inventory_purchase *purchase) {
     if (purchase->locked)
-        start_naive(purchase);
+        look_begin(purchase, purchase->inventory->redis, INVENTORY_LOCKED, on_looked);
     else
         purchase_finish(purchase, INVENTORY_WANTS_LOCK);
 }

@@ -97,7 +97,7 @@ static void on_looked(struct inventory_purchase *purchase, enum inventory_status
 
 static void attempt(struct inventory_purchase *purchase, struct redis *redis) {
     redis_callv(redis, NULL, NULL, "WATCH", purchase->in->keys.item, NULL);
-    look_begin(purchase, redis, on_looked);
+    look_begin(purchase, redis, INVENTORY_OPTIMISTIC, on_looked);
     redis_flush(redis);
 }
 

@@ -76,7 +76,9 @@ void routes_handle(void *ctx, struct http_request *request) {
             snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s", allow[0] ? ", " : "",
                      routes[i].method);
     }
-    if (!found && allow[0])
+    if (!worker->inventory) /* past the drain's bound */
+        problem_answer(request, PROBLEM_OVERLOADED, "the service is shutting down");
+    else if (!found && allow[0])
         problem_answer_method(request, allow);
     else if (!found)
         problem_answer(request, PROBLEM_NOT_FOUND, "there is nothing here; see /openapi.json");

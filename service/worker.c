@@ -24,8 +24,9 @@ static void watch_store(struct worker *worker) {
 
 static void turn(struct worker *worker) {
     http_server_turn(worker->http);
-    if (worker->inventory)
-        inventory_flush(worker->inventory);
+    if (!worker->inventory)
+        return;
+    inventory_flush(worker->inventory);
     watch_store(worker);
 }
 
@@ -87,7 +88,6 @@ static void on_second(uv_timer_t *timer) {
     if (worker->drain_until_ms) {
         drain(worker);
     } else if (worker->index == 0) {
-        watch_store(worker);
         inventory_sweep(worker->inventory);
     }
 }
@@ -152,8 +152,9 @@ void worker_post(struct worker *worker, struct worker_post *post) {
     pthread_mutex_lock(&worker->posts_mutex);
     post->next = worker->posts;
     worker->posts = post;
-    pthread_mutex_unlock(&worker->posts_mutex);
+    /* Within the lock: once the post was seen, the worker may end, and the handle with it. */
     uv_async_send(&worker->wake);
+    pthread_mutex_unlock(&worker->posts_mutex);
 }
 
 void worker_drain(struct worker *worker) {

@@ -20,12 +20,6 @@ struct worker_post {
     void (*run)(struct worker_post *post);
 };
 
-enum worker_stage {
-    WORKER_SERVES,
-    WORKER_LEAVES, /* has drained, or the drain's bound has passed: turns requests away */
-    WORKER_ENDS,   /* its inventory is closed; what is off for a lock is waited for */
-};
-
 struct worker {
     struct service *service;
     int index;
@@ -40,8 +34,6 @@ struct worker {
     pthread_mutex_t posts_mutex;
     struct worker_post *posts;
     int64_t drain_until_ms;
-    enum worker_stage stage;
-    int lock_jobs;         /* purchases that a thread of the pool is to take a lock for */
     _Atomic bool store_up; /* for other threads to see */
     _Atomic int connections;
     struct figures figures;
@@ -54,7 +46,6 @@ struct service {
     struct locker *locker;
     struct pool *pool;
     _Atomic bool draining;
-    _Atomic int serving; /* workers that are not about to end */
     int worker_count;
     struct worker *workers;
 };

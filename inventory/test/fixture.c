@@ -115,7 +115,8 @@ struct till *till_open_with(struct shop *shop, const struct till_options *option
         .resolve_ms = options->resolve_ms ? options->resolve_ms : 10000,
         .queue_max = options->queue_max ? options->queue_max : 100000,
         .work_delay_ms = options->work_delay_ms,
-        .teaching = !options->without_teaching};
+        .teaching = !options->without_teaching,
+        .figures = options->figures};
     char error[256] = "";
     till->shop = shop;
     till->inventory = inventory_open(&shop->loop, &config, error, sizeof error);

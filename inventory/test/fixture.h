@@ -31,12 +31,13 @@ struct till {
 /* 0 and NULL: as most tests want it. */
 struct till_options {
     int port;
-    const char *url;       /* instead of `port` */
-    int call_timeout_ms;   /* 5000 */
-    int resolve_ms;        /* 10000 */
-    int queue_max;         /* 100000 */
-    int work_delay_ms;     /* none */
-    bool without_teaching; /* refuse what teaches */
+    const char *url;                   /* instead of `port` */
+    int call_timeout_ms;               /* 5000 */
+    int resolve_ms;                    /* 10000 */
+    int queue_max;                     /* 100000 */
+    int work_delay_ms;                 /* none */
+    bool without_teaching;             /* refuse what teaches */
+    struct inventory_figures *figures; /* the inventory's own */
 };
 
 struct shop *shop_open(void);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "inventory/internal.h"
 #include "inventory/test/fixture.h"
 
 static struct redis_server redis;
@@ -242,6 +243,8 @@ static void test_mixed_quantities(void) {
     CHECK_STATUS(four->status, INVENTORY_SOLD_OUT);
     CHECK_STATUS(three->status, INVENTORY_OK);
     CHECK_STATUS(one->status, INVENTORY_SOLD_OUT);
+    CHECK_INT(four->available, 0); /* when all in the call are served */
+    CHECK_INT(one->available, 0);
     CHECK_INT(calls(till), 1);
     check_books(till, &redis, "phone", 0, 0, 8);
 }
@@ -304,6 +307,41 @@ static void test_buys_when_answered(void) {
     }
 }
 
+/* What a till remembers of an item must not sell another of that name as it must not be sold. */
+static void test_made_anew_for_many(void) {
+    struct till *till = open_till();
+    till->locked = true;
+    item_sell(till, "phone", strategy, 10);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    item_sell(till, "phone", INVENTORY_BATCH, 10);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 100; i++)
+            begin(till, "phone", i, 1);
+        shop_settle(till->shop);
+    }
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 1 + 10);
+    check_books(till, &redis, "phone", 0, 0, 10);
+}
+
+/* A connection that looked at one item must not stumble over it when it sells another. */
+static void test_no_conflict_with_another_item(void) {
+    struct till *till = open_till();
+    item_sell(till, "gone", INVENTORY_OPTIMISTIC, 0);
+    item_sell(till, "phone", INVENTORY_OPTIMISTIC, 10);
+    for (int i = 0; i < 8; i++) {
+        CHECK_STATUS(buy(till, "gone", "ann", "k", 1)->status, INVENTORY_SOLD_OUT);
+        redis_command(&redis, "HSET", "seckill:{gone}:item", "sold", "0", NULL);
+        CHECK_STATUS(buy(till, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
+    }
+    CHECK_INT(inventory_figures(till->inventory)->conflicts, 0);
+    for (int i = 0; i < 20; i++)
+        begin(till, "phone", i, 1);
+    shop_settle(till->shop);
+    CHECK(inventory_figures(till->inventory)->conflicts > 0);
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 10);
+}
+
 /* Names that are made up must not fill the memory. */
 static void test_unknown_names_are_forgotten(void) {
     struct till *till = open_till();
@@ -311,6 +349,7 @@ static void test_unknown_names_are_forgotten(void) {
         buy_begin(till, harness_format("none%d", i), "ann", "k", 1);
     shop_settle(till->shop);
     CHECK_INT(buys_with(till->shop, INVENTORY_UNKNOWN_ITEM), 3000);
+    CHECK_INT(till->inventory->items.count, 0);
     CHECK_INT(redis_integer(&redis, "DBSIZE", NULL), 0);
 }
 
@@ -329,6 +368,7 @@ int main(int argc, char **argv) {
     harness_run("two calls in flight, the others gather", test_two_in_flight);
     harness_run("with the strategy lua each purchase is a call", test_lua_goes_alone);
     harness_run("mixed quantities in one call", test_mixed_quantities);
+    harness_run("optimistic does not stumble over another item", test_no_conflict_with_another_item);
     harness_run("names that nobody sells", test_unknown_names_are_forgotten);
     run_each("more than a batch, and all of them again", test_more_than_a_batch, INVENTORY_OPTIMISTIC);
     run_each("ten thousand items in one turn", test_many_items, INVENTORY_OPTIMISTIC);
@@ -336,6 +376,7 @@ int main(int argc, char **argv) {
     run_each("one key many times, and one unit", test_twins_of_the_last_unit, INVENTORY_OPTIMISTIC);
     run_each("one user many times in one turn", test_limit_within_a_turn, INVENTORY_OPTIMISTIC);
     run_each("a full queue refuses", test_overload, INVENTORY_LOCKED);
+    run_each("made anew behind the till's back", test_made_anew_for_many, INVENTORY_LOCKED);
     run_each("buying from within an answer", test_buys_when_answered, INVENTORY_LOCKED);
     return harness_finish();
 }

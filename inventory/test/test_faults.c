@@ -277,8 +277,10 @@ static void test_closed_when_busy(void) {
     start(&redis);
     for (int when = 0; when < 7; when++) {
         struct shop *shop = shop_open();
+        struct inventory_figures figures = {.batches = 0};
         struct till *till = till_open_with(
-            shop, &(struct till_options){.port = redis.port, .call_timeout_ms = 300, .work_delay_ms = 50});
+            shop, &(struct till_options){
+                      .port = redis.port, .call_timeout_ms = 300, .work_delay_ms = 50, .figures = &figures});
         till_wait_up(till);
         for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
             struct inventory_item item = terms(inventory_strategy_name((enum inventory_strategy)i),
@@ -300,8 +302,10 @@ static void test_closed_when_busy(void) {
         int before = shop->open;
         for (struct buy *buy = shop->buys; buy; buy = buy->next)
             buy->ctx = buy->answers ? NULL : buy;
+        CHECK_INT(figures.waiting > 0, shop->open > 0);
         till_close(till);
         CHECK_INT(shop->open, 0);
+        CHECK_INT(figures.waiting, 0);
         CHECK(when > 0 || before > 0);
         for (const struct buy *buy = shop->buys; buy; buy = buy->next) {
             CHECK_INT(buy->answers, 1);

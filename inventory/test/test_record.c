@@ -181,6 +181,33 @@ static void test_keys(void) {
     CHECK_STR(keys.restocks + strlen(keys.restocks) - 9, ":restocks");
 }
 
+/* ---- what a process remembers of items ---- */
+
+static void test_items_kept(void) {
+    struct items *items = harness_alloc(sizeof *items);
+    items_init(items);
+    struct item *first = items_take(items, "first");
+    CHECK(items_take(items, "first") == first);
+    CHECK_STR(first->keys.orders, "seckill:{first}:orders");
+    items_drop(items, first);
+    items_drop(items, first);
+    CHECK(items_take(items, "first") == first); /* it is kept */
+    for (int i = 0; i < ITEMS_KEPT + 5000; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "item%d", i);
+        items_drop(items, items_take(items, name));
+        CHECK(items->count <= ITEMS_KEPT + 1);
+    }
+    CHECK_INT(items->count, ITEMS_KEPT);
+    CHECK(items_take(items, "first") == first); /* it is in use */
+    struct item *none = items_take(items, "item0");
+    none->unknown = true;
+    items_drop(items, none);
+    CHECK_INT(items->count, ITEMS_KEPT - 1);
+    items_free(items);
+    CHECK_INT(items->count, 0);
+}
+
 /* ---- the URL of the store ---- */
 
 static void test_good_urls(void) {
@@ -294,6 +321,7 @@ int main(int argc, char **argv) {
     harness_run("names of strategies and states, texts of answers", test_words);
     harness_run("a key's digest is BLAKE2b", test_digest);
     harness_run("all keys of an item share its hash tag", test_keys);
+    harness_run("a bounded number of items is kept", test_items_kept);
     harness_run("URLs of stores", test_good_urls);
     harness_run("wrong URLs, and no password in the error", test_bad_urls);
     return harness_finish();

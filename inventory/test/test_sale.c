@@ -147,6 +147,28 @@ static void test_quantities(void) {
     check_books(till, &redis, "phone", 0, 0, 1010);
 }
 
+/* Whatever is made of names and keys has room for the longest. */
+static void test_longest_names(void) {
+    struct till *till = open_till();
+    char item_name[INVENTORY_NAME_MAX + 1], user[INVENTORY_NAME_MAX + 1], key[INVENTORY_KEY_MAX + 1];
+    snprintf(item_name, sizeof item_name, "%0*d", INVENTORY_NAME_MAX, 1);
+    snprintf(user, sizeof user, "%0*d", INVENTORY_NAME_MAX, 2);
+    snprintf(key, sizeof key, "%0*d", INVENTORY_KEY_MAX, 3);
+    struct inventory_item item = terms(item_name, strategy, INVENTORY_STOCK_MAX);
+    item.limit = INVENTORY_STOCK_MAX;
+    item.ends_ms = 9999999999999;
+    item.hold_ms = 1000000000000;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    struct inventory_order first = buy(till, item_name, user, key, INVENTORY_QUANTITY_MAX)->order, order;
+    CHECK_INT(strlen(first.id), INVENTORY_ORDER_SIZE - 1);
+    check_replay(till, item_name, user, key, INVENTORY_QUANTITY_MAX, &first);
+    CHECK_STATUS(order_step(till, first.id, INVENTORY_CONFIRM, &order), INVENTORY_OK);
+    CHECK_STR(order.user, user);
+    CHECK_INT(order.expires_ms, first.created_ms + item.hold_ms);
+    check_books(till, &redis, item_name, INVENTORY_STOCK_MAX - INVENTORY_QUANTITY_MAX, 0,
+                INVENTORY_QUANTITY_MAX);
+}
+
 static void test_window(void) {
     struct till *till = open_till();
     struct shop *shop = till->shop;
@@ -347,6 +369,7 @@ int main(int argc, char **argv) {
                  {"a key belongs to one request", test_key_reused},
                  {"no user has more than the limit", test_user_limit},
                  {"wants five, three are left", test_quantities},
+                 {"the longest names", test_longest_names},
                  {"sells from its start to its end, and replays outside of it", test_window},
                  {"an unknown item is unknown, not sold out", test_unknown_item},
                  {"holds are born held, with an end", test_holds},

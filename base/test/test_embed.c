@@ -1,0 +1,63 @@
+/* The script that makes a file a C string. */
+#include <stdio.h>
+#include <string.h>
+
+#include "test/harness.h"
+
+static char *run(const char *command) {
+    FILE *pipe = popen(command, "r");
+    CHECK(pipe);
+    char *text = harness_alloc(100000);
+    size_t length = fread(text, 1, 99999, pipe);
+    CHECK_INT(pclose(pipe), 0);
+    text[length] = '\0';
+    return text;
+}
+
+static void write_file(const char *path, const char *bytes, size_t length) {
+    FILE *file = fopen(path, "w");
+    CHECK(file);
+    CHECK_INT(fwrite(bytes, 1, length, file), length);
+    CHECK_INT(fclose(file), 0);
+}
+
+/* Embeds the bytes, compiles that, and has the program say what it holds. */
+static void check_embedded(const char *bytes, size_t length) {
+    const char *file = harness_format("%s/embedded.txt", harness_dir());
+    const char *program = harness_format("%s/embedded", harness_dir());
+    write_file(file, bytes, length);
+    const char *source = harness_format("%s\n#include <stdio.h>\nint main(void) {\n    puts(thing_sha1);\n"
+                                        "    return fwrite(thing, 1, sizeof thing, stdout) == 0;\n}\n",
+                                        run(harness_format("base/embed.sh '%s' thing", file)));
+    write_file(harness_format("%s.c", program), source, strlen(source));
+    run(harness_format("cc -Wall -Werror -o '%s' '%s.c' 2>&1", program, program));
+    char *said = run(harness_format("'%s'", program));
+    CHECK(memcmp(said + 41, bytes, length) == 0);
+    CHECK_INT(said[41 + length], '\0');
+    said[40] = '\0';
+    char *sum = run(harness_format("sha1sum '%s'", file));
+    sum[40] = '\0';
+    CHECK_STR(said, sum);
+}
+
+static void test_embed(void) {
+    check_embedded("", 0);
+    check_embedded("one line, no end", 16);
+    static const char hard[] = "?"
+                               "?=\"\\n%s\\\"'\n\n0123456789\n";
+    check_embedded(hard, sizeof hard - 1);
+    char all[255 * 4 + 1];
+    size_t length = 0;
+    for (int round = 0; round < 4; round++) {
+        for (int c = 1; c < 256; c++)
+            all[length++] = (char)(round % 2 ? 256 - c : c);
+    }
+    all[length++] = '7'; /* a digit after an escape */
+    check_embedded(all, length);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("a file as a C string, with its SHA-1", test_embed);
+    return harness_finish();
+}

@@ -1,0 +1,371 @@
+/* A store that answers, but not as one would like: scripts gone, memory full, read-only, locked up, loading.
+ * And what inventory_health() says of it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/test/fixture.h"
+
+static struct redis_server redis;
+static enum inventory_strategy strategy;
+
+static struct till *open_till(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = till_open(shop_open(), &redis);
+    till->locked = true;
+    return till;
+}
+
+static void set(const struct redis_server *store, const char *name, const char *value) {
+    CHECK_STR(redis_command(store, "CONFIG", "SET", name, value, NULL), "OK");
+}
+
+/* ---- scripts ---- */
+
+/* The scripts vanish while calls are in flight, again and again: nobody hears of it. */
+static void test_scripts_flushed(void) {
+    enum { ROUNDS = 20, EACH = 600 };
+    struct till *till = open_till();
+    struct shop *shop = till->shop;
+    struct inventory_item item = terms("phone", strategy, (int64_t)ROUNDS * EACH + 1);
+    item.hold_ms = 60000;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    struct inventory_order held = buy(till, "phone", "ann", "first", 1)->order;
+    for (int round = 0; round < ROUNDS; round++) {
+        CHECK_STR(redis_command(&redis, "SCRIPT", "FLUSH", NULL), "OK");
+        for (int i = 0; i < EACH; i++)
+            buy_begin(till, "phone", "ann", harness_format("k%d-%d", round, i), 1);
+        struct answer *step =
+            order_step_begin(till, held.id, round == 10 ? INVENTORY_CONFIRM : INVENTORY_LOOK);
+        struct answer *restock = item_restock_begin(till, "phone", harness_format("r%d", round), 1);
+        shop_turn(shop); /* now they are on their way */
+        CHECK_STR(redis_command(&redis, "SCRIPT", "FLUSH", NULL), "OK");
+        shop_settle(shop);
+        CHECK_STATUS(step->status, INVENTORY_OK);
+        CHECK_STATUS(restock->status, INVENTORY_OK);
+    }
+    CHECK_INT(buys_with(shop, INVENTORY_OK), ROUNDS * EACH + 1);
+    CHECK(inventory_figures(till->inventory)->scripts_loaded >= ROUNDS);
+    CHECK_INT(inventory_figures(till->inventory)->store_errors, 0);
+    CHECK_INT(inventory_figures(till->inventory)->reconnects, 1);
+    check_books(till, &redis, "phone", ROUNDS, (int64_t)ROUNDS * EACH, 1);
+}
+
+/* ---- memory ---- */
+
+static const char *everything(void) {
+    return harness_format(
+        "%s %s %s %s %s %s", redis_command(&redis, "DBSIZE", NULL),
+        redis_command(&redis, "HGETALL", "seckill:{phone}:item", NULL),
+        redis_command(&redis, "HGETALL", "seckill:{phone}:orders", NULL),
+        redis_command(&redis, "HGETALL", "seckill:{phone}:users", NULL),
+        redis_command(&redis, "ZRANGE", "seckill:{phone}:holds", "0", "-1", "WITHSCORES", NULL),
+        redis_command(&redis, "XRANGE", "seckill:{phone}:ledger", "-", "+", NULL));
+}
+
+/* A store that refuses to write: each call that would is UNAVAILABLE and leaves nothing, each that would not
+ * is answered as ever. */
+static void check_refuses_writes(struct till *till, const struct inventory_order *first) {
+    struct inventory_item item;
+    struct inventory_item put = terms("new", strategy, 1);
+    struct inventory_order order;
+    const char *before = everything();
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(buy(till, "phone", "bob", "refused", 2)->status, INVENTORY_UNAVAILABLE);
+        till_wait_up(till); /* a read-only store is left for a moment */
+    }
+    buy_begin(till, "phone", "bob", "refused", 2);
+    for (int i = 0; i < 5; i++)
+        buy_begin(till, "phone", "bob", harness_format("refused%d", i), 1);
+    shop_settle(till->shop);
+    CHECK_INT(buys_with(till->shop, INVENTORY_UNAVAILABLE), 9);
+    till_wait_up(till);
+    CHECK_STATUS(item_put(till, &put), INVENTORY_UNAVAILABLE);
+    till_wait_up(till);
+    CHECK_STATUS(item_restock(till, "phone", "refused", 1, NULL), INVENTORY_UNAVAILABLE);
+    till_wait_up(till);
+    CHECK_STATUS(order_step(till, first->id, INVENTORY_CONFIRM, NULL), INVENTORY_UNAVAILABLE);
+    till_wait_up(till);
+    CHECK_STATUS(order_step(till, first->id, INVENTORY_CANCEL, NULL), INVENTORY_UNAVAILABLE);
+    till_wait_up(till);
+    CHECK_STATUS(item_look(till, "phone", &item), INVENTORY_OK);
+    CHECK_STATUS(order_step(till, first->id, INVENTORY_LOOK, &order), INVENTORY_OK);
+    CHECK_STATUS(buy(till, "phone", "ann", "first", 1)->status, INVENTORY_REPLAYED);
+    CHECK_STATUS(buy(till, "gone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+    if (strategy != INVENTORY_DECR) /* which finds out by writing */
+        CHECK_STATUS(buy(till, "gone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
+    CHECK_STR(everything(), before);
+    CHECK(inventory_last_error(till->inventory)[0]);
+}
+
+static struct till *open_for_refusal(struct inventory_order *first) {
+    struct till *till = open_till();
+    struct inventory_item item = terms("phone", strategy, 10);
+    item.hold_ms = 600000;
+    item.limit = 20;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    *first = buy(till, "phone", "ann", "first", 1)->order;
+    item_sell(till, "gone", strategy, 1);
+    CHECK_STATUS(buy(till, "gone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(till, "gone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
+    return till;
+}
+
+static void check_sells_again(struct till *till, const struct inventory_order *first) {
+    till_wait_up(till);
+    CHECK_STATUS(buy(till, "phone", "bob", "refused", 2)->status, INVENTORY_OK);
+    CHECK_STATUS(item_restock(till, "phone", "refused", 1, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(till, first->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    check_books(till, &redis, "phone", 8, 2, 1);
+}
+
+static void memory_again(void *arg) {
+    (void)arg;
+    set(&redis, "maxmemory", "0");
+}
+
+static void test_out_of_memory(void) {
+    struct inventory_order first;
+    struct till *till = open_for_refusal(&first);
+    harness_defer(memory_again, NULL);
+    set(&redis, "maxmemory", "1");
+    check_refuses_writes(till, &first);
+    CHECK_HAS(inventory_last_error(till->inventory), "OOM");
+    CHECK_INT(inventory_figures(till->inventory)->reconnects, 1);
+    memory_again(NULL);
+    check_sells_again(till, &first);
+}
+
+/* ---- read-only ---- */
+
+static void master_again(void *arg) {
+    (void)arg;
+    redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL);
+}
+
+/* The id of a connection that last called EXEC; 0: there is none. */
+static long long executing_client(void) {
+    char *list = harness_format("%s", redis_command(&redis, "CLIENT", "LIST", NULL)), *rest = list;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        if (strstr(line, "cmd=exec"))
+            return strtoll(strstr(line, "id=") + 3, NULL, 10);
+    }
+    return 0;
+}
+
+static void test_read_only(void) {
+    struct inventory_order first;
+    struct till *till = open_for_refusal(&first);
+    harness_defer(master_again, NULL);
+    CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
+    check_refuses_writes(till, &first);
+    CHECK(inventory_figures(till->inventory)->reconnects >= 4); /* it was left, for its name may have moved */
+    if (strategy == INVENTORY_OPTIMISTIC) {
+        CHECK_STATUS(buy(till, "phone", "bob", "refused", 2)->status, INVENTORY_UNAVAILABLE);
+        long long client = executing_client();
+        for (int i = 0; i < 200 && client; i++) {
+            shop_idle(till->shop, 10);
+            client = executing_client();
+        }
+        CHECK_INT(client, 0);
+    }
+    struct inventory_health health;
+    store_health(till, &health);
+    CHECK(!health.ready);
+    CHECK_STR(health.role, "slave");
+    CHECK_HAS(health.reason, "replica");
+    master_again(NULL);
+    check_sells_again(till, &first);
+}
+
+/* ---- passwords ---- */
+
+static struct till *open_url(struct shop *shop, const char *url) {
+    return till_open_with(shop, &(struct till_options){.url = url});
+}
+
+static bool has_error(void *arg) {
+    return inventory_last_error(((struct till *)arg)->inventory)[0] != '\0';
+}
+
+static void check_not_let_in(struct shop *shop, const char *url, const char *error) {
+    struct till *till = open_url(shop, url);
+    shop_wait(shop, has_error, till, "the store's refusal");
+    shop_idle(shop, 150);
+    CHECK(!inventory_is_up(till->inventory));
+    CHECK_HAS(inventory_last_error(till->inventory), error);
+    CHECK(!strstr(inventory_last_error(till->inventory), "hunter2"));
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    struct inventory_health health;
+    store_health(till, &health);
+    CHECK(!health.ready);
+    CHECK_HAS(health.reason, error);
+    till_close(till);
+}
+
+static void test_passwords(void) {
+    struct redis_server store;
+    redis_start(&store, "--requirepass", "hunter2@/:%", NULL);
+    struct shop *shop = shop_open();
+    int port = store.port;
+    check_not_let_in(shop, harness_format("redis://127.0.0.1:%d", port), "NOAUTH");
+    check_not_let_in(shop, harness_format("redis://:hunter2@127.0.0.1:%d", port), "WRONGPASS");
+    check_not_let_in(shop, harness_format("redis://no:hunter2%%40%%2f:%%25@127.0.0.1:%d", port), "WRONGPASS");
+    check_not_let_in(shop, harness_format("redis://:hunter2%%40%%2f:%%25@127.0.0.1:%d/99", port),
+                     "out of range");
+    for (int i = 0; i < 2; i++) {
+        const char *url = i ? harness_format("redis://default:hunter2%%40%%2f%%3a%%25@127.0.0.1:%d/5", port)
+                            : harness_format("redis://:hunter2@%%2f:%%25@127.0.0.1:%d", port);
+        struct till *till = open_url(shop, url);
+        till_wait_up(till);
+        item_sell(till, "phone", INVENTORY_OPTIMISTIC, 5); /* two databases, so twice */
+        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    }
+}
+
+static void test_addresses(void) {
+    struct redis_server store;
+    const char *path = harness_format("%s/a socket.sock", harness_dir());
+    redis_start(&store, "--unixsocket", path, "--requirepass", "hunter2", NULL);
+    struct shop *shop = shop_open();
+    const char *const urls[] = {harness_format("redis://:hunter2@localhost:%d/3", store.port),
+                                harness_format("unix://:hunter2@%s/a%%20socket.sock?db=4", harness_dir())};
+    for (int i = 0; i < 2; i++) {
+        struct till *till = open_url(shop, urls[i]);
+        till_wait_up(till);
+        item_sell(till, "phone", INVENTORY_OPTIMISTIC, 1); /* each in a database of its own */
+        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    }
+    check_not_let_in(shop, harness_format("unix://%s/none.sock", harness_dir()), "No such file");
+    check_not_let_in(shop, harness_format("unix://%s/a%%20socket.sock", harness_dir()), "NOAUTH");
+}
+
+static void test_acl_user(void) {
+    struct redis_server store;
+    redis_start(&store, NULL);
+    CHECK_STR(redis_command(&store, "ACL", "SETUSER", "shop", "on", ">s3cret", "~seckill:*", "+@all",
+                            "-config", NULL),
+              "OK");
+    struct shop *shop = shop_open();
+    check_not_let_in(shop, harness_format("redis://shop:wrong@127.0.0.1:%d", store.port), "WRONGPASS");
+    struct till *till = open_url(shop, harness_format("redis://shop:s3cret@127.0.0.1:%d", store.port));
+    till_wait_up(till);
+    item_sell(till, "phone", INVENTORY_BATCH, 5);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    struct inventory_health health;
+    store_health(till, &health);
+    CHECK(health.ready);
+    CHECK_STR(health.appendonly, "unknown");
+    CHECK_STR(health.appendfsync, "unknown");
+    CHECK_STR(health.eviction, "noeviction");
+    CHECK_STR(health.role, "master");
+    /* thrown out, and let in again */
+    CHECK_STR(redis_command(&store, "ACL", "DELUSER", "shop", NULL), "1");
+    till_wait_down(till);
+    shop_idle(shop, 100);
+    CHECK_HAS(inventory_last_error(till->inventory), "WRONGPASS");
+    CHECK_STR(redis_command(&store, "ACL", "SETUSER", "shop", "on", ">s3cret", "~seckill:*", "+@all",
+                            "-evalsha", NULL),
+              "OK");
+    till_wait_up(till);
+    CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_HAS(inventory_last_error(till->inventory), "NOPERM");
+    CHECK_STR(redis_command(&store, "ACL", "SETUSER", "shop", "+evalsha", "-info", NULL), "OK");
+    CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
+    store_health(till, &health);
+    CHECK(!health.ready);
+    CHECK_HAS(health.reason, "NOPERM");
+}
+
+/* ---- health ---- */
+
+static void check_health(struct till *till, bool ready, const char *reason, const char *appendonly,
+                         const char *appendfsync, const char *eviction) {
+    struct inventory_health health;
+    store_health(till, &health);
+    CHECK_STR(health.appendonly, appendonly);
+    CHECK_STR(health.appendfsync, appendfsync);
+    CHECK_STR(health.eviction, eviction);
+    CHECK_INT(health.ready, ready);
+    CHECK_HAS(health.reason, reason);
+    CHECK_INT(health.reason[0] == '\0', ready);
+    CHECK(atoi(health.version) >= 6);
+}
+
+static void test_health(void) {
+    struct redis_server store, replica;
+    redis_start(&store, NULL);
+    struct shop *shop = shop_open();
+    struct till *till = till_open(shop, &store);
+    check_health(till, true, "", "yes", "always", "noeviction");
+    set(&store, "appendfsync", "everysec");
+    check_health(till, true, "", "yes", "everysec", "noeviction");
+    set(&store, "appendonly", "no");
+    check_health(till, true, "", "no", "everysec", "noeviction");
+    set(&store, "maxmemory", "1gb");
+    check_health(till, true, "", "no", "everysec", "noeviction");
+    set(&store, "maxmemory-policy", "allkeys-lru");
+    check_health(till, false, "evict", "no", "everysec", "allkeys-lru");
+    set(&store, "maxmemory", "0"); /* without a limit nothing is evicted */
+    check_health(till, true, "", "no", "everysec", "allkeys-lru");
+    redis_start_replica(&replica, &store);
+    struct till *other = till_open(shop, &replica);
+    check_health(other, false, "replica", "yes", "always", "noeviction");
+    check_health(till, true, "", "no", "everysec", "allkeys-lru");
+}
+
+static void test_loading(void) {
+    struct redis_server store;
+    redis_start(&store, "--key-load-delay", "300", NULL); /* microseconds a command */
+    struct shop *shop = shop_open();
+    struct till *till = till_open(shop, &store);
+    item_sell(till, "phone", INVENTORY_BATCH, 5000);
+    for (int i = 0; i < 8; i++) {
+        for (int j = 0; j < 100; j++)
+            item_restock_begin(till, "phone", harness_format("r%d-%d", i, j), 1);
+        shop_settle(shop);
+    }
+    for (int i = 0; i < 100; i++)
+        buy_begin(till, "phone", "ann", harness_format("k%d", i), 1);
+    inventory_flush(till->inventory);
+    redis_kill(&store);
+    proc_respawn(&store.proc);
+    till_wait_down(till);
+    till_wait_up(till);
+    struct inventory_health health;
+    store_health(till, &health);
+    CHECK(!health.ready);
+    CHECK_HAS(health.reason, "loading");
+    int open = shop->open;
+    struct buy *early = buy(till, "phone", "bob", "early", 1);
+    CHECK_STATUS(early->status, INVENTORY_UNAVAILABLE);
+    CHECK_HAS(inventory_last_error(till->inventory), "LOADING");
+    CHECK_INT(shop->open, open); /* whose reply was lost waits on */
+    shop_settle(shop);
+    store_health(till, &health);
+    CHECK(health.ready);
+    int sold = buys_with(shop, INVENTORY_OK);
+    CHECK_INT(sold + buys_with(shop, INVENTORY_UNAVAILABLE), 101);
+    check_books(till, &store, "phone", 5800 - sold, 0, sold);
+}
+
+static void run_each(const char *what, void (*test)(void), enum inventory_strategy last) {
+    for (int i = 0; i <= (int)last; i++) {
+        strategy = (enum inventory_strategy)i;
+        harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), what), test);
+    }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    run_each("scripts flushed with calls in flight", test_scripts_flushed, INVENTORY_LUA);
+    run_each("out of memory", test_out_of_memory, INVENTORY_LOCKED);
+    run_each("read-only", test_read_only, INVENTORY_LOCKED);
+    harness_run("passwords, and none in the errors", test_passwords);
+    harness_run("a host's name and a socket's path", test_addresses);
+    harness_run("a user of the access list", test_acl_user);
+    harness_run("health", test_health);
+    harness_run("loading", test_loading);
+    return harness_finish();
+}

@@ -1,0 +1,244 @@
+/* Requests at the limits of HTTP: heads and bodies of all sizes, chunks, 100-continue, HTTP/1.0. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "service/test/shop.h"
+
+static struct shop shop;
+
+static const char *repeat(char c, size_t times) {
+    char *text = harness_alloc(times + 1);
+    memset(text, c, times);
+    return text;
+}
+
+/* Somebody else is served as ever. */
+static void check_served(void) {
+    static int n;
+    struct web_response response;
+    if (shop_buy(shop.port, "x", "other", 1, harness_format("other-%d", n++), &response) != 201)
+        FAIL("others get %d %s", response.status, response.body);
+}
+
+static void send_text(struct web_conn *conn, const char *text) {
+    CHECK_INT(web_send_raw(conn, text, strlen(text)), WEB_OK);
+}
+
+/* ---- heads ---- */
+
+/* Sends it, and looks what comes: an answer that is no success, or the end. */
+static void refuse(const char *data, size_t size) {
+    struct web_conn conn;
+    struct web_response response;
+    CHECK(web_open(&conn, shop.port));
+    if (web_send_raw(&conn, data, size) == WEB_OK)
+        shutdown(conn.fd, SHUT_WR);
+    while (web_read_response(&conn, &response) == WEB_OK)
+        if (response.status < 400 || response.status == 500)
+            FAIL("%.100s: %d", data, response.status);
+    web_close(&conn);
+}
+
+static void heads_too_large(void) {
+    const size_t sizes[] = {8 * 1024, 10000, 64 * 1024, 1024 * 1024};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *text = repeat('a', sizes[i]);
+        const char *const heads[] = {
+            harness_format("GET /%s HTTP/1.1\r\nHost: x\r\n\r\n", text),
+            harness_format("GET /livez?%s HTTP/1.1\r\nHost: x\r\n\r\n", text),
+            harness_format("GET /livez HTTP/1.1\r\nHost: x\r\nCookie: %s\r\n\r\n", text),
+            harness_format("GET /livez HTTP/1.1\r\n%s: x\r\n\r\n", text),
+            harness_format("%s /livez HTTP/1.1\r\nHost: x\r\n\r\n", text),
+        };
+        for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
+            refuse(heads[k], strlen(heads[k]));
+    }
+    char *many = harness_alloc(64 * 1024);
+    for (int i = 0; i < 5000; i++)
+        memcpy(many + (size_t)i * 8, "Ab: cd\r\n", 8);
+    const char *head = harness_format("GET /livez HTTP/1.1\r\nHost: x\r\n%s\r\n", many);
+    refuse(head, strlen(head));
+    check_served();
+}
+
+/* `size` bytes of headers, of several kinds: a cookie, a long one, many short ones, many cookies, arguments.
+ */
+static const char *head_of(int kind, size_t size, const char *key) {
+    static const char *const unit[] = {"c", "h", "A: b\r\n", "a=b; ", "&a"};
+    char *filler = harness_alloc(size + 16);
+    for (size_t at = 0; at < size; at += strlen(unit[kind]))
+        memcpy(filler + at, unit[kind], strlen(unit[kind]));
+    const char *name = kind == 0 || kind == 3 ? "Cookie: " : kind == 1 ? "X-Filler: " : "";
+    const char *body = shop_purchase_body("x", "head", 1);
+    return harness_format("POST /v1/purchases%s%s HTTP/1.1\r\nHost: x\r\n%s%s%sIdempotency-Key: %s\r\n"
+                          "Content-Length: %zu\r\n\r\n%s",
+                          kind == 4 ? "?" : "", kind == 4 ? filler : "", name, kind == 4 ? "" : filler,
+                          kind == 2 || kind == 4 ? "" : "\r\n", key, strlen(body), body);
+}
+
+/* Whatever its head is like, a purchase is answered, or was not made. With others behind it, which fill the
+ * buffers, it is no different. */
+static void heads_of_all_sizes(void) {
+    for (int kind = 0; kind < 10; kind++) {
+        int refused = 0, bought = 0;
+        const char *behind = kind < 5 ? "" : repeat('\n', 5000);
+        for (size_t size = 100; size < 8400; size += kind < 5 ? 61 : 503) {
+            struct web_conn conn;
+            struct web_response response;
+            const char *key = harness_format("head-%d-%zu", kind, size);
+            CHECK(web_open(&conn, shop.port));
+            const char *request = harness_format("%s%s", head_of(kind % 5, size, key), behind);
+            web_send_raw(&conn, request, strlen(request));
+            enum web_result result = web_read_response(&conn, &response);
+            web_close(&conn);
+            if (result != WEB_OK && result != WEB_CLOSED)
+                FAIL("kind %d, %zu bytes: no answer and no end (%d)", kind, size, result);
+            bool made = result == WEB_OK && response.status == 201;
+            CHECK(made || result == WEB_CLOSED || (response.status >= 400 && response.status < 500));
+            CHECK_INT(shop_buy(shop.port, "x", "head", 1, key, &response), 201);
+            if ((web_header(&response, "Idempotent-Replayed") != NULL) != made)
+                FAIL("kind %d, %zu bytes: %s", kind, size,
+                     made ? "sold, and not found again" : "sold, and never told");
+            refused += !made;
+            bought += made;
+        }
+        CHECK(refused > 0 && bought > 0);
+    }
+}
+
+/* ---- bodies ---- */
+
+static const char *padded_body(size_t size) {
+    const char *body = shop_purchase_body("x", "padded", 1);
+    return harness_format("%s%s", body, repeat(' ', size - strlen(body)));
+}
+
+static void bodies_at_the_limit(void) {
+    struct web_response response;
+    for (int i = 0; i < 20; i++) { /* whether the client is still sending is a matter of chance */
+        const char *key = harness_format("Idempotency-Key: limit-%d\r\n", i);
+        web_call(shop.port, "POST", "/v1/purchases", key, padded_body(16385), &response);
+        CHECK_PROBLEM(&response, 413, "too-large");
+        web_call(shop.port, "POST", "/v1/purchases", key, padded_body(200000), &response);
+        CHECK_PROBLEM(&response, 413, "too-large");
+        CHECK_INT(web_call(shop.port, "POST", "/v1/purchases", key, padded_body(16384), &response), 201);
+        CHECK(!web_header(&response, "Idempotent-Replayed"));
+    }
+    shop_admin(shop.port, "PUT", "/v1/items/big", harness_format("{\"stock\":1}%s", repeat(' ', 16384)),
+               &response);
+    CHECK_PROBLEM(&response, 413, "too-large");
+}
+
+static void begin_chunked(struct web_conn *conn, const char *key) {
+    CHECK(web_open(conn, shop.port));
+    send_text(conn, harness_format("POST /v1/purchases HTTP/1.1\r\nHost: x\r\nIdempotency-Key: %s\r\n"
+                                   "Transfer-Encoding: chunked\r\n\r\n",
+                                   key));
+}
+
+static void send_chunk(struct web_conn *conn, const char *data, size_t size) {
+    send_text(conn, harness_format("%zx\r\n%.*s\r\n", size, (int)size, data));
+}
+
+static void chunked(void) {
+    struct web_conn conn;
+    struct web_response response;
+    const size_t sizes[] = {100, 1000, 16383, 16384, 16385, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *body = padded_body(sizes[i]);
+        begin_chunked(&conn, harness_format("chunked-%zu", i));
+        for (size_t at = 0, size = 1; at < sizes[i]; at += size, size = size * 3 + 1)
+            send_chunk(&conn, body + at, sizes[i] - at < size ? sizes[i] - at : size);
+        send_text(&conn, "0\r\n\r\n");
+        CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+        if (sizes[i] <= 16384)
+            CHECK_INT(response.status, 201);
+        else
+            CHECK_PROBLEM(&response, 413, "too-large");
+        web_close(&conn);
+    }
+    /* One without end is cut off. */
+    size_t sent = 0;
+    const char *chunk = repeat('x', 60000);
+    begin_chunked(&conn, "endless");
+    while (web_send_raw(&conn, harness_format("ea60\r\n%s\r\n", chunk), 60008) == WEB_OK)
+        CHECK((sent += 60000) < 64 * 1024 * 1024);
+    web_close(&conn);
+    check_served();
+}
+
+static void expect_100(void) {
+    struct web_conn conn;
+    struct web_response response;
+    const char *body = shop_purchase_body("x", "polite", 1);
+    static const char head[] =
+        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nIdempotency-Key: %s\r\nContent-Length: %zu\r\n"
+        "Expect: 100-continue\r\n\r\n";
+    CHECK(web_open(&conn, shop.port));
+    for (int i = 0; i < 3; i++) { /* on a connection that is kept */
+        char request[512];
+        snprintf(request, sizeof request, head, i ? "polite" : "first", strlen(body));
+        send_text(&conn, request);
+        CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+        CHECK_INT(response.status, 100);
+        send_text(&conn, body);
+        CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+        CHECK_INT(response.status, 201);
+    }
+    web_close(&conn);
+    CHECK(web_open(&conn, shop.port));
+    char request[512];
+    snprintf(request, sizeof request, head, "rude", (size_t)16385);
+    send_text(&conn, request);
+    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+    CHECK_PROBLEM(&response, 413, "too-large");
+    CHECK_INT(web_read_end(&conn), WEB_CLOSED);
+    web_close(&conn);
+    /* One who does not wait for it. */
+    CHECK(web_open(&conn, shop.port));
+    snprintf(request, sizeof request, head, "hasty", strlen(body));
+    send_text(&conn, harness_format("%s%s", request, body));
+    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+    if (response.status == 100)
+        CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+    CHECK_INT(response.status, 201);
+    web_close(&conn);
+}
+
+static void http_1_0(void) {
+    static const char *const connections[] = {"", "Connection: close\r\n", "Connection: keep-alive\r\n"};
+    const char *body = shop_purchase_body("x", "old", 1);
+    for (int i = 0; i < 3; i++) {
+        struct web_conn conn;
+        struct web_response response;
+        CHECK(web_open(&conn, shop.port));
+        for (int k = 0; k < (i == 2 ? 3 : 1); k++) {
+            send_text(
+                &conn,
+                harness_format("POST /v1/purchases HTTP/1.0\r\nIdempotency-Key: old-%d\r\n%sContent-Length: "
+                               "%zu\r\n\r\n%s",
+                               i, connections[i], strlen(body), body));
+            CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+            CHECK_INT(response.status, 201);
+        }
+        if (i < 2)
+            CHECK_INT(web_read_end(&conn), WEB_CLOSED);
+        web_close(&conn);
+    }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    if (argc < 2 || strcmp(argv[1], "-l") != 0) {
+        shop_open(&shop);
+        shop_put(shop.port, "x", "\"stock\":1000000");
+    }
+    harness_run("heads too large", heads_too_large);
+    harness_run("heads of all sizes", heads_of_all_sizes);
+    harness_run("bodies at the limit", bodies_at_the_limit);
+    harness_run("chunked bodies", chunked);
+    harness_run("Expect: 100-continue", expect_100);
+    harness_run("HTTP/1.0", http_1_0);
+    return harness_finish();
+}

@@ -1,0 +1,257 @@
+/* Purchases that wait: for a slow store, behind each other on one connection, for a place; and buyers who do
+ * not wait for them. */
+#include <string.h>
+#include <sys/socket.h>
+
+#include "service/test/crowd.h"
+#include "service/test/shop.h"
+
+enum { MANY = 1000 };
+
+/* A store behind a proxy, and the item x on sale. */
+struct stand {
+    struct redis_server redis;
+    struct proxy *proxy;
+    struct seckilld service;
+    int port;
+};
+
+static void open_stand(struct stand *stand) {
+    redis_start(&stand->redis, NULL);
+    stand->proxy = proxy_start(stand->redis.port);
+    seckilld_start(&stand->service, proxy_port(stand->proxy), "--store-timeout", "20000", NULL);
+    stand->port = stand->service.port;
+    seckilld_wait_ready(&stand->service, 200);
+    shop_put(stand->port, "x", "\"stock\":1000000");
+    CHECK_INT(shop_buy(stand->port, "x", "u", 1, "first", NULL), 201);
+}
+
+static void send_text(struct web_conn *conn, const char *text) {
+    CHECK_INT(web_send_raw(conn, text, strlen(text)), WEB_OK);
+}
+
+static void check_bought(struct web_conn *conn, const char *user) {
+    struct web_response response;
+    enum web_result result = web_read_response(conn, &response);
+    if (result != WEB_OK || response.status != 201)
+        FAIL("%s has no order: %d, %d %s", user, result, response.status, response.body);
+    CHECK_STR(shop_text(&response, "user"), user);
+}
+
+/* Around the time after which a request that waits is put aside. */
+static void a_store_of_every_speed(void) {
+    static const int delays_ms[] = {0, 5, 9, 10, 11, 15, 50};
+    enum { CONNS = 40 };
+    static struct web_conn conns[CONNS];
+    struct stand stand;
+    open_stand(&stand);
+    for (int i = 0; i < CONNS; i++)
+        CHECK(web_open(&conns[i], stand.port));
+    for (size_t k = 0; k < sizeof delays_ms / sizeof *delays_ms; k++) {
+        proxy_set(stand.proxy, delays_ms[k] ? PROXY_DELAY : PROXY_PASS, delays_ms[k], NULL);
+        for (int round = 0; round < 5; round++) {
+            for (int i = 0; i < CONNS; i++) {
+                const char *key = harness_format("k-%zu-%d-%d", k, round, i);
+                send_text(&conns[i], shop_purchase_raw("x", harness_format("u%d", i), 1, key));
+            }
+            for (int i = 0; i < CONNS; i++)
+                check_bought(&conns[i], harness_format("u%d", i));
+        }
+    }
+    for (int i = 0; i < CONNS; i++)
+        web_close(&conns[i]);
+    CHECK_INT(shop_audit(stand.port, "x", "orders"), 1 + CONNS * 5 * 7);
+}
+
+static void ten_in_one_write(void) {
+    static const int delays_ms[] = {0, 3, 12, 40};
+    struct stand stand;
+    struct web_conn conn;
+    struct web_response response;
+    open_stand(&stand);
+    CHECK(web_open(&conn, stand.port));
+    for (int k = 0; k < 4; k++) {
+        proxy_set(stand.proxy, delays_ms[k] ? PROXY_DELAY : PROXY_PASS, delays_ms[k], NULL);
+        const char *all = "";
+        for (int i = 0; i < 10; i++)
+            all = harness_format(
+                "%s%s", all,
+                shop_purchase_raw("x", harness_format("u%d", i), 1, harness_format("k-%d-%d", k, i)));
+        send_text(&conn, all);
+        for (int i = 0; i < 10; i++)
+            check_bought(&conn, harness_format("u%d", i));
+        /* What comes after a purchase is seen after it. */
+        static const char get[] = "GET /v1/items/x HTTP/1.1\r\nHost: x\r\n\r\n";
+        const char *post = shop_purchase_raw("x", "last", 1000, harness_format("last-%d", k));
+        send_text(&conn,
+                  harness_format("%s%s%s%s", get, post, get, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"));
+        CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+        long long before = shop_number(&response, "available");
+        check_bought(&conn, "last");
+        CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+        CHECK_INT(shop_number(&response, "available"), before - 1000);
+        CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+        CHECK_STR(response.body, "{\"status\":\"ok\"}");
+    }
+    web_close(&conn);
+}
+
+struct count {
+    struct stand *stand;
+    int orders, connections;
+};
+
+static bool has_settled(void *arg) {
+    struct count *count = arg;
+    return redis_integer(&count->stand->redis, "HLEN", "seckill:{x}:orders", NULL) == count->orders &&
+           shop_metric(count->stand->port, "seckill_purchases_waiting") == 0 &&
+           shop_metric(count->stand->port, "seckill_http_connections") <= count->connections;
+}
+
+/* Who leaves has bought all the same, once his purchase is under way; and finds it when he comes back. */
+static void buyers_who_leave(void) {
+    enum { LEAVERS = 60 };
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    struct stand stand;
+    struct web_response response;
+    static struct web_conn conns[LEAVERS];
+    open_stand(&stand);
+    redis_pause(&stand.redis);
+    for (int i = 0; i < LEAVERS; i++) {
+        CHECK(web_open(&conns[i], stand.port));
+        send_text(&conns[i], shop_purchase_raw("x", "leaver", 1, harness_format("leaver-%d", i)));
+    }
+    for (int64_t until_ms = harness_now_ms() + 10000;
+         shop_metric(stand.port, "seckill_purchases_waiting") < LEAVERS;)
+        CHECK(harness_now_ms() < until_ms);
+    for (int i = 0; i < LEAVERS; i++) {
+        if (i % 2)
+            setsockopt(conns[i].fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        web_close(&conns[i]);
+    }
+    redis_resume(&stand.redis);
+    struct count count = {&stand, 1 + LEAVERS, 5};
+    CHECK(harness_wait(has_settled, &count, 10000));
+    for (int i = 0; i < LEAVERS; i++) {
+        CHECK_INT(shop_buy(stand.port, "x", "leaver", 1, harness_format("leaver-%d", i), &response), 201);
+        CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
+    }
+    CHECK_INT(shop_audit(stand.port, "x", "orders"), 1 + LEAVERS);
+}
+
+/* The same at every moment, before and after the purchase was put aside, with the store at every speed. */
+static void buyers_who_leave_at_any_moment(void) {
+    enum { LEAVERS = 250 };
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    uint64_t position = harness_seed();
+    struct stand stand;
+    open_stand(&stand);
+    for (int i = 0; i < LEAVERS; i++) {
+        struct web_conn conn;
+        if (i % 25 == 0)
+            proxy_set(stand.proxy, PROXY_DELAY, (int)(harness_random(&position) % 25) + 1, NULL);
+        CHECK(web_open(&conn, stand.port));
+        send_text(&conn, harness_format(
+                             "%s%s", shop_purchase_raw("x", "leaver", 1, harness_format("l-%d", i)),
+                             i % 3 ? "" : shop_purchase_raw("x", "leaver", 1, harness_format("m-%d", i))));
+        harness_pause_ms((int)(harness_random(&position) % 25));
+        if (i % 2)
+            setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        web_close(&conn);
+    }
+    proxy_set(stand.proxy, PROXY_PASS, 0, NULL);
+    struct crowd_plan plan = {
+        .ports = {stand.port}, .item = "x", .prefix = "k", .threads = 8, .purchases = 200};
+    CHECK_INT(crowd_count(crowd_run(&plan), 201), 200);
+    CHECK(shop_audit(stand.port, "x", "orders") <= 1 + 200 + LEAVERS + (LEAVERS + 2) / 3);
+    struct count count = {&stand, (int)shop_audit(stand.port, "x", "orders"), 5};
+    CHECK(harness_wait(has_settled, &count, 10000));
+}
+
+static void a_thousand_on_a_slow_store(void) {
+    static struct web_conn conns[MANY];
+    struct stand stand;
+    open_stand(&stand);
+    proxy_set(stand.proxy, PROXY_DELAY, 60, NULL);
+    for (int i = 0; i < MANY; i++)
+        CHECK(web_open(&conns[i], stand.port));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < MANY; i++)
+            send_text(&conns[i], shop_purchase_raw("x", harness_format("u%d", i), 1,
+                                                   harness_format("k-%d-%d", round, i)));
+        CHECK_INT(shop_get(stand.port, "/livez", NULL), 200); /* nobody else waits for them */
+        for (int i = 0; i < MANY; i++)
+            check_bought(&conns[i], harness_format("u%d", i));
+    }
+    for (int i = 0; i < MANY; i++)
+        web_close(&conns[i]);
+    CHECK_INT(shop_audit(stand.port, "x", "orders"), 1 + 3 * MANY);
+}
+
+/* All of them hear something when it does not come back, within the bounds of the service. */
+static void a_thousand_on_a_dead_store(void) {
+    static struct web_conn conns[MANY];
+    struct redis_server redis;
+    struct seckilld service;
+    struct web_response response;
+    redis_start(&redis, NULL);
+    seckilld_start(&service, redis.port, "--store-timeout", "300", NULL);
+    seckilld_wait_ready(&service, 200);
+    shop_put(service.port, "x", "\"stock\":1000000");
+    redis_pause(&redis);
+    for (int i = 0; i < MANY; i++) {
+        CHECK(web_open(&conns[i], service.port));
+        send_text(&conns[i], shop_purchase_raw("x", "u", 1, harness_format("k-%d", i)));
+    }
+    for (int i = 0; i < MANY; i++) {
+        CHECK_INT(web_read_response(&conns[i], &response), WEB_OK);
+        CHECK_PROBLEM(&response, 503, "store-unavailable");
+        web_close(&conns[i]);
+    }
+    redis_resume(&redis);
+    seckilld_wait_ready(&service, 200);
+    CHECK_INT(shop_buy(service.port, "x", "u", 1, "after", NULL), 201);
+    shop_audit(service.port, "x", "orders");
+}
+
+/* More than --connections wait until there is a place, also behind such as do nothing with theirs. */
+static void more_than_connections(void) {
+    enum { FLOOD = 300 };
+    static struct web_conn conns[FLOOD];
+    struct redis_server redis;
+    struct seckilld service;
+    struct web_response response;
+    redis_start(&redis, NULL);
+    seckilld_start(&service, redis.port, "--connections", "8", "--workers", "1", NULL);
+    seckilld_wait_ready(&service, 200);
+    shop_put(service.port, "x", "\"stock\":1000000");
+    for (int i = 0; i < FLOOD; i++) {
+        CHECK(web_open(&conns[i], service.port));
+        if (i >= 8)
+            send_text(&conns[i],
+                      shop_purchase_raw("x", harness_format("u%d", i), 1, harness_format("k%d", i)));
+    }
+    CHECK_STR(redis_command(&redis, "HLEN", "seckill:{x}:orders", NULL), "0");
+    for (int i = 0; i < 8; i++)
+        web_close(&conns[i]);
+    for (int i = 8; i < FLOOD; i++) {
+        check_bought(&conns[i], harness_format("u%d", i));
+        if (i % 2 == 0) /* some go by themselves, some with a word */
+            CHECK_INT(web_request(&conns[i], "GET", "/livez", "Connection: close\r\n", NULL, &response),
+                      WEB_OK);
+        web_close(&conns[i]);
+    }
+    CHECK_INT(shop_audit(service.port, "x", "orders"), FLOOD - 8);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("a store of every speed", a_store_of_every_speed);
+    harness_run("ten in one write", ten_in_one_write);
+    harness_run("buyers who leave", buyers_who_leave);
+    harness_run("buyers who leave at any moment", buyers_who_leave_at_any_moment);
+    harness_run("a thousand on a slow store", a_thousand_on_a_slow_store);
+    harness_run("a thousand on a dead store", a_thousand_on_a_dead_store);
+    harness_run("more than --connections", more_than_connections);
+    return harness_finish();
+}
