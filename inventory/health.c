@@ -39,6 +39,20 @@ static bool is_old(const char *version) {
     return end != version && (major < 6 || (major == 6 && minor < 2));
 }
 
+/* A store that is full refuses orders, and one that may evict throws them away. */
+static void judge_memory(struct inventory_health *health, const char *info) {
+    char used[32] = "0", most[32] = "0";
+    if (!info_find(info, "maxmemory_policy", health->eviction, sizeof health->eviction))
+        return;
+    info_find(info, "used_memory", used, sizeof used);
+    info_find(info, "maxmemory", most, sizeof most);
+    long long limit = strtoll(most, NULL, 10);
+    if (limit > 0 && strcmp(health->eviction, "noeviction") != 0)
+        refuse(health, "the store may evict orders: its maxmemory-policy must be noeviction");
+    else if (limit > 0 && strtoll(used, NULL, 10) >= limit)
+        refuse(health, "the store is out of memory (maxmemory)");
+}
+
 static void on_info(void *ctx, const struct redis_value *value) {
     struct request *request = ctx;
     struct inventory_health *health = &request->health;
@@ -60,13 +74,7 @@ static void on_info(void *ctx, const struct redis_value *value) {
         refuse(health, "the store is a replica, and read-only");
     if (info_find(info, "aof_last_write_status", text, sizeof text) && strcmp(text, "ok") != 0)
         refuse(health, "the store cannot write its append-only file");
-    if (info_find(info, "maxmemory_policy", text, sizeof text)) {
-        snprintf(health->eviction, sizeof health->eviction, "%.31s", text);
-        char most[32] = "0";
-        info_find(info, "maxmemory", most, sizeof most);
-        if (strcmp(text, "noeviction") != 0 && strcmp(most, "0") != 0)
-            refuse(health, "the store may evict orders: its maxmemory-policy must be noeviction");
-    }
+    judge_memory(health, info);
 }
 
 static void config_copy(char *out, size_t out_size, const struct redis_value *value) {

@@ -83,7 +83,7 @@ static void heads_of_all_sizes(void) {
     for (int kind = 0; kind < 10; kind++) {
         int refused = 0, bought = 0;
         const char *behind = kind < 5 ? "" : repeat('\n', 5000);
-        for (size_t size = 100; size < 8400; size += kind < 5 ? 61 : 503) {
+        for (size_t size = 100; size < 8400; size += kind < 5 ? 97 : 503) {
             struct web_conn conn;
             struct web_response response;
             const char *key = harness_format("head-%d-%zu", kind, size);
