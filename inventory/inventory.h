@@ -204,7 +204,7 @@ struct inventory_audit {
     int64_t user_units;          /* sum of the users' counters, where the item has a limit */
     int64_t over_limit;          /* users with more than the limit */
     int64_t unreadable;          /* records that are no orders */
-    bool conserved;              /* everything agrees with everything */
+    bool conserved;              /* all of it agrees: units by state, by user, and the number of holds */
 };
 
 typedef void inventory_audit_fn(void *ctx, enum inventory_status status, const struct inventory_audit *audit);

@@ -160,6 +160,10 @@ static void list_renew(struct connection *connection) {
     server->newest = connection;
 }
 
+static void on_soon(uv_timer_t *timer) {
+    ((struct http_server *)timer->data)->ready = true;
+}
+
 static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
                           enum MHD_ConnectionNotificationCode code) {
     struct http_server *server = cls;
@@ -179,6 +183,9 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_c
         list_remove(connection);
         server->connections--;
         free(connection);
+        /* At its limit libmicrohttpd looks at no new connections, and does again only in a run after this
+         * one. */
+        uv_timer_start(&server->soon, on_soon, 0, 0);
     }
 }
 
@@ -446,10 +453,6 @@ void http_answer(struct http_request *request, int status, const char *content_t
 }
 
 /* ---- the server on its loop ---- */
-
-static void on_soon(uv_timer_t *timer) {
-    ((struct http_server *)timer->data)->ready = true;
-}
 
 static void on_ready(uv_poll_t *poll, int status, int events) {
     (void)status;

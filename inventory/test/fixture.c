@@ -111,7 +111,7 @@ struct till *till_open_with(struct shop *shop, const struct till_options *option
     struct inventory_config config = {
         .redis_url = options->url ? options->url : harness_format("redis://127.0.0.1:%d", options->port),
         .clock = &shop->clock,
-        .call_timeout_ms = options->call_timeout_ms ? options->call_timeout_ms : 5000,
+        .call_timeout_ms = options->call_timeout_ms ? options->call_timeout_ms : 20000,
         .resolve_ms = options->resolve_ms ? options->resolve_ms : 10000,
         .queue_max = options->queue_max ? options->queue_max : 100000,
         .work_delay_ms = options->work_delay_ms,

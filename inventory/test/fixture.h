@@ -32,7 +32,7 @@ struct till {
 struct till_options {
     int port;
     const char *url;                   /* instead of `port` */
-    int call_timeout_ms;               /* 5000 */
+    int call_timeout_ms;               /* 20000 */
     int resolve_ms;                    /* 10000 */
     int queue_max;                     /* 100000 */
     int work_delay_ms;                 /* none */

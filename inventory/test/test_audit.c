@@ -225,7 +225,7 @@ static struct till *plant(void) {
         if (i == 2)
             order_step(till, bought->order.id, INVENTORY_CANCEL, NULL);
         if (i == 3) {
-            till->shop->ahead_ms = 2 * HOLD_MS;
+            till->shop->ahead_ms = INT64_C(2) * HOLD_MS;
             order_step(till, bought->order.id, INVENTORY_LOOK, NULL);
             till->shop->ahead_ms = 0;
         }
@@ -256,6 +256,7 @@ static const char *const planted[][5] = {
     {"HDEL", ORDERS, "@0"},
     {"HDEL", ORDERS, "@1"},
     {"HSET", ORDERS, "@0", "c 2 ann 1700000000000 1700000060000"},
+    {"HSET", ORDERS, "@0", "c 1 zoe 1700000000000 1700000060000"}, /* the sums agree, the users do not */
     {"HSET", ORDERS, "@0", "x 1 ann 1700000000000 1700000060000"},
     {"HSET", ORDERS, "@1", "c 2 ann 1700000000000 1700000060000"},
     {"HSET", ORDERS, "@2", "c 3 bob 1700000000000 1700000060000"},

@@ -15,16 +15,18 @@ static void check_all_unavailable(struct till *till) {
     struct shop *shop = till->shop;
     struct inventory_item item = terms("new", INVENTORY_BATCH, 1);
     struct buy *bought = buy_begin(till, "phone", "ann", "down", 1);
-    struct answer *answers[] = {item_put_begin(till, &item),
-                                item_look_begin(till, "phone"),
-                                item_audit_begin(till, "phone"),
-                                item_restock_begin(till, "phone", "down", 1),
-                                order_step_begin(till, "phone:0123456789012345678901", INVENTORY_LOOK),
-                                order_step_begin(till, "phone:0123456789012345678901", INVENTORY_CONFIRM)};
+    enum { CALLS = 6 };
+    struct answer *answers[CALLS] = {
+        item_put_begin(till, &item),
+        item_look_begin(till, "phone"),
+        item_audit_begin(till, "phone"),
+        item_restock_begin(till, "phone", "down", 1),
+        order_step_begin(till, "phone:0123456789012345678901", INVENTORY_LOOK),
+        order_step_begin(till, "phone:0123456789012345678901", INVENTORY_CONFIRM)};
     inventory_sweep(till->inventory);
     CHECK_INT(shop->open, 0);
     CHECK_STATUS(bought->status, INVENTORY_UNAVAILABLE);
-    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+    for (int i = 0; i < CALLS; i++) {
         CHECK_STATUS(answers[i]->status, INVENTORY_UNAVAILABLE);
         CHECK(!answers[i]->told);
     }
@@ -342,7 +344,7 @@ static void test_closed_at_once(void) {
 
 /* A queue as long as it may get, and the store dies. */
 static void test_killed_with_a_long_queue(void) {
-    enum { QUEUE = 50000 };
+    enum { QUEUE = 50000, STOCK = 100000 };
     struct redis_server redis;
     start(&redis);
     struct shop *shop = shop_open();
@@ -350,7 +352,7 @@ static void test_killed_with_a_long_queue(void) {
         till_open_with(shop, &(struct till_options){.port = redis.port, .call_timeout_ms = 1500});
     till_wait_up(till);
     till->locked = true;
-    item_sell(till, "phone", strategy, 2 * QUEUE);
+    item_sell(till, "phone", strategy, STOCK);
     CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
     for (int i = 0; i < QUEUE; i++) {
         char name[16];
@@ -365,7 +367,7 @@ static void test_killed_with_a_long_queue(void) {
     CHECK_INT(buys_with(shop, INVENTORY_UNKNOWN), 0);
     CHECK_INT(inventory_figures(till->inventory)->waiting, 0);
     if (strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA || strategy == INVENTORY_OPTIMISTIC)
-        check_books(till, &redis, "phone", 2 * QUEUE - buys_with(shop, INVENTORY_OK), 0,
+        check_books(till, &redis, "phone", STOCK - buys_with(shop, INVENTORY_OK), 0,
                     buys_with(shop, INVENTORY_OK));
 }
 

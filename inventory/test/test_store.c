@@ -289,7 +289,7 @@ static void check_health(struct till *till, bool ready, const char *reason, cons
     CHECK_INT(health.ready, ready);
     CHECK_HAS(health.reason, reason);
     CHECK_INT(health.reason[0] == '\0', ready);
-    CHECK(atoi(health.version) >= 6);
+    CHECK(strtol(health.version, NULL, 10) >= 6);
 }
 
 static void test_health(void) {

@@ -66,6 +66,25 @@ static void test_reply_cut(void) {
         check_books(till, &redis, "phone", 99 - 2 * ROUNDS, 0, 1 + 2 * ROUNDS);
 }
 
+/* One of the connections of `optimistic` breaks: those who wait for one are served by the others. */
+static void test_one_connection_cut(void) {
+    struct till *till = open_till(0, 0);
+    item_sell(till, "phone", INVENTORY_OPTIMISTIC, 100);
+    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    shop_idle(till->shop, 100);
+    for (int round = 0; round < 3; round++) {
+        proxy_set(proxy, PROXY_CUT, round, "EXEC");
+        for (int i = 0; i < 30; i++)
+            buy_begin(till, "phone", "ann", harness_format("k%d-%d", round, i), 1);
+        shop_settle(till->shop);
+        CHECK_INT(proxy_faults(proxy), round + 1);
+        /* Cut in a conflict, its purchase was not sold; cut in a sale, it was. */
+        int unsold = buys_with(till->shop, INVENTORY_UNAVAILABLE);
+        CHECK(unsold <= round + 1);
+        check_books(direct, &redis, "phone", 100 - 31 - 30 * round + unsold, 0, 31 + 30 * round - unsold);
+    }
+}
+
 /* All in one call, and its reply cut somewhere in the middle: the answers that came and those that did not.
  */
 static void test_reply_of_many_cut(void) {
@@ -284,6 +303,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
     run_each("a reply cut off or lost", test_reply_cut, INVENTORY_OPTIMISTIC);
+    harness_run("optimistic: one connection cut off", test_one_connection_cut);
     run_each("the reply to many cut off", test_reply_of_many_cut, INVENTORY_LUA);
     run_each("the look at a sold-out item cut off", test_question_cut, INVENTORY_LUA);
     harness_run("the replies to other calls cut off", test_other_replies_cut);

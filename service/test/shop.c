@@ -11,6 +11,10 @@ void shop_open(struct shop *shop) {
     seckilld_wait_ready(&shop->service, 200);
 }
 
+void shop_close(struct shop *shop) {
+    CHECK_INT(seckilld_stop(&shop->service), 0);
+}
+
 /* ---- calls ---- */
 
 int shop_get(int port, const char *path, struct web_response *response) {

@@ -64,6 +64,10 @@ static void on_request(void *ctx, struct http_request *request) {
         return;
     }
     int delay_ms = atoi(http_request_path(request) + 1);
+    if (delay_ms < 0) { /* the whole server stands still */
+        harness_pause_ms(-delay_ms);
+        delay_ms = 0;
+    }
     if (delay_ms == 0) {
         answer(site, request);
         return;

@@ -1,5 +1,6 @@
 /* An HTTP server in a thread of this program, that answers when it is told to: GET or POST /N is answered
- * after N milliseconds with the request's body and its X-Id header in front. */
+ * after N milliseconds with the request's body and its X-Id header in front; /-N at once, after the thread
+ * has stood still for so long. */
 #ifndef SERVICE_TEST_SITE_H
 #define SERVICE_TEST_SITE_H
 

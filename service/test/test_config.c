@@ -187,9 +187,12 @@ struct start {
     int port;
 };
 
+/* It answers, and has said all it says at the start. */
 static bool is_live(void *arg) {
     struct start *start = arg;
-    return shop_get(start->port, "/livez", NULL) == 200 || !proc_running(&start->proc);
+    return (shop_get(start->port, "/livez", NULL) == 200 &&
+            strstr(proc_output(&start->proc), " on http://")) ||
+           !proc_running(&start->proc);
 }
 
 static void start(struct start *start, int port, const char *line, const char *const env[]) {

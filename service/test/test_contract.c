@@ -368,6 +368,10 @@ static void audit(void) {
     CHECK_HAS(response.body, "\"conserved\":false");
 }
 
+static void the_end(void) {
+    shop_close(&shop);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (argc < 2 || strcmp(argv[1], "-l") != 0)
@@ -385,5 +389,6 @@ int main(int argc, char **argv) {
     harness_run("nonsense is blamed on its field", nonsense);
     harness_run("restock", restock);
     harness_run("audit", audit);
+    harness_run("the end", the_end);
     return harness_finish();
 }

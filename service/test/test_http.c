@@ -268,6 +268,29 @@ static void more_than_may(void) {
     site_wait(site, 0, 0);
 }
 
+/* All who had a place leave it in one moment: those who wait notice. */
+static void all_leave_at_once(void) {
+    enum { MAY = 5, MANY = 20 };
+    struct site *site = site_start(MAY, LONG_MS);
+    struct web_conn in[MAY], waiting[MANY];
+    for (int i = 0; i < MAY; i++)
+        CHECK(web_open(&in[i], site_port(site)));
+    site_wait(site, MAY, 0);
+    for (int i = 0; i < MANY; i++) {
+        CHECK(web_open(&waiting[i], site_port(site)));
+        send_text(&waiting[i], request_of(0, i, "in the end"));
+    }
+    send_text(&in[0], request_of(-100, 0, ""));
+    while (atomic_load(&site_figures(site)->requests) == 0)
+        harness_pause_ms(1);
+    for (int i = 0; i < MAY; i++)
+        web_close(&in[i]);
+    for (int i = 0; i < MANY; i++) {
+        check_answer(&waiting[i], i, "in the end");
+        web_close(&waiting[i]);
+    }
+}
+
 static void drained(void) {
     enum { MANY = 66 };
     struct site *site = site_start(1000, LONG_MS);
@@ -298,6 +321,7 @@ static void drained_at_any_moment(void) {
         struct site *site = site_start(1000, LONG_MS);
         for (int i = 0; i < MANY; i++)
             CHECK(web_open(&conns[i], site_port(site)));
+        site_wait(site, MANY, 0);
         for (int i = 0; i < MANY; i++)
             send_text(&conns[i], request_of((int)(harness_random(&position) % 15), i, "x"));
         harness_pause_ms((int)(harness_random(&position) % 15));
@@ -323,6 +347,7 @@ int main(int argc, char **argv) {
     harness_run("deaf ones are cut off", deaf_ones);
     harness_run("too much in a head", too_much_in_a_head);
     harness_run("more than may", more_than_may);
+    harness_run("all leave at once", all_leave_at_once);
     harness_run("drained", drained);
     harness_run("drained at any moment", drained_at_any_moment);
     return harness_finish();

@@ -228,6 +228,10 @@ static void http_1_0(void) {
     }
 }
 
+static void the_end(void) {
+    shop_close(&shop);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (argc < 2 || strcmp(argv[1], "-l") != 0) {
@@ -240,5 +244,6 @@ int main(int argc, char **argv) {
     harness_run("chunked bodies", chunked);
     harness_run("Expect: 100-continue", expect_100);
     harness_run("HTTP/1.0", http_1_0);
+    harness_run("the end", the_end);
     return harness_finish();
 }

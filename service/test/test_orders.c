@@ -229,6 +229,10 @@ static void crossings(void) {
     CHECK_INT(shop_audit(shop.port, "both", "available"), 100 - confirmed);
 }
 
+static void the_end(void) {
+    shop_close(&shop);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (argc < 2 || strcmp(argv[1], "-l") != 0)
@@ -241,5 +245,6 @@ int main(int argc, char **argv) {
     harness_run("unknown orders", unknown_orders);
     harness_run("bodies of confirm and cancel", bodies);
     harness_run("confirm and cancel at the same moment", crossings);
+    harness_run("the end", the_end);
     return harness_finish();
 }

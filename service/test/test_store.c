@@ -86,6 +86,7 @@ static void in_the_middle_of_a_sale(const struct fault *fault) {
     CHECK(!harness_failed());
     CHECK(fault->reason == NULL || crowd_count(crowd, 503) > 0);
     check_books(stand.port, "sale", crowd, BUYERS);
+    CHECK_INT(seckilld_stop(&stand.service), 0);
 }
 
 static void stop_redis(struct stand *stand) {
@@ -206,6 +207,7 @@ static void replies_cut(void) {
     CHECK(shop_metric(stand.port, "seckill_unknown_resolved_total") > 0);
     seckilld_wait_ready(&stand.service, 200);
     check_books(stand.port, "sale", crowd, begun);
+    CHECK_INT(seckilld_stop(&stand.service), 0);
 }
 
 /* ---- one purchase, and exactly what its buyer hears ---- */

@@ -54,6 +54,7 @@ static void honest(const char *strategy) {
         CHECK(second->replayed == (first->status == 201));
     }
     CHECK_INT(shop_audit(port, strategy, "sold"), STOCK);
+    CHECK_INT(seckilld_stop(&sale.service), 0);
 }
 
 static void batch(void) {

@@ -61,6 +61,7 @@ static void a_store_of_every_speed(void) {
     for (int i = 0; i < CONNS; i++)
         web_close(&conns[i]);
     CHECK_INT(shop_audit(stand.port, "x", "orders"), 1 + CONNS * 5 * 7);
+    CHECK_INT(seckilld_stop(&stand.service), 0);
 }
 
 static void ten_in_one_write(void) {
@@ -137,6 +138,7 @@ static void buyers_who_leave(void) {
         CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
     }
     CHECK_INT(shop_audit(stand.port, "x", "orders"), 1 + LEAVERS);
+    CHECK_INT(seckilld_stop(&stand.service), 0);
 }
 
 /* The same at every moment, before and after the purchase was put aside, with the store at every speed. */
@@ -166,6 +168,7 @@ static void buyers_who_leave_at_any_moment(void) {
     CHECK(shop_audit(stand.port, "x", "orders") <= 1 + 200 + LEAVERS + (LEAVERS + 2) / 3);
     struct count count = {&stand, (int)shop_audit(stand.port, "x", "orders"), 5};
     CHECK(harness_wait(has_settled, &count, 10000));
+    CHECK_INT(seckilld_stop(&stand.service), 0);
 }
 
 static void a_thousand_on_a_slow_store(void) {
@@ -212,6 +215,7 @@ static void a_thousand_on_a_dead_store(void) {
     seckilld_wait_ready(&service, 200);
     CHECK_INT(shop_buy(service.port, "x", "u", 1, "after", NULL), 201);
     shop_audit(service.port, "x", "orders");
+    CHECK_INT(seckilld_stop(&service), 0);
 }
 
 /* More than --connections wait until there is a place, also behind such as do nothing with theirs. */
