@@ -252,6 +252,16 @@ static void judge(const struct outcome *outcome) {
         attack_check_code(outcome, 0);
 }
 
+static bool have_expired(void *holds) {
+    return redis_integer(&torture.redis, "ZCARD", holds, NULL) == 0;
+}
+
+static void wait_expired(void) {
+    char *holds = harness_format("seckill:{%s}:holds", torture.plan.item);
+    if (!harness_wait(have_expired, holds, PATIENCE_MS))
+        FAIL("there are holds that never expire");
+}
+
 static void play(void) {
     const struct torture_plan *plan = &torture.plan;
     torture.rounds++;
@@ -261,6 +271,8 @@ static void play(void) {
     struct outcome outcome = attack_finish(&torture.load);
     check_alive();
     judge(&outcome);
+    if (plan->hold_s == 1)
+        wait_expired();
     struct torture_books books = torture_books_read(&torture.redis, plan->item);
     torture_books_check(&books, plan->whole);
     long long acknowledged = attack_number_of(&outcome, "orders");

@@ -47,15 +47,18 @@ static void pick_sale(struct torture_plan *plan, uint64_t *position) {
     plan->quantity = pick(position, 0, 2) ? 1 : pick(position, 2, 3);
     plan->stock = plan->requests * plan->quantity / 100 * pick(position, 2, 100);
     plan->users = plan->requests;
-    if (pick(position, 0, 2) == 0) {
-        /* Many buyers who may buy little, or few who may buy much: these are twice in one batch. */
-        int purchases = pick(position, 0, 1) ? pick(position, 1, 3) : pick(position, 20, 60);
-        plan->limit = plan->quantity * purchases;
-        plan->users = plan->requests / purchases / pick(position, 1, 4);
+    plan->connections = pick(position, 0, 3) ? pick(position, 16, 64) : pick(position, 64, 600);
+    int limited = pick(position, 0, 5);
+    if (limited == 0) { /* many buyers who may buy little */
+        plan->limit = plan->quantity * pick(position, 1, 3);
+        plan->users = plan->requests / pick(position, 1, 6);
+    } else if (limited == 1) { /* few who may buy much: they are more than once in a batch */
+        plan->connections = pick(position, 64, 600);
+        plan->users = pick(position, 5, plan->connections / 4);
+        plan->limit = plan->quantity * (plan->requests / plan->users / pick(position, 1, 4));
     }
     if (pick(position, 0, 2) == 0)
         plan->hold_s = pick(position, 0, 1) ? 1 : 3600;
-    plan->connections = pick(position, 0, 3) ? pick(position, 16, 64) : pick(position, 64, 600);
     /* A buyer who gives up early asks again while the first request is still under way. Not where units come
      * back meanwhile: there the first may rightly win after the second was told sold-out. Nor in a crowd,
      * which on a slow machine would do nothing but give up. */

@@ -1,0 +1,240 @@
+/* Clients that are slow, rude, broken or many: the right answer or none, and the others are served. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "service/test/crowd.h"
+#include "service/test/shop.h"
+
+enum { RSS_MAX_KB = 300 * 1024, IDLE = 10000, IDLE_LEAST = 9000 };
+
+static struct shop shop;
+
+/* The sanitizers keep much more than the program does. */
+static void check_memory(void) {
+    char line[256];
+    long kb = 0;
+    FILE *file = fopen(harness_format("/proc/%d/status", (int)shop.service.proc.pid), "re");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, "VmRSS:", 6) == 0)
+            kb = strtol(line + 6, NULL, 10);
+    fclose(file);
+    CHECK(kb > 0);
+    if (!strstr(harness_build(), "san") && kb > RSS_MAX_KB)
+        FAIL("seckilld has %ld MB", kb / 1024);
+}
+
+/* Somebody else is served as ever. */
+static void check_served(void) {
+    static int n;
+    struct web_response response;
+    if (shop_buy(shop.port, "x", "other", 1, harness_format("other-%d", n++), &response) != 201)
+        FAIL("others get %d %s", response.status, response.body);
+}
+
+static void send_text(struct web_conn *conn, const char *text) {
+    CHECK_INT(web_send_raw(conn, text, strlen(text)), WEB_OK);
+}
+
+/* ---- slow ---- */
+
+static void byte_by_byte(void) {
+    struct web_conn conn;
+    struct web_response response;
+    const char *request = shop_purchase_raw("x", "slow", 1, "slow");
+    CHECK(web_open(&conn, shop.port));
+    for (const char *c = request; *c; c++) {
+        CHECK_INT(web_send_raw(&conn, c, 1), WEB_OK);
+        if ((c - request) % 16 == 0)
+            check_served();
+    }
+    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+    CHECK_INT(response.status, 201);
+    web_close(&conn);
+}
+
+/* A client that has said all it wants to say still hears the answer. */
+static void half_closed(void) {
+    struct web_conn conn;
+    struct web_response response;
+    const char *request = shop_purchase_raw("x", "half", 1, "half");
+    CHECK(web_open(&conn, shop.port));
+    send_text(&conn, request);
+    CHECK_INT(shutdown(conn.fd, SHUT_WR), 0);
+    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+    CHECK_INT(response.status, 201);
+    CHECK_INT(web_read_end(&conn), WEB_CLOSED);
+    web_close(&conn);
+    static struct web_conn conns[60];
+    size_t step = strlen(request) / 60;
+    for (size_t i = 0; i < 60; i++) {
+        CHECK(web_open(&conns[i], shop.port));
+        CHECK_INT(web_send_raw(&conns[i], request, i * step), WEB_OK);
+        CHECK_INT(shutdown(conns[i].fd, SHUT_WR), 0);
+    }
+    for (size_t i = 0; i < 60; i++) {
+        CHECK_INT(web_read_end(&conns[i]), WEB_CLOSED);
+        web_close(&conns[i]);
+    }
+}
+
+static void cut_off(void) {
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    const char *request = shop_purchase_raw("x", "cut", 1, "cut");
+    for (size_t cut = 0; cut <= strlen(request); cut += 3) {
+        struct web_conn conn;
+        CHECK(web_open(&conn, shop.port));
+        CHECK_INT(web_send_raw(&conn, request, cut), WEB_OK);
+        if (cut % 2) /* a reset */
+            setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        web_close(&conn);
+    }
+    check_served();
+}
+
+/* ---- garbage ---- */
+
+static const char *random_bytes(uint64_t *position, size_t size) {
+    char *bytes = harness_alloc(size);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (char)harness_random(position);
+    return bytes;
+}
+
+/* Sends it, and looks what comes: an answer that is no success, or the end. */
+static void refuse(const char *data, size_t size) {
+    struct web_conn conn;
+    struct web_response response;
+    CHECK(web_open(&conn, shop.port));
+    if (web_send_raw(&conn, data, size) == WEB_OK)
+        shutdown(conn.fd, SHUT_WR);
+    while (web_read_response(&conn, &response) == WEB_OK)
+        if (response.status < 400 || response.status == 500)
+            FAIL("%.100s: %d", data, response.status);
+    web_close(&conn);
+}
+
+static void garbage(void) {
+    uint64_t position = harness_seed();
+    static const char *const bad[] = {
+        "\r\n\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET /livez\r\n\r\n",
+        "GET /livez HTTP/9.9\r\nHost: x\r\n\r\n",
+        "GET /livez HTP/1.1\r\nHost: x\r\n\r\n",
+        "GET  HTTP/1.1\r\nHost: x\r\n\r\n",
+        " / HTTP/1.1\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nContent-Length: 1x\r\n\r\n",
+        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\n",
+        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
+        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        refuse(bad[i], strlen(bad[i]));
+    for (int i = 0; i < 200; i++) {
+        size_t size = harness_random(&position) % 3000 + 1;
+        refuse(random_bytes(&position, size), size);
+    }
+    /* Real requests with a few bytes that are not as they were. */
+    for (int i = 0; i < 300; i++) {
+        struct web_conn conn;
+        struct web_response response;
+        char *request =
+            harness_format("%s", shop_purchase_raw("x", "mutant", 1, harness_format("mutant-%d", i)));
+        size_t length = strlen(request);
+        for (int k = 0; k < 3; k++)
+            request[harness_random(&position) % length] = (char)harness_random(&position);
+        CHECK(web_open(&conn, shop.port));
+        CHECK_INT(web_send_raw(&conn, request, length), WEB_OK);
+        shutdown(conn.fd, SHUT_WR);
+        if (web_read_response(&conn, &response) == WEB_OK)
+            CHECK(response.status != 500);
+        web_close(&conn);
+    }
+    check_served();
+    shop_audit(shop.port, "x", "orders");
+}
+
+/* What says its length twice and differently is not taken for one purchase and then another. */
+static void smuggled(void) {
+    const char *inner = shop_purchase_raw("x", "smuggler", 1, "smuggled");
+    const char *headers[] = {harness_format("Content-Length: 0\r\nContent-Length: %zu\r\n", strlen(inner)),
+                             harness_format("Content-Length: %zu\r\nContent-Length: 0\r\n", strlen(inner))};
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        struct web_conn conn;
+        struct web_response response;
+        CHECK(web_open(&conn, shop.port));
+        send_text(&conn,
+                  harness_format("POST /v1/purchases HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\n%s\r\n%s",
+                                 headers[i], inner));
+        shutdown(conn.fd, SHUT_WR);
+        while (web_read_response(&conn, &response) == WEB_OK)
+            CHECK(response.status != 201);
+        web_close(&conn);
+    }
+}
+
+/* ---- many ---- */
+
+static void ten_thousand_idle(void) {
+    struct rlimit limit;
+    CHECK_INT(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    int many = limit.rlim_max >= IDLE + 300 ? IDLE : (int)limit.rlim_max - 300;
+    if (many < IDLE)
+        printf("     only %d connections: the hard limit of open files is %ld\n", many, (long)limit.rlim_max);
+    CHECK(many >= IDLE_LEAST);
+    limit.rlim_cur = limit.rlim_max;
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    static int fds[IDLE];
+    static const char half[] = "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nContent-Le";
+    for (int i = 0; i < many; i++) {
+        struct web_conn conn;
+        CHECK(web_open(&conn, shop.port));
+        fds[i] = conn.fd;
+        if (i % 2) /* half of them have begun a request */
+            CHECK_INT(web_send_raw(&conn, half, sizeof half - 1), WEB_OK);
+    }
+    struct crowd_plan plan = {
+        .ports = {shop.port}, .item = "x", .prefix = "crowded", .threads = 32, .purchases = 2000};
+    struct crowd *crowd = crowd_run(&plan);
+    CHECK_INT(crowd_count(crowd, 201), plan.purchases);
+    for (int64_t until_ms = harness_now_ms() + 10000;
+         shop_metric(shop.port, "seckill_http_connections") < many;)
+        CHECK(harness_now_ms() < until_ms);
+    check_memory();
+    for (int i = 0; i < many; i++)
+        close(fds[i]);
+    for (int64_t until_ms = harness_now_ms() + 10000;
+         shop_metric(shop.port, "seckill_http_connections") > 10;)
+        CHECK(harness_now_ms() < until_ms);
+    check_served();
+}
+
+static void the_end(void) {
+    shop_close(&shop);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    if (argc < 2 || strcmp(argv[1], "-l") != 0) {
+        shop_open(&shop);
+        shop_put(shop.port, "x", "\"stock\":1000000");
+    }
+    harness_run("byte by byte", byte_by_byte);
+    harness_run("half closed", half_closed);
+    harness_run("cut off", cut_off);
+    harness_run("garbage", garbage);
+    harness_run("two lengths", smuggled);
+    harness_run("10,000 idle connections", ten_thousand_idle);
+    harness_run("the end", the_end);
+    return harness_finish();
+}
