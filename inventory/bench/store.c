@@ -76,7 +76,7 @@ static int by_size(const void *a, const void *b) {
 static double drive(redisContext *redis, const char *sha, int items, int batch, int in_flight, double seconds,
                     double *times, long *timed) {
     long serial = (long)(now() * 1e6), sent = 0, done = 0; /* keys that no earlier run had */
-    double began[IN_FLIGHT_MAX], start = now();
+    double began[IN_FLIGHT_MAX] = {0}, start = now();
     for (; sent < in_flight; sent++) {
         append_call(redis, sha, (int)(sent % items), batch, &serial);
         began[sent % in_flight] = now();
