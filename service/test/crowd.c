@@ -74,7 +74,7 @@ static int read_answer(struct buyer *buyer) {
     snprintf(buyer->body, sizeof buyer->body, "%.*s", (int)length, conn->buffer + head);
     conn->held -= head + length;
     memmove(conn->buffer, conn->buffer + head + length, conn->held);
-    return strncmp(buyer->head, "HTTP/1.1 ", 9) == 0 ? atoi(buyer->head + 9) : 0;
+    return strncmp(buyer->head, "HTTP/1.1 ", 9) == 0 ? (int)strtol(buyer->head + 9, NULL, 10) : 0;
 }
 
 /* Tries once; an answer that ends the connection, or none, leaves it closed. */

@@ -112,7 +112,7 @@ void shop_check_problem(const char *file, int line, const struct web_response *r
     harness_check_str(file, line, "the content type", web_header(response, "Content-Type"),
                       "application/problem+json");
     const char *retry = web_header(response, "Retry-After");
-    if (status == 503 && (!retry || atoi(retry) < 1))
+    if (status == 503 && (!retry || strtol(retry, NULL, 10) < 1))
         harness_fail(file, line, "a 503 without Retry-After: %s", response->headers);
 }
 

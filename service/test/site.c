@@ -63,7 +63,7 @@ static void on_request(void *ctx, struct http_request *request) {
         http_answer(request, 413, "text/plain", "", 0, NULL);
         return;
     }
-    int delay_ms = atoi(http_request_path(request) + 1);
+    int delay_ms = (int)strtol(http_request_path(request) + 1, NULL, 10);
     if (delay_ms < 0) { /* the whole server stands still */
         harness_pause_ms(-delay_ms);
         delay_ms = 0;

@@ -61,7 +61,7 @@ static void pipelined(void) {
     struct web_conn conn;
     CHECK(web_open(&conn, site_port(site)));
     for (int round = 0; round < 3; round++) {
-        char *all = harness_alloc(MANY * 256), *end = all;
+        char *all = harness_alloc((size_t)MANY * 256), *end = all;
         for (int i = 0; i < MANY; i++)
             end = stpcpy(end, request_of(borders_ms[harness_random(&position) % 8], i, "xyz"));
         /* In one write, or in pieces of any size. */
