@@ -41,7 +41,7 @@ static void refuse(const char *data, size_t size) {
 }
 
 static void heads_too_large(void) {
-    const size_t sizes[] = {8 * 1024, 10000, 64 * 1024, 1024 * 1024};
+    const size_t sizes[] = {8192, 10000, 65536, 1 << 20};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const char *text = repeat('a', sizes[i]);
         const char *const heads[] = {
@@ -54,9 +54,9 @@ static void heads_too_large(void) {
         for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
             refuse(heads[k], strlen(heads[k]));
     }
-    char *many = harness_alloc(64 * 1024);
+    char *many = harness_alloc(65536), *end = many;
     for (int i = 0; i < 5000; i++)
-        memcpy(many + (size_t)i * 8, "Ab: cd\r\n", 8);
+        end = stpcpy(end, "Ab: cd\r\n");
     const char *head = harness_format("GET /livez HTTP/1.1\r\nHost: x\r\n%s\r\n", many);
     refuse(head, strlen(head));
     check_served();
@@ -163,7 +163,7 @@ static void chunked(void) {
     const char *chunk = repeat('x', 60000);
     begin_chunked(&conn, "endless");
     while (web_send_raw(&conn, harness_format("ea60\r\n%s\r\n", chunk), 60008) == WEB_OK)
-        CHECK((sent += 60000) < 64 * 1024 * 1024);
+        CHECK((sent += 60000) < 64 << 20);
     web_close(&conn);
     check_served();
 }

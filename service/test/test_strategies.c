@@ -132,7 +132,7 @@ static void the_work_delay(void) {
     int64_t began_ms = harness_now_ms();
     struct crowd *crowd = crowd_run(&plan);
     CHECK_INT(crowd_count(crowd, 201), 50);
-    CHECK(harness_now_ms() - began_ms >= 50 * 20);
+    CHECK(harness_now_ms() - began_ms >= 1000 /* 50 times 20 ms */);
     CHECK_INT(shop_audit(sale.service.port, "slow", "sold"), 50);
 }
 
