@@ -39,6 +39,13 @@ static bool is_old(const char *version) {
     return end != version && (major < 6 || (major == 6 && minor < 2));
 }
 
+static void refuse_broken(struct request *request) {
+    char reason[200];
+    snprintf(reason, sizeof reason, "the connection to the store broke: %.150s",
+             inventory_last_error(request->inventory));
+    refuse(&request->health, reason);
+}
+
 /* A store that is full refuses orders, and one that may evict throws them away. */
 static void judge_memory(struct inventory_health *health, const char *info) {
     char used[32] = "0", most[32] = "0";
@@ -57,7 +64,10 @@ static void on_info(void *ctx, const struct redis_value *value) {
     struct request *request = ctx;
     struct inventory_health *health = &request->health;
     if (store_status(request->inventory, value) != INVENTORY_OK) {
-        refuse(health, value ? redis_value_text(value) : "the connection to the store broke");
+        if (value)
+            refuse(health, redis_value_text(value));
+        else
+            refuse_broken(request);
         return;
     }
     const char *info = redis_value_text(value);
@@ -93,7 +103,7 @@ static void on_appendfsync(void *ctx, const struct redis_value *value) {
     struct inventory_health *health = &request->health;
     config_copy(health->appendfsync, sizeof health->appendfsync, value);
     if (!value)
-        refuse(health, "the connection to the store broke");
+        refuse_broken(request);
     health->ready = !health->reason[0];
     request->fn(request->ctx, health);
     free(request);

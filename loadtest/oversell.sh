@@ -21,7 +21,7 @@ sale() {
     [ -s "$json" ] || { cat "$stage_dir/$item.txt" >&2; exit 1; }
     read -r sold over rate sold_p99 refused_p99 < <(jq -r '[.orders, .verdict.oversold, .accepted_per_second,
         .accepted_latency_ms.p99, .rejected_latency_ms.p99] | @tsv' "$json")
-    if [ "$must" = oversell ] && [ "$over" -eq 0 ] || [ "$must" = hold ] && [ "$over" -ne 0 -o "$sold" -ne $stock ]; then
+    if [[ $must = oversell && $over -eq 0 ]] || [[ $must = hold && ($over -ne 0 || $sold -ne $stock) ]]; then
         wrong=1 why="UNEXPECTED: $why"
     fi
     printf '%-24s %6s %9s %9.0f %12.1f %15.1f  %s\n' "$name" "$sold" "$over" "$rate" "$sold_p99" "$refused_p99" "$why"

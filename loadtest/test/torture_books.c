@@ -56,7 +56,7 @@ static const char count_lua[] =
 
 struct torture_books torture_books_read(const struct redis_server *redis, const char *item) {
     static const char *const parts[] = {"item", "orders", "users", "holds", "ledger"};
-    struct torture_books b = {0};
+    struct torture_books b = {.initial = 0};
     long long *const members[] = {&b.initial,     &b.restocked,  &b.available,  &b.held,
                                   &b.sold,        &b.orders,     &b.held_units, &b.confirmed_units,
                                   &b.most_units,  &b.unreadable, &b.over_limit, &b.wrong_users,

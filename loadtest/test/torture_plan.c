@@ -33,7 +33,7 @@ static void pick_strategy(struct torture_plan *plan, uint64_t *position) {
         int least_requests, most_requests;
     } strategies[] = {
         {"batch", 7000, 12000}, {"batch", 7000, 12000},     {"batch", 7000, 12000}, {"lua", 7000, 12000},
-        {"lua", 7000, 12000},   {"optimistic", 1000, 1800}, {"decr", 3000, 6000},
+        {"lua", 7000, 12000},   {"optimistic", 1000, 1800}, {"decr", 3000, 6000},   {"decr", 3000, 6000},
     };
     int i = pick(position, 0, (int)(sizeof strategies / sizeof *strategies) - 1);
     plan->strategy = strategies[i].name;
@@ -45,7 +45,7 @@ static void pick_strategy(struct torture_plan *plan, uint64_t *position) {
 
 static void pick_sale(struct torture_plan *plan, uint64_t *position) {
     plan->quantity = pick(position, 0, 2) ? 1 : pick(position, 2, 3);
-    plan->stock = plan->requests * plan->quantity / 100 * pick(position, 2, 100);
+    plan->stock = plan->requests * plan->quantity / 100 * pick(position, 2, 70);
     plan->users = plan->requests;
     plan->connections = pick(position, 0, 3) ? pick(position, 16, 64) : pick(position, 64, 600);
     int limited = pick(position, 0, 5);
