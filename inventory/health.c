@@ -39,10 +39,11 @@ static bool is_old(const char *version) {
     return end != version && (major < 6 || (major == 6 && minor < 2));
 }
 
+/* It broke while it was asked. */
 static void refuse_broken(struct request *request) {
+    const char *error = inventory_last_error(request->inventory);
     char reason[200];
-    snprintf(reason, sizeof reason, "the connection to the store broke: %.150s",
-             inventory_last_error(request->inventory));
+    snprintf(reason, sizeof reason, "no connection to the store: %.150s", *error ? error : "it broke");
     refuse(&request->health, reason);
 }
 
