@@ -3,10 +3,12 @@
  * says how many sales; without it there are a few. `round-17:` as argument, with the SECKILL_SEED of a run,
  * plays its round 17 again. */
 #include <glob.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,9 +110,22 @@ static void kill_service(struct seckilld *service) {
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+static bool is_port_free(void *port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t) * (int *)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int on = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    close(fd);
+    return is_free;
+}
+
+/* A child that Redis had just forked, to rewrite its file, outlives it and has the port for a moment. */
 static void kill_redis(int pause_ms) {
     redis_kill(&torture.redis);
     harness_pause_ms(pause_ms);
+    CHECK(harness_wait(is_port_free, &torture.redis.port, PATIENCE_MS));
     redis_restart(&torture.redis);
 }
 

@@ -11,6 +11,17 @@ void shop_open(struct shop *shop) {
     seckilld_wait_ready(&shop->service, 200);
 }
 
+void shop_wait_unready(int port, const char *reason) {
+    struct web_response response;
+    for (int64_t until_ms = harness_now_ms() + 20000;; harness_pause_ms(5)) {
+        int status = shop_get(port, "/readyz", &response);
+        if (status == 503 && strstr(shop_text(&response, "reason"), reason))
+            return;
+        if (harness_now_ms() >= until_ms)
+            FAIL("/readyz says %d %s, nothing of \"%s\"", status, response.body, reason);
+    }
+}
+
 void shop_close(struct shop *shop) {
     CHECK_INT(seckilld_stop(&shop->service), 0);
 }

@@ -34,6 +34,9 @@ void shop_put(int port, const char *item, const char *terms);
 const char *shop_purchase_body(const char *item, const char *user, int quantity);
 const char *shop_purchase_raw(const char *item, const char *user, int quantity, const char *key);
 
+/* Waits until /readyz answers 503 with this in its reason. */
+void shop_wait_unready(int port, const char *reason);
+
 /* ---- answers ---- */
 
 /* A member of the JSON object; "a.b" for a member of a member. It must be there and of that type. */

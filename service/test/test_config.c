@@ -299,18 +299,6 @@ static void the_stores_password(void) {
     }
 }
 
-/* Until /readyz says so; before the first attempt has failed there is nothing to say. */
-static void wait_reason(int port, const char *reason) {
-    struct web_response response;
-    for (int64_t until_ms = harness_now_ms() + TIME_MS;; harness_pause_ms(5)) {
-        CHECK_INT(shop_get(port, "/readyz", &response), 503);
-        if (strstr(shop_text(&response, "reason"), reason))
-            return;
-        if (harness_now_ms() >= until_ms)
-            FAIL("/readyz says %s", response.body);
-    }
-}
-
 static void a_wrong_password(void) {
     struct redis_server redis;
     struct seckilld service;
@@ -318,14 +306,14 @@ static void a_wrong_password(void) {
     redis_start(&redis, "--requirepass", "right", NULL);
     seckilld_start(&service, 1, "--redis", harness_format("redis://:wr0ng-one@127.0.0.1:%d", redis.port),
                    NULL);
-    wait_reason(service.port, "WRONGPASS");
+    shop_wait_unready(service.port, "WRONGPASS");
     keeps_secret(&service, "wr0ng-one");
     CHECK_INT(shop_buy(service.port, "x", "u", 1, "k", &response), 503);
     CHECK_PROBLEM(&response, 503, "store-unavailable");
     CHECK_INT(seckilld_stop(&service), 0);
     /* None given, none the less one is needed. */
     seckilld_start(&service, redis.port, NULL);
-    wait_reason(service.port, "NOAUTH");
+    shop_wait_unready(service.port, "NOAUTH");
 }
 
 static void secrets_in_mistakes(void) {

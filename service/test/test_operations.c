@@ -154,6 +154,7 @@ static void check_ready(int port, const char *appendonly, const char *appendfsyn
 
 static void check_unready(int port, const char *reason) {
     struct web_response response;
+    shop_wait_unready(port, reason);
     CHECK_INT(shop_get(port, "/readyz", &response), 503);
     CHECK_HAS(response.body, "\"ready\":false");
     CHECK_HAS(shop_text(&response, "reason"), reason);
@@ -190,7 +191,6 @@ static void why_it_is_not_ready(void) {
     redis_start(&redis, NULL);
     redis_start_replica(&replica, &redis);
     seckilld_start(&service, replica.port, NULL);
-    seckilld_wait_ready(&service, 503);
     check_unready(service.port, "replica");
     seckilld_start(&service, redis.port, NULL);
     seckilld_wait_ready(&service, 200);

@@ -198,7 +198,7 @@ static void a_thousand_on_a_dead_store(void) {
     struct seckilld service;
     struct web_response response;
     redis_start(&redis, NULL);
-    seckilld_start(&service, redis.port, "--store-timeout", "300", NULL);
+    seckilld_start(&service, redis.port, "--store-timeout", "1000", NULL);
     seckilld_wait_ready(&service, 200);
     shop_put(service.port, "x", "\"stock\":1000000");
     redis_pause(&redis);
