@@ -5,7 +5,7 @@
 #include "service/test/crowd.h"
 #include "service/test/shop.h"
 
-enum { STOCK = 3600, BUYERS = 6000, THREADS = 24 };
+enum { STOCK = 2400, BUYERS = 4000, THREADS = 24 };
 
 /* A store behind a proxy, and a service that gives up a call after `timeout`. */
 struct stand {
@@ -191,9 +191,9 @@ static void cut_replies(struct stand *stand) {
 static void replies_cut(void) {
     struct stand stand;
     open_stand(&stand, "1000");
-    shop_put(stand.port, "sale", harness_format("\"stock\":%d", 10 * BUYERS));
+    shop_put(stand.port, "sale", harness_format("\"stock\":%d", 6 * BUYERS));
     struct crowd_plan plan = {
-        .ports = {stand.port}, .item = "sale", .prefix = "k", .threads = THREADS, .purchases = 10 * BUYERS};
+        .ports = {stand.port}, .item = "sale", .prefix = "k", .threads = THREADS, .purchases = 6 * BUYERS};
     struct crowd *crowd = crowd_start(&plan);
     crowd_wait(crowd, 100);
     cut_replies(&stand);
