@@ -8,9 +8,9 @@
  * An item that is sold out is not sold by script: its purchases gather in the same way, but only the units
  * left and the orders of their keys are asked for. Units first: an order that is not there afterwards was not
  * there when none were left. */
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/decimal.h"
 #include "inventory/internal.h"
 
 enum { IN_FLIGHT_MAX = 2 };
@@ -89,8 +89,13 @@ static void start_otherwise(struct batch *batch, const char *name) {
         purchase_start(batch->purchases[i]);
 }
 
+/* `result` is NULL where all were sold. */
 static void finish_one(struct batch *batch, struct inventory_purchase *purchase,
                        const struct redis_value *result, int64_t hold_until_ms) {
+    if (!result) {
+        purchase_sold(purchase, batch->now_ms, hold_until_ms);
+        return;
+    }
     if (redis_value_type(result) == REDIS_STRING) {
         purchase_found(purchase, redis_value_text(result), -1);
         return;
@@ -111,16 +116,18 @@ static void finish_one(struct batch *batch, struct inventory_purchase *purchase,
 static void on_sold(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
     enum inventory_status status = store_status(batch->inventory, value);
+    size_t count = value ? redis_value_count(value) : 0;
     if (status != INVENTORY_OK) {
         finish_all(batch, status);
-    } else if (redis_value_count(value) == (size_t)batch->count + 2 &&
+    } else if ((count == 2 || count == (size_t)batch->count + 2) &&
                redis_value_type(redis_value_at(value, 0)) == REDIS_INTEGER) {
         batch->available = redis_value_integer(redis_value_at(value, 0), 0);
         batch->item->sold_out = batch->available == 0;
         int64_t hold_until_ms = redis_value_integer(redis_value_at(value, 1), 0);
         for (int i = 0; i < batch->count; i++)
-            finish_one(batch, batch->purchases[i], redis_value_at(value, (size_t)i + 2), hold_until_ms);
-    } else if (redis_value_count(value) == 2) {
+            finish_one(batch, batch->purchases[i], count == 2 ? NULL : redis_value_at(value, (size_t)i + 2),
+                       hold_until_ms);
+    } else if (count == 2) {
         start_otherwise(batch, redis_value_text(redis_value_at(value, 1)));
     } else {
         finish_all(batch, INVENTORY_UNKNOWN_ITEM);
@@ -133,8 +140,8 @@ static bool send_sale(struct batch *batch) {
     const struct sale_keys *keys = &batch->item->keys;
     const char **argv = inventory->argv;
     int argc = SCRIPT_ARGV, n = batch->count;
-    char now[24];
-    snprintf(now, sizeof now, "%lld", (long long)batch->now_ms);
+    char now[DECIMAL_SIZE];
+    decimal_append(now, (uint64_t)batch->now_ms);
     argv[argc++] = keys->item;
     argv[argc++] = keys->orders;
     argv[argc++] = keys->users;
@@ -143,7 +150,7 @@ static bool send_sale(struct batch *batch) {
     argv[argc++] = now;
     for (int i = 0; i < n; i++) {
         const struct inventory_purchase *purchase = batch->purchases[i];
-        snprintf(inventory->quantities[i], sizeof inventory->quantities[i], "%d", (int)purchase->quantity);
+        decimal_append(inventory->quantities[i], (uint64_t)purchase->quantity);
         argv[argc + i] = purchase->digest;
         argv[argc + n + i] = purchase->user;
         argv[argc + 2 * n + i] = inventory->quantities[i];

@@ -271,7 +271,7 @@ void purchase_found(struct inventory_purchase *purchase, const char *record, int
 
 void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t expires_ms) {
     struct inventory_order *order = &purchase->order;
-    snprintf(order->id, sizeof order->id, "%s:%s", purchase->item, purchase->digest);
+    stpcpy(stpcpy(stpcpy(order->id, purchase->item), ":"), purchase->digest);
     memcpy(order->item, purchase->item, sizeof order->item);
     memcpy(order->user, purchase->user, sizeof order->user);
     order->quantity = purchase->quantity;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "service/instant.h"
 
 enum { LIMIT_MAX = 1000000, HOLD_SECONDS_MAX = 30 * 24 * 3600 };
@@ -183,12 +184,14 @@ static size_t print_instant(char *out, const char *name, int64_t ms) {
 }
 
 size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order *order) {
-    size_t length = print(
-        out, "{\"order\":\"%s\",\"item\":\"%s\",\"user\":\"%s\",\"quantity\":%lld,\"state\":\"%s\"",
-        order->id, order->item, order->user, (long long)order->quantity, inventory_state_name(order->state));
-    length += print_instant(out + length, "expires_at", order->expires_ms);
-    out[length++] = '}';
-    return length;
+    char *at = stpcpy(out, "{\"order\":\"");
+    at = stpcpy(stpcpy(at, order->id), "\",\"item\":\"");
+    at = stpcpy(stpcpy(at, order->item), "\",\"user\":\"");
+    at = stpcpy(stpcpy(at, order->user), "\",\"quantity\":");
+    at = stpcpy(decimal_append(at, (uint64_t)order->quantity), ",\"state\":\"");
+    at = stpcpy(stpcpy(at, inventory_state_name(order->state)), "\"");
+    at += print_instant(at, "expires_at", order->expires_ms);
+    return (size_t)(stpcpy(at, "}") - out);
 }
 
 size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *item) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "service/codec.h"
+#include "service/plain.h"
 #include "service/problem.h"
 #include "service/routes.h"
 #include "service/worker.h"
@@ -32,7 +33,7 @@ _Static_assert(sizeof(struct under_way) <= HTTP_CONTEXT_SIZE, "a purchase must f
 static void answer_order(struct under_way *under_way, bool replayed) {
     char body[CODEC_BODY_SIZE], location[INVENTORY_ORDER_SIZE + 16];
     size_t length = codec_write_order(body, &under_way->purchase.order);
-    snprintf(location, sizeof location, "/v1/orders/%s", under_way->purchase.order.id);
+    stpcpy(stpcpy(location, "/v1/orders/"), under_way->purchase.order.id);
     const char *headers[] = {"Location", location, replayed ? "Idempotent-Replayed" : NULL, "true", NULL};
     http_answer(under_way->request, 201, "application/json", body, length, headers);
 }
@@ -122,7 +123,7 @@ void purchases_post(struct worker *worker, struct http_request *request, const c
     const char *body = http_request_body(request, &length);
     if (!routes_read_key(request, purchase->digest))
         return;
-    if (!codec_read_purchase(body, length, &wanted, &error)) {
+    if (!plain_read_purchase(body, length, &wanted) && !codec_read_purchase(body, length, &wanted, &error)) {
         problem_answer_field(request, error.field, error.detail);
         return;
     }

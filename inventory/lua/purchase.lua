@@ -2,7 +2,7 @@
 --
 -- KEYS: item, orders, users, holds, ledger (one hash tag, so one slot).
 -- ARGV: now (the seller's wall clock, ms), then n digests, n users, n quantities.
--- Replies {available, hold_until, r1 .. rn}; each r is
+-- Replies {available, hold_until} where all were sold, as in most of a sale; otherwise {available, hold_until, r1 .. rn}, each r
 --   1 sold | a record: this key has its order already | -1 sold out | -2 over the limit | -3 not started | -4 ended;
 -- or {'unknown-item'}, or {'strategy', name} where the item is sold in another way (`lua`: one at a time).
 --
@@ -32,7 +32,7 @@ local old = redis.call('HMGET', orders, unpack(ARGV, 2, n + 1))
 local had = limit > 0 and redis.call('HMGET', users, unpack(ARGV, n + 2, 2 * n + 1))
 
 local reply, written, totals, new, bought = {0, hold_until}, {}, {}, {}, {}
-local taken, w = 0, 0
+local taken, w, all_sold = 0, 0, true
 for i = 1, n do
   local digest = ARGV[1 + i]
   local record = old[i] or new[digest]
@@ -59,6 +59,7 @@ for i = 1, n do
       w = w + 2
     end
   end
+  all_sold = all_sold and r == 1
   reply[2 + i] = r
 end
 reply[1] = available
@@ -73,4 +74,4 @@ if w > 0 then
     for i = 1, w, 2 do redis.call('ZADD', holds, hold_until, written[i]) end
   end
 end
-return reply
+return all_sold and {available, hold_until} or reply

@@ -1,10 +1,12 @@
 /* The readers of request bodies, fed with anything: the first byte chooses which. What one accepts keeps the
- * limits and, written again, reads as the same; what it refuses is blamed on a field that JSON can hold. */
+ * limits and, written again, reads as the same; what it refuses is blamed on a field that JSON can hold. What
+ * is plain means the same to the parser. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "service/codec.h"
 #include "service/instant.h"
+#include "service/plain.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,10 +33,15 @@ static void check_instant(int64_t ms) {
 static void fuzz_purchase(const char *body, size_t length) {
     struct codec_error error;
     struct codec_purchase purchase;
+    struct codec_purchase plain;
+    bool is_plain = plain_read_purchase(body, length, &plain);
     if (!codec_read_purchase(body, length, &purchase, &error)) {
+        must(!is_plain);
         check_error(&error);
         return;
     }
+    must(!is_plain || (strcmp(plain.item, purchase.item) == 0 && strcmp(plain.user, purchase.user) == 0 &&
+                       plain.quantity == purchase.quantity));
     must(inventory_name_valid(purchase.item, strlen(purchase.item)));
     must(inventory_name_valid(purchase.user, strlen(purchase.user)));
     must(purchase.quantity >= 1 && purchase.quantity <= INVENTORY_QUANTITY_MAX);

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "service/plain.h"
 #include "test/harness.h"
 
 static const char *repeat(char c, int times) {
@@ -19,7 +20,59 @@ static bool read_purchase(const char *body, size_t length, struct codec_purchase
     /* Of exactly this size, so that a sanitizer sees a read past its end. */
     char *copy = harness_alloc(length);
     memcpy(copy, body, length);
-    return codec_read_purchase(copy, length, purchase, error);
+    bool good = codec_read_purchase(copy, length, purchase, error);
+    struct codec_purchase plain = {.quantity = -7};
+    if (!plain_read_purchase(copy, length, &plain)) {
+        CHECK_INT(plain.quantity, -7);
+        return good;
+    }
+    if (!good)
+        FAIL("%.200s is plain, but the parser refuses it: %s %s", body, error->field, error->detail);
+    CHECK_STR(plain.item, purchase->item);
+    CHECK_STR(plain.user, purchase->user);
+    CHECK_INT(plain.quantity, purchase->quantity);
+    return good;
+}
+
+/* What clients send is plain, or reading it so would be for nothing. */
+static void plain(void) {
+    static const char *const bodies[] = {
+        "{\"item\":\"a\",\"user\":\"u\",\"quantity\":1}",
+        "{\"quantity\":1000,\"user\":\"A.b_c-9\",\"item\":\"x\"}",
+        "{\"item\": \"a\", \"user\": \"u\", \"quantity\": 10}",
+        "\r\n{\n\t\"user\" : \"u\" ,\n\t\"item\" : \"a\" ,\n\t\"quantity\" : 25\n}\n",
+    };
+    struct codec_purchase purchase;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        if (!plain_read_purchase(bodies[i], strlen(bodies[i]), &purchase))
+            FAIL("%s is not plain", bodies[i]);
+    }
+    CHECK_STR(purchase.user, "u");
+    CHECK_INT(purchase.quantity, 25);
+}
+
+/* Plain bodies with a few bytes changed: read_purchase() compares the two readers. */
+static void nearly_plain(void) {
+    static const char bytes[] = "{}\":, \n\t\\0123456789.-+eEaiu[]\0\x80x";
+    static const char start[] = " {\"item\":\"lamp\", \"user\":\"u-1\",\"quantity\":12}\n";
+    uint64_t seed = harness_seed();
+    int read = 0;
+    for (int round = 0; round < 100000; round++) {
+        char body[sizeof start];
+        memcpy(body, start, sizeof start);
+        size_t from = 0, to = sizeof start - 1;
+        for (uint64_t i = 0, changes = harness_random(&seed) % 4; i < changes; i++)
+            body[harness_random(&seed) % to] = bytes[harness_random(&seed) % (sizeof bytes - 1)];
+        if (harness_random(&seed) % 4 == 0)
+            from = harness_random(&seed) % 3;
+        if (harness_random(&seed) % 4 == 0)
+            to -= harness_random(&seed) % 3;
+        struct codec_purchase purchase;
+        struct codec_error error;
+        read += plain_read_purchase(body + from, to - from, &purchase);
+        read_purchase(body + from, to - from, &purchase, &error);
+    }
+    CHECK(read > 10000 && read < 90000);
 }
 
 static void accept_purchase(const char *body, const char *item, const char *user, int64_t quantity) {
@@ -379,6 +432,8 @@ static void health_with_odd_texts(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
+    harness_run("plain purchases", plain);
+    harness_run("nearly plain purchases", nearly_plain);
     harness_run("purchases are read", purchases);
     harness_run("purchases: names", purchase_names);
     harness_run("purchases: quantities", purchase_quantities);

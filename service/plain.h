@@ -1,0 +1,13 @@
+/* The plain form of a purchase's body, as nearly all clients send it: an object of the three fields, in any
+ * order, with no escapes and no fraction. Read here it costs a tenth of what a JSON parser takes, which was a
+ * third of all that the service did for an order outside the kernel. What is plain means the same to the
+ * parser (codec.h); the rest is the parser's alone, errors above all. */
+#ifndef SERVICE_PLAIN_H
+#define SERVICE_PLAIN_H
+
+#include "service/codec.h"
+
+/* False where the body is not of the plain form; `purchase` is untouched then. */
+bool plain_read_purchase(const char *body, size_t length, struct codec_purchase *purchase);
+
+#endif
