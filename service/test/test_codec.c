@@ -51,6 +51,26 @@ static void plain(void) {
     CHECK_INT(purchase.quantity, 25);
 }
 
+static void not_plain(void) {
+    static const char *const bodies[] = {
+        "{\"item\":\"a\",\"item\":\"u\",\"quantity\":1}",
+        "{\"quantity\":1,\"quantity\":1,\"user\":\"u\"}",
+        "{\"item\":\"a\",\"user\":\"u\",\"uses\":\"u\"}",
+        "{\"item\":\"a\",\"uses\":\"u\",\"quantity\":1}",
+        "{\"item\":\"a\",\"user\":\"u\",\"quantity\":01}",
+        "{\"item\":\"a\",\"user\":\"u\",\"quantity\":1001}",
+        "{\"item\":\"a\",\"user\":\"u\",\"quantity\":}",
+        "{\"item\":\"a\",\"user\":\"u\",\"quantity\":1.0}",
+        "{\"item\":\"a\",\"user\":\"u\",\"quantity\":1}x",
+        "{\"item\":\"a\",\"user\":\"u\",\"quantity\":1,}",
+    };
+    struct codec_purchase purchase;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        if (plain_read_purchase(bodies[i], strlen(bodies[i]), &purchase))
+            FAIL("%s is taken for plain", bodies[i]);
+    }
+}
+
 /* Plain bodies with a few bytes changed: read_purchase() compares the two readers. */
 static void nearly_plain(void) {
     static const char bytes[] = "{}\":, \n\t\\0123456789.-+eEaiu[]\0\x80x";
@@ -433,6 +453,7 @@ static void health_with_odd_texts(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("plain purchases", plain);
+    harness_run("what is not plain", not_plain);
     harness_run("nearly plain purchases", nearly_plain);
     harness_run("purchases are read", purchases);
     harness_run("purchases: names", purchase_names);
