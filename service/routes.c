@@ -73,8 +73,8 @@ void routes_handle(void *ctx, struct http_request *request) {
         if (method_is(&routes[i], method))
             found = &routes[i];
         else
-            snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s", allow[0] ? ", " : "",
-                     routes[i].method);
+            snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s%s", allow[0] ? ", " : "",
+                     routes[i].method, strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
     }
     if (!worker->inventory) /* past the drain's bound */
         problem_answer(request, PROBLEM_OVERLOADED, "the service is shutting down");

@@ -16,15 +16,20 @@ enum { LINGER_CROWD = 32, LINGER_NS = 100000, PAUSES = 10 };
 
 static void watch_store(struct worker *worker) {
     bool up = inventory_is_up(worker->inventory);
-    if (up == atomic_load_explicit(&worker->store_up, memory_order_relaxed))
+    enum worker_told told = up ? WORKER_TOLD_UP : WORKER_TOLD_DOWN, before = worker->told;
+    if (told == before)
         return;
+    const char *error = inventory_last_error(worker->inventory);
+    if (!up && !*error) /* the first attempt has not ended */
+        return;
+    worker->told = told;
     atomic_store(&worker->store_up, up);
     if (worker->index != 0)
         return;
     if (up)
         log_info("the store is there");
     else
-        log_error("the store is gone: %s", inventory_last_error(worker->inventory));
+        log_error("the store is %s: %s", before == WORKER_TOLD_UP ? "gone" : "not there", error);
 }
 
 static void turn(struct worker *worker) {

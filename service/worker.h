@@ -20,6 +20,9 @@ struct worker_post {
     void (*run)(struct worker_post *post);
 };
 
+/* What the log says of the store. */
+enum worker_told { WORKER_TOLD_NOTHING, WORKER_TOLD_UP, WORKER_TOLD_DOWN };
+
 struct worker {
     struct service *service;
     int index;
@@ -34,6 +37,7 @@ struct worker {
     pthread_mutex_t posts_mutex;
     struct worker_post *posts;
     int64_t drain_until_ms;
+    enum worker_told told;
     _Atomic bool store_up; /* for other threads to see */
     _Atomic int connections;
     struct figures figures;

@@ -114,9 +114,10 @@ static void wrong_methods(void) {
             shop_admin(shop.port, methods[k], calls[i].path, k ? "{}" : NULL, &response);
             CHECK_PROBLEM(&response, 405, "method-not-allowed");
             const char *allow = web_header(&response, "Allow");
+            CHECK(allow != NULL);
             for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
-                CHECK(!allow == false &&
-                      (strstr(allow, methods[m]) != NULL) == allows(calls[i].path, methods[m]));
+                CHECK((strstr(allow, methods[m]) != NULL) == allows(calls[i].path, methods[m]));
+            CHECK((strstr(allow, "HEAD") != NULL) == allows(calls[i].path, "HEAD"));
         }
     }
 }
@@ -181,6 +182,26 @@ static void what_the_store_promises(void) {
     check_ready(service.port, "unknown", "unknown");
     shop_put(service.port, "i", "\"stock\":1");
     CHECK_INT(shop_buy(service.port, "i", "u", 1, "k", NULL), 201);
+}
+
+static bool told(void *service) {
+    return strstr(proc_output(&((struct seckilld *)service)->proc), " error the store is ") != NULL;
+}
+
+/* Whoever is woken at night reads the log first. */
+static void the_log_tells_of_the_store(void) {
+    struct redis_server redis;
+    struct seckilld service;
+    seckilld_start(&service, harness_free_port(), NULL);
+    CHECK(harness_wait(told, &service, 5000));
+    CHECK_HAS(proc_output(&service.proc), "the store is not there: Connection refused");
+    redis_start(&redis, NULL);
+    seckilld_start(&service, redis.port, NULL);
+    seckilld_wait_ready(&service, 200);
+    redis_kill(&redis);
+    CHECK(harness_wait(told, &service, 5000));
+    CHECK_HAS(proc_output(&service.proc), "info  the store is there\n");
+    CHECK_HAS(proc_output(&service.proc), "the store is gone: ");
 }
 
 static void why_it_is_not_ready(void) {
@@ -352,6 +373,7 @@ int main(int argc, char **argv) {
     harness_run("HEAD", head);
     harness_run("what the store promises", what_the_store_promises);
     harness_run("why it is not ready", why_it_is_not_ready);
+    harness_run("the log tells of the store", the_log_tells_of_the_store);
     harness_run("metrics", metrics);
     harness_run("metrics from the first moment", metrics_from_the_first_moment);
     harness_run("openapi.json", openapi);
