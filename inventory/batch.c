@@ -207,7 +207,7 @@ static bool send_check(struct batch *batch) {
     figure_add(&inventory->figures->checks, 1);
     if (!redis_callv(inventory->redis, on_units, batch, "HGET", batch->item->keys.item, "available", NULL))
         return false;
-    if (!redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv, NULL)) {
+    if (!redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv)) {
         /* Out of memory between the two: on_units() would find the batch gone. */
         redis_break(inventory->redis, "out of memory");
         return false;

@@ -193,8 +193,7 @@ static void auth_reply(void *ctx, const struct redis_value *value) {
         break_with(ctx, redis_value_text(value));
 }
 
-static bool queue_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv,
-                       const size_t *lengths);
+static bool queue_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
 
 static void on_connect(const redisAsyncContext *hiredis, int status) {
     struct redis *redis = hiredis->data;
@@ -207,13 +206,13 @@ static void on_connect(const redisAsyncContext *hiredis, int status) {
     if (target->password[0]) {
         const char *argv[] = {"AUTH", target->user, target->password};
         if (target->user[0])
-            queue_call(redis, auth_reply, redis, 3, argv, NULL);
+            queue_call(redis, auth_reply, redis, 3, argv);
         else
-            queue_call(redis, auth_reply, redis, 2, (const char *[]){"AUTH", target->password}, NULL);
+            queue_call(redis, auth_reply, redis, 2, (const char *[]){"AUTH", target->password});
     }
     char database[16];
     snprintf(database, sizeof database, "%d", target->database);
-    queue_call(redis, greeting_reply, redis, 2, (const char *[]){"SELECT", database}, NULL);
+    queue_call(redis, greeting_reply, redis, 2, (const char *[]){"SELECT", database});
 }
 
 static void connect_start(struct redis *redis) {
@@ -275,15 +274,14 @@ static void on_reply(redisAsyncContext *hiredis, void *reply, void *data) {
         fn(ctx, reply);
 }
 
-static bool queue_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv,
-                       const size_t *lengths) {
+static bool queue_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv) {
     struct call *call = redis->spare;
     if (call)
         redis->spare = call->next;
     else if (!(call = malloc(sizeof *call)))
         return false;
     *call = (struct call){.redis = redis, .fn = fn, .ctx = ctx, .since_ms = clock_mono_ms(redis->clock)};
-    if (redisAsyncCommandArgv(redis->hiredis, on_reply, call, argc, argv, lengths) != REDIS_OK) {
+    if (redisAsyncCommandArgv(redis->hiredis, on_reply, call, argc, argv, NULL) != REDIS_OK) {
         call->next = redis->spare;
         redis->spare = call;
         return false;
@@ -296,9 +294,8 @@ static bool queue_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int a
     return true;
 }
 
-bool redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv,
-                const size_t *lengths) {
-    return redis->up && redis->hiredis && queue_call(redis, fn, ctx, argc, argv, lengths);
+bool redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv) {
+    return redis->up && redis->hiredis && queue_call(redis, fn, ctx, argc, argv);
 }
 
 bool redis_callv(struct redis *redis, redis_reply_fn *fn, void *ctx, ...) {
@@ -309,7 +306,7 @@ bool redis_callv(struct redis *redis, redis_reply_fn *fn, void *ctx, ...) {
     for (const char *argument; argc < CALLV_MAX && (argument = va_arg(list, const char *));)
         argv[argc++] = argument;
     va_end(list);
-    return redis_call(redis, fn, ctx, argc, argv, NULL);
+    return redis_call(redis, fn, ctx, argc, argv);
 }
 
 void redis_flush(struct redis *redis) {

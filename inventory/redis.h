@@ -57,8 +57,7 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_target *target, con
                          int timeout_ms, redis_state_fn *on_state, void *ctx);
 
 /* Queues a call. False: not connected or out of memory, nothing was sent and `fn` will not be called. */
-bool redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv,
-                const size_t *lengths);
+bool redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
 
 /* The same for a few short arguments; the list ends with NULL. */
 bool redis_callv(struct redis *redis, redis_reply_fn *fn, void *ctx, ...) __attribute__((sentinel));

@@ -23,7 +23,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         call->by_text = true;
         call->argv[0] = "EVAL";
         call->argv[1] = call->text;
-        if (redis_call(inventory->redis, on_reply, call, call->argc, call->argv, NULL)) {
+        if (redis_call(inventory->redis, on_reply, call, call->argc, call->argv)) {
             figure_add(&inventory->figures->scripts_loaded, 1);
             redis_flush(inventory->redis);
             return;
@@ -56,7 +56,7 @@ bool script_call(struct inventory *inventory, enum script_id id, int keys, int a
         call->argv[i] = memcpy(copy, argv[i], length);
         copy += length;
     }
-    if (redis_call(inventory->redis, on_reply, call, argc, call->argv, NULL))
+    if (redis_call(inventory->redis, on_reply, call, argc, call->argv))
         return true;
     free(call);
     return false;

@@ -13,7 +13,7 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 bool item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx) {
     const char *argv[2 + FIELDS] = {"HMGET", key};
     memcpy(argv + 2, fields, sizeof fields);
-    return redis_call(redis, fn, ctx, 2 + FIELDS, argv, NULL);
+    return redis_call(redis, fn, ctx, 2 + FIELDS, argv);
 }
 
 bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value) {
