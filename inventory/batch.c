@@ -1,9 +1,10 @@
 /* Group commit: strategies `batch` and `lua`.
  *
  * Purchases gather in their item's queue. At the end of each turn of the loop all of them leave in one script
- * call, unless two calls of the item are in flight: then they go on gathering until one returns. Two, so that
- * the store works on one while the other's replies and requests are under way. A lone purchase finds nothing
- * in flight and leaves at once: there is no timer.
+ * call, if none of the item is in flight. A second one leaves beside it once it is as large: the store works
+ * on one while the other's replies and requests are under way, and is not kept busy by small ones, each of
+ * which costs it a sync of its file. There is no timer: a lone purchase finds nothing in flight and leaves at
+ * once.
  *
  * An item that is sold out is not sold by script: its purchases gather in the same way, but only the units
  * left and the orders of their keys are asked for. Units first: an order that is not there afterwards was not
@@ -44,7 +45,9 @@ static struct batch *batch_take(struct inventory *inventory, struct item *item, 
     }
     if (!item->head)
         item->tail = NULL;
+    item->gathered -= batch->count;
     item->in_flight++;
+    item->under_way += batch->count;
     item->users++;
     return batch;
 }
@@ -53,6 +56,7 @@ static void batch_drop(struct batch *batch) {
     struct inventory *inventory = batch->inventory;
     struct item *item = batch->item;
     item->in_flight--;
+    item->under_way -= batch->count;
     if (item->head)
         item_mark_dirty(inventory, item);
     items_drop(&inventory->items, item);
@@ -215,9 +219,13 @@ static bool send_check(struct batch *batch) {
     return true;
 }
 
+static bool may_leave(const struct item *item) {
+    return item->in_flight == 0 || (item->in_flight < IN_FLIGHT_MAX && item->gathered >= item->under_way);
+}
+
 void batch_flush(struct inventory *inventory, struct item *item) {
     bool alone = item->strategy == INVENTORY_LUA;
-    while (item->head && (alone || item->in_flight < IN_FLIGHT_MAX)) {
+    while (item->head && (alone || may_leave(item))) {
         struct batch *batch = batch_take(inventory, item, alone ? 1 : INVENTORY_BATCH_MAX);
         if (!batch)
             return; /* out of memory: the next purchase marks the item again */
@@ -236,6 +244,7 @@ static void start(struct inventory_purchase *purchase) {
     else
         item->head = purchase;
     item->tail = purchase;
+    item->gathered++;
     item_mark_dirty(purchase->inventory, item);
 }
 

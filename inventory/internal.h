@@ -30,8 +30,9 @@ struct item {
     struct item *chain; /* in its bucket */
     struct item *next_dirty;
     struct inventory_purchase *head, *tail; /* wait for a call */
+    int gathered;                           /* so many */
     int users;                              /* purchases that point here */
-    int in_flight;                          /* calls of `batch` */
+    int in_flight, under_way;               /* calls of `batch`, and purchases in them */
     bool dirty;                             /* in inventory->dirty */
     bool unknown;  /* the store does not have it: forgotten when the last purchase leaves */
     bool sold_out; /* it was; so ask before selling */

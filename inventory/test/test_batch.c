@@ -90,6 +90,30 @@ static void test_two_in_flight(void) {
     check_books(till, &redis, "phone", 949, 0, 51);
 }
 
+/* The second call leaves once it is as large as the first, and takes all that have gathered. */
+static void test_the_second_is_as_large(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", INVENTORY_BATCH, 1000);
+    buy(till, "phone", "first", "first", 1);
+    redis_pause(&redis);
+    uint64_t before = calls(till), sent[30];
+    for (int i = 0; i < 10; i++)
+        begin(till, "phone", i, 1);
+    inventory_flush(till->inventory);
+    for (int i = 10; i < 30; i++) {
+        begin(till, "phone", i, 1);
+        inventory_flush(till->inventory);
+        sent[i] = calls(till) - before;
+    }
+    redis_resume(&redis);
+    for (int i = 10; i < 30; i++)
+        CHECK_INT(sent[i], i < 19 ? 1 : 2);
+    shop_settle(till->shop);
+    CHECK_INT(calls(till) - before, 3);
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 31);
+    check_books(till, &redis, "phone", 969, 0, 31);
+}
+
 static void test_lua_goes_alone(void) {
     struct till *till = open_till();
     item_sell(till, "phone", INVENTORY_LUA, 1000);
@@ -365,6 +389,7 @@ int main(int argc, char **argv) {
     harness_run("what comes in one turn leaves in one call", test_one_turn_one_call);
     harness_run("a lone purchase leaves at once", test_alone_at_once);
     harness_run("two calls in flight, the others gather", test_two_in_flight);
+    harness_run("the second call is as large as the first", test_the_second_is_as_large);
     harness_run("with the strategy lua each purchase is a call", test_lua_goes_alone);
     harness_run("mixed quantities in one call", test_mixed_quantities);
     harness_run("optimistic does not stumble over another item", test_no_conflict_with_another_item);
