@@ -11,10 +11,11 @@ O          := $(BUILD)/obj
 objects     = $(patsubst %.c,$(O)/%.o,$(wildcard $(1)/*.c))
 LIB        := $(BUILD)/libinventory.a
 LIB_PARTS  := $(call objects,base) $(call objects,inventory)
+LIBLOCK    := $(BUILD)/liblock.a
 SERVICE    := $(filter-out %/main.o,$(call objects,service))
 LOADTEST   := $(filter-out %/main.o,$(call objects,loadtest))
 HARNESS    := $(filter-out %/fuzz_main.o,$(call objects,test))
-ROOMS      := base inventory service loadtest test
+ROOMS      := base inventory lock service loadtest test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load
 
 # What else lies in ROOM/test is linked into all of that room's tests.
@@ -136,22 +137,24 @@ install: all ## install into PREFIX (/usr/local), below DESTDIR
 clean: ## remove build/ (var/, the data of make run, stays)
 	rm -rf build
 
-$(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LIB)                     ; $(LINK)
+$(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LIBLOCK) $(LIB)          ; $(LINK)
 $(BUILD)/seckill-load: $(O)/loadtest/main.o $(LOADTEST) $(LIB)                   ; $(LINK)
 
 $(BUILD)/bench-%: $(O)/inventory/bench/%.o $(LIB)                                ; $(LINK)
-$(BUILD)/bench-%: $(O)/service/bench/%.o $(SERVICE) $(LIB)                       ; $(LINK)
+$(BUILD)/bench-%: $(O)/service/bench/%.o $(SERVICE) $(LIBLOCK) $(LIB)            ; $(LINK)
 $(BUILD)/bench-%: $(O)/loadtest/bench/%.o $(LOADTEST) $(LIB)                     ; $(LINK)
 
 BASE_TEST      := $(call helpers,base) $(HARNESS) $(LIB)
 INVENTORY_TEST := $(call helpers,inventory) $(HARNESS) $(LIB)
-SERVICE_TEST   := $(call helpers,service) $(SERVICE) $(HARNESS) $(LIB)
+LOCK_TEST      := $(call helpers,lock) $(HARNESS) $(LIBLOCK) $(LIB)
+SERVICE_TEST   := $(call helpers,service) $(SERVICE) $(HARNESS) $(LIBLOCK) $(LIB)
 LOADTEST_TEST  := $(call helpers,loadtest) $(LOADTEST) $(HARNESS) $(LIB)
 REPLAY         := $(O)/test/fuzz_main.o
 
 $(BUILD)/test/base_%:      $(O)/base/test/test_%.o $(BASE_TEST)                  ; $(LINK)
 $(BUILD)/test/test_%:      $(O)/test/test/test_%.o $(HARNESS) $(LIB)             ; $(LINK)
 $(BUILD)/test/inventory_%: $(O)/inventory/test/test_%.o $(INVENTORY_TEST)        ; $(LINK)
+$(BUILD)/test/lock_%:      $(O)/lock/test/test_%.o $(LOCK_TEST)                  ; $(LINK)
 $(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)            ; $(LINK)
 $(BUILD)/test/loadtest_%:  $(O)/loadtest/test/test_%.o $(LOADTEST_TEST)          ; $(LINK)
 
@@ -160,10 +163,12 @@ $(BUILD)/test/service_fuzz_%:   $(O)/service/test/fuzz_%.o $(REPLAY) $(SERVICE_T
 $(BUILD)/test/loadtest_fuzz_%:  $(O)/loadtest/test/fuzz_%.o $(REPLAY) $(LOADTEST_TEST)   ; $(LINK)
 
 build/fuzz/inventory_%: $(O)/inventory/test/fuzz_%.o $(LIB)                      ; $(LINK)
-build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LIB)             ; $(LINK)
+build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LIBLOCK) $(LIB)  ; $(LINK)
 build/fuzz/loadtest_%:  $(O)/loadtest/test/fuzz_%.o $(LOADTEST) $(LIB)           ; $(LINK)
 
+$(LIBLOCK): $(call objects,lock)
 $(LIB): $(LIB_PARTS)
+$(LIB) $(LIBLOCK):
 	@echo '  AR $@' && rm -f $@ && ar rcs $@ $^
 
 $(O)/%.o: %.c Makefile | $(GEN)

@@ -140,8 +140,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "seckilld: %s\n", error);
         return EXIT_USAGE;
     }
-    service.locker = locker_open(service.config.lock, error, sizeof error);
-    if (!service.locker) {
+    struct lock_config lock = {.ttl_ms = service.config.lock_ttl_ms, .teaching = service.config.teaching};
+    if (lock_open(service.config.lock, &lock, &service.lock, error, sizeof error) != LOCK_OK) {
         fprintf(stderr, "seckilld: --lock: %s\n", error); /* not the URL: it may hold a password */
         return EXIT_USAGE;
     }
@@ -176,7 +176,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < service.worker_count; i++)
         worker_join(&service.workers[i]);
     pool_close(service.pool);
-    locker_close(service.locker);
+    lock_close(service.lock);
     free(service.workers);
     log_info("ended");
     return EXIT_SUCCESS;

@@ -84,13 +84,14 @@ static void sell_under_lock(struct pool_job *job) {
     struct service *service = under_way->worker->service;
     char key[INVENTORY_NAME_MAX + 16];
     snprintf(key, sizeof key, "seckill:%s", under_way->purchase.item);
-    int64_t deadline_ns = (int64_t)uv_hrtime() + (int64_t)service->config.lock_ttl_ms * 1000000;
-    if (locker_acquire(service->locker, key, deadline_ns)) {
+    struct lock_grant grant;
+    int64_t deadline_ns = lock_now_ns(service->lock) + (int64_t)service->config.lock_ttl_ms * 1000000;
+    if (lock_acquire(service->lock, key, deadline_ns, NULL, &grant) == LOCK_OK) {
         under_way->post.run = sell_on_worker;
         worker_post(under_way->worker, &under_way->post);
         while (sem_wait(&under_way->sold) != 0)
             continue;
-        locker_release(service->locker, key);
+        lock_release(service->lock, &grant);
     } else {
         under_way->status = INVENTORY_OVERLOADED;
     }

@@ -8,10 +8,10 @@
 #include <uv.h>
 
 #include "inventory/inventory.h"
+#include "lock/lock.h"
 #include "service/config.h"
 #include "service/figures.h"
 #include "service/http.h"
-#include "service/locker.h"
 #include "service/pool.h"
 
 /* Something to be done on a worker's thread; lives in the poster's data. */
@@ -47,7 +47,7 @@ struct worker {
 struct service {
     struct config config;
     unsigned char admin_digest[32];
-    struct locker *locker;
+    struct lock *lock;
     struct pool *pool;
     _Atomic bool draining;
     int worker_count;

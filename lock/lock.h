@@ -1,0 +1,154 @@
+/* liblock: locks in several stores, behind one contract.
+ *
+ *     char error[LOCK_ERROR_SIZE];
+ *     struct lock *lock;
+ *     if (lock_open("local:", NULL, &lock, error, sizeof error) != LOCK_OK)
+ *         return fputs(error, stderr), 1;
+ *     struct lock_grant grant;
+ *     enum lock_status status = lock_acquire(lock, "basket:7", lock_now_ns(lock) + 2000000000, NULL, &grant);
+ *     if (status == LOCK_OK) {
+ *         write_with(grant.fence);
+ *         status = lock_release(lock, &grant);
+ *     }
+ *     lock_close(lock);
+ *
+ * What a lock gives. At most one holder a key, as long as the store keeps its word and the holder stops
+ * before the grant's deadline. A process can be paused past any deadline without noticing it, so a lock alone
+ * does not protect a write: the fence does. It grows with each grant of a key; who writes passes it along,
+ * and the written-to refuses one that is older than the newest it has seen (M. Kleppmann, "How to do
+ * distributed locking", 2016; M. Burrows, "The Chubby lock service", OSDI 2006, section 2.4, where it is
+ * called a sequencer).
+ *
+ * Threads: every function may be called from any thread at any time, but lock_open() and lock_close() for the
+ * same lock. Nothing here logs, exits, or installs signal handlers.
+ *
+ * Times are nanoseconds of CLOCK_MONOTONIC; keys are 1 to LOCK_KEY_MAX bytes of visible ASCII. */
+#ifndef LOCK_LOCK_H
+#define LOCK_LOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { LOCK_KEY_MAX = 255, LOCK_OWNER_SIZE = 33, LOCK_ERROR_SIZE = 512 };
+
+enum lock_status {
+    LOCK_OK,
+    LOCK_BUSY,        /* lock_try(): somebody else has it */
+    LOCK_TIMEOUT,     /* not had before the deadline; nothing of the attempt is left in the store */
+    LOCK_CANCELLED,   /* lock_cancel() was called; the same */
+    LOCK_LOST,        /* the grant was lost before its time: another may hold it */
+    LOCK_NOT_OWNER,   /* the grant is not, or no longer, the holder's */
+    LOCK_UNKNOWN,     /* sent, no reply, and the store could not be asked what came of it */
+    LOCK_UNAVAILABLE, /* the store cannot be used */
+    LOCK_STALE,       /* a write with an older fence was refused; for those who check fences */
+    LOCK_CONFIG,      /* a URL, key or option that is not valid */
+    LOCK_NOMEM,
+    LOCK_STATUSES
+};
+
+/* "ok", "busy", … */
+const char *lock_status_text(enum lock_status status);
+
+/* What a lock can do. */
+enum lock_caps {
+    LOCK_CAN_FENCE = 1,          /* grants carry a fence */
+    LOCK_CAN_FENCE_FAILOVER = 2, /* which does not go backwards when the store fails over */
+    LOCK_CAN_EXTEND = 4,         /* lock_extend() */
+    LOCK_IS_FAIR = 8,            /* waiters are served in turn, also those of other processes */
+    LOCK_CAN_WAKE = 16,          /* waiters are told, and do not poll */
+    LOCK_IS_REENTRANT = 32,      /* a holder may acquire again, and gets the same fence */
+    LOCK_IS_SHARED = 64,         /* it holds between processes */
+    LOCK_IS_SAFE = 128,          /* it is right, up to the flaw that its documentation names */
+};
+
+struct lock;
+struct lock_cancel;
+
+/* Had from lock_acquire() or lock_try(); a value, to be copied at will. */
+struct lock_grant {
+    char key[LOCK_KEY_MAX + 1];
+    char owner[LOCK_OWNER_SIZE]; /* of this grant alone: random, unique */
+    uint64_t fence;              /* grows with each grant of the key; 0: this lock has none */
+    int64_t deadline_ns; /* holds until then, at the longest; counted from before the request was sent, less a
+                            margin. INT64_MAX: no end */
+};
+
+/* What may be given to lock_open(); all of it may be 0. */
+struct lock_config {
+    /* A grant was lost before its deadline. From a thread of the library; it may call lock_release(). */
+    void (*on_lost)(void *ctx, const struct lock_grant *grant);
+    /* Time and chance, for tests that turn them. 0: CLOCK_MONOTONIC, getrandom(). */
+    int64_t (*now_ns)(void *ctx);
+    uint64_t (*random)(void *ctx);
+    /* Called at the points where locks break, so that a lesson can break them there; see each backend. */
+    void (*at_point)(void *ctx, const char *point, const char *key);
+    void *ctx;
+    /* The time to live of URLs that name none (`ttl=`, milliseconds); 0: 10,000. */
+    int64_t ttl_ms;
+    /* Allow the locks that are wrong on purpose. Without it they are LOCK_CONFIG. */
+    bool teaching;
+};
+
+/* Opens a lock; `config` may be NULL and is copied. The store need not be there yet. On failure LOCK_CONFIG
+ * or LOCK_NOMEM, `*lock` untouched, and in `error` what is wrong and what exists (never a password). */
+enum lock_status lock_open(const char *url, const struct lock_config *config, struct lock **lock, char *error,
+                           size_t error_size);
+
+/* Nobody may be in a call. Grants that are held are left to run out. NULL is fine. */
+void lock_close(struct lock *lock);
+
+unsigned lock_caps(const struct lock *lock);
+int64_t lock_now_ns(const struct lock *lock);
+
+/* One attempt: LOCK_BUSY where somebody has it. May block for one round trip to the store. */
+enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant *grant);
+
+/* Blocks until the lock is had, `deadline_ns` has passed (LOCK_TIMEOUT), or `cancel` is called; `cancel` may
+ * be NULL.
+ * `*grant` is untouched unless LOCK_OK. */
+enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadline_ns,
+                              struct lock_cancel *cancel, struct lock_grant *grant);
+
+/* Gives it back. LOCK_OK; LOCK_NOT_OWNER: it had run out, and perhaps somebody else has it; LOCK_UNKNOWN,
+ * LOCK_UNAVAILABLE: it runs out by itself. In each case it is not held any more. */
+enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant);
+
+/* Holds it for another full time to live; `grant->deadline_ns` is moved. */
+enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant);
+
+/* Until the deadline; 0: it is over. */
+int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *grant);
+
+/* All of `keys` or none. They are taken in one order, whatever the order given, so that nobody waits for each
+ * other; a key that is there twice is taken once. `grants` has room for `count`, and is filled in the order
+ * of `keys`. */
+enum lock_status lock_acquire_all(struct lock *lock, const char *const keys[], size_t count,
+                                  int64_t deadline_ns, struct lock_cancel *cancel,
+                                  struct lock_grant grants[]);
+/* Gives all back, and answers the first status that is not LOCK_OK. */
+enum lock_status lock_release_all(struct lock *lock, const struct lock_grant grants[], size_t count);
+
+/* To give up waiting from another thread. One may serve many calls; once cancelled it stays so. NULL when out
+ * of memory. */
+struct lock_cancel *lock_cancel_new(void);
+void lock_cancel(struct lock_cancel *cancel);
+void lock_cancel_free(struct lock_cancel *cancel);
+
+/* Since lock_open(). */
+struct lock_metrics {
+    uint64_t acquired, busy, timeouts, cancelled, failed, released, extended, lost;
+    uint64_t waiting; /* now */
+    uint64_t wait_ns; /* of `acquired`, added up */
+};
+void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,67 @@
+/* Several keys at once. Everybody takes them in the order of their bytes, so that among those who wait for
+ * each other there is always one who waits for nobody (E. G. Coffman et al., "System Deadlocks", 1971: no
+ * circular wait). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/lock.h"
+
+static int by_key(const void *a, const void *b) {
+    return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
+}
+
+/* Pointers to the elements of `keys`, in the order of the keys; NULL when out of memory. */
+static const char *const **sort(const char *const keys[], size_t count) {
+    const char *const **sorted = malloc(sizeof *sorted * (count ? count : 1));
+    if (!sorted)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &keys[i];
+    qsort(sorted, count, sizeof *sorted, by_key);
+    return sorted;
+}
+
+enum lock_status lock_acquire_all(struct lock *lock, const char *const keys[], size_t count,
+                                  int64_t deadline_ns, struct lock_cancel *cancel,
+                                  struct lock_grant grants[]) {
+    const char *const **sorted = sort(keys, count);
+    struct lock_grant *had = malloc(sizeof *had * (count ? count : 1));
+    enum lock_status status = sorted && had ? LOCK_OK : LOCK_NOMEM;
+    size_t done = 0;
+    for (; status == LOCK_OK && done < count; done++) {
+        size_t at = (size_t)(sorted[done] - keys);
+        if (done > 0 && strcmp(*sorted[done], *sorted[done - 1]) == 0)
+            had[at] = had[sorted[done - 1] - keys];
+        else if ((status = lock_acquire(lock, keys[at], deadline_ns, cancel, &had[at])) != LOCK_OK)
+            break;
+    }
+    if (status == LOCK_OK) {
+        memcpy(grants, had, sizeof *had * count);
+    } else {
+        while (done-- > 0) {
+            if (done == 0 || strcmp(*sorted[done], *sorted[done - 1]) != 0)
+                lock_release(lock, &had[sorted[done] - keys]);
+        }
+    }
+    free(had);
+    free(sorted);
+    return status;
+}
+
+static bool is_again(const struct lock_grant grants[], size_t i) {
+    for (size_t k = 0; k < i; k++) {
+        if (strcmp(grants[k].owner, grants[i].owner) == 0)
+            return true;
+    }
+    return false;
+}
+
+enum lock_status lock_release_all(struct lock *lock, const struct lock_grant grants[], size_t count) {
+    enum lock_status first = LOCK_OK;
+    for (size_t i = 0; i < count; i++) {
+        enum lock_status status = is_again(grants, i) ? LOCK_OK : lock_release(lock, &grants[i]);
+        if (first == LOCK_OK)
+            first = status;
+    }
+    return first;
+}
