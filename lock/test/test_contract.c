@@ -7,7 +7,7 @@
 #include "lock/lock.h"
 #include "test/harness.h"
 
-enum { SECOND = 1000000000, PATIENCE_S = 20 };
+enum { PATIENCE_MS = 20000 };
 
 static const char *url;
 
@@ -29,7 +29,7 @@ static void check_status(enum lock_status got, enum lock_status want) {
 
 static struct lock_grant take(struct lock *lock, const char *key) {
     struct lock_grant grant;
-    check_status(lock_acquire(lock, key, in_ms(lock, PATIENCE_S * 1000), NULL, &grant), LOCK_OK);
+    check_status(lock_acquire(lock, key, in_ms(lock, PATIENCE_MS), NULL, &grant), LOCK_OK);
     CHECK_STR(grant.key, key);
     CHECK_INT(strlen(grant.owner), LOCK_OWNER_SIZE - 1);
     CHECK(lock_remaining_ns(lock, &grant) > 0);
@@ -69,7 +69,7 @@ static bool that_many_wait(void *arg) {
 static void wait_for_waiters(struct lock *lock, uint64_t count) {
     watched = lock;
     wanted = count;
-    CHECK(harness_wait(that_many_wait, NULL, PATIENCE_S * 1000));
+    CHECK(harness_wait(that_many_wait, NULL, PATIENCE_MS));
     harness_pause_ms(5);
 }
 
@@ -319,7 +319,7 @@ static void *queue_up(void *arg) {
     struct queuer *queuer = arg;
     struct lock_grant grant;
     queuer->status =
-        lock_acquire(queuer->lock, "a", in_ms(queuer->lock, PATIENCE_S * 1000), queuer->cancel, &grant);
+        lock_acquire(queuer->lock, "a", in_ms(queuer->lock, PATIENCE_MS), queuer->cancel, &grant);
     if (queuer->status != LOCK_OK)
         return NULL;
     queuer->place = (*queuer->places)++;
