@@ -14,7 +14,7 @@ enum { TTL_DEFAULT_MS = 10000 };
 
 static const struct lock_backend *const backends[] = {&lock_none, &lock_local};
 
-enum { BACKENDS = sizeof backends / sizeof *backends };
+enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
 struct lock {
     const struct lock_backend *backend;
@@ -104,20 +104,20 @@ static enum lock_status open_backend(struct lock *lock, const struct lock_url *u
     return LOCK_CONFIG;
 }
 
-enum lock_status lock_open(const char *url_text, const struct lock_config *config, struct lock **out,
-                           char *error, size_t error_size) {
+enum lock_status lock_open(const char *url, const struct lock_config *config, struct lock **lock, char *error,
+                           size_t error_size) {
     static const struct lock_config defaults;
-    struct lock_url url;
+    struct lock_url parts;
     if (!config)
         config = &defaults;
     char what[200];
-    if (!lock_url_parse(&url, url_text, what, sizeof what)) {
+    if (!lock_url_parse(&parts, url, what, sizeof what)) {
         list_backends(error, error_size, what);
         return LOCK_CONFIG;
     }
-    if (url.ttl_ms == 0)
-        url.ttl_ms = config->ttl_ms ? config->ttl_ms : TTL_DEFAULT_MS;
-    const struct lock_backend *backend = find_backend(&url, error, error_size);
+    if (parts.ttl_ms == 0)
+        parts.ttl_ms = config->ttl_ms ? config->ttl_ms : TTL_DEFAULT_MS;
+    const struct lock_backend *backend = find_backend(&parts, error, error_size);
     if (!backend)
         return LOCK_CONFIG;
     if (backend->teaches && !config->teaching) {
@@ -125,27 +125,27 @@ enum lock_status lock_open(const char *url_text, const struct lock_config *confi
         return LOCK_CONFIG;
     }
     enum lock_status status = LOCK_NOMEM;
-    struct lock *lock = calloc(1, sizeof *lock);
-    if (!lock)
+    struct lock *opened = calloc(1, sizeof *opened);
+    if (!opened)
         goto fail;
-    lock->backend = backend;
-    lock->env = (struct lock_env){.now_ns = config->now_ns ? config->now_ns : machine_now_ns,
-                                  .random = config->random ? config->random : machine_random,
-                                  .at_point = config->at_point ? config->at_point : no_point,
-                                  .ctx = config->ctx};
-    if (backend->lines_up && !(lock->lines = lock_lines_new(lock)))
+    opened->backend = backend;
+    opened->env = (struct lock_env){.now_ns = config->now_ns ? config->now_ns : machine_now_ns,
+                                    .random = config->random ? config->random : machine_random,
+                                    .at_point = config->at_point ? config->at_point : no_point,
+                                    .ctx = config->ctx};
+    if (backend->lines_up && !(opened->lines = lock_lines_new(opened)))
         goto fail;
-    status = open_backend(lock, &url, error, error_size);
+    status = open_backend(opened, &parts, error, error_size);
     if (status != LOCK_OK)
         goto fail;
-    *out = lock;
+    *lock = opened;
     return LOCK_OK;
 fail:
     if (status == LOCK_NOMEM)
         snprintf(error, error_size, "out of memory");
-    if (lock)
-        lock_lines_free(lock->lines);
-    free(lock);
+    if (opened)
+        lock_lines_free(opened->lines);
+    free(opened);
     return status;
 }
 
@@ -174,8 +174,11 @@ static bool key_is_valid(const char *key) {
 }
 
 static void make_owner(const struct lock *lock, char owner[LOCK_OWNER_SIZE]) {
-    uint64_t high = lock->env.random(lock->env.ctx), low = lock->env.random(lock->env.ctx);
-    snprintf(owner, LOCK_OWNER_SIZE, "%016llx%016llx", (unsigned long long)high, (unsigned long long)low);
+    uint64_t words[2];
+    for (int i = 0; i < 2; i++)
+        words[i] = lock->env.random(lock->env.ctx);
+    snprintf(owner, LOCK_OWNER_SIZE, "%016llx%016llx", (unsigned long long)words[0],
+             (unsigned long long)words[1]);
 }
 
 static enum lock_status attempt(struct lock *lock, struct lock_grant *grant) {
