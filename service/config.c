@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "inventory/redis.h"
+#include "base/redis_target.h"
 #include "service/version.h"
 
 enum kind { TEXT, NUMBER, SWITCH };

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "inventory/redis.h"
+#include "base/redis_target.h"
 #include "service/log.h"
 #include "service/version.h"
 #include "service/worker.h"

@@ -1,9 +1,9 @@
+#include "base/redis_target.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "inventory/redis.h"
 
 static bool fail(char *error, size_t size, const char *what) {
     snprintf(error, size,
