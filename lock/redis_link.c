@@ -1,0 +1,301 @@
+#include "lock/redis_link.h"
+
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+/* After a failed connect calls fail at once for so long. */
+static const int64_t retry_ns = 100000000;
+
+/* A caller; on its stack, and in the list until it is done. */
+struct call {
+    struct call *next;
+    struct redis_answer *answer;
+    uint64_t ends_at; /* where in the stream of bytes written its command ends */
+    enum lock_status status;
+    bool done;
+    pthread_cond_t cond;
+};
+
+struct redis_link {
+    struct redis_target target;
+    int timeout_ms;
+    pthread_mutex_t mutex; /* not held while the socket is read or written */
+    redisContext *hiredis; /* NULL: not connected */
+    bool reading, writing; /* somebody is at it */
+    bool broken;           /* to be closed by the last who reads or writes */
+    int64_t retry_at_ns;
+    struct call *oldest, *newest;
+    uint64_t queued, written; /* bytes */
+    char *out;                /* queued and not yet being written */
+    size_t out_length, out_size;
+};
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+struct redis_link *redis_link_open(const struct redis_target *target, int timeout_ms) {
+    struct redis_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return NULL;
+    link->target = *target;
+    link->timeout_ms = timeout_ms;
+    pthread_mutex_init(&link->mutex, NULL);
+    return link;
+}
+
+void redis_link_close(struct redis_link *link) {
+    if (!link)
+        return;
+    redisFree(link->hiredis);
+    pthread_mutex_destroy(&link->mutex);
+    free(link->out);
+    free(link);
+}
+
+/* ---- all below: with the mutex held, unless it says otherwise ---- */
+
+static void close_if_unused(struct redis_link *link) {
+    if (!link->broken || link->reading || link->writing)
+        return;
+    redisFree(link->hiredis);
+    link->hiredis = NULL;
+    link->broken = false;
+    link->out_length = 0;
+    link->queued = link->written = 0;
+}
+
+static void finish(struct redis_link *link, enum lock_status status) {
+    struct call *call = link->oldest;
+    link->oldest = call->next;
+    if (!link->oldest)
+        link->newest = NULL;
+    call->status = status;
+    call->done = true;
+    pthread_cond_signal(&call->cond);
+}
+
+/* A command that was not written to its end was not carried out. */
+static void break_link(struct redis_link *link) {
+    if (!link->broken && link->hiredis) {
+        link->broken = true;
+        shutdown(link->hiredis->fd, SHUT_RDWR);
+        while (link->oldest)
+            finish(link, link->oldest->ends_at <= link->written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE);
+    }
+    close_if_unused(link);
+}
+
+static bool greet(redisContext *hiredis, const struct redis_target *target) {
+    redisReply *auth = NULL, *select = NULL;
+    if (target->user[0])
+        auth = redisCommand(hiredis, "AUTH %s %s", target->user, target->password);
+    else if (target->password[0])
+        auth = redisCommand(hiredis, "AUTH %s", target->password);
+    bool known = !target->password[0] || (auth && auth->type != REDIS_REPLY_ERROR);
+    if (known)
+        select = redisCommand(hiredis, "SELECT %d", target->database);
+    bool good = select && select->type != REDIS_REPLY_ERROR;
+    freeReplyObject(select);
+    freeReplyObject(auth);
+    return good;
+}
+
+/* Others wait meanwhile: they need the connection too. */
+static bool connect_link(struct redis_link *link) {
+    const struct redis_target *target = &link->target;
+    struct timeval patience = {.tv_sec = link->timeout_ms / 1000, .tv_usec = link->timeout_ms % 1000 * 1000};
+    if (now_ns() < link->retry_at_ns)
+        return false;
+    redisContext *hiredis = target->port ? redisConnectWithTimeout(target->host, target->port, patience)
+                                         : redisConnectUnixWithTimeout(target->host, patience);
+    if (hiredis && !hiredis->err && redisSetTimeout(hiredis, patience) == REDIS_OK &&
+        greet(hiredis, target)) {
+        link->hiredis = hiredis;
+        return true;
+    }
+    redisFree(hiredis);
+    link->retry_at_ns = now_ns() + retry_ns;
+    return false;
+}
+
+static bool queue_command(struct redis_link *link, int argc, const char *const argv[]) {
+    char *command;
+    int length = redisFormatCommandArgv(&command, argc, (const char **)(uintptr_t)argv, NULL);
+    if (length < 0)
+        return false;
+    size_t wanted = link->out_length + (size_t)length;
+    char *out = wanted <= link->out_size ? link->out : realloc(link->out, 2 * wanted);
+    if (out) {
+        if (wanted > link->out_size)
+            link->out_size = 2 * wanted;
+        link->out = out;
+        memcpy(out + link->out_length, command, (size_t)length);
+        link->out_length = wanted;
+        link->queued += (size_t)length;
+    }
+    redisFreeCommand(command);
+    return out != NULL;
+}
+
+/* Without the mutex. False: broken, or not taken before the time is up. `*sent` counts what was. */
+static bool write_all(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent) {
+    while (*sent < length) {
+        ssize_t n = send(fd, bytes + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n > 0) {
+            *sent += (size_t)n;
+            continue;
+        }
+        struct pollfd ready = {.fd = fd, .events = POLLOUT};
+        int64_t left_ms = (until_ns - now_ns()) / 1000000;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno != EAGAIN)
+            return false;
+        if (left_ms <= 0 || poll(&ready, 1, (int)left_ms) <= 0)
+            return false;
+    }
+    return true;
+}
+
+/* Writes what is queued, of all callers, unless somebody is at it already, who then does. */
+static void flush_commands(struct redis_link *link, int64_t until_ns) {
+    if (link->writing)
+        return;
+    link->writing = true;
+    while (link->out_length && !link->broken) {
+        char *bytes = link->out;
+        size_t length = link->out_length, size = link->out_size, sent = 0;
+        int fd = link->hiredis->fd;
+        link->out = NULL;
+        link->out_length = link->out_size = 0;
+        pthread_mutex_unlock(&link->mutex);
+        bool whole = write_all(fd, bytes, length, until_ns, &sent);
+        pthread_mutex_lock(&link->mutex);
+        link->written += sent;
+        if (link->out) {
+            free(bytes);
+        } else {
+            link->out = bytes; /* for the next */
+            link->out_size = size;
+        }
+        if (!whole)
+            break_link(link);
+    }
+    link->writing = false;
+    close_if_unused(link);
+}
+
+static void read_answer(struct redis_answer *answer, const redisReply *reply) {
+    *answer = (struct redis_answer){.type = REDIS_ANSWER_NIL};
+    switch (reply->type) {
+    case REDIS_REPLY_INTEGER:
+        answer->type = REDIS_ANSWER_INTEGER;
+        answer->integer = reply->integer;
+        break;
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+    case REDIS_REPLY_ERROR:
+        answer->type = reply->type == REDIS_REPLY_ERROR ? REDIS_ANSWER_ERROR : REDIS_ANSWER_TEXT;
+        snprintf(answer->text, sizeof answer->text, "%s", reply->str);
+        break;
+    case REDIS_REPLY_ARRAY:
+        answer->type = REDIS_ANSWER_LIST;
+        for (size_t i = 0; i < reply->elements && i < REDIS_ANSWER_LIST_MAX; i++) {
+            const redisReply *element = reply->element[i];
+            answer->integers[answer->count++] = element->type == REDIS_REPLY_INTEGER ? element->integer : -1;
+        }
+        break;
+    default: break;
+    }
+}
+
+/* Hands out the answers that are there. False: not the protocol, or an answer to nothing. */
+static bool deal(struct redis_link *link, const char *bytes, size_t length) {
+    redisReader *reader = link->hiredis->reader;
+    void *reply = NULL;
+    bool good = redisReaderFeed(reader, bytes, length) == REDIS_OK;
+    while (good && (good = redisReaderGetReply(reader, &reply) == REDIS_OK) && reply) {
+        good = link->oldest != NULL;
+        if (good) {
+            read_answer(link->oldest->answer, reply);
+            finish(link, LOCK_OK);
+        }
+        freeReplyObject(reply);
+        reply = NULL;
+    }
+    return good;
+}
+
+/* Reads once, for all. */
+static void lead(struct redis_link *link, int64_t until_ns) {
+    char bytes[8192];
+    int fd = link->hiredis->fd;
+    link->reading = true;
+    pthread_mutex_unlock(&link->mutex);
+    ssize_t n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        int64_t left_ms = (until_ns - now_ns()) / 1000000;
+        if (left_ms > 0 && poll(&ready, 1, (int)left_ms) != 0)
+            n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        else
+            n = 0;
+    }
+    bool nothing_yet = n < 0 && (errno == EINTR || errno == EAGAIN);
+    pthread_mutex_lock(&link->mutex);
+    link->reading = false;
+    if (link->broken)
+        close_if_unused(link);
+    else if (!nothing_yet && (n <= 0 || !deal(link, bytes, (size_t)n)))
+        break_link(link);
+}
+
+static void wait_for_answer(struct redis_link *link, struct call *call, int64_t until_ns) {
+    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    while (!call->done) {
+        if (!link->reading)
+            lead(link, until_ns);
+        else if (pthread_cond_clockwait(&call->cond, &link->mutex, CLOCK_MONOTONIC, &until) == ETIMEDOUT &&
+                 !call->done)
+            break_link(link);
+    }
+    /* Whoever leads has to name the next. */
+    if (!link->reading && link->oldest)
+        pthread_cond_signal(&link->oldest->cond);
+}
+
+enum lock_status redis_link_call(struct redis_link *link, int argc, const char *const argv[],
+                                 struct redis_answer *answer) {
+    struct call call = {.answer = answer, .status = LOCK_UNAVAILABLE};
+    pthread_cond_init(&call.cond, NULL);
+    pthread_mutex_lock(&link->mutex);
+    if (link->broken || (!link->hiredis && !connect_link(link)))
+        goto done;
+    int64_t until_ns = now_ns() + (int64_t)link->timeout_ms * 1000000;
+    if (!queue_command(link, argc, argv)) {
+        call.status = LOCK_NOMEM;
+        goto done;
+    }
+    call.ends_at = link->queued;
+    if (link->newest)
+        link->newest->next = &call;
+    else
+        link->oldest = &call;
+    link->newest = &call;
+    flush_commands(link, until_ns);
+    wait_for_answer(link, &call, until_ns);
+done:
+    pthread_mutex_unlock(&link->mutex);
+    pthread_cond_destroy(&call.cond);
+    return call.status;
+}

@@ -1,0 +1,45 @@
+/* One connection to a Redis, shared by the threads that call over it. Not for users.
+ *
+ * Commands are written as they come and answered in order; one of those who wait for an answer reads for all
+ * of them (D. C. Schmidt et al., "Leader/Followers", PLoP 2000). So a lone caller costs one write and one
+ * read, with no thread in between, and a crowd shares both. The only file of this room that knows hiredis. */
+#ifndef LOCK_REDIS_LINK_H
+#define LOCK_REDIS_LINK_H
+
+#include "base/redis_target.h"
+#include "lock/lock.h"
+
+enum redis_answer_type {
+    REDIS_ANSWER_NIL,
+    REDIS_ANSWER_INTEGER,
+    REDIS_ANSWER_TEXT,
+    REDIS_ANSWER_LIST,
+    REDIS_ANSWER_ERROR
+};
+
+enum { REDIS_ANSWER_TEXT_SIZE = 160, REDIS_ANSWER_LIST_MAX = 4 };
+
+/* A reply, as far as locks need it. */
+struct redis_answer {
+    enum redis_answer_type type;
+    int64_t integer;                   /* INTEGER */
+    char text[REDIS_ANSWER_TEXT_SIZE]; /* TEXT and ERROR, cut where it is longer */
+    int count;                         /* LIST: how many of `integers`; what is no integer is -1 there */
+    int64_t integers[REDIS_ANSWER_LIST_MAX];
+};
+
+struct redis_link;
+
+/* Connects with the first call. A call that is not answered within `timeout_ms` breaks the connection, and
+ * with it all calls behind it. NULL when out of memory. */
+struct redis_link *redis_link_open(const struct redis_target *target, int timeout_ms);
+/* Nobody may be in a call. */
+void redis_link_close(struct redis_link *link);
+
+/* LOCK_OK: answered, if perhaps with an ERROR. LOCK_UNKNOWN: the command may have been carried out or not.
+ * LOCK_UNAVAILABLE: it was not. LOCK_NOMEM: the same. Blocks for the time-out,
+ * and a few of them where it has to connect first. */
+enum lock_status redis_link_call(struct redis_link *link, int argc, const char *const argv[],
+                                 struct redis_answer *answer);
+
+#endif

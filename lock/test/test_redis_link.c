@@ -1,0 +1,268 @@
+/* The connection that locks share, with a real Redis behind it. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lock/redis_link.h"
+#include "test/harness.h"
+
+enum { TIMEOUT_MS = 1000, THREADS = 16 };
+
+static struct redis_link *open_link(int port, const char *password, int timeout_ms) {
+    struct redis_target target;
+    char error[256];
+    if (!redis_target_parse(&target, harness_format("redis://%s127.0.0.1:%d", password, port), error,
+                            sizeof error))
+        FAIL("%s", error);
+    struct redis_link *link = redis_link_open(&target, timeout_ms);
+    CHECK(link != NULL);
+    return link;
+}
+
+static enum lock_status call(struct redis_link *link, struct redis_answer *answer, const char *a,
+                             const char *b, const char *c) {
+    const char *argv[] = {a, b, c};
+    return redis_link_call(link, b ? c ? 3 : 2 : 1, argv, answer);
+}
+
+static void check_status(enum lock_status got, enum lock_status want) {
+    CHECK_STR(lock_status_text(got), lock_status_text(want));
+}
+
+static void check_works(struct redis_link *link) {
+    struct redis_answer answer;
+    check_status(call(link, &answer, "ECHO", "here", NULL), LOCK_OK);
+    CHECK_STR(answer.text, "here");
+}
+
+static void answers(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct redis_link *link = open_link(redis.port, "", TIMEOUT_MS);
+    struct redis_answer answer;
+    check_status(call(link, &answer, "GET", "nothing", NULL), LOCK_OK);
+    CHECK_INT(answer.type, REDIS_ANSWER_NIL);
+    check_status(call(link, &answer, "SET", "k", "text"), LOCK_OK);
+    CHECK_INT(answer.type, REDIS_ANSWER_TEXT);
+    CHECK_STR(answer.text, "OK");
+    check_status(call(link, &answer, "GET", "k", NULL), LOCK_OK);
+    CHECK_STR(answer.text, "text");
+    check_status(call(link, &answer, "INCRBY", "n", "41"), LOCK_OK);
+    CHECK_INT(answer.type, REDIS_ANSWER_INTEGER);
+    CHECK_INT(answer.integer, 41);
+    check_status(call(link, &answer, "INCR", "k", NULL), LOCK_OK);
+    CHECK_INT(answer.type, REDIS_ANSWER_ERROR);
+    CHECK_HAS(answer.text, "not an integer");
+    check_status(call(link, &answer, "EVAL", "return {7,'x',-3,9,9}", "0"), LOCK_OK);
+    CHECK_INT(answer.type, REDIS_ANSWER_LIST);
+    CHECK_INT(answer.count, REDIS_ANSWER_LIST_MAX);
+    CHECK_INT(answer.integers[0], 7);
+    CHECK_INT(answer.integers[1], -1);
+    CHECK_INT(answer.integers[2], -3);
+    check_status(call(link, &answer, "EVAL", "return string.rep('y', 100000)", "0"), LOCK_OK);
+    CHECK_INT(strlen(answer.text), REDIS_ANSWER_TEXT_SIZE - 1);
+    char *large = harness_alloc(1000001);
+    memset(large, 'z', 1000000);
+    check_status(call(link, &answer, "SET", "large", large), LOCK_OK);
+    CHECK_INT(redis_integer(&redis, "STRLEN", "large", NULL), 1000000);
+    redis_link_close(link);
+    redis_link_close(NULL);
+}
+
+static void passwords(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    redis_command(&redis, "CONFIG", "SET", "requirepass", "sesame", NULL);
+    static const char *const good[] = {":sesame@", "default:sesame@"}, *const bad[] = {"", ":open@",
+                                                                                       "me:sesame@"};
+    struct redis_answer answer;
+    for (size_t i = 0; i < 2; i++) {
+        struct redis_link *link = open_link(redis.port, good[i], TIMEOUT_MS);
+        check_works(link);
+        redis_link_close(link);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        struct redis_link *link = open_link(redis.port, bad[i], TIMEOUT_MS);
+        check_status(call(link, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
+        redis_link_close(link);
+    }
+}
+
+static bool works_again(void *link) {
+    struct redis_answer answer;
+    return call(link, &answer, "PING", NULL, NULL) == LOCK_OK;
+}
+
+static void not_there(void) {
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct redis_link *link = open_link(redis.port, "", TIMEOUT_MS);
+    redis_stop(&redis);
+    check_status(call(link, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
+    redis_restart(&redis);
+    CHECK(harness_wait(works_again, link, 5000));
+    redis_link_close(link);
+}
+
+/* The command was carried out, its reply is lost: unknown, and the next call has a new connection. */
+static void lost_reply(void) {
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct proxy *proxy = proxy_start(redis.port);
+    struct redis_link *link = open_link(proxy_port(proxy), "", TIMEOUT_MS);
+    for (int cut = 0; cut < 4; cut++) {
+        CHECK(harness_wait(works_again, link, 5000));
+        proxy_set(proxy, PROXY_CUT, cut, "INCR");
+        check_status(call(link, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
+        CHECK_INT(redis_integer(&redis, "GET", "n", NULL), cut + 1);
+    }
+    redis_link_close(link);
+    proxy_stop(proxy);
+}
+
+static void slow_reply(void) {
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct redis_link *link = open_link(redis.port, "", 50);
+    check_works(link);
+    redis_pause(&redis);
+    int64_t began_ms = harness_now_ms();
+    check_status(call(link, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
+    CHECK(harness_now_ms() - began_ms >= 49);
+    redis_resume(&redis);
+    CHECK(harness_wait(works_again, link, 5000));
+    CHECK_INT(redis_integer(&redis, "GET", "n", NULL), 1);
+    redis_link_close(link);
+}
+
+/* More answers than questions: the connection is given up, nothing else. */
+static void answers_to_nothing(void) {
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct redis_link *link = open_link(redis.port, "", TIMEOUT_MS);
+    check_status(call(link, &answer, "MONITOR", NULL, NULL), LOCK_OK);
+    for (int i = 0; i < 5; i++)
+        redis_command(&redis, "PING", NULL);
+    for (int i = 0; i < 5; i++)
+        call(link, &answer, "PING", NULL, NULL);
+    check_works(link);
+    redis_link_close(link);
+}
+
+struct caller {
+    pthread_t thread;
+    struct redis_link *link;
+    int number, calls;
+    long acknowledged, unknown, unavailable;
+    _Atomic bool *stop;
+};
+
+static void *echo(void *arg) {
+    struct caller *caller = arg;
+    for (int i = 0; i < caller->calls; i++) {
+        char text[32];
+        struct redis_answer answer;
+        snprintf(text, sizeof text, "%d of %d", i, caller->number);
+        check_status(call(caller->link, &answer, "ECHO", text, NULL), LOCK_OK);
+        CHECK_STR(answer.text, text);
+    }
+    return NULL;
+}
+
+/* Each hears its own answers. */
+static void many_threads(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct redis_link *link = open_link(redis.port, "", 20000);
+    struct caller callers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (struct caller){.link = link, .number = i, .calls = 1000};
+        CHECK_INT(pthread_create(&callers[i].thread, NULL, echo, &callers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(callers[i].thread, NULL);
+    CHECK(!harness_failed());
+    /* One connection, and the one that asks. */
+    CHECK_HAS(redis_command(&redis, "INFO", "clients", NULL), "connected_clients:2\r");
+    redis_link_close(link);
+}
+
+static void *count(void *arg) {
+    struct caller *caller = arg;
+    while (!*caller->stop) {
+        struct redis_answer answer;
+        enum lock_status status = call(caller->link, &answer, "INCR", "n", NULL);
+        if (status == LOCK_OK && answer.type == REDIS_ANSWER_INTEGER)
+            caller->acknowledged++;
+        else if (status == LOCK_UNKNOWN)
+            caller->unknown++;
+        else
+            caller->unavailable++;
+        if (status != LOCK_OK)
+            harness_pause_ms(1);
+    }
+    return NULL;
+}
+
+/* Killed, cut and frozen while a crowd counts: what was acknowledged is there, and nothing that was said not
+ * to be. */
+static void crowd_under_faults(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct proxy *proxy = proxy_start(redis.port);
+    struct redis_link *link = open_link(proxy_port(proxy), "", 200);
+    _Atomic bool stop = false;
+    struct caller callers[THREADS];
+    uint64_t random = harness_seed();
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (struct caller){.link = link, .stop = &stop};
+        CHECK_INT(pthread_create(&callers[i].thread, NULL, count, &callers[i]), 0);
+    }
+    for (int i = 0; i < 12; i++) {
+        harness_pause_ms(20 + (int)(harness_random(&random) % 50));
+        switch (harness_random(&random) % 3) {
+        case 0:
+            redis_kill(&redis);
+            redis_restart(&redis);
+            break;
+        case 1:
+            redis_pause(&redis);
+            harness_pause_ms((int)(harness_random(&random) % 300));
+            redis_resume(&redis);
+            break;
+        default: proxy_set(proxy, PROXY_CUT, (int)(harness_random(&random) % 10), NULL);
+        }
+    }
+    CHECK(harness_wait(works_again, link, 5000));
+    stop = true;
+    long acknowledged = 0, unknown = 0;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(callers[i].thread, NULL);
+        acknowledged += callers[i].acknowledged;
+        unknown += callers[i].unknown;
+    }
+    long there = (long)redis_integer(&redis, "GET", "n", NULL);
+    if (there < acknowledged || there > acknowledged + unknown)
+        FAIL("%ld acknowledged, %ld unknown, and the store has %ld", acknowledged, unknown, there);
+    CHECK(acknowledged > 100);
+    CHECK(unknown > 0);
+    redis_link_close(link);
+    proxy_stop(proxy);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("answers", answers);
+    harness_run("passwords", passwords);
+    harness_run("not there, then there", not_there);
+    harness_run("a lost reply", lost_reply);
+    harness_run("a slow reply", slow_reply);
+    harness_run("answers to nothing", answers_to_nothing);
+    harness_run("many threads", many_threads);
+    harness_run("a crowd under faults", crowd_under_faults);
+    return harness_finish();
+}
