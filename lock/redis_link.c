@@ -1,5 +1,6 @@
 #include "lock/redis_link.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
@@ -84,6 +85,15 @@ static void finish(struct redis_link *link, enum lock_status status) {
     pthread_cond_signal(&call->cond);
 }
 
+static void append(struct redis_link *link, struct call *call) {
+    call->ends_at = link->queued;
+    if (link->newest)
+        link->newest->next = call;
+    else
+        link->oldest = call;
+    link->newest = call;
+}
+
 /* A command that was not written to its end was not carried out. */
 static void break_link(struct redis_link *link) {
     if (!link->broken && link->hiredis) {
@@ -113,7 +123,7 @@ static bool greet(redisContext *hiredis, const struct redis_target *target) {
 /* Others wait meanwhile: they need the connection too. */
 static bool connect_link(struct redis_link *link) {
     const struct redis_target *target = &link->target;
-    struct timeval patience = {.tv_sec = link->timeout_ms / 1000, .tv_usec = link->timeout_ms % 1000 * 1000};
+    struct timeval patience = {.tv_sec = link->timeout_ms / 1000, .tv_usec = link->timeout_ms % 1000 * 1000L};
     if (now_ns() < link->retry_at_ns)
         return false;
     redisContext *hiredis = target->port ? redisConnectWithTimeout(target->host, target->port, patience)
@@ -239,6 +249,7 @@ static bool deal(struct redis_link *link, const char *bytes, size_t length) {
 /* Reads once, for all. */
 static void lead(struct redis_link *link, int64_t until_ns) {
     char bytes[8192];
+    assert(link->hiredis); /* whoever breaks it leaves no call that is not done */
     int fd = link->hiredis->fd;
     link->reading = true;
     pthread_mutex_unlock(&link->mutex);
@@ -286,12 +297,7 @@ enum lock_status redis_link_call(struct redis_link *link, int argc, const char *
         call.status = LOCK_NOMEM;
         goto done;
     }
-    call.ends_at = link->queued;
-    if (link->newest)
-        link->newest->next = &call;
-    else
-        link->oldest = &call;
-    link->newest = &call;
+    append(link, &call);
     flush_commands(link, until_ns);
     wait_for_answer(link, &call, until_ns);
 done:

@@ -153,6 +153,66 @@ static void answers_to_nothing(void) {
     redis_link_close(link);
 }
 
+struct command {
+    pthread_t thread;
+    struct redis_link *link;
+    const char *argv[3];
+    enum lock_status status;
+    struct redis_answer answer;
+};
+
+static void *carry_out(void *arg) {
+    struct command *command = arg;
+    command->status =
+        call(command->link, &command->answer, command->argv[0], command->argv[1], command->argv[2]);
+    return NULL;
+}
+
+static void start(struct command *command, struct redis_link *link, const char *a, const char *b,
+                  const char *c) {
+    *command = (struct command){.link = link, .argv = {a, b, c}};
+    CHECK_INT(pthread_create(&command->thread, NULL, carry_out, command), 0);
+    harness_pause_ms(20);
+}
+
+/* Who read for both has the first answer and goes; the other reads on. */
+static void the_next_reads(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct redis_link *link = open_link(redis.port, "", TIMEOUT_MS);
+    struct command first, second;
+    start(&first, link, "BLPOP", "a", "0.1");
+    start(&second, link, "BLPOP", "b", "0.1");
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    check_status(first.status, LOCK_OK);
+    check_status(second.status, LOCK_OK);
+    redis_link_close(link);
+}
+
+/* What was not written to its end was not carried out, and is not later. */
+static void not_written(void) {
+    enum { LARGE = 40 * 1000 * 1000 };
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct redis_link *link = open_link(redis.port, "", 300);
+    check_works(link);
+    char *large = harness_alloc(LARGE + 1);
+    memset(large, 'z', LARGE);
+    redis_pause(&redis);
+    struct command first, second;
+    start(&first, link, "SET", "large", large);
+    start(&second, link, "SET", "small", "z");
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    redis_resume(&redis);
+    check_status(first.status, LOCK_UNAVAILABLE);
+    check_status(second.status, LOCK_UNAVAILABLE);
+    CHECK(harness_wait(works_again, link, 5000));
+    CHECK_INT(redis_integer(&redis, "EXISTS", "large", "small", NULL), 0);
+    redis_link_close(link);
+}
+
 struct caller {
     pthread_t thread;
     struct redis_link *link;
@@ -262,6 +322,8 @@ int main(int argc, char **argv) {
     harness_run("a lost reply", lost_reply);
     harness_run("a slow reply", slow_reply);
     harness_run("answers to nothing", answers_to_nothing);
+    harness_run("the next reads", the_next_reads);
+    harness_run("what was not written", not_written);
     harness_run("many threads", many_threads);
     harness_run("a crowd under faults", crowd_under_faults);
     return harness_finish();
