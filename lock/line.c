@@ -17,16 +17,16 @@ struct line {
 };
 
 struct lock_lines {
-    const struct lock *lock; /* for its clock */
+    const struct lock_env *env;
     pthread_mutex_t mutex;
     struct line *buckets[BUCKETS];
 };
 
-struct lock_lines *lock_lines_new(const struct lock *lock) {
+struct lock_lines *lock_lines_new(const struct lock_env *env) {
     struct lock_lines *lines = calloc(1, sizeof *lines);
     if (!lines)
         return NULL;
-    lines->lock = lock;
+    lines->env = env;
     pthread_mutex_init(&lines->mutex, NULL);
     return lines;
 }
@@ -43,6 +43,10 @@ void lock_lines_free(struct lock_lines *lines) {
     }
     pthread_mutex_destroy(&lines->mutex);
     free(lines);
+}
+
+static int64_t now_ns(const struct lock_lines *lines) {
+    return lines->env->now_ns(lines->env->ctx);
 }
 
 static struct line **find(struct lock_lines *lines, const char *key) {
@@ -93,14 +97,14 @@ static void drop(struct line **at) {
 /* Free, or held for longer than its grant was good for; and nobody came before `waiter`. */
 static bool is_turn(const struct lock_lines *lines, const struct line *line,
                     const struct lock_waiter *waiter) {
-    return line->head == waiter && (!line->owner[0] || lock_now_ns(lines->lock) >= line->deadline_ns);
+    return line->head == waiter && (!line->owner[0] || now_ns(lines) >= line->deadline_ns);
 }
 
 /* CLOCK_MONOTONIC for a time of the lock's own clock. */
 static int64_t machine_ns(const struct lock_lines *lines, int64_t until_ns) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t machine = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec, own = lock_now_ns(lines->lock);
+    int64_t machine = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec, own = now_ns(lines);
     return until_ns - own > INT64_MAX - machine ? INT64_MAX : machine + (until_ns - own);
 }
 
@@ -109,7 +113,7 @@ static enum lock_status wait_for_turn(struct lock_lines *lines, struct line *lin
                                       int64_t deadline_ns, struct lock_cancel *cancel) {
     enum lock_status status = LOCK_OK;
     while (!is_turn(lines, line, waiter)) {
-        if (status == LOCK_CANCELLED || lock_now_ns(lines->lock) >= deadline_ns)
+        if (status == LOCK_CANCELLED || now_ns(lines) >= deadline_ns)
             return status == LOCK_CANCELLED ? status : LOCK_TIMEOUT;
         bool next = line->head == waiter && line->deadline_ns < deadline_ns;
         int64_t until_ns = machine_ns(lines, next ? line->deadline_ns : deadline_ns);

@@ -3,11 +3,12 @@
 #ifndef LOCK_LINE_H
 #define LOCK_LINE_H
 
-#include "lock/lock.h"
+#include "lock/backend.h"
 
 struct lock_lines;
 
-struct lock_lines *lock_lines_new(const struct lock *lock);
+/* `env` is the clock, and must outlive it. NULL when out of memory. */
+struct lock_lines *lock_lines_new(const struct lock_env *env);
 void lock_lines_free(struct lock_lines *lines);
 
 /* Waits for the turn of `key`: LOCK_OK, LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_NOMEM. A `deadline_ns` that is

@@ -133,7 +133,7 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
                                     .random = config->random ? config->random : machine_random,
                                     .at_point = config->at_point ? config->at_point : no_point,
                                     .ctx = config->ctx};
-    if (backend->lines_up && !(opened->lines = lock_lines_new(opened)))
+    if (backend->lines_up && !(opened->lines = lock_lines_new(&opened->env)))
         goto fail;
     status = open_backend(opened, &parts, error, error_size);
     if (status != LOCK_OK)

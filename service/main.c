@@ -108,9 +108,11 @@ static void say_hello(const struct config *config) {
     char store[512], ignored[256];
     redis_target_parse(&target, config->redis, ignored, sizeof ignored);
     redis_target_print(&target, store, sizeof store);
-    log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %s%s", SECKILL_VERSION,
+    /* Of the lock's URL no more than the scheme: the rest may have a password. */
+    log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %.*s%s", SECKILL_VERSION,
              config->listen, config->workers, config->workers == 1 ? "" : "s", store, config->strategy_name,
-             config->lock, config->teaching ? ", TEACHING: unsafe strategies are allowed" : "");
+             (int)strcspn(config->lock, "/?"), config->lock,
+             config->teaching ? ", TEACHING: unsafe strategies are allowed" : "");
 }
 
 static bool start_workers(struct service *service, char *error, size_t size) {
