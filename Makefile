@@ -166,7 +166,7 @@ build/fuzz/inventory_%: $(O)/inventory/test/fuzz_%.o $(LIB)                     
 build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LIBLOCK) $(LIB)  ; $(LINK)
 build/fuzz/loadtest_%:  $(O)/loadtest/test/fuzz_%.o $(LOADTEST) $(LIB)           ; $(LINK)
 
-$(LIBLOCK): $(call objects,lock) $(O)/base/redis_target.o
+$(LIBLOCK): $(call objects,lock) $(O)/base/clock.o $(O)/base/redis_target.o
 $(LIB): $(LIB_PARTS)
 $(LIB) $(LIBLOCK):
 	@echo '  AR $@' && rm -f $@ && ar rcs $@ $^

@@ -1,4 +1,4 @@
-/* Numbers as digits on the way of each purchase, where printf() took longer than all around it. */
+/* Numbers as digits without printf(), for the way of each purchase. */
 #ifndef BASE_DECIMAL_H
 #define BASE_DECIMAL_H
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "lock/waiter.h"
 
 enum { BUCKETS = 1024 };
@@ -102,9 +103,7 @@ static bool is_turn(const struct lock_lines *lines, const struct line *line,
 
 /* CLOCK_MONOTONIC for a time of the lock's own clock. */
 static int64_t machine_ns(const struct lock_lines *lines, int64_t until_ns) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t machine = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec, own = now_ns(lines);
+    int64_t machine = clock_mono_ns(&clock_system), own = now_ns(lines);
     return until_ns - own > INT64_MAX - machine ? INT64_MAX : machine + (until_ns - own);
 }
 

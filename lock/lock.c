@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "lock/backend.h"
 #include "lock/line.h"
 
@@ -48,9 +48,7 @@ const char *lock_status_text(enum lock_status status) {
 
 static int64_t machine_now_ns(void *ctx) {
     (void)ctx;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return clock_mono_ns(&clock_system);
 }
 
 static uint64_t machine_random(void *ctx) {
@@ -215,7 +213,7 @@ static enum lock_status acquire(struct lock *lock, const char *key, int64_t dead
 static enum lock_status acquire_counted(struct lock *lock, const char *key, int64_t deadline_ns,
                                         struct lock_cancel *cancel, struct lock_grant *grant,
                                         enum lock_status not_had) {
-    int64_t since_ns = machine_now_ns(NULL);
+    int64_t since_ns = clock_mono_ns(&clock_system);
     atomic_fetch_add(&lock->figures.waiting, 1);
     enum lock_status status = acquire(lock, key, deadline_ns, cancel, grant);
     atomic_fetch_sub(&lock->figures.waiting, 1);
@@ -223,7 +221,7 @@ static enum lock_status acquire_counted(struct lock *lock, const char *key, int6
         status = not_had;
     atomic_fetch_add(&lock->figures.by_status[status], 1);
     if (status == LOCK_OK)
-        atomic_fetch_add(&lock->figures.wait_ns, (uint64_t)(machine_now_ns(NULL) - since_ns));
+        atomic_fetch_add(&lock->figures.wait_ns, (uint64_t)(clock_mono_ns(&clock_system) - since_ns));
     return status;
 }
 

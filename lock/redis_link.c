@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 /* After a failed connect calls fail at once for so long. */
 static const int64_t retry_ns = 100000000;
@@ -39,9 +40,7 @@ struct redis_link {
 };
 
 static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return clock_mono_ns(&clock_system);
 }
 
 struct redis_link *redis_link_open(const struct redis_target *target, int timeout_ms) {

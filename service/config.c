@@ -243,8 +243,6 @@ static bool check(struct config *config, char *error, size_t size) {
     const char *unsafe = NULL;
     if (inventory_strategy_teaches(config->strategy))
         unsafe = "--strategy naive and locked oversell: they need";
-    else if (strcmp(config->lock, "none:") == 0)
-        unsafe = "--lock none: is no lock: it needs";
     else if (config->work_delay_ms)
         unsafe = "--work-delay is for lessons: it needs";
     if (unsafe && !config->teaching)

@@ -4,7 +4,7 @@
  * answered by http_answer(): within that call, or later from the same loop. Every request must be answered;
  * the client may have left meanwhile, which does no harm.
  *
- * Bounds: header and request line HTTP_HEAD_MAX bytes together, a body HTTP_BODY_MAX, connections as
+ * Bounds: request line and headers about 4 KB together (http_head.c), a body HTTP_BODY_MAX, connections as
  * configured, and a connection that completes no request within `idle_ms` is closed, whatever it trickles. */
 #ifndef SERVICE_HTTP_H
 #define SERVICE_HTTP_H

@@ -144,7 +144,9 @@ int main(int argc, char **argv) {
     }
     struct lock_config lock = {.ttl_ms = service.config.lock_ttl_ms, .teaching = service.config.teaching};
     if (lock_open(service.config.lock, &lock, &service.lock, error, sizeof error) != LOCK_OK) {
-        fprintf(stderr, "seckilld: --lock: %s\n", error); /* not the URL: it may hold a password */
+        /* Not the URL: it may hold a password. */
+        fprintf(stderr, "seckilld: --lock: %s%s\n", error,
+                service.config.teaching ? "" : " (those for lessons need --teaching)");
         return EXIT_USAGE;
     }
     sigset_t ends;

@@ -22,7 +22,7 @@ static void on_health(void *ctx, const struct inventory_health *health) {
     struct inventory_health all = *health;
     /* Each worker has a connection of its own: a client may meet any of them. */
     for (int i = 0; all.ready && i < service->worker_count; i++) {
-        if (!atomic_load(&service->workers[i].store_up)) {
+        if (atomic_load(&service->workers[i].store) != WORKER_STORE_UP) {
             all.ready = false;
             snprintf(all.reason, sizeof all.reason, "a worker has no connection to the store yet");
         }

@@ -77,13 +77,11 @@ void routes_handle(void *ctx, struct http_request *request) {
                      routes[i].method, strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
     }
     if (!worker->inventory) /* past the drain's bound */
-        problem_answer(request, PROBLEM_OVERLOADED, "the service is shutting down");
+        problem_answer(request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
     else if (!found && allow[0])
         problem_answer_method(request, allow);
     else if (!found)
         problem_answer(request, PROBLEM_NOT_FOUND, "there is nothing here; see /openapi.json");
-    else if (!worker->inventory)
-        problem_answer(request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
     else if (http_request_too_large(request))
         problem_answer(request, PROBLEM_TOO_LARGE, "a body is at most 16384 bytes");
     else if (found->admin && !is_admin(worker->service, request))

@@ -16,20 +16,20 @@ enum { LINGER_CROWD = 32, LINGER_NS = 100000, PAUSES = 10 };
 
 static void watch_store(struct worker *worker) {
     bool up = inventory_is_up(worker->inventory);
-    enum worker_told told = up ? WORKER_TOLD_UP : WORKER_TOLD_DOWN, before = worker->told;
-    if (told == before)
+    enum worker_store seen = up ? WORKER_STORE_UP : WORKER_STORE_DOWN;
+    enum worker_store before = atomic_load_explicit(&worker->store, memory_order_relaxed);
+    if (seen == before)
         return;
     const char *error = inventory_last_error(worker->inventory);
-    if (!up && !*error) /* the first attempt has not ended */
+    if (!up && before == WORKER_STORE_UNTRIED && !*error) /* the first attempt has not ended */
         return;
-    worker->told = told;
-    atomic_store(&worker->store_up, up);
+    atomic_store(&worker->store, seen);
     if (worker->index != 0)
         return;
     if (up)
         log_info("the store is there");
     else
-        log_error("the store is %s: %s", before == WORKER_TOLD_UP ? "gone" : "not there", error);
+        log_error("the store is %s: %s", before == WORKER_STORE_UP ? "gone" : "not there", error);
 }
 
 static void turn(struct worker *worker) {
@@ -49,8 +49,8 @@ static void pause_core(void) {
 }
 
 /* To sleep until the store replies halts the processor, and to wake it takes long, above all on a virtual
- * machine: with a crowd waiting, a tenth of all time went there. So the worker looks out for a moment before
- * it sleeps, and whoever else wants the processor has it. */
+ * machine, where it cost a tenth of the orders of a crowd. So the worker looks out for a moment before it
+ * sleeps, and whoever else wants the processor has it. */
 static void linger(struct worker *worker) {
     if (worker->stock_figures.waiting < LINGER_CROWD || uv_backend_timeout(&worker->loop) == 0)
         return;

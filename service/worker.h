@@ -20,8 +20,8 @@ struct worker_post {
     void (*run)(struct worker_post *post);
 };
 
-/* What the log says of the store. */
-enum worker_told { WORKER_TOLD_NOTHING, WORKER_TOLD_UP, WORKER_TOLD_DOWN };
+/* The store, as a worker last saw it. */
+enum worker_store { WORKER_STORE_UNTRIED, WORKER_STORE_UP, WORKER_STORE_DOWN };
 
 struct worker {
     struct service *service;
@@ -37,8 +37,7 @@ struct worker {
     pthread_mutex_t posts_mutex;
     struct worker_post *posts;
     int64_t drain_until_ms;
-    enum worker_told told;
-    _Atomic bool store_up; /* for other threads to see */
+    _Atomic enum worker_store store; /* for other threads to see */
     _Atomic int connections;
     struct figures figures;
     struct inventory_figures stock_figures;

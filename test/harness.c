@@ -90,6 +90,12 @@ char *harness_format(const char *format, ...) {
     return text;
 }
 
+char *harness_repeat(char c, size_t times) {
+    char *text = harness_alloc(times + 1);
+    memset(text, c, times);
+    return text;
+}
+
 static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where) {
     (void)info, (void)type, (void)where;
     return remove(path);

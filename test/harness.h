@@ -58,9 +58,11 @@ const char *harness_dir(void);
 /* $SECKILL_BUILD: where the programs under test are. */
 const char *harness_build(void);
 
-/* Memory of zeros that is freed when the test ends; printf into such memory. */
+/* Memory of zeros that is freed when the test ends; printf, and so many of one character, into such memory.
+ */
 void *harness_alloc(size_t size);
 char *harness_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *harness_repeat(char c, size_t times);
 /* Calls fn(arg) when the test ends; the last deferred comes first. */
 void harness_defer(void (*fn)(void *arg), void *arg);
 
@@ -173,6 +175,7 @@ enum web_result web_request(struct web_conn *conn, const char *method, const cha
                             const char *body, struct web_response *response);
 /* The two halves, for what no decent client does. A response of 1xx counts as one. */
 enum web_result web_send_raw(struct web_conn *conn, const void *data, size_t size);
+void web_send_text(struct web_conn *conn, const char *text); /* fails the test where it is not taken */
 enum web_result web_read_response(struct web_conn *conn, struct web_response *response);
 /* The same, where the response has no body whatever its Content-Length says (HEAD). */
 enum web_result web_read_head(struct web_conn *conn, struct web_response *response);

@@ -87,6 +87,10 @@ enum web_result web_send_raw(struct web_conn *conn, const void *data, size_t siz
     return WEB_OK;
 }
 
+void web_send_text(struct web_conn *conn, const char *text) {
+    CHECK_INT(web_send_raw(conn, text, strlen(text)), WEB_OK);
+}
+
 /* Fills the buffer until the head is whole, and takes it out. */
 static enum web_result read_headers(struct web_conn *conn, int64_t deadline_ms,
                                     struct web_response *response) {

@@ -59,8 +59,8 @@ static void on_health(void *ctx, const struct inventory_health *health) {
     answer_note(ctx, INVENTORY_OK, health, sizeof *health);
 }
 
-struct inventory_item terms(const char *item, enum inventory_strategy strategy, int64_t stock) {
-    struct inventory_item terms = {.initial = stock, .strategy = strategy};
+struct inventory_item terms(const char *item, enum inventory_strategy sold_by, int64_t stock) {
+    struct inventory_item terms = {.initial = stock, .strategy = sold_by};
     snprintf(terms.item, sizeof terms.item, "%s", item);
     return terms;
 }
@@ -75,8 +75,8 @@ enum inventory_status item_put(struct till *till, const struct inventory_item *i
     return answer_wait(item_put_begin(till, item), NULL, 0);
 }
 
-void item_sell(struct till *till, const char *item, enum inventory_strategy strategy, int64_t stock) {
-    struct inventory_item put = terms(item, strategy, stock);
+void item_sell(struct till *till, const char *item, enum inventory_strategy sold_by, int64_t stock) {
+    struct inventory_item put = terms(item, sold_by, stock);
     CHECK_STATUS(item_put(till, &put), INVENTORY_OK);
 }
 

@@ -4,6 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum inventory_strategy strategy;
+
+void run_each(const char *what, void (*test)(void), enum inventory_strategy last) {
+    for (int i = 0; i <= (int)last; i++) {
+        strategy = (enum inventory_strategy)i;
+        harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), what), test);
+    }
+}
+
 enum { PATIENCE_MS = 30000 };
 
 /* ---- the shop ---- */

@@ -8,6 +8,10 @@
 #include "inventory/inventory.h"
 #include "test/harness.h"
 
+/* The strategy under test. run_each() runs `test` with each in turn, up to `last`. */
+extern enum inventory_strategy strategy;
+void run_each(const char *what, void (*test)(void), enum inventory_strategy last);
+
 struct shop {
     uv_loop_t loop;
     struct clock clock;
@@ -89,10 +93,10 @@ void buys_forget(struct shop *shop);
 
 /* ---- the rest ---- */
 
-struct inventory_item terms(const char *item, enum inventory_strategy strategy, int64_t stock);
+struct inventory_item terms(const char *item, enum inventory_strategy sold_by, int64_t stock);
 enum inventory_status item_put(struct till *till, const struct inventory_item *item);
 /* item_put(terms()), which must succeed. */
-void item_sell(struct till *till, const char *item, enum inventory_strategy strategy, int64_t stock);
+void item_sell(struct till *till, const char *item, enum inventory_strategy sold_by, int64_t stock);
 enum inventory_status item_look(struct till *till, const char *item, struct inventory_item *out);
 enum inventory_status item_restock(struct till *till, const char *item, const char *key, int64_t quantity,
                                    struct inventory_restock *out);

@@ -7,7 +7,6 @@
 #include "inventory/test/fixture.h"
 
 static struct redis_server redis;
-static enum inventory_strategy strategy;
 
 static struct till *open_till(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
@@ -374,13 +373,6 @@ static void test_unknown_names_are_forgotten(void) {
     CHECK_INT(buys_with(till->shop, INVENTORY_UNKNOWN_ITEM), 3000);
     CHECK_INT(till->inventory->items.count, 0);
     CHECK_INT(redis_integer(&redis, "DBSIZE", NULL), 0);
-}
-
-static void run_each(const char *what, void (*test)(void), enum inventory_strategy last) {
-    for (int i = 0; i <= (int)last; i++) {
-        strategy = (enum inventory_strategy)i;
-        harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), what), test);
-    }
 }
 
 int main(int argc, char **argv) {

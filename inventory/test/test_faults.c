@@ -4,8 +4,6 @@
 
 #include "inventory/test/fixture.h"
 
-static enum inventory_strategy strategy;
-
 static void start(struct redis_server *redis) {
     redis_start(redis, NULL);
 }
@@ -369,13 +367,6 @@ static void test_killed_with_a_long_queue(void) {
     if (strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA || strategy == INVENTORY_OPTIMISTIC)
         check_books(till, &redis, "phone", STOCK - buys_with(shop, INVENTORY_OK), 0,
                     buys_with(shop, INVENTORY_OK));
-}
-
-static void run_each(const char *what, void (*test)(void), enum inventory_strategy last) {
-    for (int i = 0; i <= (int)last; i++) {
-        strategy = (enum inventory_strategy)i;
-        harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), what), test);
-    }
 }
 
 int main(int argc, char **argv) {

@@ -10,7 +10,6 @@
 enum { STOCK = 100, TILLS = 4, ROUNDS = 25, BUYERS = 400, UNDER_WAY = 64 };
 
 static struct redis_server redis;
-static enum inventory_strategy strategy;
 
 /* ---- one loop, four tills, in random order ---- */
 
@@ -265,13 +264,6 @@ static void test_locked_does_not(void) {
     CHECK_INT(buys_with(shop, INVENTORY_OK), 10);
     CHECK_INT(buys_with(shop, INVENTORY_SOLD_OUT), 30);
     check_books(queue.tills[0], &redis, "phone", 0, 0, 10);
-}
-
-static void run_each(const char *what, void (*test)(void), enum inventory_strategy last) {
-    for (int i = 0; i <= (int)last; i++) {
-        strategy = (enum inventory_strategy)i;
-        harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), what), test);
-    }
 }
 
 int main(int argc, char **argv) {

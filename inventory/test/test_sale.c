@@ -5,7 +5,6 @@
 #include "inventory/test/fixture.h"
 
 static struct redis_server redis;
-static enum inventory_strategy strategy;
 
 /* A shop with one till that holds the item's lock where one is needed. */
 static struct till *open_till(void) {

@@ -7,7 +7,6 @@
 #include "inventory/test/fixture.h"
 
 static struct redis_server redis;
-static enum inventory_strategy strategy;
 
 static struct till *open_till(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
@@ -347,13 +346,6 @@ static void test_loading(void) {
     int sold = buys_with(shop, INVENTORY_OK);
     CHECK_INT(sold + buys_with(shop, INVENTORY_UNAVAILABLE), 101);
     check_books(till, &store, "phone", 5800 - sold, 0, sold);
-}
-
-static void run_each(const char *what, void (*test)(void), enum inventory_strategy last) {
-    for (int i = 0; i <= (int)last; i++) {
-        strategy = (enum inventory_strategy)i;
-        harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), what), test);
-    }
 }
 
 int main(int argc, char **argv) {

@@ -4,7 +4,6 @@
 
 #include "inventory/test/fixture.h"
 
-static enum inventory_strategy strategy;
 static struct redis_server redis;
 static struct proxy *proxy;
 
@@ -290,13 +289,6 @@ static void test_cut_under_load(void) {
     CHECK_INT(sold + buys_with(shop, INVENTORY_UNAVAILABLE), count);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     check_books(direct, &redis, "phone", 1000000 - sold, 0, sold);
-}
-
-static void run_each(const char *what, void (*test)(void), enum inventory_strategy last) {
-    for (int i = 0; i <= (int)last; i++) {
-        strategy = (enum inventory_strategy)i;
-        harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), what), test);
-    }
 }
 
 int main(int argc, char **argv) {

@@ -223,12 +223,12 @@ struct crowd {
 static const char *const key_names[KEYS] = {"k0", "k1", "k2", "k3", "k4"};
 
 static void work(struct crowd *crowd, int key) {
-    CHECK_INT(__atomic_add_fetch((int *)&crowd->inside[key], 1, __ATOMIC_SEQ_CST), 1);
+    CHECK_INT(crowd->inside[key]++, 0);
     long before = crowd->counts[key];
     sched_yield();
     crowd->counts[key] = before + 1;
     crowd->wanted[key]++;
-    CHECK_INT(__atomic_sub_fetch((int *)&crowd->inside[key], 1, __ATOMIC_SEQ_CST), 0);
+    CHECK_INT(--crowd->inside[key], 0);
 }
 
 static void *take_turns(void *arg) {
@@ -311,7 +311,7 @@ struct queuer {
     struct lock *lock;
     struct lock_cancel *cancel;
     enum lock_status status;
-    int number, place;
+    int place;
     _Atomic int *places;
 };
 
@@ -335,7 +335,7 @@ static void in_turn(void) {
     struct queuer queuers[THREADS];
     _Atomic int places = 0;
     for (int i = 0; i < THREADS; i++) {
-        queuers[i] = (struct queuer){.lock = lock, .number = i, .place = -1, .places = &places};
+        queuers[i] = (struct queuer){.lock = lock, .place = -1, .places = &places};
         queuers[i].cancel = i == 0 || i == 5 ? cancel : NULL;
         CHECK_INT(pthread_create(&queuers[i].thread, NULL, queue_up, &queuers[i]), 0);
         wait_for_waiters(lock, (uint64_t)i + 1);

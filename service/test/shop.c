@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 void shop_open(struct shop *shop) {
     redis_start(&shop->redis, NULL);
@@ -72,6 +73,25 @@ void shop_put(int port, const char *item, const char *terms) {
     int status = shop_admin(port, "PUT", path, body, &response);
     if (status != 201)
         FAIL("PUT %s %s: %d %s", path, body, status, status ? response.body : "");
+}
+
+void shop_check_served(int port, const char *item) {
+    static int n;
+    struct web_response response;
+    if (shop_buy(port, item, "other", 1, harness_format("other-%d", n++), &response) != 201)
+        FAIL("others get %d %s", response.status, response.body);
+}
+
+void shop_check_refused(int port, const char *data, size_t size) {
+    struct web_conn conn;
+    struct web_response response;
+    CHECK(web_open(&conn, port));
+    if (web_send_raw(&conn, data, size) == WEB_OK)
+        shutdown(conn.fd, SHUT_WR);
+    while (web_read_response(&conn, &response) == WEB_OK)
+        if (response.status < 400 || response.status == 500)
+            FAIL("%.100s: %d", data, response.status);
+    web_close(&conn);
 }
 
 /* ---- answers ---- */

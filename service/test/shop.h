@@ -34,6 +34,12 @@ void shop_put(int port, const char *item, const char *terms);
 const char *shop_purchase_body(const char *item, const char *user, int quantity);
 const char *shop_purchase_raw(const char *item, const char *user, int quantity, const char *key);
 
+/* Somebody else is served as ever: buys a unit of `item`. */
+void shop_check_served(int port, const char *item);
+
+/* Sends it, and looks what comes: answers that are no success, or the end. */
+void shop_check_refused(int port, const char *data, size_t size);
+
 /* Waits until /readyz answers 503 with this in its reason. */
 void shop_wait_unready(int port, const char *reason);
 

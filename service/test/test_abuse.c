@@ -28,18 +28,6 @@ static void check_memory(void) {
         FAIL("seckilld has %ld MB", kb / 1024);
 }
 
-/* Somebody else is served as ever. */
-static void check_served(void) {
-    static int n;
-    struct web_response response;
-    if (shop_buy(shop.port, "x", "other", 1, harness_format("other-%d", n++), &response) != 201)
-        FAIL("others get %d %s", response.status, response.body);
-}
-
-static void send_text(struct web_conn *conn, const char *text) {
-    CHECK_INT(web_send_raw(conn, text, strlen(text)), WEB_OK);
-}
-
 /* ---- slow ---- */
 
 static void byte_by_byte(void) {
@@ -50,7 +38,7 @@ static void byte_by_byte(void) {
     for (const char *c = request; *c; c++) {
         CHECK_INT(web_send_raw(&conn, c, 1), WEB_OK);
         if ((c - request) % 16 == 0)
-            check_served();
+            shop_check_served(shop.port, "x");
     }
     CHECK_INT(web_read_response(&conn, &response), WEB_OK);
     CHECK_INT(response.status, 201);
@@ -63,7 +51,7 @@ static void half_closed(void) {
     struct web_response response;
     const char *request = shop_purchase_raw("x", "half", 1, "half");
     CHECK(web_open(&conn, shop.port));
-    send_text(&conn, request);
+    web_send_text(&conn, request);
     CHECK_INT(shutdown(conn.fd, SHUT_WR), 0);
     CHECK_INT(web_read_response(&conn, &response), WEB_OK);
     CHECK_INT(response.status, 201);
@@ -93,7 +81,7 @@ static void cut_off(void) {
             setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
         web_close(&conn);
     }
-    check_served();
+    shop_check_served(shop.port, "x");
 }
 
 /* ---- garbage ---- */
@@ -103,19 +91,6 @@ static const char *random_bytes(uint64_t *position, size_t size) {
     for (size_t i = 0; i < size; i++)
         bytes[i] = (char)harness_random(position);
     return bytes;
-}
-
-/* Sends it, and looks what comes: an answer that is no success, or the end. */
-static void refuse(const char *data, size_t size) {
-    struct web_conn conn;
-    struct web_response response;
-    CHECK(web_open(&conn, shop.port));
-    if (web_send_raw(&conn, data, size) == WEB_OK)
-        shutdown(conn.fd, SHUT_WR);
-    while (web_read_response(&conn, &response) == WEB_OK)
-        if (response.status < 400 || response.status == 500)
-            FAIL("%.100s: %d", data, response.status);
-    web_close(&conn);
 }
 
 static void garbage(void) {
@@ -139,10 +114,10 @@ static void garbage(void) {
         "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        refuse(bad[i], strlen(bad[i]));
+        shop_check_refused(shop.port, bad[i], strlen(bad[i]));
     for (int i = 0; i < 200; i++) {
         size_t size = harness_random(&position) % 3000 + 1;
-        refuse(random_bytes(&position, size), size);
+        shop_check_refused(shop.port, random_bytes(&position, size), size);
     }
     /* Real requests with a few bytes that are not as they were. */
     for (int i = 0; i < 300; i++) {
@@ -160,7 +135,7 @@ static void garbage(void) {
             CHECK(response.status != 500);
         web_close(&conn);
     }
-    check_served();
+    shop_check_served(shop.port, "x");
     shop_audit(shop.port, "x", "orders");
 }
 
@@ -173,9 +148,9 @@ static void smuggled(void) {
         struct web_conn conn;
         struct web_response response;
         CHECK(web_open(&conn, shop.port));
-        send_text(&conn,
-                  harness_format("POST /v1/purchases HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\n%s\r\n%s",
-                                 headers[i], inner));
+        web_send_text(
+            &conn, harness_format("POST /v1/purchases HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\n%s\r\n%s",
+                                  headers[i], inner));
         shutdown(conn.fd, SHUT_WR);
         while (web_read_response(&conn, &response) == WEB_OK)
             CHECK(response.status != 201);
@@ -216,7 +191,7 @@ static void ten_thousand_idle(void) {
     for (int64_t until_ms = harness_now_ms() + 10000;
          shop_metric(shop.port, "seckill_http_connections") > 10;)
         CHECK(harness_now_ms() < until_ms);
-    check_served();
+    shop_check_served(shop.port, "x");
 }
 
 static void the_end(void) {

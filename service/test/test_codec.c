@@ -7,12 +7,6 @@
 #include "service/plain.h"
 #include "test/harness.h"
 
-static const char *repeat(char c, int times) {
-    char *text = harness_alloc((size_t)times + 1);
-    memset(text, c, (size_t)times);
-    return text;
-}
-
 /* ---- purchases ---- */
 
 static bool read_purchase(const char *body, size_t length, struct codec_purchase *purchase,
@@ -129,7 +123,7 @@ static void purchases(void) {
     accept_purchase(" {\t\"quantity\" : 1000 , \"user\":\"A.b_c-9\",\n\"item\":\"x\" }\r\n ", "x", "A.b_c-9",
                     1000);
     accept_purchase(BUY("\"\\u0061b\"", "\"u\"", "7"), "ab", "u", 7);
-    const char *longest = repeat('z', 64);
+    const char *longest = harness_repeat('z', 64);
     accept_purchase(harness_format(BUY("\"%s\"", "\"%s\"", "5"), longest, longest), longest, longest, 5);
 }
 
@@ -142,8 +136,8 @@ static void purchase_names(void) {
         refuse_purchase(harness_format(BUY("%s", "\"u\"", "1"), bad[i]), "item");
         refuse_purchase(harness_format(BUY("\"i\"", "%s", "1"), bad[i]), "user");
     }
-    refuse_purchase(harness_format(BUY("\"%s\"", "\"u\"", "1"), repeat('a', 65)), "item");
-    refuse_purchase(harness_format(BUY("\"i\"", "\"%s\"", "1"), repeat('a', 65)), "user");
+    refuse_purchase(harness_format(BUY("\"%s\"", "\"u\"", "1"), harness_repeat('a', 65)), "item");
+    refuse_purchase(harness_format(BUY("\"i\"", "\"%s\"", "1"), harness_repeat('a', 65)), "user");
     refuse_purchase("{\"user\":\"u\",\"quantity\":1}", "item");
     refuse_purchase("{\"item\":\"i\",\"quantity\":1}", "user");
 }
@@ -204,10 +198,10 @@ static void purchase_shapes(void) {
     refuse_purchase("{}", "item");
     for (size_t cut = 0; cut < strlen(good); cut++)
         refuse_bytes(good, cut, "body");
-    refuse_purchase(repeat('[', 16384), "body");
-    refuse_purchase(
-        harness_format("{\"item\":%s%s,\"user\":\"u\",\"quantity\":1}", repeat('[', 500), repeat(']', 500)),
-        "item");
+    refuse_purchase(harness_repeat('[', 16384), "body");
+    refuse_purchase(harness_format("{\"item\":%s%s,\"user\":\"u\",\"quantity\":1}", harness_repeat('[', 500),
+                                   harness_repeat(']', 500)),
+                    "item");
 }
 
 static void purchase_fields(void) {
@@ -216,7 +210,8 @@ static void purchase_fields(void) {
     refuse_purchase("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"a\\\"b\":1}", "body");
     refuse_purchase("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"\":1}", "body");
     refuse_purchase(
-        harness_format("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"%s\":1}", repeat('f', 300)), "body");
+        harness_format("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"%s\":1}", harness_repeat('f', 300)),
+        "body");
 }
 
 static void bytes_that_are_no_text(void) {
@@ -382,8 +377,8 @@ static void answers_at_their_longest(void) {
     const long long most = INT64_MAX;
     struct inventory_order order = {
         .quantity = 1000, .state = INVENTORY_STATE_CANCELLED, .expires_ms = 253402300799999};
-    memcpy(order.item, repeat('i', 64), 65);
-    memcpy(order.user, repeat('u', 64), 65);
+    memcpy(order.item, harness_repeat('i', 64), 65);
+    memcpy(order.user, harness_repeat('u', 64), 65);
     memset(order.id, 'o', sizeof order.id - 1);
     json_t *read = parse(body, codec_write_order(body, &order));
     CHECK_STR(json_string_value(json_object_get(read, "order")), order.id);
@@ -438,8 +433,8 @@ static void health_with_odd_texts(void) {
     CHECK(json_is_string(json_object_get(read, "reason")));
     json_decref(read);
     /* The store's own words, whatever they are. */
-    const char *const odd[] = {"\"quoted\\", "\xff\xfe", "line\nbreak", repeat('\x01', 255),
-                               repeat('r', 255)};
+    const char *const odd[] = {"\"quoted\\", "\xff\xfe", "line\nbreak", harness_repeat('\x01', 255),
+                               harness_repeat('r', 255)};
     health.ready = false;
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         memset(health.reason, 0, sizeof health.reason);

@@ -6,12 +6,6 @@
 
 static struct shop shop;
 
-static const char *repeat(char c, int times) {
-    char *text = harness_alloc((size_t)times + 1);
-    memset(text, c, (size_t)times);
-    return text;
-}
-
 /* An RFC 3339 time so many seconds from now. */
 static const char *from_now(int seconds) {
     char *text = harness_alloc(32);
@@ -68,7 +62,7 @@ static void put_all_terms(void) {
     static const char terms[] =
         "{\"stock\":0,\"per_user_limit\":3,\"starts_at\":\"2030-01-31T20:00:00+01:00\","
         "\"ends_at\":\"2030-02-01T00:00:00.250Z\",\"hold_seconds\":60,\"strategy\":\"decr\"}";
-    const char *name = repeat('A', 64), *path = harness_format("/v1/items/%s", name);
+    const char *name = harness_repeat('A', 64), *path = harness_format("/v1/items/%s", name);
     CHECK_INT(shop_admin(shop.port, "PUT", path, terms, &response), 201);
     CHECK_INT(shop_get(shop.port, path, &response), 200);
     check_item(&response, name, 0, 0, 0);
@@ -102,9 +96,9 @@ static void put_nonsense(void) {
         CHECK_PROBLEM(&response, 400, "invalid-request");
         CHECK_STR(shop_text(&response, "field"), bad[i].field);
     }
-    const int lengths[] = {65, 500, 511, 512, 1000, 4000};
+    const size_t lengths[] = {65, 500, 511, 512, 1000, 4000};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        const char *path = harness_format("/v1/items/%s", repeat('i', lengths[i]));
+        const char *path = harness_format("/v1/items/%s", harness_repeat('i', lengths[i]));
         shop_admin(shop.port, "PUT", path, "{\"stock\":1}", &response);
         CHECK_PROBLEM(&response, 400, "invalid-request");
         shop_get(shop.port, path, &response);
@@ -154,7 +148,7 @@ static void check_replay(const char *item, const char *user, int quantity, const
 
 static void buy(void) {
     struct web_response response, order;
-    const char *longest = repeat('u', 64);
+    const char *longest = harness_repeat('u', 64);
     shop_put(shop.port, "sneaker", "\"stock\":1003");
     shop_buy(shop.port, "sneaker", "u1", 1, "k1", &response);
     check_bought(&response, "sneaker", "u1", 1, false);
@@ -263,14 +257,15 @@ static void keys(void) {
         buy_with(missing[i], body, &response);
         CHECK_PROBLEM(&response, 400, "key-missing");
     }
-    const char *const bad[] = {repeat('k', 256), "two words", "caf\xc3\xa9", "\xff",
-                               "a\x01z",         "a\x7fz",    "tab\tbed"};
+    const char *const bad[] = {
+        harness_repeat('k', 256), "two words", "caf\xc3\xa9", "\xff", "a\x01z", "a\x7fz", "tab\tbed"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         buy_with(harness_format("Idempotency-Key: %s\r\n", bad[i]), body, &response);
         CHECK_PROBLEM(&response, 400, "invalid-request");
         CHECK_STR(shop_text(&response, "field"), "Idempotency-Key");
     }
-    const char *const good[] = {repeat('k', 255), repeat('k', 254), "k", "!", "~", "\"{}\\':;"};
+    const char *const good[] = {
+        harness_repeat('k', 255), harness_repeat('k', 254), "k", "!", "~", "\"{}\\':;"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         const char *header = harness_format("idempotency-KEY:%s \r\n", good[i]);
         CHECK_INT(buy_with(header, body, &response), 201);

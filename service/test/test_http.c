@@ -14,10 +14,6 @@ enum { LONG_MS = 60000, IDLE_MS = 300 };
 static const int borders_ms[] = {0, 1, 5, 8, 9, 10, 11, 12, 15, 25, 50};
 enum { BORDERS = sizeof borders_ms / sizeof *borders_ms };
 
-static void send_text(struct web_conn *conn, const char *text) {
-    CHECK_INT(web_send_raw(conn, text, strlen(text)), WEB_OK);
-}
-
 static const char *request_of(int delay_ms, int id, const char *body) {
     return harness_format("POST /%d HTTP/1.1\r\nHost: x\r\nX-Id: %d\r\nContent-Length: %zu\r\n\r\n%s",
                           delay_ms, id, strlen(body), body);
@@ -42,7 +38,7 @@ static void answers_on_both_sides_of_the_border(void) {
         CHECK(web_open(&conns[i], site_port(site)));
     for (int round = 0; round < 8; round++) {
         for (int i = 0; i < BORDERS * EACH; i++)
-            send_text(&conns[i], request_of(borders_ms[(i + round) % BORDERS], i, "abc"));
+            web_send_text(&conns[i], request_of(borders_ms[(i + round) % BORDERS], i, "abc"));
         for (int i = 0; i < BORDERS * EACH; i++)
             check_answer(&conns[i], i, "abc");
     }
@@ -93,7 +89,8 @@ static void buffers_to_the_last_byte(void) {
                 memset(body, 'b', total - head);
                 int delay_ms = total % 2 ? 11 : 15;
                 const char *first = request_of(delay_ms, 7, body);
-                send_text(&conn, behind ? harness_format("%s%s", first, request_of(11, 8, "next")) : first);
+                web_send_text(&conn,
+                              behind ? harness_format("%s%s", first, request_of(11, 8, "next")) : first);
                 check_answer(&conn, 7, body);
                 if (behind)
                     check_answer(&conn, 8, "next");
@@ -113,8 +110,8 @@ static void clients_that_leave(void) {
             struct web_conn conn;
             CHECK(web_open(&conn, site_port(site)));
             /* Some with another request behind, which nobody will want answered. */
-            send_text(&conn, harness_format("%s%s", request_of(borders_ms[i], i, "gone"),
-                                            i % 3 ? "" : request_of(borders_ms[i], i, "gone")));
+            web_send_text(&conn, harness_format("%s%s", request_of(borders_ms[i], i, "gone"),
+                                                i % 3 ? "" : request_of(borders_ms[i], i, "gone")));
             harness_pause_ms(stay_ms);
             if (i % 2)
                 setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -126,7 +123,7 @@ static void clients_that_leave(void) {
     CHECK_INT(atomic_load(&site_figures(site)->answered), atomic_load(&site_figures(site)->requests));
     struct web_conn conn;
     CHECK(web_open(&conn, site_port(site)));
-    send_text(&conn, request_of(12, 1, "still there"));
+    web_send_text(&conn, request_of(12, 1, "still there"));
     check_answer(&conn, 1, "still there");
     web_close(&conn);
 }
@@ -141,7 +138,7 @@ static void the_end_behind_the_request(void) {
     for (int i = 0; i < MANY; i++) {
         CHECK(web_open(&conns[i], site_port(site)));
         if (i % 4 < 2) { /* on a connection that has been waited on */
-            send_text(&conns[i], request_of(0, 0, "first"));
+            web_send_text(&conns[i], request_of(0, 0, "first"));
             check_answer(&conns[i], 0, "first");
         }
         setsockopt(conns[i].fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
@@ -168,7 +165,7 @@ static void idle_ones(void) {
     struct site *site = site_start(1000, IDLE_MS);
     struct web_conn silent, served;
     CHECK(web_open(&silent, site_port(site)) && web_open(&served, site_port(site)));
-    send_text(&served, request_of(0, 1, ""));
+    web_send_text(&served, request_of(0, 1, ""));
     check_answer(&served, 1, "");
     check_cut_off(&silent);
     check_cut_off(&served);
@@ -184,7 +181,7 @@ static void tricklers(void) {
     struct web_conn conns[3], busy;
     for (int i = 0; i < 3; i++) {
         CHECK(web_open(&conns[i], site_port(site)));
-        send_text(&conns[i], slow[i]);
+        web_send_text(&conns[i], slow[i]);
     }
     CHECK(web_open(&busy, site_port(site)));
     bool cut[3] = {false};
@@ -193,7 +190,7 @@ static void tricklers(void) {
         for (int i = 0; i < 3; i++)
             cut[i] |= web_send_raw(&conns[i], "x", 1) != WEB_OK;
         harness_pause_ms(10);
-        send_text(&busy, request_of(1, 5, "kept"));
+        web_send_text(&busy, request_of(1, 5, "kept"));
         check_answer(&busy, 5, "kept");
     }
     for (int i = 0; i < 3; i++)
@@ -208,9 +205,9 @@ static void those_who_wait(void) {
     struct site *site = site_start(1000, IDLE_MS);
     struct web_conn conn;
     CHECK(web_open(&conn, site_port(site)));
-    send_text(&conn, request_of(2500, 3, "late"));
+    web_send_text(&conn, request_of(2500, 3, "late"));
     check_answer(&conn, 3, "late");
-    send_text(&conn, request_of(0, 4, "and on"));
+    web_send_text(&conn, request_of(0, 4, "and on"));
     check_answer(&conn, 4, "and on");
     web_close(&conn);
 }
@@ -262,7 +259,7 @@ static void more_than_may(void) {
     struct web_conn conns[MANY];
     for (int i = 0; i < MANY; i++) {
         CHECK(web_open(&conns[i], site_port(site)));
-        send_text(&conns[i], request_of(i % 2 ? 12 : 0, i, "flood"));
+        web_send_text(&conns[i], request_of(i % 2 ? 12 : 0, i, "flood"));
     }
     /* Each has its turn when one before it leaves, and not before. */
     for (int i = 0; i < MANY; i++) {
@@ -283,9 +280,9 @@ static void all_leave_at_once(void) {
     site_wait(site, MAY, 0);
     for (int i = 0; i < MANY; i++) {
         CHECK(web_open(&waiting[i], site_port(site)));
-        send_text(&waiting[i], request_of(0, i, "in the end"));
+        web_send_text(&waiting[i], request_of(0, i, "in the end"));
     }
-    send_text(&in[0], request_of(-100, 0, ""));
+    web_send_text(&in[0], request_of(-100, 0, ""));
     while (atomic_load(&site_figures(site)->requests) == 0)
         harness_pause_ms(1);
     for (int i = 0; i < MAY; i++)
@@ -303,7 +300,7 @@ static void drained(void) {
     for (int i = 0; i < MANY; i++)
         CHECK(web_open(&conns[i], site_port(site)));
     for (int i = 0; i < MANY; i++)
-        send_text(&conns[i], request_of(i % 3 == 0 ? 0 : 12 * (i % 3) + 100, i, "x"));
+        web_send_text(&conns[i], request_of(i % 3 == 0 ? 0 : 12 * (i % 3) + 100, i, "x"));
     for (int i = 0; i < MANY; i += 3)
         check_answer(&conns[i], i, "x");
     site_wait(site, MANY, MANY / 3 * 2);
@@ -328,7 +325,7 @@ static void drained_at_any_moment(void) {
             CHECK(web_open(&conns[i], site_port(site)));
         site_wait(site, MANY, 0);
         for (int i = 0; i < MANY; i++)
-            send_text(&conns[i], request_of((int)(harness_random(&position) % 15), i, "x"));
+            web_send_text(&conns[i], request_of((int)(harness_random(&position) % 15), i, "x"));
         harness_pause_ms((int)(harness_random(&position) % 15));
         site_drain(site);
         for (int i = 0; i < MANY; i++) {

@@ -7,43 +7,12 @@
 
 static struct shop shop;
 
-static const char *repeat(char c, size_t times) {
-    char *text = harness_alloc(times + 1);
-    memset(text, c, times);
-    return text;
-}
-
-/* Somebody else is served as ever. */
-static void check_served(void) {
-    static int n;
-    struct web_response response;
-    if (shop_buy(shop.port, "x", "other", 1, harness_format("other-%d", n++), &response) != 201)
-        FAIL("others get %d %s", response.status, response.body);
-}
-
-static void send_text(struct web_conn *conn, const char *text) {
-    CHECK_INT(web_send_raw(conn, text, strlen(text)), WEB_OK);
-}
-
 /* ---- heads ---- */
-
-/* Sends it, and looks what comes: an answer that is no success, or the end. */
-static void refuse(const char *data, size_t size) {
-    struct web_conn conn;
-    struct web_response response;
-    CHECK(web_open(&conn, shop.port));
-    if (web_send_raw(&conn, data, size) == WEB_OK)
-        shutdown(conn.fd, SHUT_WR);
-    while (web_read_response(&conn, &response) == WEB_OK)
-        if (response.status < 400 || response.status == 500)
-            FAIL("%.100s: %d", data, response.status);
-    web_close(&conn);
-}
 
 static void heads_too_large(void) {
     const size_t sizes[] = {8192, 10000, 65536, 1 << 20};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const char *text = repeat('a', sizes[i]);
+        const char *text = harness_repeat('a', sizes[i]);
         const char *const heads[] = {
             harness_format("GET /%s HTTP/1.1\r\nHost: x\r\n\r\n", text),
             harness_format("GET /livez?%s HTTP/1.1\r\nHost: x\r\n\r\n", text),
@@ -52,14 +21,14 @@ static void heads_too_large(void) {
             harness_format("%s /livez HTTP/1.1\r\nHost: x\r\n\r\n", text),
         };
         for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
-            refuse(heads[k], strlen(heads[k]));
+            shop_check_refused(shop.port, heads[k], strlen(heads[k]));
     }
     char *many = harness_alloc(65536), *end = many;
     for (int i = 0; i < 5000; i++)
         end = stpcpy(end, "Ab: cd\r\n");
     const char *head = harness_format("GET /livez HTTP/1.1\r\nHost: x\r\n%s\r\n", many);
-    refuse(head, strlen(head));
-    check_served();
+    shop_check_refused(shop.port, head, strlen(head));
+    shop_check_served(shop.port, "x");
 }
 
 /* `size` bytes of headers, of several kinds: a cookie, a long one, many short ones, many cookies, arguments.
@@ -82,7 +51,7 @@ static const char *head_of(int kind, size_t size, const char *key) {
 static void heads_of_all_sizes(void) {
     for (int kind = 0; kind < 10; kind++) {
         int refused = 0, bought = 0;
-        const char *behind = kind < 5 ? "" : repeat('\n', 5000);
+        const char *behind = kind < 5 ? "" : harness_repeat('\n', 5000);
         for (size_t size = 100; size < 8400; size += kind < 5 ? 97 : 503) {
             struct web_conn conn;
             struct web_response response;
@@ -111,7 +80,7 @@ static void heads_of_all_sizes(void) {
 
 static const char *padded_body(size_t size) {
     const char *body = shop_purchase_body("x", "padded", 1);
-    return harness_format("%s%s", body, repeat(' ', size - strlen(body)));
+    return harness_format("%s%s", body, harness_repeat(' ', size - strlen(body)));
 }
 
 static void bodies_at_the_limit(void) {
@@ -125,20 +94,20 @@ static void bodies_at_the_limit(void) {
         CHECK_INT(web_call(shop.port, "POST", "/v1/purchases", key, padded_body(16384), &response), 201);
         CHECK(!web_header(&response, "Idempotent-Replayed"));
     }
-    shop_admin(shop.port, "PUT", "/v1/items/big", harness_format("{\"stock\":1}%s", repeat(' ', 16384)),
-               &response);
+    shop_admin(shop.port, "PUT", "/v1/items/big",
+               harness_format("{\"stock\":1}%s", harness_repeat(' ', 16384)), &response);
     CHECK_PROBLEM(&response, 413, "too-large");
 }
 
 static void begin_chunked(struct web_conn *conn, const char *key) {
     CHECK(web_open(conn, shop.port));
-    send_text(conn, harness_format("POST /v1/purchases HTTP/1.1\r\nHost: x\r\nIdempotency-Key: %s\r\n"
-                                   "Transfer-Encoding: chunked\r\n\r\n",
-                                   key));
+    web_send_text(conn, harness_format("POST /v1/purchases HTTP/1.1\r\nHost: x\r\nIdempotency-Key: %s\r\n"
+                                       "Transfer-Encoding: chunked\r\n\r\n",
+                                       key));
 }
 
 static void send_chunk(struct web_conn *conn, const char *data, size_t size) {
-    send_text(conn, harness_format("%zx\r\n%.*s\r\n", size, (int)size, data));
+    web_send_text(conn, harness_format("%zx\r\n%.*s\r\n", size, (int)size, data));
 }
 
 static void chunked(void) {
@@ -150,7 +119,7 @@ static void chunked(void) {
         begin_chunked(&conn, harness_format("chunked-%zu", i));
         for (size_t at = 0, size = 1; at < sizes[i]; at += size, size = size * 3 + 1)
             send_chunk(&conn, body + at, sizes[i] - at < size ? sizes[i] - at : size);
-        send_text(&conn, "0\r\n\r\n");
+        web_send_text(&conn, "0\r\n\r\n");
         CHECK_INT(web_read_response(&conn, &response), WEB_OK);
         if (sizes[i] <= 16384)
             CHECK_INT(response.status, 201);
@@ -160,12 +129,12 @@ static void chunked(void) {
     }
     /* One without end is cut off. */
     size_t sent = 0;
-    const char *chunk = repeat('x', 60000);
+    const char *chunk = harness_repeat('x', 60000);
     begin_chunked(&conn, "endless");
     while (web_send_raw(&conn, harness_format("ea60\r\n%s\r\n", chunk), 60008) == WEB_OK)
         CHECK((sent += 60000) < 64 << 20);
     web_close(&conn);
-    check_served();
+    shop_check_served(shop.port, "x");
 }
 
 static void expect_100(void) {
@@ -179,10 +148,10 @@ static void expect_100(void) {
     for (int i = 0; i < 3; i++) { /* on a connection that is kept */
         char request[512];
         snprintf(request, sizeof request, head, i ? "polite" : "first", strlen(body));
-        send_text(&conn, request);
+        web_send_text(&conn, request);
         CHECK_INT(web_read_response(&conn, &response), WEB_OK);
         CHECK_INT(response.status, 100);
-        send_text(&conn, body);
+        web_send_text(&conn, body);
         CHECK_INT(web_read_response(&conn, &response), WEB_OK);
         CHECK_INT(response.status, 201);
     }
@@ -190,7 +159,7 @@ static void expect_100(void) {
     CHECK(web_open(&conn, shop.port));
     char request[512];
     snprintf(request, sizeof request, head, "rude", (size_t)16385);
-    send_text(&conn, request);
+    web_send_text(&conn, request);
     CHECK_INT(web_read_response(&conn, &response), WEB_OK);
     CHECK_PROBLEM(&response, 413, "too-large");
     CHECK_INT(web_read_end(&conn), WEB_CLOSED);
@@ -198,7 +167,7 @@ static void expect_100(void) {
     /* One who does not wait for it. */
     CHECK(web_open(&conn, shop.port));
     snprintf(request, sizeof request, head, "hasty", strlen(body));
-    send_text(&conn, harness_format("%s%s", request, body));
+    web_send_text(&conn, harness_format("%s%s", request, body));
     CHECK_INT(web_read_response(&conn, &response), WEB_OK);
     if (response.status == 100)
         CHECK_INT(web_read_response(&conn, &response), WEB_OK);
@@ -214,7 +183,7 @@ static void http_1_0(void) {
         struct web_response response;
         CHECK(web_open(&conn, shop.port));
         for (int k = 0; k < (i == 2 ? 3 : 1); k++) {
-            send_text(
+            web_send_text(
                 &conn,
                 harness_format("POST /v1/purchases HTTP/1.0\r\nIdempotency-Key: old-%d\r\n%sContent-Length: "
                                "%zu\r\n\r\n%s",

@@ -26,10 +26,6 @@ static void open_stand(struct stand *stand) {
     CHECK_INT(shop_buy(stand->port, "x", "u", 1, "first", NULL), 201);
 }
 
-static void send_text(struct web_conn *conn, const char *text) {
-    CHECK_INT(web_send_raw(conn, text, strlen(text)), WEB_OK);
-}
-
 static void check_bought(struct web_conn *conn, const char *user) {
     struct web_response response;
     enum web_result result = web_read_response(conn, &response);
@@ -52,7 +48,7 @@ static void a_store_of_every_speed(void) {
         for (int round = 0; round < 5; round++) {
             for (int i = 0; i < CONNS; i++) {
                 const char *key = harness_format("k-%zu-%d-%d", k, round, i);
-                send_text(&conns[i], shop_purchase_raw("x", harness_format("u%d", i), 1, key));
+                web_send_text(&conns[i], shop_purchase_raw("x", harness_format("u%d", i), 1, key));
             }
             for (int i = 0; i < CONNS; i++)
                 check_bought(&conns[i], harness_format("u%d", i));
@@ -78,14 +74,14 @@ static void ten_in_one_write(void) {
             all = harness_format(
                 "%s%s", all,
                 shop_purchase_raw("x", harness_format("u%d", i), 1, harness_format("k-%d-%d", k, i)));
-        send_text(&conn, all);
+        web_send_text(&conn, all);
         for (int i = 0; i < 10; i++)
             check_bought(&conn, harness_format("u%d", i));
         /* What comes after a purchase is seen after it. */
         static const char get[] = "GET /v1/items/x HTTP/1.1\r\nHost: x\r\n\r\n";
         const char *post = shop_purchase_raw("x", "last", 1000, harness_format("last-%d", k));
-        send_text(&conn,
-                  harness_format("%s%s%s%s", get, post, get, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"));
+        web_send_text(&conn,
+                      harness_format("%s%s%s%s", get, post, get, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"));
         CHECK_INT(web_read_response(&conn, &response), WEB_OK);
         long long before = shop_number(&response, "available");
         check_bought(&conn, "last");
@@ -120,7 +116,7 @@ static void buyers_who_leave(void) {
     redis_pause(&stand.redis);
     for (int i = 0; i < LEAVERS; i++) {
         CHECK(web_open(&conns[i], stand.port));
-        send_text(&conns[i], shop_purchase_raw("x", "leaver", 1, harness_format("leaver-%d", i)));
+        web_send_text(&conns[i], shop_purchase_raw("x", "leaver", 1, harness_format("leaver-%d", i)));
     }
     for (int64_t until_ms = harness_now_ms() + 10000;
          shop_metric(stand.port, "seckill_purchases_waiting") < LEAVERS;)
@@ -153,9 +149,10 @@ static void buyers_who_leave_at_any_moment(void) {
         if (i % 25 == 0)
             proxy_set(stand.proxy, PROXY_DELAY, (int)(harness_random(&position) % 25) + 1, NULL);
         CHECK(web_open(&conn, stand.port));
-        send_text(&conn, harness_format(
-                             "%s%s", shop_purchase_raw("x", "leaver", 1, harness_format("l-%d", i)),
-                             i % 3 ? "" : shop_purchase_raw("x", "leaver", 1, harness_format("m-%d", i))));
+        web_send_text(
+            &conn,
+            harness_format("%s%s", shop_purchase_raw("x", "leaver", 1, harness_format("l-%d", i)),
+                           i % 3 ? "" : shop_purchase_raw("x", "leaver", 1, harness_format("m-%d", i))));
         harness_pause_ms((int)(harness_random(&position) % 25));
         if (i % 2)
             setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -180,8 +177,8 @@ static void a_thousand_on_a_slow_store(void) {
         CHECK(web_open(&conns[i], stand.port));
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < MANY; i++)
-            send_text(&conns[i], shop_purchase_raw("x", harness_format("u%d", i), 1,
-                                                   harness_format("k-%d-%d", round, i)));
+            web_send_text(&conns[i], shop_purchase_raw("x", harness_format("u%d", i), 1,
+                                                       harness_format("k-%d-%d", round, i)));
         CHECK_INT(shop_get(stand.port, "/livez", NULL), 200); /* nobody else waits for them */
         for (int i = 0; i < MANY; i++)
             check_bought(&conns[i], harness_format("u%d", i));
@@ -204,7 +201,7 @@ static void a_thousand_on_a_dead_store(void) {
     redis_pause(&redis);
     for (int i = 0; i < MANY; i++) {
         CHECK(web_open(&conns[i], service.port));
-        send_text(&conns[i], shop_purchase_raw("x", "u", 1, harness_format("k-%d", i)));
+        web_send_text(&conns[i], shop_purchase_raw("x", "u", 1, harness_format("k-%d", i)));
     }
     for (int i = 0; i < MANY; i++) {
         CHECK_INT(web_read_response(&conns[i], &response), WEB_OK);
@@ -232,8 +229,8 @@ static void more_than_connections(void) {
     for (int i = 0; i < FLOOD; i++) {
         CHECK(web_open(&conns[i], service.port));
         if (i >= 8)
-            send_text(&conns[i],
-                      shop_purchase_raw("x", harness_format("u%d", i), 1, harness_format("k%d", i)));
+            web_send_text(&conns[i],
+                          shop_purchase_raw("x", harness_format("u%d", i), 1, harness_format("k%d", i)));
     }
     CHECK_STR(redis_command(&redis, "HLEN", "seckill:{x}:orders", NULL), "0");
     for (int i = 0; i < 8; i++)
