@@ -314,17 +314,28 @@ fail:
     return NULL;
 }
 
+static bool has_sent(const struct connection *connection) {
+    char byte;
+    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 void http_server_drain(struct http_server *server) {
     if (server->draining)
         return;
     server->draining = true;
+    int before;
+    do { /* a socket that is closed forgets whoever has connected and was not taken in */
+        before = server->connections;
+        server->ready = true;
+        http_server_turn(server);
+    } while (server->connections > before);
     int fd = MHD_quiesce_daemon(server->daemon);
     if (fd >= 0)
         close(fd);
     /* Nobody who is idle need be waited for. A client that sends at this very moment is cut off before
      * anything was read. */
     for (struct connection *connection = server->newest; connection; connection = connection->older) {
-        if (!connection->busy)
+        if (!connection->busy && !has_sent(connection))
             shutdown(connection->fd, SHUT_RD);
     }
     server->ready = true;

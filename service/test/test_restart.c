@@ -240,6 +240,33 @@ static void what_is_under_way_is_answered(void) {
     CHECK_INT(redis_integer(&shop.redis, "HLEN", "seckill:{x}:orders", NULL), MANY);
 }
 
+/* Sent before the signal, and not read yet, nor all of the connections taken in. */
+static void what_was_sent_is_answered(void) {
+    enum { MANY = 100, EARLY = 30 };
+    static struct web_conn conns[MANY];
+    struct web_response response;
+    struct shop shop;
+    shop_open(&shop);
+    shop_put(shop.port, "x", "\"stock\":1000");
+    for (int i = 0; i < EARLY; i++) {
+        CHECK(web_open(&conns[i], shop.port));
+        CHECK_INT(web_request(&conns[i], "GET", "/livez", NULL, NULL, &response), WEB_OK);
+    }
+    proc_kill(&shop.service.proc, SIGSTOP);
+    for (int i = 0; i < MANY; i++) {
+        CHECK(i < EARLY || web_open(&conns[i], shop.port));
+        web_send_text(&conns[i], shop_purchase_raw("x", "u", 1, harness_format("k%d", i)));
+    }
+    proc_kill(&shop.service.proc, SIGTERM);
+    proc_kill(&shop.service.proc, SIGCONT);
+    for (int i = 0; i < MANY; i++) {
+        CHECK_INT(web_read_response(&conns[i], &response), WEB_OK);
+        CHECK_INT(response.status, 201);
+        web_close(&conns[i]);
+    }
+    CHECK_INT(finish(&shop.service.proc), 0);
+}
+
 /* A store that never answers, a buyer who never sends all of his request, and one who reads no answer: none
  * holds it for longer than the bound. */
 static void the_bound(void) {
@@ -264,7 +291,12 @@ static void the_bound(void) {
     web_close(&deaf);
 }
 
-/* Purchases in their work delay, and others that wait for the lock or for a thread, past the bound. */
+static bool waits_for_thread(void *arg) {
+    return shop_metric(*(int *)arg, "seckill_pool_waiting") > 0;
+}
+
+/* Purchases in their work delay, and others that wait for the lock or for a thread, past the bound; and those
+ * whose request has arrived but was not read yet, or not even their connection taken in. */
 static void the_bound_with_work_under_way(void) {
     static const char *const strategies[] = {"naive", "locked"};
     enum { MANY = 60 };
@@ -283,7 +315,7 @@ static void the_bound_with_work_under_way(void) {
             CHECK(web_open(&conns[i], service.port));
             CHECK_INT(web_send_raw(&conns[i], request, strlen(request)), WEB_OK);
         }
-        CHECK(harness_wait(waits, &service.port, k == 0 ? 5000 : 200) || k == 1);
+        CHECK(harness_wait(k == 0 ? waits : waits_for_thread, &service.port, 5000));
         proc_kill(&service.proc, SIGTERM);
         CHECK_INT(finish(&service.proc), 0);
         for (int i = 0; i < MANY; i++) {
@@ -328,6 +360,8 @@ int main(int argc, char **argv) {
     harness_run("a rolling restart under load", rolling_restart);
     harness_run("drained under load", drained_under_load);
     harness_run("what is under way is answered", what_is_under_way_is_answered);
+    for (int i = 0; i < 5; i++)
+        harness_run("what was sent is answered", what_was_sent_is_answered);
     harness_run("the bound of the drain", the_bound);
     harness_run("the bound of the drain, with work under way", the_bound_with_work_under_way);
     harness_run("signals", signals);
