@@ -31,8 +31,8 @@ FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 # ROOM/bench/NAME.c is the program build/bench-NAME: a ceiling that make bench measures against.
 BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(ROOMS:%=%/bench/*.c))))
 
-# Text that programs carry with them: inventory/lua/X.lua becomes X_lua in X.lua.h.
-GEN        := $(patsubst inventory/lua/%,$(BUILD)/gen/%.h,$(wildcard inventory/lua/*.lua)) \
+# Text that programs carry with them: ROOM/lua/X.lua becomes X_lua in X.lua.h.
+GEN        := $(addprefix $(BUILD)/gen/,$(addsuffix .h,$(notdir $(wildcard $(ROOMS:%=%/lua/*.lua))))) \
               $(patsubst service/%,$(BUILD)/gen/%.h,$(wildcard service/*.json))
 
 WARN       := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
@@ -175,6 +175,7 @@ $(O)/%.o: %.c Makefile | $(GEN)
 	@mkdir -p $(@D) && echo '  CC $<' && $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/gen/%.h: inventory/lua/% base/embed.sh ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@
+$(BUILD)/gen/%.h: lock/lua/% base/embed.sh      ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@
 $(BUILD)/gen/%.h: service/% base/embed.sh       ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@
 
 -include $(patsubst %.c,$(O)/%.d,$(SOURCES))

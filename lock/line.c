@@ -3,31 +3,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "lock/waiter.h"
-
-enum { BUCKETS = 1024 };
+enum { BUCKETS = 1024, LOOKS = 3 /* at what is held, in each time to live */ };
 
 /* One key. There is one as long as somebody has the turn or waits. */
 struct line {
     struct line *chain;
     struct lock_waiter *head, *tail;
-    int64_t deadline_ns; /* of the turn; INT64_MAX while its owner still asks the store */
-    char owner[LOCK_OWNER_SIZE];
-    char key[LOCK_KEY_MAX + 1];
+    struct lock_waiter *asker; /* who has the turn, while it waits for the store */
+    struct lock_grant grant;   /* the turn's; owner "": nobody has it. Until the lock is had its deadline is
+                                  INT64_MAX */
+    struct lock_held held;     /* stays from one turn to the next */
+    pthread_t thread;
+    unsigned depth; /* how often it acquired again */
+    bool lost;
+    int64_t look_ns, progress_ns;
 };
 
 struct lock_lines {
     const struct lock_env *env;
+    int64_t ttl_ns;
     pthread_mutex_t mutex;
     struct line *buckets[BUCKETS];
 };
 
-struct lock_lines *lock_lines_new(const struct lock_env *env) {
+struct lock_lines *lock_lines_new(const struct lock_env *env, int64_t ttl_ns) {
     struct lock_lines *lines = calloc(1, sizeof *lines);
     if (!lines)
         return NULL;
     lines->env = env;
+    lines->ttl_ns = ttl_ns;
     pthread_mutex_init(&lines->mutex, NULL);
     return lines;
 }
@@ -46,8 +50,10 @@ void lock_lines_free(struct lock_lines *lines) {
     free(lines);
 }
 
+/* ---- all below, up to the functions of line.h: with the mutex held ---- */
+
 static int64_t now_ns(const struct lock_lines *lines) {
-    return lines->env->now_ns(lines->env->ctx);
+    return lock_env_now_ns(lines->env);
 }
 
 static struct line **find(struct lock_lines *lines, const char *key) {
@@ -55,14 +61,33 @@ static struct line **find(struct lock_lines *lines, const char *key) {
     for (const char *c = key; *c; c++)
         hash = (hash ^ (unsigned char)*c) * 16777619U;
     struct line **at = &lines->buckets[hash % BUCKETS];
-    while (*at && strcmp((*at)->key, key) != 0)
+    while (*at && strcmp((*at)->grant.key, key) != 0)
         at = &(*at)->chain;
     return at;
 }
 
+/* The line in which `owner` has the turn. */
+static struct line *find_turn(struct lock_lines *lines, const char *key, const char *owner) {
+    struct line *line = *find(lines, key);
+    return line && strcmp(line->grant.owner, owner) == 0 ? line : NULL;
+}
+
+static bool is_over(const struct lock_lines *lines, const struct line *line) {
+    return !line->grant.owner[0] || now_ns(lines) >= line->grant.deadline_ns;
+}
+
+static void wake_head(struct line *line) {
+    if (line->head)
+        lock_waiter_wake(line->head);
+}
+
 static void give_turn(struct line *line, const char *owner) {
-    memcpy(line->owner, owner, sizeof line->owner);
-    line->deadline_ns = INT64_MAX;
+    memcpy(line->grant.owner, owner, sizeof line->grant.owner);
+    line->grant.deadline_ns = INT64_MAX;
+    line->thread = pthread_self();
+    line->depth = 0;
+    line->lost = false;
+    line->asker = NULL;
 }
 
 static void append(struct line *line, struct lock_waiter *waiter) {
@@ -89,33 +114,22 @@ static void take_out(struct line *line, struct lock_waiter *waiter) {
 /* Frees a line that is of no use to anybody. */
 static void drop(struct line **at) {
     struct line *line = *at;
-    if (line->head || line->owner[0])
+    if (line->head || line->grant.owner[0])
         return;
     *at = line->chain;
     free(line);
 }
 
 /* Free, or held for longer than its grant was good for; and nobody came before `waiter`. */
-static bool is_turn(const struct lock_lines *lines, const struct line *line,
-                    const struct lock_waiter *waiter) {
-    return line->head == waiter && (!line->owner[0] || now_ns(lines) >= line->deadline_ns);
-}
-
-/* CLOCK_MONOTONIC for a time of the lock's own clock. */
-static int64_t machine_ns(const struct lock_lines *lines, int64_t until_ns) {
-    int64_t machine = clock_mono_ns(&clock_system), own = now_ns(lines);
-    return until_ns - own > INT64_MAX - machine ? INT64_MAX : machine + (until_ns - own);
-}
-
 /* Called, and returns, with the mutex held. `line` stays as long as its waiter is in it. */
 static enum lock_status wait_for_turn(struct lock_lines *lines, struct line *line, struct lock_waiter *waiter,
                                       int64_t deadline_ns, struct lock_cancel *cancel) {
     enum lock_status status = LOCK_OK;
-    while (!is_turn(lines, line, waiter)) {
+    while (line->head != waiter || !is_over(lines, line)) {
         if (status == LOCK_CANCELLED || now_ns(lines) >= deadline_ns)
             return status == LOCK_CANCELLED ? status : LOCK_TIMEOUT;
-        bool next = line->head == waiter && line->deadline_ns < deadline_ns;
-        int64_t until_ns = machine_ns(lines, next ? line->deadline_ns : deadline_ns);
+        bool next = line->head == waiter && line->grant.deadline_ns < deadline_ns;
+        int64_t until_ns = lock_env_machine_ns(lines->env, next ? line->grant.deadline_ns : deadline_ns);
         pthread_mutex_unlock(&lines->mutex);
         status = lock_waiter_wait(waiter, until_ns, cancel);
         pthread_mutex_lock(&lines->mutex);
@@ -124,25 +138,27 @@ static enum lock_status wait_for_turn(struct lock_lines *lines, struct line *lin
 }
 
 enum lock_status lock_lines_enter(struct lock_lines *lines, const char *key, const char *owner,
-                                  int64_t deadline_ns, struct lock_cancel *cancel) {
+                                  int64_t deadline_ns, struct lock_cancel *cancel, struct lock_held *held) {
     enum lock_status status = LOCK_NOMEM;
     pthread_mutex_lock(&lines->mutex);
     struct line **at = find(lines, key);
     struct line *line = *at ? *at : (*at = calloc(1, sizeof *line));
     if (!line)
         goto unlock;
-    if (!line->key[0])
-        memcpy(line->key, key, strlen(key) + 1);
+    if (!line->grant.key[0])
+        memcpy(line->grant.key, key, strlen(key) + 1);
     struct lock_waiter waiter;
     lock_waiter_init(&waiter);
     append(line, &waiter);
     status = wait_for_turn(lines, line, &waiter, deadline_ns, cancel);
     bool was_first = line->head == &waiter;
     take_out(line, &waiter);
-    if (status == LOCK_OK)
+    if (status == LOCK_OK) {
         give_turn(line, owner);
-    else if (was_first && line->head)
-        lock_waiter_wake(line->head); /* it is first now: to see whether its turn has come */
+        *held = line->held;
+    } else if (was_first) {
+        wake_head(line); /* it is first now: to see whether its turn has come */
+    }
     drop(find(lines, key));
     lock_waiter_destroy(&waiter);
 unlock:
@@ -150,27 +166,197 @@ unlock:
     return status;
 }
 
-void lock_lines_hold(struct lock_lines *lines, const char *key, const char *owner, int64_t deadline_ns) {
+void lock_lines_hold(struct lock_lines *lines, const struct lock_grant *grant, const struct lock_held *held) {
     pthread_mutex_lock(&lines->mutex);
-    struct line *line = *find(lines, key);
-    if (line && strcmp(line->owner, owner) == 0) {
-        line->deadline_ns = deadline_ns;
-        if (line->head)
-            lock_waiter_wake(line->head); /* to wait no longer than that */
+    struct line *line = find_turn(lines, grant->key, grant->owner);
+    if (line) {
+        line->grant = *grant;
+        line->held = *held;
+        line->progress_ns = now_ns(lines);
+        line->look_ns = line->progress_ns + lines->ttl_ns / LOOKS;
+        wake_head(line); /* to wait no longer than the deadline */
     }
     pthread_mutex_unlock(&lines->mutex);
 }
 
-bool lock_lines_leave(struct lock_lines *lines, const char *key, const char *owner) {
+enum lock_turn lock_lines_leave(struct lock_lines *lines, const char *key, const char *owner, bool pass,
+                                struct lock_held *held) {
+    enum lock_turn turn = LOCK_TURN_OVER;
     pthread_mutex_lock(&lines->mutex);
-    struct line **at = find(lines, key);
-    bool had = *at && strcmp((*at)->owner, owner) == 0;
-    if (had) {
-        (*at)->owner[0] = '\0';
-        if ((*at)->head)
-            lock_waiter_wake((*at)->head);
-        drop(at);
+    struct line *line = find_turn(lines, key, owner);
+    if (!line)
+        goto unlock;
+    if (line->depth > 0) {
+        line->depth--;
+        turn = LOCK_TURN_INNER;
+    } else if (!line->head || !pass) {
+        line->grant.deadline_ns = INT64_MAX; /* nobody comes in before lock_lines_end() */
+        *held = line->held;
+        turn = LOCK_TURN_LAST;
+    } else if (!is_over(lines, line)) {
+        line->grant.owner[0] = '\0';
+        wake_head(line);
+        turn = LOCK_TURN_PASSED;
+    }
+unlock:
+    pthread_mutex_unlock(&lines->mutex);
+    return turn;
+}
+
+void lock_lines_end(struct lock_lines *lines, const char *key, const char *owner) {
+    pthread_mutex_lock(&lines->mutex);
+    struct line *line = find_turn(lines, key, owner);
+    if (line) {
+        line->grant.owner[0] = '\0';
+        line->held = (struct lock_held){.fences = 0};
+        wake_head(line);
+        drop(find(lines, key));
     }
     pthread_mutex_unlock(&lines->mutex);
-    return had;
+}
+
+bool lock_lines_reenter(struct lock_lines *lines, const char *key, struct lock_grant *grant) {
+    pthread_mutex_lock(&lines->mutex);
+    struct line *line = *find(lines, key);
+    bool has = line && !is_over(lines, line) && line->grant.deadline_ns != INT64_MAX &&
+               pthread_equal(line->thread, pthread_self());
+    if (has) {
+        line->depth++;
+        *grant = line->grant;
+    }
+    pthread_mutex_unlock(&lines->mutex);
+    return has;
+}
+
+/* ---- waiting for the store ---- */
+
+void lock_lines_ask(struct lock_lines *lines, const char *key, const char *owner, struct lock_waiter *asker) {
+    pthread_mutex_lock(&lines->mutex);
+    struct line *line = find_turn(lines, key, owner);
+    if (line)
+        line->asker = asker;
+    pthread_mutex_unlock(&lines->mutex);
+}
+
+bool lock_lines_wake(struct lock_lines *lines, const char *key, const char *owner) {
+    pthread_mutex_lock(&lines->mutex);
+    struct line *line = *find(lines, key);
+    bool asks = line && strcmp(line->grant.owner, owner) == 0;
+    if (asks && line->asker)
+        lock_waiter_wake(line->asker);
+    bool known = asks || (line && strcmp(line->held.owner, owner) == 0);
+    pthread_mutex_unlock(&lines->mutex);
+    return known;
+}
+
+void lock_lines_wake_all(struct lock_lines *lines) {
+    pthread_mutex_lock(&lines->mutex);
+    for (int i = 0; i < BUCKETS; i++) {
+        for (struct line *line = lines->buckets[i]; line; line = line->chain) {
+            if (line->asker)
+                lock_waiter_wake(line->asker);
+        }
+    }
+    pthread_mutex_unlock(&lines->mutex);
+}
+
+/* ---- what is held ---- */
+
+int64_t lock_lines_deadline(struct lock_lines *lines, const struct lock_grant *grant) {
+    pthread_mutex_lock(&lines->mutex);
+    const struct line *line = find_turn(lines, grant->key, grant->owner);
+    int64_t deadline_ns = line && !line->lost ? line->grant.deadline_ns : 0;
+    pthread_mutex_unlock(&lines->mutex);
+    return deadline_ns;
+}
+
+void lock_lines_progress(struct lock_lines *lines, const struct lock_grant *grant) {
+    pthread_mutex_lock(&lines->mutex);
+    struct line *line = find_turn(lines, grant->key, grant->owner);
+    if (line)
+        line->progress_ns = now_ns(lines);
+    pthread_mutex_unlock(&lines->mutex);
+}
+
+static bool is_held(const struct lock_lines *lines, const struct line *line) {
+    return line->held.owner[0] && !is_over(lines, line) && line->grant.deadline_ns != INT64_MAX &&
+           !line->lost;
+}
+
+/* Looks through one bucket. */
+static struct line *find_due(struct lock_lines *lines, struct line **at, int64_t *next_ns) {
+    while (*at) {
+        struct line *line = *at;
+        if (is_held(lines, line)) {
+            if (line->look_ns <= now_ns(lines))
+                return line;
+            if (line->look_ns < *next_ns)
+                *next_ns = line->look_ns;
+        } else if (is_over(lines, line) && !line->head) {
+            line->grant.owner[0] = '\0';
+            drop(at);
+            continue;
+        }
+        at = &line->chain;
+    }
+    return NULL;
+}
+
+bool lock_lines_due(struct lock_lines *lines, struct lock_due *due, int64_t *next_ns) {
+    struct line *line = NULL;
+    *next_ns = INT64_MAX;
+    pthread_mutex_lock(&lines->mutex);
+    for (int i = 0; i < BUCKETS && !line; i++)
+        line = find_due(lines, &lines->buckets[i], next_ns);
+    if (line) {
+        int64_t now = now_ns(lines);
+        line->look_ns = now + lines->ttl_ns / LOOKS;
+        *due = (struct lock_due){line->grant, line->held, now - line->progress_ns};
+    }
+    pthread_mutex_unlock(&lines->mutex);
+    return line != NULL;
+}
+
+static struct line *find_held(struct lock_lines *lines, const struct lock_due *due) {
+    struct line *line = find_turn(lines, due->grant.key, due->grant.owner);
+    return line && is_held(lines, line) ? line : NULL;
+}
+
+bool lock_lines_find(struct lock_lines *lines, struct lock_due *due) {
+    pthread_mutex_lock(&lines->mutex);
+    const struct line *line = find_held(lines, due);
+    if (line)
+        due->held = line->held;
+    pthread_mutex_unlock(&lines->mutex);
+    return line != NULL;
+}
+
+void lock_lines_look_at(struct lock_lines *lines, const struct lock_due *due, int64_t look_ns) {
+    pthread_mutex_lock(&lines->mutex);
+    struct line *line = find_held(lines, due);
+    if (line)
+        line->look_ns = look_ns;
+    pthread_mutex_unlock(&lines->mutex);
+}
+
+bool lock_lines_renewed(struct lock_lines *lines, const struct lock_due *due, int64_t deadline_ns) {
+    pthread_mutex_lock(&lines->mutex);
+    struct line *line = find_held(lines, due);
+    if (line)
+        line->grant.deadline_ns = line->held.deadline_ns = deadline_ns;
+    pthread_mutex_unlock(&lines->mutex);
+    return line != NULL;
+}
+
+bool lock_lines_lost(struct lock_lines *lines, const struct lock_due *due) {
+    pthread_mutex_lock(&lines->mutex);
+    struct line *line = find_held(lines, due);
+    if (line) {
+        line->lost = true;
+        line->grant.deadline_ns = now_ns(lines);
+        line->held.fences = 0;
+        wake_head(line);
+    }
+    pthread_mutex_unlock(&lines->mutex);
+    return line != NULL;
 }

@@ -1,31 +1,15 @@
+/* The layer: what is the same for all locks. */
 #include "lock/lock.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
-#include "lock/backend.h"
-#include "lock/line.h"
+#include "lock/internal.h"
 
-enum { TTL_DEFAULT_MS = 10000 };
-
-static const struct lock_backend *const backends[] = {&lock_none, &lock_local};
-
-enum { BACKENDS = sizeof backends / sizeof backends[0] };
-
-struct lock {
-    const struct lock_backend *backend;
-    void *store;
-    struct lock_env env;
-    struct lock_lines *lines; /* NULL where the backend does without */
-    struct {
-        _Atomic uint64_t by_status[LOCK_STATUSES]; /* how acquiring ended */
-        _Atomic uint64_t released, extended, lost, waiting, wait_ns;
-    } figures;
-};
+/* So long a store may fail before who waits is told; then, too, a broken connection is soon made anew. */
+static const int64_t failing_ns = 1000000000, failing_pause_ns = 20000000;
 
 const char *lock_status_text(enum lock_status status) {
     static const char *const texts[] = {
@@ -44,120 +28,143 @@ const char *lock_status_text(enum lock_status status) {
     return (unsigned)status < LOCK_STATUSES ? texts[status] : "no status";
 }
 
-/* ---- time and chance ---- */
-
-static int64_t machine_now_ns(void *ctx) {
-    (void)ctx;
-    return clock_mono_ns(&clock_system);
-}
-
-static uint64_t machine_random(void *ctx) {
-    (void)ctx;
-    uint64_t number;
-    if (getrandom(&number, sizeof number, 0) != sizeof number)
-        abort(); /* cannot be: eight bytes are never cut short, and the call needs no file */
-    return number;
-}
-
-static void no_point(void *ctx, const char *point, const char *key) {
-    (void)ctx;
-    (void)point;
-    (void)key;
+unsigned lock_caps(const struct lock *lock) {
+    return lock->backend->caps;
 }
 
 int64_t lock_now_ns(const struct lock *lock) {
-    return lock->env.now_ns(lock->env.ctx);
+    return lock_env_now_ns(&lock->env);
 }
 
-/* ---- opening ---- */
+/* ---- called from the backend's and the keeper's threads ---- */
 
-static void list_backends(char *error, size_t size, const char *what) {
-    int length = snprintf(error, size, "%s; there are", what);
-    for (int i = 0; i < BACKENDS; i++) {
-        const struct lock_backend *backend = backends[i];
-        if (length > 0 && (size_t)length < size)
-            length += snprintf(error + length, size - (size_t)length, "%s %s:%s%s", i ? "," : "",
-                               backend->scheme, backend->variant[0] ? "?variant=" : "", backend->variant);
-    }
+void lock_on_wake(void *layer, const char *key, const char *owner) {
+    struct lock *lock = layer;
+    if (!lock->lines)
+        return;
+    if (!key)
+        lock_lines_wake_all(lock->lines);
+    else if (!lock_lines_wake(lock->lines, key, owner))
+        lock_keeper_undo(lock->keeper, key, owner); /* it has given up, and the store did not know yet */
 }
 
-static const struct lock_backend *find_backend(const struct lock_url *url, char *error, size_t size) {
-    for (int i = 0; i < BACKENDS; i++) {
-        if (strcmp(backends[i]->scheme, url->scheme) == 0 &&
-            (!url->variant[0] || strcmp(backends[i]->variant, url->variant) == 0))
-            return backends[i]; /* the first of a scheme is what it means without a variant */
-    }
-    list_backends(error, size, "no such lock");
-    return NULL;
+void lock_on_lost(void *layer, const struct lock_grant *grant) {
+    struct lock *lock = layer;
+    atomic_fetch_add(&lock->figures.lost, 1);
+    if (lock->config.on_lost)
+        lock->config.on_lost(lock->config.ctx, grant);
 }
 
-static enum lock_status open_backend(struct lock *lock, const struct lock_url *url, char *error,
-                                     size_t size) {
+void lock_on_renewed(void *layer) {
+    struct lock *lock = layer;
+    atomic_fetch_add(&lock->figures.extended, 1);
+}
+
+/* ---- the store ---- */
+
+/* Gives up an attempt of which the store may know. True: it is sure that nothing is left. */
+static bool withdraw(struct lock *lock, const struct lock_attempt *attempt) {
     const struct lock_backend *backend = lock->backend;
-    if (backend->open)
-        return backend->open(url, &lock->env, &lock->store, error, size);
-    if (!url->address[0])
-        return LOCK_OK;
-    snprintf(error, size, "%s: has no address", backend->scheme);
-    return LOCK_CONFIG;
+    const char *key = attempt->grant.key, *owner = attempt->grant.owner;
+    if (!backend->withdraw)
+        return false;
+    enum lock_status status = backend->withdraw(lock->store, key, owner);
+    bool gone = status == LOCK_OK || status == LOCK_NOT_OWNER;
+    if (!gone)
+        lock_keeper_undo(lock->keeper, key, owner);
+    if (attempt->giving[0])
+        lock_keeper_undo(lock->keeper, key, attempt->giving);
+    return gone;
 }
 
-enum lock_status lock_open(const char *url, const struct lock_config *config, struct lock **lock, char *error,
-                           size_t error_size) {
-    static const struct lock_config defaults;
-    struct lock_url parts;
-    if (!config)
-        config = &defaults;
-    char what[200];
-    if (!lock_url_parse(&parts, url, what, sizeof what)) {
-        list_backends(error, error_size, what);
-        return LOCK_CONFIG;
+/* Waits until it is worth asking again. LOCK_OK, LOCK_TIMEOUT, LOCK_CANCELLED. */
+static enum lock_status wait_to_ask(struct lock *lock, struct lock_waiter *waiter, int64_t until_ns,
+                                    int64_t deadline_ns, struct lock_cancel *cancel) {
+    if (lock_now_ns(lock) >= deadline_ns)
+        return LOCK_TIMEOUT;
+    if (until_ns > deadline_ns)
+        until_ns = deadline_ns;
+    enum lock_status status = lock_waiter_wait(waiter, lock_env_machine_ns(&lock->env, until_ns), cancel);
+    return status == LOCK_CANCELLED ? status : LOCK_OK;
+}
+
+static bool fails(enum lock_status status) {
+    return status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE;
+}
+
+/* One attempt, and one more where the reply is lost: an attempt finds what an earlier one with the same owner
+ * was given. */
+static enum lock_status ask_once(struct lock *lock, struct lock_attempt *attempt) {
+    enum lock_status status = lock->backend->attempt(lock->store, attempt);
+    if (status != LOCK_UNKNOWN)
+        return status;
+    status = lock->backend->attempt(lock->store, attempt);
+    return fails(status) ? LOCK_UNKNOWN : status;
+}
+
+/* Asks until the lock is had or there is a reason to stop. */
+static enum lock_status ask_until(struct lock *lock, struct lock_attempt *attempt, int64_t deadline_ns,
+                                  struct lock_cancel *cancel, struct lock_waiter *waiter) {
+    int64_t failed_ns = 0; /* since when; 0: the store answers */
+    bool unknown = false;
+    for (;;) {
+        enum lock_status status = ask_once(lock, attempt);
+        int64_t now_ns = lock_now_ns(lock), until_ns = attempt->again_ns;
+        if (!fails(status) && (status != LOCK_BUSY || !attempt->waits))
+            return status;
+        failed_ns = !fails(status) ? 0 : failed_ns ? failed_ns : now_ns;
+        unknown = fails(status) && (unknown || status == LOCK_UNKNOWN);
+        if (fails(status)) {
+            if (!attempt->waits || now_ns >= deadline_ns || now_ns - failed_ns >= failing_ns)
+                return unknown ? LOCK_UNKNOWN : status;
+            until_ns = now_ns + failing_pause_ns;
+        }
+        status = wait_to_ask(lock, waiter, until_ns, deadline_ns, cancel);
+        if (status != LOCK_OK)
+            return status;
     }
-    if (parts.ttl_ms == 0)
-        parts.ttl_ms = config->ttl_ms ? config->ttl_ms : TTL_DEFAULT_MS;
-    const struct lock_backend *backend = find_backend(&parts, error, error_size);
-    if (!backend)
-        return LOCK_CONFIG;
-    if (backend->teaches && !config->teaching) {
-        snprintf(error, error_size, "this lock is for lessons: it %s", backend->flaw);
-        return LOCK_CONFIG;
+}
+
+static enum lock_status ask(struct lock *lock, struct lock_attempt *attempt, int64_t deadline_ns,
+                            struct lock_cancel *cancel) {
+    const struct lock_grant *grant = &attempt->grant;
+    struct lock_waiter waiter;
+    if (!lock->store) {
+        attempt->grant.fence = 0;
+        attempt->grant.deadline_ns = INT64_MAX;
+        return LOCK_OK;
     }
-    enum lock_status status = LOCK_NOMEM;
-    struct lock *opened = calloc(1, sizeof *opened);
-    if (!opened)
-        goto fail;
-    opened->backend = backend;
-    opened->env = (struct lock_env){.now_ns = config->now_ns ? config->now_ns : machine_now_ns,
-                                    .random = config->random ? config->random : machine_random,
-                                    .at_point = config->at_point ? config->at_point : no_point,
-                                    .ctx = config->ctx};
-    if (backend->lines_up && !(opened->lines = lock_lines_new(&opened->env)))
-        goto fail;
-    status = open_backend(opened, &parts, error, error_size);
-    if (status != LOCK_OK)
-        goto fail;
-    *lock = opened;
-    return LOCK_OK;
-fail:
-    if (status == LOCK_NOMEM)
-        snprintf(error, error_size, "out of memory");
-    if (opened)
-        lock_lines_free(opened->lines);
-    free(opened);
+    if (attempt->giving[0] && !lock->backend->hands_over) { /* its turn was forgotten */
+        lock->backend->release(lock->store, grant->key, attempt->giving);
+        attempt->giving[0] = '\0';
+    }
+    lock_waiter_init(&waiter);
+    if (lock->lines)
+        lock_lines_ask(lock->lines, grant->key, grant->owner, &waiter);
+    enum lock_status status = ask_until(lock, attempt, deadline_ns, cancel, &waiter);
+    if (lock->lines)
+        lock_lines_ask(lock->lines, grant->key, grant->owner, NULL);
+    lock_waiter_destroy(&waiter);
+    bool left = status != LOCK_OK && (attempt->waits || attempt->giving[0] || status == LOCK_UNKNOWN);
+    if (left && withdraw(lock, attempt) && status == LOCK_UNKNOWN)
+        status = LOCK_UNAVAILABLE; /* it is known now: not had */
     return status;
 }
 
-void lock_close(struct lock *lock) {
-    if (!lock)
-        return;
-    if (lock->backend->close)
-        lock->backend->close(lock->store);
-    lock_lines_free(lock->lines);
-    free(lock);
-}
-
-unsigned lock_caps(const struct lock *lock) {
-    return lock->backend->caps;
+/* Gives a grant back. Where the reply is lost it is asked once more, and then left to the keeper. */
+static enum lock_status give_back(struct lock *lock, const char *key, const char *owner,
+                                  int64_t deadline_ns) {
+    if (!lock->store)
+        return LOCK_OK;
+    enum lock_status status = lock->backend->release(lock->store, key, owner);
+    if (status == LOCK_UNKNOWN) {
+        status = lock->backend->release(lock->store, key, owner);
+        if (status == LOCK_NOT_OWNER)
+            return lock_now_ns(lock) < deadline_ns ? LOCK_OK : status; /* the first one did it */
+    }
+    if (lock->keeper && (status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE))
+        lock_keeper_undo(lock->keeper, key, owner);
+    return status;
 }
 
 /* ---- one key ---- */
@@ -172,53 +179,72 @@ static bool key_is_valid(const char *key) {
 }
 
 static void make_owner(const struct lock *lock, char owner[LOCK_OWNER_SIZE]) {
-    uint64_t words[2];
-    for (int i = 0; i < 2; i++)
-        words[i] = lock->env.random(lock->env.ctx);
-    snprintf(owner, LOCK_OWNER_SIZE, "%016llx%016llx", (unsigned long long)words[0],
-             (unsigned long long)words[1]);
+    snprintf(owner, LOCK_OWNER_SIZE, "%016llx%016llx", (unsigned long long)lock->env.session,
+             (unsigned long long)lock->env.random(lock->env.ctx));
 }
 
-static enum lock_status attempt(struct lock *lock, struct lock_grant *grant) {
-    if (lock->backend->attempt)
-        return lock->backend->attempt(lock->store, grant);
-    grant->fence = 0;
-    grant->deadline_ns = INT64_MAX;
+/* What the store has granted serves another turn, or it is asked. */
+static enum lock_status take(struct lock *lock, struct lock_attempt *attempt, struct lock_held *held,
+                             int64_t deadline_ns, struct lock_cancel *cancel) {
+    struct lock_grant *grant = &attempt->grant;
+    if (held->fences > 0 && lock_now_ns(lock) < held->pass_until_ns) {
+        atomic_fetch_add(&lock->figures.passed, 1);
+        grant->deadline_ns = held->deadline_ns;
+    } else {
+        memcpy(attempt->giving, held->owner, sizeof attempt->giving);
+        enum lock_status status = ask(lock, attempt, deadline_ns, cancel);
+        if (status != LOCK_OK)
+            return status;
+        *held = (struct lock_held){.fences = lock->backend->fences ? lock->backend->fences : 1,
+                                   .fence = grant->fence,
+                                   .pass_until_ns = grant->deadline_ns - lock->ttl_ns / 8 * 7,
+                                   .deadline_ns = grant->deadline_ns};
+        if (lock->store)
+            memcpy(held->owner, grant->owner, sizeof held->owner);
+    }
+    grant->fence = held->fence;
+    held->fence += held->fence > 0;
+    held->fences--;
     return LOCK_OK;
 }
 
-static enum lock_status acquire(struct lock *lock, const char *key, int64_t deadline_ns,
+static enum lock_status acquire(struct lock *lock, const char *key, bool waits, int64_t deadline_ns,
                                 struct lock_cancel *cancel, struct lock_grant *out) {
     if (!key_is_valid(key))
         return LOCK_CONFIG;
-    struct lock_grant grant;
-    memcpy(grant.key, key, strlen(key) + 1);
-    make_owner(lock, grant.owner);
+    struct lock_attempt attempt = {.waits = waits};
+    struct lock_held held = {.fences = 0};
+    struct lock_grant *grant = &attempt.grant;
+    if (lock->backend->caps & LOCK_IS_REENTRANT && lock_lines_reenter(lock->lines, key, out))
+        return LOCK_OK;
+    memcpy(grant->key, key, strlen(key) + 1);
+    make_owner(lock, grant->owner);
     enum lock_status status = LOCK_OK;
     if (lock->lines)
-        status = lock_lines_enter(lock->lines, key, grant.owner, deadline_ns, cancel);
+        status = lock_lines_enter(lock->lines, key, grant->owner, deadline_ns, cancel, &held);
     if (status != LOCK_OK)
         return status;
-    status = attempt(lock, &grant);
+    status = take(lock, &attempt, &held, deadline_ns, cancel);
     if (status == LOCK_OK) {
         if (lock->lines)
-            lock_lines_hold(lock->lines, key, grant.owner, grant.deadline_ns);
-        *out = grant;
+            lock_lines_hold(lock->lines, grant, &held);
+        if (lock->keeper)
+            lock_keeper_rouse(lock->keeper);
+        *out = *grant;
     } else if (lock->lines) {
-        lock_lines_leave(lock->lines, key, grant.owner);
+        lock_lines_end(lock->lines, key, grant->owner);
     }
     return status;
 }
 
-static enum lock_status acquire_counted(struct lock *lock, const char *key, int64_t deadline_ns,
-                                        struct lock_cancel *cancel, struct lock_grant *grant,
-                                        enum lock_status not_had) {
+static enum lock_status acquire_counted(struct lock *lock, const char *key, bool waits, int64_t deadline_ns,
+                                        struct lock_cancel *cancel, struct lock_grant *grant) {
     int64_t since_ns = clock_mono_ns(&clock_system);
     atomic_fetch_add(&lock->figures.waiting, 1);
-    enum lock_status status = acquire(lock, key, deadline_ns, cancel, grant);
+    enum lock_status status = acquire(lock, key, waits, deadline_ns, cancel, grant);
     atomic_fetch_sub(&lock->figures.waiting, 1);
     if (status == LOCK_BUSY || status == LOCK_TIMEOUT)
-        status = not_had;
+        status = waits ? LOCK_TIMEOUT : LOCK_BUSY;
     atomic_fetch_add(&lock->figures.by_status[status], 1);
     if (status == LOCK_OK)
         atomic_fetch_add(&lock->figures.wait_ns, (uint64_t)(clock_mono_ns(&clock_system) - since_ns));
@@ -227,41 +253,71 @@ static enum lock_status acquire_counted(struct lock *lock, const char *key, int6
 
 enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadline_ns,
                               struct lock_cancel *cancel, struct lock_grant *grant) {
-    return acquire_counted(lock, key, deadline_ns, cancel, grant, LOCK_TIMEOUT);
+    return acquire_counted(lock, key, true, deadline_ns, cancel, grant);
 }
 
 enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant *grant) {
-    return acquire_counted(lock, key, INT64_MIN, NULL, grant, LOCK_BUSY);
+    return acquire_counted(lock, key, false, INT64_MIN, NULL, grant);
+}
+
+static enum lock_status release(struct lock *lock, const struct lock_grant *grant) {
+    struct lock_held held;
+    if (!lock->lines)
+        return give_back(lock, grant->key, grant->owner, grant->deadline_ns);
+    bool pass = lock->backend->hands_over || !lock->store;
+    switch (lock_lines_leave(lock->lines, grant->key, grant->owner, pass, &held)) {
+    case LOCK_TURN_LAST: break;
+    case LOCK_TURN_OVER: return LOCK_NOT_OWNER;
+    default: return LOCK_OK;
+    }
+    enum lock_status status = give_back(lock, grant->key, held.owner, held.deadline_ns);
+    lock_lines_end(lock->lines, grant->key, grant->owner);
+    return status;
 }
 
 enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant) {
-    enum lock_status status = LOCK_OK;
-    if (lock->backend->release)
-        status = lock->backend->release(lock->store, grant);
-    if (lock->lines && !lock_lines_leave(lock->lines, grant->key, grant->owner) && status == LOCK_OK)
-        status = LOCK_NOT_OWNER;
+    enum lock_status status = release(lock, grant);
     if (status == LOCK_OK)
         atomic_fetch_add(&lock->figures.released, 1);
     return status;
 }
 
-enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
-    if (!lock->backend->extend)
-        return LOCK_CONFIG;
-    struct lock_grant longer = *grant;
-    enum lock_status status = lock->backend->extend(lock->store, &longer);
-    if (status != LOCK_OK)
-        return status;
-    if (lock->lines)
-        lock_lines_hold(lock->lines, grant->key, grant->owner, longer.deadline_ns);
-    atomic_fetch_add(&lock->figures.extended, 1);
-    grant->deadline_ns = longer.deadline_ns;
+/* ---- while it is held ---- */
+
+int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *grant) {
+    int64_t deadline_ns = lock->lines ? lock_lines_deadline(lock->lines, grant) : grant->deadline_ns;
+    int64_t now_ns = lock_now_ns(lock);
+    return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+}
+
+enum lock_status lock_progress(struct lock *lock, struct lock_grant *grant) {
+    if (lock_remaining_ns(lock, grant) == 0)
+        return LOCK_LOST;
+    if (lock->lines) {
+        lock_lines_progress(lock->lines, grant);
+        grant->deadline_ns = lock_lines_deadline(lock->lines, grant);
+    }
     return LOCK_OK;
 }
 
-int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *grant) {
-    int64_t now_ns = lock_now_ns(lock);
-    return grant->deadline_ns > now_ns ? grant->deadline_ns - now_ns : 0;
+enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
+    struct lock_due held = {.grant = *grant};
+    if (!lock->backend->extend)
+        return LOCK_CONFIG;
+    if (!lock_lines_find(lock->lines, &held))
+        return LOCK_LOST;
+    struct lock_grant longer = *grant;
+    memcpy(longer.owner, held.held.owner, sizeof longer.owner);
+    enum lock_status status = lock->backend->extend(lock->store, &longer);
+    if (status == LOCK_NOT_OWNER)
+        lock_lines_lost(lock->lines, &held);
+    if (status != LOCK_OK)
+        return status == LOCK_NOT_OWNER ? LOCK_LOST : status;
+    if (!lock_lines_renewed(lock->lines, &held, longer.deadline_ns))
+        return LOCK_LOST;
+    atomic_fetch_add(&lock->figures.extended, 1);
+    grant->deadline_ns = longer.deadline_ns;
+    return LOCK_OK;
 }
 
 void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics) {
@@ -278,6 +334,7 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics) {
         .released = atomic_load(&lock->figures.released),
         .extended = atomic_load(&lock->figures.extended),
         .lost = atomic_load(&lock->figures.lost),
+        .passed = atomic_load(&lock->figures.passed),
         .waiting = atomic_load(&lock->figures.waiting),
         .wait_ns = atomic_load(&lock->figures.wait_ns),
     };

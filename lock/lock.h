@@ -80,7 +80,9 @@ struct lock_grant {
 
 /* What may be given to lock_open(); all of it may be 0. */
 struct lock_config {
-    /* A grant was lost before its deadline. From a thread of the library; it may call lock_release(). */
+    /* A grant was lost before its deadline: it is gone from the store, or cannot be renewed in time. Looked
+     * for every third of the time to live. From a thread of the library, which does nothing else meanwhile;
+     * it may call anything but lock_close(). */
     void (*on_lost)(void *ctx, const struct lock_grant *grant);
     /* Time and chance, for tests that turn them. 0: CLOCK_MONOTONIC, getrandom(). */
     int64_t (*now_ns)(void *ctx);
@@ -114,14 +116,20 @@ enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant 
 enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadline_ns,
                               struct lock_cancel *cancel, struct lock_grant *grant);
 
+/* For a holder that works long: it is alive. Costs the store nothing. LOCK_OK, and `grant->deadline_ns` is as
+ * it is now; LOCK_LOST: it is over, stop. A lock that renews (variant=watchdog) does so only as long as this
+ * is called, or anything else done with the grant, at least every three times to live. */
+enum lock_status lock_progress(struct lock *lock, struct lock_grant *grant);
+
 /* Gives it back. LOCK_OK; LOCK_NOT_OWNER: it had run out, and perhaps somebody else has it; LOCK_UNKNOWN,
  * LOCK_UNAVAILABLE: it runs out by itself. In each case it is not held any more. */
 enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant);
 
-/* Holds it for another full time to live; `grant->deadline_ns` is moved. */
+/* Holds it for another full time to live; `grant->deadline_ns` is moved. LOCK_LOST: it is not held any more;
+ * LOCK_UNKNOWN, LOCK_UNAVAILABLE: held as long as it was; LOCK_CONFIG: this lock cannot. */
 enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant);
 
-/* Until the deadline; 0: it is over. */
+/* Until the deadline as it is now (it may have been renewed); 0: it is over, or lost. */
 int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *grant);
 
 /* All of `keys` or none. They are taken in one order, whatever the order given, so that nobody waits for each
@@ -142,6 +150,7 @@ void lock_cancel_free(struct lock_cancel *cancel);
 /* Since lock_open(). */
 struct lock_metrics {
     uint64_t acquired, busy, timeouts, cancelled, failed, released, extended, lost;
+    uint64_t passed;  /* of `acquired`: handed over within this process, without a call to the store */
     uint64_t waiting; /* now */
     uint64_t wait_ns; /* of `acquired`, added up */
 };

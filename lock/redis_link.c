@@ -2,28 +2,17 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <hiredis/hiredis.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "lock/redis_dial.h"
 
 /* After a failed connect calls fail at once for so long. */
 static const int64_t retry_ns = 100000000;
-
-/* A caller; on its stack, and in the list until it is done. */
-struct call {
-    struct call *next;
-    struct redis_answer *answer;
-    uint64_t ends_at; /* where in the stream of bytes written its command ends */
-    enum lock_status status;
-    bool done;
-    pthread_cond_t cond;
-};
 
 struct redis_link {
     struct redis_target target;
@@ -33,7 +22,7 @@ struct redis_link {
     bool reading, writing; /* somebody is at it */
     bool broken;           /* to be closed by the last who reads or writes */
     int64_t retry_at_ns;
-    struct call *oldest, *newest;
+    struct redis_call *oldest, *newest;
     uint64_t queued, written; /* bytes */
     char *out;                /* queued and not yet being written */
     size_t out_length, out_size;
@@ -75,7 +64,7 @@ static void close_if_unused(struct redis_link *link) {
 }
 
 static void finish(struct redis_link *link, enum lock_status status) {
-    struct call *call = link->oldest;
+    struct redis_call *call = link->oldest;
     link->oldest = call->next;
     if (!link->oldest)
         link->newest = NULL;
@@ -84,7 +73,7 @@ static void finish(struct redis_link *link, enum lock_status status) {
     pthread_cond_signal(&call->cond);
 }
 
-static void append(struct redis_link *link, struct call *call) {
+static void append(struct redis_link *link, struct redis_call *call) {
     call->ends_at = link->queued;
     if (link->newest)
         link->newest->next = call;
@@ -104,37 +93,14 @@ static void break_link(struct redis_link *link) {
     close_if_unused(link);
 }
 
-static bool greet(redisContext *hiredis, const struct redis_target *target) {
-    redisReply *auth = NULL, *select = NULL;
-    if (target->user[0])
-        auth = redisCommand(hiredis, "AUTH %s %s", target->user, target->password);
-    else if (target->password[0])
-        auth = redisCommand(hiredis, "AUTH %s", target->password);
-    bool known = !target->password[0] || (auth && auth->type != REDIS_REPLY_ERROR);
-    if (known)
-        select = redisCommand(hiredis, "SELECT %d", target->database);
-    bool good = select && select->type != REDIS_REPLY_ERROR;
-    freeReplyObject(select);
-    freeReplyObject(auth);
-    return good;
-}
-
 /* Others wait meanwhile: they need the connection too. */
 static bool connect_link(struct redis_link *link) {
-    const struct redis_target *target = &link->target;
-    struct timeval patience = {.tv_sec = link->timeout_ms / 1000, .tv_usec = link->timeout_ms % 1000 * 1000L};
     if (now_ns() < link->retry_at_ns)
         return false;
-    redisContext *hiredis = target->port ? redisConnectWithTimeout(target->host, target->port, patience)
-                                         : redisConnectUnixWithTimeout(target->host, patience);
-    if (hiredis && !hiredis->err && redisSetTimeout(hiredis, patience) == REDIS_OK &&
-        greet(hiredis, target)) {
-        link->hiredis = hiredis;
-        return true;
-    }
-    redisFree(hiredis);
-    link->retry_at_ns = now_ns() + retry_ns;
-    return false;
+    link->hiredis = redis_dial(&link->target, link->timeout_ms);
+    if (!link->hiredis)
+        link->retry_at_ns = now_ns() + retry_ns;
+    return link->hiredis != NULL;
 }
 
 static bool queue_command(struct redis_link *link, int argc, const char *const argv[]) {
@@ -270,7 +236,8 @@ static void lead(struct redis_link *link, int64_t until_ns) {
         break_link(link);
 }
 
-static void wait_for_answer(struct redis_link *link, struct call *call, int64_t until_ns) {
+static void wait_for_answer(struct redis_link *link, struct redis_call *call) {
+    int64_t until_ns = call->until_ns;
     struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     while (!call->done) {
         if (!link->reading)
@@ -284,23 +251,36 @@ static void wait_for_answer(struct redis_link *link, struct call *call, int64_t 
         pthread_cond_signal(&link->oldest->cond);
 }
 
+void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc, const char *const argv[],
+                      struct redis_answer *answer) {
+    *call = (struct redis_call){.answer = answer, .status = LOCK_UNAVAILABLE, .done = true};
+    pthread_cond_init(&call->cond, NULL);
+    pthread_mutex_lock(&link->mutex);
+    if (!link->broken && (link->hiredis || connect_link(link))) {
+        call->until_ns = now_ns() + (int64_t)link->timeout_ms * 1000000;
+        if (queue_command(link, argc, argv)) {
+            call->done = false;
+            append(link, call);
+        } else {
+            call->status = LOCK_NOMEM;
+        }
+    }
+    pthread_mutex_unlock(&link->mutex);
+}
+
+enum lock_status redis_link_end(struct redis_link *link, struct redis_call *call) {
+    pthread_mutex_lock(&link->mutex);
+    if (!call->done)
+        flush_commands(link, call->until_ns);
+    wait_for_answer(link, call);
+    pthread_mutex_unlock(&link->mutex);
+    pthread_cond_destroy(&call->cond);
+    return call->status;
+}
+
 enum lock_status redis_link_call(struct redis_link *link, int argc, const char *const argv[],
                                  struct redis_answer *answer) {
-    struct call call = {.answer = answer, .status = LOCK_UNAVAILABLE};
-    pthread_cond_init(&call.cond, NULL);
-    pthread_mutex_lock(&link->mutex);
-    if (link->broken || (!link->hiredis && !connect_link(link)))
-        goto done;
-    int64_t until_ns = now_ns() + (int64_t)link->timeout_ms * 1000000;
-    if (!queue_command(link, argc, argv)) {
-        call.status = LOCK_NOMEM;
-        goto done;
-    }
-    append(link, &call);
-    flush_commands(link, until_ns);
-    wait_for_answer(link, &call, until_ns);
-done:
-    pthread_mutex_unlock(&link->mutex);
-    pthread_cond_destroy(&call.cond);
-    return call.status;
+    struct redis_call call;
+    redis_link_begin(link, &call, argc, argv, answer);
+    return redis_link_end(link, &call);
 }

@@ -2,9 +2,11 @@
  *
  * Commands are written as they come and answered in order; one of those who wait for an answer reads for all
  * of them (D. C. Schmidt et al., "Leader/Followers", PLoP 2000). So a lone caller costs one write and one
- * read, with no thread in between, and a crowd shares both. The only file of this room that knows hiredis. */
+ * read, with no thread in between, and a crowd shares both. */
 #ifndef LOCK_REDIS_LINK_H
 #define LOCK_REDIS_LINK_H
+
+#include <pthread.h>
 
 #include "base/redis_target.h"
 #include "lock/lock.h"
@@ -28,6 +30,17 @@ struct redis_answer {
     int64_t integers[REDIS_ANSWER_LIST_MAX];
 };
 
+/* A call under way; the caller's own. */
+struct redis_call {
+    struct redis_call *next;
+    struct redis_answer *answer;
+    int64_t until_ns; /* answered by then, or the connection is given up */
+    uint64_t ends_at; /* where in the stream of bytes written its command ends */
+    enum lock_status status;
+    bool done;
+    pthread_cond_t cond;
+};
+
 struct redis_link;
 
 /* Connects with the first call. A call that is not answered within `timeout_ms` breaks the connection, and
@@ -41,5 +54,11 @@ void redis_link_close(struct redis_link *link);
  * and a few of them where it has to connect first. */
 enum lock_status redis_link_call(struct redis_link *link, int argc, const char *const argv[],
                                  struct redis_answer *answer);
+
+/* The two halves, for a thread that has several things to say at once: what is begun leaves with the first
+ * call that is waited for. Each that was begun must be ended. */
+void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc, const char *const argv[],
+                      struct redis_answer *answer);
+enum lock_status redis_link_end(struct redis_link *link, struct redis_call *call);
 
 #endif

@@ -390,7 +390,7 @@ static void nobody_pushes_in(void) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const urls[] = {"local:"};
+    struct redis_server redis;
     static const struct {
         const char *name;
         void (*test)(void);
@@ -408,6 +408,10 @@ int main(int argc, char **argv) {
         {"anything at random", anything},
     };
     harness_begin(argc, argv);
+    redis_start(&redis, NULL);
+    char address[64];
+    snprintf(address, sizeof address, "redis://127.0.0.1:%d", redis.port);
+    const char *const urls[] = {"local:", address};
     for (size_t u = 0; u < sizeof urls / sizeof *urls; u++) {
         url = urls[u];
         for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {

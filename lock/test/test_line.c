@@ -1,5 +1,6 @@
 /* Turns that are forgotten: they end with the deadline of the grant, and the next in line has it then. */
 #include <pthread.h>
+#include <string.h>
 
 #include "lock/line.h"
 #include "test/harness.h"
@@ -33,7 +34,8 @@ static const char *owner_named(char c) {
 
 static void *come(void *arg) {
     struct comer *comer = arg;
-    comer->status = lock_lines_enter(comer->lines, "key", comer->owner, comer->deadline_ns, NULL);
+    struct lock_held held;
+    comer->status = lock_lines_enter(comer->lines, "key", comer->owner, comer->deadline_ns, NULL, &held);
     comer->came_ns = now_ns(NULL);
     return NULL;
 }
@@ -49,13 +51,33 @@ static enum lock_status end(struct comer *comer) {
     return comer->status;
 }
 
+static enum lock_status enter(struct lock_lines *lines, char owner) {
+    struct lock_held held;
+    return lock_lines_enter(lines, "key", owner_named(owner), 0, NULL, &held);
+}
+
+static void hold(struct lock_lines *lines, char owner, int64_t deadline_ns) {
+    struct lock_grant grant = {.key = "key", .deadline_ns = deadline_ns};
+    struct lock_held held = {.deadline_ns = deadline_ns};
+    memcpy(grant.owner, owner_named(owner), sizeof grant.owner);
+    lock_lines_hold(lines, &grant, &held);
+}
+
+static bool leave(struct lock_lines *lines, char owner) {
+    struct lock_held held;
+    if (lock_lines_leave(lines, "key", owner_named(owner), false, &held) != LOCK_TURN_LAST)
+        return false;
+    lock_lines_end(lines, "key", owner_named(owner));
+    return true;
+}
+
 /* `a` has the turn and forgets it `ms` from now. */
 static struct lock_lines *open_forgotten(int64_t ms, int64_t *until_ns) {
-    struct lock_lines *lines = lock_lines_new(&env);
+    struct lock_lines *lines = lock_lines_new(&env, 10000 * MS);
     CHECK(lines != NULL);
-    CHECK_INT(lock_lines_enter(lines, "key", owner_named('a'), 0, NULL), LOCK_OK);
+    CHECK_INT(enter(lines, 'a'), LOCK_OK);
     *until_ns = now_ns(NULL) + ms * MS;
-    lock_lines_hold(lines, "key", owner_named('a'), *until_ns);
+    hold(lines, 'a', *until_ns);
     return lines;
 }
 
@@ -68,12 +90,12 @@ static void forgotten(void) {
     CHECK_INT(end(&next), LOCK_OK);
     CHECK(next.came_ns >= until_ns);
     /* Who had it comes late, and ends nobody's turn but its own. */
-    CHECK(!lock_lines_leave(lines, "key", owner_named('a')));
+    CHECK(!leave(lines, 'a'));
     CHECK_INT(behind.came_ns, 0);
-    CHECK(lock_lines_leave(lines, "key", owner_named('b')));
+    CHECK(leave(lines, 'b'));
     CHECK_INT(end(&behind), LOCK_OK);
-    CHECK(lock_lines_leave(lines, "key", owner_named('c')));
-    CHECK(!lock_lines_leave(lines, "key", owner_named('c')));
+    CHECK(leave(lines, 'c'));
+    CHECK(!leave(lines, 'c'));
     lock_lines_free(lines);
 }
 
@@ -98,9 +120,9 @@ static void moved(void) {
     struct comer next;
     start(&next, lines, 'b', INT64_MAX);
     until_ns = now_ns(NULL) + 30 * MS;
-    lock_lines_hold(lines, "key", owner_named('x'), 0); /* not its own */
-    lock_lines_hold(lines, "key", owner_named('a'), until_ns);
-    lock_lines_hold(lines, "key", owner_named('a'), until_ns + 50 * MS);
+    hold(lines, 'x', 0); /* not its own */
+    hold(lines, 'a', until_ns);
+    hold(lines, 'a', until_ns + 50 * MS);
     CHECK_INT(end(&next), LOCK_OK);
     CHECK(next.came_ns >= until_ns + 50 * MS);
     lock_lines_free(lines);
@@ -110,9 +132,9 @@ static void moved(void) {
 static void turned_clock(void) {
     int64_t until_ns;
     struct lock_lines *lines = open_forgotten(PATIENCE_MS, &until_ns);
-    CHECK_INT(lock_lines_enter(lines, "key", owner_named('b'), 0, NULL), LOCK_TIMEOUT);
+    CHECK_INT(enter(lines, 'b'), LOCK_TIMEOUT);
     ahead_ns = PATIENCE_MS * MS;
-    CHECK_INT(lock_lines_enter(lines, "key", owner_named('b'), 0, NULL), LOCK_OK);
+    CHECK_INT(enter(lines, 'b'), LOCK_OK);
     ahead_ns = 0;
     lock_lines_free(lines);
     lock_lines_free(NULL);

@@ -1,0 +1,48 @@
+#include "lock/env.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+
+static int64_t machine_now_ns(void *ctx) {
+    (void)ctx;
+    return clock_mono_ns(&clock_system);
+}
+
+static uint64_t machine_random(void *ctx) {
+    (void)ctx;
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        abort(); /* cannot be: eight bytes are never cut short, and the call needs no file */
+    return number;
+}
+
+static void no_point(void *ctx, const char *point, const char *key) {
+    (void)ctx;
+    (void)point;
+    (void)key;
+}
+
+void lock_env_init(struct lock_env *env, const struct lock_config *config) {
+    *env = (struct lock_env){.now_ns = config->now_ns ? config->now_ns : machine_now_ns,
+                             .random = config->random ? config->random : machine_random,
+                             .at_point = config->at_point ? config->at_point : no_point,
+                             .ctx = config->ctx};
+    env->session = env->random(env->ctx);
+}
+
+int64_t lock_env_now_ns(const struct lock_env *env) {
+    return env->now_ns(env->ctx);
+}
+
+int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns) {
+    int64_t machine = clock_mono_ns(&clock_system), own = lock_env_now_ns(env);
+    if (until_ns <= own)
+        return machine;
+    return until_ns - own > INT64_MAX - machine ? INT64_MAX : machine + (until_ns - own);
+}
+
+uint64_t lock_env_random(const struct lock_env *env, uint64_t below) {
+    return env->random(env->ctx) % below;
+}

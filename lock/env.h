@@ -1,0 +1,16 @@
+/* Time and chance, as the user gave them or the machine's. Not for users. */
+#ifndef LOCK_ENV_H
+#define LOCK_ENV_H
+
+#include "lock/backend.h"
+
+/* Fills in all but `wake` and `layer`. */
+void lock_env_init(struct lock_env *env, const struct lock_config *config);
+
+int64_t lock_env_now_ns(const struct lock_env *env);
+/* CLOCK_MONOTONIC, by which threads sleep, for a time of the lock's own clock. */
+int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns);
+/* 0 to `below` - 1. */
+uint64_t lock_env_random(const struct lock_env *env, uint64_t below);
+
+#endif

@@ -1,0 +1,29 @@
+/* A lock: what open.c makes and lock.c uses. Not for users. */
+#ifndef LOCK_INTERNAL_H
+#define LOCK_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "lock/keeper.h"
+#include "lock/line.h"
+
+struct lock {
+    const struct lock_backend *backend;
+    void *store; /* NULL where there is none */
+    struct lock_env env;
+    struct lock_config config;
+    int64_t ttl_ns;
+    struct lock_lines *lines;   /* NULL where the backend does without */
+    struct lock_keeper *keeper; /* NULL where there are no lines, or no store */
+    struct {
+        _Atomic uint64_t by_status[LOCK_STATUSES]; /* how acquiring ended */
+        _Atomic uint64_t released, extended, lost, passed, waiting, wait_ns;
+    } figures;
+};
+
+/* Called by the backend and the keeper; `layer` is the lock. */
+void lock_on_wake(void *layer, const char *key, const char *owner);
+void lock_on_lost(void *layer, const struct lock_grant *grant);
+void lock_on_renewed(void *layer);
+
+#endif

@@ -1,0 +1,200 @@
+#include "lock/keeper.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A holder that reports no progress for so many times to live is not renewed any more. */
+enum { SILENT_TTLS = 3 };
+
+static const int64_t undo_pause_ns = 100000000;
+
+struct undo {
+    struct undo *next;
+    int64_t until_ns;
+    char owner[LOCK_OWNER_SIZE];
+    char key[LOCK_KEY_MAX + 1];
+};
+
+struct lock_keeper {
+    struct lock_keeper_config config;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool stop, roused;
+    struct undo *undos;
+    _Atomic bool asleep; /* until it is roused */
+};
+
+static int64_t now_ns(const struct lock_keeper *keeper) {
+    return lock_env_now_ns(keeper->config.env);
+}
+
+/* ---- what is held ---- */
+
+static void lose(struct lock_keeper *keeper, const struct lock_due *due) {
+    if (lock_lines_lost(keeper->config.lines, due))
+        keeper->config.on_lost(keeper->config.layer, &due->grant);
+}
+
+/* A renewal that failed is tried again until so little is left; then the holder is told, while it still has
+ * the time to stop. A backend's calls take a quarter of the time to live at most, so a try that begins before
+ * this ends before the deadline. */
+static bool is_late(const struct lock_keeper *keeper, const struct lock_due *due) {
+    return due->held.deadline_ns - now_ns(keeper) < keeper->config.ttl_ns / 3;
+}
+
+/* `*store` is how the store answered last; where it does not, it is asked but once for all that is due. */
+static void look_after(struct lock_keeper *keeper, const struct lock_due *due, enum lock_status *store) {
+    const struct lock_backend *backend = keeper->config.backend;
+    bool renews = backend->renews && due->silent_ns <= SILENT_TTLS * keeper->config.ttl_ns;
+    struct lock_grant held = due->grant;
+    memcpy(held.owner, due->held.owner, sizeof held.owner);
+    enum lock_status status = *store;
+    if (status == LOCK_OK && renews)
+        status = backend->extend(keeper->config.store, &held);
+    else if (status == LOCK_OK && backend->look)
+        status = backend->look(keeper->config.store, &held);
+    if (status == LOCK_NOT_OWNER) {
+        lose(keeper, due);
+    } else if (status != LOCK_OK) {
+        *store = status;
+        lock_lines_look_at(keeper->config.lines, due, now_ns(keeper) + keeper->config.ttl_ns / 12);
+        if (renews && is_late(keeper, due))
+            lose(keeper, due);
+    } else if (renews && lock_lines_renewed(keeper->config.lines, due, held.deadline_ns)) {
+        keeper->config.on_renewed(keeper->config.layer);
+    }
+}
+
+/* ---- what is left ---- */
+
+/* True: done with, one way or the other. */
+static bool take_back(struct lock_keeper *keeper, const struct undo *undo) {
+    enum lock_status status = keeper->config.backend->withdraw(keeper->config.store, undo->key, undo->owner);
+    return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(keeper) >= undo->until_ns;
+}
+
+/* Called, and returns, with the mutex held. False: something is left. */
+static bool take_all_back(struct lock_keeper *keeper) {
+    struct undo *list = keeper->undos, *left = NULL;
+    keeper->undos = NULL;
+    pthread_mutex_unlock(&keeper->mutex);
+    while (list) {
+        struct undo *undo = list;
+        list = undo->next;
+        if (take_back(keeper, undo)) {
+            free(undo);
+        } else {
+            undo->next = left;
+            left = undo;
+        }
+    }
+    pthread_mutex_lock(&keeper->mutex);
+    while (left) {
+        struct undo *undo = left;
+        left = undo->next;
+        undo->next = keeper->undos;
+        keeper->undos = undo;
+    }
+    return keeper->undos == NULL;
+}
+
+/* ---- the thread ---- */
+
+/* Called, and returns, with the mutex held. */
+static void sleep_until(struct lock_keeper *keeper, int64_t until_ns) {
+    int64_t machine_ns = lock_env_machine_ns(keeper->config.env, until_ns);
+    struct timespec until = {.tv_sec = machine_ns / 1000000000, .tv_nsec = machine_ns % 1000000000};
+    int over = 0;
+    while (!keeper->roused && !keeper->stop && !over)
+        over = pthread_cond_clockwait(&keeper->cond, &keeper->mutex, CLOCK_MONOTONIC, &until);
+    keeper->roused = false;
+}
+
+static void *run(void *arg) {
+    struct lock_keeper *keeper = arg;
+    pthread_mutex_lock(&keeper->mutex);
+    while (!keeper->stop) {
+        struct lock_due due;
+        int64_t next_ns;
+        /* Before the lines are looked through: who holds from now on sees it, and rouses. */
+        atomic_store(&keeper->asleep, true);
+        pthread_mutex_unlock(&keeper->mutex);
+        enum lock_status store = LOCK_OK;
+        while (lock_lines_due(keeper->config.lines, &due, &next_ns))
+            look_after(keeper, &due, &store);
+        if (next_ns != INT64_MAX)
+            atomic_store(&keeper->asleep, false); /* what is held from now on is due later than that */
+        pthread_mutex_lock(&keeper->mutex);
+        if (!take_all_back(keeper) && next_ns > now_ns(keeper) + undo_pause_ns)
+            next_ns = now_ns(keeper) + undo_pause_ns;
+        sleep_until(keeper, next_ns);
+    }
+    take_all_back(keeper);
+    pthread_mutex_unlock(&keeper->mutex);
+    return NULL;
+}
+
+struct lock_keeper *lock_keeper_open(const struct lock_keeper_config *config) {
+    struct lock_keeper *keeper = calloc(1, sizeof *keeper);
+    if (!keeper)
+        return NULL;
+    keeper->config = *config;
+    pthread_mutex_init(&keeper->mutex, NULL);
+    pthread_cond_init(&keeper->cond, NULL);
+    if (pthread_create(&keeper->thread, NULL, run, keeper) == 0)
+        return keeper;
+    pthread_cond_destroy(&keeper->cond);
+    pthread_mutex_destroy(&keeper->mutex);
+    free(keeper);
+    return NULL;
+}
+
+void lock_keeper_stop(struct lock_keeper *keeper) {
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->stop = true;
+    pthread_cond_signal(&keeper->cond);
+    pthread_mutex_unlock(&keeper->mutex);
+    pthread_join(keeper->thread, NULL);
+}
+
+void lock_keeper_free(struct lock_keeper *keeper) {
+    if (!keeper)
+        return;
+    while (keeper->undos) {
+        struct undo *next = keeper->undos->next;
+        free(keeper->undos);
+        keeper->undos = next;
+    }
+    pthread_cond_destroy(&keeper->cond);
+    pthread_mutex_destroy(&keeper->mutex);
+    free(keeper);
+}
+
+static void rouse(struct lock_keeper *keeper) {
+    keeper->roused = true;
+    pthread_cond_signal(&keeper->cond);
+}
+
+void lock_keeper_rouse(struct lock_keeper *keeper) {
+    if (!atomic_exchange(&keeper->asleep, false))
+        return;
+    pthread_mutex_lock(&keeper->mutex);
+    rouse(keeper);
+    pthread_mutex_unlock(&keeper->mutex);
+}
+
+void lock_keeper_undo(struct lock_keeper *keeper, const char *key, const char *owner) {
+    struct undo *undo = calloc(1, sizeof *undo);
+    if (!undo)
+        return;
+    memcpy(undo->key, key, strlen(key) + 1);
+    memcpy(undo->owner, owner, strlen(owner) + 1);
+    undo->until_ns = now_ns(keeper) + 2 * keeper->config.ttl_ns;
+    pthread_mutex_lock(&keeper->mutex);
+    undo->next = keeper->undos;
+    keeper->undos = undo;
+    rouse(keeper);
+    pthread_mutex_unlock(&keeper->mutex);
+}

@@ -1,0 +1,35 @@
+/* The one thread of a lock: looks after what is held (renews it, or sees that it is lost), and takes back
+ * what attempts have left in the store when their callers could not wait for it. Not for users. */
+#ifndef LOCK_KEEPER_H
+#define LOCK_KEEPER_H
+
+#include "lock/line.h"
+
+/* Where the keeper tells what it did; the layer counts. From the keeper's thread. */
+struct lock_keeper_config {
+    const struct lock_backend *backend;
+    void *store;
+    const struct lock_env *env;
+    struct lock_lines *lines;
+    int64_t ttl_ns;
+    void (*on_lost)(void *layer, const struct lock_grant *grant);
+    void (*on_renewed)(void *layer);
+    void *layer;
+};
+
+struct lock_keeper;
+
+/* NULL when out of memory, or of threads. */
+struct lock_keeper *lock_keeper_open(const struct lock_keeper_config *config);
+/* Tries once more to take back what is left, and ends the thread; what is called after that has no effect. */
+void lock_keeper_stop(struct lock_keeper *keeper);
+/* NULL is fine. It must have been stopped. */
+void lock_keeper_free(struct lock_keeper *keeper);
+
+/* Something is held from now on. Costs nothing while the keeper is awake anyway. */
+void lock_keeper_rouse(struct lock_keeper *keeper);
+/* Whatever `owner` has of `key`, or waits for, is taken back, however often the store must be asked. What the
+ * store does not hear of in a time to live it forgets by itself. */
+void lock_keeper_undo(struct lock_keeper *keeper, const char *key, const char *owner);
+
+#endif

@@ -1,0 +1,3 @@
+-- Deletes what has this value.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])

@@ -1,0 +1,28 @@
+#include "lock/redis_dial.h"
+
+#include <stdbool.h>
+
+static bool greet(redisContext *hiredis, const struct redis_target *target) {
+    redisReply *auth = NULL, *select = NULL;
+    if (target->user[0])
+        auth = redisCommand(hiredis, "AUTH %s %s", target->user, target->password);
+    else if (target->password[0])
+        auth = redisCommand(hiredis, "AUTH %s", target->password);
+    bool known = !target->password[0] || (auth && auth->type != REDIS_REPLY_ERROR);
+    if (known)
+        select = redisCommand(hiredis, "SELECT %d", target->database);
+    bool good = select && select->type != REDIS_REPLY_ERROR;
+    freeReplyObject(select);
+    freeReplyObject(auth);
+    return good;
+}
+
+redisContext *redis_dial(const struct redis_target *target, int timeout_ms) {
+    struct timeval patience = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000L};
+    redisContext *hiredis = target->port ? redisConnectWithTimeout(target->host, target->port, patience)
+                                         : redisConnectUnixWithTimeout(target->host, patience);
+    if (hiredis && !hiredis->err && redisSetTimeout(hiredis, patience) == REDIS_OK && greet(hiredis, target))
+        return hiredis;
+    redisFree(hiredis);
+    return NULL;
+}

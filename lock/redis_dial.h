@@ -1,0 +1,13 @@
+/* To connect to a Redis, and to greet it. For the files of this room that know hiredis. */
+#ifndef LOCK_REDIS_DIAL_H
+#define LOCK_REDIS_DIAL_H
+
+#include <hiredis/hiredis.h>
+
+#include "base/redis_target.h"
+
+/* Blocks for a few times `timeout_ms` at most. NULL: not there, or it refused the password or the database.
+ */
+redisContext *redis_dial(const struct redis_target *target, int timeout_ms);
+
+#endif

@@ -1,0 +1,137 @@
+#include "lock/redis_listener.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lock/redis_dial.h"
+
+/* A connection that says nothing for so long is asked, and given up if it still says nothing. */
+enum { SILENCE_MS = 1000, RETRY_MS = 100 };
+
+struct redis_listener {
+    struct redis_target target;
+    const struct lock_env *env;
+    pthread_t thread;
+    int stop_fd;
+    _Atomic bool hears;
+};
+
+/* ---- on the thread ---- */
+
+static void on_message(struct redis_listener *listener, const char *text) {
+    char owner[LOCK_OWNER_SIZE];
+    size_t length = strlen(text);
+    if (length < sizeof owner || text[sizeof owner - 1] != ' ' || length > LOCK_KEY_MAX + sizeof owner)
+        return;
+    memcpy(owner, text, sizeof owner - 1);
+    owner[sizeof owner - 1] = '\0';
+    listener->env->wake(listener->env->layer, text + sizeof owner, owner);
+}
+
+/* [subscribe CHANNEL 1], [message CHANNEL TEXT] or [pong …]. */
+static void on_reply(struct redis_listener *listener, const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || !reply->element[0]->str)
+        return;
+    if (strcmp(reply->element[0]->str, "message") == 0 && reply->element[2]->str) {
+        on_message(listener, reply->element[2]->str);
+    } else if (strcmp(reply->element[0]->str, "subscribe") == 0) {
+        atomic_store(&listener->hears, true);
+        listener->env->wake(listener->env->layer, NULL, NULL);
+    }
+}
+
+/* False: the connection is of no use any more. */
+static bool read_replies(struct redis_listener *listener, redisContext *hiredis) {
+    void *reply = NULL;
+    if (redisBufferRead(hiredis) != REDIS_OK)
+        return false;
+    while (redisGetReplyFromReader(hiredis, &reply) == REDIS_OK && reply) {
+        on_reply(listener, reply);
+        freeReplyObject(reply);
+        reply = NULL;
+    }
+    return !hiredis->err;
+}
+
+static bool send_command(redisContext *hiredis, const char *command, const char *argument) {
+    int done = 0;
+    if (redisAppendCommand(hiredis, argument ? "%s %s" : "%s", command, argument) != REDIS_OK)
+        return false;
+    while (!done) {
+        if (redisBufferWrite(hiredis, &done) != REDIS_OK)
+            return false;
+    }
+    return true;
+}
+
+/* Until the connection breaks (false) or the end (true). */
+static bool listen_on(struct redis_listener *listener, redisContext *hiredis) {
+    char channel[64];
+    snprintf(channel, sizeof channel, "lock:wake:%016llx", (unsigned long long)listener->env->session);
+    bool asked = false, good = send_command(hiredis, "SUBSCRIBE", channel);
+    while (good) {
+        struct pollfd fds[] = {{.fd = hiredis->fd, .events = POLLIN},
+                               {.fd = listener->stop_fd, .events = POLLIN}};
+        int ready = poll(fds, 2, SILENCE_MS);
+        if (fds[1].revents)
+            return true;
+        if (ready == 0)
+            good = !asked && send_command(hiredis, "PING", NULL);
+        asked = ready == 0;
+        if (fds[0].revents)
+            good = read_replies(listener, hiredis);
+    }
+    return false;
+}
+
+static void *run(void *arg) {
+    struct redis_listener *listener = arg;
+    bool stop = false;
+    while (!stop) {
+        redisContext *hiredis = redis_dial(&listener->target, SILENCE_MS);
+        if (hiredis)
+            stop = listen_on(listener, hiredis);
+        atomic_store(&listener->hears, false);
+        redisFree(hiredis);
+        struct pollfd end = {.fd = listener->stop_fd, .events = POLLIN};
+        if (!stop)
+            stop = poll(&end, 1, RETRY_MS) > 0;
+    }
+    return NULL;
+}
+
+/* ---- */
+
+struct redis_listener *redis_listener_open(const struct redis_target *target, const struct lock_env *env) {
+    struct redis_listener *listener = calloc(1, sizeof *listener);
+    if (!listener)
+        return NULL;
+    listener->target = *target;
+    listener->env = env;
+    listener->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (listener->stop_fd >= 0 && pthread_create(&listener->thread, NULL, run, listener) == 0)
+        return listener;
+    if (listener->stop_fd >= 0)
+        close(listener->stop_fd);
+    free(listener);
+    return NULL;
+}
+
+void redis_listener_close(struct redis_listener *listener) {
+    if (!listener)
+        return;
+    eventfd_write(listener->stop_fd, 1);
+    pthread_join(listener->thread, NULL);
+    close(listener->stop_fd);
+    free(listener);
+}
+
+bool redis_listener_hears(const struct redis_listener *listener) {
+    return listener && atomic_load(&listener->hears);
+}
