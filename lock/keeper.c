@@ -51,6 +51,10 @@ static void look_after(struct lock_keeper *keeper, const struct lock_due *due, e
     struct lock_grant held = due->grant;
     memcpy(held.owner, due->held.owner, sizeof held.owner);
     enum lock_status status = *store;
+    if (due->held.deadline_ns <= now_ns(keeper)) {
+        lose(keeper, due); /* this process was paused, or too busy */
+        return;
+    }
     if (status == LOCK_OK && renews)
         status = backend->extend(keeper->config.store, &held);
     else if (status == LOCK_OK && backend->look)

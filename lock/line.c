@@ -22,16 +22,18 @@ struct line {
 struct lock_lines {
     const struct lock_env *env;
     int64_t ttl_ns;
+    bool renews;
     pthread_mutex_t mutex;
     struct line *buckets[BUCKETS];
 };
 
-struct lock_lines *lock_lines_new(const struct lock_env *env, int64_t ttl_ns) {
+struct lock_lines *lock_lines_new(const struct lock_env *env, int64_t ttl_ns, bool renews) {
     struct lock_lines *lines = calloc(1, sizeof *lines);
     if (!lines)
         return NULL;
     lines->env = env;
     lines->ttl_ns = ttl_ns;
+    lines->renews = renews;
     pthread_mutex_init(&lines->mutex, NULL);
     return lines;
 }
@@ -278,21 +280,22 @@ void lock_lines_progress(struct lock_lines *lines, const struct lock_grant *gran
     pthread_mutex_unlock(&lines->mutex);
 }
 
-static bool is_held(const struct lock_lines *lines, const struct line *line) {
-    return line->held.owner[0] && !is_over(lines, line) && line->grant.deadline_ns != INT64_MAX &&
-           !line->lost;
+/* Had from the store, and its holder has not heard otherwise. */
+static bool is_had(const struct line *line) {
+    return line->grant.owner[0] && line->held.owner[0] && line->grant.deadline_ns != INT64_MAX && !line->lost;
 }
 
 /* Looks through one bucket. */
 static struct line *find_due(struct lock_lines *lines, struct line **at, int64_t *next_ns) {
     while (*at) {
         struct line *line = *at;
-        if (is_held(lines, line)) {
-            if (line->look_ns <= now_ns(lines))
+        bool over = is_over(lines, line);
+        if (is_had(line) && (!over || lines->renews)) {
+            if (over || line->look_ns <= now_ns(lines))
                 return line;
             if (line->look_ns < *next_ns)
                 *next_ns = line->look_ns;
-        } else if (is_over(lines, line) && !line->head) {
+        } else if (over && !line->head) {
             line->grant.owner[0] = '\0';
             drop(at);
             continue;
@@ -317,9 +320,14 @@ bool lock_lines_due(struct lock_lines *lines, struct lock_due *due, int64_t *nex
     return line != NULL;
 }
 
-static struct line *find_held(struct lock_lines *lines, const struct lock_due *due) {
+static struct line *find_had(struct lock_lines *lines, const struct lock_due *due) {
     struct line *line = find_turn(lines, due->grant.key, due->grant.owner);
-    return line && is_held(lines, line) ? line : NULL;
+    return line && is_had(line) ? line : NULL;
+}
+
+static struct line *find_held(struct lock_lines *lines, const struct lock_due *due) {
+    struct line *line = find_had(lines, due);
+    return line && !is_over(lines, line) ? line : NULL;
 }
 
 bool lock_lines_find(struct lock_lines *lines, struct lock_due *due) {
@@ -350,10 +358,11 @@ bool lock_lines_renewed(struct lock_lines *lines, const struct lock_due *due, in
 
 bool lock_lines_lost(struct lock_lines *lines, const struct lock_due *due) {
     pthread_mutex_lock(&lines->mutex);
-    struct line *line = find_held(lines, due);
+    struct line *line = find_had(lines, due);
     if (line) {
         line->lost = true;
-        line->grant.deadline_ns = now_ns(lines);
+        if (!is_over(lines, line))
+            line->grant.deadline_ns = now_ns(lines);
         line->held.fences = 0;
         wake_head(line);
     }

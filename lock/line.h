@@ -21,8 +21,8 @@ struct lock_held {
 
 struct lock_lines;
 
-/* `env` must outlive it. NULL when out of memory. */
-struct lock_lines *lock_lines_new(const struct lock_env *env, int64_t ttl_ns);
+/* `env` must outlive it. `renews`: no grant should run out while it is held. NULL when out of memory. */
+struct lock_lines *lock_lines_new(const struct lock_env *env, int64_t ttl_ns, bool renews);
 void lock_lines_free(struct lock_lines *lines);
 
 /* Waits for the turn of `key`: LOCK_OK, LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_NOMEM. A `deadline_ns` that is
@@ -60,7 +60,7 @@ int64_t lock_lines_deadline(struct lock_lines *lines, const struct lock_grant *g
 /* Its holder is alive. */
 void lock_lines_progress(struct lock_lines *lines, const struct lock_grant *grant);
 
-/* What is held and was not looked at for a third of the time to live. */
+/* What is held and was not looked at for a third of the time to live; or has run out and should not have. */
 struct lock_due {
     struct lock_grant grant; /* as its holder knows it */
     struct lock_held held;

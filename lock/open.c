@@ -12,6 +12,7 @@ static const struct lock_backend *const backends[] = {
     &lock_none,
     &lock_local,
     &lock_redis_owner,
+    &lock_redis_watchdog,
 };
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
@@ -48,7 +49,8 @@ static enum lock_status open_store(struct lock *lock, const struct lock_url *url
 }
 
 static enum lock_status open_parts(struct lock *lock, const struct lock_url *url, char *error, size_t size) {
-    if (lock->backend->lines_up && !(lock->lines = lock_lines_new(&lock->env, lock->ttl_ns)))
+    const struct lock_backend *backend = lock->backend;
+    if (backend->lines_up && !(lock->lines = lock_lines_new(&lock->env, lock->ttl_ns, backend->renews)))
         return LOCK_NOMEM;
     enum lock_status status = open_store(lock, url, error, size);
     if (status != LOCK_OK || !lock->store || !lock->lines)

@@ -1,0 +1,197 @@
+/* variant=watchdog: reentrant, renewed while its holder reports progress, and not a moment longer than
+ * bounded. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/test/tools.h"
+
+static struct redis_server redis;
+
+static struct lock *told_lock;
+static _Atomic int told_times;
+static _Atomic int64_t told_ns;
+
+static void on_lost(void *ctx, const struct lock_grant *grant) {
+    (void)ctx;
+    (void)grant;
+    told_ns = lock_now_ns(told_lock);
+    told_times++;
+}
+
+static bool is_told(void *arg) {
+    (void)arg;
+    return told_times > 0;
+}
+
+static struct lock *open_lock(const char *options) {
+    struct lock_config config = {.on_lost = on_lost};
+    told_times = 0;
+    return told_lock = tools_open(
+               &config, tools_redis_url(redis.port, harness_format("variant=watchdog&%s", options)));
+}
+
+static void begin(void) {
+    redis_start(&redis, NULL);
+}
+
+struct other_thread {
+    struct lock *lock;
+    enum lock_status status;
+};
+
+static void *try_it(void *arg) {
+    struct other_thread *other = arg;
+    struct lock_grant grant;
+    other->status = lock_try(other->lock, "a", &grant);
+    if (other->status == LOCK_OK)
+        lock_release(other->lock, &grant);
+    return NULL;
+}
+
+static enum lock_status try_from_another_thread(struct lock *lock) {
+    struct other_thread other = {.lock = lock};
+    pthread_t thread;
+    CHECK_INT(pthread_create(&thread, NULL, try_it, &other), 0);
+    pthread_join(thread, NULL);
+    return other.status;
+}
+
+static void reentrant(void) {
+    begin();
+    struct lock *lock = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
+    struct lock_grant outer = tools_take(lock, "a"), inner = tools_take(lock, "a"), innermost;
+    CHECK_STR(inner.owner, outer.owner);
+    CHECK_INT(inner.fence, outer.fence);
+    tools_check_status(lock_try(lock, "a", &innermost), LOCK_OK);
+    CHECK_INT(innermost.fence, outer.fence);
+    tools_give(lock, &innermost);
+    tools_give(lock, &inner);
+    tools_check_status(try_from_another_thread(lock), LOCK_BUSY);
+    tools_check_held(other, "a");
+    tools_give(lock, &outer);
+    tools_check_status(lock_release(lock, &outer), LOCK_NOT_OWNER);
+    tools_check_status(try_from_another_thread(lock), LOCK_OK);
+    struct lock_grant next = tools_take(other, "a");
+    CHECK(next.fence > outer.fence);
+    tools_give(other, &next);
+}
+
+/* A lock of the other variants is not: who has it waits for itself. */
+static void owner_is_not_reentrant(void) {
+    begin();
+    struct lock *lock = tools_open(NULL, tools_redis_url(redis.port, ""));
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_check_held(lock, "a");
+    tools_give(lock, &grant);
+}
+
+/* Held for many times to live, by a holder that works. */
+static void renewed(void) {
+    begin();
+    struct lock *lock = open_lock("ttl=200"), *other = open_lock("ttl=200");
+    struct lock_grant grant = tools_take(lock, "a");
+    int64_t first_ns = grant.deadline_ns;
+    for (int i = 0; i < 40; i++) {
+        harness_pause_ms(20);
+        tools_check_status(lock_progress(lock, &grant), LOCK_OK);
+        tools_check_held(other, "a");
+        CHECK_STR(redis_command(&redis, "GET", "lock:{a}", NULL), grant.owner);
+    }
+    CHECK(grant.deadline_ns > first_ns + 2 * 200 * 1000000LL);
+    tools_give(lock, &grant);
+    CHECK_INT(told_times, 0);
+    struct lock_metrics metrics;
+    lock_read_metrics(lock, &metrics);
+    CHECK(metrics.extended >= 4);
+    CHECK_INT(metrics.lost, 0);
+}
+
+static long long extensions(void) {
+    const char *info = redis_command(&redis, "INFO", "commandstats", NULL);
+    const char *at = strstr(info, "cmdstat_pexpire:calls=");
+    return at ? strtoll(at + strlen("cmdstat_pexpire:calls="), NULL, 10) : 0;
+}
+
+/* What redsync's authors warn of: the process lives, its holder hangs. The renewals end by themselves, and
+ * another gets the lock; without the bound it would never. */
+static void hung_holder(void) {
+    begin();
+    struct lock *lock = open_lock("ttl=400"), *other = open_lock("ttl=400");
+    struct lock_grant hung = tools_take(lock, "a");
+    int64_t since_ns = lock_now_ns(lock);
+    struct lock_grant next = tools_take(other, "a");
+    CHECK(lock_now_ns(lock) - since_ns > 3 * 390 * 1000000LL); /* it was renewed, but not for ever */
+    CHECK(next.fence > hung.fence);
+    tools_check_status(lock_progress(lock, &hung), LOCK_LOST);
+    tools_check_status(lock_release(lock, &hung), LOCK_NOT_OWNER);
+    tools_give(other, &next);
+}
+
+/* The store hangs: the holder hears of it while it still has time to stop. */
+static void renewal_fails(void) {
+    begin();
+    struct lock *lock = open_lock("ttl=1200");
+    struct lock_grant grant = tools_take(lock, "a"), second = tools_take(lock, "b");
+    redis_pause(&redis);
+    CHECK(harness_wait(is_told, NULL, PATIENCE_MS));
+    CHECK(told_ns < grant.deadline_ns);
+    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
+    int64_t until_ns = second.deadline_ns;
+    while (told_times < 2 && lock_now_ns(lock) < until_ns)
+        harness_pause_ms(1);
+    CHECK_INT(told_times, 2); /* of the other as well, though each call hangs */
+    redis_resume(&redis);
+    lock_release(lock, &second);
+    lock_release(lock, &grant);
+}
+
+/* Renewals go on while the store is away for less than the time to live. */
+static void renewal_gets_over_a_failure(void) {
+    begin();
+    struct proxy *proxy = proxy_start(redis.port);
+    struct lock_config config = {.on_lost = on_lost};
+    told_times = 0;
+    struct lock *lock = told_lock =
+        tools_open(&config, tools_redis_url(proxy_port(proxy), "variant=watchdog&ttl=900"));
+    struct lock_grant grant = tools_take(lock, "a");
+    int64_t first_ns = grant.deadline_ns;
+    proxy_set(proxy, PROXY_CUT, 0, "EVALSHA"); /* the first renewal's answer is lost */
+    while (lock_now_ns(lock) < first_ns + 100 * 1000000LL) {
+        harness_pause_ms(10);
+        tools_check_status(lock_progress(lock, &grant), LOCK_OK);
+    }
+    CHECK_INT(proxy_faults(proxy), 1);
+    CHECK(grant.deadline_ns > first_ns);
+    CHECK_INT(told_times, 0);
+    tools_give(lock, &grant);
+}
+
+/* Not one renewal of what was given back, while others take the same key. */
+static void no_renewal_after_release(void) {
+    begin();
+    struct lock *lock = open_lock("ttl=150");
+    for (int i = 0; i < 20; i++) {
+        struct lock_grant grant = tools_take(lock, "a");
+        harness_pause_ms(40 + i); /* about when it is renewed */
+        tools_give(lock, &grant);
+        long long before = extensions();
+        redis_command(&redis, "SET", "lock:{a}", "somebody", "PX", "100000", NULL);
+        harness_pause_ms(60);
+        CHECK_INT(extensions(), before);
+        CHECK(redis_integer(&redis, "PTTL", "lock:{a}", NULL) > 90000);
+        redis_command(&redis, "DEL", "lock:{a}", NULL);
+    }
+    CHECK_INT(told_times, 0);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("reentrant", reentrant);
+    harness_run("owner is not reentrant", owner_is_not_reentrant);
+    harness_run("renewed", renewed);
+    harness_run("a hung holder", hung_holder);
+    harness_run("a renewal that fails", renewal_fails);
+    harness_run("a renewal that gets over a failure", renewal_gets_over_a_failure);
+    harness_run("no renewal after release", no_renewal_after_release);
+    return harness_finish();
+}

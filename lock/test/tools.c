@@ -1,0 +1,85 @@
+#include "lock/test/tools.h"
+
+#include <stdio.h>
+
+static void close_lock(void *lock) {
+    lock_close(lock);
+}
+
+struct lock *tools_open(const struct lock_config *config, const char *url) {
+    char error[LOCK_ERROR_SIZE];
+    struct lock *lock = NULL;
+    if (lock_open(url, config, &lock, error, sizeof error) != LOCK_OK)
+        FAIL("%s: %s", url, error);
+    harness_defer(close_lock, lock);
+    return lock;
+}
+
+const char *tools_redis_url(int port, const char *options) {
+    return harness_format("redis://127.0.0.1:%d%s%s", port, options[0] ? "?" : "", options);
+}
+
+int64_t tools_in_ms(const struct lock *lock, int64_t ms) {
+    return lock_now_ns(lock) + ms * 1000000;
+}
+
+void tools_check_status(enum lock_status got, enum lock_status want) {
+    CHECK_STR(lock_status_text(got), lock_status_text(want));
+}
+
+struct lock_grant tools_take(struct lock *lock, const char *key) {
+    struct lock_grant grant;
+    tools_check_status(lock_acquire(lock, key, tools_in_ms(lock, PATIENCE_MS), NULL, &grant), LOCK_OK);
+    CHECK_STR(grant.key, key);
+    CHECK(lock_remaining_ns(lock, &grant) > 0);
+    return grant;
+}
+
+void tools_give(struct lock *lock, const struct lock_grant *grant) {
+    tools_check_status(lock_release(lock, grant), LOCK_OK);
+}
+
+void tools_check_free(struct lock *lock, const char *key) {
+    struct lock_grant grant;
+    tools_check_status(lock_try(lock, key, &grant), LOCK_OK);
+    tools_give(lock, &grant);
+}
+
+void tools_check_held(struct lock *lock, const char *key) {
+    struct lock_grant grant;
+    tools_check_status(lock_try(lock, key, &grant), LOCK_BUSY);
+}
+
+static void *wait_for_it(void *arg) {
+    struct tools_waiter *waiter = arg;
+    waiter->status =
+        lock_acquire(waiter->lock, waiter->key, waiter->deadline_ns, waiter->cancel, &waiter->grant);
+    waiter->done = true;
+    return NULL;
+}
+
+void tools_wait(struct tools_waiter *waiter, struct lock *lock, const char *key, int64_t ms,
+                struct lock_cancel *cancel) {
+    *waiter = (struct tools_waiter){
+        .lock = lock, .key = key, .deadline_ns = tools_in_ms(lock, ms), .cancel = cancel};
+    CHECK_INT(pthread_create(&waiter->thread, NULL, wait_for_it, waiter), 0);
+}
+
+enum lock_status tools_join(struct tools_waiter *waiter) {
+    pthread_join(waiter->thread, NULL);
+    return waiter->status;
+}
+
+static const struct redis_server *line_redis;
+static const char *line_key;
+
+static bool has_that_many(void *count) {
+    return redis_integer(line_redis, "LLEN", harness_format("lock:{%s}:line", line_key), NULL) ==
+           *(int *)count;
+}
+
+void tools_wait_for_line(const struct redis_server *redis, const char *key, int count) {
+    line_redis = redis;
+    line_key = key;
+    CHECK(harness_wait(has_that_many, &count, PATIENCE_MS));
+}
