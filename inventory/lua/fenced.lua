@@ -10,8 +10,8 @@
 --   what = write: quantity, record, hold_until (0: none). Replies {'sold'}, {'sold-out', available} or {'limit'}.
 -- Or, both: {'order', record}: this key has its order already, and hears of it however old the fence | {'stale'} | {'unknown-item'}.
 --
--- The newest fence is a key of its own since it must outlive the item, which may be put on sale anew. It is the first write, and one that
--- Redis refuses when out of memory: the call happens whole or not at all.
+-- The newest fence is a key of its own since it must outlive the item, which may be put on sale anew. As in purchase.lua, the first write
+-- is one that Redis refuses when out of memory: the call happens whole or not at all.
 local item, orders, users, holds, ledger, newest_fence = unpack(KEYS)
 local what, fence, digest, user = unpack(ARGV, 1, 4)
 
