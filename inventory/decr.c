@@ -82,12 +82,7 @@ static void on_written(void *ctx, const struct redis_value *value) {
 
 static void write_order(struct inventory_purchase *purchase) {
     struct sale_look *look = purchase->look;
-    struct inventory_order order = {.quantity = purchase->quantity,
-                                    .state = look->hold_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED,
-                                    .created_ms = look->now_ms,
-                                    .expires_ms = look_expires_ms(look)};
-    snprintf(order.user, sizeof order.user, "%s", purchase->user);
-    record_print(look->record, &order);
+    look_record(purchase);
     if (!redis_callv(look->redis, on_written, purchase, "HSETNX", purchase->in->keys.orders, purchase->digest,
                      look->record, NULL))
         look_finish(purchase, INVENTORY_UNKNOWN);

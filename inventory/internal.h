@@ -16,6 +16,7 @@ struct sale_keys {
     char holds[SALE_KEY_SIZE];    /* sorted set: digest by expiry */
     char ledger[SALE_KEY_SIZE];   /* stream: every change of an order, and every restock */
     char restocks[SALE_KEY_SIZE]; /* hash: digest -> what was answered */
+    char fence[SALE_KEY_SIZE];    /* the newest fence seen, in decimal */
 };
 
 void sale_keys_make(struct sale_keys *keys, const char *item);
@@ -63,7 +64,7 @@ struct script {
     const char *sha;
 };
 
-enum script_id { SCRIPT_PURCHASE, SCRIPT_SETTLE, SCRIPT_CREATE, SCRIPT_RESTOCK, SCRIPTS };
+enum script_id { SCRIPT_PURCHASE, SCRIPT_SETTLE, SCRIPT_CREATE, SCRIPT_RESTOCK, SCRIPT_FENCED, SCRIPTS };
 
 /* Calls a script by its digest, and once more by its text where the store does not know it. argv[0 .. 2] are
  * filled in here; the caller's keys and arguments begin at argv[SCRIPT_ARGV]. `argv` may be reused when this
@@ -147,6 +148,7 @@ struct sale_look {
     struct redis *redis;
     void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
     bool moved;                   /* the item is sold otherwise now */
+    bool fenced;                  /* its fence is checked, so it is read and written by fenced.c */
     int pending;                  /* replies to come */
     enum inventory_status status; /* of those that came */
     int64_t now_ms, due_ms;
@@ -167,11 +169,24 @@ void look_finish(struct inventory_purchase *purchase, enum inventory_status stat
 int look_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
 /* Queues the entries that follow from an order: the ledger's and the hold's. */
 int look_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
+/* Prints the order that is to be written into look->record. */
+void look_record(struct inventory_purchase *purchase);
 /* When the hold of the order would end; 0: it has none. */
 int64_t look_expires_ms(const struct sale_look *look);
 
 /* naive.c: purchases in their work delay are given up. */
 void naive_close(struct inventory *inventory);
+
+/* ---- fenced.c: the same look and write, each in one step that refuses a stale fence ---- */
+
+/* False: nothing was sent. The reply is for fenced_read(), and where that says OK it is {word, what
+ * item_read() reads, the user's units}. */
+bool fenced_look(struct inventory_purchase *purchase, redis_reply_fn *fn);
+/* OK; REPLAYED (look->order is filled in), SOLD_OUT (look->available is), LIMIT, STALE, UNKNOWN_ITEM; or as
+ * store_status(). */
+enum inventory_status fenced_read(struct inventory_purchase *purchase, const struct redis_value *value);
+/* Writes the sale and finishes the purchase. */
+void fenced_write(struct inventory_purchase *purchase);
 
 /* batch.c: sends the calls that the item's queue allows. */
 void batch_flush(struct inventory *inventory, struct item *item);
@@ -191,7 +206,10 @@ void record_print(char out[RECORD_SIZE], const struct inventory_order *order);
 /* Reads a record of `item` and `digest` into `order`; false where it is none. */
 bool record_read(struct inventory_order *order, const char *item, const char *digest, const char *record);
 
-/* hash (HGETALL or HMGET by item_fields) -> item; false where there is no such item. */
+/* What is read of an item, in this order. */
+enum { ITEM_FIELDS = 10 };
+extern const char *const item_fields[ITEM_FIELDS];
+/* hash (HMGET by item_fields) -> item; false where there is no such item. */
 bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value);
 /* Asks for what item_read() reads. */
 bool item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "create.lua.h"
+#include "fenced.lua.h"
 #include "inventory/internal.h"
 #include "purchase.lua.h"
 #include "restock.lua.h"
@@ -30,6 +31,7 @@ const char *inventory_status_text(enum inventory_status status) {
         [INVENTORY_EXPIRED] = "the order has expired",
         [INVENTORY_WANTS_LOCK] = "the item is sold under a lock",
         [INVENTORY_REFUSED] = "the item's strategy needs teaching mode",
+        [INVENTORY_STALE] = "a newer holder of the lock was seen",
         [INVENTORY_OVERLOADED] = "too many wait already",
         [INVENTORY_UNAVAILABLE] = "the store cannot be used",
         [INVENTORY_UNKNOWN] = "sent, but no reply came",
@@ -110,10 +112,9 @@ static void on_tick(uv_timer_t *timer) {
 }
 
 static const struct script scripts[SCRIPTS] = {
-    [SCRIPT_PURCHASE] = {purchase_lua, purchase_lua_sha1},
-    [SCRIPT_SETTLE] = {settle_lua, settle_lua_sha1},
-    [SCRIPT_CREATE] = {create_lua, create_lua_sha1},
-    [SCRIPT_RESTOCK] = {restock_lua, restock_lua_sha1},
+    [SCRIPT_PURCHASE] = {purchase_lua, purchase_lua_sha1}, [SCRIPT_SETTLE] = {settle_lua, settle_lua_sha1},
+    [SCRIPT_CREATE] = {create_lua, create_lua_sha1},       [SCRIPT_RESTOCK] = {restock_lua, restock_lua_sha1},
+    [SCRIPT_FENCED] = {fenced_lua, fenced_lua_sha1},
 };
 
 static void on_handle_closed(uv_handle_t *handle) {

@@ -4,7 +4,7 @@
  * there. Many of them, in many processes, work on the same stock. Nothing here blocks (but for the DNS
  * look-up of a host name at connecting), logs or exits.
  *
- * Promises, for the strategies `batch` and `lua`, whatever fails:
+ * Promises, for the strategies `batch` and `lua`, and for `locked` with a fence, whatever fails:
  *   initial + restocked = available + held + sold, at every moment;
  *   every held or sold unit has exactly one order, written in the same step;
  *   one key has at most one order of an item, and each answer to that key tells of it. */
@@ -43,6 +43,7 @@ enum inventory_status {
     INVENTORY_EXPIRED,     /* neither: the hold ran out first */
     INVENTORY_WANTS_LOCK,  /* strategy `locked`: take the item's lock and come again with `locked` set */
     INVENTORY_REFUSED,     /* a strategy that teaches, and teaching is off */
+    INVENTORY_STALE,       /* its fence is older than the newest seen of the item; nothing was done */
     INVENTORY_OVERLOADED,  /* too many wait already; nothing was done */
     INVENTORY_UNAVAILABLE, /* the store cannot be used; nothing was done */
     INVENTORY_UNKNOWN,     /* sent, and no reply: it may have been done. Repeat it with the same key */
@@ -81,6 +82,7 @@ struct inventory_config {
     int queue_max;             /* purchases under way at once; more are INVENTORY_OVERLOADED */
     int work_delay_ms;         /* `naive` and `locked`: between read and write */
     bool teaching;
+    bool fencing;                      /* check the fences of purchases; off for lessons only */
     struct inventory_figures *figures; /* to count in, must outlive the inventory; NULL: its own */
 };
 
@@ -128,7 +130,8 @@ struct inventory_purchase {
     char user[INVENTORY_NAME_MAX + 1];
     char digest[INVENTORY_DIGEST_SIZE]; /* by inventory_key_digest() */
     int64_t quantity;
-    bool locked; /* the caller holds the item's lock */
+    bool locked;    /* the caller holds the item's lock */
+    uint64_t fence; /* of that grant, grows from one to the next; 0: it has none, and nothing is checked */
     /* Called exactly once; from within inventory_purchase() where there is nothing to wait for. */
     void (*done)(struct inventory_purchase *purchase, enum inventory_status status);
 

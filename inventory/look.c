@@ -85,6 +85,22 @@ static void on_user(void *ctx, const struct redis_value *value) {
         go_on(purchase);
 }
 
+/* What one script read is noted as if it had been asked for piece by piece. */
+static void on_fenced(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    struct sale_look *look = purchase->look;
+    enum inventory_status status = fenced_read(purchase, value);
+    if (status == INVENTORY_UNKNOWN)
+        status = INVENTORY_UNAVAILABLE; /* it was but a question */
+    if (status != INVENTORY_OK) {
+        look->next(purchase, status);
+        return;
+    }
+    look->pending = 2;
+    on_item(purchase, redis_value_at(value, 1));
+    on_user(purchase, redis_value_at(value, 2));
+}
+
 void look_begin(struct inventory_purchase *purchase, struct redis *redis, enum inventory_strategy strategy,
                 void (*next)(struct inventory_purchase *purchase, enum inventory_status status)) {
     const struct sale_keys *keys = &purchase->in->keys;
@@ -96,7 +112,14 @@ void look_begin(struct inventory_purchase *purchase, struct redis *redis, enum i
     *look = (struct sale_look){.redis = redis,
                                .next = next,
                                .begun_as = strategy,
+                               .fenced = strategy == INVENTORY_LOCKED && purchase->fence > 0 &&
+                                         purchase->inventory->config.fencing,
                                .now_ms = clock_wall_ms(purchase->inventory->config.clock)};
+    if (look->fenced) {
+        if (!fenced_look(purchase, on_fenced))
+            next(purchase, INVENTORY_UNAVAILABLE);
+        return;
+    }
     look->pending += item_ask(redis, keys->item, on_item, purchase);
     look->pending += redis_callv(redis, on_order, purchase, "HGET", keys->orders, purchase->digest, NULL);
     look->pending += redis_callv(redis, on_user, purchase, "HGET", keys->users, purchase->user, NULL);
@@ -137,6 +160,16 @@ int look_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn) 
     return queued;
 }
 
+void look_record(struct inventory_purchase *purchase) {
+    struct sale_look *look = purchase->look;
+    struct inventory_order order = {.quantity = purchase->quantity,
+                                    .state = look->hold_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED,
+                                    .created_ms = look->now_ms,
+                                    .expires_ms = look_expires_ms(look)};
+    snprintf(order.user, sizeof order.user, "%s", purchase->user);
+    record_print(look->record, &order);
+}
+
 int look_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available) {
     struct sale_look *look = purchase->look;
     const struct sale_keys *keys = &purchase->in->keys;
@@ -144,12 +177,7 @@ int look_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t 
     snprintf(left, sizeof left, "%lld", (long long)available);
     snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
     snprintf(total, sizeof total, "%lld", (long long)(look->had + purchase->quantity));
-    struct inventory_order order = {.quantity = purchase->quantity,
-                                    .state = look->hold_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED,
-                                    .created_ms = look->now_ms,
-                                    .expires_ms = look_expires_ms(look)};
-    snprintf(order.user, sizeof order.user, "%s", purchase->user);
-    record_print(look->record, &order);
+    look_record(purchase);
     int queued = redis_callv(look->redis, fn, purchase, "HSET", keys->item, "available", left, NULL);
     queued += redis_callv(look->redis, fn, purchase, "HINCRBY", keys->item, look->hold_ms ? "held" : "sold",
                           quantity, NULL);

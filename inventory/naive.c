@@ -2,7 +2,9 @@
  *
  * It reads how many units are left, compares, and writes what it worked out. Whoever read the same number in
  * between is overwritten: two are sold, one is taken. `work_delay_ms` makes the gap as wide as a payment call
- * would. Under a lock that holds for all who sell it is right; under one that does not, it shows that. */
+ * would. Under a lock that holds for all who sell it is right; under one that does not, it shows that. Where
+ * the lock gave a fence, fenced.c looks and writes, and a holder that another has overtaken writes nothing.
+ */
 #include "inventory/internal.h"
 
 enum { DELAY_TICK_MS = 1 };
@@ -19,6 +21,10 @@ static void on_written(void *ctx, const struct redis_value *value) {
 
 static void do_write(struct inventory_purchase *purchase) {
     struct sale_look *look = purchase->look;
+    if (look->fenced) {
+        fenced_write(purchase);
+        return;
+    }
     look->pending = look_write(purchase, on_written, look->available - purchase->quantity);
     if (look->pending == 0)
         look_finish(purchase, INVENTORY_UNAVAILABLE);

@@ -44,7 +44,7 @@ bool script_call(struct inventory *inventory, enum script_id id, int keys, int a
     if (!call)
         return false;
     const struct script *script = &inventory->scripts[id];
-    static const char *const counts[] = {"0", "1", "2", "3", "4", "5"};
+    static const char *const counts[] = {"0", "1", "2", "3", "4", "5", "6"};
     *call = (struct script_call){
         .inventory = inventory, .fn = fn, .ctx = ctx, .text = script->text, .argc = argc};
     argv[0] = call->argv[0] = "EVALSHA";

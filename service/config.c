@@ -11,7 +11,7 @@
 #include "base/redis_target.h"
 #include "service/version.h"
 
-enum kind { TEXT, NUMBER, SWITCH };
+enum kind { TEXT, NUMBER, SWITCH /* as a flag it may stand alone, unless it has an argument */ };
 
 /* One line a setting: the flag, the environment (SECKILL_ and the flag in capitals) and the file's name all
  * follow from `name`. */
@@ -31,6 +31,8 @@ static const struct setting {
      "the lock of strategy locked: local: or none: (teaching)"},
     {"lock-ttl", NUMBER, offsetof(struct config, lock_ttl_ms), "10000", 100, 600000, "MS",
      "how long a lock is held and waited for at most"},
+    {"fencing", SWITCH, offsetof(struct config, fencing), "on", 0, 0, "on|off",
+     "strategy locked: refuse the write of a holder that a newer one has overtaken; off: teaching"},
     {"strategy", TEXT, offsetof(struct config, strategy_name), "batch", 0, 0, "NAME",
      "of items that name none: batch, lua, decr, optimistic; teaching: naive, locked"},
     {"work-delay", NUMBER, offsetof(struct config, work_delay_ms), "0", 0, 60000, "MS",
@@ -205,7 +207,7 @@ static bool read_flag(struct config *config, char **argv, int *i, const char **f
     if (!s && !is_file)
         return complain(error, size, "%.*s: no such flag; see --help", (int)strcspn(flag, "=:"), flag);
     const char *value = equals ? equals + 1 : NULL;
-    if (!value && s && s->kind == SWITCH)
+    if (!value && s && s->kind == SWITCH && !s->argument)
         value = "on";
     if (!value && !(value = argv[++*i]))
         return complain(error, size, "%s: a value must follow", flag);
@@ -245,6 +247,8 @@ static bool check(struct config *config, char *error, size_t size) {
         unsafe = "--strategy naive and locked oversell: they need";
     else if (config->work_delay_ms)
         unsafe = "--work-delay is for lessons: it needs";
+    else if (!config->fencing)
+        unsafe = "--fencing off lets a holder write after its lock was lost: it needs";
     if (unsafe && !config->teaching)
         return complain(error, size, "%s --teaching", unsafe);
     if (config->workers == 0) {

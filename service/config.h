@@ -13,7 +13,7 @@ struct config {
     char listen[CONFIG_TEXT], redis[CONFIG_TEXT], lock[CONFIG_TEXT], strategy_name[CONFIG_TEXT],
         admin_token[CONFIG_TEXT];
     int lock_ttl_ms, work_delay_ms, workers, store_timeout_ms, connections_max, drain_ms;
-    bool teaching;
+    bool teaching, fencing;
     enum inventory_strategy strategy;
 };
 

@@ -41,6 +41,7 @@ static const char *const outcomes[INVENTORY_UNKNOWN + 1] = {
     [INVENTORY_UNKNOWN_ITEM] = "unknown_item",
     [INVENTORY_KEY_REUSED] = "key_reused",
     [INVENTORY_REFUSED] = "refused",
+    [INVENTORY_STALE] = "stale",
     [INVENTORY_OVERLOADED] = "overloaded",
     [INVENTORY_UNAVAILABLE] = "unavailable",
     [INVENTORY_UNKNOWN] = "unknown",

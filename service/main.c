@@ -109,9 +109,9 @@ static void say_hello(const struct config *config) {
     redis_target_parse(&target, config->redis, ignored, sizeof ignored);
     redis_target_print(&target, store, sizeof store);
     /* Of the lock's URL no more than the scheme: the rest may have a password. */
-    log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %.*s%s", SECKILL_VERSION,
+    log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %.*s%s%s", SECKILL_VERSION,
              config->listen, config->workers, config->workers == 1 ? "" : "s", store, config->strategy_name,
-             (int)strcspn(config->lock, "/?"), config->lock,
+             (int)strcspn(config->lock, "/?"), config->lock, config->fencing ? "" : ", NO FENCING",
              config->teaching ? ", TEACHING: unsafe strategies are allowed" : "");
 }
 

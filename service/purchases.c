@@ -14,6 +14,7 @@
  *
  * Strategy `locked` takes three more steps, since a lock may block and the loop must not: a thread of the
  * pool acquires the lock, has the worker sell, waits for that, releases the lock, and has the worker answer.
+ * Should the process be paused until the lock is lost, it cannot know: the grant's fence tells the inventory.
  */
 struct under_way {
     struct inventory_purchase purchase;
@@ -87,6 +88,7 @@ static void sell_under_lock(struct pool_job *job) {
     struct lock_grant grant;
     int64_t deadline_ns = lock_now_ns(service->lock) + (int64_t)service->config.lock_ttl_ms * 1000000;
     if (lock_acquire(service->lock, key, deadline_ns, NULL, &grant) == LOCK_OK) {
+        under_way->purchase.fence = grant.fence;
         under_way->post.run = sell_on_worker;
         worker_post(under_way->worker, &under_way->post);
         while (sem_wait(&under_way->sold) != 0)
@@ -134,6 +136,7 @@ void purchases_post(struct worker *worker, struct http_request *request, const c
     memcpy(purchase->user, wanted.user, sizeof purchase->user);
     purchase->quantity = wanted.quantity;
     purchase->locked = false;
+    purchase->fence = 0;
     purchase->done = on_done;
     inventory_purchase(worker->inventory, purchase);
 }

@@ -144,6 +144,11 @@ void routes_answer_status(struct http_request *request, enum inventory_status st
         problem_answer(request, PROBLEM_TEACHING_ONLY,
                        "this strategy oversells; it needs a service started with --teaching");
         break;
+    case INVENTORY_STALE:
+        problem_answer(
+            request, PROBLEM_OVERLOADED,
+            "the item's lock was lost to another buyer; nothing was done, retry with the same key");
+        break;
     case INVENTORY_OVERLOADED:
         problem_answer(request, PROBLEM_OVERLOADED, "too many requests wait; nothing was done");
         break;

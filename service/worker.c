@@ -147,6 +147,7 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
         .queue_max = QUEUE_MAX,
         .work_delay_ms = config->work_delay_ms,
         .teaching = config->teaching,
+        .fencing = config->fencing,
         .figures = &worker->stock_figures,
     };
     worker->inventory = inventory_open(&worker->loop, &stock, error, error_size);

@@ -5,21 +5,32 @@
 #include <string.h>
 
 enum inventory_strategy strategy;
+bool fenced;
 
 void run_each(const char *what, void (*test)(void), enum inventory_strategy last) {
     for (int i = 0; i <= (int)last; i++) {
         strategy = (enum inventory_strategy)i;
         harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), what), test);
     }
+    if (last == INVENTORY_LOCKED)
+        run_fenced(what, test);
+}
+
+void run_fenced(const char *what, void (*test)(void)) {
+    strategy = INVENTORY_LOCKED;
+    fenced = true;
+    harness_run(harness_format("locked, fenced: %s", what), test);
+    fenced = false;
 }
 
 enum { PATIENCE_MS = 30000 };
+static const uint64_t A_FENCE = UINT64_C(9007199254740993);
 
 /* ---- the shop ---- */
 
 static int64_t shop_mono_ns(void *ctx) {
-    (void)ctx;
-    return clock_mono_ns(&clock_system);
+    const struct shop *shop = ctx;
+    return clock_mono_ns(&clock_system) + shop->hurried_ms * 1000000;
 }
 
 static int64_t shop_wall_ms(void *ctx) {
@@ -125,9 +136,12 @@ struct till *till_open_with(struct shop *shop, const struct till_options *option
         .queue_max = options->queue_max ? options->queue_max : 100000,
         .work_delay_ms = options->work_delay_ms,
         .teaching = !options->without_teaching,
+        .fencing = !options->without_fencing,
         .figures = options->figures};
     char error[256] = "";
     till->shop = shop;
+    till->locked = fenced;
+    till->fence = fenced ? A_FENCE : 0;
     till->inventory = inventory_open(&shop->loop, &config, error, sizeof error);
     if (!till->inventory)
         FAIL("cannot open: %s", error);
@@ -208,6 +222,7 @@ struct buy *buy_begin(struct till *till, const char *item, const char *user, con
     snprintf(buy->id, sizeof buy->id, "%s:%s", item, buy->purchase.digest);
     buy->purchase.quantity = quantity;
     buy->purchase.locked = till->locked;
+    buy->purchase.fence = till->fence;
     buy->purchase.done = on_done;
     inventory_purchase(till->inventory, &buy->purchase);
     return buy;

@@ -8,15 +8,19 @@
 #include "inventory/inventory.h"
 #include "test/harness.h"
 
-/* The strategy under test. run_each() runs `test` with each in turn, up to `last`. */
+/* The strategy under test. run_each() runs `test` with each in turn, up to `last`; after `locked` comes
+ * run_fenced(), which runs it with `locked` and tills that have the lock, and a fence. */
 extern enum inventory_strategy strategy;
+extern bool fenced;
 void run_each(const char *what, void (*test)(void), enum inventory_strategy last);
+void run_fenced(const char *what, void (*test)(void));
 
 struct shop {
     uv_loop_t loop;
     struct clock clock;
     int64_t ahead_ms;   /* the wall clock is so much ahead of the machine's */
     int64_t stopped_ms; /* not 0: it stands still there */
+    int64_t hurried_ms; /* the monotonic clock is so much ahead of the machine's */
     const char *fault;  /* what went wrong within a callback; fails the test at the end of the turn */
     int open;           /* answers to come */
     struct till *tills;
@@ -29,6 +33,7 @@ struct till {
     struct inventory *inventory;
     uv_prepare_t prepare; /* calls inventory_flush() */
     bool locked;          /* buy as one who holds the item's lock */
+    uint64_t fence;       /* with this fence */
     struct till *next;
 };
 
@@ -41,6 +46,7 @@ struct till_options {
     int queue_max;                     /* 100000 */
     int work_delay_ms;                 /* none */
     bool without_teaching;             /* refuse what teaches */
+    bool without_fencing;              /* whatever the fence */
     struct inventory_figures *figures; /* the inventory's own */
 };
 

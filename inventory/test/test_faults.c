@@ -364,7 +364,8 @@ static void test_killed_with_a_long_queue(void) {
     shop_settle(shop);
     CHECK_INT(buys_with(shop, INVENTORY_UNKNOWN), 0);
     CHECK_INT(inventory_figures(till->inventory)->waiting, 0);
-    if (strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA || strategy == INVENTORY_OPTIMISTIC)
+    if (strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA || strategy == INVENTORY_OPTIMISTIC ||
+        fenced)
         check_books(till, &redis, "phone", STOCK - buys_with(shop, INVENTORY_OK), 0,
                     buys_with(shop, INVENTORY_OK));
 }
@@ -376,9 +377,12 @@ int main(int argc, char **argv) {
     run_each("killed under load, restarted from its file", test_killed_under_load, INVENTORY_OPTIMISTIC);
     run_each("killed between a reply and the next call", test_killed_between_reply_and_next_call,
              INVENTORY_OPTIMISTIC);
+    run_fenced("killed under load, restarted from its file", test_killed_under_load);
+    run_fenced("killed between a reply and the next call", test_killed_between_reply_and_next_call);
     run_each("killed with a long queue", test_killed_with_a_long_queue, INVENTORY_LOCKED);
     run_each("restarted empty", test_restarted_empty, INVENTORY_OPTIMISTIC);
     run_each("paused for longer than a call may take", test_paused, INVENTORY_LUA);
+    run_fenced("paused for longer than a call may take", test_paused);
     run_each("not back before the deadline", test_unknown_in_the_end, INVENTORY_LUA);
     harness_run("closed with everything under way", test_closed_when_busy);
     harness_run("closed at once, and not opened at all", test_closed_at_once);

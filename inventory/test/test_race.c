@@ -274,6 +274,9 @@ int main(int argc, char **argv) {
     strategy = INVENTORY_OPTIMISTIC; /* `decr` does not promise it: its orders come before their entries */
     harness_run("optimistic: everything at once", test_everything_at_once);
     run_each("four threads", test_threads, INVENTORY_OPTIMISTIC);
+    run_fenced("a hundred units, four tills, repeated keys", test_hundred_units);
+    run_fenced("everything at once", test_everything_at_once);
+    run_fenced("four threads", test_threads);
     harness_run("naive oversells, and the audit says by how much", test_naive_oversells);
     harness_run("the same under a lock does not", test_locked_does_not);
     return harness_finish();

@@ -379,11 +379,7 @@ int main(int argc, char **argv) {
                  {"locked, and only locked, wants the lock", test_wants_lock}};
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
-    for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
-        strategy = (enum inventory_strategy)i;
-        for (size_t j = 0; j < sizeof tests / sizeof *tests; j++)
-            harness_run(harness_format("%s: %s", inventory_strategy_name(strategy), tests[j].name),
-                        tests[j].test);
-    }
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        run_each(tests[i].name, tests[i].test, INVENTORY_LOCKED);
     return harness_finish();
 }

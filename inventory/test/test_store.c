@@ -352,6 +352,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
     run_each("scripts flushed with calls in flight", test_scripts_flushed, INVENTORY_LUA);
+    run_fenced("scripts flushed with calls in flight", test_scripts_flushed);
     run_each("out of memory", test_out_of_memory, INVENTORY_LOCKED);
     run_each("read-only", test_read_only, INVENTORY_LOCKED);
     harness_run("passwords, and none in the errors", test_passwords);

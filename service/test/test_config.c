@@ -102,6 +102,9 @@ static void bad_texts(void) {
     refused("", "SECKILL_LOCK=mutex", "lock", "local:");
     refused("--teaching=perhaps", NULL, "--teaching: \"perhaps\"", "on");
     refused("", "SECKILL_TEACHING=2", "SECKILL_TEACHING: \"2\"", "on");
+    refused("--fencing perhaps", NULL, "--fencing: \"perhaps\"", "off");
+    refused("--fencing", NULL, "--fencing", "value");
+    refused("", "SECKILL_FENCING=", "SECKILL_FENCING: \"\"", "off");
     static const char *const urls[] = {
         "localhost:6379", "http://h",        "redis:/h",          "redis://",           "redis://:6379",
         "redis://h:0",    "redis://h:65536", "redis://h:6379x",   "redis://h/first",    "redis://h/-1",
@@ -151,13 +154,17 @@ static void unsafe_choices(void) {
                                             {"--strategy locked", "SECKILL_STRATEGY=locked"},
                                             {"--lock none:", "SECKILL_LOCK=none:"},
                                             {"--work-delay 5", "SECKILL_WORK_DELAY=5"},
+                                            {"--fencing off", "SECKILL_FENCING=off"},
                                             {"--teaching=off --strategy naive", "SECKILL_TEACHING=on"}};
     for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++)
         refused(unsafe[i][0], NULL, "--teaching", "--teaching");
-    for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe - 1; i++)
+    size_t last = sizeof unsafe / sizeof *unsafe - 1;
+    for (size_t i = 0; i < last; i++)
         refused("", unsafe[i][1], "--teaching", "--teaching");
     /* A flag that takes back what the environment allowed. */
-    refused(unsafe[4][0], unsafe[4][1], "--teaching", "--teaching");
+    refused(unsafe[last][0], unsafe[last][1], "--teaching", "--teaching");
+    const char *file = write_file("fencing = off\n");
+    refused(harness_format("--config %s", file), NULL, "--fencing off", "--teaching");
 }
 
 static void help_and_version(void) {
@@ -166,7 +173,8 @@ static void help_and_version(void) {
                                         "lock-ttl MS",      "strategy NAME", "work-delay MS",
                                         "teaching",         "workers N",     "config FILE",
                                         "version",          "help",          "store-timeout MS",
-                                        "connections N",    "drain MS",      "admin-token TOKEN"};
+                                        "connections N",    "drain MS",      "admin-token TOKEN",
+                                        "fencing on|off"};
     static const char *const defaults[] = {"[127.0.0.1:8080]", "[redis://127.0.0.1:6379]", "[10000]",
                                            "[batch]"};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
@@ -244,6 +252,13 @@ static void precedence(void) {
     CHECK_HAS(proc_output(&service.proc), "4 workers,");
     stop(&service);
     start(&service, by_flag, harness_format("--teaching --lock none: --listen localhost:%d", by_flag), NULL);
+    CHECK(!strstr(proc_output(&service.proc), "NO FENCING"));
+    stop(&service);
+    start(&service, by_flag, harness_format("--teaching --fencing off --listen localhost:%d", by_flag), NULL);
+    CHECK_HAS(proc_output(&service.proc), "NO FENCING");
+    stop(&service);
+    start(&service, by_flag, harness_format("--fencing on --listen localhost:%d", by_flag),
+          (const char *[]){"SECKILL_FENCING=off", NULL});
     stop(&service);
 }
 

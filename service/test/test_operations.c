@@ -280,8 +280,9 @@ static void metrics(void) {
     static const struct {
         const char *outcome;
         int count;
-    } want[] = {{"sold", 3},       {"replayed", 2},     {"purchase_limit", 2}, {"sold_out", 5},
-                {"key_reused", 1}, {"unknown_item", 1}, {"unavailable", 0},    {"unknown", 0}};
+    } want[] = {{"sold", 3},        {"replayed", 2},   {"purchase_limit", 2},
+                {"sold_out", 5},    {"key_reused", 1}, {"unknown_item", 1},
+                {"unavailable", 0}, {"unknown", 0},    {"stale", 0}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         CHECK_INT(shop_metric(service.port,
                               harness_format("seckill_purchases_total{outcome=\"%s\"}", want[i].outcome)),
@@ -292,7 +293,7 @@ static void metrics(void) {
     CHECK_INT(shop_metric(service.port, "seckill_purchases_waiting"), 0);
     CHECK(shop_metric(service.port, "seckill_store_connects_total") >= 3);
     /* 5 purchases, and each /metrics up to this one. */
-    CHECK_INT(shop_metric(service.port, "seckill_http_responses_total{class=\"2xx\"}"), answers + 5 + 13);
+    CHECK_INT(shop_metric(service.port, "seckill_http_responses_total{class=\"2xx\"}"), answers + 5 + 14);
     CHECK_INT(shop_metric(service.port, "seckill_http_responses_total{class=\"5xx\"}"), refused);
     CHECK_INT(shop_get(service.port, "/metrics", &response), 200);
     CHECK_HAS(web_header(&response, "Content-Type"), "text/plain; version=0.0.4");

@@ -1,0 +1,66 @@
+/* The look and the write of a purchase whose lock gave it a fence (strategy `locked`), by fenced.lua. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/internal.h"
+
+enum { MORE = SCRIPT_ARGV + 10 }; /* where the arguments begin that look and write do not share */
+
+static bool call(struct inventory_purchase *purchase, const char *what, const char *const *more, int count,
+                 redis_reply_fn *fn) {
+    const struct sale_keys *keys = &purchase->in->keys;
+    char fence[24];
+    snprintf(fence, sizeof fence, "%llu", (unsigned long long)purchase->fence);
+    const char *argv[MORE + ITEM_FIELDS] = {
+        NULL,         NULL,        NULL, keys->item, keys->orders,     keys->users,   keys->holds,
+        keys->ledger, keys->fence, what, fence,      purchase->digest, purchase->user};
+    memcpy(argv + MORE, more, sizeof *more * (size_t)count);
+    return script_call(purchase->inventory, SCRIPT_FENCED, 6, MORE + count, argv, fn, purchase);
+}
+
+enum inventory_status fenced_read(struct inventory_purchase *purchase, const struct redis_value *value) {
+    static const struct {
+        const char *word;
+        size_t count;
+        enum inventory_status status;
+    } replies[] = {{"looked", 3, INVENTORY_OK},      {"sold", 1, INVENTORY_OK},
+                   {"order", 2, INVENTORY_REPLAYED}, {"sold-out", 2, INVENTORY_SOLD_OUT},
+                   {"limit", 1, INVENTORY_LIMIT},    {"unknown-item", 1, INVENTORY_UNKNOWN_ITEM},
+                   {"stale", 1, INVENTORY_STALE}};
+    struct sale_look *look = purchase->look;
+    enum inventory_status status = store_status(purchase->inventory, value);
+    if (status != INVENTORY_OK)
+        return status;
+    size_t count = redis_value_count(value), i = 0;
+    const char *word = count ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    while (word && i < sizeof replies / sizeof *replies && strcmp(replies[i].word, word) != 0)
+        i++;
+    if (!word || i == sizeof replies / sizeof *replies || replies[i].count != count)
+        return INVENTORY_UNKNOWN;
+    if (replies[i].status == INVENTORY_REPLAYED)
+        snprintf(look->order, sizeof look->order, "%s", redis_value_text(redis_value_at(value, 1)));
+    if (replies[i].status == INVENTORY_SOLD_OUT)
+        look->available = redis_value_integer(redis_value_at(value, 1), 0);
+    return replies[i].status;
+}
+
+bool fenced_look(struct inventory_purchase *purchase, redis_reply_fn *fn) {
+    return call(purchase, "look", item_fields, ITEM_FIELDS, fn);
+}
+
+static void on_written(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    look_finish(purchase, fenced_read(purchase, value));
+}
+
+void fenced_write(struct inventory_purchase *purchase) {
+    char quantity[24], expires[24];
+    snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
+    snprintf(expires, sizeof expires, "%lld", (long long)look_expires_ms(purchase->look));
+    look_record(purchase);
+    const char *const more[] = {quantity, purchase->look->record, expires};
+    if (call(purchase, "write", more, 3, on_written))
+        redis_flush(purchase->inventory->redis);
+    else
+        look_finish(purchase, INVENTORY_UNAVAILABLE);
+}

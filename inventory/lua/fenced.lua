@@ -1,0 +1,48 @@
+-- A purchase of strategy `locked` under a lock whose grants carry a fence, in two calls: it looks, and later it writes.
+--
+-- Whoever holds a lock can be paused past its end and not know it. So each call brings its grant's fence, which grows from grant to grant,
+-- and does nothing where a newer one was seen. A look counts as seen: were it only the writes, an old holder could still write between
+-- the look of the new one and its write, which would then rest on what is no longer so.
+--
+-- KEYS: item, orders, users, holds, ledger, fence (one hash tag, so one slot).
+-- ARGV: what, fence, digest, user, then
+--   what = look: names of fields. Replies {'looked', the item's fields, the user's units}.
+--   what = write: quantity, record, hold_until (0: none). Replies {'sold'}, {'sold-out', available} or {'limit'}.
+-- Or, both: {'order', record}: this key has its order already, and hears of it however old the fence | {'stale'} | {'unknown-item'}.
+--
+-- The newest fence is a key of its own since it must outlive the item, which may be put on sale anew. As in purchase.lua, the first write
+-- is one that Redis refuses when out of memory: the call happens whole or not at all.
+local item, orders, users, holds, ledger, newest_fence = unpack(KEYS)
+local what, fence, digest, user = unpack(ARGV, 1, 4)
+
+-- As texts, since numbers are exact only up to 2^53 here, and fences go beyond that. No leading zeros.
+local function is_older(a, b)
+  return #a < #b or (#a == #b and a < b)
+end
+
+local record = redis.call('HGET', orders, digest)
+if record then return {'order', record} end
+local available, limit = unpack(redis.call('HMGET', item, 'available', 'limit'))
+if not available then return {'unknown-item'} end
+
+local newest = redis.call('GET', newest_fence)
+if newest and is_older(fence, newest) then return {'stale'} end
+if newest ~= fence then redis.call('SET', newest_fence, fence) end
+
+if what == 'look' then
+  return {'looked', redis.call('HMGET', item, unpack(ARGV, 5)), redis.call('HGET', users, user)}
+end
+
+-- By increments: restocks, and holds that end, take no lock and may have added units since the look. That none were taken is what the fence
+-- is for; it is seen to all the same, since a lock's store that failed over may give out one fence twice.
+local quantity, new, hold_until = ARGV[5], ARGV[6], ARGV[7]
+available, limit = tonumber(available), tonumber(limit)
+if available < tonumber(quantity) then return {'sold-out', available} end
+if limit > 0 and quantity + (redis.call('HGET', users, user) or 0) > limit then return {'limit'} end
+redis.call('HSET', orders, digest, new)
+redis.call('XADD', ledger, '*', digest, new)
+redis.call('HINCRBY', item, 'available', -quantity)
+redis.call('HINCRBY', item, hold_until ~= '0' and 'held' or 'sold', quantity)
+if limit > 0 then redis.call('HINCRBY', users, user, quantity) end
+if hold_until ~= '0' then redis.call('ZADD', holds, hold_until, digest) end
+return {'sold'}

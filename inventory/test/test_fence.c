@@ -1,0 +1,363 @@
+/* Fences: of the holders of an item's lock only the newest writes, however long the others were paused. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/internal.h"
+#include "inventory/test/fixture.h"
+
+static struct redis_server redis;
+
+enum { WORK_MS = 10000 /* less than a call may take */ };
+
+/* A till with the lock, and this fence. */
+static struct till *holder(struct shop *shop, uint64_t fence, struct till_options options) {
+    options.port = redis.port;
+    struct till *till = till_open_with(shop, &options);
+    till_wait_up(till);
+    till->locked = true;
+    till->fence = fence;
+    return till;
+}
+
+/* A shop of ten phones, and its first holder. */
+static struct till *open_sale(uint64_t fence) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = holder(shop_open(), fence, (struct till_options){0});
+    item_sell(till, "phone", INVENTORY_LOCKED, 10);
+    return till;
+}
+
+static const char *newest(const char *item) {
+    return redis_command(&redis, "GET", harness_format("seckill:{%s}:fence", item), NULL);
+}
+
+static const char *everything(void) {
+    static const char dump[] = "local all = redis.call('KEYS', '*')\n"
+                               "table.sort(all)\n"
+                               "for i = 1, #all do all[i] = all[i] .. redis.sha1hex(redis.call('DUMP', "
+                               "all[i])) end\n"
+                               "return table.concat(all, ' ')\n";
+    return harness_format("%s", redis_command(&redis, "EVAL", dump, "0", NULL));
+}
+
+static enum inventory_status buy_with(struct till *till, uint64_t fence, const char *key) {
+    till->fence = fence;
+    return buy(till, "phone", "ann", key, 1)->status;
+}
+
+/* Refused, and nothing in the store is other than it was. */
+static void refused(struct till *till, uint64_t fence) {
+    const char *before = everything();
+    CHECK_STATUS(buy_with(till, fence, "stale"), INVENTORY_STALE);
+    CHECK_STR(everything(), before);
+}
+
+static void test_older_is_refused(void) {
+    struct till *till = open_sale(0);
+    CHECK_STATUS(buy_with(till, 7, "k1"), INVENTORY_OK);
+    CHECK_STR(newest("phone"), "7");
+    refused(till, 6);
+    refused(till, 1);
+    CHECK_STATUS(buy_with(till, 7, "k2"), INVENTORY_OK);
+    CHECK_STR(newest("phone"), "7");
+    CHECK_STATUS(buy_with(till, 8, "k3"), INVENTORY_OK);
+    CHECK_STR(newest("phone"), "8");
+    refused(till, 7);
+    CHECK_STATUS(buy_with(till, 9, "stale"), INVENTORY_OK); /* what was refused may win later */
+    check_books(till, &redis, "phone", 6, 0, 4);
+}
+
+/* Each is newer than the one before it; some of them are one and the same as doubles, or before it as texts.
+ */
+static void test_order_of_fences(void) {
+    static const uint64_t fences[] = {1,
+                                      2,
+                                      9,
+                                      10,
+                                      11,
+                                      99,
+                                      100,
+                                      UINT64_C(9007199254740991),
+                                      UINT64_C(9007199254740992), /* 2^53 */
+                                      UINT64_C(9007199254740993),
+                                      UINT64_C(9007199254740994),
+                                      UINT64_C(9223372036854775806),
+                                      UINT64_C(9223372036854775807),
+                                      UINT64_C(9223372036854775808), /* 2^63 */
+                                      UINT64_C(9999999999999999999),
+                                      UINT64_C(10000000000000000000),
+                                      UINT64_MAX};
+    enum { FENCES = sizeof fences / sizeof *fences };
+    struct till *till = open_sale(0);
+    CHECK_STATUS(item_restock(till, "phone", "r", FENCES, NULL), INVENTORY_OK);
+    for (int i = 0; i < FENCES; i++) {
+        CHECK_STATUS(buy_with(till, fences[i], harness_format("k%d", i)), INVENTORY_OK);
+        CHECK_STR(newest("phone"), harness_format("%llu", (unsigned long long)fences[i]));
+        for (int j = 0; j < i; j++)
+            refused(till, fences[j]);
+    }
+    check_books(till, &redis, "phone", 10, 0, FENCES);
+}
+
+/* Without a fence, and with fencing off, the write is the naive one, and no fence is looked at or kept. */
+static void test_unchecked(void) {
+    struct till *till = open_sale(7);
+    struct till *off = holder(till->shop, 3, (struct till_options){.without_fencing = true});
+    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy_with(till, 0, "k2"), INVENTORY_OK);
+    CHECK_STATUS(buy_with(off, 3, "k3"), INVENTORY_OK);
+    CHECK_STATUS(buy_with(off, 9, "k4"), INVENTORY_OK);
+    CHECK_STR(newest("phone"), "7");
+    check_books(till, &redis, "phone", 6, 0, 4);
+}
+
+/* Only `locked` is sold under a lock. */
+static void test_other_strategies(void) {
+    for (int i = 0; i < INVENTORY_LOCKED; i++) {
+        struct till *till = open_sale(7);
+        item_sell(till, "lamp", (enum inventory_strategy)i, 2);
+        CHECK_STATUS(buy(till, "lamp", "ann", "k1", 1)->status, INVENTORY_OK);
+        till->fence = 6;
+        CHECK_STATUS(buy(till, "lamp", "ann", "k2", 1)->status, INVENTORY_OK);
+        CHECK_STR(newest("lamp"), "(nil)");
+        shop_close(till->shop);
+    }
+}
+
+static void test_replay(void) {
+    struct till *till = open_sale(7);
+    struct inventory_order first = buy(till, "phone", "ann", "k", 2)->order;
+    till->fence = 9;
+    CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_OK);
+    const char *before = everything();
+    for (uint64_t fence = 6; fence <= 8; fence++) {
+        till->fence = fence;
+        struct buy *again = buy(till, "phone", "ann", "k", 2);
+        CHECK_STATUS(again->status, INVENTORY_REPLAYED);
+        CHECK_STR(again->order.id, first.id);
+        CHECK_INT(again->order.quantity, 2);
+        CHECK_INT(again->order.created_ms, first.created_ms);
+        CHECK_STATUS(buy(till, "phone", "eve", "k", 2)->status, INVENTORY_KEY_REUSED);
+    }
+    CHECK_STR(everything(), before);
+}
+
+static void test_each_item_has_its_own(void) {
+    struct till *till = open_sale(7);
+    item_sell(till, "lamp", INVENTORY_LOCKED, 10);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    till->fence = 3;
+    CHECK_STATUS(buy(till, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STR(newest("phone"), "7");
+    CHECK_STR(newest("lamp"), "3");
+    refused(till, 3);
+    check_books(till, &redis, "lamp", 9, 0, 1);
+}
+
+static void test_outlives_the_item(void) {
+    struct till *till = open_sale(7);
+    struct inventory_item item = terms("phone", INVENTORY_LOCKED, 10);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(item_put(till, &item), INVENTORY_REPLAYED);
+    CHECK_STATUS(item_restock(till, "phone", "r", 5, NULL), INVENTORY_OK);
+    refused(till, 6);
+    redis_command(&redis, "DEL", "seckill:{phone}:item", "seckill:{phone}:orders", "seckill:{phone}:ledger",
+                  "seckill:{phone}:restocks", NULL);
+    CHECK_STATUS(buy_with(till, 8, "k"), INVENTORY_UNKNOWN_ITEM);
+    CHECK_STR(newest("phone"), "7");
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    refused(till, 6);
+    CHECK_STATUS(buy_with(till, 7, "k"), INVENTORY_OK);
+    check_books(till, &redis, "phone", 9, 0, 1);
+}
+
+/* Nothing is kept for what nobody sells, also where it is remembered as sold under a lock. */
+static void test_unknown_item(void) {
+    struct till *till = open_sale(7);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    redis_command(&redis, "FLUSHALL", NULL);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_UNKNOWN_ITEM);
+    CHECK_INT(redis_integer(&redis, "DBSIZE", NULL), 0);
+}
+
+/* ---- paused between look and write ---- */
+
+static bool has_looked(void *arg) {
+    return ((struct till *)arg)->inventory->delayed != NULL;
+}
+
+/* A buyer who has looked, and is paused before the write. */
+static struct buy *pause_buyer(struct till *till, const char *user, const char *key, int64_t quantity) {
+    struct buy *paused = buy_begin(till, "phone", user, key, quantity);
+    shop_wait(till->shop, has_looked, till, "the buyer has looked");
+    return paused;
+}
+
+static enum inventory_status wake(struct buy *paused) {
+    struct shop *shop = paused->till->shop;
+    CHECK_INT(paused->answers, 0);
+    shop->hurried_ms += WORK_MS;
+    shop_settle(shop);
+    return paused->status;
+}
+
+static struct till *slow_holder(struct till *till, uint64_t fence) {
+    return holder(till->shop, fence, (struct till_options){.work_delay_ms = WORK_MS});
+}
+
+static void test_overtaken_by_a_sale(void) {
+    struct till *till = open_sale(6);
+    struct buy *paused = pause_buyer(slow_holder(till, 5), "ann", "k1", 1);
+    CHECK_STR(newest("phone"), "5");
+    CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_OK);
+    const char *before = everything();
+    CHECK_STATUS(wake(paused), INVENTORY_STALE);
+    CHECK_STR(everything(), before);
+    check_books(till, &redis, "phone", 9, 0, 1);
+    CHECK_STATUS(buy_with(till, 7, "k1"), INVENTORY_OK); /* the retry */
+}
+
+/* The new holder has but looked: what it saw must stay so until it writes. */
+static void test_overtaken_by_a_look(void) {
+    struct till *till = open_sale(0);
+    struct buy *old = pause_buyer(slow_holder(till, 5), "ann", "k1", 10);
+    till->shop->hurried_ms = WORK_MS / 2;
+    struct buy *new = pause_buyer(slow_holder(till, 6), "bob", "k2", 10);
+    CHECK_STR(newest("phone"), "6");
+    const char *before = everything();
+    till->shop->hurried_ms = WORK_MS + 1;
+    while (!old->answers)
+        shop_turn(till->shop);
+    CHECK_STATUS(old->status, INVENTORY_STALE);
+    CHECK_STR(everything(), before);
+    CHECK_STATUS(wake(new), INVENTORY_OK);
+    check_books(till, &redis, "phone", 0, 0, 10);
+}
+
+/* Its own retry was faster, under a newer fence. */
+static void test_overtaken_by_its_retry(void) {
+    struct till *till = open_sale(6);
+    struct buy *paused = pause_buyer(slow_holder(till, 5), "ann", "k", 2);
+    struct inventory_order order = buy(till, "phone", "ann", "k", 2)->order;
+    CHECK_STATUS(wake(paused), INVENTORY_REPLAYED);
+    CHECK_STR(paused->order.id, order.id);
+    CHECK_INT(paused->order.created_ms, order.created_ms);
+    check_books(till, &redis, "phone", 8, 0, 2);
+}
+
+/* What needs no lock goes on meanwhile, and the write does not undo it. */
+static void test_units_added_meanwhile(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = holder(shop_open(), 5, (struct till_options){0});
+    struct inventory_item item = terms("phone", INVENTORY_LOCKED, 10);
+    item.hold_ms = 600000;
+    item.limit = 6;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    struct inventory_order held = buy(till, "phone", "ann", "k1", 4)->order;
+    struct buy *paused = pause_buyer(slow_holder(till, 6), "ann", "k2", 2);
+    CHECK_STATUS(item_restock(till, "phone", "r", 3, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(till, held.id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    CHECK_STATUS(wake(paused), INVENTORY_OK);
+    CHECK_INT(paused->order.state, INVENTORY_STATE_HELD);
+    check_books(till, &redis, "phone", 11, 2, 0);
+}
+
+/* One fence, given out twice: both hold it by what is known here, and still nobody oversells. */
+static void test_one_fence_twice(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = holder(shop_open(), 5, (struct till_options){0});
+    struct inventory_item item = terms("phone", INVENTORY_LOCKED, 10);
+    item.limit = 6;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    struct buy *paused = pause_buyer(slow_holder(till, 5), "ann", "k1", 2);
+    CHECK_STATUS(buy(till, "phone", "ann", "k2", 5)->status, INVENTORY_OK);
+    CHECK_STATUS(wake(paused), INVENTORY_LIMIT);
+    paused = pause_buyer(slow_holder(till, 5), "bob", "k3", 5);
+    CHECK_STATUS(buy(till, "phone", "eve", "k4", 2)->status, INVENTORY_OK);
+    CHECK_STATUS(wake(paused), INVENTORY_SOLD_OUT);
+    CHECK_INT(paused->available, 3);
+    check_books(till, &redis, "phone", 3, 0, 7);
+}
+
+static void test_item_gone_meanwhile(void) {
+    struct till *till = open_sale(0);
+    struct buy *paused = pause_buyer(slow_holder(till, 5), "ann", "k", 1);
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    CHECK_STATUS(wake(paused), INVENTORY_UNKNOWN_ITEM);
+    CHECK_INT(redis_integer(&redis, "DBSIZE", NULL), 0);
+}
+
+/* ---- a lock that is lost all the time ---- */
+
+enum { TILLS = 4, STOCK = 30, GRANTS = 200 };
+
+static void let_all_write(struct shop *shop) {
+    for (; shop->open > 0; shop->hurried_ms += 10)
+        shop_turn(shop);
+}
+
+/* Hands the lock on, mostly without waiting for its holder, and has the holders write in random order. */
+static struct shop *sell_by_a_bad_lock(uint64_t *random, bool without_fencing) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct shop *shop = shop_open();
+    struct till *tills[TILLS];
+    for (int i = 0; i < TILLS; i++)
+        tills[i] = holder(shop, 0,
+                          (struct till_options){.work_delay_ms = 10 * i, .without_fencing = without_fencing});
+    struct inventory_item item = terms("phone", INVENTORY_LOCKED, STOCK);
+    item.limit = 8;
+    CHECK_STATUS(item_put(tills[0], &item), INVENTORY_OK);
+    for (uint64_t fence = 1; fence <= GRANTS; fence++) {
+        struct till *till = tills[harness_random(random) % TILLS];
+        till->fence = fence;
+        buy_begin(till, "phone", harness_format("user%d", (int)(harness_random(random) % 6)),
+                  harness_format("k%d", (int)fence), 1);
+        if (harness_random(random) % 2)
+            shop_turn(shop);
+        shop->hurried_ms += (int64_t)(harness_random(random) % 10);
+        if (harness_random(random) % 4 == 0)
+            let_all_write(shop);
+    }
+    let_all_write(shop);
+    return shop;
+}
+
+static void test_a_bad_lock(void) {
+    uint64_t random = harness_seed();
+    for (int round = 0; round < 5; round++) {
+        struct shop *shop = sell_by_a_bad_lock(&random, false);
+        int sold = buys_with(shop, INVENTORY_OK);
+        CHECK(buys_with(shop, INVENTORY_STALE) > 0);
+        CHECK_INT(sold, STOCK);
+        check_books(shop->tills, &redis, "phone", 0, 0, sold);
+        shop_close(shop);
+        /* The same without fences, to see that there was something to prevent. */
+        shop = sell_by_a_bad_lock(&random, true);
+        struct inventory_audit audit;
+        CHECK_STATUS(item_audit(shop->tills, "phone", &audit), INVENTORY_OK);
+        CHECK(!audit.conserved);
+        CHECK_INT(buys_with(shop, INVENTORY_STALE), 0);
+        shop_close(shop);
+    }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    harness_run("an older fence is refused, an equal or newer one is not", test_older_is_refused);
+    harness_run("fences as large as they come", test_order_of_fences);
+    harness_run("no fence, or fencing off: unchecked", test_unchecked);
+    harness_run("other strategies know no fences", test_other_strategies);
+    harness_run("a retry gets the original answer, however old its fence", test_replay);
+    harness_run("each item has its own", test_each_item_has_its_own);
+    harness_run("the newest fence outlives the item", test_outlives_the_item);
+    harness_run("nothing is kept for an unknown item", test_unknown_item);
+    harness_run("paused, and overtaken by a sale", test_overtaken_by_a_sale);
+    harness_run("paused, and overtaken by a look", test_overtaken_by_a_look);
+    harness_run("paused, and overtaken by its own retry", test_overtaken_by_its_retry);
+    harness_run("paused, and units were added", test_units_added_meanwhile);
+    harness_run("paused, and another has the same fence", test_one_fence_twice);
+    harness_run("paused, and the item is gone", test_item_gone_meanwhile);
+    harness_run("a lock that is lost all the time", test_a_bad_lock);
+    return harness_finish();
+}
