@@ -1,0 +1,153 @@
+/* Strategy `locked` under locks in a Redis: two services, work that outlives the lock, a pause in the middle.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "service/test/crowd.h"
+#include "service/test/shop.h"
+
+enum { STOCK = 40, THREADS = 16 };
+
+static struct redis_server redis;
+static struct seckilld services[2];
+
+/* Two services on one Redis, which has the lock as well. */
+static void open_services(const char *lock_options, const char *work_delay, const char *fencing) {
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    const char *lock = harness_format("redis://127.0.0.1:%d?%s", redis.port, lock_options);
+    for (int i = 0; i < 2; i++) {
+        seckilld_start(&services[i], redis.port, "--teaching", "--lock", lock, "--work-delay", work_delay,
+                       "--fencing", fencing, NULL);
+        seckilld_wait_ready(&services[i], 200);
+    }
+    shop_put(services[0].port, "x", harness_format("\"stock\":%d,\"strategy\":\"locked\"", STOCK));
+}
+
+static struct crowd *sell(int purchases) {
+    struct crowd_plan plan = {.ports = {services[0].port, services[1].port},
+                              .item = "x",
+                              .prefix = "k",
+                              .threads = THREADS,
+                              .purchases = purchases};
+    return crowd_run(&plan);
+}
+
+/* Everybody waits his turn, in two processes; exactly what there is is sold. */
+static void sells_what_there_is(const char *options) {
+    open_services(options, "0", "on");
+    struct crowd *crowd = sell(1000);
+    CHECK_INT(crowd_count(crowd, 201), STOCK);
+    CHECK_INT(crowd_count(crowd, 409), 1000 - STOCK);
+    CHECK_INT(shop_audit(services[1].port, "x", "sold"), STOCK);
+    crowd_check_orders(crowd, services[1].port);
+}
+
+static void owner(void) {
+    sells_what_there_is("variant=owner");
+}
+
+static void watchdog(void) {
+    sells_what_there_is("variant=watchdog");
+}
+
+/* The work takes longer than the lock lasts, and what then deletes the lock deletes another's: sold twice, on
+ * every run. */
+static void set_del_oversells(void) {
+    struct web_response audit;
+    open_services("variant=set-del&ttl=10", "15", "off");
+    struct crowd *crowd = sell(1500);
+    int sold = crowd_count(crowd, 201);
+    CHECK(sold > STOCK);
+    CHECK_INT(shop_admin(services[0].port, "GET", "/v1/items/x/audit", NULL, &audit), 200);
+    CHECK_HAS(audit.body, "\"conserved\":false");
+    CHECK_INT(shop_number(&audit, "oversold"), sold - STOCK);
+}
+
+/* The same with the right lock: it is lost in the middle of the work just as often, but whoever writes then
+ * has an older fence and is refused. */
+static void owner_with_a_fence_does_not(void) {
+    struct web_response response;
+    open_services("ttl=10", "15", "on");
+    struct crowd *crowd = sell(400);
+    int sold = crowd_count(crowd, 201), refused = crowd_count(crowd, 503), out = crowd_count(crowd, 409);
+    CHECK_INT(sold + refused + out, 400);
+    CHECK(refused > 0);
+    CHECK(shop_metric(services[0].port, "seckill_purchases_total{outcome=\"stale\"}") > 0);
+    CHECK_INT(shop_audit(services[0].port, "x", "sold"), sold);
+    crowd_check_orders(crowd, services[0].port);
+    /* Alone, nobody has a newer one. */
+    CHECK_INT(shop_buy(services[1].port, "x", "lone", 1, "lone", &response), sold < STOCK ? 201 : 409);
+}
+
+static bool waits(void *service) {
+    return shop_metric(((struct seckilld *)service)->port, "seckill_purchases_waiting") >= 1;
+}
+
+/* A service is stopped between its read and its write, and goes on when another has sold since. */
+static void paused(bool fenced) {
+    struct web_conn conn;
+    struct web_response response;
+    open_services("ttl=300", "400", fenced ? "on" : "off");
+    CHECK(web_open(&conn, services[0].port));
+    web_send_text(&conn, shop_purchase_raw("x", "paused", 1, "paused"));
+    CHECK(harness_wait(waits, &services[0], 5000));
+    harness_pause_ms(50); /* it has read */
+    proc_kill(&services[0].proc, SIGSTOP);
+    CHECK_INT(shop_buy(services[1].port, "x", "quick", 1, "quick", &response), 201);
+    proc_kill(&services[0].proc, SIGCONT);
+    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+    CHECK_INT(response.status, fenced ? 503 : 201);
+    long long available = redis_integer(&redis, "HGET", "seckill:{x}:item", "available", NULL);
+    long long orders = redis_integer(&redis, "HLEN", "seckill:{x}:orders", NULL);
+    CHECK_INT(orders, fenced ? 1 : 2);
+    CHECK_INT(available, STOCK - 1); /* both wrote what they had worked out */
+    web_close(&conn);
+}
+
+static void paused_with_a_fence(void) {
+    for (int i = 0; i < 3; i++)
+        paused(true);
+}
+
+static void paused_without(void) {
+    for (int i = 0; i < 3; i++)
+        paused(false);
+}
+
+/* The lock's store is gone: a buyer hears so, and nothing is sold. */
+static void no_lock_store(void) {
+    struct redis_server locks;
+    struct web_response response;
+    redis_start(&redis, NULL);
+    redis_start(&locks, NULL);
+    seckilld_start(&services[0], redis.port, "--teaching", "--lock",
+                   harness_format("redis://127.0.0.1:%d", locks.port), NULL);
+    seckilld_wait_ready(&services[0], 200);
+    shop_put(services[0].port, "x", "\"stock\":10,\"strategy\":\"locked\"");
+    shop_buy(services[0].port, "x", "u", 1, "first", &response);
+    CHECK_INT(response.status, 201);
+    redis_kill(&locks);
+    shop_buy(services[0].port, "x", "u", 1, "second", &response);
+    CHECK_PROBLEM(&response, 503, "overloaded");
+    redis_restart(&locks);
+    for (int i = 0; i < 100 && response.status != 201; i++) {
+        harness_pause_ms(50);
+        shop_buy(services[0].port, "x", "u", 1, "second", &response);
+    }
+    CHECK_INT(response.status, 201);
+    CHECK_INT(shop_audit(services[0].port, "x", "sold"), 2);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("owner sells what there is", owner);
+    harness_run("watchdog sells what there is", watchdog);
+    harness_run("set-del oversells", set_del_oversells);
+    harness_run("owner with a fence does not", owner_with_a_fence_does_not);
+    harness_run("paused, with a fence", paused_with_a_fence);
+    harness_run("paused, without", paused_without);
+    harness_run("the lock's store is gone", no_lock_store);
+    return harness_finish();
+}
