@@ -81,7 +81,7 @@ static void exports(void) {
     install();
     /* The compiler's list of prototypes, less those of other headers. */
     run("cc -fsyntax-only -aux-info prototypes -x c " HEADER);
-    const char *declared = run("sed -n 's,.* [^ ]*lock/lock.h:[^*]*\\*/ [^(]*[ *]\\([a-z0-9_]*\\) (.*,\\1,p'"
+    const char *declared = run("sed -n 's,.*lock/lock.h:[^*]*\\*/ [^(]*[ *]\\([a-z0-9_]*\\) (.*,\\1,p'"
                                " prototypes | sort");
     CHECK_HAS(declared, "lock_acquire_all\n");
     CHECK_STR(run("nm -D --defined-only " LIBRARY "| cut -d ' ' -f 3 | sort"), declared);
