@@ -12,11 +12,17 @@ objects     = $(patsubst %.c,$(O)/%.o,$(wildcard $(1)/*.c))
 LIB        := $(BUILD)/libinventory.a
 LIB_PARTS  := $(call objects,base) $(call objects,inventory)
 LIBLOCK    := $(BUILD)/liblock.a
+LIBLOCK_SO := $(BUILD)/liblock.so
+LIBLOCK_PARTS := $(call objects,lock) $(O)/base/clock.o $(O)/base/redis_target.o
 SERVICE    := $(filter-out %/main.o,$(call objects,service))
 LOADTEST   := $(filter-out %/main.o,$(call objects,loadtest))
 HARNESS    := $(filter-out %/fuzz_main.o,$(call objects,test))
 ROOMS      := base inventory lock service loadtest test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load
+VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' service/version.h)
+# The file with the code, and the name that programs linked with it ask for.
+SO_FILE    := liblock.so.$(VERSION)
+SO_NAME    := liblock.so.$(firstword $(subst ., ,$(VERSION)))
 
 # What else lies in ROOM/test is linked into all of that room's tests.
 helpers     = $(patsubst %.c,$(O)/%.o,$(filter-out $(1)/test/test_%.c $(1)/test/fuzz_%.c,$(wildcard $(1)/test/*.c)))
@@ -63,7 +69,7 @@ remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$
 .SECONDARY:
 .DEFAULT_GOAL := all
 
-all: $(PROGRAMS) $(LIB) ## build everything into build/
+all: $(PROGRAMS) $(LIB) $(LIBLOCK) $(LIBLOCK_SO) ## build everything into build/
 	@:
 
 help: ## say what there is to make
@@ -129,10 +135,16 @@ fuzzers: $(FUZZERS) ; @:
 benches: $(BENCHES) ; @:
 
 install: all ## install into PREFIX (/usr/local), below DESTDIR
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/share/doc/seckill
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include/lock lib/pkgconfig lib/systemd/system share/doc/seckill)
 	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	sed 's|@BINDIR@|$(PREFIX)/bin|' deploy/seckilld.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/seckilld.service
+	sed 's|@BINDIR@|$(PREFIX)/bin|' deploy/seckilld.service | \
+	    install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/seckilld.service
 	install -m 644 deploy/seckilld.conf deploy/redis.conf $(DESTDIR)$(PREFIX)/share/doc/seckill
+	install -m 644 lock/lock.h $(DESTDIR)$(PREFIX)/include/lock
+	install -m 644 $(LIBLOCK) $(BUILD)/$(SO_FILE) $(DESTDIR)$(PREFIX)/lib
+	cp -Pf $(BUILD)/$(SO_NAME) $(LIBLOCK_SO) $(DESTDIR)$(PREFIX)/lib
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' lock/liblock.pc.in | \
+	    install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/liblock.pc
 
 clean: ## remove build/ (var/, the data of make run, stays)
 	rm -rf build
@@ -166,10 +178,19 @@ build/fuzz/inventory_%: $(O)/inventory/test/fuzz_%.o $(LIB)                     
 build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LIBLOCK) $(LIB)  ; $(LINK)
 build/fuzz/loadtest_%:  $(O)/loadtest/test/fuzz_%.o $(LOADTEST) $(LIB)           ; $(LINK)
 
-$(LIBLOCK): $(call objects,lock) $(O)/base/clock.o $(O)/base/redis_target.o
+$(LIBLOCK): $(LIBLOCK_PARTS)
 $(LIB): $(LIB_PARTS)
 $(LIB) $(LIBLOCK):
 	@echo '  AR $@' && rm -f $@ && ar rcs $@ $^
+
+# Both liblocks are made of the same objects. What lock.h declares is exported, by a pragma there, and nothing else.
+$(LIBLOCK_PARTS): CFLAGS += -fPIC -fvisibility=hidden
+
+# Its libraries are those that lock/liblock.pc.in names: what needs another does not link.
+$(LIBLOCK_SO): $(LIBLOCK_PARTS) service/version.h
+	@echo '  LD $@' && $(CC) $(CFLAGS) $(filter-out -pie,$(LDFLAGS)) -shared -Wl,-soname,$(SO_NAME) -Wl,-z,defs \
+	    -o $(BUILD)/$(SO_FILE) $(filter %.o,$^) $$(pkg-config --libs hiredis)
+	@ln -sf $(SO_FILE) $(BUILD)/$(SO_NAME) && ln -sf $(SO_FILE) $@
 
 $(O)/%.o: %.c Makefile | $(GEN)
 	@mkdir -p $(@D) && echo '  CC $<' && $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<

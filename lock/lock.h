@@ -1,16 +1,25 @@
 /* liblock: locks in several stores, behind one contract.
  *
- *     char error[LOCK_ERROR_SIZE];
- *     struct lock *lock;
- *     if (lock_open("local:", NULL, &lock, error, sizeof error) != LOCK_OK)
- *         return fputs(error, stderr), 1;
- *     struct lock_grant grant;
- *     enum lock_status status = lock_acquire(lock, "basket:7", lock_now_ns(lock) + 2000000000, NULL, &grant);
- *     if (status == LOCK_OK) {
- *         write_with(grant.fence);
- *         status = lock_release(lock, &grant);
+ *     #include <lock/lock.h>
+ *     #include <stdio.h>
+ *
+ *     int main(int argc, char **argv) {
+ *         char error[LOCK_ERROR_SIZE] = "which lock?";
+ *         struct lock *lock;
+ *         if (argc < 2 || lock_open(argv[1], NULL, &lock, error, sizeof error) != LOCK_OK)
+ *             return fprintf(stderr, "%s\n", error), 2;
+ *         struct lock_grant grant;
+ *         int64_t deadline_ns = lock_now_ns(lock) + 2000000000;
+ *         enum lock_status status = lock_acquire(lock, "basket:7", deadline_ns, NULL, &grant);
+ *         if (status == LOCK_OK) {
+ *             printf("%s is ours, fence %ju\n", grant.key, (uintmax_t)grant.fence);
+ *             // write here, and the fence with it
+ *             status = lock_release(lock, &grant);
+ *         }
+ *         lock_close(lock);
+ *         printf("%s\n", lock_status_text(status));
+ *         return status != LOCK_OK;
  *     }
- *     lock_close(lock);
  *
  * What a lock gives. At most one holder a key, as long as the store keeps its word and the holder stops
  * before the grant's deadline. A process can be paused past any deadline without noticing it, so a lock alone
@@ -33,6 +42,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* liblock.so exports what is declared from here on, and hides the rest (-fvisibility=hidden). */
+#pragma GCC visibility push(default)
 
 enum { LOCK_KEY_MAX = 255, LOCK_OWNER_SIZE = 33, LOCK_ERROR_SIZE = 512 };
 
@@ -104,7 +116,9 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
 /* Nobody may be in a call. Grants that are held are left to run out. NULL is fine. */
 void lock_close(struct lock *lock);
 
+/* What it can: of enum lock_caps. */
 unsigned lock_caps(const struct lock *lock);
+/* The clock that deadlines are counted by. */
 int64_t lock_now_ns(const struct lock *lock);
 
 /* One attempt: LOCK_BUSY where somebody has it. May block for one round trip to the store. */
@@ -155,6 +169,8 @@ struct lock_metrics {
     uint64_t wait_ns; /* of `acquired`, added up */
 };
 void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }
