@@ -28,8 +28,24 @@
  * distributed locking", 2016; M. Burrows, "The Chubby lock service", OSDI 2006, section 2.4, where it is
  * called a sequencer).
  *
+ * Which locks there are. A URL is SCHEME:[//ADDRESS][?variant=NAME&ttl=MILLISECONDS]:
+ *
+ *     redis://HOST:PORT                    in one Redis, by a unique owner; with a fence; fair between
+ * processes redis://HOST:PORT?variant=watchdog   the same, renewed while its holder reports progress;
+ * reentrant redlock://HOST:PORT,HOST:PORT,...    in a majority of independent Redis servers; no fence local:
+ * within this process none:, and the other variants of redis:   wrong on purpose, for lessons
+ *
+ * (ADDRESS may be [USER]:PASSWORD@HOST[:PORT][/DATABASE].) lock_caps() tells what one can do. Redlock has no
+ * fence since its servers know nothing of each other: of N counters none is one number that grows.
+ *
+ * Many threads of a process that want one key are one contender to the store; they are served first come,
+ * first served, and a grant that was had from the store serves up to 16 of them, each with a fence of its
+ * own, before another process has its turn. None of them has less than seven eighths of the time to live
+ * before it.
+ *
  * Threads: every function may be called from any thread at any time, but lock_open() and lock_close() for the
- * same lock. Nothing here logs, exits, or installs signal handlers.
+ * same lock. Nothing here logs, exits, or installs signal handlers. An open lock has a thread of its own, and
+ * one more for each server it listens to. A process that forks opens its locks after that.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC; keys are 1 to LOCK_KEY_MAX bytes of visible ASCII. */
 #ifndef LOCK_LOCK_H
@@ -125,8 +141,9 @@ int64_t lock_now_ns(const struct lock *lock);
 enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant *grant);
 
 /* Blocks until the lock is had, `deadline_ns` has passed (LOCK_TIMEOUT), or `cancel` is called; `cancel` may
- * be NULL.
- * `*grant` is untouched unless LOCK_OK. */
+ * be NULL. A store that is not there is LOCK_UNAVAILABLE after a second, if not before; one that does not
+ * answer can hold the call up for two more, or two eighths of the time to live if that is less. `*grant` is
+ * untouched unless LOCK_OK. */
 enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadline_ns,
                               struct lock_cancel *cancel, struct lock_grant *grant);
 
