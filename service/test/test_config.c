@@ -158,6 +158,13 @@ static void unsafe_choices(void) {
         refused("", unsafe[i][1], "--teaching", "--teaching");
     /* A flag that takes back what the environment allowed. */
     refused(unsafe[4][0], unsafe[4][1], "--teaching", "--teaching");
+    static const char *const locks[] = {"get-set", "setnx-expire", "getset", "set-del", "timestamp"};
+    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
+        refused(harness_format("--lock redis://h?variant=%s", locks[i]), NULL, "for lessons", "--teaching");
+        refused("", harness_format("SECKILL_LOCK=redis://h?variant=%s", locks[i]), "for lessons",
+                "--teaching");
+    }
+    refused("--lock redis://h?variant=set-del", NULL, "deletes another's lock", "--teaching");
 }
 
 static void help_and_version(void) {
@@ -317,8 +324,11 @@ static void a_wrong_password(void) {
 }
 
 static void secrets_in_mistakes(void) {
-    static const char *const lines[] = {"--rediss=redis://:hunter2@h", "--redis=http://:hunter2@h",
-                                        "--redis redis://:hunter2@h:0", "--lock redis://:hunter2@h",
+    static const char *const lines[] = {"--rediss=redis://:hunter2@h",
+                                        "--redis=http://:hunter2@h",
+                                        "--redis redis://:hunter2@h:0",
+                                        "--lock redis://:hunter2@h:0",
+                                        "--lock redis://:hunter2@h?variant=set-del",
                                         "redis://:hunter2@h"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const char *text = run(lines[i], NULL, 2);
