@@ -50,7 +50,7 @@ enum lock_status lock_acquire_all(struct lock *lock, const char *const keys[], s
 
 static bool is_again(const struct lock_grant grants[], size_t i) {
     for (size_t k = 0; k < i; k++) {
-        if (strcmp(grants[k].owner, grants[i].owner) == 0)
+        if (strcmp(grants[k].owner, grants[i].owner) == 0 && strcmp(grants[k].key, grants[i].key) == 0)
             return true;
     }
     return false;

@@ -13,6 +13,11 @@ static const struct lock_backend *const backends[] = {
     &lock_local,
     &lock_redis_owner,
     &lock_redis_watchdog,
+    &lock_redis_get_set,
+    &lock_redis_setnx_expire,
+    &lock_redis_getset,
+    &lock_redis_set_del,
+    &lock_redis_timestamp,
 };
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };

@@ -165,6 +165,13 @@ static void unsafe_choices(void) {
     refused(unsafe[last][0], unsafe[last][1], "--teaching", "--teaching");
     const char *file = write_file("fencing = off\n");
     refused(harness_format("--config %s", file), NULL, "--fencing off", "--teaching");
+    static const char *const locks[] = {"get-set", "setnx-expire", "getset", "set-del", "timestamp"};
+    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
+        refused(harness_format("--lock redis://h?variant=%s", locks[i]), NULL, "for lessons", "--teaching");
+        refused("", harness_format("SECKILL_LOCK=redis://h?variant=%s", locks[i]), "for lessons",
+                "--teaching");
+    }
+    refused("--lock redis://h?variant=set-del", NULL, "deletes another's lock", "--teaching");
 }
 
 static void help_and_version(void) {
@@ -332,8 +339,11 @@ static void a_wrong_password(void) {
 }
 
 static void secrets_in_mistakes(void) {
-    static const char *const lines[] = {"--rediss=redis://:hunter2@h", "--redis=http://:hunter2@h",
-                                        "--redis redis://:hunter2@h:0", "--lock redis://:hunter2@h",
+    static const char *const lines[] = {"--rediss=redis://:hunter2@h",
+                                        "--redis=http://:hunter2@h",
+                                        "--redis redis://:hunter2@h:0",
+                                        "--lock redis://:hunter2@h:0",
+                                        "--lock redis://:hunter2@h?variant=set-del",
                                         "redis://:hunter2@h"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const char *text = run(lines[i], NULL, 2);
