@@ -4,52 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/lock.h"
-#include "test/harness.h"
-
-enum { PATIENCE_MS = 20000 };
+#include "lock/test/tools.h"
 
 static const char *url;
-
-static struct lock *open_lock(void) {
-    char error[LOCK_ERROR_SIZE];
-    struct lock *lock = NULL;
-    if (lock_open(url, NULL, &lock, error, sizeof error) != LOCK_OK)
-        FAIL("%s: %s", url, error);
-    return lock;
-}
-
-static int64_t in_ms(const struct lock *lock, int64_t ms) {
-    return lock_now_ns(lock) + ms * 1000000;
-}
-
-static void check_status(enum lock_status got, enum lock_status want) {
-    CHECK_STR(lock_status_text(got), lock_status_text(want));
-}
-
-static struct lock_grant take(struct lock *lock, const char *key) {
-    struct lock_grant grant;
-    check_status(lock_acquire(lock, key, in_ms(lock, PATIENCE_MS), NULL, &grant), LOCK_OK);
-    CHECK_STR(grant.key, key);
-    CHECK_INT(strlen(grant.owner), LOCK_OWNER_SIZE - 1);
-    CHECK(lock_remaining_ns(lock, &grant) > 0);
-    return grant;
-}
-
-static void give(struct lock *lock, const struct lock_grant *grant) {
-    check_status(lock_release(lock, grant), LOCK_OK);
-}
-
-static void check_free(struct lock *lock, const char *key) {
-    struct lock_grant grant;
-    check_status(lock_try(lock, key, &grant), LOCK_OK);
-    give(lock, &grant);
-}
-
-static void check_held(struct lock *lock, const char *key) {
-    struct lock_grant grant;
-    check_status(lock_try(lock, key, &grant), LOCK_BUSY);
-}
 
 static uint64_t waiting(const struct lock *lock) {
     struct lock_metrics metrics;
@@ -76,91 +33,87 @@ static void wait_for_waiters(struct lock *lock, uint64_t count) {
 /* ---- one thread ---- */
 
 static void one_holder(void) {
-    struct lock *lock = open_lock();
-    struct lock_grant first = take(lock, "a");
-    check_held(lock, "a");
-    check_free(lock, "b");
-    give(lock, &first);
-    struct lock_grant second = take(lock, "a");
+    struct lock *lock = tools_open(NULL, url);
+    struct lock_grant first = tools_take(lock, "a");
+    tools_check_held(lock, "a");
+    tools_check_free(lock, "b");
+    tools_give(lock, &first);
+    struct lock_grant second = tools_take(lock, "a");
+    CHECK_INT(strlen(first.owner), LOCK_OWNER_SIZE - 1);
     CHECK(strcmp(first.owner, second.owner) != 0);
     if (lock_caps(lock) & LOCK_CAN_FENCE)
         CHECK(second.fence > first.fence);
     else
         CHECK_INT(first.fence + second.fence, 0);
-    give(lock, &second);
-    lock_close(lock);
+    tools_give(lock, &second);
 }
 
 static void only_the_owner_releases(void) {
-    struct lock *lock = open_lock();
-    struct lock_grant first = take(lock, "a"), foreign = first;
+    struct lock *lock = tools_open(NULL, url);
+    struct lock_grant first = tools_take(lock, "a"), foreign = first;
     foreign.owner[0] ^= 1;
-    check_status(lock_release(lock, &foreign), LOCK_NOT_OWNER);
-    check_held(lock, "a");
-    give(lock, &first);
-    check_status(lock_release(lock, &first), LOCK_NOT_OWNER);
-    struct lock_grant second = take(lock, "a");
-    check_status(lock_release(lock, &first), LOCK_NOT_OWNER);
-    check_held(lock, "a");
-    give(lock, &second);
-    check_free(lock, "a");
-    lock_close(lock);
+    tools_check_status(lock_release(lock, &foreign), LOCK_NOT_OWNER);
+    tools_check_held(lock, "a");
+    tools_give(lock, &first);
+    tools_check_status(lock_release(lock, &first), LOCK_NOT_OWNER);
+    struct lock_grant second = tools_take(lock, "a");
+    tools_check_status(lock_release(lock, &first), LOCK_NOT_OWNER);
+    tools_check_held(lock, "a");
+    tools_give(lock, &second);
+    tools_check_free(lock, "a");
 }
 
 static void keys(void) {
-    struct lock *lock = open_lock();
+    struct lock *lock = tools_open(NULL, url);
     char longest[LOCK_KEY_MAX + 2];
     memset(longest, 'k', sizeof longest);
     longest[LOCK_KEY_MAX] = '\0';
-    check_free(lock, longest);
-    check_free(lock, "!\"$%&/{}~");
+    tools_check_free(lock, longest);
+    tools_check_free(lock, "!\"$%&/{}~");
     longest[LOCK_KEY_MAX] = 'k';
     longest[LOCK_KEY_MAX + 1] = '\0';
     const char *const bad[] = {"", " ", "a b", "a\n", "\x7f", "\xc3\xa4", longest};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct lock_grant grant = {.fence = 77};
-        check_status(lock_try(lock, bad[i], &grant), LOCK_CONFIG);
+        tools_check_status(lock_try(lock, bad[i], &grant), LOCK_CONFIG);
         CHECK_INT(grant.fence, 77);
     }
-    lock_close(lock);
 }
 
 static void time_out(void) {
-    struct lock *lock = open_lock();
-    struct lock_grant held = take(lock, "a"), grant = {.fence = 77};
+    struct lock *lock = tools_open(NULL, url);
+    struct lock_grant held = tools_take(lock, "a"), grant = {.fence = 77};
     int64_t began_ns = lock_now_ns(lock);
-    check_status(lock_acquire(lock, "a", began_ns + 30000000, NULL, &grant), LOCK_TIMEOUT);
+    tools_check_status(lock_acquire(lock, "a", began_ns + 30000000, NULL, &grant), LOCK_TIMEOUT);
     CHECK(lock_now_ns(lock) - began_ns >= 30000000);
-    check_status(lock_acquire(lock, "a", began_ns, NULL, &grant), LOCK_TIMEOUT);
-    check_status(lock_acquire(lock, "a", INT64_MIN, NULL, &grant), LOCK_TIMEOUT);
+    tools_check_status(lock_acquire(lock, "a", began_ns, NULL, &grant), LOCK_TIMEOUT);
+    tools_check_status(lock_acquire(lock, "a", INT64_MIN, NULL, &grant), LOCK_TIMEOUT);
     CHECK_INT(grant.fence, 77);
-    give(lock, &held);
-    check_free(lock, "a");
-    lock_close(lock);
+    tools_give(lock, &held);
+    tools_check_free(lock, "a");
 }
 
 static void cancelled_before(void) {
-    struct lock *lock = open_lock();
+    struct lock *lock = tools_open(NULL, url);
     struct lock_cancel *cancel = lock_cancel_new();
-    struct lock_grant held = take(lock, "a"), grant;
+    struct lock_grant held = tools_take(lock, "a"), grant;
     lock_cancel(cancel);
     lock_cancel(cancel);
-    check_status(lock_acquire(lock, "a", in_ms(lock, 20000), cancel, &grant), LOCK_CANCELLED);
-    give(lock, &held);
-    check_free(lock, "a");
+    tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 20000), cancel, &grant), LOCK_CANCELLED);
+    tools_give(lock, &held);
+    tools_check_free(lock, "a");
     lock_cancel_free(cancel);
     lock_cancel_free(NULL);
-    lock_close(lock);
     lock_close(NULL);
 }
 
 static void figures(void) {
-    struct lock *lock = open_lock();
-    struct lock_grant grant = take(lock, "a");
-    check_held(lock, "a");
-    check_status(lock_acquire(lock, "a", in_ms(lock, 1), NULL, &grant), LOCK_TIMEOUT);
-    check_status(lock_try(lock, "", &grant), LOCK_CONFIG);
-    give(lock, &grant);
+    struct lock *lock = tools_open(NULL, url);
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_check_held(lock, "a");
+    tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 1), NULL, &grant), LOCK_TIMEOUT);
+    tools_check_status(lock_try(lock, "", &grant), LOCK_CONFIG);
+    tools_give(lock, &grant);
     struct lock_metrics metrics;
     lock_read_metrics(lock, &metrics);
     CHECK_INT(metrics.acquired, 1);
@@ -170,39 +123,38 @@ static void figures(void) {
     CHECK_INT(metrics.failed, 1);
     CHECK_INT(metrics.released, 1);
     CHECK_INT(metrics.waiting, 0);
-    lock_close(lock);
 }
 
 /* ---- several keys ---- */
 
 static void all_or_nothing(void) {
-    struct lock *lock = open_lock();
+    struct lock *lock = tools_open(NULL, url);
     const char *const names[] = {"c", "a", "b", "a"};
     struct lock_grant grants[4], held;
-    check_status(lock_acquire_all(lock, names, 4, in_ms(lock, 20000), NULL, grants), LOCK_OK);
+    tools_check_status(lock_acquire_all(lock, names, 4, tools_in_ms(lock, 20000), NULL, grants), LOCK_OK);
     for (int i = 0; i < 4; i++) {
         CHECK_STR(grants[i].key, names[i]);
-        check_held(lock, names[i]);
+        tools_check_held(lock, names[i]);
     }
     CHECK_STR(grants[1].owner, grants[3].owner);
-    check_status(lock_release_all(lock, grants, 4), LOCK_OK);
-    check_status(lock_release_all(lock, grants, 4), LOCK_NOT_OWNER);
+    tools_check_status(lock_release_all(lock, grants, 4), LOCK_OK);
+    tools_check_status(lock_release_all(lock, grants, 4), LOCK_NOT_OWNER);
     for (int i = 0; i < 4; i++) {
-        held = take(lock, names[i]);
+        held = tools_take(lock, names[i]);
         grants[0].fence = 77;
-        check_status(lock_acquire_all(lock, names, 4, in_ms(lock, 2), NULL, grants), LOCK_TIMEOUT);
+        tools_check_status(lock_acquire_all(lock, names, 4, tools_in_ms(lock, 2), NULL, grants),
+                           LOCK_TIMEOUT);
         CHECK_INT(grants[0].fence, 77);
-        give(lock, &held);
+        tools_give(lock, &held);
         for (int k = 0; k < 4; k++)
-            check_free(lock, names[k]);
+            tools_check_free(lock, names[k]);
     }
     const char *const bad[] = {"a", "", "b"};
-    check_status(lock_acquire_all(lock, bad, 3, in_ms(lock, 20000), NULL, grants), LOCK_CONFIG);
-    check_free(lock, "a");
-    check_free(lock, "b");
-    check_status(lock_acquire_all(lock, names, 0, in_ms(lock, 20000), NULL, grants), LOCK_OK);
-    check_status(lock_release_all(lock, grants, 0), LOCK_OK);
-    lock_close(lock);
+    tools_check_status(lock_acquire_all(lock, bad, 3, tools_in_ms(lock, 20000), NULL, grants), LOCK_CONFIG);
+    tools_check_free(lock, "a");
+    tools_check_free(lock, "b");
+    tools_check_status(lock_acquire_all(lock, names, 0, tools_in_ms(lock, 20000), NULL, grants), LOCK_OK);
+    tools_check_status(lock_release_all(lock, grants, 0), LOCK_OK);
 }
 
 /* ---- many threads ---- */
@@ -215,6 +167,7 @@ struct crowd {
     uint64_t seed;
     /* A key's holder counts without any care: two at once would lose a step, and are seen by `inside`. */
     volatile long counts[KEYS];
+    uint64_t fences[KEYS]; /* the newest */
     _Atomic int inside[KEYS];
     _Atomic long wanted[KEYS];
     _Atomic int next;
@@ -222,8 +175,10 @@ struct crowd {
 
 static const char *const key_names[KEYS] = {"k0", "k1", "k2", "k3", "k4"};
 
-static void work(struct crowd *crowd, int key) {
+static void work(struct crowd *crowd, int key, const struct lock_grant *grant) {
     CHECK_INT(crowd->inside[key]++, 0);
+    CHECK(grant->fence > crowd->fences[key] || !(lock_caps(crowd->lock) & LOCK_CAN_FENCE));
+    crowd->fences[key] = grant->fence;
     long before = crowd->counts[key];
     sched_yield();
     crowd->counts[key] = before + 1;
@@ -234,9 +189,9 @@ static void work(struct crowd *crowd, int key) {
 static void *take_turns(void *arg) {
     struct crowd *crowd = arg;
     for (int i = 0; i < crowd->rounds; i++) {
-        struct lock_grant grant = take(crowd->lock, "k0");
-        work(crowd, 0);
-        give(crowd->lock, &grant);
+        struct lock_grant grant = tools_take(crowd->lock, "k0");
+        work(crowd, 0, &grant);
+        tools_give(crowd->lock, &grant);
     }
     return NULL;
 }
@@ -259,18 +214,18 @@ static void *do_anything(void *arg) {
         if (cancel && harness_random(&random) % 2)
             lock_cancel(cancel);
         int64_t ms = harness_random(&random) % 3 ? 20000 : (int64_t)(harness_random(&random) % 3);
-        enum lock_status status =
-            what == 0 ? lock_try(crowd->lock, names[0], grants)
-                      : lock_acquire_all(crowd->lock, names, count, in_ms(crowd->lock, ms), cancel, grants);
+        enum lock_status status = what == 0 ? lock_try(crowd->lock, names[0], grants)
+                                            : lock_acquire_all(crowd->lock, names, count,
+                                                               tools_in_ms(crowd->lock, ms), cancel, grants);
         if (status == LOCK_OK) {
             for (size_t k = 0; k < count; k++) {
                 bool again = false;
                 for (size_t j = 0; j < k; j++)
                     again |= chosen[j] == chosen[k];
                 if (!again)
-                    work(crowd, chosen[k]);
+                    work(crowd, chosen[k], &grants[k]);
             }
-            check_status(lock_release_all(crowd->lock, grants, count), LOCK_OK);
+            tools_check_status(lock_release_all(crowd->lock, grants, count), LOCK_OK);
         } else {
             CHECK(status == LOCK_BUSY || status == LOCK_TIMEOUT || status == LOCK_CANCELLED);
             CHECK(status != LOCK_TIMEOUT || ms < 20000);
@@ -281,7 +236,7 @@ static void *do_anything(void *arg) {
 }
 
 static void run_crowd(void *(*fn)(void *arg), int rounds) {
-    struct crowd crowd = {.lock = open_lock(), .rounds = rounds, .seed = harness_seed()};
+    struct crowd crowd = {.lock = tools_open(NULL, url), .rounds = rounds, .seed = harness_seed()};
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         CHECK_INT(pthread_create(&threads[i], NULL, fn, &crowd), 0);
@@ -292,10 +247,9 @@ static void run_crowd(void *(*fn)(void *arg), int rounds) {
     for (int i = 0; i < KEYS; i++) {
         CHECK_INT(crowd.counts[i], crowd.wanted[i]);
         all += crowd.counts[i];
-        check_free(crowd.lock, key_names[i]);
+        tools_check_free(crowd.lock, key_names[i]);
     }
     CHECK(all > rounds);
-    lock_close(crowd.lock);
 }
 
 static void exclusion(void) {
@@ -319,18 +273,18 @@ static void *queue_up(void *arg) {
     struct queuer *queuer = arg;
     struct lock_grant grant;
     queuer->status =
-        lock_acquire(queuer->lock, "a", in_ms(queuer->lock, PATIENCE_MS), queuer->cancel, &grant);
+        lock_acquire(queuer->lock, "a", tools_in_ms(queuer->lock, PATIENCE_MS), queuer->cancel, &grant);
     if (queuer->status != LOCK_OK)
         return NULL;
     queuer->place = (*queuer->places)++;
-    give(queuer->lock, &grant);
+    tools_give(queuer->lock, &grant);
     return NULL;
 }
 
 /* One after the other they queue up; two in the middle give up, and nobody minds. */
 static void in_turn(void) {
-    struct lock *lock = open_lock();
-    struct lock_grant held = take(lock, "a");
+    struct lock *lock = tools_open(NULL, url);
+    struct lock_grant held = tools_take(lock, "a");
     struct lock_cancel *cancel = lock_cancel_new();
     struct queuer queuers[THREADS];
     _Atomic int places = 0;
@@ -343,32 +297,29 @@ static void in_turn(void) {
     lock_cancel(cancel);
     pthread_join(queuers[0].thread, NULL);
     pthread_join(queuers[5].thread, NULL);
-    check_status(queuers[0].status, LOCK_CANCELLED);
-    check_status(queuers[5].status, LOCK_CANCELLED);
+    tools_check_status(queuers[0].status, LOCK_CANCELLED);
+    tools_check_status(queuers[5].status, LOCK_CANCELLED);
     CHECK_INT(places, 0);
-    give(lock, &held);
+    tools_give(lock, &held);
     for (int i = 1, place = 0; i < THREADS; i++) {
         if (i == 5)
             continue;
         pthread_join(queuers[i].thread, NULL);
-        check_status(queuers[i].status, LOCK_OK);
+        tools_check_status(queuers[i].status, LOCK_OK);
         if (lock_caps(lock) & LOCK_IS_FAIR)
             CHECK_INT(queuers[i].place, place++);
     }
-    check_free(lock, "a");
+    tools_check_free(lock, "a");
     lock_cancel_free(cancel);
-    lock_close(lock);
 }
 
 /* Whoever gives a lock back and wants it again at once comes after those who wait. */
 static void nobody_pushes_in(void) {
-    struct lock *lock = open_lock();
-    if (!(lock_caps(lock) & LOCK_IS_FAIR)) {
-        lock_close(lock);
+    struct lock *lock = tools_open(NULL, url);
+    if (!(lock_caps(lock) & LOCK_IS_FAIR))
         return;
-    }
     for (int i = 0; i < 200; i++) {
-        struct lock_grant held = take(lock, "a"), again;
+        struct lock_grant held = tools_take(lock, "a"), again;
         _Atomic int places = 0;
         struct queuer queuer = {.lock = lock, .places = &places};
         CHECK_INT(pthread_create(&queuer.thread, NULL, queue_up, &queuer), 0);
@@ -377,16 +328,15 @@ static void nobody_pushes_in(void) {
         while (!that_many_wait(NULL))
             sched_yield();
         harness_pause_ms(1);
-        give(lock, &held);
+        tools_give(lock, &held);
         enum lock_status status = lock_try(lock, "a", &again);
         bool was_first = places == 1;
         if (status == LOCK_OK)
-            give(lock, &again);
+            tools_give(lock, &again);
         pthread_join(queuer.thread, NULL);
         CHECK(status == LOCK_BUSY || was_first);
-        check_status(queuer.status, LOCK_OK);
+        tools_check_status(queuer.status, LOCK_OK);
     }
-    lock_close(lock);
 }
 
 int main(int argc, char **argv) {

@@ -70,11 +70,11 @@ static struct lock *open_or_exit(const char *url) {
 static int run_worker(char **argv) {
     struct work works[8];
     struct lock *lock = open_or_exit(argv[2]);
-    int threads = atoi(argv[4]);
+    int threads = (int)strtol(argv[4], NULL, 10);
     for (int i = 0; i < threads; i++) {
         works[i] = (struct work){.lock = lock,
                                  .file = argv[3],
-                                 .rounds = atoi(argv[5]),
+                                 .rounds = (int)strtol(argv[5], NULL, 10),
                                  .random = strtoull(argv[6], NULL, 10) + (unsigned)i};
         if (pthread_create(&works[i].thread, NULL, work, &works[i]) != 0)
             exit(4);
@@ -315,7 +315,7 @@ static int promoted_port(void) {
     const char *reply =
         redis_command(&sentinel, "SENTINEL", "get-master-addr-by-name", "m", NULL); /* [127.0.0.1 PORT] */
     const char *space = strrchr(reply, ' ');
-    return space ? atoi(space + 1) : 0;
+    return space ? (int)strtol(space + 1, NULL, 10) : 0;
 }
 
 static bool is_promoted(void *port) {

@@ -5,6 +5,8 @@
 
 #include "lock/test/tools.h"
 
+static const int64_t MS = 1000000;
+
 static struct redis_server redis;
 
 static struct lock *told_lock;
@@ -97,7 +99,7 @@ static void renewed(void) {
         tools_check_held(other, "a");
         CHECK_STR(redis_command(&redis, "GET", "lock:{a}", NULL), grant.owner);
     }
-    CHECK(grant.deadline_ns > first_ns + 2 * 200 * 1000000LL);
+    CHECK(grant.deadline_ns > first_ns + 2 * 200 * MS);
     tools_give(lock, &grant);
     CHECK_INT(told_times, 0);
     struct lock_metrics metrics;
@@ -120,7 +122,7 @@ static void hung_holder(void) {
     struct lock_grant hung = tools_take(lock, "a");
     int64_t since_ns = lock_now_ns(lock);
     struct lock_grant next = tools_take(other, "a");
-    CHECK(lock_now_ns(lock) - since_ns > 3 * 390 * 1000000LL); /* it was renewed, but not for ever */
+    CHECK(lock_now_ns(lock) - since_ns > 3 * 390 * MS); /* it was renewed, but not for ever */
     CHECK(next.fence > hung.fence);
     tools_check_status(lock_progress(lock, &hung), LOCK_LOST);
     tools_check_status(lock_release(lock, &hung), LOCK_NOT_OWNER);
@@ -156,7 +158,7 @@ static void renewal_gets_over_a_failure(void) {
     struct lock_grant grant = tools_take(lock, "a");
     int64_t first_ns = grant.deadline_ns;
     proxy_set(proxy, PROXY_CUT, 0, "EVALSHA"); /* the first renewal's answer is lost */
-    while (lock_now_ns(lock) < first_ns + 100 * 1000000LL) {
+    while (lock_now_ns(lock) < first_ns + 100 * MS) {
         harness_pause_ms(10);
         tools_check_status(lock_progress(lock, &grant), LOCK_OK);
     }
