@@ -13,7 +13,7 @@ struct line {
     struct lock_grant grant;   /* the turn's; owner "": nobody has it. Until the lock is had its deadline is
                                   INT64_MAX */
     struct lock_held held;     /* stays from one turn to the next */
-    pthread_t thread;
+    uint64_t thread;
     unsigned depth; /* how often it acquired again */
     bool lost;
     int64_t look_ns, progress_ns;
@@ -24,6 +24,7 @@ struct lock_lines {
     int64_t ttl_ns;
     bool renews;
     pthread_mutex_t mutex;
+    uint64_t waiting;
     struct line *buckets[BUCKETS];
 };
 
@@ -53,6 +54,15 @@ void lock_lines_free(struct lock_lines *lines) {
 }
 
 /* ---- all below, up to the functions of line.h: with the mutex held ---- */
+
+/* Unlike a pthread_t it is not given to another thread once this one has ended. */
+static uint64_t this_thread(void) {
+    static _Atomic uint64_t newest;
+    static _Thread_local uint64_t number;
+    if (number == 0)
+        number = ++newest;
+    return number;
+}
 
 static int64_t now_ns(const struct lock_lines *lines) {
     return lock_env_now_ns(lines->env);
@@ -86,7 +96,7 @@ static void wake_head(struct line *line) {
 static void give_turn(struct line *line, const char *owner) {
     memcpy(line->grant.owner, owner, sizeof line->grant.owner);
     line->grant.deadline_ns = INT64_MAX;
-    line->thread = pthread_self();
+    line->thread = this_thread();
     line->depth = 0;
     line->lost = false;
     line->asker = NULL;
@@ -152,7 +162,9 @@ enum lock_status lock_lines_enter(struct lock_lines *lines, const char *key, con
     struct lock_waiter waiter;
     lock_waiter_init(&waiter);
     append(line, &waiter);
+    lines->waiting++;
     status = wait_for_turn(lines, line, &waiter, deadline_ns, cancel);
+    lines->waiting--;
     bool was_first = line->head == &waiter;
     take_out(line, &waiter);
     if (status == LOCK_OK) {
@@ -166,6 +178,13 @@ enum lock_status lock_lines_enter(struct lock_lines *lines, const char *key, con
 unlock:
     pthread_mutex_unlock(&lines->mutex);
     return status;
+}
+
+uint64_t lock_lines_waiting(struct lock_lines *lines) {
+    pthread_mutex_lock(&lines->mutex);
+    uint64_t waiting = lines->waiting;
+    pthread_mutex_unlock(&lines->mutex);
+    return waiting;
 }
 
 void lock_lines_hold(struct lock_lines *lines, const struct lock_grant *grant, const struct lock_held *held) {
@@ -221,7 +240,7 @@ bool lock_lines_reenter(struct lock_lines *lines, const char *key, struct lock_g
     pthread_mutex_lock(&lines->mutex);
     struct line *line = *find(lines, key);
     bool has = line && !is_over(lines, line) && line->grant.deadline_ns != INT64_MAX &&
-               pthread_equal(line->thread, pthread_self());
+               line->thread == this_thread();
     if (has) {
         line->depth++;
         *grant = line->grant;

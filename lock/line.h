@@ -33,6 +33,9 @@ enum lock_status lock_lines_enter(struct lock_lines *lines, const char *key, con
 /* Whoever has the turn has the lock now, with `grant` of `held`. */
 void lock_lines_hold(struct lock_lines *lines, const struct lock_grant *grant, const struct lock_held *held);
 
+/* How many wait for a turn, of any key, now. */
+uint64_t lock_lines_waiting(struct lock_lines *lines);
+
 enum lock_turn {
     LOCK_TURN_OVER,   /* `owner` does not have the turn (any more) */
     LOCK_TURN_INNER,  /* it goes on: the thread had acquired more than once */

@@ -84,7 +84,9 @@ static enum lock_status wait_to_ask(struct lock *lock, struct lock_waiter *waite
         return LOCK_TIMEOUT;
     if (until_ns > deadline_ns)
         until_ns = deadline_ns;
+    atomic_fetch_add(&lock->figures.waiting, 1);
     enum lock_status status = lock_waiter_wait(waiter, lock_env_machine_ns(&lock->env, until_ns), cancel);
+    atomic_fetch_sub(&lock->figures.waiting, 1);
     return status == LOCK_CANCELLED ? status : LOCK_OK;
 }
 
@@ -240,9 +242,7 @@ static enum lock_status acquire(struct lock *lock, const char *key, bool waits, 
 static enum lock_status acquire_counted(struct lock *lock, const char *key, bool waits, int64_t deadline_ns,
                                         struct lock_cancel *cancel, struct lock_grant *grant) {
     int64_t since_ns = clock_mono_ns(&clock_system);
-    atomic_fetch_add(&lock->figures.waiting, 1);
     enum lock_status status = acquire(lock, key, waits, deadline_ns, cancel, grant);
-    atomic_fetch_sub(&lock->figures.waiting, 1);
     if (status == LOCK_BUSY || status == LOCK_TIMEOUT)
         status = waits ? LOCK_TIMEOUT : LOCK_BUSY;
     atomic_fetch_add(&lock->figures.by_status[status], 1);
@@ -335,7 +335,7 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics) {
         .extended = atomic_load(&lock->figures.extended),
         .lost = atomic_load(&lock->figures.lost),
         .passed = atomic_load(&lock->figures.passed),
-        .waiting = atomic_load(&lock->figures.waiting),
+        .waiting = atomic_load(&lock->figures.waiting) + (lock->lines ? lock_lines_waiting(lock->lines) : 0),
         .wait_ns = atomic_load(&lock->figures.wait_ns),
     };
 }

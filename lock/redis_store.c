@@ -16,8 +16,10 @@ const struct redis_script redis_script_turn = {turn_lua, turn_lua_sha1},
                           redis_script_delete_if = {delete_if_lua, delete_if_lua_sha1};
 
 int redis_store_timeout_ms(int64_t ttl_ms, int64_t divisor) {
-    int64_t timeout_ms = ttl_ms / divisor;
-    return timeout_ms < 2 ? 2 : timeout_ms > 1000 ? 1000 : (int)timeout_ms;
+    int64_t least_ms = ttl_ms / 3 < 50 ? ttl_ms / 3 : 50, timeout_ms = ttl_ms / divisor;
+    if (timeout_ms < least_ms)
+        timeout_ms = least_ms;
+    return timeout_ms > 1000 ? 1000 : (int)timeout_ms;
 }
 
 void redis_store_key(char out[REDIS_KEY_SIZE], const char *key, const char *suffix) {

@@ -22,12 +22,10 @@ static bool that_many_wait(void *arg) {
     return waiting(watched) == wanted;
 }
 
-/* Counted when they enter; a moment later they are in line. */
 static void wait_for_waiters(struct lock *lock, uint64_t count) {
     watched = lock;
     wanted = count;
     CHECK(harness_wait(that_many_wait, NULL, PATIENCE_MS));
-    harness_pause_ms(5);
 }
 
 /* ---- one thread ---- */
@@ -82,7 +80,7 @@ static void keys(void) {
 
 static void time_out(void) {
     struct lock *lock = tools_open(NULL, url);
-    struct lock_grant held = tools_take(lock, "a"), grant = {.fence = 77};
+    struct lock_grant held = tools_take_elsewhere(lock, "a"), grant = {.fence = 77};
     int64_t began_ns = lock_now_ns(lock);
     tools_check_status(lock_acquire(lock, "a", began_ns + 30000000, NULL, &grant), LOCK_TIMEOUT);
     CHECK(lock_now_ns(lock) - began_ns >= 30000000);
@@ -96,7 +94,7 @@ static void time_out(void) {
 static void cancelled_before(void) {
     struct lock *lock = tools_open(NULL, url);
     struct lock_cancel *cancel = lock_cancel_new();
-    struct lock_grant held = tools_take(lock, "a"), grant;
+    struct lock_grant held = tools_take_elsewhere(lock, "a"), grant;
     lock_cancel(cancel);
     lock_cancel(cancel);
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 20000), cancel, &grant), LOCK_CANCELLED);
@@ -109,7 +107,7 @@ static void cancelled_before(void) {
 
 static void figures(void) {
     struct lock *lock = tools_open(NULL, url);
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_take_elsewhere(lock, "a");
     tools_check_held(lock, "a");
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 1), NULL, &grant), LOCK_TIMEOUT);
     tools_check_status(lock_try(lock, "", &grant), LOCK_CONFIG);
@@ -140,7 +138,7 @@ static void all_or_nothing(void) {
     tools_check_status(lock_release_all(lock, grants, 4), LOCK_OK);
     tools_check_status(lock_release_all(lock, grants, 4), LOCK_NOT_OWNER);
     for (int i = 0; i < 4; i++) {
-        held = tools_take(lock, names[i]);
+        held = tools_take_elsewhere(lock, names[i]);
         grants[0].fence = 77;
         tools_check_status(lock_acquire_all(lock, names, 4, tools_in_ms(lock, 2), NULL, grants),
                            LOCK_TIMEOUT);
@@ -327,7 +325,6 @@ static void nobody_pushes_in(void) {
         wanted = 1;
         while (!that_many_wait(NULL))
             sched_yield();
-        harness_pause_ms(1);
         tools_give(lock, &held);
         enum lock_status status = lock_try(lock, "a", &again);
         bool was_first = places == 1;
@@ -361,7 +358,7 @@ int main(int argc, char **argv) {
     redis_start(&redis, NULL);
     char address[64];
     snprintf(address, sizeof address, "redis://127.0.0.1:%d", redis.port);
-    const char *const urls[] = {"local:", address};
+    const char *const urls[] = {"local:", address, harness_format("%s?variant=watchdog", address)};
     for (size_t u = 0; u < sizeof urls / sizeof *urls; u++) {
         url = urls[u];
         for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {

@@ -45,9 +45,23 @@ void tools_check_free(struct lock *lock, const char *key) {
     tools_give(lock, &grant);
 }
 
+static void *try_it(void *arg) {
+    struct tools_waiter *waiter = arg;
+    waiter->status = lock_try(waiter->lock, waiter->key, &waiter->grant);
+    return NULL;
+}
+
 void tools_check_held(struct lock *lock, const char *key) {
-    struct lock_grant grant;
-    tools_check_status(lock_try(lock, key, &grant), LOCK_BUSY);
+    struct tools_waiter waiter = {.lock = lock, .key = key};
+    CHECK_INT(pthread_create(&waiter.thread, NULL, try_it, &waiter), 0);
+    tools_check_status(tools_join(&waiter), LOCK_BUSY);
+}
+
+struct lock_grant tools_take_elsewhere(struct lock *lock, const char *key) {
+    struct tools_waiter waiter;
+    tools_wait(&waiter, lock, key, PATIENCE_MS, NULL);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    return waiter.grant;
 }
 
 static void *wait_for_it(void *arg) {

@@ -17,8 +17,11 @@ const char *tools_redis_url(int port, const char *options);
 int64_t tools_in_ms(const struct lock *lock, int64_t ms);
 void tools_check_status(enum lock_status got, enum lock_status want);
 struct lock_grant tools_take(struct lock *lock, const char *key);
+/* By another thread: also a lock that is reentrant is busy for this one then. */
+struct lock_grant tools_take_elsewhere(struct lock *lock, const char *key);
 void tools_give(struct lock *lock, const struct lock_grant *grant);
 void tools_check_free(struct lock *lock, const char *key);
+/* Looked at from another thread. */
 void tools_check_held(struct lock *lock, const char *key);
 
 /* A thread that waits for a key, and keeps what it got. */
