@@ -162,11 +162,10 @@ static bool take_urls(const struct parse *parse, int count, char **urls) {
     return o->url_count > 0;
 }
 
-static void say_what_failed(const struct parse *parse, int flag, char **argv) {
+static void say_what_failed(int flag, char **argv, char *error, size_t error_size) {
     char letter[] = {'-', (char)optopt, '\0'};
     bool is_letter = optopt > 0 && optopt < FLAG_SECONDS;
-    snprintf(parse->error, parse->error_size,
-             flag == ':' ? "%s needs a value" : "%s is no option, or not with a value",
+    snprintf(error, error_size, flag == ':' ? "%s needs a value" : "%s is no option, or not with a value",
              is_letter ? letter : argv[optind - 1]);
 }
 
@@ -185,7 +184,7 @@ enum bench_options_status bench_options_parse(int argc, char **argv, struct benc
         if (flag == FLAG_HELP || flag == FLAG_VERSION)
             return flag == FLAG_HELP ? BENCH_HELP : BENCH_SHOW_VERSION;
         if (flag == ':' || flag == '?') {
-            say_what_failed(&parse, flag, argv);
+            say_what_failed(flag, argv, error, error_size);
             return BENCH_WRONG;
         }
         if (!read_flag(&parse, flag))
