@@ -148,8 +148,11 @@ static void right(void) {
 
 /* Holders that sleep make a fair lock serve everybody in turn, for as long as they all say. */
 static void held(void) {
-    run("--seconds 0.4 --contenders 4 --processes 1 --shared --hold 2000 local:", 0);
-    const json_t *row = json_array_get(member(load(), "rows"), 0);
+    run("--seconds 0.4 --contenders 1,4 --processes 1 --hold 2000 local:", 0);
+    const json_t *rows = member(load(), "rows"), *row = json_array_get(rows, 0);
+    check_row(row, "own", 1, 1);
+    CHECK(number(row, "wait_us.p50") < 1000);
+    row = json_array_get(rows, 2);
     check_row(row, "shared", 1, 4);
     CHECK_INT(number(row, "hold_us"), 2000);
     CHECK(number(row, "pairs") <= number(row, "seconds") / 0.002 + 2);
@@ -254,9 +257,9 @@ static void bad_usage(void) {
 
 /* ---- ends ---- */
 
-/* To all processes that have our JSON file on their command line, it and those it forked, as a terminal does;
- * with 0 they are only counted. */
-static int signal_all(int signal) {
+/* How many processes have our JSON file on their command line: it and those it forked. All but the first of
+ * them get `signal`. */
+static int signal_workers(int signal) {
     int alive = 0;
     DIR *all = opendir("/proc");
     for (struct dirent *entry; (entry = readdir(all)) != NULL;) {
@@ -267,11 +270,24 @@ static int signal_all(int signal) {
             fclose(file);
         if (length == 0 || !memmem(line, length, file_name("json"), strlen(file_name("json"))))
             continue;
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         alive++;
-        kill((pid_t)strtol(entry->d_name, NULL, 10), signal);
+        if (pid != bench.pid)
+            kill(pid, signal);
     }
     closedir(all);
     return alive;
+}
+
+static int count_alive(void) {
+    return signal_workers(0);
+}
+
+/* As a terminal does it: everybody gets it, and the order is nobody's. */
+static void press_ctrl_c(void) {
+    signal_workers(SIGINT);
+    harness_pause_ms(50);
+    proc_kill(&bench, SIGINT);
 }
 
 static bool has_a_row(void *arg) {
@@ -281,12 +297,12 @@ static bool has_a_row(void *arg) {
 
 static bool has_workers(void *arg) {
     (void)arg;
-    return signal_all(0) == 4;
+    return count_alive() == 4;
 }
 
 static bool nobody_left(void *arg) {
     (void)arg;
-    return signal_all(0) == 0;
+    return count_alive() == 0;
 }
 
 /* Three processes, in the second row. */
@@ -298,9 +314,9 @@ static void start_rows(void) {
 
 static void interrupted(void) {
     start_rows();
-    signal_all(SIGINT);
+    press_ctrl_c();
     check_ends(1); /* the rows so far are wrong */
-    CHECK_INT(signal_all(0), 0);
+    CHECK_INT(count_alive(), 0);
     json_t *json = load();
     CHECK(json_is_true(member(json, "interrupted")));
     size_t rows = json_array_size(member(json, "rows"));
@@ -308,10 +324,10 @@ static void interrupted(void) {
     CHECK_HAS(proc_output(&bench), "\ninterrupted\n");
     start("local: --own --processes 3 --contenders 3 --seconds 60");
     CHECK(harness_wait(has_workers, NULL, TIME_MS));
-    signal_all(SIGINT);
+    press_ctrl_c();
     check_ends(130);
     CHECK_INT(json_array_size(member(load(), "rows")), 0);
-    CHECK_INT(signal_all(0), 0);
+    CHECK_INT(count_alive(), 0);
 }
 
 static void killed(void) {

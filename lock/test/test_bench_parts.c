@@ -142,6 +142,11 @@ static void names(void) {
 static void histogram(void) {
     struct bench_histogram *h = harness_alloc(sizeof *h), *other = harness_alloc(sizeof *other);
     CHECK_INT(bench_histogram_quantile(h, 0.5), 0);
+    bench_histogram_record(other, 1);
+    bench_histogram_record(other, 2);
+    CHECK_INT(bench_histogram_quantile(other, 0.5), 1);
+    CHECK_INT(bench_histogram_quantile(other, 0.51), 2);
+    memset(other, 0, sizeof *other);
     for (uint64_t value = 1; value <= 100000; value++)
         bench_histogram_record(value % 2 ? h : other, value);
     bench_histogram_add(h, other);
