@@ -19,7 +19,7 @@
 struct lock {
     const char *does; /* what it does wrong: the URL */
     pthread_mutex_t mutex;
-    uint64_t fence;
+    _Atomic uint64_t fence;
     _Atomic int arrivals;
     struct redis_link *link;
 };
