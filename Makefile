@@ -16,9 +16,10 @@ LIBLOCK_SO := $(BUILD)/liblock.so
 LIBLOCK_PARTS := $(call objects,lock) $(O)/base/clock.o $(O)/base/redis_target.o
 SERVICE    := $(filter-out %/main.o,$(call objects,service))
 LOADTEST   := $(filter-out %/main.o,$(call objects,loadtest))
+LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
 HARNESS    := $(filter-out %/fuzz_main.o,$(call objects,test))
 ROOMS      := base inventory lock service loadtest test
-PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load
+PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench
 VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' service/version.h)
 # The file with the code, and the name that programs linked with it ask for.
 SO_FILE    := liblock.so.$(VERSION)
@@ -34,8 +35,9 @@ named       = $(foreach f,$(wildcard $(ROOMS:%=%/test/$(1)_*.c)),\
 TESTS      := $(addprefix $(BUILD)/test/,$(call named,test,) $(call named,fuzz,fuzz_))
 FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 
-# ROOM/bench/NAME.c is the program build/bench-NAME: a ceiling that make bench measures against.
-BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(ROOMS:%=%/bench/*.c))))
+# ROOM/bench/NAME.c is the program build/bench-NAME: a ceiling that make bench measures against. But all of
+# lock/bench is one program, build/lock-bench.
+BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(patsubst %,%/bench/*.c,$(filter-out lock,$(ROOMS))))))
 
 # Text that programs carry with them: ROOM/lua/X.lua becomes X_lua in X.lua.h.
 GEN        := $(addprefix $(BUILD)/gen/,$(addsuffix .h,$(notdir $(wildcard $(ROOMS:%=%/lua/*.lua))))) \
@@ -107,7 +109,7 @@ torture: deps ## 200 rounds of killing Redis and the service under load (SECKILL
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-200} $(BUILD)/test/loadtest_torture
 
 SOURCES    := $(wildcard $(foreach r,$(ROOMS),$r/*.c $r/test/*.c $r/bench/*.c))
-HEADERS    := $(wildcard $(foreach r,$(ROOMS),$r/*.h $r/test/*.h))
+HEADERS    := $(wildcard $(foreach r,$(ROOMS),$r/*.h $r/test/*.h $r/bench/*.h))
 SCRIPTS    := $(wildcard */*.sh .ci/run)
 
 lint: ## check format, clang-tidy, cppcheck, shellcheck, and that the README names every option
@@ -119,7 +121,7 @@ lint: ## check format, clang-tidy, cppcheck, shellcheck, and that the README nam
 	@echo '  LINT cppcheck' && cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	    --inline-suppr --suppress=varFuncNullUB --suppress=ctuuninitvar --std=c11 -D_GNU_SOURCE -I. $(SOURCES)
 	@echo '  LINT shellcheck' && shellcheck $(SCRIPTS)
-	@echo '  LINT options' && test/options.sh $(BUILD)/seckilld README.md
+	@echo '  LINT options' && test/options.sh $(BUILD)/seckilld README.md && test/options.sh $(BUILD)/lock-bench README.md
 
 fmt: ## format all C sources
 	@deploy/deps.sh check
@@ -151,6 +153,7 @@ clean: ## remove build/ (var/, the data of make run, stays)
 
 $(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LIBLOCK) $(LIB)          ; $(LINK)
 $(BUILD)/seckill-load: $(O)/loadtest/main.o $(LOADTEST) $(LIB)                   ; $(LINK)
+$(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(LIBLOCK)           ; $(LINK)
 
 $(BUILD)/bench-%: $(O)/inventory/bench/%.o $(LIB)                                ; $(LINK)
 $(BUILD)/bench-%: $(O)/service/bench/%.o $(SERVICE) $(LIBLOCK) $(LIB)            ; $(LINK)
@@ -158,7 +161,7 @@ $(BUILD)/bench-%: $(O)/loadtest/bench/%.o $(LOADTEST) $(LIB)                    
 
 BASE_TEST      := $(call helpers,base) $(HARNESS) $(LIB)
 INVENTORY_TEST := $(call helpers,inventory) $(HARNESS) $(LIB)
-LOCK_TEST      := $(call helpers,lock) $(HARNESS) $(LIBLOCK) $(LIB)
+LOCK_TEST      := $(call helpers,lock) $(LOCK_BENCH) $(HARNESS) $(LIBLOCK) $(LIB)
 SERVICE_TEST   := $(call helpers,service) $(SERVICE) $(HARNESS) $(LIBLOCK) $(LIB)
 LOADTEST_TEST  := $(call helpers,loadtest) $(LOADTEST) $(HARNESS) $(LIB)
 REPLAY         := $(O)/test/fuzz_main.o
@@ -167,6 +170,8 @@ $(BUILD)/test/base_%:      $(O)/base/test/test_%.o $(BASE_TEST)                 
 $(BUILD)/test/test_%:      $(O)/test/test/test_%.o $(HARNESS) $(LIB)             ; $(LINK)
 $(BUILD)/test/inventory_%: $(O)/inventory/test/test_%.o $(INVENTORY_TEST)        ; $(LINK)
 $(BUILD)/test/lock_%:      $(O)/lock/test/test_%.o $(LOCK_TEST)                  ; $(LINK)
+# Without the room's helpers: it has its own lock_open() and the like, and needs none of liblock's.
+$(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(LOCK_BENCH) $(HARNESS) $(LIBLOCK) $(LIB) ; $(LINK)
 $(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)            ; $(LINK)
 $(BUILD)/test/loadtest_%:  $(O)/loadtest/test/test_%.o $(LOADTEST_TEST)          ; $(LINK)
 

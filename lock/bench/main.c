@@ -1,0 +1,173 @@
+/* lock-bench: see options.c for what it does and says. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lock/bench/probe.h"
+#include "lock/bench/report.h"
+#include "lock/bench/run.h"
+
+enum exit_code { EXIT_MEASURED = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_FAILED = 3, EXIT_CTRL_C = 130 };
+
+struct session {
+    struct bench_options options;
+    unsigned caps[BENCH_URLS];
+    struct bench_report report;
+    FILE *table, *json; /* json may be NULL */
+    bool progress;
+};
+
+static volatile sig_atomic_t stop;
+
+/* A second Ctrl-C ends at once, and the workers with it. */
+static void on_signal(int number) {
+    stop = 1;
+    signal(number, SIG_DFL);
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static int fail(int code, const char *what, const char *why) {
+    fprintf(stderr, "lock-bench: %s: %s\n", what, why);
+    return code;
+}
+
+static int fail_with_lock(int code, const char *url, const char *why) {
+    char name[BENCH_NAME_SIZE];
+    bench_name(url, name);
+    return fail(code, name, why);
+}
+
+/* Every lock is tried before the first is measured: who gave a wrong one learns it now. */
+static int probe_all(struct session *s) {
+    const struct bench_options *o = &s->options;
+    for (unsigned i = 0; i < o->url_count; i++) {
+        char error[LOCK_ERROR_SIZE];
+        enum lock_status status = bench_probe(o->urls[i], o->teaching, &s->caps[i], error, sizeof error);
+        if (stop)
+            return EXIT_CTRL_C;
+        if (status != LOCK_OK)
+            return fail_with_lock(status == LOCK_CONFIG ? EXIT_USAGE : EXIT_FAILED, o->urls[i], error);
+    }
+    return EXIT_MEASURED;
+}
+
+/* Before anything is measured, so that a name that cannot be written does not cost minutes. */
+static int open_json(struct session *s) {
+    const char *file = s->options.json;
+    bool to_stdout = file && strcmp(file, "-") == 0;
+    s->table = to_stdout ? stderr : stdout;
+    s->json = to_stdout ? stdout : file ? fopen(file, "we") : NULL;
+    return file && !s->json ? fail(EXIT_USAGE, file, strerror(errno)) : EXIT_MEASURED;
+}
+
+static void show_progress(const struct session *s, unsigned row, unsigned rows) {
+    if (s->progress)
+        fprintf(stderr, "\r\033[K  %u of %u", row, rows);
+}
+
+static void clear_progress(const struct session *s) {
+    if (s->progress)
+        fprintf(stderr, "\r\033[K");
+}
+
+static int run_cases(struct session *s, const struct bench_case *cases, unsigned count,
+                     struct bench_store *store) {
+    char error[LOCK_ERROR_SIZE + 64];
+    for (unsigned i = 0; i < count; i++) {
+        struct bench_row *row = &s->report.rows[s->report.count];
+        show_progress(s, i + 1, count);
+        enum bench_run_status status = bench_run(&cases[i], store, &stop, row, error, sizeof error);
+        clear_progress(s);
+        if (status == BENCH_INTERRUPTED)
+            return EXIT_CTRL_C;
+        if (status == BENCH_FAILED)
+            return fail_with_lock(EXIT_FAILED, cases[i].url, error);
+        s->report.count++;
+        bench_print_row(s->table, row);
+        if (row->pairs == 0 && row->errors > 0) /* the store is gone; more rows would say so again */
+            return EXIT_FAILED;
+    }
+    return EXIT_MEASURED;
+}
+
+static int run_lock(struct session *s, unsigned which) {
+    struct bench_case cases[BENCH_CASES];
+    const char *url = s->options.urls[which];
+    char error[256];
+    bool one_process = !(s->caps[which] & LOCK_IS_SHARED) && !s->options.teaching, left_out;
+    unsigned count = bench_plan(&s->options, url, one_process, cases, &left_out);
+    struct bench_row *rows = realloc(s->report.rows, (s->report.count + count + 1) * sizeof *s->report.rows);
+    if (!rows)
+        return fail(EXIT_FAILED, "no memory", "for the rows");
+    s->report.rows = rows;
+    struct bench_store *store = bench_store_open(url, error, sizeof error);
+    bench_print_head(s->table, url);
+    int code = run_cases(s, cases, count, store);
+    if (error[0])
+        fprintf(s->table, "  commands and calls are not known: %s\n", error);
+    if (left_out)
+        fprintf(s->table, "  It holds within one process only: several on one key are left out without "
+                          "--teaching.\n");
+    bench_store_close(store);
+    return code;
+}
+
+/* What is wrong with a lock outweighs how the run ended. */
+static int judge(const struct bench_report *report, int code) {
+    for (unsigned i = 0; i < report->count; i++) {
+        if (bench_wrong(&report->rows[i]) > 0)
+            return EXIT_WRONG;
+        if (report->rows[i].errors > 0 && code == EXIT_MEASURED)
+            code = EXIT_FAILED;
+    }
+    return code;
+}
+
+static int run_all(struct session *s) {
+    int code = EXIT_MEASURED;
+    s->progress = isatty(STDERR_FILENO) == 1;
+    s->report.machine = bench_machine_look();
+    bench_print_machine(s->table, &s->report.machine);
+    for (unsigned i = 0; i < s->options.url_count && code == EXIT_MEASURED; i++)
+        code = run_lock(s, i);
+    s->report.interrupted = code == EXIT_CTRL_C;
+    fputs(s->report.interrupted ? "\ninterrupted\n" : "\n", s->table);
+    bench_print_faults(s->table, &s->report);
+    fflush(s->table);
+    code = judge(&s->report, code);
+    if (s->json && !bench_write_json(s->json, &s->report))
+        code = fail(code == EXIT_WRONG ? EXIT_WRONG : EXIT_FAILED, s->options.json, "cannot be written");
+    return code;
+}
+
+int main(int argc, char **argv) {
+    static struct session session;
+    char error[256];
+    switch (bench_options_parse(argc, argv, &session.options, error, sizeof error)) {
+    case BENCH_HELP: fputs(bench_help, stdout); return EXIT_MEASURED;
+    case BENCH_SHOW_VERSION: puts("lock-bench " BENCH_VERSION); return EXIT_MEASURED;
+    case BENCH_WRONG:
+        fprintf(stderr, "lock-bench: %s\nlock-bench --help says more.\n", error);
+        return EXIT_USAGE;
+    case BENCH_RUN: break;
+    }
+    catch_signals();
+    int code = probe_all(&session);
+    if (code == EXIT_MEASURED)
+        code = open_json(&session);
+    if (code == EXIT_MEASURED)
+        code = run_all(&session);
+    if (session.json && fclose(session.json) != 0 && code == EXIT_MEASURED)
+        code = fail(EXIT_FAILED, session.options.json, strerror(errno));
+    free(session.report.rows);
+    return code;
+}

@@ -1,0 +1,42 @@
+/* The command line of lock-bench. */
+#ifndef LOCK_BENCH_OPTIONS_H
+#define LOCK_BENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define BENCH_VERSION "0.1.0"
+
+enum { BENCH_URLS = 16, BENCH_LIST = 16, BENCH_CONTENDERS_MAX = 1024, BENCH_PROCESSES_MAX = 64 };
+
+/* Numbers, in the order given. */
+struct bench_list {
+    unsigned numbers[BENCH_LIST];
+    unsigned count;
+};
+
+/* Texts point into argv. */
+struct bench_options {
+    const char *urls[BENCH_URLS];
+    unsigned url_count;
+    double seconds; /* of each row */
+    struct bench_list contenders, processes;
+    bool own, shared; /* at least one of them */
+    unsigned hold_us;
+    const char *json; /* file, "-" for standard output, NULL: none */
+    bool teaching;
+};
+
+enum bench_options_status {
+    BENCH_RUN,
+    BENCH_HELP,
+    BENCH_SHOW_VERSION,
+    BENCH_WRONG, /* `error` says what, and what would be right */
+};
+
+enum bench_options_status bench_options_parse(int argc, char **argv, struct bench_options *options,
+                                              char *error, size_t error_size);
+
+extern const char bench_help[];
+
+#endif

@@ -1,0 +1,28 @@
+/* What is said: the table for people, row by row, and the same as JSON. */
+#ifndef LOCK_BENCH_REPORT_H
+#define LOCK_BENCH_REPORT_H
+
+#include <stdio.h>
+
+#include "lock/bench/machine.h"
+#include "lock/bench/row.h"
+
+/* All that was measured. */
+struct bench_report {
+    struct bench_machine machine;
+    struct bench_row *rows;
+    unsigned count;
+    bool interrupted;
+};
+
+void bench_print_machine(FILE *out, const struct bench_machine *machine);
+/* Above the rows of one lock. */
+void bench_print_head(FILE *out, const char *url);
+void bench_print_row(FILE *out, const struct bench_row *row);
+/* A line for each row with which something is wrong. */
+void bench_print_faults(FILE *out, const struct bench_report *report);
+
+/* Writes one object. False: it could not be written. */
+bool bench_write_json(FILE *out, const struct bench_report *report);
+
+#endif

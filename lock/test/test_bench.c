@@ -1,0 +1,352 @@
+/* lock-bench as people run it. */
+#include <dirent.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "lock/lock.h"
+#include "test/harness.h"
+
+enum { TIME_MS = 60000 };
+
+static int runs;
+static struct proc bench;
+
+static const char *file_name(const char *suffix) {
+    return harness_format("%s/bench-%d.%s", harness_dir(), runs, suffix);
+}
+
+static void start(const char *line) {
+    runs++;
+    const char *argv[32] = {harness_format("%s/lock-bench", harness_build()), "--json", file_name("json")};
+    int argc = 3;
+    char *rest = harness_format("%s", line);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;)
+        argv[argc++] = word;
+    proc_spawn(&bench, argv, NULL, file_name("log"));
+}
+
+static void check_ends(int code) {
+    int status = 0;
+    if (!proc_wait(&bench, TIME_MS, &status))
+        FAIL("still running: %s", proc_output(&bench));
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != code)
+        FAIL("wait status %x: %s", (unsigned)status, proc_output(&bench));
+}
+
+static void run(const char *line, int code) {
+    start(line);
+    check_ends(code);
+}
+
+/* ---- the JSON ---- */
+
+static void free_json(void *json) {
+    json_decref(json);
+}
+
+static json_t *load(void) {
+    json_error_t error;
+    json_t *json = json_load_file(file_name("json"), JSON_REJECT_DUPLICATES, &error);
+    if (!json)
+        FAIL("%s", error.text);
+    harness_defer(free_json, json);
+    return json;
+}
+
+static const json_t *member(const json_t *object, const char *path) {
+    const json_t *at = object;
+    char *rest = harness_format("%s", path);
+    for (char *word; at && (word = strsep(&rest, ".")) != NULL;)
+        at = json_object_get(at, word);
+    if (!at)
+        FAIL("no %s in %s", path, json_dumps(object, 0));
+    return at;
+}
+
+static double number(const json_t *row, const char *path) {
+    const json_t *value = member(row, path);
+    if (!json_is_number(value))
+        FAIL("%s is no number", path);
+    return json_number_value(value);
+}
+
+static double wrongs(const json_t *row) {
+    return number(row, "wrong.two_holders") + number(row, "wrong.lost_updates") +
+           number(row, "wrong.old_fences");
+}
+
+static void check_shares(const json_t *row, const char *of) {
+    double least = number(row, harness_format("%s.least", of));
+    double most = number(row, harness_format("%s.most", of));
+    CHECK(least >= 0 && least <= 1.0000001);
+    CHECK(most >= 0.9999999 && most <= number(row, "contenders"));
+}
+
+/* What holds for each row, whatever the lock. */
+static void check_row(const json_t *row, const char *keys, int processes, int contenders) {
+    CHECK_STR(json_string_value(member(row, "keys")), keys);
+    CHECK_INT(number(row, "processes"), processes);
+    CHECK_INT(number(row, "contenders"), contenders);
+    double pairs = number(row, "pairs"), seconds = number(row, "seconds");
+    double again = number(row, "pairs_per_second") * seconds;
+    CHECK(pairs > 0 && again > pairs * 0.999 && again < pairs * 1.001);
+    CHECK(seconds >= 0.1);
+    CHECK(number(row, "wait_us.p50") <= number(row, "wait_us.p99"));
+    CHECK(number(row, "wait_us.p99") <= number(row, "wait_us.max"));
+    CHECK(number(row, "wait_us.max") > 0);
+    check_shares(row, "contender_share");
+    check_shares(row, "process_share");
+    CHECK_INT(number(row, "errors"), 0);
+    CHECK(json_is_null(member(row, "first_error")));
+    if (strcmp(keys, "own") == 0) {
+        CHECK(json_is_null(member(row, "handovers")));
+        CHECK_INT(wrongs(row), 0);
+    } else {
+        CHECK(number(row, "handovers") <= pairs);
+        CHECK((number(row, "handovers") > 0) == (contenders > 1));
+    }
+}
+
+static void check_not_counted(const json_t *row) {
+    static const char *const paths[] = {"commands.per_pair", "commands.per_handover", "calls.per_pair",
+                                        "calls.per_handover"};
+    for (size_t i = 0; i < 4; i++)
+        CHECK(json_is_null(member(row, paths[i])));
+}
+
+/* ---- runs ---- */
+
+static void right(void) {
+    run("--seconds 0.2 --contenders 1,8 --processes 1,2 local:", 0);
+    json_t *json = load();
+    CHECK(number(json, "machine.cores") >= 1);
+    CHECK(json_string_length(member(json, "machine.cpu")) > 0);
+    CHECK_HAS(json_string_value(member(json, "machine.kernel")), "Linux");
+    CHECK(json_is_false(member(json, "interrupted")));
+    const json_t *rows = member(json, "rows");
+    CHECK_INT(json_array_size(rows), 4);
+    check_row(json_array_get(rows, 0), "own", 1, 1);
+    check_row(json_array_get(rows, 1), "own", 1, 8);
+    check_row(json_array_get(rows, 2), "own", 2, 8);
+    check_row(json_array_get(rows, 3), "shared", 1, 8);
+    for (size_t i = 0; i < 4; i++) {
+        CHECK_INT(wrongs(json_array_get(rows, i)), 0);
+        CHECK_STR(json_string_value(member(json_array_get(rows, i), "url")), "local:");
+        check_not_counted(json_array_get(rows, i));
+    }
+    const char *text = proc_output(&bench);
+    CHECK_HAS(text, "\nlocal:\n");
+    CHECK_HAS(text, "  own            2          8 ");
+    CHECK_HAS(text, "  shared         1          8 ");
+    CHECK_HAS(text, "holds within one process only");
+    CHECK(!strstr(text, "WRONG") && !strstr(text, "FAILED"));
+}
+
+/* Holders that sleep make a fair lock serve everybody in turn, for as long as they all say. */
+static void held(void) {
+    run("--seconds 0.4 --contenders 1,4 --processes 1 --hold 2000 local:", 0);
+    const json_t *rows = member(load(), "rows"), *row = json_array_get(rows, 0);
+    check_row(row, "own", 1, 1);
+    CHECK(number(row, "wait_us.p50") < 1000);
+    row = json_array_get(rows, 2);
+    check_row(row, "shared", 1, 4);
+    CHECK_INT(number(row, "hold_us"), 2000);
+    CHECK(number(row, "pairs") <= number(row, "seconds") / 0.002 + 2);
+    CHECK(number(row, "handovers") >= number(row, "pairs") - 1);
+    CHECK(number(row, "wait_us.p50") >= 3 * 1900);
+    CHECK(number(row, "contender_share.least") > 0.8);
+    CHECK(number(row, "contender_share.most") < 1.2);
+}
+
+static void wrong(void) {
+    run("none: --teaching --seconds 0.3 --hold 100 --contenders 1,4 --processes 1,2", 1);
+    const json_t *rows = member(load(), "rows");
+    CHECK_INT(json_array_size(rows), 5);
+    for (size_t i = 0; i < 5; i++) {
+        const json_t *row = json_array_get(rows, i);
+        bool shared = i >= 3;
+        check_row(row, shared ? "shared" : "own", i == 2 || i == 4 ? 2 : 1, i == 0 ? 1 : 4);
+        CHECK((number(row, "wrong.two_holders") > 0) == shared);
+        CHECK((number(row, "wrong.lost_updates") > 0) == shared);
+    }
+    CHECK_HAS(proc_output(&bench), "WRONG  none:, shared key, processes 1, contenders 4: ");
+    CHECK_HAS(proc_output(&bench), "WRONG  none:, shared key, processes 2, contenders 4: ");
+    CHECK_HAS(proc_output(&bench), " times two holders at once, ");
+    CHECK(!strstr(proc_output(&bench), "own keys"));
+}
+
+/* A lock of one process is one: between two of them it is none, and that must show. */
+static void between_processes(void) {
+    run("local: --teaching --seconds 0.3 --hold 100 --shared --contenders 4 --processes 1,2", 1);
+    const json_t *rows = member(load(), "rows");
+    CHECK_INT(json_array_size(rows), 2);
+    CHECK_INT(wrongs(json_array_get(rows, 0)), 0);
+    CHECK(wrongs(json_array_get(rows, 1)) > 0);
+}
+
+static void of_redis(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    redis_command(&redis, "CONFIG", "SET", "requirepass", "sesame", NULL);
+    run(harness_format("redis://:sesame@127.0.0.1:%d --seconds 0.3 --contenders 1,4 --processes 1,2",
+                       redis.port),
+        0);
+    const json_t *rows = member(load(), "rows");
+    CHECK_INT(json_array_size(rows), 5);
+    for (size_t i = 0; i < 5; i++) {
+        const json_t *row = json_array_get(rows, i);
+        check_row(row, i < 3 ? "own" : "shared", i == 2 || i == 4 ? 2 : 1, i == 0 ? 1 : 4);
+        CHECK_INT(wrongs(row), 0);
+        CHECK_STR(json_string_value(member(row, "url")), harness_format("redis://127.0.0.1:%d", redis.port));
+        CHECK(number(row, "commands.per_pair") > 0);
+        CHECK(number(row, "calls.per_pair") > 0);
+        if (i < 3) /* alone with its key it has nothing to say but: I take it, I give it back */
+            CHECK(number(row, "calls.per_pair") > 1.5 && number(row, "calls.per_pair") < 2.5 &&
+                  number(row, "commands.per_pair") > 3);
+        else
+            CHECK(number(row, "commands.per_handover") > 0 && number(row, "calls.per_handover") > 0);
+    }
+    CHECK(!strstr(proc_output(&bench), "sesame"));
+}
+
+static void no_store(void) {
+    run(harness_format("local: redis://:sesame@127.0.0.1:%d --seconds 0.1", harness_free_port()), 3);
+    CHECK_HAS(proc_output(&bench), ": the store cannot be used");
+    CHECK(!strstr(proc_output(&bench), "pairs/s"));
+    CHECK(!strstr(proc_output(&bench), "sesame"));
+}
+
+static bool has_begun(void *arg) {
+    (void)arg;
+    return strstr(proc_output(&bench), "own            1          1 ") != NULL;
+}
+
+static void store_breaks_down(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    start(harness_format("redis://127.0.0.1:%d --seconds 0.5 --contenders 1,2,3,4,5,6,7,8", redis.port));
+    CHECK(harness_wait(has_begun, NULL, TIME_MS));
+    redis_kill(&redis);
+    check_ends(3);
+    CHECK_HAS(proc_output(&bench), "\nFAILED  redis://127.0.0.1:");
+    CHECK_HAS(proc_output(&bench), " calls, the first: un");
+    CHECK(json_array_size(member(load(), "rows")) < 6);
+}
+
+static void bad_usage(void) {
+    run("--nonsense local:", 2);
+    CHECK_HAS(proc_output(&bench), "lock-bench: --nonsense is no option");
+    CHECK_HAS(proc_output(&bench), "--help says more");
+    run("--seconds 1", 2);
+    CHECK_HAS(proc_output(&bench), "which lock?");
+    run("file: local:", 2);
+    CHECK_HAS(proc_output(&bench), "lock-bench: file:: no such lock; there are none:, local:");
+    run("local: none:", 2);
+    CHECK_HAS(proc_output(&bench), "none:: this lock is for lessons");
+    run("local: --json /nowhere/at/all", 2);
+    CHECK_HAS(proc_output(&bench), "/nowhere/at/all: No such file");
+    run("local: --help", 0);
+    CHECK_HAS(proc_output(&bench), "usage: lock-bench");
+    run("local: --version", 0);
+    CHECK_HAS(proc_output(&bench), "lock-bench 0.1.0\n");
+}
+
+/* ---- ends ---- */
+
+/* How many processes have our JSON file on their command line: it and those it forked. All but the first of
+ * them get `signal`. */
+static int signal_workers(int signal) {
+    int alive = 0;
+    DIR *all = opendir("/proc");
+    for (struct dirent *entry; (entry = readdir(all)) != NULL;) {
+        char line[4096] = "";
+        FILE *file = fopen(harness_format("/proc/%s/cmdline", entry->d_name), "re");
+        size_t length = file ? fread(line, 1, sizeof line - 1, file) : 0;
+        if (file)
+            fclose(file);
+        if (length == 0 || !memmem(line, length, file_name("json"), strlen(file_name("json"))))
+            continue;
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        alive++;
+        if (pid != bench.pid)
+            kill(pid, signal);
+    }
+    closedir(all);
+    return alive;
+}
+
+static int count_alive(void) {
+    return signal_workers(0);
+}
+
+/* As a terminal does it: everybody gets it, and the order is nobody's. */
+static void press_ctrl_c(void) {
+    signal_workers(SIGINT);
+    harness_pause_ms(50);
+    proc_kill(&bench, SIGINT);
+}
+
+static bool has_a_row(void *arg) {
+    (void)arg;
+    return strstr(proc_output(&bench), "shared         3          3 ") != NULL;
+}
+
+static bool has_workers(void *arg) {
+    (void)arg;
+    return count_alive() == 4;
+}
+
+static bool nobody_left(void *arg) {
+    (void)arg;
+    return count_alive() == 0;
+}
+
+/* Three processes, in the second row. */
+static void start_rows(void) {
+    start("none: --teaching --seconds 1 --shared --processes 3 --contenders 3,6,9,12,15,18 --hold 1000");
+    CHECK(harness_wait(has_a_row, NULL, TIME_MS));
+    CHECK(harness_wait(has_workers, NULL, TIME_MS));
+}
+
+static void interrupted(void) {
+    start_rows();
+    press_ctrl_c();
+    check_ends(1); /* the rows so far are wrong */
+    CHECK_INT(count_alive(), 0);
+    json_t *json = load();
+    CHECK(json_is_true(member(json, "interrupted")));
+    size_t rows = json_array_size(member(json, "rows"));
+    CHECK(rows >= 1 && rows < 6);
+    CHECK_HAS(proc_output(&bench), "\ninterrupted\n");
+    start("local: --own --processes 3 --contenders 3 --seconds 60");
+    CHECK(harness_wait(has_workers, NULL, TIME_MS));
+    press_ctrl_c();
+    check_ends(130);
+    CHECK_INT(json_array_size(member(load(), "rows")), 0);
+    CHECK_INT(count_alive(), 0);
+}
+
+static void killed(void) {
+    start_rows();
+    proc_kill(&bench, SIGKILL);
+    CHECK(harness_wait(nobody_left, NULL, 5000));
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("a lock that is right", right);
+    harness_run("a lock that is held for a while", held);
+    harness_run("a lock that is wrong", wrong);
+    harness_run("a lock of one process, between two", between_processes);
+    harness_run("a lock of Redis, and what it is asked", of_redis);
+    harness_run("a store that is not there", no_store);
+    harness_run("a store that breaks down", store_breaks_down);
+    harness_run("bad usage", bad_usage);
+    harness_run("Ctrl-C: the rows so far", interrupted);
+    harness_run("killed: the workers end too", killed);
+    return harness_finish();
+}
