@@ -142,6 +142,7 @@ install: all ## install into PREFIX (/usr/local), below DESTDIR
 	sed 's|@BINDIR@|$(PREFIX)/bin|' deploy/seckilld.service | \
 	    install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/seckilld.service
 	install -m 644 deploy/seckilld.conf deploy/redis.conf $(DESTDIR)$(PREFIX)/share/doc/seckill
+	install deploy/mend-aof.sh $(DESTDIR)$(PREFIX)/share/doc/seckill
 	install -m 644 lock/lock.h $(DESTDIR)$(PREFIX)/include/lock
 	install -m 644 $(LIBLOCK) $(BUILD)/$(SO_FILE) $(DESTDIR)$(PREFIX)/lib
 	cp -Pf $(BUILD)/$(SO_NAME) $(LIBLOCK_SO) $(DESTDIR)$(PREFIX)/lib

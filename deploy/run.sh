@@ -84,6 +84,7 @@ is_taken 127.0.0.1 "$redis_port" &&
 trap end_all EXIT
 trap 'say; say "Ending: draining seckilld, then Redis."; exit 0' INT TERM HUP
 
+deploy/mend-aof.sh var/redis || fail "The data in var/redis is damaged."
 start var/redis.log redis-server deploy/redis.conf --port "$redis_port" --dir "$PWD/var/redis" --daemonize no
 redis_pid=$!
 wait_until $redis_pid redis_answers ||
