@@ -20,9 +20,8 @@ static void on_lost(void *ctx, const struct lock_grant *grant) {
     told_times++;
 }
 
-static bool is_told(void *arg) {
-    (void)arg;
-    return told_times > 0;
+static bool is_told(void *times) {
+    return told_times >= *(int *)times;
 }
 
 static struct lock *open_lock(const char *options) {
@@ -118,22 +117,39 @@ static void hung_holder(void) {
     tools_give(other, &next);
 }
 
-/* The store hangs: the holder hears of it while it still has time to stop. */
+/* The store hangs: all holders hear of it while they still have time to stop, though each call hangs. */
 static void renewal_fails(void) {
+    enum { MANY = 12 };
     begin();
-    struct lock *lock = open_lock("ttl=1200");
-    struct lock_grant grant = tools_take(lock, "a"), second = tools_take(lock, "b");
+    struct lock *lock = open_lock("ttl=1500");
+    struct lock_grant grants[MANY];
+    for (int i = 0; i < MANY; i++)
+        grants[i] = tools_take(lock, harness_format("k%d", i));
     redis_pause(&redis);
-    CHECK(harness_wait(is_told, NULL, PATIENCE_MS));
-    CHECK(told_ns < grant.deadline_ns);
-    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
-    int64_t until_ns = second.deadline_ns;
-    while (told_times < 2 && lock_now_ns(lock) < until_ns)
-        harness_pause_ms(1);
-    CHECK_INT(told_times, 2); /* of the other as well, though each call hangs */
+    CHECK(harness_wait(is_told, &(int){MANY}, PATIENCE_MS));
+    CHECK(told_ns < grants[0].deadline_ns);
+    for (int i = 0; i < MANY; i++)
+        CHECK_INT(lock_remaining_ns(lock, &grants[i]), 0);
     redis_resume(&redis);
-    lock_release(lock, &second);
-    lock_release(lock, &grant);
+}
+
+static int64_t now_ns(void *ctx) {
+    return harness_now_ms() * MS + *(_Atomic int64_t *)ctx;
+}
+
+/* The whole process was paused for longer than its grant was good for: it hears of it when it goes on. */
+static void paused(void) {
+    begin();
+    static _Atomic int64_t ahead_ns;
+    ahead_ns = 0;
+    told_times = 0;
+    struct lock_config config = {.on_lost = on_lost, .now_ns = now_ns, .ctx = &ahead_ns};
+    struct lock *lock = told_lock =
+        tools_open(&config, tools_redis_url(redis.port, "variant=watchdog&ttl=1500"));
+    struct lock_grant grant = tools_take(lock, "a");
+    ahead_ns = 60000 * MS;
+    CHECK(harness_wait(is_told, &(int){1}, PATIENCE_MS));
+    tools_check_status(lock_progress(lock, &grant), LOCK_LOST);
 }
 
 /* Renewals go on while the store is away for less than the time to live. */
@@ -183,6 +199,7 @@ int main(int argc, char **argv) {
     harness_run("renewed", renewed);
     harness_run("a hung holder", hung_holder);
     harness_run("a renewal that fails", renewal_fails);
+    harness_run("paused", paused);
     harness_run("a renewal that gets over a failure", renewal_gets_over_a_failure);
     harness_run("no renewal after release", no_renewal_after_release);
     return harness_finish();
