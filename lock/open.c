@@ -12,6 +12,7 @@ static const struct lock_backend *const backends[] = {
     &lock_none,
     &lock_local,
     &lock_redis_owner,
+    &lock_redlock,
 };
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
