@@ -5,8 +5,9 @@
  * whoever asks waits for as many as decide it, a twentieth of the time to live at the longest. What was had
  * counts from before the first was asked, less a hundredth of the time to live and 2 ms, since clocks do not
  * run alike; where nothing is left of that it is not had. Who fails takes back its votes at once, also from
- * those nodes that have not answered yet: they get it after the question, over the same connection. Then it
- * waits for a random time, longer than asking took, so that two who split the votes do not do it again.
+ * those nodes that have not answered yet: they get it after the question, over the same connection, and
+ * nobody waits for them. Then it waits for a random time, out of several times as long as asking took, so
+ * that two who split the votes do not do it again.
  *
  * With each attempt of an owner the value that a node stores is another: the owner, and the number of the
  * round. So what takes an earlier round back, and arrives late over a connection that was given up, cannot
@@ -169,10 +170,10 @@ static struct redlock_round *new_round(const struct redlock *redlock, const char
     return round;
 }
 
+/* Asks those nodes that are not skipped. (Only the node itself changes its vote, once it is posted.) */
 static struct redlock_votes ask(const struct redlock *redlock, struct redlock_round *round) {
     for (int i = 0; i < redlock->count; i++) {
-        if (round->votes.by_node[i] ==
-            REDLOCK_OPEN) /* nobody but that node can change it, once it is posted */
+        if (round->votes.by_node[i] == REDLOCK_OPEN)
             redlock_node_post(redlock->nodes[i], &round->asks[i]);
     }
     return redlock_round_end(round);
@@ -198,7 +199,8 @@ static struct redlock_round *new_give(const struct redlock *redlock, const char 
     return round;
 }
 
-/* Takes a round back from where it is, or may yet come to be. Waits only for those that have said yes. */
+/* Takes a round back from where it is, or may yet come to be: from all but those that have said no. Waits
+ * only for those that have said yes, as the others may hang. */
 static void take_back(const struct redlock *redlock, const char *key, const char *value,
                       const struct redlock_votes *votes) {
     struct redlock_round *round = new_give(redlock, key, value);
@@ -309,8 +311,7 @@ static enum lock_status look(void *store, const struct lock_grant *grant) {
 const struct lock_backend lock_redlock = {
     .scheme = "redlock",
     .variant = "",
-    .flaw =
-        "is had by two after a node lost its data or its clock jumped, and after a pause: it has no fence",
+    .flaw = "has two holders when a node forgets or a clock jumps, and after a pause, as it has no fence",
     .caps = LOCK_CAN_EXTEND | LOCK_IS_SHARED | LOCK_IS_SAFE,
     .lines_up = true,
     .open = open_all,
