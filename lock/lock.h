@@ -84,7 +84,8 @@ const char *lock_status_text(enum lock_status status);
 
 /* What a lock can do. */
 enum lock_caps {
-    LOCK_CAN_FENCE = 1,          /* grants carry a fence */
+    LOCK_CAN_FENCE = 1, /* grants carry a fence. Those of redlock cannot: nodes that know nothing of each
+                           other have no one number that grows, see redlock.c */
     LOCK_CAN_FENCE_FAILOVER = 2, /* which does not go backwards when the store fails over */
     LOCK_CAN_EXTEND = 4,         /* lock_extend() */
     LOCK_IS_FAIR = 8,            /* waiters are served in turn, also those of other processes */

@@ -337,7 +337,7 @@ static void nobody_pushes_in(void) {
 }
 
 int main(int argc, char **argv) {
-    struct redis_server redis;
+    struct redis_server redis, nodes[3];
     static const struct {
         const char *name;
         void (*test)(void);
@@ -356,9 +356,13 @@ int main(int argc, char **argv) {
     };
     harness_begin(argc, argv);
     redis_start(&redis, NULL);
-    char address[64];
+    for (int i = 0; i < 3; i++)
+        redis_start(&nodes[i], "--appendonly", "no", NULL); /* three that wait for one disk would be slow */
+    char address[64], addresses[128];
     snprintf(address, sizeof address, "redis://127.0.0.1:%d", redis.port);
-    const char *const urls[] = {"local:", address, harness_format("%s?variant=watchdog", address)};
+    snprintf(addresses, sizeof addresses, "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", nodes[0].port,
+             nodes[1].port, nodes[2].port);
+    const char *const urls[] = {"local:", address, harness_format("%s?variant=watchdog", address), addresses};
     for (size_t u = 0; u < sizeof urls / sizeof *urls; u++) {
         url = urls[u];
         for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {

@@ -1,0 +1,392 @@
+/* Redlock on real servers: what a quorum decides, nodes that are down, and what is documented to go wrong. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/test/nodes.h"
+
+/* A call waits for a second then. */
+enum { TTL_MS = 20000 };
+
+static const char *const absent = "(nil)";
+
+static void give(struct lock *lock, const struct lock_grant *grant) {
+    check_status(lock_release(lock, grant), LOCK_OK);
+}
+
+/* ---- the URL ---- */
+
+static void refuse(const char *address, const char *words) {
+    char error[LOCK_ERROR_SIZE] = "";
+    struct lock *lock = NULL;
+    check_status(lock_open(harness_format("redlock:%s", address), NULL, &lock, error, sizeof error),
+                 LOCK_CONFIG);
+    CHECK_HAS(error, words);
+    CHECK(!strstr(error, "sesame"));
+}
+
+static void urls(void) {
+    refuse("", "has no address; want redlock://HOST");
+    refuse("//", "has no address");
+    refuse("//?ttl=100", "has no address");
+    refuse("//,", "node 1 is empty");
+    refuse("//a,", "node 2 is empty");
+    refuse("//a,,b", "node 2 is empty");
+    refuse("//,a", "node 1 is empty");
+    refuse("//a,b:0", "node 2: host or port is wrong; want");
+    refuse("//a,b:http,c", "node 2: host or port is wrong");
+    refuse("//a,b/x", "node 2: the database after the / is not a number");
+    refuse("//a,sesame@b", "node 2: user or password is wrong; want");
+    refuse("//a,:sesame,sesame@b", "node 2: host or port is wrong");
+    refuse("//a,b,A", "nodes 1 and 3 are the same");
+    refuse("//a:6379,a", "nodes 1 and 2 are the same");
+    refuse("//:sesame@a/1,me:sesame@a/2", "nodes 1 and 2 are the same");
+    refuse("//a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p", "too many nodes");
+    refuse("//:sesame@a,b?variant=other", "no such lock");
+    char error[LOCK_ERROR_SIZE];
+    struct lock *lock = NULL;
+    check_status(lock_open("redlock://h0,h1,h2,h3,h4,h5,h6,h7,h8,h9,h10,h11,h12,h13,:1", NULL, &lock, error,
+                           sizeof error),
+                 LOCK_CONFIG);
+    check_status(
+        lock_open("redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4,127.0.0.1:5,127.0.0.1:6,"
+                  "127.0.0.1:7,127.0.0.1:8,127.0.0.1:9,127.0.0.1:10,127.0.0.1:11,127.0.0.1:12,"
+                  "127.0.0.1:13,127.0.0.1:14,127.0.0.1:15",
+                  NULL, &lock, error, sizeof error),
+        LOCK_OK);
+    check_status(try(lock, "a"), LOCK_UNAVAILABLE);
+    lock_close(lock);
+}
+
+static void passwords(void) {
+    struct nodes nodes;
+    char error[LOCK_ERROR_SIZE] = "";
+    struct lock *lock;
+    nodes_start(&nodes, 3, false);
+    for (int i = 0; i < 3; i++)
+        redis_command(&nodes.redis[i], "CONFIG", "SET", "requirepass", "open,sesame", NULL);
+    for (int wrong = 0; wrong < 3; wrong++) { /* of so many nodes the password is wrong */
+        const char *url =
+            harness_format("redlock://:open%%2Csesame@127.0.0.1:%d,default:open%%2C%s@127.0.0.1:%d/3,"
+                           ":%s@127.0.0.1:%d",
+                           nodes.redis[0].port, wrong > 1 ? "hazel" : "sesame", nodes.redis[1].port,
+                           wrong > 0 ? "hazel" : "open%2Csesame", nodes.redis[2].port);
+        check_status(lock_open(url, NULL, &lock, error, sizeof error), LOCK_OK);
+        check_status(try(lock, harness_format("key%d", wrong)), wrong > 1 ? LOCK_UNAVAILABLE : LOCK_OK);
+        CHECK_STR(error, "");
+        lock_close(lock);
+    }
+}
+
+/* ---- a quorum ---- */
+
+/* The time that it took to ask is not the holder's. */
+static void what_it_can(void) {
+    struct nodes nodes;
+    nodes_start(&nodes, 3, true);
+    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+    CHECK_INT(lock_caps(lock), LOCK_CAN_EXTEND | LOCK_IS_SHARED | LOCK_IS_SAFE);
+    for (int i = 0; i < 3; i++)
+        proxy_set(nodes.proxy[i], PROXY_DELAY, 300, "EVAL");
+    int64_t before_ns = lock_now_ns(lock), valid_ns = TTL_MS * 990000LL - 2000000;
+    struct lock_grant grant = take(lock, "a");
+    CHECK_INT(grant.fence, 0);
+    CHECK(grant.deadline_ns >= before_ns + valid_ns);
+    CHECK(grant.deadline_ns < before_ns + valid_ns + 300000000);
+    before_ns = lock_now_ns(lock);
+    check_status(lock_extend(lock, &grant), LOCK_OK);
+    CHECK(grant.deadline_ns >= before_ns + valid_ns);
+    CHECK(grant.deadline_ns < before_ns + valid_ns + 300000000);
+    give(lock, &grant);
+    lock_close(lock);
+}
+
+/* Of `count` nodes `down` are down; a quorum is left. */
+static void work_with(int count, int down) {
+    struct nodes nodes;
+    nodes_start(&nodes, count, false);
+    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL), *other = nodes_open(&nodes, TTL_MS, NULL);
+    for (int i = 0; i < down; i++)
+        redis_kill(&nodes.redis[i]);
+    for (int round = 0; round < 3; round++) {
+        struct lock_grant grant = take(lock, "a"), foreign = grant;
+        foreign.owner[3] ^= 1;
+        check_status(try(other, "a"), LOCK_BUSY);
+        check_status(lock_release(lock, &foreign), LOCK_NOT_OWNER);
+        check_status(lock_extend(lock, &grant), LOCK_OK);
+        check_status(try(other, "a"), LOCK_BUSY);
+        give(lock, &grant);
+        check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+        struct lock_grant next = take(other, "a");
+        check_status(try(lock, "a"), LOCK_BUSY);
+        give(other, &next);
+    }
+    lock_close(lock);
+    lock_close(other);
+    for (int i = down; i < count; i++)
+        CHECK_STR(nodes_value(&nodes, i, "a"), absent);
+}
+
+static void minority_down(void) {
+    work_with(1, 0);
+    work_with(3, 1);
+    work_with(5, 2);
+}
+
+/* What the live nodes were asked for is taken back, though nobody waits for it. */
+static void majority_down(void) {
+    for (int count = 2; count <= 5; count++) {
+        struct nodes nodes;
+        struct lock_grant grant;
+        nodes_start(&nodes, count, false);
+        struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+        int down = (count + 1) / 2;
+        for (int i = 0; i < down; i++)
+            redis_kill(&nodes.redis[i]);
+        check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
+        for (int i = down; i < count; i++)
+            nodes_wait_gone(&nodes, i, "a", 2);
+        check_status(lock_acquire(lock, "a", lock_now_ns(lock) + 100000000, NULL, &grant), LOCK_UNAVAILABLE);
+        for (int i = down; i < count; i++)
+            nodes_wait_gone(&nodes, i, "a", 4);
+        redis_restart(&nodes.redis[0]);
+        grant = take(lock, "a");
+        give(lock, &grant);
+        lock_close(lock);
+    }
+}
+
+/* Also a node that answers, but with errors, is down. */
+static void errors(void) {
+    struct nodes nodes;
+    nodes_start(&nodes, 3, false);
+    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+    redis_command(&nodes.redis[0], "RPUSH", "lock:{a}", "x", NULL);
+    struct lock_grant grant = take(lock, "a");
+    give(lock, &grant);
+    redis_command(&nodes.redis[1], "RPUSH", "lock:{a}", "x", NULL);
+    check_status(try(lock, "a"), LOCK_UNAVAILABLE);
+    nodes_wait_gone(&nodes, 2, "a", 4);
+    lock_close(lock);
+}
+
+static uint64_t always_long(void *ctx) {
+    (void)ctx;
+    return 7999999; /* of the 8 ms, or more, by which asking again is spread */
+}
+
+/* Two no decide it; what comes of the third is taken back. Asked again after 1 to 9 ms. */
+static void held_by_others(void) {
+    struct nodes nodes;
+    struct lock_grant grant;
+    struct lock_config config = {.random = always_long};
+    nodes_start(&nodes, 3, false);
+    struct lock *lock = nodes_open(&nodes, TTL_MS, &config);
+    for (int i = 1; i < 3; i++)
+        redis_command(&nodes.redis[i], "SET", "lock:{a}", "another", NULL);
+    check_status(lock_try(lock, "a", &grant), LOCK_BUSY);
+    nodes_wait_gone(&nodes, 0, "a", 2);
+    check_status(lock_acquire(lock, "a", lock_now_ns(lock) + 50000000, NULL, &grant), LOCK_TIMEOUT);
+    nodes_wait_gone(&nodes, 0, "a", 4);
+    for (int i = 1; i < 3; i++) {
+        CHECK_STR(nodes_value(&nodes, i, "a"), "another");
+        CHECK(nodes_scripts(&nodes, i) <= 1 + 50 / 9 + 3); /* with one at the end, and what takes back */
+    }
+    /* One has a vote, and one is down: busy, as the one who has it may give it back. */
+    redis_command(&nodes.redis[2], "DEL", "lock:{a}", NULL);
+    redis_kill(&nodes.redis[0]);
+    check_status(lock_try(lock, "a", &grant), LOCK_BUSY);
+    nodes_wait_gone(&nodes, 2, "a", 0);
+    redis_command(&nodes.redis[1], "DEL", "lock:{a}", NULL);
+    grant = take(lock, "a");
+    give(lock, &grant);
+    lock_close(lock);
+}
+
+/* ---- while it is held ---- */
+
+struct extension {
+    struct lock *lock;
+    struct lock_grant *grant;
+    enum lock_status status;
+};
+
+static bool answers(void *arg) {
+    struct extension *extension = arg;
+    extension->status = lock_extend(extension->lock, extension->grant);
+    return extension->status != LOCK_UNAVAILABLE;
+}
+
+/* Once a node that is back is seen to be. */
+static enum lock_status extend_at_last(struct lock *lock, struct lock_grant *grant) {
+    struct extension extension = {lock, grant, LOCK_UNAVAILABLE};
+    CHECK(harness_wait(answers, &extension, TTL_MS / 2));
+    return extension.status;
+}
+
+static void extend(void) {
+    struct nodes nodes;
+    nodes_start(&nodes, 3, false);
+    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+    struct lock_grant grant = take(lock, "a");
+    redis_kill(&nodes.redis[0]);
+    for (int i = 1; i < 3; i++)
+        redis_command(&nodes.redis[i], "PEXPIRE", "lock:{a}", "4000", NULL);
+    int64_t before_ns = grant.deadline_ns;
+    check_status(lock_extend(lock, &grant), LOCK_OK);
+    CHECK(grant.deadline_ns > before_ns);
+    for (int i = 1; i < 3; i++)
+        CHECK(redis_integer(&nodes.redis[i], "PTTL", "lock:{a}", NULL) > 4000);
+    redis_kill(&nodes.redis[1]);
+    before_ns = grant.deadline_ns;
+    check_status(lock_extend(lock, &grant), LOCK_UNAVAILABLE);
+    CHECK_INT(grant.deadline_ns, before_ns);
+    CHECK(lock_remaining_ns(lock, &grant) > 0);
+    redis_restart(&nodes.redis[1]);
+    check_status(extend_at_last(lock, &grant), LOCK_OK);
+    /* One has lost it, one is down, one has it: that proves nothing. Once two have lost it, it is lost. */
+    redis_command(&nodes.redis[1], "DEL", "lock:{a}", NULL);
+    check_status(lock_extend(lock, &grant), LOCK_UNAVAILABLE);
+    redis_restart(&nodes.redis[0]);
+    redis_command(&nodes.redis[0], "SET", "lock:{a}", "another", NULL);
+    check_status(extend_at_last(lock, &grant), LOCK_LOST);
+    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
+    lock_close(lock);
+}
+
+static atomic_int losses;
+
+static void count_loss(void *ctx, const struct lock_grant *grant) {
+    *(struct lock_grant *)ctx = *grant;
+    losses++;
+}
+
+static bool is_lost(void *arg) {
+    (void)arg;
+    return losses > 0;
+}
+
+static void lost(void) {
+    struct nodes nodes;
+    struct lock_grant seen;
+    struct lock_config config = {.on_lost = count_loss, .ctx = &seen};
+    losses = 0;
+    nodes_start(&nodes, 3, false);
+    struct lock *lock = nodes_open(&nodes, 6000, &config);
+    struct lock_grant grant = take(lock, "a"), kept = take(lock, "b");
+    for (int i = 0; i < 3; i++)
+        redis_command(&nodes.redis[i], "DEL", i < 2 ? "lock:{a}" : "lock:{b}", NULL);
+    CHECK(harness_wait(is_lost, NULL, 6000));
+    CHECK(lock_now_ns(lock) < grant.deadline_ns);
+    CHECK_STR(seen.owner, grant.owner);
+    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
+    CHECK(lock_remaining_ns(lock, &kept) > 0);
+    check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+    give(lock, &kept);
+    CHECK_INT(losses, 1);
+    lock_close(lock);
+}
+
+/* The flaw that is documented: a node that has forgotten its vote gives it again. One that has written it
+ * down does not. */
+static void forgetful_node(void) {
+    struct nodes nodes;
+    nodes_start(&nodes, 3, false);
+    struct lock *first = nodes_open(&nodes, TTL_MS, NULL), *second = nodes_open(&nodes, TTL_MS, NULL);
+    redis_kill(&nodes.redis[2]);
+    struct lock_grant one = take(first, "a"), two;
+    redis_kill(&nodes.redis[1]);
+    redis_restart(&nodes.redis[1]);
+    redis_restart(&nodes.redis[2]);
+    check_status(lock_try(second, "a", &two), LOCK_BUSY);
+    redis_kill(&nodes.redis[1]);
+    redis_wipe(&nodes.redis[1]);
+    redis_restart(&nodes.redis[1]);
+    check_status(lock_try(second, "a", &two), LOCK_OK);
+    CHECK(lock_remaining_ns(first, &one) > 0);
+    CHECK(lock_remaining_ns(second, &two) > 0);
+    /* Who asks learns of it, and who gives it back leaves the other's votes alone. */
+    check_status(extend_at_last(first, &one), LOCK_LOST);
+    check_status(lock_release(first, &one), LOCK_NOT_OWNER);
+    CHECK(nodes_has(&nodes, 1, &two));
+    CHECK(nodes_has(&nodes, 2, &two));
+    give(second, &two);
+    lock_close(first);
+    lock_close(second);
+}
+
+/* ---- two who split the votes ---- */
+
+struct contender {
+    pthread_t thread;
+    struct lock *lock;
+    int rounds;
+};
+
+static _Atomic int inside, rounds_done;
+
+static void *contend(void *arg) {
+    struct contender *contender = arg;
+    for (int i = 0; i < contender->rounds; i++) {
+        struct lock_grant grant = take(contender->lock, "a");
+        CHECK_INT(inside++, 0);
+        sched_yield();
+        rounds_done++;
+        CHECK_INT(--inside, 0);
+        give(contender->lock, &grant);
+    }
+    return NULL;
+}
+
+/* With two nodes a quorum is both: whenever each has one, nobody has the lock. */
+static void split_votes(int node_count) {
+    enum { CONTENDERS = 3, ROUNDS = 80 };
+    struct nodes nodes;
+    struct contender contenders[CONTENDERS];
+    nodes_start(&nodes, node_count, false);
+    inside = rounds_done = 0;
+    for (int i = 0; i < CONTENDERS; i++) {
+        struct redis_server first = nodes.redis[0]; /* each asks in another order */
+        for (int k = 1; k < node_count; k++)
+            nodes.redis[k - 1] = nodes.redis[k];
+        nodes.redis[node_count - 1] = first;
+        contenders[i] = (struct contender){.lock = nodes_open(&nodes, TTL_MS, NULL), .rounds = ROUNDS};
+    }
+    for (int i = 0; i < CONTENDERS; i++)
+        CHECK_INT(pthread_create(&contenders[i].thread, NULL, contend, &contenders[i]), 0);
+    for (int i = 0; i < CONTENDERS; i++)
+        pthread_join(contenders[i].thread, NULL);
+    CHECK(!harness_failed());
+    CHECK_INT(rounds_done, CONTENDERS * ROUNDS);
+    for (int i = 0; i < CONTENDERS; i++)
+        lock_close(contenders[i].lock);
+    for (int i = 0; i < node_count; i++) {
+        CHECK_STR(nodes_value(&nodes, i, "a"), absent);
+        CHECK_INT(nodes_expired(&nodes, i), 0);
+    }
+}
+
+static void contention(void) {
+    split_votes(2);
+    split_votes(3);
+    split_votes(5);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("URLs", urls);
+    harness_run("passwords", passwords);
+    harness_run("what it can", what_it_can);
+    harness_run("a minority is down", minority_down);
+    harness_run("a majority is down", majority_down);
+    harness_run("errors", errors);
+    harness_run("held by others", held_by_others);
+    harness_run("extended by a quorum", extend);
+    harness_run("lost", lost);
+    harness_run("a node that forgets: two holders", forgetful_node);
+    harness_run("contention", contention);
+    return harness_finish();
+}
