@@ -38,31 +38,27 @@ static void lose(struct lock_keeper *keeper, const struct lock_due *due) {
 }
 
 /* A renewal that failed is tried again until so little is left; then the holder is told, while it still has
- * the time to stop. A backend's calls take a quarter of the time to live at most, so a try that begins before
- * this ends before the deadline. */
+ * the time to stop. A backend's calls take an eighth of the time to live, two where they have to connect
+ * first, so as a rule a try that begins before this ends before the deadline. */
 static bool is_late(const struct lock_keeper *keeper, const struct lock_due *due) {
     return due->held.deadline_ns - now_ns(keeper) < keeper->config.ttl_ns / 3;
 }
 
-/* `*store` is how the store answered last; where it does not, it is asked but once for all that is due. */
-static void look_after(struct lock_keeper *keeper, const struct lock_due *due, enum lock_status *store) {
+static void look_after(struct lock_keeper *keeper, const struct lock_due *due) {
     const struct lock_backend *backend = keeper->config.backend;
     bool renews = backend->renews && due->silent_ns <= SILENT_TTLS * keeper->config.ttl_ns;
     struct lock_grant held = due->grant;
     memcpy(held.owner, due->held.owner, sizeof held.owner);
-    enum lock_status status = *store;
-    if (due->held.deadline_ns <= now_ns(keeper)) {
-        lose(keeper, due); /* this process was paused, or too busy */
-        return;
-    }
-    if (status == LOCK_OK && renews)
+    enum lock_status status = LOCK_OK;
+    if (due->held.deadline_ns <= now_ns(keeper))
+        status = LOCK_NOT_OWNER; /* this process was paused, or too busy */
+    else if (renews)
         status = backend->extend(keeper->config.store, &held);
-    else if (status == LOCK_OK && backend->look)
+    else if (backend->look)
         status = backend->look(keeper->config.store, &held);
     if (status == LOCK_NOT_OWNER) {
         lose(keeper, due);
     } else if (status != LOCK_OK) {
-        *store = status;
         lock_lines_look_at(keeper->config.lines, due, now_ns(keeper) + keeper->config.ttl_ns / 12);
         if (renews && is_late(keeper, due))
             lose(keeper, due);
@@ -73,35 +69,29 @@ static void look_after(struct lock_keeper *keeper, const struct lock_due *due, e
 
 /* ---- what is left ---- */
 
-/* True: done with, one way or the other. */
+/* The store has heard of it, or it is too late to matter. */
 static bool take_back(struct lock_keeper *keeper, const struct undo *undo) {
     enum lock_status status = keeper->config.backend->withdraw(keeper->config.store, undo->key, undo->owner);
     return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(keeper) >= undo->until_ns;
 }
 
-/* Called, and returns, with the mutex held. False: something is left. */
+/* Called, and returns, with the mutex held. False: something is left. A store that does not answer is asked
+ * no further: what is held must be looked after meanwhile. */
 static bool take_all_back(struct lock_keeper *keeper) {
-    struct undo *list = keeper->undos, *left = NULL;
-    keeper->undos = NULL;
-    pthread_mutex_unlock(&keeper->mutex);
-    while (list) {
-        struct undo *undo = list;
-        list = undo->next;
-        if (take_back(keeper, undo)) {
-            free(undo);
-        } else {
-            undo->next = left;
-            left = undo;
+    while (keeper->undos) {
+        struct undo *undo = keeper->undos;
+        keeper->undos = undo->next;
+        pthread_mutex_unlock(&keeper->mutex);
+        bool done = take_back(keeper, undo);
+        pthread_mutex_lock(&keeper->mutex);
+        if (!done) {
+            undo->next = keeper->undos;
+            keeper->undos = undo;
+            return false;
         }
+        free(undo);
     }
-    pthread_mutex_lock(&keeper->mutex);
-    while (left) {
-        struct undo *undo = left;
-        left = undo->next;
-        undo->next = keeper->undos;
-        keeper->undos = undo;
-    }
-    return keeper->undos == NULL;
+    return true;
 }
 
 /* ---- the thread ---- */
@@ -125,9 +115,8 @@ static void *run(void *arg) {
         /* Before the lines are looked through: who holds from now on sees it, and rouses. */
         atomic_store(&keeper->asleep, true);
         pthread_mutex_unlock(&keeper->mutex);
-        enum lock_status store = LOCK_OK;
         while (lock_lines_due(keeper->config.lines, &due, &next_ns))
-            look_after(keeper, &due, &store);
+            look_after(keeper, &due);
         if (next_ns != INT64_MAX)
             atomic_store(&keeper->asleep, false); /* what is held from now on is due later than that */
         pthread_mutex_lock(&keeper->mutex);

@@ -13,6 +13,7 @@
 
 /* After a failed connect calls fail at once for so long. */
 static const int64_t retry_ns = 100000000;
+static const int64_t idle_ns = 50000000;
 
 struct redis_link {
     struct redis_target target;
@@ -21,7 +22,7 @@ struct redis_link {
     redisContext *hiredis; /* NULL: not connected */
     bool reading, writing; /* somebody is at it */
     bool broken;           /* to be closed by the last who reads or writes */
-    int64_t retry_at_ns;
+    int64_t retry_at_ns, used_ns;
     struct redis_call *oldest, *newest;
     uint64_t queued, written; /* bytes */
     char *out;                /* queued and not yet being written */
@@ -101,6 +102,17 @@ static bool connect_link(struct redis_link *link) {
     if (!link->hiredis)
         link->retry_at_ns = now_ns() + retry_ns;
     return link->hiredis != NULL;
+}
+
+/* The other side may have closed a connection that nobody used for a while; noticed now, the next command
+ * need not end as unknown. */
+static void check_idle(struct redis_link *link) {
+    char byte;
+    int64_t now = now_ns();
+    bool idle = link->hiredis && !link->oldest && now - link->used_ns > idle_ns;
+    link->used_ns = now;
+    if (idle && (recv(link->hiredis->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN))
+        break_link(link);
 }
 
 static bool queue_command(struct redis_link *link, int argc, const char *const argv[]) {
@@ -256,6 +268,7 @@ void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc
     *call = (struct redis_call){.answer = answer, .status = LOCK_UNAVAILABLE, .done = true};
     pthread_cond_init(&call->cond, NULL);
     pthread_mutex_lock(&link->mutex);
+    check_idle(link);
     if (!link->broken && (link->hiredis || connect_link(link))) {
         call->until_ns = now_ns() + (int64_t)link->timeout_ms * 1000000;
         if (queue_command(link, argc, argv)) {

@@ -10,9 +10,9 @@ enum { LOCK_TTL_MIN_MS = 10, LOCK_TTL_MAX_MS = 24 * 3600 * 1000 };
 
 struct lock_url {
     char scheme[16];
-    char address[512]; /* what stands between // and ?; "" where there is none */
-    char variant[32];  /* "": the scheme's own */
-    int64_t ttl_ms;    /* 0: not named */
+    char address[2048]; /* what stands between // and ?; "" where there is none */
+    char variant[32];   /* "": the scheme's own */
+    int64_t ttl_ms;     /* 0: not named */
 };
 
 /* On failure `url` is untouched, and `error` says what is wrong without quoting an address, which may hold a

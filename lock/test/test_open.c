@@ -55,7 +55,7 @@ static void parts(void) {
     CHECK_STR(url.address, "me:pass@h:1/2");
     CHECK_STR(url.variant, "set-del");
     CHECK_INT(url.ttl_ms, 250);
-    const char *long_address = harness_format("redis://secret%0600d", 1);
+    const char *long_address = harness_format("redis://secret%03000d", 1);
     CHECK(!lock_url_parse(&url, long_address, error, sizeof error));
     CHECK_HAS(error, "too long");
     CHECK(!strstr(error, "secret"));
