@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,19 +15,20 @@
 
 /* After a failed connect calls fail at once for so long. */
 static const int64_t retry_ns = 100000000;
-static const int64_t idle_ns = 50000000;
+static const int64_t idle_ns = 50000000, look_ns = 50000;
 
 struct redis_link {
     struct redis_target target;
     int timeout_ms;
     pthread_mutex_t mutex; /* not held while the socket is read or written */
     redisContext *hiredis; /* NULL: not connected */
-    bool reading, writing; /* somebody is at it */
+    bool reading;          /* there is a leader, if perhaps it does not know yet */
+    bool writing;          /* somebody is at it */
     bool broken;           /* to be closed by the last who reads or writes */
     int64_t retry_at_ns, used_ns;
     struct redis_call *oldest, *newest;
-    uint64_t queued, written; /* bytes */
-    char *out;                /* queued and not yet being written */
+    uint64_t queued, written, answered; /* bytes of commands */
+    char *out;                          /* queued and not yet being written */
     size_t out_length, out_size;
 };
 
@@ -61,17 +64,23 @@ static void close_if_unused(struct redis_link *link) {
     link->hiredis = NULL;
     link->broken = false;
     link->out_length = 0;
-    link->queued = link->written = 0;
+    link->queued = link->written = link->answered = 0;
 }
 
-static void finish(struct redis_link *link, enum lock_status status) {
+/* A call that ends by another thread's hand, as all do but the `leader`'s own (NULL: nobody's), must be
+ * posted. */
+static struct redis_call *finish_oldest(struct redis_link *link, enum lock_status status,
+                                        const struct redis_call *leader) {
     struct redis_call *call = link->oldest;
     link->oldest = call->next;
     if (!link->oldest)
         link->newest = NULL;
+    link->answered = call->ends_at;
+    call->next = NULL;
     call->status = status;
+    call->told = call != leader;
     call->done = true;
-    pthread_cond_signal(&call->cond);
+    return call;
 }
 
 static void append(struct redis_link *link, struct redis_call *call) {
@@ -88,8 +97,10 @@ static void break_link(struct redis_link *link) {
     if (!link->broken && link->hiredis) {
         link->broken = true;
         shutdown(link->hiredis->fd, SHUT_RDWR);
-        while (link->oldest)
-            finish(link, link->oldest->ends_at <= link->written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE);
+        while (link->oldest) {
+            bool written = link->oldest->ends_at <= link->written;
+            sem_post(&finish_oldest(link, written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE, NULL)->ready);
+        }
     }
     close_if_unused(link);
 }
@@ -154,12 +165,18 @@ static bool write_all(int fd, const char *bytes, size_t length, int64_t until_ns
     return true;
 }
 
+/* What gathered leaves when nothing is under way, or as a second lot when it is as large as the first: the
+ * store works on one while the answers to the other travel, and neither is small. */
+static bool may_leave(const struct redis_link *link) {
+    return link->out_length > 0 && !link->broken && link->out_length >= link->written - link->answered;
+}
+
 /* Writes what is queued, of all callers, unless somebody is at it already, who then does. */
 static void flush_commands(struct redis_link *link, int64_t until_ns) {
-    if (link->writing)
+    if (link->writing || !may_leave(link))
         return;
     link->writing = true;
-    while (link->out_length && !link->broken) {
+    while (may_leave(link)) {
         char *bytes = link->out;
         size_t length = link->out_length, size = link->out_size, sent = 0;
         int fd = link->hiredis->fd;
@@ -206,8 +223,10 @@ static void read_answer(struct redis_answer *answer, const redisReply *reply) {
     }
 }
 
-/* Hands out the answers that are there. False: not the protocol, or an answer to nothing. */
-static bool deal(struct redis_link *link, const char *bytes, size_t length) {
+/* Hands out the answers that are there, and lists in `*done` the calls that are still to be posted. False:
+ * not the protocol, or an answer to nothing. */
+static bool deal(struct redis_link *link, const char *bytes, size_t length, const struct redis_call *leader,
+                 struct redis_call **done) {
     redisReader *reader = link->hiredis->reader;
     void *reply = NULL;
     bool good = redisReaderFeed(reader, bytes, length) == REDIS_OK;
@@ -215,7 +234,11 @@ static bool deal(struct redis_link *link, const char *bytes, size_t length) {
         good = link->oldest != NULL;
         if (good) {
             read_answer(link->oldest->answer, reply);
-            finish(link, LOCK_OK);
+            struct redis_call *call = finish_oldest(link, LOCK_OK, leader);
+            if (call->told) {
+                *done = call;
+                done = &call->next;
+            }
         }
         freeReplyObject(reply);
         reply = NULL;
@@ -223,50 +246,79 @@ static bool deal(struct redis_link *link, const char *bytes, size_t length) {
     return good;
 }
 
-/* Reads once, for all. */
-static void lead(struct redis_link *link, int64_t until_ns) {
-    char bytes[8192];
-    assert(link->hiredis); /* whoever breaks it leaves no call that is not done */
-    int fd = link->hiredis->fd;
-    link->reading = true;
-    pthread_mutex_unlock(&link->mutex);
-    ssize_t n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
-    if (n < 0 && errno == EAGAIN) {
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        int64_t left_ms = (until_ns - now_ns()) / 1000000;
-        if (left_ms > 0 && poll(&ready, 1, (int)left_ms) != 0)
-            n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
-        else
-            n = 0;
+/* Without the mutex, so that those who are told do not run into it. A call is gone once it was posted. */
+static void post(struct redis_call *done) {
+    while (done) {
+        struct redis_call *call = done;
+        done = call->next;
+        sem_post(&call->ready);
     }
-    bool nothing_yet = n < 0 && (errno == EINTR || errno == EAGAIN);
-    pthread_mutex_lock(&link->mutex);
-    link->reading = false;
-    if (link->broken)
-        close_if_unused(link);
-    else if (!nothing_yet && (n <= 0 || !deal(link, bytes, (size_t)n)))
-        break_link(link);
 }
 
-static void wait_for_answer(struct redis_link *link, struct redis_call *call) {
-    int64_t until_ns = call->until_ns;
-    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-    while (!call->done) {
-        if (!link->reading)
-            lead(link, until_ns);
-        else if (pthread_cond_clockwait(&call->cond, &link->mutex, CLOCK_MONOTONIC, &until) == ETIMEDOUT &&
-                 !call->done)
-            break_link(link);
+/* Whoever leads has to name the next: the one whose answer comes next, which it then reads itself. */
+static void name_leader(struct redis_link *link) {
+    link->reading = link->oldest != NULL;
+    if (link->oldest) {
+        link->oldest->leads = true;
+        sem_post(&link->oldest->ready);
     }
-    /* Whoever leads has to name the next. */
-    if (!link->reading && link->oldest)
-        pthread_cond_signal(&link->oldest->cond);
+    close_if_unused(link);
+}
+
+/* Without the mutex. Looks for a while before it sleeps: to be woken costs more than most answers take, where
+ * processors sleep deeply. Others who could run go first. 0: the time is up. */
+static ssize_t receive(int fd, char *bytes, size_t size, int64_t until_ns) {
+    int64_t sleep_ns = now_ns() + look_ns;
+    ssize_t n;
+    while ((n = recv(fd, bytes, size, MSG_DONTWAIT)) < 0 && errno == EAGAIN && now_ns() < sleep_ns)
+        sched_yield();
+    if (n >= 0 || errno != EAGAIN)
+        return n;
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    int64_t left_ms = (until_ns - now_ns()) / 1000000;
+    return left_ms > 0 && poll(&ready, 1, (int)left_ms) != 0 ? recv(fd, bytes, size, MSG_DONTWAIT) : 0;
+}
+
+/* Reads for all until its own call is done. */
+static void lead(struct redis_link *link, struct redis_call *call) {
+    char bytes[16384];
+    while (!call->done) {
+        struct redis_call *done = NULL;
+        assert(link->hiredis); /* whoever breaks it leaves no call that is not done */
+        int fd = link->hiredis->fd;
+        pthread_mutex_unlock(&link->mutex);
+        ssize_t n = receive(fd, bytes, sizeof bytes, call->until_ns);
+        bool nothing_yet = n < 0 && (errno == EINTR || errno == EAGAIN);
+        pthread_mutex_lock(&link->mutex);
+        if (!link->broken && !nothing_yet && (n <= 0 || !deal(link, bytes, (size_t)n, call, &done)))
+            break_link(link);
+        flush_commands(link, call->until_ns);
+        if (call->done)
+            name_leader(link);
+        pthread_mutex_unlock(&link->mutex);
+        post(done);
+        pthread_mutex_lock(&link->mutex);
+    }
+}
+
+/* Without the mutex: waits to be told, and gives up the connection when its time is up. */
+static void follow(struct redis_link *link, struct redis_call *call) {
+    struct timespec until = {.tv_sec = call->until_ns / 1000000000, .tv_nsec = call->until_ns % 1000000000};
+    while (sem_clockwait(&call->ready, CLOCK_MONOTONIC, &until) != 0) {
+        if (errno != ETIMEDOUT)
+            continue;
+        pthread_mutex_lock(&link->mutex);
+        if (!call->done)
+            break_link(link);
+        pthread_mutex_unlock(&link->mutex);
+        until.tv_sec += 3600; /* by now, or in a moment, there is a post */
+    }
 }
 
 void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc, const char *const argv[],
                       struct redis_answer *answer) {
     *call = (struct redis_call){.answer = answer, .status = LOCK_UNAVAILABLE, .done = true};
-    pthread_cond_init(&call->cond, NULL);
+    sem_init(&call->ready, 0, 0);
     pthread_mutex_lock(&link->mutex);
     check_idle(link);
     if (!link->broken && (link->hiredis || connect_link(link))) {
@@ -282,12 +334,30 @@ void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc
 }
 
 enum lock_status redis_link_end(struct redis_link *link, struct redis_call *call) {
+    int posts = 0;
     pthread_mutex_lock(&link->mutex);
     if (!call->done)
         flush_commands(link, call->until_ns);
-    wait_for_answer(link, call);
+    if (!call->done && link->reading) {
+        pthread_mutex_unlock(&link->mutex);
+        follow(link, call);
+        if (!call->leads)
+            goto done; /* that was the post, and there is no other */
+        posts = 1;
+        pthread_mutex_lock(&link->mutex);
+    }
+    if (!call->done) {
+        link->reading = true;
+        lead(link, call);
+    } else if (call->leads) {
+        name_leader(link); /* it was named, and then the connection broke */
+    }
+    int all = call->leads + call->told;
     pthread_mutex_unlock(&link->mutex);
-    pthread_cond_destroy(&call->cond);
+    while (posts < all) /* whoever posts must be done with it before it goes */
+        posts += sem_wait(&call->ready) == 0;
+done:
+    sem_destroy(&call->ready);
     return call->status;
 }
 

@@ -1,12 +1,13 @@
 /* One connection to a Redis, shared by the threads that call over it. Not for users.
  *
- * Commands are written as they come and answered in order; one of those who wait for an answer reads for all
- * of them (D. C. Schmidt et al., "Leader/Followers", PLoP 2000). So a lone caller costs one write and one
- * read, with no thread in between, and a crowd shares both. */
+ * Commands are answered in the order in which they were written; one of those who wait for an answer reads
+ * for all of them (D. C. Schmidt et al., "Leader/Followers", PLoP 2000). While answers are under way commands
+ * gather, and then leave as one. So a lone caller costs one write and one read, with no thread in between,
+ * and a crowd shares both. */
 #ifndef LOCK_REDIS_LINK_H
 #define LOCK_REDIS_LINK_H
 
-#include <pthread.h>
+#include <semaphore.h>
 
 #include "base/redis_target.h"
 #include "lock/lock.h"
@@ -38,7 +39,9 @@ struct redis_call {
     uint64_t ends_at; /* where in the stream of bytes written its command ends */
     enum lock_status status;
     bool done;
-    pthread_cond_t cond;
+    bool told;  /* another thread has finished it, and posts */
+    bool leads; /* named by whoever led before, who has posted */
+    sem_t ready;
 };
 
 struct redis_link;
@@ -56,7 +59,7 @@ enum lock_status redis_link_call(struct redis_link *link, int argc, const char *
                                  struct redis_answer *answer);
 
 /* The two halves, for a thread that has several things to say at once: what is begun leaves with the first
- * call that is waited for. Each that was begun must be ended. */
+ * call that is waited for. Each that was begun must be ended, the first first. */
 void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc, const char *const argv[],
                       struct redis_answer *answer);
 enum lock_status redis_link_end(struct redis_link *link, struct redis_call *call);

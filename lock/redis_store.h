@@ -2,6 +2,8 @@
 #ifndef LOCK_REDIS_STORE_H
 #define LOCK_REDIS_STORE_H
 
+#include <pthread.h>
+
 #include "lock/env.h"
 #include "lock/redis_link.h"
 
