@@ -180,9 +180,15 @@ static bool key_is_valid(const char *key) {
     return length > 0;
 }
 
+static void print_hex(char out[16], uint64_t number) {
+    for (int i = 15; i >= 0; i--, number >>= 4)
+        out[i] = "0123456789abcdef"[number & 15];
+}
+
 static void make_owner(const struct lock *lock, char owner[LOCK_OWNER_SIZE]) {
-    snprintf(owner, LOCK_OWNER_SIZE, "%016llx%016llx", (unsigned long long)lock->env.session,
-             (unsigned long long)lock->env.random(lock->env.ctx));
+    print_hex(owner, lock->env.session);
+    print_hex(owner + 16, lock->env.random(lock->env.ctx));
+    owner[32] = '\0';
 }
 
 /* What the store has granted serves another turn, or it is asked. */

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,10 @@
 
 /* After a failed connect calls fail at once for so long. */
 static const int64_t retry_ns = 100000000;
-static const int64_t idle_ns = 50000000, look_ns = 50000;
+static const int64_t idle_ns = 50000000;
+/* Who waits looks for so long before it sleeps, if the store has answered that quickly the last time: to be
+ * woken costs more than most answers take, where processors sleep deeply. Who could run meanwhile does. */
+static const int64_t look_ns = 200000;
 
 struct redis_link {
     struct redis_target target;
@@ -24,6 +28,7 @@ struct redis_link {
     redisContext *hiredis; /* NULL: not connected */
     bool reading;          /* there is a leader, if perhaps it does not know yet */
     bool writing;          /* somebody is at it */
+    _Atomic bool quick;    /* the store answers within look_ns */
     bool broken;           /* to be closed by the last who reads or writes */
     int64_t retry_at_ns, used_ns;
     struct redis_call *oldest, *newest;
@@ -200,7 +205,9 @@ static void flush_commands(struct redis_link *link, int64_t until_ns) {
 }
 
 static void read_answer(struct redis_answer *answer, const redisReply *reply) {
-    *answer = (struct redis_answer){.type = REDIS_ANSWER_NIL};
+    answer->type = REDIS_ANSWER_NIL;
+    answer->integer = 0;
+    answer->text[0] = '\0';
     switch (reply->type) {
     case REDIS_REPLY_INTEGER:
         answer->type = REDIS_ANSWER_INTEGER;
@@ -212,13 +219,7 @@ static void read_answer(struct redis_answer *answer, const redisReply *reply) {
         answer->type = reply->type == REDIS_REPLY_ERROR ? REDIS_ANSWER_ERROR : REDIS_ANSWER_TEXT;
         snprintf(answer->text, sizeof answer->text, "%s", reply->str);
         break;
-    case REDIS_REPLY_ARRAY:
-        answer->type = REDIS_ANSWER_LIST;
-        for (size_t i = 0; i < reply->elements && i < REDIS_ANSWER_LIST_MAX; i++) {
-            const redisReply *element = reply->element[i];
-            answer->integers[answer->count++] = element->type == REDIS_REPLY_INTEGER ? element->integer : -1;
-        }
-        break;
+    case REDIS_REPLY_ARRAY: answer->type = REDIS_ANSWER_LIST; break;
     default: break;
     }
 }
@@ -265,18 +266,19 @@ static void name_leader(struct redis_link *link) {
     close_if_unused(link);
 }
 
-/* Without the mutex. Looks for a while before it sleeps: to be woken costs more than most answers take, where
- * processors sleep deeply. Others who could run go first. 0: the time is up. */
-static ssize_t receive(int fd, char *bytes, size_t size, int64_t until_ns) {
-    int64_t sleep_ns = now_ns() + look_ns;
+/* Without the mutex. 0: the time is up. */
+static ssize_t receive(struct redis_link *link, int fd, char *bytes, size_t size, int64_t until_ns) {
+    int64_t since_ns = now_ns(), sleep_ns = atomic_load(&link->quick) ? since_ns + look_ns : since_ns;
     ssize_t n;
     while ((n = recv(fd, bytes, size, MSG_DONTWAIT)) < 0 && errno == EAGAIN && now_ns() < sleep_ns)
         sched_yield();
-    if (n >= 0 || errno != EAGAIN)
-        return n;
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
-    int64_t left_ms = (until_ns - now_ns()) / 1000000;
-    return left_ms > 0 && poll(&ready, 1, (int)left_ms) != 0 ? recv(fd, bytes, size, MSG_DONTWAIT) : 0;
+    if (n < 0 && errno == EAGAIN) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        int64_t left_ms = (until_ns - now_ns()) / 1000000;
+        n = left_ms > 0 && poll(&ready, 1, (int)left_ms) != 0 ? recv(fd, bytes, size, MSG_DONTWAIT) : 0;
+        atomic_store(&link->quick, now_ns() - since_ns < look_ns);
+    }
+    return n;
 }
 
 /* Reads for all until its own call is done. */
@@ -287,7 +289,7 @@ static void lead(struct redis_link *link, struct redis_call *call) {
         assert(link->hiredis); /* whoever breaks it leaves no call that is not done */
         int fd = link->hiredis->fd;
         pthread_mutex_unlock(&link->mutex);
-        ssize_t n = receive(fd, bytes, sizeof bytes, call->until_ns);
+        ssize_t n = receive(link, fd, bytes, sizeof bytes, call->until_ns);
         bool nothing_yet = n < 0 && (errno == EINTR || errno == EAGAIN);
         pthread_mutex_lock(&link->mutex);
         if (!link->broken && !nothing_yet && (n <= 0 || !deal(link, bytes, (size_t)n, call, &done)))
@@ -304,6 +306,11 @@ static void lead(struct redis_link *link, struct redis_call *call) {
 /* Without the mutex: waits to be told, and gives up the connection when its time is up. */
 static void follow(struct redis_link *link, struct redis_call *call) {
     struct timespec until = {.tv_sec = call->until_ns / 1000000000, .tv_nsec = call->until_ns % 1000000000};
+    for (int64_t sleep_ns = now_ns() + look_ns; atomic_load(&link->quick) && now_ns() < sleep_ns;
+         sched_yield()) {
+        if (sem_trywait(&call->ready) == 0)
+            return;
+    }
     while (sem_clockwait(&call->ready, CLOCK_MONOTONIC, &until) != 0) {
         if (errno != ETIMEDOUT)
             continue;

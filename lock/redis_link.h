@@ -16,19 +16,17 @@ enum redis_answer_type {
     REDIS_ANSWER_NIL,
     REDIS_ANSWER_INTEGER,
     REDIS_ANSWER_TEXT,
-    REDIS_ANSWER_LIST,
+    REDIS_ANSWER_LIST, /* no command of ours is answered by one, and it is not kept */
     REDIS_ANSWER_ERROR
 };
 
-enum { REDIS_ANSWER_TEXT_SIZE = 160, REDIS_ANSWER_LIST_MAX = 4 };
+enum { REDIS_ANSWER_TEXT_SIZE = 160 };
 
 /* A reply, as far as locks need it. */
 struct redis_answer {
     enum redis_answer_type type;
     int64_t integer;                   /* INTEGER */
     char text[REDIS_ANSWER_TEXT_SIZE]; /* TEXT and ERROR, cut where it is longer */
-    int count;                         /* LIST: how many of `integers`; what is no integer is -1 there */
-    int64_t integers[REDIS_ANSWER_LIST_MAX];
 };
 
 /* A call under way; the caller's own. */

@@ -15,26 +15,22 @@
  * for. */
 #include "lock/redis_owner.h"
 
-#include <stdio.h>
+/* A wake-up that was lost costs so much; deaf is who does not hear any. */
+enum { LOOK_MS = 1000, DEAF_LOOK_MS = 20 };
 
-/* LOOK_MS: a wake-up that was lost costs so much. LINE_MS: a list in which nobody looks any more is gone. */
-enum { LOOK_MS = 1000, DEAF_LOOK_MS = 20, LINE_MS = 10 * LOOK_MS };
+/* A list in which nobody has looked for so long is gone. */
+#define LINE_MS "10000"
 
-/* `line_ms` as in turn.lua. */
+/* `line_ms`: of turn.lua, or NULL. */
 static enum lock_status turn(struct redis_store *store, const char *key, const char *giving,
-                             const char *wanting, int line_ms, struct redis_answer *answer) {
-    char lock[REDIS_KEY_SIZE], fence[REDIS_KEY_SIZE], line[REDIS_KEY_SIZE], line_text[REDIS_NUMBER_SIZE];
-    char fences[REDIS_NUMBER_SIZE];
+                             const char *wanting, const char *line_ms, struct redis_answer *answer) {
+    char lock[REDIS_KEY_SIZE], fence[REDIS_KEY_SIZE], line[REDIS_KEY_SIZE];
     redis_store_key(lock, key, "");
     redis_store_key(fence, key, ":fence");
     redis_store_key(line, key, ":line");
-    snprintf(line_text, sizeof line_text, "%d", line_ms);
-    snprintf(fences, sizeof fences, "%d", REDIS_OWNER_FENCES);
-    const char *argv[] = {NULL,   NULL, "3",      lock, fence, line, giving, wanting, store->ttl_text,
-                          fences, key,  line_text};
-    enum lock_status status =
-        redis_store_script(store, &redis_script_turn, answer, sizeof argv / sizeof *argv, argv);
-    if (status == LOCK_OK && (answer->type != REDIS_ANSWER_LIST || answer->count != 4))
+    const char *argv[] = {NULL, NULL, "3", lock, fence, line, giving, wanting, store->ttl_text, line_ms};
+    enum lock_status status = redis_store_script(store, &redis_script_turn, answer, line_ms ? 10 : 9, argv);
+    if (status == LOCK_OK && answer->type != REDIS_ANSWER_INTEGER)
         return LOCK_UNAVAILABLE; /* not a Redis */
     return status;
 }
@@ -46,36 +42,38 @@ enum lock_status redis_owner_attempt(void *opened, struct lock_attempt *attempt)
     int64_t sent_ns = lock_env_now_ns(store->env);
     struct redis_answer answer;
     enum lock_status status =
-        turn(store, grant->key, attempt->giving, grant->owner, lines_up ? LINE_MS : 0, &answer);
+        turn(store, grant->key, attempt->giving, grant->owner, lines_up ? LINE_MS : NULL, &answer);
     if (status != LOCK_OK)
         return status;
     attempt->giving[0] = '\0';
-    if (answer.integers[0] == 1) {
-        grant->fence = (uint64_t)answer.integers[1];
+    if (answer.integer > 0) {
+        grant->fence = (uint64_t)answer.integer - REDIS_OWNER_FENCES + 1;
         grant->deadline_ns = redis_store_deadline_ns(sent_ns, store->ttl_ms);
         return LOCK_OK;
     }
     if (attempt->waits && !lines_up)
         redis_store_hears(store, true);
     int64_t look_ms = lines_up ? LOOK_MS : DEAF_LOOK_MS;
-    if (answer.integers[2] >= 0 && answer.integers[2] < look_ms)
-        look_ms = answer.integers[2] + 1;
+    int64_t left_ms = -answer.integer; /* and one more */
+    if (left_ms < look_ms)
+        look_ms = left_ms;
     attempt->again_ns = lock_env_now_ns(store->env) + look_ms * 1000000;
     return LOCK_BUSY;
 }
 
-static enum lock_status give(struct redis_store *store, const char *key, const char *owner, int line_ms) {
+static enum lock_status give(struct redis_store *store, const char *key, const char *owner,
+                             const char *line_ms) {
     struct redis_answer answer;
     enum lock_status status = turn(store, key, owner, "", line_ms, &answer);
-    return status == LOCK_OK && answer.integers[3] != 1 ? LOCK_NOT_OWNER : status;
+    return status == LOCK_OK && answer.integer != 1 ? LOCK_NOT_OWNER : status;
 }
 
 enum lock_status redis_owner_release(void *store, const char *key, const char *owner) {
-    return give(store, key, owner, 0);
+    return give(store, key, owner, NULL);
 }
 
 enum lock_status redis_owner_withdraw(void *store, const char *key, const char *owner) {
-    return give(store, key, owner, -1);
+    return give(store, key, owner, "-1");
 }
 
 static enum lock_status extend(struct redis_store *store, const struct lock_grant *grant,

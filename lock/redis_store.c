@@ -23,7 +23,9 @@ int redis_store_timeout_ms(int64_t ttl_ms, int64_t divisor) {
 }
 
 void redis_store_key(char out[REDIS_KEY_SIZE], const char *key, const char *suffix) {
-    snprintf(out, REDIS_KEY_SIZE, "lock:{%s}%s", key, suffix);
+    char *end = stpcpy(stpcpy(out, "lock:{"), key); /* keys are valid: at most LOCK_KEY_MAX */
+    *end++ = '}';
+    stpcpy(end, suffix);
 }
 
 int64_t redis_store_deadline_ns(int64_t sent_ns, int64_t ttl_ms) {

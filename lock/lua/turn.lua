@@ -1,43 +1,54 @@
 -- A lock changes hands: one call gives it back, passes it to whoever waits longest, or takes it.
 -- KEYS  the lock, its fence, its line of those who wait
--- ARGV  giving, wanting: owners, or ''; ttl_ms; fences: how many a grant comes with; name: of the key;
---       line_ms: how long the line is kept, 0: does not wait in it, -1: `giving` leaves it
--- gives {1 if `wanting` has it, its first fence, what the holder has left in ms, 1 if `giving` had it}
+-- ARGV  giving, wanting: owners, or ''; ttl_ms; line_ms, if the line is meant too: `wanting` waits in it, which is kept for so long; '-1':
+--       `giving` leaves it
+-- gives the last of the grant's fences, if `wanting` has it now; if not, -1 less the ms that its holder has left;
+--       where nobody wants it 1 if `giving` had it, or 0
+local FENCES = 16 -- of a grant: REDIS_OWNER_FENCES
 local lock, fence, line = KEYS[1], KEYS[2], KEYS[3]
-local giving, wanting, ttl_ms, fences, name, line_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
+local giving, wanting, ttl_ms, line_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- Whose process does not listen has died, and its place with it.
-local function first_that_listens()
-  while true do
-    local owner = redis.call('LPOP', line)
-    if not owner or owner == wanting then return owner end
-    if redis.call('PUBLISH', 'lock:wake:' .. string.sub(owner, 1, 16), owner .. ' ' .. name) > 0 then return owner end
+-- As it mostly is: nobody has it, or nobody waits for it.
+if giving == '' then
+  if redis.call('SET', lock, wanting, 'NX', 'PX', ttl_ms) then
+    local newest = redis.pcall('INCRBY', fence, FENCES)
+    if type(newest) ~= 'number' then redis.call('DEL', lock) end
+    return newest
   end
+elseif wanting == '' and not line_ms and redis.call('GET', lock) == giving and redis.call('EXISTS', line) == 0 then
+  return redis.call('DEL', lock)
 end
 
-local given = 0
+if line_ms == '-1' then redis.call('LREM', line, 1, giving) end
 local holder = redis.call('GET', lock)
-if line_ms < 0 then redis.call('LREM', line, 1, giving) end
-if giving ~= '' and holder == giving then
-  given, holder = 1, false
-end
+local given = giving ~= '' and holder == giving
+if given then holder = false end
+
 if wanting ~= '' and holder == wanting then -- passed to it, or an earlier answer was lost
   redis.call('PEXPIRE', lock, ttl_ms)
-  return {1, tonumber(redis.call('GET', fence)) - fences + 1, 0, given}
+  return tonumber(redis.call('GET', fence))
 end
+
 if not holder then
-  local owner = first_that_listens() or wanting
+  local first = redis.call('LPOP', line)
+  while first and first ~= wanting do -- whose process does not listen has died, and its place with it
+    local key = string.sub(lock, #'lock:{' + 1, -2)
+    if redis.call('PUBLISH', 'lock:wake:' .. string.sub(first, 1, 16), first .. ' ' .. key) > 0 then break end
+    first = redis.call('LPOP', line)
+  end
+  local owner = first or wanting
   if owner ~= '' then
-    local newest = redis.call('INCRBY', fence, fences)
+    local newest = redis.call('INCRBY', fence, FENCES) -- before the other: should it fail nothing is done
     redis.call('SET', lock, owner, 'PX', ttl_ms)
-    if owner == wanting then return {1, newest - fences + 1, 0, given} end
-  elseif given == 1 then
+    if owner == wanting then return newest end
+  elseif given then
     redis.call('DEL', lock)
   end
 end
-if wanting == '' then return {0, 0, 0, given} end
-if line_ms > 0 then
+
+if wanting == '' then return given and 1 or 0 end
+if line_ms then
   if not redis.call('LPOS', line, wanting) then redis.call('RPUSH', line, wanting) end
   redis.call('PEXPIRE', line, line_ms)
 end
-return {0, 0, redis.call('PTTL', lock), given}
+return -1 - math.max(redis.call('PTTL', lock), 0)
