@@ -62,6 +62,11 @@ void redis_link_close(struct redis_link *link) {
 
 /* ---- all below: with the mutex held, unless it says otherwise ---- */
 
+static void post(struct redis_call *call) {
+    atomic_fetch_add(&call->posts, 1);
+    sem_post(&call->ready);
+}
+
 static void close_if_unused(struct redis_link *link) {
     if (!link->broken || link->reading || link->writing)
         return;
@@ -104,7 +109,7 @@ static void break_link(struct redis_link *link) {
         shutdown(link->hiredis->fd, SHUT_RDWR);
         while (link->oldest) {
             bool written = link->oldest->ends_at <= link->written;
-            sem_post(&finish_oldest(link, written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE, NULL)->ready);
+            post(finish_oldest(link, written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE, NULL));
         }
     }
     close_if_unused(link);
@@ -248,11 +253,11 @@ static bool deal(struct redis_link *link, const char *bytes, size_t length, cons
 }
 
 /* Without the mutex, so that those who are told do not run into it. A call is gone once it was posted. */
-static void post(struct redis_call *done) {
+static void post_all(struct redis_call *done) {
     while (done) {
         struct redis_call *call = done;
         done = call->next;
-        sem_post(&call->ready);
+        post(call);
     }
 }
 
@@ -261,7 +266,7 @@ static void name_leader(struct redis_link *link) {
     link->reading = link->oldest != NULL;
     if (link->oldest) {
         link->oldest->leads = true;
-        sem_post(&link->oldest->ready);
+        post(link->oldest);
     }
     close_if_unused(link);
 }
@@ -298,7 +303,7 @@ static void lead(struct redis_link *link, struct redis_call *call) {
         if (call->done)
             name_leader(link);
         pthread_mutex_unlock(&link->mutex);
-        post(done);
+        post_all(done);
         pthread_mutex_lock(&link->mutex);
     }
 }
@@ -348,6 +353,7 @@ enum lock_status redis_link_end(struct redis_link *link, struct redis_call *call
     if (!call->done && link->reading) {
         pthread_mutex_unlock(&link->mutex);
         follow(link, call);
+        atomic_load(&call->posts);
         if (!call->leads)
             goto done; /* that was the post, and there is no other */
         posts = 1;
