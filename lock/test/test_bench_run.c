@@ -44,6 +44,8 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
 }
 
 void lock_close(struct lock *lock) {
+    if (!lock)
+        return;
     redis_link_close(lock->link);
     pthread_mutex_destroy(&lock->mutex);
     free(lock);

@@ -87,7 +87,7 @@ static void renewed(void) {
         tools_check_held(other, "a");
         CHECK_STR(redis_command(&redis, "GET", "lock:{a}", NULL), grant.owner);
     }
-    CHECK(grant.deadline_ns > first_ns + 2 * 400 * MS);
+    CHECK(grant.deadline_ns > first_ns + 2 * (400 * MS));
     tools_give(lock, &grant);
     CHECK_INT(told_times, 0);
     struct lock_metrics metrics;
@@ -110,7 +110,7 @@ static void hung_holder(void) {
     struct lock_grant hung = tools_take(lock, "a");
     int64_t since_ns = lock_now_ns(lock);
     struct lock_grant next = tools_take(other, "a");
-    CHECK(lock_now_ns(lock) - since_ns > 3 * 390 * MS); /* it was renewed, but not for ever */
+    CHECK(lock_now_ns(lock) - since_ns > 3 * (390 * MS)); /* it was renewed, but not for ever */
     CHECK(next.fence > hung.fence);
     tools_check_status(lock_progress(lock, &hung), LOCK_LOST);
     tools_check_status(lock_release(lock, &hung), LOCK_NOT_OWNER);
