@@ -35,6 +35,13 @@ stage_seckilld --teaching --lock local:
 first=$url
 stage_seckilld --teaching --lock local:
 second=$url
+locks=redis://127.0.0.1:$redis_port
+stage_seckilld --teaching --fencing off --work-delay 15 --lock "$locks?variant=set-del&ttl=10"
+deleted=$url
+stage_seckilld --teaching --lock "$locks"
+third=$url
+stage_seckilld --teaching --lock "$locks"
+fourth=$url
 
 echo "A hundred units, 64 connections, 5000 buyers, 20 % of the requests repeated. $(stage_machine)"
 printf '%-24s %6s %9s %9s %12s %15s  %s\n' strategy sold oversold sales/s 'p99 sold ms' 'p99 refused ms' why
@@ -42,7 +49,9 @@ for ((round = 1; round <= rounds; round++)); do
     sale naive naive oversell "read, compare, write: who reads in between is overwritten" "$first"
     sale 'locked, none:' locked oversell "the same under a lock that locks nothing" "$unlocked"
     sale 'locked, local:, 2 servers' locked oversell "the same under a mutex that the other process does not know" "$first" "$second"
+    sale 'locked, set-del' locked oversell "its lock runs out in the middle of the work, and then it deletes another's" "$deleted"
     sale 'locked, local:, 1 server' locked hold "the same under a mutex that all sellers share: right, one at a time" "$first"
+    sale 'locked, owner, 2 servers' locked hold "a lock in Redis that all sellers share, with a fence" "$third" "$fourth"
     sale decr decr hold "the decrement is atomic; what went below zero is given back" "$first" "$second"
     sale optimistic optimistic hold "EXEC refuses what was worked out from an outdated read" "$first" "$second"
     sale lua lua hold "one script: nothing comes between read and write" "$first" "$second"
