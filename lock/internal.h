@@ -17,7 +17,7 @@ struct lock {
     struct lock_keeper *keeper; /* NULL where there are no lines, or no store */
     struct {
         _Atomic uint64_t by_status[LOCK_STATUSES]; /* how acquiring ended */
-        _Atomic uint64_t released, extended, lost, passed, wait_ns;
+        _Atomic uint64_t released, extended, lost, passed, wait_ns, hold_ns;
         _Atomic uint64_t waiting; /* for the store; lines count the rest */
     } figures;
 };

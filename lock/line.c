@@ -193,7 +193,7 @@ void lock_lines_hold(struct lock_lines *lines, const struct lock_grant *grant, c
     if (line) {
         line->grant = *grant;
         line->held = *held;
-        line->progress_ns = now_ns(lines);
+        line->progress_ns = line->held.since_ns = now_ns(lines);
         line->look_ns = line->progress_ns + lines->ttl_ns / LOOKS;
         wake_head(line); /* to wait no longer than the deadline */
     }
@@ -207,12 +207,12 @@ enum lock_turn lock_lines_leave(struct lock_lines *lines, const char *key, const
     struct line *line = find_turn(lines, key, owner);
     if (!line)
         goto unlock;
+    *held = line->held;
     if (line->depth > 0) {
         line->depth--;
         turn = LOCK_TURN_INNER;
     } else if (!line->head || !pass) {
         line->grant.deadline_ns = INT64_MAX; /* nobody comes in before lock_lines_end() */
-        *held = line->held;
         turn = LOCK_TURN_LAST;
     } else if (!is_over(lines, line)) {
         line->grant.owner[0] = '\0';

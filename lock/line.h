@@ -15,6 +15,7 @@ struct lock_held {
     char owner[LOCK_OWNER_SIZE]; /* as the store knows it; "": nothing */
     unsigned fences;             /* how many turns it serves yet */
     uint64_t fence;              /* the next turn's */
+    int64_t since_ns;            /* the turn's */
     int64_t pass_until_ns;       /* no turn begins after that: too little time would be left */
     int64_t deadline_ns;
 };
@@ -43,7 +44,8 @@ enum lock_turn {
     LOCK_TURN_LAST,   /* give `*held` back to the store, and then end the turn */
 };
 
-/* `pass`: somebody who waits here may have what is held. */
+/* `pass`: somebody who waits here may have what is held. `*held` is what it was, unless it is LOCK_TURN_OVER.
+ */
 enum lock_turn lock_lines_leave(struct lock_lines *lines, const char *key, const char *owner, bool pass,
                                 struct lock_held *held);
 /* Nothing is held any more, and the next may come. */

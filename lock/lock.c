@@ -266,25 +266,29 @@ enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant 
     return acquire_counted(lock, key, false, INT64_MIN, NULL, grant);
 }
 
-static enum lock_status release(struct lock *lock, const struct lock_grant *grant) {
-    struct lock_held held;
+static enum lock_status release(struct lock *lock, const struct lock_grant *grant, int64_t *since_ns) {
+    struct lock_held held = {.fences = 0};
     if (!lock->lines)
         return give_back(lock, grant->key, grant->owner, grant->deadline_ns);
     bool pass = lock->backend->hands_over || !lock->store;
-    switch (lock_lines_leave(lock->lines, grant->key, grant->owner, pass, &held)) {
-    case LOCK_TURN_LAST: break;
-    case LOCK_TURN_OVER: return LOCK_NOT_OWNER;
-    default: return LOCK_OK;
-    }
+    enum lock_turn turn = lock_lines_leave(lock->lines, grant->key, grant->owner, pass, &held);
+    if (turn == LOCK_TURN_OVER)
+        return LOCK_NOT_OWNER;
+    *since_ns = held.since_ns;
+    if (turn != LOCK_TURN_LAST)
+        return LOCK_OK;
     enum lock_status status = give_back(lock, grant->key, held.owner, held.deadline_ns);
     lock_lines_end(lock->lines, grant->key, grant->owner);
     return status;
 }
 
 enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant) {
-    enum lock_status status = release(lock, grant);
-    if (status == LOCK_OK)
+    int64_t now_ns = lock_now_ns(lock), since_ns = now_ns;
+    enum lock_status status = release(lock, grant, &since_ns);
+    if (status == LOCK_OK) {
         atomic_fetch_add(&lock->figures.released, 1);
+        atomic_fetch_add(&lock->figures.hold_ns, (uint64_t)(now_ns - since_ns));
+    }
     return status;
 }
 
@@ -343,5 +347,6 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics) {
         .passed = atomic_load(&lock->figures.passed),
         .waiting = atomic_load(&lock->figures.waiting) + (lock->lines ? lock_lines_waiting(lock->lines) : 0),
         .wait_ns = atomic_load(&lock->figures.wait_ns),
+        .hold_ns = atomic_load(&lock->figures.hold_ns),
     };
 }

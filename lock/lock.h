@@ -185,6 +185,7 @@ struct lock_metrics {
     uint64_t passed;  /* of `acquired`: handed over within this process, without a call to the store */
     uint64_t waiting; /* now */
     uint64_t wait_ns; /* of `acquired`, added up */
+    uint64_t hold_ns; /* of `released`, added up; 0 for the locks for lessons, which do not keep it */
 };
 void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
 

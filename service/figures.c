@@ -134,7 +134,35 @@ static void print_store(FILE *out, const struct figures_source *sources, int cou
     }
 }
 
-char *figures_print(const struct figures_source *sources, int count, int pool_waiting, size_t *length) {
+static void print_lock(FILE *out, const struct lock_metrics *lock) {
+    const struct {
+        const char *name, *type, *help;
+        uint64_t value;
+        bool is_ns;
+    } figures[] = {
+        {"seckill_lock_acquired_total", "counter", "Locks had.", lock->acquired, false},
+        {"seckill_lock_passed_total", "counter", "Of these, handed over within this process.", lock->passed,
+         false},
+        {"seckill_lock_timeouts_total", "counter", "Locks waited for in vain.", lock->timeouts, false},
+        {"seckill_lock_failed_total", "counter", "Locks not had since their store failed.", lock->failed,
+         false},
+        {"seckill_lock_lost_total", "counter", "Locks lost before their time.", lock->lost, false},
+        {"seckill_lock_waiting", "gauge", "Purchases that wait for a lock.", lock->waiting, false},
+        {"seckill_lock_wait_seconds_total", "counter", "Time waited for locks that were had.", lock->wait_ns,
+         true},
+        {"seckill_lock_hold_seconds_total", "counter", "Time locks were held.", lock->hold_ns, true},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        print_head(out, figures[i].name, figures[i].type, figures[i].help);
+        if (figures[i].is_ns)
+            fprintf(out, "%s %.9f\n", figures[i].name, (double)figures[i].value / 1e9);
+        else
+            fprintf(out, "%s %llu\n", figures[i].name, (unsigned long long)figures[i].value);
+    }
+}
+
+char *figures_print(const struct figures_source *sources, int count, int pool_waiting,
+                    const struct lock_metrics *lock, size_t *length) {
     char *text = NULL;
     FILE *out = open_memstream(&text, length);
     if (!out)
@@ -153,6 +181,7 @@ char *figures_print(const struct figures_source *sources, int count, int pool_wa
     fprintf(out, "seckill_http_connections %d\n", connections);
     print_head(out, "seckill_pool_waiting", "gauge", "Blocking jobs that wait for a thread.");
     fprintf(out, "seckill_pool_waiting %d\n", pool_waiting);
+    print_lock(out, lock);
     print_store(out, sources, count);
     if (fclose(out) == 0)
         return text;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "inventory/inventory.h"
+#include "lock/lock.h"
 
 enum { FIGURES_BUCKETS = 14 };
 
@@ -34,6 +35,7 @@ struct figures_source {
 };
 
 /* The exposition of all workers' figures, summed; to be freed by the caller, NULL when out of memory. */
-char *figures_print(const struct figures_source *sources, int count, int pool_waiting, size_t *length);
+char *figures_print(const struct figures_source *sources, int count, int pool_waiting,
+                    const struct lock_metrics *lock, size_t *length);
 
 #endif

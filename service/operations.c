@@ -51,7 +51,9 @@ void operations_metrics(struct worker *worker, struct http_request *request, con
         sources[i].connections = atomic_load_explicit(&each->connections, memory_order_relaxed);
     }
     size_t length = 0;
-    char *text = sources ? figures_print(sources, count, pool_waiting(service->pool), &length) : NULL;
+    struct lock_metrics lock;
+    lock_read_metrics(service->lock, &lock);
+    char *text = sources ? figures_print(sources, count, pool_waiting(service->pool), &lock, &length) : NULL;
     http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
                 length, NULL);
     free(text);

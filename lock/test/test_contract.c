@@ -7,6 +7,9 @@
 #include "lock/test/tools.h"
 
 static const char *url;
+/* Where its grants are: a Redis, or three. */
+static struct redis_server servers[4], *stores;
+static int store_count;
 
 static uint64_t waiting(const struct lock *lock) {
     struct lock_metrics metrics;
@@ -121,6 +124,64 @@ static void figures(void) {
     CHECK_INT(metrics.failed, 1);
     CHECK_INT(metrics.released, 1);
     CHECK_INT(metrics.waiting, 0);
+    CHECK(metrics.hold_ns >= 1000000); /* somebody waited so long for it */
+    CHECK(metrics.hold_ns < PATIENCE_MS * 1000000ULL);
+}
+
+static void extend(void) {
+    struct lock *lock = tools_open(NULL, url);
+    struct lock_grant grant = tools_take(lock, "a"), foreign = grant;
+    int64_t before_ns = grant.deadline_ns;
+    harness_pause_ms(2);
+    if (!(lock_caps(lock) & LOCK_CAN_EXTEND)) {
+        tools_check_status(lock_extend(lock, &grant), LOCK_CONFIG);
+        return;
+    }
+    tools_check_status(lock_extend(lock, &grant), LOCK_OK);
+    CHECK(grant.deadline_ns > before_ns);
+    CHECK(lock_remaining_ns(lock, &grant) > 0);
+    tools_check_status(lock_progress(lock, &grant), LOCK_OK);
+    foreign.owner[0] ^= 1;
+    before_ns = foreign.deadline_ns;
+    tools_check_status(lock_extend(lock, &foreign), LOCK_LOST);
+    CHECK_INT(foreign.deadline_ns, before_ns);
+    tools_give(lock, &grant);
+    tools_check_status(lock_extend(lock, &grant), LOCK_LOST);
+    tools_check_status(lock_progress(lock, &grant), LOCK_LOST);
+}
+
+static _Atomic int lost_times;
+static struct lock_grant lost;
+
+static void on_lost(void *ctx, const struct lock_grant *grant) {
+    (void)ctx;
+    lost = *grant;
+    lost_times++;
+}
+
+static bool is_lost(void *arg) {
+    (void)arg;
+    return lost_times > 0;
+}
+
+/* The store forgets it: the holder is told before its time is over, and the next one has it. */
+static void lost_grant(void) {
+    if (store_count == 0)
+        return;
+    lost_times = 0;
+    struct lock_config config = {.on_lost = on_lost, .ttl_ms = 3000};
+    struct lock *lock = tools_open(&config, url);
+    struct lock_grant grant = tools_take(lock, "a");
+    for (int i = 0; i < store_count; i++)
+        redis_command(&stores[i], "DEL", "lock:{a}", NULL);
+    CHECK(harness_wait(is_lost, NULL, PATIENCE_MS));
+    CHECK(lock_now_ns(lock) < grant.deadline_ns);
+    CHECK_STR(lost.owner, grant.owner);
+    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
+    struct lock_grant next = tools_take_elsewhere(lock, "a");
+    tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+    tools_give(lock, &next);
+    CHECK_INT(lost_times, 1);
 }
 
 /* ---- several keys ---- */
@@ -337,7 +398,6 @@ static void nobody_pushes_in(void) {
 }
 
 int main(int argc, char **argv) {
-    struct redis_server redis, nodes[3];
     static const struct {
         const char *name;
         void (*test)(void);
@@ -348,6 +408,8 @@ int main(int argc, char **argv) {
         {"time-out", time_out},
         {"cancelled before", cancelled_before},
         {"figures", figures},
+        {"extend", extend},
+        {"a lost grant", lost_grant},
         {"several keys, all or nothing", all_or_nothing},
         {"exclusion", exclusion},
         {"in turn, and some give up", in_turn},
@@ -355,21 +417,27 @@ int main(int argc, char **argv) {
         {"anything at random", anything},
     };
     harness_begin(argc, argv);
-    redis_start(&redis, NULL);
-    for (int i = 0; i < 3; i++)
-        redis_start(&nodes[i], "--appendonly", "no", NULL); /* three that wait for one disk would be slow */
-    char address[64], addresses[128];
-    snprintf(address, sizeof address, "redis://127.0.0.1:%d", redis.port);
-    snprintf(addresses, sizeof addresses, "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", nodes[0].port,
-             nodes[1].port, nodes[2].port);
-    const char *const urls[] = {"local:", address, harness_format("%s?variant=watchdog", address), addresses};
-    for (size_t u = 0; u < sizeof urls / sizeof *urls; u++) {
-        url = urls[u];
-        for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-            char name[128];
-            snprintf(name, sizeof name, "%s %s", url, tests[i].name);
-            harness_run(name, tests[i].test);
-        }
+    redis_start(&servers[0], NULL);
+    for (int i = 1; i < 4; i++)
+        redis_start(&servers[i], "--appendonly", "no", NULL); /* three that wait for one disk would be slow */
+    const char *redis = harness_format("redis://127.0.0.1:%d", servers[0].port);
+    const struct {
+        const char *url;
+        int first, count;
+    } locks[] = {
+        {"local:", 0, 0},
+        {redis, 0, 1},
+        {harness_format("%s?variant=watchdog", redis), 0, 1},
+        {harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", servers[1].port, servers[2].port,
+                        servers[3].port),
+         1, 3},
+    };
+    for (size_t u = 0; u < sizeof locks / sizeof *locks; u++) {
+        url = locks[u].url;
+        stores = &servers[locks[u].first];
+        store_count = locks[u].count;
+        for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+            harness_run(harness_format("%s %s", url, tests[i].name), tests[i].test);
     }
     return harness_finish();
 }

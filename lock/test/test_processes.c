@@ -105,6 +105,7 @@ static const struct kind {
 } kinds[] = {
     {"owner", "redis", "", 1},
     {"watchdog", "redis", "variant=watchdog&", 1},
+    {"redlock", "redlock", "", 3},
 };
 
 static const struct kind *kind;
@@ -113,7 +114,7 @@ static struct redis_server nodes[3];
 
 static void begin(void) {
     for (int i = 0; i < kind->nodes; i++)
-        redis_start(&nodes[i], NULL);
+        redis_start(&nodes[i], "--appendonly", kind->nodes > 1 ? "no" : "yes", NULL);
 }
 
 static const char *make_url(int ttl_ms) {

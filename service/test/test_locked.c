@@ -40,6 +40,12 @@ static void sells_what_there_is(const char *options) {
     struct crowd *crowd = sell(1000);
     CHECK_INT(crowd_count(crowd, 201), STOCK);
     CHECK_INT(crowd_count(crowd, 409), 1000 - STOCK);
+    CHECK_INT(shop_metric(services[0].port, "seckill_lock_acquired_total") +
+                  shop_metric(services[1].port, "seckill_lock_acquired_total"),
+              1000);
+    CHECK(shop_metric(services[0].port, "seckill_lock_passed_total") > 0);
+    CHECK_INT(shop_metric(services[0].port, "seckill_lock_waiting"), 0);
+    CHECK(shop_metric(services[0].port, "seckill_lock_hold_seconds_total") > 0);
     CHECK_INT(shop_audit(services[1].port, "x", "sold"), STOCK);
     crowd_check_orders(crowd, services[1].port);
 }
