@@ -1,5 +1,6 @@
 #include "lock/env.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -45,4 +46,13 @@ int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns) {
 
 uint64_t lock_env_random(const struct lock_env *env, uint64_t below) {
     return env->random(env->ctx) % below;
+}
+
+bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(thread, NULL, run, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
 }

@@ -1,6 +1,8 @@
-/* Time and chance, as the user gave them or the machine's. Not for users. */
+/* What the library has from the machine, or from the user: time, chance, threads. Not for users. */
 #ifndef LOCK_ENV_H
 #define LOCK_ENV_H
+
+#include <pthread.h>
 
 #include "lock/backend.h"
 
@@ -10,6 +12,8 @@ void lock_env_init(struct lock_env *env, const struct lock_config *config);
 int64_t lock_env_now_ns(const struct lock_env *env);
 /* CLOCK_MONOTONIC, by which threads sleep, for a time of the lock's own clock. */
 int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns);
+/* A thread that takes no signals: those are for the program's own. */
+bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg);
 /* 0 to `below` - 1. */
 uint64_t lock_env_random(const struct lock_env *env, uint64_t below);
 

@@ -58,9 +58,9 @@ static void look_after(struct lock_keeper *keeper, const struct lock_due *due) {
         status = backend->look(keeper->config.store, &held);
     if (status == LOCK_NOT_OWNER) {
         lose(keeper, due);
-    } else if (status != LOCK_OK) {
+    } else if (backend->renews && !(renews && status == LOCK_OK)) {
         lock_lines_look_at(keeper->config.lines, due, now_ns(keeper) + keeper->config.ttl_ns / 12);
-        if (renews && is_late(keeper, due))
+        if (is_late(keeper, due))
             lose(keeper, due);
     } else if (renews && lock_lines_renewed(keeper->config.lines, due, held.deadline_ns)) {
         keeper->config.on_renewed(keeper->config.layer);
@@ -136,7 +136,7 @@ struct lock_keeper *lock_keeper_open(const struct lock_keeper_config *config) {
     keeper->config = *config;
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_cond_init(&keeper->cond, NULL);
-    if (pthread_create(&keeper->thread, NULL, run, keeper) == 0)
+    if (lock_env_start_thread(&keeper->thread, run, keeper))
         return keeper;
     pthread_cond_destroy(&keeper->cond);
     pthread_mutex_destroy(&keeper->mutex);

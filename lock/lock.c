@@ -325,6 +325,7 @@ enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
         return status == LOCK_NOT_OWNER ? LOCK_LOST : status;
     if (!lock_lines_renewed(lock->lines, &held, longer.deadline_ns))
         return LOCK_LOST;
+    lock_lines_progress(lock->lines, grant);
     atomic_fetch_add(&lock->figures.extended, 1);
     grant->deadline_ns = longer.deadline_ns;
     return LOCK_OK;

@@ -28,24 +28,31 @@
  * distributed locking", 2016; M. Burrows, "The Chubby lock service", OSDI 2006, section 2.4, where it is
  * called a sequencer).
  *
- * Which locks there are. A URL is SCHEME:[//ADDRESS][?variant=NAME&ttl=MILLISECONDS]:
+ * Which locks there are. A URL is SCHEME:[//ADDRESS][?variant=NAME&ttl=MS], where `ttl` is the time to live,
+ * 10 to 86,400,000 ms:
  *
- *     redis://HOST:PORT                    in one Redis, by a unique owner; with a fence; fair between
- * processes redis://HOST:PORT?variant=watchdog   the same, renewed while its holder reports progress;
- * reentrant redlock://HOST:PORT,HOST:PORT,...    in a majority of independent Redis servers; no fence local:
- * within this process none:, and the other variants of redis:   wrong on purpose, for lessons
+ *     redis://HOST[:PORT]          in one Redis, by a unique owner; has a fence, is fair between processes
+ *     redis://...?variant=watchdog the same, renewed while its holder reports progress; reentrant
+ *     redlock://HOST,HOST,HOST     in most of several independent Redis servers; no fence, not fair
+ *     local:                       within this process; no fence
+ *     none:, and the other variants of redis: are wrong on purpose, for lessons
  *
- * (ADDRESS may be [USER]:PASSWORD@HOST[:PORT][/DATABASE].) lock_caps() tells what one can do. Redlock has no
- * fence since its servers know nothing of each other: of N counters none is one number that grows.
+ * Port 6379 unless said; [USER]:PASSWORD@ may stand before a host, and /DATABASE behind it. lock_caps() tells
+ * what a lock can do. Redlock has no fence since its servers know nothing of each other: of N counters none
+ * is one number that grows.
+ *
+ * What is in a Redis: lock:{KEY} while it is held, lock:{KEY}:line while processes wait, and lock:{KEY}:fence
+ * for ever, since a fence must not go back; a Redis that has lost it begins anew.
  *
  * Many threads of a process that want one key are one contender to the store; they are served first come,
- * first served, and a grant that was had from the store serves up to 16 of them, each with a fence of its
- * own, before another process has its turn. None of them has less than seven eighths of the time to live
- * before it.
+ * first served. What was had from the store serves up to 16 of them, each with a fence of its own (so fences
+ * jump), before another process has its turn; none begins with less than seven eighths of the time to live.
  *
  * Threads: every function may be called from any thread at any time, but lock_open() and lock_close() for the
- * same lock. Nothing here logs, exits, or installs signal handlers. An open lock has a thread of its own, and
- * one more for each server it listens to. A process that forks opens its locks after that.
+ * same lock; none may be called by a signal handler. Nothing here logs, exits, or installs such handlers. An
+ * open lock has a thread of its own, and one more for each server it listens to; they take no signals. A
+ * process that forks opens its locks after that. To link: -llock, or with liblock.a -llock -lhiredis
+ * -pthread.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC; keys are 1 to LOCK_KEY_MAX bytes of visible ASCII. */
 #ifndef LOCK_LOCK_H
@@ -90,7 +97,8 @@ enum lock_caps {
     LOCK_CAN_EXTEND = 4,         /* lock_extend() */
     LOCK_IS_FAIR = 8,            /* waiters are served in turn, also those of other processes */
     LOCK_CAN_WAKE = 16,          /* waiters are told, and do not poll */
-    LOCK_IS_REENTRANT = 32,      /* a holder may acquire again, and gets the same fence */
+    LOCK_IS_REENTRANT = 32,      /* the thread that has it may acquire it again: the same grant, with the same
+                                    fence, to be released as often */
     LOCK_IS_SHARED = 64,         /* it holds between processes */
     LOCK_IS_SAFE = 128,          /* it is right, up to the flaw that its documentation names */
 };
@@ -98,27 +106,30 @@ enum lock_caps {
 struct lock;
 struct lock_cancel;
 
-/* Had from lock_acquire() or lock_try(); a value, to be copied at will. */
+/* Had from lock_acquire() or lock_try(); a value, to be copied at will. Any thread may release it. */
 struct lock_grant {
     char key[LOCK_KEY_MAX + 1];
     char owner[LOCK_OWNER_SIZE]; /* of this grant alone: random, unique */
-    uint64_t fence;              /* grows with each grant of the key; 0: this lock has none */
+    uint64_t fence;              /* grows with each grant of the key, by one or more; 0: this lock has none */
     int64_t deadline_ns; /* holds until then, at the longest; counted from before the request was sent, less a
                             margin. INT64_MAX: no end */
 };
 
 /* What may be given to lock_open(); all of it may be 0. */
 struct lock_config {
-    /* A grant was lost before its deadline: it is gone from the store, or cannot be renewed in time. Looked
-     * for every third of the time to live. From a thread of the library, which does nothing else meanwhile;
-     * it may call anything but lock_close(). */
+    /* A grant was lost before its deadline: it is gone from the store (looked for every third of the time to
+     * live), or it is one that is renewed and cannot be in time, or will not be since its holder is silent.
+     * Not when a grant of another kind simply runs out: its holder knows when. From a thread of the library,
+     * which does nothing else meanwhile; it may call anything but lock_close(). It may come while the holder
+     * releases, but not once lock_close() has returned. */
     void (*on_lost)(void *ctx, const struct lock_grant *grant);
     /* Time and chance, for tests that turn them. 0: CLOCK_MONOTONIC, getrandom(). */
     int64_t (*now_ns)(void *ctx);
     uint64_t (*random)(void *ctx);
-    /* Called at the points where locks break, so that a lesson can break them there; see each backend. */
+    /* Called at the points where locks break, so that a lesson can break them there; the points stand in the
+     * file of each lock. */
     void (*at_point)(void *ctx, const char *point, const char *key);
-    void *ctx;
+    void *ctx; /* of all four */
     /* The time to live of URLs that name none (`ttl=`, milliseconds); 0: 10,000. */
     int64_t ttl_ms;
     /* Allow the locks that are wrong on purpose. Without it they are LOCK_CONFIG. */
@@ -138,19 +149,20 @@ unsigned lock_caps(const struct lock *lock);
 /* The clock that deadlines are counted by. */
 int64_t lock_now_ns(const struct lock *lock);
 
-/* One attempt: LOCK_BUSY where somebody has it. May block for one round trip to the store. */
+/* One attempt: LOCK_BUSY where somebody has it. Blocks for one round trip to the store, more only where a
+ * reply is lost. `*grant` is untouched unless LOCK_OK. */
 enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant *grant);
 
-/* Blocks until the lock is had, `deadline_ns` has passed (LOCK_TIMEOUT), or `cancel` is called; `cancel` may
- * be NULL. A store that is not there is LOCK_UNAVAILABLE after a second, if not before; one that does not
- * answer can hold the call up for two more, or two eighths of the time to live if that is less. `*grant` is
- * untouched unless LOCK_OK. */
+/* Blocks until the lock is had, `deadline_ns` has passed (LOCK_TIMEOUT; one attempt is made in any case), or
+ * `cancel` is called; `cancel` may be NULL. A store that is not there is LOCK_UNAVAILABLE after a second, if
+ * not before; one that does not answer can hold the call up for two more, or two eighths of the time to live
+ * if that is less. `*grant` is untouched unless LOCK_OK. */
 enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadline_ns,
                               struct lock_cancel *cancel, struct lock_grant *grant);
 
 /* For a holder that works long: it is alive. Costs the store nothing. LOCK_OK, and `grant->deadline_ns` is as
  * it is now; LOCK_LOST: it is over, stop. A lock that renews (variant=watchdog) does so only as long as this
- * is called, or anything else done with the grant, at least every three times to live. */
+ * or lock_extend() is called for the grant at least every three times to live. */
 enum lock_status lock_progress(struct lock *lock, struct lock_grant *grant);
 
 /* Gives it back. LOCK_OK; LOCK_NOT_OWNER: it had run out, and perhaps somebody else has it; LOCK_UNKNOWN,
@@ -166,15 +178,15 @@ int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *gran
 
 /* All of `keys` or none. They are taken in one order, whatever the order given, so that nobody waits for each
  * other; a key that is there twice is taken once. `grants` has room for `count`, and is filled in the order
- * of `keys`. */
+ * of `keys`, twice where the key is; untouched unless LOCK_OK. */
 enum lock_status lock_acquire_all(struct lock *lock, const char *const keys[], size_t count,
                                   int64_t deadline_ns, struct lock_cancel *cancel,
                                   struct lock_grant grants[]);
-/* Gives all back, and answers the first status that is not LOCK_OK. */
+/* Gives all back, each key once, and answers the first status that is not LOCK_OK. */
 enum lock_status lock_release_all(struct lock *lock, const struct lock_grant grants[], size_t count);
 
-/* To give up waiting from another thread. One may serve many calls; once cancelled it stays so. NULL when out
- * of memory. */
+/* To give up waiting from another thread (not from a signal handler). One may serve many calls; once
+ * cancelled it stays so. NULL when out of memory. */
 struct lock_cancel *lock_cancel_new(void);
 void lock_cancel(struct lock_cancel *cancel);
 void lock_cancel_free(struct lock_cancel *cancel);

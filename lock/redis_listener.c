@@ -115,7 +115,7 @@ struct redis_listener *redis_listener_open(const struct redis_target *target, co
     listener->target = *target;
     listener->env = env;
     listener->stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (listener->stop_fd >= 0 && pthread_create(&listener->thread, NULL, run, listener) == 0)
+    if (listener->stop_fd >= 0 && lock_env_start_thread(&listener->thread, run, listener))
         return listener;
     if (listener->stop_fd >= 0)
         close(listener->stop_fd);

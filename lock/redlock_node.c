@@ -185,7 +185,7 @@ struct redlock_node *redlock_node_open(const struct redis_target *target, int pa
     pthread_mutex_init(&node->mutex, NULL);
     pthread_cond_init(&node->cond, NULL);
     node->link = redis_link_open(target, patience_ms);
-    if (node->link && pthread_create(&node->thread, NULL, run, node) == 0)
+    if (node->link && lock_env_start_thread(&node->thread, run, node))
         return node;
     free_node(node);
     return NULL;

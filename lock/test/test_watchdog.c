@@ -106,12 +106,14 @@ static long long extensions(void) {
  * another gets the lock; without the bound it would never. */
 static void hung_holder(void) {
     begin();
-    struct lock *lock = open_lock("ttl=400"), *other = open_lock("ttl=400");
+    struct lock *other = open_lock("ttl=400"), *lock = open_lock("ttl=400");
     struct lock_grant hung = tools_take(lock, "a");
     int64_t since_ns = lock_now_ns(lock);
     struct lock_grant next = tools_take(other, "a");
     CHECK(lock_now_ns(lock) - since_ns > 3 * (390 * MS)); /* it was renewed, but not for ever */
     CHECK(next.fence > hung.fence);
+    CHECK_INT(told_times, 1); /* should it come to itself, it is told, and in time */
+    CHECK(told_ns < lock_now_ns(lock));
     tools_check_status(lock_progress(lock, &hung), LOCK_LOST);
     tools_check_status(lock_release(lock, &hung), LOCK_NOT_OWNER);
     tools_give(other, &next);
