@@ -32,8 +32,8 @@ static int64_t now_ns(const struct lock_keeper *keeper) {
 
 /* ---- what is held ---- */
 
-static void lose(struct lock_keeper *keeper, const struct lock_due *due) {
-    if (lock_lines_lost(keeper->config.lines, due))
+static void lose(struct lock_keeper *keeper, const struct lock_due *due, bool gone) {
+    if (lock_lines_lost(keeper->config.lines, due, gone))
         keeper->config.on_lost(keeper->config.layer, &due->grant);
 }
 
@@ -57,11 +57,11 @@ static void look_after(struct lock_keeper *keeper, const struct lock_due *due) {
     else if (backend->look)
         status = backend->look(keeper->config.store, &held);
     if (status == LOCK_NOT_OWNER) {
-        lose(keeper, due);
+        lose(keeper, due, true);
     } else if (backend->renews && !(renews && status == LOCK_OK)) {
         lock_lines_look_at(keeper->config.lines, due, now_ns(keeper) + keeper->config.ttl_ns / 12);
         if (is_late(keeper, due))
-            lose(keeper, due);
+            lose(keeper, due, false);
     } else if (renews && lock_lines_renewed(keeper->config.lines, due, held.deadline_ns)) {
         keeper->config.on_renewed(keeper->config.layer);
     }
@@ -75,8 +75,16 @@ static bool take_back(struct lock_keeper *keeper, const struct undo *undo) {
     return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(keeper) >= undo->until_ns;
 }
 
-/* Called, and returns, with the mutex held. False: something is left. A store that does not answer is asked
- * no further: what is held must be looked after meanwhile. */
+static void append_undo(struct lock_keeper *keeper, struct undo *undo) {
+    struct undo **at = &keeper->undos;
+    while (*at)
+        at = &(*at)->next;
+    undo->next = NULL;
+    *at = undo;
+}
+
+/* Called, and returns, with the mutex held. False: something is left. Stops at the first that fails, as what
+ * is held must be looked after meanwhile, and begins with another the next time. */
 static bool take_all_back(struct lock_keeper *keeper) {
     while (keeper->undos) {
         struct undo *undo = keeper->undos;
@@ -85,8 +93,7 @@ static bool take_all_back(struct lock_keeper *keeper) {
         bool done = take_back(keeper, undo);
         pthread_mutex_lock(&keeper->mutex);
         if (!done) {
-            undo->next = keeper->undos;
-            keeper->undos = undo;
+            append_undo(keeper, undo);
             return false;
         }
         free(undo);
@@ -111,12 +118,13 @@ static void *run(void *arg) {
     pthread_mutex_lock(&keeper->mutex);
     while (!keeper->stop) {
         struct lock_due due;
-        int64_t next_ns;
+        struct lock_scan scan = {.next_ns = INT64_MAX};
         /* Before the lines are looked through: who holds from now on sees it, and rouses. */
         atomic_store(&keeper->asleep, true);
         pthread_mutex_unlock(&keeper->mutex);
-        while (lock_lines_due(keeper->config.lines, &due, &next_ns))
+        while (lock_lines_due(keeper->config.lines, &scan, &due))
             look_after(keeper, &due);
+        int64_t next_ns = scan.next_ns;
         if (next_ns != INT64_MAX)
             atomic_store(&keeper->asleep, false); /* what is held from now on is due later than that */
         pthread_mutex_lock(&keeper->mutex);
@@ -186,8 +194,7 @@ void lock_keeper_undo(struct lock_keeper *keeper, const char *key, const char *o
     memcpy(undo->owner, owner, strlen(owner) + 1);
     undo->until_ns = now_ns(keeper) + 2 * keeper->config.ttl_ns;
     pthread_mutex_lock(&keeper->mutex);
-    undo->next = keeper->undos;
-    keeper->undos = undo;
+    append_undo(keeper, undo);
     rouse(keeper);
     pthread_mutex_unlock(&keeper->mutex);
 }

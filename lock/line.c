@@ -239,10 +239,11 @@ void lock_lines_end(struct lock_lines *lines, const char *key, const char *owner
 bool lock_lines_reenter(struct lock_lines *lines, const char *key, struct lock_grant *grant) {
     pthread_mutex_lock(&lines->mutex);
     struct line *line = *find(lines, key);
-    bool has = line && !is_over(lines, line) && line->grant.deadline_ns != INT64_MAX &&
+    bool has = line && !line->lost && !is_over(lines, line) && line->grant.deadline_ns != INT64_MAX &&
                line->thread == this_thread();
     if (has) {
         line->depth++;
+        line->progress_ns = now_ns(lines);
         *grant = line->grant;
     }
     pthread_mutex_unlock(&lines->mutex);
@@ -324,12 +325,11 @@ static struct line *find_due(struct lock_lines *lines, struct line **at, int64_t
     return NULL;
 }
 
-bool lock_lines_due(struct lock_lines *lines, struct lock_due *due, int64_t *next_ns) {
+bool lock_lines_due(struct lock_lines *lines, struct lock_scan *scan, struct lock_due *due) {
     struct line *line = NULL;
-    *next_ns = INT64_MAX;
     pthread_mutex_lock(&lines->mutex);
-    for (int i = 0; i < BUCKETS && !line; i++)
-        line = find_due(lines, &lines->buckets[i], next_ns);
+    for (; scan->bucket < BUCKETS && !line; scan->bucket += line == NULL)
+        line = find_due(lines, &lines->buckets[scan->bucket], &scan->next_ns);
     if (line) {
         int64_t now = now_ns(lines);
         line->look_ns = now + lines->ttl_ns / LOOKS;
@@ -375,14 +375,15 @@ bool lock_lines_renewed(struct lock_lines *lines, const struct lock_due *due, in
     return line != NULL;
 }
 
-bool lock_lines_lost(struct lock_lines *lines, const struct lock_due *due) {
+bool lock_lines_lost(struct lock_lines *lines, const struct lock_due *due, bool gone) {
     pthread_mutex_lock(&lines->mutex);
-    struct line *line = find_had(lines, due);
+    struct line *line = find_had(lines, due), *any = *find(lines, due->grant.key);
+    if (any && strcmp(any->held.owner, due->held.owner) == 0)
+        any->held.fences = 0; /* whoever has the turn meanwhile, nobody gets one on it any more */
     if (line) {
         line->lost = true;
-        if (!is_over(lines, line))
+        if (gone && !is_over(lines, line))
             line->grant.deadline_ns = now_ns(lines);
-        line->held.fences = 0;
         wake_head(line);
     }
     pthread_mutex_unlock(&lines->mutex);

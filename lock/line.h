@@ -74,13 +74,20 @@ struct lock_due {
 
 /* What is held by `due->grant`; false: nothing (any more). */
 bool lock_lines_find(struct lock_lines *lines, struct lock_due *due);
-/* One of them, marked as looked at now; false: none, and `*next_ns` is when there is one again, INT64_MAX
- * where nothing is held. Turns that were forgotten, and that nobody waits for, end here. */
-bool lock_lines_due(struct lock_lines *lines, struct lock_due *due, int64_t *next_ns);
+/* Goes through all lines once; begins with `next_ns` INT64_MAX. */
+struct lock_scan {
+    int bucket;
+    int64_t next_ns; /* when the first of those that were passed is due; INT64_MAX: none was held */
+};
+
+/* The next that is due, marked as looked at now; false: no more. Turns that were forgotten, and that nobody
+ * waits for, end here. */
+bool lock_lines_due(struct lock_lines *lines, struct lock_scan *scan, struct lock_due *due);
 /* To be looked at again earlier than in the third of a time to live. */
 void lock_lines_look_at(struct lock_lines *lines, const struct lock_due *due, int64_t look_ns);
 /* What was found. False where the turn has ended meanwhile. */
 bool lock_lines_renewed(struct lock_lines *lines, const struct lock_due *due, int64_t deadline_ns);
-bool lock_lines_lost(struct lock_lines *lines, const struct lock_due *due);
+/* `gone`: from the store; otherwise nobody else has it before its deadline, but its holder should stop. */
+bool lock_lines_lost(struct lock_lines *lines, const struct lock_due *due, bool gone);
 
 #endif

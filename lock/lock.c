@@ -101,7 +101,7 @@ static enum lock_status ask_once(struct lock *lock, struct lock_attempt *attempt
     if (status != LOCK_UNKNOWN)
         return status;
     status = lock->backend->attempt(lock->store, attempt);
-    return fails(status) ? LOCK_UNKNOWN : status;
+    return status == LOCK_OK || status == LOCK_BUSY ? status : LOCK_UNKNOWN;
 }
 
 /* Asks until the lock is had or there is a reason to stop. */
@@ -320,7 +320,7 @@ enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
     memcpy(longer.owner, held.held.owner, sizeof longer.owner);
     enum lock_status status = lock->backend->extend(lock->store, &longer);
     if (status == LOCK_NOT_OWNER)
-        lock_lines_lost(lock->lines, &held);
+        lock_lines_lost(lock->lines, &held, true);
     if (status != LOCK_OK)
         return status == LOCK_NOT_OWNER ? LOCK_LOST : status;
     if (!lock_lines_renewed(lock->lines, &held, longer.deadline_ns))

@@ -48,6 +48,11 @@
  * first served. What was had from the store serves up to 16 of them, each with a fence of its own (so fences
  * jump), before another process has its turn; none begins with less than seven eighths of the time to live.
  *
+ * What else to know. A machine that is suspended stops CLOCK_MONOTONIC and with it the deadlines, while the
+ * store goes on: after that a holder believes for too long. A host name is looked up with each connection,
+ * for as long as the resolver takes: addresses are better. One thread renews and looks after all that is
+ * held, a call at a time: some thousands of grants at once are its limit.
+ *
  * Threads: every function may be called from any thread at any time, but lock_open() and lock_close() for the
  * same lock; none may be called by a signal handler. Nothing here logs, exits, or installs such handlers. An
  * open lock has a thread of its own, and one more for each server it listens to; they take no signals. A
@@ -73,8 +78,9 @@ enum { LOCK_KEY_MAX = 255, LOCK_OWNER_SIZE = 33, LOCK_ERROR_SIZE = 512 };
 
 enum lock_status {
     LOCK_OK,
-    LOCK_BUSY,        /* lock_try(): somebody else has it */
-    LOCK_TIMEOUT,     /* not had before the deadline; nothing of the attempt is left in the store */
+    LOCK_BUSY,    /* lock_try(): somebody else has it */
+    LOCK_TIMEOUT, /* not had before the deadline; nothing of the attempt is left in the store, or it is taken
+                     back as soon as the store can be reached */
     LOCK_CANCELLED,   /* lock_cancel() was called; the same */
     LOCK_LOST,        /* the grant was lost before its time: another may hold it */
     LOCK_NOT_OWNER,   /* the grant is not, or no longer, the holder's */
@@ -98,7 +104,7 @@ enum lock_caps {
     LOCK_IS_FAIR = 8,            /* waiters are served in turn, also those of other processes */
     LOCK_CAN_WAKE = 16,          /* waiters are told, and do not poll */
     LOCK_IS_REENTRANT = 32,      /* the thread that has it may acquire it again: the same grant, with the same
-                                    fence, to be released as often */
+                                    fence, to be released as often (mind event loops: it is by thread) */
     LOCK_IS_SHARED = 64,         /* it holds between processes */
     LOCK_IS_SAFE = 128,          /* it is right, up to the flaw that its documentation names */
 };
@@ -178,7 +184,8 @@ int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *gran
 
 /* All of `keys` or none. They are taken in one order, whatever the order given, so that nobody waits for each
  * other; a key that is there twice is taken once. `grants` has room for `count`, and is filled in the order
- * of `keys`, twice where the key is; untouched unless LOCK_OK. */
+ * of `keys`, twice where the key is; untouched unless LOCK_OK. All are held then; those that were had early
+ * are extended where the lock can do that, and are taken anew where they ran out meanwhile. */
 enum lock_status lock_acquire_all(struct lock *lock, const char *const keys[], size_t count,
                                   int64_t deadline_ns, struct lock_cancel *cancel,
                                   struct lock_grant grants[]);

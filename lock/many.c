@@ -21,27 +21,53 @@ static const char *const **sort(const char *const keys[], size_t count) {
     return sorted;
 }
 
+static void give_back(struct lock *lock, const char *const *const sorted[], size_t done,
+                      const char *const keys[], struct lock_grant had[]) {
+    while (done-- > 0) {
+        if (done == 0 || strcmp(*sorted[done], *sorted[done - 1]) != 0)
+            lock_release(lock, &had[sorted[done] - keys]);
+    }
+}
+
+/* While it waited for the later ones the earlier may have run out, or nearly. True: all are held, and none
+ * has less than half of the time that the last has, if this lock can see to that. */
+static bool freshen(struct lock *lock, const char *const *const sorted[], size_t count,
+                    const char *const keys[], struct lock_grant had[]) {
+    int64_t last_ns = count ? lock_remaining_ns(lock, &had[sorted[count - 1] - keys]) : 0;
+    for (size_t i = 0; i < count; i++) {
+        struct lock_grant *grant = &had[sorted[i] - keys];
+        int64_t left_ns = lock_remaining_ns(lock, grant);
+        if (left_ns < last_ns / 2 && lock_caps(lock) & LOCK_CAN_EXTEND && lock_extend(lock, grant) == LOCK_OK)
+            left_ns = lock_remaining_ns(lock, grant);
+        if (left_ns <= 0)
+            return false;
+    }
+    return true;
+}
+
 enum lock_status lock_acquire_all(struct lock *lock, const char *const keys[], size_t count,
                                   int64_t deadline_ns, struct lock_cancel *cancel,
                                   struct lock_grant grants[]) {
     const char *const **sorted = sort(keys, count);
     struct lock_grant *had = malloc(sizeof *had * (count ? count : 1));
     enum lock_status status = sorted && had ? LOCK_OK : LOCK_NOMEM;
-    size_t done = 0;
-    for (; status == LOCK_OK && done < count; done++) {
-        size_t at = (size_t)(sorted[done] - keys);
-        if (done > 0 && strcmp(*sorted[done], *sorted[done - 1]) == 0)
-            had[at] = had[sorted[done - 1] - keys];
-        else if ((status = lock_acquire(lock, keys[at], deadline_ns, cancel, &had[at])) != LOCK_OK)
-            break;
-    }
-    if (status == LOCK_OK) {
-        memcpy(grants, had, sizeof *had * count);
-    } else {
-        while (done-- > 0) {
-            if (done == 0 || strcmp(*sorted[done], *sorted[done - 1]) != 0)
-                lock_release(lock, &had[sorted[done] - keys]);
+    bool all = status != LOCK_OK;
+    while (!all && status == LOCK_OK) {
+        size_t done = 0;
+        for (; done < count; done++) {
+            size_t at = (size_t)(sorted[done] - keys);
+            if (done > 0 && strcmp(*sorted[done], *sorted[done - 1]) == 0)
+                had[at] = had[sorted[done - 1] - keys];
+            else if ((status = lock_acquire(lock, keys[at], deadline_ns, cancel, &had[at])) != LOCK_OK)
+                break;
         }
+        all = status == LOCK_OK && freshen(lock, sorted, count, keys, had);
+        if (all)
+            memcpy(grants, had, sizeof *had * count);
+        else
+            give_back(lock, sorted, done, keys, had);
+        if (!all && status == LOCK_OK && lock_now_ns(lock) >= deadline_ns)
+            status = LOCK_TIMEOUT;
     }
     free(had);
     free(sorted);

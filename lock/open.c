@@ -81,6 +81,10 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
     }
     if (parts.ttl_ms == 0)
         parts.ttl_ms = config->ttl_ms ? config->ttl_ms : TTL_DEFAULT_MS;
+    if (parts.ttl_ms < LOCK_TTL_MIN_MS || parts.ttl_ms > LOCK_TTL_MAX_MS) {
+        snprintf(error, error_size, "ttl_ms wants %d to %d milliseconds", LOCK_TTL_MIN_MS, LOCK_TTL_MAX_MS);
+        return LOCK_CONFIG;
+    }
     const struct lock_backend *backend = find_backend(&parts, error, error_size);
     if (!backend)
         return LOCK_CONFIG;

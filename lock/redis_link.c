@@ -192,10 +192,11 @@ static void flush_commands(struct redis_link *link, int64_t until_ns) {
         int fd = link->hiredis->fd;
         link->out = NULL;
         link->out_length = link->out_size = 0;
+        link->written += length; /* of what is being written nobody knows; whoever breaks it must not */
         pthread_mutex_unlock(&link->mutex);
         bool whole = write_all(fd, bytes, length, until_ns, &sent);
         pthread_mutex_lock(&link->mutex);
-        link->written += sent;
+        link->written -= length - sent;
         if (link->out) {
             free(bytes);
         } else {
@@ -289,6 +290,7 @@ static ssize_t receive(struct redis_link *link, int fd, char *bytes, size_t size
 /* Reads for all until its own call is done. */
 static void lead(struct redis_link *link, struct redis_call *call) {
     char bytes[16384];
+    bool named = false;
     while (!call->done) {
         struct redis_call *done = NULL;
         assert(link->hiredis); /* whoever breaks it leaves no call that is not done */
@@ -300,12 +302,15 @@ static void lead(struct redis_link *link, struct redis_call *call) {
         if (!link->broken && !nothing_yet && (n <= 0 || !deal(link, bytes, (size_t)n, call, &done)))
             break_link(link);
         flush_commands(link, call->until_ns);
-        if (call->done)
+        named = call->done;
+        if (named)
             name_leader(link);
         pthread_mutex_unlock(&link->mutex);
         post_all(done);
         pthread_mutex_lock(&link->mutex);
     }
+    if (!named) /* broken while the others were told */
+        name_leader(link);
 }
 
 /* Without the mutex: waits to be told, and gives up the connection when its time is up. */

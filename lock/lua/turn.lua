@@ -9,13 +9,13 @@ local lock, fence, line = KEYS[1], KEYS[2], KEYS[3]
 local giving, wanting, ttl_ms, line_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- As it mostly is: nobody has it, or nobody waits for it.
-if giving == '' then
+if giving == '' and redis.call('EXISTS', line) == 0 then
   if redis.call('SET', lock, wanting, 'NX', 'PX', ttl_ms) then
     local newest = redis.pcall('INCRBY', fence, FENCES)
     if type(newest) ~= 'number' then redis.call('DEL', lock) end
     return newest
   end
-elseif wanting == '' and not line_ms and redis.call('GET', lock) == giving and redis.call('EXISTS', line) == 0 then
+elseif giving ~= '' and wanting == '' and not line_ms and redis.call('GET', lock) == giving and redis.call('EXISTS', line) == 0 then
   return redis.call('DEL', lock)
 end
 
@@ -31,9 +31,12 @@ end
 
 if not holder then
   local first = redis.call('LPOP', line)
-  while first and first ~= wanting do -- whose process does not listen has died, and its place with it
-    local key = string.sub(lock, #'lock:{' + 1, -2)
-    if redis.call('PUBLISH', 'lock:wake:' .. string.sub(first, 1, 16), first .. ' ' .. key) > 0 then break end
+  while first and first ~= wanting do
+    local channel = 'lock:wake:' .. string.sub(first, 1, 16)
+    if redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
+      redis.call('PUBLISH', channel, first .. ' ' .. string.sub(lock, #'lock:{' + 1, -2))
+      break
+    end -- its process has died, and its place with it (patterns that match do not count: others listen by those)
     first = redis.call('LPOP', line)
   end
   local owner = first or wanting
@@ -51,4 +54,5 @@ if line_ms then
   if not redis.call('LPOS', line, wanting) then redis.call('RPUSH', line, wanting) end
   redis.call('PEXPIRE', line, line_ms)
 end
-return -1 - math.max(redis.call('PTTL', lock), 0)
+local left_ms = redis.call('PTTL', lock)
+return -1 - (left_ms < 0 and 1000 or left_ms) -- below 0: somebody has set it without an end
