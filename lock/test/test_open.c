@@ -47,6 +47,17 @@ static void open_and_refuse(void) {
     refuse("none:", false, "for lessons: it locks nothing");
 }
 
+static void times_to_live(void) {
+    static const int64_t bad[] = {1, 9, -5, 86400001, INT64_MAX};
+    char error[LOCK_ERROR_SIZE];
+    struct lock *lock;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct lock_config config = {.ttl_ms = bad[i]};
+        CHECK_STR(lock_status_text(lock_open("local:", &config, &lock, error, sizeof error)), "not valid");
+        CHECK_HAS(error, "ttl_ms wants 10 to 86400000");
+    }
+}
+
 static void parts(void) {
     struct lock_url url;
     char error[LOCK_ERROR_SIZE];
@@ -73,6 +84,7 @@ static void every_status_has_its_text(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("what is opened and what is refused", open_and_refuse);
+    harness_run("times to live", times_to_live);
     harness_run("the parts of a URL", parts);
     harness_run("statuses", every_status_has_its_text);
     return harness_finish();

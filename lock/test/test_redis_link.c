@@ -264,20 +264,40 @@ static void *count(void *arg) {
     return NULL;
 }
 
-/* Killed, cut and frozen while a crowd counts: what was acknowledged is there, and nothing that was said not
- * to be. */
+static struct caller *start_crowd(struct redis_link *link, _Atomic bool *stop) {
+    struct caller *callers = harness_alloc(THREADS * sizeof *callers);
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (struct caller){.link = link, .stop = stop};
+        CHECK_INT(pthread_create(&callers[i].thread, NULL, count, &callers[i]), 0);
+    }
+    return callers;
+}
+
+/* What was acknowledged is there, and nothing that was said not to be. */
+static void end_crowd(struct caller *callers, const struct redis_server *redis) {
+    long acknowledged = 0, unknown = 0;
+    *callers[0].stop = true;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(callers[i].thread, NULL);
+        acknowledged += callers[i].acknowledged;
+        unknown += callers[i].unknown;
+    }
+    long there = (long)redis_integer(redis, "GET", "n", NULL);
+    if (there < acknowledged || there > acknowledged + unknown)
+        FAIL("%ld acknowledged, %ld unknown, and the store has %ld", acknowledged, unknown, there);
+    CHECK(acknowledged > 100);
+    CHECK(unknown > 0);
+}
+
+/* Killed, cut and frozen while a crowd counts. */
 static void crowd_under_faults(void) {
     struct redis_server redis;
     redis_start(&redis, NULL);
     struct proxy *proxy = proxy_start(redis.port);
     struct redis_link *link = open_link(proxy_port(proxy), "", 200);
     _Atomic bool stop = false;
-    struct caller callers[THREADS];
     uint64_t random = harness_seed();
-    for (int i = 0; i < THREADS; i++) {
-        callers[i] = (struct caller){.link = link, .stop = &stop};
-        CHECK_INT(pthread_create(&callers[i].thread, NULL, count, &callers[i]), 0);
-    }
+    struct caller *callers = start_crowd(link, &stop);
     for (int i = 0; i < 12; i++) {
         harness_pause_ms(20 + (int)(harness_random(&random) % 50));
         switch (harness_random(&random) % 3) {
@@ -294,20 +314,30 @@ static void crowd_under_faults(void) {
         }
     }
     CHECK(harness_wait(works_again, link, 5000));
-    stop = true;
-    long acknowledged = 0, unknown = 0;
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(callers[i].thread, NULL);
-        acknowledged += callers[i].acknowledged;
-        unknown += callers[i].unknown;
-    }
-    long there = (long)redis_integer(&redis, "GET", "n", NULL);
-    if (there < acknowledged || there > acknowledged + unknown)
-        FAIL("%ld acknowledged, %ld unknown, and the store has %ld", acknowledged, unknown, there);
-    CHECK(acknowledged > 100);
-    CHECK(unknown > 0);
+    end_crowd(callers, &redis);
     redis_link_close(link);
     proxy_stop(proxy);
+}
+
+/* The connection is ended by the store as often as it can: whoever leads, or writes, or is told, may be at
+ * any point of it. */
+static void crowd_cut_off(void) {
+    struct redis_server redis;
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    struct redis_link *link = open_link(redis.port, "", 2000), *killer = open_link(redis.port, "", 2000);
+    _Atomic bool stop = false;
+    struct caller *callers = start_crowd(link, &stop);
+    struct redis_answer answer;
+    const char *kill[] = {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"};
+    for (int64_t until_ms = harness_now_ms() + 2000; harness_now_ms() < until_ms;) {
+        check_status(redis_link_call(killer, 6, kill, &answer), LOCK_OK);
+        for (volatile int i = 0; i < 3000; i++)
+            continue;
+    }
+    CHECK(harness_wait(works_again, link, 5000));
+    end_crowd(callers, &redis);
+    redis_link_close(link);
+    redis_link_close(killer);
 }
 
 int main(int argc, char **argv) {
@@ -322,5 +352,6 @@ int main(int argc, char **argv) {
     harness_run("what was not written", not_written);
     harness_run("many threads", many_threads);
     harness_run("a crowd under faults", crowd_under_faults);
+    harness_run("a crowd that is cut off", crowd_cut_off);
     return harness_finish();
 }

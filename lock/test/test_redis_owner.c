@@ -103,6 +103,37 @@ static void in_turn_among_processes(void) {
     check_no_trace("a");
 }
 
+/* Its holder has died and the key has run out: the first in line has it, whoever looks first; and once it has
+ * it, it stands in line no more. */
+static void after_a_dead_holder(void) {
+    begin();
+    struct lock *holder = open_lock("ttl=60000"), *first = open_lock("ttl=60000"),
+                *other = open_lock("ttl=60000");
+    struct lock_grant grant = tools_take(holder, "a");
+    struct tools_waiter waiter;
+    tools_wait(&waiter, first, "a", PATIENCE_MS, NULL);
+    tools_wait_for_line(&redis, "a", 1);
+    redis_command(&redis, "DEL", "lock:{a}", NULL);
+    tools_check_status(lock_try(other, "a", &grant), LOCK_BUSY);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    tools_give(first, &waiter.grant);
+    for (int i = 0; i < 2; i++) { /* it looks by itself, once it stands in line */
+        grant = tools_take(other, "a");
+        tools_wait(&waiter, first, "a", PATIENCE_MS, NULL);
+        tools_wait_for_line(&redis, "a", 1);
+        redis_command(&redis, "DEL", "lock:{a}", NULL);
+        tools_check_status(tools_join(&waiter), LOCK_OK);
+        CHECK_STR(redis_command(&redis, "EXISTS", "lock:{a}:line", NULL), "0");
+        tools_give(first, &waiter.grant);
+        lock_release(other, &grant);
+    }
+}
+
+static bool hears_everything(void *arg) {
+    (void)arg;
+    return redis_integer(&redis, "PUBSUB", "NUMPAT", NULL) > 0;
+}
+
 /* Whose process has died is passed over; who has given up without the store's knowing gives it back. */
 static void the_dead_and_the_gone(void) {
     begin();
@@ -110,6 +141,10 @@ static void the_dead_and_the_gone(void) {
     struct lock_grant held = tools_take(holder, "a");
     struct tools_waiter waiter;
     char gone[LOCK_OWNER_SIZE];
+    struct proc all; /* who listens to everything is nobody's process */
+    const char *argv[] = {"redis-cli", "-p", harness_format("%d", redis.port), "PSUBSCRIBE", "*", NULL};
+    proc_spawn(&all, argv, NULL, harness_format("%s/psubscribe.log", harness_dir()));
+    CHECK(harness_wait(hears_everything, NULL, PATIENCE_MS));
     redis_command(&redis, "RPUSH", "lock:{a}:line", harness_repeat('d', LOCK_OWNER_SIZE - 1), NULL);
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
     tools_wait_for_line(&redis, "a", 2);
@@ -202,6 +237,17 @@ static void a_hundred_wait(void) {
     long long looks = (harness_now_ms() - began_ms) / 1000 + 1;
     CHECK(scripts_run() <= 2 * MANY + 1 + looks * MANY);
     check_no_trace("a");
+}
+
+/* Somebody has set the key for ever: who waits looks now and then, no more. */
+static void held_for_ever(void) {
+    begin();
+    struct lock *lock = open_lock("");
+    struct lock_grant grant;
+    redis_command(&redis, "SET", "lock:{a}", "somebody", NULL);
+    tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 700), NULL, &grant), LOCK_TIMEOUT);
+    CHECK(scripts_run() <= 10);
+    CHECK_STR(redis_command(&redis, "GET", "lock:{a}", NULL), "somebody");
 }
 
 struct hammer {
@@ -421,6 +467,41 @@ static void lost_grant(void) {
     CHECK_INT(told_times, 1);
 }
 
+struct late_release {
+    struct lock *lock;
+    struct lock_grant grant;
+    int after_ms;
+};
+
+static void *release_late(void *arg) {
+    struct late_release *late = arg;
+    harness_pause_ms(late->after_ms);
+    tools_give(late->lock, &late->grant);
+    return NULL;
+}
+
+/* Several keys, and the last takes longer than the first is good for: all are held in the end. */
+static void several_that_take_long(void) {
+    begin();
+    struct lock *lock = open_lock("ttl=400"), *other = open_lock("ttl=60000");
+    const char *const keys[] = {"a", "b"};
+    struct lock_grant grants[2], held = tools_take(other, "b");
+    struct tools_waiter waiter;
+    tools_wait(&waiter, other, "b", 900, NULL); /* keeps it busy in the end too */
+    pthread_t thread;
+    struct late_release late = {.lock = other, .grant = held, .after_ms = 1000};
+    CHECK_INT(pthread_create(&thread, NULL, release_late, &late), 0);
+    tools_check_status(lock_acquire_all(lock, keys, 2, tools_in_ms(lock, PATIENCE_MS), NULL, grants),
+                       LOCK_OK);
+    for (int i = 0; i < 2; i++) {
+        CHECK(lock_remaining_ns(lock, &grants[i]) > 100 * 1000000LL);
+        tools_check_held(other, keys[i]);
+    }
+    tools_check_status(lock_release_all(lock, grants, 2), LOCK_OK);
+    pthread_join(thread, NULL);
+    tools_check_status(tools_join(&waiter), LOCK_TIMEOUT);
+}
+
 /* A grant that runs out is not one that is lost: its holder knew. */
 static void run_out(void) {
     begin();
@@ -443,6 +524,8 @@ int main(int argc, char **argv) {
     harness_run("a slow answer", slow_answer);
     harness_run("who gives up leaves no trace", no_trace);
     harness_run("in turn among processes", in_turn_among_processes);
+    harness_run("after a dead holder", after_a_dead_holder);
+    harness_run("held for ever", held_for_ever);
     harness_run("the dead and the gone", the_dead_and_the_gone);
     harness_run("deaf", deaf);
     harness_run("a lost message", lost_message);
@@ -455,6 +538,7 @@ int main(int argc, char **argv) {
     harness_run("scripts flushed", scripts_flushed);
     harness_run("the store refuses", the_store_refuses);
     harness_run("a lost grant", lost_grant);
+    harness_run("several that take long", several_that_take_long);
     harness_run("a grant that runs out", run_out);
     return harness_finish();
 }
