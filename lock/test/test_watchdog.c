@@ -140,9 +140,19 @@ static void renewal_fails(void) {
     for (int i = 0; i < MANY; i++)
         CHECK_INT(lock_remaining_ns(lock, &grants[i]), 0);
     redis_resume(&redis);
-    /* They were told to stop, and have the time: nobody has it before that is over. */
-    struct lock_grant next = tools_take_elsewhere(lock, "k0");
-    CHECK(lock_now_ns(lock) >= grants[0].deadline_ns);
+}
+
+/* Who is told to stop has the time to: nobody in this process has it before that is over. */
+static void told_in_time(void) {
+    begin();
+    struct lock *lock = open_lock("ttl=2400");
+    struct lock_grant grant = tools_take(lock, "a");
+    redis_pause(&redis);
+    CHECK(harness_wait(is_told, &(int){1}, PATIENCE_MS));
+    redis_resume(&redis);
+    CHECK(lock_now_ns(lock) < grant.deadline_ns);
+    struct lock_grant next = tools_take_elsewhere(lock, "a");
+    CHECK(lock_now_ns(lock) >= grant.deadline_ns);
     tools_give(lock, &next);
 }
 
@@ -212,6 +222,7 @@ int main(int argc, char **argv) {
     harness_run("renewed", renewed);
     harness_run("a hung holder", hung_holder);
     harness_run("a renewal that fails", renewal_fails);
+    harness_run("told in time", told_in_time);
     harness_run("paused", paused);
     harness_run("a renewal that gets over a failure", renewal_gets_over_a_failure);
     harness_run("no renewal after release", no_renewal_after_release);
