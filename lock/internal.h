@@ -13,6 +13,7 @@ struct lock {
     struct lock_env env;
     struct lock_config config;
     int64_t ttl_ns;
+    _Atomic uint64_t owners;    /* made so far */
     struct lock_lines *lines;   /* NULL where the backend does without */
     struct lock_keeper *keeper; /* NULL where there are no lines, or no store */
     struct {

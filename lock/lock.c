@@ -185,9 +185,9 @@ static void print_hex(char out[16], uint64_t number) {
         out[i] = "0123456789abcdef"[number & 15];
 }
 
-static void make_owner(const struct lock *lock, char owner[LOCK_OWNER_SIZE]) {
+static void make_owner(struct lock *lock, char owner[LOCK_OWNER_SIZE]) {
     print_hex(owner, lock->env.session);
-    print_hex(owner + 16, lock->env.random(lock->env.ctx));
+    print_hex(owner + 16, atomic_fetch_add(&lock->owners, 1));
     owner[32] = '\0';
 }
 

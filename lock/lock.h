@@ -115,7 +115,8 @@ struct lock_cancel;
 /* Had from lock_acquire() or lock_try(); a value, to be copied at will. Any thread may release it. */
 struct lock_grant {
     char key[LOCK_KEY_MAX + 1];
-    char owner[LOCK_OWNER_SIZE]; /* of this grant alone: random, unique */
+    char owner[LOCK_OWNER_SIZE]; /* of this grant alone: one half is random with each lock_open(), one counted
+                                  */
     uint64_t fence;              /* grows with each grant of the key, by one or more; 0: this lock has none */
     int64_t deadline_ns; /* holds until then, at the longest; counted from before the request was sent, less a
                             margin. INT64_MAX: no end */

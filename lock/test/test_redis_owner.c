@@ -151,7 +151,7 @@ static void the_dead_and_the_gone(void) {
     tools_give(holder, &held);
     tools_check_status(tools_join(&waiter), LOCK_OK);
     memcpy(gone, waiter.grant.owner, sizeof gone);
-    memset(gone + 16, '0', 16);
+    memset(gone + 16, 'f', 16);
     redis_command(&redis, "RPUSH", "lock:{a}:line", gone, NULL);
     tools_give(other, &waiter.grant);
     held = tools_take(holder, "a");
