@@ -5,10 +5,10 @@
  * lua/extend.lua).
  *
  * Who must wait stands in a list beside the key, one of each process. Whoever gives the lock back passes it
- * to the first in that list in the same call, and tells it by PUBLISH, which also tells whether its process
- * still lives: a list rather than a message to all, so that a hundred who wait are told once, and are served
- * in turn. The one who was told asks again, since only what it sends itself tells it from when its time
- * counts. A message can be lost; so who waits looks again when the holder's time is up, and every second.
+ * to the first in that list whose process still listens, in the same call, and tells it by PUBLISH: a list
+ * rather than a message to all, so that a hundred who wait are told once, and are served in turn. The one who
+ * was told asks again, since only what it sends itself tells it from when its time counts. A message can be
+ * lost; so who waits looks again when the holder's time is up, and every second.
  *
  * What it cannot do: a Redis that fails over to a replica which had not heard of the grant gives it again,
  * and the fence with it; a holder that is paused beyond its time does not know, which is what the fence is
