@@ -1,12 +1,27 @@
 /* The connection that locks share, with a real Redis behind it. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lock/redis_link.h"
 #include "test/harness.h"
 
 enum { TIMEOUT_MS = 1000, THREADS = 16 };
+
+static _Atomic bool slow_posts;
+
+/* Before that of the C library: telling others takes time, in which all may change. */
+int sem_post(sem_t *semaphore) { /* NOLINT(readability-inconsistent-declaration-parameter-name) */
+    static int (*_Atomic real)(sem_t * semaphore);
+    if (!real)
+        real = (int (*)(sem_t *))dlsym(RTLD_NEXT, "sem_post");
+    int status = real(semaphore);
+    if (slow_posts)
+        usleep(50);
+    return status;
+}
 
 static struct redis_link *open_link(int port, const char *password, int timeout_ms) {
     struct redis_target target;
@@ -285,7 +300,7 @@ static void end_crowd(struct caller *callers, const struct redis_server *redis) 
     long there = (long)redis_integer(redis, "GET", "n", NULL);
     if (there < acknowledged || there > acknowledged + unknown)
         FAIL("%ld acknowledged, %ld unknown, and the store has %ld", acknowledged, unknown, there);
-    CHECK(acknowledged > 100);
+    CHECK(acknowledged > 0);
     CHECK(unknown > 0);
 }
 
@@ -326,16 +341,19 @@ static void crowd_cut_off(void) {
     redis_start(&redis, "--appendfsync", "no", NULL);
     struct redis_link *link = open_link(redis.port, "", 2000), *killer = open_link(redis.port, "", 2000);
     _Atomic bool stop = false;
+    slow_posts = true;
     struct caller *callers = start_crowd(link, &stop);
     struct redis_answer answer;
+    uint64_t random = harness_seed();
     const char *kill[] = {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"};
     for (int64_t until_ms = harness_now_ms() + 2000; harness_now_ms() < until_ms;) {
         check_status(redis_link_call(killer, 6, kill, &answer), LOCK_OK);
-        for (volatile int i = 0; i < 3000; i++)
-            continue;
+        if (harness_random(&random) % 64 == 0)
+            harness_pause_ms(1); /* so that some get through */
     }
     CHECK(harness_wait(works_again, link, 5000));
     end_crowd(callers, &redis);
+    slow_posts = false;
     redis_link_close(link);
     redis_link_close(killer);
 }
