@@ -92,6 +92,10 @@ static bool pass_reply(struct proxy *proxy, struct pair *pair) {
     ssize_t keep;
     bool cut = false;
     pthread_mutex_lock(&proxy->lock);
+    if (proxy->mode == PROXY_REFUSE) { /* just set, and not applied yet */
+        pthread_mutex_unlock(&proxy->lock);
+        return false;
+    }
     bool meant = !*proxy->after || pair->met;
     if (meant && proxy->mode == PROXY_DELAY && !pair->due_ms) {
         pair->due_ms = harness_now_ms() + proxy->n;
