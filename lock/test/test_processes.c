@@ -199,7 +199,7 @@ static void killed(void) {
             CHECK_INT(exit_of(&procs[i]), 128 + SIGKILL);
         done += rounds_done(&procs[i]);
     }
-    CHECK(done > 100);
+    CHECK(done > 10);
     if (number < done || number > done + count)
         FAIL("%ld rounds done, and the number is %ld", done, number);
     tools_give(lock, &grant);
