@@ -3,21 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE_MS = 20000 };
-
-void check_status(enum lock_status got, enum lock_status want) {
-    CHECK_STR(lock_status_text(got), lock_status_text(want));
-}
-
-struct lock_grant take(struct lock *lock, const char *key) {
-    struct lock_grant grant;
-    int64_t until_ns = lock_now_ns(lock) + PATIENCE_MS * 1000000LL;
-    check_status(lock_acquire(lock, key, until_ns, NULL, &grant), LOCK_OK);
-    CHECK_INT(grant.fence, 0);
-    return grant;
-}
-
-enum lock_status try(struct lock *lock, const char *key) {
+enum lock_status nodes_try(struct lock *lock, const char *key) {
     struct lock_grant grant;
     return lock_try(lock, key, &grant);
 }

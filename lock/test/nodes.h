@@ -2,8 +2,7 @@
 #ifndef LOCK_TEST_NODES_H
 #define LOCK_TEST_NODES_H
 
-#include "lock/lock.h"
-#include "test/harness.h"
+#include "lock/test/tools.h"
 
 enum { NODES_MAX = 5 };
 
@@ -28,9 +27,7 @@ long nodes_expired(const struct nodes *nodes, int node);
 /* Waits until it has run at least `scripts` scripts and does not have the key, which did not run out. */
 void nodes_wait_gone(struct nodes *nodes, int node, const char *key, long scripts);
 
-void check_status(enum lock_status got, enum lock_status want);
-/* Blocks until it is had. */
-struct lock_grant take(struct lock *lock, const char *key);
-enum lock_status try(struct lock *lock, const char *key);
+/* One attempt, of which only the status is wanted. */
+enum lock_status nodes_try(struct lock *lock, const char *key);
 
 #endif

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "lock/redis_link.h"
-#include "test/harness.h"
+#include "lock/test/tools.h"
 
 enum { TIMEOUT_MS = 1000, THREADS = 16 };
 
@@ -40,13 +40,9 @@ static enum lock_status call(struct redis_link *link, struct redis_answer *answe
     return redis_link_call(link, b ? c ? 3 : 2 : 1, argv, answer);
 }
 
-static void check_status(enum lock_status got, enum lock_status want) {
-    CHECK_STR(lock_status_text(got), lock_status_text(want));
-}
-
 static void check_works(struct redis_link *link) {
     struct redis_answer answer;
-    check_status(call(link, &answer, "ECHO", "here", NULL), LOCK_OK);
+    tools_check_status(call(link, &answer, "ECHO", "here", NULL), LOCK_OK);
     CHECK_STR(answer.text, "here");
 }
 
@@ -55,26 +51,26 @@ static void answers(void) {
     redis_start(&redis, NULL);
     struct redis_link *link = open_link(redis.port, "", TIMEOUT_MS);
     struct redis_answer answer;
-    check_status(call(link, &answer, "GET", "nothing", NULL), LOCK_OK);
+    tools_check_status(call(link, &answer, "GET", "nothing", NULL), LOCK_OK);
     CHECK_INT(answer.type, REDIS_ANSWER_NIL);
-    check_status(call(link, &answer, "SET", "k", "text"), LOCK_OK);
+    tools_check_status(call(link, &answer, "SET", "k", "text"), LOCK_OK);
     CHECK_INT(answer.type, REDIS_ANSWER_TEXT);
     CHECK_STR(answer.text, "OK");
-    check_status(call(link, &answer, "GET", "k", NULL), LOCK_OK);
+    tools_check_status(call(link, &answer, "GET", "k", NULL), LOCK_OK);
     CHECK_STR(answer.text, "text");
-    check_status(call(link, &answer, "INCRBY", "n", "41"), LOCK_OK);
+    tools_check_status(call(link, &answer, "INCRBY", "n", "41"), LOCK_OK);
     CHECK_INT(answer.type, REDIS_ANSWER_INTEGER);
     CHECK_INT(answer.integer, 41);
-    check_status(call(link, &answer, "INCR", "k", NULL), LOCK_OK);
+    tools_check_status(call(link, &answer, "INCR", "k", NULL), LOCK_OK);
     CHECK_INT(answer.type, REDIS_ANSWER_ERROR);
     CHECK_HAS(answer.text, "not an integer");
-    check_status(call(link, &answer, "EVAL", "return {7,'x',-3,9,9}", "0"), LOCK_OK);
+    tools_check_status(call(link, &answer, "EVAL", "return {7,'x',-3,9,9}", "0"), LOCK_OK);
     CHECK_INT(answer.type, REDIS_ANSWER_LIST);
-    check_status(call(link, &answer, "EVAL", "return string.rep('y', 100000)", "0"), LOCK_OK);
+    tools_check_status(call(link, &answer, "EVAL", "return string.rep('y', 100000)", "0"), LOCK_OK);
     CHECK_INT(strlen(answer.text), REDIS_ANSWER_TEXT_SIZE - 1);
     char *large = harness_alloc(1000001);
     memset(large, 'z', 1000000);
-    check_status(call(link, &answer, "SET", "large", large), LOCK_OK);
+    tools_check_status(call(link, &answer, "SET", "large", large), LOCK_OK);
     CHECK_INT(redis_integer(&redis, "STRLEN", "large", NULL), 1000000);
     redis_link_close(link);
     redis_link_close(NULL);
@@ -94,7 +90,7 @@ static void passwords(void) {
     }
     for (size_t i = 0; i < 3; i++) {
         struct redis_link *link = open_link(redis.port, bad[i], TIMEOUT_MS);
-        check_status(call(link, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
+        tools_check_status(call(link, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
         redis_link_close(link);
     }
 }
@@ -110,7 +106,7 @@ static void not_there(void) {
     redis_start(&redis, NULL);
     struct redis_link *link = open_link(redis.port, "", TIMEOUT_MS);
     redis_stop(&redis);
-    check_status(call(link, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
+    tools_check_status(call(link, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
     redis_restart(&redis);
     CHECK(harness_wait(works_again, link, 5000));
     redis_link_close(link);
@@ -126,7 +122,7 @@ static void lost_reply(void) {
     for (int cut = 0; cut < 4; cut++) {
         CHECK(harness_wait(works_again, link, 5000));
         proxy_set(proxy, PROXY_CUT, cut, "INCR");
-        check_status(call(link, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
+        tools_check_status(call(link, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
         CHECK_INT(redis_integer(&redis, "GET", "n", NULL), cut + 1);
     }
     redis_link_close(link);
@@ -141,7 +137,7 @@ static void slow_reply(void) {
     check_works(link);
     redis_pause(&redis);
     int64_t began_ms = harness_now_ms();
-    check_status(call(link, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
+    tools_check_status(call(link, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
     CHECK(harness_now_ms() - began_ms >= 49);
     redis_resume(&redis);
     CHECK(harness_wait(works_again, link, 5000));
@@ -155,7 +151,7 @@ static void answers_to_nothing(void) {
     struct redis_answer answer;
     redis_start(&redis, NULL);
     struct redis_link *link = open_link(redis.port, "", TIMEOUT_MS);
-    check_status(call(link, &answer, "MONITOR", NULL, NULL), LOCK_OK);
+    tools_check_status(call(link, &answer, "MONITOR", NULL, NULL), LOCK_OK);
     for (int i = 0; i < 5; i++)
         redis_command(&redis, "PING", NULL);
     for (int i = 0; i < 5; i++)
@@ -196,8 +192,8 @@ static void the_next_reads(void) {
     start(&second, link, "BLPOP", "b", "0.1");
     pthread_join(first.thread, NULL);
     pthread_join(second.thread, NULL);
-    check_status(first.status, LOCK_OK);
-    check_status(second.status, LOCK_OK);
+    tools_check_status(first.status, LOCK_OK);
+    tools_check_status(second.status, LOCK_OK);
     redis_link_close(link);
 }
 
@@ -220,7 +216,7 @@ static void not_written(void) {
     redis_resume(&redis);
     /* Where the one who reads gave up before the one who writes, of what was being written nobody knows. */
     CHECK(first.status == LOCK_UNAVAILABLE || first.status == LOCK_UNKNOWN);
-    check_status(second.status, LOCK_UNAVAILABLE);
+    tools_check_status(second.status, LOCK_UNAVAILABLE);
     CHECK(harness_wait(works_again, link, 5000));
     CHECK_INT(redis_integer(&redis, "EXISTS", "large", "small", NULL), 0);
     redis_link_close(link);
@@ -240,7 +236,7 @@ static void *echo(void *arg) {
         char text[32];
         struct redis_answer answer;
         snprintf(text, sizeof text, "%d of %d", i, caller->number);
-        check_status(call(caller->link, &answer, "ECHO", text, NULL), LOCK_OK);
+        tools_check_status(call(caller->link, &answer, "ECHO", text, NULL), LOCK_OK);
         CHECK_STR(answer.text, text);
     }
     return NULL;
@@ -349,7 +345,7 @@ static void crowd_cut_off(void) {
     uint64_t random = harness_seed();
     const char *kill[] = {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"};
     for (int64_t until_ms = harness_now_ms() + 2000; harness_now_ms() < until_ms;) {
-        check_status(redis_link_call(killer, 6, kill, &answer), LOCK_OK);
+        tools_check_status(redis_link_call(killer, 6, kill, &answer), LOCK_OK);
         if (harness_random(&random) % 64 == 0)
             harness_pause_ms(1); /* so that some get through */
     }

@@ -13,17 +13,13 @@ enum { TTL_MS = 20000 };
 
 static const char *const absent = "(nil)";
 
-static void give(struct lock *lock, const struct lock_grant *grant) {
-    check_status(lock_release(lock, grant), LOCK_OK);
-}
-
 /* ---- the URL ---- */
 
 static void refuse(const char *address, const char *words) {
     char error[LOCK_ERROR_SIZE] = "";
     struct lock *lock = NULL;
-    check_status(lock_open(harness_format("redlock:%s", address), NULL, &lock, error, sizeof error),
-                 LOCK_CONFIG);
+    tools_check_status(lock_open(harness_format("redlock:%s", address), NULL, &lock, error, sizeof error),
+                       LOCK_CONFIG);
     CHECK_HAS(error, words);
     CHECK(!strstr(error, "sesame"));
 }
@@ -48,16 +44,16 @@ static void urls(void) {
     refuse("//:sesame@a,b?variant=other", "no such lock");
     char error[LOCK_ERROR_SIZE];
     struct lock *lock = NULL;
-    check_status(lock_open("redlock://h0,h1,h2,h3,h4,h5,h6,h7,h8,h9,h10,h11,h12,h13,:1", NULL, &lock, error,
-                           sizeof error),
-                 LOCK_CONFIG);
-    check_status(
+    tools_check_status(lock_open("redlock://h0,h1,h2,h3,h4,h5,h6,h7,h8,h9,h10,h11,h12,h13,:1", NULL, &lock,
+                                 error, sizeof error),
+                       LOCK_CONFIG);
+    tools_check_status(
         lock_open("redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4,127.0.0.1:5,127.0.0.1:6,"
                   "127.0.0.1:7,127.0.0.1:8,127.0.0.1:9,127.0.0.1:10,127.0.0.1:11,127.0.0.1:12,"
                   "127.0.0.1:13,127.0.0.1:14,127.0.0.1:15",
                   NULL, &lock, error, sizeof error),
         LOCK_OK);
-    check_status(try(lock, "a"), LOCK_UNAVAILABLE);
+    tools_check_status(nodes_try(lock, "a"), LOCK_UNAVAILABLE);
     lock_close(lock);
 }
 
@@ -74,8 +70,9 @@ static void passwords(void) {
                            ":%s@127.0.0.1:%d",
                            nodes.redis[0].port, wrong > 1 ? "hazel" : "sesame", nodes.redis[1].port,
                            wrong > 0 ? "hazel" : "open%2Csesame", nodes.redis[2].port);
-        check_status(lock_open(url, NULL, &lock, error, sizeof error), LOCK_OK);
-        check_status(try(lock, harness_format("key%d", wrong)), wrong > 1 ? LOCK_UNAVAILABLE : LOCK_OK);
+        tools_check_status(lock_open(url, NULL, &lock, error, sizeof error), LOCK_OK);
+        tools_check_status(nodes_try(lock, harness_format("key%d", wrong)),
+                           wrong > 1 ? LOCK_UNAVAILABLE : LOCK_OK);
         CHECK_STR(error, "");
         lock_close(lock);
     }
@@ -92,15 +89,15 @@ static void what_it_can(void) {
     for (int i = 0; i < 3; i++)
         proxy_set(nodes.proxy[i], PROXY_DELAY, 300, "EVAL");
     int64_t before_ns = lock_now_ns(lock), valid_ns = TTL_MS * 990000LL - 2000000;
-    struct lock_grant grant = take(lock, "a");
+    struct lock_grant grant = tools_take(lock, "a");
     CHECK_INT(grant.fence, 0);
     CHECK(grant.deadline_ns >= before_ns + valid_ns);
     CHECK(grant.deadline_ns < before_ns + valid_ns + 300000000);
     before_ns = lock_now_ns(lock);
-    check_status(lock_extend(lock, &grant), LOCK_OK);
+    tools_check_status(lock_extend(lock, &grant), LOCK_OK);
     CHECK(grant.deadline_ns >= before_ns + valid_ns);
     CHECK(grant.deadline_ns < before_ns + valid_ns + 300000000);
-    give(lock, &grant);
+    tools_give(lock, &grant);
     lock_close(lock);
 }
 
@@ -112,17 +109,17 @@ static void work_with(int count, int down) {
     for (int i = 0; i < down; i++)
         redis_kill(&nodes.redis[i]);
     for (int round = 0; round < 3; round++) {
-        struct lock_grant grant = take(lock, "a"), foreign = grant;
+        struct lock_grant grant = tools_take(lock, "a"), foreign = grant;
         foreign.owner[3] ^= 1;
-        check_status(try(other, "a"), LOCK_BUSY);
-        check_status(lock_release(lock, &foreign), LOCK_NOT_OWNER);
-        check_status(lock_extend(lock, &grant), LOCK_OK);
-        check_status(try(other, "a"), LOCK_BUSY);
-        give(lock, &grant);
-        check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
-        struct lock_grant next = take(other, "a");
-        check_status(try(lock, "a"), LOCK_BUSY);
-        give(other, &next);
+        tools_check_status(nodes_try(other, "a"), LOCK_BUSY);
+        tools_check_status(lock_release(lock, &foreign), LOCK_NOT_OWNER);
+        tools_check_status(lock_extend(lock, &grant), LOCK_OK);
+        tools_check_status(nodes_try(other, "a"), LOCK_BUSY);
+        tools_give(lock, &grant);
+        tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+        struct lock_grant next = tools_take(other, "a");
+        tools_check_status(nodes_try(lock, "a"), LOCK_BUSY);
+        tools_give(other, &next);
     }
     lock_close(lock);
     lock_close(other);
@@ -146,15 +143,16 @@ static void majority_down(void) {
         int down = (count + 1) / 2;
         for (int i = 0; i < down; i++)
             redis_kill(&nodes.redis[i]);
-        check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
+        tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
         for (int i = down; i < count; i++)
             nodes_wait_gone(&nodes, i, "a", 2);
-        check_status(lock_acquire(lock, "a", lock_now_ns(lock) + 100000000, NULL, &grant), LOCK_UNAVAILABLE);
+        tools_check_status(lock_acquire(lock, "a", lock_now_ns(lock) + 100000000, NULL, &grant),
+                           LOCK_UNAVAILABLE);
         for (int i = down; i < count; i++)
             nodes_wait_gone(&nodes, i, "a", 4);
         redis_restart(&nodes.redis[0]);
-        grant = take(lock, "a");
-        give(lock, &grant);
+        grant = tools_take(lock, "a");
+        tools_give(lock, &grant);
         lock_close(lock);
     }
 }
@@ -165,10 +163,10 @@ static void errors(void) {
     nodes_start(&nodes, 3, false);
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
     redis_command(&nodes.redis[0], "RPUSH", "lock:{a}", "x", NULL);
-    struct lock_grant grant = take(lock, "a");
-    give(lock, &grant);
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
     redis_command(&nodes.redis[1], "RPUSH", "lock:{a}", "x", NULL);
-    check_status(try(lock, "a"), LOCK_UNAVAILABLE);
+    tools_check_status(nodes_try(lock, "a"), LOCK_UNAVAILABLE);
     nodes_wait_gone(&nodes, 2, "a", 4);
     lock_close(lock);
 }
@@ -187,9 +185,9 @@ static void held_by_others(void) {
     struct lock *lock = nodes_open(&nodes, TTL_MS, &config);
     for (int i = 1; i < 3; i++)
         redis_command(&nodes.redis[i], "SET", "lock:{a}", "another", NULL);
-    check_status(lock_try(lock, "a", &grant), LOCK_BUSY);
+    tools_check_status(lock_try(lock, "a", &grant), LOCK_BUSY);
     nodes_wait_gone(&nodes, 0, "a", 2);
-    check_status(lock_acquire(lock, "a", lock_now_ns(lock) + 50000000, NULL, &grant), LOCK_TIMEOUT);
+    tools_check_status(lock_acquire(lock, "a", lock_now_ns(lock) + 50000000, NULL, &grant), LOCK_TIMEOUT);
     nodes_wait_gone(&nodes, 0, "a", 4);
     for (int i = 1; i < 3; i++) {
         CHECK_STR(nodes_value(&nodes, i, "a"), "another");
@@ -198,11 +196,11 @@ static void held_by_others(void) {
     /* One has a vote, and one is down: busy, as the one who has it may give it back. */
     redis_command(&nodes.redis[2], "DEL", "lock:{a}", NULL);
     redis_kill(&nodes.redis[0]);
-    check_status(lock_try(lock, "a", &grant), LOCK_BUSY);
+    tools_check_status(lock_try(lock, "a", &grant), LOCK_BUSY);
     nodes_wait_gone(&nodes, 2, "a", 0);
     redis_command(&nodes.redis[1], "DEL", "lock:{a}", NULL);
-    grant = take(lock, "a");
-    give(lock, &grant);
+    grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
     lock_close(lock);
 }
 
@@ -231,28 +229,28 @@ static void extend(void) {
     struct nodes nodes;
     nodes_start(&nodes, 3, false);
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
-    struct lock_grant grant = take(lock, "a");
+    struct lock_grant grant = tools_take(lock, "a");
     redis_kill(&nodes.redis[0]);
     for (int i = 1; i < 3; i++)
         redis_command(&nodes.redis[i], "PEXPIRE", "lock:{a}", "4000", NULL);
     int64_t before_ns = grant.deadline_ns;
-    check_status(lock_extend(lock, &grant), LOCK_OK);
+    tools_check_status(lock_extend(lock, &grant), LOCK_OK);
     CHECK(grant.deadline_ns > before_ns);
     for (int i = 1; i < 3; i++)
         CHECK(redis_integer(&nodes.redis[i], "PTTL", "lock:{a}", NULL) > 4000);
     redis_kill(&nodes.redis[1]);
     before_ns = grant.deadline_ns;
-    check_status(lock_extend(lock, &grant), LOCK_UNAVAILABLE);
+    tools_check_status(lock_extend(lock, &grant), LOCK_UNAVAILABLE);
     CHECK_INT(grant.deadline_ns, before_ns);
     CHECK(lock_remaining_ns(lock, &grant) > 0);
     redis_restart(&nodes.redis[1]);
-    check_status(extend_at_last(lock, &grant), LOCK_OK);
+    tools_check_status(extend_at_last(lock, &grant), LOCK_OK);
     /* One has lost it, one is down, one has it: that proves nothing. Once two have lost it, it is lost. */
     redis_command(&nodes.redis[1], "DEL", "lock:{a}", NULL);
-    check_status(lock_extend(lock, &grant), LOCK_UNAVAILABLE);
+    tools_check_status(lock_extend(lock, &grant), LOCK_UNAVAILABLE);
     redis_restart(&nodes.redis[0]);
     redis_command(&nodes.redis[0], "SET", "lock:{a}", "another", NULL);
-    check_status(extend_at_last(lock, &grant), LOCK_LOST);
+    tools_check_status(extend_at_last(lock, &grant), LOCK_LOST);
     CHECK_INT(lock_remaining_ns(lock, &grant), 0);
     lock_close(lock);
 }
@@ -276,7 +274,7 @@ static void lost(void) {
     losses = 0;
     nodes_start(&nodes, 3, false);
     struct lock *lock = nodes_open(&nodes, 6000, &config);
-    struct lock_grant grant = take(lock, "a"), kept = take(lock, "b");
+    struct lock_grant grant = tools_take(lock, "a"), kept = tools_take(lock, "b");
     for (int i = 0; i < 3; i++)
         redis_command(&nodes.redis[i], "DEL", i < 2 ? "lock:{a}" : "lock:{b}", NULL);
     CHECK(harness_wait(is_lost, NULL, 6000));
@@ -284,8 +282,8 @@ static void lost(void) {
     CHECK_STR(seen.owner, grant.owner);
     CHECK_INT(lock_remaining_ns(lock, &grant), 0);
     CHECK(lock_remaining_ns(lock, &kept) > 0);
-    check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
-    give(lock, &kept);
+    tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+    tools_give(lock, &kept);
     CHECK_INT(losses, 1);
     lock_close(lock);
 }
@@ -297,23 +295,23 @@ static void forgetful_node(void) {
     nodes_start(&nodes, 3, false);
     struct lock *first = nodes_open(&nodes, TTL_MS, NULL), *second = nodes_open(&nodes, TTL_MS, NULL);
     redis_kill(&nodes.redis[2]);
-    struct lock_grant one = take(first, "a"), two;
+    struct lock_grant one = tools_take(first, "a"), two;
     redis_kill(&nodes.redis[1]);
     redis_restart(&nodes.redis[1]);
     redis_restart(&nodes.redis[2]);
-    check_status(lock_try(second, "a", &two), LOCK_BUSY);
+    tools_check_status(lock_try(second, "a", &two), LOCK_BUSY);
     redis_kill(&nodes.redis[1]);
     redis_wipe(&nodes.redis[1]);
     redis_restart(&nodes.redis[1]);
-    check_status(lock_try(second, "a", &two), LOCK_OK);
+    tools_check_status(lock_try(second, "a", &two), LOCK_OK);
     CHECK(lock_remaining_ns(first, &one) > 0);
     CHECK(lock_remaining_ns(second, &two) > 0);
     /* Who asks learns of it, and who gives it back leaves the other's votes alone. */
-    check_status(extend_at_last(first, &one), LOCK_LOST);
-    check_status(lock_release(first, &one), LOCK_NOT_OWNER);
+    tools_check_status(extend_at_last(first, &one), LOCK_LOST);
+    tools_check_status(lock_release(first, &one), LOCK_NOT_OWNER);
     CHECK(nodes_has(&nodes, 1, &two));
     CHECK(nodes_has(&nodes, 2, &two));
-    give(second, &two);
+    tools_give(second, &two);
     lock_close(first);
     lock_close(second);
 }
@@ -331,12 +329,12 @@ static _Atomic int inside, rounds_done;
 static void *contend(void *arg) {
     struct contender *contender = arg;
     for (int i = 0; i < contender->rounds; i++) {
-        struct lock_grant grant = take(contender->lock, "a");
+        struct lock_grant grant = tools_take(contender->lock, "a");
         CHECK_INT(inside++, 0);
         sched_yield();
         rounds_done++;
         CHECK_INT(--inside, 0);
-        give(contender->lock, &grant);
+        tools_give(contender->lock, &grant);
     }
     return NULL;
 }

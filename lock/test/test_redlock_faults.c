@@ -14,10 +14,6 @@ enum { TTL_MS = 10000 };
 
 static const char *const absent = "(nil)";
 
-static void give(struct lock *lock, const struct lock_grant *grant) {
-    check_status(lock_release(lock, grant), LOCK_OK);
-}
-
 /* The first nodes hang. The others have been asked all the same, and in the end nothing is left on those that
  * hung: what took it back came after it. `linked`: they hang after the connection was made. */
 static void hanging(int count, int hang, bool linked) {
@@ -25,25 +21,25 @@ static void hanging(int count, int hang, bool linked) {
     nodes_start(&nodes, count, false);
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
     if (linked) {
-        struct lock_grant first = take(lock, "first");
-        give(lock, &first);
+        struct lock_grant first = tools_take(lock, "first");
+        tools_give(lock, &first);
     }
     for (int i = 0; i < count; i++) {
         redis_command(&nodes.redis[i], "CONFIG", "RESETSTAT", NULL);
         if (i < hang)
             redis_pause(&nodes.redis[i]);
     }
-    struct lock_grant grant = take(lock, "a");
+    struct lock_grant grant = tools_take(lock, "a");
     for (int i = hang; i < count; i++)
         CHECK(nodes_has(&nodes, i, &grant));
-    check_status(lock_extend(lock, &grant), LOCK_OK);
-    give(lock, &grant);
+    tools_check_status(lock_extend(lock, &grant), LOCK_OK);
+    tools_give(lock, &grant);
     for (int i = hang; i < count; i++)
         CHECK_STR(nodes_value(&nodes, i, "a"), absent);
-    struct lock_grant next = take(lock, "a");
+    struct lock_grant next = tools_take(lock, "a");
     for (int i = 0; i < hang; i++)
         redis_resume(&nodes.redis[i]);
-    give(lock, &next);
+    tools_give(lock, &next);
     for (int i = 0; i < hang; i++)
         nodes_wait_gone(&nodes, i, "a", linked ? 3 : 1);
     lock_close(lock);
@@ -61,13 +57,13 @@ static void node_hangs_long(void) {
     struct nodes nodes;
     nodes_start(&nodes, 3, false);
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
-    struct lock_grant first = take(lock, "first");
-    give(lock, &first);
+    struct lock_grant first = tools_take(lock, "first");
+    tools_give(lock, &first);
     for (int i = 0; i < 3; i++)
         redis_command(&nodes.redis[i], "CONFIG", "RESETSTAT", NULL);
     redis_pause(&nodes.redis[2]);
-    struct lock_grant grant = take(lock, "a");
-    give(lock, &grant);
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
     harness_pause_ms(2300);
     redis_resume(&nodes.redis[2]);
     nodes_wait_gone(&nodes, 2, "a", 2);
@@ -82,7 +78,7 @@ static void slow_majority(void) {
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
     for (int i = 1; i < 3; i++)
         proxy_set(nodes.proxy[i], PROXY_DELAY, 1800, "EVAL");
-    check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
+    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
     nodes_wait_gone(&nodes, 0, "a", 2);
     for (int i = 1; i < 3; i++)
         CHECK(strcmp(nodes_value(&nodes, i, "a"), absent) != 0);
@@ -90,8 +86,8 @@ static void slow_majority(void) {
         nodes_wait_gone(&nodes, i, "a", 2);
         proxy_set(nodes.proxy[i], PROXY_PASS, 0, NULL);
     }
-    grant = take(lock, "a");
-    give(lock, &grant);
+    grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
     lock_close(lock);
 }
 
@@ -101,8 +97,8 @@ static void closed_at_once(void) {
     nodes_start(&nodes, 3, true);
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
     proxy_set(nodes.proxy[0], PROXY_DELAY, 300, "EVAL");
-    struct lock_grant grant = take(lock, "a");
-    give(lock, &grant);
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
     lock_close(lock);
     CHECK_STR(nodes_value(&nodes, 0, "a"), absent);
     CHECK_INT(nodes_scripts(&nodes, 0), 2);
@@ -117,13 +113,13 @@ static void lost_replies(void) {
     for (int lost = 0; lost <= 3; lost++) { /* by so many nodes */
         for (int i = 0; i < lost; i++)
             proxy_set(nodes.proxy[i], PROXY_CUT, lost % 2, "EVAL");
-        struct lock_grant grant = take(lock, "a");
+        struct lock_grant grant = tools_take(lock, "a");
         for (int i = 0; i < lost; i++)
             proxy_set(nodes.proxy[i], PROXY_CUT, lost % 2, "EVAL");
-        check_status(lock_extend(lock, &grant), LOCK_OK);
+        tools_check_status(lock_extend(lock, &grant), LOCK_OK);
         for (int i = 0; i < lost; i++)
             proxy_set(nodes.proxy[i], PROXY_CUT, lost % 2, "EVAL");
-        give(lock, &grant);
+        tools_give(lock, &grant);
         for (int i = 0; i < 3; i++) {
             nodes_wait_gone(&nodes, i, "a", 0);
             CHECK_STR(nodes_value(&nodes, i, "a"), absent);
@@ -141,12 +137,12 @@ static void lost_half_way(void) {
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
     for (int i = 1; i < 3; i++)
         proxy_set(nodes.proxy[i], PROXY_DELAY, 60000, "EVAL");
-    check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
+    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
     for (int i = 1; i < 3; i++) {
         CHECK(strcmp(nodes_value(&nodes, i, "a"), absent) != 0);
         proxy_set(nodes.proxy[i], PROXY_REFUSE, 0, NULL);
     }
-    check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
+    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
     for (int i = 1; i < 3; i++) {
         CHECK(strcmp(nodes_value(&nodes, i, "a"), absent) != 0);
         proxy_set(nodes.proxy[i], PROXY_PASS, 0, NULL);
@@ -157,7 +153,7 @@ static void lost_half_way(void) {
 
 static void *take_at_last(void *arg) {
     static struct lock_grant grant;
-    grant = take(arg, "a");
+    grant = tools_take(arg, "a");
     return &grant;
 }
 
@@ -180,7 +176,7 @@ static void earlier_round(void) {
     const char *round = harness_format("%s:%015x", grant->owner, 0);
     for (int i = 0; i < 3; i++)
         CHECK_INT(redis_integer(&nodes.redis[i], "EVAL", redlock_give_lua, "1", "lock:{a}", round, NULL), 0);
-    give(lock, grant);
+    tools_give(lock, grant);
     lock_close(lock);
 }
 
@@ -207,7 +203,7 @@ static void too_late(void) {
     struct lock_config config = {.now_ns = turned_clock, .at_point = sleep_too_long};
     nodes_start(&nodes, 3, false);
     struct lock *lock = nodes_open(&nodes, TTL_MS, &config);
-    check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
+    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
     for (int i = 0; i < 3; i++)
         nodes_wait_gone(&nodes, i, "a", 2);
     lock_close(lock);
@@ -218,12 +214,12 @@ static void forgotten(void) {
     struct nodes nodes;
     nodes_start(&nodes, 3, false);
     struct lock *lock = nodes_open(&nodes, 1500, NULL), *other = nodes_open(&nodes, TTL_MS, NULL);
-    struct lock_grant grant = take(lock, "a"), next;
+    struct lock_grant grant = tools_take(lock, "a"), next;
     lock_close(lock);
-    check_status(lock_try(other, "a", &next), LOCK_BUSY);
-    next = take(other, "a");
+    tools_check_status(lock_try(other, "a", &next), LOCK_BUSY);
+    next = tools_take(other, "a");
     CHECK(lock_now_ns(other) >= grant.deadline_ns);
-    give(other, &next);
+    tools_give(other, &next);
     lock_close(other);
 }
 

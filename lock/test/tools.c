@@ -97,3 +97,8 @@ void tools_wait_for_line(const struct redis_server *redis, const char *key, int 
     line_key = key;
     CHECK(harness_wait(has_that_many, &count, PATIENCE_MS));
 }
+
+void tools_check_no_trace(const struct redis_server *redis, const char *key) {
+    CHECK_STR(redis_command(redis, "EXISTS", harness_format("lock:{%s}", key), NULL), "0");
+    CHECK_STR(redis_command(redis, "EXISTS", harness_format("lock:{%s}:line", key), NULL), "0");
+}

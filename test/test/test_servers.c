@@ -1,6 +1,8 @@
 /* The servers, the proxy and the HTTP client that tests use, each against the real thing. */
 #include "test/harness.h"
 
+#include <fcntl.h>
+#include <glob.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <string.h>
@@ -49,6 +51,49 @@ static void redis_forgets_half_a_script(void) {
         CHECK_STR(redis_command(&redis, "EXISTS", "before", NULL), "1");
     }
     CHECK_STR(redis_command(&redis, "EXISTS", "later", NULL), "1");
+}
+
+static int mend(const struct redis_server *redis, const char *log) {
+    int status;
+    struct proc proc;
+    const char *argv[] = {"deploy/mend-aof.sh", redis->dir, NULL};
+    proc_spawn(&proc, argv, NULL, log);
+    CHECK(proc_wait(&proc, 20000, &status));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* What is cut off is kept; and damage that is more than a last write is not cut off at all. */
+static void mend_aof_loses_nothing(void) {
+    struct redis_server redis;
+    struct stat stat_of;
+    redis_start(&redis, NULL);
+    CHECK_INT(mend(&redis, harness_format("%s.mend", redis.dir)), 0);
+    const char *file = harness_format("%s/appendonlydir/appendonly.aof.1.incr.aof", redis.dir);
+    redis_command(&redis, "EVAL", "return redis.call('SET', 'x', string.rep('x', 5000000))", "0", NULL);
+    redis_kill(&redis);
+    CHECK_INT(stat(file, &stat_of), 0);
+    char good[7];
+    int fd = open(file, O_RDWR);
+    CHECK_INT(pread(fd, good, 7, 24), 7);
+    CHECK_INT(pwrite(fd, "garbage", 7, 24), 7);
+    off_t size = stat_of.st_size;
+    CHECK(size > 5000000);
+    const char *log = harness_format("%s.refused", redis.dir);
+    CHECK_INT(mend(&redis, log), 1);
+    CHECK_INT(stat(file, &stat_of), 0);
+    CHECK_INT(stat_of.st_size, size);
+    CHECK_INT(pwrite(fd, good, 7, 24), 7);
+    close(fd);
+    CHECK_INT(truncate(file, 60), 0); /* in the middle of the first command */
+    CHECK_INT(mend(&redis, harness_format("%s.mended", redis.dir)), 0);
+    CHECK_INT(stat(file, &stat_of), 0);
+    off_t left = stat_of.st_size;
+    glob_t cut;
+    CHECK_INT(glob(harness_format("%s.cut-*", file), 0, NULL, &cut), 0);
+    CHECK_INT(cut.gl_pathc, 1);
+    CHECK_INT(stat(cut.gl_pathv[0], &stat_of), 0);
+    CHECK_INT(stat_of.st_size + left, 60);
+    globfree(&cut);
 }
 
 static void redis_takes_options(void) {
@@ -250,6 +295,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("redis keeps what it said", redis_keeps_what_it_said);
     harness_run("redis forgets half a script", redis_forgets_half_a_script);
+    harness_run("mend-aof.sh loses nothing", mend_aof_loses_nothing);
     harness_run("redis takes options", redis_takes_options);
     harness_run("a replica is read-only", a_replica_is_read_only);
     harness_run("a paused redis answers later", a_paused_redis_answers_later);
