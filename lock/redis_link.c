@@ -121,7 +121,7 @@ static void break_link(struct redis_link *link) {
 static bool connect_link(struct redis_link *link) {
     if (now_ns() < link->retry_at_ns)
         return false;
-    link->hiredis = redis_dial(&link->target, link->timeout_ms);
+    link->hiredis = redis_dial(&link->target, link->timeout_ms, NULL, 0);
     if (!link->hiredis)
         link->retry_at_ns = now_ns() + retry_ns;
     return link->hiredis != NULL;

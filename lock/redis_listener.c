@@ -94,7 +94,7 @@ static void *run(void *arg) {
     struct redis_listener *listener = arg;
     bool stop = false;
     while (!stop) {
-        redisContext *hiredis = redis_dial(&listener->target, SILENCE_MS);
+        redisContext *hiredis = redis_dial(&listener->target, SILENCE_MS, NULL, 0);
         if (hiredis)
             stop = listen_on(listener, hiredis);
         atomic_store(&listener->hears, false);

@@ -1,14 +1,13 @@
 #include "lock/bench/store.h"
 
-#include <hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/redis_target.h"
+#include "lock/redis_dial.h"
 
-enum { SERVERS = 16, PATIENCE_S = 5, MARK_SIZE = 64 };
+enum { SERVERS = 16, PATIENCE_MS = 5000, MARK_SIZE = 64 };
 
 struct server {
     struct redis_target target;
@@ -21,27 +20,6 @@ struct bench_store {
 };
 
 /* ---- connections ---- */
-
-static redisContext *fail(redisContext *context, char *error, size_t size, const char *what) {
-    snprintf(error, size, "%s", what);
-    redisFree(context);
-    return NULL;
-}
-
-static redisContext *connect_to(const struct redis_target *target, char *error, size_t size) {
-    struct timeval timeout = {.tv_sec = PATIENCE_S};
-    redisContext *context = target->port ? redisConnectWithTimeout(target->host, target->port, timeout)
-                                         : redisConnectUnixWithTimeout(target->host, timeout);
-    if (!context || context->err || redisSetTimeout(context, timeout) != REDIS_OK)
-        return fail(context, error, size, context && context->err ? context->errstr : "out of memory");
-    if (!target->password[0])
-        return context;
-    redisReply *reply = target->user[0] ? redisCommand(context, "AUTH %s %s", target->user, target->password)
-                                        : redisCommand(context, "AUTH %s", target->password);
-    bool good = reply && reply->type != REDIS_REPLY_ERROR;
-    freeReplyObject(reply);
-    return good ? context : fail(context, error, size, "the password is refused");
-}
 
 static void stop_listening(struct bench_store *store) {
     for (int i = 0; i < store->count; i++) {
@@ -61,7 +39,7 @@ static bool add_server(struct bench_store *store, const char *address, size_t le
     struct server *server = &store->servers[store->count];
     if (!redis_target_parse(&server->target, url, error, size))
         return false;
-    server->asks = connect_to(&server->target, error, size);
+    server->asks = redis_dial(&server->target, PATIENCE_MS, error, size);
     store->count += server->asks != NULL;
     return server->asks != NULL;
 }
@@ -153,7 +131,7 @@ bool bench_store_listen(struct bench_store *store) {
     bool good = true;
     for (int i = 0; good && i < store->count; i++) {
         struct server *server = &store->servers[i];
-        server->listens = connect_to(&server->target, error, sizeof error);
+        server->listens = redis_dial(&server->target, PATIENCE_MS, error, sizeof error);
         redisReply *reply = server->listens ? redisCommand(server->listens, "MONITOR") : NULL;
         good = reply && reply->type == REDIS_REPLY_STATUS;
         freeReplyObject(reply);

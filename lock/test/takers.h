@@ -39,6 +39,6 @@ void taker_open(struct taker *taker);
 bool taker_try(struct taker *taker);
 enum lock_status taker_give_back(struct taker *taker);
 /* What a lock calls at its points. */
-void taker_at_point(void *taker, const char *point, const char *key);
+void taker_at_point(void *ctx, const char *point, const char *key);
 
 #endif
