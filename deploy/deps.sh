@@ -4,7 +4,7 @@
 set -eu
 
 build=(build-essential pkg-config libmicrohttpd-dev libhiredis-dev libjansson-dev libuv1-dev libsodium-dev
-    redis-server redis-tools curl jq)
+    libgrpc-dev libprotobuf-c-dev protobuf-c-compiler redis-server redis-tools curl jq)
 check=(clang-format clang-tidy cppcheck shellcheck)
 fuzz=(clang libclang-rt-dev)
 
@@ -22,10 +22,10 @@ missing=()
 
 # Not Debian: no package manager to ask, so the tools and libraries themselves are looked for.
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    for tool in gcc pkg-config redis-server redis-cli curl; do
+    for tool in gcc pkg-config protoc-c redis-server redis-cli curl; do
         command -v $tool >/dev/null || missing+=("$tool")
     done
-    for library in libmicrohttpd hiredis jansson libuv libsodium; do
+    for library in libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c; do
         pkg-config --exists $library 2>/dev/null || missing+=("$library")
     done
     [ ${#missing[@]} -gt 0 ] || exit 0
