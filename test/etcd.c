@@ -77,7 +77,7 @@ struct election {
 };
 
 static bool takes_part(struct etcd_server *etcd) {
-    return proc_running(&etcd->proc) && !etcd->paused;
+    return proc_running(&etcd->proc) && !etcd->paused && !etcd->net.cut;
 }
 
 /* All who take part name the same leader, and it is one of them. */
@@ -115,12 +115,14 @@ int etcd_leader(struct etcd_server *members, int count) {
 
 /* ---- the server ---- */
 
-static void prepare(struct etcd_server *etcd, const char **options) {
+static void prepare(struct etcd_server *etcd, bool network, const char **options) {
     *etcd = (struct etcd_server){.options = options};
+    if (network)
+        net_add(&etcd->net);
     etcd->port = harness_free_port();
     etcd->peer_port = harness_free_port();
-    snprintf(etcd->host, sizeof etcd->host, "127.0.0.1");
-    snprintf(etcd->peer_host, sizeof etcd->peer_host, "127.0.0.1");
+    snprintf(etcd->host, sizeof etcd->host, "%s", network ? etcd->net.address : "127.0.0.1");
+    snprintf(etcd->peer_host, sizeof etcd->peer_host, "%s", network ? etcd->net.peer_address : "127.0.0.1");
     snprintf(etcd->name, sizeof etcd->name, "m%d", etcd->port);
     snprintf(etcd->dir, sizeof etcd->dir, "%s/etcd-%d", harness_dir(), etcd->port);
     CHECK_INT(mkdir(etcd->dir, 0700), 0);
@@ -137,8 +139,10 @@ static void spawn(struct etcd_server *etcd, const struct etcd_server *members, i
         cluster = harness_format("%s%s%s=%s", cluster, i ? "," : "", members[i].name, peer_url(&members[i]));
     const char *client = harness_format("http://%s:%d", etcd->host, etcd->port);
     const char *peer = peer_url(etcd);
-    const char *argv[2 * MAX_ARGS] = {"etcd",     "--name", etcd->name,      "--data-dir", etcd->dir,
-                                      "--logger", "zap",    "--log-outputs", "stderr"};
+    const char *argv[2 * MAX_ARGS] = {0};
+    const char *const door[] = {"nsenter", harness_format("--net=%s", etcd->net.door), NULL};
+    const char *const itself[] = {"etcd",     "--name", etcd->name,      "--data-dir", etcd->dir,
+                                  "--logger", "zap",    "--log-outputs", "stderr",     NULL};
     const char *const urls[] = {"--listen-client-urls",
                                 client,
                                 "--advertise-client-urls",
@@ -152,10 +156,19 @@ static void spawn(struct etcd_server *etcd, const struct etcd_server *members, i
                                 "--initial-cluster-state",
                                 state,
                                 NULL};
-    /* The check would make a member that is to be added wait until the others are 5 s together. */
-    const char *const ways[] = {
-        "--heartbeat-interval",          "30", "--election-timeout", "300", "--unsafe-no-fsync",
-        "--strict-reconfig-check=false", NULL};
+    /* A member that skips most of its first election timeout, etcd's default, often deposes a leader that has
+     * not found it yet. With the check a new member is not added before the others are 5 s together. */
+    const char *const ways[] = {"--heartbeat-interval",
+                                "30",
+                                "--election-timeout",
+                                "300",
+                                "--initial-election-tick-advance=false",
+                                "--strict-reconfig-check=false",
+                                "--unsafe-no-fsync",
+                                NULL};
+    if (etcd->net.number)
+        append(argv, door);
+    append(argv, itself);
     append(argv, urls);
     append(argv, ways);
     append(argv, etcd->options);
@@ -165,7 +178,7 @@ static void spawn(struct etcd_server *etcd, const struct etcd_server *members, i
 void etcd_start(struct etcd_server *etcd, ...) {
     va_list args;
     va_start(args, etcd);
-    prepare(etcd, collect(args));
+    prepare(etcd, false, collect(args));
     va_end(args);
     spawn(etcd, etcd, 1, "new");
     wait_healthy(etcd);
@@ -176,16 +189,36 @@ static void wait_all_healthy(struct etcd_server *members, int count) {
         wait_healthy(&members[i]);
 }
 
+/* A new member first asks the others whether it really is new. Of two that ask each other before they can
+ * answer, each waits for two seconds: so one starts after the other. */
+static bool serves_peers_or_dead(void *arg) {
+    struct etcd_server *etcd = arg;
+    return !proc_running(&etcd->proc) || strstr(proc_output(&etcd->proc), "serving peer traffic");
+}
+
+static void start_members(struct etcd_server *members, int count, bool network, const char **options) {
+    for (int i = 0; i < count; i++)
+        prepare(&members[i], network, options);
+    for (int i = 0; i < count; i++) {
+        spawn(&members[i], members, count, "new");
+        if (!harness_wait(serves_peers_or_dead, &members[i], START_MS))
+            FAIL("etcd on %s:%d does not start", members[i].host, members[i].port);
+    }
+    wait_all_healthy(members, count);
+}
+
 void etcd_start_cluster(struct etcd_server *members, int count, ...) {
     va_list args;
     va_start(args, count);
-    const char **options = collect(args);
+    start_members(members, count, false, collect(args));
     va_end(args);
-    for (int i = 0; i < count; i++)
-        prepare(&members[i], options);
-    for (int i = 0; i < count; i++)
-        spawn(&members[i], members, count, "new");
-    wait_all_healthy(members, count);
+}
+
+void etcd_start_network(struct etcd_server *members, int count, ...) {
+    va_list args;
+    va_start(args, count);
+    start_members(members, count, true, collect(args));
+    va_end(args);
 }
 
 static void end(struct etcd_server *etcd, int signal) {

@@ -124,11 +124,31 @@ long long redis_integer(const struct redis_server *redis, ...) __attribute__((se
 
 /* ---- etcd ---- */
 
+/* One of the hosts of a network that can be cut. Every server on one has two links: one to its peers, one to
+ * its clients, of which the test program is one. What is cut loses everything, and refuses and closes
+ * nothing. */
+struct net_host {
+    int number; /* 0: none, the server is on 127.0.0.1 */
+    char address[24];
+    char peer_address[24];
+    char door[64]; /* a program gets into it by nsenter --net=DOOR */
+    bool cut;
+};
+
+/* Puts the test program, and all it starts from now on, into a network of its own, which ends with it. Call
+ * after harness_begin(), before anything is started. 127.0.0.1 is another one there. */
+void net_begin(void);
+void net_add(struct net_host *host);       /* a new one, until the test ends */
+void net_cut(struct net_host *host);       /* away from all */
+void net_cut_peers(struct net_host *host); /* only from its peers: clients still reach it */
+void net_join(struct net_host *host);      /* back again */
+
 struct etcd_server {
     struct proc proc;
-    char host[16]; /* where clients reach it, an IPv4 address, */
+    struct net_host net;
+    char host[24]; /* where clients reach it, an IPv4 address, */
     int port;      /* and its port */
-    char peer_host[16];
+    char peer_host[24];
     int peer_port;
     char name[16]; /* in its cluster */
     char dir[256];
@@ -146,7 +166,10 @@ struct etcd_server {
 void etcd_start(struct etcd_server *etcd, ...) __attribute__((sentinel));
 /* A cluster of `count` members, each with these options. */
 void etcd_start_cluster(struct etcd_server *members, int count, ...) __attribute__((sentinel));
-/* Which member leads: waits until all that run, not paused, agree on it; they must be a majority. */
+/* The same, each member on a host of its own; the program must have called net_begin(). */
+void etcd_start_network(struct etcd_server *members, int count, ...) __attribute__((sentinel));
+/* Which member leads: waits until all that run, neither paused nor cut off, agree on it; they must be a
+ * majority. */
 int etcd_leader(struct etcd_server *members, int count);
 
 void etcd_stop(struct etcd_server *etcd); /* SIGTERM, and waits: some seconds if clients have streams open */
