@@ -1,11 +1,11 @@
 /* etcd: the lock that is safe because its store is.
  *
- * Who wants a lock puts a key of its own below the lock's, on the lease of its process; whoever has the
- * oldest key, by create revision, has the lock. That revision is the fence: it grows, and through Raft it
- * never goes back, whatever fails over. The rest wait, each for the one before it to go: one is told when the
- * lock is given back, and they are served in turn. (The recipe is etcd's own, of its concurrency package, and
- * before that ZooKeeper's. There the key belongs to the session, so that two threads share a grant; here each
- * acquisition has its own.)
+ * Who wants a lock puts a key below the lock's, on the lease of its process; whoever has the oldest key, by
+ * create revision, has the lock. That revision is the fence: it grows, and through Raft it never goes back,
+ * whatever fails over. The rest wait, each for the one before it to go: one is told when the lock is given
+ * back, and they are served in turn. (The recipe is etcd's own, of its concurrency package, and before that
+ * ZooKeeper's. There the key belongs to the session, so that two threads share a grant; here each acquisition
+ * has its own, with its owner as value.)
  *
  * To put one's key and to see whether it is the oldest is one request; a key that is given back within this
  * process goes in the same one. Who must wait watches the key before its own from now on, which the server
@@ -13,8 +13,9 @@
  * again, since the key may have gone before; and once more when it is told. To look is to ask for one's own
  * key too: a lease can be lost while waiting.
  *
- * A key is deleted by its name. No key is ever put twice, not even by a request that comes late
- * (etcd_session.h), so that is to compare its revision.
+ * The name of a key is its process's and one of sixteen, by turns: etcd keeps a name in its index until it is
+ * compacted, and goes through all of them whenever a lock is looked at. So a key is known by its owner or by
+ * its revision, and by its name only as long as it lives.
  *
  * What it cannot do: a holder that is paused for longer than its lease does not know; that is what the fence
  * is for. A lease lives for whole seconds, 3 at least. So long the lock of a process that died is held,
@@ -25,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/etcd_session.h"
+#include "lock/etcd_batch.h"
 
 /* Looked at again all the same; and where there is no watch. */
 enum { LOOK_MS = 1000, BLIND_LOOK_MS = 20, BUCKETS = 256 };
@@ -43,6 +44,7 @@ struct wait {
 
 struct queue {
     struct etcd_session *session;
+    struct etcd_batch *batch;
     pthread_mutex_t mutex;
     struct wait *waits[BUCKETS];
 };
@@ -54,9 +56,14 @@ static int name_prefix(char out[ETCD_KEY_SIZE], const char *key) {
     return snprintf(out, ETCD_KEY_SIZE, "lock/%s ", key);
 }
 
+/* The half of an owner that is its process's, and the last digit of the half that is counted. */
 static void name_own(char out[ETCD_KEY_SIZE], const char *key, const char *owner) {
-    int length = name_prefix(out, key);
-    snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%s", owner);
+    int length = name_prefix(out, key), half = LOCK_OWNER_SIZE / 2;
+    snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%s", half, owner, owner + 2 * half - 1);
+}
+
+static bool same_name(const char *owner, const char *other) {
+    return owner[LOCK_OWNER_SIZE - 2] == other[LOCK_OWNER_SIZE - 2];
 }
 
 /* ---- who waits ---- */
@@ -154,6 +161,15 @@ static struct etcd_compare has_revision(const char *key, int64_t revision) {
         .key = etcd_text(key), .target = ETCD_CREATE_REVISION, .relation = ETCD_EQUAL, .number = revision};
 }
 
+static void read_before(void *ctx, const struct etcd_reply *reply) {
+    struct place *place = ctx;
+    place->before[0] = '\0';
+    if (!reply->succeeded)
+        place->revision = 0;
+    else if (reply->replies[0].kv_count > 0)
+        copy_key(place->before, reply->replies[0].kvs[0].key);
+}
+
 /* Is the own key still there, and which one is before it? LOCK_NOT_OWNER: it has gone. */
 static enum lock_status look(struct queue *queue, const struct lock_grant *grant, struct place *place) {
     char own[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE];
@@ -162,41 +178,71 @@ static enum lock_status look(struct queue *queue, const struct lock_grant *grant
     const struct etcd_compare there = has_revision(own, place->revision);
     const struct etcd_op before = newest(prefix, place->revision, 1);
     const struct etcd_txn txn = {.compares = &there, .compare_count = 1, .then = &before, .then_count = 1};
-    const struct etcd_call call = etcd_session_call(queue->session);
-    struct etcd_reply *reply;
-    enum etcd_status status = etcd_txn(etcd_session_client(queue->session), &txn, &call, &reply);
-    if (status != ETCD_OK)
-        return etcd_session_status(status);
-    bool stands = reply->succeeded;
-    place->before[0] = '\0';
-    if (stands && reply->replies[0].kv_count > 0)
-        copy_key(place->before, reply->replies[0].kvs[0].key);
-    etcd_reply_free(reply);
-    return stands ? LOCK_OK : LOCK_NOT_OWNER;
+    enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_before, place);
+    /* It may have gone with others' writes, and is not known to be read; it has changed nothing itself. */
+    if (status == ETCD_UNKNOWN)
+        status = ETCD_UNAVAILABLE;
+    return status != ETCD_OK ? etcd_session_status(status) : place->revision ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
-/* The reply of enqueue(): `place`, or LOCK_NOT_OWNER where the epoch is another. */
-static enum lock_status read_place(const struct etcd_reply *reply, const struct etcd_epoch *epoch,
-                                   size_t first, struct place *place) {
-    const struct etcd_reply *replies = reply->replies + first;
+static void read_deleted(void *ctx, const struct etcd_reply *reply) {
+    *(bool *)ctx = reply->succeeded;
+}
+
+static enum lock_status release(void *store, const char *key, const char *owner) {
+    struct queue *queue = store;
+    char own[ETCD_KEY_SIZE];
+    bool was_there;
+    name_own(own, key, owner);
+    const struct etcd_compare is_owner = {
+        .key = etcd_text(own), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
+    const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(own)}};
+    const struct etcd_txn txn = {.compares = &is_owner, .compare_count = 1, .then = &del, .then_count = 1};
+    enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_deleted, &was_there);
+    return status != ETCD_OK ? etcd_session_status(status) : was_there ? LOCK_OK : LOCK_NOT_OWNER;
+}
+
+struct joining {
+    const struct etcd_epoch *epoch;
+    const char *owner;
+    size_t first; /* of the replies: what is before it was given back */
+    struct place *place;
+    bool refused, was_there;
+    char stale[LOCK_OWNER_SIZE]; /* who has the name; "": nobody else */
+};
+
+static void read_owner(struct joining *joining, const struct etcd_kv *kv) {
+    char owner[LOCK_OWNER_SIZE];
+    snprintf(owner, sizeof owner, "%.*s", (int)kv->value.size, (const char *)kv->value.data);
+    joining->was_there = strcmp(owner, joining->owner) == 0;
+    if (joining->was_there) {
+        joining->place->revision = kv->create_revision;
+        joining->place->lease = kv->lease;
+    } else {
+        memcpy(joining->stale, owner, sizeof owner);
+    }
+}
+
+static void read_joining(void *ctx, const struct etcd_reply *reply) {
+    struct joining *joining = ctx;
+    struct place *place = joining->place;
+    const struct etcd_reply *replies = reply->replies + joining->first;
     *place = (struct place){.revision = 0};
     if (reply->succeeded) {
         place->revision = reply->revision;
-        place->lease = epoch->lease;
+        place->lease = joining->epoch->lease;
         if (replies[1].kv_count > 1)
             copy_key(place->before, replies[1].kvs[1].key);
-        return LOCK_OK;
+    } else if (replies[0].kv_count == 1) {
+        read_owner(joining, &replies[0].kvs[0]);
+    } else {
+        joining->refused = replies[1].kv_count == 0 || replies[1].kvs[0].version != joining->epoch->version;
     }
-    if (replies[0].kv_count == 1) {
-        place->revision = replies[0].kvs[0].create_revision;
-        place->lease = replies[0].kvs[0].lease;
-        return LOCK_OK;
-    }
-    return replies[1].kv_count == 1 && replies[1].kvs[0].version == epoch->version ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
 /* Puts the own key where it is not there yet; for one who does not wait only if nobody else has one. Gives
- * back `attempt->giving` with it. On LOCK_OK the place is known, but for `before` where the key was there. */
+ * back `attempt->giving` with it. On LOCK_OK the place is known, but for `before` where the key was there.
+ * LOCK_NOT_OWNER: the epoch is another, or the lease is gone. */
 static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *attempt,
                                 const struct etcd_epoch *epoch, struct place *place, bool *was_there) {
     char own[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE], giving[ETCD_KEY_SIZE];
@@ -211,11 +257,12 @@ static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *
     }
     size_t first = attempt->giving[0] ? 0 : 1; /* the ops without the giving */
     const struct etcd_op give = {ETCD_DELETE, .del = {.key = etcd_text(giving)}};
-    const struct etcd_op then[] = {
-        give, {ETCD_PUT, .put = {.key = etcd_text(own), .lease = epoch->lease}}, newest(prefix, 0, 2)};
+    const struct etcd_put put = {
+        .key = etcd_text(own), .value = etcd_text(grant->owner), .lease = epoch->lease};
+    const struct etcd_op then[] = {give, {ETCD_PUT, .put = put}, newest(prefix, 0, 2)};
     const struct etcd_op otherwise[] = {
         give,
-        {ETCD_RANGE, .range = {.key = etcd_text(own), .keys_only = true}},
+        {ETCD_RANGE, .range = {.key = etcd_text(own)}},
         {ETCD_RANGE, .range = {.key = etcd_text(epoch->key), .keys_only = true}}};
     const struct etcd_txn txn = {.compares = compares,
                                  .compare_count = 2,
@@ -223,15 +270,16 @@ static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *
                                  .then_count = 3 - first,
                                  .otherwise = otherwise + first,
                                  .otherwise_count = 3 - first};
-    const struct etcd_call call = etcd_session_call(queue->session);
-    struct etcd_reply *reply;
-    enum etcd_status status = etcd_txn(etcd_session_client(queue->session), &txn, &call, &reply);
-    if (status != ETCD_OK)
-        return etcd_session_status(status); /* without the lease: LOCK_NOT_OWNER */
-    enum lock_status read = read_place(reply, epoch, 1 - first, place);
-    *was_there = !reply->succeeded && place->revision > 0;
-    etcd_reply_free(reply);
-    return read;
+    struct joining joining = {.epoch = epoch, .owner = grant->owner, .first = 1 - first, .place = place};
+    enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_joining, &joining);
+    if (status != ETCD_OK || joining.refused)
+        return status != ETCD_OK ? etcd_session_status(status) : LOCK_NOT_OWNER;
+    *was_there = joining.was_there;
+    if (!joining.stale[0])
+        return LOCK_OK;
+    /* What an attempt of this process has left; the keeper would come to it. */
+    enum lock_status released = release(queue, grant->key, joining.stale);
+    return released == LOCK_OK ? LOCK_NOT_OWNER : released;
 }
 
 /* ---- what the layer calls ---- */
@@ -241,6 +289,13 @@ static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt,
     struct etcd_epoch epoch;
     enum lock_status status = LOCK_NOT_OWNER;
     bool was_there = false;
+    if (attempt->giving[0] && (!attempt->waits || same_name(attempt->giving, attempt->grant.owner))) {
+        status = release(queue, attempt->grant.key, attempt->giving);
+        if (status != LOCK_OK && status != LOCK_NOT_OWNER)
+            return status;
+        attempt->giving[0] = '\0';
+        status = LOCK_NOT_OWNER;
+    }
     for (int tries = 0; status == LOCK_NOT_OWNER && tries < 3; tries++) {
         status = etcd_session_begin(queue->session, &epoch);
         if (status != LOCK_OK)
@@ -296,21 +351,6 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     return LOCK_OK;
 }
 
-static enum lock_status release(void *store, const char *key, const char *owner) {
-    struct queue *queue = store;
-    char own[ETCD_KEY_SIZE];
-    name_own(own, key, owner);
-    const struct etcd_delete del = {.key = etcd_text(own)};
-    const struct etcd_call call = etcd_session_call(queue->session);
-    struct etcd_reply *reply;
-    enum etcd_status status = etcd_delete(etcd_session_client(queue->session), &del, &call, &reply);
-    if (status != ETCD_OK)
-        return etcd_session_status(status);
-    bool was_there = reply->count == 1;
-    etcd_reply_free(reply);
-    return was_there ? LOCK_OK : LOCK_NOT_OWNER;
-}
-
 static enum lock_status withdraw(void *store, const char *key, const char *owner) {
     drop_wait(store, owner);
     return release(store, key, owner);
@@ -352,14 +392,15 @@ static enum lock_status look_at(void *store, const struct lock_grant *grant) {
 
 static enum lock_status open_queue(const struct lock_url *url, const struct lock_env *env, void **store,
                                    char *error, size_t error_size) {
-    struct queue *queue = calloc(1, sizeof *queue);
-    if (!queue)
-        return LOCK_NOMEM;
     void *session;
     enum lock_status status = etcd_session_open(url, env, &session, error, error_size);
-    if (status != LOCK_OK) {
-        free(queue);
+    if (status != LOCK_OK)
         return status;
+    struct queue *queue = calloc(1, sizeof *queue);
+    if (!queue || !(queue->batch = etcd_batch_new(session))) {
+        free(queue);
+        etcd_session_close(session);
+        return LOCK_NOMEM;
     }
     queue->session = session;
     pthread_mutex_init(&queue->mutex, NULL);
@@ -369,6 +410,7 @@ static enum lock_status open_queue(const struct lock_url *url, const struct lock
 
 static void close_queue(void *store) {
     struct queue *queue = store;
+    etcd_batch_free(queue->batch);
     etcd_session_close(queue->session); /* ends the watches, which point to the waits */
     pthread_mutex_destroy(&queue->mutex);
     free(queue);

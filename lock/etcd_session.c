@@ -8,13 +8,15 @@
 #include "base/percent.h"
 
 /* A deposed leader can go on answering renewals for an election time-out, a second unless etcd is told
- * otherwise. So the lease is a second longer than a grant can be, and is not trusted for its last second. */
-enum { MARGIN_S = 1, LEASE_LEAST_S = 2, RENEWALS = 8 /* in each time to live */ };
+ * otherwise: so a lease is not trusted for its last second. And it is renewed eight times in each time to
+ * live of a grant, so that an eighth more is always left of it than a grant wants; and a hundredth, for
+ * clocks that drift. */
+enum { MARGIN_S = 1, LEASE_LEAST_S = 3, RENEWALS = 8, EVERY_LEAST_MS = 250, DRIFT = 100 };
 
 struct etcd_session {
     const struct lock_env *env;
     struct etcd *etcd;
-    int64_t ttl_ms, lease_ttl_s, call_ns;
+    int64_t ttl_ms, every_ms, lease_ttl_s, call_ns;
     pthread_mutex_t mutex; /* for what follows; not held while the store is asked */
     pthread_cond_t done;
     bool busy;  /* somebody gets a lease, or raises the epoch */
@@ -65,10 +67,10 @@ enum lock_status etcd_session_open(const struct lock_url *url, const struct lock
         return LOCK_NOMEM;
     session->env = env;
     session->ttl_ms = url->ttl_ms;
-    session->lease_ttl_s = (url->ttl_ms + 999) / 1000;
+    session->every_ms = url->ttl_ms / RENEWALS < EVERY_LEAST_MS ? EVERY_LEAST_MS : url->ttl_ms / RENEWALS;
+    session->lease_ttl_s = (url->ttl_ms + session->every_ms + url->ttl_ms / DRIFT + 999) / 1000 + MARGIN_S;
     if (session->lease_ttl_s < LEASE_LEAST_S)
         session->lease_ttl_s = LEASE_LEAST_S;
-    session->lease_ttl_s += MARGIN_S;
     session->call_ns = (int64_t)lock_env_timeout_ms(url->ttl_ms, 8) * 1000000;
     enum lock_status status = open_client(url, session->call_ns, &session->etcd, error, error_size);
     if (status != LOCK_OK) {
@@ -174,14 +176,13 @@ static enum etcd_status grant(struct etcd_session *session, struct etcd_epoch *e
         etcd_lease_grant(session->etcd, session->lease_ttl_s, 0, &call, &epoch->lease, &ttl_s);
     if (status != ETCD_OK)
         return status;
-    int64_t every_ms = (session->lease_ttl_s - MARGIN_S) * 1000 / RENEWALS;
     epoch->version = 0;
     snprintf(epoch->key, sizeof epoch->key, "lock session %016llx", (unsigned long long)epoch->lease);
     status = write_epoch(session, epoch, &written);
     epoch->version = 1;
     if (status == ETCD_OK)
-        status = written ? etcd_keep(session->etcd, epoch->lease, ttl_s, granted_ns, every_ms, on_lost,
-                                     session, keep)
+        status = written ? etcd_keep(session->etcd, epoch->lease, ttl_s, granted_ns, session->every_ms,
+                                     on_lost, session, keep)
                          : ETCD_FAILED;
     return status;
 }
@@ -262,9 +263,8 @@ int64_t etcd_session_deadline_ns(struct etcd_session *session, int64_t lease, in
     int64_t lease_ns =
         session->keep && session->epoch.lease == lease ? etcd_keep_deadline_ns(session->keep) : 0;
     pthread_mutex_unlock(&session->mutex);
-    /* A hundredth for clocks that drift. */
-    int64_t left_ns =
-        lease_ns - clock_mono_ns(&clock_system) - session->lease_ttl_s * 10000000 - MARGIN_S * 1000000000L;
+    int64_t trusted_ns = lease_ns - MARGIN_S * 1000000000L - session->ttl_ms * 1000000 / DRIFT;
+    int64_t left_ns = trusted_ns - clock_mono_ns(&clock_system);
     int64_t until_ns = lock_env_now_ns(session->env) + left_ns, ttl_ns = session->ttl_ms * 1000000;
     if (lease_ns == 0 || left_ns <= 0)
         return 0;
