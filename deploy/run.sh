@@ -1,8 +1,8 @@
 #!/bin/bash
 # run.sh [FLAG…]: a private Redis, a private etcd, and seckilld with these flags and a demo item on sale, until
 # Ctrl-C. Data, logs and admin token are in var/. SECKILL_LISTEN (127.0.0.1:8080), SECKILL_REDIS_PORT (6390),
-# SECKILL_ETCD_PORT (2390; its peer port is the next), SECKILL_ADMIN_TOKEN (made up), SECKILL_LOCK (as --lock,
-# where `redis:` without an address is the private one).
+# SECKILL_ETCD_PORT (2390; its peer port is the next), SECKILL_ADMIN_TOKEN (made up), SECKILL_LOCK (etcd:). Of
+# that and --lock, `etcd:` and `redis:` without an address are the private ones.
 # shellcheck disable=SC2317 # some functions are only called by name
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -13,7 +13,7 @@ listen=${SECKILL_LISTEN:-127.0.0.1:8080}
 redis_port=${SECKILL_REDIS_PORT:-6390}
 etcd_port=${SECKILL_ETCD_PORT:-2390}
 etcd_peer_port=$((etcd_port + 1))
-lock=${SECKILL_LOCK:-}
+lock=${SECKILL_LOCK:-etcd:}
 flags=()
 port=${listen##*:}
 host=${listen%:*}
@@ -97,8 +97,11 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ "$lock" != redis: ] || lock=redis://127.0.0.1:$redis_port
-[ -z "$lock" ] || flags+=(--lock "$lock")
+case $lock in
+etcd:) lock=etcd://127.0.0.1:$etcd_port ;;
+redis:) lock=redis://127.0.0.1:$redis_port ;;
+esac
+flags+=(--lock "$lock")
 
 mkdir -p var/redis var/etcd || exit 1
 exec 9>var/run.lock || exit 1
