@@ -89,9 +89,9 @@ help: ## say what there is to make
 deps: ## install what is needed to build, run and test (Debian; elsewhere: say what is missing)
 	@deploy/deps.sh build
 
-run: deps ## build, start a private Redis and the service on http://127.0.0.1:8080, until Ctrl-C
+run: deps ## build, start private Redis and etcd and the service on http://127.0.0.1:8080, until Ctrl-C (ARGS: its flags)
 	@+$(remake) all
-	@deploy/run.sh
+	@deploy/run.sh $(ARGS)
 
 test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer)
 	@+$(remake) all tests
