@@ -20,33 +20,20 @@
  * What it cannot do: a holder that is paused for longer than its lease does not know; that is what the fence
  * is for. A lease lives for whole seconds, 3 at least. So long the lock of a process that died is held,
  * though a grant may be shorter. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lock/etcd_batch.h"
+#include "lock/etcd_waits.h"
 
 /* Looked at again all the same; and where there is no watch. */
-enum { LOOK_MS = 1000, BLIND_LOOK_MS = 20, BUCKETS = 256 };
-
-/* Somebody of this process who waits. Only the one with the turn in the line of its key touches it. */
-struct wait {
-    struct wait *next;
-    const struct lock_env *env;
-    char key[LOCK_KEY_MAX + 1], owner[LOCK_OWNER_SIZE];
-    int64_t revision, lease;    /* of its own key */
-    char before[ETCD_KEY_SIZE]; /* the key that it watches */
-    struct etcd_watch *watch;
-    _Atomic bool blind; /* the watch has ended */
-};
+enum { LOOK_MS = 1000, BLIND_LOOK_MS = 20 };
 
 struct queue {
     struct etcd_session *session;
     struct etcd_batch *batch;
-    pthread_mutex_t mutex;
-    struct wait *waits[BUCKETS];
+    struct etcd_waits *waits;
 };
 
 /* ---- names ---- */
@@ -66,79 +53,7 @@ static bool same_name(const char *owner, const char *other) {
     return owner[LOCK_OWNER_SIZE - 2] == other[LOCK_OWNER_SIZE - 2];
 }
 
-/* ---- who waits ---- */
-
-static struct wait **find(struct queue *queue, const char *owner) {
-    size_t hash = 0;
-    for (const char *c = owner + LOCK_OWNER_SIZE / 2; *c; c++) /* the half that is counted */
-        hash = hash * 31 + (unsigned char)*c;
-    struct wait **at = &queue->waits[hash % BUCKETS];
-    while (*at && strcmp((*at)->owner, owner) != 0)
-        at = &(*at)->next;
-    return at;
-}
-
-static struct wait *find_wait(struct queue *queue, const char *owner) {
-    pthread_mutex_lock(&queue->mutex);
-    struct wait *wait = *find(queue, owner);
-    pthread_mutex_unlock(&queue->mutex);
-    return wait;
-}
-
-static void drop_wait(struct queue *queue, const char *owner) {
-    pthread_mutex_lock(&queue->mutex);
-    struct wait **at = find(queue, owner), *wait = *at;
-    if (wait)
-        *at = wait->next;
-    pthread_mutex_unlock(&queue->mutex);
-    if (wait)
-        etcd_watch_cancel(wait->watch); /* not with the mutex: it waits for its callback */
-    free(wait);
-}
-
-/* The one with the turn asks for the first time. */
-static struct wait *add_wait(struct queue *queue, const struct lock_grant *grant) {
-    struct wait *wait = calloc(1, sizeof *wait);
-    if (!wait)
-        return NULL;
-    wait->env = etcd_session_env(queue->session);
-    memcpy(wait->key, grant->key, sizeof wait->key);
-    memcpy(wait->owner, grant->owner, sizeof wait->owner);
-    pthread_mutex_lock(&queue->mutex);
-    *find(queue, wait->owner) = wait;
-    pthread_mutex_unlock(&queue->mutex);
-    return wait;
-}
-
-/* From the loop of the client: the key before has gone; or the watch has just begun, and it may have gone
- * before that; or it has ended. */
-static void on_event(void *ctx, const struct etcd_watch_event *event) {
-    struct wait *wait = ctx;
-    if (event->kind == ETCD_WATCH_COMPACTED || event->kind == ETCD_WATCH_ENDED)
-        atomic_store(&wait->blind, true);
-    wait->env->wake(wait->env->layer, wait->key, wait->owner);
-}
-
-static void watch_before(struct queue *queue, struct wait *wait, const char *before) {
-    if (wait->watch && strcmp(wait->before, before) == 0 && !atomic_load(&wait->blind))
-        return;
-    etcd_watch_cancel(wait->watch);
-    wait->watch = NULL;
-    snprintf(wait->before, sizeof wait->before, "%s", before);
-    struct etcd_watch_config config = {
-        .key = etcd_text(wait->before), .no_puts = true, .on_event = on_event, .ctx = wait};
-    atomic_store(&wait->blind, false);
-    if (etcd_watch(etcd_session_client(queue->session), &config, &wait->watch) != ETCD_OK)
-        atomic_store(&wait->blind, true);
-}
-
 /* ---- what is asked ---- */
-
-/* Where an owner stands. */
-struct place {
-    int64_t revision, lease;    /* of its key; 0: it has none */
-    char before[ETCD_KEY_SIZE]; /* the key before it; "": none, it has the lock */
-};
 
 static void copy_key(char out[ETCD_KEY_SIZE], struct etcd_bytes key) {
     snprintf(out, ETCD_KEY_SIZE, "%.*s", (int)key.size, (const char *)key.data);
@@ -162,16 +77,16 @@ static struct etcd_compare has_revision(const char *key, int64_t revision) {
 }
 
 static void read_before(void *ctx, const struct etcd_reply *reply) {
-    struct place *place = ctx;
-    place->before[0] = '\0';
+    struct etcd_place *place = ctx;
+    place->name[0] = '\0';
     if (!reply->succeeded)
         place->revision = 0;
     else if (reply->replies[0].kv_count > 0)
-        copy_key(place->before, reply->replies[0].kvs[0].key);
+        copy_key(place->name, reply->replies[0].kvs[0].key);
 }
 
 /* Is the own key still there, and which one is before it? LOCK_NOT_OWNER: it has gone. */
-static enum lock_status look(struct queue *queue, const struct lock_grant *grant, struct place *place) {
+static enum lock_status look(struct queue *queue, const struct lock_grant *grant, struct etcd_place *place) {
     char own[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE];
     name_own(own, grant->key, grant->owner);
     name_prefix(prefix, grant->key);
@@ -206,7 +121,7 @@ struct joining {
     const struct etcd_epoch *epoch;
     const char *owner;
     size_t first; /* of the replies: what is before it was given back */
-    struct place *place;
+    struct etcd_place *place;
     bool refused, was_there;
     char stale[LOCK_OWNER_SIZE]; /* who has the name; "": nobody else */
 };
@@ -225,14 +140,14 @@ static void read_owner(struct joining *joining, const struct etcd_kv *kv) {
 
 static void read_joining(void *ctx, const struct etcd_reply *reply) {
     struct joining *joining = ctx;
-    struct place *place = joining->place;
+    struct etcd_place *place = joining->place;
     const struct etcd_reply *replies = reply->replies + joining->first;
-    *place = (struct place){.revision = 0};
+    *place = (struct etcd_place){.revision = 0};
     if (reply->succeeded) {
         place->revision = reply->revision;
         place->lease = joining->epoch->lease;
         if (replies[1].kv_count > 1)
-            copy_key(place->before, replies[1].kvs[1].key);
+            copy_key(place->name, replies[1].kvs[1].key);
     } else if (replies[0].kv_count == 1) {
         read_owner(joining, &replies[0].kvs[0]);
     } else {
@@ -244,7 +159,7 @@ static void read_joining(void *ctx, const struct etcd_reply *reply) {
  * back `attempt->giving` with it. On LOCK_OK the place is known, but for `before` where the key was there.
  * LOCK_NOT_OWNER: the epoch is another, or the lease is gone. */
 static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *attempt,
-                                const struct etcd_epoch *epoch, struct place *place, bool *was_there) {
+                                const struct etcd_epoch *epoch, struct etcd_place *place, bool *was_there) {
     char own[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE], giving[ETCD_KEY_SIZE];
     const struct lock_grant *grant = &attempt->grant;
     name_own(own, grant->key, grant->owner);
@@ -285,7 +200,7 @@ static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *
 /* ---- what the layer calls ---- */
 
 /* The place in the line, which it joins if it does not stand there. LOCK_OK. */
-static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt, struct place *place) {
+static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt, struct etcd_place *place) {
     struct etcd_epoch epoch;
     enum lock_status status = LOCK_NOT_OWNER;
     bool was_there = false;
@@ -317,77 +232,48 @@ static enum lock_status busy(const struct queue *queue, struct lock_attempt *att
     return LOCK_BUSY;
 }
 
-static enum lock_status wait_for(struct queue *queue, struct lock_attempt *attempt, struct wait *wait,
-                                 const struct place *place) {
-    if (!wait && !(wait = add_wait(queue, &attempt->grant)))
-        return busy(queue, attempt, BLIND_LOOK_MS);
-    wait->revision = place->revision;
-    wait->lease = place->lease;
-    watch_before(queue, wait, place->before);
-    return busy(queue, attempt, atomic_load(&wait->blind) ? BLIND_LOOK_MS : LOOK_MS);
-}
-
 static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     struct queue *queue = store;
     struct lock_grant *grant = &attempt->grant;
-    struct wait *wait = find_wait(queue, grant->owner);
     int64_t sent_ns = lock_env_now_ns(etcd_session_env(queue->session));
-    struct place place = {.revision = wait ? wait->revision : 0, .lease = wait ? wait->lease : 0};
-    enum lock_status status = wait ? look(queue, grant, &place) : LOCK_NOT_OWNER;
+    struct etcd_place place;
+    bool stands = etcd_waits_find(queue->waits, grant->owner, &place);
+    enum lock_status status = stands ? look(queue, grant, &place) : LOCK_NOT_OWNER;
     if (status == LOCK_NOT_OWNER)
         status = stand(queue, attempt, &place);
     if (status != LOCK_OK)
         return status;
     if (!place.revision)
         return busy(queue, attempt, BLIND_LOOK_MS);
-    if (place.before[0])
-        return wait_for(queue, attempt, wait, &place);
-    drop_wait(queue, grant->owner);
-    int64_t deadline_ns = etcd_session_deadline_ns(queue->session, place.lease, sent_ns);
-    if (deadline_ns == 0)
-        return LOCK_UNKNOWN; /* so that the layer takes it back */
+    if (place.name[0])
+        return busy(queue, attempt, etcd_waits_note(queue->waits, grant, &place) ? LOOK_MS : BLIND_LOOK_MS);
+    etcd_waits_drop(queue->waits, grant->owner);
     grant->fence = (uint64_t)place.revision;
-    grant->deadline_ns = deadline_ns;
-    return LOCK_OK;
+    return etcd_session_grant(queue->session, place.lease, sent_ns, grant);
 }
 
 static enum lock_status withdraw(void *store, const char *key, const char *owner) {
-    drop_wait(store, owner);
+    etcd_waits_drop(((struct queue *)store)->waits, owner);
     return release(store, key, owner);
 }
 
-/* The grant's key, by its revision: LOCK_OK, and its lease; LOCK_NOT_OWNER. */
-static enum lock_status look_at_own(struct queue *queue, const struct lock_grant *grant, int64_t *lease) {
+static enum lock_status extend(void *store, struct lock_grant *grant) {
     char own[ETCD_KEY_SIZE];
     name_own(own, grant->key, grant->owner);
-    const struct etcd_range range = {.key = etcd_text(own), .keys_only = true};
-    const struct etcd_call call = etcd_session_call(queue->session);
-    struct etcd_reply *reply;
-    enum etcd_status status = etcd_range(etcd_session_client(queue->session), &range, &call, &reply);
-    if (status != ETCD_OK)
-        return etcd_session_status(status);
-    bool there = reply->kv_count == 1 && (uint64_t)reply->kvs[0].create_revision == grant->fence;
-    *lease = there ? reply->kvs[0].lease : 0;
-    etcd_reply_free(reply);
-    return there ? LOCK_OK : LOCK_NOT_OWNER;
-}
-
-static enum lock_status extend(void *store, struct lock_grant *grant) {
-    struct queue *queue = store;
-    int64_t sent_ns = lock_env_now_ns(etcd_session_env(queue->session)), lease = 0;
-    enum lock_status status = look_at_own(queue, grant, &lease);
-    int64_t deadline_ns = status == LOCK_OK ? etcd_session_deadline_ns(queue->session, lease, sent_ns) : 0;
-    if (status != LOCK_OK)
-        return status;
-    if (deadline_ns == 0)
-        return LOCK_UNAVAILABLE;
-    grant->deadline_ns = deadline_ns;
-    return LOCK_OK;
+    return etcd_session_extend(((struct queue *)store)->session, own, grant);
 }
 
 static enum lock_status look_at(void *store, const struct lock_grant *grant) {
-    int64_t lease;
-    return look_at_own(store, grant, &lease);
+    struct lock_grant copy = *grant;
+    return extend(store, &copy);
+}
+
+static void close_queue(void *store) {
+    struct queue *queue = store;
+    etcd_session_close(queue->session);
+    etcd_waits_free(queue->waits);
+    etcd_batch_free(queue->batch);
+    free(queue);
 }
 
 static enum lock_status open_queue(const struct lock_url *url, const struct lock_env *env, void **store,
@@ -397,23 +283,19 @@ static enum lock_status open_queue(const struct lock_url *url, const struct lock
     if (status != LOCK_OK)
         return status;
     struct queue *queue = calloc(1, sizeof *queue);
-    if (!queue || !(queue->batch = etcd_batch_new(session))) {
-        free(queue);
+    if (!queue) {
         etcd_session_close(session);
         return LOCK_NOMEM;
     }
     queue->session = session;
-    pthread_mutex_init(&queue->mutex, NULL);
+    queue->batch = etcd_batch_new(session);
+    queue->waits = etcd_waits_new(session);
+    if (!queue->batch || !queue->waits) {
+        close_queue(queue);
+        return LOCK_NOMEM;
+    }
     *store = queue;
     return LOCK_OK;
-}
-
-static void close_queue(void *store) {
-    struct queue *queue = store;
-    etcd_batch_free(queue->batch);
-    etcd_session_close(queue->session); /* ends the watches, which point to the waits */
-    pthread_mutex_destroy(&queue->mutex);
-    free(queue);
 }
 
 const struct lock_backend lock_etcd_queue = {

@@ -258,15 +258,49 @@ struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch) {
                                  .number = epoch->version};
 }
 
-int64_t etcd_session_deadline_ns(struct etcd_session *session, int64_t lease, int64_t sent_ns) {
+enum lock_status etcd_session_grant(struct etcd_session *session, int64_t lease, int64_t sent_ns,
+                                    struct lock_grant *grant) {
     pthread_mutex_lock(&session->mutex);
     int64_t lease_ns =
         session->keep && session->epoch.lease == lease ? etcd_keep_deadline_ns(session->keep) : 0;
     pthread_mutex_unlock(&session->mutex);
-    int64_t trusted_ns = lease_ns - MARGIN_S * 1000000000L - session->ttl_ms * 1000000 / DRIFT;
-    int64_t left_ns = trusted_ns - clock_mono_ns(&clock_system);
-    int64_t until_ns = lock_env_now_ns(session->env) + left_ns, ttl_ns = session->ttl_ms * 1000000;
-    if (lease_ns == 0 || left_ns <= 0)
-        return 0;
-    return until_ns < sent_ns + ttl_ns ? until_ns : sent_ns + ttl_ns;
+    int64_t ttl_ns = session->ttl_ms * 1000000, until_ns = sent_ns + ttl_ns;
+    int64_t left_ns = lease_ns - MARGIN_S * 1000000000L - ttl_ns / DRIFT - clock_mono_ns(&clock_system);
+    if (left_ns <= 0)
+        return LOCK_UNKNOWN;
+    int64_t lease_until_ns = lock_env_now_ns(session->env) + left_ns;
+    grant->deadline_ns = until_ns < lease_until_ns ? until_ns : lease_until_ns;
+    return LOCK_OK;
+}
+
+enum lock_status etcd_session_extend(struct etcd_session *session, const char *name,
+                                     struct lock_grant *grant) {
+    const struct etcd_range range = {.key = etcd_text(name), .keys_only = true};
+    const struct etcd_call call = etcd_session_call(session);
+    int64_t sent_ns = lock_env_now_ns(session->env);
+    struct etcd_reply *reply;
+    enum etcd_status status = etcd_range(session->etcd, &range, &call, &reply);
+    if (status != ETCD_OK)
+        return etcd_session_status(status);
+    bool there = reply->kv_count == 1 && (uint64_t)reply->kvs[0].create_revision == grant->fence;
+    int64_t lease = there ? reply->kvs[0].lease : 0;
+    etcd_reply_free(reply);
+    if (!there)
+        return LOCK_NOT_OWNER;
+    return etcd_session_grant(session, lease, sent_ns, grant) == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
+}
+
+enum lock_status etcd_session_delete(struct etcd_session *session, const char *name, const char *owner) {
+    const struct etcd_compare is_owner = {
+        .key = etcd_text(name), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
+    const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(name)}};
+    const struct etcd_txn txn = {.compares = &is_owner, .compare_count = 1, .then = &del, .then_count = 1};
+    const struct etcd_call call = etcd_session_call(session);
+    struct etcd_reply *reply;
+    enum etcd_status status = etcd_txn(session->etcd, &txn, &call, &reply);
+    if (status != ETCD_OK)
+        return etcd_session_status(status);
+    bool was_there = reply->succeeded;
+    etcd_reply_free(reply);
+    return was_there ? LOCK_OK : LOCK_NOT_OWNER;
 }

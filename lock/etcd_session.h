@@ -42,7 +42,16 @@ struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch);
 void etcd_session_raise(struct etcd_session *session, const struct etcd_epoch *epoch);
 
 /* The deadline of a grant that was asked for at `sent_ns` and hangs on `lease`: its time to live after that,
- * but not when the lease may be gone; 0: it may be gone now. */
-int64_t etcd_session_deadline_ns(struct etcd_session *session, int64_t lease, int64_t sent_ns);
+ * but not when the lease may be gone. LOCK_UNKNOWN: it may be gone now; so the layer takes back what there
+ * is. */
+enum lock_status etcd_session_grant(struct etcd_session *session, int64_t lease, int64_t sent_ns,
+                                    struct lock_grant *grant);
+/* Moves it, if the key `name` is still the one of the revision that is the grant's fence. LOCK_NOT_OWNER: it
+ * is not; LOCK_UNAVAILABLE. */
+enum lock_status etcd_session_extend(struct etcd_session *session, const char *name,
+                                     struct lock_grant *grant);
+
+/* Deletes the key `name` if its value is `owner`. LOCK_NOT_OWNER: it is not. */
+enum lock_status etcd_session_delete(struct etcd_session *session, const char *name, const char *owner);
 
 #endif
