@@ -246,7 +246,7 @@ enum etcd_status etcd_lease_grant(struct etcd *etcd, int64_t ttl_s, int64_t id, 
 enum etcd_status etcd_lease_revoke(struct etcd *etcd, int64_t id, const struct etcd_call *call);
 
 struct etcd_lease_info {
-    int64_t ttl_s; /* that is left */
+    int64_t ttl_s; /* that is left, in whole seconds: 0 in its last one, until it is revoked */
     int64_t granted_ttl_s;
     struct etcd_bytes *keys; /* if asked for */
     size_t key_count;
