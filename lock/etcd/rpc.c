@@ -82,10 +82,11 @@ static struct etcd_verdict ask(struct etcd *etcd, const struct etcd_method *meth
         pthread_cond_wait(&try.cond, &try.mutex);
     pthread_mutex_unlock(&try.mutex);
     verdict = etcd_status_judge(try.unary.code, try.unary.text);
-    if (verdict.status == ETCD_OK && !etcd_answer_read(answer, try.unary.answer))
+    etcd_call_explain(call, try.unary.text);
+    if (verdict.status == ETCD_OK && !etcd_answer_read(answer, try.unary.answer)) {
         verdict = (struct etcd_verdict){.status = ETCD_FAILED};
-    if (verdict.status != ETCD_OK)
-        etcd_call_explain(call, try.unary.text);
+        etcd_call_explain(call, "the answer is empty");
+    }
     etcd_unary_free(&try.unary);
 free_try:
     if (tokens)
@@ -165,9 +166,9 @@ static enum etcd_status go_on(struct etcd *etcd, struct course *course, const st
 static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *method, int endpoint,
                                   grpc_slice request, const struct etcd_call *call,
                                   struct etcd_answer *answer) {
-    struct course course = {.repeats = method->reads || (call && call->idempotent),
-                            .deadline_ns = call && call->deadline_ns ? call->deadline_ns
-                                                                     : etcd_loop_now_ns() + etcd->timeout_ns};
+    struct course course = {.repeats = method->reads || call->idempotent,
+                            .deadline_ns = call->deadline_ns ? call->deadline_ns
+                                                             : etcd_loop_now_ns() + etcd->timeout_ns};
     enum etcd_status status = ETCD_OK;
     while (status == ETCD_OK) {
         int at;
@@ -195,7 +196,13 @@ enum etcd_status etcd_rpc(struct etcd *etcd, const struct etcd_method *method, i
     etcd->blocked++;
     pthread_mutex_unlock(&etcd->mutex);
     grpc_slice packed = etcd_pack(request);
-    enum etcd_status status = ask_until(etcd, method, endpoint, packed, call, answer);
+    char text[ETCD_ERROR_SIZE] = ""; /* of the last try: the caller's stays as it is if one succeeds */
+    struct etcd_call asking = call ? *call : (struct etcd_call){0};
+    asking.error = text;
+    asking.error_size = sizeof text;
+    enum etcd_status status = ask_until(etcd, method, endpoint, packed, &asking, answer);
+    if (status != ETCD_OK)
+        etcd_call_explain(call, status == ETCD_CANCELLED ? "the client is being closed" : text);
     grpc_slice_unref(packed);
     pthread_mutex_lock(&etcd->mutex);
     if (--etcd->blocked == 0)
