@@ -141,7 +141,7 @@ struct course {
     bool repeats; /* may be asked again whatever came of it */
     bool unknown; /* an earlier try may have been done */
     size_t fails;
-    int tokens;
+    int tokens; /* that were refused; what gets them wants none */
     int64_t deadline_ns;
 };
 
@@ -167,6 +167,7 @@ static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *m
                                   grpc_slice request, const struct etcd_call *call,
                                   struct etcd_answer *answer) {
     struct course course = {.repeats = method->reads || call->idempotent,
+                            .tokens = method->anonymous ? TOKENS_MAX : 0,
                             .deadline_ns = call->deadline_ns ? call->deadline_ns
                                                              : etcd_loop_now_ns() + etcd->timeout_ns};
     enum etcd_status status = ETCD_OK;
