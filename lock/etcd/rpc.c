@@ -186,7 +186,8 @@ static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *m
         status = go_on(etcd, &course, &verdict, at, token, call);
     }
     /* What ended it says nothing of an earlier try. */
-    bool vague = status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT || status == ETCD_DENIED;
+    bool vague = status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT || status == ETCD_DENIED ||
+                 status == ETCD_EXHAUSTED || status == ETCD_FAILED;
     return course.unknown && !method->reads && vague ? ETCD_UNKNOWN : status;
 }
 
