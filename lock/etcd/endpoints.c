@@ -20,10 +20,11 @@ static bool is_port(const char *text, size_t length) {
     return port > 0 && port < 65536;
 }
 
-/* HOST, HOST:PORT, [ADDRESS], [ADDRESS]:PORT; `length` bytes. */
+/* HOST, HOST:PORT, [ADDRESS], [ADDRESS]:PORT; `length` bytes. Without a scheme a host called unix would be one.
+ */
 static bool read_target(char target[ETCD_TARGET_SIZE], const char *text, size_t length) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";
-    if (length == 0 || length > ETCD_TARGET_SIZE - 8)
+    if (length == 0 || length > ETCD_TARGET_SIZE - sizeof "dns:///:2379")
         return false;
     size_t host = length;
     if (text[0] == '[') {
@@ -39,7 +40,7 @@ static bool read_target(char target[ETCD_TARGET_SIZE], const char *text, size_t 
     }
     if (host < length && (text[host] != ':' || !is_port(text + host + 1, length - host - 1)))
         return false;
-    snprintf(target, ETCD_TARGET_SIZE, "%.*s%s", (int)length, text, host < length ? "" : ":2379");
+    snprintf(target, ETCD_TARGET_SIZE, "dns:///%.*s%s", (int)length, text, host < length ? "" : ":2379");
     return true;
 }
 
