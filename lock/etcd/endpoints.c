@@ -68,10 +68,11 @@ static enum etcd_status read_targets(struct etcd_endpoints *endpoints, const cha
 /* The file's text; NULL and `error` where it cannot be read. */
 static char *read_pem(const char *file, char *error, size_t size) {
     char *text = NULL;
+    errno = 0;
     FILE *stream = fopen(file, "re");
     if (!stream || !(text = calloc(1, PEM_MAX)) || fread(text, 1, PEM_MAX - 1, stream) == 0 ||
-        ferror(stream)) {
-        snprintf(error, size, "%s: %s", file, errno ? strerror(errno) : "is empty");
+        ferror(stream) || !strstr(text, "-----BEGIN ")) {
+        snprintf(error, size, "%s: %s", file, errno ? strerror(errno) : "is not a PEM file");
         free(text);
         text = NULL;
     }
@@ -90,7 +91,6 @@ static grpc_channel_credentials *read_credentials(const struct etcd_config *conf
         snprintf(error, size, "TLS wants ca_file, and cert_file and key_file both or none");
         return NULL;
     }
-    errno = 0;
     if (!(ca = read_pem(config->ca_file, error, size)))
         return NULL;
     if (config->cert_file && (!(cert = read_pem(config->cert_file, error, size)) ||
