@@ -5,11 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT_MS = 5000 };
+enum { TIMEOUT_MS = 5000, TIMEOUT_MAX_MS = 1000000000 };
 
 static bool copy(char **out, const char *text) {
     *out = text ? strdup(text) : NULL;
     return *out || !text;
+}
+
+static int64_t timeout_ns(int64_t ms) {
+    return (ms <= 0 ? TIMEOUT_MS : ms > TIMEOUT_MAX_MS ? TIMEOUT_MAX_MS : ms) * 1000000;
 }
 
 /* All in order but the thread. */
@@ -17,7 +21,7 @@ static enum etcd_status build(struct etcd *etcd, const struct etcd_config *confi
     enum etcd_status status = etcd_endpoints_open(&etcd->endpoints, config, error, size);
     if (status != ETCD_OK)
         return status;
-    etcd->timeout_ns = (config->timeout_ms > 0 ? config->timeout_ms : TIMEOUT_MS) * 1000000;
+    etcd->timeout_ns = timeout_ns(config->timeout_ms);
     etcd->loop = etcd_loop_new();
     if (!etcd->loop || !copy(&etcd->user, config->user) || !copy(&etcd->password, config->password))
         return ETCD_NOMEM;
