@@ -1,6 +1,7 @@
 /* Opening and closing a client. */
 #include "lock/etcd/client.h"
 
+#include <grpc/support/log.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,15 @@ static void destroy(struct etcd *etcd) {
     grpc_shutdown_blocking();
 }
 
+/* gRPC tells standard error of each connection that fails. That is for who asks for it. */
+static void silence(void) {
+    if (!getenv("GRPC_VERBOSITY"))
+        gpr_set_log_verbosity((gpr_log_severity)(GPR_LOG_SEVERITY_ERROR + 1));
+}
+
 enum etcd_status etcd_open(const struct etcd_config *config, struct etcd **etcd, char *error,
                            size_t error_size) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!config->user != !config->password) {
         snprintf(error, error_size, "a user wants a password, and a password a user");
         return ETCD_CONFIG;
@@ -55,6 +63,7 @@ enum etcd_status etcd_open(const struct etcd_config *config, struct etcd **etcd,
         snprintf(error, error_size, "out of memory");
         return ETCD_NOMEM;
     }
+    pthread_once(&once, silence);
     grpc_init();
     pthread_mutex_init(&opened->mutex, NULL);
     pthread_cond_init(&opened->quiet, NULL);
