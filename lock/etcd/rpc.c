@@ -9,7 +9,7 @@
 #include "lock/etcd/unary.h"
 
 /* While no member is connected, or after each has failed once. */
-enum { LOOK_MS = 2, PAUSE_MS = 20, TOKENS_MAX = 2 };
+enum { LOOK_MS = 2, PAUSE_MS = 20, LAST_MS = 3 * PAUSE_MS, TOKENS_MAX = 2 };
 
 void etcd_call_explain(const struct etcd_call *call, const char *text) {
     if (call && call->error)
@@ -155,11 +155,16 @@ static enum etcd_status go_on(struct etcd *etcd, struct course *course, const st
     course->unknown = course->unknown || !verdict->harmless;
     if (verdict->elsewhere)
         etcd_endpoints_fail(&etcd->endpoints, at, verdict->silent);
-    if (!verdict->elsewhere || !(verdict->harmless || course->repeats) ||
-        etcd_loop_now_ns() >= course->deadline_ns)
+    int64_t left_ns = course->deadline_ns - etcd_loop_now_ns();
+    if (!verdict->elsewhere || !(verdict->harmless || course->repeats) || left_ns <= 0)
         return verdict->status;
-    if (++course->fails % etcd->endpoints.count == 0)
-        pause_ms(PAUSE_MS);
+    if (++course->fails % etcd->endpoints.count > 0)
+        return ETCD_OK;
+    /* A write that is begun when the time is all but up ends unknown, where all the tries before did nothing.
+     */
+    if (left_ns < LAST_MS * 1000000)
+        return verdict->status;
+    pause_ms(PAUSE_MS);
     return ETCD_OK;
 }
 
