@@ -13,7 +13,7 @@ LIB        := $(BUILD)/libinventory.a
 LIB_PARTS  := $(call objects,base) $(call objects,inventory)
 LIBLOCK    := $(BUILD)/liblock.a
 LIBLOCK_SO := $(BUILD)/liblock.so
-LIBLOCK_PARTS := $(call objects,lock) $(O)/base/clock.o $(O)/base/redis_target.o
+LIBLOCK_PARTS := $(call objects,lock) $(O)/base/clock.o $(O)/base/percent.o $(O)/base/redis_target.o
 LIBETCD    := $(BUILD)/libetcd.a
 LIBETCD_SO := $(BUILD)/libetcd.so
 LIBETCD_PARTS := $(call objects,lock/etcd) $(O)/gen/etcd.pb-c.o
@@ -89,9 +89,9 @@ help: ## say what there is to make
 deps: ## install what is needed to build, run and test (Debian; elsewhere: say what is missing)
 	@deploy/deps.sh build
 
-run: deps ## build, start a private Redis and the service on http://127.0.0.1:8080, until Ctrl-C
+run: deps ## build, start private Redis and etcd and the service on http://127.0.0.1:8080, until Ctrl-C (ARGS: its flags)
 	@+$(remake) all
-	@deploy/run.sh
+	@deploy/run.sh $(ARGS)
 
 test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer)
 	@+$(remake) all tests

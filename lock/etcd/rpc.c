@@ -1,6 +1,7 @@
 /* A call until it is answered: which member is asked, what is asked again, and what is not known. */
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,17 +50,11 @@ void etcd_answer_free(struct etcd_answer *answer) {
 
 struct try {
     struct etcd_unary unary;
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    bool done;
+    sem_t done; /* the thread that waits may free it while the one that posts is not yet back */
 };
 
 static void on_done(struct etcd_unary *unary) {
-    struct try *try = (struct try *)unary;
-    pthread_mutex_lock(&try->mutex);
-    try->done = true;
-    pthread_cond_signal(&try->cond);
-    pthread_mutex_unlock(&try->mutex);
+    sem_post(&((struct try *)unary)->done);
 }
 
 /* What one member says. */
@@ -71,16 +66,13 @@ static struct etcd_verdict ask(struct etcd *etcd, const struct etcd_method *meth
     size_t leader = method->leaderless ? 0 : 1;
     size_t tokens = method->anonymous ? 0 : etcd_auth_metadata(etcd, &metadata[leader], token);
     struct try try = {.unary = {.on_done = on_done}};
-    pthread_mutex_init(&try.mutex, NULL);
-    pthread_cond_init(&try.cond, NULL);
+    sem_init(&try.done, 0, 0);
     struct etcd_verdict verdict = {ETCD_CANCELLED, .harmless = true};
     if (!etcd_unary_start(&try.unary, etcd, endpoint, method->path, request, metadata, leader + tokens,
                           deadline_ns))
         goto free_try;
-    pthread_mutex_lock(&try.mutex);
-    while (!try.done)
-        pthread_cond_wait(&try.cond, &try.mutex);
-    pthread_mutex_unlock(&try.mutex);
+    while (sem_wait(&try.done) != 0)
+        ; /* interrupted */
     verdict = etcd_status_judge(try.unary.code, try.unary.text);
     etcd_call_explain(call, try.unary.text);
     if (verdict.status == ETCD_OK && !etcd_answer_read(answer, try.unary.answer)) {
@@ -91,8 +83,7 @@ static struct etcd_verdict ask(struct etcd *etcd, const struct etcd_method *meth
 free_try:
     if (tokens)
         grpc_slice_unref(metadata[leader].value);
-    pthread_cond_destroy(&try.cond);
-    pthread_mutex_destroy(&try.mutex);
+    sem_destroy(&try.done);
     return verdict;
 }
 
