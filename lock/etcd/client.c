@@ -39,6 +39,7 @@ static void destroy(struct etcd *etcd) {
     free(etcd->token);
     free(etcd->password);
     free(etcd->user);
+    pthread_cond_destroy(&etcd->authenticated);
     pthread_cond_destroy(&etcd->quiet);
     pthread_mutex_destroy(&etcd->mutex);
     free(etcd);
@@ -67,6 +68,7 @@ enum etcd_status etcd_open(const struct etcd_config *config, struct etcd **etcd,
     grpc_init();
     pthread_mutex_init(&opened->mutex, NULL);
     pthread_cond_init(&opened->quiet, NULL);
+    pthread_cond_init(&opened->authenticated, NULL);
     enum etcd_status status = build(opened, config, error, error_size);
     if (status == ETCD_OK) {
         *etcd = opened;

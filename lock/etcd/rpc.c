@@ -10,7 +10,7 @@
 #include "lock/etcd/unary.h"
 
 /* While no member is connected, or after each has failed once. */
-enum { LOOK_MS = 2, PAUSE_MS = 20, LAST_MS = 3 * PAUSE_MS, TOKENS_MAX = 2 };
+enum { LOOK_MS = 2, PAUSE_MS = 20, LAST_MS = 3 * PAUSE_MS, TOKENS_MAX = 8 };
 
 void etcd_call_explain(const struct etcd_call *call, const char *text) {
     if (call && call->error)
@@ -234,6 +234,7 @@ enum etcd_status etcd_rpc_unpack(struct etcd *etcd, const struct etcd_method *me
 void etcd_rpc_close(struct etcd *etcd) {
     pthread_mutex_lock(&etcd->mutex);
     etcd->closing = true;
+    pthread_cond_broadcast(&etcd->authenticated);
     for (struct etcd_unary *unary = etcd->calls; unary; unary = unary->next)
         grpc_call_cancel(unary->call, NULL);
     while (etcd->blocked > 0 || etcd->calls)
