@@ -2,6 +2,7 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,26 @@ static void pause_ms(int ms) {
     clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
 }
 
+/* What gRPC says of a member that is not connected: a call of it fails at once, with the reason. Should it be
+ * connected by now nothing is changed by it. */
+static void explain_unreachable(struct etcd *etcd, int endpoint, const struct etcd_call *call) {
+    static const struct etcd_method look = {
+        .path = "/etcdserverpb.Maintenance/Status", .reads = true, .leaderless = true, .anonymous = true};
+    char text[ETCD_ERROR_SIZE] = "", whole[ETCD_ERROR_SIZE + 32];
+    const struct etcd_call asking = {.error = text, .error_size = sizeof text};
+    struct etcd_answer answer;
+    uint64_t token;
+    if (endpoint < 0)
+        endpoint = (int)atomic_load(&etcd->endpoints.current);
+    struct etcd_verdict verdict = ask(etcd, &look, endpoint, grpc_empty_slice(),
+                                      etcd_loop_now_ns() + LOOK_MS * 1000000, &token, &asking, &answer);
+    if (verdict.status == ETCD_OK)
+        etcd_answer_free(&answer);
+    bool known = verdict.status == ETCD_UNAVAILABLE && *text;
+    snprintf(whole, sizeof whole, "no member can be reached%s%s", known ? ": " : "", known ? text : "");
+    etcd_call_explain(call, whole);
+}
+
 /* Waits until a member is connected. ETCD_OK and `*at`; ETCD_UNAVAILABLE, ETCD_CANCELLED. */
 static enum etcd_status find_member(struct etcd *etcd, int endpoint, int64_t deadline_ns, int *at,
                                     const struct etcd_call *call) {
@@ -114,7 +135,7 @@ static enum etcd_status find_member(struct etcd *etcd, int endpoint, int64_t dea
         if (is_closing(etcd))
             return ETCD_CANCELLED;
         if (etcd_loop_now_ns() >= deadline_ns) {
-            etcd_call_explain(call, "no member can be reached");
+            explain_unreachable(etcd, endpoint, call);
             return ETCD_UNAVAILABLE;
         }
         pause_ms(LOOK_MS);
