@@ -4,8 +4,8 @@
 set -eu
 
 build=(build-essential pkg-config libmicrohttpd-dev libhiredis-dev libjansson-dev libuv1-dev libsodium-dev
-    libgrpc-dev libprotobuf-c-dev protobuf-c-compiler redis-server redis-tools etcd-server etcd-client openssl iproute2
-    curl jq)
+    libgrpc-dev libprotobuf-c-dev protobuf-c-compiler redis-server redis-tools etcd-server etcd-client iproute2
+    openssl curl jq)
 check=(clang-format clang-tidy cppcheck shellcheck)
 fuzz=(clang libclang-rt-dev)
 
