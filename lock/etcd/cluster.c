@@ -65,8 +65,10 @@ enum etcd_status etcd_member_look(struct etcd *etcd, size_t endpoint, const stru
     Pb__StatusRequest request = PB__STATUS_REQUEST__INIT;
     struct etcd_answer answer;
     const Pb__StatusResponse *response;
-    if (endpoint >= etcd->endpoints.count)
+    if (endpoint >= etcd->endpoints.count) {
+        etcd_call_explain(call, "there is no such endpoint");
         return ETCD_INVALID;
+    }
     enum etcd_status status = etcd_rpc_unpack(etcd, &look, (int)endpoint, &request.base, call,
                                               &pb__status_response__descriptor, &answer, (void **)&response);
     if (status != ETCD_OK)
