@@ -154,8 +154,9 @@ static void end(struct etcd_hub *hub, struct etcd_watch *watch, const struct etc
 }
 
 static void on_cancelled(struct etcd_hub *hub, struct etcd_watch *watch, const Pb__WatchResponse *response) {
-    bool denied =
-        strstr(response->cancel_reason, "permission denied") || strstr(response->cancel_reason, "auth");
+    const char *reason = response->cancel_reason;
+    bool denied = strstr(reason, "permission denied") || strstr(reason, "auth") ||
+                  strstr(reason, "user name is empty"); /* it wants a token, which it did not before */
     uint64_t token = etcd_stream_token(hub->stream);
     if (response->compact_revision > 0) {
         end(hub, watch,
@@ -167,9 +168,8 @@ static void on_cancelled(struct etcd_hub *hub, struct etcd_watch *watch, const P
         etcd_hub_break(hub);
     } else {
         end(hub, watch,
-            &(struct etcd_watch_event){.kind = ETCD_WATCH_ENDED,
-                                       .status = denied ? ETCD_DENIED : ETCD_INVALID,
-                                       .reason = response->cancel_reason});
+            &(struct etcd_watch_event){
+                .kind = ETCD_WATCH_ENDED, .status = denied ? ETCD_DENIED : ETCD_INVALID, .reason = reason});
     }
 }
 
