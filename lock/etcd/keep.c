@@ -79,7 +79,7 @@ static void lose(struct etcd_hub *hub, struct etcd_keep *keep) {
 
 static void lose_overdue(struct etcd_hub *hub, int64_t now_ns) {
     struct etcd_keep *keep = keeper_of(hub)->keeps;
-    while (keep) {
+    while (keep && !hub->stopping) {
         bool over = !is_lost(keep) && atomic_load(&keep->deadline_ns) <= now_ns;
         if (over)
             lose(hub, keep);
