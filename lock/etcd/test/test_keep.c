@@ -154,7 +154,6 @@ static void begun_before_the_server(void) {
     etcd_start(&later, NULL);
     struct etcd *etcd = tools_open(&later, 1);
     int64_t granted_ns = tools_in_ms(0), id = tools_grant(etcd, 20);
-    etcd_close(NULL);
     etcd_kill(&later);
     struct etcd *late = tools_open(&later, 1);
     keep_granted(late, &kept, id, 20, granted_ns, 50);
@@ -168,11 +167,6 @@ static void begun_before_the_server(void) {
         harness_pause_ms(10);
     CHECK(etcd_keep_deadline_ns(kept.keep) > before_ns);
     check_deadline(etcd, &kept);
-}
-
-static bool of_dropped_is_away(void *arg) {
-    (void)arg;
-    return true;
 }
 
 /* The answer to a renewal of what was dropped says nothing of a later one, which the server never saw. */
@@ -202,7 +196,6 @@ static void an_answer_is_nobody_elses(void) {
     harness_pause_ms(1000);
     int64_t deadline_ns = etcd_keep_deadline_ns(second.keep);
     etcd_resume(&own);
-    (void)of_dropped_is_away;
     if (deadline_ns > paused_ns + 20 * second_ns)
         FAIL("%d ms more than the server gave", (int)((deadline_ns - paused_ns) / 1000000 - 20000));
 }
