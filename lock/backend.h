@@ -41,6 +41,8 @@ struct lock_backend {
     bool lines_up;   /* of this process only the first in line goes to the store */
     bool hands_over; /* attempt() understands `giving` */
     bool renews;     /* grants are extended as long as their holders report progress */
+    bool lasts;      /* what is granted stays in the store until it is given back, if its holder lives: a
+                        grant that ran out is over for its holder only */
     /* How many fences a grant comes with, from grant.fence on: so many turns it serves within this process
      * before the store is asked again. 0 is 1. */
     unsigned fences;

@@ -46,6 +46,10 @@ static bool is_late(const struct lock_keeper *keeper, const struct lock_due *due
 
 static void look_after(struct lock_keeper *keeper, const struct lock_due *due) {
     const struct lock_backend *backend = keeper->config.backend;
+    if (due->forgotten) {
+        lock_keeper_undo(keeper, due->grant.key, due->held.owner);
+        return;
+    }
     bool renews = backend->renews && due->silent_ns <= SILENT_TTLS * keeper->config.ttl_ns;
     struct lock_grant held = due->grant;
     memcpy(held.owner, due->held.owner, sizeof held.owner);
@@ -192,7 +196,7 @@ void lock_keeper_undo(struct lock_keeper *keeper, const char *key, const char *o
         return;
     memcpy(undo->key, key, strlen(key) + 1);
     memcpy(undo->owner, owner, strlen(owner) + 1);
-    undo->until_ns = now_ns(keeper) + 2 * keeper->config.ttl_ns;
+    undo->until_ns = keeper->config.backend->lasts ? INT64_MAX : now_ns(keeper) + 2 * keeper->config.ttl_ns;
     pthread_mutex_lock(&keeper->mutex);
     append_undo(keeper, undo);
     rouse(keeper);

@@ -29,7 +29,7 @@ void lock_keeper_free(struct lock_keeper *keeper);
 /* Something is held from now on. Costs nothing while the keeper is awake anyway. */
 void lock_keeper_rouse(struct lock_keeper *keeper);
 /* Whatever `owner` has of `key`, or waits for, is taken back, however often the store must be asked. What the
- * store does not hear of in a time to live it forgets by itself. */
+ * store does not hear of in a time to live it forgets by itself, unless the backend says that it lasts. */
 void lock_keeper_undo(struct lock_keeper *keeper, const char *key, const char *owner);
 
 #endif

@@ -22,19 +22,20 @@ struct line {
 struct lock_lines {
     const struct lock_env *env;
     int64_t ttl_ns;
-    bool renews;
+    bool renews, lasts;
     pthread_mutex_t mutex;
     uint64_t waiting;
     struct line *buckets[BUCKETS];
 };
 
-struct lock_lines *lock_lines_new(const struct lock_env *env, int64_t ttl_ns, bool renews) {
+struct lock_lines *lock_lines_new(const struct lock_env *env, int64_t ttl_ns, bool renews, bool lasts) {
     struct lock_lines *lines = calloc(1, sizeof *lines);
     if (!lines)
         return NULL;
     lines->env = env;
     lines->ttl_ns = ttl_ns;
     lines->renews = renews;
+    lines->lasts = lasts;
     pthread_mutex_init(&lines->mutex, NULL);
     return lines;
 }
@@ -305,17 +306,25 @@ static bool is_had(const struct line *line) {
     return line->grant.owner[0] && line->held.owner[0] && line->grant.deadline_ns != INT64_MAX && !line->lost;
 }
 
+/* When to look at what is held. What lasts must be taken back once it has run out: others wait for it. */
+static int64_t wake_at_ns(const struct lock_lines *lines, const struct line *line) {
+    return lines->lasts && line->grant.deadline_ns < line->look_ns ? line->grant.deadline_ns : line->look_ns;
+}
+
 /* Looks through one bucket. */
-static struct line *find_due(struct lock_lines *lines, struct line **at, int64_t *next_ns) {
+static struct line **find_due(struct lock_lines *lines, struct line **at, int64_t *next_ns, bool *forgotten) {
     while (*at) {
         struct line *line = *at;
         bool over = is_over(lines, line);
         if (is_had(line) && (!over || lines->renews)) {
             if (over || line->look_ns <= now_ns(lines))
-                return line;
-            if (line->look_ns < *next_ns)
-                *next_ns = line->look_ns;
+                return at;
+            if (wake_at_ns(lines, line) < *next_ns)
+                *next_ns = wake_at_ns(lines, line);
         } else if (over && !line->head) {
+            *forgotten = lines->lasts && line->held.owner[0];
+            if (*forgotten)
+                return at;
             line->grant.owner[0] = '\0';
             drop(at);
             continue;
@@ -326,17 +335,23 @@ static struct line *find_due(struct lock_lines *lines, struct line **at, int64_t
 }
 
 bool lock_lines_due(struct lock_lines *lines, struct lock_scan *scan, struct lock_due *due) {
-    struct line *line = NULL;
+    bool forgotten = false;
+    struct line **at = NULL;
     pthread_mutex_lock(&lines->mutex);
-    for (; scan->bucket < BUCKETS && !line; scan->bucket += line == NULL)
-        line = find_due(lines, &lines->buckets[scan->bucket], &scan->next_ns);
-    if (line) {
+    for (; scan->bucket < BUCKETS && !at; scan->bucket += at == NULL)
+        at = find_due(lines, &lines->buckets[scan->bucket], &scan->next_ns, &forgotten);
+    if (at) {
+        struct line *line = *at;
         int64_t now = now_ns(lines);
         line->look_ns = now + lines->ttl_ns / LOOKS;
-        *due = (struct lock_due){line->grant, line->held, now - line->progress_ns};
+        *due = (struct lock_due){line->grant, line->held, now - line->progress_ns, forgotten};
+    }
+    if (forgotten) {
+        (*at)->grant.owner[0] = '\0';
+        drop(at);
     }
     pthread_mutex_unlock(&lines->mutex);
-    return line != NULL;
+    return at != NULL;
 }
 
 static struct line *find_had(struct lock_lines *lines, const struct lock_due *due) {

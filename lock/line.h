@@ -22,8 +22,9 @@ struct lock_held {
 
 struct lock_lines;
 
-/* `env` must outlive it. `renews`: no grant should run out while it is held. NULL when out of memory. */
-struct lock_lines *lock_lines_new(const struct lock_env *env, int64_t ttl_ns, bool renews);
+/* `env` must outlive it. `renews`: no grant should run out while it is held. `lasts`: the store does not
+ * forget those that ran out. NULL when out of memory. */
+struct lock_lines *lock_lines_new(const struct lock_env *env, int64_t ttl_ns, bool renews, bool lasts);
 void lock_lines_free(struct lock_lines *lines);
 
 /* Waits for the turn of `key`: LOCK_OK, LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_NOMEM. A `deadline_ns` that is
@@ -70,6 +71,7 @@ struct lock_due {
     struct lock_grant grant; /* as its holder knows it */
     struct lock_held held;
     int64_t silent_ns; /* since its holder last reported progress */
+    bool forgotten;    /* it ran out and was not given back: nobody has it here, but the store has `held` */
 };
 
 /* What is held by `due->grant`; false: nothing (any more). */
@@ -81,7 +83,7 @@ struct lock_scan {
 };
 
 /* The next that is due, marked as looked at now; false: no more. Turns that were forgotten, and that nobody
- * waits for, end here. */
+ * waits for, end here; who waits for one takes it over, with what is held. */
 bool lock_lines_due(struct lock_lines *lines, struct lock_scan *scan, struct lock_due *due);
 /* To be looked at again earlier than in the third of a time to live. */
 void lock_lines_look_at(struct lock_lines *lines, const struct lock_due *due, int64_t look_ns);

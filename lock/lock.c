@@ -137,7 +137,8 @@ static enum lock_status ask(struct lock *lock, struct lock_attempt *attempt, int
         return LOCK_OK;
     }
     if (attempt->giving[0] && !lock->backend->hands_over) { /* its turn was forgotten */
-        lock->backend->release(lock->store, grant->key, attempt->giving);
+        if (fails(lock->backend->release(lock->store, grant->key, attempt->giving)) && lock->backend->lasts)
+            lock_keeper_undo(lock->keeper, grant->key, attempt->giving);
         attempt->giving[0] = '\0';
     }
     lock_waiter_init(&waiter);

@@ -49,7 +49,8 @@ static enum lock_status open_store(struct lock *lock, const struct lock_url *url
 
 static enum lock_status open_parts(struct lock *lock, const struct lock_url *url, char *error, size_t size) {
     const struct lock_backend *backend = lock->backend;
-    if (backend->lines_up && !(lock->lines = lock_lines_new(&lock->env, lock->ttl_ns, backend->renews)))
+    if (backend->lines_up &&
+        !(lock->lines = lock_lines_new(&lock->env, lock->ttl_ns, backend->renews, backend->lasts)))
         return LOCK_NOMEM;
     enum lock_status status = open_store(lock, url, error, size);
     if (status != LOCK_OK || !lock->store || !lock->lines)

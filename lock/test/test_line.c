@@ -73,7 +73,7 @@ static bool leave(struct lock_lines *lines, char owner) {
 
 /* `a` has the turn and forgets it `ms` from now. */
 static struct lock_lines *open_forgotten(int64_t ms, int64_t *until_ns) {
-    struct lock_lines *lines = lock_lines_new(&env, 10000 * MS, false);
+    struct lock_lines *lines = lock_lines_new(&env, 10000 * MS, false, false);
     CHECK(lines != NULL);
     CHECK_INT(enter(lines, 'a'), LOCK_OK);
     *until_ns = now_ns(NULL) + ms * MS;
