@@ -48,7 +48,9 @@ WARN       := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -W
 # Asked once, and only when something is compiled or linked: make deps may have to install pkg-config first.
 PKGS       := libmicrohttpd hiredis jansson libuv libsodium
 pkg_cflags  = $(eval pkg_cflags := $$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))$(pkg_cflags)
-pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)))$(pkg_libs)
+pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)) $(ZOOKEEPER))$(pkg_libs)
+# Its C client comes without a file for pkg-config.
+ZOOKEEPER  := -lzookeeper_mt
 
 MODE_       = -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 # Sanitized, gcc sees uninitialised variables and cut-off texts where there are none.
@@ -195,7 +197,7 @@ $(LIBLOCK_PARTS): CFLAGS += -fPIC -fvisibility=hidden
 # Its libraries are those that lock/liblock.pc.in names: what needs another does not link.
 $(LIBLOCK_SO): $(LIBLOCK_PARTS) service/version.h
 	@echo '  LD $@' && $(CC) $(CFLAGS) $(filter-out -pie,$(LDFLAGS)) -shared -Wl,-soname,$(SO_NAME) -Wl,-z,defs \
-	    -o $(BUILD)/$(SO_FILE) $(filter %.o,$^) $$(pkg-config --libs hiredis)
+	    -o $(BUILD)/$(SO_FILE) $(filter %.o,$^) $$(pkg-config --libs hiredis) $(ZOOKEEPER)
 	@ln -sf $(SO_FILE) $(BUILD)/$(SO_NAME) && ln -sf $(SO_FILE) $@
 
 $(O)/%.o: %.c Makefile | $(GEN)
