@@ -405,10 +405,10 @@ static void close_handle(struct zookeeper_session *session) {
     session->handle = NULL;
     session->connected = false;
     pthread_mutex_unlock(&session->mutex);
-    /* Closed while connected it would end the session, and with it grants that are to run out. A client whose
-     * list of servers has nobody in it that it knows is not connected. */
+    /* Closed while connected it would end the session, and with it grants that are to run out. The C client
+     * leaves a server that is not in its list any more; nobody can be at this address, and no packet is sent. */
     if (handle && leave)
-        zoo_set_servers(handle, "127.0.0.1:1");
+        zoo_set_servers(handle, "255.255.255.255:1");
     if (handle)
         zookeeper_close(handle);
     pthread_mutex_lock(&session->mutex);

@@ -140,6 +140,8 @@ void zookeeper_restart(struct zookeeper_server *server); /* same port and data; 
 void zookeeper_pause(struct zookeeper_server *server);   /* SIGSTOP */
 void zookeeper_resume(struct zookeeper_server *server);  /* SIGCONT */
 
+/* What it answers to a word of four letters (srvr, wchs, …); "" if nothing. */
+const char *zookeeper_ask(const struct zookeeper_server *server, const char *word);
 /* The children of a node in the order of their names, with spaces between, "" if it has none; "(none)" if
  * there is no such node. */
 const char *zookeeper_list(const struct zookeeper_server *server, const char *path);

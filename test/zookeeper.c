@@ -13,33 +13,25 @@ enum { START_MS = 30000, SESSION_MS = 10000, MAX_SERVERS = 3 };
 
 /* ---- the servers ---- */
 
-/* leader, follower, standalone; "" while it does not serve. */
-static void read_mode(const struct zookeeper_server *server, char mode[16]) {
+const char *zookeeper_ask(const struct zookeeper_server *server, const char *word) {
     struct web_conn conn;
-    char text[4096] = "";
+    struct timeval patience = {.tv_usec = 300000}; /* one that only begins to listen never answers */
+    char text[16384];
     size_t length = 0;
-    mode[0] = '\0';
     if (!web_open(&conn, server->port))
-        return;
-    conn.timeout_ms = 2000;
-    if (web_send_raw(&conn, "srvr", 4) == WEB_OK) {
-        struct timeval patience = {.tv_sec = 2};
-        setsockopt(conn.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-        for (ssize_t got; (got = recv(conn.fd, text + length, sizeof text - 1 - length, 0)) > 0;)
-            length += (size_t)got;
-    }
+        return "";
+    setsockopt(conn.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    ssize_t got = send(conn.fd, word, strlen(word), MSG_NOSIGNAL);
+    while (got > 0 && (got = recv(conn.fd, text + length, sizeof text - 1 - length, 0)) > 0)
+        length += (size_t)got;
     web_close(&conn);
     text[length] = '\0';
-    const char *at = strstr(text, "Mode: ");
-    if (at)
-        sscanf(at, "Mode: %15s", mode);
+    return harness_format("%s", text);
 }
 
 static bool serves_or_is_dead(void *arg) {
     struct zookeeper_server *server = arg;
-    char mode[16];
-    read_mode(server, mode);
-    return mode[0] || !proc_running(&server->proc);
+    return strstr(zookeeper_ask(server, "srvr"), "Mode: ") || !proc_running(&server->proc);
 }
 
 static void wait_until_it_serves(struct zookeeper_server *server) {
@@ -80,10 +72,8 @@ void zookeeper_start_ensemble(struct zookeeper_server servers[], int count) {
 }
 
 int zookeeper_leader(const struct zookeeper_server servers[], int count) {
-    char mode[16];
     for (int i = 0; i < count; i++) {
-        read_mode(&servers[i], mode);
-        if (strcmp(mode, "leader") == 0)
+        if (strstr(zookeeper_ask(&servers[i], "srvr"), "Mode: leader"))
             return i;
     }
     FAIL("none of %d servers leads", count);
