@@ -2,7 +2,8 @@
 # zookeeper.sh DIR [PORT]: an ensemble of three ZooKeepers on loopback, until Ctrl-C, with their data in DIR.
 # Clients connect to PORT (2181), PORT+1, PORT+2; the next six ports are for among themselves.
 # zookeeper.sh one DIR PORT [ID MEMBER...]: a single one, or member ID of an ensemble of MEMBERs, which are
-# PEER_PORT:ELECTION_PORT, the first of ID 1. ZOOKEEPER_TICK_MS: its tick (2000).
+# PEER_PORT:ELECTION_PORT, the first of ID 1. ZOOKEEPER_TICK_MS: its tick (2000), and
+# ZOOKEEPER_SESSION_MAX_MS: the longest session (60000); the shortest has two ticks.
 set -eu
 
 run_one() {
@@ -10,9 +11,9 @@ run_one() {
     shift $(($# < 3 ? $# : 3))
     mkdir -p "$dir/data"
     {
-        # What clients ask for is bounded by 2 ticks and, here, a minute.
-        printf '%s\n' "tickTime=$tick" initLimit=50 syncLimit=25 maxSessionTimeout=60000 maxClientCnxns=0 \
-            "dataDir=$dir/data" "clientPort=$port" clientPortAddress=127.0.0.1 admin.enableServer=false \
+        printf '%s\n' "tickTime=$tick" initLimit=50 syncLimit=25 "dataDir=$dir/data" \
+            "maxSessionTimeout=${ZOOKEEPER_SESSION_MAX_MS:-60000}" maxClientCnxns=0 \
+            "clientPort=$port" clientPortAddress=127.0.0.1 admin.enableServer=false \
             '4lw.commands.whitelist=*'
         for member in "$@"; do
             n=$((n + 1))

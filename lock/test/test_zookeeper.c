@@ -14,22 +14,12 @@ static struct lock *open_lock(const char *options) {
 
 /* ---- what is there ---- */
 
-static int count_words(const char *text) {
-    int count = *text && strcmp(text, "(none)") != 0;
-    for (; *text; text++)
-        count += *text == ' ';
-    return count;
-}
-
-static const char *wanted_path;
-
-static bool has_that_many(void *count) {
-    return count_words(zookeeper_list(&server, wanted_path)) == *(int *)count;
+static int count_nodes(const char *path) {
+    return tools_count_nodes(&server, path);
 }
 
 static void wait_for_nodes(const char *path, int count) {
-    wanted_path = path;
-    CHECK(harness_wait(has_that_many, &count, PATIENCE_MS));
+    tools_wait_for_nodes(&server, path, count);
 }
 
 static bool watches(void *arg) {
@@ -146,16 +136,16 @@ static void nothing_is_left(void) {
     struct lock_cancel *cancel = lock_cancel_new();
     struct tools_waiter waiter;
     tools_check_status(lock_try(other, "left", &grant), LOCK_BUSY);
-    CHECK_INT(count_words(zookeeper_list(&server, "/lock/left")), 1);
+    CHECK_INT(count_nodes("/lock/left"), 1);
     tools_check_status(lock_acquire(other, "left", tools_in_ms(other, 30), NULL, &grant), LOCK_TIMEOUT);
-    CHECK_INT(count_words(zookeeper_list(&server, "/lock/left")), 1);
+    CHECK_INT(count_nodes("/lock/left"), 1);
     tools_wait(&waiter, other, "left", PATIENCE_MS, cancel);
     wait_for_nodes("/lock/left", 2);
     lock_cancel(cancel);
     tools_check_status(tools_join(&waiter), LOCK_CANCELLED);
-    CHECK_INT(count_words(zookeeper_list(&server, "/lock/left")), 1);
+    CHECK_INT(count_nodes("/lock/left"), 1);
     tools_give(lock, &held);
-    CHECK_INT(count_words(zookeeper_list(&server, "/lock/left")), 0);
+    CHECK_INT(count_nodes("/lock/left"), 0);
     lock_cancel_free(cancel);
 }
 
@@ -185,7 +175,7 @@ static void closed(void) {
         if (!holds)
             tools_give(lock, &grant);
         lock_close(lock);
-        CHECK_INT(count_words(zookeeper_list(&server, "/lock/closed")), holds);
+        CHECK_INT(count_nodes("/lock/closed"), holds);
         struct lock_grant next = tools_take(other, "closed");
         CHECK(!holds || lock_now_ns(other) > grant.deadline_ns);
         CHECK(next.fence > grant.fence);
@@ -211,7 +201,7 @@ static void forgotten(void) {
     struct lock_grant first = tools_take(lock, "forgotten");
     struct lock_grant second = tools_take_elsewhere(lock, "forgotten");
     CHECK(second.fence > first.fence);
-    CHECK_INT(count_words(zookeeper_list(&server, "/lock/forgotten")), 1);
+    CHECK_INT(count_nodes("/lock/forgotten"), 1);
     CHECK_HAS(zookeeper_list(&server, "/lock/forgotten"), second.owner);
     tools_give(lock, &second);
 }
@@ -263,7 +253,7 @@ static void gone_between(void) {
     tools_check_status(tools_join(&first), LOCK_CANCELLED);
     wait_for_watches("2 connections watching 1 paths"); /* the first has left its watch */
     CHECK(!second.done);
-    CHECK_INT(count_words(zookeeper_list(&server, "/lock/between")), 2);
+    CHECK_INT(count_nodes("/lock/between"), 2);
     tools_give(locks[0], &held);
     tools_check_status(tools_join(&second), LOCK_OK);
     tools_give(locks[2], &second.grant);
