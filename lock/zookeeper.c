@@ -15,20 +15,17 @@
  *
  * What it cannot do: a holder that is paused beyond its time does not know, which is what the fence is for.
  */
-#include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/zookeeper_address.h"
 #include "lock/zookeeper_session.h"
 
 enum {
     LOOK_MS = 1000, /* a wake-up that was lost costs so much */
-    PORT = 2181,
-    CHROOT_SIZE = 256,
-    LEVELS_MAX = 8, /* of the chroot */
-    PATH_SIZE = CHROOT_SIZE + 8 + 3 * LOCK_KEY_MAX + ZOOKEEPER_NAME_SIZE,
+    PATH_SIZE = ZOOKEEPER_ROOT_SIZE + 3 * LOCK_KEY_MAX + ZOOKEEPER_NAME_SIZE,
     BUCKETS = 1024,
     ROUNDS_MAX = 8, /* of an attempt, while others come and go */
 };
@@ -47,8 +44,8 @@ struct node {
 struct store {
     const struct lock_env *env;
     struct zookeeper_session *session;
-    char root[CHROOT_SIZE + 8]; /* CHROOT/lock */
-    pthread_mutex_t mutex;      /* of the nodes */
+    char root[ZOOKEEPER_ROOT_SIZE]; /* CHROOT/lock */
+    pthread_mutex_t mutex;          /* of the nodes */
     struct node *nodes[BUCKETS];
 };
 
@@ -123,7 +120,7 @@ struct talk {
     struct store *store;
     int64_t until_ns;
     char parent[PATH_SIZE], queue[PATH_SIZE], own[PATH_SIZE], other[PATH_SIZE];
-    char levels[LEVELS_MAX + 1][CHROOT_SIZE + 8];
+    char levels[ZOOKEEPER_LEVELS_MAX][ZOOKEEPER_ROOT_SIZE];
     struct zookeeper_request requests[ZOOKEEPER_REQUESTS_MAX];
     struct zookeeper_reply replies[ZOOKEEPER_REQUESTS_MAX];
     int count;
@@ -397,66 +394,10 @@ static enum lock_status look(void *store, const struct lock_grant *grant) {
 
 /* ---- opening ---- */
 
-static bool is_port(const char *text, size_t length) {
-    long port = 0;
-    for (size_t i = 0; i < length; i++)
-        port = isdigit((unsigned char)text[i]) && port <= 65535 ? port * 10 + text[i] - '0' : 65536;
-    return port > 0 && port <= 65535;
-}
-
-/* HOST[:PORT], an IPv6 address in brackets. */
-static bool append_server(char **out, const char *text, size_t length) {
-    const char *end = text + length, *colon = text;
-    if (length > 0 && *text == '[')
-        colon = memchr(text, ']', length);
-    colon = colon ? memchr(colon, ':', (size_t)(end - colon)) : end;
-    size_t host = (size_t)((colon ? colon : end) - text);
-    if (host == 0 || memchr(text, '@', length) || (*text == '[' && text[host - 1] != ']') ||
-        (colon && !is_port(colon + 1, (size_t)(end - colon) - 1)))
-        return false;
-    *out += sprintf(*out, "%.*s", (int)length, text);
-    if (!colon)
-        *out += sprintf(*out, ":%d", PORT);
-    return true;
-}
-
-static bool read_chroot(const char *text, char *root) {
-    int levels = 0;
-    size_t length = strlen(text);
-    if (length >= CHROOT_SIZE)
-        return false;
-    for (const char *at = text; *at; levels++) {
-        size_t level = strcspn(at + 1, "/");
-        if (level == 0 || (level == 1 && at[1] == '.') || (level == 2 && at[1] == '.' && at[2] == '.'))
-            return false;
-        at += 1 + level;
-    }
-    stpcpy(stpcpy(root, text), "/lock");
-    return levels <= LEVELS_MAX;
-}
-
-/* `servers` has room for the address, and a port for each comma of it and one. */
-static bool read_address(const char *address, char *servers, char *root) {
-    size_t length = strcspn(address, "/");
-    const char *at = address, *end = address + length;
-    for (;;) {
-        size_t server = strcspn(at, ",/");
-        if (!append_server(&servers, at, server))
-            return false;
-        at += server;
-        if (at == end)
-            break;
-        *servers++ = ',';
-        at++;
-    }
-    *servers = '\0';
-    return read_chroot(strcmp(end, "/") == 0 ? "" : end, root);
-}
-
 static enum lock_status open_store(const struct lock_url *url, const struct lock_env *env, void **store,
                                    char *error, size_t error_size) {
-    char servers[4 * sizeof url->address], root[CHROOT_SIZE + 8];
-    if (!read_address(url->address, servers, root)) {
+    char servers[ZOOKEEPER_SERVERS_SIZE], root[ZOOKEEPER_ROOT_SIZE];
+    if (!zookeeper_address_read(url->address, servers, root)) {
         snprintf(error, error_size, "zookeeper: want zookeeper://HOST[:PORT],HOST[:PORT]...[/CHROOT]");
         return LOCK_CONFIG;
     }

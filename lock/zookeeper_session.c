@@ -14,72 +14,17 @@
  * T is asked for as one and a half times to live, so that a grant has its full time to live even so: 11/16 of
  * T are left when a beat is due. The server bounds T (to 2 and 20 ticks, of 2 s by default); where it gives
  * less, grants end earlier. */
-#define THREADED /* which of its two libraries the header is for */
-#include "lock/zookeeper_session.h"
-
 #include <stdlib.h>
 #include <string.h>
-#include <zookeeper/zookeeper.h>
 
 #include "base/clock.h"
+#include "lock/zookeeper_call.h"
 
-enum { BEATS = 5, BEATS_IN_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
+enum { BEATS_IN_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
 
 static const int64_t ms_ns = 1000000;
 /* After the C client could not be started; and for replies under way, at the end. */
 static const int64_t retry_ns = 100 * ms_ns, calm_ns = 100 * ms_ns;
-
-struct slot {
-    struct call *call;
-    struct watch *watch; /* of WATCH */
-    bool answered;
-    char owner[LOCK_OWNER_SIZE]; /* of PLACE */
-    struct zookeeper_reply reply;
-};
-
-/* Requests that were sent together. Freed by who waits for it, or by its last answer if nobody does. */
-struct call {
-    struct call *newer, *older; /* of those that are not answered */
-    struct zookeeper_session *session;
-    pthread_cond_t done;
-    int open; /* requests without an answer */
-    bool waited_for, beats;
-    int64_t sent_ns; /* of a beat */
-    struct slot slots[ZOOKEEPER_REQUESTS_MAX];
-};
-
-/* From before the request until it fires, or the session is over: the C client sets it anew on another
- * server.
- */
-struct watch {
-    struct watch *next;
-    struct zookeeper_session *session;
-    bool set;
-    char name[ZOOKEEPER_NAME_SIZE]; /* of the node: no two have the same, of whatever key */
-    char owner[LOCK_OWNER_SIZE];
-    char key[LOCK_KEY_MAX + 1];
-};
-
-struct zookeeper_session {
-    const struct lock_env *env;
-    int64_t ttl_ms;
-    char *servers;
-    pthread_t thread;
-    pthread_mutex_t mutex; /* of all below; requests are queued with it, which does not block */
-    pthread_cond_t changed;
-    bool stop, leave;
-    zhandle_t *handle; /* made and closed by the thread alone; NULL: none */
-    bool connected, over;
-    bool born; /* has been connected: there is a session */
-    bool beating;
-    uint64_t number;
-    int64_t give_up_ns;      /* CLOCK_MONOTONIC: it has not been connected, and is made anew */
-    int64_t timeout_ns;      /* T */
-    int64_t heard_ns[BEATS]; /* when those that were answered were sent; the newest is the first */
-    int64_t beat_at_ns;      /* CLOCK_MONOTONIC */
-    struct call *calls;
-    struct watch *watches;
-};
 
 static int64_t now_ns(void) {
     return clock_mono_ns(&clock_system);
@@ -90,190 +35,7 @@ static void wait_for(struct zookeeper_session *session, pthread_cond_t *cond, in
     pthread_cond_clockwait(cond, &session->mutex, CLOCK_MONOTONIC, &until);
 }
 
-/* ---- calls: with the mutex held ---- */
-
-static struct call *new_call(struct zookeeper_session *session, int count) {
-    struct call *call = calloc(1, sizeof *call);
-    if (!call)
-        return NULL;
-    call->session = session;
-    call->open = count;
-    pthread_cond_init(&call->done, NULL);
-    for (int i = 0; i < count; i++)
-        call->slots[i].call = call;
-    call->older = session->calls;
-    if (call->older)
-        call->older->newer = call;
-    session->calls = call;
-    return call;
-}
-
-static void free_call(struct call *call) {
-    pthread_cond_destroy(&call->done);
-    free(call);
-}
-
-static void take_out_call(struct call *call) {
-    if (call->newer)
-        call->newer->older = call->older;
-    else
-        call->session->calls = call->older;
-    if (call->older)
-        call->older->newer = call->newer;
-}
-
-static void take_out_watch(struct watch *watch) {
-    struct watch **at = &watch->session->watches;
-    while (*at != watch)
-        at = &(*at)->next;
-    *at = watch->next;
-}
-
-static void end_beat(struct zookeeper_session *session, int64_t sent_ns, bool answered) {
-    session->beating = false;
-    if (answered) {
-        memmove(&session->heard_ns[1], &session->heard_ns[0], (BEATS - 1) * sizeof session->heard_ns[0]);
-        session->heard_ns[0] = sent_ns;
-    }
-    pthread_cond_broadcast(&session->changed);
-}
-
-/* The last answer may free the call. */
-static void answer(struct slot *slot, enum zookeeper_result result) {
-    struct call *call = slot->call;
-    slot->answered = true;
-    slot->reply.result = result;
-    if (slot->watch && result == ZOOKEEPER_DONE) {
-        slot->watch->set = true;
-    } else if (slot->watch) { /* the C client has not kept it */
-        take_out_watch(slot->watch);
-        free(slot->watch);
-    }
-    if (--call->open > 0)
-        return;
-    take_out_call(call);
-    if (call->beats)
-        end_beat(call->session, call->sent_ns, result == ZOOKEEPER_DONE);
-    if (call->session->stop)
-        pthread_cond_broadcast(&call->session->changed);
-    if (call->waited_for)
-        pthread_cond_signal(&call->done);
-    else
-        free_call(call);
-}
-
-/* ---- completions: on the C client's thread ---- */
-
-static enum zookeeper_result result_of(int rc) {
-    switch (rc) {
-    case ZOK:
-    case ZNODEEXISTS: return ZOOKEEPER_DONE;
-    case ZNONODE: return ZOOKEEPER_NO_NODE;
-    case ZCONNECTIONLOSS:
-    case ZOPERATIONTIMEOUT:
-    case ZRUNTIMEINCONSISTENCY:
-    case ZCLOSING: return ZOOKEEPER_LOST;
-    default: return ZOOKEEPER_NOT_DONE; /* or it is gone, with the session */
-    }
-}
-
-static void complete(struct slot *slot, int rc) {
-    struct zookeeper_session *session = slot->call->session;
-    pthread_mutex_lock(&session->mutex);
-    answer(slot, result_of(rc));
-    pthread_mutex_unlock(&session->mutex);
-}
-
-static void on_done(int rc, const void *slot) {
-    complete((struct slot *)slot, rc);
-}
-
-static void on_text(int rc, const char *text, const void *slot) {
-    (void)text;
-    complete((struct slot *)slot, rc);
-}
-
-static void on_data(int rc, const char *value, int length, const struct Stat *stat, const void *slot) {
-    (void)value;
-    (void)length;
-    (void)stat;
-    complete((struct slot *)slot, rc);
-}
-
-/* Nobody waits for a slot's reply, or reads it, before its call is answered; but a call may be given up. */
-static void on_stat(int rc, const struct Stat *stat, const void *data) {
-    struct slot *slot = (struct slot *)data;
-    if (rc == ZOK)
-        slot->reply.czxid = stat->czxid;
-    complete(slot, rc);
-}
-
-static void on_created(int rc, const char *path, const struct Stat *stat, const void *data) {
-    struct slot *slot = (struct slot *)data;
-    const char *slash = rc == ZOK ? strrchr(path, '/') : NULL;
-    if (slash && strlen(slash + 1) < sizeof slot->reply.name) {
-        memcpy(slot->reply.name, slash + 1, strlen(slash + 1) + 1);
-        slot->reply.czxid = stat->czxid;
-    }
-    complete(slot, rc);
-}
-
-/* OWNER-SEQUENCE. What is not ours has no such name. */
-static bool read_sequence(const char *name, int32_t *sequence) {
-    size_t length = strlen(name);
-    if (length < LOCK_OWNER_SIZE + 1 || length >= ZOOKEEPER_NAME_SIZE || name[LOCK_OWNER_SIZE - 1] != '-')
-        return false;
-    char *end;
-    *sequence = (int32_t)strtol(name + LOCK_OWNER_SIZE, &end, 10);
-    return *end == '\0';
-}
-
-/* The server counts in 32 bits with a sign, for each parent anew: after 2^31 nodes comes -2^31. Of the few
- * that are there at a time the difference tells which is the older. */
-static bool is_before(int32_t a, int32_t b) {
-    return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
-}
-
-static void find_place(struct slot *slot, const struct String_vector *names) {
-    struct zookeeper_reply *reply = &slot->reply;
-    int32_t own = 0, each, best = 0;
-    for (int32_t i = 0; i < names->count; i++) {
-        if (read_sequence(names->data[i], &each) &&
-            memcmp(names->data[i], slot->owner, LOCK_OWNER_SIZE - 1) == 0) {
-            memcpy(reply->name, names->data[i], strlen(names->data[i]) + 1);
-            own = each;
-        }
-    }
-    for (int32_t i = 0; reply->name[0] && i < names->count; i++) {
-        if (read_sequence(names->data[i], &each) && is_before(each, own) &&
-            (!reply->before[0] || is_before(best, each))) {
-            memcpy(reply->before, names->data[i], strlen(names->data[i]) + 1);
-            best = each;
-        }
-    }
-}
-
-static void on_names(int rc, const struct String_vector *names, const void *data) {
-    struct slot *slot = (struct slot *)data;
-    if (rc == ZOK)
-        find_place(slot, names);
-    complete(slot, rc);
-}
-
-static void on_gone(zhandle_t *handle, int type, int state, const char *path, void *ctx) {
-    (void)handle;
-    (void)state;
-    (void)path;
-    struct watch *watch = ctx;
-    struct zookeeper_session *session = watch->session;
-    if (type == ZOO_SESSION_EVENT)
-        return; /* and it stays */
-    pthread_mutex_lock(&session->mutex);
-    take_out_watch(watch);
-    pthread_mutex_unlock(&session->mutex);
-    session->env->wake(session->env->layer, watch->key, watch->owner);
-    free(watch);
-}
+/* ---- on the C client's thread ---- */
 
 static void on_session(zhandle_t *handle, int type, int state, const char *path, void *ctx) {
     (void)path;
@@ -295,70 +57,14 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
         session->env->wake(session->env->layer, NULL, NULL);
 }
 
-/* ---- requests: with the mutex held ---- */
-
-static struct watch *find_watch(struct zookeeper_session *session, const char *name) {
-    struct watch *watch = session->watches;
-    while (watch && !(watch->set && strcmp(watch->name, name) == 0))
-        watch = watch->next;
-    return watch;
-}
-
-/* Who gave up has left a watch behind, which does for the next one. True: there is one. */
-static bool has_watch(struct zookeeper_session *session, const struct zookeeper_request *request,
-                      const char *name) {
-    struct watch *watch = find_watch(session, name);
-    if (watch)
-        memcpy(watch->owner, request->owner, sizeof watch->owner);
-    return watch != NULL;
-}
-
-static int queue_watch(struct zookeeper_session *session, const struct zookeeper_request *request,
-                       struct slot *slot) {
-    const char *name = strrchr(request->path, '/') + 1;
-    if (has_watch(session, request, name)) {
-        answer(slot, ZOOKEEPER_DONE);
-        return ZOK;
+void zookeeper_session_end_beat(struct zookeeper_session *session, int64_t sent_ns, bool answered) {
+    session->beating = false;
+    if (answered) {
+        memmove(&session->heard_ns[1], &session->heard_ns[0],
+                (ZOOKEEPER_BEATS - 1) * sizeof session->heard_ns[0]);
+        session->heard_ns[0] = sent_ns;
     }
-    struct watch *watch = calloc(1, sizeof *watch);
-    if (!watch)
-        return ZSYSTEMERROR;
-    watch->session = session;
-    memcpy(watch->name, name, strlen(name) + 1);
-    memcpy(watch->owner, request->owner, sizeof watch->owner);
-    memcpy(watch->key, request->key, strlen(request->key) + 1);
-    watch->next = session->watches;
-    session->watches = slot->watch = watch;
-    /* Not `exists`, which would watch for ever what is gone already. */
-    return zoo_awget(session->handle, request->path, on_gone, watch, on_data, slot);
-}
-
-static int queue_request(struct zookeeper_session *session, const struct zookeeper_request *request,
-                         struct slot *slot) {
-    zhandle_t *handle = session->handle;
-    const char *path = request->path;
-    const struct ACL_vector *all = &ZOO_OPEN_ACL_UNSAFE;
-    switch (request->verb) {
-    case ZOOKEEPER_SYNC: return zoo_async(handle, path, on_text, slot);
-    case ZOOKEEPER_MAKE: return zoo_acreate(handle, path, NULL, -1, all, ZOO_PERSISTENT, on_text, slot);
-    case ZOOKEEPER_CONTAINER: return zoo_acreate(handle, path, NULL, -1, all, ZOO_CONTAINER, on_text, slot);
-    case ZOOKEEPER_QUEUE:
-        return zoo_acreate2(handle, path, NULL, -1, all, ZOO_EPHEMERAL_SEQUENTIAL, on_created, slot);
-    case ZOOKEEPER_PLACE:
-        memcpy(slot->owner, request->owner, sizeof slot->owner);
-        return zoo_aget_children(handle, path, 0, on_names, slot);
-    case ZOOKEEPER_STAT: return zoo_aexists(handle, path, 0, on_stat, slot);
-    case ZOOKEEPER_WATCH: return queue_watch(session, request, slot);
-    case ZOOKEEPER_DELETE: return zoo_adelete(handle, path, -1, on_done, slot);
-    }
-    return ZBADARGUMENTS;
-}
-
-static void queue_requests(struct call *call, const struct zookeeper_request *requests, int count) {
-    for (int i = 0; i < count; i++) {
-        if (queue_request(call->session, &requests[i], &call->slots[i]) != ZOK)
-            answer(&call->slots[i], ZOOKEEPER_NOT_DONE);
-    }
+    pthread_cond_broadcast(&session->changed);
 }
 
 /* ---- the thread: with the mutex held, which it gives away where it may block ---- */
@@ -374,7 +80,7 @@ static void open_handle(struct zookeeper_session *session) {
     session->give_up_ns = now_ns() + connect_ms * ms_ns;
     session->beat_at_ns = 0;
     session->born = session->over = session->connected = session->beating = false;
-    for (int i = 0; i < BEATS; i++)
+    for (int i = 0; i < ZOOKEEPER_BEATS; i++)
         session->heard_ns[i] = began_ns;
     pthread_mutex_unlock(&session->mutex);
     /* Its threads take no signals, as this one does not. */
@@ -387,18 +93,6 @@ static void open_handle(struct zookeeper_session *session) {
     pthread_cond_broadcast(&session->changed);
 }
 
-static void forget_calls(struct zookeeper_session *session) {
-    while (session->calls) {
-        struct call *call = session->calls;
-        for (int i = 0, open = call->open; open > 0; i++) {
-            if (call->slots[i].answered)
-                continue;
-            open--;
-            answer(&call->slots[i], ZOOKEEPER_LOST);
-        }
-    }
-}
-
 static void close_handle(struct zookeeper_session *session) {
     zhandle_t *handle = session->handle;
     bool leave = session->leave;
@@ -406,29 +100,25 @@ static void close_handle(struct zookeeper_session *session) {
     session->connected = false;
     pthread_mutex_unlock(&session->mutex);
     /* Closed while connected it would end the session, and with it grants that are to run out. The C client
-     * leaves a server that is not in its list any more; nobody can be at this address, and no packet is sent. */
+     * leaves a server that is not in its list any more; nobody can be at this address, and no packet is sent.
+     */
     if (handle && leave)
         zoo_set_servers(handle, "255.255.255.255:1");
     if (handle)
         zookeeper_close(handle);
     pthread_mutex_lock(&session->mutex);
-    forget_calls(session); /* the C client does not tell all of them */
-    while (session->watches) {
-        struct watch *next = session->watches->next;
-        free(session->watches);
-        session->watches = next;
-    }
+    zookeeper_call_forget_all(session); /* the C client does not tell all of them */
 }
 
 static void beat(struct zookeeper_session *session) {
     static const struct zookeeper_request request = {.verb = ZOOKEEPER_SYNC, .path = "/"};
     session->beat_at_ns = now_ns() + session->timeout_ns / BEATS_IN_TIMEOUT;
-    struct call *call = new_call(session, 1);
+    struct zookeeper_call *call = zookeeper_call_new(session, 1);
     if (!call)
         return;
     session->beating = call->beats = true;
     call->sent_ns = lock_env_now_ns(session->env);
-    queue_requests(call, &request, 1);
+    zookeeper_call_queue(call, &request, 1);
 }
 
 static void *run(void *arg) {
@@ -543,16 +233,16 @@ static enum lock_status status_of(const struct zookeeper_session *session, uint6
 enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint64_t *number,
                                         const struct zookeeper_request *requests, int count,
                                         struct zookeeper_reply *replies, int64_t until_ns) {
-    struct call *call = NULL;
+    struct zookeeper_call *call = NULL;
     memset(replies, 0, (size_t)count * sizeof *replies);
     pthread_mutex_lock(&session->mutex);
     enum lock_status status = wait_for_connection(session, number, until_ns);
-    if (status == LOCK_OK && !(call = new_call(session, count)))
+    if (status == LOCK_OK && !(call = zookeeper_call_new(session, count)))
         status = LOCK_UNAVAILABLE;
     if (status != LOCK_OK)
         goto unlock;
     call->waited_for = true;
-    queue_requests(call, requests, count);
+    zookeeper_call_queue(call, requests, count);
     while (call->open > 0 && now_ns() < until_ns)
         wait_for(session, &call->done, until_ns);
     for (int i = 0; i < count; i++) {
@@ -562,7 +252,7 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
     status = status_of(session, *number, replies, count);
     call->waited_for = false;
     if (call->open == 0)
-        free_call(call);
+        zookeeper_call_free(call);
 unlock:
     pthread_mutex_unlock(&session->mutex);
     return status;
@@ -570,7 +260,7 @@ unlock:
 
 int64_t zookeeper_session_deadline_ns(struct zookeeper_session *session, uint64_t number, int64_t sent_ns) {
     pthread_mutex_lock(&session->mutex);
-    int64_t timeout_ns = session->timeout_ns, heard_ns = session->heard_ns[BEATS - 1];
+    int64_t timeout_ns = session->timeout_ns, heard_ns = session->heard_ns[ZOOKEEPER_BEATS - 1];
     bool good = number == session->number && heard_ns + timeout_ns / 2 >= lock_env_now_ns(session->env);
     pthread_mutex_unlock(&session->mutex);
     /* Less a hundredth for what two clocks may drift apart, and 2 ms, as for other stores. */

@@ -1,5 +1,4 @@
-/* A session with ZooKeeper, and requests in it: the only file that knows ZooKeeper's C client. Not for users.
- */
+/* A session with ZooKeeper, and requests in it. Not for users. */
 #ifndef LOCK_ZOOKEEPER_SESSION_H
 #define LOCK_ZOOKEEPER_SESSION_H
 
