@@ -1,5 +1,6 @@
 /* zookeeper: what is in the store, and what is left there. Two handles are two processes to the store. */
 #include <dirent.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,12 +154,20 @@ static void nothing_is_left(void) {
     lock_cancel_free(cancel);
 }
 
-/* Who polls a lock that is long held leaves a watch with each time-out: one does for all. */
+static void time_out(struct lock *lock, const char *key, int times) {
+    struct lock_grant grant;
+    for (int i = 0; i < times; i++)
+        tools_check_status(lock_acquire(lock, key, tools_in_ms(lock, 1), NULL, &grant), LOCK_TIMEOUT);
+}
+
+/* Who polls a lock that is long held leaves a watch with the first time-out, which does for all others. */
 static void watches_are_shared(void) {
     struct lock *lock = open_lock(""), *other = open_lock("");
-    struct lock_grant held = tools_take(lock, "w"), grant;
-    for (int i = 0; i < 20; i++)
-        tools_check_status(lock_acquire(other, "w", tools_in_ms(other, 5), NULL, &grant), LOCK_TIMEOUT);
+    struct lock_grant held = tools_take(lock, "w");
+    time_out(other, "w", 20);
+    size_t before = mallinfo2().uordblks;
+    time_out(other, "w", 100);
+    CHECK(mallinfo2().uordblks < before + 10000); /* nothing, where a sanitizer has its own malloc */
     struct tools_waiter waiter;
     tools_wait(&waiter, other, "w", PATIENCE_MS, NULL);
     wait_for_nodes("/lock/w", 2);
@@ -168,18 +177,28 @@ static void watches_are_shared(void) {
     tools_give(other, &waiter.grant);
 }
 
+static long count_sessions(void) {
+    const char *text = zookeeper_ask(&server, "mntr"), *at = strstr(text, "zk_global_sessions\t");
+    if (!at)
+        FAIL("how many sessions? %s", text);
+    return strtol(strchr(at, '\t'), NULL, 10);
+}
+
 /* A session that holds nothing ends with its lock, at once; one that does runs out, as a grant does. */
 static void closed(void) {
     char error[LOCK_ERROR_SIZE];
     const char *url = harness_format("zookeeper://127.0.0.1:%d?ttl=1000", server.port);
     struct lock *other = open_lock("?ttl=60000"), *lock;
+    tools_check_free(other, "closed");
     for (int holds = 0; holds < 2; holds++) {
+        long sessions = count_sessions();
         tools_check_status(lock_open(url, NULL, &lock, error, sizeof error), LOCK_OK);
         struct lock_grant grant = tools_take(lock, "closed");
         if (!holds)
             tools_give(lock, &grant);
         lock_close(lock);
         CHECK_INT(count_nodes("/lock/closed"), holds);
+        CHECK_INT(count_sessions(), sessions + holds);
         struct lock_grant next = tools_take(other, "closed");
         CHECK(!holds || lock_now_ns(other) > grant.deadline_ns);
         CHECK(next.fence > grant.fence);
