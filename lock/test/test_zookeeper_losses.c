@@ -127,7 +127,7 @@ static void over_while_held(void) {
     for (int i = 0; i < 2; i++) {
         struct lock_grant grant = take_in_the_end(lock, "a"), again;
         CHECK(lock_remaining_ns(lock, &grant) < 800000000);
-        for (int64_t until_ns = tools_in_ms(lock, 300 * i); lock_now_ns(lock) < until_ns;)
+        for (int64_t until_ns = tools_in_ms(lock, i ? 300 : 0); lock_now_ns(lock) < until_ns;)
             tools_check_status(lock_extend(lock, &grant), LOCK_OK);
         proxy_set(proxy, PROXY_REFUSE, 0, NULL);
         CHECK(lock_remaining_ns(lock, &grant) > 0);
@@ -275,7 +275,7 @@ static void away(void) {
 static void hung(void) {
     begin();
     char error[LOCK_ERROR_SIZE];
-    const char *url = harness_format("zookeeper://127.0.0.1:%d?ttl=2000", server.port);
+    const char *url = harness_format("zookeeper://127.0.0.1:%d?ttl=1500", server.port);
     struct lock *lock;
     struct lock_grant held, grant;
     tools_check_status(lock_open(url, NULL, &lock, error, sizeof error), LOCK_OK);
