@@ -13,25 +13,30 @@ LIB        := $(BUILD)/libinventory.a
 LIB_PARTS  := $(call objects,base) $(call objects,inventory)
 LIBLOCK    := $(BUILD)/liblock.a
 LIBLOCK_SO := $(BUILD)/liblock.so
-LIBLOCK_PARTS := $(call objects,lock) $(O)/base/clock.o $(O)/base/redis_target.o
+LIBLOCK_PARTS := $(call objects,lock) $(O)/base/clock.o $(O)/base/percent.o $(O)/base/redis_target.o
+LIBETCD    := $(BUILD)/libetcd.a
+LIBETCD_SO := $(BUILD)/libetcd.so
+LIBETCD_PARTS := $(call objects,lock/etcd) $(O)/gen/etcd.pb-c.o
+# liblock stands on libetcd; so do all that are linked with it.
+LOCKS      := $(LIBLOCK) $(LIBETCD)
 SERVICE    := $(filter-out %/main.o,$(call objects,service))
 LOADTEST   := $(filter-out %/main.o,$(call objects,loadtest))
 LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
 HARNESS    := $(filter-out %/fuzz_main.o,$(call objects,test))
-ROOMS      := base inventory lock service loadtest test
+ROOMS      := base inventory lock lock/etcd service loadtest test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench
 VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' service/version.h)
-# The file with the code, and the name that programs linked with it ask for.
-SO_FILE    := liblock.so.$(VERSION)
-SO_NAME    := liblock.so.$(firstword $(subst ., ,$(VERSION)))
+# libX.so: the file with the code, and the name that programs linked with it ask for.
+so_file     = $(1).$(VERSION)
+so_name     = $(1).$(firstword $(subst ., ,$(VERSION)))
 
 # What else lies in ROOM/test is linked into all of that room's tests.
 helpers     = $(patsubst %.c,$(O)/%.o,$(filter-out $(1)/test/test_%.c $(1)/test/fuzz_%.c,$(wildcard $(1)/test/*.c)))
 
-# ROOM/test/test_NAME.c is the program build/test/ROOM_NAME; fuzz_NAME.c is build/test/ROOM_fuzz_NAME, which
+# ROOM/test/test_NAME.c is the program build/test/ROOM_NAME (of lock/etcd: etcd_NAME); fuzz_NAME.c is build/test/ROOM_fuzz_NAME, which
 # replays the corpus, and build/fuzz/ROOM_NAME, which is libFuzzer.
 named       = $(foreach f,$(wildcard $(ROOMS:%=%/test/$(1)_*.c)),\
-                  $(firstword $(subst /, ,$f))_$(2)$(patsubst $(1)_%.c,%,$(notdir $f)))
+                  $(lastword $(subst /, ,$(f:/test/$(notdir $f)=)))_$(2)$(patsubst $(1)_%.c,%,$(notdir $f)))
 TESTS      := $(addprefix $(BUILD)/test/,$(call named,test,) $(call named,fuzz,fuzz_))
 FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 
@@ -41,12 +46,12 @@ BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(patsubst %,%
 
 # Text that programs carry with them: ROOM/lua/X.lua becomes X_lua in X.lua.h.
 GEN        := $(addprefix $(BUILD)/gen/,$(addsuffix .h,$(notdir $(wildcard $(ROOMS:%=%/lua/*.lua))))) \
-              $(patsubst service/%,$(BUILD)/gen/%.h,$(wildcard service/*.json))
+              $(patsubst service/%,$(BUILD)/gen/%.h,$(wildcard service/*.json)) $(BUILD)/gen/etcd.pb-c.h
 
 WARN       := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
               -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef -Wformat=2
 # Asked once, and only when something is compiled or linked: make deps may have to install pkg-config first.
-PKGS       := libmicrohttpd hiredis jansson libuv libsodium
+PKGS       := libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c
 pkg_cflags  = $(eval pkg_cflags := $$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))$(pkg_cflags)
 pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)) $(ZOOKEEPER))$(pkg_libs)
 # Its C client comes without a file for pkg-config.
@@ -65,6 +70,10 @@ CPPFLAGS    = -D_GNU_SOURCE -I. -I$(BUILD)/gen $(pkg_cflags)
 LDFLAGS     = -Wl,--as-needed $(LINK_$(SAN))
 LINK        = @mkdir -p $(@D) && echo '  LD $@' && $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(pkg_libs)
 
+link_so     = @echo '  LD $@' && $(CC) $(CFLAGS) $(filter-out -pie,$(LDFLAGS)) -shared \
+                  -Wl,-soname,$(notdir $(call so_name,$@)) -Wl,-z,defs -o $(call so_file,$@) $(filter %.o,$^) $(1) && \
+                  ln -sf $(notdir $(call so_file,$@)) $(call so_name,$@) && ln -sf $(notdir $(call so_file,$@)) $@
+
 # A build started by a target that first had to do something else: as parallel as the caller asked, or one job a core.
 remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$(nproc))
 
@@ -73,7 +82,7 @@ remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$
 .SECONDARY:
 .DEFAULT_GOAL := all
 
-all: $(PROGRAMS) $(LIB) $(LIBLOCK) $(LIBLOCK_SO) ## build everything into build/
+all: $(PROGRAMS) $(LIB) $(LOCKS) $(LIBLOCK_SO) $(LIBETCD_SO) ## build everything into build/
 	@:
 
 help: ## say what there is to make
@@ -82,9 +91,9 @@ help: ## say what there is to make
 deps: ## install what is needed to build, run and test (Debian; elsewhere: say what is missing)
 	@deploy/deps.sh build
 
-run: deps ## build, start a private Redis and the service on http://127.0.0.1:8080, until Ctrl-C
+run: deps ## build, start private Redis and etcd and the service on http://127.0.0.1:8080, until Ctrl-C (ARGS: its flags)
 	@+$(remake) all
-	@deploy/run.sh
+	@deploy/run.sh $(ARGS)
 
 test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer)
 	@+$(remake) all tests
@@ -145,27 +154,33 @@ install: all ## install into PREFIX (/usr/local), below DESTDIR
 	    install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/seckilld.service
 	install -m 644 deploy/seckilld.conf deploy/redis.conf $(DESTDIR)$(PREFIX)/share/doc/seckill
 	install deploy/mend-aof.sh $(DESTDIR)$(PREFIX)/share/doc/seckill
+	install -d $(DESTDIR)$(PREFIX)/include/etcd
 	install -m 644 lock/lock.h $(DESTDIR)$(PREFIX)/include/lock
-	install -m 644 $(LIBLOCK) $(BUILD)/$(SO_FILE) $(DESTDIR)$(PREFIX)/lib
-	cp -Pf $(BUILD)/$(SO_NAME) $(LIBLOCK_SO) $(DESTDIR)$(PREFIX)/lib
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' lock/liblock.pc.in | \
-	    install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/liblock.pc
+	install -m 644 lock/etcd/etcd.h $(DESTDIR)$(PREFIX)/include/etcd
+	install -m 644 $(LOCKS) $(DESTDIR)$(PREFIX)/lib
+	for so in $(LIBLOCK_SO) $(LIBETCD_SO); do \
+	    install -m 644 $(call so_file,$$so) $(DESTDIR)$(PREFIX)/lib && \
+	    cp -Pf $(call so_name,$$so) $$so $(DESTDIR)$(PREFIX)/lib || exit 1; done
+	for pc in lock/liblock lock/etcd/libetcd; do \
+	    sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' $$pc.pc.in | \
+	        install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/$${pc##*/}.pc || exit 1; done
 
 clean: ## remove build/ (var/, the data of make run, stays)
 	rm -rf build
 
-$(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LIBLOCK) $(LIB)          ; $(LINK)
+$(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LOCKS) $(LIB)          ; $(LINK)
 $(BUILD)/seckill-load: $(O)/loadtest/main.o $(LOADTEST) $(LIB)                   ; $(LINK)
-$(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(LIBLOCK)           ; $(LINK)
+$(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(LOCKS)           ; $(LINK)
 
 $(BUILD)/bench-%: $(O)/inventory/bench/%.o $(LIB)                                ; $(LINK)
-$(BUILD)/bench-%: $(O)/service/bench/%.o $(SERVICE) $(LIBLOCK) $(LIB)            ; $(LINK)
+$(BUILD)/bench-%: $(O)/service/bench/%.o $(SERVICE) $(LOCKS) $(LIB)            ; $(LINK)
 $(BUILD)/bench-%: $(O)/loadtest/bench/%.o $(LOADTEST) $(LIB)                     ; $(LINK)
 
 BASE_TEST      := $(call helpers,base) $(HARNESS) $(LIB)
 INVENTORY_TEST := $(call helpers,inventory) $(HARNESS) $(LIB)
-LOCK_TEST      := $(call helpers,lock) $(LOCK_BENCH) $(HARNESS) $(LIBLOCK) $(LIB)
-SERVICE_TEST   := $(call helpers,service) $(SERVICE) $(HARNESS) $(LIBLOCK) $(LIB)
+LOCK_TEST      := $(call helpers,lock) $(LOCK_BENCH) $(HARNESS) $(LOCKS) $(LIB)
+ETCD_TEST      := $(call helpers,lock/etcd) $(HARNESS) $(LIBETCD)
+SERVICE_TEST   := $(call helpers,service) $(SERVICE) $(HARNESS) $(LOCKS) $(LIB)
 LOADTEST_TEST  := $(call helpers,loadtest) $(LOADTEST) $(HARNESS) $(LIB)
 REPLAY         := $(O)/test/fuzz_main.o
 
@@ -174,7 +189,8 @@ $(BUILD)/test/test_%:      $(O)/test/test/test_%.o $(HARNESS) $(LIB)            
 $(BUILD)/test/inventory_%: $(O)/inventory/test/test_%.o $(INVENTORY_TEST)        ; $(LINK)
 $(BUILD)/test/lock_%:      $(O)/lock/test/test_%.o $(LOCK_TEST)                  ; $(LINK)
 # Without the room's helpers: it has its own lock_open() and the like, and needs none of liblock's.
-$(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(LOCK_BENCH) $(HARNESS) $(LIBLOCK) $(LIB) ; $(LINK)
+$(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(LOCK_BENCH) $(HARNESS) $(LOCKS) $(LIB) ; $(LINK)
+$(BUILD)/test/etcd_%:      $(O)/lock/etcd/test/test_%.o $(ETCD_TEST)             ; $(LINK)
 $(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)            ; $(LINK)
 $(BUILD)/test/loadtest_%:  $(O)/loadtest/test/test_%.o $(LOADTEST_TEST)          ; $(LINK)
 
@@ -183,25 +199,33 @@ $(BUILD)/test/service_fuzz_%:   $(O)/service/test/fuzz_%.o $(REPLAY) $(SERVICE_T
 $(BUILD)/test/loadtest_fuzz_%:  $(O)/loadtest/test/fuzz_%.o $(REPLAY) $(LOADTEST_TEST)   ; $(LINK)
 
 build/fuzz/inventory_%: $(O)/inventory/test/fuzz_%.o $(LIB)                      ; $(LINK)
-build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LIBLOCK) $(LIB)  ; $(LINK)
+build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LOCKS) $(LIB)  ; $(LINK)
 build/fuzz/loadtest_%:  $(O)/loadtest/test/fuzz_%.o $(LOADTEST) $(LIB)           ; $(LINK)
 
 $(LIBLOCK): $(LIBLOCK_PARTS)
+$(LIBETCD): $(LIBETCD_PARTS)
 $(LIB): $(LIB_PARTS)
-$(LIB) $(LIBLOCK):
+$(LIB) $(LOCKS):
 	@echo '  AR $@' && rm -f $@ && ar rcs $@ $^
 
-# Both liblocks are made of the same objects. What lock.h declares is exported, by a pragma there, and nothing else.
-$(LIBLOCK_PARTS): CFLAGS += -fPIC -fvisibility=hidden
+# Static and shared libraries are made of the same objects. What their headers declare is exported, by a pragma there,
+# and nothing else.
+$(LIBLOCK_PARTS) $(LIBETCD_PARTS): CFLAGS += -fPIC -fvisibility=hidden
 
-# Its libraries are those that lock/liblock.pc.in names: what needs another does not link.
-$(LIBLOCK_SO): $(LIBLOCK_PARTS) service/version.h
-	@echo '  LD $@' && $(CC) $(CFLAGS) $(filter-out -pie,$(LDFLAGS)) -shared -Wl,-soname,$(SO_NAME) -Wl,-z,defs \
-	    -o $(BUILD)/$(SO_FILE) $(filter %.o,$^) $$(pkg-config --libs hiredis) $(ZOOKEEPER)
-	@ln -sf $(SO_FILE) $(BUILD)/$(SO_NAME) && ln -sf $(SO_FILE) $@
+# Their libraries are those that their .pc.in name: what needs another does not link.
+$(LIBLOCK_SO): $(LIBLOCK_PARTS) $(LIBETCD_SO) service/version.h
+	$(call link_so,-L$(BUILD) -letcd $$(pkg-config --libs hiredis) $(ZOOKEEPER))
+$(LIBETCD_SO): $(LIBETCD_PARTS) service/version.h
+	$(call link_so,$$(pkg-config --libs grpc libprotobuf-c))
 
 $(O)/%.o: %.c Makefile | $(GEN)
 	@mkdir -p $(@D) && echo '  CC $<' && $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/gen/etcd.pb-c.c: lock/etcd/etcd.proto
+	@mkdir -p $(@D) && echo '  PROTOC $<' && cd lock/etcd && protoc-c --c_out=$(CURDIR)/$(@D) etcd.proto
+$(BUILD)/gen/etcd.pb-c.h: $(BUILD)/gen/etcd.pb-c.c ;
+$(O)/gen/%.o: $(BUILD)/gen/%.c
+	@mkdir -p $(@D) && echo '  CC $<' && $(CC) $(CPPFLAGS) $(CFLAGS) -w -c -o $@ $<
 
 $(BUILD)/gen/%.h: inventory/lua/% base/embed.sh ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@
 $(BUILD)/gen/%.h: lock/lua/% base/embed.sh      ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@

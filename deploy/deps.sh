@@ -4,7 +4,8 @@
 set -eu
 
 build=(build-essential pkg-config libmicrohttpd-dev libhiredis-dev libjansson-dev libuv1-dev libsodium-dev
-    redis-server redis-tools libzookeeper-mt-dev zookeeper curl jq)
+    libgrpc-dev libprotobuf-c-dev protobuf-c-compiler redis-server redis-tools etcd-server etcd-client iproute2
+    libzookeeper-mt-dev zookeeper curl jq)
 check=(clang-format clang-tidy cppcheck shellcheck)
 fuzz=(clang libclang-rt-dev)
 
@@ -22,10 +23,10 @@ missing=()
 
 # Not Debian: no package manager to ask, so the tools and libraries themselves are looked for.
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    for tool in gcc pkg-config redis-server redis-cli java curl; do
+    for tool in gcc pkg-config protoc-c redis-server redis-cli etcd etcdctl ip java curl; do
         command -v $tool >/dev/null || missing+=("$tool")
     done
-    for library in libmicrohttpd hiredis jansson libuv libsodium; do
+    for library in libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c; do
         pkg-config --exists $library 2>/dev/null || missing+=("$library")
     done
     # Neither has a file for pkg-config.
@@ -49,7 +50,8 @@ if [ "$(id -u)" -ne 0 ]; then
     exec sudo "$0" "$@"
 fi
 
-# Debian starts a Redis of its own on installation, now and at each boot. Who runs this did not ask for one.
+# Debian starts a Redis and an etcd of its own on installation, now and at each boot. Who runs this did not ask
+# for them.
 policy=/usr/sbin/policy-rc.d
 ours=
 trap '[ -z "$ours" ] || rm -f $policy' EXIT
@@ -63,10 +65,10 @@ fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -q || echo "apt-get update failed; trying with the lists there are" >&2
 apt-get install -q -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}"
-case "${missing[*]}" in
-*redis-server*)
-    if command -v systemctl >/dev/null; then
-        systemctl disable --quiet redis-server.service || true
-    fi
-    ;;
-esac
+command -v systemctl >/dev/null || exit 0
+for package in "${missing[@]}"; do
+    case $package in
+    redis-server) systemctl disable --quiet redis-server.service || true ;;
+    etcd-server) systemctl disable --quiet etcd.service || true ;;
+    esac
+done

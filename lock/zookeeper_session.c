@@ -192,12 +192,8 @@ uint64_t zookeeper_session_number(struct zookeeper_session *session) {
     return number;
 }
 
-/* An eighth of the time to live, but 50 ms if that is no more than a third, and a second at most. */
 int64_t zookeeper_session_until_ns(const struct zookeeper_session *session) {
-    int64_t least_ms = session->ttl_ms / 3 < 50 ? session->ttl_ms / 3 : 50, ms = session->ttl_ms / 8;
-    if (ms < least_ms)
-        ms = least_ms;
-    return now_ns() + (ms > 1000 ? 1000 : ms) * ms_ns;
+    return now_ns() + lock_env_timeout_ms(session->ttl_ms, 8) * ms_ns;
 }
 
 /* LOCK_OK, LOCK_NOT_OWNER, LOCK_UNAVAILABLE. */

@@ -147,6 +147,74 @@ const char *zookeeper_ask(const struct zookeeper_server *server, const char *wor
 const char *zookeeper_list(const struct zookeeper_server *server, const char *path);
 void zookeeper_delete(const struct zookeeper_server *server, const char *path);
 
+/* ---- etcd ---- */
+
+/* One of the hosts of a network that can be cut. Every server on one has two links: one to its peers, one to
+ * its clients, of which the test program is one. What is cut loses everything, and refuses and closes
+ * nothing. */
+struct net_host {
+    int number; /* 0: none, the server is on 127.0.0.1 */
+    char address[24];
+    char peer_address[24];
+    char door[64]; /* a program gets into it by nsenter --net=DOOR */
+    bool cut;
+};
+
+/* Puts the test program, and all it starts from now on, into a network of its own, which ends with it. Call
+ * after harness_begin(), before anything is started. 127.0.0.1 is another one there. */
+void net_begin(void);
+void net_add(struct net_host *host);       /* a new one, until the test ends */
+void net_cut(struct net_host *host);       /* away from all */
+void net_cut_peers(struct net_host *host); /* only from its peers: clients still reach it */
+void net_join(struct net_host *host);      /* back again */
+
+struct etcd_server {
+    struct proc proc;
+    struct net_host net;
+    char host[24]; /* where clients reach it, an IPv4 address, */
+    int port;      /* and its port */
+    char peer_host[24];
+    int peer_port;
+    char name[16]; /* in its cluster */
+    char dir[256];
+    const char **options; /* what the caller added to its command line */
+    bool paused;
+};
+
+/* Starts a private etcd with the options that follow, as on its command line; NULL at the end. All that start
+ * one wait until it is healthy.
+ *
+ * An election takes 0.3 to 0.6 s (--election-timeout 300, --heartbeat-interval 30), and so a lease may have a
+ * TTL of 1 s: etcd's least is 1.5 election timeouts, in whole seconds, 2 s with its own defaults. Nothing is
+ * fsynced (--unsafe-no-fsync): what a process wrote outlives its kill -9 in the kernel, and no test takes the
+ * power away; but one slow fsync of a busy disk would cost a leader its office. */
+void etcd_start(struct etcd_server *etcd, ...) __attribute__((sentinel));
+/* A cluster of `count` members, each with these options. */
+void etcd_start_cluster(struct etcd_server *members, int count, ...) __attribute__((sentinel));
+/* The same, each member on a host of its own; the program must have called net_begin(). */
+void etcd_start_network(struct etcd_server *members, int count, ...) __attribute__((sentinel));
+/* Which member leads: waits until all that run, neither paused nor cut off, agree on it; they must be a
+ * majority. */
+int etcd_leader(struct etcd_server *members, int count);
+
+void etcd_stop(struct etcd_server *etcd); /* SIGTERM, and waits: some seconds if clients have streams open */
+void etcd_kill(struct etcd_server *etcd); /* SIGKILL, and waits */
+/* Same ports, options and data; it must have ended. Without a majority no member gets healthy, so a cluster
+ * that is down is started by restart_all: every member that has ended, then it waits. */
+void etcd_restart(struct etcd_server *etcd);
+void etcd_restart_all(struct etcd_server *members, int count);
+void etcd_wipe(struct etcd_server *etcd);   /* removes its data; it must have ended */
+void etcd_pause(struct etcd_server *etcd);  /* SIGSTOP */
+void etcd_resume(struct etcd_server *etcd); /* SIGCONT */
+/* What is done about a dead disk: the member is killed, removed from the cluster, wiped, and added again as a
+ * new one with the same addresses. A majority of the others must run. */
+void etcd_replace(struct etcd_server *members, int count, int which);
+
+/* etcdctl (API 3) with that server as its only endpoint, NULL at the end. Returns what it printed, errors
+ * too, less the last newline. It gives up after 5 s unless told another --command-timeout. From the main
+ * thread. */
+const char *etcd_command(const struct etcd_server *etcd, ...) __attribute__((sentinel));
+
 /* ---- a proxy that loses things, to put before Redis or ZooKeeper ---- */
 
 enum proxy_mode {
@@ -193,6 +261,8 @@ enum web_result {
 
 /* Connects to 127.0.0.1; false if nobody listens. */
 bool web_open(struct web_conn *conn, int port);
+/* The same to another IPv4 address; within `timeout_ms`, which also becomes the connection's. */
+bool web_open_at(struct web_conn *conn, const char *host, int port, int timeout_ms);
 void web_close(struct web_conn *conn);
 /* Sends a request and reads its response. `headers` are whole lines, each ended by "\r\n"; Host and, with a
  * body, Content-Length are added. `headers` and `body` may be NULL. */

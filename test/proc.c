@@ -92,7 +92,8 @@ static void release(void *arg) {
     }
     if (harness_failed()) {
         char *tail = read_log(record->log, 2000);
-        printf("     ---- the end of %s (%s)\n%s\n     ----\n", record->log, record->argv[0], tail);
+        if (*tail)
+            printf("     ---- the end of %s (%s)\n%s\n     ----\n", record->log, record->argv[0], tail);
         free(tail);
     }
     free_list(record->argv);

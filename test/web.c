@@ -1,6 +1,7 @@
 /* A blocking HTTP/1.1 client that does no more than it is told, within a deadline. */
 #include "test/harness.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,20 +15,26 @@
 
 enum { MOST_BODY = 64 << 20 };
 
-bool web_open(struct web_conn *conn, int port) {
+bool web_open_at(struct web_conn *conn, const char *host, int port, int timeout_ms) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct timeval patience = {timeout_ms / 1000, timeout_ms % 1000 * 1000L};
     int on = 1;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    conn->timeout_ms = 10000;
+    CHECK_INT(inet_pton(AF_INET, host, &address.sin_addr), 1);
+    conn->timeout_ms = timeout_ms;
     conn->held = 0;
     conn->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (conn->fd < 0)
         FAIL("socket: %s", strerror(errno));
     setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(conn->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     if (connect(conn->fd, (struct sockaddr *)&address, sizeof address) == 0)
         return true;
     web_close(conn);
     return false;
+}
+
+bool web_open(struct web_conn *conn, int port) {
+    return web_open_at(conn, "127.0.0.1", port, 10000);
 }
 
 void web_close(struct web_conn *conn) {

@@ -1,0 +1,228 @@
+/* A call until it is answered: which member is asked, what is asked again, and what is not known. */
+#include <grpc/byte_buffer.h>
+#include <grpc/byte_buffer_reader.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lock/etcd/unary.h"
+
+/* While no member is connected, or after each has failed once. */
+enum { LOOK_MS = 2, PAUSE_MS = 20, TOKENS_MAX = 2 };
+
+void etcd_call_explain(const struct etcd_call *call, const char *text) {
+    if (call && call->error)
+        snprintf(call->error, call->error_size, "%s", text);
+}
+
+grpc_slice etcd_pack(const ProtobufCMessage *message) {
+    grpc_slice slice = grpc_slice_malloc(protobuf_c_message_get_packed_size(message));
+    protobuf_c_message_pack(message, GRPC_SLICE_START_PTR(slice));
+    return slice;
+}
+
+/* ---- answers ---- */
+
+bool etcd_answer_read(struct etcd_answer *answer, grpc_byte_buffer *buffer) {
+    grpc_byte_buffer_reader reader;
+    if (!buffer || !grpc_byte_buffer_reader_init(&reader, buffer))
+        return false;
+    answer->slice = grpc_byte_buffer_reader_readall(&reader);
+    grpc_byte_buffer_reader_destroy(&reader);
+    answer->data = GRPC_SLICE_START_PTR(answer->slice);
+    answer->size = GRPC_SLICE_LENGTH(answer->slice);
+    etcd_arena_init(&answer->arena);
+    return true;
+}
+
+void *etcd_answer_unpack(struct etcd_answer *answer, const ProtobufCMessageDescriptor *descriptor) {
+    return protobuf_c_message_unpack(descriptor, &answer->arena.allocator, answer->size, answer->data);
+}
+
+void etcd_answer_free(struct etcd_answer *answer) {
+    etcd_arena_free(&answer->arena);
+    grpc_slice_unref(answer->slice);
+}
+
+/* ---- one try ---- */
+
+struct try {
+    struct etcd_unary unary;
+    sem_t done; /* the thread that waits may free it while the one that posts is not yet back */
+};
+
+static void on_done(struct etcd_unary *unary) {
+    sem_post(&((struct try *)unary)->done);
+}
+
+/* What one member says. */
+static struct etcd_verdict ask(struct etcd *etcd, const struct etcd_method *method, int endpoint,
+                               grpc_slice request, int64_t deadline_ns, uint64_t *token,
+                               const struct etcd_call *call, struct etcd_answer *answer) {
+    grpc_metadata metadata[2] = {
+        {.key = grpc_slice_from_static_string("hasleader"), .value = grpc_slice_from_static_string("true")}};
+    size_t leader = method->leaderless ? 0 : 1;
+    size_t tokens = method->anonymous ? 0 : etcd_auth_metadata(etcd, &metadata[leader], token);
+    struct try try = {.unary = {.on_done = on_done}};
+    sem_init(&try.done, 0, 0);
+    struct etcd_verdict verdict = {ETCD_CANCELLED, .harmless = true};
+    if (!etcd_unary_start(&try.unary, etcd, endpoint, method->path, request, metadata, leader + tokens,
+                          deadline_ns))
+        goto free_try;
+    while (sem_wait(&try.done) != 0)
+        ; /* interrupted */
+    verdict = etcd_status_judge(try.unary.code, try.unary.text);
+    if (verdict.status == ETCD_OK && !etcd_answer_read(answer, try.unary.answer))
+        verdict = (struct etcd_verdict){.status = ETCD_FAILED};
+    if (verdict.status != ETCD_OK)
+        etcd_call_explain(call, try.unary.text);
+    etcd_unary_free(&try.unary);
+free_try:
+    if (tokens)
+        grpc_slice_unref(metadata[leader].value);
+    sem_destroy(&try.done);
+    return verdict;
+}
+
+/* ---- until it is answered ---- */
+
+static bool is_closing(struct etcd *etcd) {
+    pthread_mutex_lock(&etcd->mutex);
+    bool closing = etcd->closing;
+    pthread_mutex_unlock(&etcd->mutex);
+    return closing;
+}
+
+static void pause_ms(int ms) {
+    struct timespec time = {.tv_nsec = (long)ms * 1000000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+/* Waits until a member is connected. ETCD_OK and `*at`; ETCD_UNAVAILABLE, ETCD_CANCELLED. */
+static enum etcd_status find_member(struct etcd *etcd, int endpoint, int64_t deadline_ns, int *at,
+                                    const struct etcd_call *call) {
+    for (;;) {
+        if (endpoint < 0)
+            *at = etcd_endpoints_pick(&etcd->endpoints);
+        else
+            *at = etcd_endpoint_is_ready(&etcd->endpoints.each[endpoint]) ? endpoint : -1;
+        if (*at >= 0)
+            return ETCD_OK;
+        if (is_closing(etcd))
+            return ETCD_CANCELLED;
+        if (etcd_loop_now_ns() >= deadline_ns) {
+            etcd_call_explain(call, "no member can be reached");
+            return ETCD_UNAVAILABLE;
+        }
+        pause_ms(LOOK_MS);
+    }
+}
+
+/* What repeats has half of the time left for each member, so that one that hangs is not the last. */
+static int64_t try_until(const struct etcd *etcd, bool repeats, int64_t deadline_ns) {
+    int64_t now_ns = etcd_loop_now_ns();
+    return repeats && etcd->endpoints.count > 1 && deadline_ns > now_ns ? now_ns + (deadline_ns - now_ns) / 2
+                                                                        : deadline_ns;
+}
+
+struct course {
+    bool repeats; /* may be asked again whatever came of it */
+    bool unknown; /* an earlier try may have been done */
+    size_t fails;
+    int tokens;
+    int64_t deadline_ns;
+};
+
+/* After a try that did not succeed: ETCD_OK, ask again; or how it ends. */
+static enum etcd_status go_on(struct etcd *etcd, struct course *course, const struct etcd_verdict *verdict,
+                              int at, uint64_t token, const struct etcd_call *call) {
+    if (is_closing(etcd))
+        return ETCD_CANCELLED;
+    if (verdict->new_token && etcd->user && course->tokens++ < TOKENS_MAX)
+        return etcd_auth_renew(etcd, token, course->deadline_ns, call);
+    course->unknown = course->unknown || !verdict->harmless;
+    if (verdict->elsewhere)
+        etcd_endpoints_fail(&etcd->endpoints, at, verdict->silent);
+    if (!verdict->elsewhere || !(verdict->harmless || course->repeats) ||
+        etcd_loop_now_ns() >= course->deadline_ns)
+        return verdict->status;
+    if (++course->fails % etcd->endpoints.count == 0)
+        pause_ms(PAUSE_MS);
+    return ETCD_OK;
+}
+
+static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *method, int endpoint,
+                                  grpc_slice request, const struct etcd_call *call,
+                                  struct etcd_answer *answer) {
+    struct course course = {.repeats = method->reads || (call && call->idempotent),
+                            .deadline_ns = call && call->deadline_ns ? call->deadline_ns
+                                                                     : etcd_loop_now_ns() + etcd->timeout_ns};
+    enum etcd_status status = ETCD_OK;
+    while (status == ETCD_OK) {
+        int at;
+        uint64_t token = 0;
+        status = find_member(etcd, endpoint, course.deadline_ns, &at, call);
+        if (status == ETCD_OK && !method->anonymous)
+            status = etcd_auth_renew(etcd, 0, course.deadline_ns, call);
+        if (status != ETCD_OK)
+            break;
+        int64_t until_ns = try_until(etcd, course.repeats, course.deadline_ns);
+        struct etcd_verdict verdict = ask(etcd, method, at, request, until_ns, &token, call, answer);
+        if (verdict.status == ETCD_OK)
+            return ETCD_OK;
+        status = go_on(etcd, &course, &verdict, at, token, call);
+    }
+    /* What ended it says nothing of an earlier try. */
+    bool vague = status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT || status == ETCD_DENIED;
+    return course.unknown && !method->reads && vague ? ETCD_UNKNOWN : status;
+}
+
+enum etcd_status etcd_rpc(struct etcd *etcd, const struct etcd_method *method, int endpoint,
+                          const ProtobufCMessage *request, const struct etcd_call *call,
+                          struct etcd_answer *answer) {
+    pthread_mutex_lock(&etcd->mutex);
+    etcd->blocked++;
+    pthread_mutex_unlock(&etcd->mutex);
+    grpc_slice packed = etcd_pack(request);
+    enum etcd_status status = ask_until(etcd, method, endpoint, packed, call, answer);
+    grpc_slice_unref(packed);
+    pthread_mutex_lock(&etcd->mutex);
+    if (--etcd->blocked == 0)
+        pthread_cond_broadcast(&etcd->quiet);
+    pthread_mutex_unlock(&etcd->mutex);
+    return status;
+}
+
+enum etcd_status etcd_rpc_unpack(struct etcd *etcd, const struct etcd_method *method, int endpoint,
+                                 const ProtobufCMessage *request, const struct etcd_call *call,
+                                 const ProtobufCMessageDescriptor *descriptor, struct etcd_answer *answer,
+                                 void **response) {
+    struct etcd_answer unwanted;
+    enum etcd_status status = etcd_rpc(etcd, method, endpoint, request, call, answer ? answer : &unwanted);
+    if (status != ETCD_OK)
+        return status;
+    if (!descriptor) {
+        etcd_answer_free(&unwanted);
+        return ETCD_OK;
+    }
+    void *message = etcd_answer_unpack(answer, descriptor);
+    if (!message) {
+        etcd_call_explain(call, "the answer makes no sense");
+        etcd_answer_free(answer);
+        return ETCD_FAILED;
+    }
+    *response = message;
+    return ETCD_OK;
+}
+
+void etcd_rpc_close(struct etcd *etcd) {
+    pthread_mutex_lock(&etcd->mutex);
+    etcd->closing = true;
+    for (struct etcd_unary *unary = etcd->calls; unary; unary = unary->next)
+        grpc_call_cancel(unary->call, NULL);
+    while (etcd->blocked > 0 || etcd->calls)
+        pthread_cond_wait(&etcd->quiet, &etcd->mutex);
+    pthread_mutex_unlock(&etcd->mutex);
+}
