@@ -218,9 +218,9 @@ static void forget(struct store *store, struct node *node) {
 }
 
 /* Of the node that is given back with the same call. */
-static void read_given(struct talk *talk, struct lock_attempt *attempt, int given) {
-    enum zookeeper_result result = talk->replies[given].result;
-    if (result != ZOOKEEPER_DONE && result != ZOOKEEPER_NO_NODE)
+static void read_given(const struct talk *talk, struct lock_attempt *attempt, bool over,
+                       enum zookeeper_result result) {
+    if (!over && result != ZOOKEEPER_DONE && result != ZOOKEEPER_NO_NODE)
         return;
     drop_node(talk->store, attempt->giving);
     attempt->giving[0] = '\0';
@@ -243,7 +243,9 @@ static enum lock_status queue_up(struct talk *talk, struct lock_attempt *attempt
     struct node given;
     uint64_t session = 0;
     int at_given = -1;
-    if (attempt->giving[0] && read_node(talk->store, node->key, attempt->giving, &given) && given.name[0]) {
+    if (attempt->giving[0] && !read_node(talk->store, node->key, attempt->giving, &given))
+        attempt->giving[0] = '\0';
+    if (attempt->giving[0]) { /* it was granted, so it has a name */
         session = given.session;
         make_path(talk->store, talk->other, node->key, given.name);
         at_given = add(talk, ZOOKEEPER_DELETE, talk->other, &given);
@@ -253,14 +255,10 @@ static enum lock_status queue_up(struct talk *talk, struct lock_attempt *attempt
     int at_queue = add(talk, ZOOKEEPER_QUEUE, talk->queue, node);
     int at_place = add(talk, ZOOKEEPER_PLACE, talk->parent, node);
     enum lock_status status = talk_in(talk, &session);
-    if (status == LOCK_NOT_OWNER && at_given >= 0)
-        drop_node(talk->store, attempt->giving);
-    if (status == LOCK_NOT_OWNER && at_given >= 0)
-        attempt->giving[0] = '\0';
+    if (at_given >= 0 && status != LOCK_UNAVAILABLE)
+        read_given(talk, attempt, status == LOCK_NOT_OWNER, talk->replies[at_given].result);
     if (status == LOCK_NOT_OWNER || status == LOCK_UNAVAILABLE)
         return status;
-    if (at_given >= 0)
-        read_given(talk, attempt, at_given);
     read_queued(talk, node, at_queue, session);
     if (status != LOCK_OK)
         return status;
