@@ -9,7 +9,9 @@
  * reached the leader; and a beat that was sent half a tick earlier was told by then. T is at least two ticks
  * unless the server was set up otherwise (minSessionTimeout), so half a tick is at most T/4, which is four
  * beats: the session lives until T after the sending of the fourth beat before the last one that was
- * answered. The first ones count from before the session was asked for.
+ * answered. The first ones count from before the session was asked for. Where one of them was sent to another
+ * server, the leader has heard of the session when it moved; and a new leader begins with all sessions as if
+ * it had just heard of them.
  *
  * T is asked for as one and a half times to live, so that a grant has its full time to live even so: 11/16 of
  * T are left when a beat is due. The server bounds T (to 2 and 20 ticks, of 2 s by default); where it gives
