@@ -1,9 +1,10 @@
-/* What is wrong with the variants of the lock in etcd, and is not with the queue: made to happen, each time. */
+/* What is wrong with the variants of the lock in etcd, and is not with the queue: made to happen, each time.
+ */
 #include <string.h>
 
 #include "lock/bench/counter.h"
 #include "lock/etcd/etcd.h"
-#include "lock/test/tools.h"
+#include "lock/test/etcd_tools.h"
 
 enum { WAITERS = 8 };
 
@@ -45,8 +46,9 @@ static bool all_wait(void *locks) {
     return waiting == WAITERS;
 }
 
-/* Eight wait, each with a lock_open() of its own. Returns how many messages the hand-over to one of them cost. The time
- * to live is a day, so that no lease is renewed meanwhile; and nobody is woken but by a hand-over for a second. */
+/* Eight wait, each with a lock_open() of its own. Returns how many messages the hand-over to one of them
+ * cost. The time to live is a day, so that no lease is renewed meanwhile; and nobody is woken but by a
+ * hand-over for a second. */
 static uint64_t hand_over(const char *options) {
     const char *url = harness_format("etcd://127.0.0.1:%d?ttl=86400000%s", server.port, options);
     struct lock *locks[WAITERS], *first = tools_open(NULL, url);
@@ -126,15 +128,16 @@ static void close_client(void *etcd) {
     etcd_close(etcd);
 }
 
-/* Who waits loses its lease, and with it its key. Then the lock is given back: the server grants it to the one without
- * a key, and to the next who asks as well. */
+/* Who waits loses its lease, and with it its key. Then the lock is given back: the server grants it to the
+ * one without a key, and to the next who asks as well. */
 static void rpc_grants_to_the_dead(void) {
     char error[ETCD_ERROR_SIZE];
     struct etcd_config config = {.endpoints = harness_format("127.0.0.1:%d", server.port)};
     struct etcd *etcd;
     CHECK_INT(etcd_open(&config, &etcd, error, sizeof error), ETCD_OK);
     harness_defer(close_client, etcd);
-    struct asking holder = {.etcd = etcd, .lease = new_lease(etcd)}, dead = {.etcd = etcd, .lease = new_lease(etcd)},
+    struct asking holder = {.etcd = etcd, .lease = new_lease(etcd)},
+                  dead = {.etcd = etcd, .lease = new_lease(etcd)},
                   next = {.etcd = etcd, .lease = new_lease(etcd)};
     ask(&holder);
     CHECK_INT(holder.status, ETCD_OK);
@@ -156,16 +159,16 @@ static void rpc_grants_to_the_dead(void) {
 /* The same with the queue: it sees that its key has gone, and stands in line anew, behind the next. */
 static void queue_does_not(void) {
     const char *url = harness_format("etcd://127.0.0.1:%d?ttl=60000", server.port);
-    struct lock *first = tools_open(NULL, url), *second = tools_open(NULL, url), *third = tools_open(NULL, url);
+    struct lock *first = tools_open(NULL, url), *second = tools_open(NULL, url),
+                *third = tools_open(NULL, url);
     struct lock_grant held = tools_take(first, "k");
     struct tools_waiter dead, next;
     tools_wait(&dead, second, "k", PATIENCE_MS, NULL);
-    tools_wait_for_etcd(&server, "k", 2);
-    const char *keys = etcd_command(&server, "get", "--prefix", "--sort-by", "CREATE", "lock/k ", "-w", "json", NULL);
-    const char *lease = strstr(strstr(keys, "\"lease\":") + 1, "\"lease\":") + strlen("\"lease\":");
+    etcd_tools_wait_for_line(&server, "k", 2);
+    const char *lease = etcd_tools_lease(&server, "k", 1);
     tools_wait(&next, third, "k", PATIENCE_MS, NULL);
-    tools_wait_for_etcd(&server, "k", 3);
-    etcd_command(&server, "lease", "revoke", harness_format("%llx", strtoull(lease, NULL, 10)), NULL);
+    etcd_tools_wait_for_line(&server, "k", 3);
+    etcd_tools_revoke(&server, lease);
     tools_give(first, &held);
     tools_check_status(tools_join(&next), LOCK_OK);
     CHECK(!dead.done);
