@@ -222,7 +222,7 @@ static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt,
             return status;
         status = enqueue(queue, attempt, &epoch, place, &was_there);
         if (status == LOCK_NOT_OWNER || status == LOCK_UNKNOWN)
-            etcd_session_raise(queue->session, &epoch);
+            etcd_session_doubt(queue->session, &epoch);
     }
     if (status != LOCK_OK)
         return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status;
@@ -261,8 +261,10 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
 }
 
 static enum lock_status withdraw(void *store, const char *key, const char *owner) {
-    etcd_waits_drop(((struct queue *)store)->waits, owner);
-    return release(store, key, owner);
+    struct queue *queue = store;
+    etcd_waits_drop(queue->waits, owner);
+    enum lock_status status = etcd_session_settle(queue->session);
+    return status == LOCK_OK ? release(store, key, owner) : status;
 }
 
 static enum lock_status extend(void *store, struct lock_grant *grant) {
