@@ -57,8 +57,8 @@
  * Threads: every function may be called from any thread at any time, but lock_open() and lock_close() for the
  * same lock; none may be called by a signal handler. Nothing here logs, exits, or installs such handlers. An
  * open lock has a thread of its own, and one more for each server it listens to; they take no signals. A
- * process that forks opens its locks after that. To link: -llock, or with liblock.a -llock -lhiredis
- * -pthread.
+ * process that forks opens its locks after that. To link: -llock, or with liblock.a and libetcd.a: -llock
+ * -letcd -lhiredis -lgrpc -lgpr -lprotobuf-c -pthread.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC; keys are 1 to LOCK_KEY_MAX bytes of visible ASCII. */
 #ifndef LOCK_LOCK_H
