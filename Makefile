@@ -53,7 +53,9 @@ WARN       := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -W
 # Asked once, and only when something is compiled or linked: make deps may have to install pkg-config first.
 PKGS       := libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c
 pkg_cflags  = $(eval pkg_cflags := $$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))$(pkg_cflags)
-pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)))$(pkg_libs)
+pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)) $(ZOOKEEPER))$(pkg_libs)
+# Its C client comes without a file for pkg-config.
+ZOOKEEPER  := -lzookeeper_mt
 
 MODE_       = -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 # Sanitized, gcc sees uninitialised variables and cut-off texts where there are none.
@@ -212,7 +214,7 @@ $(LIBLOCK_PARTS) $(LIBETCD_PARTS): CFLAGS += -fPIC -fvisibility=hidden
 
 # Their libraries are those that their .pc.in name: what needs another does not link.
 $(LIBLOCK_SO): $(LIBLOCK_PARTS) $(LIBETCD_SO) service/version.h
-	$(call link_so,-L$(BUILD) -letcd $$(pkg-config --libs hiredis))
+	$(call link_so,-L$(BUILD) -letcd $$(pkg-config --libs hiredis) $(ZOOKEEPER))
 $(LIBETCD_SO): $(LIBETCD_PARTS) service/version.h
 	$(call link_so,$$(pkg-config --libs grpc libprotobuf-c))
 

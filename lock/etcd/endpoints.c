@@ -20,7 +20,8 @@ static bool is_port(const char *text, size_t length) {
     return port > 0 && port < 65536;
 }
 
-/* HOST, HOST:PORT, [ADDRESS], [ADDRESS]:PORT; `length` bytes. Without a scheme a host called unix would be one.
+/* HOST, HOST:PORT, [ADDRESS], [ADDRESS]:PORT; `length` bytes. Without a scheme a host called unix would be
+ * one.
  */
 static bool read_target(char target[ETCD_TARGET_SIZE], const char *text, size_t length) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";

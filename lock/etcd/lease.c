@@ -55,7 +55,7 @@ enum etcd_status etcd_lease_look(struct etcd *etcd, int64_t id, bool keys, const
         free(held);
         return status;
     }
-    /* -1: no such lease. 0 is also said of one that lives for less than a second yet. */
+    /* Whole seconds, towards 0, so also of one that lives. -1 is no such lease, too. */
     status = response->ttl < 0 ? ETCD_NOT_FOUND : ETCD_OK;
     if (status == ETCD_NOT_FOUND)
         etcd_call_explain(call, "there is no such lease");

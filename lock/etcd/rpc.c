@@ -13,6 +13,9 @@
 /* While no member is connected, or after each has failed once. */
 enum { LOOK_MS = 2, PAUSE_MS = 20, LAST_MS = 3 * PAUSE_MS, TOKENS_MAX = 8 };
 
+/* A member that had less than this to answer has not shown that it is stuck. */
+static const int64_t fair_ns = 300000000;
+
 void etcd_call_explain(const struct etcd_call *call, const char *text) {
     if (call && call->error)
         snprintf(call->error, call->error_size, "%s", text);
@@ -142,20 +145,25 @@ static enum etcd_status find_member(struct etcd *etcd, int endpoint, int64_t dea
     }
 }
 
-/* What repeats has half of the time left for each member, so that one that hangs is not the last. */
-static int64_t try_until(const struct etcd *etcd, bool repeats, int64_t deadline_ns) {
-    int64_t now_ns = etcd_loop_now_ns();
-    return repeats && etcd->endpoints.count > 1 && deadline_ns > now_ns ? now_ns + (deadline_ns - now_ns) / 2
-                                                                        : deadline_ns;
-}
-
 struct course {
     bool repeats; /* may be asked again whatever came of it */
     bool unknown; /* an earlier try may have been done */
     size_t fails;
-    int tokens; /* that were refused; what gets them wants none */
+    int tokens;       /* that were refused; what gets them wants none */
+    int64_t began_ns; /* the last try */
     int64_t deadline_ns;
 };
+
+/* What repeats has a second for each member, then two, four, …, but half of the time that is left, so that
+ * one that hangs is not the last. */
+static int64_t try_until(const struct etcd *etcd, const struct course *course) {
+    int64_t left_ns = course->deadline_ns - course->began_ns;
+    if (!course->repeats || etcd->endpoints.count < 2 || left_ns <= 0)
+        return course->deadline_ns;
+    size_t rounds = course->fails / etcd->endpoints.count;
+    int64_t patience_ns = 1000000000L << (rounds < 10 ? rounds : 10);
+    return course->began_ns + (left_ns / 2 < patience_ns ? left_ns / 2 : patience_ns);
+}
 
 /* After a try that did not succeed: ETCD_OK, ask again; or how it ends. */
 static enum etcd_status go_on(struct etcd *etcd, struct course *course, const struct etcd_verdict *verdict,
@@ -166,7 +174,8 @@ static enum etcd_status go_on(struct etcd *etcd, struct course *course, const st
         return etcd_auth_renew(etcd, token, course->deadline_ns, call);
     course->unknown = course->unknown || !verdict->harmless;
     if (verdict->elsewhere)
-        etcd_endpoints_fail(&etcd->endpoints, at, verdict->silent);
+        etcd_endpoints_fail(&etcd->endpoints, at,
+                            verdict->silent && etcd_loop_now_ns() - course->began_ns >= fair_ns);
     int64_t left_ns = course->deadline_ns - etcd_loop_now_ns();
     if (!verdict->elsewhere || !(verdict->harmless || course->repeats) || left_ns <= 0)
         return verdict->status;
@@ -196,8 +205,9 @@ static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *m
             status = etcd_auth_renew(etcd, 0, course.deadline_ns, call);
         if (status != ETCD_OK)
             break;
-        int64_t until_ns = try_until(etcd, course.repeats, course.deadline_ns);
-        struct etcd_verdict verdict = ask(etcd, method, at, request, until_ns, &token, call, answer);
+        course.began_ns = etcd_loop_now_ns();
+        struct etcd_verdict verdict =
+            ask(etcd, method, at, request, try_until(etcd, &course), &token, call, answer);
         if (verdict.status == ETCD_OK)
             return ETCD_OK;
         status = go_on(etcd, &course, &verdict, at, token, call);
