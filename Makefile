@@ -13,7 +13,7 @@ LIB        := $(BUILD)/libinventory.a
 LIB_PARTS  := $(call objects,base) $(call objects,inventory)
 LIBLOCK    := $(BUILD)/liblock.a
 LIBLOCK_SO := $(BUILD)/liblock.so
-LIBLOCK_PARTS := $(call objects,lock) $(O)/base/clock.o $(O)/base/redis_target.o
+LIBLOCK_PARTS := $(call objects,lock) $(O)/base/clock.o $(O)/base/percent.o $(O)/base/redis_target.o
 LIBETCD    := $(BUILD)/libetcd.a
 LIBETCD_SO := $(BUILD)/libetcd.so
 LIBETCD_PARTS := $(call objects,lock/etcd) $(O)/gen/etcd.pb-c.o
@@ -53,7 +53,9 @@ WARN       := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -W
 # Asked once, and only when something is compiled or linked: make deps may have to install pkg-config first.
 PKGS       := libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c
 pkg_cflags  = $(eval pkg_cflags := $$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))$(pkg_cflags)
-pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)))$(pkg_libs)
+pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)) $(ZOOKEEPER))$(pkg_libs)
+# Its C client comes without a file for pkg-config.
+ZOOKEEPER  := -lzookeeper_mt
 
 MODE_       = -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 # Sanitized, gcc sees uninitialised variables and cut-off texts where there are none.
@@ -89,9 +91,9 @@ help: ## say what there is to make
 deps: ## install what is needed to build, run and test (Debian; elsewhere: say what is missing)
 	@deploy/deps.sh build
 
-run: deps ## build, start a private Redis and the service on http://127.0.0.1:8080, until Ctrl-C
+run: deps ## build, start private Redis and etcd and the service on http://127.0.0.1:8080, until Ctrl-C (ARGS: its flags)
 	@+$(remake) all
-	@deploy/run.sh
+	@deploy/run.sh $(ARGS)
 
 test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer)
 	@+$(remake) all tests
@@ -212,7 +214,7 @@ $(LIBLOCK_PARTS) $(LIBETCD_PARTS): CFLAGS += -fPIC -fvisibility=hidden
 
 # Their libraries are those that their .pc.in name: what needs another does not link.
 $(LIBLOCK_SO): $(LIBLOCK_PARTS) $(LIBETCD_SO) service/version.h
-	$(call link_so,-L$(BUILD) -letcd $$(pkg-config --libs hiredis))
+	$(call link_so,-L$(BUILD) -letcd $$(pkg-config --libs hiredis) $(ZOOKEEPER))
 $(LIBETCD_SO): $(LIBETCD_PARTS) service/version.h
 	$(call link_so,$$(pkg-config --libs grpc libprotobuf-c))
 

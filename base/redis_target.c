@@ -5,38 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/percent.h"
+
 static bool fail(char *error, size_t size, const char *what) {
     snprintf(error, size,
              "%s (want redis://[[user]:password@]host[:port][/database] or unix://[:password@]/path)", what);
     return false;
-}
-
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Copies `length` bytes and resolves %XX. */
-static bool decode(char *out, size_t out_size, const char *in, size_t length) {
-    size_t n = 0;
-    for (size_t i = 0; i < length; i++) {
-        char c = in[i];
-        if (c == '%') {
-            int high = i + 2 < length ? hex_digit(in[i + 1]) : -1;
-            int low = i + 2 < length ? hex_digit(in[i + 2]) : -1;
-            if (high < 0 || low < 0)
-                return false;
-            c = (char)(high * 16 + low);
-            i += 2;
-        }
-        if (c == '\0' || n + 1 >= out_size)
-            return false;
-        out[n++] = c;
-    }
-    out[n] = '\0';
-    return true;
 }
 
 static bool read_number(const char *text, size_t length, int low, int high, int *number) {
@@ -59,8 +33,8 @@ static bool read_userinfo(struct redis_target *target, const char *text, size_t 
     if (!colon)
         return false;
     size_t user_length = (size_t)(colon - text);
-    return decode(target->user, sizeof target->user, text, user_length) &&
-           decode(target->password, sizeof target->password, colon + 1, length - user_length - 1);
+    return percent_decode(target->user, sizeof target->user, text, user_length) &&
+           percent_decode(target->password, sizeof target->password, colon + 1, length - user_length - 1);
 }
 
 static bool read_host(struct redis_target *target, const char *text, size_t length) {
@@ -80,7 +54,8 @@ static bool read_host(struct redis_target *target, const char *text, size_t leng
     target->port = 6379;
     if (port && !read_number(port + 1, (size_t)(end - port - 1), 1, 65535, &target->port))
         return false;
-    return host_end > host && decode(target->host, sizeof target->host, host, (size_t)(host_end - host));
+    return host_end > host &&
+           percent_decode(target->host, sizeof target->host, host, (size_t)(host_end - host));
 }
 
 static bool parse_unix(struct redis_target *read, const char *path, char *error, size_t size) {
@@ -89,7 +64,7 @@ static bool parse_unix(struct redis_target *read, const char *path, char *error,
     if (query && (strncmp(query, "?db=", 4) != 0 ||
                   !read_number(query + 4, strlen(query + 4), 0, 99999, &read->database)))
         return fail(error, size, "what follows the ? is not db=NUMBER");
-    if (*path != '/' || !decode(read->host, sizeof read->host, path, length))
+    if (*path != '/' || !percent_decode(read->host, sizeof read->host, path, length))
         return fail(error, size, "the path of the socket must begin with /");
     return true;
 }

@@ -1,6 +1,8 @@
 #!/bin/bash
-# run.sh: a private Redis and seckilld with a demo item on sale, until Ctrl-C. Data, logs and admin token are
-# in var/. SECKILL_LISTEN (127.0.0.1:8080), SECKILL_REDIS_PORT (6390), SECKILL_ADMIN_TOKEN (made up).
+# run.sh [FLAG…]: a private Redis, a private etcd, and seckilld with these flags and a demo item on sale, until
+# Ctrl-C. Data, logs and admin token are in var/. SECKILL_LISTEN (127.0.0.1:8080), SECKILL_REDIS_PORT (6390),
+# SECKILL_ETCD_PORT (2390; its peer port is the next), SECKILL_ADMIN_TOKEN (made up), SECKILL_LOCK (etcd:). Of
+# that and --lock, `etcd:` and `redis:` without an address are the private ones.
 # shellcheck disable=SC2317 # some functions are only called by name
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -9,11 +11,15 @@ umask 077
 build=${SECKILL_BUILD:-build}
 listen=${SECKILL_LISTEN:-127.0.0.1:8080}
 redis_port=${SECKILL_REDIS_PORT:-6390}
+etcd_port=${SECKILL_ETCD_PORT:-2390}
+etcd_peer_port=$((etcd_port + 1))
+lock=${SECKILL_LOCK:-etcd:}
+flags=()
 port=${listen##*:}
 host=${listen%:*}
 case $host in '' | 0.0.0.0 | '[::]' | '*') host=127.0.0.1 ;; esac
 url=http://$host:$port
-redis_pid='' seckilld_pid='' unclean=''
+redis_pid='' etcd_pid='' seckilld_pid='' unclean=''
 
 say() { printf '%s\n' "$@"; }
 
@@ -23,7 +29,8 @@ fail() {
     exit 1
 }
 
-# end PROGRAM PID: asks it to end, waits for it, and says so if it went wrong.
+# end PROGRAM PID: asks it to end, waits for it, and says so if it went wrong. etcd, when it has ended well, sends
+# itself the same signal once more.
 end() {
     local status=0
     kill -TERM "$2" 2>/dev/null || return
@@ -32,16 +39,18 @@ end() {
         status=$?
     done
     [ "$status" -eq 0 ] && return
+    [ "$1 $status" = "etcd 143" ] && return
     unclean=1
     say "$1 ended with status $status. The end of var/$1.log:" "$(tail -n 20 "var/$1.log")" >&2
 }
 
-# In this order: what seckilld still has in hand needs Redis. A second Ctrl-C does not wait for it.
+# In this order: what seckilld still has in hand needs Redis and its lock. A second Ctrl-C does not wait for it.
 end_all() {
     trap - EXIT
     trap '[ -z "$seckilld_pid" ] || kill -KILL "$seckilld_pid" 2>/dev/null' INT TERM HUP
     [ -z "$seckilld_pid" ] || end seckilld "$seckilld_pid"
     seckilld_pid=''
+    [ -z "$etcd_pid" ] || end etcd "$etcd_pid"
     [ -z "$redis_pid" ] || end redis "$redis_pid"
     [ -z "$unclean" ] || exit 1
 }
@@ -69,33 +78,66 @@ wait_until() {
 }
 
 redis_answers() { [ "$(redis-cli -p "$redis_port" ping 2>/dev/null)" = PONG ]; }
+etcd_answers() { [ "$(curl -s -m 5 "http://127.0.0.1:$etcd_port/health")" = '{"health":"true"}' ]; }
 seckilld_answers() { [ "$(curl -s -o /dev/null -w '%{http_code}' "$url/readyz")" = 200 ]; }
 admin() { curl -s -H @<(printf 'Authorization: Bearer %s' "$SECKILL_ADMIN_TOKEN") "$@"; }
 
-mkdir -p var/redis || exit 1
+# refuse_taken HOST PORT WHOSE INSTEAD
+refuse_taken() {
+    is_taken "$1" "$2" && fail "Port $2$3 is taken by something else. Choose another: $4 make run"
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --lock) lock=${2:?"--lock: a value must follow"} && shift ;;
+    --lock=*) lock=${1#*=} ;;
+    --listen | --listen=*) fail "Here it is not --listen, but SECKILL_LISTEN=127.0.0.1:8081 make run" ;;
+    --redis | --redis=*) fail "Here seckilld has a Redis of its own. With another: $build/seckilld $1 …" ;;
+    *) flags+=("$1") ;;
+    esac
+    shift
+done
+case $lock in
+etcd:) lock=etcd://127.0.0.1:$etcd_port ;;
+redis:) lock=redis://127.0.0.1:$redis_port ;;
+esac
+flags+=(--lock "$lock")
+
+mkdir -p var/redis var/etcd || exit 1
 exec 9>var/run.lock || exit 1
 flock -n 9 || fail "Already running from this directory. End that one first (Ctrl-C)."
 bare_host=${host#[}
-is_taken "${bare_host%]}" "$port" &&
-    fail "Port $port is taken by something else. Choose another: SECKILL_LISTEN=127.0.0.1:8081 make run"
-is_taken 127.0.0.1 "$redis_port" &&
-    fail "Port $redis_port (for Redis) is taken by something else. Choose another: SECKILL_REDIS_PORT=6391 make run"
+refuse_taken "${bare_host%]}" "$port" "" SECKILL_LISTEN=127.0.0.1:8081
+refuse_taken 127.0.0.1 "$redis_port" " (for Redis)" SECKILL_REDIS_PORT=6391
+for taken in "$etcd_port" "$etcd_peer_port"; do
+    refuse_taken 127.0.0.1 "$taken" " (for etcd)" SECKILL_ETCD_PORT=2392
+done
 
 trap end_all EXIT
-trap 'say; say "Ending: draining seckilld, then Redis."; exit 0' INT TERM HUP
+trap 'say; say "Ending: draining seckilld, then etcd and Redis."; exit 0' INT TERM HUP
 
 deploy/mend-aof.sh var/redis || fail "The data in var/redis is damaged."
 start var/redis.log redis-server deploy/redis.conf --port "$redis_port" --dir "$PWD/var/redis" --daemonize no
 redis_pid=$!
+# Old revisions are of no use to a lock, and would fill the disk.
+start var/etcd.log etcd --name seckill --data-dir "$PWD/var/etcd" --logger zap --log-outputs stderr \
+    --auto-compaction-mode revision --auto-compaction-retention 100000 \
+    --listen-client-urls "http://127.0.0.1:$etcd_port" --advertise-client-urls "http://127.0.0.1:$etcd_port" \
+    --listen-peer-urls "http://127.0.0.1:$etcd_peer_port" \
+    --initial-advertise-peer-urls "http://127.0.0.1:$etcd_peer_port" \
+    --initial-cluster "seckill=http://127.0.0.1:$etcd_peer_port"
+etcd_pid=$!
 wait_until $redis_pid redis_answers ||
     fail "redis-server does not answer. The end of var/redis.log:" var/redis.log
+wait_until $etcd_pid etcd_answers || fail "etcd does not answer. The end of var/etcd.log:" var/etcd.log
 
 [ -n "${SECKILL_ADMIN_TOKEN:-}" ] || SECKILL_ADMIN_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 export SECKILL_ADMIN_TOKEN
 rm -f var/admin-token
 printf '%s\n' "$SECKILL_ADMIN_TOKEN" >var/admin-token
 
-start var/seckilld.log "$build/seckilld" --listen "$listen" --redis "redis://127.0.0.1:$redis_port"
+start var/seckilld.log "$build/seckilld" --listen "$listen" --redis "redis://127.0.0.1:$redis_port" \
+    "${flags[@]}"
 seckilld_pid=$!
 wait_until $seckilld_pid seckilld_answers ||
     fail "seckilld does not answer. The end of var/seckilld.log:" var/seckilld.log
@@ -129,7 +171,8 @@ It is sold out. For more (each key restocks once):
 
 END
 
-wait -n "$redis_pid" "$seckilld_pid" 2>/dev/null
+wait -n "$redis_pid" "$etcd_pid" "$seckilld_pid" 2>/dev/null
 kill -0 "$redis_pid" 2>/dev/null ||
     fail "redis-server ended by itself. The end of var/redis.log:" var/redis.log
+kill -0 "$etcd_pid" 2>/dev/null || fail "etcd ended by itself. The end of var/etcd.log:" var/etcd.log
 fail "seckilld ended by itself. The end of var/seckilld.log:" var/seckilld.log

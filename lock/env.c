@@ -48,6 +48,13 @@ uint64_t lock_env_random(const struct lock_env *env, uint64_t below) {
     return env->random(env->ctx) % below;
 }
 
+int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor) {
+    int64_t least_ms = ttl_ms / 3 < 50 ? ttl_ms / 3 : 50, timeout_ms = ttl_ms / divisor;
+    if (timeout_ms < least_ms)
+        timeout_ms = least_ms;
+    return timeout_ms > 1000 ? 1000 : (int)timeout_ms;
+}
+
 bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg) {
     sigset_t all, before;
     sigfillset(&all);

@@ -345,10 +345,10 @@ bool lock_lines_due(struct lock_lines *lines, struct lock_scan *scan, struct loc
         int64_t now = now_ns(lines);
         line->look_ns = now + lines->ttl_ns / LOOKS;
         *due = (struct lock_due){line->grant, line->held, now - line->progress_ns, forgotten};
-    }
-    if (forgotten) {
-        (*at)->grant.owner[0] = '\0';
-        drop(at);
+        if (forgotten) {
+            line->grant.owner[0] = '\0';
+            drop(at);
+        }
     }
     pthread_mutex_unlock(&lines->mutex);
     return at != NULL;

@@ -34,19 +34,26 @@
  *     redis://HOST[:PORT]          in one Redis, by a unique owner; has a fence, is fair between processes
  *     redis://...?variant=watchdog the same, renewed while its holder reports progress; reentrant
  *     redlock://HOST,HOST,HOST     in most of several independent Redis servers; no fence, not fair
+ *     zookeeper://HOST,HOST[/PATH] in a ZooKeeper, by ephemeral sequential nodes; has a fence, is fair
  *     local:                       within this process; no fence
  *     none:, and the other variants of redis: are wrong on purpose, for lessons
  *
- * Port 6379 unless said; [USER]:PASSWORD@ may stand before a host, and /DATABASE behind it. lock_caps() tells
- * what a lock can do. Redlock has no fence since its servers know nothing of each other: of N counters none
- * is one number that grows.
+ * Port 6379 unless said; [USER]:PASSWORD@ may stand before a host, and /DATABASE behind it; of ZooKeeper
+ * 2181, and neither. lock_caps() tells what a lock can do. Redlock has no fence since its servers know
+ * nothing of each other: of N counters none is one number that grows.
  *
  * What is in a Redis: lock:{KEY} while it is held, lock:{KEY}:line while processes wait, and lock:{KEY}:fence
- * for ever, since a fence must not go back; a Redis that has lost it begins anew.
+ * for ever, since a fence must not go back; a Redis that has lost it begins anew. In a ZooKeeper:
+ * PATH/lock/KEY, a container, which the server removes some time after its last use, and in it a node for
+ * the holder and for each process that waits; in KEY %, / and a dot at its begin are written as in URLs. They
+ * belong to a session of the process, which is asked to last half as long again as the time to live: so long
+ * the others wait for one that dies. Where the server allows less (it bounds sessions), grants are shorter
+ * too.
  *
  * Many threads of a process that want one key are one contender to the store; they are served first come,
- * first served. What was had from the store serves up to 16 of them, each with a fence of its own (so fences
+ * first served. What was had from a Redis serves up to 16 of them, each with a fence of its own (so fences
  * jump), before another process has its turn; none begins with less than seven eighths of the time to live.
+ * In the others each has its own turn.
  *
  * What else to know. A machine that is suspended stops CLOCK_MONOTONIC and with it the deadlines, while the
  * store goes on: after that a holder believes for too long. A host name is looked up with each connection,
@@ -56,9 +63,9 @@
  *
  * Threads: every function may be called from any thread at any time, but lock_open() and lock_close() for the
  * same lock; none may be called by a signal handler. Nothing here logs, exits, or installs such handlers. An
- * open lock has a thread of its own, and one more for each server it listens to; they take no signals. A
- * process that forks opens its locks after that. To link: -llock, or with liblock.a -llock -lhiredis
- * -pthread.
+ * open lock has a thread of its own, and one more for each Redis it listens to, or three for ZooKeeper; they
+ * take no signals. A process that forks opens its locks after that. To link: -llock, or with liblock.a -llock
+ * -lhiredis -lzookeeper_mt -pthread.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC; keys are 1 to LOCK_KEY_MAX bytes of visible ASCII. */
 #ifndef LOCK_LOCK_H

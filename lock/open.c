@@ -10,7 +10,8 @@ enum { TTL_DEFAULT_MS = 10000 };
 /* The first of a scheme is what it means without a variant. */
 static const struct lock_backend *const backends[] = {
     &lock_none,          &lock_local,           &lock_redis_owner,        &lock_redis_watchdog,
-    &lock_redlock,       &lock_redis_get_set,   &lock_redis_setnx_expire, &lock_redis_getset,
+    &lock_redlock,       &lock_etcd_queue,      &lock_etcd_fixed_key,     &lock_etcd_rpc,
+    &lock_zookeeper,     &lock_redis_get_set,   &lock_redis_setnx_expire, &lock_redis_getset,
     &lock_redis_set_del, &lock_redis_timestamp,
 };
 

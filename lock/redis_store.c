@@ -15,13 +15,6 @@ const struct redis_script redis_script_turn = {turn_lua, turn_lua_sha1},
                           redis_script_extend = {extend_lua, extend_lua_sha1},
                           redis_script_delete_if = {delete_if_lua, delete_if_lua_sha1};
 
-int redis_store_timeout_ms(int64_t ttl_ms, int64_t divisor) {
-    int64_t least_ms = ttl_ms / 3 < 50 ? ttl_ms / 3 : 50, timeout_ms = ttl_ms / divisor;
-    if (timeout_ms < least_ms)
-        timeout_ms = least_ms;
-    return timeout_ms > 1000 ? 1000 : (int)timeout_ms;
-}
-
 void redis_store_key(char out[REDIS_KEY_SIZE], const char *key, const char *suffix) {
     char *end = stpcpy(stpcpy(out, "lock:{"), key); /* keys are valid: at most LOCK_KEY_MAX */
     *end++ = '}';
@@ -50,7 +43,7 @@ enum lock_status redis_store_open(const struct lock_url *url, const struct lock_
     opened->target = target;
     opened->ttl_ms = url->ttl_ms;
     snprintf(opened->ttl_text, sizeof opened->ttl_text, "%lld", (long long)url->ttl_ms);
-    opened->link = redis_link_open(&target, redis_store_timeout_ms(url->ttl_ms, 8));
+    opened->link = redis_link_open(&target, lock_env_timeout_ms(url->ttl_ms, 8));
     if (!opened->link) {
         free(opened);
         return LOCK_NOMEM;

@@ -27,9 +27,6 @@ struct redis_script {
 
 extern const struct redis_script redis_script_turn, redis_script_extend, redis_script_delete_if;
 
-/* How long a call may take: a fraction of the time to live, but 50 ms if that is no more than a third, and a
- * second at most. */
-int redis_store_timeout_ms(int64_t ttl_ms, int64_t divisor);
 /* The text of a key: lock:{KEY}SUFFIX. The braces keep all of a lock's keys in one slot of a cluster. */
 void redis_store_key(char out[REDIS_KEY_SIZE], const char *key, const char *suffix);
 /* A grant's deadline: its time to live from `sent_ns`, less what two clocks may drift apart meanwhile. */

@@ -136,7 +136,7 @@ static enum lock_status open_all(const struct lock_url *url, const struct lock_e
     redlock->count = count;
     redlock->quorum = count / 2 + 1;
     for (int i = 0; i < count; i++) {
-        redlock->nodes[i] = redlock_node_open(&targets[i], 2 * redis_store_timeout_ms(url->ttl_ms, 2));
+        redlock->nodes[i] = redlock_node_open(&targets[i], 2 * lock_env_timeout_ms(url->ttl_ms, 2));
         if (!redlock->nodes[i]) {
             close_all(redlock);
             return LOCK_NOMEM;

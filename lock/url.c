@@ -28,6 +28,19 @@ static bool read_ttl(const char *text, size_t length, int64_t *ttl_ms) {
     return true;
 }
 
+/* One of the files of TLS. */
+static bool read_file(struct lock_url *url, const char *text, size_t name, const char *value, size_t length) {
+    const struct {
+        const char *name;
+        char *file;
+    } files[] = {{"ca", url->ca_file}, {"cert", url->cert_file}, {"key", url->key_file}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (name == strlen(files[i].name) && memcmp(text, files[i].name, name) == 0)
+            return length > 0 && copy(files[i].file, sizeof url->ca_file, value, length);
+    }
+    return false;
+}
+
 static bool read_option(struct lock_url *url, const char *text, size_t length, char *error, size_t size) {
     const char *equals = memchr(text, '=', length);
     size_t name = equals ? (size_t)(equals - text) : length;
@@ -39,7 +52,9 @@ static bool read_option(struct lock_url *url, const char *text, size_t length, c
     if (name == 3 && memcmp(text, "ttl", 3) == 0)
         return read_ttl(value, rest, &url->ttl_ms) ||
                fail(error, size, "ttl wants 10 to 86400000 milliseconds");
-    return fail(error, size, "unknown option; there are variant and ttl");
+    return read_file(url, text, name, value, rest) ||
+           fail(error, size,
+                "unknown option, or none that makes sense; there are variant, ttl, ca, cert and key");
 }
 
 bool lock_url_parse(struct lock_url *url, const char *text, char *error, size_t error_size) {

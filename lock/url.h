@@ -1,4 +1,5 @@
-/* Lock URLs: SCHEME:[//ADDRESS][?variant=NAME&ttl=MS]. */
+/* Lock URLs: SCHEME:[//ADDRESS][?variant=NAME&ttl=MS]; for those that speak TLS also ca=, cert= and key=FILE.
+ */
 #ifndef LOCK_URL_H
 #define LOCK_URL_H
 
@@ -13,6 +14,7 @@ struct lock_url {
     char address[2048]; /* what stands between // and ?; "" where there is none */
     char variant[32];   /* "": the scheme's own */
     int64_t ttl_ms;     /* 0: not named */
+    char ca_file[256], cert_file[256], key_file[256]; /* "": not named */
 };
 
 /* On failure `url` is untouched, and `error` says what is wrong without quoting an address, which may hold a

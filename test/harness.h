@@ -122,6 +122,31 @@ const char *redis_command(const struct redis_server *redis, ...) __attribute__((
 /* The same, where the reply must be an integer or the text of one. */
 long long redis_integer(const struct redis_server *redis, ...) __attribute__((sentinel));
 
+/* ---- ZooKeeper ---- */
+
+struct zookeeper_server {
+    struct proc proc;
+    int port;
+    char dir[256];
+};
+
+/* A private server with a tick of 200 ms, alone, or one of at most three. All that start one wait until it
+ * serves. */
+void zookeeper_start(struct zookeeper_server *server);
+void zookeeper_start_ensemble(struct zookeeper_server servers[], int count);
+int zookeeper_leader(const struct zookeeper_server servers[], int count); /* which of them leads */
+void zookeeper_kill(struct zookeeper_server *server);                     /* SIGKILL, and waits */
+void zookeeper_restart(struct zookeeper_server *server); /* same port and data; it must have ended */
+void zookeeper_pause(struct zookeeper_server *server);   /* SIGSTOP */
+void zookeeper_resume(struct zookeeper_server *server);  /* SIGCONT */
+
+/* What it answers to a word of four letters (srvr, wchs, …); "" if nothing. */
+const char *zookeeper_ask(const struct zookeeper_server *server, const char *word);
+/* The children of a node in the order of their names, with spaces between, "" if it has none; "(none)" if
+ * there is no such node. */
+const char *zookeeper_list(const struct zookeeper_server *server, const char *path);
+void zookeeper_delete(const struct zookeeper_server *server, const char *path);
+
 /* ---- etcd ---- */
 
 /* One of the hosts of a network that can be cut. Every server on one has two links: one to its peers, one to
@@ -190,7 +215,7 @@ void etcd_replace(struct etcd_server *members, int count, int which);
  * thread. */
 const char *etcd_command(const struct etcd_server *etcd, ...) __attribute__((sentinel));
 
-/* ---- a proxy that loses things, to put before Redis ---- */
+/* ---- a proxy that loses things, to put before Redis or ZooKeeper ---- */
 
 enum proxy_mode {
     PROXY_PASS,

@@ -33,6 +33,7 @@ trap 'exit 130' INT TERM
 export results TMPDIR=$results
 # A library that was not built with the sanitizer reads freed memory unseen, unless it reads nonsense there.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-max_free_fill_size=1000000000}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$PWD/test/tsan.supp}
 export -f run_one
 
 # shellcheck disable=SC2016 # the inner shell expands it

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 
-enum { POLL_US = 500, PAUSE_AFTER_ERROR_US = 10000 };
+enum { POLL_US = 5000, PAUSE_AFTER_ERROR_US = 10000 };
 
 static const int64_t patience_ns = INT64_C(3600) * 1000000000;
 

@@ -1,6 +1,8 @@
 /* A call until it is answered: which member is asked, what is asked again, and what is not known. */
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,7 @@
 #include "lock/etcd/unary.h"
 
 /* While no member is connected, or after each has failed once. */
-enum { LOOK_MS = 2, PAUSE_MS = 20, TOKENS_MAX = 2 };
+enum { LOOK_MS = 2, PAUSE_MS = 20, LAST_MS = 3 * PAUSE_MS, TOKENS_MAX = 8 };
 
 /* A member that had less than this to answer has not shown that it is stuck. */
 static const int64_t fair_ns = 300000000;
@@ -52,17 +54,11 @@ void etcd_answer_free(struct etcd_answer *answer) {
 
 struct try {
     struct etcd_unary unary;
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    bool done;
+    sem_t done; /* the thread that waits may free it while the one that posts is not yet back */
 };
 
 static void on_done(struct etcd_unary *unary) {
-    struct try *try = (struct try *)unary;
-    pthread_mutex_lock(&try->mutex);
-    try->done = true;
-    pthread_cond_signal(&try->cond);
-    pthread_mutex_unlock(&try->mutex);
+    sem_post(&((struct try *)unary)->done);
 }
 
 /* What one member says. */
@@ -74,27 +70,24 @@ static struct etcd_verdict ask(struct etcd *etcd, const struct etcd_method *meth
     size_t leader = method->leaderless ? 0 : 1;
     size_t tokens = method->anonymous ? 0 : etcd_auth_metadata(etcd, &metadata[leader], token);
     struct try try = {.unary = {.on_done = on_done}};
-    pthread_mutex_init(&try.mutex, NULL);
-    pthread_cond_init(&try.cond, NULL);
+    sem_init(&try.done, 0, 0);
     struct etcd_verdict verdict = {ETCD_CANCELLED, .harmless = true};
     if (!etcd_unary_start(&try.unary, etcd, endpoint, method->path, request, metadata, leader + tokens,
                           deadline_ns))
         goto free_try;
-    pthread_mutex_lock(&try.mutex);
-    while (!try.done)
-        pthread_cond_wait(&try.cond, &try.mutex);
-    pthread_mutex_unlock(&try.mutex);
+    while (sem_wait(&try.done) != 0)
+        ; /* interrupted */
     verdict = etcd_status_judge(try.unary.code, try.unary.text);
-    if (verdict.status == ETCD_OK && !etcd_answer_read(answer, try.unary.answer))
+    etcd_call_explain(call, try.unary.text);
+    if (verdict.status == ETCD_OK && !etcd_answer_read(answer, try.unary.answer)) {
         verdict = (struct etcd_verdict){.status = ETCD_FAILED};
-    if (verdict.status != ETCD_OK)
-        etcd_call_explain(call, try.unary.text);
+        etcd_call_explain(call, "the answer is empty");
+    }
     etcd_unary_free(&try.unary);
 free_try:
     if (tokens)
         grpc_slice_unref(metadata[leader].value);
-    pthread_cond_destroy(&try.cond);
-    pthread_mutex_destroy(&try.mutex);
+    sem_destroy(&try.done);
     return verdict;
 }
 
@@ -112,6 +105,26 @@ static void pause_ms(int ms) {
     clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
 }
 
+/* What gRPC says of a member that is not connected: a call of it fails at once, with the reason. Should it be
+ * connected by now nothing is changed by it. */
+static void explain_unreachable(struct etcd *etcd, int endpoint, const struct etcd_call *call) {
+    static const struct etcd_method look = {
+        .path = "/etcdserverpb.Maintenance/Status", .reads = true, .leaderless = true, .anonymous = true};
+    char text[ETCD_ERROR_SIZE] = "", whole[ETCD_ERROR_SIZE + 32];
+    const struct etcd_call asking = {.error = text, .error_size = sizeof text};
+    struct etcd_answer answer;
+    uint64_t token;
+    if (endpoint < 0)
+        endpoint = (int)atomic_load(&etcd->endpoints.current);
+    struct etcd_verdict verdict = ask(etcd, &look, endpoint, grpc_empty_slice(),
+                                      etcd_loop_now_ns() + LOOK_MS * 1000000, &token, &asking, &answer);
+    if (verdict.status == ETCD_OK)
+        etcd_answer_free(&answer);
+    bool known = verdict.status == ETCD_UNAVAILABLE && *text;
+    snprintf(whole, sizeof whole, "no member can be reached%s%s", known ? ": " : "", known ? text : "");
+    etcd_call_explain(call, whole);
+}
+
 /* Waits until a member is connected. ETCD_OK and `*at`; ETCD_UNAVAILABLE, ETCD_CANCELLED. */
 static enum etcd_status find_member(struct etcd *etcd, int endpoint, int64_t deadline_ns, int *at,
                                     const struct etcd_call *call) {
@@ -125,7 +138,7 @@ static enum etcd_status find_member(struct etcd *etcd, int endpoint, int64_t dea
         if (is_closing(etcd))
             return ETCD_CANCELLED;
         if (etcd_loop_now_ns() >= deadline_ns) {
-            etcd_call_explain(call, "no member can be reached");
+            explain_unreachable(etcd, endpoint, call);
             return ETCD_UNAVAILABLE;
         }
         pause_ms(LOOK_MS);
@@ -136,7 +149,7 @@ struct course {
     bool repeats; /* may be asked again whatever came of it */
     bool unknown; /* an earlier try may have been done */
     size_t fails;
-    int tokens;
+    int tokens;       /* that were refused; what gets them wants none */
     int64_t began_ns; /* the last try */
     int64_t deadline_ns;
 };
@@ -163,20 +176,26 @@ static enum etcd_status go_on(struct etcd *etcd, struct course *course, const st
     if (verdict->elsewhere)
         etcd_endpoints_fail(&etcd->endpoints, at,
                             verdict->silent && etcd_loop_now_ns() - course->began_ns >= fair_ns);
-    if (!verdict->elsewhere || !(verdict->harmless || course->repeats) ||
-        etcd_loop_now_ns() >= course->deadline_ns)
+    int64_t left_ns = course->deadline_ns - etcd_loop_now_ns();
+    if (!verdict->elsewhere || !(verdict->harmless || course->repeats) || left_ns <= 0)
         return verdict->status;
-    if (++course->fails % etcd->endpoints.count == 0)
-        pause_ms(PAUSE_MS);
+    if (++course->fails % etcd->endpoints.count > 0)
+        return ETCD_OK;
+    /* A write that is begun when the time is all but up ends unknown, where all the tries before did nothing.
+     */
+    if (left_ns < LAST_MS * 1000000)
+        return verdict->status;
+    pause_ms(PAUSE_MS);
     return ETCD_OK;
 }
 
 static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *method, int endpoint,
                                   grpc_slice request, const struct etcd_call *call,
                                   struct etcd_answer *answer) {
-    struct course course = {.repeats = method->reads || (call && call->idempotent),
-                            .deadline_ns = call && call->deadline_ns ? call->deadline_ns
-                                                                     : etcd_loop_now_ns() + etcd->timeout_ns};
+    struct course course = {.repeats = method->reads || call->idempotent,
+                            .tokens = method->anonymous ? TOKENS_MAX : 0,
+                            .deadline_ns = call->deadline_ns ? call->deadline_ns
+                                                             : etcd_loop_now_ns() + etcd->timeout_ns};
     enum etcd_status status = ETCD_OK;
     while (status == ETCD_OK) {
         int at;
@@ -194,7 +213,8 @@ static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *m
         status = go_on(etcd, &course, &verdict, at, token, call);
     }
     /* What ended it says nothing of an earlier try. */
-    bool vague = status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT || status == ETCD_DENIED;
+    bool vague = status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT || status == ETCD_DENIED ||
+                 status == ETCD_EXHAUSTED || status == ETCD_FAILED;
     return course.unknown && !method->reads && vague ? ETCD_UNKNOWN : status;
 }
 
@@ -205,7 +225,13 @@ enum etcd_status etcd_rpc(struct etcd *etcd, const struct etcd_method *method, i
     etcd->blocked++;
     pthread_mutex_unlock(&etcd->mutex);
     grpc_slice packed = etcd_pack(request);
-    enum etcd_status status = ask_until(etcd, method, endpoint, packed, call, answer);
+    char text[ETCD_ERROR_SIZE] = ""; /* of the last try: the caller's stays as it is if one succeeds */
+    struct etcd_call asking = call ? *call : (struct etcd_call){0};
+    asking.error = text;
+    asking.error_size = sizeof text;
+    enum etcd_status status = ask_until(etcd, method, endpoint, packed, &asking, answer);
+    if (status != ETCD_OK)
+        etcd_call_explain(call, status == ETCD_CANCELLED ? "the client is being closed" : text);
     grpc_slice_unref(packed);
     pthread_mutex_lock(&etcd->mutex);
     if (--etcd->blocked == 0)
@@ -239,6 +265,7 @@ enum etcd_status etcd_rpc_unpack(struct etcd *etcd, const struct etcd_method *me
 void etcd_rpc_close(struct etcd *etcd) {
     pthread_mutex_lock(&etcd->mutex);
     etcd->closing = true;
+    pthread_cond_broadcast(&etcd->authenticated);
     for (struct etcd_unary *unary = etcd->calls; unary; unary = unary->next)
         grpc_call_cancel(unary->call, NULL);
     while (etcd->blocked > 0 || etcd->calls)

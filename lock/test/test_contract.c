@@ -7,9 +7,25 @@
 #include "lock/test/tools.h"
 
 static const char *url;
-/* Where its grants are: a Redis, or three. */
-static struct redis_server servers[4], *stores;
-static int store_count;
+/* Makes its store forget who has a key. NULL: it has none. */
+static void (*forget)(const char *key);
+
+static struct redis_server redis, nodes[3];
+static struct zookeeper_server zookeeper;
+
+static void forget_in_redis(const char *key) {
+    redis_command(&redis, "DEL", harness_format("lock:{%s}", key), NULL);
+}
+
+static void forget_in_nodes(const char *key) {
+    for (int i = 0; i < 3; i++)
+        redis_command(&nodes[i], "DEL", harness_format("lock:{%s}", key), NULL);
+}
+
+static void forget_in_zookeeper(const char *key) {
+    const char *path = harness_format("/lock/%s", key);
+    zookeeper_delete(&zookeeper, harness_format("%s/%s", path, zookeeper_list(&zookeeper, path)));
+}
 
 static uint64_t waiting(const struct lock *lock) {
     struct lock_metrics metrics;
@@ -166,14 +182,13 @@ static bool is_lost(void *arg) {
 
 /* The store forgets it: the holder is told before its time is over, and the next one has it. */
 static void lost_grant(void) {
-    if (store_count == 0)
+    if (!forget)
         return;
     lost_times = 0;
     struct lock_config config = {.on_lost = on_lost, .ttl_ms = 3000};
     struct lock *lock = tools_open(&config, url);
     struct lock_grant grant = tools_take(lock, "a");
-    for (int i = 0; i < store_count; i++)
-        redis_command(&stores[i], "DEL", "lock:{a}", NULL);
+    forget("a");
     CHECK(harness_wait(is_lost, NULL, PATIENCE_MS));
     CHECK(lock_now_ns(lock) < grant.deadline_ns);
     CHECK_STR(lost.owner, grant.owner);
@@ -417,25 +432,26 @@ int main(int argc, char **argv) {
         {"anything at random", anything},
     };
     harness_begin(argc, argv);
-    redis_start(&servers[0], NULL);
-    for (int i = 1; i < 4; i++)
-        redis_start(&servers[i], "--appendonly", "no", NULL); /* three that wait for one disk would be slow */
-    const char *redis = harness_format("redis://127.0.0.1:%d", servers[0].port);
+    redis_start(&redis, NULL);
+    for (int i = 0; i < 3; i++)
+        redis_start(&nodes[i], "--appendonly", "no", NULL); /* three that wait for one disk would be slow */
+    zookeeper_start(&zookeeper);
+    const char *one = harness_format("redis://127.0.0.1:%d", redis.port);
     const struct {
         const char *url;
-        int first, count;
+        void (*forget)(const char *key);
     } locks[] = {
-        {"local:", 0, 0},
-        {redis, 0, 1},
-        {harness_format("%s?variant=watchdog", redis), 0, 1},
-        {harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", servers[1].port, servers[2].port,
-                        servers[3].port),
-         1, 3},
+        {"local:", NULL},
+        {one, forget_in_redis},
+        {harness_format("%s?variant=watchdog", one), forget_in_redis},
+        {harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", nodes[0].port, nodes[1].port,
+                        nodes[2].port),
+         forget_in_nodes},
+        {harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), forget_in_zookeeper},
     };
     for (size_t u = 0; u < sizeof locks / sizeof *locks; u++) {
         url = locks[u].url;
-        stores = &servers[locks[u].first];
-        store_count = locks[u].count;
+        forget = locks[u].forget;
         for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
             harness_run(harness_format("%s %s", url, tests[i].name), tests[i].test);
     }

@@ -1,5 +1,5 @@
 /* Locks between real processes, judged from outside: a number in a file that each holder reads, and writes
- * one higher, without any care. Processes are killed, stopped, and a store fails over. This program is its
+ * one higher, without any care. Processes are killed and stopped. This program is its
  * own worker: `worker URL FILE THREADS ROUNDS SEED` and `holder URL`. */
 #include <fcntl.h>
 #include <signal.h>
@@ -99,33 +99,77 @@ static int run_holder(const char *url) {
 
 /* ---- the tests ---- */
 
+/* What the tests must know of a store. */
 static const struct kind {
-    const char *name, *scheme, *options;
-    int nodes;
-} kinds[] = {
-    {"owner", "redis", "", 1},
-    {"watchdog", "redis", "variant=watchdog&", 1},
-    {"redlock", "redlock", "", 3},
+    const char *name;
+    void (*begin)(void);
+    /* A lock with this time to live. */
+    const char *(*url)(int ttl_ms);
+    /* Waits until so many processes wait in line. NULL: the store has no line, and its lock no fence. */
+    void (*wait_for_line)(const char *key, int count);
+    void (*check_no_trace)(const char *key);
+} * kind;
+
+static struct redis_server nodes[3];
+static struct zookeeper_server zookeeper;
+#define redis nodes[0] /* where what the lock protects is, too */
+
+static void begin_redis(void) {
+    redis_start(&redis, NULL);
+}
+
+static void begin_nodes(void) {
+    for (int i = 0; i < 3; i++)
+        redis_start(&nodes[i], "--appendonly", "no", NULL);
+}
+
+static void begin_zookeeper(void) {
+    begin_redis();
+    zookeeper_start(&zookeeper);
+}
+
+static const char *owner_url(int ttl_ms) {
+    return tools_redis_url(redis.port, harness_format("ttl=%d", ttl_ms));
+}
+
+static const char *watchdog_url(int ttl_ms) {
+    return tools_redis_url(redis.port, harness_format("variant=watchdog&ttl=%d", ttl_ms));
+}
+
+static const char *redlock_url(int ttl_ms) {
+    return harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d?ttl=%d", nodes[0].port,
+                          nodes[1].port, nodes[2].port, ttl_ms);
+}
+
+static const char *zookeeper_url(int ttl_ms) {
+    return harness_format("zookeeper://127.0.0.1:%d?ttl=%d", zookeeper.port, ttl_ms);
+}
+
+static void wait_in_redis(const char *key, int count) {
+    tools_wait_for_line(&redis, key, count);
+}
+
+static void wait_in_zookeeper(const char *key, int count) {
+    tools_wait_for_nodes(&zookeeper, harness_format("/lock/%s", key), count + 1); /* and the holder's */
+}
+
+static void no_trace_in_redis(const char *key) {
+    tools_check_no_trace(&redis, key);
+}
+
+static void no_trace_in_zookeeper(const char *key) {
+    CHECK_INT(tools_count_nodes(&zookeeper, harness_format("/lock/%s", key)), 0);
+}
+
+static const struct kind kinds[] = {
+    {"owner", begin_redis, owner_url, wait_in_redis, no_trace_in_redis},
+    {"watchdog", begin_redis, watchdog_url, wait_in_redis, no_trace_in_redis},
+    {"redlock", begin_nodes, redlock_url, NULL, no_trace_in_redis},
+    {"zookeeper", begin_zookeeper, zookeeper_url, wait_in_zookeeper, no_trace_in_zookeeper},
 };
 
-static const struct kind *kind;
-static struct redis_server nodes[3];
-#define redis nodes[0]
-
-static void begin(void) {
-    for (int i = 0; i < kind->nodes; i++)
-        redis_start(&nodes[i], "--appendonly", kind->nodes > 1 ? "no" : "yes", NULL);
-}
-
-static const char *make_url(int ttl_ms) {
-    char *url = harness_format("%s://", kind->scheme);
-    for (int i = 0; i < kind->nodes; i++)
-        url = harness_format("%s%s127.0.0.1:%d", url, i ? "," : "", nodes[i].port);
-    return harness_format("%s?%sttl=%d", url, kind->options, ttl_ms);
-}
-
 static struct lock *open_lock(int ttl_ms) {
-    return tools_open(NULL, make_url(ttl_ms));
+    return tools_open(NULL, kind->url(ttl_ms));
 }
 
 static void start(struct proc *proc, const char *what, const char *a, const char *b, const char *c,
@@ -159,16 +203,16 @@ static void exclusion(void) {
     struct proc procs[PROCESSES];
     const char *file = harness_format("%s/number-%s", harness_dir(), kind->name);
     uint64_t random = harness_seed();
-    begin();
+    kind->begin();
     write_number(file, 0);
     for (int i = 0; i < PROCESSES; i++)
-        start_worker(&procs[i], make_url(20000), file, THREADS, ROUNDS, &random);
+        start_worker(&procs[i], kind->url(20000), file, THREADS, ROUNDS, &random);
     for (int i = 0; i < PROCESSES; i++) {
         CHECK_INT(exit_of(&procs[i]), 0);
         CHECK_INT(rounds_done(&procs[i]), THREADS * ROUNDS);
     }
     CHECK_INT(read_number(file), PROCESSES * THREADS * ROUNDS);
-    CHECK_STR(redis_command(&redis, "EXISTS", "lock:{number}", "lock:{number}:line", NULL), "0");
+    kind->check_no_trace("number");
 }
 
 /* Killed at random, holding, waiting, or in the middle of a call. Whoever was killed between writing the
@@ -178,16 +222,16 @@ static void killed(void) {
     struct proc procs[PROCESSES + KILLS];
     const char *file = harness_format("%s/killed-%s", harness_dir(), kind->name);
     uint64_t random = harness_seed();
-    begin();
+    kind->begin();
     write_number(file, 0);
     int count = 0;
     while (count < PROCESSES)
-        start_worker(&procs[count++], make_url(700), file, 2, ENDLESS, &random);
+        start_worker(&procs[count++], kind->url(700), file, 2, ENDLESS, &random);
     for (int i = 0; i < KILLS; i++) {
         harness_pause_ms(50 + (int)(harness_random(&random) % 200));
         proc_kill(&procs[i], SIGKILL); /* the one that has run longest */
         CHECK_INT(exit_of(&procs[i]), 128 + SIGKILL);
-        start_worker(&procs[count++], make_url(700), file, 2, ENDLESS, &random);
+        start_worker(&procs[count++], kind->url(700), file, 2, ENDLESS, &random);
     }
     struct lock *lock = open_lock(20000);
     struct lock_grant grant = tools_take(lock, "number"); /* the survivors wait */
@@ -203,7 +247,8 @@ static void killed(void) {
     if (number < done || number > done + count)
         FAIL("%ld rounds done, and the number is %ld", done, number);
     tools_give(lock, &grant);
-    tools_check_free(lock, "number");
+    grant = tools_take(lock, "number"); /* if after those who died while they waited */
+    tools_give(lock, &grant);
 }
 
 static char state_of(const struct proc *proc) {
@@ -229,15 +274,15 @@ static uint64_t start_holder(struct proc *proc, const char *url) {
 
 /* Dead or stopped, the holder has it until its time is up, and not longer. */
 static void gone_holder(void) {
-    begin();
+    kind->begin();
     struct lock *lock = open_lock(400);
     for (int i = 0; i < 4; i++) {
         struct proc proc;
-        uint64_t fence = start_holder(&proc, make_url(400));
+        uint64_t fence = start_holder(&proc, kind->url(400));
         if (i % 2)
             proc_kill(&proc, SIGKILL);
         struct lock_grant grant = tools_take(lock, "a");
-        CHECK(grant.fence > fence || kind->nodes > 1);
+        CHECK(grant.fence > fence || !kind->wait_for_line);
         tools_give(lock, &grant);
         proc_kill(&proc, i % 2 ? SIGKILL : SIGCONT);
         CHECK_INT(exit_of(&proc), i % 2 ? 128 + SIGKILL : 0);
@@ -247,16 +292,16 @@ static void gone_holder(void) {
 /* One who waits is killed, or stopped: the next in line has it, at once or after the time that was given to
  * the stopped one. */
 static void gone_waiter(void) {
-    begin();
+    kind->begin();
     struct lock *lock = open_lock(1000), *other = open_lock(1000);
     for (int i = 0; i < 2; i++) {
         struct lock_grant held = tools_take(lock, "a");
         struct proc proc;
         struct tools_waiter waiter;
-        start(&proc, "holder", make_url(1000), NULL, NULL, NULL, NULL);
-        tools_wait_for_line(&redis, "a", 1);
+        start(&proc, "holder", kind->url(1000), NULL, NULL, NULL, NULL);
+        kind->wait_for_line("a", 1);
         tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
-        tools_wait_for_line(&redis, "a", 2);
+        kind->wait_for_line("a", 2);
         proc_kill(&proc, i ? SIGKILL : SIGSTOP);
         if (i)
             exit_of(&proc);
@@ -288,11 +333,11 @@ static bool write_with_fence(uint64_t fence, const char *text) {
 static void two_believe(void) {
     enum { ROUNDS = 5 };
     int lost = 0;
-    begin();
+    kind->begin();
     struct lock *lock = open_lock(300);
     for (int i = 0; i < ROUNDS; i++) {
         struct proc proc;
-        uint64_t paused = start_holder(&proc, make_url(300));
+        uint64_t paused = start_holder(&proc, kind->url(300));
         struct lock_grant grant = tools_take(lock, "a");
         CHECK(write_with_fence(grant.fence, "second"));
         redis_command(&redis, "SET", "unchecked", "second", NULL);
@@ -307,68 +352,6 @@ static void two_believe(void) {
     CHECK_INT(lost, ROUNDS);
 }
 
-/* ---- failover ---- */
-
-static int sentinel_port;
-
-static int promoted_port(void) {
-    struct redis_server sentinel = {.port = sentinel_port};
-    const char *reply =
-        redis_command(&sentinel, "SENTINEL", "get-master-addr-by-name", "m", NULL); /* [127.0.0.1 PORT] */
-    const char *space = strrchr(reply, ' ');
-    return space ? (int)strtol(space + 1, NULL, 10) : 0;
-}
-
-static bool is_promoted(void *port) {
-    return promoted_port() == *(int *)port;
-}
-
-static bool knows_replica(void *arg) {
-    (void)arg;
-    struct redis_server sentinel = {.port = sentinel_port};
-    return strstr(redis_command(&sentinel, "INFO", "sentinel", NULL), "slaves=1") != NULL;
-}
-
-static void start_sentinel(struct proc *proc, int master_port) {
-    sentinel_port = harness_free_port();
-    const char *file = harness_format("%s/sentinel.conf", harness_dir());
-    FILE *conf = fopen(file, "w");
-    if (!conf)
-        FAIL("cannot write %s", file);
-    fprintf(conf,
-            "port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor m 127.0.0.1 %d 1\n"
-            "sentinel down-after-milliseconds m 300\nsentinel failover-timeout m 3000\n",
-            sentinel_port, harness_dir(), master_port);
-    fclose(conf);
-    const char *argv[] = {"redis-server", file, "--sentinel", NULL};
-    proc_spawn(proc, argv, NULL, harness_format("%s/sentinel.log", harness_dir()));
-    CHECK(harness_wait(knows_replica, NULL, PATIENCE_MS));
-}
-
-/* The master is killed before its replica has heard of the grant; the Sentinel makes the replica the master:
- * two hold the lock, and the second's fence is not newer. The lock does not claim otherwise. */
-static void failover(void) {
-    struct redis_server replica;
-    struct proc sentinel;
-    redis_start(&redis, NULL);
-    redis_start_replica(&replica, &redis);
-    start_sentinel(&sentinel, redis.port);
-    struct lock *lock = tools_open(NULL, tools_redis_url(redis.port, "ttl=60000"));
-    redis_pause(&replica);
-    redis_command(&redis, "CLIENT", "KILL", "TYPE", "replica", NULL); /* not even on the way to it */
-    struct lock_grant first = tools_take(lock, "a");
-    redis_kill(&redis);
-    redis_resume(&replica);
-    CHECK(harness_wait(is_promoted, &replica.port, PATIENCE_MS));
-    struct lock *after = tools_open(NULL, tools_redis_url(replica.port, "ttl=60000"));
-    struct lock_grant second = tools_take(after, "a");
-    CHECK(lock_remaining_ns(lock, &first) > 0);
-    CHECK(lock_remaining_ns(after, &second) > 0);
-    CHECK(second.fence <= first.fence);
-    CHECK(lock_caps(lock) & LOCK_CAN_FENCE);
-    CHECK(!(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER));
-}
-
 static void run(const char *name, void (*test)(void)) {
     char text[128];
     snprintf(text, sizeof text, "%s: %s", kind->name, name);
@@ -381,14 +364,13 @@ int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "holder") == 0)
         return run_holder(argv[2]);
     harness_begin(argc, argv);
-    harness_run("a Sentinel failover", failover);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         kind = &kinds[i];
         run("exclusion", exclusion);
         run("killed at random", killed);
         run("a holder that is gone", gone_holder);
-        if (kind->nodes > 1)
-            continue; /* no line in the store, no fence */
+        if (!kind->wait_for_line)
+            continue;
         run("one in line that is gone", gone_waiter);
         run("two believe that they hold it", two_believe);
     }

@@ -1,6 +1,7 @@
 #include "lock/test/tools.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void close_lock(void *lock) {
     lock_close(lock);
@@ -96,6 +97,27 @@ void tools_wait_for_line(const struct redis_server *redis, const char *key, int 
     line_redis = redis;
     line_key = key;
     CHECK(harness_wait(has_that_many, &count, PATIENCE_MS));
+}
+
+int tools_count_nodes(const struct zookeeper_server *server, const char *path) {
+    const char *text = zookeeper_list(server, path);
+    int count = *text && strcmp(text, "(none)") != 0;
+    for (; *text; text++)
+        count += *text == ' ';
+    return count;
+}
+
+static const struct zookeeper_server *nodes_server;
+static const char *nodes_path;
+
+static bool has_so_many_nodes(void *count) {
+    return tools_count_nodes(nodes_server, nodes_path) == *(int *)count;
+}
+
+void tools_wait_for_nodes(const struct zookeeper_server *server, const char *path, int count) {
+    nodes_server = server;
+    nodes_path = path;
+    CHECK(harness_wait(has_so_many_nodes, &count, PATIENCE_MS));
 }
 
 void tools_check_no_trace(const struct redis_server *redis, const char *key) {

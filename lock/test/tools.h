@@ -43,6 +43,10 @@ enum lock_status tools_join(struct tools_waiter *waiter);
 /* Waits until a list in the store has that many elements; what `lock` waits for among them. */
 void tools_wait_for_line(const struct redis_server *redis, const char *key, int count);
 
+/* The children of a node in a ZooKeeper, as below /lock/KEY; 0 where there is no such node. */
+int tools_count_nodes(const struct zookeeper_server *server, const char *path);
+void tools_wait_for_nodes(const struct zookeeper_server *server, const char *path, int count);
+
 /* Of a lock nothing is left there but its fence. */
 void tools_check_no_trace(const struct redis_server *redis, const char *key);
 

@@ -3,8 +3,26 @@
 
 #include <string.h>
 
+enum { WAIT_MS = 20000 };
+
+struct pair {
+    const struct etcd_server *etcd;
+    const char *key;
+    const char *value;
+};
+
+static bool is_put(void *arg) {
+    struct pair *pair = arg;
+    const char *said =
+        etcd_command(pair->etcd, "put", pair->key, pair->value, "--command-timeout", "1s", NULL);
+    return strcmp(said, "OK") == 0;
+}
+
+/* Again and again: what comes to a leader that is just voted out gets no answer. */
 static void put(const struct etcd_server *etcd, const char *key, const char *value) {
-    CHECK_STR(etcd_command(etcd, "put", key, value, NULL), "OK");
+    struct pair pair = {etcd, key, value};
+    if (!harness_wait(is_put, &pair, WAIT_MS))
+        FAIL("%s is not written by way of port %d", value, etcd->port);
 }
 
 static const char *get(const struct etcd_server *etcd, const char *key) {
@@ -44,7 +62,8 @@ static void etcd_takes_options(void) {
 }
 
 /* Its connections are HTTP/2, which the proxy knows nothing of: of a request, keys and values pass as they
- * are, but not the method's name. */
+ * are, but not the method's name; and what CUT takes may be a frame that answers nothing, and comes before
+ * the request is seen to. So whether it happened is open. */
 static void the_proxy_stands_before_etcd(void) {
     struct etcd_server etcd, through;
     etcd_start(&etcd, NULL);
@@ -56,14 +75,15 @@ static void the_proxy_stands_before_etcd(void) {
     int64_t start = harness_now_ms();
     CHECK_STR(get(&through, "a"), "1");
     CHECK(harness_now_ms() - start >= 100);
-    /* A put whose reply is lost has happened; etcdctl does not repeat it. */
     proxy_set(proxy, PROXY_CUT, 0, "second");
     CHECK_HAS(etcd_command(&through, "put", "a", "second", "--command-timeout", "1s", NULL), "Error: ");
     CHECK_INT(proxy_faults(proxy), 1);
-    CHECK_STR(get(&through, "a"), "second");
+    const char *now = get(&through, "a");
+    CHECK(strcmp(now, "1") == 0 || strcmp(now, "second") == 0);
+    put(&through, "a", "3");
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
     CHECK_HAS(etcd_command(&through, "get", "a", "--command-timeout", "100ms", NULL), "Error: ");
-    CHECK_STR(get(&etcd, "a"), "second");
+    CHECK_STR(get(&etcd, "a"), "3");
 }
 
 /* ---- a cluster ---- */

@@ -1,0 +1,115 @@
+#include "lock/etcd_batch.h"
+
+#include <stdlib.h>
+
+/* etcd takes 128 operations in a transaction. Two under way: one is written while the other is on its way. */
+enum { BATCH_MAX = 64, FLYING_MAX = 2 };
+
+/* A thread in etcd_batch_do(). */
+struct item {
+    struct item *next;
+    const struct etcd_txn *txn;
+    void (*read)(void *ctx, const struct etcd_reply *reply);
+    void *ctx;
+    pthread_cond_t cond;
+    bool leads; /* is to send what has gathered, itself among it */
+    bool done;
+    enum etcd_status status;
+};
+
+struct etcd_batch {
+    struct etcd_session *session;
+    pthread_mutex_t mutex;
+    int flying;
+    struct item *first, **last;
+};
+
+struct etcd_batch *etcd_batch_new(struct etcd_session *session) {
+    struct etcd_batch *batch = calloc(1, sizeof *batch);
+    if (!batch)
+        return NULL;
+    batch->session = session;
+    batch->last = &batch->first;
+    pthread_mutex_init(&batch->mutex, NULL);
+    return batch;
+}
+
+void etcd_batch_free(struct etcd_batch *batch) {
+    if (!batch)
+        return;
+    pthread_mutex_destroy(&batch->mutex);
+    free(batch);
+}
+
+/* Those at the front of the line, out of it. */
+static size_t gather(struct etcd_batch *batch, struct item *items[BATCH_MAX]) {
+    size_t count = 0;
+    while (batch->first && count < BATCH_MAX) {
+        batch->first->leads = false; /* it was to, perhaps, and another came before it */
+        items[count++] = batch->first;
+        batch->first = batch->first->next;
+    }
+    if (!batch->first)
+        batch->last = &batch->first;
+    return count;
+}
+
+/* Each within one, which has nothing to compare itself. What is nested compares before anything is done. */
+static enum etcd_status send(struct etcd_batch *batch, struct item *items[], size_t count) {
+    struct etcd_op ops[BATCH_MAX];
+    struct etcd_call call = etcd_session_call(batch->session);
+    struct etcd_reply *reply;
+    for (size_t i = 0; i < count; i++)
+        ops[i] = (struct etcd_op){ETCD_TXN, .txn = *items[i]->txn};
+    const struct etcd_txn all = {.then = ops, .then_count = count};
+    enum etcd_status status =
+        etcd_txn(etcd_session_client(batch->session), count == 1 ? items[0]->txn : &all, &call, &reply);
+    if (status != ETCD_OK)
+        return status;
+    for (size_t i = 0; i < count; i++) {
+        struct etcd_reply *own = count == 1 ? reply : &reply->replies[i];
+        own->revision = reply->revision;
+        items[i]->read(items[i]->ctx, own);
+    }
+    etcd_reply_free(reply);
+    return ETCD_OK;
+}
+
+/* Called, and returns, with the mutex held. */
+static void lead(struct etcd_batch *batch) {
+    struct item *items[BATCH_MAX];
+    size_t count = gather(batch, items);
+    batch->flying++;
+    pthread_mutex_unlock(&batch->mutex);
+    enum etcd_status status = send(batch, items, count);
+    pthread_mutex_lock(&batch->mutex);
+    batch->flying--;
+    if (batch->first) {
+        batch->first->leads = true;
+        pthread_cond_signal(&batch->first->cond);
+    }
+    for (size_t i = 0; i < count; i++) {
+        items[i]->status = status;
+        items[i]->done = true;
+        pthread_cond_signal(&items[i]->cond);
+    }
+}
+
+enum etcd_status etcd_batch_do(struct etcd_batch *batch, const struct etcd_txn *txn,
+                               void (*read)(void *ctx, const struct etcd_reply *reply), void *ctx) {
+    struct item item = {.txn = txn, .read = read, .ctx = ctx};
+    pthread_cond_init(&item.cond, NULL);
+    pthread_mutex_lock(&batch->mutex);
+    *batch->last = &item;
+    batch->last = &item.next;
+    item.leads = batch->flying < FLYING_MAX;
+    while (!item.done) {
+        if (item.leads)
+            lead(batch);
+        else
+            pthread_cond_wait(&item.cond, &batch->mutex);
+    }
+    pthread_mutex_unlock(&batch->mutex);
+    pthread_cond_destroy(&item.cond);
+    return item.status;
+}

@@ -1,0 +1,20 @@
+/* Transactions of many threads that go as one: what comes while two are under way gathers, and leaves as one
+ * request, which costs the store one entry of its log. Not for users. */
+#ifndef LOCK_ETCD_BATCH_H
+#define LOCK_ETCD_BATCH_H
+
+#include "lock/etcd_session.h"
+
+struct etcd_batch;
+
+/* NULL when out of memory. `session` outlives it. */
+struct etcd_batch *etcd_batch_new(struct etcd_session *session);
+/* Nobody is in it. NULL is fine. */
+void etcd_batch_free(struct etcd_batch *batch);
+
+/* Blocks. On ETCD_OK `read` was called with the transaction's reply, by whichever thread sent it. No two that
+ * are in it at a time may touch the same key. */
+enum etcd_status etcd_batch_do(struct etcd_batch *batch, const struct etcd_txn *txn,
+                               void (*read)(void *ctx, const struct etcd_reply *reply), void *ctx);
+
+#endif

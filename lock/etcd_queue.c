@@ -1,0 +1,318 @@
+/* etcd: the lock that is safe because its store is.
+ *
+ * Who wants a lock puts a key below the lock's, on the lease of its process; whoever has the oldest key, by
+ * create revision, has the lock. That revision is the fence: it grows, and through Raft it never goes back,
+ * whatever fails over. The rest wait, each for the one before it to go: one is told when the lock is given
+ * back, and they are served in turn. (The recipe is etcd's own, of its concurrency package, and before that
+ * ZooKeeper's. There the key belongs to the session, so that two threads share a grant; here each acquisition
+ * has its own, with its owner as value.)
+ *
+ * To put one's key and to see whether it is the oldest is one request; a key that is given back within this
+ * process goes in the same one. Who must wait is told when the key before its own is deleted, by a watch on
+ * the lock that stays (etcd_waits.h), and then looks, which is to ask for one's own key too: a lease can be
+ * lost while waiting. So a hand-over between processes is two requests, and one wakes up.
+ *
+ * The name of a key is its process's and one of sixteen, by turns: etcd keeps a name in its index until it is
+ * compacted, and goes through all of them whenever a lock is looked at. So a key is known by its owner or by
+ * its revision, and by its name only as long as it lives.
+ *
+ * What it cannot do: a holder that is paused for longer than its lease does not know; that is what the fence
+ * is for. A lease lives for whole seconds, 3 at least. So long the lock of a process that died is held,
+ * though a grant may be shorter. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/etcd_batch.h"
+#include "lock/etcd_waits.h"
+
+struct queue {
+    struct etcd_session *session;
+    struct etcd_batch *batch;
+    struct etcd_waits *waits;
+};
+
+/* ---- names ---- */
+
+/* A space cannot be in a lock's key: so those of no other one begin with this. */
+static int name_prefix(char out[ETCD_KEY_SIZE], const char *key) {
+    return snprintf(out, ETCD_KEY_SIZE, "lock/%s ", key);
+}
+
+/* The half of an owner that is its process's, and the last digit of the half that is counted. */
+static void name_own(char out[ETCD_KEY_SIZE], const char *key, const char *owner) {
+    int length = name_prefix(out, key), half = LOCK_OWNER_SIZE / 2;
+    snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%s", half, owner, owner + 2 * half - 1);
+}
+
+static bool same_name(const char *owner, const char *other) {
+    return owner[LOCK_OWNER_SIZE - 2] == other[LOCK_OWNER_SIZE - 2];
+}
+
+/* ---- what is asked ---- */
+
+static void copy_key(char out[ETCD_KEY_SIZE], struct etcd_bytes key) {
+    snprintf(out, ETCD_KEY_SIZE, "%.*s", (int)key.size, (const char *)key.data);
+}
+
+/* The keys of the lock from the newest on, those put before `revision`; 0: all. */
+static struct etcd_op newest(const char *prefix, int64_t before_revision, int64_t limit) {
+    return (struct etcd_op){ETCD_RANGE,
+                            .range = {.key = etcd_text(prefix),
+                                      .prefix = true,
+                                      .max_create_revision = before_revision ? before_revision - 1 : 0,
+                                      .order = ETCD_DESCENDING,
+                                      .sort_by = ETCD_CREATE_REVISION,
+                                      .limit = limit,
+                                      .keys_only = true}};
+}
+
+static struct etcd_compare has_revision(const char *key, int64_t revision) {
+    return (struct etcd_compare){
+        .key = etcd_text(key), .target = ETCD_CREATE_REVISION, .relation = ETCD_EQUAL, .number = revision};
+}
+
+static void read_before(void *ctx, const struct etcd_reply *reply) {
+    struct etcd_place *place = ctx;
+    place->name[0] = '\0';
+    place->seen = reply->revision;
+    if (!reply->succeeded)
+        place->revision = 0;
+    else if (reply->replies[0].kv_count > 0)
+        copy_key(place->name, reply->replies[0].kvs[0].key);
+}
+
+/* Is the own key still there, and which one is before it? LOCK_NOT_OWNER: it has gone. */
+static enum lock_status look(struct queue *queue, const struct lock_grant *grant, struct etcd_place *place) {
+    char own[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE];
+    name_own(own, grant->key, grant->owner);
+    name_prefix(prefix, grant->key);
+    const struct etcd_compare there = has_revision(own, place->revision);
+    const struct etcd_op before = newest(prefix, place->revision, 1);
+    const struct etcd_txn txn = {.compares = &there, .compare_count = 1, .then = &before, .then_count = 1};
+    enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_before, place);
+    /* It may have gone with others' writes, and is not known to be read; it has changed nothing itself. */
+    if (status == ETCD_UNKNOWN)
+        status = ETCD_UNAVAILABLE;
+    return status != ETCD_OK ? etcd_session_status(status) : place->revision ? LOCK_OK : LOCK_NOT_OWNER;
+}
+
+static void read_deleted(void *ctx, const struct etcd_reply *reply) {
+    *(bool *)ctx = reply->succeeded;
+}
+
+static enum lock_status release(void *store, const char *key, const char *owner) {
+    struct queue *queue = store;
+    char own[ETCD_KEY_SIZE];
+    bool was_there;
+    name_own(own, key, owner);
+    const struct etcd_compare is_owner = {
+        .key = etcd_text(own), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
+    const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(own)}};
+    const struct etcd_txn txn = {.compares = &is_owner, .compare_count = 1, .then = &del, .then_count = 1};
+    enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_deleted, &was_there);
+    return status != ETCD_OK ? etcd_session_status(status) : was_there ? LOCK_OK : LOCK_NOT_OWNER;
+}
+
+struct joining {
+    const struct etcd_epoch *epoch;
+    const char *owner;
+    size_t first; /* of the replies: what is before it was given back */
+    struct etcd_place *place;
+    bool refused, was_there;
+    char stale[LOCK_OWNER_SIZE]; /* who has the name; "": nobody else */
+};
+
+static void read_owner(struct joining *joining, const struct etcd_kv *kv) {
+    char owner[LOCK_OWNER_SIZE];
+    snprintf(owner, sizeof owner, "%.*s", (int)kv->value.size, (const char *)kv->value.data);
+    joining->was_there = strcmp(owner, joining->owner) == 0;
+    if (joining->was_there) {
+        joining->place->revision = kv->create_revision;
+        joining->place->lease = kv->lease;
+    } else {
+        memcpy(joining->stale, owner, sizeof owner);
+    }
+}
+
+static void read_joining(void *ctx, const struct etcd_reply *reply) {
+    struct joining *joining = ctx;
+    struct etcd_place *place = joining->place;
+    const struct etcd_reply *replies = reply->replies + joining->first;
+    *place = (struct etcd_place){.seen = reply->revision};
+    if (reply->succeeded) {
+        place->revision = reply->revision;
+        place->lease = joining->epoch->lease;
+        if (replies[1].kv_count > 1)
+            copy_key(place->name, replies[1].kvs[1].key);
+    } else if (replies[0].kv_count == 1) {
+        read_owner(joining, &replies[0].kvs[0]);
+    } else {
+        joining->refused = replies[1].kv_count == 0 || replies[1].kvs[0].version != joining->epoch->version;
+    }
+}
+
+/* Puts the own key where it is not there yet; for one who does not wait only if nobody else has one. Gives
+ * back `attempt->giving` with it. On LOCK_OK the place is known, but for `before` where the key was there.
+ * LOCK_NOT_OWNER: the epoch is another, or the lease is gone. */
+static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *attempt,
+                                const struct etcd_epoch *epoch, struct etcd_place *place, bool *was_there) {
+    char own[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE], giving[ETCD_KEY_SIZE];
+    const struct lock_grant *grant = &attempt->grant;
+    name_own(own, grant->key, grant->owner);
+    name_prefix(prefix, grant->key);
+    name_own(giving, grant->key, attempt->giving);
+    struct etcd_compare compares[] = {etcd_session_compare(epoch), has_revision(own, 0)};
+    if (!attempt->waits) {
+        compares[1].key = etcd_text(prefix);
+        compares[1].prefix = true;
+    }
+    size_t first = attempt->giving[0] ? 0 : 1; /* the ops without the giving */
+    const struct etcd_op give = {ETCD_DELETE, .del = {.key = etcd_text(giving)}};
+    const struct etcd_put put = {
+        .key = etcd_text(own), .value = etcd_text(grant->owner), .lease = epoch->lease};
+    const struct etcd_op then[] = {give, {ETCD_PUT, .put = put}, newest(prefix, 0, 2)};
+    const struct etcd_op otherwise[] = {
+        give,
+        {ETCD_RANGE, .range = {.key = etcd_text(own)}},
+        {ETCD_RANGE, .range = {.key = etcd_text(epoch->key), .keys_only = true}}};
+    const struct etcd_txn txn = {.compares = compares,
+                                 .compare_count = 2,
+                                 .then = then + first,
+                                 .then_count = 3 - first,
+                                 .otherwise = otherwise + first,
+                                 .otherwise_count = 3 - first};
+    struct joining joining = {.epoch = epoch, .owner = grant->owner, .first = 1 - first, .place = place};
+    enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_joining, &joining);
+    if (status != ETCD_OK || joining.refused)
+        return status != ETCD_OK ? etcd_session_status(status) : LOCK_NOT_OWNER;
+    *was_there = joining.was_there;
+    if (!joining.stale[0])
+        return LOCK_OK;
+    /* What an attempt of this process has left; the keeper would come to it. */
+    enum lock_status released = release(queue, grant->key, joining.stale);
+    return released == LOCK_OK ? LOCK_NOT_OWNER : released;
+}
+
+/* ---- what the layer calls ---- */
+
+/* The place in the line, which it joins if it does not stand there. LOCK_OK. */
+static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt, struct etcd_place *place) {
+    struct etcd_epoch epoch;
+    enum lock_status status = LOCK_NOT_OWNER;
+    bool was_there = false;
+    if (attempt->giving[0] && (!attempt->waits || same_name(attempt->giving, attempt->grant.owner))) {
+        status = release(queue, attempt->grant.key, attempt->giving);
+        if (status != LOCK_OK && status != LOCK_NOT_OWNER)
+            return status;
+        attempt->giving[0] = '\0';
+        status = LOCK_NOT_OWNER;
+    }
+    for (int tries = 0; status == LOCK_NOT_OWNER && tries < 3; tries++) {
+        status = etcd_session_begin(queue->session, &epoch);
+        if (status != LOCK_OK)
+            return status;
+        status = enqueue(queue, attempt, &epoch, place, &was_there);
+        if (status == LOCK_NOT_OWNER || status == LOCK_UNKNOWN)
+            etcd_session_raise(queue->session, &epoch);
+    }
+    if (status != LOCK_OK)
+        return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status;
+    attempt->giving[0] = '\0';
+    if (was_there && attempt->waits)
+        status = look(queue, &attempt->grant, place);
+    return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status; /* lost again: try later */
+}
+
+static enum lock_status wait_there(struct queue *queue, struct lock_attempt *attempt,
+                                   const struct etcd_place *place) {
+    char prefix[ETCD_KEY_SIZE];
+    name_prefix(prefix, attempt->grant.key);
+    return etcd_waits_busy(queue->waits, etcd_waits_note(queue->waits, &attempt->grant, prefix, place),
+                           attempt);
+}
+
+static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
+    struct queue *queue = store;
+    struct lock_grant *grant = &attempt->grant;
+    int64_t sent_ns = lock_env_now_ns(etcd_session_env(queue->session));
+    struct etcd_place place;
+    bool stands = etcd_waits_find(queue->waits, grant->owner, &place);
+    enum lock_status status = stands ? look(queue, grant, &place) : LOCK_NOT_OWNER;
+    if (status == LOCK_NOT_OWNER)
+        status = stand(queue, attempt, &place);
+    if (status != LOCK_OK)
+        return status;
+    if (!place.revision)
+        return etcd_waits_busy(queue->waits, ETCD_WAIT_DEAF, attempt);
+    if (place.name[0])
+        return wait_there(queue, attempt, &place);
+    etcd_waits_drop(queue->waits, grant->owner);
+    grant->fence = (uint64_t)place.revision;
+    return etcd_session_grant(queue->session, place.lease, sent_ns, grant);
+}
+
+static enum lock_status withdraw(void *store, const char *key, const char *owner) {
+    etcd_waits_drop(((struct queue *)store)->waits, owner);
+    return release(store, key, owner);
+}
+
+static enum lock_status extend(void *store, struct lock_grant *grant) {
+    char own[ETCD_KEY_SIZE];
+    name_own(own, grant->key, grant->owner);
+    return etcd_session_extend(((struct queue *)store)->session, own, grant);
+}
+
+static enum lock_status look_at(void *store, const struct lock_grant *grant) {
+    struct lock_grant copy = *grant;
+    return extend(store, &copy);
+}
+
+static void close_queue(void *store) {
+    struct queue *queue = store;
+    etcd_session_close(queue->session);
+    etcd_waits_free(queue->waits);
+    etcd_batch_free(queue->batch);
+    free(queue);
+}
+
+static enum lock_status open_queue(const struct lock_url *url, const struct lock_env *env, void **store,
+                                   char *error, size_t error_size) {
+    void *session;
+    enum lock_status status = etcd_session_open(url, env, &session, error, error_size);
+    if (status != LOCK_OK)
+        return status;
+    struct queue *queue = calloc(1, sizeof *queue);
+    if (!queue) {
+        etcd_session_close(session);
+        return LOCK_NOMEM;
+    }
+    queue->session = session;
+    queue->batch = etcd_batch_new(session);
+    queue->waits = etcd_waits_new(session, true);
+    if (!queue->batch || !queue->waits) {
+        close_queue(queue);
+        return LOCK_NOMEM;
+    }
+    *store = queue;
+    return LOCK_OK;
+}
+
+const struct lock_backend lock_etcd_queue = {
+    .scheme = "etcd",
+    .variant = "queue",
+    .flaw =
+        "has two who believe they hold it after a pause longer than the lease; the fence stops the second",
+    .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE |
+            LOCK_IS_SHARED | LOCK_IS_SAFE,
+    .lines_up = true,
+    .hands_over = true,
+    .lasts = true,
+    .open = open_queue,
+    .close = close_queue,
+    .attempt = attempt,
+    .release = release,
+    .withdraw = withdraw,
+    .extend = extend,
+    .look = look_at,
+};

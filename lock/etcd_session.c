@@ -1,0 +1,306 @@
+#include "lock/etcd_session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/percent.h"
+
+/* A deposed leader can go on answering renewals for an election time-out, a second unless etcd is told
+ * otherwise: so a lease is not trusted for its last second. And it is renewed eight times in each time to
+ * live of a grant, so that an eighth more is always left of it than a grant wants; and a hundredth, for
+ * clocks that drift. */
+enum { MARGIN_S = 1, LEASE_LEAST_S = 3, RENEWALS = 8, EVERY_LEAST_MS = 250, DRIFT = 100 };
+
+struct etcd_session {
+    const struct lock_env *env;
+    struct etcd *etcd;
+    int64_t ttl_ms, every_ms, lease_ttl_s, call_ns;
+    pthread_mutex_t mutex; /* for what follows; not held while the store is asked */
+    pthread_cond_t done;
+    bool busy;  /* somebody gets a lease, or raises the epoch */
+    bool doubt; /* a write with this epoch may still be on its way */
+    struct etcd_epoch epoch;
+    struct etcd_keep *keep; /* NULL: no lease yet */
+};
+
+/* ---- opening ---- */
+
+enum { NAME_SIZE = 256 };
+
+/* [USER:PASSWORD@]HOSTS: the hosts; NULL: it makes no sense. */
+static const char *read_user(const char *address, char user[NAME_SIZE], char password[NAME_SIZE]) {
+    const char *at = strrchr(address, '@'), *colon = strchr(address, ':');
+    user[0] = password[0] = '\0';
+    if (!at)
+        return address;
+    if (!colon || colon > at || colon == address ||
+        !percent_decode(user, NAME_SIZE, address, (size_t)(colon - address)) ||
+        !percent_decode(password, NAME_SIZE, colon + 1, (size_t)(at - colon - 1)))
+        return NULL;
+    return at + 1;
+}
+
+static enum lock_status open_client(const struct lock_url *url, int64_t call_ns, struct etcd **etcd,
+                                    char *error, size_t error_size) {
+    char user[NAME_SIZE], password[NAME_SIZE], what[ETCD_ERROR_SIZE] = "the user makes no sense";
+    struct etcd_config config = {
+        .endpoints = read_user(url->address, user, password),
+        .user = user[0] ? user : NULL,
+        .password = user[0] ? password : NULL,
+        .ca_file = url->ca_file[0] ? url->ca_file : NULL,
+        .cert_file = url->cert_file[0] ? url->cert_file : NULL,
+        .key_file = url->key_file[0] ? url->key_file : NULL,
+        .timeout_ms = call_ns / 1000000,
+    };
+    enum etcd_status status = config.endpoints ? etcd_open(&config, etcd, what, sizeof what) : ETCD_CONFIG;
+    if (status == ETCD_CONFIG)
+        snprintf(error, error_size, "etcd: %s; want etcd://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT],…", what);
+    return status == ETCD_OK ? LOCK_OK : status == ETCD_CONFIG ? LOCK_CONFIG : LOCK_NOMEM;
+}
+
+enum lock_status etcd_session_open(const struct lock_url *url, const struct lock_env *env, void **store,
+                                   char *error, size_t error_size) {
+    struct etcd_session *session = calloc(1, sizeof *session);
+    if (!session)
+        return LOCK_NOMEM;
+    session->env = env;
+    session->ttl_ms = url->ttl_ms;
+    session->every_ms = url->ttl_ms / RENEWALS < EVERY_LEAST_MS ? EVERY_LEAST_MS : url->ttl_ms / RENEWALS;
+    session->lease_ttl_s = (url->ttl_ms + session->every_ms + url->ttl_ms / DRIFT + 999) / 1000 + MARGIN_S;
+    if (session->lease_ttl_s < LEASE_LEAST_S)
+        session->lease_ttl_s = LEASE_LEAST_S;
+    session->call_ns = (int64_t)lock_env_timeout_ms(url->ttl_ms, 8) * 1000000;
+    enum lock_status status = open_client(url, session->call_ns, &session->etcd, error, error_size);
+    if (status != LOCK_OK) {
+        free(session);
+        return status;
+    }
+    pthread_mutex_init(&session->mutex, NULL);
+    pthread_cond_init(&session->done, NULL);
+    *store = session;
+    return LOCK_OK;
+}
+
+/* What is held is left to run out, with the lease. */
+void etcd_session_close(void *store) {
+    struct etcd_session *session = store;
+    etcd_close(session->etcd);
+    pthread_cond_destroy(&session->done);
+    pthread_mutex_destroy(&session->mutex);
+    free(session);
+}
+
+struct etcd *etcd_session_client(struct etcd_session *session) {
+    return session->etcd;
+}
+
+const struct lock_env *etcd_session_env(const struct etcd_session *session) {
+    return session->env;
+}
+
+struct etcd_call etcd_session_call(const struct etcd_session *session) {
+    return (struct etcd_call){.deadline_ns = clock_mono_ns(&clock_system) + session->call_ns};
+}
+
+enum lock_status etcd_session_status(enum etcd_status status) {
+    switch (status) {
+    case ETCD_OK: return LOCK_OK;
+    case ETCD_UNKNOWN: return LOCK_UNKNOWN;
+    case ETCD_NOT_FOUND: /* the lease */ return LOCK_NOT_OWNER;
+    case ETCD_NOMEM: return LOCK_NOMEM;
+    default: return LOCK_UNAVAILABLE;
+    }
+}
+
+/* ---- the lease ---- */
+
+/* From the loop of the client. Whoever waits has lost its place. */
+static void on_lost(void *ctx, int64_t lease) {
+    const struct etcd_session *session = ctx;
+    (void)lease;
+    session->env->wake(session->env->layer, NULL, NULL);
+}
+
+static bool is_alive(const struct etcd_session *session) {
+    return session->keep && etcd_keep_deadline_ns(session->keep) > 0;
+}
+
+/* Called, and returns, with the mutex held: alone in what follows, until leave(). */
+static void enter(struct etcd_session *session) {
+    while (session->busy)
+        pthread_cond_wait(&session->done, &session->mutex);
+    session->busy = true;
+    pthread_mutex_unlock(&session->mutex);
+}
+
+static void leave(struct etcd_session *session) {
+    pthread_mutex_lock(&session->mutex);
+    session->busy = false;
+    pthread_cond_broadcast(&session->done);
+}
+
+/* The epoch's key, if it has that version still, gets the next one: so it can be repeated. */
+static enum etcd_status write_epoch(const struct etcd_session *session, const struct etcd_epoch *epoch,
+                                    bool *written) {
+    const struct etcd_compare compare = etcd_session_compare(epoch);
+    const struct etcd_op put = {ETCD_PUT, .put = {.key = etcd_text(epoch->key), .lease = epoch->lease}};
+    const struct etcd_op get = {ETCD_RANGE, .range = {.key = etcd_text(epoch->key)}};
+    const struct etcd_txn txn = {.compares = &compare,
+                                 .compare_count = 1,
+                                 .then = &put,
+                                 .then_count = 1,
+                                 .otherwise = &get,
+                                 .otherwise_count = 1};
+    struct etcd_call call = etcd_session_call(session);
+    call.idempotent = true;
+    struct etcd_reply *reply;
+    enum etcd_status status = etcd_txn(session->etcd, &txn, &call, &reply);
+    if (status != ETCD_OK)
+        return status;
+    const struct etcd_reply *found = &reply->replies[0];
+    *written = reply->succeeded || (found->kv_count == 1 && found->kvs[0].version == epoch->version + 1);
+    etcd_reply_free(reply);
+    return ETCD_OK;
+}
+
+/* A new lease, and its epoch's key. One that is granted without our knowing runs out by itself. */
+static enum etcd_status grant(struct etcd_session *session, struct etcd_epoch *epoch,
+                              struct etcd_keep **keep) {
+    struct etcd_call call = etcd_session_call(session);
+    int64_t granted_ns = clock_mono_ns(&clock_system), ttl_s;
+    bool written = false;
+    call.idempotent = true;
+    enum etcd_status status =
+        etcd_lease_grant(session->etcd, session->lease_ttl_s, 0, &call, &epoch->lease, &ttl_s);
+    if (status != ETCD_OK)
+        return status;
+    epoch->version = 0;
+    snprintf(epoch->key, sizeof epoch->key, "lock session %016llx", (unsigned long long)epoch->lease);
+    status = write_epoch(session, epoch, &written);
+    epoch->version = 1;
+    if (status == ETCD_OK)
+        status = written ? etcd_keep(session->etcd, epoch->lease, ttl_s, granted_ns, session->every_ms,
+                                     on_lost, session, keep)
+                         : ETCD_FAILED;
+    return status;
+}
+
+/* Alone. A new lease instead of one that is lost. */
+static enum lock_status renew(struct etcd_session *session) {
+    struct etcd_epoch fresh;
+    struct etcd_keep *keep, *old = session->keep;
+    enum etcd_status status = grant(session, &fresh, &keep);
+    if (status != ETCD_OK)
+        return status == ETCD_UNKNOWN ? LOCK_UNAVAILABLE : etcd_session_status(status);
+    pthread_mutex_lock(&session->mutex);
+    session->epoch = fresh;
+    session->keep = keep;
+    session->doubt = false;
+    pthread_mutex_unlock(&session->mutex);
+    etcd_keep_drop(old);
+    return LOCK_OK;
+}
+
+/* Alone. LOCK_NOT_OWNER: the lease is gone. */
+static enum lock_status raise_epoch(struct etcd_session *session) {
+    bool written = false;
+    enum etcd_status status = write_epoch(session, &session->epoch, &written);
+    if (status == ETCD_OK && !written)
+        status = ETCD_NOT_FOUND;
+    if (status != ETCD_OK)
+        return etcd_session_status(status == ETCD_UNKNOWN ? ETCD_UNAVAILABLE : status);
+    pthread_mutex_lock(&session->mutex);
+    session->epoch.version++;
+    session->doubt = false;
+    pthread_mutex_unlock(&session->mutex);
+    return LOCK_OK;
+}
+
+/* Alone. */
+static enum lock_status settle(struct etcd_session *session) {
+    enum lock_status status = is_alive(session) ? LOCK_OK : LOCK_NOT_OWNER;
+    if (status == LOCK_OK && session->doubt)
+        status = raise_epoch(session);
+    return status == LOCK_NOT_OWNER ? renew(session) : status;
+}
+
+enum lock_status etcd_session_begin(struct etcd_session *session, struct etcd_epoch *epoch) {
+    enum lock_status status = LOCK_OK;
+    pthread_mutex_lock(&session->mutex);
+    if (session->busy || session->doubt || !is_alive(session)) {
+        enter(session);
+        status = settle(session);
+        leave(session);
+    }
+    if (status == LOCK_OK)
+        *epoch = session->epoch;
+    pthread_mutex_unlock(&session->mutex);
+    return status;
+}
+
+void etcd_session_raise(struct etcd_session *session, const struct etcd_epoch *epoch) {
+    pthread_mutex_lock(&session->mutex);
+    if (session->epoch.lease == epoch->lease && session->epoch.version == epoch->version)
+        session->doubt = true;
+    bool doubt = session->doubt;
+    pthread_mutex_unlock(&session->mutex);
+    struct etcd_epoch next;
+    if (doubt)
+        etcd_session_begin(session, &next);
+}
+
+struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch) {
+    return (struct etcd_compare){.key = etcd_text(epoch->key),
+                                 .target = ETCD_VERSION,
+                                 .relation = ETCD_EQUAL,
+                                 .number = epoch->version};
+}
+
+enum lock_status etcd_session_grant(struct etcd_session *session, int64_t lease, int64_t sent_ns,
+                                    struct lock_grant *grant) {
+    pthread_mutex_lock(&session->mutex);
+    int64_t lease_ns =
+        session->keep && session->epoch.lease == lease ? etcd_keep_deadline_ns(session->keep) : 0;
+    pthread_mutex_unlock(&session->mutex);
+    int64_t ttl_ns = session->ttl_ms * 1000000, until_ns = sent_ns + ttl_ns;
+    int64_t left_ns = lease_ns - MARGIN_S * 1000000000L - ttl_ns / DRIFT - clock_mono_ns(&clock_system);
+    if (left_ns <= 0)
+        return LOCK_UNKNOWN;
+    int64_t lease_until_ns = lock_env_now_ns(session->env) + left_ns;
+    grant->deadline_ns = until_ns < lease_until_ns ? until_ns : lease_until_ns;
+    return LOCK_OK;
+}
+
+enum lock_status etcd_session_extend(struct etcd_session *session, const char *name,
+                                     struct lock_grant *grant) {
+    const struct etcd_range range = {.key = etcd_text(name), .keys_only = true};
+    const struct etcd_call call = etcd_session_call(session);
+    int64_t sent_ns = lock_env_now_ns(session->env);
+    struct etcd_reply *reply;
+    enum etcd_status status = etcd_range(session->etcd, &range, &call, &reply);
+    if (status != ETCD_OK)
+        return etcd_session_status(status);
+    bool there = reply->kv_count == 1 && (uint64_t)reply->kvs[0].create_revision == grant->fence;
+    int64_t lease = there ? reply->kvs[0].lease : 0;
+    etcd_reply_free(reply);
+    if (!there)
+        return LOCK_NOT_OWNER;
+    return etcd_session_grant(session, lease, sent_ns, grant) == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
+}
+
+enum lock_status etcd_session_delete(struct etcd_session *session, const char *name, const char *owner) {
+    const struct etcd_compare is_owner = {
+        .key = etcd_text(name), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
+    const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(name)}};
+    const struct etcd_txn txn = {.compares = &is_owner, .compare_count = 1, .then = &del, .then_count = 1};
+    const struct etcd_call call = etcd_session_call(session);
+    struct etcd_reply *reply;
+    enum etcd_status status = etcd_txn(session->etcd, &txn, &call, &reply);
+    if (status != ETCD_OK)
+        return etcd_session_status(status);
+    bool was_there = reply->succeeded;
+    etcd_reply_free(reply);
+    return was_there ? LOCK_OK : LOCK_NOT_OWNER;
+}

@@ -1,0 +1,57 @@
+/* What the locks in etcd share: the client, and the lease of this process. Not for users.
+ *
+ * All that a lock writes hangs on one lease, which is kept alive as long as the lock is open. A process that
+ * dies, or is paused for longer, loses it, and with it everything at once. */
+#ifndef LOCK_ETCD_SESSION_H
+#define LOCK_ETCD_SESSION_H
+
+#include "lock/env.h"
+#include "lock/etcd/etcd.h"
+
+enum { ETCD_KEY_SIZE = 5 + LOCK_KEY_MAX + 1 + LOCK_OWNER_SIZE };
+
+struct etcd_session;
+
+/* lock_backend's open and close, for stores that are a struct etcd_session. */
+enum lock_status etcd_session_open(const struct lock_url *url, const struct lock_env *env, void **store,
+                                   char *error, size_t error_size);
+void etcd_session_close(void *store);
+
+struct etcd *etcd_session_client(struct etcd_session *session);
+const struct lock_env *etcd_session_env(const struct etcd_session *session);
+/* For calls from now on: as long as any may take. */
+struct etcd_call etcd_session_call(const struct etcd_session *session);
+enum lock_status etcd_session_status(enum etcd_status status);
+
+/* What a write that must not come late goes out with. A request that was sent and not answered can be carried
+ * out any time later: by a member that was paused, say. So each that puts a key compares the version of a key
+ * that this process alone writes, and a request that is given up as unknown raises it: what comes after that
+ * is refused. */
+struct etcd_epoch {
+    int64_t lease, version;
+    char key[ETCD_KEY_SIZE];
+};
+
+/* The lease and its epoch as they are now; a new lease where there is none, or it is lost. Blocks. */
+enum lock_status etcd_session_begin(struct etcd_session *session, struct etcd_epoch *epoch);
+/* To be among the compares of a write. */
+struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch);
+/* A write with that epoch is not known to be done, or was refused: after this it is not done any more if it
+ * was not, and etcd_session_begin() has another epoch, or another lease where this one was gone. Blocks. What
+ * cannot be done now etcd_session_begin() does before anything else. */
+void etcd_session_raise(struct etcd_session *session, const struct etcd_epoch *epoch);
+
+/* The deadline of a grant that was asked for at `sent_ns` and hangs on `lease`: its time to live after that,
+ * but not when the lease may be gone. LOCK_UNKNOWN: it may be gone now; so the layer takes back what there
+ * is. */
+enum lock_status etcd_session_grant(struct etcd_session *session, int64_t lease, int64_t sent_ns,
+                                    struct lock_grant *grant);
+/* Moves it, if the key `name` is still the one of the revision that is the grant's fence. LOCK_NOT_OWNER: it
+ * is not; LOCK_UNAVAILABLE. */
+enum lock_status etcd_session_extend(struct etcd_session *session, const char *name,
+                                     struct lock_grant *grant);
+
+/* Deletes the key `name` if its value is `owner`. LOCK_NOT_OWNER: it is not. */
+enum lock_status etcd_session_delete(struct etcd_session *session, const char *name, const char *owner);
+
+#endif

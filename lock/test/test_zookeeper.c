@@ -1,0 +1,340 @@
+/* zookeeper: what is in the store, and what is left there. Two handles are two processes to the store. */
+#include <dirent.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/test/tools.h"
+#include "lock/zookeeper_address.h"
+
+static struct zookeeper_server server;
+
+static struct lock *open_lock(const char *options) {
+    return tools_open(NULL, harness_format("zookeeper://127.0.0.1:%d%s", server.port, options));
+}
+
+/* ---- what is there ---- */
+
+static int count_nodes(const char *path) {
+    return tools_count_nodes(&server, path);
+}
+
+static void wait_for_nodes(const char *path, int count) {
+    tools_wait_for_nodes(&server, path, count);
+}
+
+static bool watches(void *arg) {
+    const char *text = zookeeper_ask(&server, "wchs");
+    return strstr(text, arg) != NULL;
+}
+
+/* "2 connections watching 2 paths" */
+static void wait_for_watches(const char *text) {
+    if (!harness_wait(watches, (void *)text, PATIENCE_MS))
+        FAIL("not %s, but %s", text, zookeeper_ask(&server, "wchs"));
+}
+
+/* ---- names ---- */
+
+static void names(void) {
+    struct lock *lock = open_lock("");
+    struct lock_grant grant = tools_take(lock, "plain");
+    CHECK_STR(zookeeper_list(&server, "/lock/plain"), harness_format("%s-0000000000", grant.owner));
+    tools_give(lock, &grant);
+    CHECK_INT(count_nodes("/lock/plain"), 0);
+}
+
+/* All of them at once, so that no two are taken for one. */
+static void odd_keys(void) {
+    char longest[LOCK_KEY_MAX + 1], visible['~' - '!' + 2];
+    memset(longest, '/', LOCK_KEY_MAX);
+    longest[LOCK_KEY_MAX] = '\0';
+    for (int c = '!'; c <= '~'; c++)
+        visible[c - '!'] = (char)c;
+    visible['~' - '!' + 1] = '\0';
+    const char *const keys[] = {"/",     ".",         "..",    "...",   "a/b", "a",    "a/",
+                                "/a",    "%2F",       "%252F", "%",     "%%",  "a//b", "a.b",
+                                "../..", "zookeeper", "%2E",   longest, "-",   visible};
+    enum { KEYS = sizeof keys / sizeof *keys };
+    struct lock *lock = open_lock(""), *other = open_lock("");
+    struct lock_grant grants[KEYS];
+    for (int i = 0; i < KEYS; i++)
+        grants[i] = tools_take(lock, keys[i]);
+    for (int i = 0; i < KEYS; i++)
+        tools_check_held(other, keys[i]);
+    for (int i = 0; i < KEYS; i++) {
+        tools_give(lock, &grants[i]);
+        tools_check_free(other, keys[i]);
+    }
+    CHECK_INT(count_nodes("/lock/a"), 0);
+}
+
+static void chroot(void) {
+    struct lock *lock = open_lock("/some/where"), *same = open_lock("/some/where"), *none = open_lock("/");
+    struct lock_grant grant = tools_take(lock, "c");
+    CHECK_STR(zookeeper_list(&server, "/some/where/lock/c"), harness_format("%s-0000000000", grant.owner));
+    tools_check_held(same, "c");
+    tools_check_free(none, "c");
+    tools_give(lock, &grant);
+}
+
+static void refuse(const char *address, const char *words) {
+    char error[LOCK_ERROR_SIZE] = "";
+    struct lock *lock = NULL;
+    tools_check_status(lock_open(harness_format("zookeeper:%s", address), NULL, &lock, error, sizeof error),
+                       LOCK_CONFIG);
+    CHECK_HAS(error, words);
+    CHECK(!strstr(error, "secret"));
+}
+
+static const char *servers_of(const char *address) {
+    char *servers = harness_alloc(ZOOKEEPER_SERVERS_SIZE), root[ZOOKEEPER_ROOT_SIZE];
+    CHECK(zookeeper_address_read(address, servers, root));
+    return servers;
+}
+
+static void addresses(void) {
+    const char *const bad[] = {"",
+                               "//",
+                               "//,",
+                               "//h,",
+                               "//:2181",
+                               "//h:",
+                               "//h:0",
+                               "//h:65536",
+                               "//h:4294967297",
+                               "//h:21x",
+                               "//me:secret@h",
+                               "//[::1",
+                               "//[::1]2181",
+                               "//h/a/",
+                               "//h//a",
+                               "//h/a/../b",
+                               "//h/./a",
+                               "//h/1/2/3/4/5/6/7/8/9",
+                               harness_format("//h/%s", harness_repeat('a', 300))};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        refuse(bad[i], "want zookeeper://HOST[:PORT],HOST[:PORT]");
+    refuse("//h?ca=/tmp/ca.pem", "does not speak TLS");
+    refuse("//h?key=secret", "does not speak TLS");
+    CHECK_STR(servers_of("h"), "h:2181");
+    CHECK_STR(servers_of("h:1,g,127.0.0.1:00020/a"), "h:1,g:2181,127.0.0.1:20");
+    CHECK_STR(servers_of("[::1],[fe80::1%lo]:7"), "::1:2181,fe80::1%lo:7");
+    /* Nobody need be there. */
+    struct lock *lock = tools_open(NULL, "zookeeper://127.0.0.1:1,[::1]:1/a/b?ttl=20");
+    CHECK(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER);
+}
+
+/* ---- what is left ---- */
+
+static void containers(void) {
+    struct lock *lock = open_lock("/tidy"), *other = open_lock("/tidy");
+    for (int i = 0; i < 3; i++) {
+        struct lock_grant grant = tools_take(lock, "a");
+        tools_check_held(other, "a");
+        CHECK_STR(zookeeper_list(&server, "/tidy/lock"), "a");
+        tools_give(lock, &grant);
+        wait_for_nodes("/tidy/lock", 0); /* and it is made again */
+    }
+}
+
+static void nothing_is_left(void) {
+    struct lock *lock = open_lock(""), *other = open_lock("");
+    struct lock_grant held = tools_take(lock, "left"), grant;
+    struct lock_cancel *cancel = lock_cancel_new();
+    struct tools_waiter waiter;
+    tools_check_status(lock_try(other, "left", &grant), LOCK_BUSY);
+    CHECK_INT(count_nodes("/lock/left"), 1);
+    tools_check_status(lock_acquire(other, "left", tools_in_ms(other, 30), NULL, &grant), LOCK_TIMEOUT);
+    CHECK_INT(count_nodes("/lock/left"), 1);
+    tools_wait(&waiter, other, "left", PATIENCE_MS, cancel);
+    wait_for_nodes("/lock/left", 2);
+    lock_cancel(cancel);
+    tools_check_status(tools_join(&waiter), LOCK_CANCELLED);
+    CHECK_INT(count_nodes("/lock/left"), 1);
+    tools_give(lock, &held);
+    CHECK_INT(count_nodes("/lock/left"), 0);
+    lock_cancel_free(cancel);
+}
+
+static void time_out(struct lock *lock, const char *key, int times) {
+    struct lock_grant grant;
+    for (int i = 0; i < times; i++)
+        tools_check_status(lock_acquire(lock, key, tools_in_ms(lock, 1), NULL, &grant), LOCK_TIMEOUT);
+}
+
+/* Who polls a lock that is long held leaves a watch with the first time-out, which does for all others. */
+static void watches_are_shared(void) {
+    struct lock *lock = open_lock(""), *other = open_lock("");
+    struct lock_grant held = tools_take(lock, "w");
+    time_out(other, "w", 20);
+    size_t before = mallinfo2().uordblks;
+    time_out(other, "w", 100);
+    CHECK(mallinfo2().uordblks < before + 10000); /* nothing, where a sanitizer has its own malloc */
+    struct tools_waiter waiter;
+    tools_wait(&waiter, other, "w", PATIENCE_MS, NULL);
+    wait_for_nodes("/lock/w", 2);
+    CHECK_HAS(zookeeper_ask(&server, "wchs"), "1 connections watching 1 paths");
+    tools_give(lock, &held);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    tools_give(other, &waiter.grant);
+}
+
+static long count_sessions(void) {
+    const char *text = zookeeper_ask(&server, "mntr"), *at = strstr(text, "zk_global_sessions\t");
+    if (!at)
+        FAIL("how many sessions? %s", text);
+    return strtol(strchr(at, '\t'), NULL, 10);
+}
+
+/* A session that holds nothing ends with its lock, at once; one that does runs out, as a grant does. */
+static void closed(void) {
+    char error[LOCK_ERROR_SIZE];
+    const char *url = harness_format("zookeeper://127.0.0.1:%d?ttl=1000", server.port);
+    struct lock *other = open_lock("?ttl=60000"), *lock;
+    tools_check_free(other, "closed");
+    for (int holds = 0; holds < 2; holds++) {
+        long sessions = count_sessions();
+        tools_check_status(lock_open(url, NULL, &lock, error, sizeof error), LOCK_OK);
+        struct lock_grant grant = tools_take(lock, "closed");
+        if (!holds)
+            tools_give(lock, &grant);
+        lock_close(lock);
+        CHECK_INT(count_nodes("/lock/closed"), holds);
+        CHECK_INT(count_sessions(), sessions + holds);
+        struct lock_grant next = tools_take(other, "closed");
+        CHECK(!holds || lock_now_ns(other) > grant.deadline_ns);
+        CHECK(next.fence > grant.fence);
+        tools_give(other, &next);
+    }
+}
+
+/* Its holder lives, and with it the session; it is the keeper who takes it back. */
+static void forgotten(void) {
+    struct lock *lock = open_lock("?ttl=300"), *other = open_lock("?ttl=60000");
+    for (int waits = 0; waits < 2; waits++) {
+        struct lock_grant grant = tools_take(lock, "forgotten");
+        if (!waits)
+            wait_for_nodes("/lock/forgotten", 0);
+        struct lock_grant next = tools_take(other, "forgotten");
+        CHECK(lock_now_ns(other) > grant.deadline_ns);
+        CHECK(next.fence > grant.fence);
+        tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+        tools_check_held(lock, "forgotten");
+        tools_give(other, &next);
+    }
+    /* Taken over by a thread of the same process, it is given back to the store all the same. */
+    struct lock_grant first = tools_take(lock, "forgotten");
+    struct lock_grant second = tools_take_elsewhere(lock, "forgotten");
+    CHECK(second.fence > first.fence);
+    CHECK_INT(count_nodes("/lock/forgotten"), 1);
+    CHECK_HAS(zookeeper_list(&server, "/lock/forgotten"), second.owner);
+    tools_give(lock, &second);
+}
+
+/* ---- waiting ---- */
+
+enum { CROWD = 6 };
+
+/* Each watches the one before it: a release wakes one. */
+static void no_herd(void) {
+    struct lock *locks[CROWD];
+    struct tools_waiter waiters[CROWD];
+    for (int i = 0; i < CROWD; i++)
+        locks[i] = open_lock("");
+    struct lock_grant held = tools_take(locks[0], "herd");
+    uint64_t fence = held.fence;
+    for (int i = 1; i < CROWD; i++) {
+        tools_wait(&waiters[i], locks[i], "herd", PATIENCE_MS, NULL);
+        wait_for_nodes("/lock/herd", i + 1);
+    }
+    wait_for_watches(harness_format("%d connections watching %d paths\nTotal watches:%d", CROWD - 1,
+                                    CROWD - 1, CROWD - 1));
+    tools_give(locks[0], &held);
+    for (int i = 1; i < CROWD; i++) {
+        tools_check_status(tools_join(&waiters[i]), LOCK_OK);
+        for (int k = i + 1; k < CROWD; k++)
+            CHECK(!waiters[k].done);
+        CHECK(waiters[i].grant.fence > fence);
+        fence = waiters[i].grant.fence;
+        wait_for_watches(harness_format("%d paths\nTotal watches:%d", CROWD - 1 - i, CROWD - 1 - i));
+        tools_give(locks[i], &waiters[i].grant);
+    }
+}
+
+/* The one before goes, and there is another before that. */
+static void gone_between(void) {
+    struct lock *locks[3];
+    for (int i = 0; i < 3; i++)
+        locks[i] = open_lock("");
+    struct lock_cancel *cancel = lock_cancel_new();
+    struct tools_waiter first, second;
+    struct lock_grant held = tools_take(locks[0], "between");
+    tools_wait(&first, locks[1], "between", PATIENCE_MS, cancel);
+    wait_for_nodes("/lock/between", 2);
+    tools_wait(&second, locks[2], "between", PATIENCE_MS, NULL);
+    wait_for_nodes("/lock/between", 3);
+    wait_for_watches("2 connections watching 2 paths");
+    lock_cancel(cancel);
+    tools_check_status(tools_join(&first), LOCK_CANCELLED);
+    wait_for_watches("2 connections watching 1 paths"); /* the first has left its watch */
+    CHECK(!second.done);
+    CHECK_INT(count_nodes("/lock/between"), 2);
+    tools_give(locks[0], &held);
+    tools_check_status(tools_join(&second), LOCK_OK);
+    tools_give(locks[2], &second.grant);
+    lock_cancel_free(cancel);
+}
+
+/* ---- threads ---- */
+
+static bool blocks_all_signals(const char *task) {
+    char line[256];
+    unsigned long long blocked = 0;
+    FILE *status = fopen(harness_format("/proc/self/task/%s/status", task), "re");
+    while (status && fgets(line, sizeof line, status)) {
+        if (strncmp(line, "SigBlk:", 7) == 0)
+            blocked = strtoull(line + 7, NULL, 16);
+    }
+    if (status)
+        fclose(status);
+    /* Less SIGKILL, SIGSTOP, and the two that glibc keeps to itself. */
+    return (blocked | 0x1ULL << 8 | 0x1ULL << 18 | 0x3ULL << 31) == ~0ULL;
+}
+
+static int count_threads(bool blocking) {
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (const struct dirent *task; (task = readdir(tasks));)
+        count += task->d_name[0] != '.' && blocks_all_signals(task->d_name) == blocking;
+    closedir(tasks);
+    return count;
+}
+
+/* The keeper's, the session's, and two of the C client. */
+static void signals(void) {
+    int taking = count_threads(false), blocking = count_threads(true);
+    struct lock *lock = open_lock("");
+    tools_check_free(lock, "s");
+    CHECK_INT(count_threads(false), taking);
+    CHECK_INT(count_threads(true), blocking + 4);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    zookeeper_start(&server);
+    harness_run("names of nodes", names);
+    harness_run("odd keys", odd_keys);
+    harness_run("below a path", chroot);
+    harness_run("addresses", addresses);
+    harness_run("containers go", containers);
+    harness_run("who gives up leaves nothing", nothing_is_left);
+    harness_run("one watch for all that gave up", watches_are_shared);
+    harness_run("closed", closed);
+    harness_run("forgotten", forgotten);
+    harness_run("each watches the one before", no_herd);
+    harness_run("one between gives up", gone_between);
+    harness_run("signals", signals);
+    return harness_finish();
+}

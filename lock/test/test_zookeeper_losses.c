@@ -1,0 +1,306 @@
+/* zookeeper: when something is lost: replies, sessions, servers. Two handles are two processes to the store.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/test/tools.h"
+
+static struct zookeeper_server server;
+
+static void begin(void) {
+    zookeeper_start(&server);
+}
+
+static struct lock *open_by(int port, const char *options) {
+    return tools_open(NULL, harness_format("zookeeper://127.0.0.1:%d%s", port, options));
+}
+
+/* Below /lock/a. */
+static int count_nodes(void) {
+    return tools_count_nodes(&server, "/lock/a");
+}
+
+static void wait_for_nodes(int count) {
+    tools_wait_for_nodes(&server, "/lock/a", count);
+}
+
+static void check_one_node(const struct lock_grant *grant) {
+    CHECK_INT(count_nodes(), 1);
+    CHECK_HAS(zookeeper_list(&server, "/lock/a"), grant->owner);
+}
+
+/* As who uses a lock does when the store is away for a while. */
+static struct lock_grant take_in_the_end(struct lock *lock, const char *key) {
+    struct lock_grant grant;
+    enum lock_status status;
+    int64_t until_ns = tools_in_ms(lock, PATIENCE_MS);
+    do
+        status = lock_acquire(lock, key, until_ns, NULL, &grant);
+    while ((status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN) && lock_now_ns(lock) < until_ns);
+    tools_check_status(status, LOCK_OK);
+    return grant;
+}
+
+/* ---- lost replies ---- */
+
+/* The node is made, or removed, and its reply is lost: it is found again by its owner. */
+static void lost_replies(void) {
+    begin();
+    struct proxy *proxy = proxy_start(server.port);
+    struct lock *lock = open_by(proxy_port(proxy), "?ttl=3000");
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
+    for (int cut = 0; cut < 4; cut++) {
+        uint64_t before = grant.fence;
+        proxy_set(proxy, PROXY_CUT, cut * 30, "/lock/a");
+        tools_check_status(cut % 2 ? lock_try(lock, "a", &grant)
+                                   : lock_acquire(lock, "a", tools_in_ms(lock, PATIENCE_MS), NULL, &grant),
+                           LOCK_OK);
+        CHECK_INT(proxy_faults(proxy), 2 * cut + 1);
+        CHECK(grant.fence > before);
+        check_one_node(&grant);
+        tools_check_status(lock_extend(lock, &grant), LOCK_OK); /* the fence is that node's */
+        proxy_set(proxy, PROXY_CUT, cut, "/lock/a");
+        tools_give(lock, &grant);
+        CHECK_INT(proxy_faults(proxy), 2 * cut + 2);
+        CHECK_INT(count_nodes(), 0);
+    }
+}
+
+/* From thread to thread, what is given back and what is made for the next go in one call. */
+static void lost_hand_over(void) {
+    begin();
+    struct proxy *proxy = proxy_start(server.port);
+    struct lock *lock = open_by(proxy_port(proxy), "?ttl=3000");
+    for (int cut = 0; cut < 4; cut++) {
+        struct tools_waiter waiter;
+        struct lock_metrics metrics;
+        struct lock_grant grant = tools_take(lock, "a");
+        tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
+        do
+            lock_read_metrics(lock, &metrics);
+        while (metrics.waiting == 0);
+        proxy_set(proxy, PROXY_CUT, cut * 20, "/lock/a");
+        tools_give(lock, &grant);
+        tools_check_status(tools_join(&waiter), LOCK_OK);
+        CHECK_INT(proxy_faults(proxy), cut + 1);
+        CHECK(waiter.grant.fence > grant.fence);
+        check_one_node(&waiter.grant);
+        tools_give(lock, &waiter.grant);
+    }
+}
+
+/* The node was made when the store went out of reach: it is removed as soon as it can be. */
+static void taken_back(void) {
+    begin();
+    struct proxy *proxy = proxy_start(server.port);
+    struct lock *lock = open_by(proxy_port(proxy), "?ttl=2000");
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
+    for (int tries = 0; tries < 2; tries++) {
+        proxy_set(proxy, PROXY_DELAY, 60000, "/lock/a");
+        enum lock_status status = tries ? lock_try(lock, "a", &grant)
+                                        : lock_acquire(lock, "a", tools_in_ms(lock, 10), NULL, &grant);
+        tools_check_status(status, LOCK_UNKNOWN);
+        wait_for_nodes(1);
+        proxy_set(proxy, PROXY_PASS, 0, NULL);
+        wait_for_nodes(0);
+    }
+    grant = take_in_the_end(lock, "a");
+    tools_give(lock, &grant);
+}
+
+/* ---- sessions that end ---- */
+
+static void bounded(const char *max_ms) {
+    setenv("ZOOKEEPER_SESSION_MAX_MS", max_ms, 1);
+    begin();
+    unsetenv("ZOOKEEPER_SESSION_MAX_MS");
+}
+
+/* The server lets a session live for much less than the time to live. Whatever its holder last heard, the
+ * grant is over for it before it is over for the server; however often it had been extended. */
+static void over_while_held(void) {
+    bounded("800");
+    struct proxy *proxy = proxy_start(server.port);
+    struct lock *lock = open_by(proxy_port(proxy), "?ttl=5000"), *other = open_by(server.port, "?ttl=5000");
+    for (int i = 0; i < 2; i++) {
+        struct lock_grant grant = take_in_the_end(lock, "a"), again;
+        CHECK(lock_remaining_ns(lock, &grant) < 800000000);
+        for (int64_t until_ns = tools_in_ms(lock, i ? 300 : 0); lock_now_ns(lock) < until_ns;)
+            tools_check_status(lock_extend(lock, &grant), LOCK_OK);
+        proxy_set(proxy, PROXY_REFUSE, 0, NULL);
+        CHECK(lock_remaining_ns(lock, &grant) > 0);
+        again = tools_take(other, "a");
+        CHECK_INT(lock_remaining_ns(lock, &grant), 0);
+        CHECK(grant.deadline_ns < lock_now_ns(lock));
+        CHECK(again.fence > grant.fence);
+        proxy_set(proxy, PROXY_PASS, 0, NULL);
+        tools_check_status(lock_extend(lock, &grant), LOCK_LOST);
+        tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+        check_one_node(&again);
+        tools_give(other, &again);
+    }
+}
+
+static _Atomic int64_t ahead_ns;
+
+static int64_t turned_now_ns(void *ctx) {
+    (void)ctx;
+    return harness_now_ms() * 1000000 + ahead_ns;
+}
+
+/* Half of the session's time has passed without a word from the server, for all that this process knows: what
+ * it is given then might be over soon, and is not taken for a grant before the server has been heard again.
+ */
+static void silence(void) {
+    begin();
+    struct lock_config config = {.now_ns = turned_now_ns};
+    struct lock *lock = tools_open(&config, harness_format("zookeeper://127.0.0.1:%d?ttl=4000", server.port));
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
+    ahead_ns = 4000000000;
+    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
+    CHECK_INT(count_nodes(), 0);
+    grant = tools_take(lock, "a");
+    CHECK(lock_remaining_ns(lock, &grant) > 2000000000);
+    tools_give(lock, &grant);
+}
+
+/* Who waits comes back with a new session, and queues up anew. */
+static void over_while_waiting(void) {
+    bounded("800");
+    struct proxy *proxy = proxy_start(server.port);
+    struct lock *lock = open_by(proxy_port(proxy), "?ttl=5000"), *other = open_by(server.port, "?ttl=60000");
+    struct lock_grant held = tools_take(other, "a");
+    struct tools_waiter waiter;
+    for (int i = 0; i < 2; i++) {
+        tools_wait(&waiter, lock, "a", 60000, NULL);
+        wait_for_nodes(2);
+        proxy_set(proxy, PROXY_REFUSE, 0, NULL);
+        for (bool gone = false; !gone; gone = count_nodes() == 1)
+            tools_check_status(lock_extend(other, &held), LOCK_OK);
+        proxy_set(proxy, PROXY_PASS, 0, NULL);
+        while (count_nodes() < 2 && !waiter.done)
+            tools_check_status(lock_extend(other, &held), LOCK_OK);
+        tools_give(other, &held);
+        if (tools_join(&waiter) == LOCK_OK)
+            break;
+        tools_check_status(waiter.status, LOCK_UNAVAILABLE); /* it was away for a second: too long */
+        held = tools_take(other, "a");
+    }
+    tools_check_status(waiter.status, LOCK_OK);
+    CHECK(waiter.grant.fence > held.fence);
+    check_one_node(&waiter.grant);
+    tools_give(lock, &waiter.grant);
+}
+
+/* ---- servers that go ---- */
+
+static bool extends(void *arg) {
+    void **args = arg;
+    return lock_extend(args[0], args[1]) == LOCK_OK;
+}
+
+/* Sessions outlive their server, if it comes back in time. */
+static void restarted(void) {
+    begin();
+    struct lock *lock = open_by(server.port, ""), *other = open_by(server.port, "");
+    struct tools_waiter waiter;
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    wait_for_nodes(2);
+    zookeeper_kill(&server);
+    CHECK(lock_remaining_ns(lock, &grant) > 0);
+    CHECK(lock_extend(lock, &grant) != LOCK_LOST);
+    zookeeper_restart(&server);
+    void *args[] = {lock, &grant};
+    CHECK(harness_wait(extends, args, PATIENCE_MS));
+    CHECK(!waiter.done || waiter.status != LOCK_OK);
+    tools_give(lock, &grant);
+    if (tools_join(&waiter) != LOCK_OK)
+        waiter.grant = take_in_the_end(other, "a");
+    CHECK(waiter.grant.fence > grant.fence);
+    tools_give(other, &waiter.grant);
+}
+
+/* The leader is killed, twice: what was held is held, and fences grow. */
+static void failover(void) {
+    enum { SERVERS = 3 };
+    struct zookeeper_server servers[SERVERS];
+    zookeeper_start_ensemble(servers, SERVERS);
+    const char *url = harness_format("zookeeper://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d?ttl=20000",
+                                     servers[0].port, servers[1].port, servers[2].port);
+    struct lock *lock = tools_open(NULL, url), *other = tools_open(NULL, url);
+    CHECK(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER);
+    struct lock_grant grant = tools_take(lock, "a");
+    for (int i = 0; i < 2; i++) {
+        int leader = zookeeper_leader(servers, SERVERS);
+        zookeeper_kill(&servers[leader]);
+        void *args[] = {lock, &grant};
+        CHECK(harness_wait(extends, args, PATIENCE_MS));
+        struct lock_grant busy;
+        enum lock_status status;
+        do
+            status = lock_try(other, "a", &busy);
+        while (status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN);
+        tools_check_status(status, LOCK_BUSY);
+        lock_release(lock, &grant);
+        struct lock_grant next = take_in_the_end(other, "a");
+        CHECK(next.fence > grant.fence);
+        lock_release(other, &next);
+        grant = take_in_the_end(lock, "a");
+        CHECK(grant.fence > next.fence);
+        zookeeper_restart(&servers[leader]);
+    }
+}
+
+/* lock_open() does not need it, and waits for nobody; each call says what is so. */
+static void away(void) {
+    begin();
+    struct proxy *proxy = proxy_start(server.port);
+    struct lock_grant grant;
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
+    struct lock *lock = open_by(proxy_port(proxy), "?ttl=400");
+    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
+    tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, PATIENCE_MS), NULL, &grant),
+                       LOCK_UNAVAILABLE);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    grant = take_in_the_end(lock, "a");
+    check_one_node(&grant);
+    tools_give(lock, &grant);
+}
+
+/* It hangs: calls end all the same, and so does the lock, with replies under way. */
+static void hung(void) {
+    begin();
+    char error[LOCK_ERROR_SIZE];
+    const char *url = harness_format("zookeeper://127.0.0.1:%d?ttl=1500", server.port);
+    struct lock *lock;
+    struct lock_grant held, grant;
+    tools_check_status(lock_open(url, NULL, &lock, error, sizeof error), LOCK_OK);
+    held = tools_take(lock, "held");
+    zookeeper_pause(&server);
+    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNKNOWN);
+    tools_check_status(lock_extend(lock, &held), LOCK_UNKNOWN);
+    tools_check_status(lock_release(lock, &held), LOCK_UNKNOWN);
+    lock_close(lock);
+    zookeeper_resume(&server);
+    wait_for_nodes(0);
+    tools_wait_for_nodes(&server, "/lock/held", 0);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("replies that are lost", lost_replies);
+    harness_run("a hand-over whose reply is lost", lost_hand_over);
+    harness_run("what is unknown is taken back", taken_back);
+    harness_run("a session that ends while it holds", over_while_held);
+    harness_run("a session not heard of for a while", silence);
+    harness_run("a session that ends while it waits", over_while_waiting);
+    harness_run("a server that is killed, and comes back", restarted);
+    harness_run("leaders that are killed", failover);
+    harness_run("a server that is away", away);
+    harness_run("a server that hangs", hung);
+    return harness_finish();
+}

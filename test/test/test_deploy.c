@@ -1,0 +1,189 @@
+/* What is run by hand: make run, and servers to try things on. Each from a copy of the scripts, so that none
+ * meets the data of whoever runs the tests. */
+#include "test/harness.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { START_MS = 60000, STOP_MS = 30000 };
+
+static int end_of(struct proc *proc) {
+    int status;
+    if (!proc_wait(proc, STOP_MS, &status))
+        FAIL("it still runs. It said: %s", proc_output(proc));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+struct saying {
+    struct proc *proc;
+    const char *piece;
+    size_t after; /* bytes of an earlier start's output */
+};
+
+static bool said_or_ended(void *arg) {
+    struct saying *saying = arg;
+    return !proc_running(saying->proc) || strstr(proc_output(saying->proc) + saying->after, saying->piece);
+}
+
+static void wait_said(struct proc *proc, size_t after, const char *piece) {
+    struct saying saying = {proc, piece, after};
+    if (!harness_wait(said_or_ended, &saying, START_MS) || !proc_running(proc))
+        FAIL("it does not say \"%s\", but: %s", piece, proc_output(proc) + after);
+}
+
+/* etcd as clients see it, whoever started it. */
+static struct etcd_server etcd_on(int port) {
+    struct etcd_server etcd = {.port = port, .host = "127.0.0.1"};
+    return etcd;
+}
+
+static bool is_nobodys(int port) {
+    struct web_conn conn;
+    bool open = web_open(&conn, port);
+    web_close(&conn);
+    return !open;
+}
+
+/* `count` of them, one after the other. */
+static int free_ports(int count) {
+    int last = harness_free_port(), found = 1;
+    while (found < count) {
+        int next = harness_free_port();
+        found = next == last + 1 ? found + 1 : 1;
+        last = next;
+    }
+    return last - count + 1;
+}
+
+/* ---- make run ---- */
+
+struct run {
+    struct proc proc;
+    int port;
+    int etcd_port;
+    struct redis_server redis; /* only to talk to */
+};
+
+static void take_ports(struct run *run) {
+    run->port = harness_free_port();
+    run->redis.port = harness_free_port();
+    run->etcd_port = free_ports(2);
+}
+
+/* Starts deploy/run.sh with up to three flags, in a directory of its own. */
+static void spawn_run(struct run *run, const char *const flags[3]) {
+    static int number;
+    struct proc copy;
+    char build[4096];
+    const char *dir = harness_format("%s/run-%d", harness_dir(), ++number);
+    const char *cp[] = {"sh", "-c", "mkdir \"$1\" && cp -r deploy \"$1\"", "sh", dir, NULL};
+    proc_spawn(&copy, cp, NULL, harness_format("%s.cp.log", dir));
+    CHECK_INT(end_of(&copy), 0);
+    CHECK(realpath(harness_build(), build));
+    const char *argv[] = {harness_format("%s/deploy/run.sh", dir), flags[0], flags[1], flags[2], NULL};
+    const char *env[] = {harness_format("SECKILL_BUILD=%s", build),
+                         harness_format("SECKILL_LISTEN=127.0.0.1:%d", run->port),
+                         harness_format("SECKILL_REDIS_PORT=%d", run->redis.port),
+                         harness_format("SECKILL_ETCD_PORT=%d", run->etcd_port), NULL};
+    proc_spawn(&run->proc, argv, env, harness_format("%s.log", dir));
+}
+
+static int buy(const struct run *run, const char *key) {
+    return web_call(run->port, "POST", "/v1/purchases", harness_format("Idempotency-Key: %s\r\n", key),
+                    "{\"item\":\"demo\",\"user\":\"alice\",\"quantity\":1}", NULL);
+}
+
+static void end_run(struct run *run, int signal, size_t after) {
+    proc_kill(&run->proc, signal);
+    CHECK_INT(end_of(&run->proc), 0);
+    CHECK_HAS(proc_output(&run->proc) + after, "Ending: draining seckilld, then etcd and Redis.");
+    CHECK(is_nobodys(run->port));
+    CHECK(is_nobodys(run->redis.port));
+    CHECK(is_nobodys(run->etcd_port));
+    CHECK(is_nobodys(run->etcd_port + 1));
+}
+
+static void make_run_serves_and_keeps(void) {
+    struct run run;
+    take_ports(&run);
+    spawn_run(&run, (const char *const[3]){NULL});
+    wait_said(&run.proc, 0, "On sale: demo, 100 left");
+    CHECK_INT(buy(&run, "k-1"), 201);
+    struct etcd_server etcd = etcd_on(run.etcd_port);
+    CHECK_STR(etcd_command(&etcd, "put", "a", "1", NULL), "OK");
+    end_run(&run, SIGINT, 0);
+    size_t before = strlen(proc_output(&run.proc));
+    proc_respawn(&run.proc);
+    wait_said(&run.proc, before, "On sale: demo, 99 left");
+    CHECK_INT(buy(&run, "k-1"), 201);
+    CHECK_STR(etcd_command(&etcd, "get", "a", "--print-value-only", NULL), "1");
+    end_run(&run, SIGTERM, before);
+}
+
+/* A Redis lock leaves the number of its last grant behind. */
+static void make_run_takes_flags(void) {
+    struct run run;
+    take_ports(&run);
+    spawn_run(&run, (const char *const[3]){"--lock=redis:", "--teaching", "--strategy=locked"});
+    wait_said(&run.proc, 0, "On sale: demo");
+    CHECK_INT(buy(&run, "k-1"), 201);
+    CHECK_HAS(redis_command(&run.redis, "KEYS", "lock:*", NULL), "fence");
+    end_run(&run, SIGTERM, 0);
+    spawn_run(&run, (const char *const[3]){"--no-such-flag"});
+    CHECK_INT(end_of(&run.proc), 1);
+    CHECK_HAS(proc_output(&run.proc), "--no-such-flag: no such flag");
+}
+
+/* Whose port it is shows in what make run says. */
+static void make_run_wants_its_ports(void) {
+    struct redis_server there;
+    struct run run;
+    redis_start(&there, NULL);
+    const char *taken = harness_format("Port %d", there.port);
+    const char *const whose[] = {"", " (for Redis)", " (for etcd)", " (for etcd)"};
+    for (int i = 0; i < 4; i++) {
+        take_ports(&run);
+        *(i == 0 ? &run.port : i == 1 ? &run.redis.port : &run.etcd_port) = there.port - (i == 3);
+        spawn_run(&run, (const char *const[3]){NULL});
+        CHECK_INT(end_of(&run.proc), 1);
+        CHECK_HAS(proc_output(&run.proc), harness_format("%s%s is taken", taken, whose[i]));
+    }
+    CHECK_STR(redis_command(&there, "PING", NULL), "PONG");
+}
+
+/* ---- three members of etcd ---- */
+
+static void etcd_sh_starts_three(void) {
+    struct proc proc;
+    int port = free_ports(6);
+    const char *argv[] = {"deploy/etcd.sh", harness_format("%s/three", harness_dir()),
+                          harness_format("%d", port), NULL};
+    proc_spawn(&proc, argv, NULL, harness_format("%s/three.log", harness_dir()));
+    wait_said(&proc, 0, "Ctrl-C ends it");
+    struct etcd_server etcd[2] = {etcd_on(port), etcd_on(port + 2)};
+    CHECK_STR(etcd_command(&etcd[0], "put", "a", "1", NULL), "OK");
+    CHECK_STR(etcd_command(&etcd[1], "get", "a", "--print-value-only", NULL), "1");
+    proc_kill(&proc, SIGINT);
+    CHECK_INT(end_of(&proc), 0);
+    for (int i = 0; i < 6; i++)
+        CHECK(is_nobodys(port + i));
+    size_t before = strlen(proc_output(&proc));
+    proc_respawn(&proc);
+    wait_said(&proc, before, "Ctrl-C ends it");
+    CHECK_STR(etcd_command(&etcd[1], "get", "a", "--print-value-only", NULL), "1");
+    proc_kill(&proc, SIGTERM);
+    CHECK_INT(end_of(&proc), 0);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("make run serves and keeps", make_run_serves_and_keeps);
+    harness_run("make run takes flags", make_run_takes_flags);
+    harness_run("make run wants its ports", make_run_wants_its_ports);
+    harness_run("etcd.sh starts three", etcd_sh_starts_three);
+    return harness_finish();
+}
