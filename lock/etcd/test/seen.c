@@ -71,9 +71,10 @@ static void on_event(void *ctx, const struct etcd_watch_event *event) {
         pthread_cond_wait(&seen->changed, &seen->mutex);
     }
     seen->holds = false;
+    void (*then)(struct seen *) = seen->then;
     pthread_mutex_unlock(&seen->mutex);
-    if (seen->then)
-        seen->then(seen);
+    if (then)
+        then(seen);
     if (closed) {
         fprintf(stderr, "a callback of a watch that was cancelled: %s\n", seen->text);
         abort();
@@ -175,6 +176,13 @@ void seen_cancel(struct seen *seen) {
     etcd_watch_cancel(seen->watch);
     pthread_mutex_lock(&seen->mutex);
     seen->closed = true;
+    pthread_mutex_unlock(&seen->mutex);
+}
+
+void seen_then(struct seen *seen, void (*then)(struct seen *), void *arg) {
+    pthread_mutex_lock(&seen->mutex);
+    seen->arg = arg;
+    seen->then = then;
     pthread_mutex_unlock(&seen->mutex);
 }
 

@@ -33,6 +33,8 @@ void seen_created(struct seen *seen);
 size_t seen_events(struct seen *seen);
 /* Cancels it; whatever comes after that fails the test. */
 void seen_cancel(struct seen *seen);
+/* From now on this is called at the end of each callback. */
+void seen_then(struct seen *seen, void (*then)(struct seen *), void *arg);
 /* The client's loop comes to a halt in the next callback of this watch. */
 void seen_hold(struct seen *seen);
 void seen_wait_held(struct seen *seen);

@@ -316,7 +316,7 @@ static void cancel_while_they_come(void) {
     for (int i = 0; i < ROUNDS && !harness_failed(); i++) {
         struct etcd_watch_config config = one("busy");
         struct seen *seen = seen_watch(s.etcd, &config, s.base);
-        seen->then = dawdle;
+        seen_then(seen, dawdle, NULL);
         if (i % 3 > 0)
             CHECK(harness_wait(has_event, seen, PATIENCE_MS));
         seen_cancel(seen);
@@ -380,9 +380,8 @@ static void cancel_from_callbacks(void) {
     struct seen *canceller = seen_watch(s.etcd, &config, s.base);
     seen_created(itself);
     seen_created(other);
-    itself->then = cancel_itself;
-    canceller->arg = other;
-    canceller->then = cancel_the_other;
+    seen_then(itself, cancel_itself, NULL);
+    seen_then(canceller, cancel_the_other, other);
     tools_put(s.etcd, "a", "1");
     tools_put(s.etcd, "a", "2");
     seen_is(canceller, "created@0 a=1@1 a=2@2");
@@ -391,7 +390,7 @@ static void cancel_from_callbacks(void) {
     config.end = etcd_text("");
     struct seen *ended =
         seen_watch(s.etcd, &(struct etcd_watch_config){.key = etcd_text("b"), .end = etcd_text("a")}, s.base);
-    ended->then = cancel_itself_at_once; /* or it has been told already */
+    seen_then(ended, cancel_itself_at_once, NULL); /* or it has been told already */
     seen_has(ended, "ended:");
 }
 
@@ -418,7 +417,7 @@ static void begin_from_a_callback(void) {
     struct etcd_watch_config config = one("first");
     struct seen *first = seen_watch(s.etcd, &config, s.base);
     of_callbacks = s.etcd;
-    first->then = begin_another;
+    seen_then(first, begin_another, NULL);
     seen_created(first);
     tools_put(s.etcd, "first", "1");
     CHECK(harness_wait(has_another, first, PATIENCE_MS));
@@ -437,7 +436,7 @@ static void close_while_they_come(void) {
         for (int j = 0; j < 5; j++) {
             struct etcd_watch_config watch = one("busy");
             seen[j] = seen_watch(etcd, &watch, 0);
-            seen[j]->then = dawdle;
+            seen_then(seen[j], dawdle, NULL);
         }
         if (i % 3 > 0)
             CHECK(harness_wait(has_event, seen[0], PATIENCE_MS));
