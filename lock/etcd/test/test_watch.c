@@ -120,6 +120,11 @@ static void tells_progress(void) {
     CHECK_INT(told->events, 0);
 }
 
+/* So many watches are on the server. */
+static bool are_watched(void *arg) {
+    return seen_metric(&server, "etcd_debugging_mvcc_watcher_total") == *(int *)arg;
+}
+
 static void a_thousand_of_one_client(void) {
     enum { WATCHES = 1000, A_TXN = 100 };
     struct start s = begin();
@@ -150,6 +155,10 @@ static void a_thousand_of_one_client(void) {
         }
         for (int i = 1; round == 1 && i < WATCHES; i += 2)
             seen_cancel(seen[i]);
+        int left = round == 1 ? WATCHES / 2 : 0;
+        for (int i = 0; round == 2 && i < WATCHES; i += 2)
+            seen_cancel(seen[i]);
+        CHECK(harness_wait(are_watched, &left, PATIENCE_MS));
     }
 }
 
@@ -539,6 +548,47 @@ static void compacted_meanwhile(void) {
     config.revision = m.base + 4;
     struct seen *again = seen_watch(m.client, &config, m.base);
     seen_has(again, "a=4@6");
+    /* What is over is not begun again. */
+    etcd_kill(&m.etcd);
+    etcd_restart(&m.etcd);
+    seen_has(again, "a=4@6 created@6");
+    seen_is(m.seen, "created@0 a=1@1 created@1 compacted@4");
+}
+
+static void compact_the_first_five(struct etcd *other, int64_t base) {
+    CHECK_STATUS(etcd_compact(other, base + 5, true, NULL), ETCD_OK);
+    tools_put(other, "quiet", "1");
+}
+
+static bool has_progressed_by_five(void *arg) {
+    struct seen *seen = arg;
+    pthread_mutex_lock(&seen->mutex);
+    bool so = seen->progress_revision >= seen->base + 5;
+    pthread_mutex_unlock(&seen->mutex);
+    return so;
+}
+
+/* Of a watch that is told nothing but progress nothing is lost by a compaction. */
+static void resumed_after_its_progress(void) {
+    struct etcd_server own;
+    etcd_start(&own, "--experimental-watch-progress-notify-interval", "100ms", NULL);
+    struct etcd *client = tools_open(&own, 1), *other = tools_open(&own, 1);
+    int64_t base = revision_of(other);
+    struct etcd_watch_config config = one("gate");
+    struct seen *gate = seen_watch(client, &config, base);
+    config = one("quiet");
+    struct seen *no_progress = seen_watch(client, &config, base);
+    config.progress = true;
+    struct seen *quiet = seen_watch(client, &config, base);
+    seen_created(quiet);
+    for (int i = 0; i < 5; i++)
+        tools_put(other, "a", "1");
+    CHECK(harness_wait(has_progressed_by_five, quiet, PATIENCE_MS));
+    miss(&own, gate, other, compact_the_first_five, base);
+    seen_has(quiet, "quiet=1@7");
+    CHECK_INT(quiet->events, 1);
+    CHECK(!strstr(quiet->text, "compacted"));
+    seen_is(no_progress, "created@0 created@0 compacted@5");
 }
 
 /* Servers of 3.4 forget a deletion that was made at the very revision that is compacted, and say nothing.
@@ -575,6 +625,7 @@ int main(int argc, char **argv) {
     harness_run("begun before the server", begun_before_the_server);
     harness_run("resumed after a kill", resumed_after_a_kill);
     harness_run("compacted meanwhile", compacted_meanwhile);
+    harness_run("resumed after its progress", resumed_after_its_progress);
     harness_run("compacted at what is next", compacted_at_what_is_next);
     return harness_finish();
 }
