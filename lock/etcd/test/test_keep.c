@@ -47,6 +47,8 @@ static void keep_new(struct etcd *etcd, struct kept *kept, int64_t ttl_s, int64_
 }
 
 static void drop(struct kept *kept) {
+    if (!kept->keep)
+        abort(); /* it is lost before it was had */
     etcd_keep_drop(kept->keep);
     atomic_store(&kept->dropped, true);
 }
@@ -173,6 +175,7 @@ static void begun_before_the_server(void) {
 static void an_answer_is_nobody_elses(void) {
     KEPT(first);
     KEPT(second);
+    KEPT(other);
     struct etcd_server own;
     etcd_start(&own, NULL);
     struct etcd *direct = tools_open(&own, 1);
@@ -183,6 +186,7 @@ static void an_answer_is_nobody_elses(void) {
     int64_t granted_ns = tools_in_ms(0), id = tools_grant(direct, 20);
     CHECK_STATUS(look(etcd, id, NULL), ETCD_OK); /* connected */
     keep_granted(etcd, &first, id, 20, granted_ns, 20);
+    keep_granted(etcd, &other, tools_grant(direct, 20), 20, granted_ns, 20);
     int64_t before_ns = etcd_keep_deadline_ns(first.keep);
     for (int i = 0; i < 1000 && etcd_keep_deadline_ns(first.keep) == before_ns; i++)
         harness_pause_ms(1);
@@ -194,8 +198,9 @@ static void an_answer_is_nobody_elses(void) {
     harness_pause_ms(50);
     keep_granted(etcd, &second, id, 20, granted_ns, 20);
     harness_pause_ms(1000);
-    int64_t deadline_ns = etcd_keep_deadline_ns(second.keep);
+    int64_t deadline_ns = etcd_keep_deadline_ns(second.keep), late_ns = etcd_keep_deadline_ns(other.keep);
     etcd_resume(&own);
+    CHECK(late_ns <= paused_ns + 20 * second_ns); /* it counts from when it was sent */
     if (deadline_ns > paused_ns + 20 * second_ns)
         FAIL("%d ms more than the server gave", (int)((deadline_ns - paused_ns) / 1000000 - 20000));
 }
