@@ -390,7 +390,7 @@ static void a_stuck_member_is_left(struct etcd_server *members, int which) {
     check_for(others, one, 700);
     CHECK_INT(seen_serving(members, 3, "LeaseKeepAlive"), which);
     etcd_pause(&members[which]);
-    printf("     of 3 s at least %d ms were left\n", least_left_ms(one, 4500));
+    printf("     of 3 s at least %d ms were left\n", least_left_ms(one, 3500));
     check_deadline(others, one);
     etcd_resume(&members[which]);
     check_for(others, one, 300);
