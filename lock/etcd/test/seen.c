@@ -211,6 +211,26 @@ void seen_release(struct seen *seen) {
     pthread_mutex_unlock(&seen->mutex);
 }
 
+/* ---- for tests of watches ---- */
+
+struct etcd_watch_config seen_key(const char *key) {
+    return (struct etcd_watch_config){.key = etcd_text(key)};
+}
+
+int64_t seen_revision(struct etcd *etcd) {
+    struct etcd_reply *reply = NULL;
+    const struct etcd_range range = {.key = etcd_text("-"), .count_only = true};
+    CHECK_STATUS(etcd_range(etcd, &range, NULL, &reply), ETCD_OK);
+    int64_t revision = reply->revision;
+    etcd_reply_free(reply);
+    return revision;
+}
+
+void seen_delete(struct etcd *etcd, const char *key) {
+    const struct etcd_delete del = {.key = etcd_text(key)};
+    CHECK_STATUS(etcd_delete(etcd, &del, NULL, NULL), ETCD_OK);
+}
+
 /* ---- which member serves ---- */
 
 /* All that the server sends until it closes; NULL: no answer. HTTP/1.0, lest it comes in chunks. */

@@ -40,6 +40,12 @@ void seen_hold(struct seen *seen);
 void seen_wait_held(struct seen *seen);
 void seen_release(struct seen *seen);
 
+/* Of this key. */
+struct etcd_watch_config seen_key(const char *key);
+/* The store's. */
+int64_t seen_revision(struct etcd *etcd);
+void seen_delete(struct etcd *etcd, const char *key);
+
 /* A number that the server tells at /metrics, by the start of its line; -1: it is not there. */
 int64_t seen_metric(const struct etcd_server *server, const char *start);
 /* Which of them serves a stream of this method ("Watch", "LeaseKeepAlive"); waits until one does. */

@@ -41,8 +41,9 @@ static void on_lost(void *ctx, int64_t id) {
     atomic_fetch_add((atomic_int *)ctx, 1);
 }
 
-/* The member that serves everything is cut off; who only listens is told elsewhere, too. */
-static void serving_member(const char *what, bool leads, void (*cut)(struct net_host *), bool silently) {
+/* The member that serves everything is cut off. Who only listens is told elsewhere, too: waited for after
+ * some time in which it was quiet. */
+static void serving_member(const char *what, bool leads, void (*cut)(struct net_host *), int quiet_ms) {
     static atomic_int lost;
     etcd_start_network(members, 3, NULL);
     int which = (etcd_leader(members, 3) + (leads ? 0 : 1)) % 3;
@@ -53,6 +54,7 @@ static void serving_member(const char *what, bool leads, void (*cut)(struct net_
     struct etcd_keep *keep;
     seen_created(seen);
     seen_created(by_silent);
+    harness_pause_ms(quiet_ms);
     atomic_store(&lost, 0);
     int64_t granted_ns = tools_in_ms(0), id = tools_grant(etcd, 3);
     CHECK_STATUS(etcd_keep(etcd, id, 3, granted_ns, 300, on_lost, &lost, &keep), ETCD_OK);
@@ -65,13 +67,13 @@ static void serving_member(const char *what, bool leads, void (*cut)(struct net_
     int again_ms = (int)(harness_now_ms() - cut_ms);
     int heard_ms = heard_after_ms(seen, other);
     int silent_ms = (int)(harness_now_ms() - cut_ms);
-    while (silently && seen_events(by_silent) == 0) {
+    while (quiet_ms && seen_events(by_silent) == 0) {
         CHECK(harness_now_ms() < cut_ms + PATIENCE_MS);
         harness_pause_ms(2);
         silent_ms = (int)(harness_now_ms() - cut_ms);
     }
     printf("     %s: all go on after %d ms, a watch hears %d ms later\n", what, again_ms, heard_ms);
-    if (silently)
+    if (quiet_ms)
         printf("     that of a silent client hears %d ms after the cut\n", silent_ms);
     net_join(&members[which].net);
     load_wait(load);
@@ -94,19 +96,19 @@ static void serving_member(const char *what, bool leads, void (*cut)(struct net_
 }
 
 static void leader_in_a_black_hole(void) {
-    serving_member("leader cut off", true, net_cut, true);
+    serving_member("leader cut off", true, net_cut, 2000);
 }
 
 static void follower_in_a_black_hole(void) {
-    serving_member("follower cut off", false, net_cut, false);
+    serving_member("follower cut off", false, net_cut, 0);
 }
 
 static void leader_without_peers(void) {
-    serving_member("leader without peers", true, net_cut_peers, true);
+    serving_member("leader without peers", true, net_cut_peers, 50);
 }
 
 static void follower_without_peers(void) {
-    serving_member("follower without peers", false, net_cut_peers, true);
+    serving_member("follower without peers", false, net_cut_peers, 50);
 }
 
 /* What a leader that cannot reach its peers still says to who keeps a lease. */

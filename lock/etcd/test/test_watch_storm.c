@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lock/etcd/test/seen.h"
 
@@ -80,9 +81,14 @@ static int64_t number_of(struct etcd_bytes bytes) {
 }
 
 static bool read_key(struct etcd_bytes bytes, int *thread, int *key) {
-    char name[32];
+    static const char prefix[] = "storm/";
+    char name[32], *end;
     snprintf(name, sizeof name, "%.*s", (int)bytes.size, (const char *)bytes.data);
-    return sscanf(name, "storm/%d/%d", thread, key) == 2;
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return false;
+    *thread = (int)strtol(name + sizeof prefix - 1, &end, 10);
+    *key = *end == '/' ? (int)strtol(end + 1, &end, 10) : -1;
+    return *thread >= 0 && *thread < THREADS && *key >= 0 && *key < KEYS && !*end;
 }
 
 static void check_event(struct storm *s, const struct etcd_event *event) {
