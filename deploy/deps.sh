@@ -5,7 +5,7 @@ set -eu
 
 build=(build-essential pkg-config libmicrohttpd-dev libhiredis-dev libjansson-dev libuv1-dev libsodium-dev
     libgrpc-dev libprotobuf-c-dev protobuf-c-compiler redis-server redis-tools etcd-server etcd-client iproute2
-    libzookeeper-mt-dev zookeeper curl jq)
+    libzookeeper-mt-dev zookeeper openssl curl jq)
 check=(clang-format clang-tidy cppcheck shellcheck)
 fuzz=(clang libclang-rt-dev)
 
@@ -23,7 +23,7 @@ missing=()
 
 # Not Debian: no package manager to ask, so the tools and libraries themselves are looked for.
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    for tool in gcc pkg-config protoc-c redis-server redis-cli etcd etcdctl ip java curl; do
+    for tool in gcc pkg-config protoc-c redis-server redis-cli etcd etcdctl openssl ip java curl; do
         command -v $tool >/dev/null || missing+=("$tool")
     done
     for library in libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c; do

@@ -12,7 +12,7 @@ struct item {
     void (*read)(void *ctx, const struct etcd_reply *reply);
     void *ctx;
     pthread_cond_t cond;
-    bool leads; /* is to send what has gathered, itself first */
+    bool leads; /* is to send what has gathered, itself among it */
     bool done;
     enum etcd_status status;
 };
@@ -45,6 +45,7 @@ void etcd_batch_free(struct etcd_batch *batch) {
 static size_t gather(struct etcd_batch *batch, struct item *items[BATCH_MAX]) {
     size_t count = 0;
     while (batch->first && count < BATCH_MAX) {
+        batch->first->leads = false; /* it was to, perhaps, and another came before it */
         items[count++] = batch->first;
         batch->first = batch->first->next;
     }

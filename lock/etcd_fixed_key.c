@@ -9,8 +9,6 @@
 
 #include "lock/etcd_waits.h"
 
-enum { LOOK_MS = 1000, BLIND_LOOK_MS = 20 };
-
 struct fixed {
     struct etcd_session *session;
     struct etcd_waits *waits;
@@ -22,6 +20,7 @@ static void make_name(char out[ETCD_KEY_SIZE], const char *key) {
 
 /* What put() found. */
 struct found {
+    int64_t seen;            /* the store's revision then */
     bool refused;            /* the epoch is another */
     int64_t revision, lease; /* of the key, if it is the attempt's own; 0: somebody else's */
 };
@@ -52,7 +51,7 @@ static enum etcd_status put(struct fixed *fixed, const char *name, const char *o
     enum etcd_status status = etcd_txn(etcd_session_client(fixed->session), &txn, &call, &reply);
     if (status != ETCD_OK)
         return status;
-    *found = (struct found){.refused = false};
+    *found = (struct found){.seen = reply->revision};
     if (reply->succeeded) {
         found->revision = reply->revision;
         found->lease = epoch->lease;
@@ -93,10 +92,10 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
         grant->fence = (uint64_t)found.revision;
         return etcd_session_grant(fixed->session, found.lease, sent_ns, grant);
     }
-    bool hears = attempt->waits && etcd_waits_note(fixed->waits, grant, &place);
-    attempt->again_ns = lock_env_now_ns(etcd_session_env(fixed->session)) +
-                        (int64_t)(hears ? LOOK_MS : BLIND_LOOK_MS) * 1000000;
-    return LOCK_BUSY;
+    place.seen = found.seen;
+    enum etcd_wait told =
+        attempt->waits ? etcd_waits_note(fixed->waits, grant, place.name, &place) : ETCD_WAIT_DEAF;
+    return etcd_waits_busy(fixed->waits, told, attempt);
 }
 
 static enum lock_status release(void *store, const char *key, const char *owner) {
@@ -141,7 +140,7 @@ static enum lock_status open_fixed(const struct lock_url *url, const struct lock
         return LOCK_NOMEM;
     }
     fixed->session = session;
-    fixed->waits = etcd_waits_new(session);
+    fixed->waits = etcd_waits_new(session, false);
     if (!fixed->waits) {
         close_fixed(fixed);
         return LOCK_NOMEM;

@@ -8,10 +8,9 @@
  * has its own, with its owner as value.)
  *
  * To put one's key and to see whether it is the oldest is one request; a key that is given back within this
- * process goes in the same one. Who must wait watches the key before its own from now on, which the server
- * begins at once, while a watch from a known revision would be served by a loop every 100 ms; then looks
- * again, since the key may have gone before; and once more when it is told. To look is to ask for one's own
- * key too: a lease can be lost while waiting.
+ * process goes in the same one. Who must wait is told when the key before its own is deleted, by a watch on
+ * the lock that stays (etcd_waits.h), and then looks, which is to ask for one's own key too: a lease can be
+ * lost while waiting. So a hand-over between processes is two requests, and one wakes up.
  *
  * The name of a key is its process's and one of sixteen, by turns: etcd keeps a name in its index until it is
  * compacted, and goes through all of them whenever a lock is looked at. So a key is known by its owner or by
@@ -26,9 +25,6 @@
 
 #include "lock/etcd_batch.h"
 #include "lock/etcd_waits.h"
-
-/* Looked at again all the same; and where there is no watch. */
-enum { LOOK_MS = 1000, BLIND_LOOK_MS = 20 };
 
 struct queue {
     struct etcd_session *session;
@@ -79,6 +75,7 @@ static struct etcd_compare has_revision(const char *key, int64_t revision) {
 static void read_before(void *ctx, const struct etcd_reply *reply) {
     struct etcd_place *place = ctx;
     place->name[0] = '\0';
+    place->seen = reply->revision;
     if (!reply->succeeded)
         place->revision = 0;
     else if (reply->replies[0].kv_count > 0)
@@ -142,7 +139,7 @@ static void read_joining(void *ctx, const struct etcd_reply *reply) {
     struct joining *joining = ctx;
     struct etcd_place *place = joining->place;
     const struct etcd_reply *replies = reply->replies + joining->first;
-    *place = (struct etcd_place){.revision = 0};
+    *place = (struct etcd_place){.seen = reply->revision};
     if (reply->succeeded) {
         place->revision = reply->revision;
         place->lease = joining->epoch->lease;
@@ -227,9 +224,12 @@ static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt,
     return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status; /* lost again: try later */
 }
 
-static enum lock_status busy(const struct queue *queue, struct lock_attempt *attempt, int look_ms) {
-    attempt->again_ns = lock_env_now_ns(etcd_session_env(queue->session)) + (int64_t)look_ms * 1000000;
-    return LOCK_BUSY;
+static enum lock_status wait_there(struct queue *queue, struct lock_attempt *attempt,
+                                   const struct etcd_place *place) {
+    char prefix[ETCD_KEY_SIZE];
+    name_prefix(prefix, attempt->grant.key);
+    return etcd_waits_busy(queue->waits, etcd_waits_note(queue->waits, &attempt->grant, prefix, place),
+                           attempt);
 }
 
 static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
@@ -244,9 +244,9 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     if (status != LOCK_OK)
         return status;
     if (!place.revision)
-        return busy(queue, attempt, BLIND_LOOK_MS);
+        return etcd_waits_busy(queue->waits, ETCD_WAIT_DEAF, attempt);
     if (place.name[0])
-        return busy(queue, attempt, etcd_waits_note(queue->waits, grant, &place) ? LOOK_MS : BLIND_LOOK_MS);
+        return wait_there(queue, attempt, &place);
     etcd_waits_drop(queue->waits, grant->owner);
     grant->fence = (uint64_t)place.revision;
     return etcd_session_grant(queue->session, place.lease, sent_ns, grant);
@@ -289,7 +289,7 @@ static enum lock_status open_queue(const struct lock_url *url, const struct lock
     }
     queue->session = session;
     queue->batch = etcd_batch_new(session);
-    queue->waits = etcd_waits_new(session);
+    queue->waits = etcd_waits_new(session, true);
     if (!queue->batch || !queue->waits) {
         close_queue(queue);
         return LOCK_NOMEM;

@@ -34,13 +34,16 @@
  *     redis://HOST[:PORT]          in one Redis, by a unique owner; has a fence, is fair between processes
  *     redis://...?variant=watchdog the same, renewed while its holder reports progress; reentrant
  *     redlock://HOST,HOST,HOST     in most of several independent Redis servers; no fence, not fair
+ *     etcd://HOST,HOST,HOST        in etcd, by a lease and the oldest key; has a fence, is fair
+ *     etcd://...?variant=fixed-key the same by one key for all; not fair, and all who wait are woken
  *     zookeeper://HOST,HOST[/PATH] in a ZooKeeper, by ephemeral sequential nodes; has a fence, is fair
  *     local:                       within this process; no fence
- *     none:, and the other variants of redis: are wrong on purpose, for lessons
+ *     none:, and the other variants are wrong on purpose, for lessons
  *
- * Port 6379 unless said; [USER]:PASSWORD@ may stand before a host, and /DATABASE behind it; of ZooKeeper
- * 2181, and neither. lock_caps() tells what a lock can do. Redlock has no fence since its servers know
- * nothing of each other: of N counters none is one number that grows.
+ * Ports are 6379, 2379 and 2181 unless said. Before a Redis or all of etcd [USER]:PASSWORD@ may stand, with
+ * %XX for what would end it, and behind a Redis /DATABASE; etcd speaks TLS with ca=FILE, and cert=FILE and
+ * key=FILE for a certificate of its own, among the options. lock_caps() tells what a lock can do. Redlock has
+ * no fence since its servers know nothing of each other: of N counters none is one number that grows.
  *
  * What is in a Redis: lock:{KEY} while it is held, lock:{KEY}:line while processes wait, and lock:{KEY}:fence
  * for ever, since a fence must not go back; a Redis that has lost it begins anew. In a ZooKeeper:
@@ -48,7 +51,10 @@
  * the holder and for each process that waits; in KEY %, / and a dot at its begin are written as in URLs. They
  * belong to a session of the process, which is asked to last half as long again as the time to live: so long
  * the others wait for one that dies. Where the server allows less (it bounds sessions), grants are shorter
- * too.
+ * too. In etcd: a key "lock/KEY SESSION.N" (fixed-key: "lock/KEY") for the holder and each process that
+ * waits, with its owner as value, and "lock session LEASE" for each process. They belong to a lease of the
+ * process, which lives for the time to live and an eighth more and a second, 3 s at least: so long the others
+ * wait for one that dies.
  *
  * Many threads of a process that want one key are one contender to the store; they are served first come,
  * first served. What was had from a Redis serves up to 16 of them, each with a fence of its own (so fences
@@ -63,9 +69,10 @@
  *
  * Threads: every function may be called from any thread at any time, but lock_open() and lock_close() for the
  * same lock; none may be called by a signal handler. Nothing here logs, exits, or installs such handlers. An
- * open lock has a thread of its own, and one more for each Redis it listens to, or three for ZooKeeper; they
- * take no signals. A process that forks opens its locks after that. To link: -llock, or with liblock.a -llock
- * -lhiredis -lzookeeper_mt -pthread.
+ * open lock has a thread of its own, and one more for each Redis it listens to, or three for ZooKeeper, or
+ * those of gRPC and one for etcd; they take no signals. A process that forks opens its locks after that. To
+ * link: -llock, or with liblock.a -llock -lhiredis -lzookeeper_mt -letcd -pthread (and what that wants, see
+ * etcd.h).
  *
  * Times are nanoseconds of CLOCK_MONOTONIC; keys are 1 to LOCK_KEY_MAX bytes of visible ASCII. */
 #ifndef LOCK_LOCK_H

@@ -28,7 +28,7 @@ static const struct setting {
     {"redis", TEXT, offsetof(struct config, redis), "redis://127.0.0.1:6379", 0, 0, "URL",
      "the store: redis://[[user]:password@]host[:port][/db] or unix://[:password@]/path"},
     {"lock", TEXT, offsetof(struct config, lock), "local:", 0, 0, "URL",
-     "the lock of strategy locked: local:, redis://HOST:PORT, redlock://HOST:PORT,…"},
+     "the lock of strategy locked: local:, etcd://HOST:PORT,…, zookeeper://…, redis://…, redlock://…"},
     {"lock-ttl", NUMBER, offsetof(struct config, lock_ttl_ms), "10000", 100, 600000, "MS",
      "how long a lock is held and waited for at most"},
     {"fencing", SWITCH, offsetof(struct config, fencing), "on", 0, 0, "on|off",

@@ -169,11 +169,13 @@ static int64_t longest_under_way_ns(const struct run *run) {
 struct counted {
     uint64_t commands, calls;
     bool has_commands, has_calls;
+    bool calls_are_sampled; /* heard after the measurement, and to be held against what was done then */
 };
 
 static enum bench_run_status measure(struct run *run, struct bench_row *row, struct counted *counted) {
-    uint64_t before = 0, after = 0;
+    uint64_t before = 0, after = 0, calls_before = 0, calls_after = 0;
     counted->has_commands = run->store && bench_store_commands(run->store, &before);
+    counted->has_calls = run->store && bench_store_calls(run->store, &calls_before);
     int64_t since_ns = now_ns();
     atomic_store(&run->arena->phase, BENCH_MEASURE);
     enum bench_run_status status = pass(run, (int64_t)(run->what->seconds * 1000), NULL);
@@ -182,12 +184,15 @@ static enum bench_run_status measure(struct run *run, struct bench_row *row, str
     row->wait_max_us = (double)longest_under_way_ns(run) / 1e3;
     counted->has_commands = counted->has_commands && bench_store_commands(run->store, &after);
     counted->commands = after - before;
+    counted->has_calls = counted->has_calls && bench_store_calls(run->store, &calls_after);
+    counted->calls = calls_after - calls_before;
     return status;
 }
 
 static enum bench_run_status sample(struct run *run, struct counted *counted) {
-    if (!run->store || !bench_store_listen(run->store))
+    if (!run->store || counted->has_calls || !bench_store_listen(run->store))
         return BENCH_DONE;
+    counted->calls_are_sampled = true;
     atomic_store(&run->arena->phase, BENCH_SAMPLE);
     enum bench_run_status status = pass(run, SAMPLE_MS, NULL);
     atomic_store(&run->arena->phase, BENCH_IDLE);
@@ -278,7 +283,7 @@ static void collect(const struct run *run, const struct counted *counted, struct
     row->pairs = measured.pairs;
     row->handovers = measured.handovers;
     row->commands = cost(counted->has_commands, counted->commands, &measured);
-    row->calls = cost(counted->has_calls, counted->calls, &sampled);
+    row->calls = cost(counted->has_calls, counted->calls, counted->calls_are_sampled ? &sampled : &measured);
     row->lost_updates = lost_updates(run);
     add_shares(run, row);
     add_waits(run, row);

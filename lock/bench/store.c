@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lock/bench/counter.h"
 #include "lock/redis_dial.h"
 
 enum { SERVERS = 16, PATIENCE_MS = 5000, MARK_SIZE = 64 };
@@ -15,8 +16,9 @@ struct server {
 };
 
 struct bench_store {
-    struct server servers[SERVERS];
+    struct server servers[SERVERS]; /* Redis */
     int count;
+    struct bench_counter *counter; /* of another kind of store, or NULL */
 };
 
 /* ---- connections ---- */
@@ -47,14 +49,19 @@ static bool add_server(struct bench_store *store, const char *address, size_t le
 struct bench_store *bench_store_open(const char *url, char *error, size_t error_size) {
     static const char redis[] = "redis://", redlock[] = "redlock://";
     error[0] = '\0';
+    struct bench_counter *counter = bench_counter_open(url, error, error_size);
     bool many = strncmp(url, redlock, sizeof redlock - 1) == 0;
-    if (!many && strncmp(url, redis, sizeof redis - 1) != 0)
+    if (!counter && (error[0] || (!many && strncmp(url, redis, sizeof redis - 1) != 0)))
         return NULL;
     struct bench_store *store = calloc(1, sizeof *store);
     if (!store) {
+        bench_counter_close(counter);
         snprintf(error, error_size, "out of memory");
         return NULL;
     }
+    store->counter = counter;
+    if (counter)
+        return store;
     const char *at = strstr(url, "//") + 2;
     for (;;) {
         size_t length = strcspn(at, many ? ",?" : "?");
@@ -75,6 +82,7 @@ void bench_store_close(struct bench_store *store) {
     stop_listening(store);
     for (int i = 0; i < store->count; i++)
         redisFree(store->servers[i].asks);
+    bench_counter_close(store->counter);
     free(store);
 }
 
@@ -92,7 +100,13 @@ static uint64_t add_up(const char *text) {
     return sum;
 }
 
+bool bench_store_calls(struct bench_store *store, uint64_t *calls) {
+    return store->counter && bench_counter_read(store->counter, calls);
+}
+
 bool bench_store_commands(struct bench_store *store, uint64_t *commands) {
+    if (store->counter)
+        return false;
     *commands = 0;
     for (int i = 0; i < store->count; i++) {
         redisReply *reply = redisCommand(store->servers[i].asks, "INFO commandstats");
@@ -128,7 +142,7 @@ static bool set_mark(const struct bench_store *store, const char *which) {
 
 bool bench_store_listen(struct bench_store *store) {
     char error[256];
-    bool good = true;
+    bool good = !store->counter;
     for (int i = 0; good && i < store->count; i++) {
         struct server *server = &store->servers[i];
         server->listens = redis_dial(&server->target, PATIENCE_MS, error, sizeof error);

@@ -1,4 +1,4 @@
-/* What the Redis behind a lock is asked to do. The only file of the bench that knows hiredis. */
+/* What the store behind a lock is asked to do. The only file of the bench that knows hiredis. */
 #ifndef LOCK_BENCH_STORE_H
 #define LOCK_BENCH_STORE_H
 
@@ -8,12 +8,16 @@
 
 struct bench_store;
 
-/* Connects to the servers of the lock at `url`. NULL with an empty `error`: it has no Redis; NULL with a
- * text: it cannot be asked, and why. */
+/* For the servers of the lock at `url`. NULL with an empty `error`: it has none; NULL with a text: they
+ * cannot be asked, and why. */
 struct bench_store *bench_store_open(const char *url, char *error, size_t error_size);
 void bench_store_close(struct bench_store *store);
 
-/* How many commands were carried out so far, also by scripts; less INFO, which is ours. */
+/* How many messages were sent to etcd or ZooKeeper so far; false: it is a Redis, or cannot be asked. */
+bool bench_store_calls(struct bench_store *store, uint64_t *calls);
+
+/* Of a Redis, and false otherwise: how many commands were carried out so far, also by scripts; less INFO,
+ * which is ours. */
 bool bench_store_commands(struct bench_store *store, uint64_t *commands);
 
 /* Between the two: how many commands clients sent. False, and then nothing is to be ended: MONITOR is not

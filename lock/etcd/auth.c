@@ -1,14 +1,16 @@
 /* User and password: a token that is got once, sent with each call, and got anew when it is refused. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "etcd.pb-c.h"
 #include "lock/etcd/unary.h"
 
 enum { PATIENCE_MS = 5000 };
 
-static const struct etcd_method authenticate = {.path = "/etcdserverpb.Auth/Authenticate", .reads = true,
-                                                .anonymous = true};
+static const struct etcd_method authenticate = {
+    .path = "/etcdserverpb.Auth/Authenticate", .reads = true, .anonymous = true};
 
 size_t etcd_auth_metadata(struct etcd *etcd, grpc_metadata *metadata, uint64_t *number) {
     pthread_mutex_lock(&etcd->mutex);
@@ -59,10 +61,33 @@ static bool is_off(enum etcd_status status, const char *text) {
     return status == ETCD_FAILED && strstr(text, "not enabled");
 }
 
-enum etcd_status etcd_auth_renew(struct etcd *etcd, uint64_t number, int64_t deadline_ns,
-                                 const struct etcd_call *call) {
-    if (!etcd->user || !is_current(etcd, number))
-        return ETCD_OK;
+/* One login at a time, since it is slow for the server, and so that no older token comes after a newer one.
+ * ETCD_OK and `*ours`: it is for this thread to get, and then to call end_login(). */
+static enum etcd_status begin_login(struct etcd *etcd, uint64_t number, int64_t deadline_ns, bool *ours) {
+    const struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
+    int over = 0;
+    pthread_mutex_lock(&etcd->mutex);
+    while (etcd->authenticating && etcd->token_number == number && !etcd->closing && over != ETIMEDOUT)
+        over = pthread_cond_clockwait(&etcd->authenticated, &etcd->mutex, CLOCK_MONOTONIC, &until);
+    *ours = !etcd->authenticating && etcd->token_number == number;
+    enum etcd_status status = *ours || etcd->token_number != number ? ETCD_OK
+                              : etcd->closing                       ? ETCD_CANCELLED
+                                                                    : ETCD_TIMEOUT;
+    if (*ours)
+        etcd->authenticating = true;
+    pthread_mutex_unlock(&etcd->mutex);
+    return status;
+}
+
+static void end_login(struct etcd *etcd) {
+    pthread_mutex_lock(&etcd->mutex);
+    etcd->authenticating = false;
+    pthread_cond_broadcast(&etcd->authenticated);
+    pthread_mutex_unlock(&etcd->mutex);
+    etcd_loop_wake(etcd->loop, etcd->endpoints.each[0].channel); /* before etcd_close() can go on */
+}
+
+static enum etcd_status login(struct etcd *etcd, int64_t deadline_ns, const struct etcd_call *call) {
     char error[ETCD_ERROR_SIZE] = "";
     const struct etcd_call asking = {.deadline_ns = deadline_ns, .error = error, .error_size = sizeof error};
     Pb__AuthenticateRequest request = make_request(etcd);
@@ -79,6 +104,21 @@ enum etcd_status etcd_auth_renew(struct etcd *etcd, uint64_t number, int64_t dea
     return status;
 }
 
+enum etcd_status etcd_auth_renew(struct etcd *etcd, uint64_t number, int64_t deadline_ns,
+                                 const struct etcd_call *call) {
+    if (!etcd->user || !is_current(etcd, number))
+        return ETCD_OK;
+    bool ours = false;
+    enum etcd_status status = begin_login(etcd, number, deadline_ns, &ours);
+    if (ours) {
+        status = login(etcd, deadline_ns, call);
+        end_login(etcd);
+    } else if (status == ETCD_TIMEOUT) {
+        etcd_call_explain(call, "another thread waits for a token, too");
+    }
+    return status;
+}
+
 /* ---- from the loop ---- */
 
 static void on_done(struct etcd_unary *unary) {
@@ -91,10 +131,7 @@ static void on_done(struct etcd_unary *unary) {
         store_answer(etcd, &answer);
         etcd_answer_free(&answer);
     }
-    pthread_mutex_lock(&etcd->mutex);
-    etcd->authenticating = false;
-    pthread_mutex_unlock(&etcd->mutex);
-    etcd_loop_wake(etcd->loop, etcd->endpoints.each[0].channel); /* before etcd_close() can go on */
+    end_login(etcd);
     etcd_unary_free(unary);
     free(unary);
 }
@@ -106,9 +143,13 @@ bool etcd_auth_poll(struct etcd *etcd, uint64_t number, int endpoint) {
     bool begin = !etcd->authenticating;
     etcd->authenticating = true;
     pthread_mutex_unlock(&etcd->mutex);
-    struct etcd_unary *unary = begin ? calloc(1, sizeof *unary) : NULL;
-    if (!unary)
+    if (!begin)
         return false;
+    struct etcd_unary *unary = calloc(1, sizeof *unary);
+    if (!unary) {
+        end_login(etcd);
+        return false;
+    }
     Pb__AuthenticateRequest request = make_request(etcd);
     grpc_slice packed = etcd_pack(&request.base);
     unary->on_done = on_done;

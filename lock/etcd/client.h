@@ -21,7 +21,8 @@ struct etcd {
     size_t blocked;           /* threads in etcd_rpc() */
     char *token;              /* NULL: none yet, or it is refused */
     uint64_t token_number;    /* how many there were */
-    bool authenticating;      /* for the loop */
+    bool authenticating;      /* somebody gets one; the others wait for it */
+    pthread_cond_t authenticated;
     struct etcd_keeper *keeper;
     struct etcd_watcher *watcher;
 };

@@ -23,8 +23,8 @@ static void fill_member(struct etcd_member *member, const Pb__Member *from) {
 
 enum etcd_status etcd_member_list(struct etcd *etcd, const struct etcd_call *call,
                                   struct etcd_members **members) {
-    static const struct etcd_method list = {.path = "/etcdserverpb.Cluster/MemberList", .reads = true,
-                                            .leaderless = true};
+    static const struct etcd_method list = {
+        .path = "/etcdserverpb.Cluster/MemberList", .reads = true, .leaderless = true};
     Pb__MemberListRequest request = PB__MEMBER_LIST_REQUEST__INIT;
     const Pb__MemberListResponse *response;
     struct held *held = calloc(1, sizeof *held);
@@ -60,13 +60,15 @@ void etcd_members_free(struct etcd_members *members) {
 
 enum etcd_status etcd_member_look(struct etcd *etcd, size_t endpoint, const struct etcd_call *call,
                                   struct etcd_member_status *out) {
-    static const struct etcd_method look = {.path = "/etcdserverpb.Maintenance/Status", .reads = true,
-                                            .leaderless = true};
+    static const struct etcd_method look = {
+        .path = "/etcdserverpb.Maintenance/Status", .reads = true, .leaderless = true};
     Pb__StatusRequest request = PB__STATUS_REQUEST__INIT;
     struct etcd_answer answer;
     const Pb__StatusResponse *response;
-    if (endpoint >= etcd->endpoints.count)
+    if (endpoint >= etcd->endpoints.count) {
+        etcd_call_explain(call, "there is no such endpoint");
         return ETCD_INVALID;
+    }
     enum etcd_status status = etcd_rpc_unpack(etcd, &look, (int)endpoint, &request.base, call,
                                               &pb__status_response__descriptor, &answer, (void **)&response);
     if (status != ETCD_OK)

@@ -20,10 +20,12 @@ static bool is_port(const char *text, size_t length) {
     return port > 0 && port < 65536;
 }
 
-/* HOST, HOST:PORT, [ADDRESS], [ADDRESS]:PORT; `length` bytes. */
+/* HOST, HOST:PORT, [ADDRESS], [ADDRESS]:PORT; `length` bytes. Without a scheme a host called unix would be
+ * one.
+ */
 static bool read_target(char target[ETCD_TARGET_SIZE], const char *text, size_t length) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";
-    if (length == 0 || length > ETCD_TARGET_SIZE - 8)
+    if (length == 0 || length > ETCD_TARGET_SIZE - sizeof "dns:///:2379")
         return false;
     size_t host = length;
     if (text[0] == '[') {
@@ -39,7 +41,7 @@ static bool read_target(char target[ETCD_TARGET_SIZE], const char *text, size_t 
     }
     if (host < length && (text[host] != ':' || !is_port(text + host + 1, length - host - 1)))
         return false;
-    snprintf(target, ETCD_TARGET_SIZE, "%.*s%s", (int)length, text, host < length ? "" : ":2379");
+    snprintf(target, ETCD_TARGET_SIZE, "dns:///%.*s%s", (int)length, text, host < length ? "" : ":2379");
     return true;
 }
 
@@ -67,10 +69,11 @@ static enum etcd_status read_targets(struct etcd_endpoints *endpoints, const cha
 /* The file's text; NULL and `error` where it cannot be read. */
 static char *read_pem(const char *file, char *error, size_t size) {
     char *text = NULL;
+    errno = 0;
     FILE *stream = fopen(file, "re");
     if (!stream || !(text = calloc(1, PEM_MAX)) || fread(text, 1, PEM_MAX - 1, stream) == 0 ||
-        ferror(stream)) {
-        snprintf(error, size, "%s: %s", file, errno ? strerror(errno) : "is empty");
+        ferror(stream) || !strstr(text, "-----BEGIN ")) {
+        snprintf(error, size, "%s: %s", file, errno ? strerror(errno) : "is not a PEM file");
         free(text);
         text = NULL;
     }
@@ -89,7 +92,6 @@ static grpc_channel_credentials *read_credentials(const struct etcd_config *conf
         snprintf(error, size, "TLS wants ca_file, and cert_file and key_file both or none");
         return NULL;
     }
-    errno = 0;
     if (!(ca = read_pem(config->ca_file, error, size)))
         return NULL;
     if (config->cert_file && (!(cert = read_pem(config->cert_file, error, size)) ||

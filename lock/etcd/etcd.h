@@ -37,8 +37,8 @@
  * struct etcd_call block until they are answered or their deadline passes. Callbacks (of watches and of
  * leases that are kept) come from the loop, one at a time: they must not block, since nothing else is heard
  * meanwhile, and must not make blocking calls to the same client, which would wait for themselves. They may
- * begin and cancel watches and drop leases. Nothing here logs or exits. A process that forks opens its
- * clients after that.
+ * begin and cancel watches and drop leases. Nothing here logs or exits; gRPC, which would log, is silenced
+ * for the whole process unless GRPC_VERBOSITY is set. A process that forks opens its clients after that.
  *
  * Memory. What is given to a call is only looked at during the call. What a callback is given is gone when it
  * returns.
@@ -246,7 +246,7 @@ enum etcd_status etcd_lease_grant(struct etcd *etcd, int64_t ttl_s, int64_t id, 
 enum etcd_status etcd_lease_revoke(struct etcd *etcd, int64_t id, const struct etcd_call *call);
 
 struct etcd_lease_info {
-    int64_t ttl_s; /* that is left */
+    int64_t ttl_s; /* that is left, in whole seconds: 0 in its last one, until it is revoked */
     int64_t granted_ttl_s;
     struct etcd_bytes *keys; /* if asked for */
     size_t key_count;

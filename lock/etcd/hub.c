@@ -1,6 +1,6 @@
 #include "lock/etcd/hub.h"
 
-enum { LOOK_MS = 5, PAUSE_MS = 20, PAUSE_MAX_MS = 640, AUTH_MS = 200 };
+enum { LOOK_MS = 5, PAUSE_MS = 20, PAUSE_MAX_MS = 640, STEADY_MS = 1000, AUTH_MS = 200 };
 
 static int64_t in_ms(int64_t now_ns, int ms) {
     return now_ns + (int64_t)ms * 1000000;
@@ -16,6 +16,7 @@ static int64_t open_stream(struct etcd_hub *hub, int64_t now_ns) {
     if (!etcd_auth_poll(hub->etcd, hub->refused_token, at))
         return in_ms(now_ns, AUTH_MS); /* or woken before */
     hub->endpoint = at;
+    hub->opened_ns = now_ns;
     hub->stream = etcd_stream_open(hub->etcd, at, hub->kind->path, &hub->user);
     if (!hub->stream)
         return in_ms(now_ns, PAUSE_MS);
@@ -44,10 +45,8 @@ static void on_message(struct etcd_stream_user *user, struct etcd_answer *answer
     pthread_mutex_lock(&hub->mutex);
     bool heard = !hub->broken && !hub->stopping;
     pthread_mutex_unlock(&hub->mutex);
-    if (!heard)
-        return;
-    hub->fails = 0;
-    hub->kind->on_message(hub, answer);
+    if (heard)
+        hub->kind->on_message(hub, answer);
 }
 
 static void on_end(struct etcd_stream_user *user, const struct etcd_verdict *verdict, const char *text) {
@@ -60,7 +59,10 @@ static void on_end(struct etcd_stream_user *user, const struct etcd_verdict *ver
     hub->stream = NULL;
     hub->broken = false;
     etcd_endpoints_fail(&hub->etcd->endpoints, hub->endpoint, verdict->silent);
-    /* The first time at once. */
+    /* The first time at once. Messages alone prove nothing: a server may answer and hang up, again and again.
+     */
+    if (now_ns >= in_ms(hub->opened_ns, STEADY_MS))
+        hub->fails = 0;
     int pause_ms = hub->fails > 0 ? PAUSE_MS << (hub->fails < 6 ? hub->fails - 1 : 5) : 0;
     hub->retry_ns = in_ms(now_ns, pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS);
     hub->fails++;

@@ -31,7 +31,8 @@ struct etcd_hub {
     int endpoint;           /* the stream's */
     uint64_t refused_token; /* not to be sent again; 0: none was */
     int64_t retry_ns;       /* no stream is opened before */
-    int fails;              /* since a message last came */
+    int64_t opened_ns;      /* the stream, or the one before */
+    int fails;              /* since one last held for a while */
 };
 
 void etcd_hub_init(struct etcd_hub *hub, struct etcd *etcd, const struct etcd_hub_kind *kind);

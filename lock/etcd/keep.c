@@ -1,8 +1,8 @@
 /* Leases that are kept alive.
  *
  * A renewal counts from when it was sent: the lease lives for its time to live from some moment after that.
- * So at most one is under way for each lease, and an answer is that one's. A member that does not answer for
- * too long is left for another one.
+ * So at most one is under way for each keep, and what is dropped or lost stays until its answer has come,
+ * lest that be taken for a later one's. A member that does not answer for too long is left for another one.
  *
  * An answer says less than it seems to: a leader that has been deposed and does not know it yet, for up to an
  * election time-out, renews leases too. Who builds on a lease leaves a margin for that, or asks for something
@@ -21,7 +21,8 @@ struct etcd_keep {
     int64_t id, ttl_ns, every_ns;
     int64_t sent_ns;             /* the renewal that is under way; 0: none */
     int64_t next_ns;             /* when to send one */
-    _Atomic int64_t deadline_ns; /* 0: lost */
+    _Atomic int64_t deadline_ns; /* 0: lost, or dropped */
+    bool is_dropped;             /* only its answer is waited for */
     void (*on_lost)(void *ctx, int64_t id);
     void *ctx;
 };
@@ -47,10 +48,23 @@ static bool is_wanted(const struct etcd_hub *hub) {
     return false;
 }
 
+/* With the mutex held. */
+static void take_out(struct etcd_keep *keep) {
+    struct etcd_keep **at = &keep->keeper->keeps;
+    while (*at != keep)
+        at = &(*at)->next;
+    *at = keep->next;
+}
+
 static void forget_sent(struct etcd_hub *hub) {
-    for (struct etcd_keep *keep = keeper_of(hub)->keeps; keep; keep = keep->next) {
+    for (struct etcd_keep *keep = keeper_of(hub)->keeps, *next; keep; keep = next) {
+        next = keep->next;
         keep->sent_ns = 0;
         keep->next_ns = 0;
+        if (keep->is_dropped) {
+            take_out(keep);
+            free(keep);
+        }
     }
 }
 
@@ -79,7 +93,7 @@ static void lose(struct etcd_hub *hub, struct etcd_keep *keep) {
 
 static void lose_overdue(struct etcd_hub *hub, int64_t now_ns) {
     struct etcd_keep *keep = keeper_of(hub)->keeps;
-    while (keep) {
+    while (keep && !hub->stopping) {
         bool over = !is_lost(keep) && atomic_load(&keep->deadline_ns) <= now_ns;
         if (over)
             lose(hub, keep);
@@ -96,20 +110,22 @@ static int64_t tick(struct etcd_hub *hub, int64_t now_ns) {
     int64_t next_ns = INT64_MAX;
     bool stuck = false;
     lose_overdue(hub, now_ns);
+    bool open = etcd_hub_stream(hub);
     for (struct etcd_keep *keep = keeper_of(hub)->keeps; keep; keep = keep->next) {
         if (is_lost(keep))
             continue;
-        if (etcd_hub_stream(hub) && keep->sent_ns == 0 && keep->next_ns <= now_ns)
+        if (open && keep->sent_ns == 0 && keep->next_ns <= now_ns)
             send(hub, keep, now_ns);
-        int64_t stuck_ns = keep->sent_ns ? keep->sent_ns + patience_ns(keep) : INT64_MAX;
-        int64_t due_ns = keep->sent_ns ? stuck_ns : etcd_hub_stream(hub) ? keep->next_ns : INT64_MAX;
-        stuck = stuck || stuck_ns <= now_ns;
+        int64_t due_ns = !open           ? INT64_MAX
+                         : keep->sent_ns ? keep->sent_ns + patience_ns(keep)
+                                         : keep->next_ns;
+        stuck = stuck || due_ns <= now_ns;
         if (atomic_load(&keep->deadline_ns) < due_ns)
             due_ns = atomic_load(&keep->deadline_ns);
         if (due_ns < next_ns)
             next_ns = due_ns;
     }
-    if (stuck && etcd_hub_stream(hub)) {
+    if (stuck) {
         etcd_endpoints_fail(&hub->etcd->endpoints, hub->endpoint, true);
         etcd_hub_break(hub);
     }
@@ -121,10 +137,26 @@ static int64_t tick(struct etcd_hub *hub, int64_t now_ns) {
 static struct etcd_keep *find_sent(const struct etcd_hub *hub, int64_t id) {
     struct etcd_keep *found = NULL;
     for (struct etcd_keep *keep = keeper_of(hub)->keeps; keep; keep = keep->next) {
-        if (keep->id == id && keep->sent_ns && !is_lost(keep) && (!found || keep->sent_ns <= found->sent_ns))
+        if (keep->id == id && keep->sent_ns && (!found || keep->sent_ns <= found->sent_ns))
             found = keep;
     }
     return found;
+}
+
+/* Called, and returns, with the mutex held. Afterwards `keep` may be gone. */
+static void renew(struct etcd_hub *hub, struct etcd_keep *keep, int64_t ttl_s) {
+    int64_t deadline_ns = keep->sent_ns + ttl_s * 1000000000;
+    keep->sent_ns = 0;
+    if (keep->is_dropped) {
+        take_out(keep);
+        free(keep);
+    } else if (is_lost(keep)) {
+        return;
+    } else if (ttl_s <= 0) {
+        lose(hub, keep);
+    } else if (deadline_ns > atomic_load(&keep->deadline_ns)) {
+        atomic_store(&keep->deadline_ns, deadline_ns);
+    }
 }
 
 static void on_message(struct etcd_hub *hub, struct etcd_answer *answer) {
@@ -132,14 +164,8 @@ static void on_message(struct etcd_hub *hub, struct etcd_answer *answer) {
         etcd_answer_unpack(answer, &pb__lease_keep_alive_response__descriptor);
     pthread_mutex_lock(&hub->mutex);
     struct etcd_keep *keep = response ? find_sent(hub, response->id) : NULL;
-    if (keep) {
-        int64_t deadline_ns = keep->sent_ns + response->ttl * 1000000000;
-        keep->sent_ns = 0;
-        if (response->ttl <= 0)
-            lose(hub, keep);
-        else if (deadline_ns > atomic_load(&keep->deadline_ns))
-            atomic_store(&keep->deadline_ns, deadline_ns);
-    }
+    if (keep)
+        renew(hub, keep, response->ttl);
     hub->ticker.next_ns = 0;
     pthread_mutex_unlock(&hub->mutex);
 }
@@ -193,8 +219,8 @@ enum etcd_status etcd_keep(struct etcd *etcd, int64_t id, int64_t ttl_s, int64_t
     pthread_mutex_lock(&hub->mutex);
     made->next = etcd->keeper->keeps;
     etcd->keeper->keeps = made;
+    *keep = made; /* before it is lost */
     pthread_mutex_unlock(&hub->mutex);
-    *keep = made;
     etcd_hub_wake(hub);
     return ETCD_OK;
 }
@@ -208,11 +234,14 @@ void etcd_keep_drop(struct etcd_keep *keep) {
         return;
     struct etcd_hub *hub = &keep->keeper->hub;
     pthread_mutex_lock(&hub->mutex);
-    struct etcd_keep **at = &keep->keeper->keeps;
-    while (*at != keep)
-        at = &(*at)->next;
-    *at = keep->next;
+    bool stays = keep->sent_ns != 0;
+    if (stays)
+        keep->is_dropped = true;
+    else
+        take_out(keep);
+    atomic_store(&keep->deadline_ns, 0);
     pthread_mutex_unlock(&hub->mutex);
-    etcd_loop_quiesce(hub->etcd->loop, keep);
-    free(keep);
+    etcd_loop_quiesce(hub->etcd->loop, keep); /* which does not look into it */
+    if (!stays)
+        free(keep);
 }

@@ -31,6 +31,25 @@ static bool only_reads(const struct etcd_op *ops, size_t count) {
     return true;
 }
 
+/* A server of 3.4 dies of an order that it does not know, and takes a compare that it does not know for true.
+ */
+static bool is_sane(const struct etcd_op *op) {
+    if (op->kind == ETCD_RANGE)
+        return op->range.sort_by <= ETCD_VALUE && op->range.order <= ETCD_DESCENDING;
+    if (op->kind != ETCD_TXN)
+        return true;
+    const struct etcd_txn *txn = &op->txn;
+    bool sane = true;
+    for (size_t i = 0; i < txn->compare_count && sane; i++)
+        sane = txn->compares[i].target >= ETCD_VERSION && txn->compares[i].target <= ETCD_LEASE &&
+               txn->compares[i].relation <= ETCD_NOT_EQUAL;
+    for (size_t i = 0; i < txn->then_count && sane; i++)
+        sane = is_sane(&txn->then[i]);
+    for (size_t i = 0; i < txn->otherwise_count && sane; i++)
+        sane = is_sane(&txn->otherwise[i]);
+    return sane;
+}
+
 static enum etcd_status read_reply(struct held *held, const struct etcd_op *op, const struct etcd_call *call,
                                    struct etcd_reply **reply) {
     void *response = etcd_answer_unpack(&held->answer, kinds[op->kind].response);
@@ -46,6 +65,10 @@ static enum etcd_status read_reply(struct held *held, const struct etcd_op *op, 
 
 enum etcd_status etcd_do(struct etcd *etcd, const struct etcd_op *op, const struct etcd_call *call,
                          struct etcd_reply **reply) {
+    if (!is_sane(op)) {
+        etcd_call_explain(call, "no such order, or no such compare");
+        return ETCD_INVALID;
+    }
     struct etcd_method method = kinds[op->kind].method;
     struct etcd_arena arena;
     etcd_arena_init(&arena);

@@ -55,8 +55,10 @@ enum etcd_status etcd_lease_look(struct etcd *etcd, int64_t id, bool keys, const
         free(held);
         return status;
     }
-    /* -1: no such lease. 0 it has run out, and is about to be revoked. */
-    status = response->ttl <= 0 ? ETCD_NOT_FOUND : ETCD_OK;
+    /* Whole seconds, towards 0, so also of one that lives. -1 is no such lease, too. */
+    status = response->ttl < 0 ? ETCD_NOT_FOUND : ETCD_OK;
+    if (status == ETCD_NOT_FOUND)
+        etcd_call_explain(call, "there is no such lease");
     held->info.keys = etcd_arena_array(&held->answer.arena, response->n_keys, sizeof *held->info.keys);
     if (status == ETCD_OK && !held->info.keys)
         status = ETCD_NOMEM;

@@ -97,6 +97,11 @@ bool etcd_loop_start(struct etcd_loop *loop) {
 }
 
 void etcd_loop_stop(struct etcd_loop *loop) {
+    /* Begun once the queue is shut down, an operation is the end of the process. */
+    pthread_mutex_lock(&loop->mutex);
+    while (loop->object)
+        pthread_cond_wait(&loop->idle, &loop->mutex);
+    pthread_mutex_unlock(&loop->mutex);
     grpc_completion_queue_shutdown(loop->queue);
     if (loop->started)
         pthread_join(loop->thread, NULL);

@@ -35,7 +35,8 @@ grpc_completion_queue *etcd_loop_queue(struct etcd_loop *loop);
 void etcd_loop_add(struct etcd_loop *loop, struct etcd_ticker *ticker);
 /* False: no thread to be had. */
 bool etcd_loop_start(struct etcd_loop *loop);
-/* Waits until all that was begun is done; nothing may be begun any more. Not from the loop. */
+/* Waits until all that was begun is done. Nothing may be begun any more, but by a callback that is under way,
+ * and none may come after it. Not from the loop. */
 void etcd_loop_stop(struct etcd_loop *loop);
 /* It was never started, or has been stopped. NULL is fine. */
 void etcd_loop_free(struct etcd_loop *loop);

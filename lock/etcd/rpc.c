@@ -2,6 +2,7 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,10 @@
 #include "lock/etcd/unary.h"
 
 /* While no member is connected, or after each has failed once. */
-enum { LOOK_MS = 2, PAUSE_MS = 20, TOKENS_MAX = 2 };
+enum { LOOK_MS = 2, PAUSE_MS = 20, LAST_MS = 3 * PAUSE_MS, TOKENS_MAX = 8 };
+
+/* A member that had less than this to answer has not shown that it is stuck. */
+static const int64_t fair_ns = 300000000;
 
 void etcd_call_explain(const struct etcd_call *call, const char *text) {
     if (call && call->error)
@@ -74,10 +78,11 @@ static struct etcd_verdict ask(struct etcd *etcd, const struct etcd_method *meth
     while (sem_wait(&try.done) != 0)
         ; /* interrupted */
     verdict = etcd_status_judge(try.unary.code, try.unary.text);
-    if (verdict.status == ETCD_OK && !etcd_answer_read(answer, try.unary.answer))
+    etcd_call_explain(call, try.unary.text);
+    if (verdict.status == ETCD_OK && !etcd_answer_read(answer, try.unary.answer)) {
         verdict = (struct etcd_verdict){.status = ETCD_FAILED};
-    if (verdict.status != ETCD_OK)
-        etcd_call_explain(call, try.unary.text);
+        etcd_call_explain(call, "the answer is empty");
+    }
     etcd_unary_free(&try.unary);
 free_try:
     if (tokens)
@@ -100,6 +105,26 @@ static void pause_ms(int ms) {
     clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
 }
 
+/* What gRPC says of a member that is not connected: a call of it fails at once, with the reason. Should it be
+ * connected by now nothing is changed by it. */
+static void explain_unreachable(struct etcd *etcd, int endpoint, const struct etcd_call *call) {
+    static const struct etcd_method look = {
+        .path = "/etcdserverpb.Maintenance/Status", .reads = true, .leaderless = true, .anonymous = true};
+    char text[ETCD_ERROR_SIZE] = "", whole[ETCD_ERROR_SIZE + 32];
+    const struct etcd_call asking = {.error = text, .error_size = sizeof text};
+    struct etcd_answer answer;
+    uint64_t token;
+    if (endpoint < 0)
+        endpoint = (int)atomic_load(&etcd->endpoints.current);
+    struct etcd_verdict verdict = ask(etcd, &look, endpoint, grpc_empty_slice(),
+                                      etcd_loop_now_ns() + LOOK_MS * 1000000, &token, &asking, &answer);
+    if (verdict.status == ETCD_OK)
+        etcd_answer_free(&answer);
+    bool known = verdict.status == ETCD_UNAVAILABLE && *text;
+    snprintf(whole, sizeof whole, "no member can be reached%s%s", known ? ": " : "", known ? text : "");
+    etcd_call_explain(call, whole);
+}
+
 /* Waits until a member is connected. ETCD_OK and `*at`; ETCD_UNAVAILABLE, ETCD_CANCELLED. */
 static enum etcd_status find_member(struct etcd *etcd, int endpoint, int64_t deadline_ns, int *at,
                                     const struct etcd_call *call) {
@@ -113,27 +138,32 @@ static enum etcd_status find_member(struct etcd *etcd, int endpoint, int64_t dea
         if (is_closing(etcd))
             return ETCD_CANCELLED;
         if (etcd_loop_now_ns() >= deadline_ns) {
-            etcd_call_explain(call, "no member can be reached");
+            explain_unreachable(etcd, endpoint, call);
             return ETCD_UNAVAILABLE;
         }
         pause_ms(LOOK_MS);
     }
 }
 
-/* What repeats has half of the time left for each member, so that one that hangs is not the last. */
-static int64_t try_until(const struct etcd *etcd, bool repeats, int64_t deadline_ns) {
-    int64_t now_ns = etcd_loop_now_ns();
-    return repeats && etcd->endpoints.count > 1 && deadline_ns > now_ns ? now_ns + (deadline_ns - now_ns) / 2
-                                                                        : deadline_ns;
-}
-
 struct course {
     bool repeats; /* may be asked again whatever came of it */
     bool unknown; /* an earlier try may have been done */
     size_t fails;
-    int tokens;
+    int tokens;       /* that were refused; what gets them wants none */
+    int64_t began_ns; /* the last try */
     int64_t deadline_ns;
 };
+
+/* What repeats has a second for each member, then two, four, …, but half of the time that is left, so that
+ * one that hangs is not the last. */
+static int64_t try_until(const struct etcd *etcd, const struct course *course) {
+    int64_t left_ns = course->deadline_ns - course->began_ns;
+    if (!course->repeats || etcd->endpoints.count < 2 || left_ns <= 0)
+        return course->deadline_ns;
+    size_t rounds = course->fails / etcd->endpoints.count;
+    int64_t patience_ns = 1000000000L << (rounds < 10 ? rounds : 10);
+    return course->began_ns + (left_ns / 2 < patience_ns ? left_ns / 2 : patience_ns);
+}
 
 /* After a try that did not succeed: ETCD_OK, ask again; or how it ends. */
 static enum etcd_status go_on(struct etcd *etcd, struct course *course, const struct etcd_verdict *verdict,
@@ -144,21 +174,28 @@ static enum etcd_status go_on(struct etcd *etcd, struct course *course, const st
         return etcd_auth_renew(etcd, token, course->deadline_ns, call);
     course->unknown = course->unknown || !verdict->harmless;
     if (verdict->elsewhere)
-        etcd_endpoints_fail(&etcd->endpoints, at, verdict->silent);
-    if (!verdict->elsewhere || !(verdict->harmless || course->repeats) ||
-        etcd_loop_now_ns() >= course->deadline_ns)
+        etcd_endpoints_fail(&etcd->endpoints, at,
+                            verdict->silent && etcd_loop_now_ns() - course->began_ns >= fair_ns);
+    int64_t left_ns = course->deadline_ns - etcd_loop_now_ns();
+    if (!verdict->elsewhere || !(verdict->harmless || course->repeats) || left_ns <= 0)
         return verdict->status;
-    if (++course->fails % etcd->endpoints.count == 0)
-        pause_ms(PAUSE_MS);
+    if (++course->fails % etcd->endpoints.count > 0)
+        return ETCD_OK;
+    /* A write that is begun when the time is all but up ends unknown, where all the tries before did nothing.
+     */
+    if (left_ns < LAST_MS * 1000000)
+        return verdict->status;
+    pause_ms(PAUSE_MS);
     return ETCD_OK;
 }
 
 static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *method, int endpoint,
                                   grpc_slice request, const struct etcd_call *call,
                                   struct etcd_answer *answer) {
-    struct course course = {.repeats = method->reads || (call && call->idempotent),
-                            .deadline_ns = call && call->deadline_ns ? call->deadline_ns
-                                                                     : etcd_loop_now_ns() + etcd->timeout_ns};
+    struct course course = {.repeats = method->reads || call->idempotent,
+                            .tokens = method->anonymous ? TOKENS_MAX : 0,
+                            .deadline_ns = call->deadline_ns ? call->deadline_ns
+                                                             : etcd_loop_now_ns() + etcd->timeout_ns};
     enum etcd_status status = ETCD_OK;
     while (status == ETCD_OK) {
         int at;
@@ -168,14 +205,16 @@ static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *m
             status = etcd_auth_renew(etcd, 0, course.deadline_ns, call);
         if (status != ETCD_OK)
             break;
-        int64_t until_ns = try_until(etcd, course.repeats, course.deadline_ns);
-        struct etcd_verdict verdict = ask(etcd, method, at, request, until_ns, &token, call, answer);
+        course.began_ns = etcd_loop_now_ns();
+        struct etcd_verdict verdict =
+            ask(etcd, method, at, request, try_until(etcd, &course), &token, call, answer);
         if (verdict.status == ETCD_OK)
             return ETCD_OK;
         status = go_on(etcd, &course, &verdict, at, token, call);
     }
     /* What ended it says nothing of an earlier try. */
-    bool vague = status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT || status == ETCD_DENIED;
+    bool vague = status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT || status == ETCD_DENIED ||
+                 status == ETCD_EXHAUSTED || status == ETCD_FAILED;
     return course.unknown && !method->reads && vague ? ETCD_UNKNOWN : status;
 }
 
@@ -186,7 +225,13 @@ enum etcd_status etcd_rpc(struct etcd *etcd, const struct etcd_method *method, i
     etcd->blocked++;
     pthread_mutex_unlock(&etcd->mutex);
     grpc_slice packed = etcd_pack(request);
-    enum etcd_status status = ask_until(etcd, method, endpoint, packed, call, answer);
+    char text[ETCD_ERROR_SIZE] = ""; /* of the last try: the caller's stays as it is if one succeeds */
+    struct etcd_call asking = call ? *call : (struct etcd_call){0};
+    asking.error = text;
+    asking.error_size = sizeof text;
+    enum etcd_status status = ask_until(etcd, method, endpoint, packed, &asking, answer);
+    if (status != ETCD_OK)
+        etcd_call_explain(call, status == ETCD_CANCELLED ? "the client is being closed" : text);
     grpc_slice_unref(packed);
     pthread_mutex_lock(&etcd->mutex);
     if (--etcd->blocked == 0)
@@ -220,6 +265,7 @@ enum etcd_status etcd_rpc_unpack(struct etcd *etcd, const struct etcd_method *me
 void etcd_rpc_close(struct etcd *etcd) {
     pthread_mutex_lock(&etcd->mutex);
     etcd->closing = true;
+    pthread_cond_broadcast(&etcd->authenticated);
     for (struct etcd_unary *unary = etcd->calls; unary; unary = unary->next)
         grpc_call_cancel(unary->call, NULL);
     while (etcd->blocked > 0 || etcd->calls)

@@ -49,7 +49,12 @@ static const struct {
     {GRPC_STATUS_OUT_OF_RANGE, "compacted", {ETCD_COMPACTED, .harmless = true}},
     {GRPC_STATUS_OUT_OF_RANGE, "future revision", {ETCD_FUTURE, .harmless = true}},
     {GRPC_STATUS_OUT_OF_RANGE, "", {ETCD_INVALID, .harmless = true}},
+    /* Of the server's gRPC; what is only a little too large etcd itself refuses, as an invalid argument. */
+    {GRPC_STATUS_RESOURCE_EXHAUSTED, "message larger than max", {ETCD_INVALID, .harmless = true}},
     {GRPC_STATUS_RESOURCE_EXHAUSTED, "", {ETCD_EXHAUSTED, .harmless = true}},
+    /* The lock service forgets the codes of what it asks for. */
+    {GRPC_STATUS_UNKNOWN, "requested lease not found", {ETCD_NOT_FOUND, .harmless = true}},
+    {GRPC_STATUS_UNKNOWN, "permission denied", {ETCD_DENIED, .harmless = true}},
     {GRPC_STATUS_UNIMPLEMENTED, "", {ETCD_FAILED, .harmless = true}},
     {GRPC_STATUS_DATA_LOSS, "", {ETCD_FAILED, .harmless = true}},
     {GRPC_STATUS_DEADLINE_EXCEEDED, "", {ETCD_TIMEOUT, .elsewhere = true, .silent = true}},

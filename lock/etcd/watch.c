@@ -1,7 +1,9 @@
 /* Watches: many over one stream, and each goes on where it was when the stream breaks.
  *
- * A watch remembers the first revision of which it may not have seen everything, `next`. What is created anew
- * starts there; what is older is dropped. The server never splits a revision but into fragments, which are
+ * A watch remembers the first revision of which it may not have seen everything, `next`. What is older is
+ * dropped. What is created anew starts there, or, where the revision before was seen, with that one: a server
+ * of 3.4 that is compacted at `next` would start there without a word, and has forgotten the deletions of
+ * that revision. The server never splits a revision but into fragments, which are
  * put together before anybody sees them. So nothing is lost, and nothing comes twice.
  *
  * `next` grows with the events only, and with progress that the server reports to one watch: the revision in
@@ -20,7 +22,8 @@ struct etcd_watch {
     int64_t id;
     struct etcd_watch_config config; /* its bytes are in the arena */
     struct etcd_arena arena;
-    int64_t next; /* 0: not known before it is created */
+    int64_t next;  /* 0: not known before it is created */
+    bool has_seen; /* next - 1, not only been told to start at next */
     bool is_over;
     uint64_t denied_token; /* refused with this one; 0: it was not */
     uint8_t *partial;      /* fragments so far, as they came */
@@ -75,7 +78,7 @@ static void create(struct etcd_watcher *watcher, struct etcd_watch *watch) {
     int32_t filters[2];
     creating.key = etcd_message_bytes(config->key);
     creating.range_end = etcd_message_bytes(config->end);
-    creating.start_revision = watch->next;
+    creating.start_revision = watch->next - watch->has_seen;
     creating.progress_notify = config->progress;
     creating.prev_kv = config->prev;
     creating.fragment = config->fragment;
@@ -154,8 +157,9 @@ static void end(struct etcd_hub *hub, struct etcd_watch *watch, const struct etc
 }
 
 static void on_cancelled(struct etcd_hub *hub, struct etcd_watch *watch, const Pb__WatchResponse *response) {
-    bool denied =
-        strstr(response->cancel_reason, "permission denied") || strstr(response->cancel_reason, "auth");
+    const char *reason = response->cancel_reason;
+    bool denied = strstr(reason, "permission denied") || strstr(reason, "auth") ||
+                  strstr(reason, "user name is empty"); /* it wants a token, which it did not before */
     uint64_t token = etcd_stream_token(hub->stream);
     if (response->compact_revision > 0) {
         end(hub, watch,
@@ -167,16 +171,20 @@ static void on_cancelled(struct etcd_hub *hub, struct etcd_watch *watch, const P
         etcd_hub_break(hub);
     } else {
         end(hub, watch,
-            &(struct etcd_watch_event){.kind = ETCD_WATCH_ENDED,
-                                       .status = denied ? ETCD_DENIED : ETCD_INVALID,
-                                       .reason = response->cancel_reason});
+            &(struct etcd_watch_event){
+                .kind = ETCD_WATCH_ENDED, .status = denied ? ETCD_DENIED : ETCD_INVALID, .reason = reason});
     }
+}
+
+static void see(struct etcd_watch *watch, int64_t revision) {
+    watch->next = revision + 1;
+    watch->has_seen = true;
 }
 
 static void on_created(struct etcd_hub *hub, struct etcd_watch *watch, const Pb__WatchResponse *response) {
     watch->denied_token = 0;
-    if (watch->next == 0)
-        watch->next = (response->header ? response->header->revision : 0) + 1;
+    if (watch->next == 0 && response->header)
+        see(watch, response->header->revision);
     tell(hub, watch, &(struct etcd_watch_event){.kind = ETCD_WATCH_CREATED, .revision = watch->next - 1});
 }
 
@@ -213,14 +221,14 @@ static void on_events(struct etcd_hub *hub, struct etcd_watch *watch, struct etc
     if (event.count == 0)
         return;
     event.revision = event.events[event.count - 1].kv.mod_revision;
-    watch->next = event.revision + 1;
+    see(watch, event.revision);
     tell(hub, watch, &event);
 }
 
 static void on_progress(struct etcd_hub *hub, struct etcd_watch *watch, const Pb__WatchResponse *response) {
     int64_t revision = response->header ? response->header->revision : 0;
     if (revision >= watch->next)
-        watch->next = revision + 1;
+        see(watch, revision);
     tell(hub, watch, &(struct etcd_watch_event){.kind = ETCD_WATCH_PROGRESS, .revision = watch->next - 1});
 }
 

@@ -86,8 +86,7 @@ static void not_to_be_asked(void) {
     char error[256] = "untouched";
     CHECK(!bench_store_open("local:", error, sizeof error));
     CHECK_STR(error, "");
-    CHECK(!bench_store_open("etcd://127.0.0.1:2379", error, sizeof error));
-    CHECK_STR(error, "");
+    refuse("etcd://:1", "make no sense");
     refuse(harness_format("redis://127.0.0.1:%d", harness_free_port()), "refused");
     refuse("redis://127.0.0.1:none", "want redis://");
     struct redis_server redis;
@@ -95,6 +94,24 @@ static void not_to_be_asked(void) {
     redis_command(&redis, "CONFIG", "SET", "requirepass", "sesame", NULL);
     refuse(harness_format("redis://:open@127.0.0.1:%d", redis.port), "password is refused");
     bench_store_close(open_store(harness_format("redis://:sesame@127.0.0.1:%d", redis.port)));
+}
+
+/* As etcd counts them: three requests, whoever made them. */
+static void sent_to_etcd(void) {
+    struct etcd_server etcd;
+    uint64_t before, after;
+    etcd_start(&etcd, NULL);
+    struct bench_store *store = open_store(harness_format("etcd://127.0.0.1:%d?ttl=100", etcd.port));
+    CHECK(bench_store_calls(store, &before));
+    for (int i = 0; i < 3; i++)
+        etcd_command(&etcd, "put", "a", "b", NULL);
+    CHECK(bench_store_calls(store, &after));
+    CHECK_INT(after - before, 3);
+    CHECK(!bench_store_commands(store, &after));
+    CHECK(!bench_store_listen(store));
+    etcd_kill(&etcd);
+    CHECK(!bench_store_calls(store, &after));
+    bench_store_close(store);
 }
 
 /* What is not allowed, or no longer there, is not known; nothing breaks. */
@@ -120,6 +137,7 @@ int main(int argc, char **argv) {
     harness_run("what was carried out", carried_out);
     harness_run("what was sent", sent);
     harness_run("several servers", several_servers);
+    harness_run("what was sent to etcd", sent_to_etcd);
     harness_run("who cannot be asked", not_to_be_asked);
     harness_run("what cannot be known", not_known);
     return harness_finish();

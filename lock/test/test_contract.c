@@ -27,6 +27,12 @@ static void forget_in_zookeeper(const char *key) {
     zookeeper_delete(&zookeeper, harness_format("%s/%s", path, zookeeper_list(&zookeeper, path)));
 }
 
+static struct etcd_server etcd;
+
+static void forget_in_etcd(const char *key) {
+    etcd_command(&etcd, "del", "--prefix", harness_format("lock/%s", key), NULL);
+}
+
 static uint64_t waiting(const struct lock *lock) {
     struct lock_metrics metrics;
     lock_read_metrics(lock, &metrics);
@@ -436,6 +442,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; i++)
         redis_start(&nodes[i], "--appendonly", "no", NULL); /* three that wait for one disk would be slow */
     zookeeper_start(&zookeeper);
+    etcd_start(&etcd, NULL);
     const char *one = harness_format("redis://127.0.0.1:%d", redis.port);
     const struct {
         const char *url;
@@ -447,6 +454,8 @@ int main(int argc, char **argv) {
         {harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", nodes[0].port, nodes[1].port,
                         nodes[2].port),
          forget_in_nodes},
+        {harness_format("etcd://127.0.0.1:%d", etcd.port), forget_in_etcd},
+        {harness_format("etcd://127.0.0.1:%d?variant=fixed-key", etcd.port), forget_in_etcd},
         {harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), forget_in_zookeeper},
     };
     for (size_t u = 0; u < sizeof locks / sizeof *locks; u++) {

@@ -1,5 +1,5 @@
-/* Strategy `locked` under locks in a Redis: two services, work that outlives the lock, a pause in the middle.
- */
+/* Strategy `locked` under locks in a Redis and in etcd: two services, work that outlives the lock, a pause in
+ * the middle. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,16 +13,27 @@ enum { STOCK = 40, THREADS = 16 };
 static struct redis_server redis;
 static struct seckilld services[2];
 
-/* Two services on one Redis, which has the lock as well. */
-static void open_services(const char *lock_options, const char *work_delay, const char *fencing) {
-    redis_start(&redis, "--appendfsync", "no", NULL);
-    const char *lock = harness_format("redis://127.0.0.1:%d?%s", redis.port, lock_options);
+/* Two services on one Redis, with the lock at `lock`. */
+static void open_with(const char *lock, const char *work_delay, const char *fencing) {
     for (int i = 0; i < 2; i++) {
         seckilld_start(&services[i], redis.port, "--teaching", "--lock", lock, "--work-delay", work_delay,
                        "--fencing", fencing, NULL);
         seckilld_wait_ready(&services[i], 200);
     }
     shop_put(services[0].port, "x", harness_format("\"stock\":%d,\"strategy\":\"locked\"", STOCK));
+}
+
+/* The same Redis has the lock as well. */
+static void open_services(const char *lock_options, const char *work_delay, const char *fencing) {
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    open_with(harness_format("redis://127.0.0.1:%d?%s", redis.port, lock_options), work_delay, fencing);
+}
+
+static void open_with_etcd(const char *lock_options, const char *work_delay, const char *fencing) {
+    static struct etcd_server etcd;
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    etcd_start(&etcd, NULL);
+    open_with(harness_format("etcd://127.0.0.1:%d?%s", etcd.port, lock_options), work_delay, fencing);
 }
 
 static struct crowd *sell(int purchases) {
@@ -35,15 +46,13 @@ static struct crowd *sell(int purchases) {
 }
 
 /* Everybody waits his turn, in two processes; exactly what there is is sold. */
-static void sells_what_there_is(const char *options) {
-    open_services(options, "0", "on");
+static void sells_what_there_is(void) {
     struct crowd *crowd = sell(1000);
     CHECK_INT(crowd_count(crowd, 201), STOCK);
     CHECK_INT(crowd_count(crowd, 409), 1000 - STOCK);
     CHECK_INT(shop_metric(services[0].port, "seckill_lock_acquired_total") +
                   shop_metric(services[1].port, "seckill_lock_acquired_total"),
               1000);
-    CHECK(shop_metric(services[0].port, "seckill_lock_passed_total") > 0);
     CHECK_INT(shop_metric(services[0].port, "seckill_lock_waiting"), 0);
     CHECK(shop_metric(services[0].port, "seckill_lock_hold_seconds_total") > 0);
     CHECK_INT(shop_audit(services[1].port, "x", "sold"), STOCK);
@@ -51,11 +60,19 @@ static void sells_what_there_is(const char *options) {
 }
 
 static void owner(void) {
-    sells_what_there_is("variant=owner");
+    open_services("variant=owner", "0", "on");
+    sells_what_there_is();
+    CHECK(shop_metric(services[0].port, "seckill_lock_passed_total") > 0);
 }
 
 static void watchdog(void) {
-    sells_what_there_is("variant=watchdog");
+    open_services("variant=watchdog", "0", "on");
+    sells_what_there_is();
+}
+
+static void etcd_queue(void) {
+    open_with_etcd("ttl=10000", "0", "on");
+    sells_what_there_is();
 }
 
 /* The work takes longer than the lock lasts, and what then deletes the lock deletes another's: sold twice, on
@@ -95,7 +112,6 @@ static bool waits(void *service) {
 static void paused(bool fenced) {
     struct web_conn conn;
     struct web_response response;
-    open_services("ttl=300", "400", fenced ? "on" : "off");
     CHECK(web_open(&conn, services[0].port));
     web_send_text(&conn, shop_purchase_raw("x", "paused", 1, "paused"));
     CHECK(harness_wait(waits, &services[0], 5000));
@@ -113,13 +129,28 @@ static void paused(bool fenced) {
 }
 
 static void paused_with_a_fence(void) {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        open_services("ttl=300", "400", "on");
         paused(true);
+    }
+}
+
+/* Longer than the lease, which no lock of etcd goes without: the other has to wait for its end. */
+static void paused_with_etcd(void) {
+    open_with_etcd("ttl=300", "400", "on");
+    paused(true);
+}
+
+static void paused_with_etcd_without_a_fence(void) {
+    open_with_etcd("ttl=300", "400", "off");
+    paused(false);
 }
 
 static void paused_without(void) {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        open_services("ttl=300", "400", "off");
         paused(false);
+    }
 }
 
 /* The lock's store is gone: a buyer hears so, and nothing is sold. */
@@ -150,10 +181,13 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("owner sells what there is", owner);
     harness_run("watchdog sells what there is", watchdog);
+    harness_run("etcd sells what there is", etcd_queue);
     harness_run("set-del oversells", set_del_oversells);
     harness_run("owner with a fence does not", owner_with_a_fence_does_not);
     harness_run("paused, with a fence", paused_with_a_fence);
     harness_run("paused, without", paused_without);
+    harness_run("paused, with a fence, in etcd", paused_with_etcd);
+    harness_run("paused, without, in etcd", paused_with_etcd_without_a_fence);
     harness_run("the lock's store is gone", no_lock_store);
     return harness_finish();
 }

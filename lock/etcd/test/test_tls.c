@@ -1,0 +1,147 @@
+/* TLS: servers with certificates of our own making, and clients that trust them, or do not. */
+#include <string.h>
+#include <sys/wait.h>
+
+#include "lock/etcd/test/tools.h"
+
+enum { SOON_MS = 400 };
+
+/* Two authorities. Of the first: a server for 127.0.0.1 and localhost, one for another host, one whose time
+ * is over, and a client. Of the other: a client. */
+static const char *const script =
+    "set -e\n"
+    "authority() {\n"
+    "    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj \"/CN=$1\""
+    " -keyout $1.key -out $1.pem\n"
+    "}\n"
+    "certificate() {\n" /* NAME AUTHORITY DAYS ALTERNATIVE-NAMES USE */
+    "    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj \"/CN=$1\" -keyout $1.key"
+    " -out $1.csr\n"
+    "    printf 'subjectAltName=%s\\nextendedKeyUsage=%s\\n' \"$4\" \"$5\" >$1.ext\n"
+    "    openssl x509 -req -in $1.csr -CA $2.pem -CAkey $2.key -CAcreateserial -days $3 -extfile $1.ext"
+    " -out $1.pem\n"
+    "}\n"
+    "authority ca\n"
+    "authority other\n"
+    "both=serverAuth,clientAuth\n"
+    "certificate server ca 2 IP:127.0.0.1,DNS:localhost $both\n"
+    "certificate elsewhere ca 2 DNS:elsewhere.test $both\n"
+    "certificate expired ca -1 IP:127.0.0.1,DNS:localhost $both\n"
+    "certificate client ca 2 DNS:client clientAuth\n"
+    "certificate stranger other 2 DNS:stranger clientAuth\n";
+
+static const char *path(const char *name) {
+    return harness_format("%s/%s", harness_dir(), name);
+}
+
+static void make_certificates(void) {
+    struct proc proc;
+    int status;
+    const char *argv[] = {"sh", "-c", harness_format("cd '%s'\n%s", harness_dir(), script), NULL};
+    proc_spawn(&proc, argv, NULL, path("openssl.log"));
+    CHECK(proc_wait(&proc, PATIENCE_MS, &status));
+    CHECK_INT(status, 0);
+}
+
+static bool serves(void *proc) {
+    return strstr(proc_output(proc), "serving client traffic securely");
+}
+
+/* A server's process, started by hand: the harness asks for its health without TLS. */
+static const char *start(const char *certificate, bool asks_clients) {
+    struct proc proc;
+    int port = harness_free_port(), peers = harness_free_port();
+    const char *client = harness_format("https://127.0.0.1:%d", port);
+    const char *peer = harness_format("http://127.0.0.1:%d", peers);
+    const char *argv[] = {"etcd",
+                          "--name",
+                          "m",
+                          "--data-dir",
+                          path(harness_format("data-%d", port)),
+                          "--listen-client-urls",
+                          client,
+                          "--advertise-client-urls",
+                          client,
+                          "--listen-peer-urls",
+                          peer,
+                          "--initial-advertise-peer-urls",
+                          peer,
+                          "--initial-cluster",
+                          harness_format("m=%s", peer),
+                          "--election-timeout",
+                          "300",
+                          "--heartbeat-interval",
+                          "30",
+                          "--unsafe-no-fsync",
+                          "--logger",
+                          "zap",
+                          "--log-outputs",
+                          "stderr",
+                          "--cert-file",
+                          path(harness_format("%s.pem", certificate)),
+                          "--key-file",
+                          path(harness_format("%s.key", certificate)),
+                          asks_clients ? "--client-cert-auth" : NULL,
+                          "--trusted-ca-file",
+                          path("ca.pem"),
+                          NULL};
+    proc_spawn(&proc, argv, NULL, path(harness_format("etcd-%d.log", port)));
+    CHECK(harness_wait(serves, &proc, PATIENCE_MS));
+    return harness_format("127.0.0.1:%d", port);
+}
+
+/* Asks as a client with this authority and this certificate of its own (NULL: none). `refusal`: what the
+ * error tells of why it cannot be reached; NULL: it can. */
+static void check(const char *endpoint, const char *authority, const char *certificate, const char *refusal) {
+    const struct etcd_config config = {
+        .endpoints = endpoint,
+        .ca_file = authority ? path(harness_format("%s.pem", authority)) : NULL,
+        .cert_file = certificate ? path(harness_format("%s.pem", certificate)) : NULL,
+        .key_file = certificate ? path(harness_format("%s.key", certificate)) : NULL,
+        .timeout_ms = refusal ? SOON_MS : PATIENCE_MS,
+    };
+    struct etcd *etcd = tools_open_config(&config);
+    char error[ETCD_ERROR_SIZE] = "";
+    const struct etcd_call call = {.error = error, .error_size = sizeof error};
+    const struct etcd_put put = {.key = etcd_text("a"), .value = etcd_text("1")};
+    CHECK_STATUS(etcd_put(etcd, &put, &call, NULL), refusal ? ETCD_UNAVAILABLE : ETCD_OK);
+    CHECK_HAS(error, refusal ? refusal : "");
+}
+
+static void a_server_with_a_certificate(void) {
+    const char *endpoint = start("server", false);
+    check(endpoint, "ca", NULL, NULL);
+    check(harness_format("localhost%s", strchr(endpoint, ':')), "ca", NULL, NULL);
+    check(endpoint, "ca", "stranger", NULL); /* who is not asked for one */
+    check(endpoint, "other", NULL, "certificate verify failed");
+    check(endpoint, NULL, NULL, "no member can be reached"); /* without TLS */
+}
+
+static void clients_with_certificates(void) {
+    const char *endpoint = start("server", true);
+    check(endpoint, "ca", "client", NULL);
+    check(endpoint, "ca", NULL, "no member can be reached");
+    check(endpoint, "ca", "stranger", "no member can be reached");
+}
+
+static void certificates_of_others(void) {
+    check(start("elsewhere", false), "ca", NULL, "is not in peer certificate");
+    check(start("expired", false), "ca", NULL, "certificate verify failed");
+}
+
+static void a_server_without(void) {
+    struct etcd_server server;
+    etcd_start(&server, NULL);
+    check(tools_endpoints(&server, 1), "ca", NULL, "no member can be reached");
+    check(tools_endpoints(&server, 1), NULL, NULL, NULL);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    make_certificates();
+    harness_run("a server with a certificate", a_server_with_a_certificate);
+    harness_run("clients with certificates", clients_with_certificates);
+    harness_run("certificates of others, and of the past", certificates_of_others);
+    harness_run("a server without TLS", a_server_without);
+    return harness_finish();
+}

@@ -1,0 +1,30 @@
+/* What the tests of libetcd share. */
+#ifndef ETCD_TEST_TOOLS_H
+#define ETCD_TEST_TOOLS_H
+
+#include "lock/etcd/etcd.h"
+#include "test/harness.h"
+
+enum { PATIENCE_MS = 20000 };
+
+#define CHECK_STATUS(got, want) tools_check_status(__FILE__, __LINE__, #got, (got), (want))
+
+void tools_check_status(const char *file, int line, const char *what, enum etcd_status got,
+                        enum etcd_status want);
+
+/* HOST:PORT,… of these servers. */
+const char *tools_endpoints(const struct etcd_server *servers, int count);
+/* A client of theirs, with a time-out of PATIENCE_MS; closed when the test ends. */
+struct etcd *tools_open(const struct etcd_server *servers, int count);
+/* The same with any configuration. Fails the test where it cannot. */
+struct etcd *tools_open_config(const struct etcd_config *config);
+
+/* CLOCK_MONOTONIC, and so many milliseconds from now. */
+int64_t tools_in_ms(int64_t ms);
+
+/* Each fails the test where it cannot. */
+int64_t tools_put(struct etcd *etcd, const char *key, const char *value); /* the revision */
+const char *tools_get(struct etcd *etcd, const char *key);                /* NULL: there is none */
+int64_t tools_grant(struct etcd *etcd, int64_t ttl_s);
+
+#endif
