@@ -224,6 +224,68 @@ static void restarted(void) {
     tools_give(other, &waiter.grant);
 }
 
+static _Atomic int lost_times;
+
+static void on_lost(void *ctx, const struct lock_grant *grant) {
+    (void)ctx;
+    (void)grant;
+    lost_times++;
+}
+
+static bool is_lost(void *arg) {
+    (void)arg;
+    return lost_times > 0;
+}
+
+static void run_shell(const char *command) {
+    int status;
+    struct proc proc;
+    const char *argv[] = {"sh", "-c", command, NULL};
+    proc_spawn(&proc, argv, NULL, harness_format("%s/sh.log", harness_dir()));
+    CHECK(proc_wait(&proc, PATIENCE_MS, &status));
+    CHECK_INT(status, 0);
+}
+
+/* Its data is lost, and another's put there: the session is over long before the grant is. */
+static void session_lost(void) {
+    struct zookeeper_server other;
+    begin();
+    zookeeper_start(&other);
+    struct lock_config config = {.on_lost = on_lost};
+    struct lock *lock = tools_open(&config, harness_format("zookeeper://127.0.0.1:%d?ttl=9000", server.port));
+    for (int i = 0; i < 30; i++) /* so that it counts further than what this process has seen */
+        zookeeper_list(&other, "/");
+    struct lock_grant grant = tools_take(lock, "a"), extended = grant;
+    zookeeper_kill(&server);
+    zookeeper_kill(&other);
+    run_shell(harness_format("rm -r %s/data && cp -r %s/data %s/data", server.dir, other.dir, server.dir));
+    zookeeper_restart(&server);
+    CHECK(harness_wait(is_lost, NULL, PATIENCE_MS));
+    CHECK(lock_now_ns(lock) < grant.deadline_ns);
+    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
+    tools_check_status(lock_extend(lock, &extended), LOCK_LOST);
+    struct lock_grant next = take_in_the_end(lock, "a");
+    CHECK(next.fence > grant.fence);
+    tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+    check_one_node(&next);
+    tools_give(lock, &next);
+    CHECK_INT(lost_times, 1);
+}
+
+/* All is lost. The server turns away who has seen more of it than it knows; so the session is given up. */
+static void wiped(void) {
+    bounded("800");
+    struct lock *lock = open_by(server.port, "?ttl=3000");
+    struct lock_grant grant = tools_take(lock, "a");
+    zookeeper_kill(&server);
+    run_shell(harness_format("rm -r %s/data", server.dir));
+    zookeeper_restart(&server);
+    struct lock_grant next = take_in_the_end(lock, "a");
+    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
+    check_one_node(&next);
+    tools_give(lock, &next);
+}
+
 /* The leader is killed, twice: what was held is held, and fences grow. */
 static void failover(void) {
     enum { SERVERS = 3 };
@@ -299,6 +361,8 @@ int main(int argc, char **argv) {
     harness_run("a session not heard of for a while", silence);
     harness_run("a session that ends while it waits", over_while_waiting);
     harness_run("a server that is killed, and comes back", restarted);
+    harness_run("a session that is lost", session_lost);
+    harness_run("a server that has lost all", wiped);
     harness_run("leaders that are killed", failover);
     harness_run("a server that is away", away);
     harness_run("a server that hangs", hung);
