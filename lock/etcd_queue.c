@@ -102,13 +102,17 @@ static void read_deleted(void *ctx, const struct etcd_reply *reply) {
     *(bool *)ctx = reply->succeeded;
 }
 
+static struct etcd_compare is_of(const char *name, const char *owner) {
+    return (struct etcd_compare){
+        .key = etcd_text(name), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
+}
+
 static enum lock_status release(void *store, const char *key, const char *owner) {
     struct queue *queue = store;
     char own[ETCD_KEY_SIZE];
     bool was_there;
     name_own(own, key, owner);
-    const struct etcd_compare is_owner = {
-        .key = etcd_text(own), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
+    const struct etcd_compare is_owner = is_of(own, owner);
     const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(own)}};
     const struct etcd_txn txn = {.compares = &is_owner, .compare_count = 1, .then = &del, .then_count = 1};
     enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_deleted, &was_there);
@@ -169,7 +173,11 @@ static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *
         compares[1].prefix = true;
     }
     size_t first = attempt->giving[0] ? 0 : 1; /* the ops without the giving */
-    const struct etcd_op give = {ETCD_DELETE, .del = {.key = etcd_text(giving)}};
+    /* A request that comes late gives too, though it does not put: not to one who has the name by then. */
+    const struct etcd_compare is_giving = is_of(giving, attempt->giving);
+    const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(giving)}};
+    const struct etcd_op give = {
+        ETCD_TXN, .txn = {.compares = &is_giving, .compare_count = 1, .then = &del, .then_count = 1}};
     const struct etcd_put put = {
         .key = etcd_text(own), .value = etcd_text(grant->owner), .lease = epoch->lease};
     const struct etcd_op then[] = {give, {ETCD_PUT, .put = put}, newest(prefix, 0, 2)};
@@ -215,7 +223,7 @@ static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt,
             return status;
         status = enqueue(queue, attempt, &epoch, place, &was_there);
         if (status == LOCK_NOT_OWNER || status == LOCK_UNKNOWN)
-            etcd_session_raise(queue->session, &epoch);
+            etcd_session_doubt(queue->session, &epoch);
     }
     if (status != LOCK_OK)
         return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status;
@@ -254,8 +262,10 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
 }
 
 static enum lock_status withdraw(void *store, const char *key, const char *owner) {
-    etcd_waits_drop(((struct queue *)store)->waits, owner);
-    return release(store, key, owner);
+    struct queue *queue = store;
+    etcd_waits_drop(queue->waits, owner);
+    enum lock_status status = etcd_session_settle(queue->session);
+    return status == LOCK_OK ? release(store, key, owner) : status;
 }
 
 static enum lock_status extend(void *store, struct lock_grant *grant) {

@@ -54,7 +54,7 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
         return status == LOCK_OK ? LOCK_BUSY : status;
     }
     if (locked == ETCD_NOT_FOUND)
-        etcd_session_raise(session, &epoch);
+        etcd_session_doubt(session, &epoch);
     if (locked != ETCD_OK)
         return locked == ETCD_NOT_FOUND ? LOCK_UNAVAILABLE : etcd_session_status(locked);
     etcd_lock_key_free(key);

@@ -130,6 +130,7 @@ static int64_t tick(struct etcd_hub *hub, int64_t now_ns) {
     }
     if (stuck) {
         etcd_endpoints_fail(&hub->etcd->endpoints, hub->endpoint, true);
+        etcd_hub_wake(hub); /* the watches leave it too */
         etcd_hub_break(hub);
     }
     return next_ns;

@@ -20,8 +20,8 @@ struct lock *etcd_tools_open(const struct etcd_server *etcd, const char *options
 }
 
 struct lock *etcd_tools_open_by(const struct proxy *proxy, const char *options) {
-    return tools_open(NULL, harness_format("etcd://127.0.0.1:%d%s%s", proxy_port(proxy),
-                                           options[0] ? "?" : "", options));
+    return tools_open(
+        NULL, harness_format("etcd://127.0.0.1:%d%s%s", proxy_port(proxy), options[0] ? "?" : "", options));
 }
 
 /* ---- what is in the store ---- */
@@ -104,10 +104,26 @@ void etcd_tools_revoke(const struct etcd_server *etcd, const char *lease) {
     CHECK_HAS(etcd_command(etcd, "lease", "revoke", lease, NULL), "revoked");
 }
 
+static bool is_stopped(void *arg) {
+    const struct etcd_server *etcd = arg;
+    char text[256] = "";
+    FILE *stat = fopen(harness_format("/proc/%d/stat", (int)etcd->proc.pid), "r");
+    if (!stat || !fgets(text, sizeof text, stat))
+        FAIL("no process %d", (int)etcd->proc.pid);
+    fclose(stat);
+    const char *at = strrchr(text, ')');
+    return at && at[2] == 'T';
+}
+
+void etcd_tools_pause(struct etcd_server *etcd) {
+    etcd_pause(etcd);
+    CHECK(harness_wait(is_stopped, etcd, PATIENCE_MS));
+    harness_pause_ms(20); /* that is its first thread; the rest follow */
+}
+
 static int open_socket(int port, bool listens) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     bool ok = listens ? bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 16) == 0

@@ -26,6 +26,9 @@ const char *etcd_tools_field(const struct etcd_server *etcd, const char *prefix,
 const char *etcd_tools_lease(const struct etcd_server *etcd, const char *key, int nth);
 void etcd_tools_revoke(const struct etcd_server *etcd, const char *lease);
 
+/* Stops it, and waits until it stands still. */
+void etcd_tools_pause(struct etcd_server *etcd);
+
 /* How many transactions it has answered. */
 long long etcd_tools_txns(const struct etcd_server *etcd);
 
