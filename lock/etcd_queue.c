@@ -316,6 +316,7 @@ const struct lock_backend lock_etcd_queue = {
         "has two who believe they hold it after a pause longer than the lease; the fence stops the second",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE |
             LOCK_IS_SHARED | LOCK_IS_SAFE,
+    .tls = true,
     .lines_up = true,
     .hands_over = true,
     .lasts = true,
