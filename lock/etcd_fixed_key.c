@@ -158,6 +158,7 @@ const struct lock_backend lock_etcd_fixed_key = {
             "queue",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_CAN_WAKE | LOCK_IS_SHARED |
             LOCK_IS_SAFE,
+    .tls = true,
     .lines_up = true,
     .lasts = true,
     .open = open_fixed,

@@ -41,8 +41,9 @@ static int name_prefix(char out[ETCD_KEY_SIZE], const char *key) {
 
 /* The half of an owner that is its process's, and the last digit of the half that is counted. */
 static void name_own(char out[ETCD_KEY_SIZE], const char *key, const char *owner) {
-    int length = name_prefix(out, key), half = LOCK_OWNER_SIZE / 2;
-    snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%s", half, owner, owner + 2 * half - 1);
+    int length = name_prefix(out, key);
+    snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%c", LOCK_OWNER_SIZE / 2, owner,
+             owner[LOCK_OWNER_SIZE - 2]);
 }
 
 static bool same_name(const char *owner, const char *other) {
@@ -315,6 +316,7 @@ const struct lock_backend lock_etcd_queue = {
         "has two who believe they hold it after a pause longer than the lease; the fence stops the second",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE |
             LOCK_IS_SHARED | LOCK_IS_SAFE,
+    .tls = true,
     .lines_up = true,
     .hands_over = true,
     .lasts = true,

@@ -68,6 +68,7 @@ const struct lock_backend lock_etcd_rpc = {
     .flaw = "is granted to one whose lease has gone while it waited, beside another",
     .caps = LOCK_CAN_WAKE | LOCK_IS_SHARED,
     .teaches = true,
+    .tls = true,
     .lines_up = true,
     .lasts = true,
     .open = etcd_session_open,

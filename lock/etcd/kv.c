@@ -33,20 +33,20 @@ static bool only_reads(const struct etcd_op *ops, size_t count) {
 
 /* A server of 3.4 dies of an order that it does not know, and takes a compare that it does not know for true.
  */
-static bool is_sane(const struct etcd_op *op) {
+static bool is_sane(const struct etcd_op *op, int depth) {
     if (op->kind == ETCD_RANGE)
         return op->range.sort_by <= ETCD_VALUE && op->range.order <= ETCD_DESCENDING;
     if (op->kind != ETCD_TXN)
         return true;
     const struct etcd_txn *txn = &op->txn;
-    bool sane = true;
+    bool sane = depth <= ETCD_DEPTH_MAX;
     for (size_t i = 0; i < txn->compare_count && sane; i++)
         sane = txn->compares[i].target >= ETCD_VERSION && txn->compares[i].target <= ETCD_LEASE &&
                txn->compares[i].relation <= ETCD_NOT_EQUAL;
     for (size_t i = 0; i < txn->then_count && sane; i++)
-        sane = is_sane(&txn->then[i]);
+        sane = is_sane(&txn->then[i], depth + 1);
     for (size_t i = 0; i < txn->otherwise_count && sane; i++)
-        sane = is_sane(&txn->otherwise[i]);
+        sane = is_sane(&txn->otherwise[i], depth + 1);
     return sane;
 }
 
@@ -65,8 +65,8 @@ static enum etcd_status read_reply(struct held *held, const struct etcd_op *op, 
 
 enum etcd_status etcd_do(struct etcd *etcd, const struct etcd_op *op, const struct etcd_call *call,
                          struct etcd_reply **reply) {
-    if (!is_sane(op)) {
-        etcd_call_explain(call, "no such order, or no such compare");
+    if (!is_sane(op, 0)) {
+        etcd_call_explain(call, "no such order or compare, or too many transactions in each other");
         return ETCD_INVALID;
     }
     struct etcd_method method = kinds[op->kind].method;

@@ -17,6 +17,9 @@ struct etcd_tag {
     void (*done)(struct etcd_tag *tag, bool ok);
 };
 
+/* Begins operations that come back with `tag`. */
+void etcd_loop_begin(grpc_call *call, const grpc_op *ops, size_t count, struct etcd_tag *tag);
+
 /* Something with work to do from time to time. */
 struct etcd_ticker {
     /* From the loop. Returns when it wants to be called again; INT64_MAX: when it is woken. */

@@ -208,9 +208,14 @@ static void fill_header(struct etcd_reply *reply, const Pb__Header *header) {
 }
 
 static bool fill_reply(struct etcd_arena *arena, struct etcd_reply *reply, enum etcd_kind kind,
-                       const void *response);
+                       const void *response, int depth);
 
-static bool fill_txn(struct etcd_arena *arena, struct etcd_reply *reply, const Pb__TxnResponse *txn) {
+/* `depth`: how many it is in. */
+static bool fill_txn(struct etcd_arena *arena, struct etcd_reply *reply, const Pb__TxnResponse *txn,
+                     int depth) {
+    if (!txn || depth > ETCD_DEPTH_MAX)
+        return false;
+    fill_header(reply, txn->header);
     reply->succeeded = txn->succeeded;
     reply->replies = etcd_arena_array(arena, txn->n_responses, sizeof *reply->replies);
     if (!reply->replies)
@@ -218,11 +223,14 @@ static bool fill_txn(struct etcd_arena *arena, struct etcd_reply *reply, const P
     reply->reply_count = txn->n_responses;
     for (size_t i = 0; i < txn->n_responses; i++) {
         const Pb__ResponseOp *op = txn->responses[i];
-        /* The cases count from 1 in the order of enum etcd_kind; `range` is of a union of pointers. */
-        if (op->response_case == PB__RESPONSE_OP__RESPONSE__NOT_SET ||
-            !fill_reply(arena, &reply->replies[i], (enum etcd_kind)(op->response_case - 1), op->range))
-            return false;
         struct etcd_reply *inner = &reply->replies[i];
+        const void *response = op->range; /* of a union of pointers, but for `txn` */
+        if (op->response_case == PB__RESPONSE_OP__RESPONSE_TXN)
+            response = pb__txn_response__unpack(&arena->allocator, op->txn.len, op->txn.data);
+        /* The cases count from 1 in the order of enum etcd_kind. */
+        if (op->response_case == PB__RESPONSE_OP__RESPONSE__NOT_SET ||
+            !fill_reply(arena, inner, (enum etcd_kind)(op->response_case - 1), response, depth + 1))
+            return false;
         inner->revision = 0;
         inner->cluster_id = inner->member_id = inner->raft_term = 0;
     }
@@ -230,7 +238,7 @@ static bool fill_txn(struct etcd_arena *arena, struct etcd_reply *reply, const P
 }
 
 static bool fill_reply(struct etcd_arena *arena, struct etcd_reply *reply, enum etcd_kind kind,
-                       const void *response) {
+                       const void *response, int depth) {
     reply->kind = kind;
     if (kind == ETCD_RANGE) {
         const Pb__RangeResponse *range = response;
@@ -250,12 +258,10 @@ static bool fill_reply(struct etcd_arena *arena, struct etcd_reply *reply, enum 
         reply->count = del->deleted;
         return fill_kvs(arena, reply, del->prev_kvs, del->n_prev_kvs);
     }
-    const Pb__TxnResponse *txn = response;
-    fill_header(reply, txn->header);
-    return fill_txn(arena, reply, txn);
+    return fill_txn(arena, reply, response, depth);
 }
 
 struct etcd_reply *etcd_message_reply(struct etcd_arena *arena, enum etcd_kind kind, const void *response) {
     struct etcd_reply *reply = etcd_arena_alloc(arena, sizeof *reply);
-    return reply && fill_reply(arena, reply, kind, response) ? reply : NULL;
+    return reply && fill_reply(arena, reply, kind, response, 0) ? reply : NULL;
 }

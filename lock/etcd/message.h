@@ -6,6 +6,9 @@
 #include "lock/etcd/arena.h"
 #include "lock/etcd/etcd.h"
 
+/* How many transactions a transaction may be in. */
+enum { ETCD_DEPTH_MAX = 100 };
+
 ProtobufCBinaryData etcd_message_bytes(struct etcd_bytes bytes);
 struct etcd_bytes etcd_message_from_bytes(ProtobufCBinaryData bytes);
 /* The key and end that mean `key`, `end`, `prefix`; in the arena if need be. False: out of memory. */

@@ -62,7 +62,7 @@ bool etcd_unary_start(struct etcd_unary *unary, struct etcd *etcd, int endpoint,
     pthread_mutex_unlock(&etcd->mutex);
     /* Cancelled in between it ends at once. */
     if (begins)
-        grpc_call_start_batch(unary->call, ops, sizeof ops / sizeof *ops, &unary->tag, NULL);
+        etcd_loop_begin(unary->call, ops, sizeof ops / sizeof *ops, &unary->tag);
     else
         etcd_unary_free(unary);
     return begins;

@@ -1,5 +1,6 @@
-/* liblock as others get it: installed below a directory outside the tree, and linked there by a program that
- * knows of it what pkg-config says. The program is the example at the top of lock.h. */
+/* liblock and libetcd as others get them: installed below a directory outside the tree, and linked there by a
+ * program that knows of them what pkg-config says. The program is the example at the top of their header. */
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -17,7 +18,13 @@
 #define SANITIZE " "
 #endif
 #define STRICT " -Wall -Wextra -Wpedantic -Werror "
-#define HEADER "root/usr/include/lock/lock.h "
+
+/* A library, its header in include/, one of the functions that are declared there, and what it is linked with
+ * to be static. */
+struct library {
+    const char *name, *header, *standard, *function, *archives, *others;
+    void (*check_example)(void);
+};
 
 /* What the shell says, in that directory. */
 static char *run_in(const char *directory, const char *command, int code) {
@@ -59,71 +66,137 @@ static void installed(void) {
     CHECK_HAS(said, "install ");
     /* Who installs may be another than who built, and must not write into the tree. */
     CHECK(!strstr(said, "  CC ") && !strstr(said, "  AR ") && !strstr(said, "  LD "));
-    char *version = run("pkg-config --modversion liblock");
-    version[strcspn(version, "\n")] = '\0';
-    CHECK_STR(run("root/usr/bin/seckilld --version"), harness_format("seckilld %s\n", version));
-    CHECK_STR(run("cd root/usr && find include lib/liblock* lib/pkgconfig ! -type d -printf '%p %l\n' | "
+    char *v = run("pkg-config --modversion liblock");
+    v[strcspn(v, "\n")] = '\0';
+    CHECK_STR(run("pkg-config --modversion libetcd"), harness_format("%s\n", v));
+    CHECK_STR(run("root/usr/bin/seckilld --version"), harness_format("seckilld %s\n", v));
+    CHECK_STR(run("cd root/usr && find include lib/lib* lib/pkgconfig ! -type d -printf '%p %l\n' | "
                   "LC_ALL=C sort"),
-              harness_format("include/lock/lock.h \n"
+              harness_format("include/etcd/etcd.h \n"
+                             "include/lock/lock.h \n"
+                             "lib/libetcd.a \n"
+                             "lib/libetcd.so libetcd.so.%s\n"
+                             "lib/libetcd.so.0 libetcd.so.%s\n"
+                             "lib/libetcd.so.%s \n"
                              "lib/liblock.a \n"
                              "lib/liblock.so liblock.so.%s\n"
                              "lib/liblock.so.0 liblock.so.%s\n"
                              "lib/liblock.so.%s \n"
+                             "lib/pkgconfig/libetcd.pc \n"
                              "lib/pkgconfig/liblock.pc \n",
-                             version, version, version));
+                             v, v, v, v, v, v));
+    CHECK_HAS(run("readelf -d root/usr/lib/liblock.so"), "[libetcd.so.0]");
     /* Everybody may use it, whatever the umask. */
     CHECK_STR(run("find root ! -perm -o=r -o -type d ! -perm -o=x"), "");
-    CHECK_STR(run("PKG_CONFIG_SYSROOT_DIR= pkg-config --variable=prefix liblock"), "/usr\n");
+    CHECK_STR(run("PKG_CONFIG_SYSROOT_DIR= pkg-config --variable=prefix liblock libetcd"), "/usr /usr\n");
+}
+
+/* ---- each library ---- */
+
+static void check_liblock(void) {
+    CHECK_STR(run("LD_LIBRARY_PATH=root/usr/lib ./example local:"), "basket:7 is ours, fence 0\nok\n");
+    CHECK_HAS(run_in(harness_dir(), "LD_LIBRARY_PATH=root/usr/lib ./example", 2), "which lock?\n");
+}
+
+static void check_libetcd(void) {
+    struct etcd_server etcd;
+    etcd_start(&etcd, NULL);
+    CHECK_STR(run(harness_format("LD_LIBRARY_PATH=root/usr/lib ./example %s:%d", etcd.host, etcd.port)),
+              "on\n");
+    CHECK_STR(etcd_command(&etcd, "get", "lamp", NULL), "lamp\non");
+    CHECK_HAS(run_in(harness_dir(), "LD_LIBRARY_PATH=root/usr/lib ./example", 2), "endpoint 1 is not");
+}
+
+static const struct library liblock = {"liblock",
+                                       "lock/lock.h",
+                                       "c99",
+                                       "lock_acquire_all",
+                                       "-l:liblock.a -l:libetcd.a",
+                                       "-lhiredis -lzookeeper_mt -lgrpc -lgpr -lprotobuf-c -pthread",
+                                       check_liblock},
+                            libetcd = {"libetcd",      "etcd/etcd.h",
+                                       "c11",          "etcd_member_list",
+                                       "-l:libetcd.a", "-lgrpc -lgpr -lprotobuf-c -pthread",
+                                       check_libetcd},
+                            *library;
+
+static char *header(void) {
+    return harness_format("root/usr/include/%s ", library->header);
 }
 
 static void exports(void) {
     install();
-    /* The compiler's list of prototypes, less those of other headers. */
-    run("cc -fsyntax-only -aux-info prototypes -x c " HEADER);
-    const char *declared = run("sed -n 's,.*lock/lock.h:[^*]*\\*/ [^(]*[ *]\\([a-z0-9_]*\\) (.*,\\1,p'"
-                               " prototypes | sort");
-    CHECK_HAS(declared, "lock_acquire_all\n");
-    CHECK_STR(run("nm -D --defined-only root/usr/lib/liblock.so | cut -d ' ' -f 3 | sort"), declared);
+    /* The compiler's list of prototypes, less those of other headers and what is whole in this one. */
+    run(harness_format("cc -fsyntax-only -aux-info prototypes -x c %s", header()));
+    const char *declared =
+        run(harness_format("sed -n '/ static /d; s,.*%s:[^*]*\\*/ [^(]*[ *]\\([a-z0-9_]*\\) (.*,\\1,p'"
+                           " prototypes | sort",
+                           library->header));
+    CHECK_HAS(declared, harness_format("%s\n", library->function));
+    CHECK_STR(run(harness_format("nm -D --defined-only root/usr/lib/%s.so | cut -d ' ' -f 3 | sort",
+                                 library->name)),
+              declared);
 }
 
 static void header_alone(void) {
     install();
-    run("cc -std=c99 -fsyntax-only" STRICT "-x c " HEADER);
-    run("g++ -std=c++11 -fsyntax-only" STRICT "-x c++ " HEADER);
+    run(harness_format("cc -std=%s -fsyntax-only" STRICT "-x c %s", library->standard, header()));
+    run(harness_format("g++ -std=c++11 -fsyntax-only" STRICT "-x c++ %s", header()));
 }
 
 /* Compiles the example and runs it. */
 static void check_example(const char *compile) {
     install();
-    run("sed -n '/^ \\*     #include/,/^ \\*     }$/s/^ \\* \\{0,5\\}//p' " HEADER "> example.c");
-    run(harness_format("%s" SANITIZE "-o example", compile));
-    CHECK_STR(run("LD_LIBRARY_PATH=root/usr/lib ./example local:"), "basket:7 is ours, fence 0\nok\n");
-    CHECK_HAS(run_in(harness_dir(), "LD_LIBRARY_PATH=root/usr/lib ./example", 2), "which lock?\n");
+    run(harness_format("sed -n '/^ \\*     #include/,/^ \\*     }$/s/^ \\* \\{0,5\\}//p' %s> example.c",
+                       header()));
+    /* liblock.so stands on libetcd.so, which the linker does not find outside of where libraries lie. */
+    run(harness_format("%s" SANITIZE "-Wl,-rpath-link,root/usr/lib -o example", compile));
+    library->check_example();
 }
 
 static void example_shared(void) {
-    check_example("cc" STRICT "example.c $(pkg-config --cflags --libs liblock)");
-    CHECK_HAS(run("readelf -d example"), "[liblock.so.0]");
+    check_example(harness_format("cc" STRICT "example.c $(pkg-config --cflags --libs %s)", library->name));
+    CHECK_HAS(run("readelf -d example"), harness_format("[%s.so.0]", library->name));
 }
 
-/* The whole archive, so that nothing it wants is left out of liblock.pc. */
+/* The whole archives, so that nothing they want is left out of what the header says. */
 static void example_static(void) {
-    check_example("cc" STRICT "example.c $(pkg-config --cflags liblock) -Wl,-Bstatic,--whole-archive"
-                  " $(pkg-config --static --libs liblock) -Wl,--no-whole-archive,-Bdynamic");
-    CHECK(!strstr(run("readelf -d example"), "[liblock"));
+    check_example(harness_format("cc" STRICT "example.c -Iroot/usr/include -Lroot/usr/lib -Wl,--whole-archive"
+                                 " %s -Wl,--no-whole-archive %s",
+                                 library->archives, library->others));
+    CHECK(!strstr(run("readelf -d example"), harness_format("[%s", library->name)));
 }
 
 static void example_cpp(void) {
-    check_example("g++" STRICT "-x c++ example.c $(pkg-config --cflags --libs liblock)");
+    check_example(
+        harness_format("g++ -std=c++20" STRICT
+                       "-Wno-missing-field-initializers -x c++ example.c $(pkg-config --cflags --libs %s)",
+                       library->name));
+}
+
+static void check_library(const struct library *one) {
+    static const struct {
+        const char *name;
+        void (*test)(void);
+    } tests[] = {
+        {"exports what its header declares, and nothing else", exports},
+        {"its header compiles alone, as C and as C++", header_alone},
+        {"the example of its header, linked with the .so", example_shared},
+        {"the example of its header, linked with the .a", example_static},
+        {"the example of its header, as C++", example_cpp},
+    };
+    char name[80];
+    library = one;
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        snprintf(name, sizeof name, "%s: %s", library->name, tests[i].name);
+        harness_run(name, tests[i].test);
+    }
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("what make install installs", installed);
-    harness_run("liblock.so exports what lock.h declares, and nothing else", exports);
-    harness_run("lock.h compiles alone, as C and as C++", header_alone);
-    harness_run("the example of lock.h, linked with liblock.so", example_shared);
-    harness_run("the example of lock.h, linked with liblock.a", example_static);
-    harness_run("the example of lock.h, as C++", example_cpp);
+    check_library(&liblock);
+    check_library(&libetcd);
     return harness_finish();
 }

@@ -9,7 +9,7 @@
 
 enum { THREADS = 8 };
 
-/* ---- setting up; as root ---- */
+/* ---- setting up; as root. Passwords are cheap to check (--bcrypt-cost 4) unless that matters ---- */
 
 #define CTL(server, ...) etcd_command(server, __VA_ARGS__, "--user", "root:rootpw", NULL)
 
@@ -172,7 +172,7 @@ static void join(struct crowd *crowd) {
 
 static void tokens_run_out(void) {
     struct etcd_server hasty;
-    etcd_start(&hasty, "--auth-token-ttl", "1", NULL);
+    etcd_start(&hasty, "--auth-token-ttl", "1", "--bcrypt-cost", "4", NULL);
     add_users(&hasty);
     enable(&hasty);
     struct etcd *alice = open_as(&hasty, "alice", "secret-word");
@@ -230,7 +230,7 @@ static void tokens_of_a_revision(void) {
 
 static void switched_on(void) {
     struct etcd_server plain;
-    etcd_start(&plain, NULL);
+    etcd_start(&plain, "--bcrypt-cost", "4", NULL);
     struct etcd *alice = open_as(&plain, "alice", "secret-word"), *none = open_as(&plain, NULL, NULL);
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     CHECK_STATUS(put(none, "a", NULL), ETCD_OK);
@@ -250,7 +250,7 @@ static void switched_on(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    etcd_start(&server, NULL);
+    etcd_start(&server, "--bcrypt-cost", "4", NULL);
     add_users(&server);
     enable(&server);
     harness_run("who may, and who may not", who_may);

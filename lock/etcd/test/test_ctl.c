@@ -2,9 +2,9 @@
  * and what one has written the other reads.
  *
  * What is counted is operations that both have done and whose answers were compared. A start of etcdctl takes
- * some 15 ms, so all but a few hundred of them are in transactions, a hundred in each: there every operation
+ * some 15 ms, so all but two hundred of them are in transactions, a hundred in each: there every operation
  * has an answer of its own. Of a transaction's two halves only the one that was done counts, and its compares
- * do not count. Reading everything through both after each transaction counts as one, though it compares all
+ * do not count. Reading everything through both now and then counts as one, though it compares all
  * fields of hundreds of keys. */
 #include <jansson.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #include "lock/etcd/test/tools.h"
 
-enum { WANTED = 10000, BATCH = 100, LINES = 100, SCRIPTS = 3, KEYS = 40, LEASES = 3 };
+enum { WANTED = 10000, BATCH = 100, LINES = 100, SCRIPTS = 2, KEYS = 40, LEASES = 3 };
 
 static struct etcd_server server;
 static struct etcd *etcd;
@@ -354,7 +354,8 @@ static void a_transaction(void) {
     const struct etcd_op *done = ours->succeeded ? then : otherwise;
     for (size_t i = 0; i < BATCH; i++)
         compare_answers(done[i].kind, inside(theirs, i, done[i].kind), &ours->replies[i]);
-    compare_all(below(4) ? 0 : number_in(json_object_get(theirs, "header"), "revision"));
+    if (below(4) == 0)
+        compare_all(below(2) ? 0 : number_in(json_object_get(theirs, "header"), "revision"));
 }
 
 static void transactions(void) {
