@@ -147,6 +147,7 @@ static enum etcd_status find_member(struct etcd *etcd, int endpoint, int64_t dea
 
 struct course {
     bool repeats; /* may be asked again whatever came of it */
+    bool waits;   /* as its method does */
     bool unknown; /* an earlier try may have been done */
     size_t fails;
     int tokens;       /* that were refused; what gets them wants none */
@@ -195,6 +196,7 @@ static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *m
                                   grpc_slice request, const struct etcd_call *call,
                                   struct etcd_answer *answer) {
     struct course course = {.repeats = method->reads || call->idempotent,
+                            .waits = method->waits,
                             .tokens = method->anonymous ? TOKENS_MAX : 0,
                             .deadline_ns = call->deadline_ns ? call->deadline_ns
                                                              : etcd_loop_now_ns() + etcd->timeout_ns};
