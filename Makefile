@@ -115,9 +115,10 @@ oversell: deps ## sell a hundred units with every strategy and print which overs
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/oversell.sh
 
-torture: deps ## 200 rounds of killing Redis and the service under load (SECKILL_TORTURE_ROUNDS)
+torture: deps ## 200 rounds of killing Redis and the service, 100 of etcd, under load (SECKILL_TORTURE_ROUNDS)
 	@+$(remake) all tests
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-200} $(BUILD)/test/loadtest_torture
+	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/lock_etcd_cluster fail
 
 SOURCES    := $(wildcard $(foreach r,$(ROOMS),$r/*.c $r/test/*.c $r/bench/*.c))
 HEADERS    := $(wildcard $(foreach r,$(ROOMS),$r/*.h $r/test/*.h $r/bench/*.h))

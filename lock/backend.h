@@ -38,6 +38,7 @@ struct lock_backend {
     const char *flaw;             /* what goes wrong with it, for those who list the locks */
     unsigned caps;
     bool teaches;    /* wrong on purpose: refused unless asked for */
+    bool tls;        /* takes ca=, cert= and key= */
     bool lines_up;   /* of this process only the first in line goes to the store */
     bool hands_over; /* attempt() understands `giving` */
     bool renews;     /* grants are extended as long as their holders report progress */

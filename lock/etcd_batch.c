@@ -75,13 +75,25 @@ static enum etcd_status send(struct etcd_batch *batch, struct item *items[], siz
     return ETCD_OK;
 }
 
+/* One that is refused (no space to put, no lease) takes the others with it. */
+static bool is_refusal(enum etcd_status status) {
+    return status == ETCD_NOT_FOUND || status == ETCD_EXHAUSTED || status == ETCD_INVALID ||
+           status == ETCD_FAILED || status == ETCD_DENIED;
+}
+
+static void send_all(struct etcd_batch *batch, struct item *items[], size_t count) {
+    enum etcd_status status = send(batch, items, count);
+    for (size_t i = 0; i < count; i++)
+        items[i]->status = count > 1 && is_refusal(status) ? send(batch, &items[i], 1) : status;
+}
+
 /* Called, and returns, with the mutex held. */
 static void lead(struct etcd_batch *batch) {
     struct item *items[BATCH_MAX];
     size_t count = gather(batch, items);
     batch->flying++;
     pthread_mutex_unlock(&batch->mutex);
-    enum etcd_status status = send(batch, items, count);
+    send_all(batch, items, count);
     pthread_mutex_lock(&batch->mutex);
     batch->flying--;
     if (batch->first) {
@@ -89,7 +101,6 @@ static void lead(struct etcd_batch *batch) {
         pthread_cond_signal(&batch->first->cond);
     }
     for (size_t i = 0; i < count; i++) {
-        items[i]->status = status;
         items[i]->done = true;
         pthread_cond_signal(&items[i]->cond);
     }

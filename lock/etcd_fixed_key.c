@@ -82,7 +82,7 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     bool refused =
         put_status == ETCD_NOT_FOUND || (put_status == ETCD_OK && found.refused && !found.revision);
     if (refused || put_status == ETCD_UNKNOWN)
-        etcd_session_raise(fixed->session, &epoch);
+        etcd_session_doubt(fixed->session, &epoch);
     if (refused)
         return LOCK_UNKNOWN; /* the layer asks once more, with the next epoch */
     if (put_status != ETCD_OK)
@@ -106,8 +106,10 @@ static enum lock_status release(void *store, const char *key, const char *owner)
 }
 
 static enum lock_status withdraw(void *store, const char *key, const char *owner) {
-    etcd_waits_drop(((struct fixed *)store)->waits, owner);
-    return release(store, key, owner);
+    struct fixed *fixed = store;
+    etcd_waits_drop(fixed->waits, owner);
+    enum lock_status status = etcd_session_settle(fixed->session);
+    return status == LOCK_OK ? release(store, key, owner) : status;
 }
 
 static enum lock_status extend(void *store, struct lock_grant *grant) {
@@ -156,6 +158,7 @@ const struct lock_backend lock_etcd_fixed_key = {
             "queue",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_CAN_WAKE | LOCK_IS_SHARED |
             LOCK_IS_SAFE,
+    .tls = true,
     .lines_up = true,
     .lasts = true,
     .open = open_fixed,

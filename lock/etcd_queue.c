@@ -41,8 +41,9 @@ static int name_prefix(char out[ETCD_KEY_SIZE], const char *key) {
 
 /* The half of an owner that is its process's, and the last digit of the half that is counted. */
 static void name_own(char out[ETCD_KEY_SIZE], const char *key, const char *owner) {
-    int length = name_prefix(out, key), half = LOCK_OWNER_SIZE / 2;
-    snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%s", half, owner, owner + 2 * half - 1);
+    int length = name_prefix(out, key);
+    snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%c", LOCK_OWNER_SIZE / 2, owner,
+             owner[LOCK_OWNER_SIZE - 2]);
 }
 
 static bool same_name(const char *owner, const char *other) {
@@ -101,13 +102,17 @@ static void read_deleted(void *ctx, const struct etcd_reply *reply) {
     *(bool *)ctx = reply->succeeded;
 }
 
+static struct etcd_compare is_of(const char *name, const char *owner) {
+    return (struct etcd_compare){
+        .key = etcd_text(name), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
+}
+
 static enum lock_status release(void *store, const char *key, const char *owner) {
     struct queue *queue = store;
     char own[ETCD_KEY_SIZE];
     bool was_there;
     name_own(own, key, owner);
-    const struct etcd_compare is_owner = {
-        .key = etcd_text(own), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
+    const struct etcd_compare is_owner = is_of(own, owner);
     const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(own)}};
     const struct etcd_txn txn = {.compares = &is_owner, .compare_count = 1, .then = &del, .then_count = 1};
     enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_deleted, &was_there);
@@ -168,7 +173,11 @@ static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *
         compares[1].prefix = true;
     }
     size_t first = attempt->giving[0] ? 0 : 1; /* the ops without the giving */
-    const struct etcd_op give = {ETCD_DELETE, .del = {.key = etcd_text(giving)}};
+    /* A request that comes late gives too, though it does not put: not to one who has the name by then. */
+    const struct etcd_compare is_giving = is_of(giving, attempt->giving);
+    const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(giving)}};
+    const struct etcd_op give = {
+        ETCD_TXN, .txn = {.compares = &is_giving, .compare_count = 1, .then = &del, .then_count = 1}};
     const struct etcd_put put = {
         .key = etcd_text(own), .value = etcd_text(grant->owner), .lease = epoch->lease};
     const struct etcd_op then[] = {give, {ETCD_PUT, .put = put}, newest(prefix, 0, 2)};
@@ -214,7 +223,7 @@ static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt,
             return status;
         status = enqueue(queue, attempt, &epoch, place, &was_there);
         if (status == LOCK_NOT_OWNER || status == LOCK_UNKNOWN)
-            etcd_session_raise(queue->session, &epoch);
+            etcd_session_doubt(queue->session, &epoch);
     }
     if (status != LOCK_OK)
         return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status;
@@ -253,8 +262,10 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
 }
 
 static enum lock_status withdraw(void *store, const char *key, const char *owner) {
-    etcd_waits_drop(((struct queue *)store)->waits, owner);
-    return release(store, key, owner);
+    struct queue *queue = store;
+    etcd_waits_drop(queue->waits, owner);
+    enum lock_status status = etcd_session_settle(queue->session);
+    return status == LOCK_OK ? release(store, key, owner) : status;
 }
 
 static enum lock_status extend(void *store, struct lock_grant *grant) {
@@ -305,6 +316,7 @@ const struct lock_backend lock_etcd_queue = {
         "has two who believe they hold it after a pause longer than the lease; the fence stops the second",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE |
             LOCK_IS_SHARED | LOCK_IS_SAFE,
+    .tls = true,
     .lines_up = true,
     .hands_over = true,
     .lasts = true,

@@ -17,6 +17,21 @@ static void make_name(char out[NAME_SIZE], const char *key) {
     snprintf(out, NAME_SIZE, "lock-rpc/%s", key);
 }
 
+/* The service deletes the key without a word of whether it was there. */
+static enum lock_status release(void *store, const char *key, const char *owner) {
+    struct etcd_session *session = store;
+    char name[NAME_SIZE], own[NAME_SIZE + 24];
+    struct etcd_epoch epoch;
+    (void)owner;
+    enum lock_status status = etcd_session_begin(session, &epoch);
+    if (status != LOCK_OK)
+        return status;
+    make_name(name, key);
+    snprintf(own, sizeof own, "%s/%llx", name, (unsigned long long)epoch.lease);
+    const struct etcd_call call = etcd_session_call(session);
+    return etcd_session_status(etcd_unlock(etcd_session_client(session), etcd_text(own), &call));
+}
+
 static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     struct etcd_session *session = store;
     char name[NAME_SIZE];
@@ -33,30 +48,18 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     enum etcd_status locked =
         etcd_lock(etcd_session_client(session), etcd_text(name), epoch.lease, &call, &key, &revision);
     attempt->again_ns = lock_env_now_ns(etcd_session_env(session));
-    if (locked == ETCD_UNKNOWN && attempt->waits)
-        return LOCK_BUSY; /* as a rule; and if it was granted the next request finds it so */
+    if (locked ==
+        ETCD_UNKNOWN) { /* as a rule it waits still; if it was granted, the next request finds it so */
+        status = attempt->waits ? LOCK_OK : release(session, attempt->grant.key, attempt->grant.owner);
+        return status == LOCK_OK ? LOCK_BUSY : status;
+    }
     if (locked == ETCD_NOT_FOUND)
-        etcd_session_raise(session, &epoch);
+        etcd_session_doubt(session, &epoch);
     if (locked != ETCD_OK)
         return locked == ETCD_NOT_FOUND ? LOCK_UNAVAILABLE : etcd_session_status(locked);
     etcd_lock_key_free(key);
     attempt->grant.fence = 0;
     return etcd_session_grant(session, epoch.lease, sent_ns, &attempt->grant);
-}
-
-/* The service deletes the key without a word of whether it was there. */
-static enum lock_status release(void *store, const char *key, const char *owner) {
-    struct etcd_session *session = store;
-    char name[NAME_SIZE], own[NAME_SIZE + 24];
-    struct etcd_epoch epoch;
-    (void)owner;
-    enum lock_status status = etcd_session_begin(session, &epoch);
-    if (status != LOCK_OK)
-        return status;
-    make_name(name, key);
-    snprintf(own, sizeof own, "%s/%llx", name, (unsigned long long)epoch.lease);
-    const struct etcd_call call = etcd_session_call(session);
-    return etcd_session_status(etcd_unlock(etcd_session_client(session), etcd_text(own), &call));
 }
 
 const struct lock_backend lock_etcd_rpc = {
@@ -65,6 +68,7 @@ const struct lock_backend lock_etcd_rpc = {
     .flaw = "is granted to one whose lease has gone while it waited, beside another",
     .caps = LOCK_CAN_WAKE | LOCK_IS_SHARED,
     .teaches = true,
+    .tls = true,
     .lines_up = true,
     .lasts = true,
     .open = etcd_session_open,

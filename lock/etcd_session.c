@@ -19,8 +19,10 @@ struct etcd_session {
     int64_t ttl_ms, every_ms, lease_ttl_s, call_ns;
     pthread_mutex_t mutex; /* for what follows; not held while the store is asked */
     pthread_cond_t done;
-    bool busy;  /* somebody gets a lease, or raises the epoch */
-    bool doubt; /* a write with this epoch may still be on its way */
+    bool busy;               /* somebody gets a lease, or raises the epoch; */
+    uint64_t mends;          /* how often that was done, */
+    enum lock_status mended; /* and what came of it the last time */
+    bool doubt;              /* a write with this epoch may still be on its way, or was refused */
     struct etcd_epoch epoch;
     struct etcd_keep *keep; /* NULL: no lease yet */
 };
@@ -127,20 +129,6 @@ static bool is_alive(const struct etcd_session *session) {
     return session->keep && etcd_keep_deadline_ns(session->keep) > 0;
 }
 
-/* Called, and returns, with the mutex held: alone in what follows, until leave(). */
-static void enter(struct etcd_session *session) {
-    while (session->busy)
-        pthread_cond_wait(&session->done, &session->mutex);
-    session->busy = true;
-    pthread_mutex_unlock(&session->mutex);
-}
-
-static void leave(struct etcd_session *session) {
-    pthread_mutex_lock(&session->mutex);
-    session->busy = false;
-    pthread_cond_broadcast(&session->done);
-}
-
 /* The epoch's key, if it has that version still, gets the next one: so it can be repeated. */
 static enum etcd_status write_epoch(const struct etcd_session *session, const struct etcd_epoch *epoch,
                                     bool *written) {
@@ -219,36 +207,55 @@ static enum lock_status raise_epoch(struct etcd_session *session) {
 }
 
 /* Alone. */
-static enum lock_status settle(struct etcd_session *session) {
-    enum lock_status status = is_alive(session) ? LOCK_OK : LOCK_NOT_OWNER;
-    if (status == LOCK_OK && session->doubt)
-        status = raise_epoch(session);
+static enum lock_status mend(struct etcd_session *session) {
+    enum lock_status status = is_alive(session) ? raise_epoch(session) : LOCK_NOT_OWNER;
     return status == LOCK_NOT_OWNER ? renew(session) : status;
+}
+
+/* Called, and returns, with the mutex held. Who comes while somebody is at it has what comes of that: a
+ * hundred that ask a store that does not answer do so together, not one after the other. */
+static enum lock_status mend_once(struct etcd_session *session) {
+    if (session->busy) {
+        uint64_t mends = session->mends;
+        while (session->mends == mends)
+            pthread_cond_wait(&session->done, &session->mutex);
+        return session->mended;
+    }
+    session->busy = true;
+    pthread_mutex_unlock(&session->mutex);
+    enum lock_status status = mend(session);
+    pthread_mutex_lock(&session->mutex);
+    session->busy = false;
+    session->mends++;
+    session->mended = status;
+    pthread_cond_broadcast(&session->done);
+    return status;
 }
 
 enum lock_status etcd_session_begin(struct etcd_session *session, struct etcd_epoch *epoch) {
     enum lock_status status = LOCK_OK;
     pthread_mutex_lock(&session->mutex);
-    if (session->busy || session->doubt || !is_alive(session)) {
-        enter(session);
-        status = settle(session);
-        leave(session);
-    }
+    while (status == LOCK_OK && (session->doubt || !is_alive(session)))
+        status = mend_once(session);
     if (status == LOCK_OK)
         *epoch = session->epoch;
     pthread_mutex_unlock(&session->mutex);
     return status;
 }
 
-void etcd_session_raise(struct etcd_session *session, const struct etcd_epoch *epoch) {
+void etcd_session_doubt(struct etcd_session *session, const struct etcd_epoch *epoch) {
     pthread_mutex_lock(&session->mutex);
     if (session->epoch.lease == epoch->lease && session->epoch.version == epoch->version)
         session->doubt = true;
+    pthread_mutex_unlock(&session->mutex);
+}
+
+enum lock_status etcd_session_settle(struct etcd_session *session) {
+    struct etcd_epoch epoch;
+    pthread_mutex_lock(&session->mutex);
     bool doubt = session->doubt;
     pthread_mutex_unlock(&session->mutex);
-    struct etcd_epoch next;
-    if (doubt)
-        etcd_session_begin(session, &next);
+    return doubt ? etcd_session_begin(session, &epoch) : LOCK_OK;
 }
 
 struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch) {

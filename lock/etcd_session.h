@@ -25,8 +25,8 @@ enum lock_status etcd_session_status(enum etcd_status status);
 
 /* What a write that must not come late goes out with. A request that was sent and not answered can be carried
  * out any time later: by a member that was paused, say. So each that puts a key compares the version of a key
- * that this process alone writes, and a request that is given up as unknown raises it: what comes after that
- * is refused. */
+ * that this process alone writes, and it is raised before the next, and before it is said that nothing is
+ * left, where one was given up as unknown: what comes after that is refused. */
 struct etcd_epoch {
     int64_t lease, version;
     char key[ETCD_KEY_SIZE];
@@ -36,10 +36,12 @@ struct etcd_epoch {
 enum lock_status etcd_session_begin(struct etcd_session *session, struct etcd_epoch *epoch);
 /* To be among the compares of a write. */
 struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch);
-/* A write with that epoch is not known to be done, or was refused: after this it is not done any more if it
- * was not, and etcd_session_begin() has another epoch, or another lease where this one was gone. Blocks. What
- * cannot be done now etcd_session_begin() does before anything else. */
-void etcd_session_raise(struct etcd_session *session, const struct etcd_epoch *epoch);
+/* A write with that epoch is not known to be done, or was refused. etcd_session_begin() raises the epoch
+ * before it gives out another, and gets another lease where this one is gone. Does not block. */
+void etcd_session_doubt(struct etcd_session *session, const struct etcd_epoch *epoch);
+/* LOCK_OK: what was doubted and not done is not done any more. So before it is said that nothing is left.
+ * Blocks. */
+enum lock_status etcd_session_settle(struct etcd_session *session);
 
 /* The deadline of a grant that was asked for at `sent_ns` and hangs on `lease`: its time to live after that,
  * but not when the lease may be gone. LOCK_UNKNOWN: it may be gone now; so the layer takes back what there

@@ -1,6 +1,7 @@
 #include "lock/etcd_waits.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,7 +190,7 @@ static struct room *open_room(struct etcd_waits *waits, const char *range) {
     if (!room)
         return NULL;
     room->waits = waits;
-    strcpy(room->range, range);
+    snprintf(room->range, sizeof room->range, "%s", range);
     if (!watch(room)) {
         free(room);
         return NULL;

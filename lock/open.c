@@ -94,6 +94,10 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
         snprintf(error, error_size, "this lock is for lessons: it %s", backend->flaw);
         return LOCK_CONFIG;
     }
+    if (!backend->tls && (parts.ca_file[0] || parts.cert_file[0] || parts.key_file[0])) {
+        snprintf(error, error_size, "%s: does not speak TLS; ca, cert and key are for etcd", backend->scheme);
+        return LOCK_CONFIG;
+    }
     struct lock *opened = calloc(1, sizeof *opened);
     enum lock_status status = LOCK_NOMEM;
     if (opened) {

@@ -399,10 +399,6 @@ static enum lock_status open_store(const struct lock_url *url, const struct lock
         snprintf(error, error_size, "zookeeper: want zookeeper://HOST[:PORT],HOST[:PORT]...[/CHROOT]");
         return LOCK_CONFIG;
     }
-    if (url->ca_file[0] || url->cert_file[0] || url->key_file[0]) {
-        snprintf(error, error_size, "zookeeper: does not speak TLS, so ca, cert and key make no sense");
-        return LOCK_CONFIG;
-    }
     struct store *opened = calloc(1, sizeof *opened);
     if (!opened)
         return LOCK_NOMEM;

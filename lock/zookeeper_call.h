@@ -41,7 +41,7 @@ struct zookeeper_session {
     bool born; /* has been connected: there is a session */
     bool beating;
     uint64_t number;
-    int64_t give_up_ns;                /* CLOCK_MONOTONIC: it has not been connected, and is made anew */
+    int64_t give_up_ns;                /* CLOCK_MONOTONIC: if it is not connected before, it is made anew */
     int64_t timeout_ns;                /* T */
     int64_t heard_ns[ZOOKEEPER_BEATS]; /* when those that were answered were sent; the newest is the first */
     int64_t beat_at_ns;                /* CLOCK_MONOTONIC */

@@ -24,6 +24,11 @@
 
 enum { BEATS_IN_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
 
+/* A session that was away for so many of its time-outs is given up, though nobody has said that it is over: a
+ * server that knows less than we have seen, since it has lost its data, turns it away for ever. While an
+ * ensemble is down its sessions do not end, so it is not given up sooner. */
+enum { GIVE_UP_TIMEOUTS = 4 };
+
 static const int64_t ms_ns = 1000000;
 /* After the C client could not be started; and for replies under way, at the end. */
 static const int64_t retry_ns = 100 * ms_ns, calm_ns = 100 * ms_ns;
@@ -45,11 +50,14 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
     if (type != ZOO_SESSION_EVENT)
         return;
     pthread_mutex_lock(&session->mutex);
+    bool was_connected = session->connected;
     session->connected = state == ZOO_CONNECTED_STATE;
     session->over = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE;
     if (session->connected) {
         session->born = true;
         session->timeout_ns = zoo_recv_timeout(handle) * ms_ns;
+    } else if (was_connected) {
+        session->give_up_ns = now_ns() + GIVE_UP_TIMEOUTS * session->timeout_ns;
     }
     session->number += session->over;
     bool over = session->over;
@@ -123,6 +131,17 @@ static void beat(struct zookeeper_session *session) {
     zookeeper_call_queue(call, &request, 1);
 }
 
+/* Its nodes, if there are any left, run out. */
+static void give_up(struct zookeeper_session *session) {
+    bool born = session->born;
+    session->number += born;
+    close_handle(session);
+    pthread_mutex_unlock(&session->mutex);
+    if (born)
+        session->env->wake(session->env->layer, NULL, NULL);
+    pthread_mutex_lock(&session->mutex);
+}
+
 static void *run(void *arg) {
     struct zookeeper_session *session = arg;
     pthread_mutex_lock(&session->mutex);
@@ -133,17 +152,20 @@ static void *run(void *arg) {
             if (session->handle)
                 continue;
             until_ns = now_ns() + retry_ns;
-        } else if (session->over || (!session->born && now >= session->give_up_ns)) {
+        } else if (session->over) {
             close_handle(session);
             continue;
-        } else if (!session->born) {
+        } else if (!session->connected) {
+            if (now >= session->give_up_ns)
+                give_up(session);
             until_ns = session->give_up_ns;
-        } else if (session->connected && !session->beating) {
+        } else if (!session->beating) {
             if (now >= session->beat_at_ns)
                 beat(session);
             until_ns = session->beat_at_ns;
         }
-        wait_for(session, &session->changed, until_ns);
+        if (until_ns > now)
+            wait_for(session, &session->changed, until_ns);
     }
     for (int64_t until_ns = now_ns() + calm_ns; session->calls && now_ns() < until_ns;)
         wait_for(session, &session->changed, until_ns);

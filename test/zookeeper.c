@@ -120,10 +120,19 @@ static int compare(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Until its server serves. */
+static bool is_lost(int rc, int64_t until_ms) {
+    return (rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT) && harness_now_ms() < until_ms;
+}
+
 const char *zookeeper_list(const struct zookeeper_server *server, const char *path) {
     struct String_vector names = {.count = 0};
     zhandle_t *client = open_client(server);
-    int rc = zoo_get_children(client, path, 0, &names);
+    int64_t until_ms = harness_now_ms() + START_MS;
+    int rc;
+    do
+        rc = zoo_get_children(client, path, 0, &names);
+    while (is_lost(rc, until_ms));
     zookeeper_close(client);
     if (rc == ZNONODE)
         return "(none)";
@@ -140,8 +149,12 @@ const char *zookeeper_list(const struct zookeeper_server *server, const char *pa
 
 void zookeeper_delete(const struct zookeeper_server *server, const char *path) {
     zhandle_t *client = open_client(server);
-    int rc = zoo_delete(client, path, -1);
+    int64_t until_ms = harness_now_ms() + START_MS;
+    bool lost = false;
+    int rc;
+    while (is_lost(rc = zoo_delete(client, path, -1), until_ms))
+        lost = true;
     zookeeper_close(client);
-    if (rc != ZOK)
+    if (rc != ZOK && !(lost && rc == ZNONODE))
         FAIL("delete %s: %s", path, zerror(rc));
 }

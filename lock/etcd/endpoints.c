@@ -194,3 +194,8 @@ void etcd_endpoints_fail(struct etcd_endpoints *endpoints, int at, bool silent) 
         atomic_store(&endpoints->each[at].shunned_until_ns, etcd_loop_now_ns() + (int64_t)SHUN_MS * 1000000);
     atomic_compare_exchange_strong(&endpoints->current, &failed, (failed + 1) % endpoints->count);
 }
+
+bool etcd_endpoints_shun(struct etcd_endpoints *endpoints, int at) {
+    return atomic_load(&endpoints->each[at].shunned_until_ns) > etcd_loop_now_ns() &&
+           etcd_endpoints_pick(endpoints) != at;
+}

@@ -32,5 +32,7 @@ int etcd_endpoints_pick(struct etcd_endpoints *endpoints);
 bool etcd_endpoint_is_ready(struct etcd_endpoint *endpoint);
 /* It failed: another one is to be asked next; for some time, where it did not answer at all (`silent`). */
 void etcd_endpoints_fail(struct etcd_endpoints *endpoints, int at, bool silent);
+/* It did not answer lately, and there is another one. */
+bool etcd_endpoints_shun(struct etcd_endpoints *endpoints, int at);
 
 #endif

@@ -28,6 +28,9 @@ static int64_t tick(struct etcd_ticker *ticker, int64_t now_ns) {
     struct etcd_hub *hub = (struct etcd_hub *)((char *)ticker - offsetof(struct etcd_hub, ticker));
     int64_t next_ns = INT64_MAX, open_ns = INT64_MAX;
     pthread_mutex_lock(&hub->mutex);
+    /* A member that did not answer somebody else will not say anything here. */
+    if (!hub->stopping && etcd_hub_stream(hub) && etcd_endpoints_shun(&hub->etcd->endpoints, hub->endpoint))
+        etcd_hub_break(hub);
     if (!hub->stopping && !hub->stream && hub->kind->is_wanted(hub))
         open_ns = open_stream(hub, now_ns);
     if (!hub->stopping)

@@ -66,7 +66,8 @@ enum etcd_status etcd_lease_look(struct etcd *etcd, int64_t id, bool keys, const
         etcd_lease_info_free(&held->info);
         return status;
     }
-    held->info.ttl_s = response->ttl;
+    /* A leader that is new and has not begun to count says three hundred years. */
+    held->info.ttl_s = response->ttl < response->granted_ttl ? response->ttl : response->granted_ttl;
     held->info.granted_ttl_s = response->granted_ttl;
     held->info.key_count = response->n_keys;
     for (size_t i = 0; i < response->n_keys; i++)

@@ -173,9 +173,11 @@ static enum etcd_status go_on(struct etcd *etcd, struct course *course, const st
     if (verdict->new_token && etcd->user && course->tokens++ < TOKENS_MAX)
         return etcd_auth_renew(etcd, token, course->deadline_ns, call);
     course->unknown = course->unknown || !verdict->harmless;
+    bool silent = verdict->silent && etcd_loop_now_ns() - course->began_ns >= fair_ns;
     if (verdict->elsewhere)
-        etcd_endpoints_fail(&etcd->endpoints, at,
-                            verdict->silent && etcd_loop_now_ns() - course->began_ns >= fair_ns);
+        etcd_endpoints_fail(&etcd->endpoints, at, silent);
+    if (silent) /* streams leave it too */
+        etcd_loop_wake(etcd->loop, etcd->endpoints.each[0].channel);
     int64_t left_ns = course->deadline_ns - etcd_loop_now_ns();
     if (!verdict->elsewhere || !(verdict->harmless || course->repeats) || left_ns <= 0)
         return verdict->status;

@@ -29,15 +29,15 @@ struct etcd_stream {
 /* ---- operations; each comes back once, in the loop ---- */
 
 static void receive(struct etcd_stream *stream) {
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &stream->incoming};
-    etcd_loop_begin(stream->call, &op, 1, &stream->received);
+    grpc_op next = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &stream->incoming};
+    etcd_loop_begin(stream->call, &next, 1, &stream->received);
 }
 
-/* With the mutex held; there is a first, and none is under way. */
-static void send_first(struct etcd_stream *stream) {
-    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = stream->first->buffer};
+/* With the mutex held; it is the first, and none is under way. */
+static void send_first(struct etcd_stream *stream, struct message *first) {
+    grpc_op sending = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = first->buffer};
     stream->pending++;
-    etcd_loop_begin(stream->call, &op, 1, &stream->sent);
+    etcd_loop_begin(stream->call, &sending, 1, &stream->sent);
 }
 
 static void drop_first(struct etcd_stream *stream) {
@@ -112,7 +112,7 @@ static void on_sent(struct etcd_tag *tag, bool ok) {
     pthread_mutex_lock(&stream->mutex);
     drop_first(stream);
     if (ok && !stream->over && stream->first)
-        send_first(stream);
+        send_first(stream, stream->first);
     settle(stream);
 }
 
@@ -184,7 +184,7 @@ void etcd_stream_send(struct etcd_stream *stream, const ProtobufCMessage *messag
     *stream->last = queued;
     stream->last = &queued->next;
     if (first && !stream->over)
-        send_first(stream);
+        send_first(stream, queued);
     pthread_mutex_unlock(&stream->mutex);
 }
 

@@ -215,12 +215,16 @@ static void exclusion(void) {
     kind->check_no_trace("number");
 }
 
+static bool has_counted(void *file) {
+    return read_number(file) > 20;
+}
+
 /* Killed at random, holding, waiting, or in the middle of a call. Whoever was killed between writing the
  * number and saying so did one round more than it said. */
 static void killed(void) {
     enum { PROCESSES = 4, KILLS = 6, ENDLESS = 1000000 };
     struct proc procs[PROCESSES + KILLS];
-    const char *file = harness_format("%s/killed-%s", harness_dir(), kind->name);
+    char *file = harness_format("%s/killed-%s", harness_dir(), kind->name);
     uint64_t random = harness_seed();
     kind->begin();
     write_number(file, 0);
@@ -233,6 +237,7 @@ static void killed(void) {
         CHECK_INT(exit_of(&procs[i]), 128 + SIGKILL);
         start_worker(&procs[count++], kind->url(700), file, 2, ENDLESS, &random);
     }
+    CHECK(harness_wait(has_counted, file, PATIENCE_MS));
     struct lock *lock = open_lock(20000);
     struct lock_grant grant = tools_take(lock, "number"); /* the survivors wait */
     long done = 0, number = read_number(file);

@@ -94,10 +94,11 @@ static void lost_hand_over(void) {
 static void taken_back(void) {
     begin();
     struct proxy *proxy = proxy_start(server.port);
-    struct lock *lock = open_by(proxy_port(proxy), "?ttl=2000");
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock *lock = open_by(proxy_port(proxy), "?ttl=4000");
+    struct lock_grant grant;
     for (int tries = 0; tries < 2; tries++) {
+        grant = take_in_the_end(lock, "a");
+        tools_give(lock, &grant);
         proxy_set(proxy, PROXY_DELAY, 60000, "/lock/a");
         enum lock_status status = tries ? lock_try(lock, "a", &grant)
                                         : lock_acquire(lock, "a", tools_in_ms(lock, 10), NULL, &grant);
@@ -202,10 +203,19 @@ static bool extends(void *arg) {
     return lock_extend(args[0], args[1]) == LOCK_OK;
 }
 
+/* Clients that come while it starts would get no reply now and then, and wait for it: two thirds of the
+ * session's time. */
+static void restart_behind(struct proxy *proxy) {
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
+    zookeeper_restart(&server);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+}
+
 /* Sessions outlive their server, if it comes back in time. */
 static void restarted(void) {
     begin();
-    struct lock *lock = open_by(server.port, ""), *other = open_by(server.port, "");
+    struct proxy *proxy = proxy_start(server.port);
+    struct lock *lock = open_by(proxy_port(proxy), ""), *other = open_by(proxy_port(proxy), "");
     struct tools_waiter waiter;
     struct lock_grant grant = tools_take(lock, "a");
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
@@ -213,7 +223,7 @@ static void restarted(void) {
     zookeeper_kill(&server);
     CHECK(lock_remaining_ns(lock, &grant) > 0);
     CHECK(lock_extend(lock, &grant) != LOCK_LOST);
-    zookeeper_restart(&server);
+    restart_behind(proxy);
     void *args[] = {lock, &grant};
     CHECK(harness_wait(extends, args, PATIENCE_MS));
     CHECK(!waiter.done || waiter.status != LOCK_OK);
@@ -222,6 +232,71 @@ static void restarted(void) {
         waiter.grant = take_in_the_end(other, "a");
     CHECK(waiter.grant.fence > grant.fence);
     tools_give(other, &waiter.grant);
+}
+
+static _Atomic int lost_times;
+
+static void on_lost(void *ctx, const struct lock_grant *grant) {
+    (void)ctx;
+    (void)grant;
+    lost_times++;
+}
+
+static bool is_lost(void *arg) {
+    (void)arg;
+    return lost_times > 0;
+}
+
+static void run_shell(const char *command) {
+    int status;
+    struct proc proc;
+    const char *argv[] = {"sh", "-c", command, NULL};
+    proc_spawn(&proc, argv, NULL, harness_format("%s/sh.log", harness_dir()));
+    CHECK(proc_wait(&proc, PATIENCE_MS, &status));
+    CHECK_INT(status, 0);
+}
+
+/* Its data is lost, and another's put there: the session is over long before the grant is. */
+static void session_lost(void) {
+    struct zookeeper_server other;
+    begin();
+    zookeeper_start(&other);
+    struct lock_config config = {.on_lost = on_lost};
+    struct proxy *proxy = proxy_start(server.port);
+    struct lock *lock =
+        tools_open(&config, harness_format("zookeeper://127.0.0.1:%d?ttl=9000", proxy_port(proxy)));
+    for (int i = 0; i < 30; i++) /* so that it counts further than what this process has seen */
+        zookeeper_list(&other, "/");
+    struct lock_grant grant = tools_take(lock, "a"), extended = grant;
+    zookeeper_kill(&server);
+    zookeeper_kill(&other);
+    run_shell(harness_format("rm -r %s/data && cp -r %s/data %s/data", server.dir, other.dir, server.dir));
+    restart_behind(proxy);
+    CHECK(harness_wait(is_lost, NULL, PATIENCE_MS));
+    CHECK(lock_now_ns(lock) < grant.deadline_ns);
+    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
+    tools_check_status(lock_extend(lock, &extended), LOCK_LOST);
+    struct lock_grant next = take_in_the_end(lock, "a");
+    CHECK(next.fence > grant.fence);
+    tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+    check_one_node(&next);
+    tools_give(lock, &next);
+    CHECK_INT(lost_times, 1);
+}
+
+/* All is lost. The server turns away who has seen more of it than it knows; so the session is given up. */
+static void wiped(void) {
+    bounded("800");
+    struct proxy *proxy = proxy_start(server.port);
+    struct lock *lock = open_by(proxy_port(proxy), "?ttl=3000");
+    struct lock_grant grant = tools_take(lock, "a");
+    zookeeper_kill(&server);
+    run_shell(harness_format("rm -r %s/data", server.dir));
+    restart_behind(proxy);
+    struct lock_grant next = take_in_the_end(lock, "a");
+    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
+    check_one_node(&next);
+    tools_give(lock, &next);
 }
 
 /* The leader is killed, twice: what was held is held, and fences grow. */
@@ -299,6 +374,8 @@ int main(int argc, char **argv) {
     harness_run("a session not heard of for a while", silence);
     harness_run("a session that ends while it waits", over_while_waiting);
     harness_run("a server that is killed, and comes back", restarted);
+    harness_run("a session that is lost", session_lost);
+    harness_run("a server that has lost all", wiped);
     harness_run("leaders that are killed", failover);
     harness_run("a server that is away", away);
     harness_run("a server that hangs", hung);

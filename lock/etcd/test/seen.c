@@ -71,9 +71,10 @@ static void on_event(void *ctx, const struct etcd_watch_event *event) {
         pthread_cond_wait(&seen->changed, &seen->mutex);
     }
     seen->holds = false;
+    void (*then)(struct seen *) = seen->then;
     pthread_mutex_unlock(&seen->mutex);
-    if (seen->then)
-        seen->then(seen);
+    if (then)
+        then(seen);
     if (closed) {
         fprintf(stderr, "a callback of a watch that was cancelled: %s\n", seen->text);
         abort();
@@ -178,6 +179,13 @@ void seen_cancel(struct seen *seen) {
     pthread_mutex_unlock(&seen->mutex);
 }
 
+void seen_then(struct seen *seen, void (*then)(struct seen *), void *arg) {
+    pthread_mutex_lock(&seen->mutex);
+    seen->arg = arg;
+    seen->then = then;
+    pthread_mutex_unlock(&seen->mutex);
+}
+
 void seen_hold(struct seen *seen) {
     pthread_mutex_lock(&seen->mutex);
     seen->held = true;
@@ -201,6 +209,26 @@ void seen_release(struct seen *seen) {
     seen->held = false;
     pthread_cond_broadcast(&seen->changed);
     pthread_mutex_unlock(&seen->mutex);
+}
+
+/* ---- for tests of watches ---- */
+
+struct etcd_watch_config seen_key(const char *key) {
+    return (struct etcd_watch_config){.key = etcd_text(key)};
+}
+
+int64_t seen_revision(struct etcd *etcd) {
+    struct etcd_reply *reply = NULL;
+    const struct etcd_range range = {.key = etcd_text("-"), .count_only = true};
+    CHECK_STATUS(etcd_range(etcd, &range, NULL, &reply), ETCD_OK);
+    int64_t revision = reply->revision;
+    etcd_reply_free(reply);
+    return revision;
+}
+
+void seen_delete(struct etcd *etcd, const char *key) {
+    const struct etcd_delete del = {.key = etcd_text(key)};
+    CHECK_STATUS(etcd_delete(etcd, &del, NULL, NULL), ETCD_OK);
 }
 
 /* ---- which member serves ---- */

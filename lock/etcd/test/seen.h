@@ -33,10 +33,18 @@ void seen_created(struct seen *seen);
 size_t seen_events(struct seen *seen);
 /* Cancels it; whatever comes after that fails the test. */
 void seen_cancel(struct seen *seen);
+/* From now on this is called at the end of each callback. */
+void seen_then(struct seen *seen, void (*then)(struct seen *), void *arg);
 /* The client's loop comes to a halt in the next callback of this watch. */
 void seen_hold(struct seen *seen);
 void seen_wait_held(struct seen *seen);
 void seen_release(struct seen *seen);
+
+/* Of this key. */
+struct etcd_watch_config seen_key(const char *key);
+/* The store's. */
+int64_t seen_revision(struct etcd *etcd);
+void seen_delete(struct etcd *etcd, const char *key);
 
 /* A number that the server tells at /metrics, by the start of its line; -1: it is not there. */
 int64_t seen_metric(const struct etcd_server *server, const char *start);

@@ -155,9 +155,51 @@ static void wrong_endpoints(void) {
     asks_and_is_told(harness_format("%s,%s,%s", a, a, a));
 }
 
+/* ---- answers that are lost ---- */
+
+/* The server did it, and the connection is closed before it can say so: not known, and not done again. What
+ * may be done twice is. */
+static void answers_are_lost(void) {
+    enum { ROUNDS = 8 };
+    struct etcd_server server;
+    etcd_start(&server, NULL);
+    struct proxy *proxy = proxy_start(server.port);
+    const struct etcd_config config = {.endpoints = harness_format("127.0.0.1:%d", proxy_port(proxy)),
+                                       .timeout_ms = PATIENCE_MS};
+    struct etcd *etcd = tools_open_config(&config);
+    int64_t done = 0, again = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        const char *once = harness_format("once/%d", i), *twice = harness_format("twice/%d", i);
+        const struct etcd_put put = {.key = etcd_text(once)}, repeated = {.key = etcd_text(twice)};
+        const struct etcd_range range = {.key = etcd_text(once)}, other = {.key = etcd_text(twice)};
+        const struct etcd_call idempotent = {.idempotent = true};
+        struct etcd_reply *reply = NULL;
+        tools_get(etcd, once); /* it is connected */
+        proxy_set(proxy, PROXY_CUT, 0, NULL);
+        CHECK_STATUS(etcd_put(etcd, &put, NULL, NULL), ETCD_UNKNOWN);
+        tools_get(etcd, once);
+        proxy_set(proxy, PROXY_CUT, 0, NULL);
+        CHECK_STATUS(etcd_range(etcd, &range, NULL, &reply), ETCD_OK);
+        CHECK(reply->kv_count == 0 || reply->kvs[0].version == 1);
+        done += (int64_t)reply->kv_count;
+        etcd_reply_free(reply);
+        proxy_set(proxy, PROXY_CUT, 0, NULL);
+        CHECK_STATUS(etcd_put(etcd, &repeated, &idempotent, NULL), ETCD_OK);
+        CHECK_STATUS(etcd_range(etcd, &other, NULL, &reply), ETCD_OK);
+        CHECK_INT(reply->kv_count, 1);
+        again += reply->kvs[0].version - 1;
+        etcd_reply_free(reply);
+    }
+    printf("     of %d that are not known %d were done; of as many that may be %d were done twice\n", ROUNDS,
+           (int)done, (int)again);
+    CHECK(done > 0 && again > 0);
+    CHECK_INT(proxy_faults(proxy), 3 * ROUNDS);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("wrong endpoints", wrong_endpoints);
+    harness_run("answers are lost", answers_are_lost);
     harness_run("one is stopped", one_is_stopped);
     harness_run("one is killed", one_is_killed);
     harness_run("one is paused", one_is_paused);

@@ -1,0 +1,51 @@
+/* What the tests of locks in etcd share. They look into the store with etcdctl, or over its HTTP. */
+#ifndef LOCK_TEST_ETCD_TOOLS_H
+#define LOCK_TEST_ETCD_TOOLS_H
+
+#include "lock/test/tools.h"
+
+/* etcd://HOST:PORT,…?OPTIONS */
+const char *etcd_tools_url(const struct etcd_server *members, int count, const char *options);
+struct lock *etcd_tools_open(const struct etcd_server *etcd, const char *options);
+/* By way of a proxy. */
+struct lock *etcd_tools_open_by(const struct proxy *proxy, const char *options);
+
+/* How many keys begin with that; -1: no answer. */
+int etcd_tools_count(const struct etcd_server *etcd, const char *prefix);
+/* Waits until there are so many. */
+void etcd_tools_wait_for(const struct etcd_server *etcd, const char *prefix, int count);
+/* How many hold or wait for the lock `key`. */
+void etcd_tools_wait_for_line(const struct etcd_server *etcd, const char *key, int count);
+/* Nothing of any lock is left there. */
+void etcd_tools_check_no_trace(const struct etcd_server *etcd);
+
+/* A field ("Value", "CreateRevision", "Lease", …) of the key that begins with that, the `nth` (from 0) by
+ * create revision. */
+const char *etcd_tools_field(const struct etcd_server *etcd, const char *prefix, int nth, const char *field);
+/* The lease of the nth in the line of `key`, as etcdctl wants it; and it is revoked. */
+const char *etcd_tools_lease(const struct etcd_server *etcd, const char *key, int nth);
+void etcd_tools_revoke(const struct etcd_server *etcd, const char *lease);
+
+/* Stops it, and waits until it stands still. */
+void etcd_tools_pause(struct etcd_server *etcd);
+
+/* How many transactions it has answered. */
+long long etcd_tools_txns(const struct etcd_server *etcd);
+
+/* ---- a network that delivers late ---- */
+
+/* A way to a server that holds back the first request with a certain text, and delivers it when it is told
+ * to, however long its sender has given it up. What its sender sent after that on the same connection is
+ * lost. */
+struct late;
+
+struct late *late_start(int target_port);
+int late_port(const struct late *late);
+/* From now on it waits for that text, under 64 bytes. */
+void late_expect(struct late *late, const char *text);
+/* Waits until it has it. */
+void late_wait(struct late *late);
+/* Delivers it, and waits for the answer, which must have `reply` in it. */
+void late_deliver(struct late *late, const char *reply);
+
+#endif

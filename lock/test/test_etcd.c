@@ -1,0 +1,346 @@
+/* The lock in one etcd: what is in the store, what it costs, and who is served when. Two handles are two
+ * processes to the store. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/test/etcd_tools.h"
+
+static struct etcd_server etcd;
+
+static void begin(void) {
+    etcd_start(&etcd, NULL);
+}
+
+static struct lock *open_lock(const char *options) {
+    return etcd_tools_open(&etcd, options);
+}
+
+/* ---- in the store ---- */
+
+static void in_the_store(void) {
+    begin();
+    struct lock *lock = open_lock("ttl=5000"), *other = open_lock("ttl=5000");
+    int64_t before_ns = lock_now_ns(lock);
+    struct lock_grant grant = tools_take(lock, "a"), none;
+    CHECK(grant.deadline_ns <= lock_now_ns(lock) + 5000 * 1000000LL);
+    CHECK(grant.deadline_ns >= before_ns + 5000 * 1000000LL / 8 * 7);
+    CHECK_INT(etcd_tools_count(&etcd, "lock/"), 1);
+    CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), grant.owner);
+    CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "CreateRevision"),
+              harness_format("%llu", (unsigned long long)grant.fence));
+    const char *lease = etcd_tools_lease(&etcd, "a", 0);
+    CHECK_HAS(etcd_command(&etcd, "lease", "timetolive", lease, "--keys", NULL), "lock/a ");
+    tools_check_status(lock_try(other, "a", &none), LOCK_BUSY);
+    CHECK_INT(etcd_tools_count(&etcd, "lock/"), 1);
+    tools_check_status(lock_acquire(other, "a", tools_in_ms(other, 100), NULL, &none), LOCK_TIMEOUT);
+    CHECK_INT(etcd_tools_count(&etcd, "lock/"), 1);
+    tools_give(lock, &grant);
+    etcd_tools_check_no_trace(&etcd);
+    CHECK(etcd_tools_count(&etcd, "lock session ") > 0); /* on its lease, until that runs out */
+}
+
+static void fences(void) {
+    enum { TURNS = 20 };
+    begin();
+    struct lock *locks[2] = {open_lock(""), open_lock("")};
+    uint64_t fence = 0;
+    for (int i = 0; i < TURNS; i++) {
+        struct lock_grant grant = tools_take(locks[i % 2], "a");
+        CHECK(grant.fence > fence);
+        fence = grant.fence;
+        tools_give(locks[i % 2], &grant);
+    }
+}
+
+/* ---- what it costs ---- */
+
+static void requests(void) {
+    enum { PAIRS = 50 };
+    begin();
+    struct lock *lock = open_lock("ttl=60000");
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
+    long long before = etcd_tools_txns(&etcd);
+    for (int i = 0; i < PAIRS; i++) {
+        grant = tools_take(lock, "a");
+        tools_give(lock, &grant);
+    }
+    CHECK_INT(etcd_tools_txns(&etcd) - before, 2 * PAIRS);
+}
+
+/* Twenty processes wait. Each hand-over costs what gives it and what takes it, whoever else waits; and all
+ * look once a second. */
+static void a_crowd_waits(void) {
+    enum { MANY = 20 };
+    static struct tools_waiter waiters[MANY];
+    begin();
+    struct lock *holder = open_lock("ttl=60000");
+    struct lock_grant held = tools_take(holder, "a");
+    for (int i = 0; i < MANY; i++) {
+        tools_wait(&waiters[i], open_lock("ttl=60000"), "a", PATIENCE_MS, NULL);
+        etcd_tools_wait_for_line(&etcd, "a", i + 2);
+    }
+    harness_pause_ms(200); /* until they have seen that their watches are there */
+    long long before = etcd_tools_txns(&etcd);
+    int64_t began_ms = harness_now_ms();
+    uint64_t fence = held.fence;
+    tools_give(holder, &held);
+    for (int i = 0; i < MANY; i++) {
+        tools_check_status(tools_join(&waiters[i]), LOCK_OK);
+        CHECK(waiters[i].grant.fence > fence);
+        fence = waiters[i].grant.fence;
+        for (int k = i + 1; k < MANY; k++)
+            CHECK(!waiters[k].done);
+        tools_give(waiters[i].lock, &waiters[i].grant);
+    }
+    long long looks = (harness_now_ms() - began_ms) / 1000 + 1;
+    CHECK(etcd_tools_txns(&etcd) - before <= 2 * (MANY + 1) + looks * MANY);
+    etcd_tools_check_no_trace(&etcd);
+}
+
+/* ---- keys ---- */
+
+static void odd_keys(void) {
+    enum { FIRST = '!', LAST = '~', MANY = 3 * (LAST - FIRST + 1) + 2 };
+    const char *keys[MANY];
+    static struct lock_grant grants[MANY];
+    int count = 0;
+    begin();
+    struct lock *lock = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
+    for (int c = FIRST; c <= LAST; c++) {
+        keys[count++] = harness_format("%c", c);
+        keys[count++] = harness_format("a%c", c);
+        keys[count++] = harness_format("a/b%c", c);
+    }
+    keys[count++] = harness_repeat('k', LOCK_KEY_MAX);
+    keys[count++] = harness_repeat('k', LOCK_KEY_MAX - 1);
+    CHECK_INT(count, MANY);
+    for (int i = 0; i < MANY; i++) {
+        struct lock_grant none;
+        grants[i] = tools_take(lock, keys[i]);
+        tools_check_status(lock_try(other, keys[i], &none), LOCK_BUSY);
+    }
+    CHECK_INT(etcd_tools_count(&etcd, "lock/"), MANY);
+    for (int i = 0; i < MANY; i += 2) {
+        tools_give(lock, &grants[i]);
+        tools_check_free(other, keys[i]);
+    }
+    for (int i = 1; i < MANY; i += 2)
+        tools_give(lock, &grants[i]);
+    etcd_tools_check_no_trace(&etcd);
+}
+
+/* A handle is a contender, also where two are in one process and one thread. */
+static void two_handles(void) {
+    begin();
+    struct lock *one = open_lock(""), *other = open_lock("");
+    struct lock_grant grant = tools_take(one, "a"), none;
+    tools_check_status(lock_try(other, "a", &none), LOCK_BUSY);
+    tools_check_status(lock_release(other, &grant), LOCK_NOT_OWNER);
+    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
+    tools_give(one, &grant);
+    grant = tools_take(other, "a");
+    tools_check_status(lock_try(one, "a", &none), LOCK_BUSY);
+    tools_give(other, &grant);
+}
+
+/* ---- giving up ---- */
+
+/* Who gives up leaves the line, and those behind have their turn all the same. */
+static void who_gives_up(void) {
+    begin();
+    struct lock *holder = open_lock("ttl=60000");
+    struct lock *first = open_lock("ttl=60000"), *second = open_lock("ttl=60000");
+    struct lock *third = open_lock("ttl=60000");
+    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_grant held = tools_take(holder, "a");
+    struct tools_waiter cancelled, late, last;
+    tools_wait(&cancelled, first, "a", PATIENCE_MS, cancel);
+    etcd_tools_wait_for_line(&etcd, "a", 2);
+    tools_wait(&late, second, "a", 700, NULL);
+    etcd_tools_wait_for_line(&etcd, "a", 3);
+    tools_wait(&last, third, "a", PATIENCE_MS, NULL);
+    tools_check_status(tools_join(&late), LOCK_TIMEOUT);
+    etcd_tools_wait_for_line(&etcd, "a", 3);
+    lock_cancel(cancel);
+    tools_check_status(tools_join(&cancelled), LOCK_CANCELLED);
+    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 2);
+    CHECK(!last.done);
+    tools_give(holder, &held);
+    tools_check_status(tools_join(&last), LOCK_OK);
+    tools_give(third, &last.grant);
+    etcd_tools_check_no_trace(&etcd);
+    lock_cancel_free(cancel);
+}
+
+/* The process of one who waits has died, which is to lose its lease: those behind it wait on, and are served.
+ * And if it lives after all it stands at the end. */
+static void one_in_line_is_gone(void) {
+    begin();
+    struct lock *holder = open_lock("ttl=60000");
+    struct lock *first = open_lock("ttl=60000"), *second = open_lock("ttl=60000");
+    struct lock_grant held = tools_take(holder, "a");
+    struct tools_waiter gone, next;
+    tools_wait(&gone, first, "a", PATIENCE_MS, NULL);
+    etcd_tools_wait_for_line(&etcd, "a", 2);
+    tools_wait(&next, second, "a", PATIENCE_MS, NULL);
+    etcd_tools_wait_for_line(&etcd, "a", 3);
+    etcd_tools_revoke(&etcd, etcd_tools_lease(&etcd, "a", 1));
+    etcd_tools_wait_for_line(&etcd, "a", 3); /* again */
+    CHECK(!next.done);
+    tools_give(holder, &held);
+    tools_check_status(tools_join(&next), LOCK_OK);
+    CHECK(!gone.done);
+    tools_give(second, &next.grant);
+    tools_check_status(tools_join(&gone), LOCK_OK);
+    CHECK(gone.grant.fence > next.grant.fence);
+    tools_give(first, &gone.grant);
+    etcd_tools_check_no_trace(&etcd);
+}
+
+/* The holder's process has died. */
+static void the_holder_is_gone(void) {
+    begin();
+    struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
+    struct lock_grant held = tools_take(holder, "a");
+    struct tools_waiter waiter;
+    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    etcd_tools_wait_for_line(&etcd, "a", 2);
+    etcd_tools_revoke(&etcd, etcd_tools_lease(&etcd, "a", 0));
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    CHECK(waiter.grant.fence > held.fence);
+    tools_check_status(lock_release(holder, &held), LOCK_NOT_OWNER);
+    CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), waiter.grant.owner);
+    tools_give(other, &waiter.grant);
+    etcd_tools_check_no_trace(&etcd);
+}
+
+/* ---- time ---- */
+
+/* A grant has its time to live, and no more, though the lease lives on. */
+static void times_to_live(void) {
+    static const int ttls_ms[] = {10, 50, 300, 1000, 3000, 10000, 86400000};
+    begin();
+    for (size_t i = 0; i < sizeof ttls_ms / sizeof *ttls_ms; i++) {
+        int64_t ttl_ns = ttls_ms[i] * 1000000LL, before_ns;
+        struct lock *lock = open_lock(harness_format("ttl=%d", ttls_ms[i]));
+        struct lock_grant grant;
+        do { /* the calls of a short one take a few milliseconds at most, or it was not had */
+            before_ns = lock_now_ns(lock);
+        } while (lock_acquire(lock, "a", tools_in_ms(lock, PATIENCE_MS), NULL, &grant) != LOCK_OK);
+        CHECK(grant.deadline_ns >= before_ns + ttl_ns / 8 * 7);
+        CHECK(grant.deadline_ns <= lock_now_ns(lock) + ttl_ns);
+        if (ttls_ms[i] <= 1000) {
+            while (lock_remaining_ns(lock, &grant) > 0)
+                harness_pause_ms(1);
+            CHECK(lock_now_ns(lock) >= grant.deadline_ns);
+            tools_check_status(lock_progress(lock, &grant), LOCK_LOST);
+        }
+        lock_release(lock, &grant);
+        etcd_tools_wait_for_line(&etcd, "a", 0);
+    }
+}
+
+/* A grant that is not given back is over for its holder; the keeper takes it from the store, since the lease
+ * lives on. */
+static void forgotten(void) {
+    begin();
+    struct lock *lock = open_lock("ttl=300"), *other = open_lock("ttl=60000");
+    struct lock_grant grant = tools_take(lock, "a");
+    etcd_tools_wait_for_line(&etcd, "a", 0);
+    CHECK(lock_now_ns(lock) >= grant.deadline_ns);
+    CHECK_INT(etcd_tools_count(&etcd, "lock session "), 1);
+    tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+    grant = tools_take(lock, "a");
+    struct lock_grant next = tools_take(other, "a");
+    CHECK(lock_now_ns(lock) >= grant.deadline_ns);
+    CHECK(next.fence > grant.fence);
+    tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+    tools_check_held(lock, "a");
+    tools_give(other, &next);
+    grant = tools_take(lock, "a"); /* and one that waits in the same process takes it over */
+    next = tools_take(lock, "a");
+    CHECK(lock_now_ns(lock) >= grant.deadline_ns);
+    CHECK(next.fence > grant.fence);
+    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
+    tools_give(lock, &next);
+    etcd_tools_check_no_trace(&etcd);
+}
+
+struct hammer {
+    pthread_t thread;
+    struct lock *lock;
+    const char *key;
+    _Atomic long turns;
+};
+
+static _Atomic bool stop_hammering;
+
+static void *hammer(void *arg) {
+    struct hammer *hammer = arg;
+    while (!stop_hammering) {
+        struct lock_grant grant = tools_take(hammer->lock, hammer->key);
+        hammer->turns++;
+        tools_give(hammer->lock, &grant);
+    }
+    return NULL;
+}
+
+static long long seconds_left(const char *lease) {
+    const char *said = etcd_command(&etcd, "lease", "timetolive", lease, NULL);
+    const char *at = strstr(said, "remaining(");
+    return at ? strtoll(at + strlen("remaining("), NULL, 10) : -1;
+}
+
+/* The lease has more time left, on the server, than any grant believes; also when nothing is heard any more
+ * of its renewals. */
+static void grant_and_lease(void) {
+    enum { HAMMERS = 4 };
+    static const char *const keys[HAMMERS] = {"w", "x", "y", "z"};
+    struct hammer hammers[HAMMERS];
+    begin();
+    struct proxy *proxy = proxy_start(etcd.port);
+    struct lock *lock = etcd_tools_open_by(proxy, "ttl=2000");
+    stop_hammering = false;
+    for (int i = 0; i < HAMMERS; i++) {
+        hammers[i] = (struct hammer){.lock = lock, .key = keys[i]};
+        CHECK_INT(pthread_create(&hammers[i].thread, NULL, hammer, &hammers[i]), 0);
+    }
+    struct lock_grant grant = tools_take(lock, "a");
+    const char *lease = etcd_tools_lease(&etcd, "a", 0);
+    for (int i = 0; i < 10; i++) {
+        tools_check_status(lock_extend(lock, &grant), LOCK_OK);
+        long long left_s = seconds_left(lease); /* whole ones: up to one more */
+        CHECK(lock_remaining_ns(lock, &grant) < (left_s + 1) * 1000000000);
+    }
+    stop_hammering = true;
+    for (int i = 0; i < HAMMERS; i++) {
+        pthread_join(hammers[i].thread, NULL);
+        CHECK(hammers[i].turns > 0);
+    }
+    proxy_set(proxy, PROXY_DELAY, 60000, NULL);
+    while (lock_remaining_ns(lock, &grant) > 0) {
+        long long left_s = seconds_left(lease);
+        CHECK(lock_remaining_ns(lock, &grant) < (left_s + 1) * 1000000000);
+        if (lock_extend(lock, &grant) == LOCK_OK)
+            CHECK(lock_remaining_ns(lock, &grant) < (left_s + 1) * 1000000000);
+    }
+    CHECK(seconds_left(lease) >= 0); /* it outlives the grant */
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("what is in the store", in_the_store);
+    harness_run("fences", fences);
+    harness_run("requests", requests);
+    harness_run("a crowd waits", a_crowd_waits);
+    harness_run("odd keys", odd_keys);
+    harness_run("two handles", two_handles);
+    harness_run("who gives up", who_gives_up);
+    harness_run("one in line is gone", one_in_line_is_gone);
+    harness_run("the holder is gone", the_holder_is_gone);
+    harness_run("times to live", times_to_live);
+    harness_run("forgotten", forgotten);
+    harness_run("a grant and its lease", grant_and_lease);
+    return harness_finish();
+}

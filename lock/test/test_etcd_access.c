@@ -1,0 +1,185 @@
+/* The lock in an etcd that asks who one is: passwords, certificates. */
+#include <string.h>
+
+#include "lock/test/etcd_tools.h"
+
+static struct etcd_server etcd;
+
+/* ---- passwords ---- */
+
+static void check_config(const char *url) {
+    char error[LOCK_ERROR_SIZE] = "";
+    struct lock *lock;
+    tools_check_status(lock_open(url, NULL, &lock, error, sizeof error), LOCK_CONFIG);
+    CHECK_HAS(error, "etcd");
+    CHECK(strstr(error, "s3cr") == NULL);
+    CHECK(strstr(error, "et@") == NULL);
+}
+
+static struct lock *open_as(const char *who) {
+    return tools_open(NULL, harness_format("etcd://%s127.0.0.1:%d?ttl=4000", who, etcd.port));
+}
+
+static void check_denied(const char *who) {
+    struct lock *lock = open_as(who);
+    struct lock_grant grant;
+    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
+    tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 100), NULL, &grant), LOCK_UNAVAILABLE);
+}
+
+static void check_can(const char *who) {
+    struct lock *lock = open_as(who), *other = open_as(who);
+    struct lock_grant grant = tools_take(lock, "a");
+    struct tools_waiter waiter;
+    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    harness_pause_ms(100);
+    CHECK(!waiter.done);
+    tools_check_status(lock_extend(lock, &grant), LOCK_OK);
+    tools_give(lock, &grant);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    tools_give(other, &waiter.grant);
+}
+
+static void passwords(void) {
+    etcd_start(&etcd, NULL);
+    CHECK_HAS(etcd_command(&etcd, "user", "add", "root:s3cr:et@/?%", NULL), "created");
+    CHECK_HAS(etcd_command(&etcd, "user", "grant-role", "root", "root", NULL), "granted");
+    CHECK_HAS(etcd_command(&etcd, "user", "add", "al:s3cret", NULL), "created");
+    CHECK_HAS(etcd_command(&etcd, "role", "add", "locks", NULL), "created");
+    CHECK_HAS(etcd_command(&etcd, "user", "grant-role", "al", "locks", NULL), "granted");
+    CHECK_HAS(etcd_command(&etcd, "auth", "enable", NULL), "Enabled");
+    check_can("root:s3cr%3aet%40%2F%3f%25@");
+    check_can("root:s3cr:et@%2F%3f%25@"); /* what need not be written so */
+    check_denied("");
+    check_denied("root:s3cr@");
+    check_denied("root:@");
+    check_denied("nobody:s3cret@");
+    /* What one may do is what one may do to the keys of locks. */
+    check_denied("al:s3cret@");
+    CHECK_HAS(etcd_command(&etcd, "--user", "root:s3cr:et@/?%", "role", "grant-permission", "locks",
+                           "readwrite", "--prefix", "lock", NULL),
+              "updated");
+    check_can("al:s3cret@");
+}
+
+static void urls(void) {
+    check_config("etcd://root:s3cr%et@127.0.0.1:1");
+    check_config("etcd://root:s3cr%4@127.0.0.1:1");
+    check_config("etcd://root:s3cr%00et@127.0.0.1:1");
+    check_config("etcd://:s3cret@127.0.0.1:1");
+    check_config("etcd://s3cret@127.0.0.1:1");
+    check_config("etcd://root:s3cret@");
+    check_config("etcd://root:s3cret@127.0.0.1:port");
+    check_config("etcd://root:s3cr/et@127.0.0.1:1,,127.0.0.1:2");
+    check_config("etcd://root:s3cr?et@127.0.0.1:1");
+    check_config("etcd://root:s3cret@127.0.0.1:1?ca=/nowhere");
+    check_config("etcd://");
+    check_config("etcd:");
+    check_config("etcd://127.0.0.1:1?ca=");
+    check_config("etcd://127.0.0.1:1?cert=/nowhere");
+    check_config(harness_format("etcd://root:s3cr%s@127.0.0.1:1", harness_repeat('x', 300)));
+}
+
+/* ---- certificates ---- */
+
+/* An authority, a certificate for 127.0.0.1 that is a server's and a client's, and one of another authority.
+ */
+static const char *const script =
+    "set -e\n"
+    "authority() {\n"
+    "    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj \"/CN=$1\""
+    " -keyout $1.key -out $1.pem\n"
+    "}\n"
+    "certificate() {\n" /* NAME AUTHORITY */
+    "    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj \"/CN=$1\" -keyout $1.key"
+    " -out $1.csr\n"
+    "    printf 'subjectAltName=IP:127.0.0.1\\nextendedKeyUsage=serverAuth,clientAuth\\n' >$1.ext\n"
+    "    openssl x509 -req -in $1.csr -CA $2.pem -CAkey $2.key -CAcreateserial -days 2 -extfile $1.ext"
+    " -out $1.pem\n"
+    "}\n"
+    "authority ca\n"
+    "authority other\n"
+    "certificate both ca\n"
+    "certificate stranger other\n";
+
+static const char *path(const char *name) {
+    return harness_format("%s/%s", harness_dir(), name);
+}
+
+static bool serves(void *proc) {
+    return strstr(proc_output(proc), "serving client traffic securely");
+}
+
+/* By hand: the harness would ask for its health without TLS. */
+static int start_secure(void) {
+    struct proc proc;
+    int port = harness_free_port(), peers = harness_free_port();
+    const char *client = harness_format("https://127.0.0.1:%d", port);
+    const char *peer = harness_format("http://127.0.0.1:%d", peers);
+    const char *argv[] = {"etcd",
+                          "--name",
+                          "m",
+                          "--data-dir",
+                          path("data"),
+                          "--listen-client-urls",
+                          client,
+                          "--advertise-client-urls",
+                          client,
+                          "--listen-peer-urls",
+                          peer,
+                          "--initial-advertise-peer-urls",
+                          peer,
+                          "--initial-cluster",
+                          harness_format("m=%s", peer),
+                          "--unsafe-no-fsync",
+                          "--logger",
+                          "zap",
+                          "--log-outputs",
+                          "stderr",
+                          "--cert-file",
+                          path("both.pem"),
+                          "--key-file",
+                          path("both.key"),
+                          "--trusted-ca-file",
+                          path("ca.pem"),
+                          "--client-cert-auth",
+                          NULL};
+    proc_spawn(&proc, argv, NULL, path("secure.log"));
+    CHECK(harness_wait(serves, &proc, PATIENCE_MS));
+    return port;
+}
+
+static void certificates(void) {
+    struct proc proc;
+    int status;
+    const char *argv[] = {"sh", "-c", harness_format("cd '%s'\n%s", harness_dir(), script), NULL};
+    proc_spawn(&proc, argv, NULL, path("openssl.log"));
+    CHECK(proc_wait(&proc, PATIENCE_MS, &status));
+    CHECK_INT(status, 0);
+    const char *where = harness_format("etcd://127.0.0.1:%d?ttl=4000", start_secure());
+    struct lock_grant grant;
+    struct lock *lock = tools_open(NULL, harness_format("%s&ca=%s&cert=%s&key=%s", where, path("ca.pem"),
+                                                        path("both.pem"), path("both.key")));
+    for (int i = 0; i < 2; i++) {
+        grant = tools_take(lock, "a");
+        tools_give(lock, &grant);
+    }
+    const char *const wrong[] = {where, harness_format("%s&ca=%s", where, path("ca.pem")),
+                                 harness_format("%s&ca=%s&cert=%s&key=%s", where, path("other.pem"),
+                                                path("both.pem"), path("both.key")),
+                                 harness_format("%s&ca=%s&cert=%s&key=%s", where, path("ca.pem"),
+                                                path("stranger.pem"), path("stranger.key"))};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        tools_check_status(lock_try(tools_open(NULL, wrong[i]), "a", &grant), LOCK_UNAVAILABLE);
+    check_config(harness_format("%s&cert=%s&key=%s", where, path("both.pem"), path("both.key")));
+    check_config(harness_format("%s&ca=%s&cert=%s", where, path("ca.pem"), path("both.pem")));
+    check_config(harness_format("%s&ca=%s", where, path("nothing.pem")));
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("URLs", urls);
+    harness_run("passwords", passwords);
+    harness_run("certificates", certificates);
+    return harness_finish();
+}

@@ -1,0 +1,220 @@
+/* Transactions of many threads that go to etcd as one, and what becomes of those that cannot. */
+#include <string.h>
+
+#include "lock/etcd_batch.h"
+#include "lock/test/etcd_tools.h"
+
+static struct etcd_server etcd;
+
+/* ---- batches themselves ---- */
+
+static struct lock_env env;
+static struct etcd_session *session;
+static struct etcd_batch *batch;
+
+static void wake(void *layer, const char *key, const char *owner) {
+    (void)layer, (void)key, (void)owner;
+}
+
+static void close_batch(void *arg) {
+    (void)arg;
+    etcd_batch_free(batch);
+    etcd_session_close(session);
+}
+
+static void open_batch(int port) {
+    const struct lock_config config = {.ctx = NULL};
+    char error[LOCK_ERROR_SIZE];
+    struct lock_url url;
+    void *store;
+    lock_env_init(&env, &config);
+    env.wake = wake;
+    CHECK(lock_url_parse(&url, harness_format("etcd://127.0.0.1:%d?ttl=60000", port), error, sizeof error));
+    url.ttl_ms = 60000;
+    tools_check_status(etcd_session_open(&url, &env, &store, error, sizeof error), LOCK_OK);
+    session = store;
+    CHECK((batch = etcd_batch_new(session)) != NULL);
+    harness_defer(close_batch, NULL);
+}
+
+/* A thread with one operation. */
+struct doing {
+    pthread_t thread;
+    struct etcd_op op;
+    enum etcd_status status;
+    int64_t revision;
+};
+
+static void read_revision(void *ctx, const struct etcd_reply *reply) {
+    struct doing *doing = ctx;
+    doing->revision = reply->revision;
+}
+
+static void *run(void *arg) {
+    struct doing *doing = arg;
+    const struct etcd_txn txn = {.then = &doing->op, .then_count = 1};
+    doing->status = etcd_batch_do(batch, &txn, read_revision, doing);
+    return NULL;
+}
+
+static void start(struct doing *doing, struct etcd_op op) {
+    *doing = (struct doing){.op = op};
+    CHECK_INT(pthread_create(&doing->thread, NULL, run, doing), 0);
+}
+
+static struct etcd_op put(const char *key, int64_t lease) {
+    return (struct etcd_op){ETCD_PUT,
+                            .put = {.key = etcd_text(key), .value = etcd_text("1"), .lease = lease}};
+}
+
+static struct etcd_op del(const char *key) {
+    return (struct etcd_op){ETCD_DELETE, .del = {.key = etcd_text(key)}};
+}
+
+static void begin(void) {
+    etcd_start(&etcd, NULL);
+}
+
+/* Two are under way, whose replies are slow; what comes then gathers, and goes as one, in order. */
+static void gather(struct proxy *proxy, struct doing *doings, const struct etcd_op *ops, int count) {
+    struct doing first[2];
+    proxy_set(proxy, PROXY_DELAY, 400, NULL);
+    for (int i = 0; i < 2; i++) {
+        start(&first[i], put(i ? "second" : "first", 0));
+        etcd_tools_wait_for(&etcd, i ? "second" : "first", 1);
+    }
+    for (int i = 0; i < count; i++) {
+        start(&doings[i], ops[i]);
+        harness_pause_ms(20); /* in this order */
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(first[i].thread, NULL);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    for (int i = 0; i < count; i++)
+        pthread_join(doings[i].thread, NULL);
+}
+
+/* Two that touch one name, or one that is not valid, have etcd refuse the whole: the rest is done all the
+ * same. */
+static void one_is_refused(void) {
+    enum { MANY = 4 };
+    begin();
+    struct proxy *proxy = proxy_start(etcd.port);
+    open_batch(proxy_port(proxy));
+    struct doing doings[MANY];
+    gather(proxy, doings, (struct etcd_op[]){put("a", 0), put("b", 0), put("c", 0), del("first")}, MANY);
+    for (int i = 0; i < MANY; i++) {
+        CHECK_INT(doings[i].status, ETCD_OK);
+        CHECK_INT(doings[i].revision, doings[0].revision); /* as one */
+    }
+    gather(proxy, doings, (struct etcd_op[]){del("a"), put("a", 0), put("x", 0), del("b")}, MANY);
+    for (int i = 0; i < MANY; i++)
+        CHECK_INT(doings[i].status, ETCD_OK);
+    CHECK_INT(etcd_tools_count(&etcd, "a"), 1);
+    CHECK_INT(etcd_tools_count(&etcd, "b"), 0);
+    CHECK_INT(etcd_tools_count(&etcd, "x"), 1);
+    gather(proxy, doings, (struct etcd_op[]){put("y", 0), put("z", 12345), del("x"), put("", 0)}, MANY);
+    CHECK_INT(doings[0].status, ETCD_OK);
+    CHECK_INT(doings[1].status, ETCD_NOT_FOUND); /* no such lease */
+    CHECK_INT(doings[2].status, ETCD_OK);
+    CHECK_INT(doings[3].status, ETCD_INVALID);
+    CHECK_INT(etcd_tools_count(&etcd, "y"), 1);
+    CHECK_INT(etcd_tools_count(&etcd, "z"), 0);
+    CHECK_INT(etcd_tools_count(&etcd, "x"), 0);
+}
+
+/* ---- locks of many threads ---- */
+
+struct taking {
+    pthread_t thread;
+    struct lock *lock;
+    const char *key;
+    int turns;
+    bool is_free;
+    enum lock_status wrong; /* the first that should not be */
+    uint64_t fence;
+};
+
+static void *take_turns(void *arg) {
+    struct taking *taking = arg;
+    for (int i = 0; i < taking->turns && taking->wrong == LOCK_OK; i++) {
+        struct lock_grant grant;
+        enum lock_status status = lock_try(taking->lock, taking->key, &grant);
+        if (status != (taking->is_free ? LOCK_OK : LOCK_BUSY))
+            taking->wrong = status == LOCK_OK ? LOCK_STALE : status;
+        if (status != LOCK_OK)
+            continue;
+        if (grant.fence <= taking->fence)
+            taking->wrong = LOCK_STALE;
+        taking->fence = grant.fence;
+        status = lock_release(taking->lock, &grant);
+        if (status != LOCK_OK)
+            taking->wrong = status;
+    }
+    return NULL;
+}
+
+/* Two hundred threads, each with a key of its own, and each second one in vain. They share requests, and do
+ * not notice. */
+static void many_threads(void) {
+    enum { THREADS = 200, TURNS = 10 };
+    static struct taking takings[THREADS];
+    static struct lock_grant held[THREADS];
+    begin();
+    struct lock *lock = etcd_tools_open(&etcd, ""), *other = etcd_tools_open(&etcd, "ttl=60000");
+    for (int i = 0; i < THREADS; i++) {
+        const char *key = harness_format("key-%d", i);
+        takings[i] = (struct taking){.lock = lock, .key = key, .turns = TURNS, .is_free = i % 2 == 0};
+        if (i % 2)
+            held[i] = tools_take(other, key);
+    }
+    tools_check_free(lock, "warm");
+    long long before = etcd_tools_txns(&etcd);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_INT(pthread_create(&takings[i].thread, NULL, take_turns, &takings[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(takings[i].thread, NULL);
+    for (int i = 0; i < THREADS; i++)
+        tools_check_status(takings[i].wrong, LOCK_OK);
+    CHECK(etcd_tools_txns(&etcd) - before < THREADS * TURNS); /* of 1.5 times as many */
+    CHECK_INT(etcd_tools_count(&etcd, "lock/"), THREADS / 2);
+    for (int i = 1; i < THREADS; i += 2)
+        tools_give(other, &held[i]);
+    etcd_tools_check_no_trace(&etcd);
+}
+
+/* Somebody has raised the epoch under those who are under way: they are refused, and go again with another.
+ */
+static void raised(void) {
+    enum { THREADS = 20, TURNS = 20, TIMES = 5 };
+    static struct taking takings[THREADS];
+    begin();
+    struct lock *lock = etcd_tools_open(&etcd, "ttl=60000");
+    struct lock_grant grant = tools_take(lock, "a");
+    const char *epoch = etcd_tools_field(&etcd, "lock session ", 0, "Key");
+    const char *lease = etcd_tools_lease(&etcd, "a", 0);
+    for (int k = 0; k < TIMES; k++) {
+        for (int i = 0; i < THREADS; i++) {
+            takings[i] = (struct taking){
+                .lock = lock, .key = harness_format("key-%d", i), .turns = TURNS, .is_free = true};
+            CHECK_INT(pthread_create(&takings[i].thread, NULL, take_turns, &takings[i]), 0);
+        }
+        CHECK_STR(etcd_command(&etcd, "put", "--lease", lease, epoch, "", NULL), "OK");
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(takings[i].thread, NULL);
+            tools_check_status(takings[i].wrong, LOCK_OK);
+        }
+        tools_check_free(lock, "b");
+    }
+    CHECK_STR(etcd_tools_lease(&etcd, "a", 0), lease);
+    tools_give(lock, &grant);
+    etcd_tools_check_no_trace(&etcd);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("one is refused", one_is_refused);
+    harness_run("many threads", many_threads);
+    harness_run("an epoch that is raised", raised);
+    return harness_finish();
+}

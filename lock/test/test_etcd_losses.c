@@ -1,0 +1,390 @@
+/* The lock in etcd, when something is lost, or comes late: replies, requests, leases, streams, the store. Two
+ * handles are two processes to the store. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/test/etcd_tools.h"
+
+static struct etcd_server etcd;
+
+static void begin(void) {
+    etcd_start(&etcd, NULL);
+}
+
+static struct lock *open_lock(const char *options) {
+    return etcd_tools_open(&etcd, options);
+}
+
+/* ---- replies that are lost ---- */
+
+/* It was done, and the reply does not come; then the connection breaks. */
+static void lose_reply(struct proxy *proxy, const char *key, int count) {
+    etcd_tools_wait_for_line(&etcd, key, count);
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+}
+
+static void *release_it(void *arg) {
+    struct tools_waiter *waiter = arg;
+    waiter->status = lock_release(waiter->lock, &waiter->grant);
+    return NULL;
+}
+
+static void lost_replies(void) {
+    begin();
+    struct proxy *proxy = proxy_start(etcd.port);
+    struct lock *lock = etcd_tools_open_by(proxy, "ttl=60000");
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
+    for (int i = 0; i < 3; i++) {
+        struct tools_waiter waiter;
+        proxy_set(proxy, PROXY_DELAY, 60000, "lock/a ");
+        tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
+        lose_reply(proxy, "a", 1);
+        tools_check_status(tools_join(&waiter), LOCK_OK);
+        CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "CreateRevision"),
+                  harness_format("%llu", (unsigned long long)waiter.grant.fence));
+        CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), waiter.grant.owner);
+        CHECK_INT(etcd_tools_count(&etcd, "lock/"), 1);
+        proxy_set(proxy, PROXY_DELAY, 60000, "lock/a ");
+        CHECK_INT(pthread_create(&waiter.thread, NULL, release_it, &waiter), 0);
+        lose_reply(proxy, "a", 0);
+        tools_check_status(tools_join(&waiter), LOCK_OK);
+        etcd_tools_check_no_trace(&etcd);
+    }
+}
+
+/* The store had given it when it went out of reach: it is taken back as soon as it can be. */
+static void taken_back(void) {
+    begin();
+    struct proxy *proxy = proxy_start(etcd.port);
+    struct lock *lock = etcd_tools_open_by(proxy, "ttl=60000");
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
+    struct tools_waiter waiter;
+    proxy_set(proxy, PROXY_DELAY, 60000, "lock/a ");
+    tools_wait(&waiter, lock, "a", 100, NULL);
+    etcd_tools_wait_for_line(&etcd, "a", 1);
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
+    tools_check_status(tools_join(&waiter), LOCK_UNKNOWN);
+    harness_pause_ms(300); /* the first tries are in vain */
+    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    etcd_tools_wait_for_line(&etcd, "a", 0);
+    tools_check_free(lock, "a");
+    etcd_tools_check_no_trace(&etcd);
+}
+
+/* ---- requests that come late ---- */
+
+static struct late *late;
+static struct proxy *other_way;
+
+/* A lock that goes to the store by the late way, and by another once that is silent. */
+static struct lock *open_late(void) {
+    late = late_start(etcd.port);
+    other_way = proxy_start(etcd.port);
+    proxy_set(other_way, PROXY_REFUSE, 0, NULL);
+    struct lock *lock = tools_open(NULL, harness_format("etcd://127.0.0.1:%d,127.0.0.1:%d?ttl=6000",
+                                                        late_port(late), proxy_port(other_way)));
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_give(lock, &grant);
+    return lock;
+}
+
+/* It is given up as unknown, had by another way, and given back: what comes then puts nothing. */
+static void a_late_request(void) {
+    begin();
+    struct lock *lock = open_late(), *other = open_lock("");
+    proxy_set(other_way, PROXY_PASS, 0, NULL);
+    late_expect(late, "lock/a ");
+    struct lock_grant grant = tools_take(lock, "a");
+    late_wait(late);
+    tools_give(lock, &grant);
+    etcd_tools_check_no_trace(&etcd);
+    late_deliver(late, "lock");
+    etcd_tools_check_no_trace(&etcd);
+    tools_check_free(other, "a");
+}
+
+static bool has_one_more(void *txns) {
+    return etcd_tools_txns(&etcd) > *(long long *)txns;
+}
+
+/* The same, where nothing is known to be left, and nobody asks for anything any more. */
+static void a_late_request_of_one_who_gave_up(void) {
+    begin();
+    struct lock *lock = open_late();
+    struct lock_grant grant;
+    late_expect(late, "lock/a ");
+    tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 100), NULL, &grant), LOCK_UNKNOWN);
+    late_wait(late);
+    long long txns = etcd_tools_txns(&etcd);
+    proxy_set(other_way, PROXY_PASS, 0, NULL);
+    CHECK(harness_wait(has_one_more, &txns, PATIENCE_MS)); /* it is taken back, */
+    harness_pause_ms(300);                                 /* whatever that takes */
+    late_deliver(late, "lock");
+    etcd_tools_wait_for_line(&etcd, "a", 0);
+}
+
+/* The one before in the same process was given back with a request that comes late: in the meantime its name
+ * is that of the holder. */
+static void a_late_gift(void) {
+    enum { NAMES = 16 };
+    begin();
+    struct lock *lock = open_late();
+    struct tools_waiter waiter;
+    struct lock_grant grant = tools_take(lock, "a");
+    tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
+    struct lock_metrics metrics;
+    do {
+        lock_read_metrics(lock, &metrics);
+    } while (metrics.waiting == 0);
+    proxy_set(other_way, PROXY_PASS, 0, NULL);
+    late_expect(late, "lock/a ");
+    tools_give(lock, &grant);
+    char name = grant.owner[LOCK_OWNER_SIZE - 2];
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    late_wait(late);
+    grant = waiter.grant;
+    for (int i = 0; i < NAMES && grant.owner[LOCK_OWNER_SIZE - 2] != name; i++) {
+        tools_give(lock, &grant);
+        grant = tools_take(lock, "a");
+    }
+    CHECK_INT(grant.owner[LOCK_OWNER_SIZE - 2], name);
+    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
+    late_deliver(late, "lock");
+    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
+    CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), grant.owner);
+    tools_give(lock, &grant);
+}
+
+/* ---- leases that are lost ---- */
+
+static struct lock_grant told;
+static _Atomic int told_times;
+
+static void on_lost(void *ctx, const struct lock_grant *grant) {
+    (void)ctx;
+    told = *grant;
+    told_times++;
+}
+
+static bool is_told(void *times) {
+    return told_times >= *(int *)times;
+}
+
+/* While it is held: who holds it is told, and the next has it. */
+static void lost_while_held(void) {
+    begin();
+    struct lock_config config = {.on_lost = on_lost};
+    struct lock *lock = tools_open(&config, etcd_tools_url(&etcd, 1, "ttl=3000")), *other = open_lock("");
+    struct lock_grant grant = tools_take(lock, "a");
+    struct tools_waiter waiter;
+    struct lock_metrics metrics;
+    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    etcd_tools_wait_for_line(&etcd, "a", 2);
+    told_times = 0;
+    etcd_tools_revoke(&etcd, etcd_tools_lease(&etcd, "a", 0));
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    CHECK(waiter.grant.fence > grant.fence);
+    CHECK(harness_wait(is_told, &(int){1}, PATIENCE_MS));
+    CHECK_STR(told.owner, grant.owner);
+    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
+    tools_check_status(lock_progress(lock, &grant), LOCK_LOST);
+    tools_check_status(lock_extend(lock, &grant), LOCK_LOST);
+    tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
+    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
+    tools_check_held(lock, "a");
+    tools_give(other, &waiter.grant);
+    grant = tools_take(lock, "a"); /* on another lease */
+    tools_give(lock, &grant);
+    lock_read_metrics(lock, &metrics);
+    CHECK_INT(metrics.lost, 1);
+    CHECK_INT(told_times, 1);
+}
+
+/* The lease is lost while nothing is held: nobody need know. */
+static void lost_while_idle(void) {
+    begin();
+    struct lock *lock = open_lock("");
+    for (int i = 0; i < 2; i++) {
+        struct lock_grant grant = tools_take(lock, "a");
+        const char *lease = etcd_tools_lease(&etcd, "a", 0);
+        tools_give(lock, &grant);
+        etcd_tools_revoke(&etcd, lease);
+        tools_check_free(lock, "a");
+    }
+}
+
+/* Until it is had, whatever the store does meanwhile. */
+static void *persist(void *arg) {
+    struct tools_waiter *waiter = arg;
+    do {
+        waiter->status = lock_acquire(waiter->lock, waiter->key, waiter->deadline_ns, NULL, &waiter->grant);
+    } while (waiter->status == LOCK_UNAVAILABLE || waiter->status == LOCK_UNKNOWN);
+    waiter->done = true;
+    return NULL;
+}
+
+static void wait_and_persist(struct tools_waiter *waiter, struct lock *lock, const char *key) {
+    *waiter =
+        (struct tools_waiter){.lock = lock, .key = key, .deadline_ns = tools_in_ms(lock, 3LL * PATIENCE_MS)};
+    CHECK_INT(pthread_create(&waiter->thread, NULL, persist, waiter), 0);
+}
+
+/* The store stands still for longer than the leases live. */
+static void the_store_is_paused(void) {
+    enum { LEASE_MS = 3000 };
+    begin();
+    struct lock *holder = open_lock("ttl=1000"), *other = open_lock("ttl=1000");
+    struct lock_grant held = tools_take(holder, "a");
+    struct tools_waiter waiter;
+    wait_and_persist(&waiter, other, "a");
+    etcd_tools_wait_for_line(&etcd, "a", 2);
+    etcd_tools_pause(&etcd);
+    int64_t paused_ms = harness_now_ms();
+    tools_check_status(lock_release(holder, &held), LOCK_UNKNOWN);
+    while (harness_now_ms() - paused_ms < LEASE_MS + 300)
+        harness_pause_ms(10);
+    CHECK(!waiter.done);
+    etcd_resume(&etcd);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    CHECK(waiter.grant.fence > held.fence);
+    lock_release(other, &waiter.grant);
+    etcd_tools_wait_for_line(&etcd, "a", 0);
+    held = tools_take(holder, "a");
+    tools_give(holder, &held);
+    tools_check_free(other, "a");
+}
+
+/* ---- streams that break, and a store that forgets ---- */
+
+static void compact(void) {
+    const char *revision = etcd_tools_field(&etcd, "lock session ", 0, "Revision");
+    etcd_command(&etcd, "put", "something", "else", NULL);
+    CHECK_HAS(etcd_command(&etcd, "compact", revision, NULL), "compacted");
+}
+
+static void compacted(void) {
+    begin();
+    struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
+    struct lock_grant held = tools_take(holder, "a");
+    struct tools_waiter waiter;
+    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    etcd_tools_wait_for_line(&etcd, "a", 2);
+    for (int i = 0; i < 3; i++)
+        compact();
+    CHECK(!waiter.done);
+    tools_give(holder, &held);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    tools_give(other, &waiter.grant);
+    etcd_tools_check_no_trace(&etcd);
+}
+
+/* Nothing is heard while the lock is given back, and what was to be heard is forgotten. */
+static void compacted_while_deaf(void) {
+    begin();
+    struct proxy *proxy = proxy_start(etcd.port);
+    struct lock *holder = open_lock("ttl=60000"), *other = etcd_tools_open_by(proxy, "ttl=60000");
+    for (int i = 0; i < 2; i++) {
+        struct lock_grant held = tools_take(holder, "a");
+        struct tools_waiter waiter;
+        wait_and_persist(&waiter, other, "a");
+        etcd_tools_wait_for_line(&etcd, "a", 2);
+        harness_pause_ms(100); /* it watches */
+        proxy_set(proxy, PROXY_REFUSE, 0, NULL);
+        tools_give(holder, &held);
+        compact();
+        compact();
+        CHECK(!waiter.done);
+        proxy_set(proxy, PROXY_PASS, 0, NULL);
+        tools_check_status(tools_join(&waiter), LOCK_OK);
+        tools_give(other, &waiter.grant);
+        etcd_tools_wait_for_line(&etcd, "a", 0);
+    }
+}
+
+/* The store is killed while one waits: what it had stays, and so do places in the line. */
+static void killed_while_waiting(void) {
+    begin();
+    struct proxy *proxy = proxy_start(etcd.port);
+    struct lock *holder = open_lock("ttl=60000"), *other = etcd_tools_open_by(proxy, "ttl=60000");
+    struct lock_grant held = tools_take(holder, "a");
+    struct tools_waiter waiter;
+    wait_and_persist(&waiter, other, "a");
+    etcd_tools_wait_for_line(&etcd, "a", 2);
+    etcd_kill(&etcd);
+    etcd_restart(&etcd);
+    harness_pause_ms(100);
+    CHECK(!waiter.done);
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL); /* and goes again, when it is its turn */
+    CHECK(lock_remaining_ns(holder, &held) > 0);
+    tools_give(holder, &held);
+    etcd_kill(&etcd);
+    etcd_restart(&etcd);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    CHECK(waiter.grant.fence > held.fence);
+    tools_give(other, &waiter.grant);
+    etcd_tools_wait_for_line(&etcd, "a", 0);
+}
+
+/* ---- a store that is not there, or does not answer ---- */
+
+static void not_there(void) {
+    begin();
+    struct lock *lock = open_lock("ttl=4000");
+    struct lock_grant grant = tools_take(lock, "a"), none;
+    etcd_kill(&etcd);
+    harness_pause_ms(100);
+    tools_check_status(lock_try(lock, "b", &none), LOCK_UNAVAILABLE);
+    tools_check_status(lock_acquire(lock, "b", tools_in_ms(lock, 50), NULL, &none), LOCK_UNAVAILABLE);
+    tools_check_status(lock_acquire(lock, "b", tools_in_ms(lock, 600000), NULL, &none), LOCK_UNAVAILABLE);
+    tools_check_status(lock_release(lock, &grant), LOCK_UNAVAILABLE);
+    etcd_restart(&etcd);
+    etcd_tools_wait_for_line(&etcd, "a", 0);
+    tools_check_free(lock, "a");
+}
+
+/* Many threads, and a store that stops answering: they fail together, not one after the other. */
+static void all_fail_at_once(void) {
+    enum { THREADS = 100 };
+    static struct tools_waiter waiters[THREADS];
+    begin();
+    struct lock *fresh = open_lock("ttl=4000"), *used = open_lock("ttl=4000");
+    struct lock_grant grant = tools_take(used, "a");
+    etcd_tools_pause(&etcd);
+    int64_t began_ms = harness_now_ms();
+    for (int i = 0; i < THREADS; i++)
+        tools_wait(&waiters[i], i % 2 ? fresh : used, harness_format("%d", i), 50, NULL);
+    for (int i = 0; i < THREADS; i++) {
+        enum lock_status status = tools_join(&waiters[i]);
+        CHECK(status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN);
+    }
+    if (harness_now_ms() - began_ms > 15000) /* a call takes half a second, and each makes a few */
+        FAIL("%d threads failed in %lld ms", THREADS, (long long)(harness_now_ms() - began_ms));
+    etcd_resume(&etcd);
+    lock_release(used, &grant);
+    etcd_tools_wait_for(&etcd, "lock/", 0);
+    for (int i = 0; i < THREADS; i++)
+        tools_check_free(i % 2 ? fresh : used, harness_format("%d", i));
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("lost replies", lost_replies);
+    harness_run("taken back", taken_back);
+    harness_run("a late request", a_late_request);
+    harness_run("a late request of one who gave up", a_late_request_of_one_who_gave_up);
+    harness_run("a late gift", a_late_gift);
+    harness_run("lost while held", lost_while_held);
+    harness_run("lost while idle", lost_while_idle);
+    harness_run("the store is paused", the_store_is_paused);
+    harness_run("compacted", compacted);
+    harness_run("compacted while deaf", compacted_while_deaf);
+    harness_run("killed while one waits", killed_while_waiting);
+    harness_run("not there", not_there);
+    harness_run("all fail at once", all_fail_at_once);
+    return harness_finish();
+}
