@@ -354,7 +354,7 @@ struct etcd_member_status {
 
 /* Of the member at `endpoint`, one of the configured, counted from 0; it alone is asked. */
 enum etcd_status etcd_member_look(struct etcd *etcd, size_t endpoint, const struct etcd_call *call,
-                                  struct etcd_member_status *status);
+                                  struct etcd_member_status *out);
 size_t etcd_endpoint_count(const struct etcd *etcd);
 
 /* ---- the server's own lock service (v3lock), for comparison ----

@@ -116,8 +116,9 @@ static void explain_unreachable(struct etcd *etcd, int endpoint, const struct et
     uint64_t token;
     if (endpoint < 0)
         endpoint = (int)atomic_load(&etcd->endpoints.current);
-    struct etcd_verdict verdict = ask(etcd, &look, endpoint, grpc_empty_slice(),
-                                      etcd_loop_now_ns() + LOOK_MS * 1000000, &token, &asking, &answer);
+    struct etcd_verdict verdict =
+        ask(etcd, &look, endpoint, grpc_empty_slice(), etcd_loop_now_ns() + (int64_t)LOOK_MS * 1000000,
+            &token, &asking, &answer);
     if (verdict.status == ETCD_OK)
         etcd_answer_free(&answer);
     bool known = verdict.status == ETCD_UNAVAILABLE && *text;
@@ -186,7 +187,7 @@ static enum etcd_status go_on(struct etcd *etcd, struct course *course, const st
         return ETCD_OK;
     /* A write that is begun when the time is all but up ends unknown, where all the tries before did nothing.
      */
-    if (left_ns < LAST_MS * 1000000)
+    if (left_ns < (int64_t)LAST_MS * 1000000)
         return verdict->status;
     pause_ms(PAUSE_MS);
     return ETCD_OK;
@@ -252,7 +253,7 @@ enum etcd_status etcd_rpc_unpack(struct etcd *etcd, const struct etcd_method *me
     enum etcd_status status = etcd_rpc(etcd, method, endpoint, request, call, answer ? answer : &unwanted);
     if (status != ETCD_OK)
         return status;
-    if (!descriptor) {
+    if (!answer) {
         etcd_answer_free(&unwanted);
         return ETCD_OK;
     }
