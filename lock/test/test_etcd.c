@@ -98,6 +98,51 @@ static void a_crowd_waits(void) {
     etcd_tools_check_no_trace(&etcd);
 }
 
+struct hammer {
+    pthread_t thread;
+    struct lock *lock;
+    const char *key;
+    _Atomic long turns;
+};
+
+static _Atomic bool stop_hammering;
+
+static void *hammer(void *arg) {
+    struct hammer *hammer = arg;
+    while (!stop_hammering) {
+        struct lock_grant grant = tools_take(hammer->lock, hammer->key);
+        hammer->turns++;
+        tools_give(hammer->lock, &grant);
+    }
+    return NULL;
+}
+
+static void start_hammer(struct hammer *one, struct lock *lock, const char *key) {
+    *one = (struct hammer){.lock = lock, .key = key};
+    CHECK_INT(pthread_create(&one->thread, NULL, hammer, one), 0);
+}
+
+static bool has_had_many_turns(void *hammer) {
+    return ((struct hammer *)hammer)->turns > 100;
+}
+
+/* Two that want it all the time have it in turn; who would only look, once a second, would be here for
+ * minutes. */
+static void told(void) {
+    struct hammer hammers[2];
+    begin();
+    stop_hammering = false;
+    for (int i = 0; i < 2; i++)
+        start_hammer(&hammers[i], open_lock("ttl=60000"), "a");
+    bool many = harness_wait(has_had_many_turns, &hammers[0], PATIENCE_MS);
+    stop_hammering = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(hammers[i].thread, NULL);
+    CHECK(many);
+    CHECK(hammers[1].turns > 50);
+    etcd_tools_check_no_trace(&etcd);
+}
+
 /* ---- keys ---- */
 
 static void odd_keys(void) {
@@ -267,25 +312,6 @@ static void forgotten(void) {
     etcd_tools_check_no_trace(&etcd);
 }
 
-struct hammer {
-    pthread_t thread;
-    struct lock *lock;
-    const char *key;
-    _Atomic long turns;
-};
-
-static _Atomic bool stop_hammering;
-
-static void *hammer(void *arg) {
-    struct hammer *hammer = arg;
-    while (!stop_hammering) {
-        struct lock_grant grant = tools_take(hammer->lock, hammer->key);
-        hammer->turns++;
-        tools_give(hammer->lock, &grant);
-    }
-    return NULL;
-}
-
 static long long seconds_left(const char *lease) {
     const char *said = etcd_command(&etcd, "lease", "timetolive", lease, NULL);
     const char *at = strstr(said, "remaining(");
@@ -302,10 +328,8 @@ static void grant_and_lease(void) {
     struct proxy *proxy = proxy_start(etcd.port);
     struct lock *lock = etcd_tools_open_by(proxy, "ttl=2000");
     stop_hammering = false;
-    for (int i = 0; i < HAMMERS; i++) {
-        hammers[i] = (struct hammer){.lock = lock, .key = keys[i]};
-        CHECK_INT(pthread_create(&hammers[i].thread, NULL, hammer, &hammers[i]), 0);
-    }
+    for (int i = 0; i < HAMMERS; i++)
+        start_hammer(&hammers[i], lock, keys[i]);
     struct lock_grant grant = tools_take(lock, "a");
     const char *lease = etcd_tools_lease(&etcd, "a", 0);
     for (int i = 0; i < 10; i++) {
@@ -334,6 +358,7 @@ int main(int argc, char **argv) {
     harness_run("fences", fences);
     harness_run("requests", requests);
     harness_run("a crowd waits", a_crowd_waits);
+    harness_run("told", told);
     harness_run("odd keys", odd_keys);
     harness_run("two handles", two_handles);
     harness_run("who gives up", who_gives_up);

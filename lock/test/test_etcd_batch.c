@@ -123,6 +123,32 @@ static void one_is_refused(void) {
     CHECK_INT(etcd_tools_count(&etcd, "x"), 0);
 }
 
+/* Whatever a grant might be good for otherwise, it is not for longer than its lease; nor on a lease that is
+ * not the session's. */
+static void grants_of_a_lease(void) {
+    enum { TTL_S = 60, LEASE_S = 70, LATE_S = 3600 };
+    struct etcd_epoch epoch;
+    struct lock_grant grant;
+    begin();
+    open_batch(etcd.port);
+    int64_t before_ns = lock_env_now_ns(&env);
+    tools_check_status(etcd_session_begin(session, &epoch), LOCK_OK);
+    tools_check_status(etcd_session_grant(session, epoch.lease, before_ns, &grant), LOCK_OK);
+    CHECK_INT(grant.deadline_ns, before_ns + TTL_S * 1000000000LL);
+    tools_check_status(etcd_session_grant(session, epoch.lease, before_ns + LATE_S * 1000000000LL, &grant),
+                       LOCK_OK);
+    CHECK(grant.deadline_ns < lock_env_now_ns(&env) + (LEASE_S - 1) * 1000000000LL);
+    tools_check_status(etcd_session_grant(session, epoch.lease + 1, before_ns, &grant), LOCK_UNKNOWN);
+    CHECK_HAS(
+        etcd_command(&etcd, "lease", "revoke", harness_format("%llx", (unsigned long long)epoch.lease), NULL),
+        "revoked");
+    for (int64_t lease = epoch.lease; epoch.lease == lease; harness_pause_ms(10)) {
+        etcd_session_doubt(session, &epoch);
+        tools_check_status(etcd_session_begin(session, &epoch), LOCK_OK);
+    }
+    CHECK_INT(epoch.version, 1);
+}
+
 /* ---- locks of many threads ---- */
 
 struct taking {
@@ -214,6 +240,7 @@ static void raised(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("one is refused", one_is_refused);
+    harness_run("grants of a lease", grants_of_a_lease);
     harness_run("many threads", many_threads);
     harness_run("an epoch that is raised", raised);
     return harness_finish();

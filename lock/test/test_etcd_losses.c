@@ -58,7 +58,7 @@ static void lost_replies(void) {
 static void taken_back(void) {
     begin();
     struct proxy *proxy = proxy_start(etcd.port);
-    struct lock *lock = etcd_tools_open_by(proxy, "ttl=60000");
+    struct lock *lock = etcd_tools_open_by(proxy, "ttl=3000");
     struct lock_grant grant = tools_take(lock, "a");
     tools_give(lock, &grant);
     struct tools_waiter waiter;
@@ -67,7 +67,7 @@ static void taken_back(void) {
     etcd_tools_wait_for_line(&etcd, "a", 1);
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
     tools_check_status(tools_join(&waiter), LOCK_UNKNOWN);
-    harness_pause_ms(300); /* the first tries are in vain */
+    harness_pause_ms(200); /* the first tries are in vain */
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     etcd_tools_wait_for_line(&etcd, "a", 0);
@@ -85,7 +85,7 @@ static struct lock *open_late(void) {
     late = late_start(etcd.port);
     other_way = proxy_start(etcd.port);
     proxy_set(other_way, PROXY_REFUSE, 0, NULL);
-    struct lock *lock = tools_open(NULL, harness_format("etcd://127.0.0.1:%d,127.0.0.1:%d?ttl=6000",
+    struct lock *lock = tools_open(NULL, harness_format("etcd://127.0.0.1:%d,127.0.0.1:%d?ttl=4000",
                                                         late_port(late), proxy_port(other_way)));
     struct lock_grant grant = tools_take(lock, "a");
     tools_give(lock, &grant);
@@ -178,7 +178,7 @@ static bool is_told(void *times) {
 static void lost_while_held(void) {
     begin();
     struct lock_config config = {.on_lost = on_lost};
-    struct lock *lock = tools_open(&config, etcd_tools_url(&etcd, 1, "ttl=3000")), *other = open_lock("");
+    struct lock *lock = tools_open(&config, etcd_tools_url(&etcd, 1, "ttl=1500")), *other = open_lock("");
     struct lock_grant grant = tools_take(lock, "a");
     struct tools_waiter waiter;
     struct lock_metrics metrics;
@@ -334,14 +334,14 @@ static void killed_while_waiting(void) {
 
 static void not_there(void) {
     begin();
-    struct lock *lock = open_lock("ttl=4000");
+    struct lock *lock = open_lock("ttl=2400");
     struct lock_grant grant = tools_take(lock, "a"), none;
     etcd_kill(&etcd);
     harness_pause_ms(100);
+    tools_check_status(lock_release(lock, &grant), LOCK_UNAVAILABLE);
     tools_check_status(lock_try(lock, "b", &none), LOCK_UNAVAILABLE);
     tools_check_status(lock_acquire(lock, "b", tools_in_ms(lock, 50), NULL, &none), LOCK_UNAVAILABLE);
     tools_check_status(lock_acquire(lock, "b", tools_in_ms(lock, 600000), NULL, &none), LOCK_UNAVAILABLE);
-    tools_check_status(lock_release(lock, &grant), LOCK_UNAVAILABLE);
     etcd_restart(&etcd);
     etcd_tools_wait_for_line(&etcd, "a", 0);
     tools_check_free(lock, "a");
