@@ -34,6 +34,7 @@ struct etcd_method {
     bool reads;      /* changes nothing, so may be asked anywhere, again and again */
     bool leaderless; /* asked of members that know no leader too */
     bool anonymous;  /* without a token */
+    bool waits;      /* rightly takes as long as it may: who does not answer is not stuck */
 };
 
 /* An answer, and the memory for what is made of it. */

@@ -282,7 +282,8 @@ enum etcd_watch_kind {
     ETCD_WATCH_EVENTS,   /* what changed, in order */
     ETCD_WATCH_PROGRESS, /* nothing before `revision` is missing */
     /* The last ones: the watch is over, and is to be cancelled all the same. */
-    ETCD_WATCH_COMPACTED, /* events up to `revision` - 1 are lost: the store has forgotten them */
+    ETCD_WATCH_COMPACTED, /* events up to `revision` are lost, or may be: the store has forgotten them. Read
+                             again, and watch from after what was read */
     ETCD_WATCH_ENDED,     /* the server has ended it: `status` and `reason` say why */
 };
 
@@ -353,7 +354,7 @@ struct etcd_member_status {
 
 /* Of the member at `endpoint`, one of the configured, counted from 0; it alone is asked. */
 enum etcd_status etcd_member_look(struct etcd *etcd, size_t endpoint, const struct etcd_call *call,
-                                  struct etcd_member_status *status);
+                                  struct etcd_member_status *out);
 size_t etcd_endpoint_count(const struct etcd *etcd);
 
 /* ---- the server's own lock service (v3lock), for comparison ----

@@ -12,7 +12,7 @@ struct held {
 
 enum etcd_status etcd_lock(struct etcd *etcd, struct etcd_bytes name, int64_t lease,
                            const struct etcd_call *call, struct etcd_bytes **key, int64_t *revision) {
-    static const struct etcd_method lock = {.path = "/v3lockpb.Lock/Lock"};
+    static const struct etcd_method lock = {.path = "/v3lockpb.Lock/Lock", .waits = true};
     Pb__LockRequest request = PB__LOCK_REQUEST__INIT;
     request.name = etcd_message_bytes(name);
     request.lease = lease;

@@ -141,7 +141,7 @@ static Pb__RequestOp *make_op(struct etcd_arena *arena, const struct etcd_op *op
 
 static bool make_ops(struct etcd_arena *arena, const struct etcd_op *ops, size_t count, size_t *n,
                      Pb__RequestOp ***made) {
-    *made = etcd_arena_array(arena, count, sizeof **made);
+    *made = etcd_arena_array(arena, count, sizeof(void *));
     for (*n = 0; *made && *n < count; (*n)++) {
         if (!((*made)[*n] = make_op(arena, &ops[*n])))
             return false;
@@ -154,7 +154,7 @@ static const ProtobufCMessage *make_txn(struct etcd_arena *arena, const struct e
     if (!request)
         return NULL;
     pb__txn_request__init(request);
-    request->compare = etcd_arena_array(arena, txn->compare_count, sizeof *request->compare);
+    request->compare = etcd_arena_array(arena, txn->compare_count, sizeof(void *));
     for (; request->compare && request->n_compare < txn->compare_count; request->n_compare++) {
         Pb__Compare *compare = make_compare(arena, &txn->compares[request->n_compare]);
         if (!compare)

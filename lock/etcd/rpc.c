@@ -116,8 +116,9 @@ static void explain_unreachable(struct etcd *etcd, int endpoint, const struct et
     uint64_t token;
     if (endpoint < 0)
         endpoint = (int)atomic_load(&etcd->endpoints.current);
-    struct etcd_verdict verdict = ask(etcd, &look, endpoint, grpc_empty_slice(),
-                                      etcd_loop_now_ns() + LOOK_MS * 1000000, &token, &asking, &answer);
+    struct etcd_verdict verdict =
+        ask(etcd, &look, endpoint, grpc_empty_slice(), etcd_loop_now_ns() + (int64_t)LOOK_MS * 1000000,
+            &token, &asking, &answer);
     if (verdict.status == ETCD_OK)
         etcd_answer_free(&answer);
     bool known = verdict.status == ETCD_UNAVAILABLE && *text;
@@ -147,6 +148,7 @@ static enum etcd_status find_member(struct etcd *etcd, int endpoint, int64_t dea
 
 struct course {
     bool repeats; /* may be asked again whatever came of it */
+    bool waits;   /* as its method does */
     bool unknown; /* an earlier try may have been done */
     size_t fails;
     int tokens;       /* that were refused; what gets them wants none */
@@ -185,7 +187,7 @@ static enum etcd_status go_on(struct etcd *etcd, struct course *course, const st
         return ETCD_OK;
     /* A write that is begun when the time is all but up ends unknown, where all the tries before did nothing.
      */
-    if (left_ns < LAST_MS * 1000000)
+    if (left_ns < (int64_t)LAST_MS * 1000000)
         return verdict->status;
     pause_ms(PAUSE_MS);
     return ETCD_OK;
@@ -195,6 +197,7 @@ static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *m
                                   grpc_slice request, const struct etcd_call *call,
                                   struct etcd_answer *answer) {
     struct course course = {.repeats = method->reads || call->idempotent,
+                            .waits = method->waits,
                             .tokens = method->anonymous ? TOKENS_MAX : 0,
                             .deadline_ns = call->deadline_ns ? call->deadline_ns
                                                              : etcd_loop_now_ns() + etcd->timeout_ns};
@@ -250,7 +253,7 @@ enum etcd_status etcd_rpc_unpack(struct etcd *etcd, const struct etcd_method *me
     enum etcd_status status = etcd_rpc(etcd, method, endpoint, request, call, answer ? answer : &unwanted);
     if (status != ETCD_OK)
         return status;
-    if (!descriptor) {
+    if (!answer) {
         etcd_answer_free(&unwanted);
         return ETCD_OK;
     }

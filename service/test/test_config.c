@@ -98,7 +98,8 @@ static void bad_numbers(void) {
 static void bad_texts(void) {
     refused("--strategy best", NULL, "--strategy: \"best\"", "batch, lua, decr, optimistic");
     refused("", "SECKILL_STRATEGY=", "strategy", "batch");
-    refused("--lock zookeeper://h", NULL, "--lock", "local:");
+    refused("--lock consul://h", NULL, "--lock", "local:");
+    refused("--lock zookeeper:", NULL, "--lock", "want zookeeper://");
     refused("", "SECKILL_LOCK=mutex", "lock", "local:");
     refused("--teaching=perhaps", NULL, "--teaching: \"perhaps\"", "on");
     refused("", "SECKILL_TEACHING=2", "SECKILL_TEACHING: \"2\"", "on");

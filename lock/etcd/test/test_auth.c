@@ -53,14 +53,17 @@ static uint64_t tokens(struct etcd *etcd) {
     return number;
 }
 
-static enum etcd_status put(struct etcd *etcd, const char *key, char *error) {
-    const struct etcd_call call = {.error = error, .error_size = error ? ETCD_ERROR_SIZE : 0};
+/* `error`: ETCD_ERROR_SIZE bytes, or NULL. */
+static enum etcd_status put(struct etcd *etcd, const char *key, char error[ETCD_ERROR_SIZE]) {
+    struct etcd_call call = {.error_size = ETCD_ERROR_SIZE};
+    call.error = error;
     const struct etcd_put it = {.key = etcd_text(key), .value = etcd_text("1")};
     return etcd_put(etcd, &it, &call, NULL);
 }
 
-static enum etcd_status get(struct etcd *etcd, const char *key, char *error) {
-    const struct etcd_call call = {.error = error, .error_size = error ? ETCD_ERROR_SIZE : 0};
+static enum etcd_status get(struct etcd *etcd, const char *key, char error[ETCD_ERROR_SIZE]) {
+    struct etcd_call call = {.error_size = ETCD_ERROR_SIZE};
+    call.error = error;
     const struct etcd_range it = {.key = etcd_text(key)};
     return etcd_range(etcd, &it, &call, NULL);
 }

@@ -31,15 +31,15 @@ static unsigned below(unsigned n) {
 enum { OURS = 'o', THEIRS = 't' }; /* libetcd's, etcdctl's */
 
 struct step {
+    const char *value;
     enum etcd_kind kind;
-    char half; /* of the keyspace: no transaction deletes in the one where it puts */
     unsigned key, end;
     enum { ONE, RANGE_, PREFIX } extent;
-    const char *value;
     int lease; /* -1: none */
     unsigned limit;
     enum etcd_order order;
     enum etcd_target sort_by;
+    char half; /* of the keyspace: no transaction deletes in the one where it puts */
     bool prev, keys_only, serializable;
 };
 

@@ -18,12 +18,11 @@ struct counter {
 struct worker {
     pthread_t thread;
     struct etcd *etcd;
-    int number;
     uint64_t position;
     atomic_bool *stop;
     struct counter *counters;
+    int number, mark_count;
     enum etcd_status marks[MARKS]; /* what became of each put of a new key */
-    int mark_count;
 };
 
 /* Only these are to be met. Returns it. */
@@ -57,7 +56,7 @@ static int64_t read_counter(struct worker *worker, const char *key, int64_t *mod
         *mod_revision = reply->kvs[0].mod_revision;
     }
     etcd_reply_free(reply);
-    return atoll(text);
+    return strtoll(text, NULL, 10);
 }
 
 static void count_up(struct worker *worker) {
@@ -108,7 +107,7 @@ static void check_marks(struct etcd *etcd, const struct worker *worker) {
         CHECK_INT(kv->version, 1); /* put once */
         char key[32];
         snprintf(key, sizeof key, "%.*s", (int)kv->key.size, (const char *)kv->key.data);
-        there[atoi(key + strlen(prefix))] = true;
+        there[strtol(key + strlen(prefix), NULL, 10)] = true;
     }
     etcd_reply_free(reply);
     for (int i = 0; i < worker->mark_count; i++) {
