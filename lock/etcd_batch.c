@@ -9,6 +9,8 @@ enum { BATCH_MAX = 64, FLYING_MAX = 2 };
 struct item {
     struct item *next;
     const struct etcd_txn *txn;
+    const struct etcd_op *plain; /* to be sent instead where it is alone, or NULL */
+    bool was_plain;
     void (*read)(void *ctx, const struct etcd_reply *reply);
     void *ctx;
     pthread_cond_t cond;
@@ -54,22 +56,34 @@ static size_t gather(struct etcd_batch *batch, struct item *items[BATCH_MAX]) {
     return count;
 }
 
+static enum etcd_status send_one(struct etcd_batch *batch, struct item *item) {
+    const struct etcd_op op = {ETCD_TXN, .txn = *item->txn};
+    const struct etcd_call call = etcd_session_call(batch->session);
+    struct etcd_reply *reply;
+    item->was_plain = item->plain != NULL;
+    enum etcd_status status =
+        etcd_do(etcd_session_client(batch->session), item->plain ? item->plain : &op, &call, &reply);
+    if (status != ETCD_OK)
+        return status;
+    item->read(item->ctx, reply);
+    etcd_reply_free(reply);
+    return ETCD_OK;
+}
+
 /* Each within one, which has nothing to compare itself. What is nested compares before anything is done. */
-static enum etcd_status send(struct etcd_batch *batch, struct item *items[], size_t count) {
+static enum etcd_status send_many(struct etcd_batch *batch, struct item *items[], size_t count) {
     struct etcd_op ops[BATCH_MAX];
-    struct etcd_call call = etcd_session_call(batch->session);
+    const struct etcd_call call = etcd_session_call(batch->session);
     struct etcd_reply *reply;
     for (size_t i = 0; i < count; i++)
         ops[i] = (struct etcd_op){ETCD_TXN, .txn = *items[i]->txn};
     const struct etcd_txn all = {.then = ops, .then_count = count};
-    enum etcd_status status =
-        etcd_txn(etcd_session_client(batch->session), count == 1 ? items[0]->txn : &all, &call, &reply);
+    enum etcd_status status = etcd_txn(etcd_session_client(batch->session), &all, &call, &reply);
     if (status != ETCD_OK)
         return status;
     for (size_t i = 0; i < count; i++) {
-        struct etcd_reply *own = count == 1 ? reply : &reply->replies[i];
-        own->revision = reply->revision;
-        items[i]->read(items[i]->ctx, own);
+        reply->replies[i].revision = reply->revision;
+        items[i]->read(items[i]->ctx, &reply->replies[i]);
     }
     etcd_reply_free(reply);
     return ETCD_OK;
@@ -81,10 +95,10 @@ static bool is_refusal(enum etcd_status status) {
            status == ETCD_FAILED || status == ETCD_DENIED;
 }
 
-static void send_all(struct etcd_batch *batch, struct item *items[], size_t count) {
-    enum etcd_status status = send(batch, items, count);
+static void send(struct etcd_batch *batch, struct item *items[], size_t count) {
+    enum etcd_status status = count > 1 ? send_many(batch, items, count) : ETCD_OK;
     for (size_t i = 0; i < count; i++)
-        items[i]->status = count > 1 && is_refusal(status) ? send(batch, &items[i], 1) : status;
+        items[i]->status = count == 1 || is_refusal(status) ? send_one(batch, items[i]) : status;
 }
 
 /* Called, and returns, with the mutex held. */
@@ -93,7 +107,7 @@ static void lead(struct etcd_batch *batch) {
     size_t count = gather(batch, items);
     batch->flying++;
     pthread_mutex_unlock(&batch->mutex);
-    send_all(batch, items, count);
+    send(batch, items, count);
     pthread_mutex_lock(&batch->mutex);
     batch->flying--;
     if (batch->first) {
@@ -106,21 +120,34 @@ static void lead(struct etcd_batch *batch) {
     }
 }
 
+static void pass(struct etcd_batch *batch, struct item *item) {
+    pthread_cond_init(&item->cond, NULL);
+    pthread_mutex_lock(&batch->mutex);
+    *batch->last = item;
+    batch->last = &item->next;
+    item->leads = batch->flying < FLYING_MAX;
+    while (!item->done) {
+        if (item->leads)
+            lead(batch);
+        else
+            pthread_cond_wait(&item->cond, &batch->mutex);
+    }
+    pthread_mutex_unlock(&batch->mutex);
+    pthread_cond_destroy(&item->cond);
+}
+
 enum etcd_status etcd_batch_do(struct etcd_batch *batch, const struct etcd_txn *txn,
                                void (*read)(void *ctx, const struct etcd_reply *reply), void *ctx) {
     struct item item = {.txn = txn, .read = read, .ctx = ctx};
-    pthread_cond_init(&item.cond, NULL);
-    pthread_mutex_lock(&batch->mutex);
-    *batch->last = &item;
-    batch->last = &item.next;
-    item.leads = batch->flying < FLYING_MAX;
-    while (!item.done) {
-        if (item.leads)
-            lead(batch);
-        else
-            pthread_cond_wait(&item.cond, &batch->mutex);
-    }
-    pthread_mutex_unlock(&batch->mutex);
-    pthread_cond_destroy(&item.cond);
+    pass(batch, &item);
+    return item.status;
+}
+
+enum etcd_status etcd_batch_delete(struct etcd_batch *batch, const struct etcd_txn *txn,
+                                   const struct etcd_op *plain, bool *was_plain,
+                                   void (*read)(void *ctx, const struct etcd_reply *reply), void *ctx) {
+    struct item item = {.txn = txn, .plain = plain, .read = read, .ctx = ctx};
+    pass(batch, &item);
+    *was_plain = item.was_plain;
     return item.status;
 }

@@ -16,5 +16,10 @@ void etcd_batch_free(struct etcd_batch *batch);
  * are in it at a time may touch the same key. */
 enum etcd_status etcd_batch_do(struct etcd_batch *batch, const struct etcd_txn *txn,
                                void (*read)(void *ctx, const struct etcd_reply *reply), void *ctx);
+/* The same, but where nobody comes along `plain` is sent, which etcd does in less time than a transaction;
+ * `*was_plain` says so, whatever came of it. */
+enum etcd_status etcd_batch_delete(struct etcd_batch *batch, const struct etcd_txn *txn,
+                                   const struct etcd_op *plain, bool *was_plain,
+                                   void (*read)(void *ctx, const struct etcd_reply *reply), void *ctx);
 
 #endif

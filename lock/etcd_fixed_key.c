@@ -115,7 +115,7 @@ static enum lock_status withdraw(void *store, const char *key, const char *owner
 static enum lock_status extend(void *store, struct lock_grant *grant) {
     char name[ETCD_KEY_SIZE];
     make_name(name, grant->key);
-    return etcd_session_extend(((struct fixed *)store)->session, name, grant);
+    return etcd_session_extend(((struct fixed *)store)->session, name, false, grant);
 }
 
 static enum lock_status look(void *store, const struct lock_grant *grant) {

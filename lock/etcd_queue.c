@@ -19,6 +19,7 @@
  * What it cannot do: a holder that is paused for longer than its lease does not know; that is what the fence
  * is for. A lease lives for whole seconds, 3 at least. So long the lock of a process that died is held,
  * though a grant may be shorter. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ struct queue {
     struct etcd_session *session;
     struct etcd_batch *batch;
     struct etcd_waits *waits;
+    _Atomic unsigned stained; /* a bit for each of the sixteen names */
 };
 
 /* ---- names ---- */
@@ -39,15 +41,28 @@ static int name_prefix(char out[ETCD_KEY_SIZE], const char *key) {
     return snprintf(out, ETCD_KEY_SIZE, "lock/%s ", key);
 }
 
-/* The half of an owner that is its process's, and the last digit of the half that is counted. */
+static unsigned digit_of(const char *owner) {
+    char c = owner[LOCK_OWNER_SIZE - 2];
+    return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
+}
+
+/* The half of an owner that is its process's, and the last digit of the half that is counted: the name of its
+ * key, or what it begins with. No other owner's begins with it but of one with the same digit. */
 static void name_own(char out[ETCD_KEY_SIZE], const char *key, const char *owner) {
     int length = name_prefix(out, key);
     snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%c", LOCK_OWNER_SIZE / 2, owner,
              owner[LOCK_OWNER_SIZE - 2]);
 }
 
-static bool same_name(const char *owner, const char *other) {
-    return owner[LOCK_OWNER_SIZE - 2] == other[LOCK_OWNER_SIZE - 2];
+/* A deletion by the name of that owner may come late. */
+static bool is_stained(struct queue *queue, const char *owner) {
+    return atomic_load(&queue->stained) >> digit_of(owner) & 1;
+}
+
+/* The other name for it. */
+static void name_other(char out[ETCD_KEY_SIZE], const char *key, const char *owner) {
+    name_own(out, key, owner);
+    stpcpy(out + strlen(out), "+");
 }
 
 /* ---- what is asked ---- */
@@ -88,7 +103,8 @@ static enum lock_status look(struct queue *queue, const struct lock_grant *grant
     char own[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE];
     name_own(own, grant->key, grant->owner);
     name_prefix(prefix, grant->key);
-    const struct etcd_compare there = has_revision(own, place->revision);
+    struct etcd_compare there = has_revision(own, place->revision);
+    there.prefix = true;
     const struct etcd_op before = newest(prefix, place->revision, 1);
     const struct etcd_txn txn = {.compares = &there, .compare_count = 1, .then = &before, .then_count = 1};
     enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_before, place);
@@ -98,25 +114,57 @@ static enum lock_status look(struct queue *queue, const struct lock_grant *grant
     return status != ETCD_OK ? etcd_session_status(status) : place->revision ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
-static void read_deleted(void *ctx, const struct etcd_reply *reply) {
-    *(bool *)ctx = reply->succeeded;
-}
-
 static struct etcd_compare is_of(const char *name, const char *owner) {
     return (struct etcd_compare){
         .key = etcd_text(name), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
 }
 
-static enum lock_status release(void *store, const char *key, const char *owner) {
-    struct queue *queue = store;
-    char own[ETCD_KEY_SIZE];
-    bool was_there;
-    name_own(own, key, owner);
-    const struct etcd_compare is_owner = is_of(own, owner);
-    const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(own)}};
-    const struct etcd_txn txn = {.compares = &is_owner, .compare_count = 1, .then = &del, .then_count = 1};
-    enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_deleted, &was_there);
+/* The key of an owner is deleted, whichever name it has, and nobody else's: as many transactions as it may
+ * have names. */
+struct giving {
+    char names[2][ETCD_KEY_SIZE];
+    struct etcd_compare compares[2];
+    struct etcd_op dels[2], ops[2];
+    size_t count;
+};
+
+static void make_giving(struct queue *queue, struct giving *giving, const char *key, const char *owner) {
+    giving->count = is_stained(queue, owner) ? 2 : 1;
+    name_own(giving->names[0], key, owner);
+    name_other(giving->names[1], key, owner);
+    for (size_t i = 0; i < 2; i++) {
+        giving->compares[i] = is_of(giving->names[i], owner);
+        giving->dels[i] = (struct etcd_op){ETCD_DELETE, .del = {.key = etcd_text(giving->names[i])}};
+        giving->ops[i] = (struct etcd_op){ETCD_TXN, .txn = {.compares = &giving->compares[i],
+                                                            .compare_count = 1,
+                                                            .then = &giving->dels[i],
+                                                            .then_count = 1}};
+    }
+}
+
+static void read_given(void *ctx, const struct etcd_reply *reply) {
+    bool *was_there = ctx;
+    *was_there = reply->kind == ETCD_DELETE && reply->count == 1;
+    for (size_t i = 0; i < reply->reply_count; i++)
+        *was_there = *was_there || reply->replies[i].succeeded;
+}
+
+/* LOCK_NOT_OWNER: there is none. `held`: by that owner, so nobody else has its name. */
+static enum lock_status give(struct queue *queue, const char *key, const char *owner, bool held) {
+    struct giving giving;
+    bool was_there, was_plain;
+    make_giving(queue, &giving, key, owner);
+    const struct etcd_txn txn = {.then = giving.ops, .then_count = giving.count};
+    enum etcd_status status =
+        etcd_batch_delete(queue->batch, &txn, held && giving.count == 1 ? &giving.dels[0] : NULL, &was_plain,
+                          read_given, &was_there);
+    if (status == ETCD_UNKNOWN && was_plain)
+        atomic_fetch_or(&queue->stained, 1U << digit_of(owner));
     return status != ETCD_OK ? etcd_session_status(status) : was_there ? LOCK_OK : LOCK_NOT_OWNER;
+}
+
+static enum lock_status release(void *store, const char *key, const char *owner) {
+    return give(store, key, owner, true);
 }
 
 struct joining {
@@ -131,8 +179,8 @@ struct joining {
 static void read_owner(struct joining *joining, const struct etcd_kv *kv) {
     char owner[LOCK_OWNER_SIZE];
     snprintf(owner, sizeof owner, "%.*s", (int)kv->value.size, (const char *)kv->value.data);
-    joining->was_there = strcmp(owner, joining->owner) == 0;
-    if (joining->was_there) {
+    if (strcmp(owner, joining->owner) == 0) {
+        joining->was_there = true;
         joining->place->revision = kv->create_revision;
         joining->place->lease = kv->lease;
     } else {
@@ -150,11 +198,12 @@ static void read_joining(void *ctx, const struct etcd_reply *reply) {
         place->lease = joining->epoch->lease;
         if (replies[1].kv_count > 1)
             copy_key(place->name, replies[1].kvs[1].key);
-    } else if (replies[0].kv_count == 1) {
-        read_owner(joining, &replies[0].kvs[0]);
-    } else {
-        joining->refused = replies[1].kv_count == 0 || replies[1].kvs[0].version != joining->epoch->version;
+        return;
     }
+    for (size_t i = 0; i < replies[0].kv_count; i++)
+        read_owner(joining, &replies[0].kvs[i]);
+    if (replies[0].kv_count == 0)
+        joining->refused = replies[1].kv_count == 0 || replies[1].kvs[0].version != joining->epoch->version;
 }
 
 /* Puts the own key where it is not there yet; for one who does not wait only if nobody else has one. Gives
@@ -162,44 +211,44 @@ static void read_joining(void *ctx, const struct etcd_reply *reply) {
  * LOCK_NOT_OWNER: the epoch is another, or the lease is gone. */
 static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *attempt,
                                 const struct etcd_epoch *epoch, struct etcd_place *place, bool *was_there) {
-    char own[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE], giving[ETCD_KEY_SIZE];
+    char own[ETCD_KEY_SIZE], name[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE];
     const struct lock_grant *grant = &attempt->grant;
+    struct giving giving = {.count = 0};
     name_own(own, grant->key, grant->owner);
     name_prefix(prefix, grant->key);
-    name_own(giving, grant->key, attempt->giving);
-    struct etcd_compare compares[] = {etcd_session_compare(epoch), has_revision(own, 0)};
-    if (!attempt->waits) {
-        compares[1].key = etcd_text(prefix);
-        compares[1].prefix = true;
-    }
-    size_t first = attempt->giving[0] ? 0 : 1; /* the ops without the giving */
-    /* A request that comes late gives too, though it does not put: not to one who has the name by then. */
-    const struct etcd_compare is_giving = is_of(giving, attempt->giving);
-    const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(giving)}};
-    const struct etcd_op give = {
-        ETCD_TXN, .txn = {.compares = &is_giving, .compare_count = 1, .then = &del, .then_count = 1}};
+    (is_stained(queue, grant->owner) ? name_other : name_own)(name, grant->key, grant->owner);
+    /* A request that comes late gives back too, though it does not put: not from one who has the name by
+     * then. */
+    if (attempt->giving[0])
+        make_giving(queue, &giving, grant->key, attempt->giving);
+    struct etcd_compare compares[] = {etcd_session_compare(epoch),
+                                      has_revision(attempt->waits ? own : prefix, 0)};
+    compares[1].prefix = true;
     const struct etcd_put put = {
-        .key = etcd_text(own), .value = etcd_text(grant->owner), .lease = epoch->lease};
-    const struct etcd_op then[] = {give, {ETCD_PUT, .put = put}, newest(prefix, 0, 2)};
-    const struct etcd_op otherwise[] = {
-        give,
-        {ETCD_RANGE, .range = {.key = etcd_text(own)}},
-        {ETCD_RANGE, .range = {.key = etcd_text(epoch->key), .keys_only = true}}};
+        .key = etcd_text(name), .value = etcd_text(grant->owner), .lease = epoch->lease};
+    struct etcd_op then[4], otherwise[4];
+    memcpy(then, giving.ops, sizeof giving.ops);
+    memcpy(otherwise, giving.ops, sizeof giving.ops);
+    then[giving.count] = (struct etcd_op){ETCD_PUT, .put = put};
+    then[giving.count + 1] = newest(prefix, 0, 2);
+    otherwise[giving.count] = (struct etcd_op){ETCD_RANGE, .range = {.key = etcd_text(own), .prefix = true}};
+    otherwise[giving.count + 1] =
+        (struct etcd_op){ETCD_RANGE, .range = {.key = etcd_text(epoch->key), .keys_only = true}};
     const struct etcd_txn txn = {.compares = compares,
                                  .compare_count = 2,
-                                 .then = then + first,
-                                 .then_count = 3 - first,
-                                 .otherwise = otherwise + first,
-                                 .otherwise_count = 3 - first};
-    struct joining joining = {.epoch = epoch, .owner = grant->owner, .first = 1 - first, .place = place};
+                                 .then = then,
+                                 .then_count = giving.count + 2,
+                                 .otherwise = otherwise,
+                                 .otherwise_count = giving.count + 2};
+    struct joining joining = {.epoch = epoch, .owner = grant->owner, .first = giving.count, .place = place};
     enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_joining, &joining);
     if (status != ETCD_OK || joining.refused)
         return status != ETCD_OK ? etcd_session_status(status) : LOCK_NOT_OWNER;
     *was_there = joining.was_there;
-    if (!joining.stale[0])
+    if (joining.was_there || !joining.stale[0])
         return LOCK_OK;
     /* What an attempt of this process has left; the keeper would come to it. */
-    enum lock_status released = release(queue, grant->key, joining.stale);
+    enum lock_status released = give(queue, grant->key, joining.stale, false);
     return released == LOCK_OK ? LOCK_NOT_OWNER : released;
 }
 
@@ -210,8 +259,9 @@ static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt,
     struct etcd_epoch epoch;
     enum lock_status status = LOCK_NOT_OWNER;
     bool was_there = false;
-    if (attempt->giving[0] && (!attempt->waits || same_name(attempt->giving, attempt->grant.owner))) {
-        status = release(queue, attempt->grant.key, attempt->giving);
+    if (attempt->giving[0] &&
+        (!attempt->waits || digit_of(attempt->giving) == digit_of(attempt->grant.owner))) {
+        status = give(queue, attempt->grant.key, attempt->giving, false);
         if (status != LOCK_OK && status != LOCK_NOT_OWNER)
             return status;
         attempt->giving[0] = '\0';
@@ -265,13 +315,13 @@ static enum lock_status withdraw(void *store, const char *key, const char *owner
     struct queue *queue = store;
     etcd_waits_drop(queue->waits, owner);
     enum lock_status status = etcd_session_settle(queue->session);
-    return status == LOCK_OK ? release(store, key, owner) : status;
+    return status == LOCK_OK ? give(queue, key, owner, false) : status;
 }
 
 static enum lock_status extend(void *store, struct lock_grant *grant) {
     char own[ETCD_KEY_SIZE];
     name_own(own, grant->key, grant->owner);
-    return etcd_session_extend(((struct queue *)store)->session, own, grant);
+    return etcd_session_extend(((struct queue *)store)->session, own, true, grant);
 }
 
 static enum lock_status look_at(void *store, const struct lock_grant *grant) {

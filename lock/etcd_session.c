@@ -280,19 +280,21 @@ enum lock_status etcd_session_grant(struct etcd_session *session, int64_t lease,
     return LOCK_OK;
 }
 
-enum lock_status etcd_session_extend(struct etcd_session *session, const char *name,
+enum lock_status etcd_session_extend(struct etcd_session *session, const char *name, bool prefix,
                                      struct lock_grant *grant) {
-    const struct etcd_range range = {.key = etcd_text(name), .keys_only = true};
+    const struct etcd_range range = {.key = etcd_text(name), .prefix = prefix, .keys_only = true};
     const struct etcd_call call = etcd_session_call(session);
-    int64_t sent_ns = lock_env_now_ns(session->env);
+    int64_t sent_ns = lock_env_now_ns(session->env), lease = 0;
     struct etcd_reply *reply;
     enum etcd_status status = etcd_range(session->etcd, &range, &call, &reply);
     if (status != ETCD_OK)
         return etcd_session_status(status);
-    bool there = reply->kv_count == 1 && (uint64_t)reply->kvs[0].create_revision == grant->fence;
-    int64_t lease = there ? reply->kvs[0].lease : 0;
+    for (size_t i = 0; i < reply->kv_count; i++) {
+        if ((uint64_t)reply->kvs[i].create_revision == grant->fence)
+            lease = reply->kvs[i].lease;
+    }
     etcd_reply_free(reply);
-    if (!there)
+    if (lease == 0)
         return LOCK_NOT_OWNER;
     return etcd_session_grant(session, lease, sent_ns, grant) == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
 }

@@ -48,11 +48,10 @@ enum lock_status etcd_session_settle(struct etcd_session *session);
  * is. */
 enum lock_status etcd_session_grant(struct etcd_session *session, int64_t lease, int64_t sent_ns,
                                     struct lock_grant *grant);
-/* Moves it, if the key `name` is still the one of the revision that is the grant's fence. LOCK_NOT_OWNER: it
- * is not; LOCK_UNAVAILABLE. */
-enum lock_status etcd_session_extend(struct etcd_session *session, const char *name,
+/* Moves it, if there is still a key of the revision that is the grant's fence: `name`, or with `prefix` one
+ * that begins with it. LOCK_NOT_OWNER: there is not; LOCK_UNAVAILABLE. */
+enum lock_status etcd_session_extend(struct etcd_session *session, const char *name, bool prefix,
                                      struct lock_grant *grant);
-
 /* Deletes the key `name` if its value is `owner`. LOCK_NOT_OWNER: it is not. */
 enum lock_status etcd_session_delete(struct etcd_session *session, const char *name, const char *owner);
 

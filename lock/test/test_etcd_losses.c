@@ -159,6 +159,35 @@ static void a_late_gift(void) {
     tools_give(lock, &grant);
 }
 
+/* A lock is given back with a deletion that comes late: in the meantime another has it who would have the
+ * same name. */
+static void a_late_deletion(void) {
+    enum { NAMES = 16 };
+    begin();
+    struct lock *lock = open_late();
+    struct lock_grant grant = tools_take(lock, "a"), given = grant;
+    proxy_set(other_way, PROXY_PASS, 0, NULL);
+    late_expect(late, "lock/a ");
+    tools_give(lock, &grant);
+    late_wait(late);
+    etcd_tools_check_no_trace(&etcd);
+    do {
+        grant = tools_take(lock, "a");
+        if (grant.owner[LOCK_OWNER_SIZE - 2] == given.owner[LOCK_OWNER_SIZE - 2])
+            break;
+        tools_give(lock, &grant);
+    } while (true);
+    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
+    late_deliver(late, "");
+    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
+    CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), grant.owner);
+    tools_check_status(lock_extend(lock, &grant), LOCK_OK);
+    tools_give(lock, &grant);
+    etcd_tools_check_no_trace(&etcd);
+    for (int i = 0; i < 2 * NAMES; i++) /* each name once more, the stained one too */
+        tools_check_free(lock, "a");
+}
+
 /* ---- leases that are lost ---- */
 
 static struct lock_grant told;
@@ -378,6 +407,7 @@ int main(int argc, char **argv) {
     harness_run("a late request", a_late_request);
     harness_run("a late request of one who gave up", a_late_request_of_one_who_gave_up);
     harness_run("a late gift", a_late_gift);
+    harness_run("a late deletion", a_late_deletion);
     harness_run("lost while held", lost_while_held);
     harness_run("lost while idle", lost_while_idle);
     harness_run("the store is paused", the_store_is_paused);
