@@ -135,10 +135,11 @@ static int open_socket(int port, bool listens) {
 }
 
 /* By hand: it answers HTTP/1.1 in chunks. */
-long long etcd_tools_txns(const struct etcd_server *etcd) {
+long long etcd_tools_requests(const struct etcd_server *etcd) {
     enum { METRICS_MAX = 1 << 20 };
     static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
-    static const char name[] = "grpc_server_handled_total{grpc_code=\"OK\",grpc_method=\"Txn\"";
+    static const char *const methods[] = {"Txn", "DeleteRange"};
+    long long sum = 0;
     char *text = harness_alloc(METRICS_MAX);
     size_t length = 0;
     int fd = open_socket(etcd->port, false);
@@ -148,9 +149,13 @@ long long etcd_tools_txns(const struct etcd_server *etcd) {
         length += (size_t)got;
     close(fd);
     CHECK_HAS(text, " 200 OK");
-    const char *at = strstr(text, name);
-    at = at ? strchr(at, '}') : NULL;
-    return at ? (long long)strtod(at + 1, NULL) : 0;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        const char *at =
+            strstr(text, harness_format("handled_total{grpc_code=\"OK\",grpc_method=\"%s\"", methods[i]));
+        at = at ? strchr(at, '}') : NULL;
+        sum += at ? (long long)strtod(at + 1, NULL) : 0;
+    }
+    return sum;
 }
 
 /* ---- a network that delivers late ---- */

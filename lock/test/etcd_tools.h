@@ -29,8 +29,8 @@ void etcd_tools_revoke(const struct etcd_server *etcd, const char *lease);
 /* Stops it, and waits until it stands still. */
 void etcd_tools_pause(struct etcd_server *etcd);
 
-/* How many transactions it has answered. */
-long long etcd_tools_txns(const struct etcd_server *etcd);
+/* How many transactions and deletions it has done. */
+long long etcd_tools_requests(const struct etcd_server *etcd);
 
 /* ---- a network that delivers late ---- */
 

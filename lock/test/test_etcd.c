@@ -60,12 +60,12 @@ static void requests(void) {
     struct lock *lock = open_lock("ttl=60000");
     struct lock_grant grant = tools_take(lock, "a");
     tools_give(lock, &grant);
-    long long before = etcd_tools_txns(&etcd);
+    long long before = etcd_tools_requests(&etcd);
     for (int i = 0; i < PAIRS; i++) {
         grant = tools_take(lock, "a");
         tools_give(lock, &grant);
     }
-    CHECK_INT(etcd_tools_txns(&etcd) - before, 2 * PAIRS);
+    CHECK_INT(etcd_tools_requests(&etcd) - before, 2 * PAIRS);
 }
 
 /* Twenty processes wait. Each hand-over costs what gives it and what takes it, whoever else waits; and all
@@ -81,7 +81,7 @@ static void a_crowd_waits(void) {
         etcd_tools_wait_for_line(&etcd, "a", i + 2);
     }
     harness_pause_ms(200); /* until they have seen that their watches are there */
-    long long before = etcd_tools_txns(&etcd);
+    long long before = etcd_tools_requests(&etcd);
     int64_t began_ms = harness_now_ms();
     uint64_t fence = held.fence;
     tools_give(holder, &held);
@@ -94,7 +94,7 @@ static void a_crowd_waits(void) {
         tools_give(waiters[i].lock, &waiters[i].grant);
     }
     long long looks = (harness_now_ms() - began_ms) / 1000 + 1;
-    CHECK(etcd_tools_txns(&etcd) - before <= LEAST + looks * MANY);
+    CHECK(etcd_tools_requests(&etcd) - before <= LEAST + looks * MANY);
     etcd_tools_check_no_trace(&etcd);
 }
 

@@ -195,14 +195,14 @@ static void many_threads(void) {
             held[i] = tools_take(other, key);
     }
     tools_check_free(lock, "warm");
-    long long before = etcd_tools_txns(&etcd);
+    long long before = etcd_tools_requests(&etcd);
     for (int i = 0; i < THREADS; i++)
         CHECK_INT(pthread_create(&takings[i].thread, NULL, take_turns, &takings[i]), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(takings[i].thread, NULL);
     for (int i = 0; i < THREADS; i++)
         tools_check_status(takings[i].wrong, LOCK_OK);
-    CHECK(etcd_tools_txns(&etcd) - before < MOST); /* ALONE if each went by itself */
+    CHECK(etcd_tools_requests(&etcd) - before < MOST); /* ALONE if each went by itself */
     CHECK_INT(etcd_tools_count(&etcd, "lock/"), THREADS / 2);
     for (int i = 1; i < THREADS; i += 2)
         tools_give(other, &held[i]);

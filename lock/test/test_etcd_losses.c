@@ -108,7 +108,7 @@ static void a_late_request(void) {
 }
 
 static bool has_one_more(void *txns) {
-    return etcd_tools_txns(&etcd) > *(long long *)txns;
+    return etcd_tools_requests(&etcd) > *(long long *)txns;
 }
 
 /* The same, where nothing is known to be left, and nobody asks for anything any more. */
@@ -119,7 +119,7 @@ static void a_late_request_of_one_who_gave_up(void) {
     late_expect(late, "lock/a ");
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 100), NULL, &grant), LOCK_UNKNOWN);
     late_wait(late);
-    long long txns = etcd_tools_txns(&etcd);
+    long long txns = etcd_tools_requests(&etcd);
     proxy_set(other_way, PROXY_PASS, 0, NULL);
     CHECK(harness_wait(has_one_more, &txns, PATIENCE_MS)); /* it is taken back, */
     harness_pause_ms(300);                                 /* whatever that takes */
