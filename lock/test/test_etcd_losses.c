@@ -178,7 +178,9 @@ static void a_late_deletion(void) {
         tools_give(lock, &grant);
     } while (true);
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
-    late_deliver(late, "");
+    long long requests = etcd_tools_requests(&etcd);
+    late_deliver(late, ""); /* its answer has no text to wait for */
+    CHECK(harness_wait(has_one_more, &requests, PATIENCE_MS));
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), grant.owner);
     tools_check_status(lock_extend(lock, &grant), LOCK_OK);
