@@ -7,7 +7,8 @@
 /* A holder that reports no progress for so many times to live is not renewed any more. */
 enum { SILENT_TTLS = 3 };
 
-static const int64_t undo_pause_ns = 100000000;
+/* Between the tries to take something back; longer each time, since it may be the store that will not. */
+static const int64_t undo_pause_ns = 100000000, undo_pause_most_ns = 1600000000;
 
 struct undo {
     struct undo *next;
@@ -23,6 +24,7 @@ struct lock_keeper {
     pthread_cond_t cond;
     bool stop, roused;
     struct undo *undos;
+    int64_t pause_ns;    /* after the last of them has failed */
     _Atomic bool asleep; /* until it is roused */
 };
 
@@ -132,8 +134,14 @@ static void *run(void *arg) {
         if (next_ns != INT64_MAX)
             atomic_store(&keeper->asleep, false); /* what is held from now on is due later than that */
         pthread_mutex_lock(&keeper->mutex);
-        if (!take_all_back(keeper) && next_ns > now_ns(keeper) + undo_pause_ns)
-            next_ns = now_ns(keeper) + undo_pause_ns;
+        if (take_all_back(keeper)) {
+            keeper->pause_ns = undo_pause_ns;
+        } else {
+            if (next_ns > now_ns(keeper) + keeper->pause_ns)
+                next_ns = now_ns(keeper) + keeper->pause_ns;
+            if (keeper->pause_ns < undo_pause_most_ns)
+                keeper->pause_ns *= 2;
+        }
         sleep_until(keeper, next_ns);
     }
     take_all_back(keeper);
@@ -146,6 +154,7 @@ struct lock_keeper *lock_keeper_open(const struct lock_keeper_config *config) {
     if (!keeper)
         return NULL;
     keeper->config = *config;
+    keeper->pause_ns = undo_pause_ns;
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_cond_init(&keeper->cond, NULL);
     if (lock_env_start_thread(&keeper->thread, run, keeper))
