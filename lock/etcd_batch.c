@@ -1,11 +1,13 @@
 #include "lock/etcd_batch.h"
 
+#include <semaphore.h>
 #include <stdlib.h>
 
 /* etcd takes 128 operations in a transaction. Two under way: one is written while the other is on its way. */
 enum { BATCH_MAX = 64, FLYING_MAX = 2 };
 
-/* A thread in etcd_batch_do(). */
+/* A thread in it. Who comes while fewer are under way leads: sends what has gathered, and its own with it.
+ * The rest wait, and hear once: that it is done, or that they are to lead. */
 struct item {
     struct item *next;
     const struct etcd_txn *txn;
@@ -13,17 +15,16 @@ struct item {
     bool was_plain;
     void (*read)(void *ctx, const struct etcd_reply *reply);
     void *ctx;
-    pthread_cond_t cond;
-    bool leads; /* is to send what has gathered, itself among it */
-    bool done;
+    sem_t heard; /* may go while the one that posts is not yet back */
+    bool leads;
     enum etcd_status status;
 };
 
 struct etcd_batch {
     struct etcd_session *session;
     pthread_mutex_t mutex;
-    int flying;
-    struct item *first, **last;
+    int flying;                 /* who leads, or is about to */
+    struct item *first, **last; /* who waits */
 };
 
 struct etcd_batch *etcd_batch_new(struct etcd_session *session) {
@@ -43,17 +44,15 @@ void etcd_batch_free(struct etcd_batch *batch) {
     free(batch);
 }
 
-/* Those at the front of the line, out of it. */
-static size_t gather(struct etcd_batch *batch, struct item *items[BATCH_MAX]) {
-    size_t count = 0;
-    while (batch->first && count < BATCH_MAX) {
-        batch->first->leads = false; /* it was to, perhaps, and another came before it */
-        items[count++] = batch->first;
-        batch->first = batch->first->next;
-    }
+/* With the mutex held. */
+static struct item *take_first(struct etcd_batch *batch) {
+    struct item *first = batch->first;
+    if (!first)
+        return NULL;
+    batch->first = first->next;
     if (!batch->first)
         batch->last = &batch->first;
-    return count;
+    return first;
 }
 
 static enum etcd_status send_one(struct etcd_batch *batch, struct item *item) {
@@ -101,39 +100,49 @@ static void send(struct etcd_batch *batch, struct item *items[], size_t count) {
         items[i]->status = count == 1 || is_refusal(status) ? send_one(batch, items[i]) : status;
 }
 
-/* Called, and returns, with the mutex held. */
-static void lead(struct etcd_batch *batch) {
-    struct item *items[BATCH_MAX];
-    size_t count = gather(batch, items);
-    batch->flying++;
+/* Called with the mutex held, which it gives up. */
+static void lead(struct etcd_batch *batch, struct item *item) {
+    struct item *items[BATCH_MAX] = {item};
+    size_t count = 1;
+    while (count < BATCH_MAX && (items[count] = take_first(batch)))
+        count++;
     pthread_mutex_unlock(&batch->mutex);
     send(batch, items, count);
     pthread_mutex_lock(&batch->mutex);
-    batch->flying--;
-    if (batch->first) {
-        batch->first->leads = true;
-        pthread_cond_signal(&batch->first->cond);
+    struct item *next = take_first(batch);
+    if (!next)
+        batch->flying--;
+    pthread_mutex_unlock(&batch->mutex);
+    if (next) {
+        next->leads = true;
+        sem_post(&next->heard);
     }
-    for (size_t i = 0; i < count; i++) {
-        items[i]->done = true;
-        pthread_cond_signal(&items[i]->cond);
-    }
+    for (size_t i = 1; i < count; i++)
+        sem_post(&items[i]->heard);
+}
+
+static void wait_in_line(struct etcd_batch *batch, struct item *item) {
+    sem_init(&item->heard, 0, 0);
+    *batch->last = item;
+    batch->last = &item->next;
+    pthread_mutex_unlock(&batch->mutex);
+    while (sem_wait(&item->heard) != 0)
+        ; /* interrupted */
+    sem_destroy(&item->heard);
+    if (!item->leads)
+        return;
+    pthread_mutex_lock(&batch->mutex);
+    lead(batch, item);
 }
 
 static void pass(struct etcd_batch *batch, struct item *item) {
-    pthread_cond_init(&item->cond, NULL);
     pthread_mutex_lock(&batch->mutex);
-    *batch->last = item;
-    batch->last = &item->next;
-    item->leads = batch->flying < FLYING_MAX;
-    while (!item->done) {
-        if (item->leads)
-            lead(batch);
-        else
-            pthread_cond_wait(&item->cond, &batch->mutex);
+    if (batch->flying == FLYING_MAX) {
+        wait_in_line(batch, item);
+        return;
     }
-    pthread_mutex_unlock(&batch->mutex);
-    pthread_cond_destroy(&item->cond);
+    batch->flying++;
+    lead(batch, item);
 }
 
 enum etcd_status etcd_batch_do(struct etcd_batch *batch, const struct etcd_txn *txn,

@@ -12,9 +12,12 @@
  * the lock that stays (etcd_waits.h), and then looks, which is to ask for one's own key too: a lease can be
  * lost while waiting. So a hand-over between processes is two requests, and one wakes up.
  *
- * The name of a key is its process's and one of sixteen, by turns: etcd keeps a name in its index until it is
- * compacted, and goes through all of them whenever a lock is looked at. So a key is known by its owner or by
- * its revision, and by its name only as long as it lives.
+ * The name of a key is its process's and one of four, by turns: etcd keeps a name in its index until it is
+ * compacted, and goes through all of them whenever a lock is looked at, those of processes that are no more
+ * too. (Compact it now and then.) So a key is known by its owner or by its revision, and by its name only as
+ * long as it lives. Whoever has the lock deletes its key by the name all the same, which etcd does in less
+ * time than a transaction that compares the owner. If that is not answered it may be done any time later, so
+ * what had one of the four names gets another, and is deleted with a comparison from then on.
  *
  * What it cannot do: a holder that is paused for longer than its lease does not know; that is what the fence
  * is for. A lease lives for whole seconds, 3 at least. So long the lock of a process that died is held,
@@ -27,11 +30,13 @@
 #include "lock/etcd_batch.h"
 #include "lock/etcd_waits.h"
 
+enum { NAMES = 4 };
+
 struct queue {
     struct etcd_session *session;
     struct etcd_batch *batch;
     struct etcd_waits *waits;
-    _Atomic unsigned stained; /* a bit for each of the sixteen names */
+    _Atomic unsigned stained; /* a bit for each of the names */
 };
 
 /* ---- names ---- */
@@ -41,22 +46,23 @@ static int name_prefix(char out[ETCD_KEY_SIZE], const char *key) {
     return snprintf(out, ETCD_KEY_SIZE, "lock/%s ", key);
 }
 
-static unsigned digit_of(const char *owner) {
+/* Which of a process's names an owner's key has: by the last digit of the half that is counted. */
+static unsigned turn_of(const char *owner) {
     char c = owner[LOCK_OWNER_SIZE - 2];
-    return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
+    return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10) % NAMES;
 }
 
-/* The half of an owner that is its process's, and the last digit of the half that is counted: the name of its
- * key, or what it begins with. No other owner's begins with it but of one with the same digit. */
+/* What the name of its key begins with, and as a rule the name itself. No other owner's begins with it but of
+ * one with the same turn. */
 static void name_own(char out[ETCD_KEY_SIZE], const char *key, const char *owner) {
     int length = name_prefix(out, key);
-    snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%c", LOCK_OWNER_SIZE / 2, owner,
-             owner[LOCK_OWNER_SIZE - 2]);
+    snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%u", LOCK_OWNER_SIZE / 2, owner,
+             turn_of(owner));
 }
 
 /* A deletion by the name of that owner may come late. */
 static bool is_stained(struct queue *queue, const char *owner) {
-    return atomic_load(&queue->stained) >> digit_of(owner) & 1;
+    return atomic_load(&queue->stained) >> turn_of(owner) & 1;
 }
 
 /* The other name for it. */
@@ -159,7 +165,7 @@ static enum lock_status give(struct queue *queue, const char *key, const char *o
         etcd_batch_delete(queue->batch, &txn, held && giving.count == 1 ? &giving.dels[0] : NULL, &was_plain,
                           read_given, &was_there);
     if (status == ETCD_UNKNOWN && was_plain)
-        atomic_fetch_or(&queue->stained, 1U << digit_of(owner));
+        atomic_fetch_or(&queue->stained, 1U << turn_of(owner));
     return status != ETCD_OK ? etcd_session_status(status) : was_there ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
@@ -260,7 +266,7 @@ static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt,
     enum lock_status status = LOCK_NOT_OWNER;
     bool was_there = false;
     if (attempt->giving[0] &&
-        (!attempt->waits || digit_of(attempt->giving) == digit_of(attempt->grant.owner))) {
+        (!attempt->waits || turn_of(attempt->giving) == turn_of(attempt->grant.owner))) {
         status = give(queue, attempt->grant.key, attempt->giving, false);
         if (status != LOCK_OK && status != LOCK_NOT_OWNER)
             return status;

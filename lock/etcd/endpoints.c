@@ -129,11 +129,6 @@ static grpc_channel *open_channel(const char *target, grpc_channel_credentials *
         number(GRPC_ARG_KEEPALIVE_TIME_MS, 7000),
         number(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 3000),
         number(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
-        /* What is not for us: watching the bandwidth with pings, statistics, compression. */
-        number(GRPC_ARG_HTTP2_BDP_PROBE, 0),
-        number(GRPC_ARG_MINIMAL_STACK, 1),
-        number(GRPC_ARG_ENABLE_DEADLINE_CHECKS, 1),
-        number(GRPC_ARG_ENABLE_CHANNELZ, 0),
     };
     grpc_channel_args all = {.num_args = sizeof args / sizeof *args, .args = args};
     return grpc_channel_create(target, credentials, &all);

@@ -78,7 +78,7 @@ static void begin(void) {
 /* Two are under way, whose replies are slow; what comes then gathers, and goes as one, in order. */
 static void gather(struct proxy *proxy, struct doing *doings, const struct etcd_op *ops, int count) {
     struct doing first[2];
-    proxy_set(proxy, PROXY_DELAY, 400, NULL);
+    proxy_set(proxy, PROXY_DELAY, 600, NULL);
     for (int i = 0; i < 2; i++) {
         start(&first[i], put(i ? "second" : "first", 0));
         etcd_tools_wait_for(&etcd, i ? "second" : "first", 1);
