@@ -26,11 +26,12 @@
  *     }
  *
  * Members. A client knows one or several endpoints, members of one cluster, and talks to one of them at a
- * time; it is connected to all. A member that cannot be reached, has no leader, or does not answer is left
- * for the next one. What reads is asked again elsewhere until its deadline. A write that may have reached a
- * member is never repeated by itself: it is ETCD_UNKNOWN, unless the caller says that it is idempotent. A
- * write that surely did nothing (no member was connected, or the one asked said that it has no leader) is
- * tried again.
+ * time, as long as it is connected to it; when it is not, it connects to all. A member that cannot be
+ * reached, has no leader, or does not answer is left for the next one; a watch alone notices that a member
+ * has gone without a word within ten seconds, a kept lease within a quarter of its time to live. What reads
+ * is asked again elsewhere until its deadline. A write that may have reached a member is never repeated by
+ * itself: it is ETCD_UNKNOWN, unless the caller says that it is idempotent. A write that surely did nothing
+ * (no member was connected, or the one asked said that it has no leader) is tried again.
  *
  * Threads. Every function may be called from any thread, but for etcd_close(); none from a signal handler. A
  * client has one thread of its own, the loop, which takes no signals; gRPC has some more. Calls that take a
@@ -267,8 +268,9 @@ struct etcd_keep;
  * `ttl_s`: what it was granted with. ETCD_OK, ETCD_NOMEM; does not block. */
 enum etcd_status etcd_keep(struct etcd *etcd, int64_t id, int64_t ttl_s, int64_t granted_ns, int64_t every_ms,
                            void (*on_lost)(void *ctx, int64_t id), void *ctx, struct etcd_keep **keep);
-/* Until then the lease surely lives: its time to live from before the last renewal that was answered was
- * sent. Once it is lost: 0. */
+/* Until then the lease lives: its time to live from before the last renewal that was answered was sent. A
+ * leader that has been deposed can go on renewing beside its successor for an election time-out: who must be
+ * sure leaves a margin for that. Once it is lost: 0. */
 int64_t etcd_keep_deadline_ns(const struct etcd_keep *keep);
 /* Renews it no more; no callback comes once this has returned, if it is not called by one. The lease runs
  * out, or is revoked by whoever calls this. NULL is fine. */
