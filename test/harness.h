@@ -84,7 +84,9 @@ struct proc {
 void proc_spawn(struct proc *proc, const char *const argv[], const char *const env[], const char *log);
 /* The same program once more. */
 void proc_respawn(struct proc *proc);
-void proc_kill(struct proc *proc, int signal);
+void proc_kill(struct proc *proc, int signal); /* SIGSTOP: and waits until it has stopped */
+/* All its threads. */
+bool proc_stopped(const struct proc *proc);
 /* Waits for its end and takes its wait status. False: still running when the time was up. */
 bool proc_wait(struct proc *proc, int timeout_ms, int *status);
 /* True if it runs (a stopped one does). */

@@ -1,6 +1,7 @@
 /* Processes that end with the test, and ports for them. */
 #include "test/harness.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -13,6 +14,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+enum { STOP_MS = 20000 };
 
 /* How a process was started, and whether it still runs. Freed when the test (or the program) ends. */
 struct proc_record {
@@ -156,9 +159,37 @@ void proc_respawn(struct proc *proc) {
     start(proc);
 }
 
+static bool thread_is_stopped(const struct proc *proc, const char *thread) {
+    char text[256] = "";
+    FILE *stat = fopen(harness_format("/proc/%d/task/%s/stat", (int)proc->pid, thread), "re");
+    if (!stat)
+        return true; /* it has gone */
+    const char *read = fgets(text, sizeof text, stat);
+    fclose(stat);
+    const char *at = read ? strrchr(text, ')') : NULL;
+    return at && at[2] == 'T';
+}
+
+bool proc_stopped(const struct proc *proc) {
+    bool stopped = true;
+    DIR *threads = opendir(harness_format("/proc/%d/task", (int)proc->pid));
+    if (!threads)
+        FAIL("no process %d", (int)proc->pid);
+    for (const struct dirent *entry; (entry = readdir(threads));)
+        stopped = (entry->d_name[0] == '.' || thread_is_stopped(proc, entry->d_name)) && stopped;
+    closedir(threads);
+    return stopped;
+}
+
+static bool is_stopped(void *proc) {
+    return proc_stopped(proc);
+}
+
 void proc_kill(struct proc *proc, int signal) {
     CHECK(proc->pid > 0);
     CHECK_INT(kill(proc->pid, signal), 0);
+    if (signal == SIGSTOP)
+        CHECK(harness_wait(is_stopped, proc, STOP_MS));
 }
 
 bool proc_wait(struct proc *proc, int timeout_ms, int *status) {

@@ -82,6 +82,7 @@ static void gather(struct proxy *proxy, struct doing *doings, const struct etcd_
     for (int i = 0; i < 2; i++) {
         start(&first[i], put(i ? "second" : "first", 0));
         etcd_tools_wait_for(&etcd, i ? "second" : "first", 1);
+        harness_pause_ms(i ? 0 : 150); /* one comes back, and takes all that has gathered, before the other */
     }
     for (int i = 0; i < count; i++) {
         start(&doings[i], ops[i]);
@@ -94,8 +95,7 @@ static void gather(struct proxy *proxy, struct doing *doings, const struct etcd_
         pthread_join(doings[i].thread, NULL);
 }
 
-/* Two that touch one name, or one that is not valid, have etcd refuse the whole: the rest is done all the
- * same. */
+/* One that is not valid, or hangs on no lease, has etcd refuse the whole: the rest is done all the same. */
 static void one_is_refused(void) {
     enum { MANY = 4 };
     begin();
@@ -107,20 +107,14 @@ static void one_is_refused(void) {
         CHECK_INT(doings[i].status, ETCD_OK);
         CHECK_INT(doings[i].revision, doings[0].revision); /* as one */
     }
-    gather(proxy, doings, (struct etcd_op[]){del("a"), put("a", 0), put("x", 0), del("b")}, MANY);
-    for (int i = 0; i < MANY; i++)
-        CHECK_INT(doings[i].status, ETCD_OK);
-    CHECK_INT(etcd_tools_count(&etcd, "a"), 1);
-    CHECK_INT(etcd_tools_count(&etcd, "b"), 0);
-    CHECK_INT(etcd_tools_count(&etcd, "x"), 1);
-    gather(proxy, doings, (struct etcd_op[]){put("y", 0), put("z", 12345), del("x"), put("", 0)}, MANY);
+    gather(proxy, doings, (struct etcd_op[]){put("y", 0), put("z", 12345), del("a"), put("", 0)}, MANY);
     CHECK_INT(doings[0].status, ETCD_OK);
     CHECK_INT(doings[1].status, ETCD_NOT_FOUND); /* no such lease */
     CHECK_INT(doings[2].status, ETCD_OK);
     CHECK_INT(doings[3].status, ETCD_INVALID);
     CHECK_INT(etcd_tools_count(&etcd, "y"), 1);
     CHECK_INT(etcd_tools_count(&etcd, "z"), 0);
-    CHECK_INT(etcd_tools_count(&etcd, "x"), 0);
+    CHECK_INT(etcd_tools_count(&etcd, "a"), 0);
 }
 
 /* Whatever a grant might be good for otherwise, it is not for longer than its lease; nor on a lease that is

@@ -342,18 +342,8 @@ static void members_fail(void) {
 
 /* ---- holders that are stopped, or dead ---- */
 
-static char state_of(const struct proc *proc) {
-    char text[256] = "";
-    FILE *stat = fopen(harness_format("/proc/%d/stat", (int)proc->pid), "r");
-    if (!stat || !fgets(text, sizeof text, stat))
-        FAIL("no process %d", (int)proc->pid);
-    fclose(stat);
-    const char *at = strrchr(text, ')');
-    return at ? at[2] : '?';
-}
-
 static bool is_stopped(void *proc) {
-    return state_of(proc) == 'T';
+    return proc_stopped(proc);
 }
 
 /* Starts one that has the lock and is stopped; its fence. */
