@@ -137,7 +137,7 @@ static void spawn(struct etcd_server *etcd, const struct etcd_server *members, i
     const char *cluster = "";
     for (int i = 0; i < count; i++)
         cluster = harness_format("%s%s%s=%s", cluster, i ? "," : "", members[i].name, peer_url(&members[i]));
-    const char *client = harness_format("http://%s:%d", etcd->host, etcd->port);
+    const char *client = harness_format("%s://%s:%d", etcd->tls ? "https" : "http", etcd->host, etcd->port);
     const char *peer = peer_url(etcd);
     const char *argv[2 * MAX_ARGS] = {0};
     const char *const door[] = {"nsenter", harness_format("--net=%s", etcd->net.door), NULL};
@@ -182,6 +182,20 @@ void etcd_start(struct etcd_server *etcd, ...) {
     va_end(args);
     spawn(etcd, etcd, 1, "new");
     wait_healthy(etcd);
+}
+
+static bool serves_securely(void *etcd) {
+    return strstr(proc_output(&((struct etcd_server *)etcd)->proc), "serving client traffic securely");
+}
+
+void etcd_start_tls(struct etcd_server *etcd, ...) {
+    va_list args;
+    va_start(args, etcd);
+    prepare(etcd, false, collect(args));
+    va_end(args);
+    etcd->tls = true;
+    spawn(etcd, etcd, 1, "new");
+    CHECK(harness_wait(serves_securely, etcd, START_MS));
 }
 
 static void wait_all_healthy(struct etcd_server *members, int count) {

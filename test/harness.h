@@ -180,7 +180,7 @@ struct etcd_server {
     char name[16]; /* in its cluster */
     char dir[256];
     const char **options; /* what the caller added to its command line */
-    bool paused;
+    bool paused, tls;
 };
 
 /* Starts a private etcd with the options that follow, as on its command line; NULL at the end. All that start
@@ -191,6 +191,9 @@ struct etcd_server {
  * fsynced (--unsafe-no-fsync): what a process wrote outlives its kill -9 in the kernel, and no test takes the
  * power away; but one slow fsync of a busy disk would cost a leader its office. */
 void etcd_start(struct etcd_server *etcd, ...) __attribute__((sentinel));
+/* The same for clients with TLS; the options say with which certificates. etcd_command() cannot talk to it.
+ */
+void etcd_start_tls(struct etcd_server *etcd, ...) __attribute__((sentinel));
 /* A cluster of `count` members, each with these options. */
 void etcd_start_cluster(struct etcd_server *members, int count, ...) __attribute__((sentinel));
 /* The same, each member on a host of its own; the program must have called net_begin(). */

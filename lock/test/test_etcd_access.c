@@ -120,47 +120,11 @@ static const char *path(const char *name) {
     return harness_format("%s/%s", harness_dir(), name);
 }
 
-static bool serves(void *proc) {
-    return strstr(proc_output(proc), "serving client traffic securely");
-}
-
-/* By hand: the harness would ask for its health without TLS. */
 static int start_secure(void) {
-    struct proc proc;
-    int port = harness_free_port(), peers = harness_free_port();
-    const char *client = harness_format("https://127.0.0.1:%d", port);
-    const char *peer = harness_format("http://127.0.0.1:%d", peers);
-    const char *argv[] = {"etcd",
-                          "--name",
-                          "m",
-                          "--data-dir",
-                          path("data"),
-                          "--listen-client-urls",
-                          client,
-                          "--advertise-client-urls",
-                          client,
-                          "--listen-peer-urls",
-                          peer,
-                          "--initial-advertise-peer-urls",
-                          peer,
-                          "--initial-cluster",
-                          harness_format("m=%s", peer),
-                          "--unsafe-no-fsync",
-                          "--logger",
-                          "zap",
-                          "--log-outputs",
-                          "stderr",
-                          "--cert-file",
-                          path("both.pem"),
-                          "--key-file",
-                          path("both.key"),
-                          "--trusted-ca-file",
-                          path("ca.pem"),
-                          "--client-cert-auth",
-                          NULL};
-    proc_spawn(&proc, argv, NULL, path("secure.log"));
-    CHECK(harness_wait(serves, &proc, PATIENCE_MS));
-    return port;
+    struct etcd_server server;
+    etcd_start_tls(&server, "--cert-file", path("both.pem"), "--key-file", path("both.key"),
+                   "--trusted-ca-file", path("ca.pem"), "--client-cert-auth", NULL);
+    return server.port;
 }
 
 static void certificates(void) {

@@ -43,51 +43,13 @@ static void make_certificates(void) {
     CHECK_INT(status, 0);
 }
 
-static bool serves(void *proc) {
-    return strstr(proc_output(proc), "serving client traffic securely");
-}
-
-/* A server's process, started by hand: the harness asks for its health without TLS. */
+/* Where it is. */
 static const char *start(const char *certificate, bool asks_clients) {
-    struct proc proc;
-    int port = harness_free_port(), peers = harness_free_port();
-    const char *client = harness_format("https://127.0.0.1:%d", port);
-    const char *peer = harness_format("http://127.0.0.1:%d", peers);
-    const char *argv[] = {"etcd",
-                          "--name",
-                          "m",
-                          "--data-dir",
-                          path(harness_format("data-%d", port)),
-                          "--listen-client-urls",
-                          client,
-                          "--advertise-client-urls",
-                          client,
-                          "--listen-peer-urls",
-                          peer,
-                          "--initial-advertise-peer-urls",
-                          peer,
-                          "--initial-cluster",
-                          harness_format("m=%s", peer),
-                          "--election-timeout",
-                          "300",
-                          "--heartbeat-interval",
-                          "30",
-                          "--unsafe-no-fsync",
-                          "--logger",
-                          "zap",
-                          "--log-outputs",
-                          "stderr",
-                          "--cert-file",
-                          path(harness_format("%s.pem", certificate)),
-                          "--key-file",
-                          path(harness_format("%s.key", certificate)),
-                          asks_clients ? "--client-cert-auth" : NULL,
-                          "--trusted-ca-file",
-                          path("ca.pem"),
-                          NULL};
-    proc_spawn(&proc, argv, NULL, path(harness_format("etcd-%d.log", port)));
-    CHECK(harness_wait(serves, &proc, PATIENCE_MS));
-    return harness_format("127.0.0.1:%d", port);
+    struct etcd_server server;
+    etcd_start_tls(&server, "--cert-file", path(harness_format("%s.pem", certificate)), "--key-file",
+                   path(harness_format("%s.key", certificate)), asks_clients ? "--client-cert-auth" : NULL,
+                   "--trusted-ca-file", path("ca.pem"), NULL);
+    return harness_format("127.0.0.1:%d", server.port);
 }
 
 /* Asks as a client with this authority and this certificate of its own (NULL: none). `refusal`: what the
