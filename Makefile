@@ -33,8 +33,8 @@ so_name     = $(1).$(firstword $(subst ., ,$(VERSION)))
 # What else lies in ROOM/test is linked into all of that room's tests.
 helpers     = $(patsubst %.c,$(O)/%.o,$(filter-out $(1)/test/test_%.c $(1)/test/fuzz_%.c,$(wildcard $(1)/test/*.c)))
 
-# ROOM/test/test_NAME.c is the program build/test/ROOM_NAME (of lock/etcd: etcd_NAME); fuzz_NAME.c is build/test/ROOM_fuzz_NAME, which
-# replays the corpus, and build/fuzz/ROOM_NAME, which is libFuzzer.
+# ROOM/test/test_NAME.c is the program build/test/ROOM_NAME (of lock/etcd: etcd_NAME); fuzz_NAME.c is
+# build/test/ROOM_fuzz_NAME, which replays the corpus, and build/fuzz/ROOM_NAME, which is libFuzzer.
 named       = $(foreach f,$(wildcard $(ROOMS:%=%/test/$(1)_*.c)),\
                   $(lastword $(subst /, ,$(f:/test/$(notdir $f)=)))_$(2)$(patsubst $(1)_%.c,%,$(notdir $f)))
 TESTS      := $(addprefix $(BUILD)/test/,$(call named,test,) $(call named,fuzz,fuzz_))
@@ -149,13 +149,12 @@ fuzzers: $(FUZZERS) ; @:
 benches: $(BENCHES) ; @:
 
 install: all ## install into PREFIX (/usr/local), below DESTDIR
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include/lock lib/pkgconfig lib/systemd/system share/doc/seckill)
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include/lock include/etcd lib/pkgconfig lib/systemd/system share/doc/seckill)
 	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
 	sed 's|@BINDIR@|$(PREFIX)/bin|' deploy/seckilld.service | \
 	    install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/seckilld.service
 	install -m 644 deploy/seckilld.conf deploy/redis.conf $(DESTDIR)$(PREFIX)/share/doc/seckill
 	install deploy/mend-aof.sh $(DESTDIR)$(PREFIX)/share/doc/seckill
-	install -d $(DESTDIR)$(PREFIX)/include/etcd
 	install -m 644 lock/lock.h $(DESTDIR)$(PREFIX)/include/lock
 	install -m 644 lock/etcd/etcd.h $(DESTDIR)$(PREFIX)/include/etcd
 	install -m 644 $(LOCKS) $(DESTDIR)$(PREFIX)/lib

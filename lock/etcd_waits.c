@@ -16,8 +16,7 @@ struct room {
     struct etcd_waits *waits;
     char range[ETCD_KEY_SIZE];
     struct etcd_watch *watch;
-    bool is_deaf;     /* the watch has ended, */
-    int64_t deaf_ns;  /* then */
+    bool is_deaf;     /* the watch has ended */
     int64_t newest;   /* the revision up to which it has told */
     bool has_begun;   /* … once it has begun */
     int count;        /* of those who wait */
@@ -159,7 +158,6 @@ static void on_event(void *ctx, const struct etcd_watch_event *event) {
     pthread_mutex_lock(&room->waits->mutex);
     if (event->kind == ETCD_WATCH_COMPACTED || event->kind == ETCD_WATCH_ENDED) {
         room->is_deaf = true;
-        room->deaf_ns = clock_mono_ns(&clock_system);
         wake_those(room, NULL, INT64_MAX);
     } else if (event->kind == ETCD_WATCH_CREATED && !room->has_begun) {
         room->has_begun = true;
@@ -250,8 +248,7 @@ enum etcd_wait etcd_waits_note(struct etcd_waits *waits, const struct lock_grant
     if (wait) {
         struct room *room = wait->room;
         wait->place = *place;
-        /* What was refused at once would be again. */
-        if (room->is_deaf && clock_mono_ns(&clock_system) - room->deaf_ns >= LOOK_MS * 1000000L) {
+        if (room->is_deaf) {
             ended = room->watch;
             room->watch = NULL;
             watch(room);

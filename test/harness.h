@@ -220,6 +220,17 @@ void etcd_replace(struct etcd_server *members, int count, int which);
  * thread. */
 const char *etcd_command(const struct etcd_server *etcd, ...) __attribute__((sentinel));
 
+/* ---- certificates ---- */
+
+/* Each is a certificate NAME.pem and its key NAME.key in harness_dir(): one that signs others, and one that
+ * is signed, for so many days from now (-1: its time is over), for "IP:127.0.0.1,DNS:localhost" or the like,
+ * to be used as "serverAuth,clientAuth" or one of them. */
+void certificate_authority(const char *name);
+void certificate_make(const char *name, const char *authority, int days, const char *alternative_names,
+                      const char *use);
+/* The path; `kind` is "pem" or "key". */
+const char *certificate_file(const char *name, const char *kind);
+
 /* ---- a proxy that loses things, to put before Redis or ZooKeeper ---- */
 
 enum proxy_mode {

@@ -96,62 +96,42 @@ static void urls(void) {
 
 /* ---- certificates ---- */
 
-/* An authority, a certificate for 127.0.0.1 that is a server's and a client's, and one of another authority.
- */
-static const char *const script =
-    "set -e\n"
-    "authority() {\n"
-    "    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj \"/CN=$1\""
-    " -keyout $1.key -out $1.pem\n"
-    "}\n"
-    "certificate() {\n" /* NAME AUTHORITY */
-    "    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj \"/CN=$1\" -keyout $1.key"
-    " -out $1.csr\n"
-    "    printf 'subjectAltName=IP:127.0.0.1\\nextendedKeyUsage=serverAuth,clientAuth\\n' >$1.ext\n"
-    "    openssl x509 -req -in $1.csr -CA $2.pem -CAkey $2.key -CAcreateserial -days 2 -extfile $1.ext"
-    " -out $1.pem\n"
-    "}\n"
-    "authority ca\n"
-    "authority other\n"
-    "certificate both ca\n"
-    "certificate stranger other\n";
-
-static const char *path(const char *name) {
-    return harness_format("%s/%s", harness_dir(), name);
-}
-
 static int start_secure(void) {
     struct etcd_server server;
-    etcd_start_tls(&server, "--cert-file", path("both.pem"), "--key-file", path("both.key"),
-                   "--trusted-ca-file", path("ca.pem"), "--client-cert-auth", NULL);
+    etcd_start_tls(&server, "--cert-file", certificate_file("both", "pem"), "--key-file",
+                   certificate_file("both", "key"), "--trusted-ca-file", certificate_file("ca", "pem"),
+                   "--client-cert-auth", NULL);
     return server.port;
 }
 
 static void certificates(void) {
-    struct proc proc;
-    int status;
-    const char *argv[] = {"sh", "-c", harness_format("cd '%s'\n%s", harness_dir(), script), NULL};
-    proc_spawn(&proc, argv, NULL, path("openssl.log"));
-    CHECK(proc_wait(&proc, PATIENCE_MS, &status));
-    CHECK_INT(status, 0);
+    static const char here[] = "IP:127.0.0.1", both_uses[] = "serverAuth,clientAuth";
+    certificate_authority("ca");
+    certificate_authority("other");
+    certificate_make("both", "ca", 2, here, both_uses);
+    certificate_make("stranger", "other", 2, here, both_uses);
     const char *where = harness_format("etcd://127.0.0.1:%d?ttl=4000", start_secure());
     struct lock_grant grant;
-    struct lock *lock = tools_open(NULL, harness_format("%s&ca=%s&cert=%s&key=%s", where, path("ca.pem"),
-                                                        path("both.pem"), path("both.key")));
+    struct lock *lock =
+        tools_open(NULL, harness_format("%s&ca=%s&cert=%s&key=%s", where, certificate_file("ca", "pem"),
+                                        certificate_file("both", "pem"), certificate_file("both", "key")));
     for (int i = 0; i < 2; i++) {
         grant = tools_take(lock, "a");
         tools_give(lock, &grant);
     }
-    const char *const wrong[] = {where, harness_format("%s&ca=%s", where, path("ca.pem")),
-                                 harness_format("%s&ca=%s&cert=%s&key=%s", where, path("other.pem"),
-                                                path("both.pem"), path("both.key")),
-                                 harness_format("%s&ca=%s&cert=%s&key=%s", where, path("ca.pem"),
-                                                path("stranger.pem"), path("stranger.key"))};
+    const char *const wrong[] = {
+        where, harness_format("%s&ca=%s", where, certificate_file("ca", "pem")),
+        harness_format("%s&ca=%s&cert=%s&key=%s", where, certificate_file("other", "pem"),
+                       certificate_file("both", "pem"), certificate_file("both", "key")),
+        harness_format("%s&ca=%s&cert=%s&key=%s", where, certificate_file("ca", "pem"),
+                       certificate_file("stranger", "pem"), certificate_file("stranger", "key"))};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         tools_check_status(lock_try(tools_open(NULL, wrong[i]), "a", &grant), LOCK_UNAVAILABLE);
-    check_config(harness_format("%s&cert=%s&key=%s", where, path("both.pem"), path("both.key")));
-    check_config(harness_format("%s&ca=%s&cert=%s", where, path("ca.pem"), path("both.pem")));
-    check_config(harness_format("%s&ca=%s", where, path("nothing.pem")));
+    check_config(harness_format("%s&cert=%s&key=%s", where, certificate_file("both", "pem"),
+                                certificate_file("both", "key")));
+    check_config(harness_format("%s&ca=%s&cert=%s", where, certificate_file("ca", "pem"),
+                                certificate_file("both", "pem")));
+    check_config(harness_format("%s&ca=%s", where, certificate_file("nothing", "pem")));
 }
 
 int main(int argc, char **argv) {

@@ -120,10 +120,21 @@ static void left_alone(void) {
 /* For longer than other stores would be asked. */
 static void not_given_up(void) {
     int once = 1;
-    begin(true, 4); /* 100 ms lie between them */
+    begin(true, 2); /* 2 ttl are over before the third */
     hold("key", TTL_MS);
     CHECK(harness_wait(has_failed, NULL, PATIENCE_MS));
     CHECK(harness_wait(is_withdrawn, &once, PATIENCE_MS));
+}
+
+/* A store that will not is not asked ten times a second for ever: at once, then after 0.1, 0.2, 0.4, 0.8 s.
+ */
+static void asked_less_often(void) {
+    int once = 1;
+    begin(true, 4);
+    int64_t began_ms = harness_now_ms();
+    hold("key", 0);
+    CHECK(harness_wait(is_withdrawn, &once, PATIENCE_MS));
+    CHECK(harness_now_ms() - began_ms >= 200 + 400 + 800);
 }
 
 /* Who waits takes over what is held, and has to give it back. */
@@ -144,6 +155,7 @@ int main(int argc, char **argv) {
     harness_run("what is forgotten is taken back", taken_back);
     harness_run("what the store forgets is not", left_alone);
     harness_run("it is tried until it is done", not_given_up);
+    harness_run("but less and less often", asked_less_often);
     harness_run("who waits takes it over", taken_over);
     return harness_finish();
 }

@@ -1,6 +1,5 @@
 /* TLS: servers with certificates of our own making, and clients that trust them, or do not. */
 #include <string.h>
-#include <sys/wait.h>
 
 #include "lock/etcd/test/tools.h"
 
@@ -8,47 +7,23 @@ enum { SOON_MS = 400 };
 
 /* Two authorities. Of the first: a server for 127.0.0.1 and localhost, one for another host, one whose time
  * is over, and a client. Of the other: a client. */
-static const char *const script =
-    "set -e\n"
-    "authority() {\n"
-    "    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj \"/CN=$1\""
-    " -keyout $1.key -out $1.pem\n"
-    "}\n"
-    "certificate() {\n" /* NAME AUTHORITY DAYS ALTERNATIVE-NAMES USE */
-    "    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj \"/CN=$1\" -keyout $1.key"
-    " -out $1.csr\n"
-    "    printf 'subjectAltName=%s\\nextendedKeyUsage=%s\\n' \"$4\" \"$5\" >$1.ext\n"
-    "    openssl x509 -req -in $1.csr -CA $2.pem -CAkey $2.key -CAcreateserial -days $3 -extfile $1.ext"
-    " -out $1.pem\n"
-    "}\n"
-    "authority ca\n"
-    "authority other\n"
-    "both=serverAuth,clientAuth\n"
-    "certificate server ca 2 IP:127.0.0.1,DNS:localhost $both\n"
-    "certificate elsewhere ca 2 DNS:elsewhere.test $both\n"
-    "certificate expired ca -1 IP:127.0.0.1,DNS:localhost $both\n"
-    "certificate client ca 2 DNS:client clientAuth\n"
-    "certificate stranger other 2 DNS:stranger clientAuth\n";
-
-static const char *path(const char *name) {
-    return harness_format("%s/%s", harness_dir(), name);
-}
-
 static void make_certificates(void) {
-    struct proc proc;
-    int status;
-    const char *argv[] = {"sh", "-c", harness_format("cd '%s'\n%s", harness_dir(), script), NULL};
-    proc_spawn(&proc, argv, NULL, path("openssl.log"));
-    CHECK(proc_wait(&proc, PATIENCE_MS, &status));
-    CHECK_INT(status, 0);
+    static const char here[] = "IP:127.0.0.1,DNS:localhost", both[] = "serverAuth,clientAuth";
+    certificate_authority("ca");
+    certificate_authority("other");
+    certificate_make("server", "ca", 2, here, both);
+    certificate_make("elsewhere", "ca", 2, "DNS:elsewhere.test", both);
+    certificate_make("expired", "ca", -1, here, both);
+    certificate_make("client", "ca", 2, "DNS:client", "clientAuth");
+    certificate_make("stranger", "other", 2, "DNS:stranger", "clientAuth");
 }
 
 /* Where it is. */
 static const char *start(const char *certificate, bool asks_clients) {
     struct etcd_server server;
-    etcd_start_tls(&server, "--cert-file", path(harness_format("%s.pem", certificate)), "--key-file",
-                   path(harness_format("%s.key", certificate)), asks_clients ? "--client-cert-auth" : NULL,
-                   "--trusted-ca-file", path("ca.pem"), NULL);
+    etcd_start_tls(&server, "--cert-file", certificate_file(certificate, "pem"), "--key-file",
+                   certificate_file(certificate, "key"), asks_clients ? "--client-cert-auth" : NULL,
+                   "--trusted-ca-file", certificate_file("ca", "pem"), NULL);
     return harness_format("127.0.0.1:%d", server.port);
 }
 
@@ -57,9 +32,9 @@ static const char *start(const char *certificate, bool asks_clients) {
 static void check(const char *endpoint, const char *authority, const char *certificate, const char *refusal) {
     const struct etcd_config config = {
         .endpoints = endpoint,
-        .ca_file = authority ? path(harness_format("%s.pem", authority)) : NULL,
-        .cert_file = certificate ? path(harness_format("%s.pem", certificate)) : NULL,
-        .key_file = certificate ? path(harness_format("%s.key", certificate)) : NULL,
+        .ca_file = authority ? certificate_file(authority, "pem") : NULL,
+        .cert_file = certificate ? certificate_file(certificate, "pem") : NULL,
+        .key_file = certificate ? certificate_file(certificate, "key") : NULL,
         .timeout_ms = refusal ? SOON_MS : PATIENCE_MS,
     };
     struct etcd *etcd = tools_open_config(&config);

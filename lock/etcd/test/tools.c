@@ -1,6 +1,9 @@
 #include "lock/etcd/test/tools.h"
 
+#include <pthread.h>
 #include <time.h>
+
+#include "lock/etcd/client.h"
 
 void tools_check_status(const char *file, int line, const char *what, enum etcd_status got,
                         enum etcd_status want) {
@@ -75,4 +78,31 @@ int64_t tools_grant(struct etcd *etcd, int64_t ttl_s) {
     int64_t id = 0;
     check(etcd_lease_grant(etcd, ttl_s, 0, &call, &id, NULL), "lease", error);
     return id;
+}
+
+/* ---- a write and a read ---- */
+
+const struct etcd_put tools_put_a = {.key = {"a", 1}, .value = {"1", 1}};
+const struct etcd_range tools_range_a = {.key = {"a", 1}};
+
+struct etcd *tools_open_at(const char *endpoints) {
+    const struct etcd_config config = {.endpoints = endpoints, .timeout_ms = PATIENCE_MS};
+    return tools_open_config(&config);
+}
+
+size_t tools_blocked(struct etcd *etcd) {
+    pthread_mutex_lock(&etcd->mutex);
+    size_t count = etcd->blocked;
+    pthread_mutex_unlock(&etcd->mutex);
+    return count;
+}
+
+void tools_check_put(struct etcd *etcd, int64_t ms, enum etcd_status want) {
+    const struct etcd_call call = {.deadline_ns = ms ? tools_in_ms(ms) : 0};
+    CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, NULL), want);
+}
+
+void tools_check_range(struct etcd *etcd, int64_t ms, enum etcd_status want) {
+    const struct etcd_call call = {.deadline_ns = ms ? tools_in_ms(ms) : 0};
+    CHECK_STATUS(etcd_range(etcd, &tools_range_a, &call, NULL), want);
 }

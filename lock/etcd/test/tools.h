@@ -19,6 +19,11 @@ struct etcd *tools_open(const struct etcd_server *servers, int count);
 /* The same with any configuration. Fails the test where it cannot. */
 struct etcd *tools_open_config(const struct etcd_config *config);
 
+/* The same, of an endpoint that is no etcd_server. */
+struct etcd *tools_open_at(const char *endpoints);
+/* How many threads are in its calls. */
+size_t tools_blocked(struct etcd *etcd);
+
 /* CLOCK_MONOTONIC, and so many milliseconds from now. */
 int64_t tools_in_ms(int64_t ms);
 
@@ -26,5 +31,12 @@ int64_t tools_in_ms(int64_t ms);
 int64_t tools_put(struct etcd *etcd, const char *key, const char *value); /* the revision */
 const char *tools_get(struct etcd *etcd, const char *key);                /* NULL: there is none */
 int64_t tools_grant(struct etcd *etcd, int64_t ttl_s);
+
+/* A write and a read of the key a, and what becomes of them: within `ms`, or 0: as the client is configured.
+ */
+extern const struct etcd_put tools_put_a;
+extern const struct etcd_range tools_range_a;
+void tools_check_put(struct etcd *etcd, int64_t ms, enum etcd_status want);
+void tools_check_range(struct etcd *etcd, int64_t ms, enum etcd_status want);
 
 #endif
