@@ -16,7 +16,7 @@ struct sale_keys {
     char holds[SALE_KEY_SIZE];    /* sorted set: digest by expiry */
     char ledger[SALE_KEY_SIZE];   /* stream: every change of an order, and every restock */
     char restocks[SALE_KEY_SIZE]; /* hash: digest -> what was answered */
-    char fence[SALE_KEY_SIZE];    /* the newest fence seen, in decimal */
+    char fence[SALE_KEY_SIZE];    /* the newest token seen, EPOCH:FENCE */
 };
 
 void sale_keys_make(struct sale_keys *keys, const char *item);
@@ -199,6 +199,10 @@ void optimistic_close(struct inventory *inventory);
 /* resolve.c */
 void resolve_all(struct inventory *inventory);
 void resolve_expire(struct inventory *inventory, bool all);
+
+/* A token as the scripts take it, EPOCH:FENCE. */
+enum { TOKEN_SIZE = 44 };
+void token_print(char out[TOKEN_SIZE], const struct inventory_token *token);
 
 /* ---- records (orders.c): STATE QUANTITY USER CREATED_MS [EXPIRES_MS], STATE one of h c x e ---- */
 

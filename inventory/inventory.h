@@ -43,7 +43,7 @@ enum inventory_status {
     INVENTORY_EXPIRED,     /* neither: the hold ran out first */
     INVENTORY_WANTS_LOCK,  /* strategy `locked`: take the item's lock and come again with `locked` set */
     INVENTORY_REFUSED,     /* a strategy that teaches, and teaching is off */
-    INVENTORY_STALE,       /* its fence is older than the newest seen of the item; nothing was done */
+    INVENTORY_STALE,       /* its token is older than the newest seen of the item; nothing was done */
     INVENTORY_OVERLOADED,  /* too many wait already; nothing was done */
     INVENTORY_UNAVAILABLE, /* the store cannot be used; nothing was done */
     INVENTORY_UNKNOWN,     /* sent, and no reply: it may have been done. Repeat it with the same key */
@@ -121,6 +121,16 @@ struct inventory_order {
     int64_t expires_ms; /* of the hold, also when it is settled; 0: there was none */
 };
 
+/* ---- tokens ---- */
+
+/* What is written under a lock is written with the grant's token: the store refuses it (STALE) once it has
+ * seen a newer one of the item. Tokens are compared by epoch, then by fence. */
+struct inventory_token {
+    uint64_t
+        epoch; /* of the lock domain: raised whenever another lock, or a lock that forgot, numbers grants */
+    uint64_t fence; /* of the grant, grows from one to the next; 0: this lock has none */
+};
+
 /* ---- purchases ---- */
 
 /* Lives in the caller's request, which must stay where it is until `done`. Fill in the first part; the rest
@@ -130,8 +140,8 @@ struct inventory_purchase {
     char user[INVENTORY_NAME_MAX + 1];
     char digest[INVENTORY_DIGEST_SIZE]; /* by inventory_key_digest() */
     int64_t quantity;
-    bool locked;    /* the caller holds the item's lock */
-    uint64_t fence; /* of that grant, grows from one to the next; 0: it has none, and nothing is checked */
+    bool locked;                  /* the caller holds the item's lock */
+    struct inventory_token token; /* of that grant; without a fence nothing is checked */
     /* Called exactly once; from within inventory_purchase() where there is nothing to wait for. */
     void (*done)(struct inventory_purchase *purchase, enum inventory_status status);
 

@@ -112,7 +112,7 @@ void look_begin(struct inventory_purchase *purchase, struct redis *redis, enum i
     *look = (struct sale_look){.redis = redis,
                                .next = next,
                                .begun_as = strategy,
-                               .fenced = strategy == INVENTORY_LOCKED && purchase->fence > 0 &&
+                               .fenced = strategy == INVENTORY_LOCKED && purchase->token.fence > 0 &&
                                          purchase->inventory->config.fencing,
                                .now_ms = clock_wall_ms(purchase->inventory->config.clock)};
     if (look->fenced) {

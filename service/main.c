@@ -142,8 +142,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "seckilld: %s\n", error);
         return EXIT_USAGE;
     }
-    struct lock_config lock = {.ttl_ms = service.config.lock_ttl_ms, .teaching = service.config.teaching};
-    if (lock_open(service.config.lock, &lock, &service.lock, error, sizeof error) != LOCK_OK) {
+    service.domain = domain_open(&service.config, error, sizeof error);
+    if (!service.domain) {
         /* Not the URL: it may hold a password. */
         fprintf(stderr, "seckilld: --lock: %s%s\n", error,
                 service.config.teaching ? "" : " (those for lessons need --teaching)");
@@ -180,7 +180,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < service.worker_count; i++)
         worker_join(&service.workers[i]);
     pool_close(service.pool);
-    lock_close(service.lock);
+    domain_close(service.domain);
     free(service.workers);
     log_info("ended");
     return EXIT_SUCCESS;

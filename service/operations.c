@@ -52,7 +52,7 @@ void operations_metrics(struct worker *worker, struct http_request *request, con
     }
     size_t length = 0;
     struct lock_metrics lock;
-    lock_read_metrics(service->lock, &lock);
+    domain_read_metrics(service->domain, &lock);
     char *text = sources ? figures_print(sources, count, pool_waiting(service->pool), &lock, &length) : NULL;
     http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
                 length, NULL);

@@ -80,20 +80,30 @@ static void sell_on_worker(struct worker_post *post) {
         on_sold_locked(purchase, INVENTORY_UNAVAILABLE);
 }
 
+static enum inventory_status sell_with(struct under_way *under_way, const struct domain_use *use,
+                                       int64_t deadline_ns) {
+    char key[ROUTES_LOCK_KEY_SIZE];
+    struct lock_grant grant;
+    routes_lock_key(key, under_way->purchase.item);
+    if (lock_acquire(use->lock, key, deadline_ns, NULL, &grant) != LOCK_OK)
+        return INVENTORY_OVERLOADED;
+    under_way->purchase.token = (struct inventory_token){.epoch = use->epoch, .fence = grant.fence};
+    under_way->post.run = sell_on_worker;
+    worker_post(under_way->worker, &under_way->post);
+    while (sem_wait(&under_way->sold) != 0)
+        continue;
+    lock_release(use->lock, &grant);
+    return under_way->status;
+}
+
 static void sell_under_lock(struct pool_job *job) {
     struct under_way *under_way = CONTAINER(job, job);
     struct service *service = under_way->worker->service;
-    char key[INVENTORY_NAME_MAX + 16];
-    snprintf(key, sizeof key, "seckill:%s", under_way->purchase.item);
-    struct lock_grant grant;
-    int64_t deadline_ns = lock_now_ns(service->lock) + (int64_t)service->config.lock_ttl_ms * 1000000;
-    if (lock_acquire(service->lock, key, deadline_ns, NULL, &grant) == LOCK_OK) {
-        under_way->purchase.fence = grant.fence;
-        under_way->post.run = sell_on_worker;
-        worker_post(under_way->worker, &under_way->post);
-        while (sem_wait(&under_way->sold) != 0)
-            continue;
-        lock_release(service->lock, &grant);
+    struct domain_use use;
+    int64_t deadline_ns = (int64_t)uv_hrtime() + (int64_t)service->config.lock_ttl_ms * 1000000;
+    if (domain_enter(service->domain, deadline_ns, &use)) {
+        under_way->status = sell_with(under_way, &use, deadline_ns);
+        domain_leave(service->domain, &use);
     } else {
         under_way->status = INVENTORY_OVERLOADED;
     }
@@ -136,7 +146,7 @@ void purchases_post(struct worker *worker, struct http_request *request, const c
     memcpy(purchase->user, wanted.user, sizeof purchase->user);
     purchase->quantity = wanted.quantity;
     purchase->locked = false;
-    purchase->fence = 0;
+    purchase->token = (struct inventory_token){.epoch = 0};
     purchase->done = on_done;
     inventory_purchase(worker->inventory, purchase);
 }

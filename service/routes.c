@@ -91,6 +91,10 @@ void routes_handle(void *ctx, struct http_request *request) {
         found->fn(worker, request, name);
 }
 
+void routes_lock_key(char key[ROUTES_LOCK_KEY_SIZE], const char *item) {
+    snprintf(key, ROUTES_LOCK_KEY_SIZE, "seckill:%s", item);
+}
+
 bool routes_read_key(struct http_request *request, char *digest) {
     size_t length;
     const char *key = http_request_header(request, "Idempotency-Key", &length);

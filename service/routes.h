@@ -24,6 +24,10 @@ routes_fn orders_get, orders_confirm, orders_cancel;
 /* operations.c */
 routes_fn operations_live, operations_ready, operations_metrics, operations_openapi;
 
+/* The name of an item's lock. */
+enum { ROUTES_LOCK_KEY_SIZE = INVENTORY_NAME_MAX + 16 };
+void routes_lock_key(char key[ROUTES_LOCK_KEY_SIZE], const char *item);
+
 /* Answers for what went wrong with any call: the store's refusals, reused keys, unknown items and the like.
  */
 void routes_answer_status(struct http_request *request, enum inventory_status status);

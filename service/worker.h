@@ -8,8 +8,8 @@
 #include <uv.h>
 
 #include "inventory/inventory.h"
-#include "lock/lock.h"
 #include "service/config.h"
+#include "service/domain.h"
 #include "service/figures.h"
 #include "service/http.h"
 #include "service/pool.h"
@@ -46,7 +46,7 @@ struct worker {
 struct service {
     struct config config;
     unsigned char admin_digest[32];
-    struct lock *lock;
+    struct domain *domain;
     struct pool *pool;
     _Atomic bool draining;
     int worker_count;

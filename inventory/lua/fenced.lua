@@ -1,23 +1,30 @@
 -- A purchase of strategy `locked` under a lock whose grants carry a fence, in two calls: it looks, and later it writes.
 --
--- Whoever holds a lock can be paused past its end and not know it. So each call brings its grant's fence, which grows from grant to grant,
--- and does nothing where a newer one was seen. A look counts as seen: were it only the writes, an old holder could still write between
--- the look of the new one and its write, which would then rest on what is no longer so.
+-- Whoever holds a lock can be paused past its end and not know it. So each call brings its grant's token, EPOCH:FENCE, and does nothing
+-- where a newer one was seen: the fence grows from grant to grant, the epoch whenever another lock comes to number them. A look counts as
+-- seen: were it only the writes, an old holder could still write between the look of the new one and its write, which would then rest on
+-- what is no longer so.
 --
 -- KEYS: item, orders, users, holds, ledger, fence (one hash tag, so one slot).
--- ARGV: what, fence, digest, user, then
+-- ARGV: what, token, digest, user, then
 --   what = look: names of fields. Replies {'looked', the item's fields, the user's units}.
 --   what = write: quantity, record, hold_until (0: none). Replies {'sold'}, {'sold-out', available} or {'limit'}.
--- Or, both: {'order', record}: this key has its order already, and hears of it however old the fence | {'stale'} | {'unknown-item'}.
+-- Or, both: {'order', record}: this key has its order already, and hears of it however old the token | {'stale'} | {'unknown-item'}.
 --
--- The newest fence is a key of its own since it must outlive the item, which may be put on sale anew. As in purchase.lua, the first write
+-- The newest token is a key of its own since it must outlive the item, which may be put on sale anew. As in purchase.lua, the first write
 -- is one that Redis refuses when out of memory: the call happens whole or not at all.
-local item, orders, users, holds, ledger, newest_fence = unpack(KEYS)
-local what, fence, digest, user = unpack(ARGV, 1, 4)
+local item, orders, users, holds, ledger, newest_token = unpack(KEYS)
+local what, token, digest, user = unpack(ARGV, 1, 4)
 
 -- As texts, since numbers are exact only up to 2^53 here, and fences go beyond that. No leading zeros.
-local function is_older(a, b)
+local function is_less(a, b)
   return #a < #b or (#a == #b and a < b)
+end
+
+local function is_older(a, b)
+  local epoch_a, fence_a = string.match(a, '^(%d+):(%d+)$')
+  local epoch_b, fence_b = string.match(b, '^(%d-):?(%d+)$') -- there were fences before there were epochs
+  return is_less(epoch_a, epoch_b) or (epoch_a == epoch_b and is_less(fence_a, fence_b))
 end
 
 local record = redis.call('HGET', orders, digest)
@@ -25,9 +32,9 @@ if record then return {'order', record} end
 local available, limit = unpack(redis.call('HMGET', item, 'available', 'limit'))
 if not available then return {'unknown-item'} end
 
-local newest = redis.call('GET', newest_fence)
-if newest and is_older(fence, newest) then return {'stale'} end
-if newest ~= fence then redis.call('SET', newest_fence, fence) end
+local newest = redis.call('GET', newest_token)
+if newest and is_older(token, newest) then return {'stale'} end
+if newest ~= token then redis.call('SET', newest_token, token) end
 
 if what == 'look' then
   return {'looked', redis.call('HMGET', item, unpack(ARGV, 5)), redis.call('HGET', users, user)}

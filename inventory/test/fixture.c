@@ -222,7 +222,7 @@ struct buy *buy_begin(struct till *till, const char *item, const char *user, con
     snprintf(buy->id, sizeof buy->id, "%s:%s", item, buy->purchase.digest);
     buy->purchase.quantity = quantity;
     buy->purchase.locked = till->locked;
-    buy->purchase.fence = till->fence;
+    buy->purchase.token = (struct inventory_token){.epoch = till->epoch, .fence = till->fence};
     buy->purchase.done = on_done;
     inventory_purchase(till->inventory, &buy->purchase);
     return buy;

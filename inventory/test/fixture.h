@@ -33,7 +33,8 @@ struct till {
     struct inventory *inventory;
     uv_prepare_t prepare; /* calls inventory_flush() */
     bool locked;          /* buy as one who holds the item's lock */
-    uint64_t fence;       /* with this fence */
+    uint64_t fence;       /* with this fence, */
+    uint64_t epoch;       /* and this epoch */
     struct till *next;
 };
 

@@ -55,13 +55,13 @@ static void refused(struct till *till, uint64_t fence) {
 static void test_older_is_refused(void) {
     struct till *till = open_sale(0);
     CHECK_STATUS(buy_with(till, 7, "k1"), INVENTORY_OK);
-    CHECK_STR(newest("phone"), "7");
+    CHECK_STR(newest("phone"), "0:7");
     refused(till, 6);
     refused(till, 1);
     CHECK_STATUS(buy_with(till, 7, "k2"), INVENTORY_OK);
-    CHECK_STR(newest("phone"), "7");
+    CHECK_STR(newest("phone"), "0:7");
     CHECK_STATUS(buy_with(till, 8, "k3"), INVENTORY_OK);
-    CHECK_STR(newest("phone"), "8");
+    CHECK_STR(newest("phone"), "0:8");
     refused(till, 7);
     CHECK_STATUS(buy_with(till, 9, "stale"), INVENTORY_OK); /* what was refused may win later */
     check_books(till, &redis, "phone", 6, 0, 4);
@@ -92,11 +92,31 @@ static void test_order_of_fences(void) {
     CHECK_STATUS(item_restock(till, "phone", "r", FENCES, NULL), INVENTORY_OK);
     for (int i = 0; i < FENCES; i++) {
         CHECK_STATUS(buy_with(till, fences[i], harness_format("k%d", i)), INVENTORY_OK);
-        CHECK_STR(newest("phone"), harness_format("%llu", (unsigned long long)fences[i]));
+        CHECK_STR(newest("phone"), harness_format("0:%llu", (unsigned long long)fences[i]));
         for (int j = 0; j < i; j++)
             refused(till, fences[j]);
     }
     check_books(till, &redis, "phone", 10, 0, FENCES);
+}
+
+/* A newer epoch counts whatever its fences; and a fence from before there were epochs is older than any. */
+static void test_order_of_epochs(void) {
+    static const uint64_t epochs[] = {0, 1, 9, 10, 11, UINT64_C(9007199254740993), UINT64_MAX};
+    enum { EPOCHS = sizeof epochs / sizeof *epochs };
+    struct till *till = open_sale(0);
+    CHECK_STATUS(item_restock(till, "phone", "r", EPOCHS, NULL), INVENTORY_OK);
+    redis_command(&redis, "SET", "seckill:{phone}:fence", "999999", NULL);
+    for (int i = 0; i < EPOCHS; i++) {
+        till->epoch = epochs[i];
+        CHECK_STATUS(buy_with(till, 5, harness_format("k%d", i)), INVENTORY_OK);
+        CHECK_STR(newest("phone"), harness_format("%llu:5", (unsigned long long)epochs[i]));
+        refused(till, 4);
+        for (int j = 0; j < i; j++) {
+            till->epoch = epochs[j];
+            refused(till, 6);
+        }
+    }
+    check_books(till, &redis, "phone", 10, 0, EPOCHS);
 }
 
 /* Without a fence, and with fencing off, the write is the naive one, and no fence is looked at or kept. */
@@ -107,7 +127,7 @@ static void test_unchecked(void) {
     CHECK_STATUS(buy_with(till, 0, "k2"), INVENTORY_OK);
     CHECK_STATUS(buy_with(off, 3, "k3"), INVENTORY_OK);
     CHECK_STATUS(buy_with(off, 9, "k4"), INVENTORY_OK);
-    CHECK_STR(newest("phone"), "7");
+    CHECK_STR(newest("phone"), "0:7");
     check_books(till, &redis, "phone", 6, 0, 4);
 }
 
@@ -148,8 +168,8 @@ static void test_each_item_has_its_own(void) {
     CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     till->fence = 3;
     CHECK_STATUS(buy(till, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STR(newest("phone"), "7");
-    CHECK_STR(newest("lamp"), "3");
+    CHECK_STR(newest("phone"), "0:7");
+    CHECK_STR(newest("lamp"), "0:3");
     refused(till, 3);
     check_books(till, &redis, "lamp", 9, 0, 1);
 }
@@ -164,7 +184,7 @@ static void test_outlives_the_item(void) {
     redis_command(&redis, "DEL", "seckill:{phone}:item", "seckill:{phone}:orders", "seckill:{phone}:ledger",
                   "seckill:{phone}:restocks", NULL);
     CHECK_STATUS(buy_with(till, 8, "k"), INVENTORY_UNKNOWN_ITEM);
-    CHECK_STR(newest("phone"), "7");
+    CHECK_STR(newest("phone"), "0:7");
     CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
     refused(till, 6);
     CHECK_STATUS(buy_with(till, 7, "k"), INVENTORY_OK);
@@ -208,7 +228,7 @@ static struct till *slow_holder(struct till *till, uint64_t fence) {
 static void test_overtaken_by_a_sale(void) {
     struct till *till = open_sale(6);
     struct buy *paused = pause_buyer(slow_holder(till, 5), "ann", "k1", 1);
-    CHECK_STR(newest("phone"), "5");
+    CHECK_STR(newest("phone"), "0:5");
     CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_OK);
     const char *before = everything();
     CHECK_STATUS(wake(paused), INVENTORY_STALE);
@@ -223,7 +243,7 @@ static void test_overtaken_by_a_look(void) {
     struct buy *old = pause_buyer(slow_holder(till, 5), "ann", "k1", 10);
     till->shop->hurried_ms = WORK_MS / 2;
     struct buy *new = pause_buyer(slow_holder(till, 6), "bob", "k2", 10);
-    CHECK_STR(newest("phone"), "6");
+    CHECK_STR(newest("phone"), "0:6");
     const char *before = everything();
     till->shop->hurried_ms = WORK_MS + 1;
     while (!old->answers)
@@ -348,6 +368,7 @@ int main(int argc, char **argv) {
     harness_run("fences as large as they come", test_order_of_fences);
     harness_run("no fence, or fencing off: unchecked", test_unchecked);
     harness_run("other strategies know no fences", test_other_strategies);
+    harness_run("a newer epoch, whatever its fences", test_order_of_epochs);
     harness_run("a retry gets the original answer, however old its fence", test_replay);
     harness_run("each item has its own", test_each_item_has_its_own);
     harness_run("the newest fence outlives the item", test_outlives_the_item);
