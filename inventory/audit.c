@@ -38,6 +38,10 @@ static void count_orders(struct inventory_audit *audit, struct user_sums *sums,
         }
         audit->orders[order.state]++;
         audit->units[order.state] += order.quantity;
+        if (order.pending) {
+            audit->pending_orders++;
+            audit->pending += order.quantity;
+        }
         if (order.state == INVENTORY_STATE_HELD || order.state == INVENTORY_STATE_CONFIRMED)
             sums->by_orders += user_weight(sums, order.user, order.quantity);
     }
@@ -62,7 +66,8 @@ static void judge(struct inventory_audit *audit, const struct user_sums *sums) {
     int64_t stock = item->initial + item->restocked;
     audit->oversold = held + sold > stock ? held + sold - stock : 0;
     audit->conserved = item->available >= 0 && stock == item->available + held + sold && item->held == held &&
-                       item->sold == sold && audit->holds == audit->orders[INVENTORY_STATE_HELD] &&
+                       item->sold == sold &&
+                       audit->holds == audit->orders[INVENTORY_STATE_HELD] - audit->pending_orders &&
                        (item->limit == 0 || sums->by_counters == sums->by_orders) && audit->over_limit == 0 &&
                        audit->unreadable == 0;
 }

@@ -7,7 +7,7 @@
 enum { MORE = SCRIPT_ARGV + 10 }; /* where the arguments begin that look and write do not share */
 
 void token_print(char out[TOKEN_SIZE], const struct inventory_token *token) {
-    snprintf(out, TOKEN_SIZE, "%llu:%llu", (unsigned long long)token->epoch,
+    snprintf(out, TOKEN_SIZE, "%020llu:%020llu", (unsigned long long)token->epoch,
              (unsigned long long)token->fence);
 }
 
@@ -18,7 +18,7 @@ static bool call(struct inventory_purchase *purchase, const char *what, const ch
     token_print(token, &purchase->token);
     const char *argv[MORE + ITEM_FIELDS] = {
         NULL,         NULL,        NULL, keys->item, keys->orders,     keys->users,   keys->holds,
-        keys->ledger, keys->fence, what, token,      purchase->digest, purchase->user};
+        keys->ledger, keys->token, what, token,      purchase->digest, purchase->user};
     memcpy(argv + MORE, more, sizeof *more * (size_t)count);
     return script_call(purchase->inventory, SCRIPT_FENCED, 6, MORE + count, argv, fn, purchase);
 }

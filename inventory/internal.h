@@ -16,7 +16,7 @@ struct sale_keys {
     char holds[SALE_KEY_SIZE];    /* sorted set: digest by expiry */
     char ledger[SALE_KEY_SIZE];   /* stream: every change of an order, and every restock */
     char restocks[SALE_KEY_SIZE]; /* hash: digest -> what was answered */
-    char fence[SALE_KEY_SIZE];    /* the newest token seen, EPOCH:FENCE */
+    char token[SALE_KEY_SIZE];    /* the newest token seen */
 };
 
 void sale_keys_make(struct sale_keys *keys, const char *item);
@@ -75,7 +75,7 @@ bool script_call(struct inventory *inventory, enum script_id id, int keys, int a
 
 /* ---- the inventory ---- */
 
-enum { RECORD_SIZE = 128 };
+enum { RECORD_SIZE = 160 };
 
 struct batch;
 
@@ -200,12 +200,16 @@ void optimistic_close(struct inventory *inventory);
 void resolve_all(struct inventory *inventory);
 void resolve_expire(struct inventory *inventory, bool all);
 
-/* A token as the scripts take it, EPOCH:FENCE. */
-enum { TOKEN_SIZE = 44 };
+/* A token as the scripts take it, EPOCH:FENCE, each with leading zeros, so that it is compared as a text. */
+enum { TOKEN_SIZE = 42 };
 void token_print(char out[TOKEN_SIZE], const struct inventory_token *token);
 
-/* ---- records (orders.c): STATE QUANTITY USER CREATED_MS [EXPIRES_MS], STATE one of h c x e ---- */
+/* ---- records (orders.c): STATE QUANTITY USER CREATED_MS [EXPIRES_MS], or of a basket's order STATE QUANTITY
+ * USER CREATED_MS EXPIRES_MS BASKET; STATE is one of h c x e, and of a basket's b (held or unfinished) u c x
+ * e ---- */
 
+/* 22 characters of base64url, as inventory_key_digest() makes them. */
+bool digest_valid(const char *text);
 void record_print(char out[RECORD_SIZE], const struct inventory_order *order);
 /* Reads a record of `item` and `digest` into `order`; false where it is none. */
 bool record_read(struct inventory_order *order, const char *item, const char *digest, const char *record);

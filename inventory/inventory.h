@@ -36,15 +36,19 @@ enum inventory_status {
     INVENTORY_ENDED,       /* after its end */
     INVENTORY_UNKNOWN_ITEM,
     INVENTORY_UNKNOWN_ORDER,
-    INVENTORY_EXISTS,      /* the item stands already, otherwise */
-    INVENTORY_KEY_REUSED,  /* the key belongs to another request */
-    INVENTORY_CONFIRMED,   /* cannot cancel: it was confirmed first */
-    INVENTORY_CANCELLED,   /* cannot confirm: it was cancelled first */
-    INVENTORY_EXPIRED,     /* neither: the hold ran out first */
-    INVENTORY_WANTS_LOCK,  /* strategy `locked`: take the item's lock and come again with `locked` set */
-    INVENTORY_REFUSED,     /* a strategy that teaches, and teaching is off */
-    INVENTORY_STALE,       /* its token is older than the newest seen of the item; nothing was done */
-    INVENTORY_OVERLOADED,  /* too many wait already; nothing was done */
+    INVENTORY_UNKNOWN_BASKET,
+    INVENTORY_OF_BASKET,  /* the order is settled by its basket, not by itself */
+    INVENTORY_PENDING,    /* the deal is under way, or was left unfinished: its locks first, then again */
+    INVENTORY_CROSS_SLOT, /* no one script reaches all of its items: they lie in several slots of a cluster */
+    INVENTORY_EXISTS,     /* the item stands already, otherwise */
+    INVENTORY_KEY_REUSED, /* the key belongs to another request */
+    INVENTORY_CONFIRMED,  /* cannot cancel: it was confirmed first */
+    INVENTORY_CANCELLED,  /* cannot confirm: it was cancelled first */
+    INVENTORY_EXPIRED,    /* neither: the hold ran out first */
+    INVENTORY_WANTS_LOCK, /* strategy `locked`: take the item's lock and come again with `locked` set */
+    INVENTORY_REFUSED,    /* a strategy that teaches, and teaching is off */
+    INVENTORY_STALE,      /* its token is older than the newest seen of the item; nothing was done */
+    INVENTORY_OVERLOADED, /* too many wait already; nothing was done */
     INVENTORY_UNAVAILABLE, /* the store cannot be used; nothing was done */
     INVENTORY_UNKNOWN,     /* sent, and no reply: it may have been done. Repeat it with the same key */
 };
@@ -106,7 +110,9 @@ enum inventory_state {
     INVENTORY_STATE_HELD,
     INVENTORY_STATE_CONFIRMED,
     INVENTORY_STATE_CANCELLED,
-    INVENTORY_STATE_EXPIRED
+    INVENTORY_STATE_EXPIRED,
+    INVENTORY_STATE_UNDONE, /* a line of a basket that failed: it never was an order */
+    INVENTORY_STATES
 };
 
 const char *inventory_state_name(enum inventory_state state);
@@ -118,7 +124,9 @@ struct inventory_order {
     int64_t quantity;
     enum inventory_state state;
     int64_t created_ms;
-    int64_t expires_ms; /* of the hold, also when it is settled; 0: there was none */
+    int64_t expires_ms;                 /* of the hold, also when it is settled; 0: there was none */
+    char basket[INVENTORY_DIGEST_SIZE]; /* that it came from, "" if from none */
+    bool pending; /* its basket is held, or unfinished: its units count as held, and the basket settles it */
 };
 
 /* ---- tokens ---- */
@@ -210,14 +218,15 @@ void inventory_restock(struct inventory *inventory, const char *name, const char
 /* The books of an item, counted from its orders, beside the counters that the sale goes by; both from one
  * moment. */
 struct inventory_audit {
-    struct inventory_item item;  /* the counters */
-    int64_t orders[4], units[4]; /* counted, by enum inventory_state */
-    int64_t oversold;            /* units held or sold beyond the stock */
-    int64_t holds;               /* entries in the expiry list */
-    int64_t user_units;          /* sum of the users' counters, where the item has a limit */
-    int64_t over_limit;          /* users with more than the limit */
-    int64_t unreadable;          /* records that are no orders */
-    bool conserved;              /* all of it agrees: units by state, by user, and the number of holds */
+    struct inventory_item item;                                /* the counters */
+    int64_t orders[INVENTORY_STATES], units[INVENTORY_STATES]; /* counted, by enum inventory_state */
+    int64_t pending_orders, pending; /* of the held ones: of baskets, and their units */
+    int64_t oversold;                /* units held or sold beyond the stock */
+    int64_t holds;                   /* entries in the expiry list */
+    int64_t user_units;              /* sum of the users' counters, where the item has a limit */
+    int64_t over_limit;              /* users with more than the limit */
+    int64_t unreadable;              /* records that are no orders */
+    bool conserved;                  /* all of it agrees: units by state, by user, and the number of holds */
 };
 
 typedef void inventory_audit_fn(void *ctx, enum inventory_status status, const struct inventory_audit *audit);

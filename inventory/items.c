@@ -12,7 +12,7 @@ void sale_keys_make(struct sale_keys *keys, const char *item) {
     snprintf(keys->holds, SALE_KEY_SIZE, "seckill:{%s}:holds", item);
     snprintf(keys->ledger, SALE_KEY_SIZE, "seckill:{%s}:ledger", item);
     snprintf(keys->restocks, SALE_KEY_SIZE, "seckill:{%s}:restocks", item);
-    snprintf(keys->fence, SALE_KEY_SIZE, "seckill:{%s}:fence", item);
+    snprintf(keys->token, SALE_KEY_SIZE, "seckill:{%s}:token", item);
 }
 
 static struct item **bucket_of(struct items *items, const char *name) {

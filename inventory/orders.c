@@ -6,10 +6,12 @@
 
 #include "inventory/internal.h"
 
-static const char state_letters[] = "hcxe";
+/* By enum inventory_state; a held order of a basket is `b`. */
+static const char state_letters[] = "hcxeub";
+enum { STATE_OF_BASKET = INVENTORY_STATES };
 
 const char *inventory_state_name(enum inventory_state state) {
-    static const char *const names[] = {"held", "confirmed", "cancelled", "expired"};
+    static const char *const names[] = {"held", "confirmed", "cancelled", "expired", "undone"};
     return names[state];
 }
 
@@ -20,11 +22,19 @@ void inventory_key_digest(const char *key, size_t length, char digest[INVENTORY_
                       sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
+bool digest_valid(const char *text) {
+    static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    return strspn(text, base64url) == INVENTORY_DIGEST_SIZE - 1 && text[INVENTORY_DIGEST_SIZE - 1] == '\0';
+}
+
 void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
-    int length = snprintf(out, RECORD_SIZE, "%c %lld %s %lld", state_letters[order->state],
+    int length = snprintf(out, RECORD_SIZE, "%c %lld %s %lld",
+                          state_letters[order->pending ? STATE_OF_BASKET : (int)order->state],
                           (long long)order->quantity, order->user, (long long)order->created_ms);
-    if (order->expires_ms)
-        snprintf(out + length, RECORD_SIZE - (size_t)length, " %lld", (long long)order->expires_ms);
+    if (order->expires_ms || order->basket[0])
+        length += snprintf(out + length, RECORD_SIZE - (size_t)length, " %lld", (long long)order->expires_ms);
+    if (order->basket[0])
+        snprintf(out + length, RECORD_SIZE - (size_t)length, " %s", order->basket);
 }
 
 /* Reads digits up to a blank or the end and steps over the blank; false where there are none, or too many, or
@@ -41,12 +51,23 @@ static bool read_number(const char **at, int64_t *number) {
     return true;
 }
 
+/* The rest of a record after CREATED_MS: EXPIRES_MS, and that and BASKET. */
+static bool read_rest(const char *at, struct inventory_order *order) {
+    if (*at && !read_number(&at, &order->expires_ms))
+        return false;
+    if (*at && !digest_valid(at))
+        return false;
+    snprintf(order->basket, sizeof order->basket, "%s", at);
+    return true;
+}
+
 bool record_read(struct inventory_order *order, const char *item, const char *digest, const char *record) {
     struct inventory_order read = {.quantity = 0};
     const char *letter = record[0] ? strchr(state_letters, record[0]) : NULL;
     if (!letter || record[1] != ' ')
         return false;
-    read.state = (enum inventory_state)(letter - state_letters);
+    read.pending = letter - state_letters == STATE_OF_BASKET;
+    read.state = read.pending ? INVENTORY_STATE_HELD : (enum inventory_state)(letter - state_letters);
     const char *at = record + 2;
     if (!read_number(&at, &read.quantity))
         return false;
@@ -55,10 +76,14 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
         return false;
     memcpy(read.user, at, user_length);
     at += user_length + 1;
-    if (!read_number(&at, &read.created_ms) || (*at && !read_number(&at, &read.expires_ms)) || *at)
+    if (!read_number(&at, &read.created_ms) || !read_rest(at, &read))
         return false;
-    /* Only a hold can have a time to expire at, and only a confirmed order can do without. */
-    if (read.expires_ms == 0 && read.state != INVENTORY_STATE_CONFIRMED)
+    /* Only a hold can have a time to expire at, and only a confirmed order can do without, or a basket's. */
+    if (read.expires_ms == 0 && read.state != INVENTORY_STATE_CONFIRMED && !read.basket[0])
+        return false;
+    bool by_basket = read.pending || read.state == INVENTORY_STATE_UNDONE;
+    bool by_itself = read.state == INVENTORY_STATE_HELD && !read.pending;
+    if (read.basket[0] ? by_itself : by_basket)
         return false;
     snprintf(read.item, sizeof read.item, "%s", item);
     snprintf(read.id, sizeof read.id, "%s:%s", item, digest);
@@ -69,10 +94,7 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
 /* ITEM:DIGEST -> its halves; false where it cannot be an order's id. */
 static bool split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
     const char *colon = strchr(id, ':');
-    if (!colon || !inventory_name_valid(id, (size_t)(colon - id)))
-        return false;
-    static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    if (strlen(colon + 1) != INVENTORY_DIGEST_SIZE - 1 || colon[1 + strspn(colon + 1, base64url)])
+    if (!colon || !inventory_name_valid(id, (size_t)(colon - id)) || !digest_valid(colon + 1))
         return false;
     memcpy(item, id, (size_t)(colon - id));
     item[colon - id] = '\0';
@@ -90,10 +112,12 @@ struct step {
 };
 
 /* What a step answers where the order ends in a state, by step and state. */
-static const enum inventory_status step_answers[3][4] = {
-    [INVENTORY_LOOK] = {INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK},
-    [INVENTORY_CONFIRM] = {INVENTORY_UNAVAILABLE, INVENTORY_OK, INVENTORY_CANCELLED, INVENTORY_EXPIRED},
-    [INVENTORY_CANCEL] = {INVENTORY_UNAVAILABLE, INVENTORY_CONFIRMED, INVENTORY_OK, INVENTORY_EXPIRED},
+static const enum inventory_status step_answers[3][INVENTORY_STATES] = {
+    [INVENTORY_LOOK] = {INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_UNKNOWN_ORDER},
+    [INVENTORY_CONFIRM] = {INVENTORY_UNAVAILABLE, INVENTORY_OK, INVENTORY_CANCELLED, INVENTORY_EXPIRED,
+                           INVENTORY_UNKNOWN_ORDER},
+    [INVENTORY_CANCEL] = {INVENTORY_UNAVAILABLE, INVENTORY_CONFIRMED, INVENTORY_OK, INVENTORY_EXPIRED,
+                          INVENTORY_UNKNOWN_ORDER},
 };
 
 static void on_step(void *ctx, const struct redis_value *value) {
@@ -106,8 +130,10 @@ static void on_step(void *ctx, const struct redis_value *value) {
         if (redis_value_type(value) == REDIS_NIL) {
             status = INVENTORY_UNKNOWN_ORDER;
         } else if (record && record_read(&order, step->item, step->digest, record)) {
-            found = true;
             status = step_answers[step->step][order.state];
+            if (order.pending && step->step != INVENTORY_LOOK)
+                status = INVENTORY_OF_BASKET;
+            found = status != INVENTORY_UNKNOWN_ORDER;
         } else {
             status = INVENTORY_UNAVAILABLE;
         }

@@ -3,9 +3,9 @@
 -- Whoever holds a lock can be paused past its end and not know it. So each call brings its grant's token, EPOCH:FENCE, and does nothing
 -- where a newer one was seen: the fence grows from grant to grant, the epoch whenever another lock comes to number them. A look counts as
 -- seen: were it only the writes, an old holder could still write between the look of the new one and its write, which would then rest on
--- what is no longer so.
+-- what is no longer so. Both numbers have all their leading zeros, so tokens are compared as texts: numbers are exact only up to 2^53 here.
 --
--- KEYS: item, orders, users, holds, ledger, fence (one hash tag, so one slot).
+-- KEYS: item, orders, users, holds, ledger, token (one hash tag, so one slot).
 -- ARGV: what, token, digest, user, then
 --   what = look: names of fields. Replies {'looked', the item's fields, the user's units}.
 --   what = write: quantity, record, hold_until (0: none). Replies {'sold'}, {'sold-out', available} or {'limit'}.
@@ -16,24 +16,13 @@
 local item, orders, users, holds, ledger, newest_token = unpack(KEYS)
 local what, token, digest, user = unpack(ARGV, 1, 4)
 
--- As texts, since numbers are exact only up to 2^53 here, and fences go beyond that. No leading zeros.
-local function is_less(a, b)
-  return #a < #b or (#a == #b and a < b)
-end
-
-local function is_older(a, b)
-  local epoch_a, fence_a = string.match(a, '^(%d+):(%d+)$')
-  local epoch_b, fence_b = string.match(b, '^(%d-):?(%d+)$') -- there were fences before there were epochs
-  return is_less(epoch_a, epoch_b) or (epoch_a == epoch_b and is_less(fence_a, fence_b))
-end
-
 local record = redis.call('HGET', orders, digest)
 if record then return {'order', record} end
 local available, limit = unpack(redis.call('HMGET', item, 'available', 'limit'))
 if not available then return {'unknown-item'} end
 
 local newest = redis.call('GET', newest_token)
-if newest and is_older(token, newest) then return {'stale'} end
+if newest and token < newest then return {'stale'} end
 if newest ~= token then redis.call('SET', newest_token, token) end
 
 if what == 'look' then

@@ -23,6 +23,8 @@ static void check_round_trip(const struct inventory_order *order) {
     CHECK_INT(read.state, order->state);
     CHECK_INT(read.created_ms, order->created_ms);
     CHECK_INT(read.expires_ms, order->expires_ms);
+    CHECK_INT(read.pending, order->pending);
+    CHECK_STR(read.basket, order->basket);
     CHECK_STR(read.item, "phone");
     CHECK_STR(read.id, "phone:0123456789abcdefghijkl");
 }
@@ -36,6 +38,8 @@ static void test_round_trip(void) {
                                         .created_ms = (int64_t)(harness_random(&random) % 9999999999999)};
         if (order.state != INVENTORY_STATE_CONFIRMED || harness_random(&random) % 2)
             order.expires_ms = order.created_ms + 1 + (int64_t)(harness_random(&random) % 1000000);
+        if (order.state != INVENTORY_STATE_HELD && harness_random(&random) % 2)
+            fill(order.basket, INVENTORY_DIGEST_SIZE - 1, 'B');
         fill(order.user, 1 + harness_random(&random) % INVENTORY_NAME_MAX,
              "aZ09._-"[harness_random(&random) % 7]);
         check_round_trip(&order);
@@ -45,6 +49,9 @@ static void test_round_trip(void) {
                                       .created_ms = 9999999999999,
                                       .expires_ms = 9999999999999 + (int64_t)INVENTORY_STOCK_MAX * 1000};
     fill(longest.user, INVENTORY_NAME_MAX, 'u');
+    check_round_trip(&longest);
+    longest.pending = true;
+    fill(longest.basket, INVENTORY_DIGEST_SIZE - 1, '_');
     check_round_trip(&longest);
 }
 
@@ -65,6 +72,34 @@ static void test_text_of_record(void) {
     }
 }
 
+static void test_text_of_basket_record(void) {
+    static const struct {
+        const char *text;
+        enum inventory_state state;
+        bool pending;
+        int64_t expires_ms;
+    } texts[] = {{"b 3 ann 1700000000000 0 abcdefghijklmnopqrstu-", INVENTORY_STATE_HELD, true, 0},
+                 {"b 3 ann 1700000000000 1700000060000 abcdefghijklmnopqrstu-", INVENTORY_STATE_HELD, true,
+                  1700000060000},
+                 {"u 3 ann 1700000000000 0 abcdefghijklmnopqrstu-", INVENTORY_STATE_UNDONE, false, 0},
+                 {"c 3 ann 1700000000000 0 abcdefghijklmnopqrstu-", INVENTORY_STATE_CONFIRMED, false, 0},
+                 {"x 3 ann 1700000000000 1700000060000 abcdefghijklmnopqrstu-", INVENTORY_STATE_CANCELLED,
+                  false, 1700000060000}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct inventory_order order = {.user = "ann",
+                                        .quantity = 3,
+                                        .created_ms = 1700000000000,
+                                        .expires_ms = texts[i].expires_ms,
+                                        .state = texts[i].state,
+                                        .pending = texts[i].pending,
+                                        .basket = "abcdefghijklmnopqrstu-"};
+        char record[RECORD_SIZE];
+        record_print(record, &order);
+        CHECK_STR(record, texts[i].text);
+        check_round_trip(&order);
+    }
+}
+
 static void test_no_record(void) {
     char long_user[128];
     snprintf(long_user, sizeof long_user, "c 1 %065d 1700000000000", 0);
@@ -78,6 +113,13 @@ static void test_no_record(void) {
                                "c  ann 1700000000000",
                                "c 1 ann 1700000000000 ",
                                "c 1 ann 1700000000000 1700000060000 ",
+                               "c 1 ann 1700000000000 1700000060000 abcdefghijklmnopqrstu",
+                               "c 1 ann 1700000000000 1700000060000 abcdefghijklmnopqrstu+",
+                               "c 1 ann 1700000000000 1700000060000 abcdefghijklmnopqrstuvw",
+                               "c 1 ann 1700000000000 abcdefghijklmnopqrstu-",
+                               "b 1 ann 1700000000000 1700000060000",
+                               "u 1 ann 1700000000000 1700000060000",
+                               "h 1 ann 1700000000000 1700000060000 abcdefghijklmnopqrstu-",
                                "c 1 ann 17000x",
                                "c 1 ann x",
                                "c 1 ann 1700000000000 x",
@@ -212,6 +254,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a record is read as it was printed", test_round_trip);
     harness_run("the text of a record is what the scripts write", test_text_of_record);
+    harness_run("the text of a record of a basket", test_text_of_basket_record);
     harness_run("what is no record is not read", test_no_record);
     harness_run("item names", test_item_names);
     harness_run("names of strategies and states, texts of answers", test_words);
