@@ -64,7 +64,16 @@ struct script {
     const char *sha;
 };
 
-enum script_id { SCRIPT_PURCHASE, SCRIPT_SETTLE, SCRIPT_CREATE, SCRIPT_RESTOCK, SCRIPT_FENCED, SCRIPTS };
+enum script_id {
+    SCRIPT_PURCHASE,
+    SCRIPT_SETTLE,
+    SCRIPT_CREATE,
+    SCRIPT_RESTOCK,
+    SCRIPT_FENCED,
+    SCRIPT_LINE,
+    SCRIPT_JOURNAL,
+    SCRIPTS
+};
 
 /* Calls a script by its digest, and once more by its text where the store does not know it. argv[0 .. 2] are
  * filled in here; the caller's keys and arguments begin at argv[SCRIPT_ARGV]. `argv` may be reused when this
@@ -78,6 +87,7 @@ bool script_call(struct inventory *inventory, enum script_id id, int keys, int a
 enum { RECORD_SIZE = 160 };
 
 struct batch;
+struct deal_run;
 
 struct inventory {
     struct inventory_config config;
@@ -87,6 +97,7 @@ struct inventory {
     struct items items;
     struct item *dirty;
     struct inventory_purchase *lost; /* their reply was lost; see resolve.c */
+    struct deal_run *lost_deals;     /* likewise; see deal.c */
     uv_timer_t tick;
     struct batch *spare_batches;
     struct optimistic *optimistic;
@@ -195,6 +206,10 @@ void batch_free_spares(struct inventory *inventory);
 /* optimistic.c: gives up purchases that waited too long for a connection, or all. */
 void optimistic_tick(struct inventory *inventory, bool all);
 void optimistic_close(struct inventory *inventory);
+
+/* deal.c: begins the deals again whose reply was lost, where the store is there, and gives up those that
+ * waited too long, or all. */
+void deal_tick(struct inventory *inventory, bool all);
 
 /* resolve.c */
 void resolve_all(struct inventory *inventory);

@@ -8,6 +8,8 @@
 #include "create.lua.h"
 #include "fenced.lua.h"
 #include "inventory/internal.h"
+#include "journal.lua.h"
+#include "line.lua.h"
 #include "purchase.lua.h"
 #include "restock.lua.h"
 #include "settle.lua.h"
@@ -112,13 +114,15 @@ static void on_tick(uv_timer_t *timer) {
     struct inventory *inventory = timer->data;
     resolve_expire(inventory, false);
     resolve_all(inventory);
+    deal_tick(inventory, false);
     optimistic_tick(inventory, false);
 }
 
 static const struct script scripts[SCRIPTS] = {
     [SCRIPT_PURCHASE] = {purchase_lua, purchase_lua_sha1}, [SCRIPT_SETTLE] = {settle_lua, settle_lua_sha1},
     [SCRIPT_CREATE] = {create_lua, create_lua_sha1},       [SCRIPT_RESTOCK] = {restock_lua, restock_lua_sha1},
-    [SCRIPT_FENCED] = {fenced_lua, fenced_lua_sha1},
+    [SCRIPT_FENCED] = {fenced_lua, fenced_lua_sha1},       [SCRIPT_LINE] = {line_lua, line_lua_sha1},
+    [SCRIPT_JOURNAL] = {journal_lua, journal_lua_sha1},
 };
 
 static void on_handle_closed(uv_handle_t *handle) {
@@ -177,6 +181,7 @@ void inventory_close(struct inventory *inventory) {
         items_drop(&inventory->items, item);
     }
     resolve_expire(inventory, true);
+    deal_tick(inventory, true);
     batch_free_spares(inventory);
     items_free(&inventory->items);
     inventory->closing = 2;

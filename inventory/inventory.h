@@ -86,7 +86,10 @@ struct inventory_config {
     int queue_max;             /* purchases under way at once; more are INVENTORY_OVERLOADED */
     int work_delay_ms;         /* `naive` and `locked`: between read and write */
     bool teaching;
-    bool fencing;                      /* check the fences of purchases; off for lessons only */
+    bool fencing; /* check the fences of purchases; off for lessons only */
+    /* Called before and after each write of a deal, for tests that end the process there; NULL: not. */
+    void (*at_step)(void *ctx, const char *step);
+    void *at_step_ctx;
     struct inventory_figures *figures; /* to count in, must outlive the inventory; NULL: its own */
 };
 
@@ -234,6 +237,79 @@ typedef void inventory_audit_fn(void *ctx, enum inventory_status status, const s
 /* Reads all orders of the item at one moment (MULTI): Redis is busy with it for about a tenth of a second a
  * million orders, and more for their transfer. OK, UNKNOWN_ITEM, UNAVAILABLE, UNKNOWN. */
 void inventory_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx);
+
+/* ---- deals: baskets and transfers ----
+ *
+ * A deal concerns several items, all or nothing. They lie in several slots, so no script does it; it is done
+ * in steps, and a journal in one slot tells which were decided: an intent is written before the first unit is
+ * taken, and one step of the journal, after the last, decides it forward or back. Every write to an item can
+ * be repeated and is done once, and carries the token of the item's lock, under which the caller must do all
+ * of this. What a process leaves unfinished is found by inventory_deal_claim(), and finished by
+ * inventory_deal_settle(); two at once do no harm, locked or not.
+ *
+ * Until a basket is decided its units count as held, and so do its orders, which nobody has been told of. */
+
+enum { INVENTORY_LINES_MAX = 32 };
+
+enum inventory_deal_kind { INVENTORY_BASKET, INVENTORY_TRANSFER };
+
+struct inventory_line {
+    char item[INVENTORY_NAME_MAX + 1];
+    int64_t quantity;
+    struct inventory_token token; /* of the grant of the item's lock, the caller's to set; see `locked` */
+};
+
+/* Lives in the caller's memory until `done`. Of a transfer the lines are two: from and to. */
+struct inventory_deal {
+    enum inventory_deal_kind kind;
+    char id[INVENTORY_DIGEST_SIZE];    /* by inventory_key_digest(); baskets and transfers are told apart */
+    char user[INVENTORY_NAME_MAX + 1]; /* of a basket */
+    int count;
+    struct inventory_line lines[INVENTORY_LINES_MAX]; /* an item may be there twice */
+    bool locked;                                      /* the lines have tokens; otherwise none is checked */
+    int64_t lease_ms; /* so long the locks are held: after that it is others' to finish */
+    /* Called exactly once, perhaps from within the call. */
+    void (*done)(struct inventory_deal *deal, enum inventory_status status);
+
+    /* Told in `done`: */
+    enum inventory_state state; /* with OK and REPLAYED: of the basket */
+    int64_t created_ms, expires_ms;
+    int failed;        /* with SOLD_OUT, LIMIT, NOT_STARTED, ENDED, UNKNOWN_ITEM: the first such line */
+    int64_t available; /* with SOLD_OUT */
+
+    /* The inventory's own: */
+    char nonce[INVENTORY_DIGEST_SIZE]; /* random: the orders of two attempts are not taken for each other */
+    int phase;
+};
+
+/* Whether the two want the same. */
+bool inventory_deal_same(const struct inventory_deal *a, const struct inventory_deal *b);
+
+/* The order of a line, once it was told; its state is the basket's. */
+void inventory_deal_order(const struct inventory_deal *deal, int line, struct inventory_order *order);
+
+/* Looks up kind and id, and fills in the rest. OK; UNKNOWN_BASKET where there is none, or none that was
+ * decided; PENDING (filled in as well); UNAVAILABLE, UNKNOWN. No lock is needed. */
+void inventory_deal_find(struct inventory *inventory, struct inventory_deal *deal);
+
+/* Does it, as it was wanted. OK; REPLAYED: done before, `state` as it was then; KEY_REUSED; for a line
+ * SOLD_OUT, LIMIT, NOT_STARTED, ENDED or UNKNOWN_ITEM, and nothing was done; STALE: a newer holder of a lock
+ * was seen, what was begun is undone; UNAVAILABLE, UNKNOWN. An earlier attempt that was left unfinished is
+ * finished first. */
+void inventory_deal_make(struct inventory *inventory, struct inventory_deal *deal);
+
+/* Finishes a deal that inventory_deal_find() or inventory_deal_claim() has told, and with CONFIRM or CANCEL
+ * settles a basket that is held: OK, CONFIRMED, CANCELLED, EXPIRED, UNKNOWN_BASKET (also: undone), STALE,
+ * UNAVAILABLE, UNKNOWN. */
+void inventory_deal_settle(struct inventory *inventory, struct inventory_deal *deal,
+                           enum inventory_step step);
+
+/* Deals that were left unfinished, and held baskets that are due; each is left alone by other claims for
+ * `claim_ms`. With OK, of the `count` deals; valid within the callback. */
+typedef void inventory_claim_fn(void *ctx, enum inventory_status status, const struct inventory_deal *deals,
+                                size_t count);
+enum { INVENTORY_CLAIM_MAX = 16 };
+void inventory_deal_claim(struct inventory *inventory, int64_t claim_ms, inventory_claim_fn *fn, void *ctx);
 
 /* ---- health ---- */
 

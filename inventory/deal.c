@@ -1,0 +1,333 @@
+/* Deals: baskets and transfers, step by step.
+ *
+ *     make      look at all items; intent; take from each; decide; write what was decided; settle
+ *     settle    what the journal has, and from there on
+ *
+ * The journal is the only memory: whatever went wrong on the way (a reply lost, a process dead, another who
+ * was faster), a run begins again from what the journal says, and goes on from there by the table below. That
+ * is also all that recovery does. It is two-phase commit (J. Gray, "Notes on Data Base Operating Systems",
+ * 1978, section 5.8) with a coordinator that is a record, so that anybody can take it up: no item waits for a
+ * process.
+ *
+ * What makes it safe: `intent` is left by one step of the journal only, to `undoing` or to what was decided,
+ * so two who are at one deal cannot decide both ways. Every write to an item is done once, by the deal's
+ * nonce, and a `take` that comes after its undoing finds it. And each is refused if it carries an older token
+ * than the item has seen, so that whoever was paused past the end of his locks writes nothing. */
+#include "inventory/deal.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct deal_phase_row deal_phases[DEAL_PHASES] = {
+    [DEAL_NONE] = {"none", true, WRITE_NOTHING, DEAL_NONE, INVENTORY_STATE_UNDONE},
+    [DEAL_INTENT] = {"intent", false, WRITE_NOTHING, DEAL_UNDOING, INVENTORY_STATE_UNDONE},
+    [DEAL_UNDOING] = {"undoing", false, WRITE_UNDO, DEAL_NONE, INVENTORY_STATE_UNDONE},
+    [DEAL_HELD] = {"held", true, WRITE_NOTHING, DEAL_EXPIRING, INVENTORY_STATE_HELD},
+    [DEAL_CONFIRMING] = {"confirming", false, WRITE_CONFIRM, DEAL_CONFIRMED, INVENTORY_STATE_CONFIRMED},
+    [DEAL_CANCELLING] = {"cancelling", false, WRITE_CANCEL, DEAL_CANCELLED, INVENTORY_STATE_CANCELLED},
+    [DEAL_EXPIRING] = {"expiring", false, WRITE_EXPIRE, DEAL_EXPIRED, INVENTORY_STATE_EXPIRED},
+    [DEAL_CONFIRMED] = {"confirmed", true, WRITE_NOTHING, DEAL_CONFIRMED, INVENTORY_STATE_CONFIRMED},
+    [DEAL_CANCELLED] = {"cancelled", true, WRITE_NOTHING, DEAL_CANCELLED, INVENTORY_STATE_CANCELLED},
+    [DEAL_EXPIRED] = {"expired", true, WRITE_NOTHING, DEAL_EXPIRED, INVENTORY_STATE_EXPIRED},
+};
+
+enum { OVERTAKEN_MOST = 8 };
+
+static void read_journal(struct deal_run *run);
+static void go_on(struct deal_run *run);
+
+void deal_at_step(struct inventory *inventory, const char *when, const char *step, int part) {
+    const struct inventory_config *config = &inventory->config;
+    char text[48];
+    if (!config->at_step)
+        return;
+    snprintf(text, sizeof text, part < 0 ? "%s %s" : "%s %s %d", when, step, part);
+    config->at_step(config->at_step_ctx, text);
+}
+
+/* ---- the end ---- */
+
+static void finish(struct deal_run *run, enum inventory_status status) {
+    struct inventory_deal *deal = run->deal;
+    figure_add(&run->inventory->figures->waiting, (uint64_t)-1);
+    free(run);
+    deal->done(deal, status);
+}
+
+static bool was_held(const struct inventory_deal *deal) {
+    return deal->expires_ms != 0;
+}
+
+/* It is at rest: what that means to the one who asked. */
+static void conclude(struct deal_run *run) {
+    struct inventory_deal *deal = run->deal;
+    enum inventory_status status = INVENTORY_OK;
+    deal->state = deal_phases[deal->phase].is;
+    if (run->failure != INVENTORY_OK) {
+        status = run->failure;
+    } else if (deal->phase == DEAL_NONE) {
+        status = INVENTORY_UNKNOWN_BASKET;
+    } else if (run->make) {
+        /* The first answer, whatever has become of it since. */
+        deal->state = was_held(deal) ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
+        status = run->mine ? INVENTORY_OK : INVENTORY_REPLAYED;
+    } else if (run->step == INVENTORY_CONFIRM && deal->state != INVENTORY_STATE_CONFIRMED) {
+        status = deal->state == INVENTORY_STATE_CANCELLED ? INVENTORY_CANCELLED : INVENTORY_EXPIRED;
+    } else if (run->step == INVENTORY_CANCEL && deal->state != INVENTORY_STATE_CANCELLED) {
+        status = deal->state == INVENTORY_STATE_CONFIRMED ? INVENTORY_CONFIRMED : INVENTORY_EXPIRED;
+    }
+    finish(run, status);
+}
+
+/* ---- replies that were lost ---- */
+
+void deal_lost(struct deal_run *run) {
+    struct inventory *inventory = run->inventory;
+    if (run->deadline_ms == 0)
+        run->deadline_ms = clock_mono_ms(inventory->config.clock) + inventory->config.resolve_ms;
+    run->next = inventory->lost_deals;
+    inventory->lost_deals = run;
+}
+
+void deal_tick(struct inventory *inventory, bool all) {
+    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+    bool up = !all && redis_is_up(inventory->redis);
+    struct deal_run *list = inventory->lost_deals;
+    inventory->lost_deals = NULL;
+    while (list) {
+        struct deal_run *run = list;
+        list = run->next;
+        if (up && now_ms < run->deadline_ms)
+            read_journal(run);
+        else if (all || now_ms >= run->deadline_ms)
+            finish(run, run->begun ? INVENTORY_UNKNOWN : INVENTORY_UNAVAILABLE);
+        else
+            deal_lost(run);
+    }
+}
+
+/* ---- the journal ---- */
+
+/* The deal as the journal has it: the same that was wanted, or a reason to end. */
+static enum inventory_status adopt(struct deal_run *run, const char *record) {
+    struct inventory_deal *deal = run->deal, found = *deal;
+    if (!journal_read(&found, record)) {
+        snprintf(run->inventory->error, sizeof run->inventory->error,
+                 "a record in the journal of baskets cannot be read");
+        return INVENTORY_UNAVAILABLE;
+    }
+    if (!inventory_deal_same(&found, deal))
+        return run->make ? INVENTORY_KEY_REUSED : INVENTORY_UNAVAILABLE;
+    if (run->mine && strcmp(found.nonce, deal->nonce) != 0)
+        run->mine = false; /* another attempt stands there */
+    memcpy(deal->nonce, found.nonce, sizeof deal->nonce);
+    deal->phase = found.phase;
+    deal->created_ms = found.created_ms;
+    deal->expires_ms = found.expires_ms;
+    return INVENTORY_OK;
+}
+
+static void on_found(struct deal_run *run, const struct redis_value *value) {
+    enum inventory_status status = INVENTORY_OK;
+    if (redis_value_type(value) == REDIS_STRING)
+        status = adopt(run, redis_value_text(value));
+    else
+        run->deal->phase = DEAL_NONE;
+    if (status == INVENTORY_OK)
+        go_on(run);
+    else
+        finish(run, status);
+}
+
+static void on_read(void *ctx, const struct redis_value *value) {
+    struct deal_run *run = ctx;
+    if (store_status(run->inventory, value) == INVENTORY_OK)
+        on_found(run, value);
+    else
+        deal_lost(run);
+}
+
+static void read_journal(struct deal_run *run) {
+    if (!journal_ask(run->inventory, run->deal, on_read, run))
+        deal_lost(run);
+}
+
+static void on_moved(void *ctx, const struct redis_value *value) {
+    struct deal_run *run = ctx;
+    if (store_status(run->inventory, value) != INVENTORY_OK) {
+        deal_lost(run);
+        return;
+    }
+    deal_at_step(run->inventory, "after", deal_phases[run->to].name, -1);
+    if (redis_value_type(value) == REDIS_INTEGER) {
+        run->deal->phase = (int)run->to;
+        go_on(run);
+    } else if (++run->overtaken < OVERTAKEN_MOST) {
+        on_found(run, value);
+    } else {
+        finish(run, INVENTORY_UNKNOWN);
+    }
+}
+
+/* Others may look after it once the locks are over. */
+static int64_t due_ms(const struct deal_run *run, enum deal_phase to) {
+    const struct inventory_deal *deal = run->deal;
+    int64_t now_ms = clock_wall_ms(run->inventory->config.clock);
+    if (to == DEAL_HELD)
+        return deal->expires_ms;
+    if (deal_phases[to].at_rest)
+        return 0;
+    return run->failure == INVENTORY_STALE ? now_ms : now_ms + deal->lease_ms;
+}
+
+static void move(struct deal_run *run, enum deal_phase to) {
+    run->to = to;
+    run->begun = true;
+    deal_at_step(run->inventory, "before", deal_phases[to].name, -1);
+    if (!journal_move(run->inventory, run->deal, to, due_ms(run, to), on_moved, run))
+        deal_lost(run);
+}
+
+/* ---- the steps ---- */
+
+static void on_taken(struct deal_run *run) {
+    if (run->status != INVENTORY_OK) {
+        run->failure = run->status;
+        move(run, DEAL_UNDOING);
+    } else {
+        move(run, was_held(run->deal) ? DEAL_HELD : DEAL_CONFIRMING);
+    }
+}
+
+static void on_looked(struct deal_run *run) {
+    struct inventory_deal *deal = run->deal;
+    unsigned char random[16];
+    if (run->status != INVENTORY_OK) {
+        finish(run, run->status);
+        return;
+    }
+    randombytes_buf(random, sizeof random);
+    sodium_bin2base64(deal->nonce, sizeof deal->nonce, random, sizeof random,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    deal->created_ms = run->now_ms;
+    deal->expires_ms = run->hold_ms ? run->now_ms + run->hold_ms : 0;
+    run->mine = true;
+    move(run, DEAL_INTENT);
+}
+
+static void on_written(struct deal_run *run) {
+    const struct deal_phase_row *row = &deal_phases[run->deal->phase];
+    if (run->status == INVENTORY_OK) {
+        move(run, row->next);
+    } else {
+        /* A newer holder of a lock was seen: the rest is others' to do. */
+        finish(run, row->is == INVENTORY_STATE_UNDONE && run->failure ? run->failure : INVENTORY_UNKNOWN);
+    }
+}
+
+/* What a held basket is to become now. */
+static void go_on_held(struct deal_run *run) {
+    bool due = clock_wall_ms(run->inventory->config.clock) >= run->deal->expires_ms;
+    if (due && !run->make)
+        move(run, DEAL_EXPIRING);
+    else if (!run->make && run->step == INVENTORY_CONFIRM)
+        move(run, DEAL_CONFIRMING);
+    else if (!run->make && run->step == INVENTORY_CANCEL)
+        move(run, DEAL_CANCELLING);
+    else
+        conclude(run);
+}
+
+static void go_on(struct deal_run *run) {
+    enum deal_phase phase = (enum deal_phase)run->deal->phase;
+    const struct deal_phase_row *row = &deal_phases[phase];
+    if (phase == DEAL_NONE && run->make && run->failure == INVENTORY_OK)
+        deal_look(run, on_looked);
+    else if (phase == DEAL_INTENT && run->mine)
+        deal_write(run, WRITE_TAKE, on_taken);
+    else if (phase == DEAL_HELD)
+        go_on_held(run);
+    else if (row->at_rest)
+        conclude(run);
+    else if (row->write == WRITE_NOTHING)
+        move(run, row->next);
+    else
+        deal_write(run, row->write, on_written);
+}
+
+/* ---- the calls ---- */
+
+static void begin(struct inventory *inventory, struct inventory_deal *deal, bool make,
+                  enum inventory_step step) {
+    struct deal_run *run = malloc(sizeof *run + sizeof run->parts[0] * (size_t)deal->count);
+    if (!run || inventory->figures->waiting >= (uint64_t)inventory->config.queue_max) {
+        free(run);
+        deal->done(deal, INVENTORY_OVERLOADED);
+        return;
+    }
+    *run = (struct deal_run){.inventory = inventory, .deal = deal, .make = make, .step = step};
+    deal->nonce[0] = '\0';
+    deal_parts_make(run);
+    figure_add(&inventory->figures->waiting, 1);
+    if (redis_is_up(inventory->redis))
+        read_journal(run);
+    else
+        finish(run, INVENTORY_UNAVAILABLE);
+}
+
+void inventory_deal_make(struct inventory *inventory, struct inventory_deal *deal) {
+    begin(inventory, deal, true, INVENTORY_LOOK);
+}
+
+void inventory_deal_settle(struct inventory *inventory, struct inventory_deal *deal,
+                           enum inventory_step step) {
+    begin(inventory, deal, false, step);
+}
+
+bool inventory_deal_same(const struct inventory_deal *a, const struct inventory_deal *b) {
+    bool same = a->kind == b->kind && a->count == b->count &&
+                (a->kind == INVENTORY_TRANSFER || strcmp(a->user, b->user) == 0);
+    for (int i = 0; same && i < a->count; i++)
+        same =
+            strcmp(a->lines[i].item, b->lines[i].item) == 0 && a->lines[i].quantity == b->lines[i].quantity;
+    return same;
+}
+
+/* ---- looking one up ---- */
+
+struct find {
+    struct inventory *inventory;
+    struct inventory_deal *deal;
+};
+
+static void on_looked_up(void *ctx, const struct redis_value *value) {
+    struct find find = *(struct find *)ctx;
+    struct inventory_deal *deal = find.deal;
+    free(ctx);
+    enum inventory_status status = store_status(find.inventory, value);
+    if (status == INVENTORY_OK && redis_value_type(value) != REDIS_STRING) {
+        status = INVENTORY_UNKNOWN_BASKET;
+    } else if (status == INVENTORY_OK && !journal_read(deal, redis_value_text(value))) {
+        status = INVENTORY_UNAVAILABLE;
+    } else if (status == INVENTORY_OK) {
+        deal->state = deal_phases[deal->phase].is;
+        if (!deal_phases[deal->phase].at_rest)
+            status = INVENTORY_PENDING;
+    }
+    deal->done(deal, status);
+}
+
+void inventory_deal_find(struct inventory *inventory, struct inventory_deal *deal) {
+    struct find *find = malloc(sizeof *find);
+    if (!find) {
+        deal->done(deal, INVENTORY_OVERLOADED);
+        return;
+    }
+    *find = (struct find){.inventory = inventory, .deal = deal};
+    if (!journal_ask(inventory, deal, on_looked_up, find)) {
+        free(find);
+        deal->done(deal, INVENTORY_UNAVAILABLE);
+    }
+}

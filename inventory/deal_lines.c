@@ -1,0 +1,274 @@
+/* What a deal does to its items, by line.lua: one call an item, all under way at once. */
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/deal.h"
+
+/* The words of line.lua, by what is to be written. A transfer writes to one of its two items at a time. */
+static const struct {
+    const char *step; /* its name, for those who stop at steps */
+    const char *state;
+    const char *transfer;
+    int line; /* of a transfer: the one concerned */
+} writes[] = {
+    [WRITE_TAKE] = {"take", NULL, "give", 0},     [WRITE_UNDO] = {"undo", "u", "back", 0},
+    [WRITE_CONFIRM] = {"confirm", "c", "get", 1}, [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
+    [WRITE_EXPIRE] = {"expire", "e", NULL, 0},
+};
+
+void deal_parts_make(struct deal_run *run) {
+    const struct inventory_deal *deal = run->deal;
+    run->part_count = 0;
+    for (int i = 0; i < deal->count; i++) {
+        int p = 0;
+        while (p < run->part_count && strcmp(deal->lines[run->parts[p].line].item, deal->lines[i].item) != 0)
+            p++;
+        if (p == run->part_count) {
+            run->parts[run->part_count++] = (struct deal_part){.run = run, .line = i};
+            sale_keys_make(&run->parts[p].keys, deal->lines[i].item);
+        }
+        run->parts[p].quantity += deal->lines[i].quantity;
+    }
+}
+
+static bool of_part(const struct deal_part *part, int line) {
+    const struct inventory_line *lines = part->run->deal->lines;
+    return strcmp(lines[part->line].item, lines[line].item) == 0;
+}
+
+/* ---- replies ---- */
+
+static void fail(struct deal_run *run, enum inventory_status status, int line, int64_t available) {
+    struct inventory_deal *deal = run->deal;
+    if (run->status == INVENTORY_UNKNOWN || (run->status != INVENTORY_OK && deal->failed <= line))
+        return;
+    run->status = status;
+    deal->failed = line;
+    deal->available = available;
+}
+
+/* The first line with which the part has more than `most` units. */
+static int line_beyond(const struct deal_part *part, int64_t most) {
+    const struct inventory_deal *deal = part->run->deal;
+    int64_t sum = 0;
+    int line = part->line;
+    for (int i = part->line; i < deal->count && sum <= most; i++) {
+        if (of_part(part, i)) {
+            sum += deal->lines[i].quantity;
+            line = i;
+        }
+    }
+    return line;
+}
+
+/* A reply that came in words; false: it is none of those that are expected. */
+static bool note_word(struct deal_part *part, const struct redis_value *value) {
+    struct deal_run *run = part->run;
+    size_t count = redis_value_count(value);
+    const char *word = count ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    int64_t number = count > 1 ? redis_value_integer(redis_value_at(value, 1), 0) : 0;
+    if (!word)
+        return false;
+    if (strcmp(word, "done") == 0)
+        return true;
+    /* Given up by another, before it was written: that one had a newer lock. */
+    if (strcmp(word, "stale") == 0 || strcmp(word, "undone") == 0)
+        run->stale = true;
+    else if (strcmp(word, "sold-out") == 0)
+        fail(run, INVENTORY_SOLD_OUT, line_beyond(part, number), number > 0 ? number : 0);
+    else if (strcmp(word, "limit") == 0)
+        fail(run, INVENTORY_LIMIT, line_beyond(part, number), 0);
+    else if (strcmp(word, "not-started") == 0)
+        fail(run, INVENTORY_NOT_STARTED, part->line, 0);
+    else if (strcmp(word, "ended") == 0)
+        fail(run, INVENTORY_ENDED, part->line, 0);
+    else if (strcmp(word, "unknown-item") == 0)
+        fail(run, INVENTORY_UNKNOWN_ITEM, part->line, 0);
+    else
+        return false;
+    return true;
+}
+
+/* The terms of a sale, as a look found them. */
+static void judge(struct deal_part *part, const struct inventory_item *item, int64_t had) {
+    struct deal_run *run = part->run;
+    const struct inventory_deal *deal = run->deal;
+    bool basket = deal->kind == INVENTORY_BASKET;
+    if (basket && item->starts_ms && run->now_ms < item->starts_ms)
+        fail(run, INVENTORY_NOT_STARTED, part->line, 0);
+    else if (basket && item->ends_ms && run->now_ms >= item->ends_ms)
+        fail(run, INVENTORY_ENDED, part->line, 0);
+    else if ((basket || part->line == 0) && part->quantity > item->available)
+        fail(run, INVENTORY_SOLD_OUT, line_beyond(part, item->available),
+             item->available > 0 ? item->available : 0);
+    else if (basket && item->limit && had + part->quantity > item->limit)
+        fail(run, INVENTORY_LIMIT, line_beyond(part, item->limit - had), 0);
+    if (basket && item->hold_ms && (run->hold_ms == 0 || item->hold_ms < run->hold_ms))
+        run->hold_ms = item->hold_ms;
+}
+
+static bool note_look(struct deal_part *part, const struct redis_value *value) {
+    struct inventory_item item;
+    const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    if (!word || strcmp(word, "looked") != 0)
+        return note_word(part, value);
+    if (!item_read(&item, part->run->deal->lines[part->line].item, redis_value_at(value, 1)))
+        return false;
+    judge(part, &item, redis_value_integer(redis_value_at(value, 2), 0));
+    return true;
+}
+
+/* One reply is there, or will never be. */
+static void count_down(struct deal_run *run, bool good) {
+    if (!good)
+        run->status = INVENTORY_UNKNOWN;
+    if (--run->pending > 0)
+        return;
+    if (run->status == INVENTORY_UNKNOWN) {
+        deal_lost(run);
+        return;
+    }
+    if (run->stale)
+        run->status = INVENTORY_STALE;
+    run->then(run);
+}
+
+static void on_reply(void *ctx, const struct redis_value *value) {
+    struct deal_part *part = ctx;
+    struct deal_run *run = part->run;
+    bool good = store_status(run->inventory, value) == INVENTORY_OK;
+    if (good && !(run->write == WRITE_NOTHING ? note_look : note_word)(part, value)) {
+        snprintf(run->inventory->error, sizeof run->inventory->error,
+                 "item %s is not as the journal of baskets has it", run->deal->lines[part->line].item);
+        good = false;
+    }
+    count_down(run, good);
+}
+
+/* ---- calls ---- */
+
+enum { MORE = SCRIPT_ARGV + 6 + 2, ARGV_MAX = MORE + 3 + 2 * INVENTORY_LINES_MAX };
+
+static bool call(struct deal_part *part, const char *what, int argc, const char **argv) {
+    const struct sale_keys *keys = &part->keys;
+    const struct inventory_line *line = &part->run->deal->lines[part->line];
+    char token[TOKEN_SIZE] = "";
+    if (part->run->deal->locked && part->run->inventory->config.fencing)
+        token_print(token, &line->token);
+    const char *const head[] = {keys->item,  keys->orders,   keys->users, keys->ledger,
+                                keys->token, keys->restocks, what,        token};
+    memcpy(argv + SCRIPT_ARGV, head, sizeof head);
+    return script_call(part->run->inventory, SCRIPT_LINE, 6, argc, argv, on_reply, part);
+}
+
+static void line_digest(const struct inventory_deal *deal, int line, char digest[INVENTORY_DIGEST_SIZE]) {
+    char text[INVENTORY_DIGEST_SIZE + 8];
+    int length = snprintf(text, sizeof text, "%s:%d", deal->nonce, line);
+    inventory_key_digest(text, (size_t)length, digest);
+}
+
+void inventory_deal_order(const struct inventory_deal *deal, int line, struct inventory_order *order) {
+    char digest[INVENTORY_DIGEST_SIZE];
+    line_digest(deal, line, digest);
+    *order = (struct inventory_order){.quantity = deal->lines[line].quantity,
+                                      .state = deal->state,
+                                      .created_ms = deal->created_ms,
+                                      .expires_ms = deal->expires_ms};
+    snprintf(order->id, sizeof order->id, "%s:%s", deal->lines[line].item, digest);
+    snprintf(order->item, sizeof order->item, "%s", deal->lines[line].item);
+    snprintf(order->user, sizeof order->user, "%s", deal->user);
+    snprintf(order->basket, sizeof order->basket, "%s", deal->id);
+}
+
+/* The lines of the part: first their digests, then their records, as `take` writes them, or `end` where there
+ * are none. */
+static int add_lines(const struct deal_part *part, bool take, const char **argv,
+                     char digests[][INVENTORY_DIGEST_SIZE], char records[][RECORD_SIZE]) {
+    const struct inventory_deal *deal = part->run->deal;
+    int n = 0;
+    for (int i = part->line; i < deal->count; i++) {
+        struct inventory_order order;
+        if (!of_part(part, i))
+            continue;
+        inventory_deal_order(deal, i, &order);
+        order.state = take ? INVENTORY_STATE_HELD : INVENTORY_STATE_UNDONE;
+        order.pending = take;
+        record_print(records[n], &order);
+        line_digest(deal, i, digests[n++]);
+    }
+    for (int i = 0; i < n; i++) {
+        argv[i] = digests[i];
+        argv[n + i] = records[i];
+    }
+    return 2 * n;
+}
+
+static bool write_basket(struct deal_part *part, enum deal_write write) {
+    const struct deal_run *run = part->run;
+    char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
+    char now[24], quantity[24];
+    bool take = write == WRITE_TAKE;
+    const char *argv[ARGV_MAX];
+    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
+    snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
+    argv[MORE] = take ? now : writes[write].state;
+    argv[MORE + 1] = run->deal->user;
+    argv[MORE + 2] = quantity;
+    int count = add_lines(part, take, argv + MORE + 3, digests, records);
+    return call(part, take ? "take" : "end", MORE + 3 + count, argv);
+}
+
+static bool write_transfer(struct deal_part *part, enum deal_write write) {
+    char quantity[24];
+    snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
+    const char *argv[ARGV_MAX];
+    argv[MORE] = part->run->deal->nonce;
+    argv[MORE + 1] = quantity;
+    return call(part, writes[write].transfer, MORE + 2, argv);
+}
+
+/* Each leaves at once: a process that dies here has sent what it has sent, no less and no more. */
+static void for_each_part(struct deal_run *run, const char *step, int line,
+                          bool (*fn)(struct deal_part *part, enum deal_write write),
+                          void (*then)(struct deal_run *run)) {
+    struct inventory *inventory = run->inventory;
+    run->status = INVENTORY_OK;
+    run->stale = false;
+    run->then = then;
+    run->pending = 1;
+    for (int p = 0; p < run->part_count; p++) {
+        if (line >= 0 && run->parts[p].line != line)
+            continue;
+        deal_at_step(inventory, "before", step, p);
+        run->pending++;
+        bool sent = fn(&run->parts[p], run->write);
+        redis_flush(inventory->redis);
+        deal_at_step(inventory, "after", step, p);
+        if (!sent)
+            count_down(run, false);
+    }
+    count_down(run, true);
+}
+
+static bool look(struct deal_part *part, enum deal_write write) {
+    (void)write;
+    const char *argv[ARGV_MAX];
+    argv[MORE] = part->run->deal->user;
+    memcpy(argv + MORE + 1, item_fields, sizeof item_fields);
+    return call(part, "look", MORE + 1 + ITEM_FIELDS, argv);
+}
+
+void deal_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
+    run->write = WRITE_NOTHING;
+    run->hold_ms = 0;
+    run->now_ms = clock_wall_ms(run->inventory->config.clock);
+    for_each_part(run, "look", -1, look, then);
+}
+
+void deal_write(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run)) {
+    bool basket = run->deal->kind == INVENTORY_BASKET;
+    run->write = write;
+    for_each_part(run, writes[write].step, basket ? -1 : writes[write].line,
+                  basket ? write_basket : write_transfer, then);
+}

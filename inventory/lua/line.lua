@@ -1,0 +1,118 @@
+-- What a deal, that is a basket or a transfer, does to one of its items. Each can be repeated: it is done once.
+--
+-- KEYS: item, orders, users, ledger, token, restocks (one hash tag, so one slot).
+-- ARGV: what, token ('': none is checked, see fenced.lua), then
+--   look: user, names of fields. Replies {'looked', the item's fields, the user's units}.
+--   take: now, user, quantity of all lines, n digests, n records. The lines become orders that their basket holds. Replies {'done'},
+--     {'undone'}: it was given up before it came, {'sold-out', available}, {'limit', units the user may still have}, {'not-started'}
+--     or {'ended'}.
+--   end: state, user, quantity of all lines, n digests, n records. What becomes of the orders that `take` wrote: c x e or u. Where there are
+--     none u writes these records instead, so that a `take` that comes late finds them. Replies {'done'}, or {'otherwise', record}.
+--   give | back | get: digest, quantity. Units leave the item for another, come back from nowhere, arrive. Replies {'done'}, {'undone'} or
+--     {'sold-out', available}.
+-- Or any: {'stale'} | {'unknown-item'}. The first write is one that Redis refuses when out of memory: a call happens whole or not at all.
+local item, orders, users, ledger, newest_token, restocks = unpack(KEYS)
+local what, token = ARGV[1], ARGV[2]
+
+-- What is done already needs no token: nothing is written.
+local digests, records, standing = {}, {}, {}
+if what == 'take' or what == 'end' then
+  local n = (#ARGV - 5) / 2
+  for i = 1, n do
+    digests[i], records[i] = ARGV[5 + i], ARGV[5 + n + i]
+  end
+  standing = redis.call('HMGET', orders, unpack(digests))
+  local state = standing[1] and string.sub(standing[1], 1, 1)
+  if what == 'take' and state then return {state == 'u' and 'undone' or 'done'} end
+  if what == 'end' and state == ARGV[3] then return {'done'} end
+elseif what ~= 'look' then
+  local word = string.match(redis.call('HGET', restocks, ARGV[3]) or '', '^%a+')
+  if word == what then return {'done'} end
+  if word == 'back' then return {'undone'} end
+  standing[1] = word
+end
+
+local terms = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends')
+if not terms[1] then return {'unknown-item'} end
+local available, limit, starts, ends = tonumber(terms[1]), tonumber(terms[2]), tonumber(terms[3]), tonumber(terms[4])
+
+if token ~= '' then
+  local newest = redis.call('GET', newest_token)
+  if newest and token < newest then return {'stale'} end
+  if newest ~= token then redis.call('SET', newest_token, token) end
+end
+
+local function write(new)
+  local fields = {}
+  for i = 1, #digests do
+    fields[2 * i - 1], fields[2 * i] = digests[i], new[i]
+  end
+  redis.call('HSET', orders, unpack(fields))
+  redis.call('XADD', ledger, '*', unpack(fields))
+end
+
+local function move(word, sign)
+  redis.call('HSET', restocks, ARGV[3], word .. ' ' .. ARGV[4])
+  redis.call('XADD', ledger, '*', 'transfer', sign .. ARGV[4])
+  redis.call('HINCRBY', item, 'available', sign .. ARGV[4])
+  redis.call('HINCRBY', item, 'restocked', sign .. ARGV[4])
+end
+
+local act = {}
+
+function act.look()
+  return {'looked', redis.call('HMGET', item, unpack(ARGV, 4)), redis.call('HGET', users, ARGV[3])}
+end
+
+function act.take()
+  local now, user, quantity = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+  if starts > 0 and now < starts then return {'not-started'} end
+  if ends > 0 and now >= ends then return {'ended'} end
+  if quantity > available then return {'sold-out', available} end
+  local had = limit > 0 and tonumber(redis.call('HGET', users, user) or 0)
+  if had and had + quantity > limit then return {'limit', limit - had} end
+  write(records)
+  redis.call('HINCRBY', item, 'available', -quantity)
+  redis.call('HINCRBY', item, 'held', quantity)
+  if had then redis.call('HINCRBY', users, user, quantity) end
+  return {'done'}
+end
+
+act['end'] = function()
+  local state, user, quantity = ARGV[3], ARGV[4], ARGV[5]
+  if not standing[1] and state == 'u' then
+    write(records)
+    return {'done'}
+  end
+  if not standing[1] or string.sub(standing[1], 1, 1) ~= 'b' then return {'otherwise', standing[1] or ''} end
+  for i = 1, #digests do
+    records[i] = state .. string.sub(standing[i], 2)
+  end
+  write(records)
+  redis.call('HINCRBY', item, 'held', -quantity)
+  redis.call('HINCRBY', item, state == 'c' and 'sold' or 'available', quantity)
+  if state ~= 'c' and limit > 0 then redis.call('HINCRBY', users, user, -quantity) end
+  return {'done'}
+end
+
+function act.give()
+  if tonumber(ARGV[4]) > available then return {'sold-out', available} end
+  move('give', '-')
+  return {'done'}
+end
+
+function act.back()
+  if standing[1] then
+    move('back', '')
+  else
+    redis.call('HSET', restocks, ARGV[3], 'back 0')
+  end
+  return {'done'}
+end
+
+function act.get()
+  move('get', '')
+  return {'done'}
+end
+
+return act[what]()

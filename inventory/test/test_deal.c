@@ -1,0 +1,329 @@
+/* Baskets and transfers, as long as nothing goes wrong, and as they are refused. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/test/deals.h"
+
+static struct redis_server redis;
+
+/* Three phones, lamps and chairs, and nothing else in the store. */
+static struct till *open_sale(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = till_open(shop_open(), &redis);
+    till->fence = 5;
+    item_sell(till, "phone", INVENTORY_BATCH, 3);
+    item_sell(till, "lamp", INVENTORY_BATCH, 3);
+    item_sell(till, "chair", INVENTORY_LUA, 3);
+    return till;
+}
+
+static void put(struct till *till, const char *name, int64_t stock, int64_t limit, int64_t hold_ms) {
+    struct inventory_item item = terms(name, INVENTORY_BATCH, stock);
+    item.limit = limit;
+    item.hold_ms = hold_ms;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+}
+
+static void check_order(struct till *till, const struct bargain *bargain, int line,
+                        enum inventory_state state) {
+    struct inventory_order told, stands;
+    inventory_deal_order(&bargain->deal, line, &told);
+    CHECK_STATUS(order_step(till, told.id, INVENTORY_LOOK, &stands), INVENTORY_OK);
+    CHECK_STR(stands.id, told.id);
+    CHECK_STR(stands.item, bargain->deal.lines[line].item);
+    CHECK_STR(stands.user, "ann");
+    CHECK_STR(stands.basket, bargain->deal.id);
+    CHECK_INT(stands.quantity, bargain->deal.lines[line].quantity);
+    CHECK_INT(stands.created_ms, told.created_ms);
+    CHECK_INT(stands.expires_ms, told.expires_ms);
+    CHECK_STR(inventory_state_name(stands.state), inventory_state_name(state));
+}
+
+/* Nothing in the store is other than it was, but for the tokens that were seen. */
+static const char *everything(void) {
+    static const char dump[] = "local all, kept = redis.call('KEYS', '*'), {}\n"
+                               "table.sort(all)\n"
+                               "for _, key in ipairs(all) do\n"
+                               "  if not string.find(key, ':token$') then\n"
+                               "    kept[#kept + 1] = key .. redis.sha1hex(redis.call('DUMP', key))\n"
+                               "  end\n"
+                               "end\n"
+                               "return table.concat(kept, ' ')\n";
+    return harness_format("%s", redis_command(&redis, "EVAL", dump, "0", NULL));
+}
+
+static void test_basket(void) {
+    struct till *till = open_sale();
+    struct bargain *basket = bargain_new(till, "k1", "phone:1 lamp:2 chair:3");
+    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+    CHECK_STR(inventory_state_name(basket->deal.state), "confirmed");
+    CHECK_INT(basket->deal.expires_ms, 0);
+    for (int i = 0; i < 3; i++)
+        check_order(till, basket, i, INVENTORY_STATE_CONFIRMED);
+    check_books(till, &redis, "phone", 2, 0, 1);
+    check_books(till, &redis, "lamp", 1, 0, 2);
+    check_books(till, &redis, "chair", 0, 0, 3);
+    CHECK_STR(bargain_phase(&redis, basket), "confirmed");
+    CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{baskets}:open", NULL), 0);
+    CHECK_INT(redis_integer(&redis, "ZCARD", "seckill:{phone}:holds", NULL), 0);
+}
+
+static void test_replay(void) {
+    struct till *till = open_sale();
+    struct bargain *first = bargain_new(till, "k1", "phone:3 lamp:1");
+    CHECK_STATUS(bargain_do(first, BARGAIN_MAKE), INVENTORY_OK);
+    const char *before = everything();
+    struct till *other = till_open(till->shop, &redis);
+    other->fence = 2; /* older than what was seen: it writes nothing */
+    struct bargain *again = bargain_new(other, "k1", "phone:3 lamp:1");
+    CHECK_STATUS(bargain_do(again, BARGAIN_MAKE), INVENTORY_REPLAYED);
+    for (int i = 0; i < 2; i++) {
+        struct inventory_order a, b;
+        inventory_deal_order(&first->deal, i, &a);
+        inventory_deal_order(&again->deal, i, &b);
+        CHECK_STR(a.id, b.id);
+        CHECK_INT(a.created_ms, b.created_ms);
+    }
+    CHECK_STATUS(bargain_make(till, "k1", "phone:3 lamp:2"), INVENTORY_KEY_REUSED);
+    CHECK_STATUS(bargain_make(till, "k1", "phone:3"), INVENTORY_KEY_REUSED);
+    CHECK_STATUS(bargain_make(till, "k1", "lamp:1 phone:3"), INVENTORY_KEY_REUSED);
+    struct bargain *bob = bargain_new(till, "k1", "phone:3 lamp:1");
+    strcpy(bob->deal.user, "bob");
+    CHECK_STATUS(bargain_do(bob, BARGAIN_MAKE), INVENTORY_KEY_REUSED);
+    CHECK_STR(everything(), before);
+    /* A purchase with the same key is another thing. */
+    CHECK_STATUS(buy(till, "lamp", "ann", "k1", 1)->status, INVENTORY_OK);
+}
+
+static void test_find(void) {
+    struct till *till = open_sale();
+    CHECK_STATUS(bargain_make(till, "k1", "phone:3 lamp:1"), INVENTORY_OK);
+    struct bargain *found = bargain_new(till, "k1", "");
+    CHECK_STATUS(bargain_do(found, BARGAIN_FIND), INVENTORY_OK);
+    CHECK_STR(found->deal.user, "ann");
+    CHECK_INT(found->deal.count, 2);
+    CHECK_STR(found->deal.lines[0].item, "phone");
+    CHECK_INT(found->deal.lines[0].quantity, 3);
+    check_order(till, found, 1, INVENTORY_STATE_CONFIRMED);
+    CHECK_STATUS(bargain_do(bargain_new(till, "k2", ""), BARGAIN_FIND), INVENTORY_UNKNOWN_BASKET);
+    CHECK_STATUS(bargain_do(bargain_new(till, "t", ""), BARGAIN_FIND), INVENTORY_UNKNOWN_BASKET);
+}
+
+/* Refused for the line that is named, whatever comes after it; nothing was done, and the key may win later.
+ */
+static void refused(struct till *till, const char *lines, enum inventory_status status, int line,
+                    int64_t available) {
+    const char *before = everything();
+    struct bargain *basket = bargain_new(till, "refused", lines);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), status);
+    CHECK_INT(basket->deal.failed, line);
+    if (status == INVENTORY_SOLD_OUT)
+        CHECK_INT(basket->deal.available, available);
+    CHECK_STR(everything(), before);
+}
+
+static void test_refusals(void) {
+    struct till *till = open_sale();
+    int64_t now_ms = clock_wall_ms(&till->shop->clock);
+    put(till, "limited", 10, 2, 0);
+    struct inventory_item early = terms("early", INVENTORY_BATCH, 3),
+                          late = terms("late", INVENTORY_BATCH, 3);
+    early.starts_ms = now_ms + 60000;
+    late.ends_ms = now_ms - 60000;
+    CHECK_STATUS(item_put(till, &early), INVENTORY_OK);
+    CHECK_STATUS(item_put(till, &late), INVENTORY_OK);
+    refused(till, "phone:4", INVENTORY_SOLD_OUT, 0, 3);
+    refused(till, "lamp:1 phone:4", INVENTORY_SOLD_OUT, 1, 3);
+    refused(till, "lamp:1 phone:2 chair:1 phone:2", INVENTORY_SOLD_OUT, 3, 3);
+    refused(till, "lamp:1 chair:4 phone:4", INVENTORY_SOLD_OUT, 1, 3);
+    refused(till, "lamp:1 nothing:1 phone:4", INVENTORY_UNKNOWN_ITEM, 1, 0);
+    refused(till, "phone:4 nothing:1", INVENTORY_SOLD_OUT, 0, 3);
+    refused(till, "lamp:1 limited:3", INVENTORY_LIMIT, 1, 0);
+    refused(till, "limited:1 lamp:1 limited:1 limited:1", INVENTORY_LIMIT, 3, 0);
+    refused(till, "lamp:1 early:1", INVENTORY_NOT_STARTED, 1, 0);
+    refused(till, "late:1 phone:4", INVENTORY_ENDED, 0, 0);
+    /* The key that was refused wins once it can. */
+    CHECK_STATUS(bargain_make(till, "refused", "limited:1 phone:1 limited:1"), INVENTORY_OK);
+    refused(till, "phone:1", INVENTORY_KEY_REUSED, 0, 0);
+    CHECK_STATUS(bargain_make(till, "k2", "lamp:1 limited:1"), INVENTORY_LIMIT);
+    CHECK_STATUS(buy(till, "limited", "ann", "k3", 1)->status, INVENTORY_LIMIT);
+    CHECK_STATUS(buy(till, "limited", "bob", "k4", 1)->status, INVENTORY_OK);
+    check_books(till, &redis, "limited", 7, 0, 3);
+}
+
+static void test_item_twice(void) {
+    struct till *till = open_sale();
+    struct bargain *basket = bargain_new(till, "k1", "phone:1 lamp:1 phone:2");
+    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+    for (int i = 0; i < 3; i++)
+        check_order(till, basket, i, INVENTORY_STATE_CONFIRMED);
+    check_books(till, &redis, "phone", 0, 0, 3);
+    CHECK_INT(redis_integer(&redis, "HLEN", "seckill:{phone}:orders", NULL), 2);
+}
+
+static void test_many_lines(void) {
+    struct till *till = open_sale();
+    char lines[1024] = "";
+    for (int i = 0; i < INVENTORY_LINES_MAX; i++) {
+        put(till, harness_format("i%d", i), 2, 2, 0);
+        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%si%d:1", i ? " " : "", i);
+    }
+    CHECK_STATUS(bargain_make(till, "k1", lines), INVENTORY_OK);
+    CHECK_STATUS(bargain_make(till, "k2", lines), INVENTORY_OK);
+    struct bargain *third = bargain_new(till, "k3", lines);
+    CHECK_STATUS(bargain_do(third, BARGAIN_MAKE), INVENTORY_SOLD_OUT);
+    CHECK_INT(third->deal.failed, 0);
+    for (int i = 0; i < INVENTORY_LINES_MAX; i++)
+        check_books(till, &redis, harness_format("i%d", i), 0, 0, 2);
+    /* All lines of one item. */
+    put(till, "one", 32, 0, 0);
+    char same[1024] = "";
+    for (int i = 0; i < INVENTORY_LINES_MAX; i++)
+        snprintf(same + strlen(same), sizeof same - strlen(same), "%sone:1", i ? " " : "");
+    CHECK_STATUS(bargain_make(till, "k4", same), INVENTORY_OK);
+    check_books(till, &redis, "one", 0, 0, 32);
+}
+
+/* ---- holds ---- */
+
+static struct bargain *hold(struct till *till) {
+    put(till, "tv", 5, 2, 60000);
+    put(till, "sofa", 5, 0, 90000);
+    struct bargain *basket = bargain_new(till, "k1", "phone:1 sofa:1 tv:2");
+    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+    CHECK_STR(inventory_state_name(basket->deal.state), "held");
+    CHECK_INT(basket->deal.expires_ms, basket->deal.created_ms + 60000);
+    for (int i = 0; i < 3; i++)
+        check_order(till, basket, i, INVENTORY_STATE_HELD);
+    check_books(till, &redis, "phone", 2, 1, 0);
+    check_books(till, &redis, "tv", 3, 2, 0);
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(till, "tv", &audit), INVENTORY_OK);
+    CHECK_INT(audit.pending, 2);
+    return basket;
+}
+
+static void check_settled(struct till *till, struct bargain *basket, enum inventory_state state) {
+    bool sold = state == INVENTORY_STATE_CONFIRMED;
+    for (int i = 0; i < 3; i++)
+        check_order(till, basket, i, state);
+    check_books(till, &redis, "phone", sold ? 2 : 3, 0, sold ? 1 : 0);
+    check_books(till, &redis, "sofa", sold ? 4 : 5, 0, sold ? 1 : 0);
+    check_books(till, &redis, "tv", sold ? 3 : 5, 0, sold ? 2 : 0);
+    CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{baskets}:open", NULL), 0);
+    CHECK_STATUS(bargain_make(till, "k1", "phone:1 sofa:1 tv:2"), INVENTORY_REPLAYED);
+    /* Its buyer may have two more if it was not bought. */
+    CHECK_STATUS(bargain_make(till, "k2", "tv:2"), sold ? INVENTORY_LIMIT : INVENTORY_OK);
+}
+
+static void test_confirm(void) {
+    struct till *till = open_sale();
+    struct bargain *basket = hold(till);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CANCEL), INVENTORY_CONFIRMED);
+    check_settled(till, basket, INVENTORY_STATE_CONFIRMED);
+}
+
+static void test_cancel(void) {
+    struct till *till = open_sale();
+    struct bargain *basket = hold(till);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CANCEL), INVENTORY_OK);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CANCEL), INVENTORY_OK);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_CANCELLED);
+    check_settled(till, basket, INVENTORY_STATE_CANCELLED);
+}
+
+static void test_expire(void) {
+    struct till *till = open_sale();
+    struct bargain *basket = hold(till);
+    till->shop->ahead_ms = 59000;
+    CHECK_INT(bargains_recover(till), 0);
+    till->shop->ahead_ms = 61000;
+    inventory_sweep(till->inventory);
+    CHECK_INT(bargains_recover(till), 1);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_EXPIRED);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CANCEL), INVENTORY_EXPIRED);
+    check_settled(till, basket, INVENTORY_STATE_EXPIRED);
+}
+
+/* Nobody can confirm what is due, swept or not. */
+static void test_confirm_too_late(void) {
+    struct till *till = open_sale();
+    struct bargain *basket = hold(till);
+    till->shop->ahead_ms = 61000;
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_EXPIRED);
+    check_settled(till, basket, INVENTORY_STATE_EXPIRED);
+}
+
+/* All or nothing holds for its orders, too. */
+static void test_orders_of_a_held_basket(void) {
+    struct till *till = open_sale();
+    struct bargain *basket = hold(till);
+    struct inventory_order order;
+    inventory_deal_order(&basket->deal, 0, &order);
+    CHECK_STATUS(order_step(till, order.id, INVENTORY_CONFIRM, NULL), INVENTORY_OF_BASKET);
+    CHECK_STATUS(order_step(till, order.id, INVENTORY_CANCEL, NULL), INVENTORY_OF_BASKET);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(order_step(till, order.id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(till, order.id, INVENTORY_CANCEL, NULL), INVENTORY_CONFIRMED);
+}
+
+static void test_settle_nothing(void) {
+    struct till *till = open_sale();
+    CHECK_STATUS(bargain_do(bargain_new(till, "k1", "phone:1"), BARGAIN_CONFIRM), INVENTORY_UNKNOWN_BASKET);
+    CHECK_STATUS(bargain_do(bargain_new(till, "k1", "phone:1"), BARGAIN_FINISH), INVENTORY_UNKNOWN_BASKET);
+    CHECK_STATUS(bargain_make(till, "k1", "phone:1"), INVENTORY_OK);
+    CHECK_STATUS(bargain_do(bargain_new(till, "k1", "phone:1"), BARGAIN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(bargain_do(bargain_new(till, "k1", "phone:1"), BARGAIN_CANCEL), INVENTORY_CONFIRMED);
+}
+
+/* ---- transfers ---- */
+
+static void test_transfer(void) {
+    struct till *till = open_sale();
+    CHECK_STATUS(bargain_make(till, "t1", "phone:2 lamp:2"), INVENTORY_OK);
+    struct inventory_item phone, lamp;
+    CHECK_STATUS(item_look(till, "phone", &phone), INVENTORY_OK);
+    CHECK_STATUS(item_look(till, "lamp", &lamp), INVENTORY_OK);
+    CHECK_INT(phone.initial + phone.restocked, 1);
+    CHECK_INT(lamp.initial + lamp.restocked, 5);
+    check_books(till, &redis, "phone", 1, 0, 0);
+    check_books(till, &redis, "lamp", 5, 0, 0);
+    const char *before = everything();
+    CHECK_STATUS(bargain_make(till, "t1", "phone:2 lamp:2"), INVENTORY_REPLAYED);
+    CHECK_STATUS(bargain_make(till, "t1", "phone:1 lamp:1"), INVENTORY_KEY_REUSED);
+    CHECK_STATUS(bargain_make(till, "t1", "lamp:2 phone:2"), INVENTORY_KEY_REUSED);
+    struct bargain *short_of = bargain_new(till, "t2", "phone:2 lamp:2");
+    CHECK_STATUS(bargain_do(short_of, BARGAIN_MAKE), INVENTORY_SOLD_OUT);
+    CHECK_INT(short_of->deal.failed, 0);
+    CHECK_INT(short_of->deal.available, 1);
+    struct bargain *nowhere = bargain_new(till, "t3", "phone:1 nothing:1");
+    CHECK_STATUS(bargain_do(nowhere, BARGAIN_MAKE), INVENTORY_UNKNOWN_ITEM);
+    CHECK_INT(nowhere->deal.failed, 1);
+    CHECK_STR(everything(), before);
+    /* And back: less than nothing was restocked then, in all. */
+    CHECK_STATUS(bargain_make(till, "t4", "lamp:5 phone:5"), INVENTORY_OK);
+    check_books(till, &redis, "phone", 6, 0, 0);
+    check_books(till, &redis, "lamp", 0, 0, 0);
+    CHECK_STATUS(buy(till, "phone", "ann", "k1", 6)->status, INVENTORY_OK);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    harness_run("a basket", test_basket);
+    harness_run("the same basket again", test_replay);
+    harness_run("a basket is looked up", test_find);
+    harness_run("the first line that fails is named, and nothing is done", test_refusals);
+    harness_run("an item twice", test_item_twice);
+    harness_run("32 lines, of many items and of one", test_many_lines);
+    harness_run("a held basket is confirmed", test_confirm);
+    harness_run("a held basket is cancelled", test_cancel);
+    harness_run("a held basket expires", test_expire);
+    harness_run("a held basket is confirmed too late", test_confirm_too_late);
+    harness_run("the orders of a held basket are not settled one by one", test_orders_of_a_held_basket);
+    harness_run("nothing to settle, or settled already", test_settle_nothing);
+    harness_run("a transfer", test_transfer);
+    return harness_finish();
+}
