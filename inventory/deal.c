@@ -65,10 +65,8 @@ static void conclude(struct deal_run *run) {
     struct inventory_deal *deal = run->deal;
     enum inventory_status status = INVENTORY_OK;
     deal->state = deal_phases[deal->phase].is;
-    if (run->failure != INVENTORY_OK) {
-        status = run->failure;
-    } else if (deal->phase == DEAL_NONE) {
-        status = INVENTORY_UNKNOWN_BASKET;
+    if (deal->phase == DEAL_NONE) {
+        status = run->failure != INVENTORY_OK ? run->failure : INVENTORY_UNKNOWN_BASKET;
     } else if (run->make) {
         /* The first answer, whatever has become of it since. */
         deal->state = was_held(deal) ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
@@ -129,16 +127,20 @@ static enum inventory_status adopt(struct deal_run *run, const char *record) {
     return INVENTORY_OK;
 }
 
-static void on_found(struct deal_run *run, const struct redis_value *value) {
-    enum inventory_status status = INVENTORY_OK;
+void deal_found(struct deal_run *run, const struct redis_value *value) {
+    run->found = INVENTORY_OK;
     if (redis_value_type(value) == REDIS_STRING)
-        status = adopt(run, redis_value_text(value));
+        run->found = adopt(run, redis_value_text(value));
     else
         run->deal->phase = DEAL_NONE;
-    if (status == INVENTORY_OK)
+}
+
+static void on_found(struct deal_run *run, const struct redis_value *value) {
+    deal_found(run, value);
+    if (run->found == INVENTORY_OK)
         go_on(run);
     else
-        finish(run, status);
+        finish(run, run->found);
 }
 
 static void on_read(void *ctx, const struct redis_value *value) {
@@ -201,11 +203,17 @@ static void on_taken(struct deal_run *run) {
     }
 }
 
+/* The journal was read after the items: a deal that is not in it was not there when they were looked at. */
 static void on_looked(struct deal_run *run) {
     struct inventory_deal *deal = run->deal;
     unsigned char random[16];
-    if (run->status != INVENTORY_OK) {
-        finish(run, run->status);
+    enum inventory_status status = run->found != INVENTORY_OK ? run->found : run->status;
+    if (run->found == INVENTORY_OK && deal->phase != DEAL_NONE) {
+        go_on(run);
+        return;
+    }
+    if (status != INVENTORY_OK) {
+        finish(run, status);
         return;
     }
     randombytes_buf(random, sizeof random);
@@ -271,10 +279,12 @@ static void begin(struct inventory *inventory, struct inventory_deal *deal, bool
     deal->nonce[0] = '\0';
     deal_parts_make(run);
     figure_add(&inventory->figures->waiting, 1);
-    if (redis_is_up(inventory->redis))
-        read_journal(run);
-    else
+    if (!redis_is_up(inventory->redis))
         finish(run, INVENTORY_UNAVAILABLE);
+    else if (make)
+        deal_look(run, on_looked);
+    else
+        read_journal(run);
 }
 
 void inventory_deal_make(struct inventory *inventory, struct inventory_deal *deal) {

@@ -41,9 +41,10 @@ struct deal_run {
     struct deal_run *next; /* among those that wait for the store */
     bool make;             /* it is to be made; otherwise: */
     enum inventory_step step;
-    bool mine;          /* the attempt in the journal is this run's */
-    bool begun;         /* something was written, or may have been */
-    enum deal_phase to; /* of the step of the journal that is under way */
+    bool mine;                   /* the attempt in the journal is this run's */
+    bool begun;                  /* something was written, or may have been */
+    enum inventory_status found; /* how looking into the journal ended */
+    enum deal_phase to;          /* of the step of the journal that is under way */
     int overtaken;
     int64_t deadline_ms; /* not 0: a reply was lost, and so long it is asked again */
     /* Why it is undone; OK: it is not, or not by this run's will. */
@@ -70,6 +71,10 @@ struct deal_run {
 /* Says where it is, to those who stop there: "before take 0"; `part` is the item's number, -1: of none. */
 void deal_at_step(struct inventory *inventory, const char *when, const char *step, int part);
 
+/* What the journal says of the deal: run->found is OK, and its phase is as it is there; or a reason to end.
+ */
+void deal_found(struct deal_run *run, const struct redis_value *value);
+
 /* A reply was lost, or the store is not there: the run begins again from the journal once it is. */
 void deal_lost(struct deal_run *run);
 
@@ -77,8 +82,9 @@ void deal_lost(struct deal_run *run);
 
 /* Fills in the parts of a run that has room for as many as lines. */
 void deal_parts_make(struct deal_run *run);
-/* Looks at every item, then calls `then`: run->status is OK, and run->hold_ms the shortest hold, or why not:
- * deal->failed says which line. Calls deal_lost() instead where a reply was lost. */
+/* Looks at every item, and then into the journal (deal_found()), and calls `then`: run->status is OK, and
+ * run->hold_ms the shortest hold, or why not: deal->failed says which line. Calls deal_lost() instead where a
+ * reply was lost. */
 void deal_look(struct deal_run *run, void (*then)(struct deal_run *run));
 /* Writes to every item what is to be written, then calls `then`, in the same way. */
 void deal_write(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run));

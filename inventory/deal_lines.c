@@ -230,13 +230,8 @@ static bool write_transfer(struct deal_part *part, enum deal_write write) {
 
 /* Each leaves at once: a process that dies here has sent what it has sent, no less and no more. */
 static void for_each_part(struct deal_run *run, const char *step, int line,
-                          bool (*fn)(struct deal_part *part, enum deal_write write),
-                          void (*then)(struct deal_run *run)) {
+                          bool (*fn)(struct deal_part *part, enum deal_write write)) {
     struct inventory *inventory = run->inventory;
-    run->status = INVENTORY_OK;
-    run->stale = false;
-    run->then = then;
-    run->pending = 1;
     for (int p = 0; p < run->part_count; p++) {
         if (line >= 0 && run->parts[p].line != line)
             continue;
@@ -248,7 +243,22 @@ static void for_each_part(struct deal_run *run, const char *step, int line,
         if (!sent)
             count_down(run, false);
     }
-    count_down(run, true);
+}
+
+static void begin(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run)) {
+    run->write = write;
+    run->then = then;
+    run->status = INVENTORY_OK;
+    run->stale = false;
+    run->pending = 1; /* until all have left */
+}
+
+static void on_journal(void *ctx, const struct redis_value *value) {
+    struct deal_run *run = ctx;
+    bool good = store_status(run->inventory, value) == INVENTORY_OK;
+    if (good)
+        deal_found(run, value);
+    count_down(run, good);
 }
 
 static bool look(struct deal_part *part, enum deal_write write) {
@@ -260,15 +270,20 @@ static bool look(struct deal_part *part, enum deal_write write) {
 }
 
 void deal_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
-    run->write = WRITE_NOTHING;
+    begin(run, WRITE_NOTHING, then);
     run->hold_ms = 0;
     run->now_ms = clock_wall_ms(run->inventory->config.clock);
-    for_each_part(run, "look", -1, look, then);
+    for_each_part(run, "look", -1, look);
+    run->pending++;
+    if (!journal_ask(run->inventory, run->deal, on_journal, run))
+        count_down(run, false);
+    count_down(run, true);
 }
 
 void deal_write(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run)) {
     bool basket = run->deal->kind == INVENTORY_BASKET;
-    run->write = write;
+    begin(run, write, then);
     for_each_part(run, writes[write].step, basket ? -1 : writes[write].line,
-                  basket ? write_basket : write_transfer, then);
+                  basket ? write_basket : write_transfer);
+    count_down(run, true);
 }

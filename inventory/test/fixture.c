@@ -137,6 +137,8 @@ struct till *till_open_with(struct shop *shop, const struct till_options *option
         .work_delay_ms = options->work_delay_ms,
         .teaching = !options->without_teaching,
         .fencing = !options->without_fencing,
+        .at_step = options->at_step,
+        .at_step_ctx = options->at_step_ctx,
         .figures = options->figures};
     char error[256] = "";
     till->shop = shop;

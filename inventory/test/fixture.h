@@ -41,13 +41,15 @@ struct till {
 /* 0 and NULL: as most tests want it. */
 struct till_options {
     int port;
-    const char *url;                   /* instead of `port` */
-    int call_timeout_ms;               /* 20000 */
-    int resolve_ms;                    /* 10000 */
-    int queue_max;                     /* 100000 */
-    int work_delay_ms;                 /* none */
-    bool without_teaching;             /* refuse what teaches */
-    bool without_fencing;              /* whatever the fence */
+    const char *url;       /* instead of `port` */
+    int call_timeout_ms;   /* 20000 */
+    int resolve_ms;        /* 10000 */
+    int queue_max;         /* 100000 */
+    int work_delay_ms;     /* none */
+    bool without_teaching; /* refuse what teaches */
+    bool without_fencing;  /* whatever the fence */
+    void (*at_step)(void *ctx, const char *step);
+    void *at_step_ctx;
     struct inventory_figures *figures; /* the inventory's own */
 };
 

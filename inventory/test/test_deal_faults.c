@@ -1,0 +1,281 @@
+/* Baskets and transfers of a process that is killed, or stopped, at each of its steps. It is a child of this
+ * one, which afterwards finishes what it left, and looks at the books. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "inventory/test/deals.h"
+
+static struct redis_server redis;
+
+/* What the child does, from the sale of three of each as it is opened. */
+struct scene {
+    const char *name, *key, *lines;
+    enum bargain_call call;
+    int64_t hold_ms;    /* of the lamp */
+    bool first_held;    /* it was made before */
+    int64_t ahead_ms;   /* the clock then */
+    bool sold_out;      /* the last lamps are gone between look and take */
+    bool without_fence; /* its lock numbers nothing */
+};
+
+static const struct scene scenes[] = {
+    {.name = "a basket", .key = "k", .lines = "phone:1 lamp:2 phone:1 chair:3"},
+    {.name = "a basket, without fences",
+     .key = "k",
+     .lines = "phone:2 lamp:2 chair:3",
+     .without_fence = true},
+    {.name = "a basket that is held", .key = "k", .lines = "phone:2 lamp:2 chair:3", .hold_ms = 60000},
+    {.name = "a basket that is sold out on the way",
+     .key = "k",
+     .lines = "phone:2 lamp:2 chair:3",
+     .sold_out = true},
+    {.name = "a confirmation",
+     .key = "k",
+     .lines = "phone:2 lamp:2 chair:3",
+     .call = BARGAIN_CONFIRM,
+     .hold_ms = 60000,
+     .first_held = true},
+    {.name = "a cancellation",
+     .key = "k",
+     .lines = "phone:2 lamp:2 chair:3",
+     .call = BARGAIN_CANCEL,
+     .hold_ms = 60000,
+     .first_held = true},
+    {.name = "an expiry",
+     .key = "k",
+     .lines = "phone:2 lamp:2 chair:3",
+     .call = BARGAIN_FINISH,
+     .hold_ms = 60000,
+     .first_held = true,
+     .ahead_ms = 61000},
+    {.name = "a transfer", .key = "t", .lines = "phone:2 lamp:2"},
+    {.name = "a transfer of what is sold out on the way",
+     .key = "t",
+     .lines = "lamp:2 phone:2",
+     .sold_out = true},
+};
+
+enum { OWN_FENCE = 5, NEXT_FENCE = 6, LEASE_MS = 10000 };
+
+static struct till *open_sale(const struct scene *scene) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = till_open(shop_open(), &redis);
+    till->fence = scene->without_fence ? 0 : OWN_FENCE;
+    struct inventory_item lamp = terms("lamp", INVENTORY_BATCH, 3);
+    lamp.hold_ms = scene->hold_ms;
+    lamp.limit = 3;
+    item_sell(till, "phone", INVENTORY_BATCH, 3);
+    CHECK_STATUS(item_put(till, &lamp), INVENTORY_OK);
+    item_sell(till, "chair", INVENTORY_BATCH, 3);
+    if (scene->first_held)
+        CHECK_STATUS(bargain_make(till, scene->key, scene->lines), INVENTORY_OK);
+    till->shop->ahead_ms = scene->ahead_ms;
+    return till;
+}
+
+/* ---- the child ---- */
+
+struct steps {
+    const struct scene *scene;
+    int until, signal, count;
+    char name[48];
+};
+
+static void at_step(void *ctx, const char *step) {
+    struct steps *steps = ctx;
+    if (steps->scene->sold_out && strncmp(step, "before take", 11) == 0 &&
+        redis_integer(&redis, "HGET", "seckill:{lamp}:item", "initial", NULL) == 3) {
+        redis_integer(&redis, "HINCRBY", "seckill:{lamp}:item", "initial", "-2", NULL);
+        redis_integer(&redis, "HINCRBY", "seckill:{lamp}:item", "available", "-2", NULL);
+    }
+    if (steps->count++ == steps->until)
+        raise(steps->signal);
+}
+
+/* Ends with the status of the call. */
+static void child(const struct scene *scene, int until, int signal) {
+    struct steps steps = {.scene = scene, .until = until, .signal = signal};
+    struct shop *shop = shop_open();
+    struct till *till = till_open_with(
+        shop, &(struct till_options){.port = redis.port, .at_step = at_step, .at_step_ctx = &steps});
+    till_wait_up(till);
+    till->fence = scene->without_fence ? 0 : OWN_FENCE;
+    shop->ahead_ms = scene->ahead_ms;
+    struct bargain *bargain = bargain_new(till, scene->key, scene->lines);
+    bargain->deal.lease_ms = LEASE_MS;
+    _exit((int)bargain_do(bargain, scene->call));
+}
+
+static void kill_child(void *arg) {
+    kill(*(pid_t *)arg, SIGKILL);
+    waitpid(*(pid_t *)arg, NULL, 0);
+}
+
+static pid_t child_begin(const struct scene *scene, int until, int signal) {
+    pid_t *pid = harness_alloc(sizeof *pid);
+    fflush(stdout);
+    *pid = fork();
+    if (*pid == 0)
+        child(scene, until, signal);
+    harness_defer(kill_child, pid);
+    return *pid;
+}
+
+/* ---- afterwards ---- */
+
+static int64_t available(const char *item) {
+    return redis_integer(&redis, "HGET", harness_format("seckill:{%s}:item", item), "available", NULL);
+}
+
+/* All of it or nothing; true: all. */
+static bool check_whole(struct till *till, const struct scene *scene, const struct bargain *bargain) {
+    const struct inventory_deal *deal = &bargain->deal;
+    const char *phase = bargain_phase(&redis, bargain);
+    int64_t lamps =
+        scene->sold_out && redis_integer(&redis, "HGET", "seckill:{lamp}:item", "initial", NULL) == 1 ? 1 : 3;
+    bool done = strcmp(phase, "none") != 0;
+    bool transfer = deal->kind == INVENTORY_TRANSFER;
+    bool sold = done && strcmp(phase, "confirmed") == 0, held = done && strcmp(phase, "held") == 0;
+    bool taken = sold || held;
+    if (done && !taken && strcmp(phase, "cancelled") != 0 && strcmp(phase, "expired") != 0)
+        FAIL("the journal has %s", phase);
+    if (!held)
+        CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{baskets}:open", NULL), 0);
+    if (transfer && strncmp(scene->lines, "lamp", 4) == 0) {
+        check_books(till, &redis, "phone", sold ? 5 : 3, 0, 0);
+        check_books(till, &redis, "lamp", sold ? 1 : lamps, 0, 0);
+        return sold;
+    }
+    if (transfer) {
+        check_books(till, &redis, "phone", sold ? 1 : 3, 0, 0);
+        check_books(till, &redis, "lamp", sold ? 5 : lamps, 0, 0);
+        return sold;
+    }
+    check_books(till, &redis, "phone", taken ? 1 : 3, held ? 2 : 0, sold ? 2 : 0);
+    check_books(till, &redis, "lamp", taken ? 1 : lamps, held ? 2 : 0, sold ? 2 : 0);
+    check_books(till, &redis, "chair", taken ? 0 : 3, held ? 3 : 0, sold ? 3 : 0);
+    return done;
+}
+
+/* Whoever died left everything conserved: no unit is nowhere, but those that are on their way. */
+static void check_conserved(struct till *till, const struct scene *scene) {
+    static const char *const items[] = {"phone", "lamp", "chair"};
+    for (size_t i = 0; i < 3; i++) {
+        struct inventory_audit audit;
+        CHECK_STATUS(item_audit(till, items[i], &audit), INVENTORY_OK);
+        CHECK(audit.conserved);
+        CHECK_STR(ledger_audit(&redis, items[i]), "balanced");
+    }
+    int64_t most = scene->key[0] == 't' ? 5 : 3;
+    CHECK(available("phone") <= most && available("lamp") <= most);
+}
+
+/* The child is killed before step `until`. False: it had fewer steps. */
+static bool killed_at(const struct scene *scene, int until, bool by_retry) {
+    struct till *till = open_sale(scene);
+    int status;
+    CHECK(waitpid(child_begin(scene, until, SIGKILL), &status, 0) > 0);
+    if (WIFEXITED(status)) {
+        CHECK_STATUS((enum inventory_status)WEXITSTATUS(status),
+                     scene->sold_out ? INVENTORY_SOLD_OUT : INVENTORY_OK);
+        return false;
+    }
+    CHECK_INT(WTERMSIG(status), SIGKILL);
+    check_conserved(till, scene);
+    till->fence = scene->without_fence ? 0 : NEXT_FENCE;
+    struct bargain *again = bargain_new(till, scene->key, scene->lines);
+    if (!by_retry) {
+        till->shop->ahead_ms += LEASE_MS + 1;
+        bargains_recover(till);
+        check_whole(till, scene, again);
+    }
+    /* The same call again ends as if nothing had been. */
+    enum inventory_status want = scene->first_held || !scene->sold_out ? INVENTORY_OK : INVENTORY_SOLD_OUT;
+    if (scene->sold_out && redis_integer(&redis, "HGET", "seckill:{lamp}:item", "initial", NULL) == 3)
+        want = INVENTORY_OK; /* it died before the lamps were gone */
+    bool before = strcmp(bargain_phase(&redis, again), "none") != 0;
+    enum inventory_status got = bargain_do(again, scene->call);
+    if (scene->call == BARGAIN_MAKE && want == INVENTORY_OK && got == INVENTORY_REPLAYED)
+        CHECK(before);
+    else
+        CHECK_STATUS(got, want);
+    bool whole = check_whole(till, scene, again);
+    CHECK(whole || want != INVENTORY_OK);
+    if (want == INVENTORY_OK)
+        CHECK_STR(bargain_phase(&redis, again), scene->call == BARGAIN_CANCEL   ? "cancelled"
+                                                : scene->call == BARGAIN_FINISH ? "expired"
+                                                : scene->call == BARGAIN_MAKE && scene->hold_ms
+                                                    ? "held"
+                                                    : "confirmed");
+    shop_close(till->shop);
+    return true;
+}
+
+static const struct scene *scene;
+
+static void test_killed(void) {
+    int steps = 0;
+    while (killed_at(scene, steps, steps % 2 == 0))
+        steps++;
+    for (int i = 0; i < steps; i++)
+        killed_at(scene, i, i % 2 != 0);
+    CHECK(steps >= 8);
+    printf("     killed at each of %d steps, twice\n", steps);
+}
+
+/* ---- stopped: others do it meanwhile, and it goes on afterwards ---- */
+
+static bool stopped_at(int until) {
+    struct till *till = open_sale(scene);
+    int status;
+    pid_t pid = child_begin(scene, until, SIGSTOP);
+    CHECK(waitpid(pid, &status, WUNTRACED) > 0);
+    if (WIFEXITED(status))
+        return false;
+    till->fence = scene->without_fence ? 0 : NEXT_FENCE;
+    struct bargain *again = bargain_new(till, scene->key, scene->lines);
+    till->shop->ahead_ms += LEASE_MS + 1;
+    if (until % 2)
+        bargains_recover(till);
+    else
+        bargain_do(again, scene->call);
+    check_conserved(till, scene);
+    kill(pid, SIGCONT);
+    CHECK(waitpid(pid, &status, 0) > 0);
+    CHECK(WIFEXITED(status));
+    enum inventory_status its = (enum inventory_status)WEXITSTATUS(status);
+    check_conserved(till, scene);
+    /* What it left, having been overtaken, is finished by others. */
+    till->shop->ahead_ms += LEASE_MS + 1;
+    bargains_recover(till);
+    bool done = check_whole(till, scene, again);
+    if (its == INVENTORY_OK || its == INVENTORY_REPLAYED)
+        CHECK(done);
+    /* Another has made it meanwhile, and that is what is told. */
+    if (until % 2 == 0 && !scene->sold_out && scene->call == BARGAIN_MAKE)
+        CHECK(its == INVENTORY_OK || its == INVENTORY_REPLAYED);
+    shop_close(till->shop);
+    return true;
+}
+
+static void test_stopped(void) {
+    int steps = 0;
+    while (stopped_at(steps))
+        steps++;
+    printf("     stopped at each of %d steps\n", steps);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+        scene = &scenes[i];
+        harness_run(harness_format("killed: %s", scene->name), test_killed);
+        harness_run(harness_format("stopped: %s", scene->name), test_stopped);
+    }
+    return harness_finish();
+}
