@@ -223,8 +223,6 @@ void token_print(char out[TOKEN_SIZE], const struct inventory_token *token);
  * USER CREATED_MS EXPIRES_MS BASKET; STATE is one of h c x e, and of a basket's b (held or unfinished) u c x
  * e ---- */
 
-/* 22 characters of base64url, as inventory_key_digest() makes them. */
-bool digest_valid(const char *text);
 void record_print(char out[RECORD_SIZE], const struct inventory_order *order);
 /* Reads a record of `item` and `digest` into `order`; false where it is none. */
 bool record_read(struct inventory_order *order, const char *item, const char *digest, const char *record);

@@ -172,6 +172,8 @@ struct inventory_purchase {
  * memory, and an order's id, which holds it, is as hard to guess as the key. */
 void inventory_key_digest(const char *key, size_t length, char digest[INVENTORY_DIGEST_SIZE]);
 
+bool inventory_digest_valid(const char *text);
+
 /* Sells, by the item's strategy. The answer comes in purchase->done. */
 void inventory_purchase(struct inventory *inventory, struct inventory_purchase *purchase);
 
@@ -284,6 +286,9 @@ struct inventory_deal {
 
 /* Whether the two want the same. */
 bool inventory_deal_same(const struct inventory_deal *a, const struct inventory_deal *b);
+
+/* As it was when it was made: held or confirmed. */
+enum inventory_state inventory_deal_born(const struct inventory_deal *deal);
 
 /* The order of a line, once it was told; its state is the basket's. */
 void inventory_deal_order(const struct inventory_deal *deal, int line, struct inventory_order *order);

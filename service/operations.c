@@ -53,7 +53,9 @@ void operations_metrics(struct worker *worker, struct http_request *request, con
     size_t length = 0;
     struct lock_metrics lock;
     domain_read_metrics(service->domain, &lock);
-    char *text = sources ? figures_print(sources, count, pool_waiting(service->pool), &lock, &length) : NULL;
+    struct pool_figures pool;
+    pool_read_figures(service->pool, &pool);
+    char *text = sources ? figures_print(sources, count, &pool, &lock, &length) : NULL;
     http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
                 length, NULL);
     free(text);

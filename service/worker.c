@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "service/deals.h"
 #include "service/log.h"
 #include "service/routes.h"
 
@@ -107,12 +108,13 @@ static void end(struct worker *worker) {
  * ("unknown" or "unavailable"); then only threads of the pool can have requests, until their wait for a lock
  * is over. */
 static void drain(struct worker *worker) {
-    bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0;
+    bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0 &&
+                worker->recovering == 0;
     if (!done && (int64_t)uv_now(&worker->loop) < worker->drain_until_ms)
         return;
     inventory_close(worker->inventory);
     worker->inventory = NULL;
-    if (http_server_pending(worker->http) == 0)
+    if (http_server_pending(worker->http) == 0 && worker->recovering == 0)
         end(worker);
 }
 
@@ -123,6 +125,7 @@ static void on_second(uv_timer_t *timer) {
         drain(worker);
     } else if (worker->index == 0) {
         inventory_sweep(worker->inventory);
+        deals_recover(worker);
     }
 }
 

@@ -37,6 +37,7 @@ struct worker {
     pthread_mutex_t posts_mutex;
     struct worker_post *posts;
     int64_t drain_until_ms;
+    int recovering;                  /* deals that were left unfinished, and looks for them, under way */
     _Atomic enum worker_store store; /* for other threads to see */
     _Atomic int connections;
     struct figures figures;
