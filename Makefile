@@ -22,7 +22,7 @@ LOCKS      := $(LIBLOCK) $(LIBETCD)
 SERVICE    := $(filter-out %/main.o,$(call objects,service))
 LOADTEST   := $(filter-out %/main.o,$(call objects,loadtest))
 LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
-HARNESS    := $(filter-out %/fuzz_main.o,$(call objects,test))
+HARNESS    := $(filter-out %/fuzz_main.o %/stops.o,$(call objects,test))
 ROOMS      := base inventory lock lock/etcd service loadtest test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench
 VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' service/version.h)
@@ -99,7 +99,10 @@ test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitiz
 	@+$(remake) all tests
 	@SECKILL_BUILD=$(BUILD) test/run.sh $(TESTS)
 
-tests: $(TESTS) ; @:
+# A seckilld for tests, which is killed or stopped at one of its steps.
+STOPS      := $(BUILD)/test/seckilld-stops
+
+tests: $(TESTS) $(STOPS) ; @:
 
 check: ## everything: test, again under ASan+UBSan and under TSan, then lint
 	+$(MAKE) --no-print-directory test
@@ -170,6 +173,7 @@ clean: ## remove build/ (var/, the data of make run, stays)
 
 $(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LOCKS) $(LIB)          ; $(LINK)
 $(BUILD)/seckill-load: $(O)/loadtest/main.o $(LOADTEST) $(LIB)                   ; $(LINK)
+$(STOPS): $(O)/service/main.o $(O)/test/stops.o $(filter-out %/steps.o,$(SERVICE)) $(LOCKS) $(LIB) ; $(LINK)
 $(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(LOCKS)           ; $(LINK)
 
 $(BUILD)/bench-%: $(O)/inventory/bench/%.o $(LIB)                                ; $(LINK)

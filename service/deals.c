@@ -13,6 +13,7 @@
 #include "service/codec.h"
 #include "service/problem.h"
 #include "service/routes.h"
+#include "service/steps.h"
 #include "service/worker.h"
 
 /* A deal under way. */
@@ -140,6 +141,11 @@ static void do_with(struct under_way *under_way, const struct domain_use *use,
         continue;
 }
 
+static void at_step(const char *step) {
+    if (service_at_step)
+        service_at_step(NULL, step);
+}
+
 static enum lock_status lock_and_do(struct under_way *under_way, const struct domain_use *use,
                                     int64_t deadline_ns) {
     const struct inventory_deal *deal = &under_way->deal;
@@ -151,11 +157,15 @@ static enum lock_status lock_and_do(struct under_way *under_way, const struct do
         keys[i] = names[i];
     }
     size_t keys_count = (size_t)deal->count;
+    at_step("before locks");
     enum lock_status status = lock_acquire_all(use->lock, keys, keys_count, deadline_ns, NULL, grants);
     if (status != LOCK_OK)
         return status;
+    at_step("after locks");
     do_with(under_way, use, grants);
+    at_step("before unlock");
     lock_release_all(use->lock, grants, keys_count);
+    at_step("after unlock");
     return LOCK_OK;
 }
 

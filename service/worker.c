@@ -9,6 +9,7 @@
 #include "service/deals.h"
 #include "service/log.h"
 #include "service/routes.h"
+#include "service/steps.h"
 
 enum { SECOND_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
 
@@ -151,6 +152,7 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
         .work_delay_ms = config->work_delay_ms,
         .teaching = config->teaching,
         .fencing = config->fencing,
+        .at_step = service_at_step,
         .figures = &worker->stock_figures,
     };
     worker->inventory = inventory_open(&worker->loop, &stock, error, error_size);
