@@ -12,6 +12,11 @@ static const struct {
     bool admin;
 } calls[] = {
     {"POST", "/v1/purchases", "/v1/purchases", false},
+    {"POST", "/v1/baskets", "/v1/baskets", false},
+    {"GET", "/v1/baskets/b", "/v1/baskets/{basket}", false},
+    {"POST", "/v1/baskets/b/confirm", "/v1/baskets/{basket}/confirm", false},
+    {"POST", "/v1/baskets/b/cancel", "/v1/baskets/{basket}/cancel", false},
+    {"POST", "/v1/transfers", "/v1/transfers", true},
     {"GET", "/v1/items/i", "/v1/items/{item}", false},
     {"PUT", "/v1/items/i", "/v1/items/{item}", true},
     {"POST", "/v1/items/i/restock", "/v1/items/{item}/restock", true},
