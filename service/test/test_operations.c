@@ -87,7 +87,7 @@ static void nothing_there(void) {
                                         "//livez",
                                         "/livez%00",
                                         "/.",
-                                        "/v1/baskets",
+                                        "/v1/basket",
                                         "/v1/items//audit",
                                         "/favicon.ico"};
     struct web_response response;
