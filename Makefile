@@ -77,7 +77,7 @@ link_so     = @echo '  LD $@' && $(CC) $(CFLAGS) $(filter-out -pie,$(LDFLAGS)) -
 # A build started by a target that first had to do something else: as parallel as the caller asked, or one job a core.
 remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$(nproc))
 
-.PHONY: all deps run test check bench torture oversell lint fmt fuzz install clean help tests fuzzers benches
+.PHONY: all deps run test check bench torture oversell baskets lint fmt fuzz install clean help tests fuzzers benches
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -117,6 +117,10 @@ bench: deps ## measure orders/s, latency and CPU beside the ceilings of HTTP lib
 oversell: deps ## sell a hundred units with every strategy and print which oversold
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/oversell.sh
+
+baskets: deps ## sell baskets in every way and print which oversold, and what purchases lose beside them
+	@+$(remake) all
+	@SECKILL_BUILD=$(BUILD) loadtest/baskets.sh
 
 torture: deps ## 200 rounds of killing Redis and the service, 100 of etcd, under load (SECKILL_TORTURE_ROUNDS)
 	@+$(remake) all tests
