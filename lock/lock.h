@@ -149,7 +149,8 @@ struct lock_config {
     int64_t (*now_ns)(void *ctx);
     uint64_t (*random)(void *ctx);
     /* Called at the points where locks break, so that a lesson can break them there; the points stand in the
-     * file of each lock. */
+     * file of each lock. And at "acquire", "acquired" (or not), "release" and "released", for those who test
+     * what a death there leaves behind. */
     void (*at_point)(void *ctx, const char *point, const char *key);
     void *ctx; /* of all four */
     /* The time to live of URLs that name none (`ttl=`, milliseconds); 0: 10,000. */
