@@ -64,7 +64,15 @@ struct script {
     const char *sha;
 };
 
-enum script_id { SCRIPT_PURCHASE, SCRIPT_SETTLE, SCRIPT_CREATE, SCRIPT_RESTOCK, SCRIPT_FENCED, SCRIPTS };
+enum script_id {
+    SCRIPT_PURCHASE,
+    SCRIPT_SETTLE,
+    SCRIPT_CREATE,
+    SCRIPT_RESTOCK,
+    SCRIPT_FENCED,
+    SCRIPT_DOMAIN,
+    SCRIPTS
+};
 
 /* Calls a script by its digest, and once more by its text where the store does not know it. argv[0 .. 2] are
  * filled in here; the caller's keys and arguments begin at argv[SCRIPT_ARGV]. `argv` may be reused when this

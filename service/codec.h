@@ -29,6 +29,10 @@ bool codec_read_item(const char *body, size_t length, enum inventory_strategy st
 
 bool codec_read_restock(const char *body, size_t length, int64_t *quantity, struct codec_error *error);
 
+/* The URL in {"lock":URL}, as text. */
+enum { CODEC_URL_SIZE = 512 };
+bool codec_read_lock(const char *body, size_t length, char url[CODEC_URL_SIZE], struct codec_error *error);
+
 /* Confirm and cancel take no body; {} is allowed. */
 bool codec_read_nothing(const char *body, size_t length, struct codec_error *error);
 
