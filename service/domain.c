@@ -151,6 +151,8 @@ void domain_print_lock(char out[DOMAIN_NAME_SIZE], const char *url) {
     const char *scheme_end = strchr(url, ':'), *at = strrchr(url, '@'), *options = strchr(url, '?');
     size_t length = scheme_end ? (size_t)(scheme_end - url) + 1 : 0;
     const char *address = url + length, *end = options ? options : url + strlen(url);
+    if (!scheme_end)
+        end = address; /* no URL at all */
     if (strncmp(address, "//", 2) == 0)
         address += 2, length += 2;
     if (at && at >= end)

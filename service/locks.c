@@ -10,7 +10,7 @@
 #include "service/worker.h"
 
 /* Beyond the time that old grants can last: for locks to be opened and closed, and beats to come round. */
-static const int64_t patience_ns = 5000000000;
+static const int64_t patience_ns = 3000000000;
 
 /* A switch under way: this instance opens such a lock to see whether it can, the store raises the epoch, and
  * when that is in force here, the call is answered. */
@@ -130,6 +130,12 @@ static void go_on(struct worker_post *post) {
     if (change->check.status == LOCK_OK && change->worker->inventory) {
         struct domain_state state;
         domain_read_state(change->worker->service->domain, &state);
+        if (state.epoch == 0) { /* with its first beat it may choose another lock */
+            problem_answer(change->request, PROBLEM_STORE_UNAVAILABLE,
+                           "the store has not been reached yet; nothing was done");
+            free(change);
+            return;
+        }
         change->wait.deadline_ns = now_ns() + state.patience_ms * 1000000 + patience_ns;
         inventory_domain_switch(change->worker->inventory, change->url, on_switched, change);
         return;
