@@ -182,7 +182,7 @@ static void under_load(void) {
     redis_start(&locks, NULL);
     etcd_start(&etcd, NULL);
     for (int i = 0; i < 2; i++)
-        open_service(i, in_etcd(), "10000", "2");
+        open_service(i, in_etcd(), "10000", i ? "40" : "1"); /* longer than beats are apart */
     put_on_sale(0);
     struct witness *witness = call_witness();
     struct crowd_plan plan = {.ports = {services[0].port, services[1].port},
@@ -192,7 +192,7 @@ static void under_load(void) {
                               .purchases = 100000};
     struct crowd *crowd = crowd_start(&plan);
     for (int i = 0; i < SWITCHES; i++) {
-        crowd_wait(crowd, crowd_answered(crowd) + 20);
+        crowd_wait(crowd, crowd_answered(crowd) + 10);
         if (put_lock(i % 2, i % 2 ? in_etcd() : in_redis(""), &response) != 200)
             FAIL("%d %s", response.status, response.body);
         CHECK_STR(shop_text(&response, "lock"), i % 2 ? in_etcd() : in_redis(""));
@@ -207,7 +207,7 @@ static void under_load(void) {
             acquired[k] = now;
         }
     }
-    crowd_wait(crowd, crowd_answered(crowd) + 20);
+    crowd_wait(crowd, crowd_answered(crowd) + 10);
     crowd_stop(crowd);
     crowd_join(crowd);
     end_witness(witness);
