@@ -141,7 +141,7 @@ struct inventory_purchase {
     char digest[INVENTORY_DIGEST_SIZE]; /* by inventory_key_digest() */
     int64_t quantity;
     bool locked;                  /* the caller holds the item's lock */
-    struct inventory_token token; /* of that grant; without a fence nothing is checked */
+    struct inventory_token token; /* of that grant; without a fence only the epoch is checked, at the look */
     /* Called exactly once; from within inventory_purchase() where there is nothing to wait for. */
     void (*done)(struct inventory_purchase *purchase, enum inventory_status status);
 

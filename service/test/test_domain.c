@@ -300,6 +300,35 @@ static void it_takes_too_long(void) {
     wait_state(0, "in-force", 2, "none:");
 }
 
+/* The store of the lock hangs, or is gone, and buyers wait for it: what they want is had from another. */
+static void away_from_a_dead_store(void) {
+    struct web_conn buyers[2];
+    struct web_response response;
+    open_store();
+    redis_start(&locks, NULL);
+    for (int i = 0; i < 2; i++)
+        open_service(i, in_redis(""), "20000", "0");
+    put_on_sale(0);
+    CHECK_INT(shop_buy(services[0].port, "x", "u", 1, "k0", NULL), 201);
+    CHECK_INT(shop_buy(services[1].port, "x", "u", 1, "k1", NULL), 201);
+    redis_pause(&locks);
+    for (int i = 0; i < 2; i++) {
+        CHECK(web_open(&buyers[i], services[i].port));
+        buyers[i].timeout_ms = PATIENCE_MS;
+        web_send_text(&buyers[i], shop_purchase_raw("x", "u", 1, "again"));
+    }
+    CHECK_INT(put_lock(0, "local:", &response), 200);
+    CHECK_STR(shop_text(&response, "lock"), "local:");
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(web_read_response(&buyers[i], &response), WEB_OK);
+        CHECK(response.status == 201 || response.status == 503); /* it gave up before the switch */
+        web_close(&buyers[i]);
+        CHECK_INT(shop_buy(services[i].port, "x", "u", 1, "again", NULL), 201);
+        CHECK_INT(seckilld_stop(&services[i]), 0);
+    }
+    CHECK_STR(redis_command(&redis, "HLEN", "seckill:{x}:orders", NULL), "3");
+}
+
 /* Whoever still waits for a switch when the service ends is answered, and so are those who wait for a lock.
  */
 static void the_end_in_the_middle(void) {
@@ -515,6 +544,7 @@ int main(int argc, char **argv) {
     harness_run("under load", under_load);
     harness_run("the stopped and the dead", the_stopped_and_the_dead);
     harness_run("it takes too long", it_takes_too_long);
+    harness_run("away from a dead store", away_from_a_dead_store);
     harness_run("the end in the middle", the_end_in_the_middle);
     harness_run("with another lock", with_another_lock);
     harness_run("no store", no_store);
