@@ -72,6 +72,7 @@ enum script_id {
     SCRIPT_FENCED,
     SCRIPT_LINE,
     SCRIPT_JOURNAL,
+    SCRIPT_DOMAIN,
     SCRIPTS
 };
 
@@ -159,7 +160,7 @@ struct sale_look {
     struct redis *redis;
     void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
     bool moved;                   /* the item is sold otherwise now */
-    bool fenced;                  /* its fence is checked, so it is read and written by fenced.c */
+    bool fenced;                  /* its fence is checked, so it is written by fenced.c */
     int pending;                  /* replies to come */
     enum inventory_status status; /* of those that came */
     int64_t now_ms, due_ms;

@@ -32,6 +32,10 @@ unsigned lock_caps(const struct lock *lock) {
     return lock->backend->caps;
 }
 
+int64_t lock_ttl_ns(const struct lock *lock) {
+    return lock->ttl_ns;
+}
+
 int64_t lock_now_ns(const struct lock *lock) {
     return lock_env_now_ns(&lock->env);
 }

@@ -122,6 +122,7 @@ enum lock_caps {
                                     fence, to be released as often (mind event loops: it is by thread) */
     LOCK_IS_SHARED = 64,         /* it holds between processes */
     LOCK_IS_SAFE = 128,          /* it is right, up to the flaw that its documentation names */
+    LOCK_RENEWS = 256,           /* grants are extended by themselves, see lock_progress() */
 };
 
 struct lock;
@@ -169,6 +170,9 @@ void lock_close(struct lock *lock);
 
 /* What it can: of enum lock_caps. */
 unsigned lock_caps(const struct lock *lock);
+/* Its time to live: so long a grant lasts at most that nobody extends. With LOCK_RENEWS that is four times as
+ * long, if its holder reports no progress. Those of `local:` and `none:` have no end. */
+int64_t lock_ttl_ns(const struct lock *lock);
 /* The clock that deadlines are counted by. */
 int64_t lock_now_ns(const struct lock *lock);
 

@@ -207,6 +207,22 @@ bool codec_read_restock(const char *body, size_t length, int64_t *quantity, stru
     return good;
 }
 
+bool codec_read_lock(const char *body, size_t length, char url[CODEC_URL_SIZE], struct codec_error *error) {
+    static const char *const names[] = {"lock", NULL};
+    json_t *object = read_object(body, length, error);
+    if (!object)
+        return false;
+    json_t *value = json_object_get(object, "lock");
+    bool good = known_only(object, names, error);
+    if (good && (!json_is_string(value) || json_string_length(value) >= CODEC_URL_SIZE ||
+                 strlen(json_string_value(value)) != json_string_length(value)))
+        good = refuse(error, "lock", "must be the URL of a lock, of at most %d bytes", CODEC_URL_SIZE - 1);
+    if (good)
+        memcpy(url, json_string_value(value), json_string_length(value) + 1);
+    json_decref(object);
+    return good;
+}
+
 bool codec_read_nothing(const char *body, size_t length, struct codec_error *error) {
     static const char *const names[] = {NULL};
     if (length == 0)

@@ -38,6 +38,10 @@ bool codec_read_basket(const char *body, size_t length, struct inventory_deal *b
 bool codec_read_transfer(const char *body, size_t length, struct inventory_deal *transfer,
                          struct codec_error *error);
 
+/* The URL in {"lock":URL}, as text. */
+enum { CODEC_URL_SIZE = 512 };
+bool codec_read_lock(const char *body, size_t length, char url[CODEC_URL_SIZE], struct codec_error *error);
+
 /* Confirm and cancel take no body; {} is allowed. */
 bool codec_read_nothing(const char *body, size_t length, struct codec_error *error);
 

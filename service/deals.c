@@ -27,6 +27,7 @@ struct under_way {
     struct pool_job job;
     struct worker_post post;
     enum inventory_status status;
+    enum lock_status locked; /* how its locks were had */
     sem_t done;
 };
 
@@ -57,6 +58,10 @@ static void answer_done(struct under_way *under_way) {
 static void answer_refusal(const struct under_way *under_way) {
     const struct inventory_deal *deal = &under_way->deal;
     int line = deal->kind == INVENTORY_BASKET ? deal->failed : -1;
+    if (under_way->locked != LOCK_OK) {
+        routes_answer_lock(under_way->request, under_way->locked);
+        return;
+    }
     switch (under_way->status) {
     case INVENTORY_SOLD_OUT:
     case INVENTORY_LIMIT:
@@ -146,39 +151,35 @@ static void at_step(const char *step) {
         service_at_step(NULL, step);
 }
 
-static enum lock_status lock_and_do(struct under_way *under_way, const struct domain_use *use,
-                                    int64_t deadline_ns) {
+static enum lock_status lock_and_do(struct under_way *under_way) {
+    struct service *service = under_way->worker->service;
     const struct inventory_deal *deal = &under_way->deal;
+    size_t count = (size_t)deal->count;
     char names[INVENTORY_LINES_MAX][ROUTES_LOCK_KEY_SIZE];
     const char *keys[INVENTORY_LINES_MAX];
     struct lock_grant grants[INVENTORY_LINES_MAX];
-    for (int i = 0; i < deal->count; i++) {
+    struct domain_use use;
+    for (size_t i = 0; i < count; i++) {
         routes_lock_key(names[i], deal->lines[i].item);
         keys[i] = names[i];
     }
-    size_t keys_count = (size_t)deal->count;
+    int64_t deadline_ns = (int64_t)uv_hrtime() + (int64_t)service->config.lock_ttl_ms * 1000000;
     at_step("before locks");
-    enum lock_status status = lock_acquire_all(use->lock, keys, keys_count, deadline_ns, NULL, grants);
+    enum lock_status status = domain_acquire(service->domain, keys, count, deadline_ns, &use, grants);
     if (status != LOCK_OK)
         return status;
     at_step("after locks");
-    do_with(under_way, use, grants);
+    do_with(under_way, &use, grants);
     at_step("before unlock");
-    lock_release_all(use->lock, grants, keys_count);
+    domain_release(service->domain, &use, grants, count);
     at_step("after unlock");
     return LOCK_OK;
 }
 
 static void run(struct pool_job *job) {
     struct under_way *under_way = CONTAINER(job, job);
-    struct service *service = under_way->worker->service;
-    struct domain_use use;
-    int64_t deadline_ns = (int64_t)uv_hrtime() + (int64_t)service->config.lock_ttl_ms * 1000000;
     under_way->status = INVENTORY_OVERLOADED;
-    if (domain_enter(service->domain, deadline_ns, &use)) {
-        lock_and_do(under_way, &use, deadline_ns);
-        domain_leave(service->domain, &use);
-    }
+    under_way->locked = lock_and_do(under_way);
     under_way->post.run = finish_on_worker;
     worker_post(under_way->worker, &under_way->post);
 }

@@ -161,7 +161,8 @@ static void print_store(FILE *out, const struct figures_source *sources, int cou
     }
 }
 
-static void print_lock(FILE *out, const struct lock_metrics *lock) {
+static void print_lock(FILE *out, const struct domain_metrics *domain) {
+    const struct lock_metrics *lock = &domain->lock;
     const struct {
         const char *name, *type, *help;
         uint64_t value;
@@ -178,6 +179,9 @@ static void print_lock(FILE *out, const struct lock_metrics *lock) {
         {"seckill_lock_wait_seconds_total", "counter", "Time waited for locks that were had.", lock->wait_ns,
          true},
         {"seckill_lock_hold_seconds_total", "counter", "Time locks were held.", lock->hold_ns, true},
+        {"seckill_lock_epoch", "gauge", "Of the lock in force; 0: none is.", domain->epoch, false},
+        {"seckill_lock_switches_total", "counter", "Times that another lock came in force.", domain->switches,
+         false},
     };
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
         print_head(out, figures[i].name, figures[i].type, figures[i].help);
@@ -189,7 +193,7 @@ static void print_lock(FILE *out, const struct lock_metrics *lock) {
 }
 
 char *figures_print(const struct figures_source *sources, int count, const struct pool_figures *pool,
-                    const struct lock_metrics *lock, size_t *length) {
+                    const struct domain_metrics *domain, size_t *length) {
     char *text = NULL;
     FILE *out = open_memstream(&text, length);
     if (!out)
@@ -218,7 +222,7 @@ char *figures_print(const struct figures_source *sources, int count, const struc
     print_head(out, "seckill_http_connections", "gauge", "Clients connected.");
     fprintf(out, "seckill_http_connections %d\n", connections);
     print_pool(out, pool);
-    print_lock(out, lock);
+    print_lock(out, domain);
     print_store(out, sources, count);
     if (fclose(out) == 0)
         return text;

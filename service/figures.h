@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "inventory/inventory.h"
-#include "lock/lock.h"
+#include "service/domain.h"
 #include "service/pool.h"
 
 enum { FIGURES_BUCKETS = 14 };
@@ -40,6 +40,6 @@ struct figures_source {
 
 /* The exposition of all workers' figures, summed; to be freed by the caller, NULL when out of memory. */
 char *figures_print(const struct figures_source *sources, int count, const struct pool_figures *pool,
-                    const struct lock_metrics *lock, size_t *length);
+                    const struct domain_metrics *domain, size_t *length);
 
 #endif

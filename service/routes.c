@@ -26,6 +26,8 @@ static const struct route {
     {"GET", "/v1/orders/*", orders_get, false},
     {"POST", "/v1/orders/*/confirm", orders_confirm, false},
     {"POST", "/v1/orders/*/cancel", orders_cancel, false},
+    {"PUT", "/v1/lock", locks_put, true},
+    {"GET", "/v1/lock", locks_get, true},
     {"GET", "/livez", operations_live, false},
     {"GET", "/readyz", operations_ready, false},
     {"GET", "/metrics", operations_metrics, false},
@@ -117,6 +119,15 @@ bool routes_read_key(struct http_request *request, char *digest) {
     }
     inventory_key_digest(key, length, digest);
     return true;
+}
+
+void routes_answer_lock(struct http_request *request, enum lock_status status) {
+    const char *detail = "the lock's store cannot be used now; nothing was done, retry with the same key";
+    if (status == LOCK_CANCELLED)
+        detail = "no lock is in force now; nothing was done, retry with the same key";
+    else if (status == LOCK_TIMEOUT)
+        detail = "the lock was not free in time; nothing was done, retry with the same key";
+    problem_answer(request, PROBLEM_OVERLOADED, detail);
 }
 
 /* What is said of each status that is no success. */

@@ -24,6 +24,8 @@ static const struct {
     {"GET", "/v1/orders/o", "/v1/orders/{order}", false},
     {"POST", "/v1/orders/o/confirm", "/v1/orders/{order}/confirm", false},
     {"POST", "/v1/orders/o/cancel", "/v1/orders/{order}/cancel", false},
+    {"PUT", "/v1/lock", "/v1/lock", true},
+    {"GET", "/v1/lock", "/v1/lock", true},
     {"GET", "/livez", "/livez", false},
     {"GET", "/readyz", "/readyz", false},
     {"GET", "/metrics", "/metrics", false},
