@@ -65,6 +65,9 @@ enum flag {
     FLAG_URL = 256,
     FLAG_ITEM,
     FLAG_ITEMS,
+    FLAG_ZIPF,
+    FLAG_BASKET_LINES,
+    FLAG_TRANSFERS,
     FLAG_USERS,
     FLAG_QUANTITY,
     FLAG_CONNECTIONS,
@@ -85,6 +88,9 @@ static const struct option flags[] = {
     {"url", required_argument, NULL, FLAG_URL},
     {"item", required_argument, NULL, FLAG_ITEM},
     {"items", required_argument, NULL, FLAG_ITEMS},
+    {"zipf", required_argument, NULL, FLAG_ZIPF},
+    {"basket-lines", required_argument, NULL, FLAG_BASKET_LINES},
+    {"transfers", required_argument, NULL, FLAG_TRANSFERS},
     {"users", required_argument, NULL, FLAG_USERS},
     {"quantity", required_argument, NULL, FLAG_QUANTITY},
     {"connections", required_argument, NULL, FLAG_CONNECTIONS},
@@ -133,6 +139,17 @@ static bool number_32(const struct parse *parse, const char *flag, uint32_t min,
         return wrong(parse, flag, must);
     }
     *number = (unsigned)value;
+    return true;
+}
+
+/* Digits with a point or none, as 1.2. */
+static bool read_zipf(const char *text, double *exponent) {
+    char *end = NULL;
+    double value = strtod(text, &end);
+    if (text[0] == '\0' || strspn(text, "0123456789.") != strlen(text) || *end != '\0' || value > 5) {
+        return false;
+    }
+    *exponent = value;
     return true;
 }
 
@@ -193,6 +210,9 @@ static bool read_flag(const struct parse *parse, int flag) {
         o->item = optarg;
         return is_name(optarg) || wrong(parse, "--item", "1 to 64 letters, digits, '.', '_' or '-'");
     case FLAG_ITEMS: return number_32(parse, "--items", 1, 100000, &o->items);
+    case FLAG_ZIPF: return read_zipf(optarg, &o->zipf) || wrong(parse, "--zipf", "a number from 0 to 5");
+    case FLAG_BASKET_LINES: return number_32(parse, "--basket-lines", 1, OPTIONS_LINES, &o->basket_lines);
+    case FLAG_TRANSFERS: return number_32(parse, "--transfers", 0, 100, &o->transfers);
     case FLAG_USERS: return number_32(parse, "--users", 1, 100000000, &o->users);
     case FLAG_QUANTITY: return number_32(parse, "--quantity", 1, 1000, &o->quantity);
     case FLAG_CONNECTIONS: return number_32(parse, "--connections", 1, 60000, &o->connections);
@@ -223,6 +243,24 @@ static bool read_flag(const struct parse *parse, int flag) {
     }
 }
 
+/* What is drawn from several items needs them. */
+static bool complete_demand(const struct parse *parse) {
+    const struct options *o = parse->options;
+    if (o->items == 0 && o->zipf > 0) {
+        return wrong(parse, "--zipf", "given with --items: it says how the items are drawn");
+    }
+    if (o->items == 0 && o->basket_lines > 0) {
+        return wrong(parse, "--basket-lines", "given with --items: the lines are drawn from them");
+    }
+    if (o->items < 2 && o->transfers > 0) {
+        return wrong(parse, "--transfers", "given with --items 2 or more: from one item to another");
+    }
+    if (o->token == NULL && o->transfers > 0) {
+        return wrong(parse, "--transfers", "given with --token or SECKILL_ADMIN_TOKEN: only the admin may");
+    }
+    return true;
+}
+
 static bool complete(const struct parse *parse) {
     struct options *o = parse->options;
     if (o->item == NULL) {
@@ -236,6 +274,9 @@ static bool complete(const struct parse *parse) {
     }
     if (o->token != NULL && !is_token(o->token)) {
         return wrong(parse, "SECKILL_ADMIN_TOKEN", "1 to 512 visible ASCII characters");
+    }
+    if (!complete_demand(parse)) {
+        return false;
     }
     if (o->url_count == 0) {
         o->urls[o->url_count++] = "http://127.0.0.1:8080";
