@@ -31,9 +31,24 @@ static void count_transfer(struct count *c, const struct ledger_order *order, co
     c->tallies[wish->items[0]].wrong += order->misstated;
 }
 
+/* Whether an earlier line of the same basket was told the same order, where only the sequence tells them
+ * apart: of another item it would be another order. */
+static bool told_before(const struct ledger *ledger, const struct ledger_order *order,
+                        const struct wish *wish) {
+    const struct ledger_order *first = order - order->part;
+    for (unsigned i = 0; i < order->part; i++) {
+        if (wish->items[i] == wish->items[order->part] && !order->absent &&
+            strcmp(ledger_order_id(ledger, &first[i]), ledger_order_id(ledger, order)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void count_order(struct count *c, const struct ledger_order *order, const struct wish *wish) {
     struct tally *t = &c->tallies[wish->items[order->part]];
-    bool wrong = order->misstated || order->check == LEDGER_MISSING || order->check == LEDGER_OTHER;
+    bool wrong = order->misstated || order->check == LEDGER_MISSING || order->check == LEDGER_OTHER ||
+                 told_before(c->ledger, order, wish);
     t->orders++;
     t->returned += order->check == LEDGER_RETURNED;
     t->wrong += wrong;
