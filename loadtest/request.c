@@ -7,7 +7,7 @@
 
 /* The largest request: host and names as long as they may be, the rest of the head under 256 characters, and
  * of each line `{"item":"","quantity":1000},` under 32. */
-_Static_assert(sizeof((struct client_target *)0)->host + 256 + OPTIONS_LINES * (OPTIONS_ITEM + 32) <=
+_Static_assert(sizeof((struct client_target *)0)->host + 256 + (size_t)OPTIONS_LINES * (OPTIONS_ITEM + 32) <=
                    CLIENT_REQUEST,
                "a basket must fit");
 

@@ -39,9 +39,8 @@ static bool replay(const struct books *books, const char *key, struct books_answ
         books_say(answer, 409, "{\"type\":\"/problems/sold-out\",\"available\":0}");
         return true;
     }
-    books_say(answer, deed->status, "%s%s", deed->told, "");
-    if (books->faults & SELLER_RETELLS)
-        strcpy(strrchr(answer->body, '}'), ",\"again\":true}");
+    books_say(answer, deed->status, "%.*s%s", (int)strlen(deed->told) - 1, deed->told,
+              books->faults & SELLER_RETELLS ? ",\"again\":true}" : "}");
     answer->replayed = true;
     return true;
 }
