@@ -59,9 +59,8 @@ static void count_order(struct count *c, const struct ledger_order *order, const
 static void count_acknowledgements(struct count *c) {
     for (size_t i = 0; i < c->ledger->order_count; i++) {
         const struct ledger_order *order = &c->ledger->orders[i];
-        uint32_t key = c->ledger->lines[order->line].key;
         struct wish wish;
-        demand_of_key(c->demand, key, &wish);
+        demand_of_key(c->demand, c->ledger->lines[order->line].key, &wish);
         c->found.duplicated += order->surplus;
         if (order->extra) {
             c->found.duplicated += order->differs;
@@ -73,7 +72,7 @@ static void count_acknowledgements(struct count *c) {
         } else {
             count_order(c, order, &wish);
         }
-        if (wish.kind == DEMAND_BASKET && c->ledger->key_order[key] == i + 1) {
+        if (wish.kind == DEMAND_BASKET && order->part == 0) {
             c->found.torn += is_torn(order, wish.count);
         }
     }

@@ -100,6 +100,12 @@ static const char *basket(const char *orders) {
                           orders);
 }
 
+static const char *replace(const char *text, const char *old, const char *new) {
+    const char *at = strstr(text, old);
+    CHECK(at != NULL);
+    return harness_format("%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+}
+
 static const char *whole(void) {
     return harness_format("%s,%s,%s", bought(wish.items[0], 1), bought(wish.items[1], 2),
                           bought(wish.items[2], 3));
@@ -144,10 +150,18 @@ static void test_basket(void) {
     check_basket(line, ".m.");
 }
 
-static const char *replace(const char *text, const char *old, const char *new) {
-    const char *at = strstr(text, old);
-    CHECK(at != NULL);
-    return harness_format("%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+/* Each order has its own content; the first also that of the whole. */
+static void test_basket_content(void) {
+    struct ledger_line *line = begin_basket();
+    judge_answer(line, 201, basket(whole()));
+    judge_answer(line, 201,
+                 basket(harness_format("%s , %s,%s", bought(wish.items[0], 1), bought(wish.items[1], 2),
+                                       replace(bought(wish.items[2], 3), "held\"", "held\",\"more\":1"))));
+    judge_answer(line, 201, replace(basket(whole()), "{\"basket\"", "{\"more\":1,\"basket\""));
+    const struct ledger_order *orders = ledger.orders;
+    CHECK(orders[0].content == orders[3].content && orders[0].content != orders[6].content);
+    CHECK(orders[1].content == orders[4].content && orders[1].content == orders[7].content);
+    CHECK(orders[2].content != orders[5].content && orders[2].content == orders[8].content);
 }
 
 static void test_basket_told_otherwise(void) {
@@ -266,6 +280,7 @@ int main(int argc, char **argv) {
     harness_run("answer: to a purchase", test_answers);
     harness_run("answer: what is told as confirmed", test_confirmed);
     harness_run("answer: to a basket", test_basket);
+    harness_run("answer: the content of a basket", test_basket_content);
     harness_run("answer: a basket told otherwise than it was asked for", test_basket_told_otherwise);
     harness_run("answer: no basket", test_no_basket);
     harness_run("answer: a refused basket", test_basket_refused);

@@ -301,6 +301,12 @@ static void test_undersold_beside_transfers(void) {
     CHECK_VERDICT(CLEAN);
     refuse(back, 0);
     CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 0 under 2 unresolved 0 unchecked 0");
+    after[2].available = 2;
+    ledger.lines[3].cause = ledger_reason(&ledger, "timed-out", strlen("timed-out"));
+    CHECK_INT(wish_of(ledger.lines[3].key).items[1], 2); /* which takes nothing from it */
+    CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 0 under 2 unresolved 0 unchecked 0");
+    ledger.lines[ledger.line_count - 1].cause = ledger.lines[3].cause;
+    CHECK_VERDICT(CLEAN);
 }
 
 int main(int argc, char **argv) {
