@@ -53,7 +53,7 @@ WARN       := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -W
 # Asked once, and only when something is compiled or linked: make deps may have to install pkg-config first.
 PKGS       := libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c
 pkg_cflags  = $(eval pkg_cflags := $$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))$(pkg_cflags)
-pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)) $(ZOOKEEPER))$(pkg_libs)
+pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)) $(ZOOKEEPER) -lm)$(pkg_libs)
 # Its C client comes without a file for pkg-config.
 ZOOKEEPER  := -lzookeeper_mt
 
