@@ -229,7 +229,7 @@ static void under_load(void) {
 
 static bool has_looked(void *arg) {
     (void)arg;
-    return strcmp(redis_command(&redis, "EXISTS", "seckill:{x}:fence", NULL), "1") == 0;
+    return strcmp(redis_command(&redis, "EXISTS", "seckill:{x}:token", NULL), "1") == 0;
 }
 
 /* One service is stopped in the middle of a purchase, another dies: both may have grants, and are waited for.
