@@ -1,6 +1,7 @@
 /* What the files that make deals share. Not for others.
  *
- * deal.c goes from step to step, deal_lines.c writes the items, journal.c writes down what was decided. */
+ * deal.c goes from step to step, deal_lines.c writes the items, journal.c writes down what was decided.
+ * deal_script.c makes a basket in one step. */
 #ifndef INVENTORY_DEAL_H
 #define INVENTORY_DEAL_H
 
@@ -39,7 +40,9 @@ struct deal_run {
     struct inventory *inventory;
     struct inventory_deal *deal;
     struct deal_run *next; /* among those that wait for the store */
-    bool make;             /* it is to be made; otherwise: */
+    /* How it is made where the journal does not have it; also again, after a reply was lost. NULL: it is to
+     * be settled: */
+    void (*make)(struct deal_run *run);
     enum inventory_step step;
     bool mine;                   /* the attempt in the journal is this run's */
     bool begun;                  /* something was written, or may have been */
@@ -68,12 +71,23 @@ struct deal_run {
 
 /* ---- deal.c ---- */
 
+/* Makes it by `make`, or settles it. */
+void deal_begin(struct inventory *inventory, struct inventory_deal *deal, void (*make)(struct deal_run *run),
+                enum inventory_step step);
+/* A new nonce: what is done from now on is this run's. */
+void deal_begin_attempt(struct deal_run *run);
+/* Ends it with what deal->phase, which is at rest, means to the one who asked. */
+void deal_conclude(struct deal_run *run);
+void deal_finish(struct deal_run *run, enum inventory_status status);
+
 /* Says where it is, to those who stop there: "before take 0"; `part` is the item's number, -1: of none. */
 void deal_at_step(struct inventory *inventory, const char *when, const char *step, int part);
 
 /* What the journal says of the deal: run->found is OK, and its phase is as it is there; or a reason to end.
  */
 void deal_found(struct deal_run *run, const struct redis_value *value);
+/* The run goes on from there, or ends. */
+void deal_resume(struct deal_run *run, const struct redis_value *value);
 
 /* A reply was lost, or the store is not there: the run begins again from the journal once it is. */
 void deal_lost(struct deal_run *run);
@@ -82,6 +96,12 @@ void deal_lost(struct deal_run *run);
 
 /* Fills in the parts of a run that has room for as many as lines. */
 void deal_parts_make(struct deal_run *run);
+/* The number of a line's part. */
+int deal_part_of(const struct deal_run *run, int line);
+/* By what its order is found. */
+void deal_line_digest(const struct inventory_deal *deal, int line, char digest[INVENTORY_DIGEST_SIZE]);
+/* What a script's word for a line that it refuses means; false: it is none. */
+bool deal_refusal(const char *word, enum inventory_status *status);
 /* Looks at every item, and then into the journal (deal_found()), and calls `then`: run->status is OK, and
  * run->hold_ms the shortest hold, or why not: deal->failed says which line. Calls deal_lost() instead where a
  * reply was lost. */
@@ -98,6 +118,8 @@ enum { JOURNAL_FIELD_SIZE = INVENTORY_DIGEST_SIZE + 2, JOURNAL_RECORD_SIZE = 256
 #define JOURNAL_OPEN_KEY "seckill:{baskets}:open"
 
 void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_deal *deal);
+/* ITEM:QUANTITY,… */
+void journal_print_lines(char out[JOURNAL_RECORD_SIZE], const struct inventory_deal *deal);
 void journal_print(char out[JOURNAL_RECORD_SIZE], const struct inventory_deal *deal);
 /* Reads a deal (its kind, id, and the caller's own things are not in the record and are left as they are);
  * false where it is none, and `deal` is untouched. */

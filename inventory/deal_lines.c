@@ -17,24 +17,29 @@ static const struct {
     [WRITE_EXPIRE] = {"expire", "e", NULL, 0},
 };
 
+static bool of_part(const struct deal_part *part, int line) {
+    const struct inventory_line *lines = part->run->deal->lines;
+    return strcmp(lines[part->line].item, lines[line].item) == 0;
+}
+
+int deal_part_of(const struct deal_run *run, int line) {
+    int p = 0;
+    while (p < run->part_count && !of_part(&run->parts[p], line))
+        p++;
+    return p;
+}
+
 void deal_parts_make(struct deal_run *run) {
     const struct inventory_deal *deal = run->deal;
     run->part_count = 0;
     for (int i = 0; i < deal->count; i++) {
-        int p = 0;
-        while (p < run->part_count && strcmp(deal->lines[run->parts[p].line].item, deal->lines[i].item) != 0)
-            p++;
+        int p = deal_part_of(run, i);
         if (p == run->part_count) {
             run->parts[run->part_count++] = (struct deal_part){.run = run, .line = i};
             sale_keys_make(&run->parts[p].keys, deal->lines[i].item);
         }
         run->parts[p].quantity += deal->lines[i].quantity;
     }
-}
-
-static bool of_part(const struct deal_part *part, int line) {
-    const struct inventory_line *lines = part->run->deal->lines;
-    return strcmp(lines[part->line].item, lines[line].item) == 0;
 }
 
 /* ---- replies ---- */
@@ -62,35 +67,50 @@ static int line_beyond(const struct deal_part *part, int64_t most) {
     return line;
 }
 
+bool deal_refusal(const char *word, enum inventory_status *status) {
+    static const struct {
+        const char *word;
+        enum inventory_status status;
+    } words[] = {{"sold-out", INVENTORY_SOLD_OUT},
+                 {"limit", INVENTORY_LIMIT},
+                 {"not-started", INVENTORY_NOT_STARTED},
+                 {"ended", INVENTORY_ENDED},
+                 {"unknown-item", INVENTORY_UNKNOWN_ITEM}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(words[i].word, word) == 0) {
+            *status = words[i].status;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A reply that came in words; false: it is none of those that are expected. */
 static bool note_word(struct deal_part *part, const struct redis_value *value) {
     struct deal_run *run = part->run;
     size_t count = redis_value_count(value);
     const char *word = count ? redis_value_text(redis_value_at(value, 0)) : NULL;
     int64_t number = count > 1 ? redis_value_integer(redis_value_at(value, 1), 0) : 0;
+    enum inventory_status status;
     if (!word)
         return false;
     if (strcmp(word, "done") == 0)
         return true;
     /* Given up by another, before it was written: that one had a newer lock. */
-    if (strcmp(word, "stale") == 0 || strcmp(word, "undone") == 0)
+    if (strcmp(word, "stale") == 0 || strcmp(word, "undone") == 0) {
         run->stale = true;
-    else if (strcmp(word, "sold-out") == 0)
-        fail(run, INVENTORY_SOLD_OUT, line_beyond(part, number), number > 0 ? number : 0);
-    else if (strcmp(word, "limit") == 0)
-        fail(run, INVENTORY_LIMIT, line_beyond(part, number), 0);
-    else if (strcmp(word, "not-started") == 0)
-        fail(run, INVENTORY_NOT_STARTED, part->line, 0);
-    else if (strcmp(word, "ended") == 0)
-        fail(run, INVENTORY_ENDED, part->line, 0);
-    else if (strcmp(word, "unknown-item") == 0)
-        fail(run, INVENTORY_UNKNOWN_ITEM, part->line, 0);
-    else
+        return true;
+    }
+    if (!deal_refusal(word, &status))
         return false;
+    bool too_many = status == INVENTORY_SOLD_OUT || status == INVENTORY_LIMIT;
+    fail(run, status, too_many ? line_beyond(part, number) : part->line,
+         status == INVENTORY_SOLD_OUT && number > 0 ? number : 0);
     return true;
 }
 
-/* The terms of a sale, as a look found them. */
+/* The terms of a sale, as a look found them. Of an item's lines another may be the first that is over its
+ * limit than the first that is beyond its units. */
 static void judge(struct deal_part *part, const struct inventory_item *item, int64_t had) {
     struct deal_run *run = part->run;
     const struct inventory_deal *deal = run->deal;
@@ -99,10 +119,10 @@ static void judge(struct deal_part *part, const struct inventory_item *item, int
         fail(run, INVENTORY_NOT_STARTED, part->line, 0);
     else if (basket && item->ends_ms && run->now_ms >= item->ends_ms)
         fail(run, INVENTORY_ENDED, part->line, 0);
-    else if ((basket || part->line == 0) && part->quantity > item->available)
+    if ((basket || part->line == 0) && part->quantity > item->available)
         fail(run, INVENTORY_SOLD_OUT, line_beyond(part, item->available),
              item->available > 0 ? item->available : 0);
-    else if (basket && item->limit && had + part->quantity > item->limit)
+    if (basket && item->limit && had + part->quantity > item->limit)
         fail(run, INVENTORY_LIMIT, line_beyond(part, item->limit - had), 0);
     if (basket && item->hold_ms && (run->hold_ms == 0 || item->hold_ms < run->hold_ms))
         run->hold_ms = item->hold_ms;
@@ -162,7 +182,7 @@ static bool call(struct deal_part *part, const char *what, int argc, const char 
     return script_call(part->run->inventory, SCRIPT_LINE, 6, argc, argv, on_reply, part);
 }
 
-static void line_digest(const struct inventory_deal *deal, int line, char digest[INVENTORY_DIGEST_SIZE]) {
+void deal_line_digest(const struct inventory_deal *deal, int line, char digest[INVENTORY_DIGEST_SIZE]) {
     char text[INVENTORY_DIGEST_SIZE + 8];
     int length = snprintf(text, sizeof text, "%s:%d", deal->nonce, line);
     inventory_key_digest(text, (size_t)length, digest);
@@ -170,7 +190,7 @@ static void line_digest(const struct inventory_deal *deal, int line, char digest
 
 void inventory_deal_order(const struct inventory_deal *deal, int line, struct inventory_order *order) {
     char digest[INVENTORY_DIGEST_SIZE];
-    line_digest(deal, line, digest);
+    deal_line_digest(deal, line, digest);
     *order = (struct inventory_order){.quantity = deal->lines[line].quantity,
                                       .state = deal->state,
                                       .created_ms = deal->created_ms,
@@ -195,7 +215,7 @@ static int add_lines(const struct deal_part *part, bool take, const char **argv,
         order.state = take ? INVENTORY_STATE_HELD : INVENTORY_STATE_UNDONE;
         order.pending = take;
         record_print(records[n], &order);
-        line_digest(deal, i, digests[n++]);
+        deal_line_digest(deal, i, digests[n++]);
     }
     for (int i = 0; i < n; i++) {
         argv[i] = digests[i];

@@ -72,12 +72,13 @@ enum script_id {
     SCRIPT_FENCED,
     SCRIPT_LINE,
     SCRIPT_JOURNAL,
+    SCRIPT_BASKET,
     SCRIPTS
 };
 
-/* Calls a script by its digest, and once more by its text where the store does not know it. argv[0 .. 2] are
- * filled in here; the caller's keys and arguments begin at argv[SCRIPT_ARGV]. `argv` may be reused when this
- * returns. False: nothing was sent. */
+/* Calls a script by its digest, and once more by its text where the store does not know it. The
+ * caller's keys and arguments begin at argv[SCRIPT_ARGV]; what stands before is not read. `argv` may be
+ * reused when this returns. False: nothing was sent. */
 enum { SCRIPT_ARGV = 3 };
 bool script_call(struct inventory *inventory, enum script_id id, int keys, int argc, const char **argv,
                  redis_reply_fn *fn, void *ctx);

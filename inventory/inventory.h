@@ -298,6 +298,13 @@ void inventory_deal_find(struct inventory *inventory, struct inventory_deal *dea
  * finished first. */
 void inventory_deal_make(struct inventory *inventory, struct inventory_deal *deal);
 
+/* The same of a basket in one step, by one script, where one Redis holds all keys. It needs no lock and looks
+ * at no token, and leaves what inventory_deal_make() would have left: a basket that is held is settled in the
+ * same way. Answers as that does, and never STALE; PENDING: an attempt in steps is under way, or was left
+ * unfinished, and nothing was done: finish that one, under its locks, and come again. CROSS_SLOT: the store
+ * is a cluster, which lets no script reach two slots; nothing was done. */
+void inventory_deal_make_at_once(struct inventory *inventory, struct inventory_deal *deal);
+
 /* Finishes a deal that inventory_deal_find() or inventory_deal_claim() has told, and with CONFIRM or CANCEL
  * settles a basket that is held: OK, CONFIRMED, CANCELLED, EXPIRED, UNKNOWN_BASKET (also: undone), STALE,
  * UNAVAILABLE, UNKNOWN. */
