@@ -1,7 +1,7 @@
 /* What the files that make deals share. Not for others.
  *
  * deal.c goes from step to step, deal_lines.c writes the items, journal.c writes down what was decided.
- * deal_script.c makes a basket in one step. */
+ * deal_script.c makes a basket in one step, and deal_naive.c makes it as one should not. */
 #ifndef INVENTORY_DEAL_H
 #define INVENTORY_DEAL_H
 
@@ -23,7 +23,15 @@ enum deal_phase {
 };
 
 /* What is written to the items of a deal in a phase (deal_lines.c). */
-enum deal_write { WRITE_NOTHING, WRITE_TAKE, WRITE_UNDO, WRITE_CONFIRM, WRITE_CANCEL, WRITE_EXPIRE };
+enum deal_write {
+    WRITE_NOTHING,
+    WRITE_TAKE,
+    WRITE_UNDO,
+    WRITE_CONFIRM,
+    WRITE_CANCEL,
+    WRITE_EXPIRE,
+    WRITE_SELL /* take, and no more to come: of deal_naive.c */
+};
 
 /* All phases, and how each goes on. This is also what recovery does. */
 struct deal_phase_row {
@@ -60,13 +68,16 @@ struct deal_run {
     bool stale;
     void (*then)(struct deal_run *run);
     int64_t now_ms, hold_ms; /* of a look */
+    struct delayed delayed;  /* between look and write, of deal_naive.c */
     int part_count;
     struct deal_part {
         struct deal_run *run;
         int line;         /* its first */
         int64_t quantity; /* of all its lines */
         struct sale_keys keys;
-    } parts[]; /* one an item */
+        bool done;                     /* nothing is left to do here: of deal_naive.c */
+        int64_t available, limit, had; /* as a look found them */
+    } parts[];                         /* one an item */
 };
 
 /* ---- deal.c ---- */
@@ -106,8 +117,17 @@ bool deal_refusal(const char *word, enum inventory_status *status);
  * run->hold_ms the shortest hold, or why not: deal->failed says which line. Calls deal_lost() instead where a
  * reply was lost. */
 void deal_look(struct deal_run *run, void (*then)(struct deal_run *run));
+/* The same without the journal. */
+void deal_look_items(struct deal_run *run, void (*then)(struct deal_run *run));
 /* Writes to every item what is to be written, then calls `then`, in the same way. */
 void deal_write(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run));
+/* Has `fn` ask each item, or write to it, then calls `then`, in the same way. Each part is counted down once,
+ * but for what `fn` adds to run->pending; false: nothing was sent. */
+void deal_each_part(struct deal_run *run, enum deal_write write, const char *step,
+                    bool (*fn)(struct deal_part *part, enum deal_write write),
+                    void (*then)(struct deal_run *run));
+/* One reply is there, or will never be: not `good`. */
+void deal_count_down(struct deal_run *run, bool good);
 
 /* ---- journal.c: PHASE NONCE CREATED_MS EXPIRES_MS USER ITEM:QUANTITY,… ---- */
 

@@ -14,7 +14,7 @@ static const struct {
 } writes[] = {
     [WRITE_TAKE] = {"take", NULL, "give", 0},     [WRITE_UNDO] = {"undo", "u", "back", 0},
     [WRITE_CONFIRM] = {"confirm", "c", "get", 1}, [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
-    [WRITE_EXPIRE] = {"expire", "e", NULL, 0},
+    [WRITE_EXPIRE] = {"expire", "e", NULL, 0},    [WRITE_SELL] = {"sell", NULL, NULL, 0},
 };
 
 static bool of_part(const struct deal_part *part, int line) {
@@ -115,6 +115,9 @@ static void judge(struct deal_part *part, const struct inventory_item *item, int
     struct deal_run *run = part->run;
     const struct inventory_deal *deal = run->deal;
     bool basket = deal->kind == INVENTORY_BASKET;
+    part->available = item->available;
+    part->limit = item->limit;
+    part->had = had;
     if (basket && item->starts_ms && run->now_ms < item->starts_ms)
         fail(run, INVENTORY_NOT_STARTED, part->line, 0);
     else if (basket && item->ends_ms && run->now_ms >= item->ends_ms)
@@ -139,8 +142,7 @@ static bool note_look(struct deal_part *part, const struct redis_value *value) {
     return true;
 }
 
-/* One reply is there, or will never be. */
-static void count_down(struct deal_run *run, bool good) {
+void deal_count_down(struct deal_run *run, bool good) {
     if (!good)
         run->status = INVENTORY_UNKNOWN;
     if (--run->pending > 0)
@@ -163,7 +165,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
                  "item %s is not as the journal of baskets has it", run->deal->lines[part->line].item);
         good = false;
     }
-    count_down(run, good);
+    deal_count_down(run, good);
 }
 
 /* ---- calls ---- */
@@ -203,7 +205,7 @@ void inventory_deal_order(const struct inventory_deal *deal, int line, struct in
 
 /* The lines of the part: first their digests, then their records, as `take` writes them, or `end` where there
  * are none. */
-static int add_lines(const struct deal_part *part, bool take, const char **argv,
+static int add_lines(const struct deal_part *part, enum deal_write write, const char **argv,
                      char digests[][INVENTORY_DIGEST_SIZE], char records[][RECORD_SIZE]) {
     const struct inventory_deal *deal = part->run->deal;
     int n = 0;
@@ -212,8 +214,10 @@ static int add_lines(const struct deal_part *part, bool take, const char **argv,
         if (!of_part(part, i))
             continue;
         inventory_deal_order(deal, i, &order);
-        order.state = take ? INVENTORY_STATE_HELD : INVENTORY_STATE_UNDONE;
-        order.pending = take;
+        order.state = write == WRITE_TAKE   ? INVENTORY_STATE_HELD
+                      : write == WRITE_SELL ? INVENTORY_STATE_CONFIRMED
+                                            : INVENTORY_STATE_UNDONE;
+        order.pending = write == WRITE_TAKE;
         record_print(records[n], &order);
         deal_line_digest(deal, i, digests[n++]);
     }
@@ -228,14 +232,14 @@ static bool write_basket(struct deal_part *part, enum deal_write write) {
     const struct deal_run *run = part->run;
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
     char now[24], quantity[24];
-    bool take = write == WRITE_TAKE;
+    bool take = write == WRITE_TAKE || write == WRITE_SELL;
     const char *argv[ARGV_MAX];
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
     snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
     argv[MORE] = take ? now : writes[write].state;
     argv[MORE + 1] = run->deal->user;
     argv[MORE + 2] = quantity;
-    int count = add_lines(part, take, argv + MORE + 3, digests, records);
+    int count = add_lines(part, write, argv + MORE + 3, digests, records);
     return call(part, take ? "take" : "end", MORE + 3 + count, argv);
 }
 
@@ -253,7 +257,7 @@ static void for_each_part(struct deal_run *run, const char *step, int line,
                           bool (*fn)(struct deal_part *part, enum deal_write write)) {
     struct inventory *inventory = run->inventory;
     for (int p = 0; p < run->part_count; p++) {
-        if (line >= 0 && run->parts[p].line != line)
+        if (run->parts[p].done || (line >= 0 && run->parts[p].line != line))
             continue;
         deal_at_step(inventory, "before", step, p);
         run->pending++;
@@ -261,7 +265,7 @@ static void for_each_part(struct deal_run *run, const char *step, int line,
         redis_flush(inventory->redis);
         deal_at_step(inventory, "after", step, p);
         if (!sent)
-            count_down(run, false);
+            deal_count_down(run, false);
     }
 }
 
@@ -278,7 +282,7 @@ static void on_journal(void *ctx, const struct redis_value *value) {
     bool good = store_status(run->inventory, value) == INVENTORY_OK;
     if (good)
         deal_found(run, value);
-    count_down(run, good);
+    deal_count_down(run, good);
 }
 
 static bool look(struct deal_part *part, enum deal_write write) {
@@ -289,15 +293,24 @@ static bool look(struct deal_part *part, enum deal_write write) {
     return call(part, "look", MORE + 1 + ITEM_FIELDS, argv);
 }
 
-void deal_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
+static void begin_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
     begin(run, WRITE_NOTHING, then);
     run->hold_ms = 0;
     run->now_ms = clock_wall_ms(run->inventory->config.clock);
     for_each_part(run, "look", -1, look);
+}
+
+void deal_look_items(struct deal_run *run, void (*then)(struct deal_run *run)) {
+    begin_look(run, then);
+    deal_count_down(run, true);
+}
+
+void deal_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
+    begin_look(run, then);
     run->pending++;
     if (!journal_ask(run->inventory, run->deal, on_journal, run))
-        count_down(run, false);
-    count_down(run, true);
+        deal_count_down(run, false);
+    deal_count_down(run, true);
 }
 
 void deal_write(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run)) {
@@ -305,5 +318,13 @@ void deal_write(struct deal_run *run, enum deal_write write, void (*then)(struct
     begin(run, write, then);
     for_each_part(run, writes[write].step, basket ? -1 : writes[write].line,
                   basket ? write_basket : write_transfer);
-    count_down(run, true);
+    deal_count_down(run, true);
+}
+
+void deal_each_part(struct deal_run *run, enum deal_write write, const char *step,
+                    bool (*fn)(struct deal_part *part, enum deal_write write),
+                    void (*then)(struct deal_run *run)) {
+    begin(run, write, then);
+    for_each_part(run, step, -1, fn);
+    deal_count_down(run, true);
 }

@@ -89,6 +89,7 @@ enum { RECORD_SIZE = 160 };
 
 struct batch;
 struct deal_run;
+struct delayed;
 
 struct inventory {
     struct inventory_config config;
@@ -102,7 +103,7 @@ struct inventory {
     uv_timer_t tick;
     struct batch *spare_batches;
     struct optimistic *optimistic;
-    struct inventory_purchase *delayed, *delayed_last; /* in their work delay, the next to go first */
+    struct delayed *delayed, *delayed_last; /* in their work delay, the next to go first */
     uv_timer_t delay;
     const struct script *scripts;
     bool sweeping;
@@ -153,6 +154,22 @@ extern const struct strategy strategy_batch, strategy_lua, strategy_decr, strate
 
 const struct strategy *strategy_of(enum inventory_strategy strategy);
 
+/* ---- naive.c: the work delay, between a look and the write that follows from it ---- */
+
+struct delayed {
+    struct delayed *next;
+    int64_t due_ms;
+    void (*fn)(void *ctx, bool closing);
+    void *ctx;
+};
+
+/* Calls `fn` when the work delay is over, at once where there is none; `closing`: when the inventory is
+ * closed before. */
+void naive_delay(struct inventory *inventory, struct delayed *delayed, void (*fn)(void *ctx, bool closing),
+                 void *ctx);
+/* What is in its work delay is given up. */
+void naive_close(struct inventory *inventory);
+
 /* ---- look.c: what the strategies without a script share. They read and write step by step, and that is what
  * is wrong with them. */
 
@@ -163,7 +180,8 @@ struct sale_look {
     bool fenced;                  /* its fence is checked, so it is read and written by fenced.c */
     int pending;                  /* replies to come */
     enum inventory_status status; /* of those that came */
-    int64_t now_ms, due_ms;
+    struct delayed delayed;
+    int64_t now_ms;
     int64_t available, limit, starts_ms, ends_ms, hold_ms, had;
     enum inventory_strategy strategy, begun_as; /* the item's; the one whose steps these are */
     char order[RECORD_SIZE];                    /* the key's order, or "" */
@@ -185,9 +203,6 @@ int look_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
 void look_record(struct inventory_purchase *purchase);
 /* When the hold of the order would end; 0: it has none. */
 int64_t look_expires_ms(const struct sale_look *look);
-
-/* naive.c: purchases in their work delay are given up. */
-void naive_close(struct inventory *inventory);
 
 /* ---- fenced.c: the same look and write, each in one step that refuses a stale fence ---- */
 

@@ -16,8 +16,10 @@ void run_ways(const char *what, void (*test)(void), enum way last) {
 }
 
 static void make(struct inventory *inventory, struct inventory_deal *deal) {
-    static void (*const makes[])(struct inventory * inventory, struct inventory_deal * deal) = {
-        [IN_STEPS] = inventory_deal_make, [AT_ONCE] = inventory_deal_make_at_once};
+    static void (*const makes[])(struct inventory * inventory,
+                                 struct inventory_deal * deal) = {[IN_STEPS] = inventory_deal_make,
+                                                                  [AT_ONCE] = inventory_deal_make_at_once,
+                                                                  [NAIVELY] = inventory_deal_make_naive};
     makes[deal->kind == INVENTORY_BASKET ? way : IN_STEPS](inventory, deal);
 }
 
