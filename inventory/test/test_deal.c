@@ -190,6 +190,29 @@ static void test_many_lines(void) {
     check_books(till, &redis, "one", 0, 0, 32);
 }
 
+/* As long as it comes: names, quantities, and so many items. */
+static void test_longest(void) {
+    struct till *till = open_sale();
+    char lines[INVENTORY_LINES_MAX * (INVENTORY_NAME_MAX + 8)] = "";
+    const char *long_name = harness_repeat('n', INVENTORY_NAME_MAX - 2);
+    for (int i = 0; i < INVENTORY_LINES_MAX; i++) {
+        const char *name = harness_format("%s%02d", long_name, i);
+        put(till, name, 2 * INVENTORY_QUANTITY_MAX, INVENTORY_QUANTITY_MAX, 0);
+        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s%s:%d", i ? " " : "", name,
+                 INVENTORY_QUANTITY_MAX);
+    }
+    const char *user = harness_repeat('u', INVENTORY_NAME_MAX);
+    struct bargain *basket = bargain_new(till, "k1", lines), *more = bargain_new(till, "k2", lines);
+    strcpy(basket->deal.user, user);
+    strcpy(more->deal.user, user);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_REPLAYED);
+    CHECK_STATUS(bargain_do(more, BARGAIN_MAKE), INVENTORY_LIMIT);
+    CHECK_INT(more->deal.failed, 0);
+    check_books(till, &redis, harness_format("%s31", long_name), INVENTORY_QUANTITY_MAX, 0,
+                INVENTORY_QUANTITY_MAX);
+}
+
 /* ---- holds ---- */
 
 static struct bargain *hold(struct till *till) {
@@ -324,6 +347,7 @@ int main(int argc, char **argv) {
     run_ways("the first line that fails is named, and nothing is done", test_refusals, AT_ONCE);
     run_ways("an item twice", test_item_twice, NAIVELY);
     run_ways("32 lines, of many items and of one", test_many_lines, NAIVELY);
+    run_ways("as long as it comes", test_longest, NAIVELY);
     run_ways("a held basket is confirmed", test_confirm, AT_ONCE);
     run_ways("a held basket is cancelled", test_cancel, AT_ONCE);
     run_ways("a held basket expires", test_expire, AT_ONCE);
