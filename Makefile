@@ -22,7 +22,7 @@ LOCKS      := $(LIBLOCK) $(LIBETCD)
 SERVICE    := $(filter-out %/main.o,$(call objects,service))
 LOADTEST   := $(filter-out %/main.o,$(call objects,loadtest))
 LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
-HARNESS    := $(filter-out %/fuzz_main.o,$(call objects,test))
+HARNESS    := $(filter-out %/fuzz_main.o %/stops.o,$(call objects,test))
 ROOMS      := base inventory lock lock/etcd service loadtest test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench
 VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' service/version.h)
@@ -53,7 +53,7 @@ WARN       := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -W
 # Asked once, and only when something is compiled or linked: make deps may have to install pkg-config first.
 PKGS       := libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c
 pkg_cflags  = $(eval pkg_cflags := $$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))$(pkg_cflags)
-pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)) $(ZOOKEEPER))$(pkg_libs)
+pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)) $(ZOOKEEPER) -lm)$(pkg_libs)
 # Its C client comes without a file for pkg-config.
 ZOOKEEPER  := -lzookeeper_mt
 
@@ -77,7 +77,7 @@ link_so     = @echo '  LD $@' && $(CC) $(CFLAGS) $(filter-out -pie,$(LDFLAGS)) -
 # A build started by a target that first had to do something else: as parallel as the caller asked, or one job a core.
 remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$(nproc))
 
-.PHONY: all deps run test check bench torture oversell lint fmt fuzz install clean help tests fuzzers benches
+.PHONY: all deps run test check bench torture oversell baskets lint fmt fuzz install clean help tests fuzzers benches
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -99,7 +99,10 @@ test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitiz
 	@+$(remake) all tests
 	@SECKILL_BUILD=$(BUILD) test/run.sh $(TESTS)
 
-tests: $(TESTS) ; @:
+# A seckilld for tests, which is killed or stopped at one of its steps.
+STOPS      := $(BUILD)/test/seckilld-stops
+
+tests: $(TESTS) $(STOPS) ; @:
 
 check: ## everything: test, again under ASan+UBSan and under TSan, then lint
 	+$(MAKE) --no-print-directory test
@@ -115,10 +118,15 @@ oversell: deps ## sell a hundred units with every strategy and print which overs
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/oversell.sh
 
-torture: deps ## 200 rounds of killing Redis and the service, 100 of etcd, under load (SECKILL_TORTURE_ROUNDS)
+baskets: deps ## sell baskets in every way and print which oversold, and what purchases lose beside them
+	@+$(remake) all
+	@SECKILL_BUILD=$(BUILD) loadtest/baskets.sh
+
+torture: deps ## kill under load: 200 rounds Redis and the service, 100 etcd, 500 baskets (SECKILL_TORTURE_ROUNDS)
 	@+$(remake) all tests
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-200} $(BUILD)/test/loadtest_torture
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/lock_etcd_cluster fail
+	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-500} $(BUILD)/test/service_basket_torture
 
 SOURCES    := $(wildcard $(foreach r,$(ROOMS),$r/*.c $r/test/*.c $r/bench/*.c))
 HEADERS    := $(wildcard $(foreach r,$(ROOMS),$r/*.h $r/test/*.h $r/bench/*.h))
@@ -170,6 +178,7 @@ clean: ## remove build/ (var/, the data of make run, stays)
 
 $(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LOCKS) $(LIB)          ; $(LINK)
 $(BUILD)/seckill-load: $(O)/loadtest/main.o $(LOADTEST) $(LIB)                   ; $(LINK)
+$(STOPS): $(O)/service/main.o $(O)/test/stops.o $(filter-out %/steps.o,$(SERVICE)) $(LOCKS) $(LIB) ; $(LINK)
 $(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(LOCKS)           ; $(LINK)
 
 $(BUILD)/bench-%: $(O)/inventory/bench/%.o $(LIB)                                ; $(LINK)

@@ -56,8 +56,8 @@ void deal_finish(struct deal_run *run, enum inventory_status status) {
     deal->done(deal, status);
 }
 
-static bool was_held(const struct inventory_deal *deal) {
-    return deal->expires_ms != 0;
+enum inventory_state inventory_deal_born(const struct inventory_deal *deal) {
+    return deal->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
 }
 
 /* It is at rest: what that means to the one who asked. */
@@ -69,7 +69,7 @@ void deal_conclude(struct deal_run *run) {
         status = run->failure != INVENTORY_OK ? run->failure : INVENTORY_UNKNOWN_BASKET;
     } else if (run->make) {
         /* The first answer, whatever has become of it since. */
-        deal->state = was_held(deal) ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
+        deal->state = inventory_deal_born(deal);
         status = run->mine ? INVENTORY_OK : INVENTORY_REPLAYED;
     } else if (run->step == INVENTORY_CONFIRM && deal->state != INVENTORY_STATE_CONFIRMED) {
         status = deal->state == INVENTORY_STATE_CANCELLED ? INVENTORY_CANCELLED : INVENTORY_EXPIRED;
@@ -199,7 +199,7 @@ static void on_taken(struct deal_run *run) {
         run->failure = run->status;
         move(run, DEAL_UNDOING);
     } else {
-        move(run, was_held(run->deal) ? DEAL_HELD : DEAL_CONFIRMING);
+        move(run, run->deal->expires_ms ? DEAL_HELD : DEAL_CONFIRMING);
     }
 }
 

@@ -73,6 +73,7 @@ enum script_id {
     SCRIPT_LINE,
     SCRIPT_JOURNAL,
     SCRIPT_BASKET,
+    SCRIPT_DOMAIN,
     SCRIPTS
 };
 
@@ -177,7 +178,7 @@ struct sale_look {
     struct redis *redis;
     void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
     bool moved;                   /* the item is sold otherwise now */
-    bool fenced;                  /* its fence is checked, so it is read and written by fenced.c */
+    bool fenced;                  /* its fence is checked, so it is written by fenced.c */
     int pending;                  /* replies to come */
     enum inventory_status status; /* of those that came */
     struct delayed delayed;
@@ -239,8 +240,6 @@ void token_print(char out[TOKEN_SIZE], const struct inventory_token *token);
  * USER CREATED_MS EXPIRES_MS BASKET; STATE is one of h c x e, and of a basket's b (held or unfinished) u c x
  * e ---- */
 
-/* 22 characters of base64url, as inventory_key_digest() makes them. */
-bool digest_valid(const char *text);
 void record_print(char out[RECORD_SIZE], const struct inventory_order *order);
 /* Reads a record of `item` and `digest` into `order`; false where it is none. */
 bool record_read(struct inventory_order *order, const char *item, const char *digest, const char *record);

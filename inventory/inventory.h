@@ -152,7 +152,7 @@ struct inventory_purchase {
     char digest[INVENTORY_DIGEST_SIZE]; /* by inventory_key_digest() */
     int64_t quantity;
     bool locked;                  /* the caller holds the item's lock */
-    struct inventory_token token; /* of that grant; without a fence nothing is checked */
+    struct inventory_token token; /* of that grant; without a fence only the epoch is checked, at the look */
     /* Called exactly once; from within inventory_purchase() where there is nothing to wait for. */
     void (*done)(struct inventory_purchase *purchase, enum inventory_status status);
 
@@ -171,6 +171,8 @@ struct inventory_purchase {
 /* What an idempotency key is stored as: 128 bits of BLAKE2b in base64url, 22 characters. A long key costs no
  * memory, and an order's id, which holds it, is as hard to guess as the key. */
 void inventory_key_digest(const char *key, size_t length, char digest[INVENTORY_DIGEST_SIZE]);
+
+bool inventory_digest_valid(const char *text);
 
 /* Sells, by the item's strategy. The answer comes in purchase->done. */
 void inventory_purchase(struct inventory *inventory, struct inventory_purchase *purchase);
@@ -285,6 +287,9 @@ struct inventory_deal {
 /* Whether the two want the same. */
 bool inventory_deal_same(const struct inventory_deal *a, const struct inventory_deal *b);
 
+/* As it was when it was made: held or confirmed. */
+enum inventory_state inventory_deal_born(const struct inventory_deal *deal);
+
 /* The order of a line, once it was told; its state is the basket's. */
 void inventory_deal_order(const struct inventory_deal *deal, int line, struct inventory_order *order);
 
@@ -329,6 +334,43 @@ typedef void inventory_claim_fn(void *ctx, enum inventory_status status, const s
                                 size_t count);
 enum { INVENTORY_CLAIM_MAX = 16 };
 void inventory_deal_claim(struct inventory *inventory, int64_t claim_ms, inventory_claim_fn *fn, void *ctx);
+
+/* ---- which lock numbers the tokens ----
+ * The record that all instances of a service share: an epoch, and a lock, which is no more than a text here;
+ * and who of them lives. What it is for: service/domain.h. */
+
+struct inventory_domain {
+    uint64_t epoch;
+    const char *lock;
+    int live;            /* instances, with this one */
+    int behind;          /* others that may have grants older than the epoch */
+    const char *laggard; /* one of those, "" where there is none */
+};
+
+typedef void inventory_domain_fn(void *ctx, enum inventory_status status,
+                                 const struct inventory_domain *domain);
+
+struct inventory_beat {
+    const char *instance;
+    /* It has no grants that are older; 0: it comes new, has none at all, and wants `lock`. */
+    uint64_t epoch;
+    const char *lock; /* of that epoch */
+    int64_t quiet_ms; /* so long after its last beat it may have grants */
+    int64_t fresh_ms; /* who beat within so long lives */
+    /* A beat is not written that comes so soon after one that was; of `quiet_ms` it is a part. */
+    int64_t rewrite_ms;
+};
+
+/* Tells that this instance lives, and answers how it stands. Each: OK with the record, UNAVAILABLE, UNKNOWN.
+ */
+void inventory_domain_beat(struct inventory *inventory, const struct inventory_beat *beat,
+                           inventory_domain_fn *fn, void *ctx);
+/* Raises the epoch, also for the same lock. UNKNOWN may have raised it. */
+void inventory_domain_switch(struct inventory *inventory, const char *lock, inventory_domain_fn *fn,
+                             void *ctx);
+/* The instance ends, and has no grants any more. */
+void inventory_domain_leave(struct inventory *inventory, const char *instance, inventory_domain_fn *fn,
+                            void *ctx);
 
 /* ---- health ---- */
 

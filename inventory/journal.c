@@ -67,7 +67,7 @@ bool journal_read(struct inventory_deal *deal, const char *record) {
         return false;
     strcpy(copy, record + at);
     bool basket = read.kind == INVENTORY_BASKET;
-    if (!read_phase(phase, &read.phase) || !digest_valid(read.nonce) ||
+    if (!read_phase(phase, &read.phase) || !inventory_digest_valid(read.nonce) ||
         (basket && !inventory_name_valid(user, strlen(user))) || !read_lines(&read, copy) ||
         (!basket && read.count != 2))
         return false;
@@ -125,7 +125,8 @@ static void on_claimed(void *ctx, const struct redis_value *value) {
         const char *field = redis_value_text(redis_value_at(value, 2 * i));
         const char *record = redis_value_text(redis_value_at(value, 2 * i + 1));
         struct inventory_deal *deal = &deals[count];
-        if (!field || !record || !strchr("bt", field[0]) || field[1] != ':' || !digest_valid(field + 2))
+        if (!field || !record || !strchr("bt", field[0]) || field[1] != ':' ||
+            !inventory_digest_valid(field + 2))
             continue;
         deal->kind = field[0] == 'b' ? INVENTORY_BASKET : INVENTORY_TRANSFER;
         memcpy(deal->id, field + 2, sizeof deal->id);

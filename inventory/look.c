@@ -109,13 +109,13 @@ void look_begin(struct inventory_purchase *purchase, struct redis *redis, enum i
         return;
     }
     struct sale_look *look = purchase->look;
+    bool locked = strategy == INVENTORY_LOCKED && purchase->inventory->config.fencing;
     *look = (struct sale_look){.redis = redis,
                                .next = next,
                                .begun_as = strategy,
-                               .fenced = strategy == INVENTORY_LOCKED && purchase->token.fence > 0 &&
-                                         purchase->inventory->config.fencing,
+                               .fenced = locked && purchase->token.fence > 0,
                                .now_ms = clock_wall_ms(purchase->inventory->config.clock)};
-    if (look->fenced) {
+    if (look->fenced || (locked && purchase->token.epoch > 0)) {
         if (!fenced_look(purchase, on_fenced))
             next(purchase, INVENTORY_UNAVAILABLE);
         return;

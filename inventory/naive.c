@@ -3,7 +3,8 @@
  * It reads how many units are left, compares, and writes what it worked out. Whoever read the same number in
  * between is overwritten: two are sold, one is taken. `work_delay_ms` makes the gap as wide as a payment call
  * would. Under a lock that holds for all who sell it is right; under one that does not, it shows that. Where
- * the lock gave a fence, fenced.c looks and writes, and a holder that another has overtaken writes nothing.
+ * the lock gave a fence, fenced.c looks and writes, and a holder that another has overtaken writes nothing;
+ * where it gave an epoch alone, fenced.c looks.
  */
 #include "inventory/internal.h"
 

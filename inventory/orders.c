@@ -22,7 +22,7 @@ void inventory_key_digest(const char *key, size_t length, char digest[INVENTORY_
                       sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
-bool digest_valid(const char *text) {
+bool inventory_digest_valid(const char *text) {
     static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     return strspn(text, base64url) == INVENTORY_DIGEST_SIZE - 1 && text[INVENTORY_DIGEST_SIZE - 1] == '\0';
 }
@@ -55,7 +55,7 @@ static bool read_number(const char **at, int64_t *number) {
 static bool read_rest(const char *at, struct inventory_order *order) {
     if (*at && !read_number(&at, &order->expires_ms))
         return false;
-    if (*at && !digest_valid(at))
+    if (*at && !inventory_digest_valid(at))
         return false;
     snprintf(order->basket, sizeof order->basket, "%s", at);
     return true;
@@ -94,7 +94,7 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
 /* ITEM:DIGEST -> its halves; false where it cannot be an order's id. */
 static bool split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
     const char *colon = strchr(id, ':');
-    if (!colon || !inventory_name_valid(id, (size_t)(colon - id)) || !digest_valid(colon + 1))
+    if (!colon || !inventory_name_valid(id, (size_t)(colon - id)) || !inventory_digest_valid(colon + 1))
         return false;
     memcpy(item, id, (size_t)(colon - id));
     item[colon - id] = '\0';

@@ -3,7 +3,7 @@
 #include "loadtest/audit.h"
 #include "loadtest/codec.h"
 #include "loadtest/item.h"
-#include "loadtest/purchase.h"
+#include "loadtest/request.h"
 
 #define AUDIT_TIMEOUT_NS UINT64_C(60000000000) /* it counts all orders: longer than a purchase may take */
 
@@ -126,6 +126,7 @@ enum audit_status audit_fetch(struct pool *pool, const struct options *options,
 
 struct check {
     const struct options *options;
+    const struct demand *demand;
     const struct client_target *targets;
     struct ledger *ledger;
     struct progress *progress;
@@ -133,12 +134,19 @@ struct check {
     uint64_t last_ns; /* when an order was last answered */
 };
 
+static bool can_be_asked(const struct check *check, size_t index) {
+    const struct ledger_order *order = &check->ledger->orders[index];
+    struct wish wish;
+    demand_of_key(check->demand, check->ledger->lines[order->line].key, &wish);
+    return wish.kind != DEMAND_TRANSFER && !order->extra && !order->absent;
+}
+
 static bool next_check(void *self, uint64_t now_ns, uint64_t *job) {
     struct check *check = self;
     if (now_ns > check->last_ns + check->options->settle_ns) {
         return false;
     }
-    while (check->cursor < check->ledger->order_count && check->ledger->orders[check->cursor].extra) {
+    while (check->cursor < check->ledger->order_count && !can_be_asked(check, check->cursor)) {
         check->cursor++;
     }
     *job = check->cursor;
@@ -150,6 +158,25 @@ static size_t render_check(void *self, uint64_t job, unsigned target, char *requ
     return (size_t)snprintf(request, CLIENT_REQUEST, "GET /v1/orders/%s HTTP/1.1\r\nHost: %s\r\n\r\n",
                             ledger_order_id(check->ledger, &check->ledger->orders[job]),
                             check->targets[target].host);
+}
+
+static enum ledger_check compare(const struct check *check, const struct ledger_order *order,
+                                 const struct response *response) {
+    const struct ledger_line *line = &check->ledger->lines[order->line];
+    char item[ITEM_NAME];
+    char user[REQUEST_USER_DIGITS + 2];
+    struct wish wish;
+    demand_of_key(check->demand, line->key, &wish);
+    item_name(check->options, wish.items[order->part], item);
+    request_user(line->user, user);
+    struct codec_order bought = {
+        .id = ledger_order_id(check->ledger, order),
+        .item = item,
+        .user = user,
+        .quantity = check->options->quantity,
+        .confirmed = order->confirmed,
+    };
+    return codec_check_order(response->body, response->body_length, &bought);
 }
 
 static bool answered_check(void *self, const struct pool_answer *answer) {
@@ -164,18 +191,7 @@ static bool answered_check(void *self, const struct pool_answer *answer) {
         order->check = LEDGER_MISSING;
         return true;
     }
-    const struct ledger_line *line = &check->ledger->lines[order->line];
-    char item[ITEM_NAME];
-    char user[PURCHASE_USER_DIGITS + 2];
-    item_name(check->options, item_of_key(check->options, line->key), item);
-    purchase_user(line->user, user);
-    struct codec_order bought = {
-        .id = ledger_order_id(check->ledger, order),
-        .item = item,
-        .user = user,
-        .quantity = check->options->quantity,
-    };
-    order->check = (uint8_t)codec_check_order(response->body, response->body_length, &bought);
+    order->check = (uint8_t)compare(check, order, response);
     return true;
 }
 
@@ -187,10 +203,11 @@ static void show_check(void *self, uint64_t now_ns) {
     }
 }
 
-void audit_check_orders(struct pool *pool, const struct options *options, const struct client_target *targets,
+void audit_check_orders(struct pool *pool, const struct demand *demand, const struct client_target *targets,
                         struct ledger *ledger, struct progress *progress) {
     struct check check = {
-        .options = options,
+        .options = demand->options,
+        .demand = demand,
         .targets = targets,
         .ledger = ledger,
         .progress = progress,
@@ -202,7 +219,7 @@ void audit_check_orders(struct pool *pool, const struct options *options, const 
         .render = render_check,
         .answered = answered_check,
         .tick = show_check,
-        .timeout_ns = options->timeout_ns,
+        .timeout_ns = demand->options->timeout_ns,
         .deadline_ns = UINT64_MAX,
     };
     pool_run(pool, &work);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "loadtest/demand.h"
 #include "loadtest/ledger.h"
 #include "loadtest/options.h"
 #include "loadtest/pool.h"
@@ -30,9 +31,9 @@ enum audit_status audit_fetch(struct pool *pool, const struct options *options,
                               const struct client_target *targets, uint64_t patience_ns,
                               struct progress *progress, struct books *books);
 
-/* Asks for every acknowledged order and writes what it is told into the ledger, which was matched before.
- * Gives up when no order was answered for 30 s; the others then stay unchecked. */
-void audit_check_orders(struct pool *pool, const struct options *options, const struct client_target *targets,
+/* Asks for every acknowledged order (a transfer is none) and writes what it is told into the ledger, which
+ * was matched before. Gives up when no order was answered for 30 s; the others then stay unchecked. */
+void audit_check_orders(struct pool *pool, const struct demand *demand, const struct client_target *targets,
                         struct ledger *ledger, struct progress *progress);
 
 #endif

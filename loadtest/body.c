@@ -7,11 +7,6 @@ struct cursor {
     const char *end;
 };
 
-struct span {
-    const char *bytes;
-    size_t length;
-};
-
 static void skip_space(struct cursor *c) {
     while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r')) {
         c->at++;
@@ -28,7 +23,7 @@ static bool take(struct cursor *c, char wanted) {
 }
 
 /* The span is what stands between the quotes. */
-static bool take_string(struct cursor *c, struct span *text) {
+static bool take_string(struct cursor *c, struct body_text *text) {
     if (!take(c, '"')) {
         return false;
     }
@@ -45,11 +40,11 @@ static bool take_string(struct cursor *c, struct span *text) {
 }
 
 /* A number, word, array or object: everything up to the comma or brace that ends it on this level. */
-static bool take_other(struct cursor *c, struct span *value) {
+static bool take_other(struct cursor *c, struct body_text *value) {
     unsigned depth = 0;
     value->bytes = c->at;
     while (c->at < c->end) {
-        struct span ignored;
+        struct body_text ignored;
         char byte = *c->at;
         if (depth == 0 && (byte == ',' || byte == '}' || byte == ' ' || byte == '\n' || byte == '\r')) {
             break;
@@ -75,7 +70,7 @@ static bool take_other(struct cursor *c, struct span *value) {
 }
 
 /* FNV-1a */
-static uint64_t hash(uint64_t seed, struct span text) {
+static uint64_t hash(uint64_t seed, struct body_text text) {
     uint64_t h = seed ^ UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < text.length; i++) {
         h = (h ^ (unsigned char)text.bytes[i]) * UINT64_C(0x100000001b3);
@@ -83,13 +78,72 @@ static uint64_t hash(uint64_t seed, struct span text) {
     return h;
 }
 
-static bool named(struct span name, const char *word) {
-    return name.length == strlen(word) && memcmp(name.bytes, word, name.length) == 0;
+/* So many digits as fit; anything else is 0. */
+static uint64_t to_number(struct body_text digits) {
+    uint64_t number = 0;
+    for (size_t i = 0; i < digits.length; i++) {
+        if (digits.bytes[i] < '0' || digits.bytes[i] > '9' || i > 18) {
+            return 0;
+        }
+        number = number * 10 + (uint64_t)(digits.bytes[i] - '0');
+    }
+    return number;
+}
+
+static struct body_text last_segment(struct body_text type) {
+    const char *slash = memrchr(type.bytes, '/', type.length);
+    if (slash == NULL) {
+        return type;
+    }
+    return (struct body_text){slash + 1, type.length - (size_t)(slash + 1 - type.bytes)};
+}
+
+static bool named(struct body_text name, const char *word) {
+    return memcmp(name.bytes, word, name.length) == 0;
+}
+
+static void note_string(struct body *body, struct body_text name, struct body_text value) {
+    switch (name.length) {
+    case 2:
+        if (named(name, "to")) {
+            body->to = value;
+        }
+        break;
+    case 4:
+        if (named(name, "item")) {
+            body->item = value;
+        } else if (named(name, "user")) {
+            body->user = value;
+        } else if (named(name, "type")) {
+            body->type = last_segment(value);
+        } else if (named(name, "from")) {
+            body->from = value;
+        }
+        break;
+    case 5:
+        if (named(name, "order")) {
+            body->order = value;
+        } else if (named(name, "state")) {
+            body->state = value;
+        }
+        break;
+    case 6:
+        if (named(name, "basket")) {
+            body->basket = value;
+        }
+        break;
+    case 8:
+        if (named(name, "transfer")) {
+            body->transfer = value;
+        }
+        break;
+    default: break;
+    }
 }
 
 static bool read_member(struct cursor *c, struct body *body) {
-    struct span name;
-    struct span value;
+    struct body_text name;
+    struct body_text value;
     if (!take_string(c, &name) || !take(c, ':')) {
         return false;
     }
@@ -98,33 +152,39 @@ static bool read_member(struct cursor *c, struct body *body) {
     if (!(string ? take_string(c, &value) : take_other(c, &value))) {
         return false;
     }
+    if (!string && value.bytes[0] == '[' && name.length == 6 && named(name, "orders")) {
+        body->orders = (struct body_text){value.bytes + 1, value.length - 2};
+        return true;
+    }
     body->content += hash(hash(string, name), value);
-    if (string && named(name, "order")) {
-        body->order = value.bytes;
-        body->order_length = value.length;
-    } else if (string && named(name, "type")) {
-        const char *slash = memrchr(value.bytes, '/', value.length);
-        body->type = slash != NULL ? slash + 1 : value.bytes;
-        body->type_length = value.length - (size_t)(body->type - value.bytes);
+    if (string) {
+        note_string(body, name, value);
+    } else if (name.length == 8 && named(name, "quantity")) {
+        body->quantity = to_number(value);
     }
     return true;
+}
+
+static bool read_object(struct cursor *c, struct body *body) {
+    if (!take(c, '{')) {
+        return false;
+    }
+    if (take(c, '}')) {
+        return true;
+    }
+    do {
+        if (!read_member(c, body)) {
+            return false;
+        }
+    } while (take(c, ','));
+    return take(c, '}');
 }
 
 bool body_read(const char *bytes, size_t length, struct body *body) {
     struct cursor c = {.at = bytes, .end = bytes + length};
     struct body found = {.content = 0};
-    if (!take(&c, '{')) {
+    if (!read_object(&c, &found)) {
         return false;
-    }
-    if (!take(&c, '}')) {
-        do {
-            if (!read_member(&c, &found)) {
-                return false;
-            }
-        } while (take(&c, ','));
-        if (!take(&c, '}')) {
-            return false;
-        }
     }
     skip_space(&c);
     if (c.at != c.end) {
@@ -134,12 +194,27 @@ bool body_read(const char *bytes, size_t length, struct body *body) {
     return true;
 }
 
-bool body_order_usable(const struct body *body) {
-    for (size_t i = 0; i < body->order_length; i++) {
-        char byte = body->order[i];
+bool body_next_order(struct body_text *orders, struct body *order) {
+    struct body found = {.content = 0};
+    if (orders->length == 0) {
+        return false;
+    }
+    struct cursor c = {.at = orders->bytes, .end = orders->bytes + orders->length};
+    if (!read_object(&c, &found)) {
+        return false;
+    }
+    take(&c, ',');
+    *orders = (struct body_text){c.at, (size_t)(c.end - c.at)};
+    *order = found;
+    return true;
+}
+
+bool body_id_usable(struct body_text id) {
+    for (size_t i = 0; i < id.length; i++) {
+        char byte = id.bytes[i];
         if (byte <= ' ' || byte > '~' || strchr("\"\\/?#%", byte) != NULL) {
             return false;
         }
     }
-    return body->order_length > 0 && body->order_length <= 255;
+    return id.length > 0 && id.length <= 255;
 }

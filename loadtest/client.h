@@ -12,7 +12,7 @@
 
 #include "loadtest/response.h"
 
-#define CLIENT_REQUEST 2048
+#define CLIENT_REQUEST 4096 /* the largest is a basket of 32 lines */
 
 struct client_target {
     char host[300]; /* as the Host header has it: name:port */

@@ -37,7 +37,7 @@ enum ledger_check codec_check_order(const char *json, size_t length, const struc
         check = LEDGER_UNCHECKED;
     } else if (!says(root, "order", bought->id) || !says(root, "item", bought->item) ||
                !says(root, "user", bought->user) || !read_integer(root, "quantity", &quantity) ||
-               quantity != bought->quantity) {
+               quantity != bought->quantity || (bought->confirmed && !says(root, "state", "confirmed"))) {
         check = LEDGER_OTHER;
     } else if (says(root, "state", "cancelled") || says(root, "state", "expired")) {
         check = LEDGER_RETURNED;
@@ -74,11 +74,12 @@ static json_t *write_books(const struct books *books) {
 }
 
 static json_t *write_verdict(const struct verdict *v) {
-    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "clean", v->kind == VERDICT_CLEAN,
-                     "oversold", (json_int_t)v->oversold, "lost", (json_int_t)v->lost, "duplicated",
-                     (json_int_t)v->duplicated, "phantom", (json_int_t)v->phantom, "undersold",
-                     (json_int_t)v->undersold, "unresolved", (json_int_t)v->unresolved, "unchecked",
-                     (json_int_t)v->unchecked, "audited", v->audited);
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "clean",
+                     v->kind == VERDICT_CLEAN, "oversold", (json_int_t)v->oversold, "lost",
+                     (json_int_t)v->lost, "duplicated", (json_int_t)v->duplicated, "phantom",
+                     (json_int_t)v->phantom, "undersold", (json_int_t)v->undersold, "torn",
+                     (json_int_t)v->torn, "unbalanced", (json_int_t)v->unbalanced, "unresolved",
+                     (json_int_t)v->unresolved, "unchecked", (json_int_t)v->unchecked, "audited", v->audited);
 }
 
 static json_t *write_counts(const struct summary *s) {
@@ -92,8 +93,26 @@ static json_t *write_counts(const struct summary *s) {
         (double)s->accepted_in_load / seconds, "rejected_per_second", (double)s->rejected_in_load / seconds);
 }
 
+/* What the requests of each kind came to. */
+static void write_kinds(json_t *report, const struct report *r) {
+    for (int i = 0; i < DEMAND_KINDS; i++) {
+        const struct summary_kind *kind = &r->summary->kinds[i];
+        if (!report_tells(r, (enum demand_kind)i)) {
+            continue;
+        }
+        json_object_set_new(report, summary_kind_name((enum demand_kind)i),
+                            json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "attempts",
+                                      (json_int_t)kind->attempts, "accepted", (json_int_t)kind->accepted,
+                                      "rejected", (json_int_t)kind->rejected, "unknown",
+                                      (json_int_t)kind->unknown, "rejections",
+                                      write_reasons(r->ledger, kind->rejections), "latency_ms",
+                                      write_latency(&kind->latency_all), "accepted_latency_ms",
+                                      write_latency(&kind->latency_accepted)));
+    }
+}
+
 char *codec_write_report(const struct report *r) {
-    const struct options *o = r->options;
+    const struct options *o = r->demand->options;
     json_t *root = write_counts(r->summary);
     json_t *rest = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "latency_ms",
@@ -109,6 +128,10 @@ char *codec_write_report(const struct report *r) {
     char *text = NULL;
     if (rest != NULL && o->items > 0) {
         json_object_set_new(rest, "items", json_integer(o->items));
+        json_object_set_new(rest, "zipf", json_real(o->zipf));
+        json_object_set_new(rest, "basket_lines", json_integer(o->basket_lines));
+        json_object_set_new(rest, "transfers_percent", json_integer(o->transfers));
+        write_kinds(rest, r);
     }
     if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
         text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));

@@ -16,6 +16,7 @@ struct codec_order {
     const char *item;
     const char *user;
     unsigned quantity;
+    bool confirmed; /* was acknowledged so: nothing can have come of it but that */
 };
 
 /* Compares the books' order with what was bought; LEDGER_UNCHECKED when it cannot be read. */

@@ -51,8 +51,7 @@ struct ledger_line *ledger_add(struct ledger *ledger) {
     return line;
 }
 
-bool ledger_acknowledge(struct ledger *ledger, struct ledger_line *line, const char *id, size_t id_length,
-                        uint64_t content) {
+static bool make_room(struct ledger *ledger, size_t id_size) {
     void *array = ledger->orders;
     bool good = ledger->order_count < UINT32_MAX - 1 &&
                 grow(&array, &ledger->order_room, ledger->order_count + 1, sizeof *ledger->orders);
@@ -61,22 +60,33 @@ bool ledger_acknowledge(struct ledger *ledger, struct ledger_line *line, const c
         return false;
     }
     array = ledger->ids;
-    good = grow(&array, &ledger->ids_room, ledger->ids_length + id_length + 1, 1);
+    good = grow(&array, &ledger->ids_room, ledger->ids_length + id_size, 1);
     ledger->ids = array;
-    if (!good) {
-        return false;
+    return good;
+}
+
+struct ledger_order *ledger_acknowledge(struct ledger *ledger, struct ledger_line *line, uint8_t part,
+                                        const char *id, size_t id_length) {
+    if (!make_room(ledger, id_length + 1)) {
+        ledger->order_count -= part;
+        return NULL;
     }
-    memcpy(ledger->ids + ledger->ids_length, id, id_length);
-    ledger->ids[ledger->ids_length + id_length] = '\0';
-    ledger->orders[ledger->order_count] = (struct ledger_order){
+    char *copy = ledger->ids + ledger->ids_length;
+    memcpy(copy, id, id_length);
+    copy[id_length] = '\0';
+    struct ledger_order *order = &ledger->orders[ledger->order_count];
+    *order = (struct ledger_order){
         .id = ledger->ids_length,
-        .content = content,
         .answered_ns = line->answered_ns,
         .line = (uint32_t)(line - ledger->lines),
+        .part = part,
     };
     ledger->ids_length += id_length + 1;
-    line->order = (uint32_t)ledger->order_count++;
-    return true;
+    if (part == 0) {
+        line->order = (uint32_t)ledger->order_count;
+    }
+    ledger->order_count++;
+    return order;
 }
 
 /* A reason is shown on terminals and comes from the seller: nothing but what a name is made of. */
@@ -119,16 +129,23 @@ const char *ledger_order_id(const struct ledger *ledger, const struct ledger_ord
 
 static void match(struct ledger *ledger, uint32_t index) {
     struct ledger_order *order = &ledger->orders[index];
-    uint32_t key = ledger->lines[order->line].key;
-    if (ledger->key_order[key] == 0) {
-        ledger->key_order[key] = index + 1;
+    uint32_t *first = &ledger->key_order[ledger->lines[order->line].key];
+    if (*first == 0) {
+        *first = index + 1;
+    }
+    if (*first - 1 + order->part == index) {
         return;
     }
-    struct ledger_order *known = &ledger->orders[ledger->key_order[key] - 1];
+    struct ledger_order *known = &ledger->orders[*first - 1 + order->part];
     for (;;) {
         if (strcmp(ledger_order_id(ledger, known), ledger_order_id(ledger, order)) == 0) {
             order->extra = true;
             order->differs = known->content != order->content;
+            return;
+        }
+        if (order->absent) {
+            order->extra = true;
+            order->differs = true;
             return;
         }
         if (known->next == 0) {

@@ -9,6 +9,7 @@
 
 #define LEDGER_REASONS 64
 #define LEDGER_REASON  32
+#define LEDGER_NOWHERE UINT8_MAX
 
 enum ledger_outcome {
     LEDGER_OPEN,     /* under way */
@@ -24,13 +25,14 @@ struct ledger_line {
     uint64_t answered_ns; /* of the last try, or when it was given up */
     uint32_t key;
     uint32_t user;
-    uint32_t order; /* of an OK line: index in orders */
+    uint32_t order; /* of an OK line: index in orders, of the first of them */
     uint16_t status;
     uint8_t outcome;
     uint8_t reason; /* of a rejection, or why it was unknown or not sent: index in reasons */
     uint8_t cause;  /* why it was unknown when the load ended or before; 0: it never was */
     uint8_t tries;  /* stays at 255 */
     uint8_t target;
+    uint8_t part; /* of a rejection: which item of its wish it names, LEDGER_NOWHERE none of them */
     bool replayed : 1;
     bool duplicate : 1; /* repeats the key of an earlier line */
     bool resolved : 1;  /* settled only after the load */
@@ -45,17 +47,23 @@ enum ledger_check {
     LEDGER_OTHER, /* another item, user or quantity than was bought */
 };
 
-/* One acknowledgement. */
+/* One acknowledgement: of a purchase or a transfer, or of one line of a basket. Those of a basket stand one
+ * behind the other, as many as it has lines. */
 struct ledger_order {
     size_t id; /* offset in ids */
     uint64_t content;
     uint64_t answered_ns;
     uint32_t line;
+    uint8_t part; /* which line of the basket, from 0 */
     uint8_t check;
+    bool confirmed : 1; /* told so: it must stay that */
+    bool misstated : 1; /* told as something else than was asked for */
+    bool absent : 1;    /* the answer has no order for this line of the basket: the id is "" */
+    bool surplus : 1;   /* the first of an answer with more orders than the basket has lines */
     /* Set by ledger_match: */
-    bool extra;    /* says the same as an earlier acknowledgement of its key */
-    bool differs;  /* the same order as an earlier one of its key, but not the same content */
-    uint32_t next; /* another order for the same key, 0 none (the first order is nobody's next) */
+    bool extra : 1;   /* says the same as an earlier acknowledgement of its key */
+    bool differs : 1; /* the same order as an earlier one of its key, but not the same content */
+    uint32_t next;    /* another order for the same key and part, 0 none (the first order is nobody's next) */
 };
 
 struct ledger {
@@ -83,9 +91,10 @@ bool ledger_reserve(struct ledger *ledger, size_t lines);
 /* A new line, or NULL when there is no memory. It is valid until the next one is added. */
 struct ledger_line *ledger_add(struct ledger *ledger);
 
-/* Notes an acknowledgement. False when there is no memory. */
-bool ledger_acknowledge(struct ledger *ledger, struct ledger_line *line, const char *id, size_t id_length,
-                        uint64_t content);
+/* Notes an acknowledgement, the next one of that line, for the caller to fill in: it is valid until another
+ * is added. NULL when there is no memory; then the line has none. */
+struct ledger_order *ledger_acknowledge(struct ledger *ledger, struct ledger_line *line, uint8_t part,
+                                        const char *id, size_t id_length);
 
 /* The number of that reason, learnt when it is new; the last number stands for all that do not fit. */
 uint8_t ledger_reason(struct ledger *ledger, const char *name, size_t length);

@@ -1,25 +1,30 @@
 #include <string.h>
 
+#include "loadtest/answer.h"
 #include "loadtest/load.h"
 #include "loadtest/random.h"
 
 #define MAX_TRIES 10
 
-void load_init(struct load *load, const struct options *options, const struct client_target *targets,
+void load_init(struct load *load, const struct demand *demand, const struct client_target *targets,
                const char *run, struct ledger *ledger, struct progress *progress,
                const volatile sig_atomic_t *stop) {
     memset(load, 0, sizeof *load);
+    const struct options *options = demand->options;
     load->options = options;
+    load->demand = demand;
     load->ledger = ledger;
     load->progress = progress;
     load->stop = stop;
     load->random = options->seed;
     for (unsigned i = 0; i < options->url_count; i++) {
-        purchase_form_init(&load->forms[i], targets[i].host, options, run);
+        for (int kind = 0; kind < DEMAND_KINDS; kind++) {
+            request_form_init(&load->forms[i][kind], (enum demand_kind)kind, targets[i].host, options, run);
+        }
     }
 }
 
-/* Half of the duplicates repeat one of the latest purchases, most of which are still under way. */
+/* Half of the duplicates repeat one of the latest requests, most of which are still under way. */
 static const struct ledger_line *pick_earlier(struct load *load) {
     size_t count = load->ledger->line_count;
     size_t span = random_next(&load->random) % 2 == 0 ? load->options->connections : count;
@@ -29,7 +34,7 @@ static const struct ledger_line *pick_earlier(struct load *load) {
     return &load->ledger->lines[count - 1 - random_next(&load->random) % span];
 }
 
-static bool next_purchase(void *self, uint64_t now_ns, uint64_t *job) {
+static bool next_request(void *self, uint64_t now_ns, uint64_t *job) {
     struct load *load = self;
     struct ledger *ledger = load->ledger;
     uint64_t count = ledger->line_count;
@@ -58,13 +63,15 @@ static bool next_purchase(void *self, uint64_t now_ns, uint64_t *job) {
 static size_t render(void *self, uint64_t job, unsigned target, char *request) {
     const struct load *load = self;
     const struct ledger_line *line = &load->ledger->lines[job];
-    return purchase_render(&load->forms[target], line->key, line->user, request);
+    struct wish wish;
+    demand_of_key(load->demand, line->key, &wish);
+    return request_render(&load->forms[target][wish.kind], line->key, line->user, &wish, request);
 }
 
-static bool answered_purchase(void *self, const struct pool_answer *answer) {
+static bool answered_request(void *self, const struct pool_answer *answer) {
     struct load *load = self;
     struct ledger_line *line = &load->ledger->lines[answer->job];
-    purchase_judge(load->ledger, line, answer);
+    answer_judge(load->demand, load->ledger, line, answer);
     bool settled = line->outcome == LEDGER_OK || line->outcome == LEDGER_REJECTED;
     if (settled) {
         load->ended_ns = answer->answered_ns;
@@ -95,9 +102,9 @@ void load_run(struct load *load, struct pool *pool) {
     uint64_t limit = load->options->duration_ns;
     struct pool_work work = {
         .self = load,
-        .next = next_purchase,
+        .next = next_request,
         .render = render,
-        .answered = answered_purchase,
+        .answered = answered_request,
         .tick = show_load,
         .timeout_ns = load->options->timeout_ns,
         .deadline_ns = limit != 0 ? load->started_ns + limit : UINT64_MAX,
@@ -122,7 +129,7 @@ static bool next_unknown(void *self, uint64_t now_ns, uint64_t *job) {
 static bool answered_unknown(void *self, const struct pool_answer *answer) {
     struct load *load = self;
     struct ledger_line *line = &load->ledger->lines[answer->job];
-    purchase_judge(load->ledger, line, answer);
+    answer_judge(load->demand, load->ledger, line, answer);
     line->resolved = line->outcome == LEDGER_OK || line->outcome == LEDGER_REJECTED;
     return line->resolved;
 }

@@ -21,8 +21,9 @@ enum exit_code { EXIT_CLEAN = 0, EXIT_VIOLATED = 1, EXIT_USAGE = 2, EXIT_UNTOLD 
 
 struct session {
     struct options options;
+    struct demand demand;
     struct client_target targets[OPTIONS_URLS];
-    char run[PURCHASE_RUN + 1];
+    char run[REQUEST_RUN + 1];
     struct ledger ledger;
     struct progress progress;
     struct load load;
@@ -88,12 +89,12 @@ static int prepare(struct session *s) {
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);
     bool few = o->requests != 0 && o->requests < RESERVED_LINES;
-    if (s->pool == NULL || s->before == NULL || s->after == NULL ||
+    if (!demand_init(&s->demand, o) || s->pool == NULL || s->before == NULL || s->after == NULL ||
         !ledger_reserve(&s->ledger, few ? (size_t)o->requests : RESERVED_LINES)) {
         return fail(EXIT_UNTOLD, "no memory", "ask for fewer --connections");
     }
     progress_init(&s->progress);
-    load_init(&s->load, o, s->targets, s->run, &s->ledger, &s->progress, &stop);
+    load_init(&s->load, &s->demand, s->targets, s->run, &s->ledger, &s->progress, &stop);
     return EXIT_CLEAN;
 }
 
@@ -125,25 +126,25 @@ static int run(struct session *s) {
     }
     load_run(&s->load, s->pool);
     bool interrupted = stop != 0 || s->load.out_of_memory;
-    summary_time(&s->summary, &s->ledger, s->load.started_ns, s->load.ended_ns);
+    summary_time(&s->summary, &s->ledger, &s->demand, s->load.started_ns, s->load.ended_ns);
     load_resolve(&s->load, s->pool, uv_hrtime() + o->settle_ns);
     if (!ledger_match(&s->ledger)) {
         return fail(EXIT_UNTOLD, "no memory", "for the comparison with the books");
     }
     status = audit_fetch(s->pool, o, s->targets, o->settle_ns, &s->progress, s->after);
-    audit_check_orders(s->pool, o, s->targets, &s->ledger, &s->progress);
+    audit_check_orders(s->pool, &s->demand, s->targets, &s->ledger, &s->progress);
     progress_clear(&s->progress);
 
     bool audited = status == AUDIT_OK;
     struct verdict verdict;
-    if (!verdict_reach(&s->ledger, o, s->before, audited ? s->after : NULL, &verdict)) {
+    if (!verdict_reach(&s->ledger, &s->demand, s->before, audited ? s->after : NULL, &verdict)) {
         return fail(EXIT_UNTOLD, "no memory", "for the verdict");
     }
-    summary_count(&s->summary, &s->ledger);
+    summary_count(&s->summary, &s->ledger, &s->demand);
     struct books before = verdict_sum(s->before, item_count(o));
     struct books after = verdict_sum(s->after, item_count(o));
     struct report report = {
-        .options = o,
+        .demand = &s->demand,
         .run = s->run,
         .ledger = &s->ledger,
         .summary = &s->summary,
@@ -158,7 +159,7 @@ static int run(struct session *s) {
 }
 
 int main(int argc, char **argv) {
-    static struct session session; /* large: three histograms and the forms */
+    static struct session session; /* large: the histograms and the forms */
     char error[256];
     uint64_t seed = 0;
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed) {
@@ -180,6 +181,7 @@ int main(int argc, char **argv) {
     }
     pool_close(session.pool);
     ledger_free(&session.ledger);
+    demand_free(&session.demand);
     free(session.before);
     free(session.after);
     return code;

@@ -14,46 +14,79 @@ const char options_help[] =
     "\n"
     "  --url URL          where the seller listens (http://127.0.0.1:8080); several: connections are spread\n"
     "                     over them, and a retry goes to the next one\n"
-    "  --item NAME        what to buy; nobody else should buy or restock it meanwhile: what others do to it\n"
-    "                     cannot be told from a fault\n"
+    "  --item NAME        what to buy; nobody else should buy, restock or transfer it meanwhile: what others "
+    "do to\n"
+    "                     it cannot be told from a fault\n"
     "  --items N          buy NAME-0 to NAME-(N-1) instead, up to 100000: each purchase one of them, by "
     "chance\n"
+    "  --zipf S           of --items NAME-0 is in most demand: NAME-i by the weight 1/(i+1)^S, S from 0 to "
+    "5\n"
+    "                     (0, all alike)\n"
+    "  --basket-lines K   baskets of K lines, 1 to 32, instead of purchases: each line of one of --items, "
+    "and one\n"
+    "                     item may be in it twice\n"
+    "  --transfers P      percent of requests that move units from one of --items to another instead (0); "
+    "for the\n"
+    "                     admin, so they need the token\n"
     "  --users N          buyers, who come round after round (10000)\n"
-    "  --quantity Q       units of each purchase (1)\n"
+    "  --quantity Q       units of each purchase, line and transfer (1)\n"
     "  --connections C    kept-alive connections, each with one request under way (64)\n"
-    "  --requests N       stop after so many purchases\n"
+    "  --requests N       stop after so many requests\n"
     "  --duration T       stop after so long: 500ms, 10s, 2m\n"
-    "  --retries          try an unknown or unsent purchase again with its key, up to 10 times, after 5 ms "
-    "to\n"
-    "                     1 s; otherwise unknown ones are only settled at the end\n"
-    "  --duplicates P     percent of purchases that repeat an earlier key, half of them one just under way "
+    "  --retries          try an unknown or unsent request again with its key, up to 10 times, after 5 ms to "
+    "1 s;\n"
+    "                     otherwise unknown ones are only settled at the end\n"
+    "  --duplicates P     percent of requests that repeat an earlier key, half of them one just under way "
     "(0)\n"
-    "  --token T          for the audit (SECKILL_ADMIN_TOKEN, which other users of this machine cannot "
-    "read)\n"
-    "  --seed S           of the choice of items and duplicates, and the jitter of retries\n"
+    "  --token T          for the audit and transfers (SECKILL_ADMIN_TOKEN, which other users of this "
+    "machine\n"
+    "                     cannot read)\n"
+    "  --seed S           of the choice of items, lines, transfers and duplicates, and the jitter of "
+    "retries\n"
     "  --timeout MS       for one try (5000)\n"
     "  --settle T         at the end, how long to try to settle what is unknown, and to have the audit "
     "(30s)\n"
     "  --json FILE        the results as one JSON object; with - they go to standard output, and the text "
     "to\n"
-    "                     standard error\n"
+    "                     standard error. With baskets or transfers its members purchases, baskets and "
+    "transfers\n"
+    "                     have the attempts, accepted, rejected, unknown, rejections, latency_ms and\n"
+    "                     accepted_latency_ms of each; those beside them are of all requests\n"
     "  --help, --version\n"
     "\n"
     "Every request has a line in memory (48 bytes): sent, answered, key, outcome. A time-out, a broken\n"
     "connection and a 5xx are unknown, never a failure: at the end each is settled by a retry with the same\n"
     "key. Then the receipts are compared with the audit and with every acknowledged order:\n"
     "  oversold    units beyond the stock\n"
-    "  lost        orders acknowledged, but not in the books, or there as something else\n"
-    "  duplicated  answers to a repeated key that differ from the first, and orders beyond one a key\n"
+    "  lost        orders acknowledged, but not in the books, or there as something else; and orders of a "
+    "basket,\n"
+    "              and transfers, that the answer itself tells otherwise than they were asked for\n"
+    "  duplicated  answers to a repeated key that differ from the first, and orders beyond one a key, or one "
+    "a line\n"
     "  phantom     orders in the books that no answer covers\n"
     "  undersold   units left, although buyers were told sold-out (not judged if units were returned)\n"
+    "  torn        acknowledged baskets of which some lines are there and some are not, in the books or the "
+    "answer\n"
+    "  unbalanced  units that are not where the acknowledged transfers put them: gone, made, or at another "
+    "item\n"
     "  unresolved  requests that stayed unknown\n"
     "With --items each item is judged by its own books, and what is wrong is added up.\n"
+    "\n"
+    "Undersold is the weakest of them. A basket that fails may have held units of its other items for a "
+    "moment;\n"
+    "others who were told sold-out then were told the truth of that moment, and nobody can see that from "
+    "here. So\n"
+    "units are not counted that those who were refused could have held at once, on all connections but one, "
+    "nor\n"
+    "those of baskets whose outcome was unknown at any time. With many connections and few units left that "
+    "is\n"
+    "all of them; with --connections 1 it is none. An item that a transfer may have moved units to is not "
+    "judged.\n"
     "\n"
     "Latencies are those of a closed loop: a connection sends its next request when the last one is "
     "answered.\n"
     "A slow seller is therefore asked less often, and buyers who would have come meanwhile are not counted\n"
-    "(coordinated omission): the tail of an open crowd is longer. A retried purchase counts from its first "
+    "(coordinated omission): the tail of an open crowd is longer. A retried request counts from its first "
     "try\n"
     "to its answer; one that was settled only at the end counts, under all, up to when it was given up.\n"
     "\n"
@@ -65,6 +98,9 @@ enum flag {
     FLAG_URL = 256,
     FLAG_ITEM,
     FLAG_ITEMS,
+    FLAG_ZIPF,
+    FLAG_BASKET_LINES,
+    FLAG_TRANSFERS,
     FLAG_USERS,
     FLAG_QUANTITY,
     FLAG_CONNECTIONS,
@@ -85,6 +121,9 @@ static const struct option flags[] = {
     {"url", required_argument, NULL, FLAG_URL},
     {"item", required_argument, NULL, FLAG_ITEM},
     {"items", required_argument, NULL, FLAG_ITEMS},
+    {"zipf", required_argument, NULL, FLAG_ZIPF},
+    {"basket-lines", required_argument, NULL, FLAG_BASKET_LINES},
+    {"transfers", required_argument, NULL, FLAG_TRANSFERS},
     {"users", required_argument, NULL, FLAG_USERS},
     {"quantity", required_argument, NULL, FLAG_QUANTITY},
     {"connections", required_argument, NULL, FLAG_CONNECTIONS},
@@ -133,6 +172,17 @@ static bool number_32(const struct parse *parse, const char *flag, uint32_t min,
         return wrong(parse, flag, must);
     }
     *number = (unsigned)value;
+    return true;
+}
+
+/* Digits with a point or none, as 1.2. */
+static bool read_zipf(const char *text, double *exponent) {
+    char *end = NULL;
+    double value = strtod(text, &end);
+    if (text[0] == '\0' || strspn(text, "0123456789.") != strlen(text) || *end != '\0' || value > 5) {
+        return false;
+    }
+    *exponent = value;
     return true;
 }
 
@@ -193,6 +243,9 @@ static bool read_flag(const struct parse *parse, int flag) {
         o->item = optarg;
         return is_name(optarg) || wrong(parse, "--item", "1 to 64 letters, digits, '.', '_' or '-'");
     case FLAG_ITEMS: return number_32(parse, "--items", 1, 100000, &o->items);
+    case FLAG_ZIPF: return read_zipf(optarg, &o->zipf) || wrong(parse, "--zipf", "a number from 0 to 5");
+    case FLAG_BASKET_LINES: return number_32(parse, "--basket-lines", 1, OPTIONS_LINES, &o->basket_lines);
+    case FLAG_TRANSFERS: return number_32(parse, "--transfers", 0, 100, &o->transfers);
     case FLAG_USERS: return number_32(parse, "--users", 1, 100000000, &o->users);
     case FLAG_QUANTITY: return number_32(parse, "--quantity", 1, 1000, &o->quantity);
     case FLAG_CONNECTIONS: return number_32(parse, "--connections", 1, 60000, &o->connections);
@@ -223,6 +276,24 @@ static bool read_flag(const struct parse *parse, int flag) {
     }
 }
 
+/* What is drawn from several items needs them. */
+static bool complete_demand(const struct parse *parse) {
+    const struct options *o = parse->options;
+    if (o->items == 0 && o->zipf > 0) {
+        return wrong(parse, "--zipf", "given with --items: it says how the items are drawn");
+    }
+    if (o->items == 0 && o->basket_lines > 0) {
+        return wrong(parse, "--basket-lines", "given with --items: the lines are drawn from them");
+    }
+    if (o->items < 2 && o->transfers > 0) {
+        return wrong(parse, "--transfers", "given with --items 2 or more: from one item to another");
+    }
+    if (o->token == NULL && o->transfers > 0) {
+        return wrong(parse, "--transfers", "given with --token or SECKILL_ADMIN_TOKEN: only the admin may");
+    }
+    return true;
+}
+
 static bool complete(const struct parse *parse) {
     struct options *o = parse->options;
     if (o->item == NULL) {
@@ -236,6 +307,9 @@ static bool complete(const struct parse *parse) {
     }
     if (o->token != NULL && !is_token(o->token)) {
         return wrong(parse, "SECKILL_ADMIN_TOKEN", "1 to 512 visible ASCII characters");
+    }
+    if (!complete_demand(parse)) {
+        return false;
     }
     if (o->url_count == 0) {
         o->urls[o->url_count++] = "http://127.0.0.1:8080";

@@ -8,6 +8,7 @@
 
 #define OPTIONS_URLS    16
 #define OPTIONS_ITEM    64 /* characters of an item's name */
+#define OPTIONS_LINES   32 /* of a basket */
 #define OPTIONS_VERSION "0.1.0"
 
 /* Texts point into argv and the environment. */
@@ -15,7 +16,10 @@ struct options {
     const char *urls[OPTIONS_URLS];
     unsigned url_count;
     const char *item;
-    unsigned items; /* 0: the item itself; otherwise ITEM-0 to ITEM-(items - 1) */
+    unsigned items;        /* 0: the item itself; otherwise ITEM-0 to ITEM-(items - 1) */
+    double zipf;           /* 0: all items are drawn alike */
+    unsigned basket_lines; /* 0: purchases, not baskets */
+    unsigned transfers;    /* percent */
     uint32_t users;
     unsigned quantity;
     unsigned connections;

@@ -29,18 +29,19 @@ sale() {
 
 serial=0
 stage_redis always
-stage_seckilld --teaching --lock none:
-unlocked=$url
-stage_seckilld --teaching --lock local:
-first=$url
-stage_seckilld --teaching --lock local:
-second=$url
 locks=redis://127.0.0.1:$redis_port
-stage_seckilld --teaching --fencing off --work-delay 15 --lock "$locks?variant=set-del&ttl=10"
+# All who sell from one database go by one lock.
+stage_seckilld --teaching --redis "$locks/1" --lock none:
+unlocked=$url
+stage_seckilld --teaching --redis "$locks/2" --lock local:
+first=$url
+stage_seckilld --teaching --redis "$locks/2" --lock local:
+second=$url
+stage_seckilld --teaching --redis "$locks/3" --fencing off --work-delay 15 --lock "$locks?variant=set-del&ttl=10"
 deleted=$url
-stage_seckilld --teaching --lock "$locks"
+stage_seckilld --teaching --redis "$locks/4" --lock "$locks"
 third=$url
-stage_seckilld --teaching --lock "$locks"
+stage_seckilld --teaching --redis "$locks/4" --lock "$locks"
 fourth=$url
 
 echo "A hundred units, 64 connections, 5000 buyers, 20 % of the requests repeated. $(stage_machine)"

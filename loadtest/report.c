@@ -7,6 +7,11 @@
 
 #include "loadtest/report.h"
 
+bool report_tells(const struct report *r, enum demand_kind kind) {
+    const struct options *o = r->demand->options;
+    return (o->basket_lines > 0 || o->transfers > 0) && demand_has(r->demand, kind);
+}
+
 static void print_rate(FILE *out, const char *name, uint64_t count, uint64_t in_load, double seconds) {
     fprintf(out, "  %-12s %10" PRIu64 " %10.0f/s", name, count,
             seconds > 0 ? (double)in_load / seconds : 0.0);
@@ -21,6 +26,21 @@ static void print_reasons(FILE *out, const struct ledger *ledger, const uint64_t
         }
     }
     fputc('\n', out);
+}
+
+static void print_kinds(FILE *out, const struct report *r) {
+    for (int i = 0; i < DEMAND_KINDS; i++) {
+        const struct summary_kind *kind = &r->summary->kinds[i];
+        if (!report_tells(r, (enum demand_kind)i)) {
+            continue;
+        }
+        fprintf(out,
+                "  %-12s %10" PRIu64 " attempts: %" PRIu64 " accepted, %" PRIu64 " unknown, %" PRIu64
+                " rejected",
+                summary_kind_name((enum demand_kind)i), kind->attempts, kind->accepted, kind->unknown,
+                kind->rejected);
+        print_reasons(out, r->ledger, kind->rejections);
+    }
 }
 
 static void print_counts(FILE *out, const struct report *r) {
@@ -40,6 +60,7 @@ static void print_counts(FILE *out, const struct report *r) {
     if (s->not_sent > 0) {
         fprintf(out, "  %-12s %10" PRIu64 " %12s   no connection\n", "not sent", s->not_sent, "");
     }
+    print_kinds(out, r);
 }
 
 static void print_latency(FILE *out, const char *name, const struct histogram *h) {
@@ -54,7 +75,8 @@ static void print_latency(FILE *out, const char *name, const struct histogram *h
     fprintf(out, " %9.3f\n", (double)h->max / 1e6);
 }
 
-static void print_latencies(FILE *out, const struct summary *s) {
+static void print_latencies(FILE *out, const struct report *r) {
+    const struct summary *s = r->summary;
     if (s->latency_all.total == 0) {
         return;
     }
@@ -62,6 +84,11 @@ static void print_latencies(FILE *out, const struct summary *s) {
     print_latency(out, "accepted", &s->latency_accepted);
     print_latency(out, "rejected", &s->latency_rejected);
     print_latency(out, "all", &s->latency_all);
+    for (int i = 0; i < DEMAND_KINDS; i++) {
+        if (report_tells(r, (enum demand_kind)i)) {
+            print_latency(out, summary_kind_name((enum demand_kind)i), &s->kinds[i].latency_all);
+        }
+    }
 }
 
 static void print_books(FILE *out, const char *name, const struct books *books) {
@@ -114,11 +141,13 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
         fprintf(out, "%" PRId64 " unresolved\n", v->unresolved);
     }
     print_violation(out, "oversold", v->oversold, "units sold beyond the stock");
-    print_violation(out, "lost", v->lost, "orders acknowledged, but not so in the books");
+    print_violation(out, "lost", v->lost, "orders acknowledged, but not so in the books or the answer");
     print_violation(out, "duplicated", v->duplicated,
                     "answers to a repeated key unlike its first, or further orders for it");
     print_violation(out, "phantom", v->phantom, "orders in the books that no answer covers");
     print_violation(out, "undersold", v->undersold, "units left, though buyers were told sold-out");
+    print_violation(out, "torn", v->torn, "acknowledged baskets of which some lines are missing");
+    print_violation(out, "unbalanced", v->unbalanced, "units that are not where the transfers have put them");
     print_violation(out, "unresolved", v->unresolved, "requests of which nobody knows what became");
     print_violation(out, "unchecked", v->unchecked, "acknowledged orders that could not be asked for");
     if (v->audited && !v->conserved) {
@@ -134,17 +163,26 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
 
 void report_print(FILE *out, const struct report *r) {
     bool colour = isatty(fileno(out)) == 1 && getenv("NO_COLOR") == NULL;
-    const struct options *o = r->options;
+    const struct options *o = r->demand->options;
     if (o->items > 0) {
         fprintf(out, "items %s-0 to %s-%u", o->item, o->item, o->items - 1);
     } else {
         fprintf(out, "item %s", o->item);
     }
+    if (o->basket_lines > 0) {
+        fprintf(out, ", baskets of %u", o->basket_lines);
+    }
+    if (o->transfers > 0) {
+        fprintf(out, ", %u %% transfers", o->transfers);
+    }
+    if (o->zipf > 0) {
+        fprintf(out, ", zipf %g", o->zipf);
+    }
     fprintf(out, " at %s%s, %u connections, %u users, quantity %u, seed %" PRIu64 ", keys sl-%s-...\n",
             o->urls[0], o->url_count > 1 ? " and others" : "", o->connections, o->users, o->quantity, o->seed,
             r->run);
     print_counts(out, r);
-    print_latencies(out, r->summary);
+    print_latencies(out, r);
     fputc('\n', out);
     print_books(out, "books before", r->before);
     if (r->after != NULL) {

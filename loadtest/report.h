@@ -6,13 +6,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "loadtest/demand.h"
 #include "loadtest/ledger.h"
-#include "loadtest/options.h"
 #include "loadtest/summary.h"
 #include "loadtest/verdict.h"
 
 struct report {
-    const struct options *options;
+    const struct demand *demand;
     const char *run; /* in all its keys */
     const struct ledger *ledger;
     const struct summary *summary;
@@ -23,6 +23,9 @@ struct report {
     uint64_t connected;         /* connections that were established */
     bool interrupted;           /* the load ended early, by a signal or for want of memory */
 };
+
+/* Whether what came of that kind is told apart: unless there are purchases alone. */
+bool report_tells(const struct report *report, enum demand_kind kind);
 
 /* In colour where `out` is a terminal and NO_COLOR is not set. */
 void report_print(FILE *out, const struct report *report);

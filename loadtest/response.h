@@ -11,7 +11,7 @@
 
 #define RESPONSE_LINE 4096
 #define RESPONSE_HEAD 16384
-#define RESPONSE_BODY 8192
+#define RESPONSE_BODY 16384
 
 enum response_status {
     RESPONSE_MORE, /* not complete yet */

@@ -48,6 +48,18 @@ stage_redis() {
     stage_wait redis-cli -p "$redis_port" ping
 }
 
+# stage_etcd: starts an etcd; its port is in etcd_port.
+stage_etcd() {
+    local peer
+    etcd_port=$(stage_port) peer=$(stage_port)
+    etcd --data-dir "$stage_dir/etcd-$etcd_port" --listen-client-urls "http://127.0.0.1:$etcd_port" \
+        --advertise-client-urls "http://127.0.0.1:$etcd_port" --listen-peer-urls "http://127.0.0.1:$peer" \
+        --initial-advertise-peer-urls "http://127.0.0.1:$peer" --initial-cluster "default=http://127.0.0.1:$peer" \
+        >"$stage_dir/etcd-$etcd_port.log" 2>&1 &
+    stage_pids+=("$!")
+    stage_wait curl -sf "http://127.0.0.1:$etcd_port/health"
+}
+
 # stage_seckilld FLAG...: starts a seckilld on that Redis; its address is in url, its process id in seckilld_pid.
 stage_seckilld() {
     local port

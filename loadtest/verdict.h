@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "loadtest/demand.h"
 #include "loadtest/ledger.h"
-#include "loadtest/options.h"
 
 /* An item's audit. */
 struct books {
@@ -30,20 +30,22 @@ struct verdict {
     bool audited;       /* both audits were had */
     bool conserved;     /* as the second audit says */
     int64_t oversold;   /* units */
-    int64_t lost;       /* orders */
+    int64_t lost;       /* orders, and transfers that were told as others */
     int64_t duplicated; /* answers and orders too many for their key */
     int64_t phantom;    /* orders */
     int64_t undersold;  /* units */
+    int64_t torn;       /* acknowledged baskets */
+    int64_t unbalanced; /* units */
     int64_t unresolved; /* requests */
     int64_t unchecked;  /* acknowledged orders that the seller could not be asked for */
     int64_t settled;    /* requests that have an outcome */
 };
 
 /* The ledger was matched, and its orders checked after `after` was taken. `before` and `after` are the books
- * of each item of the options; an audit that could not be had is NULL. All purchases were of
- * options->quantity units. Each item is judged by itself, so that too much of one does not conceal too little
- * of another; the verdict is the sum. False when there is no memory. */
-bool verdict_reach(const struct ledger *ledger, const struct options *options, const struct books *before,
+ * of each item of the options; an audit that could not be had is NULL. Each item is judged by itself, so that
+ * too much of one does not conceal too little of another; the verdict is the sum. False when there is no
+ * memory. */
+bool verdict_reach(const struct ledger *ledger, const struct demand *demand, const struct books *before,
                    const struct books *after, struct verdict *verdict);
 
 /* All of them as one: conserved only if each is. */

@@ -32,6 +32,10 @@ unsigned lock_caps(const struct lock *lock) {
     return lock->backend->caps;
 }
 
+int64_t lock_ttl_ns(const struct lock *lock) {
+    return lock->ttl_ns;
+}
+
 int64_t lock_now_ns(const struct lock *lock) {
     return lock_env_now_ns(&lock->env);
 }
@@ -249,7 +253,9 @@ static enum lock_status acquire(struct lock *lock, const char *key, bool waits, 
 static enum lock_status acquire_counted(struct lock *lock, const char *key, bool waits, int64_t deadline_ns,
                                         struct lock_cancel *cancel, struct lock_grant *grant) {
     int64_t since_ns = clock_mono_ns(&clock_system);
+    lock->env.at_point(lock->env.ctx, "acquire", key);
     enum lock_status status = acquire(lock, key, waits, deadline_ns, cancel, grant);
+    lock->env.at_point(lock->env.ctx, "acquired", key);
     if (status == LOCK_BUSY || status == LOCK_TIMEOUT)
         status = waits ? LOCK_TIMEOUT : LOCK_BUSY;
     atomic_fetch_add(&lock->figures.by_status[status], 1);
@@ -285,7 +291,9 @@ static enum lock_status release(struct lock *lock, const struct lock_grant *gran
 
 enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant) {
     int64_t now_ns = lock_now_ns(lock), since_ns = now_ns;
+    lock->env.at_point(lock->env.ctx, "release", grant->key);
     enum lock_status status = release(lock, grant, &since_ns);
+    lock->env.at_point(lock->env.ctx, "released", grant->key);
     if (status == LOCK_OK) {
         atomic_fetch_add(&lock->figures.released, 1);
         atomic_fetch_add(&lock->figures.hold_ns, (uint64_t)(now_ns - since_ns));

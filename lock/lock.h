@@ -122,6 +122,7 @@ enum lock_caps {
                                     fence, to be released as often (mind event loops: it is by thread) */
     LOCK_IS_SHARED = 64,         /* it holds between processes */
     LOCK_IS_SAFE = 128,          /* it is right, up to the flaw that its documentation names */
+    LOCK_RENEWS = 256,           /* grants are extended by themselves, see lock_progress() */
 };
 
 struct lock;
@@ -149,7 +150,8 @@ struct lock_config {
     int64_t (*now_ns)(void *ctx);
     uint64_t (*random)(void *ctx);
     /* Called at the points where locks break, so that a lesson can break them there; the points stand in the
-     * file of each lock. */
+     * file of each lock. And at "acquire", "acquired" (or not), "release" and "released", for those who test
+     * what a death there leaves behind. */
     void (*at_point)(void *ctx, const char *point, const char *key);
     void *ctx; /* of all four */
     /* The time to live of URLs that name none (`ttl=`, milliseconds); 0: 10,000. */
@@ -168,6 +170,9 @@ void lock_close(struct lock *lock);
 
 /* What it can: of enum lock_caps. */
 unsigned lock_caps(const struct lock *lock);
+/* Its time to live: so long a grant lasts at most that nobody extends. With LOCK_RENEWS that is four times as
+ * long, if its holder reports no progress. Those of `local:` and `none:` have no end. */
+int64_t lock_ttl_ns(const struct lock *lock);
 /* The clock that deadlines are counted by. */
 int64_t lock_now_ns(const struct lock *lock);
 

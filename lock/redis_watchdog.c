@@ -18,7 +18,7 @@ const struct lock_backend lock_redis_watchdog = {
     .variant = "watchdog",
     .flaw = "is held by a hung holder for three times to live longer; otherwise as owner",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE | LOCK_IS_REENTRANT |
-            LOCK_IS_SHARED | LOCK_IS_SAFE,
+            LOCK_IS_SHARED | LOCK_IS_SAFE | LOCK_RENEWS,
     .lines_up = true,
     .hands_over = true,
     .renews = true,

@@ -105,6 +105,61 @@ bool codec_read_purchase(const char *body, size_t length, struct codec_purchase 
     return good;
 }
 
+static bool read_line(json_t *line, int i, struct inventory_line *out, struct codec_error *error) {
+    static const char *const names[] = {"item", "quantity", NULL};
+    struct codec_error inner = {.field = ""};
+    if (json_is_object(line) && read_name(line, "item", out->item, &inner) &&
+        read_integer(line, "quantity", 1, INVENTORY_QUANTITY_MAX, &out->quantity, &inner) &&
+        known_only(line, names, &inner))
+        return true;
+    char field[sizeof error->field];
+    snprintf(field, sizeof field, inner.field[0] ? "lines[%d].%.20s" : "lines[%d]", i, inner.field);
+    return refuse(error, field, "%s",
+                  inner.field[0] ? inner.detail : "must be an object with item and quantity");
+}
+
+static bool read_lines(json_t *object, struct inventory_deal *basket, struct codec_error *error) {
+    json_t *lines = json_object_get(object, "lines"), *line;
+    size_t i;
+    if (!json_is_array(lines) || json_array_size(lines) < 1 || json_array_size(lines) > INVENTORY_LINES_MAX)
+        return refuse(error, "lines", "must be an array of 1 to %d lines", INVENTORY_LINES_MAX);
+    basket->count = (int)json_array_size(lines);
+    json_array_foreach(lines, i, line) {
+        if (!read_line(line, (int)i, &basket->lines[i], error))
+            return false;
+    }
+    return true;
+}
+
+bool codec_read_basket(const char *body, size_t length, struct inventory_deal *basket,
+                       struct codec_error *error) {
+    static const char *const names[] = {"user", "lines", NULL};
+    json_t *object = read_object(body, length, error);
+    bool good = object && read_name(object, "user", basket->user, error) &&
+                read_lines(object, basket, error) && known_only(object, names, error);
+    basket->kind = INVENTORY_BASKET;
+    json_decref(object);
+    return good;
+}
+
+bool codec_read_transfer(const char *body, size_t length, struct inventory_deal *transfer,
+                         struct codec_error *error) {
+    static const char *const names[] = {"from", "to", "quantity", NULL};
+    json_t *object = read_object(body, length, error);
+    struct inventory_line *lines = transfer->lines;
+    bool good = object && read_name(object, "from", lines[0].item, error) &&
+                read_name(object, "to", lines[1].item, error) &&
+                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &lines[0].quantity, error) &&
+                known_only(object, names, error);
+    if (good && strcmp(lines[0].item, lines[1].item) == 0)
+        good = refuse(error, "to", "must be another item than from");
+    lines[1].quantity = lines[0].quantity;
+    transfer->count = 2;
+    transfer->kind = INVENTORY_TRANSFER;
+    json_decref(object);
+    return good;
+}
+
 static bool read_strategy(json_t *object, enum inventory_strategy *strategy, struct codec_error *error) {
     json_t *value = json_object_get(object, "strategy");
     if (!value)
@@ -152,6 +207,22 @@ bool codec_read_restock(const char *body, size_t length, int64_t *quantity, stru
     return good;
 }
 
+bool codec_read_lock(const char *body, size_t length, char url[CODEC_URL_SIZE], struct codec_error *error) {
+    static const char *const names[] = {"lock", NULL};
+    json_t *object = read_object(body, length, error);
+    if (!object)
+        return false;
+    json_t *value = json_object_get(object, "lock");
+    bool good = known_only(object, names, error);
+    if (good && (!json_is_string(value) || json_string_length(value) >= CODEC_URL_SIZE ||
+                 strlen(json_string_value(value)) != json_string_length(value)))
+        good = refuse(error, "lock", "must be the URL of a lock, of at most %d bytes", CODEC_URL_SIZE - 1);
+    if (good)
+        memcpy(url, json_string_value(value), json_string_length(value) + 1);
+    json_decref(object);
+    return good;
+}
+
 bool codec_read_nothing(const char *body, size_t length, struct codec_error *error) {
     static const char *const names[] = {NULL};
     if (length == 0)
@@ -183,15 +254,39 @@ static size_t print_instant(char *out, const char *name, int64_t ms) {
     return (size_t)sprintf(out, ",\"%s\":\"%s\"", name, text);
 }
 
-size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order *order) {
-    char *at = stpcpy(out, "{\"order\":\"");
+static char *append_order(char *at, const struct inventory_order *order) {
+    at = stpcpy(at, "{\"order\":\"");
     at = stpcpy(stpcpy(at, order->id), "\",\"item\":\"");
     at = stpcpy(stpcpy(at, order->item), "\",\"user\":\"");
     at = stpcpy(stpcpy(at, order->user), "\",\"quantity\":");
     at = stpcpy(decimal_append(at, (uint64_t)order->quantity), ",\"state\":\"");
     at = stpcpy(stpcpy(at, inventory_state_name(order->state)), "\"");
     at += print_instant(at, "expires_at", order->expires_ms);
-    return (size_t)(stpcpy(at, "}") - out);
+    return stpcpy(at, "}");
+}
+
+size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order *order) {
+    return (size_t)(append_order(out, order) - out);
+}
+
+size_t codec_write_basket(char out[CODEC_BASKET_SIZE], const struct inventory_deal *basket) {
+    char *at = stpcpy(stpcpy(out, "{\"basket\":\""), basket->id);
+    at = stpcpy(stpcpy(at, "\",\"user\":\""), basket->user);
+    at = stpcpy(stpcpy(at, "\",\"state\":\""), inventory_state_name(basket->state));
+    at = stpcpy(at, "\"");
+    at += print_instant(at, "expires_at", basket->expires_ms);
+    at = stpcpy(at, ",\"orders\":[");
+    for (int i = 0; i < basket->count; i++) {
+        struct inventory_order order;
+        inventory_deal_order(basket, i, &order);
+        at = append_order(i ? stpcpy(at, ",") : at, &order);
+    }
+    return (size_t)(stpcpy(at, "]}") - out);
+}
+
+size_t codec_write_transfer(char out[CODEC_BODY_SIZE], const struct inventory_deal *transfer) {
+    return print(out, "{\"transfer\":\"%s\",\"from\":\"%s\",\"to\":\"%s\",\"quantity\":%lld}", transfer->id,
+                 transfer->lines[0].item, transfer->lines[1].item, (long long)transfer->lines[0].quantity);
 }
 
 size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *item) {
@@ -221,7 +316,7 @@ size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit
         out,
         "{\"item\":\"%s\",\"conserved\":%s,\"stock\":%lld,\"available\":%lld,\"held\":%lld,\"sold\":%lld,"
         "\"orders\":%lld,\"oversold\":%lld,\"cancelled\":%lld,\"expired\":%lld,\"over_limit\":%lld,"
-        "\"unreadable\":%lld,"
+        "\"unreadable\":%lld,\"pending\":%lld,"
         "\"counters\":{\"held\":%lld,\"sold\":%lld,\"holds\":%lld,\"users\":%lld}}",
         item->item, audit->conserved ? "true" : "false", (long long)(item->initial + item->restocked),
         (long long)item->available, (long long)units[INVENTORY_STATE_HELD],
@@ -229,8 +324,8 @@ size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit
         (long long)(orders[INVENTORY_STATE_HELD] + orders[INVENTORY_STATE_CONFIRMED]),
         (long long)audit->oversold, (long long)orders[INVENTORY_STATE_CANCELLED],
         (long long)orders[INVENTORY_STATE_EXPIRED], (long long)audit->over_limit,
-        (long long)audit->unreadable, (long long)item->held, (long long)item->sold, (long long)audit->holds,
-        (long long)audit->user_units);
+        (long long)audit->unreadable, (long long)audit->pending, (long long)item->held, (long long)item->sold,
+        (long long)audit->holds, (long long)audit->user_units);
 }
 
 size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining) {

@@ -28,15 +28,18 @@ static const struct setting {
     {"redis", TEXT, offsetof(struct config, redis), "redis://127.0.0.1:6379", 0, 0, "URL",
      "the store: redis://[[user]:password@]host[:port][/db] or unix://[:password@]/path"},
     {"lock", TEXT, offsetof(struct config, lock), "local:", 0, 0, "URL",
-     "the lock of strategy locked: local:, etcd://HOST:PORT,…, zookeeper://…, redis://…, redlock://…"},
+     "the lock of baskets, transfers and strategy locked: local:, etcd://HOST:PORT,…, zookeeper://…, "
+     "redis://…, redlock://…"},
     {"lock-ttl", NUMBER, offsetof(struct config, lock_ttl_ms), "10000", 100, 600000, "MS",
      "how long a lock is held and waited for at most"},
     {"fencing", SWITCH, offsetof(struct config, fencing), "on", 0, 0, "on|off",
-     "strategy locked: refuse the write of a holder that a newer one has overtaken; off: teaching"},
+     "what is done under a lock: refuse the write of a holder that a newer one has overtaken; off: teaching"},
     {"strategy", TEXT, offsetof(struct config, strategy_name), "batch", 0, 0, "NAME",
      "of items that name none: batch, lua, decr, optimistic; teaching: naive, locked"},
+    {"basket", TEXT, offsetof(struct config, basket_name), "locked", 0, 0, "HOW",
+     "how baskets are made: locked; script: by one script, where one Redis has all; teaching: naive"},
     {"work-delay", NUMBER, offsetof(struct config, work_delay_ms), "0", 0, 60000, "MS",
-     "naive and locked: between read and write (teaching)"},
+     "strategies naive and locked, naive baskets: between read and write (teaching)"},
     {"teaching", SWITCH, offsetof(struct config, teaching), "off", 0, 0, NULL,
      "allow what is unsafe and marked so above: for lessons, never for a sale"},
     {"workers", NUMBER, offsetof(struct config, workers), "0", 0, 256, "N",
@@ -242,9 +245,19 @@ static bool check(struct config *config, char *error, size_t size) {
         return complain(error, size,
                         "--strategy: \"%s\" is none of batch, lua, decr, optimistic, naive, locked",
                         config->strategy_name);
+    static const char *const baskets[] = {"locked", "script", "naive"};
+    int basket = 0;
+    while (basket < 3 && strcmp(baskets[basket], config->basket_name) != 0)
+        basket++;
+    if (basket == 3)
+        return complain(error, size, "--basket: \"%s\" is none of locked, script, naive",
+                        config->basket_name);
+    config->basket = (enum config_basket)basket;
     const char *unsafe = NULL;
     if (inventory_strategy_teaches(config->strategy))
         unsafe = "--strategy naive and locked oversell: they need";
+    else if (config->basket == CONFIG_BASKET_NAIVE)
+        unsafe = "--basket naive is as good as its lock: it needs";
     else if (config->work_delay_ms)
         unsafe = "--work-delay is for lessons: it needs";
     else if (!config->fencing)

@@ -9,12 +9,16 @@
 
 enum { CONFIG_TEXT = 512 };
 
+/* How baskets are made. */
+enum config_basket { CONFIG_BASKET_LOCKED, CONFIG_BASKET_SCRIPT, CONFIG_BASKET_NAIVE };
+
 struct config {
     char listen[CONFIG_TEXT], redis[CONFIG_TEXT], lock[CONFIG_TEXT], strategy_name[CONFIG_TEXT],
-        admin_token[CONFIG_TEXT];
+        basket_name[CONFIG_TEXT], admin_token[CONFIG_TEXT];
     int lock_ttl_ms, work_delay_ms, workers, store_timeout_ms, connections_max, drain_ms;
     bool teaching, fencing;
     enum inventory_strategy strategy;
+    enum config_basket basket;
 };
 
 enum config_result { CONFIG_RUN, CONFIG_EXIT, CONFIG_BAD };

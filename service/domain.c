@@ -1,43 +1,322 @@
+/* The lock in force: who uses it, and the thread that changes it. */
 #include "service/domain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 
-struct domain {
-    struct lock *lock;
+#include "base/clock.h"
+#include "service/domain_internal.h"
+#include "service/log.h"
+#include "service/steps.h"
+
+enum {
+    SLACK_MS =
+        1000, /* of the quiet time: for what a beat need not rewrite, and for clocks that differ in speed */
+    RENEWED_TTLS = 4, /* of a lock that renews, see lock.h */
 };
 
-struct domain *domain_open(const struct config *config, char *error, size_t error_size) {
-    struct domain *domain = malloc(sizeof *domain);
-    struct lock_config lock = {.ttl_ms = config->lock_ttl_ms, .teaching = config->teaching};
-    if (!domain) {
-        snprintf(error, error_size, "out of memory");
-        return NULL;
+static int64_t now_ns(void) {
+    return clock_mono_ns(&clock_system);
+}
+
+bool domain_grants(const struct domain *domain, int64_t at_ns) {
+    return domain->lock && domain->lock_epoch == domain->told_epoch &&
+           domain->settled_epoch == domain->told_epoch && at_ns < domain->fresh_until_ns && !domain->ended;
+}
+
+bool domain_failed(const struct domain *domain) {
+    return domain->told_epoch && domain->lock_epoch == domain->told_epoch && !domain->lock;
+}
+
+int64_t domain_quiet_ms(const struct domain *domain) {
+    int64_t ms = DOMAIN_FRESH_NS / 1000000 + SLACK_MS;
+    if (domain->lock)
+        ms +=
+            lock_ttl_ns(domain->lock) / 1000000 * (lock_caps(domain->lock) & LOCK_RENEWS ? RENEWED_TTLS : 1);
+    return ms;
+}
+
+/* ---- those who use it ---- */
+
+/* Becomes a user of the lock in force; false: there is none, and the time is up. */
+static bool enter(struct domain *domain, int64_t deadline_ns, struct domain_use *use) {
+    struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
+    int over = 0;
+    pthread_mutex_lock(&domain->mutex);
+    while (!domain_grants(domain, now_ns()) && !domain->ended && !domain_failed(domain) && !over)
+        over = pthread_cond_clockwait(&domain->changed, &domain->mutex, CLOCK_MONOTONIC, &until);
+    bool entered = domain_grants(domain, now_ns());
+    if (entered) {
+        domain->users++;
+        *use = (struct domain_use){.lock = domain->lock, .epoch = domain->lock_epoch};
     }
-    if (lock_open(config->lock, &lock, &domain->lock, error, error_size) == LOCK_OK)
-        return domain;
-    free(domain);
+    pthread_mutex_unlock(&domain->mutex);
+    return entered;
+}
+
+static void leave(struct domain *domain) {
+    pthread_mutex_lock(&domain->mutex);
+    if (--domain->users == 0)
+        pthread_cond_broadcast(&domain->changed);
+    pthread_mutex_unlock(&domain->mutex);
+}
+
+/* A grant that was had late counts only if the others have heard of this instance since: they wait for no
+ * more than its time to live from then on. (It may be had while the lock is about to be switched: that waits
+ * for its users.) */
+static bool is_fresh(struct domain *domain) {
+    pthread_mutex_lock(&domain->mutex);
+    bool fresh = now_ns() < domain->fresh_until_ns;
+    pthread_mutex_unlock(&domain->mutex);
+    return fresh;
+}
+
+enum lock_status domain_acquire(struct domain *domain, const char *const keys[], size_t count,
+                                int64_t deadline_ns, struct domain_use *use, struct lock_grant grants[]) {
+    for (;;) {
+        if (!enter(domain, deadline_ns, use))
+            return LOCK_CANCELLED;
+        /* As long as it has users the lock stays, and `cancel` with it. */
+        enum lock_status status =
+            lock_acquire_all(use->lock, keys, count, deadline_ns, domain->cancel, grants);
+        if (status == LOCK_OK && is_fresh(domain))
+            return LOCK_OK;
+        if (status == LOCK_OK)
+            lock_release_all(use->lock, grants, count);
+        leave(domain);
+        if (status != LOCK_OK && status != LOCK_CANCELLED)
+            return status;
+    }
+}
+
+void domain_release(struct domain *domain, const struct domain_use *use, const struct lock_grant grants[],
+                    size_t count) {
+    lock_release_all(use->lock, grants, count);
+    leave(domain);
+}
+
+/* ---- how it stands ---- */
+
+void domain_read_state(struct domain *domain, struct domain_state *state) {
+    pthread_mutex_lock(&domain->mutex);
+    enum domain_phase phase = DOMAIN_SWITCHING;
+    if (domain_grants(domain, now_ns()))
+        phase = DOMAIN_IN_FORCE;
+    else if (now_ns() >= domain->fresh_until_ns || domain_failed(domain) || domain->ended)
+        phase = DOMAIN_NONE;
+    *state = (struct domain_state){.phase = phase,
+                                   .epoch = domain->told_epoch,
+                                   .instances = domain->live,
+                                   .behind = domain->behind,
+                                   .patience_ms = domain_quiet_ms(domain)};
+    memcpy(state->behind_id, domain->behind_id, sizeof state->behind_id);
+    domain_print_lock(state->lock, domain->told_epoch ? domain->told_url : domain->first_url);
+    pthread_mutex_unlock(&domain->mutex);
+}
+
+static void add_counters(struct lock_metrics *sum, const struct lock_metrics *more) {
+    sum->acquired += more->acquired;
+    sum->busy += more->busy;
+    sum->timeouts += more->timeouts;
+    sum->cancelled += more->cancelled;
+    sum->failed += more->failed;
+    sum->released += more->released;
+    sum->extended += more->extended;
+    sum->lost += more->lost;
+    sum->passed += more->passed;
+    sum->wait_ns += more->wait_ns;
+    sum->hold_ns += more->hold_ns;
+}
+
+void domain_read_metrics(struct domain *domain, struct domain_metrics *metrics) {
+    pthread_mutex_lock(&domain->mutex);
+    *metrics = (struct domain_metrics){.lock = domain->before, .switches = domain->switches};
+    if (domain_grants(domain, now_ns()))
+        metrics->epoch = domain->lock_epoch;
+    if (domain->lock) {
+        struct lock_metrics now;
+        lock_read_metrics(domain->lock, &now);
+        add_counters(&metrics->lock, &now);
+        metrics->lock.waiting = now.waiting;
+    }
+    pthread_mutex_unlock(&domain->mutex);
+}
+
+/* What may be shown of a URL: nothing before its last @, wherever that is. */
+void domain_print_lock(char out[DOMAIN_NAME_SIZE], const char *url) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:,/_-[]";
+    const char *scheme_end = strchr(url, ':'), *at = strrchr(url, '@'), *options = strchr(url, '?');
+    size_t length = scheme_end ? (size_t)(scheme_end - url) + 1 : 0;
+    const char *address = url + length, *end = options ? options : url + strlen(url);
+    if (!scheme_end)
+        end = address; /* no URL at all */
+    if (strncmp(address, "//", 2) == 0)
+        address += 2, length += 2;
+    if (at && at >= end)
+        end = address; /* what is before an @ may all be a password */
+    else if (at)
+        address = at + 1;
+    int variant_length = 0;
+    const char *variant = at && options && at > options ? NULL : options ? strstr(options, "variant=") : NULL;
+    if (variant)
+        variant_length = (int)strcspn(variant, "&@");
+    snprintf(out, DOMAIN_NAME_SIZE, "%.*s%.*s%s%.*s", (int)length, url,
+             (int)(end > address ? end - address : 0), address, variant ? "?" : "", variant_length,
+             variant ? variant : "");
+    for (char *c = out; *c; c++) {
+        if (!strchr(plain, *c) && *c != '?' && *c != '=')
+            *c = '_';
+    }
+}
+
+/* ---- the thread ---- */
+
+/* Opens the lock of an epoch; NULL where that cannot be, and the log tells why. */
+static struct lock *open_lock(struct domain *domain, const char *url, uint64_t epoch) {
+    char error[LOCK_ERROR_SIZE] = "out of memory", name[DOMAIN_NAME_SIZE];
+    struct lock *lock = NULL;
+    if (lock_open(url, &domain->lock_config, &lock, error, sizeof error) == LOCK_OK)
+        return lock;
+    domain_print_lock(name, url);
+    log_error("the lock %s, epoch %llu, cannot be opened here; nothing is done under a lock until PUT "
+              "/v1/lock chooses another: %s",
+              name, (unsigned long long)epoch, error);
     return NULL;
 }
 
-bool domain_enter(struct domain *domain, int64_t deadline_ns, struct domain_use *use) {
-    (void)deadline_ns;
-    *use = (struct domain_use){.lock = domain->lock, .epoch = 1};
-    return true;
+/* Called, and returns, with the mutex held: from the lock that is open to the record's. */
+static void follow(struct domain *domain) {
+    if (domain->cancel)
+        lock_cancel(domain->cancel);
+    while (domain->users > 0)
+        pthread_cond_wait(&domain->changed, &domain->mutex);
+    struct lock *old = domain->lock;
+    struct lock_metrics counted;
+    if (old) {
+        lock_read_metrics(old, &counted);
+        add_counters(&domain->before, &counted);
+    }
+    domain->lock = NULL;
+    lock_cancel_free(domain->cancel);
+    domain->cancel = NULL;
+    uint64_t epoch = domain->told_epoch;
+    char url[CONFIG_TEXT];
+    memcpy(url, domain->told_url, sizeof url);
+    memcpy(domain->clear_url, url, sizeof url);
+    domain->clear_epoch = epoch; /* the others need not wait until the new one is open */
+    pthread_mutex_unlock(&domain->mutex);
+    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock *opened = cancel ? open_lock(domain, url, epoch) : NULL;
+    pthread_mutex_lock(&domain->mutex);
+    domain->lock = opened;
+    domain->cancel = cancel;
+    domain->lock_epoch = epoch;
+    pthread_cond_broadcast(&domain->changed);
+    pthread_mutex_unlock(&domain->mutex);
+    lock_close(old); /* may take seconds where its store is gone */
+    pthread_mutex_lock(&domain->mutex);
 }
 
-void domain_leave(struct domain *domain, const struct domain_use *use) {
-    (void)domain;
-    (void)use;
+static void check(struct domain *domain, struct domain_check *check) {
+    struct lock *lock = NULL;
+    check->status = lock_open(check->url, &domain->lock_config, &lock, check->error, sizeof check->error);
+    lock_close(lock);
+    check->done(check);
 }
 
-void domain_read_metrics(struct domain *domain, struct lock_metrics *metrics) {
-    lock_read_metrics(domain->lock, metrics);
+static void *run(void *arg) {
+    struct domain *domain = arg;
+    pthread_mutex_lock(&domain->mutex);
+    while (!domain->stop || domain->checks) {
+        struct domain_check *first = domain->checks;
+        if (domain->told_epoch != domain->lock_epoch && !domain->stop) {
+            follow(domain);
+        } else if (first) {
+            domain->checks = first->next;
+            pthread_mutex_unlock(&domain->mutex);
+            check(domain, first);
+            pthread_mutex_lock(&domain->mutex);
+        } else {
+            pthread_cond_wait(&domain->changed, &domain->mutex);
+        }
+    }
+    pthread_mutex_unlock(&domain->mutex);
+    return NULL;
+}
+
+void domain_check(struct domain *domain, struct domain_check *check) {
+    pthread_mutex_lock(&domain->mutex);
+    check->next = domain->checks;
+    domain->checks = check;
+    pthread_cond_broadcast(&domain->changed);
+    pthread_mutex_unlock(&domain->mutex);
+}
+
+/* ---- opening and closing ---- */
+
+/* Known to people by its host and port, to machines by chance. Of characters that JSON needs no escapes for.
+ */
+static void make_instance(struct domain *domain, const char *listen) {
+    char host[48] = "";
+    uint64_t chance = 0;
+    gethostname(host, sizeof host - 1);
+    if (getrandom(&chance, sizeof chance, 0) != sizeof chance)
+        chance = (uint64_t)now_ns();
+    const char *port = strrchr(listen, ':');
+    snprintf(domain->instance, sizeof domain->instance, "%s%.8s-%016llx", host, port ? port : "",
+             (unsigned long long)chance);
+    for (char *c = domain->instance; *c; c++) {
+        if (*c <= ' ' || *c > '~' || *c == '"' || *c == '\\')
+            *c = '_';
+    }
+}
+
+static void at_point(void *ctx, const char *point, const char *key) {
+    char step[64 + LOCK_KEY_MAX];
+    snprintf(step, sizeof step, "%s %s", point, key);
+    service_at_step(ctx, step);
+}
+
+struct domain *domain_open(const struct config *config, char *error, size_t error_size) {
+    struct lock *tried = NULL;
+    struct domain *domain = calloc(1, sizeof *domain);
+    snprintf(error, error_size, "out of memory or threads");
+    if (!domain)
+        return NULL;
+    domain->lock_config = (struct lock_config){.ttl_ms = config->lock_ttl_ms,
+                                               .teaching = config->teaching,
+                                               .at_point = service_at_step ? at_point : NULL};
+    if (lock_open(config->lock, &domain->lock_config, &tried, error, error_size) != LOCK_OK)
+        goto fail;
+    lock_close(tried);
+    make_instance(domain, config->listen);
+    pthread_mutex_init(&domain->mutex, NULL);
+    pthread_cond_init(&domain->changed, NULL);
+    domain->first_url = config->lock;
+    if (pthread_create(&domain->thread, NULL, run, domain) == 0)
+        return domain;
+    pthread_cond_destroy(&domain->changed);
+    pthread_mutex_destroy(&domain->mutex);
+fail:
+    free(domain);
+    return NULL;
 }
 
 void domain_close(struct domain *domain) {
     if (!domain)
         return;
+    pthread_mutex_lock(&domain->mutex);
+    domain->stop = true;
+    pthread_cond_broadcast(&domain->changed);
+    pthread_mutex_unlock(&domain->mutex);
+    pthread_join(domain->thread, NULL);
     lock_close(domain->lock);
+    lock_cancel_free(domain->cancel);
+    pthread_cond_destroy(&domain->changed);
+    pthread_mutex_destroy(&domain->mutex);
     free(domain);
 }

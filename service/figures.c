@@ -39,6 +39,7 @@ static const char *const outcomes[INVENTORY_UNKNOWN + 1] = {
     [INVENTORY_NOT_STARTED] = "not_started",
     [INVENTORY_ENDED] = "ended",
     [INVENTORY_UNKNOWN_ITEM] = "unknown_item",
+    [INVENTORY_CROSS_SLOT] = "cross_slot",
     [INVENTORY_KEY_REUSED] = "key_reused",
     [INVENTORY_REFUSED] = "refused",
     [INVENTORY_STALE] = "stale",
@@ -79,15 +80,31 @@ static void print_head(FILE *out, const char *name, const char *type, const char
     fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void print_purchases(FILE *out, const struct figures_source *sources, int count) {
-    print_head(out, "seckill_purchases_total", "counter", "Purchases by how they ended.");
+/* Counters by status, at `offset` in struct figures. */
+static void print_outcomes(FILE *out, const struct figures_source *sources, int count, const char *name,
+                           const char *help, size_t offset) {
+    print_head(out, name, "counter", help);
     for (int status = 0; status <= INVENTORY_UNKNOWN; status++) {
         uint64_t sum = 0;
-        for (int i = 0; i < count; i++)
-            sum += get(&sources[i].figures->purchases[status]);
+        for (int i = 0; i < count; i++) {
+            const _Atomic uint64_t *figures = (const void *)((const char *)sources[i].figures + offset);
+            sum += get(&figures[status]);
+        }
         if (outcomes[status])
-            fprintf(out, "seckill_purchases_total{outcome=\"%s\"} %llu\n", outcomes[status],
-                    (unsigned long long)sum);
+            fprintf(out, "%s{outcome=\"%s\"} %llu\n", name, outcomes[status], (unsigned long long)sum);
+    }
+}
+
+static void print_recovered(FILE *out, const struct figures_source *sources, int count) {
+    print_head(
+        out, "seckill_recovered_total", "counter",
+        "Baskets and transfers that were left unfinished, or held and due, and attempts to finish them.");
+    static const char *const words[] = {"tried", "finished"};
+    for (int k = 0; k < 2; k++) {
+        uint64_t sum = 0;
+        for (int i = 0; i < count; i++)
+            sum += get(&sources[i].figures->recovered[k]);
+        fprintf(out, "seckill_recovered_total{outcome=\"%s\"} %llu\n", words[k], (unsigned long long)sum);
     }
 }
 
@@ -102,8 +119,8 @@ static void print_responses(FILE *out, const struct figures_source *sources, int
     }
 }
 
-static void print_histogram(FILE *out, const struct figures_source *sources, int count, const char *outcome,
-                            size_t offset) {
+static void print_histogram(FILE *out, const struct figures_source *sources, int count, const char *name,
+                            const char *outcome, size_t offset) {
     uint64_t running = 0, sum_ns = 0;
     for (int bucket = 0; bucket < FIGURES_BUCKETS; bucket++) {
         for (int i = 0; i < count; i++) {
@@ -115,13 +132,23 @@ static void print_histogram(FILE *out, const struct figures_source *sources, int
         char bound[32] = "+Inf";
         if (bucket < FIGURES_BUCKETS - 1)
             snprintf(bound, sizeof bound, "%g", figures_bounds[bucket]);
-        fprintf(out, "seckill_purchase_seconds_bucket{outcome=\"%s\",le=\"%s\"} %llu\n", outcome, bound,
+        fprintf(out, "%s_bucket{outcome=\"%s\",le=\"%s\"} %llu\n", name, outcome, bound,
                 (unsigned long long)running);
     }
-    fprintf(out,
-            "seckill_purchase_seconds_sum{outcome=\"%s\"} "
-            "%.9f\nseckill_purchase_seconds_count{outcome=\"%s\"} %llu\n",
-            outcome, (double)sum_ns / 1e9, outcome, (unsigned long long)running);
+    fprintf(out, "%s_sum{outcome=\"%s\"} %.9f\n%s_count{outcome=\"%s\"} %llu\n", name, outcome,
+            (double)sum_ns / 1e9, name, outcome, (unsigned long long)running);
+}
+
+static void print_pool(FILE *out, const struct pool_figures *pool) {
+    print_head(out, "seckill_pool_waiting", "gauge", "Blocking jobs that wait for a thread.");
+    fprintf(out, "seckill_pool_waiting %d\n", pool->waiting);
+    print_head(out, "seckill_pool_jobs_total", "counter", "Blocking jobs begun.");
+    fprintf(out, "seckill_pool_jobs_total %llu\n", (unsigned long long)pool->begun);
+    print_head(out, "seckill_pool_refused_total", "counter",
+               "Blocking jobs for which the queue was too full.");
+    fprintf(out, "seckill_pool_refused_total %llu\n", (unsigned long long)pool->refused);
+    print_head(out, "seckill_pool_wait_seconds_total", "counter", "Time that jobs waited for a thread.");
+    fprintf(out, "seckill_pool_wait_seconds_total %.9f\n", (double)pool->wait_ns / 1e9);
 }
 
 static void print_store(FILE *out, const struct figures_source *sources, int count) {
@@ -134,7 +161,8 @@ static void print_store(FILE *out, const struct figures_source *sources, int cou
     }
 }
 
-static void print_lock(FILE *out, const struct lock_metrics *lock) {
+static void print_lock(FILE *out, const struct domain_metrics *domain) {
+    const struct lock_metrics *lock = &domain->lock;
     const struct {
         const char *name, *type, *help;
         uint64_t value;
@@ -151,6 +179,9 @@ static void print_lock(FILE *out, const struct lock_metrics *lock) {
         {"seckill_lock_wait_seconds_total", "counter", "Time waited for locks that were had.", lock->wait_ns,
          true},
         {"seckill_lock_hold_seconds_total", "counter", "Time locks were held.", lock->hold_ns, true},
+        {"seckill_lock_epoch", "gauge", "Of the lock in force; 0: none is.", domain->epoch, false},
+        {"seckill_lock_switches_total", "counter", "Times that another lock came in force.", domain->switches,
+         false},
     };
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
         print_head(out, figures[i].name, figures[i].type, figures[i].help);
@@ -161,8 +192,8 @@ static void print_lock(FILE *out, const struct lock_metrics *lock) {
     }
 }
 
-char *figures_print(const struct figures_source *sources, int count, int pool_waiting,
-                    const struct lock_metrics *lock, size_t *length) {
+char *figures_print(const struct figures_source *sources, int count, const struct pool_figures *pool,
+                    const struct domain_metrics *domain, size_t *length) {
     char *text = NULL;
     FILE *out = open_memstream(&text, length);
     if (!out)
@@ -172,16 +203,26 @@ char *figures_print(const struct figures_source *sources, int count, int pool_wa
         connections += sources[i].connections;
     print_head(out, "seckill_build_info", "gauge", "The version that runs.");
     fprintf(out, "seckill_build_info{version=\"%s\"} 1\n", SECKILL_VERSION);
-    print_purchases(out, sources, count);
-    print_head(out, "seckill_purchase_seconds", "histogram", "From a purchase's arrival to its answer.");
-    print_histogram(out, sources, count, "sold", offsetof(struct figures, sold));
-    print_histogram(out, sources, count, "rejected", offsetof(struct figures, rejected));
+    print_outcomes(out, sources, count, "seckill_purchases_total", "Purchases by how they ended.",
+                   offsetof(struct figures, purchases));
+    static const char purchase[] = "seckill_purchase_seconds", deal[] = "seckill_basket_seconds";
+    print_head(out, purchase, "histogram", "From a purchase's arrival to its answer.");
+    print_histogram(out, sources, count, purchase, "sold", offsetof(struct figures, sold));
+    print_histogram(out, sources, count, purchase, "rejected", offsetof(struct figures, rejected));
+    print_outcomes(out, sources, count, "seckill_baskets_total", "Baskets by how they ended.",
+                   offsetof(struct figures, baskets));
+    print_outcomes(out, sources, count, "seckill_transfers_total",
+                   "Transfers by how they ended (sold: they were done).",
+                   offsetof(struct figures, transfers));
+    print_head(out, deal, "histogram", "From a basket's or transfer's arrival to its answer.");
+    print_histogram(out, sources, count, deal, "sold", offsetof(struct figures, deals_made));
+    print_histogram(out, sources, count, deal, "rejected", offsetof(struct figures, deals_rejected));
+    print_recovered(out, sources, count);
     print_responses(out, sources, count);
     print_head(out, "seckill_http_connections", "gauge", "Clients connected.");
     fprintf(out, "seckill_http_connections %d\n", connections);
-    print_head(out, "seckill_pool_waiting", "gauge", "Blocking jobs that wait for a thread.");
-    fprintf(out, "seckill_pool_waiting %d\n", pool_waiting);
-    print_lock(out, lock);
+    print_pool(out, pool);
+    print_lock(out, domain);
     print_store(out, sources, count);
     if (fclose(out) == 0)
         return text;

@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 #include "inventory/inventory.h"
-#include "lock/lock.h"
+#include "service/domain.h"
+#include "service/pool.h"
 
 enum { FIGURES_BUCKETS = 14 };
 
@@ -20,8 +21,11 @@ struct figures_histogram {
 
 struct figures {
     _Atomic uint64_t purchases[INVENTORY_UNKNOWN + 1]; /* by status */
-    _Atomic uint64_t responses[6];                     /* by hundreds */
-    struct figures_histogram sold, rejected;           /* purchases: how long until the answer */
+    _Atomic uint64_t baskets[INVENTORY_UNKNOWN + 1], transfers[INVENTORY_UNKNOWN + 1];
+    _Atomic uint64_t recovered[2];                       /* deals left unfinished: tried in vain, finished */
+    _Atomic uint64_t responses[6];                       /* by hundreds */
+    struct figures_histogram sold, rejected;             /* purchases: how long until the answer */
+    struct figures_histogram deals_made, deals_rejected; /* baskets and transfers: likewise */
 };
 
 void figures_count(_Atomic uint64_t *figure);
@@ -35,7 +39,7 @@ struct figures_source {
 };
 
 /* The exposition of all workers' figures, summed; to be freed by the caller, NULL when out of memory. */
-char *figures_print(const struct figures_source *sources, int count, int pool_waiting,
-                    const struct lock_metrics *lock, size_t *length);
+char *figures_print(const struct figures_source *sources, int count, const struct pool_figures *pool,
+                    const struct domain_metrics *domain, size_t *length);
 
 #endif

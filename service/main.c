@@ -142,6 +142,12 @@ int main(int argc, char **argv) {
         fprintf(stderr, "seckilld: %s\n", error);
         return EXIT_USAGE;
     }
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* threads inherit it: only sigwait() takes them */
+    signal(SIGPIPE, SIG_IGN);
     service.domain = domain_open(&service.config, error, sizeof error);
     if (!service.domain) {
         /* Not the URL: it may hold a password. */
@@ -149,12 +155,6 @@ int main(int argc, char **argv) {
                 service.config.teaching ? "" : " (those for lessons need --teaching)");
         return EXIT_USAGE;
     }
-    sigset_t ends;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* threads inherit it: only sigwait() takes them */
-    signal(SIGPIPE, SIG_IGN);
     service.worker_count = service.config.workers;
     service.workers = calloc((size_t)service.worker_count, sizeof *service.workers);
     service.pool = pool_open(POOL_THREADS, POOL_QUEUE);

@@ -51,9 +51,11 @@ void operations_metrics(struct worker *worker, struct http_request *request, con
         sources[i].connections = atomic_load_explicit(&each->connections, memory_order_relaxed);
     }
     size_t length = 0;
-    struct lock_metrics lock;
-    domain_read_metrics(service->domain, &lock);
-    char *text = sources ? figures_print(sources, count, pool_waiting(service->pool), &lock, &length) : NULL;
+    struct domain_metrics domain;
+    domain_read_metrics(service->domain, &domain);
+    struct pool_figures pool;
+    pool_read_figures(service->pool, &pool);
+    char *text = sources ? figures_print(sources, count, &pool, &domain, &length) : NULL;
     http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
                 length, NULL);
     free(text);

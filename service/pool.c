@@ -3,11 +3,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+
 struct pool {
     pthread_mutex_t mutex;
     pthread_cond_t work;
     struct pool_job *head, *tail;
-    int waiting, queue_max, threads;
+    struct pool_figures figures;
+    int queue_max, threads;
     bool closing;
     pthread_t ids[];
 };
@@ -22,7 +25,9 @@ static void *serve(void *arg) {
         if (!job)
             break;
         pool->head = job->next;
-        pool->waiting--;
+        pool->figures.waiting--;
+        pool->figures.begun++;
+        pool->figures.wait_ns += clock_mono_ns(&clock_system) - job->since_ns;
         pthread_mutex_unlock(&pool->mutex);
         job->run(job);
         pthread_mutex_lock(&pool->mutex);
@@ -49,26 +54,28 @@ struct pool *pool_open(int threads, int queue_max) {
 
 bool pool_submit(struct pool *pool, struct pool_job *job) {
     pthread_mutex_lock(&pool->mutex);
-    bool room = pool->waiting < pool->queue_max && !pool->closing;
+    bool room = pool->figures.waiting < pool->queue_max && !pool->closing;
     if (room) {
         job->next = NULL;
+        job->since_ns = clock_mono_ns(&clock_system);
         if (pool->head)
             pool->tail->next = job;
         else
             pool->head = job;
         pool->tail = job;
-        pool->waiting++;
+        pool->figures.waiting++;
         pthread_cond_signal(&pool->work);
+    } else {
+        pool->figures.refused++;
     }
     pthread_mutex_unlock(&pool->mutex);
     return room;
 }
 
-int pool_waiting(struct pool *pool) {
+void pool_read_figures(struct pool *pool, struct pool_figures *figures) {
     pthread_mutex_lock(&pool->mutex);
-    int waiting = pool->waiting;
+    *figures = pool->figures;
     pthread_mutex_unlock(&pool->mutex);
-    return waiting;
 }
 
 void pool_close(struct pool *pool) {

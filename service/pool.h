@@ -3,11 +3,13 @@
 #define SERVICE_POOL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Lives in the caller's data until `run` has been called. */
 struct pool_job {
     struct pool_job *next;
     void (*run)(struct pool_job *job);
+    int64_t since_ns;
 };
 
 struct pool;
@@ -16,8 +18,12 @@ struct pool;
 struct pool *pool_open(int threads, int queue_max);
 /* False where the queue is full. From any thread. */
 bool pool_submit(struct pool *pool, struct pool_job *job);
-/* Jobs that wait for a thread. */
-int pool_waiting(struct pool *pool);
+struct pool_figures {
+    int waiting; /* for a thread, now */
+    uint64_t begun, refused;
+    int64_t wait_ns; /* of those that begun, added up */
+};
+void pool_read_figures(struct pool *pool, struct pool_figures *figures);
 /* Runs what waits, then ends the threads. */
 void pool_close(struct pool *pool);
 

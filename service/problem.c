@@ -12,6 +12,9 @@ static const struct {
     [PROBLEM_ENDED] = {409, "ended", "Sale ended"},
     [PROBLEM_UNKNOWN_ITEM] = {404, "unknown-item", "Unknown item"},
     [PROBLEM_UNKNOWN_ORDER] = {404, "unknown-order", "Unknown order"},
+    [PROBLEM_UNKNOWN_BASKET] = {404, "unknown-basket", "Unknown basket"},
+    [PROBLEM_BASKET_ORDER] = {409, "basket-order", "Order of a held basket"},
+    [PROBLEM_CROSS_SLOT] = {409, "cross-slot", "Items in several slots"},
     [PROBLEM_ITEM_EXISTS] = {409, "item-exists", "Item exists"},
     [PROBLEM_KEY_MISSING] = {400, "key-missing", "Idempotency key missing"},
     [PROBLEM_KEY_REUSED] = {422, "key-reused", "Idempotency key reused"},
@@ -35,10 +38,10 @@ int problem_status(enum problem problem) {
 /* `extra` is further members, each with its comma before it. */
 static void answer(struct http_request *request, enum problem problem, const char *detail, const char *extra,
                    const char *const *headers) {
-    char body[512];
+    char body[640];
     int length =
         snprintf(body, sizeof body,
-                 "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%.300s\"%.100s}",
+                 "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%.300s\"%.160s}",
                  problems[problem].name, problems[problem].title, problems[problem].status, detail, extra);
     http_answer(request, problems[problem].status, "application/problem+json", body, (size_t)length, headers);
 }
@@ -64,6 +67,17 @@ void problem_answer_sold_out(struct http_request *request, int64_t available) {
     char extra[48];
     snprintf(extra, sizeof extra, ",\"available\":%lld", (long long)available);
     answer(request, PROBLEM_SOLD_OUT, "fewer units are left than wanted", extra, NULL);
+}
+
+void problem_answer_line(struct http_request *request, enum problem problem, const char *detail, int line,
+                         const char *item, int64_t available) {
+    char extra[160], number[24] = "", units[48] = "";
+    if (line >= 0)
+        snprintf(number, sizeof number, ",\"line\":%d", line);
+    if (problem == PROBLEM_SOLD_OUT)
+        snprintf(units, sizeof units, ",\"available\":%lld", (long long)available);
+    snprintf(extra, sizeof extra, "%s%s,\"item\":\"%s\"", units, number, item);
+    answer(request, problem, detail, extra, NULL);
 }
 
 void problem_answer_method(struct http_request *request, const char *allow) {

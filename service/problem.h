@@ -11,6 +11,9 @@ enum problem {
     PROBLEM_ENDED,
     PROBLEM_UNKNOWN_ITEM,
     PROBLEM_UNKNOWN_ORDER,
+    PROBLEM_UNKNOWN_BASKET,
+    PROBLEM_BASKET_ORDER,
+    PROBLEM_CROSS_SLOT,
     PROBLEM_ITEM_EXISTS,
     PROBLEM_KEY_MISSING,
     PROBLEM_KEY_REUSED,
@@ -38,6 +41,11 @@ void problem_answer_field(struct http_request *request, const char *field, const
 
 /* `sold-out`, with the units left. */
 void problem_answer_sold_out(struct http_request *request, int64_t available);
+
+/* The problem of a line of a basket, or of a transfer's item: with its number (-1: left out), its item, and
+ * with `sold-out` the units left. */
+void problem_answer_line(struct http_request *request, enum problem problem, const char *detail, int line,
+                         const char *item, int64_t available);
 
 /* `method-not-allowed`, with the methods that are. */
 void problem_answer_method(struct http_request *request, const char *allow);

@@ -23,6 +23,7 @@ struct under_way {
     struct pool_job job;
     struct worker_post post;
     enum inventory_status status;
+    enum lock_status locked; /* how that was, where the lock was not had */
     sem_t sold;
 };
 
@@ -49,7 +50,9 @@ static void answer(struct under_way *under_way, enum inventory_status status) {
         return;
     }
     figures_time(&figures->rejected, took_ns);
-    if (status == INVENTORY_SOLD_OUT)
+    if (under_way->locked != LOCK_OK)
+        routes_answer_lock(under_way->request, under_way->locked);
+    else if (status == INVENTORY_SOLD_OUT)
         problem_answer_sold_out(under_way->request, under_way->purchase.available);
     else
         routes_answer_status(under_way->request, status);
@@ -80,32 +83,29 @@ static void sell_on_worker(struct worker_post *post) {
         on_sold_locked(purchase, INVENTORY_UNAVAILABLE);
 }
 
-static enum inventory_status sell_with(struct under_way *under_way, const struct domain_use *use,
-                                       int64_t deadline_ns) {
-    char key[ROUTES_LOCK_KEY_SIZE];
-    struct lock_grant grant;
-    routes_lock_key(key, under_way->purchase.item);
-    if (lock_acquire(use->lock, key, deadline_ns, NULL, &grant) != LOCK_OK)
-        return INVENTORY_OVERLOADED;
-    under_way->purchase.token = (struct inventory_token){.epoch = use->epoch, .fence = grant.fence};
+static void sell_holding(struct under_way *under_way, const struct domain_use *use,
+                         const struct lock_grant *grant) {
+    under_way->purchase.token = (struct inventory_token){.epoch = use->epoch, .fence = grant->fence};
     under_way->post.run = sell_on_worker;
     worker_post(under_way->worker, &under_way->post);
     while (sem_wait(&under_way->sold) != 0)
         continue;
-    lock_release(use->lock, &grant);
-    return under_way->status;
 }
 
 static void sell_under_lock(struct pool_job *job) {
     struct under_way *under_way = CONTAINER(job, job);
     struct service *service = under_way->worker->service;
-    struct domain_use use;
     int64_t deadline_ns = (int64_t)uv_hrtime() + (int64_t)service->config.lock_ttl_ms * 1000000;
-    if (domain_enter(service->domain, deadline_ns, &use)) {
-        under_way->status = sell_with(under_way, &use, deadline_ns);
-        domain_leave(service->domain, &use);
-    } else {
-        under_way->status = INVENTORY_OVERLOADED;
+    char key[ROUTES_LOCK_KEY_SIZE];
+    const char *keys[] = {key};
+    struct domain_use use;
+    struct lock_grant grant;
+    routes_lock_key(key, under_way->purchase.item);
+    under_way->status = INVENTORY_OVERLOADED;
+    under_way->locked = domain_acquire(service->domain, keys, 1, deadline_ns, &use, &grant);
+    if (under_way->locked == LOCK_OK) {
+        sell_holding(under_way, &use, &grant);
+        domain_release(service->domain, &use, &grant, 1);
     }
     under_way->post.run = answer_on_worker;
     worker_post(under_way->worker, &under_way->post);
@@ -142,6 +142,7 @@ void purchases_post(struct worker *worker, struct http_request *request, const c
     }
     under_way->request = request;
     under_way->worker = worker;
+    under_way->locked = LOCK_OK;
     memcpy(purchase->item, wanted.item, sizeof purchase->item);
     memcpy(purchase->user, wanted.user, sizeof purchase->user);
     purchase->quantity = wanted.quantity;

@@ -14,6 +14,11 @@ static const struct route {
     bool admin;
 } routes[] = {
     {"POST", "/v1/purchases", purchases_post, false},
+    {"POST", "/v1/baskets", baskets_post, false},
+    {"GET", "/v1/baskets/*", baskets_get, false},
+    {"POST", "/v1/baskets/*/confirm", baskets_confirm, false},
+    {"POST", "/v1/baskets/*/cancel", baskets_cancel, false},
+    {"POST", "/v1/transfers", transfers_post, true},
     {"GET", "/v1/items/*", items_get, false},
     {"PUT", "/v1/items/*", items_put, true},
     {"POST", "/v1/items/*/restock", items_restock, true},
@@ -21,6 +26,8 @@ static const struct route {
     {"GET", "/v1/orders/*", orders_get, false},
     {"POST", "/v1/orders/*/confirm", orders_confirm, false},
     {"POST", "/v1/orders/*/cancel", orders_cancel, false},
+    {"PUT", "/v1/lock", locks_put, true},
+    {"GET", "/v1/lock", locks_get, true},
     {"GET", "/livez", operations_live, false},
     {"GET", "/readyz", operations_ready, false},
     {"GET", "/metrics", operations_metrics, false},
@@ -114,54 +121,55 @@ bool routes_read_key(struct http_request *request, char *digest) {
     return true;
 }
 
+void routes_answer_lock(struct http_request *request, enum lock_status status) {
+    const char *detail = "the lock's store cannot be used now; nothing was done, retry with the same key";
+    if (status == LOCK_CANCELLED)
+        detail = "no lock is in force now; nothing was done, retry with the same key";
+    else if (status == LOCK_TIMEOUT)
+        detail = "the lock was not free in time; nothing was done, retry with the same key";
+    problem_answer(request, PROBLEM_OVERLOADED, detail);
+}
+
+/* What is said of each status that is no success. */
+static const struct {
+    enum problem problem;
+    const char *detail;
+} refusals[] = {
+    [INVENTORY_SOLD_OUT] = {PROBLEM_SOLD_OUT, "fewer units are left than wanted"},
+    [INVENTORY_LIMIT] = {PROBLEM_PURCHASE_LIMIT, "the user would have more than the item allows"},
+    [INVENTORY_NOT_STARTED] = {PROBLEM_NOT_STARTED, "see the item's starts_at"},
+    [INVENTORY_ENDED] = {PROBLEM_ENDED, "see the item's ends_at"},
+    [INVENTORY_UNKNOWN_ITEM] = {PROBLEM_UNKNOWN_ITEM, "there is no such item"},
+    [INVENTORY_UNKNOWN_ORDER] = {PROBLEM_UNKNOWN_ORDER, "there is no such order"},
+    [INVENTORY_UNKNOWN_BASKET] = {PROBLEM_UNKNOWN_BASKET, "there is no such basket"},
+    [INVENTORY_OF_BASKET] = {PROBLEM_BASKET_ORDER,
+                             "the order is part of a held basket: confirm or cancel that"},
+    [INVENTORY_PENDING] = {PROBLEM_OVERLOADED, "it is under way already; retry with the same key"},
+    [INVENTORY_CROSS_SLOT] = {PROBLEM_CROSS_SLOT,
+                              "no one script reaches items in several slots of a Redis Cluster; it takes a "
+                              "service with --basket locked"},
+    [INVENTORY_EXISTS] = {PROBLEM_ITEM_EXISTS, "the item exists on other terms, which do not change"},
+    [INVENTORY_KEY_REUSED] = {PROBLEM_KEY_REUSED, "this key was used for another request"},
+    [INVENTORY_CONFIRMED] = {PROBLEM_ORDER_CONFIRMED, "it was confirmed first"},
+    [INVENTORY_CANCELLED] = {PROBLEM_ORDER_CANCELLED, "it was cancelled first"},
+    [INVENTORY_EXPIRED] = {PROBLEM_ORDER_EXPIRED, "the hold ran out first, its units went back"},
+    [INVENTORY_REFUSED] = {PROBLEM_TEACHING_ONLY,
+                           "this strategy oversells; it needs a service started with --teaching"},
+    [INVENTORY_STALE] = {PROBLEM_OVERLOADED,
+                         "the lock was lost to another buyer; nothing was done, retry with the same key"},
+    [INVENTORY_OVERLOADED] = {PROBLEM_OVERLOADED, "too many requests wait; nothing was done"},
+    [INVENTORY_UNKNOWN] =
+        {PROBLEM_STORE_UNAVAILABLE,
+         "the store did not reply: it may have been done; retry with the same key to learn it"},
+    [INVENTORY_UNAVAILABLE] = {PROBLEM_STORE_UNAVAILABLE,
+                               "the store cannot be used now; retry with the same key"},
+};
+
 void routes_answer_status(struct http_request *request, enum inventory_status status) {
-    switch (status) {
-    case INVENTORY_LIMIT:
-        problem_answer(request, PROBLEM_PURCHASE_LIMIT, "the user would have more than the item allows");
-        break;
-    case INVENTORY_NOT_STARTED:
-        problem_answer(request, PROBLEM_NOT_STARTED, "see the item's starts_at");
-        break;
-    case INVENTORY_ENDED: problem_answer(request, PROBLEM_ENDED, "see the item's ends_at"); break;
-    case INVENTORY_UNKNOWN_ITEM:
-        problem_answer(request, PROBLEM_UNKNOWN_ITEM, "there is no such item");
-        break;
-    case INVENTORY_UNKNOWN_ORDER:
-        problem_answer(request, PROBLEM_UNKNOWN_ORDER, "there is no such order");
-        break;
-    case INVENTORY_EXISTS:
-        problem_answer(request, PROBLEM_ITEM_EXISTS, "the item exists on other terms, which do not change");
-        break;
-    case INVENTORY_KEY_REUSED:
-        problem_answer(request, PROBLEM_KEY_REUSED, "this key was used for another request");
-        break;
-    case INVENTORY_CONFIRMED:
-        problem_answer(request, PROBLEM_ORDER_CONFIRMED, "the order was confirmed first");
-        break;
-    case INVENTORY_CANCELLED:
-        problem_answer(request, PROBLEM_ORDER_CANCELLED, "the order was cancelled first");
-        break;
-    case INVENTORY_EXPIRED:
-        problem_answer(request, PROBLEM_ORDER_EXPIRED, "the hold ran out first, its units went back");
-        break;
-    case INVENTORY_REFUSED:
-        problem_answer(request, PROBLEM_TEACHING_ONLY,
-                       "this strategy oversells; it needs a service started with --teaching");
-        break;
-    case INVENTORY_STALE:
-        problem_answer(
-            request, PROBLEM_OVERLOADED,
-            "the item's lock was lost to another buyer; nothing was done, retry with the same key");
-        break;
-    case INVENTORY_OVERLOADED:
-        problem_answer(request, PROBLEM_OVERLOADED, "too many requests wait; nothing was done");
-        break;
-    case INVENTORY_UNKNOWN:
-        problem_answer(request, PROBLEM_STORE_UNAVAILABLE,
-                       "the store did not reply: it may have been done; retry with the same key to learn it");
-        break;
-    default:
-        problem_answer(request, PROBLEM_STORE_UNAVAILABLE,
-                       "the store cannot be used now; retry with the same key");
-    }
+    problem_answer(request, refusals[status].problem, refusals[status].detail);
+}
+
+void routes_answer_line(struct http_request *request, enum inventory_status status, int line,
+                        const char *item, int64_t available) {
+    problem_answer_line(request, refusals[status].problem, refusals[status].detail, line, item, available);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "inventory/inventory.h"
+#include "lock/lock.h"
 #include "service/http.h"
 
 struct worker;
@@ -21,8 +22,13 @@ routes_fn purchases_post;
 routes_fn items_put, items_get, items_restock, items_audit;
 /* orders.c */
 routes_fn orders_get, orders_confirm, orders_cancel;
+/* deals.c */
+routes_fn baskets_post, baskets_get, baskets_confirm, baskets_cancel, transfers_post;
 /* operations.c */
 routes_fn operations_live, operations_ready, operations_metrics, operations_openapi;
+
+/* locks.c */
+routes_fn locks_put, locks_get;
 
 /* The name of an item's lock. */
 enum { ROUTES_LOCK_KEY_SIZE = INVENTORY_NAME_MAX + 16 };
@@ -31,6 +37,12 @@ void routes_lock_key(char key[ROUTES_LOCK_KEY_SIZE], const char *item);
 /* Answers for what went wrong with any call: the store's refusals, reused keys, unknown items and the like.
  */
 void routes_answer_status(struct http_request *request, enum inventory_status status);
+/* The same for a line of a basket (-1: of a transfer). */
+void routes_answer_line(struct http_request *request, enum inventory_status status, int line,
+                        const char *item, int64_t available);
+
+/* The same where domain_acquire() said so; nothing was done. */
+void routes_answer_lock(struct http_request *request, enum lock_status status);
 
 /* Reads the Idempotency-Key into its digest; answers and returns false where it is missing or wrong. */
 bool routes_read_key(struct http_request *request, char *digest);

@@ -6,10 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "service/deals.h"
 #include "service/log.h"
 #include "service/routes.h"
+#include "service/steps.h"
 
-enum { SECOND_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
+enum { SECOND_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000, LEAVE_MS = 1000 };
 
 /* See linger(). */
 enum { LINGER_CROWD = 32, LINGER_NS = 100000, PAUSES = 10 };
@@ -99,20 +101,38 @@ static void end(struct worker *worker) {
     uv_close((uv_handle_t *)&worker->prepare, NULL);
     uv_close((uv_handle_t *)&worker->check, NULL);
     uv_close((uv_handle_t *)&worker->second, NULL);
+    if (worker->index == 0)
+        uv_close((uv_handle_t *)&worker->heart, NULL);
     uv_close((uv_handle_t *)&worker->wake, NULL);
     http_server_close(worker->http);
 }
 
+/* Worker 0 beats for all, so it is the last to end: when the others have, or the time is up. Then it tells
+ * the other instances that nothing is held here any more. True: they know, or it is not to be had in time. */
+static bool leave_domain(struct worker *worker, bool time_is_up) {
+    int64_t now_ms = (int64_t)uv_now(&worker->loop);
+    if (!time_is_up && atomic_load(&worker->service->selling) > 1)
+        return false;
+    if (worker->leave_until_ms == 0)
+        worker->leave_until_ms = now_ms + LEAVE_MS;
+    return domain_end(worker->service->domain, worker->inventory) || now_ms >= worker->leave_until_ms;
+}
+
 /* First everybody may end; when all have, or the time is up, the inventory answers what it still has
- * ("unknown" or "unavailable"); then only threads of the pool can have requests, until their wait for a lock
- * is over. */
+ * ("unknown" or "unavailable"); then only threads of the pool can have requests, until they notice that there
+ * will be no lock. */
 static void drain(struct worker *worker) {
-    bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0;
-    if (!done && (int64_t)uv_now(&worker->loop) < worker->drain_until_ms)
-        return;
-    inventory_close(worker->inventory);
-    worker->inventory = NULL;
-    if (http_server_pending(worker->http) == 0)
+    bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0 &&
+                worker->recovering == 0;
+    bool time_is_up = (int64_t)uv_now(&worker->loop) >= worker->drain_until_ms;
+    if (worker->inventory) {
+        if ((!done && !time_is_up) || (worker->index == 0 && !leave_domain(worker, time_is_up)))
+            return;
+        inventory_close(worker->inventory);
+        worker->inventory = NULL;
+        atomic_fetch_sub(&worker->service->selling, 1);
+    }
+    if (http_server_pending(worker->http) == 0 && worker->recovering == 0)
         end(worker);
 }
 
@@ -123,7 +143,14 @@ static void on_second(uv_timer_t *timer) {
         drain(worker);
     } else if (worker->index == 0) {
         inventory_sweep(worker->inventory);
+        deals_recover(worker);
     }
+}
+
+static void on_heart(uv_timer_t *timer) {
+    struct worker *worker = timer->data;
+    if (worker->inventory)
+        domain_tick(worker->service->domain, worker->inventory);
 }
 
 static void *run(void *arg) {
@@ -148,6 +175,7 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
         .work_delay_ms = config->work_delay_ms,
         .teaching = config->teaching,
         .fencing = config->fencing,
+        .at_step = service_at_step,
         .figures = &worker->stock_figures,
     };
     worker->inventory = inventory_open(&worker->loop, &stock, error, error_size);
@@ -176,6 +204,12 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
     uv_prepare_start(&worker->prepare, on_prepare);
     uv_check_start(&worker->check, on_check);
     uv_timer_start(&worker->second, on_second, 0, SECOND_MS);
+    if (index == 0) {
+        worker->heart.data = worker;
+        uv_timer_init(&worker->loop, &worker->heart);
+        uv_timer_start(&worker->heart, on_heart, 0, DOMAIN_TICK_MS);
+    }
+    atomic_fetch_add(&service->selling, 1);
     return true;
 }
 

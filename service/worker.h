@@ -29,14 +29,17 @@ struct worker {
     pthread_t thread;
     uv_loop_t loop;
     struct http_server *http;
-    struct inventory *inventory; /* NULL once the drain's time is up */
+    struct inventory *inventory; /* NULL once it has drained, or the time for that is up */
     uv_prepare_t prepare;
     uv_check_t check;
     uv_async_t wake;
     uv_timer_t second; /* sweeps holds and watches the drain */
+    uv_timer_t heart;  /* of worker 0: the domain's */
     pthread_mutex_t posts_mutex;
     struct worker_post *posts;
     int64_t drain_until_ms;
+    int recovering;                  /* deals that were left unfinished, and looks for them, under way */
+    int64_t leave_until_ms;          /* worker 0: see leave_domain() */
     _Atomic enum worker_store store; /* for other threads to see */
     _Atomic int connections;
     struct figures figures;
@@ -49,6 +52,7 @@ struct service {
     struct domain *domain;
     struct pool *pool;
     _Atomic bool draining;
+    _Atomic int selling; /* workers whose inventory is open */
     int worker_count;
     struct worker *workers;
 };

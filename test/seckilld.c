@@ -19,22 +19,34 @@ static void wait_live(struct seckilld *service) {
         FAIL("seckilld on port %d does not answer", service->port);
 }
 
-void seckilld_start(struct seckilld *service, int redis_port, ...) {
+static void start(struct seckilld *service, const char *program, const char *stop_at, int redis_port,
+                  va_list args) {
     service->port = harness_free_port();
-    const char *argv[MAX_ARGS] = {harness_format("%s/seckilld", harness_build()), "--listen",
+    const char *argv[MAX_ARGS] = {harness_format("%s/%s", harness_build(), program), "--listen",
                                   harness_format("127.0.0.1:%d", service->port), "--redis",
                                   harness_format("redis://127.0.0.1:%d", redis_port)};
-    const char *env[] = {"SECKILL_ADMIN_TOKEN=test-token", NULL};
+    const char *env[] = {"SECKILL_ADMIN_TOKEN=test-token", stop_at, NULL};
     size_t n = 5;
-    va_list args;
-    va_start(args, redis_port);
     for (const char *arg; (arg = va_arg(args, const char *));) {
         CHECK(n < MAX_ARGS - 1);
         argv[n++] = arg;
     }
-    va_end(args);
     proc_spawn(&service->proc, argv, env, harness_format("%s/seckilld-%d.log", harness_dir(), service->port));
     wait_live(service);
+}
+
+void seckilld_start(struct seckilld *service, int redis_port, ...) {
+    va_list args;
+    va_start(args, redis_port);
+    start(service, "seckilld", NULL, redis_port, args);
+    va_end(args);
+}
+
+void seckilld_start_stopping(struct seckilld *service, const char *stop_at, int redis_port, ...) {
+    va_list args;
+    va_start(args, redis_port);
+    start(service, "test/seckilld-stops", harness_format("STOP_AT=%s", stop_at), redis_port, args);
+    va_end(args);
 }
 
 void seckilld_restart(struct seckilld *service) {

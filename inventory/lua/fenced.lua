@@ -1,4 +1,5 @@
--- A purchase of strategy `locked` under a lock whose grants carry a fence, in two calls: it looks, and later it writes.
+-- A purchase of strategy `locked` under a lock whose grants carry a fence, in two calls: it looks, and later it writes. Under a lock without
+-- fences only the look is made here, with the fence 0: it stops those who have a grant of an older epoch.
 --
 -- Whoever holds a lock can be paused past its end and not know it. So each call brings its grant's token, EPOCH:FENCE, and does nothing
 -- where a newer one was seen: the fence grows from grant to grant, the epoch whenever another lock comes to number them. A look counts as

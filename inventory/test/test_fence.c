@@ -124,7 +124,8 @@ static void test_order_of_epochs(void) {
     check_books(till, &redis, "phone", 10, 0, EPOCHS);
 }
 
-/* Without a fence, and with fencing off, the write is the naive one, and no fence is looked at or kept. */
+/* Without fence and epoch, and with fencing off, the write is the naive one, and no fence is looked at or
+ * kept. */
 static void test_unchecked(void) {
     struct till *till = open_sale(7);
     struct till *off = holder(till->shop, 3, (struct till_options){.without_fencing = true});
@@ -133,6 +134,25 @@ static void test_unchecked(void) {
     CHECK_STATUS(buy_with(off, 3, "k3"), INVENTORY_OK);
     CHECK_STATUS(buy_with(off, 9, "k4"), INVENTORY_OK);
     CHECK_STR(newest("phone"), "0:7");
+    check_books(till, &redis, "phone", 6, 0, 4);
+}
+
+/* A newer lock that has no fences stops the grants of older ones all the same, but not each other's. */
+static void test_epochs_without_fences(void) {
+    struct till *till = open_sale(7);
+    till->epoch = 1;
+    CHECK_STATUS(buy_with(till, 7, "k1"), INVENTORY_OK);
+    till->epoch = 2;
+    CHECK_STATUS(buy_with(till, 0, "k2"), INVENTORY_OK);
+    CHECK_STR(newest("phone"), "2:0");
+    CHECK_STATUS(buy_with(till, 0, "k3"), INVENTORY_OK);
+    till->epoch = 1;
+    refused(till, 8);
+    refused(till, 0);
+    till->epoch = 3;
+    CHECK_STATUS(buy_with(till, 5, "k4"), INVENTORY_OK);
+    till->epoch = 2;
+    refused(till, 0);
     check_books(till, &redis, "phone", 6, 0, 4);
 }
 
@@ -374,6 +394,7 @@ int main(int argc, char **argv) {
     harness_run("no fence, or fencing off: unchecked", test_unchecked);
     harness_run("other strategies know no fences", test_other_strategies);
     harness_run("a newer epoch, whatever its fences", test_order_of_epochs);
+    harness_run("a newer epoch without fences", test_epochs_without_fences);
     harness_run("a retry gets the original answer, however old its fence", test_replay);
     harness_run("each item has its own", test_each_item_has_its_own);
     harness_run("the newest fence outlives the item", test_outlives_the_item);

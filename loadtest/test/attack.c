@@ -82,15 +82,22 @@ void attack_check_code(const struct outcome *outcome, int code) {
 }
 
 void attack_check_violated(const struct outcome *outcome, const char *name, long long least) {
-    static const char *const names[] = {"oversold", "lost",      "duplicated",
-                                        "phantom",  "undersold", "unresolved"};
+    attack_check_violated_both(outcome, name, name, least);
+}
+
+void attack_check_violated_both(const struct outcome *outcome, const char *name, const char *other,
+                                long long least) {
+    static const char *const names[] = {"oversold",  "lost", "duplicated", "phantom",
+                                        "undersold", "torn", "unbalanced", "unresolved"};
     attack_check_code(outcome, 1);
     CHECK_HAS(outcome->text, "NOT CLEAN  ");
     CHECK_HAS(outcome->json, "\"clean\": false");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(names[i], name) == 0)
-            CHECK(attack_verdict_of(outcome, names[i]) >= least);
-        else if (attack_verdict_of(outcome, names[i]) != 0)
+        if (strcmp(names[i], name) == 0 || strcmp(names[i], other) == 0) {
+            if (attack_verdict_of(outcome, names[i]) < least)
+                FAIL("%s is not at least %lld: %s", names[i], least, outcome->text);
+        } else if (attack_verdict_of(outcome, names[i]) != 0) {
             FAIL("%s moved too: %s", names[i], outcome->text);
+        }
     }
 }

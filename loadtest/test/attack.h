@@ -24,6 +24,9 @@ struct outcome attack_sale(const struct seller *seller, const char *more);
 void attack_check_code(const struct outcome *outcome, int code);
 /* A fault must be seen, named, and no other counter be moved by it. */
 void attack_check_violated(const struct outcome *outcome, const char *name, long long least);
+/* The same for one that moves two of them. */
+void attack_check_violated_both(const struct outcome *outcome, const char *name, const char *other,
+                                long long least);
 /* The first number of that name in the JSON, and the one in its verdict. */
 long long attack_number_of(const struct outcome *outcome, const char *name);
 long long attack_verdict_of(const struct outcome *outcome, const char *name);

@@ -13,6 +13,19 @@ static void check(bool good) {
         abort();
 }
 
+static void check_text(const struct response *response, struct body_text text) {
+    check(text.bytes == NULL || (text.bytes >= response->body &&
+                                 text.bytes + text.length <= response->body + response->body_length));
+}
+
+static void check_body(const struct response *response, const struct body *body) {
+    const struct body_text texts[] = {body->order, body->basket, body->transfer, body->type, body->item,
+                                      body->user,  body->state,  body->from,     body->to,   body->orders};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        check_text(response, texts[i]);
+    body_id_usable(body->order);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct response whole;
     static struct response pieces;
@@ -39,11 +52,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
     struct body body;
     if (status == RESPONSE_DONE && body_read(whole.body, whole.body_length, &body)) {
-        check(body.order == NULL ||
-              (body.order >= whole.body && body.order + body.order_length <= whole.body + whole.body_length));
-        check(body.type == NULL ||
-              (body.type >= whole.body && body.type + body.type_length <= whole.body + whole.body_length));
-        body_order_usable(&body);
+        check_body(&whole, &body);
+        struct body_text orders = body.orders;
+        struct body order;
+        while (body_next_order(&orders, &order)) {
+            check_text(&whole, orders);
+            check_body(&whole, &order);
+        }
     }
     return 0;
 }

@@ -45,25 +45,54 @@ void receipt_unknown(uint32_t key) {
 void receipt_won_content(uint32_t key, const char *order, uint64_t content) {
     struct ledger_line *line = receipt_line(key);
     line->outcome = LEDGER_OK;
-    CHECK(ledger_acknowledge(&ledger, line, order, strlen(order), content));
-    ledger.orders[line->order].check = LEDGER_HERE;
+    struct ledger_order *noted = ledger_acknowledge(&ledger, line, 0, order, strlen(order));
+    CHECK(noted != NULL);
+    noted->content = content;
+    noted->check = LEDGER_HERE;
 }
 
 void receipt_won(uint32_t key) {
     receipt_won_content(key, harness_format("order-%u", key), key);
 }
 
+void receipt_won_basket(uint32_t key, unsigned lines) {
+    struct ledger_line *line = receipt_line(key);
+    line->outcome = LEDGER_OK;
+    for (unsigned i = 0; i < lines; i++) {
+        const char *id = harness_format("order-%u-%u", key, i);
+        struct ledger_order *noted = ledger_acknowledge(&ledger, line, (uint8_t)i, id, strlen(id));
+        CHECK(noted != NULL);
+        noted->content = key;
+        noted->check = LEDGER_HERE;
+    }
+}
+
+struct ledger_order *receipt_order(uint32_t key, unsigned part) {
+    for (size_t i = 0; i < ledger.order_count; i++) {
+        if (ledger.lines[ledger.orders[i].line].key == key && ledger.orders[i].part == part)
+            return &ledger.orders[i];
+    }
+    FAIL("key %u has no order for its line %u", key, part);
+}
+
 struct verdict receipt_judge(const struct options *options, const struct books *before,
                              const struct books *after) {
     struct verdict v;
+    struct demand demand;
     CHECK(ledger_match(&ledger));
-    CHECK(verdict_reach(&ledger, options, before, after, &v));
+    CHECK(demand_init(&demand, options));
+    bool reached = verdict_reach(&ledger, &demand, before, after, &v);
+    demand_free(&demand);
+    CHECK(reached);
     return v;
 }
 
 const char *receipt_text(struct verdict v) {
     static const char *const kinds[] = {"clean", "violated", "untold"};
-    return harness_format("%s over %d lost %d dup %d phantom %d under %d unresolved %d unchecked %d",
+    const char *more = v.torn + v.unbalanced > 0
+                           ? harness_format(" torn %d unbalanced %d", (int)v.torn, (int)v.unbalanced)
+                           : "";
+    return harness_format("%s over %d lost %d dup %d phantom %d under %d unresolved %d unchecked %d%s",
                           kinds[v.kind], (int)v.oversold, (int)v.lost, (int)v.duplicated, (int)v.phantom,
-                          (int)v.undersold, (int)v.unresolved, (int)v.unchecked);
+                          (int)v.undersold, (int)v.unresolved, (int)v.unchecked, more);
 }

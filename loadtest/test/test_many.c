@@ -1,5 +1,5 @@
 /* seckill-load with --items: a seller of many items is judged by each of them. */
-#include "loadtest/item.h"
+#include "loadtest/demand.h"
 #include "loadtest/test/attack.h"
 #include "loadtest/test/seller.h"
 #include "test/harness.h"
@@ -61,8 +61,11 @@ static void test_oversold_behind_plenty(void) {
     struct options options = {.items = ITEMS, .seed = harness_seed() >> 1}; /* that of attack_sale */
     int demand[ITEMS] = {0};
     int busiest = 0;
-    for (uint32_t key = 0; key < REQUESTS; key++)
-        demand[item_of_key(&options, key)]++;
+    for (uint32_t key = 0; key < REQUESTS; key++) {
+        struct wish wish;
+        demand_of_key(&(struct demand){.options = &options}, key, &wish);
+        demand[wish.items[0]]++;
+    }
     for (int i = 0; i < ITEMS; i++)
         busiest = demand[i] > demand[busiest] ? i : busiest;
     struct seller *seller =

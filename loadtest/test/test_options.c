@@ -9,7 +9,7 @@ static char error[256];
 
 /* The words of `line` after the program's name. */
 static enum options_status parse(const char *line) {
-    char *argv[32] = {harness_format("seckill-load")};
+    char *argv[48] = {harness_format("seckill-load")};
     int argc = 1;
     char *rest = harness_format("%s", line);
     for (char *word; (word = strsep(&rest, " ")) != NULL;) {
@@ -28,6 +28,7 @@ static void test_defaults(void) {
     CHECK_STR(options.urls[0], "http://127.0.0.1:8080");
     CHECK_STR(options.item, "demo");
     CHECK_INT(options.items, 0);
+    CHECK(options.zipf == 0 && options.basket_lines == 0 && options.transfers == 0);
     CHECK_INT(options.requests, 5);
     CHECK_INT(options.duration_ns, 0);
     CHECK_INT(options.quantity, 1);
@@ -37,13 +38,17 @@ static void test_defaults(void) {
 }
 
 static void test_all(void) {
-    CHECK_INT(parse("--url http://a --url=http://b --item x.y --items 7 --users 3 --quantity 4 --connections "
+    CHECK_INT(parse("--url http://a --url=http://b --item x.y --items 7 --zipf 1.25 --basket-lines 32 "
+                    "--transfers 40 --users 3 --quantity 4 --connections "
                     "5 --duration 2m "
                     "--retries --duplicates 20 --token t --seed 9 --timeout 100 --settle 500ms --json -"),
               OPTIONS_RUN);
     CHECK_INT(options.url_count, 2);
     CHECK_STR(options.urls[1], "http://b");
     CHECK_INT(options.items, 7);
+    CHECK(options.zipf == 1.25);
+    CHECK_INT(options.basket_lines, 32);
+    CHECK_INT(options.transfers, 40);
     CHECK_INT(options.users, 3);
     CHECK_INT(options.quantity, 4);
     CHECK_INT(options.connections, 5);
@@ -78,6 +83,7 @@ static void test_help(void) {
 }
 
 static void test_wrong(void) {
+    unsetenv("SECKILL_ADMIN_TOKEN");
     static const struct {
         const char *line;
         const char *says;
@@ -96,6 +102,21 @@ static void test_wrong(void) {
         {"--item x --duration s", "unit"},
         {"--item x --requests 1 --items 0", "--items must be a number from 1 to 100000"},
         {"--item x --requests 1 --items 100001", "--items"},
+        {"--item x --requests 1 --items 9 --zipf 5.1", "--zipf must be a number from 0 to 5"},
+        {"--item x --requests 1 --items 9 --zipf -1", "--zipf"},
+        {"--item x --requests 1 --items 9 --zipf 1e1", "--zipf"},
+        {"--item x --requests 1 --items 9 --zipf .", "--zipf"},
+        {"--item x --requests 1 --items 9 --zipf nan", "--zipf"},
+        {"--item x --requests 1 --zipf 1", "--zipf must be given with --items"},
+        {"--item x --requests 1 --items 9 --basket-lines 0", "--basket-lines must be a number from 1 to 32"},
+        {"--item x --requests 1 --items 9 --basket-lines 33", "--basket-lines"},
+        {"--item x --requests 1 --basket-lines 2", "--basket-lines must be given with --items"},
+        {"--item x --requests 1 --items 9 --token t --transfers 101",
+         "--transfers must be a number from 0 to 100"},
+        {"--item x --requests 1 --token t --transfers 1", "--transfers must be given with --items 2 or more"},
+        {"--item x --requests 1 --items 1 --token t --transfers 1",
+         "--transfers must be given with --items 2"},
+        {"--item x --requests 1 --items 9 --transfers 1", "--transfers must be given with --token"},
         {"--item x --requests 1 --users 0", "--users must be a number from 1 to 100000000"},
         {"--item x --requests 1 --quantity 1001", "--quantity"},
         {"--item x --requests 1 --connections 0", "--connections"},
@@ -120,10 +141,11 @@ static void test_long_item(void) {
 }
 
 static void test_help_names_all(void) {
-    static const char *const flags[] = {
-        "--url",      "--item",    "--items",    "--users", "--quantity",   "--connections",
-        "--requests", "--retries", "--duration", "--token", "--duplicates", "--seed",
-        "--timeout",  "--settle",  "--json",     "--help",  "--version"};
+    static const char *const flags[] = {"--url",          "--item",       "--items",   "--zipf",
+                                        "--basket-lines", "--transfers",  "--users",   "--quantity",
+                                        "--connections",  "--requests",   "--retries", "--duration",
+                                        "--token",        "--duplicates", "--seed",    "--timeout",
+                                        "--settle",       "--json",       "--help",    "--version"};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         CHECK_HAS(options_help, flags[i]);
 }

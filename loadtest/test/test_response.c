@@ -51,7 +51,7 @@ static const char *const bad[] = {
     "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-    "HTTP/1.1 200 OK\r\nContent-Length: 8193\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: 16385\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551617\r\n\r\n",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
@@ -60,7 +60,7 @@ static const char *const bad[] = {
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1z\r\na\r\n",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\n",
-    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2001\r\n",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4001\r\n",
 };
 
 static enum response_status feed(struct response *r, const char *bytes, size_t length, size_t *used) {

@@ -1,5 +1,5 @@
 /* The verdict on several items: what would cancel out in the sum must be seen. */
-#include "loadtest/item.h"
+#include "loadtest/demand.h"
 #include "loadtest/test/receipt.h"
 #include "test/harness.h"
 
@@ -11,9 +11,12 @@ static uint32_t next_key;
 
 /* A key that buys that item, another one each time. */
 static uint32_t key_of(uint32_t item) {
-    while (item_of_key(&options, next_key) != item)
-        next_key++;
-    return next_key++;
+    struct demand demand = {.options = &options};
+    struct wish wish;
+    do
+        demand_of_key(&demand, next_key++, &wish);
+    while (wish.items[0] != item);
+    return next_key - 1;
 }
 
 /* Four units of each item, all of them sold, and one buyer of each told so. */

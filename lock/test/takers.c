@@ -12,6 +12,8 @@ static int64_t read_clock(void *ctx) {
 void taker_at_point(void *ctx, const char *point, const char *key) {
     struct taker *taker = ctx;
     void (*meanwhile)(struct taker * i) = taker->meanwhile;
+    if (point && !strchr(point, ' ')) /* where none breaks */
+        return;
     CHECK_INT(strlen(key), 1);
     taker->point = point;
     taker->meanwhile = NULL;

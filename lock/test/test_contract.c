@@ -60,6 +60,7 @@ static void wait_for_waiters(struct lock *lock, uint64_t count) {
 static void one_holder(void) {
     struct lock *lock = tools_open(NULL, url);
     struct lock_grant first = tools_take(lock, "a");
+    CHECK(first.deadline_ns == INT64_MAX || first.deadline_ns <= lock_now_ns(lock) + lock_ttl_ns(lock));
     tools_check_held(lock, "a");
     tools_check_free(lock, "b");
     tools_give(lock, &first);

@@ -58,6 +58,20 @@ static void times_to_live(void) {
     static const int64_t bad[] = {1, 9, -5, 86400001, INT64_MAX};
     char error[LOCK_ERROR_SIZE];
     struct lock *lock;
+    static const struct {
+        const char *url;
+        int64_t given_ms, ttl_ms;
+    } good[] = {{"local:", 0, 10000},
+                {"local:", 500, 500},
+                {"none:?ttl=86400000", 500, 86400000},
+                {"redis://127.0.0.1:1?variant=watchdog&ttl=10", 0, 10}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct lock_config config = {.ttl_ms = good[i].given_ms, .teaching = true};
+        CHECK_STR(lock_status_text(lock_open(good[i].url, &config, &lock, error, sizeof error)), "ok");
+        CHECK_INT(lock_ttl_ns(lock), good[i].ttl_ms * 1000000);
+        CHECK_INT((lock_caps(lock) & LOCK_RENEWS) != 0, i == 3);
+        lock_close(lock);
+    }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct lock_config config = {.ttl_ms = bad[i]};
         CHECK_STR(lock_status_text(lock_open("local:", &config, &lock, error, sizeof error)), "not valid");

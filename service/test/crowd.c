@@ -24,7 +24,7 @@ struct crowd {
 /* What a thread needs. It asks the harness for no memory: that of a failed test is freed while it runs. */
 struct buyer {
     struct web_conn conn;
-    char head[2048], body[1024]; /* of the last answer */
+    char head[2048], body[12288]; /* of the last answer */
 };
 
 /* The text of `name` in the answer's JSON, which has no escapes. */
@@ -41,8 +41,9 @@ static void note(struct receipt *receipt, const struct buyer *buyer, int status)
     char type[64];
     receipt->status = status;
     receipt->replayed = strcasestr(buyer->head, "\r\nIdempotent-Replayed: true\r\n") != NULL;
-    if (status == 201) {
-        copy_text(buyer, "\"order\":\"", receipt->order, sizeof receipt->order);
+    if (status == 201 || status == 200) {
+        copy_text(buyer, status == 201 ? "\"order\":\"" : "\"transfer\":\"", receipt->order,
+                  sizeof receipt->order);
     } else {
         copy_text(buyer, "\"type\":\"/problems/", type, sizeof type);
         snprintf(receipt->type, sizeof receipt->type, "%.23s", type);
@@ -81,17 +82,20 @@ static int read_answer(struct buyer *buyer) {
 static void attempt(struct crowd *crowd, struct buyer *buyer, int port, int i) {
     const struct crowd_plan *plan = &crowd->plan;
     struct receipt *receipt = &crowd->receipts[i];
-    char body[256], request[1024];
+    char body[3072], request[4096];
     receipt->tries++;
     receipt->status = 0;
     if (buyer->conn.fd < 0 && !web_open(&buyer->conn, port))
         return;
-    int length = snprintf(body, sizeof body, "{\"item\":\"%s\",\"user\":\"u%d\",\"quantity\":%d}", plan->item,
-                          i, plan->quantity ? plan->quantity : 1);
-    length = snprintf(request, sizeof request,
-                      "POST /v1/purchases HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s-%d\r\n"
-                      "Content-Length: %d\r\n\r\n%s",
-                      plan->prefix, i, length, body);
+    if (plan->path)
+        plan->write_body(plan->ctx, i, body, sizeof body);
+    else
+        snprintf(body, sizeof body, "{\"item\":\"%s\",\"user\":\"u%d\",\"quantity\":%d}", plan->item, i,
+                 plan->quantity ? plan->quantity : 1);
+    int length = snprintf(request, sizeof request,
+                          "POST %s HTTP/1.1\r\nHost: shop\r\n" SECKILLD_ADMIN "Idempotency-Key: %s-%d\r\n"
+                          "Content-Length: %zu\r\n\r\n%s",
+                          plan->path ? plan->path : "/v1/purchases", plan->prefix, i, strlen(body), body);
     int status = web_send_raw(&buyer->conn, request, (size_t)length) == WEB_OK ? read_answer(buyer) : 0;
     if (status)
         note(receipt, buyer, status);

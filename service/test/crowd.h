@@ -11,7 +11,11 @@ struct crowd_plan {
     int threads;
     int purchases; /* at most */
     int quantity;  /* 0: 1 */
-    bool retries;  /* what has no answer, or a 503, is tried again with its key at the other port */
+    /* Instead of a purchase: sends to `path` what this writes. Called by many threads. */
+    const char *path;
+    void (*write_body)(void *ctx, int i, char *body, size_t size);
+    void *ctx;
+    bool retries; /* what has no answer, or a 503, is tried again with its key at the other port */
 };
 
 struct receipt {
@@ -19,7 +23,7 @@ struct receipt {
     int tries;  /* 0: it was never sent */
     bool replayed;
     char type[24];  /* of a problem */
-    char order[96]; /* of a 201 */
+    char order[96]; /* of a 201, the first; the transfer of a 200 */
 };
 
 struct crowd;

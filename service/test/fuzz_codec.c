@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "service/codec.h"
+#include "service/domain.h"
 #include "service/instant.h"
 #include "service/plain.h"
 
@@ -72,6 +73,18 @@ static void fuzz_restock(const char *body, size_t length) {
         check_error(&error);
 }
 
+static void fuzz_lock(const char *body, size_t length) {
+    struct codec_error error;
+    char url[CODEC_URL_SIZE], name[DOMAIN_NAME_SIZE];
+    if (!codec_read_lock(body, length, url, &error)) {
+        check_error(&error);
+        return;
+    }
+    must(strlen(url) < sizeof url);
+    domain_print_lock(name, url);
+    must(!strpbrk(name, "@\"\\\n"));
+}
+
 static void fuzz_nothing(const char *body, size_t length) {
     struct codec_error error;
     if (codec_read_nothing(body, length, &error))
@@ -93,8 +106,8 @@ static void fuzz_instant(const char *body, size_t length) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static void (*const readers[])(const char *body, size_t length) = {fuzz_purchase, fuzz_item, fuzz_restock,
-                                                                       fuzz_nothing, fuzz_instant};
+    static void (*const readers[])(const char *body, size_t length) = {
+        fuzz_purchase, fuzz_item, fuzz_restock, fuzz_nothing, fuzz_instant, fuzz_lock};
     if (size > 0)
         readers[(uint8_t)(data[0] - '0') % (sizeof readers / sizeof *readers)]((const char *)data + 1,
                                                                                size - 1);

@@ -1,6 +1,7 @@
 #include "service/test/shop.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -55,6 +56,38 @@ int shop_buy(int port, const char *item, const char *user, int quantity, const c
                     shop_purchase_body(item, user, quantity), response);
 }
 
+const char *shop_basket_body(const char *user, const char *lines) {
+    char body[4096];
+    int length = snprintf(body, sizeof body, "{\"user\":\"%s\",\"lines\":[", user);
+    for (int used, count = 0; *lines; lines += used, count++) {
+        char item[65];
+        int quantity;
+        CHECK_INT(sscanf(lines, "%64[^:]:%d%n", item, &quantity, &used), 2);
+        used += lines[used] == ' ';
+        length += snprintf(body + length, sizeof body - (size_t)length, "%s{\"item\":\"%s\",\"quantity\":%d}",
+                           count ? "," : "", item, quantity);
+    }
+    return harness_format("%s]}", body);
+}
+
+int shop_basket(int port, const char *user, const char *lines, const char *key,
+                struct web_response *response) {
+    return web_call(port, "POST", "/v1/baskets", harness_format("Idempotency-Key: %s\r\n", key),
+                    shop_basket_body(user, lines), response);
+}
+
+int shop_basket_step(int port, const char *basket, const char *step, struct web_response *response) {
+    const char *path = harness_format("/v1/baskets/%s%s%s", basket, step ? "/" : "", step ? step : "");
+    return web_call(port, step ? "POST" : "GET", path, NULL, NULL, response);
+}
+
+int shop_transfer(int port, const char *from, const char *to, int quantity, const char *key,
+                  struct web_response *response) {
+    const char *body = harness_format("{\"from\":\"%s\",\"to\":\"%s\",\"quantity\":%d}", from, to, quantity);
+    return web_call(port, "POST", "/v1/transfers",
+                    harness_format(SECKILLD_ADMIN "Idempotency-Key: %s\r\n", key), body, response);
+}
+
 int shop_restock(int port, const char *item, int quantity, const char *key, struct web_response *response) {
     return web_call(port, "POST", harness_format("/v1/items/%s/restock", item),
                     harness_format(SECKILLD_ADMIN "Idempotency-Key: %s\r\n", key),
@@ -107,10 +140,12 @@ static const json_t *find(const struct web_response *response, const char *name)
     if (!json_is_object(object))
         FAIL("\"%s\" is no JSON object: %s", response->body, error.text);
     harness_defer(forget, object);
-    const char *dot = strchr(name, '.');
-    if (!dot)
-        return json_object_get(object, name);
-    return json_object_get(json_object_get(object, harness_format("%.*s", (int)(dot - name), name)), dot + 1);
+    const json_t *value = object;
+    char *rest = harness_format("%s", name);
+    for (char *part; value && (part = strsep(&rest, "."));)
+        value = json_is_array(value) ? json_array_get(value, strtoul(part, NULL, 10))
+                                     : json_object_get(value, part);
+    return value;
 }
 
 const char *shop_text(const struct web_response *response, const char *name) {

@@ -27,6 +27,15 @@ int shop_restock(int port, const char *item, int quantity, const char *key, stru
 /* GET /v1/orders/{order}, or POST …/confirm, …/cancel; `step` NULL: GET. */
 int shop_order(int port, const char *order, const char *step, struct web_response *response);
 
+/* A basket of `user` with these lines, "phone:1 lamp:2"; the body of that. */
+int shop_basket(int port, const char *user, const char *lines, const char *key,
+                struct web_response *response);
+const char *shop_basket_body(const char *user, const char *lines);
+/* GET /v1/baskets/{basket}, or POST …/confirm, …/cancel; `step` NULL: GET. */
+int shop_basket_step(int port, const char *basket, const char *step, struct web_response *response);
+int shop_transfer(int port, const char *from, const char *to, int quantity, const char *key,
+                  struct web_response *response);
+
 /* Puts an item on sale; `terms` are the body's members. It must be new. */
 void shop_put(int port, const char *item, const char *terms);
 
@@ -45,7 +54,8 @@ void shop_wait_unready(int port, const char *reason);
 
 /* ---- answers ---- */
 
-/* A member of the JSON object; "a.b" for a member of a member. It must be there and of that type. */
+/* A member of the JSON object; "a.b" for a member of a member, "a.0" for the first element of an array. It
+ * must be there and of that type. */
 const char *shop_text(const struct web_response *response, const char *name);
 long long shop_number(const struct web_response *response, const char *name);
 bool shop_has(const struct web_response *response, const char *name);

@@ -12,6 +12,11 @@ static const struct {
     bool admin;
 } calls[] = {
     {"POST", "/v1/purchases", "/v1/purchases", false},
+    {"POST", "/v1/baskets", "/v1/baskets", false},
+    {"GET", "/v1/baskets/b", "/v1/baskets/{basket}", false},
+    {"POST", "/v1/baskets/b/confirm", "/v1/baskets/{basket}/confirm", false},
+    {"POST", "/v1/baskets/b/cancel", "/v1/baskets/{basket}/cancel", false},
+    {"POST", "/v1/transfers", "/v1/transfers", true},
     {"GET", "/v1/items/i", "/v1/items/{item}", false},
     {"PUT", "/v1/items/i", "/v1/items/{item}", true},
     {"POST", "/v1/items/i/restock", "/v1/items/{item}/restock", true},
@@ -19,6 +24,8 @@ static const struct {
     {"GET", "/v1/orders/o", "/v1/orders/{order}", false},
     {"POST", "/v1/orders/o/confirm", "/v1/orders/{order}/confirm", false},
     {"POST", "/v1/orders/o/cancel", "/v1/orders/{order}/cancel", false},
+    {"PUT", "/v1/lock", "/v1/lock", true},
+    {"GET", "/v1/lock", "/v1/lock", true},
     {"GET", "/livez", "/livez", false},
     {"GET", "/readyz", "/readyz", false},
     {"GET", "/metrics", "/metrics", false},
@@ -82,7 +89,7 @@ static void nothing_there(void) {
                                         "//livez",
                                         "/livez%00",
                                         "/.",
-                                        "/v1/baskets",
+                                        "/v1/basket",
                                         "/v1/items//audit",
                                         "/favicon.ico"};
     struct web_response response;

@@ -1,0 +1,74 @@
+-- Which lock numbers the tokens, for all instances that sell from this store, and how far each of them has come.
+--
+-- KEYS: the record (hash: epoch, lock), the instances (hash: id -> "EPOCH SEEN QUIET"). ARGV: what, then
+--   what = beat: id, epoch, lock, quiet, fresh, rewrite. The instance lives, has no grant older than `epoch`, and goes by `lock`. Epoch 0: it
+--     comes new, has none at all, and wants `lock`: that is had where there is no record, or where nobody else was seen within `fresh`.
+--   what = switch: lock. A new epoch, also for the same lock: one that has lost its data begins anew with its numbers.
+--   what = leave: id. It has no grants any more.
+-- Replies {epoch, lock, live, behind, id}: instances that live, with the caller; others that may have grants older than the epoch, and the
+-- id of one of them ('' where there is none).
+--
+-- Who is silent for longer than its `quiet` has none: they have run out. Until then it is one of those behind. Times (ms) are of this server's
+-- clock, since the instances' clocks have nothing in common, and are only compared with each other: what counts is how long an instance was
+-- silent. A clock that is put forward by more than `quiet` makes all of them seem gone until their next beat; the tokens hold all the same.
+--
+-- A store may forget its last moments, and the record with them. So whoever goes by a newer epoch restores it, and two locks of one epoch make
+-- a new one. What was written `rewrite` ago or less is not written again.
+local record, instances = KEYS[1], KEYS[2]
+local what, id = ARGV[1], ARGV[2]
+if what == 'leave' then redis.call('HDEL', instances, id) end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local found = redis.call('HMGET', record, 'epoch', 'lock')
+local was, lock = tonumber(found[1] or 0), found[2] or ''
+local epoch = was
+
+local fresh = what == 'beat' and tonumber(ARGV[6]) or 0
+local rows, mine, others, live = redis.call('HGETALL', instances), nil, {}, 0
+for i = 1, #rows, 2 do
+  local at, seen, quiet = string.match(rows[i + 1], '^(%d+) (%d+) (%d+)$')
+  if what == 'beat' and rows[i] == id then
+    mine = rows[i + 1]
+  elseif not at or now - seen > tonumber(quiet) then
+    redis.call('HDEL', instances, rows[i])
+  else
+    others[rows[i]] = tonumber(at)
+    if now - seen <= fresh then live = live + 1 end
+  end
+end
+
+local function put(new_epoch, new_lock)
+  epoch, lock = new_epoch, new_lock
+  redis.call('HSET', record, 'epoch', string.format('%.0f', epoch), 'lock', lock)
+end
+
+local function raise(new_lock)
+  local newest = was
+  for _, at in pairs(others) do newest = math.max(newest, at) end
+  put(newest + 1, new_lock)
+end
+
+if what == 'switch' then
+  raise(id)
+elseif what == 'beat' then
+  local own, wanted, quiet, rewrite = tonumber(ARGV[3]), ARGV[4], ARGV[5], tonumber(ARGV[7])
+  if own == 0 then
+    if was == 0 or (live == 0 and lock ~= wanted) then raise(wanted) end
+    own = epoch
+  elseif own > was then
+    put(own, wanted)
+  elseif own == was and lock ~= wanted then
+    raise(lock)
+  end
+  local at, seen, told = string.match(mine or '', '^(%d+) (%d+) (%d+)$')
+  if not at or tonumber(at) ~= own or told ~= quiet or math.abs(now - seen) >= rewrite then
+    redis.call('HSET', instances, id, string.format('%.0f %.0f %s', own, now, quiet))
+  end
+end
+
+local behind, one = 0, ''
+for other, at in pairs(others) do
+  if at < epoch then behind, one = behind + 1, other end
+end
+return {epoch, lock, live + 1, behind, one}

@@ -1,0 +1,102 @@
+#!/bin/bash
+# baskets.sh: the same baskets in every way: 32 clients, three lines each of ten items of 200 units, the first in most demand,
+# sold by two servers. Prints which oversold, how fast they were, and how long they waited for locks. Then what purchases of
+# one item lose when 32 basket clients are beside them. BASKETS_ROUNDS (3): how often the latter. BASKETS_SECONDS (4).
+# Exit status 1 if one did not do what it must.
+# shellcheck disable=SC2154 # redis_port, url and seckilld_pid are set by stage.sh
+set -u
+cd "$(dirname "$0")/.." || exit 1
+# shellcheck source=loadtest/stage.sh
+. loadtest/stage.sh
+
+rounds=${BASKETS_ROUNDS:-3} seconds=${BASKETS_SECONDS:-4} wrong=0 serial=0 items=10 stock=200
+
+metric() { curl -s "$1/metrics" | awk -v name="$2" '$1 == name { print $2 }'; }
+
+# sale NAME MUST FLAG...: baskets on two servers with these flags; prints a line. MUST is oversell, hold, or hold-alone:
+# then there is one server.
+sale() {
+    local name=$1 must=$2 i pids=() urls=() json verdict over rate p99 wait acquired
+    shift 2
+    stage_seckilld "$@"
+    pids=("$seckilld_pid") urls=(--url "$url")
+    if [ "$must" != hold-alone ]; then
+        stage_seckilld "$@"
+        pids+=("$seckilld_pid") urls+=(--url "$url")
+    fi
+    serial=$((serial + 1)) json=$stage_dir/sale-$serial.json
+    for ((i = 0; i < items; i++)); do stage_item "sale-$serial-$i" "{\"stock\":$stock}"; done
+    "$build/seckill-load" "${urls[@]}" --item "sale-$serial" --items "$items" --basket-lines 3 --zipf 0.5 --users 5000 \
+        --requests 2000 --connections 32 --json "$json" >"$stage_dir/sale.txt" 2>&1
+    [ -s "$json" ] || { cat "$stage_dir/sale.txt" >&2; exit 1; }
+    read -r over rate p99 verdict < <(jq -r '[.verdict.oversold, .baskets.accepted / .seconds, .baskets.accepted_latency_ms.p99,
+        ([.verdict | to_entries[] | select((.value | type) == "number" and .value > 0) | "\(.value) \(.key)"] |
+            if length == 0 then "clean" else join(", ") end)] | @tsv' "$json")
+    wait=0 acquired=0
+    for i in "${urls[@]}"; do
+        [ "$i" = --url ] && continue
+        wait=$(awk -v a="$wait" -v b="$(metric "$i" seckill_lock_wait_seconds_total)" 'BEGIN { print a + b }')
+        acquired=$(awk -v a="$acquired" -v b="$(metric "$i" seckill_lock_acquired_total)" 'BEGIN { print a + b }')
+    done
+    for i in "${pids[@]}"; do stage_end "$i"; done
+    if [[ $must = oversell && $over -eq 0 ]] || [[ $must = hold* && $verdict != clean ]]; then
+        wrong=1 verdict="UNEXPECTED: $verdict"
+    fi
+    printf '%-36s %9s %10.0f %8.1f %13s  %s\n' "$name" "$over" "$rate" "$p99" \
+        "$(awk -v w="$wait" -v n="$acquired" 'BEGIN { if (n > 0) printf "%.2f", 1000 * w / n; else printf "-" }')" "$verdict"
+}
+
+# purchases: orders a second of one item, over 256 connections.
+purchases() {
+    "$build/seckill-load" --url "$url" --item one --users 1000000 --connections 256 --duration "${seconds}s" \
+        --json "$stage_dir/one.json" >"$stage_dir/one.txt" 2>&1 || { cat "$stage_dir/one.txt" >&2; exit 1; }
+    jq -r '.accepted_per_second | round' "$stage_dir/one.json"
+}
+
+# beside NAME FLAG...: the same with baskets of other items beside it, in turns.
+beside() {
+    local name=$1 i round alone with load
+    shift
+    stage_seckilld "$@"
+    stage_item one '{"stock":1000000000}'
+    for ((i = 0; i < items; i++)); do stage_item "many-$i" '{"stock":1000000000}'; done
+    for ((round = 1; round <= rounds; round++)); do
+        alone=$(purchases)
+        "$build/seckill-load" --url "$url" --item many --items "$items" --basket-lines 3 --connections 32 \
+            --duration $((seconds + 1))s --json "$stage_dir/many.json" >"$stage_dir/many.txt" 2>&1 &
+        load=$!
+        sleep 0.5
+        with=$(purchases)
+        wait "$load" || { cat "$stage_dir/many.txt" >&2; exit 1; }
+        printf '%-36s %9d %9d %6s %10.0f %8.1f\n' "$name" "$alone" "$with" \
+            "$(awk -v a="$alone" -v b="$with" 'BEGIN { printf "%.2f", b / a }')" \
+            "$(jq -r '.baskets.accepted / .seconds' "$stage_dir/many.json")" \
+            "$(jq -r '.baskets.accepted_latency_ms.p99' "$stage_dir/many.json")"
+    done
+    stage_end "$seckilld_pid"
+}
+
+stage_redis always
+stage_etcd
+redis=redis://127.0.0.1:$redis_port etcd=etcd://127.0.0.1:$etcd_port
+
+echo "Baskets of three lines, ten items of $stock units, 32 connections, 2000 requests. $(stage_machine)"
+printf '%-36s %9s %10s %8s %13s  %s\n' way oversold baskets/s 'p99 ms' 'lock wait ms' verdict
+sale 'script' hold --basket script
+sale 'locked, redis:' hold --lock "$redis"
+sale 'locked, etcd:' hold --lock "$etcd"
+sale 'locked, local:, 1 server' hold-alone --lock local:
+sale 'naive, redis:' hold --teaching --basket naive --lock "$redis"
+sale 'naive, etcd:' hold --teaching --basket naive --lock "$etcd"
+sale 'naive, none:' oversell --teaching --basket naive --lock none:
+sale 'naive, local:, 2 servers' oversell --teaching --basket naive --lock local:
+sale 'naive, set-del, its time too short' oversell --teaching --basket naive --fencing off --work-delay 15 --lock "$redis?variant=set-del&ttl=10"
+sale 'naive, redis:, its time too short' oversell --teaching --basket naive --fencing off --work-delay 15 --lock "$redis?ttl=10"
+
+echo
+echo "Purchases of one item over 256 connections, alone and beside 32 basket clients on other items"
+printf '%-36s %9s %9s %6s %10s %8s\n' 'lock of the baskets' alone/s beside/s ratio baskets/s 'p99 ms'
+beside 'none (script)' --basket script
+beside 'redis:' --lock "$redis"
+beside 'etcd:' --lock "$etcd"
+exit $wrong

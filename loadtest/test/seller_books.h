@@ -1,0 +1,83 @@
+/* What the seller for tests has in stock, and what it makes of a request. The caller sees to it that one
+ * thread uses the books at a time. */
+#ifndef LOADTEST_TEST_SELLER_BOOKS_H
+#define LOADTEST_TEST_SELLER_BOOKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { ORDERS_MAX = 8000, DEEDS_MAX = 4000, KEYS_MAX = 100000, ANSWER = 8192 };
+
+struct books_item {
+    char name[32];
+    unsigned faults;
+    int stock;
+    int available; /* below zero once oversold */
+    int audits;
+    int sold;        /* orders acknowledged; numbers them */
+    int order_count; /* of these: written */
+    int units;       /* in them */
+};
+
+struct books_order {
+    struct books_item *item;
+    int number;
+    int quantity;
+    bool cancelled;
+    char key[64];
+    char user[64];
+};
+
+/* A basket or transfer that was carried out, and the answer to it. */
+struct books_deed {
+    char key[64];
+    char *told;
+    int status;
+};
+
+struct books {
+    unsigned faults;
+    struct books_item *items;
+    int item_count;
+    int requests;
+    int order_count;
+    int deed_count;
+    int refused; /* baskets */
+    int moved;   /* transfers */
+    struct books_order orders[ORDERS_MAX];
+    struct books_deed deeds[DEEDS_MAX];
+    unsigned char tries[KEYS_MAX];
+};
+
+struct books_answer {
+    int status;
+    bool replayed;
+    char body[ANSWER];
+};
+
+/* What is to be done instead of answering as one should. The answer of a 503 is already one. */
+enum books_mischief { BOOKS_HONEST, BOOKS_503, BOOKS_DROP, BOOKS_GARBLE, BOOKS_SILENCE };
+
+enum books_mischief books_decide(struct books *books, const char *request, struct books_answer *answer);
+void books_close(struct books *books);
+
+/* ---- for the two files of the books ---- */
+
+void books_say(struct books_answer *answer, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What stands between `before` and the first of the characters `end`; "" without `before`. */
+void books_copy_after(const char *text, const char *before, const char *end, char *value, size_t size);
+/* The item whose name stands there; NULL if there is none. */
+struct books_item *books_find_item(struct books *books, const char *text, const char *before,
+                                   const char *end);
+/* How many units of it must be left: fewer than none for one that oversells. */
+int books_least(const struct books_item *item);
+/* Takes the units and writes the order, as far as the item's faults let it. Numbers it. */
+void books_sell(struct books *books, struct books_order *order);
+void books_write(struct books *books, struct books_order *order);
+/* `text` is an order as JSON. */
+void books_print_order(char *text, size_t size, const struct books_order *order);
+void books_basket(struct books *books, const char *request, struct books_answer *answer);
+void books_transfer(struct books *books, const char *request, struct books_answer *answer);
+
+#endif

@@ -1,0 +1,342 @@
+/* /v1/baskets and /v1/transfers.
+ *
+ * Locks block and the loop must not. So a thread of the pool acquires the locks of all the items, has the
+ * worker carry their tokens to the inventory, waits for that, releases the locks, and has the worker answer.
+ */
+#include "service/deals.h"
+
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/codec.h"
+#include "service/problem.h"
+#include "service/routes.h"
+#include "service/steps.h"
+#include "service/worker.h"
+
+/* A deal under way. */
+struct under_way {
+    struct inventory_deal deal;
+    struct inventory_deal found;  /* what the journal has of it */
+    struct http_request *request; /* NULL: it was left unfinished, and nobody waits for it */
+    struct worker *worker;
+    bool make;                /* it is to be made; otherwise: */
+    enum inventory_step step; /* to be settled so */
+    struct pool_job job;
+    struct worker_post post;
+    enum inventory_status status;
+    enum lock_status locked; /* how its locks were had */
+    sem_t done;
+};
+
+#define CONTAINER(pointer, member)                                                                           \
+    ((struct under_way *)(void *)((char *)(pointer)-offsetof(struct under_way, member)))
+
+/* ---- answers ---- */
+
+static void answer_done(struct under_way *under_way) {
+    struct inventory_deal *deal = &under_way->deal;
+    char body[CODEC_BASKET_SIZE], location[INVENTORY_DIGEST_SIZE + 16];
+    bool basket = deal->kind == INVENTORY_BASKET, created = basket && under_way->make;
+    size_t length = basket ? codec_write_basket(body, deal) : codec_write_transfer(body, deal);
+    snprintf(location, sizeof location, "/v1/baskets/%s", deal->id);
+    const char *headers[5] = {NULL};
+    int count = 0;
+    if (created) {
+        headers[count++] = "Location";
+        headers[count++] = location;
+    }
+    if (under_way->status == INVENTORY_REPLAYED) {
+        headers[count++] = "Idempotent-Replayed";
+        headers[count++] = "true";
+    }
+    http_answer(under_way->request, created ? 201 : 200, "application/json", body, length, headers);
+}
+
+static void answer_refusal(const struct under_way *under_way) {
+    const struct inventory_deal *deal = &under_way->deal;
+    int line = deal->kind == INVENTORY_BASKET ? deal->failed : -1;
+    if (under_way->locked != LOCK_OK) {
+        routes_answer_lock(under_way->request, under_way->locked);
+        return;
+    }
+    switch (under_way->status) {
+    case INVENTORY_SOLD_OUT:
+    case INVENTORY_LIMIT:
+    case INVENTORY_NOT_STARTED:
+    case INVENTORY_ENDED:
+    case INVENTORY_UNKNOWN_ITEM:
+        routes_answer_line(under_way->request, under_way->status, line, deal->lines[deal->failed].item,
+                           deal->available);
+        break;
+    default: routes_answer_status(under_way->request, under_way->status);
+    }
+}
+
+static void count(const struct under_way *under_way) {
+    struct figures *figures = &under_way->worker->figures;
+    bool basket = under_way->deal.kind == INVENTORY_BASKET;
+    bool good = under_way->status == INVENTORY_OK || under_way->status == INVENTORY_REPLAYED;
+    if (!under_way->request) {
+        figures_count(&figures->recovered[good || under_way->status == INVENTORY_UNKNOWN_BASKET]);
+    } else if (under_way->make) {
+        figures_count(basket ? &figures->baskets[under_way->status] : &figures->transfers[under_way->status]);
+        figures_time(good ? &figures->deals_made : &figures->deals_rejected,
+                     (int64_t)uv_hrtime() - http_request_since_ns(under_way->request));
+    }
+}
+
+/* On the worker: the end of it. */
+static void finish(struct under_way *under_way, enum inventory_status status) {
+    under_way->status = status;
+    count(under_way);
+    if (!under_way->request)
+        under_way->worker->recovering--;
+    else if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
+        answer_done(under_way);
+    else
+        answer_refusal(under_way);
+    free(under_way);
+}
+
+/* ---- under the locks ---- */
+
+static void finish_on_worker(struct worker_post *post) {
+    struct under_way *under_way = CONTAINER(post, post);
+    sem_destroy(&under_way->done);
+    finish(under_way, under_way->status);
+}
+
+static void on_done_locked(struct inventory_deal *deal, enum inventory_status status) {
+    struct under_way *under_way = CONTAINER(deal, deal);
+    under_way->status = status;
+    sem_post(&under_way->done);
+}
+
+static void do_on_worker(struct worker_post *post) {
+    struct under_way *under_way = CONTAINER(post, post);
+    struct inventory *inventory = under_way->worker->inventory;
+    struct inventory_deal *deal = &under_way->deal;
+    deal->done = on_done_locked;
+    if (!inventory)
+        on_done_locked(deal, INVENTORY_UNAVAILABLE);
+    else if (under_way->make)
+        inventory_deal_make(inventory, deal);
+    else
+        inventory_deal_settle(inventory, deal, under_way->step);
+}
+
+/* Has the worker do it with the tokens of these grants, and waits. */
+static void do_with(struct under_way *under_way, const struct domain_use *use,
+                    const struct lock_grant grants[]) {
+    struct inventory_deal *deal = &under_way->deal;
+    deal->locked = true;
+    deal->lease_ms = under_way->worker->service->config.lock_ttl_ms;
+    for (int i = 0; i < deal->count; i++) {
+        int64_t left_ms = lock_remaining_ns(use->lock, &grants[i]) / 1000000;
+        deal->lines[i].token = (struct inventory_token){.epoch = use->epoch, .fence = grants[i].fence};
+        if (left_ms < deal->lease_ms)
+            deal->lease_ms = left_ms;
+    }
+    under_way->post.run = do_on_worker;
+    worker_post(under_way->worker, &under_way->post);
+    while (sem_wait(&under_way->done) != 0)
+        continue;
+}
+
+static void at_step(const char *step) {
+    if (service_at_step)
+        service_at_step(NULL, step);
+}
+
+static enum lock_status lock_and_do(struct under_way *under_way) {
+    struct service *service = under_way->worker->service;
+    const struct inventory_deal *deal = &under_way->deal;
+    size_t count = (size_t)deal->count;
+    char names[INVENTORY_LINES_MAX][ROUTES_LOCK_KEY_SIZE];
+    const char *keys[INVENTORY_LINES_MAX];
+    struct lock_grant grants[INVENTORY_LINES_MAX];
+    struct domain_use use;
+    for (size_t i = 0; i < count; i++) {
+        routes_lock_key(names[i], deal->lines[i].item);
+        keys[i] = names[i];
+    }
+    int64_t deadline_ns = (int64_t)uv_hrtime() + (int64_t)service->config.lock_ttl_ms * 1000000;
+    at_step("before locks");
+    enum lock_status status = domain_acquire(service->domain, keys, count, deadline_ns, &use, grants);
+    if (status != LOCK_OK)
+        return status;
+    at_step("after locks");
+    do_with(under_way, &use, grants);
+    at_step("before unlock");
+    domain_release(service->domain, &use, grants, count);
+    at_step("after unlock");
+    return LOCK_OK;
+}
+
+static void run(struct pool_job *job) {
+    struct under_way *under_way = CONTAINER(job, job);
+    under_way->status = INVENTORY_OVERLOADED;
+    under_way->locked = lock_and_do(under_way);
+    under_way->post.run = finish_on_worker;
+    worker_post(under_way->worker, &under_way->post);
+}
+
+static void submit(struct under_way *under_way) {
+    under_way->job.run = run;
+    sem_init(&under_way->done, 0, 0);
+    if (pool_submit(under_way->worker->service->pool, &under_way->job))
+        return;
+    sem_destroy(&under_way->done);
+    finish(under_way, INVENTORY_OVERLOADED);
+}
+
+/* ---- the calls ---- */
+
+static struct under_way *under_way_new(struct worker *worker, struct http_request *request) {
+    struct under_way *under_way = calloc(1, sizeof *under_way);
+    if (!under_way) {
+        routes_answer_status(request, INVENTORY_OVERLOADED);
+        return NULL;
+    }
+    under_way->worker = worker;
+    under_way->request = request;
+    return under_way;
+}
+
+/* A retry is answered from the journal, without a lock. */
+static void on_found_made(struct inventory_deal *found, enum inventory_status status) {
+    struct under_way *under_way = CONTAINER(found, found);
+    struct inventory_deal *deal = &under_way->deal;
+    if (status == INVENTORY_UNKNOWN_BASKET || status == INVENTORY_PENDING) {
+        submit(under_way);
+    } else if (status != INVENTORY_OK) {
+        finish(under_way, status);
+    } else if (!inventory_deal_same(found, deal)) {
+        finish(under_way, INVENTORY_KEY_REUSED);
+    } else {
+        *deal = *found;
+        deal->state = inventory_deal_born(deal);
+        finish(under_way, INVENTORY_REPLAYED);
+    }
+}
+
+static void make(struct under_way *under_way) {
+    struct inventory_deal *deal = &under_way->deal, *found = &under_way->found;
+    under_way->make = true;
+    found->kind = deal->kind;
+    memcpy(found->id, deal->id, sizeof found->id);
+    found->done = on_found_made;
+    inventory_deal_find(under_way->worker->inventory, found);
+}
+
+static void post(struct worker *worker, struct http_request *request,
+                 bool (*read)(const char *body, size_t length, struct inventory_deal *deal,
+                              struct codec_error *error)) {
+    struct codec_error error;
+    char digest[INVENTORY_DIGEST_SIZE];
+    size_t length;
+    const char *body = http_request_body(request, &length);
+    if (!routes_read_key(request, digest))
+        return;
+    struct under_way *under_way = under_way_new(worker, request);
+    if (!under_way)
+        return;
+    if (!read(body, length, &under_way->deal, &error)) {
+        problem_answer_field(request, error.field, error.detail);
+        free(under_way);
+        return;
+    }
+    memcpy(under_way->deal.id, digest, sizeof digest);
+    make(under_way);
+}
+
+void baskets_post(struct worker *worker, struct http_request *request, const char *name) {
+    (void)name;
+    post(worker, request, codec_read_basket);
+}
+
+void transfers_post(struct worker *worker, struct http_request *request, const char *name) {
+    (void)name;
+    post(worker, request, codec_read_transfer);
+}
+
+static void on_looked_up(struct inventory_deal *deal, enum inventory_status status) {
+    struct under_way *under_way = CONTAINER(deal, deal);
+    if (status == INVENTORY_PENDING)
+        status = deal->state == INVENTORY_STATE_UNDONE ? INVENTORY_UNKNOWN_BASKET : INVENTORY_OK;
+    finish(under_way, status);
+}
+
+static void on_found_to_settle(struct inventory_deal *deal, enum inventory_status status) {
+    struct under_way *under_way = CONTAINER(deal, deal);
+    if (status == INVENTORY_OK || status == INVENTORY_PENDING)
+        submit(under_way);
+    else
+        finish(under_way, status);
+}
+
+static void look_up(struct worker *worker, struct http_request *request, const char *name,
+                    enum inventory_step step,
+                    void (*then)(struct inventory_deal *deal, enum inventory_status status)) {
+    struct codec_error error;
+    size_t length;
+    const char *body = http_request_body(request, &length);
+    if (!inventory_digest_valid(name)) {
+        routes_answer_status(request, INVENTORY_UNKNOWN_BASKET);
+        return;
+    }
+    if (step != INVENTORY_LOOK && !codec_read_nothing(body, length, &error)) {
+        problem_answer_field(request, error.field, error.detail);
+        return;
+    }
+    struct under_way *under_way = under_way_new(worker, request);
+    if (!under_way)
+        return;
+    under_way->step = step;
+    under_way->deal.kind = INVENTORY_BASKET;
+    memcpy(under_way->deal.id, name, sizeof under_way->deal.id);
+    under_way->deal.done = then;
+    inventory_deal_find(worker->inventory, &under_way->deal);
+}
+
+void baskets_get(struct worker *worker, struct http_request *request, const char *name) {
+    look_up(worker, request, name, INVENTORY_LOOK, on_looked_up);
+}
+
+void baskets_confirm(struct worker *worker, struct http_request *request, const char *name) {
+    look_up(worker, request, name, INVENTORY_CONFIRM, on_found_to_settle);
+}
+
+void baskets_cancel(struct worker *worker, struct http_request *request, const char *name) {
+    look_up(worker, request, name, INVENTORY_CANCEL, on_found_to_settle);
+}
+
+/* ---- what was left unfinished ---- */
+
+static void on_claimed(void *ctx, enum inventory_status status, const struct inventory_deal *deals,
+                       size_t found) {
+    struct worker *worker = ctx;
+    worker->recovering--;
+    for (size_t i = 0; status == INVENTORY_OK && i < found; i++) {
+        struct under_way *under_way = calloc(1, sizeof *under_way);
+        if (!under_way)
+            return; /* they come again when the claim is over */
+        under_way->worker = worker;
+        under_way->deal = deals[i];
+        under_way->step = INVENTORY_LOOK;
+        worker->recovering++;
+        submit(under_way);
+    }
+}
+
+void deals_recover(struct worker *worker) {
+    if (worker->recovering > 0)
+        return;
+    worker->recovering++;
+    /* Until then it was tried once, whatever became of it. */
+    int64_t claim_ms = 2 * (int64_t)worker->service->config.lock_ttl_ms;
+    inventory_deal_claim(worker->inventory, claim_ms, on_claimed, worker);
+}

@@ -1,0 +1,12 @@
+/* Baskets and transfers: those that buyers and the admin ask for, and those that somebody left unfinished. */
+#ifndef SERVICE_DEALS_H
+#define SERVICE_DEALS_H
+
+struct worker;
+
+/* Looks for deals that were left unfinished and held baskets that are due, and has them finished; does
+ * nothing while some are. To be called about four times a second, by one worker of a process, on its thread.
+ */
+void deals_recover(struct worker *worker);
+
+#endif

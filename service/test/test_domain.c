@@ -1,0 +1,555 @@
+/* The lock in force: one for all services of a store, switched while they sell. Never are grants of two in
+ * force. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "service/domain.h"
+#include "service/test/crowd.h"
+#include "service/test/shop.h"
+
+#define RECORD    "seckill:{baskets}:domain"
+#define INSTANCES "seckill:{baskets}:instances"
+
+enum { PATIENCE_MS = 20000 };
+
+static struct redis_server redis, locks; /* the store, and one for locks alone */
+static struct etcd_server etcd;
+static struct seckilld services[3];
+
+static const char *in_redis(const char *options) {
+    return harness_format("redis://127.0.0.1:%d%s", locks.port, options);
+}
+
+static const char *in_etcd(void) {
+    return harness_format("etcd://127.0.0.1:%d", etcd.port);
+}
+
+static void open_store(void) {
+    redis_start(&redis, "--appendfsync", "no", NULL);
+}
+
+static void open_service(int i, const char *lock, const char *ttl, const char *work_delay) {
+    seckilld_start(&services[i], redis.port, "--teaching", "--lock", lock, "--lock-ttl", ttl, "--work-delay",
+                   work_delay, "--drain", "500", "--workers", "2", NULL);
+    seckilld_wait_ready(&services[i], 200);
+}
+
+static void put_on_sale(int i) {
+    shop_put(services[i].port, "x", "\"stock\":1000000,\"strategy\":\"locked\"");
+}
+
+/* ---- how it stands ---- */
+
+struct wanted {
+    int service;
+    const char *state, *lock;
+    int epoch;
+    struct web_response response;
+};
+
+static bool is_so(void *arg) {
+    struct wanted *wanted = arg;
+    CHECK_INT(shop_admin(services[wanted->service].port, "GET", "/v1/lock", NULL, &wanted->response), 200);
+    return strcmp(shop_text(&wanted->response, "state"), wanted->state) == 0 &&
+           strcmp(shop_text(&wanted->response, "lock"), wanted->lock) == 0 &&
+           shop_number(&wanted->response, "epoch") == wanted->epoch;
+}
+
+/* Waits until it stands so. */
+static void wait_state(int service, const char *state, int epoch, const char *lock) {
+    struct wanted wanted = {.service = service, .state = state, .epoch = epoch, .lock = lock};
+    if (!harness_wait(is_so, &wanted, PATIENCE_MS))
+        FAIL("not %s, %d, %s but %s", state, epoch, lock, wanted.response.body);
+}
+
+static const char *lock_body(const char *url) {
+    return harness_format("{\"lock\":\"%s\"}", url);
+}
+
+static int put_lock(int service, const char *url, struct web_response *response) {
+    return shop_admin(services[service].port, "PUT", "/v1/lock", lock_body(url), response);
+}
+
+/* The same, whose answer is not waited for. */
+static void put_lock_begin(int service, const char *url, struct web_conn *conn) {
+    const char *body = lock_body(url);
+    CHECK(web_open(conn, services[service].port));
+    conn->timeout_ms = PATIENCE_MS;
+    web_send_text(conn, harness_format("PUT /v1/lock HTTP/1.1\r\nHost: x\r\n%sContent-Length: %zu\r\n\r\n%s",
+                                       SECKILLD_ADMIN, strlen(body), body));
+}
+
+static bool second_in_store(void *arg) {
+    (void)arg;
+    return strcmp(redis_command(&redis, "HGET", RECORD, "epoch", NULL), "2") == 0;
+}
+
+static double stale(int service) {
+    return shop_metric(services[service].port, "seckill_purchases_total{outcome=\"stale\"}");
+}
+
+/* ---- a witness: reads along, in the order of the store, with which tokens it was asked to look and write
+ * ----
+ */
+
+struct witness {
+    struct web_conn conn;
+    pthread_t thread;
+    bool ended;
+    atomic_bool stop;
+    uint64_t newest; /* the rest is read when the thread has ended */
+    int tokens, epochs;
+    char wrong[128];
+};
+
+/* What is heard last. */
+#define WITNESS_END "\"ECHO\" \"the end\""
+
+static void hear_line(struct witness *witness, const char *line) {
+    if (strstr(line, WITNESS_END))
+        atomic_store(&witness->stop, true);
+    const char *at = strstr(line, "\"look\" \"");
+    if (!at)
+        at = strstr(line, "\"write\" \"");
+    if (!at)
+        return;
+    uint64_t epoch = strtoull(strchr(at, ' ') + 2, NULL, 10);
+    witness->tokens++;
+    if (epoch < witness->newest && !witness->wrong[0])
+        snprintf(witness->wrong, sizeof witness->wrong, "a grant of epoch %llu after one of %llu",
+                 (unsigned long long)epoch, (unsigned long long)witness->newest);
+    if (epoch > witness->newest) {
+        witness->newest = epoch;
+        witness->epochs++;
+    }
+}
+
+static void *hear(void *arg) {
+    struct witness *witness = arg;
+    static char line[4096];
+    size_t length = 0;
+    while (!atomic_load(&witness->stop)) {
+        char bytes[16384];
+        ssize_t got = recv(witness->conn.fd, bytes, sizeof bytes, 0);
+        if (got <= 0)
+            break;
+        for (ssize_t i = 0; i < got; i++) {
+            if (bytes[i] == '\n') {
+                line[length] = '\0';
+                hear_line(witness, line);
+                length = 0;
+            } else if (length < sizeof line - 1) {
+                line[length++] = bytes[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* When all that was said so far has been heard. */
+static void end_witness(void *arg) {
+    struct witness *witness = arg;
+    if (witness->ended)
+        return;
+    witness->ended = true;
+    redis_command(&redis, "ECHO", "the end", NULL);
+    pthread_join(witness->thread, NULL);
+    web_close(&witness->conn);
+}
+
+static struct witness *call_witness(void) {
+    struct witness *witness = harness_alloc(sizeof *witness);
+    CHECK(web_open(&witness->conn, redis.port));
+    web_send_text(&witness->conn, "MONITOR\r\n");
+    CHECK_INT(pthread_create(&witness->thread, NULL, hear, witness), 0);
+    harness_defer(end_witness, witness);
+    return witness;
+}
+
+/* ---- switching ---- */
+
+/* Two services sell as fast as they can, in turn under locks of two stores. */
+static void under_load(void) {
+    enum { SWITCHES = 12 };
+    struct web_response response;
+    double acquired[2] = {0, 0};
+    open_store();
+    redis_start(&locks, NULL);
+    etcd_start(&etcd, NULL);
+    for (int i = 0; i < 2; i++)
+        open_service(i, in_etcd(), "10000", i ? "40" : "1"); /* longer than beats are apart */
+    put_on_sale(0);
+    struct witness *witness = call_witness();
+    struct crowd_plan plan = {.ports = {services[0].port, services[1].port},
+                              .item = "x",
+                              .prefix = "k",
+                              .threads = 16,
+                              .purchases = 100000};
+    struct crowd *crowd = crowd_start(&plan);
+    for (int i = 0; i < SWITCHES; i++) {
+        crowd_wait(crowd, crowd_answered(crowd) + 10);
+        if (put_lock(i % 2, i % 2 ? in_etcd() : in_redis(""), &response) != 200)
+            FAIL("%d %s", response.status, response.body);
+        CHECK_STR(shop_text(&response, "lock"), i % 2 ? in_etcd() : in_redis(""));
+        CHECK_STR(shop_text(&response, "state"), "in-force");
+        CHECK_INT(shop_number(&response, "epoch"), i + 2);
+        CHECK_INT(shop_number(&response, "instances"), 2);
+        CHECK_INT(shop_number(&response, "behind"), 0);
+        CHECK(shop_number(&response, "waited_ms") >= 0);
+        for (int k = 0; k < 2; k++) { /* counters only grow */
+            double now = shop_metric(services[k].port, "seckill_lock_acquired_total");
+            CHECK(now >= acquired[k]);
+            acquired[k] = now;
+        }
+    }
+    crowd_wait(crowd, crowd_answered(crowd) + 10);
+    crowd_stop(crowd);
+    crowd_join(crowd);
+    end_witness(witness);
+    CHECK_STR(witness->wrong, "");
+    CHECK_INT(witness->epochs, SWITCHES + 1);
+    CHECK(witness->tokens >= 2 * crowd_answered(crowd));
+    /* Nobody noticed but by waiting. */
+    CHECK_INT(crowd_count(crowd, 201), crowd_answered(crowd));
+    crowd_check_orders(crowd, services[0].port);
+    CHECK_INT(shop_audit(services[1].port, "x", "sold"), crowd_answered(crowd));
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(stale(i), 0);
+        CHECK_INT(shop_metric(services[i].port, "seckill_lock_switches_total"), SWITCHES);
+        CHECK_INT(shop_metric(services[i].port, "seckill_lock_epoch"), SWITCHES + 1);
+        CHECK_INT(seckilld_stop(&services[i]), 0);
+    }
+    CHECK_STR(redis_command(&redis, "HLEN", INSTANCES, NULL), "0"); /* they have left */
+}
+
+static bool has_looked(void *arg) {
+    (void)arg;
+    return strcmp(redis_command(&redis, "EXISTS", "seckill:{x}:fence", NULL), "1") == 0;
+}
+
+/* One service is stopped in the middle of a purchase, another dies: both may have grants, and are waited for.
+ * When the first wakes up it writes nothing, and follows. */
+static void the_stopped_and_the_dead(void) {
+    struct web_conn buyer, switcher, early;
+    struct web_response response;
+    open_store();
+    redis_start(&locks, NULL);
+    for (int i = 0; i < 3; i++)
+        open_service(i, in_redis(""), "300", i == 0 ? "500" : "0");
+    for (int i = 0; i < 3; i++)
+        wait_state(i, "in-force", 1, in_redis(""));
+    put_on_sale(0);
+    CHECK(web_open(&buyer, services[0].port));
+    web_send_text(&buyer, shop_purchase_raw("x", "paused", 1, "paused"));
+    CHECK(harness_wait(has_looked, NULL, PATIENCE_MS));
+    proc_kill(&services[0].proc, SIGSTOP);
+    seckilld_kill(&services[2]);
+    put_lock_begin(1, in_redis("?variant=watchdog"), &switcher);
+    wait_state(1, "switching", 2, in_redis("?variant=watchdog"));
+    CHECK_INT(shop_admin(services[1].port, "GET", "/v1/lock", NULL, &response), 200);
+    CHECK_INT(shop_number(&response, "behind"), 2);
+    CHECK_INT(shop_metric(services[1].port, "seckill_lock_epoch"), 0);
+    /* Who comes meanwhile does not get a grant of the old, nor of the new. */
+    CHECK(web_open(&early, services[1].port));
+    web_send_text(&early, shop_purchase_raw("x", "early", 1, "early"));
+    CHECK_INT(web_read_response(&early, &response), WEB_OK);
+    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_HAS(response.body, "no lock is in force");
+    CHECK_INT(web_read_response(&switcher, &response), WEB_OK);
+    CHECK_INT(response.status, 200);
+    CHECK_INT(shop_number(&response, "behind"), 0);
+    CHECK_INT(shop_number(&response, "instances"), 1);
+    CHECK_INT(shop_buy(services[1].port, "x", "quick", 1, "quick", NULL), 201);
+    proc_kill(&services[0].proc, SIGCONT);
+    CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
+    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_INT(stale(0), 1);
+    CHECK_INT(shop_audit(services[1].port, "x", "orders"), 1);
+    wait_state(0, "in-force", 2, in_redis("?variant=watchdog"));
+    shop_buy(services[0].port, "x", "paused", 1, "paused", &response);
+    CHECK_INT(response.status, 201);
+    CHECK_INT(shop_audit(services[1].port, "x", "orders"), 2);
+    web_close(&buyer);
+    web_close(&switcher);
+    web_close(&early);
+}
+
+/* Somebody lives, for the store at least, and has not given up the old lock. */
+static void add_ghost(void) {
+    redis_command(&redis, "HSET", INSTANCES, "ghost", "1 99999999999999 1", NULL);
+}
+
+/* Who waits is told that it goes on, and who is behind. */
+static void it_takes_too_long(void) {
+    struct web_response response;
+    open_store();
+    open_service(0, "local:", "100", "0");
+    wait_state(0, "in-force", 1, "local:");
+    add_ghost();
+    put_lock(0, "none:", &response);
+    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_HAS(response.body, "the switch goes on");
+    CHECK_HAS(response.body, "ghost");
+    wait_state(0, "switching", 2, "none:");
+    redis_command(&redis, "HDEL", INSTANCES, "ghost", NULL);
+    wait_state(0, "in-force", 2, "none:");
+}
+
+/* The store of the lock hangs, or is gone, and buyers wait for it: what they want is had from another. */
+static void away_from_a_dead_store(void) {
+    struct web_conn buyers[2];
+    struct web_response response;
+    open_store();
+    redis_start(&locks, NULL);
+    for (int i = 0; i < 2; i++)
+        open_service(i, in_redis(""), "20000", "0");
+    put_on_sale(0);
+    CHECK_INT(shop_buy(services[0].port, "x", "u", 1, "k0", NULL), 201);
+    CHECK_INT(shop_buy(services[1].port, "x", "u", 1, "k1", NULL), 201);
+    redis_pause(&locks);
+    for (int i = 0; i < 2; i++) {
+        CHECK(web_open(&buyers[i], services[i].port));
+        buyers[i].timeout_ms = PATIENCE_MS;
+        web_send_text(&buyers[i], shop_purchase_raw("x", "u", 1, "again"));
+    }
+    CHECK_INT(put_lock(0, "local:", &response), 200);
+    CHECK_STR(shop_text(&response, "lock"), "local:");
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(web_read_response(&buyers[i], &response), WEB_OK);
+        CHECK(response.status == 201 || response.status == 503); /* it gave up before the switch */
+        web_close(&buyers[i]);
+        CHECK_INT(shop_buy(services[i].port, "x", "u", 1, "again", NULL), 201);
+        CHECK_INT(seckilld_stop(&services[i]), 0);
+    }
+    CHECK_STR(redis_command(&redis, "HLEN", "seckill:{x}:orders", NULL), "3");
+}
+
+/* Whoever still waits for a switch when the service ends is answered, and so are those who wait for a lock.
+ */
+static void the_end_in_the_middle(void) {
+    struct web_conn first, second, buyer;
+    struct web_response response;
+    open_store();
+    for (int i = 0; i < 2; i++)
+        open_service(i, "local:", "60000", "0");
+    put_on_sale(0);
+    wait_state(0, "in-force", 1, "local:");
+    add_ghost();
+    put_lock_begin(0, "none:", &first);
+    wait_state(0, "switching", 2, "none:");
+    wait_state(1, "switching", 2, "none:");
+    CHECK(web_open(&buyer, services[0].port));
+    web_send_text(&buyer, shop_purchase_raw("x", "u", 1, "k"));
+    put_lock_begin(0, "local:?ttl=5000", &second);
+    CHECK_INT(web_read_response(&first, &response), WEB_OK);
+    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_HAS(response.body, "another switch came after");
+    CHECK_INT(seckilld_stop(&services[0]), 0);
+    CHECK_INT(web_read_response(&second, &response), WEB_OK);
+    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_HAS(response.body, "goes on without it");
+    CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
+    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_INT(redis_integer(&redis, "HLEN", INSTANCES, NULL), 2); /* the ghost, and the one that goes on */
+    redis_command(&redis, "HDEL", INSTANCES, "ghost", NULL);
+    wait_state(1, "in-force", 3, "local:");
+    CHECK_INT(shop_buy(services[1].port, "x", "u", 1, "k", NULL), 201);
+    web_close(&first);
+    web_close(&second);
+    web_close(&buyer);
+}
+
+/* ---- starting ---- */
+
+static void with_another_lock(void) {
+    open_store();
+    open_service(0, "local:", "300", "0");
+    wait_state(0, "in-force", 1, "local:");
+    open_service(1, "none:", "300", "0");
+    wait_state(1, "in-force", 1, "local:");
+    CHECK_HAS(proc_output(&services[1].proc), "--lock is not used: other instances go by local:");
+    CHECK(!strstr(proc_output(&services[0].proc), "--lock is not used"));
+    CHECK_INT(seckilld_stop(&services[0]), 0);
+    CHECK_INT(seckilld_stop(&services[1]), 0);
+    seckilld_restart(&services[0]); /* the same again */
+    wait_state(0, "in-force", 1, "local:");
+    CHECK_INT(seckilld_stop(&services[0]), 0);
+    seckilld_restart(&services[1]); /* nobody else is there now */
+    wait_state(1, "in-force", 2, "none:");
+    seckilld_kill(&services[1]);
+    seckilld_restart(&services[1]); /* needs to wait for nobody: it goes by the same lock */
+    wait_state(1, "in-force", 2, "none:");
+    CHECK(harness_wait(second_in_store, NULL, PATIENCE_MS));
+}
+
+/* The process starts and answers; what needs a lock waits for the store. */
+static void no_store(void) {
+    struct web_response response;
+    open_store();
+    redis_kill(&redis);
+    seckilld_start(&services[0], redis.port, "--teaching", "--lock", "local:", NULL);
+    wait_state(0, "none", 0, "local:");
+    put_lock(0, "none:", &response);
+    CHECK_PROBLEM(&response, 503, "store-unavailable");
+    redis_restart(&redis);
+    wait_state(0, "in-force", 1, "local:");
+    /* What cannot tell the others that it lives grants nothing. */
+    redis_pause(&redis);
+    wait_state(0, "none", 1, "local:");
+    CHECK_INT(shop_metric(services[0].port, "seckill_lock_epoch"), 0);
+    redis_resume(&redis);
+    wait_state(0, "in-force", 1, "local:");
+    /* It forgets everything, but not those who sell from it. */
+    CHECK_INT(put_lock(0, "none:", &response), 200);
+    redis_kill(&redis);
+    redis_wipe(&redis);
+    redis_restart(&redis);
+    wait_state(0, "in-force", 2, "none:");
+    CHECK(harness_wait(second_in_store, NULL, PATIENCE_MS));
+    CHECK_INT(seckilld_stop(&services[0]), 0);
+}
+
+/* ---- what cannot be ---- */
+
+static int count(const char *text, const char *piece) {
+    int found = 0;
+    for (; (text = strstr(text, piece)); text++)
+        found++;
+    return found;
+}
+
+/* One of two cannot open the lock: it says so, does nothing under a lock, and holds nobody up. */
+static void not_here(void) {
+    struct web_response response;
+    open_store();
+    open_service(0, "local:", "300", "0");
+    put_on_sale(0);
+    seckilld_start(&services[1], redis.port, "--workers", "1", NULL);
+    wait_state(1, "in-force", 1, "local:");
+    CHECK_INT(put_lock(1, "none:", &response), 400); /* which is why it is asked first */
+    CHECK_HAS(response.body, "for lessons");
+    CHECK_INT(put_lock(0, "none:", &response), 200);
+    wait_state(1, "none", 2, "none:");
+    CHECK_INT(shop_buy(services[0].port, "x", "u", 1, "first", NULL), 201);
+    CHECK_STR(redis_command(&redis, "HSET", RECORD, "lock", "bogus://:hunter2@h", "epoch", "3", NULL), "0");
+    wait_state(0, "none", 3, "bogus://h");
+    shop_buy(services[0].port, "x", "u", 1, "second", &response);
+    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_HAS(response.body, "no lock is in force");
+    CHECK_INT(put_lock(0, "local:", &response), 200);
+    wait_state(1, "in-force", 4, "local:");
+    CHECK_INT(shop_buy(services[0].port, "x", "u", 1, "second", NULL), 201);
+    CHECK_INT(count(proc_output(&services[1].proc), "cannot be opened here"), 2);
+    CHECK(!strstr(proc_output(&services[0].proc), "hunter2"));
+    CHECK_INT(seckilld_stop(&services[0]), 0);
+    CHECK_INT(seckilld_stop(&services[1]), 0);
+}
+
+static void bad_requests(void) {
+    static const struct {
+        const char *body, *field;
+    } bad[] = {
+        {"{\"lock\":\"consul://h\"}", "lock"},
+        {"{\"lock\":\"\"}", "lock"},
+        {"{\"lock\":\"etcd://h?ca=/no\\\"where\"}", "lock"},
+        {"{\"lock\":\"redis://h?x=\\u2026\\n\"}", "lock"},
+        {"{\"lock\":\"local:\\u0000\"}", "body"},
+        {"{\"lock\":7}", "lock"},
+        {"{\"lock\":null}", "lock"},
+        {"{}", "lock"},
+        {"[]", "body"},
+        {"", "body"},
+        {"{\"lock\":\"local:\",\"lock\":\"local:\"}", "body"},
+        {"{\"lock\":\"local:\",\"epoch\":7}", "epoch"},
+        {"{\"lock\":\"local:\"} x", "body"},
+    };
+    struct web_response response;
+    open_store();
+    open_service(0, "local:", "300", "0");
+    wait_state(0, "in-force", 1, "local:");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        shop_admin(services[0].port, "PUT", "/v1/lock", bad[i].body, &response);
+        CHECK_PROBLEM(&response, 400, "invalid-request");
+        CHECK_STR(shop_text(&response, "field"), bad[i].field);
+    }
+    put_lock(0, harness_format("redis://%s", harness_repeat('h', 600)), &response);
+    CHECK_PROBLEM(&response, 400, "invalid-request");
+    CHECK_INT(web_call(services[0].port, "PUT", "/v1/lock", NULL, lock_body("none:"), NULL), 401);
+    CHECK_INT(web_call(services[0].port, "GET", "/v1/lock", NULL, NULL, NULL), 401);
+    wait_state(0, "in-force", 1, "local:");
+}
+
+/* A password goes into the store, and nowhere else. */
+static void passwords(void) {
+    struct web_response response;
+    open_store();
+    redis_start(&locks, "--requirepass", "hunter2", NULL);
+    const char *url = harness_format("redis://:hunter2@127.0.0.1:%d", locks.port);
+    for (int i = 0; i < 2; i++)
+        open_service(i, url, "300", "0");
+    put_on_sale(0);
+    for (int i = 0; i < 2; i++)
+        wait_state(i, "in-force", 1, in_redis(""));
+    CHECK_INT(put_lock(0, url, &response), 200);
+    CHECK_STR(shop_text(&response, "lock"), in_redis(""));
+    wait_state(1, "in-force", 2, in_redis(""));
+    CHECK_INT(shop_buy(services[1].port, "x", "u", 1, "k", NULL), 201);
+    CHECK_STR(redis_command(&redis, "HGET", RECORD, "lock", NULL), url);
+    CHECK_INT(put_lock(0, "redis://:hunter2@h:x", &response), 400);
+    CHECK(!strstr(response.body, "hunter2"));
+    CHECK_INT(put_lock(0, "redis://:hunter2@127.0.0.1:1", &response), 200);
+    shop_buy(services[1].port, "x", "u", 1, "k2", &response);
+    CHECK_PROBLEM(&response, 503, "overloaded");
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(shop_get(services[i].port, "/metrics", &response), 200);
+        CHECK(!strstr(response.body, "hunter2"));
+        CHECK_INT(seckilld_stop(&services[i]), 0);
+        CHECK_HAS(proc_output(&services[i].proc), "switching to the lock redis://127.0.0.1:1,");
+        CHECK(!strstr(proc_output(&services[i].proc), "hunter2"));
+    }
+}
+
+static void shown(const char *url, const char *want) {
+    char got[DOMAIN_NAME_SIZE];
+    domain_print_lock(got, url);
+    CHECK_STR(got, want);
+}
+
+static void what_is_shown_of_a_url(void) {
+    shown("local:", "local:");
+    shown("none:?ttl=50", "none:");
+    shown("redis://h:1/2?ttl=50&variant=set-del", "redis://h:1/2?variant=set-del");
+    shown("redis://h?variant=set-del&ttl=50", "redis://h?variant=set-del");
+    shown("etcd://me:hunter2@a:1,b,[::1]:2?ca=f", "etcd://a:1,b,[::1]:2");
+    shown("redlock://:hunter2@a,:hunter2@b", "redlock://b");
+    shown("redis://:hunt,er2@h", "redis://h");
+    shown("redis://:hunt?er2@h", "redis://");
+    shown("redis://:hunt?variant=er2@h", "redis://");
+    shown("redis:hunter2@h", "redis:h");
+    shown("hunter2", "");
+    shown("", "");
+    shown("redis://\"\\\n", "redis://___");
+    shown(harness_format("redis://%s", harness_repeat('h', 600)),
+          harness_format("redis://%s", harness_repeat('h', DOMAIN_NAME_SIZE - 1 - 8)));
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("what is shown of a URL", what_is_shown_of_a_url);
+    harness_run("under load", under_load);
+    harness_run("the stopped and the dead", the_stopped_and_the_dead);
+    harness_run("it takes too long", it_takes_too_long);
+    harness_run("away from a dead store", away_from_a_dead_store);
+    harness_run("the end in the middle", the_end_in_the_middle);
+    harness_run("with another lock", with_another_lock);
+    harness_run("no store", no_store);
+    harness_run("not here", not_here);
+    harness_run("bad requests", bad_requests);
+    harness_run("passwords", passwords);
+    return harness_finish();
+}
