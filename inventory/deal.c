@@ -49,7 +49,7 @@ void deal_at_step(struct inventory *inventory, const char *when, const char *ste
 
 /* ---- the end ---- */
 
-static void finish(struct deal_run *run, enum inventory_status status) {
+void deal_finish(struct deal_run *run, enum inventory_status status) {
     struct inventory_deal *deal = run->deal;
     figure_add(&run->inventory->figures->waiting, (uint64_t)-1);
     free(run);
@@ -61,7 +61,7 @@ enum inventory_state inventory_deal_born(const struct inventory_deal *deal) {
 }
 
 /* It is at rest: what that means to the one who asked. */
-static void conclude(struct deal_run *run) {
+void deal_conclude(struct deal_run *run) {
     struct inventory_deal *deal = run->deal;
     enum inventory_status status = INVENTORY_OK;
     deal->state = deal_phases[deal->phase].is;
@@ -76,7 +76,7 @@ static void conclude(struct deal_run *run) {
     } else if (run->step == INVENTORY_CANCEL && deal->state != INVENTORY_STATE_CANCELLED) {
         status = deal->state == INVENTORY_STATE_CONFIRMED ? INVENTORY_CONFIRMED : INVENTORY_EXPIRED;
     }
-    finish(run, status);
+    deal_finish(run, status);
 }
 
 /* ---- replies that were lost ---- */
@@ -100,7 +100,7 @@ void deal_tick(struct inventory *inventory, bool all) {
         if (up && now_ms < run->deadline_ms)
             read_journal(run);
         else if (all || now_ms >= run->deadline_ms)
-            finish(run, run->begun ? INVENTORY_UNKNOWN : INVENTORY_UNAVAILABLE);
+            deal_finish(run, run->begun ? INVENTORY_UNKNOWN : INVENTORY_UNAVAILABLE);
         else
             deal_lost(run);
     }
@@ -135,18 +135,18 @@ void deal_found(struct deal_run *run, const struct redis_value *value) {
         run->deal->phase = DEAL_NONE;
 }
 
-static void on_found(struct deal_run *run, const struct redis_value *value) {
+void deal_resume(struct deal_run *run, const struct redis_value *value) {
     deal_found(run, value);
     if (run->found == INVENTORY_OK)
         go_on(run);
     else
-        finish(run, run->found);
+        deal_finish(run, run->found);
 }
 
 static void on_read(void *ctx, const struct redis_value *value) {
     struct deal_run *run = ctx;
     if (store_status(run->inventory, value) == INVENTORY_OK)
-        on_found(run, value);
+        deal_resume(run, value);
     else
         deal_lost(run);
 }
@@ -167,9 +167,9 @@ static void on_moved(void *ctx, const struct redis_value *value) {
         run->deal->phase = (int)run->to;
         go_on(run);
     } else if (++run->overtaken < OVERTAKEN_MOST) {
-        on_found(run, value);
+        deal_resume(run, value);
     } else {
-        finish(run, INVENTORY_UNKNOWN);
+        deal_finish(run, INVENTORY_UNKNOWN);
     }
 }
 
@@ -203,25 +203,29 @@ static void on_taken(struct deal_run *run) {
     }
 }
 
+void deal_begin_attempt(struct deal_run *run) {
+    unsigned char random[16];
+    randombytes_buf(random, sizeof random);
+    sodium_bin2base64(run->deal->nonce, sizeof run->deal->nonce, random, sizeof random,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    run->mine = true;
+}
+
 /* The journal was read after the items: a deal that is not in it was not there when they were looked at. */
 static void on_looked(struct deal_run *run) {
     struct inventory_deal *deal = run->deal;
-    unsigned char random[16];
     enum inventory_status status = run->found != INVENTORY_OK ? run->found : run->status;
     if (run->found == INVENTORY_OK && deal->phase != DEAL_NONE) {
         go_on(run);
         return;
     }
     if (status != INVENTORY_OK) {
-        finish(run, status);
+        deal_finish(run, status);
         return;
     }
-    randombytes_buf(random, sizeof random);
-    sodium_bin2base64(deal->nonce, sizeof deal->nonce, random, sizeof random,
-                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    deal_begin_attempt(run);
     deal->created_ms = run->now_ms;
     deal->expires_ms = run->hold_ms ? run->now_ms + run->hold_ms : 0;
-    run->mine = true;
     move(run, DEAL_INTENT);
 }
 
@@ -231,7 +235,8 @@ static void on_written(struct deal_run *run) {
         move(run, row->next);
     } else {
         /* A newer holder of a lock was seen: the rest is others' to do. */
-        finish(run, row->is == INVENTORY_STATE_UNDONE && run->failure ? run->failure : INVENTORY_UNKNOWN);
+        deal_finish(run,
+                    row->is == INVENTORY_STATE_UNDONE && run->failure ? run->failure : INVENTORY_UNKNOWN);
     }
 }
 
@@ -245,20 +250,26 @@ static void go_on_held(struct deal_run *run) {
     else if (!run->make && run->step == INVENTORY_CANCEL)
         move(run, DEAL_CANCELLING);
     else
-        conclude(run);
+        deal_conclude(run);
+}
+
+static void by_steps(struct deal_run *run) {
+    deal_look(run, on_looked);
 }
 
 static void go_on(struct deal_run *run) {
     enum deal_phase phase = (enum deal_phase)run->deal->phase;
     const struct deal_phase_row *row = &deal_phases[phase];
     if (phase == DEAL_NONE && run->make && run->failure == INVENTORY_OK)
-        deal_look(run, on_looked);
+        run->make(run);
     else if (phase == DEAL_INTENT && run->mine)
         deal_write(run, WRITE_TAKE, on_taken);
     else if (phase == DEAL_HELD)
         go_on_held(run);
     else if (row->at_rest)
-        conclude(run);
+        deal_conclude(run);
+    else if (run->make && run->make != by_steps)
+        deal_finish(run, INVENTORY_PENDING);
     else if (row->write == WRITE_NOTHING)
         move(run, row->next);
     else
@@ -267,8 +278,8 @@ static void go_on(struct deal_run *run) {
 
 /* ---- the calls ---- */
 
-static void begin(struct inventory *inventory, struct inventory_deal *deal, bool make,
-                  enum inventory_step step) {
+void deal_begin(struct inventory *inventory, struct inventory_deal *deal, void (*make)(struct deal_run *run),
+                enum inventory_step step) {
     struct deal_run *run = malloc(sizeof *run + sizeof run->parts[0] * (size_t)deal->count);
     if (!run || inventory->figures->waiting >= (uint64_t)inventory->config.queue_max) {
         free(run);
@@ -280,20 +291,20 @@ static void begin(struct inventory *inventory, struct inventory_deal *deal, bool
     deal_parts_make(run);
     figure_add(&inventory->figures->waiting, 1);
     if (!redis_is_up(inventory->redis))
-        finish(run, INVENTORY_UNAVAILABLE);
+        deal_finish(run, INVENTORY_UNAVAILABLE);
     else if (make)
-        deal_look(run, on_looked);
+        make(run);
     else
         read_journal(run);
 }
 
 void inventory_deal_make(struct inventory *inventory, struct inventory_deal *deal) {
-    begin(inventory, deal, true, INVENTORY_LOOK);
+    deal_begin(inventory, deal, by_steps, INVENTORY_LOOK);
 }
 
 void inventory_deal_settle(struct inventory *inventory, struct inventory_deal *deal,
                            enum inventory_step step) {
-    begin(inventory, deal, false, step);
+    deal_begin(inventory, deal, NULL, step);
 }
 
 bool inventory_deal_same(const struct inventory_deal *a, const struct inventory_deal *b) {

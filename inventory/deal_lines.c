@@ -14,27 +14,32 @@ static const struct {
 } writes[] = {
     [WRITE_TAKE] = {"take", NULL, "give", 0},     [WRITE_UNDO] = {"undo", "u", "back", 0},
     [WRITE_CONFIRM] = {"confirm", "c", "get", 1}, [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
-    [WRITE_EXPIRE] = {"expire", "e", NULL, 0},
+    [WRITE_EXPIRE] = {"expire", "e", NULL, 0},    [WRITE_SELL] = {"sell", NULL, NULL, 0},
 };
+
+static bool of_part(const struct deal_part *part, int line) {
+    const struct inventory_line *lines = part->run->deal->lines;
+    return strcmp(lines[part->line].item, lines[line].item) == 0;
+}
+
+int deal_part_of(const struct deal_run *run, int line) {
+    int p = 0;
+    while (p < run->part_count && !of_part(&run->parts[p], line))
+        p++;
+    return p;
+}
 
 void deal_parts_make(struct deal_run *run) {
     const struct inventory_deal *deal = run->deal;
     run->part_count = 0;
     for (int i = 0; i < deal->count; i++) {
-        int p = 0;
-        while (p < run->part_count && strcmp(deal->lines[run->parts[p].line].item, deal->lines[i].item) != 0)
-            p++;
+        int p = deal_part_of(run, i);
         if (p == run->part_count) {
             run->parts[run->part_count++] = (struct deal_part){.run = run, .line = i};
             sale_keys_make(&run->parts[p].keys, deal->lines[i].item);
         }
         run->parts[p].quantity += deal->lines[i].quantity;
     }
-}
-
-static bool of_part(const struct deal_part *part, int line) {
-    const struct inventory_line *lines = part->run->deal->lines;
-    return strcmp(lines[part->line].item, lines[line].item) == 0;
 }
 
 /* ---- replies ---- */
@@ -62,47 +67,65 @@ static int line_beyond(const struct deal_part *part, int64_t most) {
     return line;
 }
 
+bool deal_refusal(const char *word, enum inventory_status *status) {
+    static const struct {
+        const char *word;
+        enum inventory_status status;
+    } words[] = {{"sold-out", INVENTORY_SOLD_OUT},
+                 {"limit", INVENTORY_LIMIT},
+                 {"not-started", INVENTORY_NOT_STARTED},
+                 {"ended", INVENTORY_ENDED},
+                 {"unknown-item", INVENTORY_UNKNOWN_ITEM}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(words[i].word, word) == 0) {
+            *status = words[i].status;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A reply that came in words; false: it is none of those that are expected. */
 static bool note_word(struct deal_part *part, const struct redis_value *value) {
     struct deal_run *run = part->run;
     size_t count = redis_value_count(value);
     const char *word = count ? redis_value_text(redis_value_at(value, 0)) : NULL;
     int64_t number = count > 1 ? redis_value_integer(redis_value_at(value, 1), 0) : 0;
+    enum inventory_status status;
     if (!word)
         return false;
     if (strcmp(word, "done") == 0)
         return true;
     /* Given up by another, before it was written: that one had a newer lock. */
-    if (strcmp(word, "stale") == 0 || strcmp(word, "undone") == 0)
+    if (strcmp(word, "stale") == 0 || strcmp(word, "undone") == 0) {
         run->stale = true;
-    else if (strcmp(word, "sold-out") == 0)
-        fail(run, INVENTORY_SOLD_OUT, line_beyond(part, number), number > 0 ? number : 0);
-    else if (strcmp(word, "limit") == 0)
-        fail(run, INVENTORY_LIMIT, line_beyond(part, number), 0);
-    else if (strcmp(word, "not-started") == 0)
-        fail(run, INVENTORY_NOT_STARTED, part->line, 0);
-    else if (strcmp(word, "ended") == 0)
-        fail(run, INVENTORY_ENDED, part->line, 0);
-    else if (strcmp(word, "unknown-item") == 0)
-        fail(run, INVENTORY_UNKNOWN_ITEM, part->line, 0);
-    else
+        return true;
+    }
+    if (!deal_refusal(word, &status))
         return false;
+    bool too_many = status == INVENTORY_SOLD_OUT || status == INVENTORY_LIMIT;
+    fail(run, status, too_many ? line_beyond(part, number) : part->line,
+         status == INVENTORY_SOLD_OUT && number > 0 ? number : 0);
     return true;
 }
 
-/* The terms of a sale, as a look found them. */
+/* The terms of a sale, as a look found them. Of an item's lines another may be the first that is over its
+ * limit than the first that is beyond its units. */
 static void judge(struct deal_part *part, const struct inventory_item *item, int64_t had) {
     struct deal_run *run = part->run;
     const struct inventory_deal *deal = run->deal;
     bool basket = deal->kind == INVENTORY_BASKET;
+    part->available = item->available;
+    part->limit = item->limit;
+    part->had = had;
     if (basket && item->starts_ms && run->now_ms < item->starts_ms)
         fail(run, INVENTORY_NOT_STARTED, part->line, 0);
     else if (basket && item->ends_ms && run->now_ms >= item->ends_ms)
         fail(run, INVENTORY_ENDED, part->line, 0);
-    else if ((basket || part->line == 0) && part->quantity > item->available)
+    if ((basket || part->line == 0) && part->quantity > item->available)
         fail(run, INVENTORY_SOLD_OUT, line_beyond(part, item->available),
              item->available > 0 ? item->available : 0);
-    else if (basket && item->limit && had + part->quantity > item->limit)
+    if (basket && item->limit && had + part->quantity > item->limit)
         fail(run, INVENTORY_LIMIT, line_beyond(part, item->limit - had), 0);
     if (basket && item->hold_ms && (run->hold_ms == 0 || item->hold_ms < run->hold_ms))
         run->hold_ms = item->hold_ms;
@@ -119,8 +142,7 @@ static bool note_look(struct deal_part *part, const struct redis_value *value) {
     return true;
 }
 
-/* One reply is there, or will never be. */
-static void count_down(struct deal_run *run, bool good) {
+void deal_count_down(struct deal_run *run, bool good) {
     if (!good)
         run->status = INVENTORY_UNKNOWN;
     if (--run->pending > 0)
@@ -143,7 +165,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
                  "item %s is not as the journal of baskets has it", run->deal->lines[part->line].item);
         good = false;
     }
-    count_down(run, good);
+    deal_count_down(run, good);
 }
 
 /* ---- calls ---- */
@@ -162,7 +184,7 @@ static bool call(struct deal_part *part, const char *what, int argc, const char 
     return script_call(part->run->inventory, SCRIPT_LINE, 6, argc, argv, on_reply, part);
 }
 
-static void line_digest(const struct inventory_deal *deal, int line, char digest[INVENTORY_DIGEST_SIZE]) {
+void deal_line_digest(const struct inventory_deal *deal, int line, char digest[INVENTORY_DIGEST_SIZE]) {
     char text[INVENTORY_DIGEST_SIZE + 8];
     int length = snprintf(text, sizeof text, "%s:%d", deal->nonce, line);
     inventory_key_digest(text, (size_t)length, digest);
@@ -170,7 +192,7 @@ static void line_digest(const struct inventory_deal *deal, int line, char digest
 
 void inventory_deal_order(const struct inventory_deal *deal, int line, struct inventory_order *order) {
     char digest[INVENTORY_DIGEST_SIZE];
-    line_digest(deal, line, digest);
+    deal_line_digest(deal, line, digest);
     *order = (struct inventory_order){.quantity = deal->lines[line].quantity,
                                       .state = deal->state,
                                       .created_ms = deal->created_ms,
@@ -183,7 +205,7 @@ void inventory_deal_order(const struct inventory_deal *deal, int line, struct in
 
 /* The lines of the part: first their digests, then their records, as `take` writes them, or `end` where there
  * are none. */
-static int add_lines(const struct deal_part *part, bool take, const char **argv,
+static int add_lines(const struct deal_part *part, enum deal_write write, const char **argv,
                      char digests[][INVENTORY_DIGEST_SIZE], char records[][RECORD_SIZE]) {
     const struct inventory_deal *deal = part->run->deal;
     int n = 0;
@@ -192,10 +214,12 @@ static int add_lines(const struct deal_part *part, bool take, const char **argv,
         if (!of_part(part, i))
             continue;
         inventory_deal_order(deal, i, &order);
-        order.state = take ? INVENTORY_STATE_HELD : INVENTORY_STATE_UNDONE;
-        order.pending = take;
+        order.state = write == WRITE_TAKE   ? INVENTORY_STATE_HELD
+                      : write == WRITE_SELL ? INVENTORY_STATE_CONFIRMED
+                                            : INVENTORY_STATE_UNDONE;
+        order.pending = write == WRITE_TAKE;
         record_print(records[n], &order);
-        line_digest(deal, i, digests[n++]);
+        deal_line_digest(deal, i, digests[n++]);
     }
     for (int i = 0; i < n; i++) {
         argv[i] = digests[i];
@@ -208,14 +232,14 @@ static bool write_basket(struct deal_part *part, enum deal_write write) {
     const struct deal_run *run = part->run;
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
     char now[24], quantity[24];
-    bool take = write == WRITE_TAKE;
+    bool take = write == WRITE_TAKE || write == WRITE_SELL;
     const char *argv[ARGV_MAX];
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
     snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
     argv[MORE] = take ? now : writes[write].state;
     argv[MORE + 1] = run->deal->user;
     argv[MORE + 2] = quantity;
-    int count = add_lines(part, take, argv + MORE + 3, digests, records);
+    int count = add_lines(part, write, argv + MORE + 3, digests, records);
     return call(part, take ? "take" : "end", MORE + 3 + count, argv);
 }
 
@@ -233,7 +257,7 @@ static void for_each_part(struct deal_run *run, const char *step, int line,
                           bool (*fn)(struct deal_part *part, enum deal_write write)) {
     struct inventory *inventory = run->inventory;
     for (int p = 0; p < run->part_count; p++) {
-        if (line >= 0 && run->parts[p].line != line)
+        if (run->parts[p].done || (line >= 0 && run->parts[p].line != line))
             continue;
         deal_at_step(inventory, "before", step, p);
         run->pending++;
@@ -241,7 +265,7 @@ static void for_each_part(struct deal_run *run, const char *step, int line,
         redis_flush(inventory->redis);
         deal_at_step(inventory, "after", step, p);
         if (!sent)
-            count_down(run, false);
+            deal_count_down(run, false);
     }
 }
 
@@ -258,7 +282,7 @@ static void on_journal(void *ctx, const struct redis_value *value) {
     bool good = store_status(run->inventory, value) == INVENTORY_OK;
     if (good)
         deal_found(run, value);
-    count_down(run, good);
+    deal_count_down(run, good);
 }
 
 static bool look(struct deal_part *part, enum deal_write write) {
@@ -269,15 +293,24 @@ static bool look(struct deal_part *part, enum deal_write write) {
     return call(part, "look", MORE + 1 + ITEM_FIELDS, argv);
 }
 
-void deal_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
+static void begin_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
     begin(run, WRITE_NOTHING, then);
     run->hold_ms = 0;
     run->now_ms = clock_wall_ms(run->inventory->config.clock);
     for_each_part(run, "look", -1, look);
+}
+
+void deal_look_items(struct deal_run *run, void (*then)(struct deal_run *run)) {
+    begin_look(run, then);
+    deal_count_down(run, true);
+}
+
+void deal_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
+    begin_look(run, then);
     run->pending++;
     if (!journal_ask(run->inventory, run->deal, on_journal, run))
-        count_down(run, false);
-    count_down(run, true);
+        deal_count_down(run, false);
+    deal_count_down(run, true);
 }
 
 void deal_write(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run)) {
@@ -285,5 +318,13 @@ void deal_write(struct deal_run *run, enum deal_write write, void (*then)(struct
     begin(run, write, then);
     for_each_part(run, writes[write].step, basket ? -1 : writes[write].line,
                   basket ? write_basket : write_transfer);
-    count_down(run, true);
+    deal_count_down(run, true);
+}
+
+void deal_each_part(struct deal_run *run, enum deal_write write, const char *step,
+                    bool (*fn)(struct deal_part *part, enum deal_write write),
+                    void (*then)(struct deal_run *run)) {
+    begin(run, write, then);
+    for_each_part(run, step, -1, fn);
+    deal_count_down(run, true);
 }

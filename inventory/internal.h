@@ -72,13 +72,14 @@ enum script_id {
     SCRIPT_FENCED,
     SCRIPT_LINE,
     SCRIPT_JOURNAL,
+    SCRIPT_BASKET,
     SCRIPT_DOMAIN,
     SCRIPTS
 };
 
-/* Calls a script by its digest, and once more by its text where the store does not know it. argv[0 .. 2] are
- * filled in here; the caller's keys and arguments begin at argv[SCRIPT_ARGV]. `argv` may be reused when this
- * returns. False: nothing was sent. */
+/* Calls a script by its digest, and once more by its text where the store does not know it. The
+ * caller's keys and arguments begin at argv[SCRIPT_ARGV]; what stands before is not read. `argv` may be
+ * reused when this returns. False: nothing was sent. */
 enum { SCRIPT_ARGV = 3 };
 bool script_call(struct inventory *inventory, enum script_id id, int keys, int argc, const char **argv,
                  redis_reply_fn *fn, void *ctx);
@@ -89,6 +90,7 @@ enum { RECORD_SIZE = 160 };
 
 struct batch;
 struct deal_run;
+struct delayed;
 
 struct inventory {
     struct inventory_config config;
@@ -102,7 +104,7 @@ struct inventory {
     uv_timer_t tick;
     struct batch *spare_batches;
     struct optimistic *optimistic;
-    struct inventory_purchase *delayed, *delayed_last; /* in their work delay, the next to go first */
+    struct delayed *delayed, *delayed_last; /* in their work delay, the next to go first */
     uv_timer_t delay;
     const struct script *scripts;
     bool sweeping;
@@ -153,6 +155,22 @@ extern const struct strategy strategy_batch, strategy_lua, strategy_decr, strate
 
 const struct strategy *strategy_of(enum inventory_strategy strategy);
 
+/* ---- naive.c: the work delay, between a look and the write that follows from it ---- */
+
+struct delayed {
+    struct delayed *next;
+    int64_t due_ms;
+    void (*fn)(void *ctx, bool closing);
+    void *ctx;
+};
+
+/* Calls `fn` when the work delay is over, at once where there is none; `closing`: when the inventory is
+ * closed before. */
+void naive_delay(struct inventory *inventory, struct delayed *delayed, void (*fn)(void *ctx, bool closing),
+                 void *ctx);
+/* What is in its work delay is given up. */
+void naive_close(struct inventory *inventory);
+
 /* ---- look.c: what the strategies without a script share. They read and write step by step, and that is what
  * is wrong with them. */
 
@@ -163,7 +181,8 @@ struct sale_look {
     bool fenced;                  /* its fence is checked, so it is written by fenced.c */
     int pending;                  /* replies to come */
     enum inventory_status status; /* of those that came */
-    int64_t now_ms, due_ms;
+    struct delayed delayed;
+    int64_t now_ms;
     int64_t available, limit, starts_ms, ends_ms, hold_ms, had;
     enum inventory_strategy strategy, begun_as; /* the item's; the one whose steps these are */
     char order[RECORD_SIZE];                    /* the key's order, or "" */
@@ -185,9 +204,6 @@ int look_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
 void look_record(struct inventory_purchase *purchase);
 /* When the hold of the order would end; 0: it has none. */
 int64_t look_expires_ms(const struct sale_look *look);
-
-/* naive.c: purchases in their work delay are given up. */
-void naive_close(struct inventory *inventory);
 
 /* ---- fenced.c: the same look and write, each in one step that refuses a stale fence ---- */
 

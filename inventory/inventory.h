@@ -303,6 +303,25 @@ void inventory_deal_find(struct inventory *inventory, struct inventory_deal *dea
  * finished first. */
 void inventory_deal_make(struct inventory *inventory, struct inventory_deal *deal);
 
+/* The same of a basket in one step, by one script, where one Redis holds all keys. It needs no lock and looks
+ * at no token, and leaves what inventory_deal_make() would have left: a basket that is held is settled in the
+ * same way. Answers as that does, and never STALE; PENDING: an attempt in steps is under way, or was left
+ * unfinished, and nothing was done: finish that one, under its locks, and come again. CROSS_SLOT: the store
+ * is a cluster, which lets no script reach two slots; nothing was done. */
+void inventory_deal_make_at_once(struct inventory *inventory, struct inventory_deal *deal);
+
+/* A basket as people write it, teaching only (else REFUSED): looks at all items, decides, lets work_delay_ms
+ * pass, and writes to each what it worked out, without a journal. Under a lock that holds for all who sell
+ * these items it is right, if nothing breaks. Under one that does not, it oversells; where the lines have
+ * tokens with a fence, whoever was overtaken is refused (STALE) at each item where he was, which can leave
+ * him with half a basket, as can whatever breaks on the way.
+ *
+ * It is sold at once, also an item that others hold, and stands in no journal: inventory_deal_find() and
+ * inventory_deal_settle() do not know it, and its orders are the only trace. By them a retry is known: items
+ * whose orders stand are not sold again, and REPLAYED means that all do. KEY_REUSED: they are of other
+ * quantities or another user; other items are not noticed. */
+void inventory_deal_make_naive(struct inventory *inventory, struct inventory_deal *deal);
+
 /* Finishes a deal that inventory_deal_find() or inventory_deal_claim() has told, and with CONFIRM or CANCEL
  * settles a basket that is held: OK, CONFIRMED, CANCELLED, EXPIRED, UNKNOWN_BASKET (also: undone), STALE,
  * UNAVAILABLE, UNKNOWN. */

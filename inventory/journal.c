@@ -10,13 +10,19 @@ void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_deal *de
     snprintf(out, JOURNAL_FIELD_SIZE, "%c:%s", deal->kind == INVENTORY_BASKET ? 'b' : 't', deal->id);
 }
 
-void journal_print(char out[JOURNAL_RECORD_SIZE], const struct inventory_deal *deal) {
-    int length = snprintf(out, JOURNAL_RECORD_SIZE, "%s %s %lld %lld %s ", deal_phases[deal->phase].name,
-                          deal->nonce, (long long)deal->created_ms, (long long)deal->expires_ms,
-                          deal->kind == INVENTORY_BASKET ? deal->user : "-");
+void journal_print_lines(char out[JOURNAL_RECORD_SIZE], const struct inventory_deal *deal) {
+    int length = 0;
     for (int i = 0; i < deal->count; i++)
         length += snprintf(out + length, JOURNAL_RECORD_SIZE - (size_t)length, "%s%s:%lld", i ? "," : "",
                            deal->lines[i].item, (long long)deal->lines[i].quantity);
+}
+
+void journal_print(char out[JOURNAL_RECORD_SIZE], const struct inventory_deal *deal) {
+    char lines[JOURNAL_RECORD_SIZE] = "";
+    journal_print_lines(lines, deal);
+    snprintf(out, JOURNAL_RECORD_SIZE, "%s %s %lld %lld %s %s", deal_phases[deal->phase].name, deal->nonce,
+             (long long)deal->created_ms, (long long)deal->expires_ms,
+             deal->kind == INVENTORY_BASKET ? deal->user : "-", lines);
 }
 
 static bool read_phase(const char *name, int *phase) {

@@ -10,6 +10,47 @@
 
 enum { DELAY_TICK_MS = 1 };
 
+/* ---- the delay ---- */
+
+static void on_delay(uv_timer_t *timer) {
+    struct inventory *inventory = timer->data;
+    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+    while (inventory->delayed && inventory->delayed->due_ms <= now_ms) {
+        struct delayed *delayed = inventory->delayed;
+        inventory->delayed = delayed->next;
+        delayed->fn(delayed->ctx, false);
+    }
+    if (!inventory->delayed)
+        uv_timer_stop(timer);
+}
+
+void naive_delay(struct inventory *inventory, struct delayed *delayed, void (*fn)(void *ctx, bool closing),
+                 void *ctx) {
+    int delay_ms = inventory->config.work_delay_ms;
+    if (delay_ms == 0) {
+        fn(ctx, false);
+        return;
+    }
+    *delayed =
+        (struct delayed){.due_ms = clock_mono_ms(inventory->config.clock) + delay_ms, .fn = fn, .ctx = ctx};
+    if (inventory->delayed)
+        inventory->delayed_last->next = delayed;
+    else
+        inventory->delayed = delayed;
+    inventory->delayed_last = delayed;
+    uv_timer_start(&inventory->delay, on_delay, DELAY_TICK_MS, DELAY_TICK_MS);
+}
+
+void naive_close(struct inventory *inventory) {
+    while (inventory->delayed) {
+        struct delayed *delayed = inventory->delayed;
+        inventory->delayed = delayed->next;
+        delayed->fn(delayed->ctx, true);
+    }
+}
+
+/* ---- a purchase ---- */
+
 static void on_written(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     struct sale_look *look = purchase->look;
@@ -33,45 +74,22 @@ static void do_write(struct inventory_purchase *purchase) {
         redis_flush(look->redis);
 }
 
-static void on_delay(uv_timer_t *timer) {
-    struct inventory *inventory = timer->data;
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    while (inventory->delayed && inventory->delayed->look->due_ms <= now_ms) {
-        struct inventory_purchase *purchase = inventory->delayed;
-        inventory->delayed = purchase->next;
+static void on_worked(void *ctx, bool closing) {
+    struct inventory_purchase *purchase = ctx;
+    if (closing)
+        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
+    else
         do_write(purchase);
-    }
-    if (!inventory->delayed)
-        uv_timer_stop(timer);
 }
 
 static void on_looked(struct inventory_purchase *purchase, enum inventory_status status) {
-    struct inventory *inventory = purchase->inventory;
     struct sale_look *look = purchase->look;
     if (status == INVENTORY_OK && look->available < purchase->quantity)
         status = INVENTORY_SOLD_OUT;
-    if (status != INVENTORY_OK) {
+    if (status != INVENTORY_OK)
         look_finish(purchase, status);
-    } else if (inventory->config.work_delay_ms == 0) {
-        do_write(purchase);
-    } else {
-        look->due_ms = clock_mono_ms(inventory->config.clock) + inventory->config.work_delay_ms;
-        purchase->next = NULL;
-        if (inventory->delayed)
-            inventory->delayed_last->next = purchase;
-        else
-            inventory->delayed = purchase;
-        inventory->delayed_last = purchase;
-        uv_timer_start(&inventory->delay, on_delay, DELAY_TICK_MS, DELAY_TICK_MS);
-    }
-}
-
-void naive_close(struct inventory *inventory) {
-    while (inventory->delayed) {
-        struct inventory_purchase *purchase = inventory->delayed;
-        inventory->delayed = purchase->next;
-        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
-    }
+    else
+        naive_delay(purchase->inventory, &look->delayed, on_worked, purchase);
 }
 
 static void start_naive(struct inventory_purchase *purchase) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "inventory/internal.h"
 
 /* A call keeps its arguments until the reply, since only then it is known whether the text must be sent. */
@@ -11,6 +12,7 @@ struct script_call {
     void *ctx;
     const char *text;
     bool by_text;
+    char keys[DECIMAL_SIZE]; /* how many */
     int argc;
     const char *argv[]; /* their bytes follow in the same block */
 };
@@ -44,12 +46,12 @@ bool script_call(struct inventory *inventory, enum script_id id, int keys, int a
     if (!call)
         return false;
     const struct script *script = &inventory->scripts[id];
-    static const char *const counts[] = {"0", "1", "2", "3", "4", "5", "6"};
     *call = (struct script_call){
         .inventory = inventory, .fn = fn, .ctx = ctx, .text = script->text, .argc = argc};
-    argv[0] = call->argv[0] = "EVALSHA";
-    argv[1] = call->argv[1] = script->sha;
-    argv[2] = call->argv[2] = counts[keys];
+    call->argv[0] = "EVALSHA";
+    call->argv[1] = script->sha;
+    decimal_append(call->keys, (uint64_t)keys);
+    call->argv[2] = call->keys;
     char *copy = (char *)&call->argv[argc];
     for (int i = SCRIPT_ARGV; i < argc; i++) {
         size_t length = strlen(argv[i]) + 1;

@@ -3,8 +3,8 @@
 -- KEYS: item, orders, users, ledger, token, restocks (one hash tag, so one slot).
 -- ARGV: what, token ('': none is checked, see fenced.lua), then
 --   look: user, names of fields. Replies {'looked', the item's fields, the user's units}.
---   take: now, user, quantity of all lines, n digests, n records. The lines become orders that their basket holds. Replies {'done'},
---     {'undone'}: it was given up before it came, {'sold-out', available}, {'limit', units the user may still have}, {'not-started'}
+--   take: now, user, quantity of all lines, n digests, n records. The lines become orders that their basket holds, or that are sold, as their
+--     records have it. Replies {'done'}, {'undone'}: it was given up before it came, {'sold-out', available}, {'limit', units the user may still have}, {'not-started'}
 --     or {'ended'}.
 --   end: state, user, quantity of all lines, n digests, n records. What becomes of the orders that `take` wrote: c x e or u. Where there are
 --     none u writes these records instead, so that a `take` that comes late finds them. Replies {'done'}, or {'otherwise', record}.
@@ -73,7 +73,7 @@ function act.take()
   if had and had + quantity > limit then return {'limit', limit - had} end
   write(records)
   redis.call('HINCRBY', item, 'available', -quantity)
-  redis.call('HINCRBY', item, 'held', quantity)
+  redis.call('HINCRBY', item, string.sub(records[1], 1, 1) == 'c' and 'sold' or 'held', quantity)
   if had then redis.call('HINCRBY', users, user, quantity) end
   return {'done'}
 end

@@ -3,6 +3,26 @@
 #include <stdio.h>
 #include <string.h>
 
+enum way way;
+
+static const char *const way_names[] = {[IN_STEPS] = "in steps", [AT_ONCE] = "at once", [NAIVELY] = "naive"};
+
+void run_ways(const char *what, void (*test)(void), enum way last) {
+    for (int i = 0; i <= (int)last; i++) {
+        way = (enum way)i;
+        harness_run(harness_format("%s: %s", way_names[i], what), test);
+    }
+    way = IN_STEPS;
+}
+
+static void make(struct inventory *inventory, struct inventory_deal *deal) {
+    static void (*const makes[])(struct inventory * inventory,
+                                 struct inventory_deal * deal) = {[IN_STEPS] = inventory_deal_make,
+                                                                  [AT_ONCE] = inventory_deal_make_at_once,
+                                                                  [NAIVELY] = inventory_deal_make_naive};
+    makes[deal->kind == INVENTORY_BASKET ? way : IN_STEPS](inventory, deal);
+}
+
 static void on_done(struct inventory_deal *deal, enum inventory_status status) {
     struct bargain *bargain = (struct bargain *)deal;
     if (bargain->answers++ > 0) {
@@ -41,7 +61,7 @@ void bargain_begin(struct bargain *bargain, enum bargain_call call) {
         deal->lines[i].token = (struct inventory_token){.epoch = till->epoch, .fence = till->fence};
     till->shop->open++;
     switch (call) {
-    case BARGAIN_MAKE: inventory_deal_make(till->inventory, deal); break;
+    case BARGAIN_MAKE: make(till->inventory, deal); break;
     case BARGAIN_FIND: inventory_deal_find(till->inventory, deal); break;
     case BARGAIN_FINISH: inventory_deal_settle(till->inventory, deal, INVENTORY_LOOK); break;
     case BARGAIN_CONFIRM: inventory_deal_settle(till->inventory, deal, INVENTORY_CONFIRM); break;

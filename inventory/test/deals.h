@@ -4,6 +4,12 @@
 
 #include "inventory/test/fixture.h"
 
+/* How baskets are made, and all transfers in steps; run_ways() runs `test` with each in turn, up to `last`.
+ */
+enum way { IN_STEPS, AT_ONCE, NAIVELY };
+extern enum way way;
+void run_ways(const char *what, void (*test)(void), enum way last);
+
 struct bargain {
     struct inventory_deal deal;
     struct till *till;

@@ -1,4 +1,5 @@
-/* Baskets and transfers, as long as nothing goes wrong, and as they are refused. */
+/* Baskets and transfers, as long as nothing goes wrong, and as they are refused. Baskets in steps, and at
+ * once by a script: one contract. */
 #include <stdio.h>
 #include <string.h>
 
@@ -126,6 +127,7 @@ static void test_refusals(void) {
     struct till *till = open_sale();
     int64_t now_ms = clock_wall_ms(&till->shop->clock);
     put(till, "limited", 10, 2, 0);
+    put(till, "rare", 3, 2, 0);
     struct inventory_item early = terms("early", INVENTORY_BATCH, 3),
                           late = terms("late", INVENTORY_BATCH, 3);
     early.starts_ms = now_ms + 60000;
@@ -140,6 +142,10 @@ static void test_refusals(void) {
     refused(till, "phone:4 nothing:1", INVENTORY_SOLD_OUT, 0, 3);
     refused(till, "lamp:1 limited:3", INVENTORY_LIMIT, 1, 0);
     refused(till, "limited:1 lamp:1 limited:1 limited:1", INVENTORY_LIMIT, 3, 0);
+    refused(till, "limited:2 lamp:4 limited:1", INVENTORY_SOLD_OUT, 1, 3);
+    refused(till, "limited:2 lamp:2 limited:1 lamp:2", INVENTORY_LIMIT, 2, 0);
+    refused(till, "rare:3 lamp:1 rare:1", INVENTORY_LIMIT, 0, 0);
+    refused(till, "rare:4 rare:1", INVENTORY_SOLD_OUT, 0, 3);
     refused(till, "lamp:1 early:1", INVENTORY_NOT_STARTED, 1, 0);
     refused(till, "late:1 phone:4", INVENTORY_ENDED, 0, 0);
     /* The key that was refused wins once it can. */
@@ -182,6 +188,29 @@ static void test_many_lines(void) {
         snprintf(same + strlen(same), sizeof same - strlen(same), "%sone:1", i ? " " : "");
     CHECK_STATUS(bargain_make(till, "k4", same), INVENTORY_OK);
     check_books(till, &redis, "one", 0, 0, 32);
+}
+
+/* As long as it comes: names, quantities, and so many items. */
+static void test_longest(void) {
+    struct till *till = open_sale();
+    char lines[INVENTORY_LINES_MAX * (INVENTORY_NAME_MAX + 8)] = "";
+    const char *long_name = harness_repeat('n', INVENTORY_NAME_MAX - 2);
+    for (int i = 0; i < INVENTORY_LINES_MAX; i++) {
+        const char *name = harness_format("%s%02d", long_name, i);
+        put(till, name, 2 * INVENTORY_QUANTITY_MAX, INVENTORY_QUANTITY_MAX, 0);
+        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s%s:%d", i ? " " : "", name,
+                 INVENTORY_QUANTITY_MAX);
+    }
+    const char *user = harness_repeat('u', INVENTORY_NAME_MAX);
+    struct bargain *basket = bargain_new(till, "k1", lines), *more = bargain_new(till, "k2", lines);
+    strcpy(basket->deal.user, user);
+    strcpy(more->deal.user, user);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_REPLAYED);
+    CHECK_STATUS(bargain_do(more, BARGAIN_MAKE), INVENTORY_LIMIT);
+    CHECK_INT(more->deal.failed, 0);
+    check_books(till, &redis, harness_format("%s31", long_name), INVENTORY_QUANTITY_MAX, 0,
+                INVENTORY_QUANTITY_MAX);
 }
 
 /* ---- holds ---- */
@@ -312,18 +341,19 @@ static void test_transfer(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
-    harness_run("a basket", test_basket);
-    harness_run("the same basket again", test_replay);
-    harness_run("a basket is looked up", test_find);
-    harness_run("the first line that fails is named, and nothing is done", test_refusals);
-    harness_run("an item twice", test_item_twice);
-    harness_run("32 lines, of many items and of one", test_many_lines);
-    harness_run("a held basket is confirmed", test_confirm);
-    harness_run("a held basket is cancelled", test_cancel);
-    harness_run("a held basket expires", test_expire);
-    harness_run("a held basket is confirmed too late", test_confirm_too_late);
-    harness_run("the orders of a held basket are not settled one by one", test_orders_of_a_held_basket);
-    harness_run("nothing to settle, or settled already", test_settle_nothing);
+    run_ways("a basket", test_basket, AT_ONCE);
+    run_ways("the same basket again", test_replay, AT_ONCE);
+    run_ways("a basket is looked up", test_find, AT_ONCE);
+    run_ways("the first line that fails is named, and nothing is done", test_refusals, AT_ONCE);
+    run_ways("an item twice", test_item_twice, NAIVELY);
+    run_ways("32 lines, of many items and of one", test_many_lines, NAIVELY);
+    run_ways("as long as it comes", test_longest, NAIVELY);
+    run_ways("a held basket is confirmed", test_confirm, AT_ONCE);
+    run_ways("a held basket is cancelled", test_cancel, AT_ONCE);
+    run_ways("a held basket expires", test_expire, AT_ONCE);
+    run_ways("a held basket is confirmed too late", test_confirm_too_late, AT_ONCE);
+    run_ways("the orders of a held basket are not settled one by one", test_orders_of_a_held_basket, AT_ONCE);
+    run_ways("nothing to settle, or settled already", test_settle_nothing, AT_ONCE);
     harness_run("a transfer", test_transfer);
     return harness_finish();
 }

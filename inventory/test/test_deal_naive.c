@@ -1,0 +1,324 @@
+/* Naive baskets: right under a lock that holds, and otherwise wrong in the ways that they are there to show.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/internal.h"
+#include "inventory/test/deals.h"
+
+static struct redis_server redis;
+
+enum { WORK_MS = 10000 /* less than a call may take */, LEAST_STOCK = 3 };
+
+/* A till that makes naive baskets, as one who holds the locks with this fence. */
+static struct till *holder(struct shop *shop, uint64_t fence, struct till_options options) {
+    options.port = options.port ? options.port : redis.port;
+    struct till *till = till_open_with(shop, &options);
+    till_wait_up(till);
+    till->fence = fence;
+    return till;
+}
+
+static struct till *open_sale(uint64_t fence) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = holder(shop_open(), fence, (struct till_options){0});
+    struct inventory_item lamp = terms("lamp", INVENTORY_OPTIMISTIC, LEAST_STOCK);
+    lamp.limit = 2;
+    lamp.hold_ms = 60000;
+    item_sell(till, "phone", INVENTORY_BATCH, LEAST_STOCK);
+    CHECK_STATUS(item_put(till, &lamp), INVENTORY_OK);
+    return till;
+}
+
+static void check_both(struct till *till, int64_t phones, int64_t lamps) {
+    check_books(till, &redis, "phone", LEAST_STOCK - phones, 0, phones);
+    check_books(till, &redis, "lamp", LEAST_STOCK - lamps, 0, lamps);
+}
+
+static const char *everything(void) {
+    static const char dump[] = "local all, kept = redis.call('KEYS', '*'), {}\n"
+                               "table.sort(all)\n"
+                               "for _, key in ipairs(all) do\n"
+                               "  if not string.find(key, ':token$') then\n"
+                               "    kept[#kept + 1] = key .. redis.sha1hex(redis.call('DUMP', key))\n"
+                               "  end\n"
+                               "end\n"
+                               "return table.concat(kept, ' ')\n";
+    return harness_format("%s", redis_command(&redis, "EVAL", dump, "0", NULL));
+}
+
+static void test_needs_teaching(void) {
+    struct till *till = open_sale(0);
+    struct till *strict = holder(till->shop, 5, (struct till_options){.without_teaching = true});
+    const char *before = everything();
+    CHECK_STATUS(bargain_make(strict, "k", "phone:1 lamp:1"), INVENTORY_REFUSED);
+    CHECK_STR(everything(), before);
+}
+
+/* Also what others hold is sold at once. With a fence and without. */
+static void basket(uint64_t fence) {
+    struct till *till = open_sale(fence);
+    struct bargain *first = bargain_new(till, "k", "lamp:1 phone:2 lamp:1");
+    CHECK_STATUS(bargain_do(first, BARGAIN_MAKE), INVENTORY_OK);
+    CHECK_STR(inventory_state_name(first->deal.state), "confirmed");
+    for (int i = 0; i < 3; i++) {
+        struct inventory_order told, stands;
+        inventory_deal_order(&first->deal, i, &told);
+        CHECK_STATUS(order_step(till, told.id, INVENTORY_LOOK, &stands), INVENTORY_OK);
+        CHECK_STR(stands.item, first->deal.lines[i].item);
+        CHECK_STR(stands.user, "ann");
+        CHECK_STR(stands.basket, first->deal.id);
+        CHECK_INT(stands.quantity, first->deal.lines[i].quantity);
+        CHECK_INT(stands.created_ms, told.created_ms);
+        CHECK_STR(inventory_state_name(stands.state), "confirmed");
+    }
+    check_both(till, 2, 2);
+    CHECK_STR(redis_command(&redis, "KEYS", "seckill:{baskets}:*", NULL), "[]");
+    CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{phone}:token", NULL), fence > 0);
+    /* A retry, with an older fence, and other requests with its key. */
+    const char *before = everything();
+    till->fence = fence ? fence - 1 : 0;
+    till->shop->ahead_ms = 1000;
+    struct bargain *again = bargain_new(till, "k", "lamp:1 phone:2 lamp:1");
+    CHECK_STATUS(bargain_do(again, BARGAIN_MAKE), INVENTORY_REPLAYED);
+    CHECK_INT(again->deal.created_ms, first->deal.created_ms);
+    CHECK_STATUS(bargain_make(till, "k", "lamp:1 phone:1 lamp:1"), INVENTORY_KEY_REUSED);
+    struct bargain *bob = bargain_new(till, "k", "lamp:1 phone:2 lamp:1");
+    strcpy(bob->deal.user, "bob");
+    CHECK_STATUS(bargain_do(bob, BARGAIN_MAKE), INVENTORY_KEY_REUSED);
+    CHECK_STATUS(bargain_do(again, BARGAIN_FIND), INVENTORY_UNKNOWN_BASKET);
+    CHECK_STR(everything(), before);
+}
+
+static void test_basket(void) {
+    basket(0);
+}
+
+static void test_basket_fenced(void) {
+    basket(5);
+}
+
+static void refused(struct till *till, const char *lines, enum inventory_status status, int line) {
+    const char *before = everything();
+    struct bargain *bargain = bargain_new(till, "refused", lines);
+    CHECK_STATUS(bargain_do(bargain, BARGAIN_MAKE), status);
+    CHECK_INT(bargain->deal.failed, line);
+    if (status == INVENTORY_SOLD_OUT)
+        CHECK_INT(bargain->deal.available, LEAST_STOCK);
+    CHECK_STR(everything(), before);
+}
+
+static void test_refusals(void) {
+    for (uint64_t fence = 0; fence <= 5; fence += 5) {
+        struct till *till = open_sale(fence);
+        refused(till, "lamp:1 phone:4", INVENTORY_SOLD_OUT, 1);
+        refused(till, "phone:2 lamp:2 lamp:1 phone:2", INVENTORY_LIMIT, 2);
+        refused(till, "phone:2 lamp:1 phone:2 lamp:2", INVENTORY_SOLD_OUT, 2);
+        refused(till, "phone:1 nothing:1 phone:3", INVENTORY_UNKNOWN_ITEM, 1);
+        CHECK_STATUS(bargain_make(till, "refused", "phone:1 lamp:1"), INVENTORY_OK);
+        check_both(till, 1, 1);
+        shop_close(till->shop);
+    }
+}
+
+/* ---- a lock that holds: each waits for the one before ---- */
+
+enum { TILLS = 4, BASKETS = 60, STOCK = 40 };
+
+static void in_turn(bool with_fences) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    uint64_t random = harness_seed();
+    struct shop *shop = shop_open();
+    struct till *tills[TILLS];
+    for (int i = 0; i < TILLS; i++)
+        tills[i] = holder(shop, 0, (struct till_options){.work_delay_ms = i % 2});
+    static const char *const items[] = {"phone", "lamp", "chair"};
+    for (int i = 0; i < 3; i++) {
+        struct inventory_item item = terms(items[i], INVENTORY_BATCH, STOCK);
+        item.limit = i ? 12 : 0;
+        CHECK_STATUS(item_put(tills[0], &item), INVENTORY_OK);
+    }
+    int64_t sold[3] = {0};
+    int refusals = 0;
+    for (int i = 0; i < BASKETS; i++) {
+        struct till *till = tills[harness_random(&random) % TILLS];
+        int first = (int)(harness_random(&random) % 3), second = (int)(harness_random(&random) % 3);
+        struct bargain *bargain = bargain_new(till, harness_format("k%d", i),
+                                              harness_format("%s:1 %s:2", items[first], items[second]));
+        snprintf(bargain->deal.user, sizeof bargain->deal.user, "user%d", i % 4);
+        till->fence = with_fences ? (uint64_t)i + 1 : 0;
+        enum inventory_status status = bargain_do(bargain, BARGAIN_MAKE);
+        if (status == INVENTORY_OK) {
+            sold[first] += 1;
+            sold[second] += 2;
+        } else {
+            CHECK(status == INVENTORY_SOLD_OUT || status == INVENTORY_LIMIT);
+            refusals++;
+        }
+    }
+    CHECK(refusals > 0);
+    for (int i = 0; i < 3; i++)
+        check_books(tills[0], &redis, items[i], STOCK - sold[i], 0, sold[i]);
+}
+
+static void test_in_turn(void) {
+    in_turn(false);
+}
+
+static void test_in_turn_fenced(void) {
+    in_turn(true);
+}
+
+/* ---- and one that does not ---- */
+
+static bool has_looked(void *arg) {
+    return ((struct till *)arg)->inventory->delayed != NULL;
+}
+
+/* A basket that has looked, and is paused before the write. */
+static struct bargain *pause_basket(struct till *till, const char *key, const char *lines) {
+    struct bargain *paused = bargain_new(till, key, lines);
+    bargain_begin(paused, BARGAIN_MAKE);
+    shop_wait(till->shop, has_looked, till, "the basket has looked");
+    return paused;
+}
+
+static enum inventory_status wake(struct bargain *paused) {
+    CHECK_INT(paused->answers, 0);
+    paused->till->shop->hurried_ms += WORK_MS;
+    return bargain_wait(paused);
+}
+
+static struct till *slow_holder(struct till *till, uint64_t fence) {
+    return holder(till->shop, fence, (struct till_options){.work_delay_ms = WORK_MS});
+}
+
+static int64_t oversold(struct till *till, const char *item) {
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(till, item, &audit), INVENTORY_OK);
+    CHECK_INT(audit.conserved, audit.oversold == 0);
+    return audit.oversold;
+}
+
+/* Without a fence, and with fencing off. */
+static void test_overlap_oversells(void) {
+    struct till *till = open_sale(0);
+    struct till *off =
+        holder(till->shop, 7, (struct till_options){.work_delay_ms = WORK_MS, .without_fencing = true});
+    struct till *none = slow_holder(till, 0);
+    struct bargain *first = pause_basket(none, "k1", "phone:2 lamp:1");
+    struct bargain *second = pause_basket(off, "k2", "phone:3 lamp:1");
+    CHECK_STATUS(wake(first), INVENTORY_OK);
+    CHECK_STATUS(bargain_wait(second), INVENTORY_OK);
+    CHECK_INT(oversold(till, "phone"), 2);
+    CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{phone}:token", NULL), 0);
+    /* Of lamps there were enough, and one was counted once. */
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(till, "lamp", &audit), INVENTORY_OK);
+    CHECK(!audit.conserved);
+    CHECK_INT(audit.item.available, LEAST_STOCK - 1);
+    CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], 2);
+}
+
+static void test_overtaken_at_the_write(void) {
+    struct till *till = open_sale(6);
+    struct bargain *paused = pause_basket(slow_holder(till, 5), "k1", "phone:2 lamp:1");
+    CHECK_STATUS(bargain_make(till, "k2", "phone:2 lamp:1"), INVENTORY_OK);
+    const char *before = everything();
+    CHECK_STATUS(wake(paused), INVENTORY_STALE);
+    CHECK_STR(everything(), before);
+    check_both(till, 2, 1);
+}
+
+static void test_overtaken_at_the_look(void) {
+    struct till *till = open_sale(6);
+    CHECK_STATUS(bargain_make(till, "k2", "phone:1"), INVENTORY_OK);
+    till->fence = 5;
+    const char *before = everything();
+    CHECK_STATUS(bargain_make(till, "k1", "lamp:1 phone:1"), INVENTORY_STALE);
+    CHECK_STR(everything(), before);
+    /* The new one has but looked: what it saw stays so until it writes. */
+    struct bargain *old = pause_basket(slow_holder(till, 7), "k3", "phone:2 lamp:1");
+    struct bargain *new = pause_basket(slow_holder(till, 8), "k4", "phone:2 lamp:1");
+    CHECK_STATUS(wake(old), INVENTORY_STALE);
+    CHECK_STATUS(bargain_wait(new), INVENTORY_OK);
+    check_both(till, 3, 1);
+}
+
+/* Of two items one was overtaken: no fence makes it whole. Its retry does. */
+static void test_half_a_basket(void) {
+    struct till *till = open_sale(6);
+    struct bargain *paused = pause_basket(slow_holder(till, 5), "k1", "phone:2 lamp:1");
+    CHECK_STATUS(bargain_make(till, "k2", "lamp:1"), INVENTORY_OK);
+    CHECK_STATUS(wake(paused), INVENTORY_STALE);
+    check_both(till, 2, 1);
+    till->fence = 7;
+    CHECK_STATUS(bargain_make(till, "k1", "phone:2 lamp:1"), INVENTORY_OK);
+    CHECK_STATUS(bargain_make(till, "k1", "phone:2 lamp:1"), INVENTORY_REPLAYED);
+    check_both(till, 2, 2);
+}
+
+/* ---- what breaks ---- */
+
+static void test_reply_lost(void) {
+    static const char *const after[] = {"HINCRBY", "HMGET", "EVALSHA"}; /* the write; its orders; the look */
+    struct till *till = open_sale(0);
+    struct proxy *proxy = proxy_start(redis.port);
+    struct till *other = holder(till->shop, 0, (struct till_options){.port = proxy_port(proxy)});
+    for (int i = 0; i < 3; i++) {
+        proxy_set(proxy, PROXY_CUT, 0, after[i]);
+        struct bargain *basket = bargain_new(other, harness_format("k%d", i), "phone:1 lamp:1");
+        snprintf(basket->deal.user, sizeof basket->deal.user, "user%d", i);
+        CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+        CHECK_INT(proxy_faults(proxy), i + 1);
+        CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_REPLAYED);
+        check_both(till, i + 1, i + 1);
+    }
+}
+
+static void settings_again(void *arg) {
+    (void)arg;
+    redis_command(&redis, "CONFIG", "SET", "maxmemory", "0", NULL);
+}
+
+/* Nothing was written, by what its orders say; nobody says what else was. */
+static void test_refused_by_the_store(void) {
+    struct till *till = open_sale(0);
+    struct bargain *paused = pause_basket(slow_holder(till, 0), "k1", "phone:1 lamp:1");
+    harness_defer(settings_again, NULL);
+    redis_command(&redis, "CONFIG", "SET", "maxmemory", "1", NULL);
+    CHECK_STATUS(wake(paused), INVENTORY_UNKNOWN);
+    settings_again(NULL);
+    CHECK_STATUS(bargain_make(till, "k1", "phone:1 lamp:1"), INVENTORY_OK);
+    check_both(till, 1, 1);
+}
+
+static void test_closed_at_work(void) {
+    struct till *till = open_sale(0);
+    struct till *slow = slow_holder(till, 0);
+    struct bargain *paused = pause_basket(slow, "k1", "phone:1 lamp:1");
+    till_close(slow);
+    CHECK_INT(paused->answers, 1);
+    CHECK_STATUS(paused->status, INVENTORY_UNAVAILABLE);
+    check_both(till, 0, 0);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    way = NAIVELY;
+    harness_run("it needs teaching", test_needs_teaching);
+    harness_run("a basket, and a retry", test_basket);
+    harness_run("a basket, and a retry, with fences", test_basket_fenced);
+    harness_run("the first line that fails is named, and nothing is done", test_refusals);
+    harness_run("one after the other, it is right", test_in_turn);
+    harness_run("one after the other, it is right, with fences", test_in_turn_fenced);
+    harness_run("two that overlap oversell", test_overlap_oversells);
+    harness_run("with fences: overtaken at the write", test_overtaken_at_the_write);
+    harness_run("with fences: overtaken at the look", test_overtaken_at_the_look);
+    harness_run("with fences: half a basket", test_half_a_basket);
+    harness_run("a reply is lost", test_reply_lost);
+    harness_run("the store refuses", test_refused_by_the_store);
+    harness_run("closed at work", test_closed_at_work);
+    return harness_finish();
+}

@@ -1,0 +1,263 @@
+/* Everything at once, on few items: baskets at once and in steps, under no lock at all, with the same keys,
+ * transfers, single purchases, settlements and expiries; and a store that is killed meanwhile. In the end,
+ * when all that was left unfinished is finished, the books balance, and every deal is whole or is not. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/test/deals.h"
+
+enum {
+    TILLS = 6,
+    ITEMS = 5,
+    STOCK = 120,
+    KEYS = 300,
+    TRANSFERS = 12,
+    UNDER_WAY = 48,
+    HOLD_MS = 150,
+    DEALS_MOST = 4096
+};
+
+static const char *const items[ITEMS] = {"phone", "lamp", "chair", "sofa", "tv"};
+
+struct race {
+    struct redis_server redis;
+    uint64_t random;
+    struct shop *shop;
+    struct till *tills[TILLS];
+    struct bargain *bargains[DEALS_MOST];
+    enum bargain_call calls[DEALS_MOST];
+    enum way ways[DEALS_MOST];
+    int count, begun;
+};
+
+static int64_t below(struct race *race, uint64_t n) {
+    return (int64_t)(harness_random(&race->random) % n);
+}
+
+/* Batch, one by one, and optimistic; with limits and with holds. */
+static struct race *race_begin(void) {
+    struct race *race = harness_alloc(sizeof *race);
+    redis_start(&race->redis, NULL);
+    race->random = harness_seed();
+    race->shop = shop_open();
+    for (int i = 0; i < TILLS; i++)
+        race->tills[i] = till_open(race->shop, &race->redis);
+    for (int i = 0; i < ITEMS; i++) {
+        static const enum inventory_strategy sold_by[] = {INVENTORY_BATCH, INVENTORY_LUA,
+                                                          INVENTORY_OPTIMISTIC};
+        struct inventory_item item = terms(items[i], sold_by[i % 3], STOCK);
+        item.limit = i == 1 ? 20 : 0;
+        item.hold_ms = i >= 3 ? HOLD_MS * (i - 2) : 0;
+        CHECK_STATUS(item_put(race->tills[0], &item), INVENTORY_OK);
+    }
+    return race;
+}
+
+/* One key is one request: its lines follow from it. */
+static struct bargain *deal_of(struct till *till, bool transfer, int number) {
+    if (transfer) {
+        int from = number % ITEMS, to = (from + 1 + number / ITEMS % (ITEMS - 1)) % ITEMS;
+        return bargain_new(
+            till, harness_format("t%d", number),
+            harness_format("%s:%d %s:%d", items[from], 1 + number % 7, items[to], 1 + number % 7));
+    }
+    uint64_t random = (uint64_t)number;
+    char lines[256] = "";
+    for (int64_t left = 1 + number % 4; left > 0; left--)
+        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s%s:%d", *lines ? " " : "",
+                 items[harness_random(&random) % ITEMS], 1 + (int)(harness_random(&random) % 3));
+    struct bargain *basket = bargain_new(till, harness_format("k%d", number), lines);
+    snprintf(basket->deal.user, sizeof basket->deal.user, "user%d", number % 9);
+    return basket;
+}
+
+static void begin_deal(struct race *race, struct till *till, bool transfer, enum bargain_call call) {
+    CHECK(race->count < DEALS_MOST);
+    /* Among the latest keys, that most likely are under way elsewhere; some have been there before. */
+    int newest = race->begun++ / 5;
+    int number = transfer             ? (int)below(race, TRANSFERS)
+                 : below(race, 8) > 0 ? (newest + (int)below(race, 8)) % KEYS
+                                      : (int)below(race, KEYS);
+    struct bargain *bargain = deal_of(till, transfer, number);
+    way = transfer || below(race, 2) ? IN_STEPS : AT_ONCE;
+    race->bargains[race->count] = bargain;
+    race->calls[race->count] = call;
+    race->ways[race->count++] = way;
+    if (below(race, 2))
+        bargain->deal.lease_ms = 5; /* so others finish it while it is being made */
+    bargain_begin(bargain, call);
+}
+
+static void begin_something(struct race *race) {
+    struct till *till = race->tills[below(race, TILLS)];
+    int64_t what = below(race, 100);
+    int number = (int)below(race, 400);
+    if (what < 45) {
+        begin_deal(race, till, false, BARGAIN_MAKE);
+    } else if (what < 50) {
+        begin_deal(race, till, true, BARGAIN_MAKE);
+    } else if (what < 62) {
+        begin_deal(race, till, false,
+                   what < 55   ? BARGAIN_CONFIRM
+                   : what < 60 ? BARGAIN_CANCEL
+                               : BARGAIN_FINISH);
+    } else if (what < 85) {
+        buy_begin(till, items[number % ITEMS], harness_format("user%d", number % 9),
+                  harness_format("p%d", number), 1 + number % 2);
+    } else if (what < 95) {
+        char digest[INVENTORY_DIGEST_SIZE];
+        const char *key = harness_format("p%d", number);
+        inventory_key_digest(key, strlen(key), digest);
+        order_step_begin(till, harness_format("%s:%s", items[number % ITEMS], digest),
+                         (enum inventory_step)below(race, 3));
+    } else if (what < 97) {
+        inventory_sweep(till->inventory);
+    } else if (what < 98) {
+        if (inventory_is_up(till->inventory))
+            bargains_recover(till);
+    } else {
+        item_restock_begin(till, items[number % ITEMS], harness_format("r%d", number % 4), 3);
+    }
+}
+
+static void run_race(struct race *race, int steps) {
+    for (int i = 0; i < steps; i++) {
+        race->shop->ahead_ms += below(race, 3);
+        begin_something(race);
+        if (below(race, 8) == 0)
+            shop_turn(race->shop);
+        while (race->shop->open >= UNDER_WAY)
+            shop_turn(race->shop);
+    }
+}
+
+/* ---- afterwards ---- */
+
+static void finish_all(struct race *race) {
+    shop_settle(race->shop);
+    race->shop->ahead_ms += 10 * HOLD_MS;
+    /* Longer than any lease: whatever was left is anybody's. */
+    race->shop->ahead_ms += 20000;
+    bargains_recover(race->tills[0]);
+    CHECK_INT(redis_integer(&race->redis, "ZCARD", "seckill:{baskets}:open", NULL), 0);
+}
+
+/* How many units of a basket's orders are in each state, of all items: "b0 c3 e0 x0". */
+static const char *orders_of(struct race *race, const char *id) {
+    static const char count[] =
+        "local units = {b = 0, c = 0, e = 0, x = 0, u = 0}\n"
+        "for i = 2, #ARGV do\n"
+        "  for _, record in ipairs(redis.call('HVALS', 'seckill:{' .. ARGV[i] .. '}:orders')) do\n"
+        "    local state, n, id = string.match(record, '^(%a) (%d+) %S+ %d+ %d+ (%S+)$')\n"
+        "    if id == ARGV[1] then units[state] = units[state] + n end\n"
+        "  end\n"
+        "end\n"
+        "return string.format('b%d c%d e%d x%d', units.b, units.c, units.e, units.x)\n";
+    return redis_command(&race->redis, "EVAL", count, "0", id, items[0], items[1], items[2], items[3],
+                         items[4], NULL);
+}
+
+/* Each basket is in one state, with all of its lines, or there is none. */
+static void check_basket(struct race *race, int number) {
+    struct bargain *basket = deal_of(race->tills[0], false, number);
+    const char *phase = bargain_phase(&race->redis, basket);
+    int units = 0;
+    for (int i = 0; i < basket->deal.count; i++)
+        units += (int)basket->deal.lines[i].quantity;
+    bool none = strcmp(phase, "none") == 0, confirmed = strcmp(phase, "confirmed") == 0,
+         cancelled = strcmp(phase, "cancelled") == 0, expired = strcmp(phase, "expired") == 0;
+    CHECK(none || confirmed || cancelled || expired);
+    CHECK_STR(orders_of(race, basket->deal.id), harness_format("b0 c%d e%d x%d", confirmed ? units : 0,
+                                                               expired ? units : 0, cancelled ? units : 0));
+    /* What was told is so. */
+    int ok = 0;
+    for (int i = 0; i < race->count; i++) {
+        const struct bargain *told = race->bargains[i];
+        if (strcmp(told->deal.id, basket->deal.id) != 0 || told->deal.kind != INVENTORY_BASKET)
+            continue;
+        enum inventory_status status = told->status;
+        bool done = status == INVENTORY_OK || status == INVENTORY_REPLAYED;
+        if (race->calls[i] == BARGAIN_MAKE && done) {
+            CHECK(!none);
+            ok += status == INVENTORY_OK;
+        } else if (race->calls[i] == BARGAIN_CONFIRM && (done || status == INVENTORY_CONFIRMED)) {
+            CHECK_STR(phase, "confirmed");
+        } else if (race->calls[i] == BARGAIN_CANCEL && (done || status == INVENTORY_CANCELLED)) {
+            CHECK_STR(phase, "cancelled");
+        }
+    }
+    CHECK(ok <= 1);
+}
+
+static void check_all(struct race *race) {
+    int64_t moved = 0;
+    for (int i = 0; i < ITEMS; i++) {
+        struct inventory_audit audit;
+        CHECK_STATUS(item_audit(race->tills[0], items[i], &audit), INVENTORY_OK);
+        CHECK_INT(audit.pending, 0);
+        CHECK_INT(audit.oversold, 0);
+        CHECK(audit.conserved);
+        CHECK_STR(ledger_audit(&race->redis, items[i]), "balanced");
+        moved += audit.item.restocked;
+        const char *restocks = harness_format("seckill:{%s}:restocks", items[i]);
+        for (int r = 0; r < 4; r++) {
+            char digest[INVENTORY_DIGEST_SIZE];
+            const char *key = harness_format("r%d", r);
+            inventory_key_digest(key, strlen(key), digest);
+            moved -= 3 * redis_integer(&race->redis, "HEXISTS", restocks, digest, NULL);
+        }
+    }
+    CHECK_INT(moved, 0); /* what left one item arrived in another */
+    for (int number = 0; number < KEYS; number++)
+        check_basket(race, number);
+}
+
+static int told(const struct race *race, enum way by, enum inventory_status status) {
+    int count = 0;
+    for (int i = 0; i < race->count; i++)
+        count += race->calls[i] == BARGAIN_MAKE && race->ways[i] == by && race->bargains[i]->status == status;
+    return count;
+}
+
+static void test_race(void) {
+    struct race *race = race_begin();
+    run_race(race, 3000);
+    finish_all(race);
+    check_all(race);
+    CHECK_INT(buys_with(race->shop, INVENTORY_UNKNOWN), 0);
+    for (int by = IN_STEPS; by <= AT_ONCE; by++) {
+        printf("     %s: %d made, %d replayed, %d sold out\n", by == IN_STEPS ? "in steps" : "at once",
+               told(race, (enum way)by, INVENTORY_OK), told(race, (enum way)by, INVENTORY_REPLAYED),
+               told(race, (enum way)by, INVENTORY_SOLD_OUT));
+        CHECK(told(race, (enum way)by, INVENTORY_OK) > 5);
+        CHECK(told(race, (enum way)by, INVENTORY_REPLAYED) > 5);
+    }
+    printf("     at once, and another was at it: %d; in steps, and another has undone it: %d\n",
+           told(race, AT_ONCE, INVENTORY_PENDING), told(race, IN_STEPS, INVENTORY_STALE));
+}
+
+/* kill -9 with everything under way; every write was on the disk before it was answered. */
+static void test_killed(void) {
+    struct race *race = race_begin();
+    for (int round = 0; round < 3; round++) {
+        run_race(race, 500);
+        redis_kill(&race->redis);
+        run_race(race, 20);
+        for (int i = 0; i < TILLS; i++)
+            till_wait_down(race->tills[i]);
+        redis_restart(&race->redis);
+        for (int i = 0; i < TILLS; i++)
+            till_wait_up(race->tills[i]);
+    }
+    run_race(race, 300);
+    finish_all(race);
+    check_all(race);
+    CHECK(told(race, IN_STEPS, INVENTORY_OK) > 5 && told(race, AT_ONCE, INVENTORY_OK) > 5);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("everything at once", test_race);
+    harness_run("everything at once, and the store is killed", test_killed);
+    return harness_finish();
+}

@@ -1,0 +1,375 @@
+/* Baskets at once, by a script: what they leave, beside baskets in steps, over a bad connection, on a store
+ * that refuses, and on a cluster. What they answer is in test_deal.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/test/deals.h"
+
+static struct redis_server redis;
+
+/* Three phones and lamps, in a shop that makes its baskets at once. */
+static struct till *open_sale(const struct till_options *options) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = till_open_with(shop_open(), options);
+    till_wait_up(till);
+    item_sell(till, "phone", INVENTORY_BATCH, 3);
+    item_sell(till, "lamp", INVENTORY_BATCH, 3);
+    way = AT_ONCE;
+    return till;
+}
+
+static struct till *open_plain(void) {
+    return open_sale(&(struct till_options){.port = redis.port});
+}
+
+static void check_both(struct till *till, int64_t available, int64_t sold) {
+    check_books(till, &redis, "phone", available, 0, sold);
+    check_books(till, &redis, "lamp", available, 0, sold);
+}
+
+static const char *everything(void) {
+    static const char dump[] = "local all = redis.call('KEYS', '*')\n"
+                               "table.sort(all)\n"
+                               "for i = 1, #all do all[i] = all[i] .. redis.sha1hex(redis.call('DUMP', "
+                               "all[i])) end\n"
+                               "return table.concat(all, ' ')\n";
+    return harness_format("%s", redis_command(&redis, "EVAL", dump, "0", NULL));
+}
+
+/* ---- beside baskets in steps ---- */
+
+/* All that a basket leaves, but for what is made up: nonces, and the digests that follow from them. */
+static const char *left_by(enum way by, int64_t hold_ms) {
+    static const char dump[] =
+        "local function sorted(list) table.sort(list) return table.concat(list, ',') end\n"
+        "local out = {}\n"
+        "for _, name in ipairs({'phone', 'lamp', 'chair'}) do\n"
+        "  local I = 'seckill:{' .. name .. '}:'\n"
+        "  out[#out + 1] = name .. ' ' .. sorted(redis.call('HGETALL', I .. 'item'))\n"
+        "  out[#out + 1] = sorted(redis.call('HVALS', I .. 'orders'))\n"
+        "  out[#out + 1] = sorted(redis.call('HGETALL', I .. 'users'))\n"
+        "  out[#out + 1] = redis.call('EXISTS', I .. 'holds', I .. 'restocks')\n"
+        "end\n"
+        "local journal = redis.call('HGETALL', 'seckill:{baskets}:journal')\n"
+        "for i = 2, #journal, 2 do journal[i] = string.gsub(journal[i], ' %S+', '', 1) end\n"
+        "out[#out + 1] = table.concat(journal, ' ')\n"
+        "out[#out + 1] = table.concat(redis.call('ZRANGE', 'seckill:{baskets}:open', 0, -1, "
+        "'WITHSCORES'), ' ')\n"
+        "return table.concat(out, '\\n')\n";
+    struct till *till = open_plain();
+    till->shop->stopped_ms = 1700000000000;
+    way = by;
+    struct inventory_item chair = terms("chair", INVENTORY_OPTIMISTIC, 9);
+    chair.limit = 5;
+    chair.hold_ms = hold_ms;
+    CHECK_STATUS(item_put(till, &chair), INVENTORY_OK);
+    CHECK_STATUS(bargain_make(till, "k1", "phone:1 chair:2 lamp:2 chair:1"), INVENTORY_OK);
+    CHECK_STATUS(bargain_make(till, "k2", "chair:1"), INVENTORY_OK);
+    const char *left = harness_format("%s", redis_command(&redis, "EVAL", dump, "0", NULL));
+    int64_t sold = hold_ms ? 0 : 4;
+    check_books(till, &redis, "chair", 5, 4 - sold, sold);
+    shop_close(till->shop);
+    return left;
+}
+
+static void test_leaves_the_same(void) {
+    for (int64_t hold_ms = 0; hold_ms <= 60000; hold_ms += 60000) {
+        const char *left = left_by(AT_ONCE, hold_ms);
+        CHECK_HAS(left, hold_ms ? "held 1700000000000 1700000060000 ann phone:1,chair:2,lamp:2,chair:1"
+                                : "confirmed 1700000000000 0 ann phone:1,chair:2,lamp:2,chair:1");
+        CHECK_STR(left, left_by(IN_STEPS, hold_ms));
+    }
+}
+
+/* No lock, no token: a newer one that was seen is nothing to it, nor is it noted. */
+static void test_no_tokens(void) {
+    struct till *till = open_plain();
+    till->fence = 7;
+    way = IN_STEPS;
+    CHECK_STATUS(bargain_make(till, "k1", "phone:1 lamp:1"), INVENTORY_OK);
+    way = AT_ONCE;
+    till->fence = 6;
+    CHECK_STATUS(bargain_make(till, "k2", "phone:1 lamp:1"), INVENTORY_OK);
+    till->fence = 9;
+    CHECK_STATUS(bargain_make(till, "k3", "phone:1 lamp:1"), INVENTORY_OK);
+    CHECK_HAS(redis_command(&redis, "GET", "seckill:{phone}:token", NULL), ":00000000000000000007");
+    check_both(till, 0, 3);
+}
+
+/* What a process left, that made its basket in steps. */
+static void test_unfinished(void) {
+    static const char *const phases[] = {"intent", "undoing", "confirming"};
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+        struct till *till = open_plain();
+        struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:2");
+        const char *field = harness_format("b:%s", basket->deal.id);
+        const char *record =
+            harness_format("%s 0123456789012345678901 1700000000000 0 ann phone:1,lamp:2", phases[i]);
+        redis_command(&redis, "HSET", "seckill:{baskets}:journal", field, record, NULL);
+        redis_command(&redis, "ZADD", "seckill:{baskets}:open", "1", field, NULL);
+        const char *before = everything();
+        CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_PENDING);
+        CHECK_STATUS(bargain_make(till, "k", "phone:2 lamp:2"), INVENTORY_KEY_REUSED);
+        CHECK_STR(everything(), before);
+        if (i < 2) { /* `confirming` is not this short of what it stands for: nothing was taken */
+            CHECK_INT(bargains_recover(till), 1);
+            CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+            check_books(till, &redis, "phone", 2, 0, 1);
+            check_books(till, &redis, "lamp", 1, 0, 2);
+        }
+        shop_close(till->shop);
+    }
+}
+
+/* A basket at once comes between two steps of one in steps. */
+struct between {
+    struct till *till;
+    const char *key, *lines;
+    int at, count;
+    bool came;
+    enum inventory_status status;
+};
+
+static void at_step(void *ctx, const char *step) {
+    (void)step;
+    struct between *between = ctx;
+    if (between->count++ != between->at)
+        return;
+    way = AT_ONCE;
+    between->came = true;
+    between->status = bargain_make(between->till, between->key, between->lines);
+    way = IN_STEPS;
+}
+
+/* Returns the answer to the basket in steps. */
+static enum inventory_status make_in_steps(struct between *between, struct bargain **basket) {
+    between->till = open_plain(); /* of another shop, whose loop turns while the first one's stands */
+    struct till *till = till_open_with(
+        shop_open(), &(struct till_options){.port = redis.port, .at_step = at_step, .at_step_ctx = between});
+    till_wait_up(till);
+    way = IN_STEPS;
+    *basket = bargain_new(till, "k", "phone:1 lamp:3");
+    enum inventory_status status = bargain_do(*basket, BARGAIN_MAKE);
+    CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{baskets}:open", NULL), 0);
+    shop_close(till->shop);
+    return status;
+}
+
+static void test_same_key_in_between(void) {
+    int answers[INVENTORY_UNKNOWN + 1] = {0};
+    for (int at = 0;; at++) {
+        struct bargain *basket;
+        struct between between = {.at = at, .key = "k", .lines = "phone:1 lamp:3"};
+        enum inventory_status status = make_in_steps(&between, &basket);
+        if (!between.came)
+            break;
+        answers[between.status]++;
+        CHECK_STATUS(status, between.status == INVENTORY_OK ? INVENTORY_REPLAYED : INVENTORY_OK);
+        CHECK_STR(bargain_phase(&redis, basket), "confirmed");
+        check_books(between.till, &redis, "phone", 2, 0, 1);
+        check_books(between.till, &redis, "lamp", 0, 0, 3);
+        shop_close(between.till->shop);
+    }
+    CHECK(answers[INVENTORY_OK] > 0 && answers[INVENTORY_PENDING] > 0 && answers[INVENTORY_REPLAYED] > 0);
+    for (int i = 0; i <= INVENTORY_UNKNOWN; i++)
+        CHECK(answers[i] == 0 || i == INVENTORY_OK || i == INVENTORY_PENDING || i == INVENTORY_REPLAYED);
+}
+
+static void test_last_units_in_between(void) {
+    int won = 0, lost = 0;
+    for (int at = 0;; at++) {
+        struct bargain *basket;
+        struct between between = {.at = at, .key = "other", .lines = "phone:1 lamp:1"};
+        enum inventory_status status = make_in_steps(&between, &basket);
+        if (!between.came)
+            break;
+        if (between.status == INVENTORY_OK) {
+            CHECK_STATUS(status, INVENTORY_SOLD_OUT);
+            CHECK_INT(basket->deal.failed, 1);
+            CHECK_INT(basket->deal.available, 2);
+            won++;
+        } else {
+            CHECK_STATUS(between.status, INVENTORY_SOLD_OUT);
+            CHECK_STATUS(status, INVENTORY_OK);
+            lost++;
+        }
+        int64_t lamps = status == INVENTORY_OK ? 3 : 1;
+        check_books(between.till, &redis, "phone", 2, 0, 1);
+        check_books(between.till, &redis, "lamp", 3 - lamps, 0, lamps);
+        shop_close(between.till->shop);
+    }
+    CHECK(won > 0 && lost > 0);
+}
+
+/* ---- replies that are lost ---- */
+
+static void test_reply_lost(void) {
+    struct proxy *proxy = proxy_start(redis.port);
+    struct till *till = open_sale(&(struct till_options){.port = proxy_port(proxy)});
+    for (int i = 0; i < 3; i++) {
+        const char *key = harness_format("k%d", i);
+        proxy_set(proxy, PROXY_CUT, 7 * i, "b:");
+        CHECK_STATUS(bargain_make(till, key, "phone:1 lamp:1"), INVENTORY_OK);
+        CHECK_INT(proxy_faults(proxy), i + 1);
+        CHECK_STATUS(bargain_make(till, key, "phone:1 lamp:1"), INVENTORY_REPLAYED);
+        check_both(till, 2 - i, 1 + i);
+    }
+    /* The reply to one that another had made. */
+    proxy_set(proxy, PROXY_CUT, 0, "b:");
+    CHECK_STATUS(bargain_make(till, "k0", "phone:1 lamp:1"), INVENTORY_REPLAYED);
+    /* A refusal. */
+    proxy_set(proxy, PROXY_CUT, 0, "b:");
+    CHECK_STATUS(bargain_make(till, "k4", "phone:1 lamp:1"), INVENTORY_SOLD_OUT);
+    CHECK_INT(proxy_faults(proxy), 5);
+    check_both(till, 0, 3);
+}
+
+static void test_unknown_in_the_end(void) {
+    struct proxy *proxy = proxy_start(redis.port);
+    struct till *till = open_sale(&(struct till_options){.port = proxy_port(proxy), .resolve_ms = 300});
+    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
+    bargain_begin(basket, BARGAIN_MAKE);
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
+    int64_t from_ms = harness_now_ms();
+    CHECK_STATUS(bargain_wait(basket), INVENTORY_UNKNOWN);
+    CHECK(harness_now_ms() - from_ms >= 200);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_UNAVAILABLE);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    till_wait_up(till);
+    enum inventory_status again = bargain_do(basket, BARGAIN_MAKE);
+    CHECK(again == INVENTORY_OK || again == INVENTORY_REPLAYED);
+    check_both(till, 2, 1);
+}
+
+/* The call never reached the script: it is made again, once. */
+static void test_call_lost(void) {
+    struct till *till = open_sale(&(struct till_options){.port = redis.port, .call_timeout_ms = 200});
+    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
+    redis_pause(&redis);
+    bargain_begin(basket, BARGAIN_MAKE);
+    till_wait_down(till);
+    redis_kill(&redis);
+    redis_restart(&redis);
+    CHECK_STATUS(bargain_wait(basket), INVENTORY_OK);
+    check_both(till, 2, 1);
+}
+
+/* The first call waits in a store that is but stopped, and the second one comes behind it. */
+static void test_call_late(void) {
+    struct till *till = open_sale(&(struct till_options){.port = redis.port, .call_timeout_ms = 200});
+    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
+    redis_pause(&redis);
+    bargain_begin(basket, BARGAIN_MAKE);
+    till_wait_down(till);
+    redis_resume(&redis);
+    CHECK_STATUS(bargain_wait(basket), INVENTORY_OK);
+    check_both(till, 2, 1);
+}
+
+static void test_closed_meanwhile(void) {
+    struct till *till = open_plain();
+    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
+    bargain_begin(basket, BARGAIN_MAKE);
+    till_close(till);
+    CHECK_INT(basket->answers, 1);
+    CHECK_STATUS(basket->status, INVENTORY_UNKNOWN);
+}
+
+/* ---- a store that refuses: whole or not at all ---- */
+
+static void settings_again(void *arg) {
+    (void)arg;
+    redis_command(&redis, "CONFIG", "SET", "maxmemory", "0", "min-replicas-to-write", "0", NULL);
+}
+
+static void test_refused_by_the_store(void) {
+    static const char *const settings[][3] = {{"maxmemory", "1", "OOM"},
+                                              {"min-replicas-to-write", "1", "NOREPLICAS"}};
+    struct till *till = open_plain();
+    harness_defer(settings_again, NULL);
+    for (size_t i = 0; i < 2; i++) {
+        const char *before = everything();
+        redis_command(&redis, "CONFIG", "SET", settings[i][0], settings[i][1], NULL);
+        CHECK_STATUS(bargain_make(till, "k", "phone:1 lamp:1"), INVENTORY_UNAVAILABLE);
+        CHECK_HAS(inventory_last_error(till->inventory), settings[i][2]);
+        settings_again(NULL);
+        CHECK_STR(everything(), before);
+    }
+    CHECK_STATUS(bargain_make(till, "k", "phone:1 lamp:1"), INVENTORY_OK);
+    check_both(till, 2, 1);
+}
+
+/* A store that refuses says nothing of an earlier call, whose reply was lost: that one was done. */
+static void test_lost_then_refused(void) {
+    struct proxy *proxy = proxy_start(redis.port);
+    struct till *till = open_sale(&(struct till_options){.port = proxy_port(proxy)});
+    harness_defer(settings_again, NULL);
+    proxy_set(proxy, PROXY_CUT, 0, "b:");
+    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
+    bargain_begin(basket, BARGAIN_MAKE);
+    till_wait_down(till);
+    redis_command(&redis, "CONFIG", "SET", "maxmemory", "1", NULL);
+    CHECK_STATUS(bargain_wait(basket), INVENTORY_OK);
+    settings_again(NULL);
+    check_both(till, 2, 1);
+}
+
+/* ---- on a cluster ---- */
+
+static bool cluster_is_ok(void *arg) {
+    return strstr(redis_command(arg, "CLUSTER", "INFO", NULL), "cluster_state:ok") != NULL;
+}
+
+/* Of one server, which has all slots. */
+static void test_cluster(void) {
+    struct redis_server cluster;
+    redis_start(&cluster, "--cluster-enabled", "yes", "--cluster-port",
+                harness_format("%d", harness_free_port()), NULL);
+    CHECK_STR(redis_command(&cluster, "CLUSTER", "ADDSLOTSRANGE", "0", "16383", NULL), "OK");
+    CHECK(harness_wait(cluster_is_ok, &cluster, 20000));
+    struct till *till = till_open(shop_open(), &cluster);
+    till->fence = 5;
+    struct inventory_item lamp = terms("lamp", INVENTORY_BATCH, 3);
+    item_sell(till, "phone", INVENTORY_BATCH, 3);
+    lamp.hold_ms = 60000;
+    CHECK_STATUS(item_put(till, &lamp), INVENTORY_OK);
+    way = AT_ONCE;
+    CHECK_STATUS(bargain_make(till, "k", "phone:1 lamp:1"), INVENTORY_CROSS_SLOT);
+    CHECK_STATUS(bargain_make(till, "k", "phone:1"), INVENTORY_CROSS_SLOT); /* the journal has its own */
+    check_books(till, &cluster, "phone", 3, 0, 0);
+    check_books(till, &cluster, "lamp", 3, 0, 0);
+    way = IN_STEPS;
+    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
+    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(bargain_make(till, "k2", "phone:1 lamp:3"), INVENTORY_SOLD_OUT);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(bargain_make(till, "t", "lamp:1 phone:1"), INVENTORY_OK);
+    CHECK_STATUS(buy(till, "phone", "bob", "k", 1)->status, INVENTORY_OK);
+    check_books(till, &cluster, "phone", 2, 0, 2);
+    check_books(till, &cluster, "lamp", 1, 0, 1);
+}
+
+/* Where it starts in each test. */
+static void run(const char *what, void (*test)(void)) {
+    way = IN_STEPS;
+    harness_run(what, test);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    run("it leaves what steps would have left", test_leaves_the_same);
+    run("it looks at no tokens", test_no_tokens);
+    run("one in steps was left unfinished", test_unfinished);
+    run("between two steps: the same key", test_same_key_in_between);
+    run("between two steps: the last units", test_last_units_in_between);
+    run("a reply is lost", test_reply_lost);
+    run("a reply is lost, and the store does not come back in time", test_unknown_in_the_end);
+    run("a call is lost", test_call_lost);
+    run("a call is late", test_call_late);
+    run("closed meanwhile", test_closed_meanwhile);
+    run("refused by the store, whole", test_refused_by_the_store);
+    run("a reply is lost, then the store refuses", test_lost_then_refused);
+    run("a cluster: in steps, and not at once", test_cluster);
+    return harness_finish();
+}
