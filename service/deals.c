@@ -34,6 +34,11 @@ struct under_way {
 #define CONTAINER(pointer, member)                                                                           \
     ((struct under_way *)(void *)((char *)(pointer)-offsetof(struct under_way, member)))
 
+/* A basket, where they are made in this way. */
+static bool is_basket(const struct under_way *under_way, enum config_basket way) {
+    return under_way->deal.kind == INVENTORY_BASKET && under_way->worker->service->config.basket == way;
+}
+
 /* ---- answers ---- */
 
 static void answer_done(struct under_way *under_way) {
@@ -122,6 +127,8 @@ static void do_on_worker(struct worker_post *post) {
     deal->done = on_done_locked;
     if (!inventory)
         on_done_locked(deal, INVENTORY_UNAVAILABLE);
+    else if (under_way->make && is_basket(under_way, CONFIG_BASKET_NAIVE))
+        inventory_deal_make_naive(inventory, deal);
     else if (under_way->make)
         inventory_deal_make(inventory, deal);
     else
@@ -223,13 +230,30 @@ static void on_found_made(struct inventory_deal *found, enum inventory_status st
     }
 }
 
+/* One that others began in steps is finished, and then made, under its locks. */
+static void on_made_at_once(struct inventory_deal *deal, enum inventory_status status) {
+    struct under_way *under_way = CONTAINER(deal, deal);
+    if (status == INVENTORY_PENDING)
+        submit(under_way);
+    else
+        finish(under_way, status);
+}
+
 static void make(struct under_way *under_way) {
+    struct inventory *inventory = under_way->worker->inventory;
     struct inventory_deal *deal = &under_way->deal, *found = &under_way->found;
     under_way->make = true;
-    found->kind = deal->kind;
-    memcpy(found->id, deal->id, sizeof found->id);
-    found->done = on_found_made;
-    inventory_deal_find(under_way->worker->inventory, found);
+    if (is_basket(under_way, CONFIG_BASKET_SCRIPT)) {
+        deal->done = on_made_at_once;
+        inventory_deal_make_at_once(inventory, deal);
+    } else if (is_basket(under_way, CONFIG_BASKET_NAIVE)) {
+        submit(under_way); /* the journal does not know it */
+    } else {
+        found->kind = deal->kind;
+        memcpy(found->id, deal->id, sizeof found->id);
+        found->done = on_found_made;
+        inventory_deal_find(inventory, found);
+    }
 }
 
 static void post(struct worker *worker, struct http_request *request,
