@@ -322,7 +322,7 @@ static void test_overtaken(void) {
 static void test_old_epoch(void) {
     struct till *till = open_sale(&(struct scene){.key = "k"});
     CHECK_STATUS(bargain_make(till, "k1", "phone:1 lamp:1"), INVENTORY_OK);
-    redis_command(&redis, "HSET", "seckill:{baskets}:domain", "epoch", "3", "lock", "x", NULL);
+    redis_command(&redis, "HSET", "seckill:{baskets}:domain", "in_force", "3", NULL);
     till->epoch = 2;
     CHECK_STATUS(bargain_make(till, "k2", "phone:1 lamp:1"), INVENTORY_STALE);
     CHECK_STATUS(bargain_make(till, "t2", "phone:1 lamp:1"), INVENTORY_STALE);
@@ -335,7 +335,7 @@ static void test_old_epoch(void) {
         till = open_sale(&plain);
         pid_t pid = child_begin(&plain, step, SIGSTOP);
         CHECK(waitpid(pid, &status, WUNTRACED) > 0);
-        redis_command(&redis, "HSET", "seckill:{baskets}:domain", "epoch", "3", "lock", "x", NULL);
+        redis_command(&redis, "HSET", "seckill:{baskets}:domain", "in_force", "3", NULL);
         kill(pid, SIGCONT);
         CHECK(waitpid(pid, &status, 0) > 0);
         CHECK(WIFEXITED(status));
