@@ -55,25 +55,32 @@ static bool read_lines(struct inventory_deal *deal, char *text) {
     return deal->count > 0;
 }
 
+static bool read_ms(const char *text, int64_t *ms) {
+    char *end;
+    if (!text)
+        return false;
+    *ms = strtoll(text, &end, 10);
+    return end != text && *end == '\0' && *ms >= 0;
+}
+
 bool journal_read(struct inventory_deal *deal, const char *record) {
     struct inventory_deal read = *deal;
-    char phase[16], user[INVENTORY_NAME_MAX + 1], copy[JOURNAL_RECORD_SIZE];
-    long long created_ms, expires_ms;
-    int at = 0;
-    if (strlen(record) >= sizeof copy ||
-        sscanf(record, "%15s %22s %lld %lld %64s %n", phase, read.nonce, &created_ms, &expires_ms, user,
-               &at) < 5 ||
-        at == 0)
+    char copy[JOURNAL_RECORD_SIZE], *rest = NULL;
+    size_t length = strlen(record);
+    if (length >= sizeof copy)
         return false;
-    strcpy(copy, record + at);
+    memcpy(copy, record, length + 1);
+    const char *phase = strtok_r(copy, " ", &rest), *nonce = strtok_r(NULL, " ", &rest),
+               *created = strtok_r(NULL, " ", &rest), *expires = strtok_r(NULL, " ", &rest),
+               *user = strtok_r(NULL, " ", &rest);
     bool basket = read.kind == INVENTORY_BASKET;
-    if (!read_phase(phase, &read.phase) || !inventory_digest_valid(read.nonce) ||
-        (basket && !inventory_name_valid(user, strlen(user))) || !read_lines(&read, copy) ||
+    if (!phase || !read_phase(phase, &read.phase) || !nonce || !inventory_digest_valid(nonce) ||
+        !read_ms(created, &read.created_ms) || !read_ms(expires, &read.expires_ms) || !user ||
+        (basket && !inventory_name_valid(user, strlen(user))) || !read_lines(&read, rest) ||
         (!basket && read.count != 2))
         return false;
+    snprintf(read.nonce, sizeof read.nonce, "%s", nonce);
     snprintf(read.user, sizeof read.user, "%s", basket ? user : "");
-    read.created_ms = created_ms;
-    read.expires_ms = expires_ms;
     *deal = read;
     return true;
 }

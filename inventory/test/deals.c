@@ -1,14 +1,16 @@
 #include "inventory/test/deals.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum way way;
 
-static const char *const way_names[] = {[IN_STEPS] = "in steps", [AT_ONCE] = "at once", [NAIVELY] = "naive"};
+static const char *const way_names[WAYS] = {
+    [IN_STEPS] = "in steps", [AT_ONCE] = "at once", [NAIVELY] = "naive"};
 
 void run_ways(const char *what, void (*test)(void), enum way last) {
-    for (int i = 0; i <= (int)last; i++) {
+    for (int i = 0; i < WAYS && i <= (int)last; i++) {
         way = (enum way)i;
         harness_run(harness_format("%s: %s", way_names[i], what), test);
     }
@@ -40,12 +42,14 @@ struct bargain *bargain_new(struct till *till, const char *key, const char *line
     deal->kind = key[0] == 't' ? INVENTORY_TRANSFER : INVENTORY_BASKET;
     inventory_key_digest(key, strlen(key), deal->id);
     snprintf(deal->user, sizeof deal->user, "%s", deal->kind == INVENTORY_BASKET ? "ann" : "");
-    for (int used; *lines; lines += used) {
+    while (*lines) {
         struct inventory_line *line = &deal->lines[deal->count++];
-        long long quantity;
-        CHECK_INT(sscanf(lines, "%64[^:]:%lld%n", line->item, &quantity, &used), 2);
-        line->quantity = quantity;
-        used += lines[used] == ' ';
+        char *end;
+        size_t length = strcspn(lines, ":");
+        CHECK(lines[length] == ':' && deal->count <= INVENTORY_LINES_MAX);
+        snprintf(line->item, sizeof line->item, "%.*s", (int)length, lines);
+        line->quantity = strtoll(lines + length + 1, &end, 10);
+        lines = *end == ' ' ? end + 1 : end;
     }
     deal->lease_ms = 10000;
     deal->done = on_done;

@@ -6,7 +6,7 @@
 
 /* How baskets are made, and all transfers in steps; run_ways() runs `test` with each in turn, up to `last`.
  */
-enum way { IN_STEPS, AT_ONCE, NAIVELY };
+enum way { IN_STEPS, AT_ONCE, NAIVELY, WAYS };
 extern enum way way;
 void run_ways(const char *what, void (*test)(void), enum way last);
 

@@ -197,14 +197,14 @@ static void test_longest(void) {
     const char *long_name = harness_repeat('n', INVENTORY_NAME_MAX - 2);
     for (int i = 0; i < INVENTORY_LINES_MAX; i++) {
         const char *name = harness_format("%s%02d", long_name, i);
-        put(till, name, 2 * INVENTORY_QUANTITY_MAX, INVENTORY_QUANTITY_MAX, 0);
+        put(till, name, 2 * (int64_t)INVENTORY_QUANTITY_MAX, INVENTORY_QUANTITY_MAX, 0);
         snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s%s:%d", i ? " " : "", name,
                  INVENTORY_QUANTITY_MAX);
     }
     const char *user = harness_repeat('u', INVENTORY_NAME_MAX);
     struct bargain *basket = bargain_new(till, "k1", lines), *more = bargain_new(till, "k2", lines);
-    strcpy(basket->deal.user, user);
-    strcpy(more->deal.user, user);
+    snprintf(basket->deal.user, sizeof basket->deal.user, "%s", user);
+    snprintf(more->deal.user, sizeof more->deal.user, "%s", user);
     CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
     CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_REPLAYED);
     CHECK_STATUS(bargain_do(more, BARGAIN_MAKE), INVENTORY_LIMIT);

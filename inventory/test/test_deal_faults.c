@@ -14,10 +14,10 @@ static struct redis_server redis;
 /* What the child does, from the sale of three of each as it is opened. */
 struct scene {
     const char *name, *key, *lines;
+    int64_t hold_ms;  /* of the lamp */
+    int64_t ahead_ms; /* the clock, then */
     enum bargain_call call;
-    int64_t hold_ms;    /* of the lamp */
     bool first_held;    /* it was made before */
-    int64_t ahead_ms;   /* the clock then */
     bool sold_out;      /* the last lamps are gone between look and take */
     bool without_fence; /* its lock numbers nothing */
 };

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "inventory/deal.h"
 #include "test/harness.h"
 
 /* ---- records ---- */
@@ -150,6 +150,74 @@ static void test_no_record(void) {
     }
 }
 
+/* ---- the journal of deals ---- */
+
+#define NONCE "0123456789abcdefghijkl"
+
+static void test_journal_record(void) {
+    struct inventory_deal deal = {.kind = INVENTORY_BASKET, .phase = DEAL_HELD, .user = "ann", .count = 2},
+                          read = {.kind = INVENTORY_BASKET};
+    char record[JOURNAL_RECORD_SIZE];
+    deal.created_ms = 1700000000000;
+    deal.expires_ms = 1700000060000;
+    snprintf(deal.nonce, sizeof deal.nonce, NONCE);
+    for (int i = 0; i < 2; i++) {
+        snprintf(deal.lines[i].item, sizeof deal.lines[i].item, "%s", i ? "lamp" : "phone");
+        deal.lines[i].quantity = i + 1;
+    }
+    journal_print(record, &deal);
+    CHECK_STR(record, "held " NONCE " 1700000000000 1700000060000 ann phone:1,lamp:2");
+    CHECK(journal_read(&read, record));
+    CHECK(inventory_deal_same(&read, &deal));
+    CHECK_STR(read.nonce, NONCE);
+    CHECK_INT(read.phase, DEAL_HELD);
+    CHECK_INT(read.created_ms, deal.created_ms);
+    CHECK_INT(read.expires_ms, deal.expires_ms);
+    deal.kind = read.kind = INVENTORY_TRANSFER;
+    journal_print(record, &deal);
+    CHECK_HAS(record, " - phone:1,lamp:2");
+    CHECK(journal_read(&read, record));
+    CHECK_STR(read.user, "");
+}
+
+static void test_no_journal_record(void) {
+    char many[INVENTORY_LINES_MAX * 4 + 64] = "held " NONCE " 1 2 ann a:1";
+    for (int i = 0; i < INVENTORY_LINES_MAX; i++)
+        snprintf(many + strlen(many), sizeof many - strlen(many), ",a:1");
+    const char *const bad[] = {
+        "",
+        "held",
+        "held " NONCE,
+        "held " NONCE " 1 2 ann",
+        "held " NONCE " 1 2 ann ",
+        "held " NONCE " 1 ann a:1",
+        "none " NONCE " 1 2 ann a:1",
+        "Held " NONCE " 1 2 ann a:1",
+        "held 0123 1 2 ann a:1",
+        "held " NONCE "m 1 2 ann a:1",
+        "held " NONCE " x 2 ann a:1",
+        "held " NONCE " 1 2x ann a:1",
+        "held " NONCE " 1 -2 ann a:1",
+        "held " NONCE " 1 2 a:n a:1",
+        "held " NONCE " 1 2 ann a",
+        "held " NONCE " 1 2 ann a:",
+        "held " NONCE " 1 2 ann :1",
+        "held " NONCE " 1 2 ann a:0",
+        "held " NONCE " 1 2 ann a:1x",
+        "held " NONCE " 1 2 ann a:1001",
+        "held " NONCE " 1 2 ann a:1,b",
+        "held " NONCE " 1 2 ann a/b:1",
+        many,
+        harness_format("held %s 1 2 ann %s", NONCE, harness_repeat('a', JOURNAL_RECORD_SIZE))};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct inventory_deal deal = {.kind = INVENTORY_BASKET, .count = 7, .phase = 77};
+        if (journal_read(&deal, bad[i]))
+            FAIL("read \"%s\"", bad[i]);
+        CHECK_INT(deal.count, 7);
+        CHECK_INT(deal.phase, 77);
+    }
+}
+
 /* ---- names ---- */
 
 static void test_item_names(void) {
@@ -256,6 +324,8 @@ int main(int argc, char **argv) {
     harness_run("the text of a record is what the scripts write", test_text_of_record);
     harness_run("the text of a record of a basket", test_text_of_basket_record);
     harness_run("what is no record is not read", test_no_record);
+    harness_run("a record of the journal", test_journal_record);
+    harness_run("what is no record of the journal is not read", test_no_journal_record);
     harness_run("item names", test_item_names);
     harness_run("names of strategies and states, texts of answers", test_words);
     harness_run("a key's digest is BLAKE2b", test_digest);
