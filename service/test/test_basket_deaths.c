@@ -1,4 +1,4 @@
-/* A service that is killed, or stopped for longer than its locks last, on the way of a basket or transfer. */
+/* A service that is killed at each step of a basket or transfer, and what is left of that. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -120,95 +120,9 @@ static void killed_in_transfer(void) {
     killed(&transfer);
 }
 
-/* ---- stopped ---- */
-
-static bool is_stopped(void *arg) {
-    (void)arg;
-    return proc_stopped(&dying.proc);
-}
-
-/* One of two services is stopped in the middle of a basket for longer than its locks last. Another buyer has
- * what is left meanwhile; then it goes on, and its writes come too late. */
-static void stopped_with(const char *lock, const char *ttl) {
-    struct web_response response;
-    struct web_conn conn;
-    redis_start(&redis, "--appendfsync", "no", NULL);
-    seckilld_start_stopping(&dying, "STOP before take 1", redis.port, "--lock", lock, "--lock-ttl", ttl,
-                            NULL);
-    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", ttl, NULL);
-    seckilld_wait_ready(&dying, 200);
-    seckilld_wait_ready(&service, 200);
-    put_items(dying.port);
-    CHECK(web_open(&conn, dying.port));
-    conn.timeout_ms = 60000;
-    const char *body = shop_basket_body("ann", "a:8 b:8 c:8");
-    web_send_text(&conn, harness_format("POST /v1/baskets HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: "
-                                        "k\r\nContent-Length: %zu\r\n\r\n%s",
-                                        strlen(body), body));
-    CHECK(harness_wait(is_stopped, NULL, DEATH_MS));
-    int other = 503;
-    for (int64_t until_ms = harness_now_ms() + RECOVERY_MS; other != 201 && harness_now_ms() < until_ms;)
-        other = shop_basket(service.port, "bob", "a:2 b:8 c:8", "other", &response);
-    CHECK_INT(other, 201);
-    proc_kill(&dying.proc, SIGCONT);
-    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
-    CHECK_PROBLEM(&response, 503, "overloaded");
-    CHECK_HAS(response.body, "the lock was lost");
-    CHECK_INT(shop_metric(dying.port, "seckill_baskets_total{outcome=\"stale\"}"), 1);
-    CHECK(harness_wait(is_settled, NULL, RECOVERY_MS));
-    static const int left[] = {8, 2, 2};
-    for (int i = 0; i < 3; i++) {
-        CHECK_INT(shop_audit(service.port, items[i], "available"), left[i]);
-        CHECK_INT(shop_audit(service.port, items[i], "sold"), 10 - left[i]);
-        CHECK_INT(shop_audit(service.port, items[i], "orders"), 1);
-    }
-    /* The buyer who was overtaken hears the truth. */
-    shop_basket(service.port, "ann", "a:8 b:8 c:8", "k", &response);
-    CHECK_PROBLEM(&response, 409, "sold-out");
-    CHECK_INT(shop_number(&response, "line"), 1);
-    web_close(&conn);
-    CHECK_INT(seckilld_stop(&service), 0);
-    CHECK_INT(seckilld_stop(&dying), 0);
-}
-
-static void stopped_redis(void) {
-    static struct redis_server locks;
-    redis_start(&locks, "--appendfsync", "no", NULL);
-    stopped_with(harness_format("redis://127.0.0.1:%d", locks.port), "500");
-}
-
-static void stopped_watchdog(void) {
-    static struct redis_server locks;
-    redis_start(&locks, "--appendfsync", "no", NULL);
-    stopped_with(harness_format("redis://127.0.0.1:%d?variant=watchdog", locks.port), "500");
-}
-
-static void stopped_etcd(void) {
-    static struct etcd_server etcd;
-    etcd_start(&etcd, NULL);
-    stopped_with(harness_format("etcd://127.0.0.1:%d", etcd.port), "1000");
-}
-
-static void stopped_fixed_key(void) {
-    static struct etcd_server etcd;
-    etcd_start(&etcd, NULL);
-    stopped_with(harness_format("etcd://127.0.0.1:%d?variant=fixed-key", etcd.port), "1000");
-}
-
-static void stopped_zookeeper(void) {
-    static struct zookeeper_server zookeeper;
-    zookeeper_start(&zookeeper);
-    stopped_with(harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), "1000");
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("killed at each step of a basket", killed_in_basket);
     harness_run("killed at each step of a transfer", killed_in_transfer);
-    harness_run("stopped beyond its locks: redis", stopped_redis);
-    harness_run("stopped beyond its locks: redis, watchdog", stopped_watchdog);
-    harness_run("stopped beyond its locks: etcd", stopped_etcd);
-    harness_run("stopped beyond its locks: etcd, fixed-key", stopped_fixed_key);
-    harness_run("stopped beyond its locks: zookeeper", stopped_zookeeper);
     return harness_finish();
 }

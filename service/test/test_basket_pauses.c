@@ -1,0 +1,159 @@
+/* One of two services is stopped for longer than its locks last in the middle of a basket, under each lock
+ * that has a fence. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "service/test/shop.h"
+
+enum { DEATH_MS = 20000, RECOVERY_MS = 30000 };
+
+static struct redis_server redis;
+static struct seckilld sleeper, service;
+
+static const char *const items[] = {"a", "b", "c"};
+
+static void put_items(int port) {
+    for (int i = 0; i < 3; i++)
+        shop_put(port, items[i], "\"stock\":10");
+}
+
+static bool is_settled(void *arg) {
+    (void)arg;
+    return redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL) == 0;
+}
+
+static bool is_stopped(void *arg) {
+    (void)arg;
+    return proc_stopped(&sleeper.proc);
+}
+
+/* Two services, one of which stops at `step`, and ann's basket there until it does. */
+static void stop_at(struct web_conn *conn, const char *step, const char *lock, const char *ttl,
+                    const char *way, const char *fencing) {
+    const char *teaching = strcmp(way, "naive") == 0 ? "--teaching=on" : "--teaching=off";
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    seckilld_start_stopping(&sleeper, step, redis.port, "--lock", lock, "--lock-ttl", ttl, "--basket", way,
+                            "--fencing", fencing, teaching, NULL);
+    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", ttl, "--basket", way, "--fencing",
+                   fencing, teaching, NULL);
+    seckilld_wait_ready(&sleeper, 200);
+    seckilld_wait_ready(&service, 200);
+    put_items(sleeper.port);
+    CHECK(web_open(conn, sleeper.port));
+    conn->timeout_ms = 60000;
+    const char *body = shop_basket_body("ann", "a:8 b:8 c:8");
+    web_send_text(conn, harness_format("POST /v1/baskets HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: "
+                                       "k\r\nContent-Length: %zu\r\n\r\n%s",
+                                       strlen(body), body));
+    CHECK(harness_wait(is_stopped, NULL, DEATH_MS));
+}
+
+/* Another buys through the other service, once the locks of the one that was stopped are over. */
+static void buy_meanwhile(const char *lines) {
+    int other = 503;
+    for (int64_t until_ms = harness_now_ms() + RECOVERY_MS; other != 201 && harness_now_ms() < until_ms;)
+        other = shop_basket(service.port, "bob", lines, "other", NULL);
+    CHECK_INT(other, 201);
+}
+
+static void go_on(struct web_conn *conn, struct web_response *response) {
+    proc_kill(&sleeper.proc, SIGCONT);
+    CHECK_INT(web_read_response(conn, response), WEB_OK);
+    web_close(conn);
+}
+
+/* One of two services is stopped in the middle of a basket for longer than its locks last. Another buyer has
+ * what is left meanwhile; then it goes on, and its writes come too late. */
+static void stopped_in_steps(const char *lock, const char *ttl) {
+    struct web_response response;
+    struct web_conn conn;
+    stop_at(&conn, "STOP before take 1", lock, ttl, "locked", "on");
+    buy_meanwhile("a:2 b:8 c:8");
+    go_on(&conn, &response);
+    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_HAS(response.body, "the lock was lost");
+    CHECK_INT(shop_metric(sleeper.port, "seckill_baskets_total{outcome=\"stale\"}"), 1);
+    CHECK(harness_wait(is_settled, NULL, RECOVERY_MS));
+    static const int left[] = {8, 2, 2};
+    for (int i = 0; i < 3; i++) {
+        CHECK_INT(shop_audit(service.port, items[i], "available"), left[i]);
+        CHECK_INT(shop_audit(service.port, items[i], "sold"), 10 - left[i]);
+        CHECK_INT(shop_audit(service.port, items[i], "orders"), 1);
+    }
+    /* The buyer who was overtaken hears the truth. */
+    shop_basket(service.port, "ann", "a:8 b:8 c:8", "k", &response);
+    CHECK_PROBLEM(&response, 409, "sold-out");
+    CHECK_INT(shop_number(&response, "line"), 1);
+    CHECK_INT(seckilld_stop(&service), 0);
+    CHECK_INT(seckilld_stop(&sleeper), 0);
+}
+
+/* The same of baskets as people write them: the fence stops the late write, and nothing else does. */
+static void stopped_naively(const char *lock, const char *ttl, bool fenced) {
+    struct web_response response, audit;
+    struct web_conn conn;
+    stop_at(&conn, "STOP before sell 0", lock, ttl, "naive", fenced ? "on" : "off");
+    buy_meanwhile("a:8 b:8 c:8");
+    go_on(&conn, &response);
+    if (fenced)
+        CHECK_PROBLEM(&response, 503, "overloaded");
+    else
+        CHECK_INT(response.status, 201);
+    for (int i = 0; i < 3; i++) {
+        CHECK_INT(
+            shop_admin(service.port, "GET", harness_format("/v1/items/%s/audit", items[i]), NULL, &audit),
+            200);
+        CHECK_INT(shop_number(&audit, "oversold"), fenced ? 0 : 6);
+        CHECK_INT(shop_number(&audit, "sold"), fenced ? 8 : 16);
+    }
+    CHECK_INT(seckilld_stop(&service), 0);
+    CHECK_INT(seckilld_stop(&sleeper), 0);
+}
+
+static void stopped_with(const char *lock, const char *ttl) {
+    stopped_in_steps(lock, ttl);
+    stopped_naively(lock, ttl, false);
+}
+
+static void stopped_redis(void) {
+    static struct redis_server locks;
+    redis_start(&locks, "--appendfsync", "no", NULL);
+    const char *lock = harness_format("redis://127.0.0.1:%d", locks.port);
+    stopped_with(lock, "500");
+    stopped_naively(lock, "500", true);
+}
+
+static void stopped_watchdog(void) {
+    static struct redis_server locks;
+    redis_start(&locks, "--appendfsync", "no", NULL);
+    stopped_with(harness_format("redis://127.0.0.1:%d?variant=watchdog", locks.port), "500");
+}
+
+static void stopped_etcd(void) {
+    static struct etcd_server etcd;
+    etcd_start(&etcd, NULL);
+    stopped_with(harness_format("etcd://127.0.0.1:%d", etcd.port), "1000");
+}
+
+static void stopped_fixed_key(void) {
+    static struct etcd_server etcd;
+    etcd_start(&etcd, NULL);
+    stopped_with(harness_format("etcd://127.0.0.1:%d?variant=fixed-key", etcd.port), "1000");
+}
+
+static void stopped_zookeeper(void) {
+    static struct zookeeper_server zookeeper;
+    zookeeper_start(&zookeeper);
+    stopped_with(harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), "1000");
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("redis", stopped_redis);
+    harness_run("redis, watchdog", stopped_watchdog);
+    harness_run("etcd", stopped_etcd);
+    harness_run("etcd, fixed-key", stopped_fixed_key);
+    harness_run("zookeeper", stopped_zookeeper);
+    return harness_finish();
+}
