@@ -156,6 +156,14 @@ static void read_journal(struct deal_run *run) {
         deal_lost(run);
 }
 
+/* A newer holder of a lock, or another lock, was seen: the rest is others' to do. */
+static void give_way(struct deal_run *run) {
+    if (deal_phases[run->deal->phase].is != INVENTORY_STATE_UNDONE)
+        deal_finish(run, INVENTORY_UNKNOWN);
+    else
+        deal_finish(run, run->failure != INVENTORY_OK ? run->failure : INVENTORY_STALE);
+}
+
 static void on_moved(void *ctx, const struct redis_value *value) {
     struct deal_run *run = ctx;
     if (store_status(run->inventory, value) != INVENTORY_OK) {
@@ -163,7 +171,9 @@ static void on_moved(void *ctx, const struct redis_value *value) {
         return;
     }
     deal_at_step(run->inventory, "after", deal_phases[run->to].name, -1);
-    if (redis_value_type(value) == REDIS_INTEGER) {
+    if (redis_value_integer(value, 0) < 0) {
+        give_way(run);
+    } else if (redis_value_type(value) == REDIS_INTEGER) {
         run->deal->phase = (int)run->to;
         go_on(run);
     } else if (++run->overtaken < OVERTAKEN_MOST) {
@@ -234,9 +244,7 @@ static void on_written(struct deal_run *run) {
     if (run->status == INVENTORY_OK) {
         move(run, row->next);
     } else {
-        /* A newer holder of a lock was seen: the rest is others' to do. */
-        deal_finish(run,
-                    row->is == INVENTORY_STATE_UNDONE && run->failure ? run->failure : INVENTORY_UNKNOWN);
+        give_way(run);
     }
 }
 

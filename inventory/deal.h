@@ -145,7 +145,8 @@ void journal_print(char out[JOURNAL_RECORD_SIZE], const struct inventory_deal *d
  * false where it is none, and `deal` is untouched. */
 bool journal_read(struct inventory_deal *deal, const char *record);
 /* Replaces what the journal has by the deal in phase `to`; DEAL_NONE: by nothing. Others may finish it from
- * `due_ms` on; 0: there is nothing to finish. The reply: 1, or what stands there instead. False: not sent. */
+ * `due_ms` on; 0: there is nothing to finish. The reply: 1, or what stands there instead, or
+ * -1: another lock is in force than that whose epoch the deal has. False: not sent. */
 bool journal_move(struct inventory *inventory, const struct inventory_deal *deal, enum deal_phase to,
                   int64_t due_ms, redis_reply_fn *fn, void *ctx);
 bool journal_ask(struct inventory *inventory, const struct inventory_deal *deal, redis_reply_fn *fn,

@@ -5,7 +5,6 @@
 #include "inventory/internal.h"
 
 /* In the slot of the baskets, whose script may want to read it. */
-#define RECORD_KEY    "seckill:{baskets}:domain"
 #define INSTANCES_KEY "seckill:{baskets}:instances"
 
 struct call {
@@ -39,7 +38,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
 static void call_script(struct inventory *inventory, int argc, const char **argv, inventory_domain_fn *fn,
                         void *ctx) {
     struct call *call = malloc(sizeof *call);
-    argv[SCRIPT_ARGV] = RECORD_KEY;
+    argv[SCRIPT_ARGV] = DOMAIN_KEY;
     argv[SCRIPT_ARGV + 1] = INSTANCES_KEY;
     if (call)
         *call = (struct call){inventory, fn, ctx};

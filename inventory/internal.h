@@ -232,6 +232,9 @@ void deal_tick(struct inventory *inventory, bool all);
 void resolve_all(struct inventory *inventory);
 void resolve_expire(struct inventory *inventory, bool all);
 
+/* The record of the lock that numbers tokens; in one slot with the journal of deals. */
+#define DOMAIN_KEY "seckill:{baskets}:domain"
+
 /* A token as the scripts take it, EPOCH:FENCE, each with leading zeros, so that it is compared as a text. */
 enum { TOKEN_SIZE = 42 };
 void token_print(char out[TOKEN_SIZE], const struct inventory_token *token);

@@ -97,7 +97,8 @@ bool journal_ask(struct inventory *inventory, const struct inventory_deal *deal,
 
 bool journal_move(struct inventory *inventory, const struct inventory_deal *deal, enum deal_phase to,
                   int64_t due_ms, redis_reply_fn *fn, void *ctx) {
-    char field[JOURNAL_FIELD_SIZE], from[48] = "", due[24] = "", record[JOURNAL_RECORD_SIZE] = "";
+    char field[JOURNAL_FIELD_SIZE], from[48] = "", due[24] = "", epoch[24] = "",
+                                    record[JOURNAL_RECORD_SIZE] = "";
     struct inventory_deal next = *deal;
     next.phase = to;
     journal_field(field, deal);
@@ -107,8 +108,11 @@ bool journal_move(struct inventory *inventory, const struct inventory_deal *deal
         journal_print(record, &next);
     if (due_ms)
         snprintf(due, sizeof due, "%lld", (long long)due_ms);
-    const char *argv[] = {NULL, NULL, NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY, "move", field, from, record, due};
-    if (!script_call(inventory, SCRIPT_JOURNAL, 2, 10, argv, fn, ctx))
+    if (deal->locked && inventory->config.fencing)
+        snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)deal->lines[0].token.epoch);
+    const char *argv[] = {NULL, NULL,   NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY, DOMAIN_KEY, "move", field,
+                          from, record, due,  epoch};
+    if (!script_call(inventory, SCRIPT_JOURNAL, 3, 12, argv, fn, ctx))
         return false;
     redis_flush(inventory->redis);
     return true;
@@ -155,8 +159,9 @@ void inventory_deal_claim(struct inventory *inventory, int64_t claim_ms, invento
     snprintf(now, sizeof now, "%lld", (long long)now_ms);
     snprintf(until, sizeof until, "%lld", (long long)(now_ms + claim_ms));
     snprintf(most, sizeof most, "%d", INVENTORY_CLAIM_MAX);
-    const char *argv[] = {NULL, NULL, NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY, "claim", now, until, most};
-    if (!script_call(inventory, SCRIPT_JOURNAL, 2, 9, argv, on_claimed, claim)) {
+    const char *argv[] = {NULL,       NULL,    NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY,
+                          DOMAIN_KEY, "claim", now,  until,       most};
+    if (!script_call(inventory, SCRIPT_JOURNAL, 3, 10, argv, on_claimed, claim)) {
         free(claim);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL, 0);
         return;

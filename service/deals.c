@@ -1,7 +1,7 @@
 /* /v1/baskets and /v1/transfers.
  *
- * Locks block and the loop must not. So a thread of the pool acquires the locks of all the items, has the
- * worker carry their tokens to the inventory, waits for that, releases the locks, and has the worker answer.
+ * Locks block and a loop must not. So a thread of the pool acquires the locks of all the items, has the back
+ * office carry their tokens to the inventory, waits for that, releases the locks, and has the worker answer.
  */
 #include "service/deals.h"
 
@@ -21,11 +21,12 @@ struct under_way {
     struct inventory_deal deal;
     struct inventory_deal found;  /* what the journal has of it */
     struct http_request *request; /* NULL: it was left unfinished, and nobody waits for it */
-    struct worker *worker;
+    struct service *service;
+    struct worker *worker;    /* whose request it is; NULL likewise */
     bool make;                /* it is to be made; otherwise: */
     enum inventory_step step; /* to be settled so */
     struct pool_job job;
-    struct worker_post post;
+    struct mailbox_post post;
     enum inventory_status status;
     enum lock_status locked; /* how its locks were had */
     sem_t done;
@@ -33,6 +34,11 @@ struct under_way {
 
 #define CONTAINER(pointer, member)                                                                           \
     ((struct under_way *)(void *)((char *)(pointer)-offsetof(struct under_way, member)))
+
+/* A basket, where they are made in this way. */
+static bool is_basket(const struct under_way *under_way, enum config_basket way) {
+    return under_way->deal.kind == INVENTORY_BASKET && under_way->service->config.basket == way;
+}
 
 /* ---- answers ---- */
 
@@ -76,7 +82,8 @@ static void answer_refusal(const struct under_way *under_way) {
 }
 
 static void count(const struct under_way *under_way) {
-    struct figures *figures = &under_way->worker->figures;
+    struct figures *figures =
+        under_way->worker ? &under_way->worker->figures : &under_way->service->back.figures;
     bool basket = under_way->deal.kind == INVENTORY_BASKET;
     bool good = under_way->status == INVENTORY_OK || under_way->status == INVENTORY_REPLAYED;
     if (!under_way->request) {
@@ -88,12 +95,12 @@ static void count(const struct under_way *under_way) {
     }
 }
 
-/* On the worker: the end of it. */
+/* On the worker, or the back office: the end of it. */
 static void finish(struct under_way *under_way, enum inventory_status status) {
     under_way->status = status;
     count(under_way);
     if (!under_way->request)
-        under_way->worker->recovering--;
+        under_way->service->back.recovering--;
     else if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
         answer_done(under_way);
     else
@@ -103,7 +110,7 @@ static void finish(struct under_way *under_way, enum inventory_status status) {
 
 /* ---- under the locks ---- */
 
-static void finish_on_worker(struct worker_post *post) {
+static void finish_there(struct mailbox_post *post) {
     struct under_way *under_way = CONTAINER(post, post);
     sem_destroy(&under_way->done);
     finish(under_way, under_way->status);
@@ -115,33 +122,35 @@ static void on_done_locked(struct inventory_deal *deal, enum inventory_status st
     sem_post(&under_way->done);
 }
 
-static void do_on_worker(struct worker_post *post) {
+static void do_in_back(struct mailbox_post *post) {
     struct under_way *under_way = CONTAINER(post, post);
-    struct inventory *inventory = under_way->worker->inventory;
+    struct inventory *inventory = under_way->service->back.inventory;
     struct inventory_deal *deal = &under_way->deal;
     deal->done = on_done_locked;
     if (!inventory)
         on_done_locked(deal, INVENTORY_UNAVAILABLE);
+    else if (under_way->make && is_basket(under_way, CONFIG_BASKET_NAIVE))
+        inventory_deal_make_naive(inventory, deal);
     else if (under_way->make)
         inventory_deal_make(inventory, deal);
     else
         inventory_deal_settle(inventory, deal, under_way->step);
 }
 
-/* Has the worker do it with the tokens of these grants, and waits. */
+/* Has it done with the tokens of these grants, and waits. */
 static void do_with(struct under_way *under_way, const struct domain_use *use,
                     const struct lock_grant grants[]) {
     struct inventory_deal *deal = &under_way->deal;
     deal->locked = true;
-    deal->lease_ms = under_way->worker->service->config.lock_ttl_ms;
+    deal->lease_ms = under_way->service->config.lock_ttl_ms;
     for (int i = 0; i < deal->count; i++) {
         int64_t left_ms = lock_remaining_ns(use->lock, &grants[i]) / 1000000;
         deal->lines[i].token = (struct inventory_token){.epoch = use->epoch, .fence = grants[i].fence};
         if (left_ms < deal->lease_ms)
             deal->lease_ms = left_ms;
     }
-    under_way->post.run = do_on_worker;
-    worker_post(under_way->worker, &under_way->post);
+    under_way->post.run = do_in_back;
+    mailbox_put(&under_way->service->back.mailbox, &under_way->post);
     while (sem_wait(&under_way->done) != 0)
         continue;
 }
@@ -152,7 +161,7 @@ static void at_step(const char *step) {
 }
 
 static enum lock_status lock_and_do(struct under_way *under_way) {
-    struct service *service = under_way->worker->service;
+    struct service *service = under_way->service;
     const struct inventory_deal *deal = &under_way->deal;
     size_t count = (size_t)deal->count;
     char names[INVENTORY_LINES_MAX][ROUTES_LOCK_KEY_SIZE];
@@ -180,14 +189,15 @@ static void run(struct pool_job *job) {
     struct under_way *under_way = CONTAINER(job, job);
     under_way->status = INVENTORY_OVERLOADED;
     under_way->locked = lock_and_do(under_way);
-    under_way->post.run = finish_on_worker;
-    worker_post(under_way->worker, &under_way->post);
+    under_way->post.run = finish_there;
+    mailbox_put(under_way->worker ? &under_way->worker->mailbox : &under_way->service->back.mailbox,
+                &under_way->post);
 }
 
 static void submit(struct under_way *under_way) {
     under_way->job.run = run;
     sem_init(&under_way->done, 0, 0);
-    if (pool_submit(under_way->worker->service->pool, &under_way->job))
+    if (pool_submit(under_way->service->pool, &under_way->job))
         return;
     sem_destroy(&under_way->done);
     finish(under_way, INVENTORY_OVERLOADED);
@@ -201,6 +211,7 @@ static struct under_way *under_way_new(struct worker *worker, struct http_reques
         routes_answer_status(request, INVENTORY_OVERLOADED);
         return NULL;
     }
+    under_way->service = worker->service;
     under_way->worker = worker;
     under_way->request = request;
     return under_way;
@@ -223,13 +234,30 @@ static void on_found_made(struct inventory_deal *found, enum inventory_status st
     }
 }
 
+/* One that others began in steps is finished, and then made, under its locks. */
+static void on_made_at_once(struct inventory_deal *deal, enum inventory_status status) {
+    struct under_way *under_way = CONTAINER(deal, deal);
+    if (status == INVENTORY_PENDING)
+        submit(under_way);
+    else
+        finish(under_way, status);
+}
+
 static void make(struct under_way *under_way) {
+    struct inventory *inventory = under_way->worker->inventory;
     struct inventory_deal *deal = &under_way->deal, *found = &under_way->found;
     under_way->make = true;
-    found->kind = deal->kind;
-    memcpy(found->id, deal->id, sizeof found->id);
-    found->done = on_found_made;
-    inventory_deal_find(under_way->worker->inventory, found);
+    if (is_basket(under_way, CONFIG_BASKET_SCRIPT)) {
+        deal->done = on_made_at_once;
+        inventory_deal_make_at_once(inventory, deal);
+    } else if (is_basket(under_way, CONFIG_BASKET_NAIVE)) {
+        submit(under_way); /* the journal does not know it */
+    } else {
+        found->kind = deal->kind;
+        memcpy(found->id, deal->id, sizeof found->id);
+        found->done = on_found_made;
+        inventory_deal_find(inventory, found);
+    }
 }
 
 static void post(struct worker *worker, struct http_request *request,
@@ -318,25 +346,25 @@ void baskets_cancel(struct worker *worker, struct http_request *request, const c
 
 static void on_claimed(void *ctx, enum inventory_status status, const struct inventory_deal *deals,
                        size_t found) {
-    struct worker *worker = ctx;
-    worker->recovering--;
+    struct back *back = ctx;
+    back->recovering--;
     for (size_t i = 0; status == INVENTORY_OK && i < found; i++) {
         struct under_way *under_way = calloc(1, sizeof *under_way);
         if (!under_way)
             return; /* they come again when the claim is over */
-        under_way->worker = worker;
+        under_way->service = back->service;
         under_way->deal = deals[i];
         under_way->step = INVENTORY_LOOK;
-        worker->recovering++;
+        back->recovering++;
         submit(under_way);
     }
 }
 
-void deals_recover(struct worker *worker) {
-    if (worker->recovering > 0)
+void deals_recover(struct back *back) {
+    if (back->recovering > 0)
         return;
-    worker->recovering++;
+    back->recovering++;
     /* Until then it was tried once, whatever became of it. */
-    int64_t claim_ms = 2 * (int64_t)worker->service->config.lock_ttl_ms;
-    inventory_deal_claim(worker->inventory, claim_ms, on_claimed, worker);
+    int64_t claim_ms = 2 * (int64_t)back->service->config.lock_ttl_ms;
+    inventory_deal_claim(back->inventory, claim_ms, on_claimed, back);
 }

@@ -2,11 +2,10 @@
 #ifndef SERVICE_DEALS_H
 #define SERVICE_DEALS_H
 
-struct worker;
+struct back;
 
 /* Looks for deals that were left unfinished and held baskets that are due, and has them finished; does
- * nothing while some are. To be called about four times a second, by one worker of a process, on its thread.
- */
-void deals_recover(struct worker *worker);
+ * nothing while some are. To be called about four times a second, on the back office's thread. */
+void deals_recover(struct back *back);
 
 #endif

@@ -97,7 +97,7 @@ void domain_check(struct domain *domain, struct domain_check *check);
 
 enum domain_outcome { DOMAIN_DONE, DOMAIN_OVERTAKEN /* by a newer epoch */, DOMAIN_LATE, DOMAIN_ENDED };
 
-/* The same; `done` comes from worker 0. */
+/* The same; `done` comes from the back office. */
 struct domain_wait {
     struct domain_wait *next;
     uint64_t epoch;
@@ -109,7 +109,7 @@ struct domain_wait {
 /* Until `epoch` is in force here. */
 void domain_wait(struct domain *domain, struct domain_wait *wait);
 
-/* ---- its heart: from worker 0, with its inventory ---- */
+/* ---- its heart: from the back office, with its inventory ---- */
 
 enum { DOMAIN_TICK_MS = 20 };
 

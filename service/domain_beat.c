@@ -1,4 +1,5 @@
-/* How instances tell each other, by the store, which lock they go by. All of it on worker 0's thread. */
+/* How instances tell each other, by the store, which lock they go by. All of it on the back
+ * office's thread. */
 #include <stdio.h>
 #include <string.h>
 

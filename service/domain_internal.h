@@ -38,7 +38,7 @@ struct domain {
     bool ended; /* no grants any more */
     bool stop;  /* the thread */
 
-    /* Worker 0's alone: the beat under way. */
+    /* The back office's alone: the beat under way. */
     bool beating;
     int64_t sent_ns;
     uint64_t sent_epoch; /* of the lock that was open then; 0: none */

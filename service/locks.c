@@ -17,7 +17,7 @@ static const int64_t patience_ns = 3000000000;
 struct change {
     struct http_request *request;
     struct worker *worker;
-    struct worker_post post;
+    struct mailbox_post post;
     struct domain_check check;
     struct domain_wait wait;
     int64_t since_ns;
@@ -68,7 +68,7 @@ static void answer_late(struct http_request *request, const struct domain_state 
     problem_answer(request, PROBLEM_OVERLOADED, detail);
 }
 
-static void answer_change(struct worker_post *post) {
+static void answer_change(struct mailbox_post *post) {
     struct change *change = CONTAINER(post, post);
     struct domain_state state;
     domain_read_state(change->worker->service->domain, &state);
@@ -89,7 +89,7 @@ static void answer_change(struct worker_post *post) {
 static void on_waited(struct domain_wait *wait) {
     struct change *change = CONTAINER(wait, wait);
     change->post.run = answer_change;
-    worker_post(change->worker, &change->post);
+    mailbox_put(&change->worker->mailbox, &change->post);
 }
 
 static void on_switched(void *ctx, enum inventory_status status, const struct inventory_domain *told) {
@@ -125,7 +125,7 @@ static void answer_check(struct http_request *request, const struct domain_check
     problem_answer_field(request, "lock", detail);
 }
 
-static void go_on(struct worker_post *post) {
+static void go_on(struct mailbox_post *post) {
     struct change *change = CONTAINER(post, post);
     if (change->check.status == LOCK_OK && change->worker->inventory) {
         struct domain_state state;
@@ -152,7 +152,7 @@ static void go_on(struct worker_post *post) {
 static void on_checked(struct domain_check *check) {
     struct change *change = CONTAINER(check, check);
     change->post.run = go_on;
-    worker_post(change->worker, &change->post);
+    mailbox_put(&change->worker->mailbox, &change->post);
 }
 
 void locks_put(struct worker *worker, struct http_request *request, const char *name) {

@@ -123,6 +123,12 @@ static bool start_workers(struct service *service, char *error, size_t size) {
         if (!worker_open(&service->workers[i], service, i, fds[i], error, size))
             return false; /* the process ends, and all that is open with it */
     }
+    if (!back_open(&service->back, service, error, size))
+        return false;
+    if (!back_start(&service->back)) {
+        snprintf(error, size, "cannot start a thread");
+        return false;
+    }
     for (int i = 0; i < service->worker_count; i++) {
         if (!worker_start(&service->workers[i])) {
             snprintf(error, size, "cannot start a thread");
@@ -176,9 +182,11 @@ int main(int argc, char **argv) {
     atomic_store(&service.draining, true);
     for (int i = 0; i < service.worker_count; i++)
         worker_drain(&service.workers[i]);
+    back_drain(&service.back);
     pthread_sigmask(SIG_UNBLOCK, &ends, NULL); /* a second one ends at once */
     for (int i = 0; i < service.worker_count; i++)
         worker_join(&service.workers[i]);
+    back_join(&service.back);
     pool_close(service.pool);
     domain_close(service.domain);
     free(service.workers);

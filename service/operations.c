@@ -43,19 +43,22 @@ void operations_metrics(struct worker *worker, struct http_request *request, con
     (void)name;
     struct service *service = worker->service;
     int count = service->worker_count;
-    struct figures_source *sources = calloc((size_t)count, sizeof *sources);
+    struct figures_source *sources = calloc((size_t)count + 1, sizeof *sources);
     for (int i = 0; sources && i < count; i++) {
         const struct worker *each = &service->workers[i];
         sources[i].figures = &each->figures;
         sources[i].inventory = &each->stock_figures;
         sources[i].connections = atomic_load_explicit(&each->connections, memory_order_relaxed);
     }
+    if (sources)
+        sources[count] = (struct figures_source){.figures = &service->back.figures,
+                                                 .inventory = &service->back.stock_figures};
     size_t length = 0;
     struct domain_metrics domain;
     domain_read_metrics(service->domain, &domain);
     struct pool_figures pool;
     pool_read_figures(service->pool, &pool);
-    char *text = sources ? figures_print(sources, count, &pool, &domain, &length) : NULL;
+    char *text = sources ? figures_print(sources, count + 1, &pool, &domain, &length) : NULL;
     http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
                 length, NULL);
     free(text);

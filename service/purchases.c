@@ -21,7 +21,7 @@ struct under_way {
     struct http_request *request;
     struct worker *worker;
     struct pool_job job;
-    struct worker_post post;
+    struct mailbox_post post;
     enum inventory_status status;
     enum lock_status locked; /* how that was, where the lock was not had */
     sem_t sold;
@@ -60,7 +60,7 @@ static void answer(struct under_way *under_way, enum inventory_status status) {
 
 /* ---- under a lock ---- */
 
-static void answer_on_worker(struct worker_post *post) {
+static void answer_on_worker(struct mailbox_post *post) {
     struct under_way *under_way = CONTAINER(post, post);
     sem_destroy(&under_way->sold);
     answer(under_way, under_way->status);
@@ -72,7 +72,7 @@ static void on_sold_locked(struct inventory_purchase *purchase, enum inventory_s
     sem_post(&under_way->sold);
 }
 
-static void sell_on_worker(struct worker_post *post) {
+static void sell_on_worker(struct mailbox_post *post) {
     struct under_way *under_way = CONTAINER(post, post);
     struct inventory_purchase *purchase = &under_way->purchase;
     purchase->locked = true;
@@ -87,7 +87,7 @@ static void sell_holding(struct under_way *under_way, const struct domain_use *u
                          const struct lock_grant *grant) {
     under_way->purchase.token = (struct inventory_token){.epoch = use->epoch, .fence = grant->fence};
     under_way->post.run = sell_on_worker;
-    worker_post(under_way->worker, &under_way->post);
+    mailbox_put(&under_way->worker->mailbox, &under_way->post);
     while (sem_wait(&under_way->sold) != 0)
         continue;
 }
@@ -108,7 +108,7 @@ static void sell_under_lock(struct pool_job *job) {
         domain_release(service->domain, &use, &grant, 1);
     }
     under_way->post.run = answer_on_worker;
-    worker_post(under_way->worker, &under_way->post);
+    mailbox_put(&under_way->worker->mailbox, &under_way->post);
 }
 
 /* ---- */

@@ -6,12 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "service/deals.h"
 #include "service/log.h"
 #include "service/routes.h"
-#include "service/steps.h"
 
-enum { SECOND_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000, LEAVE_MS = 1000 };
+enum { SECOND_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
 
 /* See linger(). */
 enum { LINGER_CROWD = 32, LINGER_NS = 100000, PAUSES = 10 };
@@ -76,15 +74,7 @@ static void on_check(uv_check_t *handle) {
 
 static void on_wake(uv_async_t *handle) {
     struct worker *worker = handle->data;
-    pthread_mutex_lock(&worker->posts_mutex);
-    struct worker_post *posts = worker->posts;
-    worker->posts = NULL;
-    pthread_mutex_unlock(&worker->posts_mutex);
-    while (posts) {
-        struct worker_post *post = posts;
-        posts = post->next;
-        post->run(post);
-    }
+    mailbox_run(&worker->mailbox);
     if (atomic_load(&worker->service->draining) && worker->drain_until_ms == 0) {
         worker->drain_until_ms = (int64_t)uv_now(&worker->loop) + worker->service->config.drain_ms;
         http_server_drain(worker->http);
@@ -101,72 +91,41 @@ static void end(struct worker *worker) {
     uv_close((uv_handle_t *)&worker->prepare, NULL);
     uv_close((uv_handle_t *)&worker->check, NULL);
     uv_close((uv_handle_t *)&worker->second, NULL);
-    if (worker->index == 0)
-        uv_close((uv_handle_t *)&worker->heart, NULL);
-    uv_close((uv_handle_t *)&worker->wake, NULL);
+    mailbox_close(&worker->mailbox);
     http_server_close(worker->http);
-}
-
-/* Worker 0 beats for all, so it is the last to end: when the others have, or the time is up. Then it tells
- * the other instances that nothing is held here any more. True: they know, or it is not to be had in time. */
-static bool leave_domain(struct worker *worker, bool time_is_up) {
-    int64_t now_ms = (int64_t)uv_now(&worker->loop);
-    if (!time_is_up && atomic_load(&worker->service->selling) > 1)
-        return false;
-    if (worker->leave_until_ms == 0)
-        worker->leave_until_ms = now_ms + LEAVE_MS;
-    return domain_end(worker->service->domain, worker->inventory) || now_ms >= worker->leave_until_ms;
 }
 
 /* First everybody may end; when all have, or the time is up, the inventory answers what it still has
  * ("unknown" or "unavailable"); then only threads of the pool can have requests, until they notice that there
  * will be no lock. */
 static void drain(struct worker *worker) {
-    bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0 &&
-                worker->recovering == 0;
-    bool time_is_up = (int64_t)uv_now(&worker->loop) >= worker->drain_until_ms;
+    bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0;
     if (worker->inventory) {
-        if ((!done && !time_is_up) || (worker->index == 0 && !leave_domain(worker, time_is_up)))
+        if (!done && (int64_t)uv_now(&worker->loop) < worker->drain_until_ms)
             return;
         inventory_close(worker->inventory);
         worker->inventory = NULL;
-        atomic_fetch_sub(&worker->service->selling, 1);
     }
-    if (http_server_pending(worker->http) == 0 && worker->recovering == 0)
+    if (http_server_pending(worker->http) == 0)
         end(worker);
 }
 
 static void on_second(uv_timer_t *timer) {
     struct worker *worker = timer->data;
     atomic_store_explicit(&worker->connections, http_server_connections(worker->http), memory_order_relaxed);
-    if (worker->drain_until_ms) {
+    if (worker->drain_until_ms)
         drain(worker);
-    } else if (worker->index == 0) {
-        inventory_sweep(worker->inventory);
-        deals_recover(worker);
-    }
-}
-
-static void on_heart(uv_timer_t *timer) {
-    struct worker *worker = timer->data;
-    if (worker->inventory)
-        domain_tick(worker->service->domain, worker->inventory);
 }
 
 static void *run(void *arg) {
     struct worker *worker = arg;
     uv_run(&worker->loop, UV_RUN_DEFAULT);
+    atomic_fetch_sub(&worker->service->running, 1);
     return NULL;
 }
 
-bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
-                 size_t error_size) {
-    const struct config *config = &service->config;
-    worker->service = service;
-    worker->index = index;
-    pthread_mutex_init(&worker->posts_mutex, NULL);
-    uv_loop_init(&worker->loop);
-    struct inventory_config stock = {
+struct inventory_config worker_stock_config(const struct config *config, struct inventory_figures *figures) {
+    return (struct inventory_config){
         .redis_url = config->redis,
         .clock = &clock_system,
         .call_timeout_ms = config->store_timeout_ms,
@@ -175,9 +134,17 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
         .work_delay_ms = config->work_delay_ms,
         .teaching = config->teaching,
         .fencing = config->fencing,
-        .at_step = service_at_step,
-        .figures = &worker->stock_figures,
+        .figures = figures,
     };
+}
+
+bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
+                 size_t error_size) {
+    const struct config *config = &service->config;
+    struct inventory_config stock = worker_stock_config(config, &worker->stock_figures);
+    worker->service = service;
+    worker->index = index;
+    uv_loop_init(&worker->loop);
     worker->inventory = inventory_open(&worker->loop, &stock, error, error_size);
     if (!worker->inventory) {
         close(listen_fd);
@@ -196,42 +163,28 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
         snprintf(error, error_size, "cannot start the HTTP server");
         return false;
     }
-    worker->prepare.data = worker->check.data = worker->wake.data = worker->second.data = worker;
+    worker->prepare.data = worker->check.data = worker->second.data = worker;
     uv_prepare_init(&worker->loop, &worker->prepare);
     uv_check_init(&worker->loop, &worker->check);
-    uv_async_init(&worker->loop, &worker->wake, on_wake);
+    mailbox_open(&worker->mailbox, &worker->loop, on_wake, worker);
     uv_timer_init(&worker->loop, &worker->second);
     uv_prepare_start(&worker->prepare, on_prepare);
     uv_check_start(&worker->check, on_check);
     uv_timer_start(&worker->second, on_second, 0, SECOND_MS);
-    if (index == 0) {
-        worker->heart.data = worker;
-        uv_timer_init(&worker->loop, &worker->heart);
-        uv_timer_start(&worker->heart, on_heart, 0, DOMAIN_TICK_MS);
-    }
-    atomic_fetch_add(&service->selling, 1);
     return true;
 }
 
 bool worker_start(struct worker *worker) {
+    atomic_fetch_add(&worker->service->running, 1);
     return pthread_create(&worker->thread, NULL, run, worker) == 0;
 }
 
-void worker_post(struct worker *worker, struct worker_post *post) {
-    pthread_mutex_lock(&worker->posts_mutex);
-    post->next = worker->posts;
-    worker->posts = post;
-    /* Within the lock: once the post was seen, the worker may end, and the handle with it. */
-    uv_async_send(&worker->wake);
-    pthread_mutex_unlock(&worker->posts_mutex);
-}
-
 void worker_drain(struct worker *worker) {
-    uv_async_send(&worker->wake);
+    mailbox_wake(&worker->mailbox);
 }
 
 void worker_join(struct worker *worker) {
     pthread_join(worker->thread, NULL);
     uv_loop_close(&worker->loop);
-    pthread_mutex_destroy(&worker->posts_mutex);
+    mailbox_free(&worker->mailbox);
 }

@@ -8,17 +8,13 @@
 #include <uv.h>
 
 #include "inventory/inventory.h"
+#include "service/back.h"
 #include "service/config.h"
 #include "service/domain.h"
 #include "service/figures.h"
 #include "service/http.h"
+#include "service/mailbox.h"
 #include "service/pool.h"
-
-/* Something to be done on a worker's thread; lives in the poster's data. */
-struct worker_post {
-    struct worker_post *next;
-    void (*run)(struct worker_post *post);
-};
 
 /* The store, as a worker last saw it. */
 enum worker_store { WORKER_STORE_UNTRIED, WORKER_STORE_UP, WORKER_STORE_DOWN };
@@ -32,14 +28,9 @@ struct worker {
     struct inventory *inventory; /* NULL once it has drained, or the time for that is up */
     uv_prepare_t prepare;
     uv_check_t check;
-    uv_async_t wake;
-    uv_timer_t second; /* sweeps holds and watches the drain */
-    uv_timer_t heart;  /* of worker 0: the domain's */
-    pthread_mutex_t posts_mutex;
-    struct worker_post *posts;
+    struct mailbox mailbox;
+    uv_timer_t second; /* watches the drain */
     int64_t drain_until_ms;
-    int recovering;                  /* deals that were left unfinished, and looks for them, under way */
-    int64_t leave_until_ms;          /* worker 0: see leave_domain() */
     _Atomic enum worker_store store; /* for other threads to see */
     _Atomic int connections;
     struct figures figures;
@@ -52,10 +43,14 @@ struct service {
     struct domain *domain;
     struct pool *pool;
     _Atomic bool draining;
-    _Atomic int selling; /* workers whose inventory is open */
+    _Atomic int running; /* workers that have not ended */
     int worker_count;
     struct worker *workers;
+    struct back back;
 };
+
+/* How the stock is opened, whoever does. */
+struct inventory_config worker_stock_config(const struct config *config, struct inventory_figures *figures);
 
 /* Opens all that the worker needs on `listen_fd`, which is its own from then on. False on failure, with the
  * reason in `error`. */
@@ -65,9 +60,6 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
 /* Starts its thread, once all workers are open: a call such as /metrics looks at all of them. False on
  * failure. */
 bool worker_start(struct worker *worker);
-
-/* Has `post` run on the worker's thread. From any thread. */
-void worker_post(struct worker *worker, struct worker_post *post);
 
 /* After service->draining was set: has the worker notice. worker_join() waits until it has ended. */
 void worker_drain(struct worker *worker);

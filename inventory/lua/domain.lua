@@ -1,6 +1,7 @@
 -- Which lock numbers the tokens, for all instances that sell from this store, and how far each of them has come.
 --
--- KEYS: the record (hash: epoch, lock), the instances (hash: id -> "EPOCH SEEN QUIET"). ARGV: what, then
+-- KEYS: the record (hash: epoch, lock, in_force: the newest epoch of which there are grants), the instances (hash: id -> "EPOCH SEEN QUIET").
+-- ARGV: what, then
 --   what = beat: id, epoch, lock, quiet, fresh, rewrite. The instance lives, has no grant older than `epoch`, and goes by `lock`. Epoch 0: it
 --     comes new, has none at all, and wants `lock`: that is had where there is no record, or where nobody else was seen within `fresh`.
 --   what = switch: lock. A new epoch, also for the same lock: one that has lost its data begins anew with its numbers.
@@ -20,7 +21,7 @@ if what == 'leave' then redis.call('HDEL', instances, id) end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local found = redis.call('HMGET', record, 'epoch', 'lock')
+local found = redis.call('HMGET', record, 'epoch', 'lock', 'in_force')
 local was, lock = tonumber(found[1] or 0), found[2] or ''
 local epoch = was
 
@@ -70,5 +71,9 @@ end
 local behind, one = 0, ''
 for other, at in pairs(others) do
   if at < epoch then behind, one = behind + 1, other end
+end
+-- Now the caller gives out grants of it, and nobody has older ones, or has been silent for too long (journal.lua).
+if what == 'beat' and behind == 0 and tonumber(ARGV[3]) == epoch and tonumber(found[3] or 0) ~= epoch then
+  redis.call('HSET', record, 'in_force', string.format('%.0f', epoch))
 end
 return {epoch, lock, live + 1, behind, one}

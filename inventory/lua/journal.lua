@@ -1,15 +1,18 @@
--- The journal of deals. KEYS: journal (hash: deal -> record), open (sorted set: deal by when others may look after it), one slot.
+-- The journal of deals. KEYS: journal (hash: deal -> record), open (sorted set: deal by when others may look after it), domain (see
+-- domain.lua), one slot.
 -- A record is PHASE NONCE and more, see journal.c.
 --
--- ARGV: `move`, deal, from, to, due. The one step by which a deal goes on: replaces what begins with `from` ('': there is nothing) by `to`
---   ('': by nothing), and others may look after it from `due` on ('': never). Replies 1 (also where that was done before), or what stands
---   there instead (false: nothing).
+-- ARGV: `move`, deal, from, to, due, epoch of the caller's locks ('': he has none). The one step by which a deal goes on: replaces what begins
+--   with `from` ('': there is nothing) by `to` ('': by nothing), and others may look after it from `due` on ('': never). Replies 1 (also
+--   where that was done before), or what stands there instead (false: nothing), or -1: another lock has come in force since, and whoever had
+--   the old one decides nothing any more.
 -- ARGV: `claim`, now, until, most. Deals that are due, at most so many, which are nobody else's `until` then. Replies {deal, record, …}.
-local journal, open = KEYS[1], KEYS[2]
+local journal, open, domain = KEYS[1], KEYS[2], KEYS[3]
 
 if ARGV[1] == 'move' then
-  local _, deal, from, to, due = unpack(ARGV)
+  local _, deal, from, to, due, epoch = unpack(ARGV)
   local standing = redis.call('HGET', journal, deal)
+  if epoch ~= '' and tonumber(epoch) < tonumber(redis.call('HGET', domain, 'in_force') or 0) then return -1 end
   if (standing or '') ~= to then
     if from == '' and standing then return standing end
     if from ~= '' and (not standing or string.sub(standing, 1, #from) ~= from) then return standing end

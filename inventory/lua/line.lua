@@ -3,9 +3,9 @@
 -- KEYS: item, orders, users, ledger, token, restocks (one hash tag, so one slot).
 -- ARGV: what, token ('': none is checked, see fenced.lua), then
 --   look: user, names of fields. Replies {'looked', the item's fields, the user's units}.
---   take: now, user, quantity of all lines, n digests, n records. The lines become orders that their basket holds, or that are sold, as their
---     records have it. Replies {'done'}, {'undone'}: it was given up before it came, {'sold-out', available}, {'limit', units the user may still have}, {'not-started'}
---     or {'ended'}.
+--   take: now, user, quantity of all lines, n digests, n records. The lines become orders that their basket holds, or that are sold, as
+--     their records have it. Replies {'done'}, {'undone'}: it was given up before it came, {'sold-out', available}, {'limit', units the user
+--     may still have}, {'not-started'} or {'ended'}.
 --   end: state, user, quantity of all lines, n digests, n records. What becomes of the orders that `take` wrote: c x e or u. Where there are
 --     none u writes these records instead, so that a `take` that comes late finds them. Replies {'done'}, or {'otherwise', record}.
 --   give | back | get: digest, quantity. Units leave the item for another, come back from nowhere, arrive. Replies {'done'}, {'undone'} or

@@ -317,6 +317,38 @@ static void test_overtaken(void) {
         CHECK_STATUS(status, INVENTORY_OK);
 }
 
+/* Another lock has come in force since: who had the old one begins nothing and decides nothing, whatever the
+ * items have seen. */
+static void test_old_epoch(void) {
+    struct till *till = open_sale(&(struct scene){.key = "k"});
+    CHECK_STATUS(bargain_make(till, "k1", "phone:1 lamp:1"), INVENTORY_OK);
+    redis_command(&redis, "HSET", "seckill:{baskets}:domain", "in_force", "3", NULL);
+    till->epoch = 2;
+    CHECK_STATUS(bargain_make(till, "k2", "phone:1 lamp:1"), INVENTORY_STALE);
+    CHECK_STATUS(bargain_make(till, "t2", "phone:1 lamp:1"), INVENTORY_STALE);
+    check_books(till, &redis, "phone", 2, 0, 1);
+    CHECK_INT(redis_integer(&redis, "HLEN", "seckill:{baskets}:journal", NULL), 1);
+    /* It comes between the taking and the decision. */
+    for (int step = 9; step < 12; step++) {
+        struct scene plain = {.key = "k", .lines = "phone:1 lamp:1"};
+        int status;
+        till = open_sale(&plain);
+        pid_t pid = child_begin(&plain, step, SIGSTOP);
+        CHECK(waitpid(pid, &status, WUNTRACED) > 0);
+        redis_command(&redis, "HSET", "seckill:{baskets}:domain", "in_force", "3", NULL);
+        kill(pid, SIGCONT);
+        CHECK(waitpid(pid, &status, 0) > 0);
+        CHECK(WIFEXITED(status));
+        CHECK_STATUS((enum inventory_status)WEXITSTATUS(status),
+                     step < 11 ? INVENTORY_STALE : INVENTORY_UNKNOWN);
+        till->shop->ahead_ms = LEASE_MS + 1;
+        till->epoch = 3;
+        bargains_recover(till);
+        check_books(till, &redis, "phone", step < 11 ? 3 : 2, 0, step < 11 ? 0 : 1);
+        shop_close(till->shop);
+    }
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
@@ -326,5 +358,6 @@ int main(int argc, char **argv) {
         harness_run(harness_format("stopped: %s", scene->name), test_stopped);
     }
     harness_run("overtaken by a newer holder of its locks", test_overtaken);
+    harness_run("another lock has come in force", test_old_epoch);
     return harness_finish();
 }

@@ -147,6 +147,32 @@ static void who_is_behind(void) {
 }
 
 /* The dead are waited for until their grants have run out, by their own account. */
+static void check_in_force(const char *epoch) {
+    CHECK_STR(redis_command(&redis, "HGET", RECORD, "in_force", NULL), epoch);
+}
+
+/* An epoch is in force once one has it and nobody is behind. */
+static void in_force(void) {
+    struct till *till = open_till();
+    beat(till, "a", 0, "x:");
+    beat(till, "b", 0, "x:");
+    check_in_force("(nil)");
+    beat(till, "a", 1, "x:");
+    check_in_force("1");
+    change(till, "y:");
+    check_in_force("1");
+    beat(till, "a", 2, "y:");
+    check_in_force("1");
+    beat(till, "b", 2, "y:");
+    check_in_force("2");
+    change(till, "z:");
+    beat(till, "a", 3, "z:");
+    age("b", QUIET_MS + 1);
+    check_in_force("2");
+    beat(till, "a", 3, "z:");
+    check_in_force("3");
+}
+
 static void silence(void) {
     struct till *till = open_till();
     beat(till, "a", 0, "x:");
@@ -233,6 +259,7 @@ int main(int argc, char **argv) {
     harness_run("the first chooses", the_first_chooses);
     harness_run("alone", alone);
     harness_run("who is behind", who_is_behind);
+    harness_run("which is in force", in_force);
     harness_run("silence", silence);
     harness_run("few writes", few_writes);
     harness_run("a store that forgot", a_store_that_forgot);

@@ -11,6 +11,7 @@
 #include "service/domain.h"
 #include "service/test/crowd.h"
 #include "service/test/shop.h"
+#include "service/test/witness.h"
 
 #define RECORD    "seckill:{baskets}:domain"
 #define INSTANCES "seckill:{baskets}:instances"
@@ -93,84 +94,6 @@ static double stale(int service) {
     return shop_metric(services[service].port, "seckill_purchases_total{outcome=\"stale\"}");
 }
 
-/* ---- a witness: reads along, in the order of the store, with which tokens it was asked to look and write
- * ----
- */
-
-struct witness {
-    struct web_conn conn;
-    pthread_t thread;
-    bool ended;
-    atomic_bool stop;
-    uint64_t newest; /* the rest is read when the thread has ended */
-    int tokens, epochs;
-    char wrong[128];
-};
-
-/* What is heard last. */
-#define WITNESS_END "\"ECHO\" \"the end\""
-
-static void hear_line(struct witness *witness, const char *line) {
-    if (strstr(line, WITNESS_END))
-        atomic_store(&witness->stop, true);
-    const char *at = strstr(line, "\"look\" \"");
-    if (!at)
-        at = strstr(line, "\"write\" \"");
-    if (!at)
-        return;
-    uint64_t epoch = strtoull(strchr(at, ' ') + 2, NULL, 10);
-    witness->tokens++;
-    if (epoch < witness->newest && !witness->wrong[0])
-        snprintf(witness->wrong, sizeof witness->wrong, "a grant of epoch %llu after one of %llu",
-                 (unsigned long long)epoch, (unsigned long long)witness->newest);
-    if (epoch > witness->newest) {
-        witness->newest = epoch;
-        witness->epochs++;
-    }
-}
-
-static void *hear(void *arg) {
-    struct witness *witness = arg;
-    static char line[4096];
-    size_t length = 0;
-    while (!atomic_load(&witness->stop)) {
-        char bytes[16384];
-        ssize_t got = recv(witness->conn.fd, bytes, sizeof bytes, 0);
-        if (got <= 0)
-            break;
-        for (ssize_t i = 0; i < got; i++) {
-            if (bytes[i] == '\n') {
-                line[length] = '\0';
-                hear_line(witness, line);
-                length = 0;
-            } else if (length < sizeof line - 1) {
-                line[length++] = bytes[i];
-            }
-        }
-    }
-    return NULL;
-}
-
-/* When all that was said so far has been heard. */
-static void end_witness(void *arg) {
-    struct witness *witness = arg;
-    if (witness->ended)
-        return;
-    witness->ended = true;
-    redis_command(&redis, "ECHO", "the end", NULL);
-    pthread_join(witness->thread, NULL);
-    web_close(&witness->conn);
-}
-
-static struct witness *call_witness(void) {
-    struct witness *witness = harness_alloc(sizeof *witness);
-    CHECK(web_open(&witness->conn, redis.port));
-    web_send_text(&witness->conn, "MONITOR\r\n");
-    CHECK_INT(pthread_create(&witness->thread, NULL, hear, witness), 0);
-    harness_defer(end_witness, witness);
-    return witness;
-}
-
 /* ---- switching ---- */
 
 /* Two services sell as fast as they can, in turn under locks of two stores. */
@@ -184,7 +107,7 @@ static void under_load(void) {
     for (int i = 0; i < 2; i++)
         open_service(i, in_etcd(), "10000", i ? "40" : "1"); /* longer than beats are apart */
     put_on_sale(0);
-    struct witness *witness = call_witness();
+    struct witness *witness = witness_call(&redis);
     struct crowd_plan plan = {.ports = {services[0].port, services[1].port},
                               .item = "x",
                               .prefix = "k",
@@ -210,10 +133,7 @@ static void under_load(void) {
     crowd_wait(crowd, crowd_answered(crowd) + 10);
     crowd_stop(crowd);
     crowd_join(crowd);
-    end_witness(witness);
-    CHECK_STR(witness->wrong, "");
-    CHECK_INT(witness->epochs, SWITCHES + 1);
-    CHECK(witness->tokens >= 2 * crowd_answered(crowd));
+    CHECK(witness_end(witness, SWITCHES + 1) >= 2 * crowd_answered(crowd));
     /* Nobody noticed but by waiting. */
     CHECK_INT(crowd_count(crowd, 201), crowd_answered(crowd));
     crowd_check_orders(crowd, services[0].port);
@@ -229,7 +149,7 @@ static void under_load(void) {
 
 static bool has_looked(void *arg) {
     (void)arg;
-    return strcmp(redis_command(&redis, "EXISTS", "seckill:{x}:fence", NULL), "1") == 0;
+    return strcmp(redis_command(&redis, "EXISTS", "seckill:{x}:token", NULL), "1") == 0;
 }
 
 /* One service is stopped in the middle of a purchase, another dies: both may have grants, and are waited for.

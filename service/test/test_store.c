@@ -183,7 +183,7 @@ static void read_only(void) {
 static void cut_replies(struct stand *stand) {
     for (int i = 0; i < 12; i++) {
         int before = proxy_faults(stand->proxy);
-        proxy_set(stand->proxy, PROXY_CUT, i * 2, "EVALSHA");
+        proxy_set(stand->proxy, PROXY_CUT, i * 2, "{sale}:item");
         for (int64_t until_ms = harness_now_ms() + 5000; proxy_faults(stand->proxy) == before;)
             CHECK(harness_now_ms() < until_ms);
     }
@@ -224,7 +224,7 @@ static void a_reply_cut_short(void) {
     enum { CUTS = sizeof cuts / sizeof *cuts };
     for (int i = 0; i < CUTS; i++) {
         seckilld_wait_ready(&stand.service, 200);
-        proxy_set(stand.proxy, PROXY_CUT, cuts[i], "EVALSHA");
+        proxy_set(stand.proxy, PROXY_CUT, cuts[i], "{one}:item");
         CHECK_INT(shop_buy(stand.port, "one", "u", 1, harness_format("k%d", i), &response), 201);
         CHECK(!web_header(&response, "Idempotent-Replayed"));
         CHECK_INT(proxy_faults(stand.proxy), i + 1);
