@@ -266,6 +266,41 @@ static void test_call_late(void) {
     check_both(till, 2, 1);
 }
 
+/* It comes between the question what the journal has and the second call. */
+struct late {
+    struct bargain *basket;
+    int calls;
+    char nonce[INVENTORY_DIGEST_SIZE]; /* of the first call */
+};
+
+static void at_call(void *ctx, const char *step) {
+    struct late *late = ctx;
+    const struct inventory_deal *deal = &late->basket->deal;
+    if (strcmp(step, "before basket") != 0)
+        return;
+    if (late->calls++ == 0) {
+        snprintf(late->nonce, sizeof late->nonce, "%s", deal->nonce);
+        return;
+    }
+    redis_command(&redis, "HSET", "seckill:{baskets}:journal", harness_format("b:%s", deal->id),
+                  harness_format("confirmed %s 1700000000000 0 ann phone:1,lamp:1", late->nonce), NULL);
+}
+
+static void test_call_very_late(void) {
+    struct late late = {.calls = 0};
+    struct till *till = open_sale(&(struct till_options){
+        .port = redis.port, .call_timeout_ms = 200, .at_step = at_call, .at_step_ctx = &late});
+    late.basket = bargain_new(till, "k", "phone:1 lamp:1");
+    redis_pause(&redis);
+    bargain_begin(late.basket, BARGAIN_MAKE);
+    till_wait_down(till);
+    redis_kill(&redis);
+    redis_restart(&redis);
+    CHECK_STATUS(bargain_wait(late.basket), INVENTORY_OK);
+    CHECK_INT(late.calls, 2);
+    CHECK_INT(late.basket->deal.created_ms, 1700000000000);
+}
+
 static void test_closed_meanwhile(void) {
     struct till *till = open_plain();
     struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
@@ -371,6 +406,7 @@ int main(int argc, char **argv) {
     run("a reply is lost, and the store does not come back in time", test_unknown_in_the_end);
     run("a call is lost", test_call_lost);
     run("a call is late", test_call_late);
+    run("a call is so late that it was made again", test_call_very_late);
     run("closed meanwhile", test_closed_meanwhile);
     run("refused by the store, whole", test_refused_by_the_store);
     run("a reply is lost, then the store refuses", test_lost_then_refused);
