@@ -142,19 +142,24 @@ seckilld_pid=$!
 wait_until $seckilld_pid seckilld_answers ||
     fail "seckilld does not answer. The end of var/seckilld.log:" var/seckilld.log
 
-# 201: new. 200, 409: there from an earlier run, perhaps changed since.
-code=$(admin -o /dev/null -w '%{http_code}' -X PUT "$url/v1/items/demo" -H 'Content-Type: application/json' \
-    -d '{"stock":100,"per_user_limit":2}')
-case $code in
-200 | 201 | 409) ;;
-*) fail "The demo item could not be made: $code. The end of var/seckilld.log:" var/seckilld.log ;;
-esac
+# put ITEM TERMS. 201: new. 200, 409: there from an earlier run, perhaps changed since.
+put() {
+    local code
+    code=$(admin -o /dev/null -w '%{http_code}' -X PUT "$url/v1/items/$1" -H 'Content-Type: application/json' -d "$2")
+    case $code in
+    200 | 201 | 409) ;;
+    *) fail "The item $1 could not be made: $code. The end of var/seckilld.log:" var/seckilld.log ;;
+    esac
+}
+
+put demo '{"stock":100,"per_user_limit":2}'
+for i in {0..9}; do put "demo-$i" '{"stock":1000}'; done
 left=$(curl -s "$url/v1/items/demo" | sed -n 's/.*"available": *\([0-9]*\).*/\1/p')
 
 cat <<END
 
 seckilld serves $url. Ctrl-C ends it. Logs, data and the admin token are in var/.
-On sale: demo, $left left, at most 2 a user. In another terminal, buy one:
+On sale: demo, $left left, at most 2 a user, and for baskets demo-0 to demo-9. In another terminal, buy one:
 
   curl -i $url/v1/purchases -H 'Idempotency-Key: first-try' -H 'Content-Type: application/json' -d '{"item":"demo","user":"alice","quantity":1}'
 

@@ -239,13 +239,30 @@ static void on_looked(struct deal_run *run) {
     move(run, DEAL_INTENT);
 }
 
+static void on_settled(void *ctx, const struct redis_value *value) {
+    struct inventory *inventory = ctx;
+    store_status(inventory, value);
+    deal_at_step(inventory, "after", "settle", -1);
+}
+
+/* All is written: to tell the journal is not waited for, locked or not. Should it never hear, others find
+ * nothing to do when they finish it. */
+static void settle(struct deal_run *run, enum deal_phase to) {
+    struct inventory *inventory = run->inventory;
+    deal_at_step(inventory, "before", "settle", -1);
+    journal_move(inventory, run->deal, to, 0, on_settled, inventory);
+    run->deal->phase = (int)to;
+    deal_conclude(run);
+}
+
 static void on_written(struct deal_run *run) {
-    const struct deal_phase_row *row = &deal_phases[run->deal->phase];
-    if (run->status == INVENTORY_OK) {
-        move(run, row->next);
-    } else {
+    enum deal_phase next = deal_phases[run->deal->phase].next;
+    if (run->status != INVENTORY_OK)
         give_way(run);
-    }
+    else if (deal_phases[next].at_rest && next != DEAL_NONE)
+        settle(run, next);
+    else
+        move(run, next);
 }
 
 /* What a held basket is to become now. */

@@ -285,28 +285,39 @@ static void on_journal(void *ctx, const struct redis_value *value) {
     deal_count_down(run, good);
 }
 
-static bool look(struct deal_part *part, enum deal_write write) {
-    (void)write;
+static bool call_look(struct deal_part *part, const char *what) {
     const char *argv[ARGV_MAX];
     argv[MORE] = part->run->deal->user;
     memcpy(argv + MORE + 1, item_fields, sizeof item_fields);
-    return call(part, "look", MORE + 1 + ITEM_FIELDS, argv);
+    return call(part, what, MORE + 1 + ITEM_FIELDS, argv);
 }
 
-static void begin_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
+static bool look(struct deal_part *part, enum deal_write write) {
+    (void)write;
+    return call_look(part, "look");
+}
+
+/* What follows takes only what is there then, so it need not shut out older tokens yet. */
+static bool peek(struct deal_part *part, enum deal_write write) {
+    (void)write;
+    return call_look(part, "peek");
+}
+
+static void begin_look(struct deal_run *run, bool (*fn)(struct deal_part *part, enum deal_write write),
+                       void (*then)(struct deal_run *run)) {
     begin(run, WRITE_NOTHING, then);
     run->hold_ms = 0;
     run->now_ms = clock_wall_ms(run->inventory->config.clock);
-    for_each_part(run, "look", -1, look);
+    for_each_part(run, "look", -1, fn);
 }
 
 void deal_look_items(struct deal_run *run, void (*then)(struct deal_run *run)) {
-    begin_look(run, then);
+    begin_look(run, look, then);
     deal_count_down(run, true);
 }
 
 void deal_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
-    begin_look(run, then);
+    begin_look(run, peek, then);
     run->pending++;
     if (!journal_ask(run->inventory, run->deal, on_journal, run))
         deal_count_down(run, false);

@@ -2,45 +2,71 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/clock.h"
+
+enum { REST_TIMES = 3, REST_MOST_NS = 100000000 };
 
 struct pool {
     pthread_mutex_t mutex;
     pthread_cond_t work;
     struct pool_job *head, *tail;
     struct pool_figures figures;
-    int queue_max, threads;
+    int queue_max, threads, running;
+    int (*limit)(void *ctx);
+    void *ctx;
     bool closing;
     pthread_t ids[];
 };
 
+/* With the mutex held: the next job, once one may run; NULL: there will be none. */
+static struct pool_job *next_job(struct pool *pool) {
+    while (pool->head ? pool->running > 0 && pool->running >= pool->limit(pool->ctx) : !pool->closing)
+        pthread_cond_wait(&pool->work, &pool->mutex);
+    struct pool_job *job = pool->head;
+    if (!job)
+        return NULL;
+    pool->head = job->next;
+    pool->figures.waiting--;
+    pool->figures.begun++;
+    pool->figures.wait_ns += clock_mono_ns(&clock_system) - job->since_ns;
+    return job;
+}
+
+static void rest(int64_t ns) {
+    struct timespec time = {.tv_nsec = ns < REST_MOST_NS ? ns : REST_MOST_NS};
+    nanosleep(&time, NULL);
+}
+
 static void *serve(void *arg) {
     struct pool *pool = arg;
     pthread_mutex_lock(&pool->mutex);
-    for (;;) {
-        while (!pool->head && !pool->closing)
-            pthread_cond_wait(&pool->work, &pool->mutex);
-        struct pool_job *job = pool->head;
-        if (!job)
-            break;
-        pool->head = job->next;
-        pool->figures.waiting--;
-        pool->figures.begun++;
-        pool->figures.wait_ns += clock_mono_ns(&clock_system) - job->since_ns;
+    for (struct pool_job *job; (job = next_job(pool));) {
+        pool->running++;
         pthread_mutex_unlock(&pool->mutex);
+        int64_t since_ns = clock_mono_ns(&clock_system);
         job->run(job);
+        int64_t took_ns = clock_mono_ns(&clock_system) - since_ns;
+        if (pool->limit(pool->ctx) < pool->threads)
+            rest(took_ns * REST_TIMES);
         pthread_mutex_lock(&pool->mutex);
+        pool->running--;
+        /* There may be room for more by now than for this one's successor. */
+        if (pool->head)
+            pthread_cond_broadcast(&pool->work);
     }
     pthread_mutex_unlock(&pool->mutex);
     return NULL;
 }
 
-struct pool *pool_open(int threads, int queue_max) {
+struct pool *pool_open(int threads, int queue_max, int (*limit)(void *ctx), void *ctx) {
     struct pool *pool = calloc(1, sizeof *pool + (size_t)threads * sizeof *pool->ids);
     if (!pool)
         return NULL;
     pool->queue_max = queue_max;
+    pool->limit = limit;
+    pool->ctx = ctx;
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     for (; pool->threads < threads; pool->threads++) {

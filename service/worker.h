@@ -43,7 +43,8 @@ struct service {
     struct domain *domain;
     struct pool *pool;
     _Atomic bool draining;
-    _Atomic int running; /* workers that have not ended */
+    _Atomic int64_t crowd_until_ns; /* see pool_limit() in main.c */
+    _Atomic int running;            /* workers that have not ended */
     int worker_count;
     struct worker *workers;
     struct back back;

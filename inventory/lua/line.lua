@@ -2,7 +2,7 @@
 --
 -- KEYS: item, orders, users, ledger, token, restocks (one hash tag, so one slot).
 -- ARGV: what, token ('': none is checked, see fenced.lua), then
---   look: user, names of fields. Replies {'looked', the item's fields, the user's units}.
+--   look | peek: user, names of fields. Replies {'looked', the item's fields, the user's units}. Older tokens come too late from a `look` on.
 --   take: now, user, quantity of all lines, n digests, n records. The lines become orders that their basket holds, or that are sold, as
 --     their records have it. Replies {'done'}, {'undone'}: it was given up before it came, {'sold-out', available}, {'limit', units the user
 --     may still have}, {'not-started'} or {'ended'}.
@@ -25,7 +25,7 @@ if what == 'take' or what == 'end' then
   local state = standing[1] and string.sub(standing[1], 1, 1)
   if what == 'take' and state then return {state == 'u' and 'undone' or 'done'} end
   if what == 'end' and state == ARGV[3] then return {'done'} end
-elseif what ~= 'look' then
+elseif what ~= 'look' and what ~= 'peek' then
   local word = string.match(redis.call('HGET', restocks, ARGV[3]) or '', '^%a+')
   if word == what then return {'done'} end
   if word == 'back' then return {'undone'} end
@@ -39,7 +39,7 @@ local available, limit, starts, ends = tonumber(terms[1]), tonumber(terms[2]), t
 if token ~= '' then
   local newest = redis.call('GET', newest_token)
   if newest and token < newest then return {'stale'} end
-  if newest ~= token then redis.call('SET', newest_token, token) end
+  if newest ~= token and what ~= 'peek' then redis.call('SET', newest_token, token) end
 end
 
 local function write(new)
@@ -63,6 +63,8 @@ local act = {}
 function act.look()
   return {'looked', redis.call('HMGET', item, unpack(ARGV, 4)), redis.call('HGET', users, ARGV[3])}
 end
+
+act.peek = act.look
 
 function act.take()
   local now, user, quantity = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])

@@ -1,0 +1,103 @@
+/* The pool of threads for what blocks: how much it runs at once, and takes. */
+#include <stdatomic.h>
+
+#include "service/pool.h"
+#include "test/harness.h"
+
+enum { THREADS = 6, JOBS = 60, PATIENCE_MS = 20000 };
+
+static atomic_int limit, running, most, done;
+static struct pool_job jobs[JOBS];
+
+static int limit_now(void *ctx) {
+    (void)ctx;
+    return atomic_load(&limit);
+}
+
+static void work(struct pool_job *job) {
+    (void)job;
+    int now = atomic_fetch_add(&running, 1) + 1, seen = atomic_load(&most);
+    while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
+        continue;
+    harness_pause_ms(3);
+    atomic_fetch_sub(&running, 1);
+    atomic_fetch_add(&done, 1);
+}
+
+static bool all_done(void *arg) {
+    return atomic_load(&done) == *(int *)arg;
+}
+
+/* The most that ran at once of so many. */
+static int run_with(int at_once, int count) {
+    struct pool *pool = pool_open(THREADS, JOBS, limit_now, NULL);
+    CHECK(pool);
+    atomic_store(&limit, at_once);
+    atomic_store(&most, 0);
+    atomic_store(&done, 0);
+    for (int i = 0; i < count; i++) {
+        jobs[i].run = work;
+        CHECK(pool_submit(pool, &jobs[i]));
+    }
+    CHECK(harness_wait(all_done, &count, PATIENCE_MS));
+    struct pool_figures figures;
+    pool_read_figures(pool, &figures);
+    CHECK_INT(figures.waiting, 0);
+    CHECK_INT(figures.begun, count);
+    pool_close(pool);
+    return atomic_load(&most);
+}
+
+static void limited(void) {
+    CHECK_INT(run_with(1, 20), 1);
+    CHECK_INT(run_with(0, 5), 1); /* one in any case */
+    CHECK(run_with(3, JOBS) <= 3);
+    CHECK_INT(run_with(THREADS, JOBS), THREADS);
+}
+
+/* It is asked anew: what was held back goes on when there is room. */
+static void widened(void) {
+    struct pool *pool = pool_open(THREADS, JOBS, limit_now, NULL);
+    int count = JOBS;
+    CHECK(pool);
+    atomic_store(&limit, 1);
+    atomic_store(&most, 0);
+    atomic_store(&done, 0);
+    for (int i = 0; i < count; i++) {
+        jobs[i].run = work;
+        CHECK(pool_submit(pool, &jobs[i]));
+    }
+    int five = 5;
+    while (atomic_load(&done) < five)
+        harness_pause_ms(1);
+    atomic_store(&limit, THREADS);
+    CHECK(harness_wait(all_done, &count, PATIENCE_MS));
+    CHECK_INT(atomic_load(&most), THREADS);
+    pool_close(pool);
+}
+
+static void full(void) {
+    struct pool *pool = pool_open(1, 3, limit_now, NULL);
+    CHECK(pool);
+    atomic_store(&limit, 1);
+    atomic_store(&done, 0);
+    int taken = 0;
+    for (int i = 0; i < JOBS; i++) {
+        jobs[i].run = work;
+        taken += pool_submit(pool, &jobs[i]);
+    }
+    CHECK(taken >= 3 && taken < JOBS);
+    struct pool_figures figures;
+    pool_read_figures(pool, &figures);
+    CHECK_INT(figures.refused, JOBS - taken);
+    pool_close(pool); /* runs what it took */
+    CHECK_INT(atomic_load(&done), taken);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("no more at once than the limit", limited);
+    harness_run("a limit that goes away", widened);
+    harness_run("a full queue", full);
+    return harness_finish();
+}
