@@ -59,13 +59,15 @@ int shop_buy(int port, const char *item, const char *user, int quantity, const c
 const char *shop_basket_body(const char *user, const char *lines) {
     char body[4096];
     int length = snprintf(body, sizeof body, "{\"user\":\"%s\",\"lines\":[", user);
-    for (int used, count = 0; *lines; lines += used, count++) {
-        char item[65];
-        int quantity;
-        CHECK_INT(sscanf(lines, "%64[^:]:%d%n", item, &quantity, &used), 2);
-        used += lines[used] == ' ';
-        length += snprintf(body + length, sizeof body - (size_t)length, "%s{\"item\":\"%s\",\"quantity\":%d}",
-                           count ? "," : "", item, quantity);
+    for (int count = 0; *lines; count++) {
+        const char *colon = strchr(lines, ':');
+        char *end;
+        CHECK(colon);
+        long quantity = strtol(colon + 1, &end, 10);
+        length +=
+            snprintf(body + length, sizeof body - (size_t)length, "%s{\"item\":\"%.*s\",\"quantity\":%ld}",
+                     count ? "," : "", (int)(colon - lines), lines, quantity);
+        lines = end + (*end == ' ');
     }
     return harness_format("%s]}", body);
 }

@@ -84,7 +84,7 @@ static void look_after(struct seckilld *service, int64_t *stopped_ms) {
     } else if (proc_stopped(&service->proc)) {
         if (*stopped_ms == 0)
             *stopped_ms = harness_now_ms();
-        if (harness_now_ms() - *stopped_ms > 3 * ttl_of_round_ms()) {
+        if (harness_now_ms() - *stopped_ms > 3 * (int64_t)ttl_of_round_ms()) {
             proc_kill(&service->proc, SIGCONT);
             stopped++;
             *stopped_ms = 0;
@@ -172,9 +172,13 @@ static void one_round(void) {
         CHECK_INT(seckilld_stop(&services[i]), 0);
 }
 
+static int rounds(void) {
+    const char *text = getenv("SECKILL_TORTURE_ROUNDS");
+    return text ? (int)strtol(text, NULL, 10) : 6;
+}
+
 static void torture(void) {
-    const char *rounds = getenv("SECKILL_TORTURE_ROUNDS");
-    int count = rounds ? atoi(rounds) : 6;
+    int count = rounds();
     seed = harness_seed();
     redis_start(&redis, NULL);
     redis_start(&locks, "--appendfsync", "no", NULL);
@@ -192,9 +196,8 @@ static void torture(void) {
 }
 
 int main(int argc, char **argv) {
-    const char *rounds = getenv("SECKILL_TORTURE_ROUNDS");
     harness_begin(argc, argv);
-    harness_limit(rounds ? 600 + 20 * (unsigned)atoi(rounds) : 120);
+    harness_limit(120 + 20 * (unsigned)rounds());
     harness_run("random steps, two services", torture);
     return harness_finish();
 }
