@@ -97,7 +97,10 @@ run: deps ## build, start private Redis and etcd and the service on http://127.0
 
 test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer)
 	@+$(remake) all tests
-	@SECKILL_BUILD=$(BUILD) test/run.sh $(TESTS)
+	@SECKILL_BUILD=$(BUILD) test/run.sh $(filter $(LONGEST),$(TESTS)) $(filter-out $(LONGEST),$(TESTS))
+
+# These begin first, so that none of them is left over at the end.
+LONGEST    := %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses
 
 # A seckilld for tests, which is killed or stopped at one of its steps.
 STOPS      := $(BUILD)/test/seckilld-stops
