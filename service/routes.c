@@ -131,10 +131,10 @@ void routes_answer_lock(struct http_request *request, enum lock_status status) {
 }
 
 /* What is said of each status that is no success. */
-static const struct {
+static const struct refusal {
     enum problem problem;
     const char *detail;
-} refusals[] = {
+} refusals[INVENTORY_UNKNOWN + 1] = {
     [INVENTORY_SOLD_OUT] = {PROBLEM_SOLD_OUT, "fewer units are left than wanted"},
     [INVENTORY_LIMIT] = {PROBLEM_PURCHASE_LIMIT, "the user would have more than the item allows"},
     [INVENTORY_NOT_STARTED] = {PROBLEM_NOT_STARTED, "see the item's starts_at"},
@@ -165,11 +165,18 @@ static const struct {
                                "the store cannot be used now; retry with the same key"},
 };
 
+/* A status that has no row must not be told as the first problem, which is that something is sold out. */
+static const struct refusal *refusal_of(enum inventory_status status) {
+    return &refusals[refusals[status].detail ? status : INVENTORY_UNAVAILABLE];
+}
+
 void routes_answer_status(struct http_request *request, enum inventory_status status) {
-    problem_answer(request, refusals[status].problem, refusals[status].detail);
+    const struct refusal *refusal = refusal_of(status);
+    problem_answer(request, refusal->problem, refusal->detail);
 }
 
 void routes_answer_line(struct http_request *request, enum inventory_status status, int line,
                         const char *item, int64_t available) {
-    problem_answer_line(request, refusals[status].problem, refusals[status].detail, line, item, available);
+    const struct refusal *refusal = refusal_of(status);
+    problem_answer_line(request, refusal->problem, refusal->detail, line, item, available);
 }
