@@ -118,8 +118,10 @@ static enum inventory_status adopt(struct deal_run *run, const char *record) {
     }
     if (!inventory_deal_same(&found, deal))
         return run->make ? INVENTORY_KEY_REUSED : INVENTORY_UNAVAILABLE;
-    if (run->mine && strcmp(found.nonce, deal->nonce) != 0)
+    if (run->mine && strcmp(found.nonce, deal->nonce) != 0) {
         run->mine = false; /* another attempt stands there */
+        run->taking_ns = 0;
+    }
     memcpy(deal->nonce, found.nonce, sizeof deal->nonce);
     deal->phase = found.phase;
     deal->created_ms = found.created_ms;
@@ -219,6 +221,7 @@ void deal_begin_attempt(struct deal_run *run) {
     sodium_bin2base64(run->deal->nonce, sizeof run->deal->nonce, random, sizeof random,
                       sodium_base64_VARIANT_URLSAFE_NO_PADDING);
     run->mine = true;
+    run->taking_ns = 0;
 }
 
 /* The journal was read after the items: a deal that is not in it was not there when they were looked at. */
@@ -255,8 +258,20 @@ static void settle(struct deal_run *run, enum deal_phase to) {
     deal_conclude(run);
 }
 
+/* Its units are back: how long they were gone. */
+static void note_undone(struct deal_run *run) {
+    const struct clock *clock = run->inventory->config.clock;
+    struct inventory_deal *deal = run->deal;
+    deal->undone_ns = run->taking_ns ? clock_mono_ns(clock) - run->taking_ns
+                                     : (clock_wall_ms(clock) - deal->created_ms) * 1000000;
+    if (deal->undone_ns < 1)
+        deal->undone_ns = 1; /* the clock of whoever began it was ahead */
+}
+
 static void on_written(struct deal_run *run) {
     enum deal_phase next = deal_phases[run->deal->phase].next;
+    if (run->status == INVENTORY_OK && run->deal->phase == DEAL_UNDOING)
+        note_undone(run);
     if (run->status != INVENTORY_OK)
         give_way(run);
     else if (deal_phases[next].at_rest && next != DEAL_NONE)
@@ -282,13 +297,19 @@ static void by_steps(struct deal_run *run) {
     deal_look(run, on_looked);
 }
 
+static void take(struct deal_run *run) {
+    if (run->taking_ns == 0)
+        run->taking_ns = clock_mono_ns(run->inventory->config.clock);
+    deal_write(run, WRITE_TAKE, on_taken);
+}
+
 static void go_on(struct deal_run *run) {
     enum deal_phase phase = (enum deal_phase)run->deal->phase;
     const struct deal_phase_row *row = &deal_phases[phase];
     if (phase == DEAL_NONE && run->make && run->failure == INVENTORY_OK)
         run->make(run);
     else if (phase == DEAL_INTENT && run->mine)
-        deal_write(run, WRITE_TAKE, on_taken);
+        take(run);
     else if (phase == DEAL_HELD)
         go_on_held(run);
     else if (row->at_rest)
@@ -313,6 +334,7 @@ void deal_begin(struct inventory *inventory, struct inventory_deal *deal, void (
     }
     *run = (struct deal_run){.inventory = inventory, .deal = deal, .make = make, .step = step};
     deal->nonce[0] = '\0';
+    deal->undone_ns = 0;
     deal_parts_make(run);
     figure_add(&inventory->figures->waiting, 1);
     if (!redis_is_up(inventory->redis))

@@ -57,6 +57,7 @@ struct deal_run {
     enum inventory_status found; /* how looking into the journal ended */
     enum deal_phase to;          /* of the step of the journal that is under way */
     int overtaken;
+    int64_t taking_ns;   /* since when it takes units, where the attempt is this run's */
     int64_t deadline_ms; /* not 0: a reply was lost, and so long it is asked again */
     /* Why it is undone; OK: it is not, or not by this run's will. */
     enum inventory_status failure;

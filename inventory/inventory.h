@@ -278,6 +278,9 @@ struct inventory_deal {
     int64_t created_ms, expires_ms;
     int failed;        /* with SOLD_OUT, LIMIT, NOT_STARTED, ENDED, UNKNOWN_ITEM: the first such line */
     int64_t available; /* with SOLD_OUT */
+    /* Not 0: an attempt was undone, and for no longer than this it had units that others wanted. What another
+     * process began is told by the wall clock, to the millisecond. */
+    int64_t undone_ns;
 
     /* The inventory's own: */
     char nonce[INVENTORY_DIGEST_SIZE]; /* random: the orders of two attempts are not taken for each other */
@@ -323,8 +326,8 @@ void inventory_deal_make_at_once(struct inventory *inventory, struct inventory_d
 void inventory_deal_make_naive(struct inventory *inventory, struct inventory_deal *deal);
 
 /* Finishes a deal that inventory_deal_find() or inventory_deal_claim() has told, and with CONFIRM or CANCEL
- * settles a basket that is held: OK, CONFIRMED, CANCELLED, EXPIRED, UNKNOWN_BASKET (also: undone), STALE,
- * UNAVAILABLE, UNKNOWN. */
+ * settles a basket that is held; one that is settled already needs no lock. OK, CONFIRMED, CANCELLED,
+ * EXPIRED, UNKNOWN_BASKET (also: undone), STALE, UNAVAILABLE, UNKNOWN. */
 void inventory_deal_settle(struct inventory *inventory, struct inventory_deal *deal,
                            enum inventory_step step);
 

@@ -86,6 +86,8 @@ static void count(const struct under_way *under_way) {
         under_way->worker ? &under_way->worker->figures : &under_way->service->back.figures;
     bool basket = under_way->deal.kind == INVENTORY_BASKET;
     bool good = under_way->status == INVENTORY_OK || under_way->status == INVENTORY_REPLAYED;
+    if (under_way->deal.undone_ns)
+        figures_time(&figures->deals_undone, under_way->deal.undone_ns);
     if (!under_way->request) {
         figures_count(&figures->recovered[good || under_way->status == INVENTORY_UNKNOWN_BASKET]);
     } else if (under_way->make) {
@@ -197,7 +199,8 @@ static void run(struct pool_job *job) {
 static void submit(struct under_way *under_way) {
     under_way->job.run = run;
     sem_init(&under_way->done, 0, 0);
-    if (pool_submit(under_way->service->pool, &under_way->job))
+    struct service *service = under_way->service;
+    if (pool_submit(under_way->request ? service->pool : service->recovery, &under_way->job))
         return;
     sem_destroy(&under_way->done);
     finish(under_way, INVENTORY_OVERLOADED);
@@ -298,12 +301,21 @@ static void on_looked_up(struct inventory_deal *deal, enum inventory_status stat
     finish(under_way, status);
 }
 
+static void on_settled(struct inventory_deal *deal, enum inventory_status status) {
+    finish(CONTAINER(deal, deal), status);
+}
+
+/* One that is settled stays so: nothing is written, and no lock is needed. */
 static void on_found_to_settle(struct inventory_deal *deal, enum inventory_status status) {
     struct under_way *under_way = CONTAINER(deal, deal);
-    if (status == INVENTORY_OK || status == INVENTORY_PENDING)
+    if (status == INVENTORY_PENDING || (status == INVENTORY_OK && deal->state == INVENTORY_STATE_HELD)) {
         submit(under_way);
-    else
+    } else if (status == INVENTORY_OK) {
+        deal->done = on_settled;
+        inventory_deal_settle(under_way->worker->inventory, deal, under_way->step);
+    } else {
         finish(under_way, status);
+    }
 }
 
 static void look_up(struct worker *worker, struct http_request *request, const char *name,

@@ -9,7 +9,7 @@
 #include "service/domain.h"
 #include "service/pool.h"
 
-enum { FIGURES_BUCKETS = 14 };
+enum { FIGURES_BUCKETS = 16 };
 
 /* Upper bounds in seconds, the last is infinite. */
 extern const double figures_bounds[FIGURES_BUCKETS - 1];
@@ -26,6 +26,7 @@ struct figures {
     _Atomic uint64_t responses[6];                       /* by hundreds */
     struct figures_histogram sold, rejected;             /* purchases: how long until the answer */
     struct figures_histogram deals_made, deals_rejected; /* baskets and transfers: likewise */
+    struct figures_histogram deals_undone;               /* how long they had units that they gave back */
 };
 
 void figures_count(_Atomic uint64_t *figure);

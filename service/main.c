@@ -159,6 +159,11 @@ static int pool_limit(void *ctx) {
     return now_ns < atomic_load(&service->crowd_until_ns) ? 1 : POOL_THREADS;
 }
 
+static int no_limit(void *ctx) {
+    (void)ctx;
+    return INVENTORY_CLAIM_MAX;
+}
+
 int main(int argc, char **argv) {
     static struct service service;
     char error[512];
@@ -185,7 +190,8 @@ int main(int argc, char **argv) {
     service.worker_count = service.config.workers;
     service.workers = calloc((size_t)service.worker_count, sizeof *service.workers);
     service.pool = pool_open(POOL_THREADS, POOL_QUEUE, pool_limit, &service);
-    if (sodium_init() < 0 || !service.workers || !service.pool) {
+    service.recovery = pool_open(INVENTORY_CLAIM_MAX, INVENTORY_CLAIM_MAX, no_limit, NULL);
+    if (sodium_init() < 0 || !service.workers || !service.pool || !service.recovery) {
         log_error("cannot start: out of memory or threads");
         return EXIT_FAILURE;
     }
@@ -209,6 +215,7 @@ int main(int argc, char **argv) {
         worker_join(&service.workers[i]);
     back_join(&service.back);
     pool_close(service.pool);
+    pool_close(service.recovery);
     domain_close(service.domain);
     free(service.workers);
     log_info("ended");

@@ -41,7 +41,8 @@ struct service {
     struct config config;
     unsigned char admin_digest[32];
     struct domain *domain;
-    struct pool *pool;
+    struct pool *pool;     /* for requests */
+    struct pool *recovery; /* for what was left unfinished, so that it never waits for those */
     _Atomic bool draining;
     _Atomic int64_t crowd_until_ns; /* see pool_limit() in main.c */
     _Atomic int running;            /* workers that have not ended */

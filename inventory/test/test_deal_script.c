@@ -121,9 +121,10 @@ static void test_unfinished(void) {
     }
 }
 
-/* A basket at once comes between two steps of one in steps. */
+/* A basket at once comes between two steps of one in steps, which takes a second to give back what it had. */
 struct between {
     struct till *till;
+    struct shop *shop; /* of the one in steps */
     const char *key, *lines;
     int at, count;
     bool came;
@@ -131,8 +132,9 @@ struct between {
 };
 
 static void at_step(void *ctx, const char *step) {
-    (void)step;
     struct between *between = ctx;
+    if (strcmp(step, "before undo 0") == 0)
+        between->shop->hurried_ms += 1000;
     if (between->count++ != between->at)
         return;
     way = AT_ONCE;
@@ -147,6 +149,7 @@ static enum inventory_status make_in_steps(struct between *between, struct barga
     struct till *till = till_open_with(
         shop_open(), &(struct till_options){.port = redis.port, .at_step = at_step, .at_step_ctx = between});
     till_wait_up(till);
+    between->shop = till->shop;
     way = IN_STEPS;
     *basket = bargain_new(till, "k", "phone:1 lamp:3");
     enum inventory_status status = bargain_do(*basket, BARGAIN_MAKE);
@@ -176,7 +179,7 @@ static void test_same_key_in_between(void) {
 }
 
 static void test_last_units_in_between(void) {
-    int won = 0, lost = 0;
+    int won = 0, lost = 0, undone = 0;
     for (int at = 0;; at++) {
         struct bargain *basket;
         struct between between = {.at = at, .key = "other", .lines = "phone:1 lamp:1"};
@@ -193,12 +196,16 @@ static void test_last_units_in_between(void) {
             CHECK_STATUS(status, INVENTORY_OK);
             lost++;
         }
+        /* How long its units were gone is told, where it had any. */
+        int64_t undone_ns = basket->deal.undone_ns;
+        CHECK(undone_ns == 0 || (status == INVENTORY_SOLD_OUT && undone_ns >= 1000000000));
+        undone += undone_ns != 0;
         int64_t lamps = status == INVENTORY_OK ? 3 : 1;
         check_books(between.till, &redis, "phone", 2, 0, 1);
         check_books(between.till, &redis, "lamp", 3 - lamps, 0, lamps);
         shop_close(between.till->shop);
     }
-    CHECK(won > 0 && lost > 0);
+    CHECK(won > 1 && lost > 0 && undone > 0 && undone < won);
 }
 
 /* ---- replies that are lost ---- */

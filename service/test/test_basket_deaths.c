@@ -12,6 +12,7 @@ static struct redis_server redis;
 static struct seckilld dying, service;
 static const char *lock_url;
 static const char *ttl_ms;
+static double undone, undone_seconds; /* what was undone by others, and how long its units were gone */
 
 static const char *const items[] = {"a", "b", "c"};
 
@@ -99,17 +100,22 @@ static bool killed_at(const struct scene *scene, int step) {
     CHECK(check_whole(scene, service.port));
     if (told != 0)
         CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
+    undone += shop_metric(service.port, "seckill_basket_phantom_seconds_count{outcome=\"undone\"}");
+    undone_seconds += shop_metric(service.port, "seckill_basket_phantom_seconds_sum{outcome=\"undone\"}");
     CHECK_INT(seckilld_stop(&service), 0);
     return true;
 }
 
 static void killed(const struct scene *scene) {
     int steps = 0;
+    undone = undone_seconds = 0;
     open_store();
     while (killed_at(scene, steps))
         steps++;
     CHECK(steps > 12);
-    printf("     killed at each of %d steps of %s\n", steps, scene->name);
+    printf("     killed at each of %d steps of %s; %.0f were undone, their units back after %.2f s\n", steps,
+           scene->name, undone, undone_seconds / undone);
+    CHECK(undone >= 1);
 }
 
 static void killed_in_basket(void) {

@@ -63,6 +63,16 @@ static void go_on(struct web_conn *conn, struct web_response *response) {
     web_close(conn);
 }
 
+static double of_both(const char *sample) {
+    return shop_metric(service.port, sample) + shop_metric(sleeper.port, sample);
+}
+
+static bool is_phantom_told(void *arg) {
+    (void)arg;
+    return of_both("seckill_basket_phantom_seconds_count{outcome=\"undone\"}") >= 1 &&
+           of_both("seckill_basket_phantom_seconds_sum{outcome=\"undone\"}") > 0;
+}
+
 /* One of two services is stopped in the middle of a basket for longer than its locks last. Another buyer has
  * what is left meanwhile; then it goes on, and its writes come too late. */
 static void stopped_in_steps(const char *lock, const char *ttl) {
@@ -75,6 +85,7 @@ static void stopped_in_steps(const char *lock, const char *ttl) {
     CHECK_HAS(response.body, "the lock was lost");
     CHECK_INT(shop_metric(sleeper.port, "seckill_baskets_total{outcome=\"stale\"}"), 1);
     CHECK(harness_wait(is_settled, NULL, RECOVERY_MS));
+    CHECK(harness_wait(is_phantom_told, NULL, RECOVERY_MS));
     static const int left[] = {8, 2, 2};
     for (int i = 0; i < 3; i++) {
         CHECK_INT(shop_audit(service.port, items[i], "available"), left[i]);

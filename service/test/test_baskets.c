@@ -190,6 +190,34 @@ static void nonsense(void) {
     close_shop();
 }
 
+/* An item may be sold by a basket and, in whatever way, alone. */
+static void strategies(void) {
+    static const char *const names[] = {"batch", "lua", "decr", "optimistic", "naive", "locked"};
+    char lines[256] = "";
+    redis_start(&redis, NULL);
+    seckilld_start(&service, redis.port, "--teaching", "--basket", way, NULL);
+    port = service.port;
+    seckilld_wait_ready(&service, 200);
+    for (int i = 0; i < 6; i++) {
+        shop_put(port, names[i],
+                 harness_format("\"stock\":6,\"strategy\":\"%s\",\"per_user_limit\":4", names[i]));
+        CHECK_INT(shop_buy(port, names[i], "ann", 1, "alone", NULL), 201);
+        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s:3 ", names[i]);
+    }
+    CHECK_INT(shop_basket(port, "ann", lines, "k", NULL), 201);
+    for (int i = 0; i < 6; i++) {
+        check_left(names[i], 2, 0, 4);
+        struct web_response response;
+        shop_buy(port, names[i], "ann", 1, "more", &response);
+        CHECK_PROBLEM(&response, 409, "purchase-limit");
+        shop_buy(port, names[i], "bob", 3, "k", &response);
+        CHECK_PROBLEM(&response, 409, "sold-out");
+        CHECK_INT(shop_buy(port, names[i], "bob", 2, "k", NULL), 201);
+        check_left(names[i], 0, 0, 6);
+    }
+    close_shop();
+}
+
 /* ---- holds ---- */
 
 static const char *hold(struct web_response *response) {
@@ -241,9 +269,11 @@ static void confirm(void) {
     web_call(port, "POST", harness_format("/v1/baskets/%s/confirm", id), NULL, "{\"x\":1}", &response);
     CHECK_PROBLEM(&response, 400, "invalid-request");
     check_step(id, "confirm", 200, "confirmed");
+    double locks = shop_metric(port, "seckill_lock_acquired_total");
     check_step(id, "confirm", 200, "confirmed");
     check_step(id, "cancel", 409, "order-confirmed");
     check_settled(id, &first, "confirmed", 1);
+    CHECK_INT(shop_metric(port, "seckill_lock_acquired_total"), locks);
     close_shop();
 }
 
@@ -327,6 +357,7 @@ int main(int argc, char **argv) {
         way = ways[i];
         harness_run(harness_format("%s: a basket", way), a_basket);
         harness_run(harness_format("%s: the first line that fails is named", way), refusals);
+        harness_run(harness_format("%s: items of every strategy", way), strategies);
         harness_run(harness_format("%s: a held basket is confirmed", way), confirm);
         harness_run(harness_format("%s: a held basket is cancelled", way), cancel);
         harness_run(harness_format("%s: a held basket expires", way), expire);
