@@ -1,7 +1,8 @@
 #!/bin/bash
 # baskets.sh: the same baskets in every way: 32 clients, three lines each of ten items of 200 units, the first in most demand,
 # sold by two servers. Prints which oversold, how fast they were, and how long they waited for locks. Then what purchases of
-# one item lose when 32 basket clients are beside them. BASKETS_ROUNDS (3): how often the latter. BASKETS_SECONDS (4).
+# one item lose when 32 basket clients are beside them; and when both want the same items, how many baskets took units that they
+# had to give back, and how long those were gone. BASKETS_ROUNDS (3): how often the two latter. BASKETS_SECONDS (4).
 # Exit status 1 if one did not do what it must.
 # shellcheck disable=SC2154 # redis_port, url and seckilld_pid are set by stage.sh
 set -u
@@ -76,6 +77,27 @@ beside() {
     stage_end "$seckilld_pid"
 }
 
+# mixed NAME FLAG...: nine purchases to one basket of the same ten items, until all is sold.
+mixed() {
+    local name=$1 i round verdict json=$stage_dir/mixed.json
+    shift
+    for ((round = 1; round <= rounds; round++)); do
+        stage_seckilld "$@"
+        serial=$((serial + 1))
+        for ((i = 0; i < items; i++)); do stage_item "mixed-$serial-$i" '{"stock":500}'; done
+        "$build/seckill-load" --url "$url" --item "mixed-$serial" --items "$items" --basket-lines 3 --purchases 90 --users 50000 \
+            --requests 20000 --connections 64 --json "$json" >"$stage_dir/mixed.txt" 2>&1
+        [ -s "$json" ] || { cat "$stage_dir/mixed.txt" >&2; exit 1; }
+        verdict=$(jq -r 'if .verdict.clean then "clean" else "UNEXPECTED: \(.verdict)" end' "$json")
+        [ "$verdict" = clean ] || wrong=1
+        printf '%-36s %9d %9d %9d %13s %9s  %s\n' "$name" "$(jq .baskets.accepted "$json")" "$(jq .baskets.rejected "$json")" \
+            "$(metric "$url" 'seckill_basket_phantom_seconds_count{outcome="undone"}')" \
+            "$(metric "$url" 'seckill_basket_phantom_seconds_sum{outcome="undone"}' | awk '{ printf "%.1f", 1000 * $1 }')" \
+            "$(jq ".purchases.latency_ms.p99 * 100 | round / 100" "$json")" "$verdict"
+        stage_end "$seckilld_pid"
+    done
+}
+
 stage_redis always
 stage_etcd
 redis=redis://127.0.0.1:$redis_port etcd=etcd://127.0.0.1:$etcd_port
@@ -99,4 +121,10 @@ printf '%-36s %9s %9s %6s %10s %8s\n' 'lock of the baskets' alone/s beside/s rat
 beside 'none (script)' --basket script
 beside 'redis:' --lock "$redis"
 beside 'etcd:' --lock "$etcd"
+
+echo
+echo "Nine purchases to one basket of three lines, the same ten items of 500 units, 64 connections, until all is sold"
+printf '%-36s %9s %9s %9s %13s %9s  %s\n' 'lock of the baskets' baskets failed 'gave back' 'after ms, all' 'p99 ms' verdict
+mixed 'redis:' --lock "$redis"
+mixed 'etcd:' --lock "$etcd"
 exit $wrong

@@ -130,6 +130,7 @@ char *codec_write_report(const struct report *r) {
         json_object_set_new(rest, "items", json_integer(o->items));
         json_object_set_new(rest, "zipf", json_real(o->zipf));
         json_object_set_new(rest, "basket_lines", json_integer(o->basket_lines));
+        json_object_set_new(rest, "purchases_percent", json_integer(o->purchases));
         json_object_set_new(rest, "transfers_percent", json_integer(o->transfers));
         write_kinds(rest, r);
     }

@@ -54,7 +54,8 @@ void demand_of_key(const struct demand *demand, uint32_t key, struct wish *wish)
     const struct options *o = demand->options;
     uint64_t random = o->seed;
     random = random_next(&random) ^ key; /* not the sequence that the duplicates are chosen by */
-    if (o->transfers > 0 && random_next(&random) % 100 < o->transfers) {
+    uint64_t percent = o->purchases + o->transfers > 0 ? random_next(&random) % 100 : 0;
+    if (percent < o->transfers) {
         wish->kind = DEMAND_TRANSFER;
         wish->count = 2;
         wish->items[0] = draw(demand, &random);
@@ -63,8 +64,9 @@ void demand_of_key(const struct demand *demand, uint32_t key, struct wish *wish)
         } while (wish->items[1] == wish->items[0]);
         return;
     }
-    wish->kind = o->basket_lines > 0 ? DEMAND_BASKET : DEMAND_PURCHASE;
-    wish->count = o->basket_lines > 0 ? o->basket_lines : 1;
+    bool basket = o->basket_lines > 0 && percent >= o->transfers + o->purchases;
+    wish->kind = basket ? DEMAND_BASKET : DEMAND_PURCHASE;
+    wish->count = basket ? o->basket_lines : 1;
     for (unsigned i = 0; i < wish->count; i++) {
         wish->items[i] = draw(demand, &random);
     }
@@ -74,7 +76,7 @@ bool demand_has(const struct demand *demand, enum demand_kind kind) {
     const struct options *o = demand->options;
     switch (kind) {
     case DEMAND_TRANSFER: return o->transfers > 0;
-    case DEMAND_BASKET: return o->transfers < 100 && o->basket_lines > 0;
-    default: return o->transfers < 100 && o->basket_lines == 0;
+    case DEMAND_BASKET: return o->transfers + o->purchases < 100 && o->basket_lines > 0;
+    default: return o->basket_lines > 0 ? o->purchases > 0 : o->transfers < 100;
     }
 }

@@ -25,6 +25,7 @@ const char options_help[] =
     "  --basket-lines K   baskets of K lines, 1 to 32, instead of purchases: each line of one of --items, "
     "and one\n"
     "                     item may be in it twice\n"
+    "  --purchases P      percent of requests that are purchases all the same (0)\n"
     "  --transfers P      percent of requests that move units from one of --items to another instead (0); "
     "for the\n"
     "                     admin, so they need the token\n"
@@ -100,6 +101,7 @@ enum flag {
     FLAG_ITEMS,
     FLAG_ZIPF,
     FLAG_BASKET_LINES,
+    FLAG_PURCHASES,
     FLAG_TRANSFERS,
     FLAG_USERS,
     FLAG_QUANTITY,
@@ -123,6 +125,7 @@ static const struct option flags[] = {
     {"items", required_argument, NULL, FLAG_ITEMS},
     {"zipf", required_argument, NULL, FLAG_ZIPF},
     {"basket-lines", required_argument, NULL, FLAG_BASKET_LINES},
+    {"purchases", required_argument, NULL, FLAG_PURCHASES},
     {"transfers", required_argument, NULL, FLAG_TRANSFERS},
     {"users", required_argument, NULL, FLAG_USERS},
     {"quantity", required_argument, NULL, FLAG_QUANTITY},
@@ -245,6 +248,7 @@ static bool read_flag(const struct parse *parse, int flag) {
     case FLAG_ITEMS: return number_32(parse, "--items", 1, 100000, &o->items);
     case FLAG_ZIPF: return read_zipf(optarg, &o->zipf) || wrong(parse, "--zipf", "a number from 0 to 5");
     case FLAG_BASKET_LINES: return number_32(parse, "--basket-lines", 1, OPTIONS_LINES, &o->basket_lines);
+    case FLAG_PURCHASES: return number_32(parse, "--purchases", 0, 100, &o->purchases);
     case FLAG_TRANSFERS: return number_32(parse, "--transfers", 0, 100, &o->transfers);
     case FLAG_USERS: return number_32(parse, "--users", 1, 100000000, &o->users);
     case FLAG_QUANTITY: return number_32(parse, "--quantity", 1, 1000, &o->quantity);
@@ -284,6 +288,12 @@ static bool complete_demand(const struct parse *parse) {
     }
     if (o->items == 0 && o->basket_lines > 0) {
         return wrong(parse, "--basket-lines", "given with --items: the lines are drawn from them");
+    }
+    if (o->basket_lines == 0 && o->purchases > 0) {
+        return wrong(parse, "--purchases", "given with --basket-lines: without it all are purchases");
+    }
+    if (o->purchases + o->transfers > 100) {
+        return wrong(parse, "--purchases", "no more, with --transfers, than 100 percent");
     }
     if (o->items < 2 && o->transfers > 0) {
         return wrong(parse, "--transfers", "given with --items 2 or more: from one item to another");

@@ -19,6 +19,7 @@ struct options {
     unsigned items;        /* 0: the item itself; otherwise ITEM-0 to ITEM-(items - 1) */
     double zipf;           /* 0: all items are drawn alike */
     unsigned basket_lines; /* 0: purchases, not baskets */
+    unsigned purchases;    /* percent, beside baskets */
     unsigned transfers;    /* percent */
     uint32_t users;
     unsigned quantity;

@@ -172,6 +172,9 @@ void report_print(FILE *out, const struct report *r) {
     if (o->basket_lines > 0) {
         fprintf(out, ", baskets of %u", o->basket_lines);
     }
+    if (o->purchases > 0) {
+        fprintf(out, ", %u %% purchases", o->purchases);
+    }
     if (o->transfers > 0) {
         fprintf(out, ", %u %% transfers", o->transfers);
     }

@@ -53,6 +53,20 @@ static void test_right_transfers(void) {
     CHECK(attack_number_of(&outcome, "accepted") > 0);
 }
 
+static void test_beside_purchases(void) {
+    struct seller *seller = start(0);
+    struct outcome outcome = attack(seller, "--basket-lines 3 --purchases 60 --transfers 10 --duplicates 20");
+    attack_check_code(&outcome, 0);
+    CHECK_HAS(outcome.text, "baskets of 3, 60 % purchases, 10 % transfers at ");
+    static const char *const kinds[] = {"\"purchases\": {", "\"baskets\": {", "\"transfers\": {"};
+    for (int i = 0; i < 3; i++)
+        CHECK_HAS(outcome.json, kinds[i]);
+    CHECK_INT(attack_number_of(&outcome, "purchases_percent"), 60);
+    CHECK_INT(seller_orders(seller), attack_number_of(&outcome, "orders"));
+    outcome = attack(start(SELLER_OVERSELLS), "--basket-lines 3 --purchases 60");
+    attack_check_violated(&outcome, "oversold", 5);
+}
+
 static void test_right_mixture(unsigned faults, const char *cause, const char *more) {
     struct outcome outcome =
         attack(start(faults), harness_format("--basket-lines 2 --transfers 30 --duplicates 20%s", more));
@@ -221,6 +235,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("baskets: a right seller is clean", test_right_baskets);
     harness_run("baskets: a right seller of 32 lines is clean", test_large_baskets);
+    harness_run("baskets: beside purchases", test_beside_purchases);
     harness_run("baskets: lost replies, errors and nonsense are settled", test_lost_replies);
     harness_run("baskets: unresolved is not clean", test_unresolved);
     harness_run("baskets: catches a lost line", test_line_lost);

@@ -151,6 +151,26 @@ static void test_transfers(void) {
     CHECK_INT(wish_of(5).kind, DEMAND_TRANSFER);
 }
 
+/* Of ten five purchases, two transfers and three baskets. */
+static void test_mixture(void) {
+    struct options options = {
+        .items = 5, .seed = harness_seed(), .basket_lines = 4, .purchases = 50, .transfers = 20};
+    int counts[DEMAND_KINDS] = {0};
+    begin(&options);
+    for (uint32_t key = 0; key < 10000; key++) {
+        static const unsigned lines[DEMAND_KINDS] = {1, 4, 2};
+        struct wish wish = wish_of(key);
+        CHECK_INT(wish.count, lines[wish.kind]);
+        counts[wish.kind]++;
+    }
+    CHECK(counts[DEMAND_PURCHASE] > 4600 && counts[DEMAND_PURCHASE] < 5400);
+    CHECK(counts[DEMAND_TRANSFER] > 1600 && counts[DEMAND_TRANSFER] < 2400);
+    for (int i = 0; i < DEMAND_KINDS; i++)
+        CHECK(demand_has(&demand, (enum demand_kind)i));
+    options.purchases = 80;
+    CHECK(demand_has(&demand, DEMAND_PURCHASE) && !demand_has(&demand, DEMAND_BASKET));
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("demand: of one item", test_one);
@@ -159,5 +179,6 @@ int main(int argc, char **argv) {
     harness_run("demand: the seed decides", test_seed);
     harness_run("demand: baskets", test_baskets);
     harness_run("demand: transfers", test_transfers);
+    harness_run("demand: a mixture", test_mixture);
     return harness_finish();
 }

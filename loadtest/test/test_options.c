@@ -28,7 +28,7 @@ static void test_defaults(void) {
     CHECK_STR(options.urls[0], "http://127.0.0.1:8080");
     CHECK_STR(options.item, "demo");
     CHECK_INT(options.items, 0);
-    CHECK(options.zipf == 0 && options.basket_lines == 0 && options.transfers == 0);
+    CHECK(options.zipf == 0 && options.basket_lines == 0 && options.purchases == 0 && options.transfers == 0);
     CHECK_INT(options.requests, 5);
     CHECK_INT(options.duration_ns, 0);
     CHECK_INT(options.quantity, 1);
@@ -39,7 +39,7 @@ static void test_defaults(void) {
 
 static void test_all(void) {
     CHECK_INT(parse("--url http://a --url=http://b --item x.y --items 7 --zipf 1.25 --basket-lines 32 "
-                    "--transfers 40 --users 3 --quantity 4 --connections "
+                    "--purchases 60 --transfers 40 --users 3 --quantity 4 --connections "
                     "5 --duration 2m "
                     "--retries --duplicates 20 --token t --seed 9 --timeout 100 --settle 500ms --json -"),
               OPTIONS_RUN);
@@ -48,6 +48,7 @@ static void test_all(void) {
     CHECK_INT(options.items, 7);
     CHECK(options.zipf == 1.25);
     CHECK_INT(options.basket_lines, 32);
+    CHECK_INT(options.purchases, 60);
     CHECK_INT(options.transfers, 40);
     CHECK_INT(options.users, 3);
     CHECK_INT(options.quantity, 4);
@@ -111,6 +112,11 @@ static void test_wrong(void) {
         {"--item x --requests 1 --items 9 --basket-lines 0", "--basket-lines must be a number from 1 to 32"},
         {"--item x --requests 1 --items 9 --basket-lines 33", "--basket-lines"},
         {"--item x --requests 1 --basket-lines 2", "--basket-lines must be given with --items"},
+        {"--item x --requests 1 --items 9 --basket-lines 2 --purchases 101",
+         "--purchases must be a number from 0 to 100"},
+        {"--item x --requests 1 --items 9 --purchases 1", "--purchases must be given with --basket-lines"},
+        {"--item x --requests 1 --items 9 --token t --basket-lines 2 --transfers 50 --purchases 51",
+         "--purchases must be no more, with --transfers, than 100 percent"},
         {"--item x --requests 1 --items 9 --token t --transfers 101",
          "--transfers must be a number from 0 to 100"},
         {"--item x --requests 1 --token t --transfers 1", "--transfers must be given with --items 2 or more"},
@@ -141,11 +147,11 @@ static void test_long_item(void) {
 }
 
 static void test_help_names_all(void) {
-    static const char *const flags[] = {"--url",          "--item",       "--items",   "--zipf",
-                                        "--basket-lines", "--transfers",  "--users",   "--quantity",
-                                        "--connections",  "--requests",   "--retries", "--duration",
-                                        "--token",        "--duplicates", "--seed",    "--timeout",
-                                        "--settle",       "--json",       "--help",    "--version"};
+    static const char *const flags[] = {
+        "--url",       "--item",  "--items",      "--zipf",        "--basket-lines", "--purchases",
+        "--transfers", "--users", "--quantity",   "--connections", "--requests",     "--retries",
+        "--duration",  "--token", "--duplicates", "--seed",        "--timeout",      "--settle",
+        "--json",      "--help",  "--version"};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         CHECK_HAS(options_help, flags[i]);
 }
