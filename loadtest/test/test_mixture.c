@@ -1,0 +1,97 @@
+/* A sale of single items and baskets by two services, with units moved between the items, while one thing
+ * after the other fails: nothing is oversold, lost, torn or left unfinished. SECKILL_TORTURE_ROUNDS says how
+ * many sales (3). */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "loadtest/test/attack.h"
+#include "test/harness.h"
+
+enum { SERVICES = 2, ITEMS = 8, EACH = 60, REQUESTS = 900, LOCK_TTL_MS = 500, PATIENCE_MS = 60000 };
+
+static struct redis_server redis;
+static struct seckilld services[SERVICES];
+static int faults;
+
+static void strike(uint64_t *random) {
+    struct seckilld *service = &services[harness_random(random) % SERVICES];
+    switch (harness_random(random) % 5) {
+    case 0:
+        seckilld_kill(service);
+        seckilld_restart(service);
+        break;
+    case 1: /* longer than its locks last */
+        proc_kill(&service->proc, SIGSTOP);
+        harness_pause_ms(2 * LOCK_TTL_MS);
+        proc_kill(&service->proc, SIGCONT);
+        break;
+    case 2:
+        redis_kill(&redis);
+        redis_restart(&redis);
+        break;
+    case 3: CHECK(redis_integer(&redis, "CLIENT", "KILL", "TYPE", "normal", NULL) >= 0); break;
+    default: CHECK_STR(redis_command(&redis, "SCRIPT", "FLUSH", NULL), "OK"); break;
+    }
+    faults++;
+}
+
+static bool is_settled(void *arg) {
+    (void)arg;
+    return redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL) == 0;
+}
+
+static void put_on_sale(int round) {
+    for (int i = 0; i < SERVICES; i++)
+        seckilld_wait_ready(&services[i], 200);
+    for (int i = 0; i < ITEMS; i++)
+        CHECK_INT(web_call(services[0].port, "PUT", harness_format("/v1/items/r%d-%d", round, i),
+                           SECKILLD_ADMIN, harness_format("{\"stock\":%d}", EACH), NULL),
+                  201);
+}
+
+static void sale(int round, uint64_t *random) {
+    struct proc load;
+    put_on_sale(round);
+    attack_start(&load,
+                 harness_format("--url http://127.0.0.1:%d --url http://127.0.0.1:%d --token test-token "
+                                "--item r%d --items %d --zipf 0.5 --basket-lines 3 --purchases 50 "
+                                "--transfers 10 --duplicates 20 --retries --users 500 --connections 24 "
+                                "--timeout 2000 --requests %d",
+                                services[0].port, services[1].port, round, ITEMS, REQUESTS));
+    while (proc_running(&load)) {
+        strike(random);
+        harness_pause_ms(100 + (int)(harness_random(random) % 400));
+    }
+    struct outcome outcome = attack_finish(&load);
+    attack_check_code(&outcome, 0);
+    CHECK(harness_wait(is_settled, NULL, PATIENCE_MS));
+    printf("     sale %d: %lld attempts, %lld acknowledged, %lld unknown at first; all resolved\n", round,
+           attack_number_of(&outcome, "attempts"), attack_number_of(&outcome, "accepted"),
+           attack_number_of(&outcome, "unknown"));
+}
+
+static int rounds(void) {
+    const char *text = getenv("SECKILL_TORTURE_ROUNDS");
+    return text ? (int)strtol(text, NULL, 10) : 3;
+}
+
+static void mixture(void) {
+    uint64_t random = harness_seed();
+    redis_start(&redis, NULL);
+    for (int i = 0; i < SERVICES; i++)
+        seckilld_start(&services[i], redis.port, "--lock", harness_format("redis://127.0.0.1:%d", redis.port),
+                       "--lock-ttl", harness_format("%d", LOCK_TTL_MS), "--store-timeout", "500", NULL);
+    for (int round = 1; round <= rounds(); round++)
+        sale(round, &random);
+    printf("     %d faults\n", faults);
+    for (int i = 0; i < SERVICES; i++)
+        CHECK_INT(seckilld_stop(&services[i]), 0);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_limit(120 + 60 * (unsigned)rounds());
+    harness_run("single items, baskets and transfers, and faults", mixture);
+    return harness_finish();
+}
