@@ -220,3 +220,15 @@ void store_start(struct redis_server *redis, int argc, char **argv) {
     if (argc < 2 || strcmp(argv[1], "-l") != 0)
         redis_start(redis, NULL);
 }
+
+const char *store_dump(const struct redis_server *redis, bool tokens) {
+    static const char dump[] = "local all, kept = redis.call('KEYS', '*'), {}\n"
+                               "table.sort(all)\n"
+                               "for _, key in ipairs(all) do\n"
+                               "  if ARGV[1] == 'tokens' or not string.find(key, ':token$') then\n"
+                               "    kept[#kept + 1] = key .. redis.sha1hex(redis.call('DUMP', key))\n"
+                               "  end\n"
+                               "end\n"
+                               "return table.concat(kept, ' ')\n";
+    return harness_format("%s", redis_command(redis, "EVAL", dump, "0", tokens ? "tokens" : "", NULL));
+}

@@ -35,24 +35,12 @@ static void check_both(struct till *till, int64_t phones, int64_t lamps) {
     check_books(till, &redis, "lamp", LEAST_STOCK - lamps, 0, lamps);
 }
 
-static const char *everything(void) {
-    static const char dump[] = "local all, kept = redis.call('KEYS', '*'), {}\n"
-                               "table.sort(all)\n"
-                               "for _, key in ipairs(all) do\n"
-                               "  if not string.find(key, ':token$') then\n"
-                               "    kept[#kept + 1] = key .. redis.sha1hex(redis.call('DUMP', key))\n"
-                               "  end\n"
-                               "end\n"
-                               "return table.concat(kept, ' ')\n";
-    return harness_format("%s", redis_command(&redis, "EVAL", dump, "0", NULL));
-}
-
 static void test_needs_teaching(void) {
     struct till *till = open_sale(0);
     struct till *strict = holder(till->shop, 5, (struct till_options){.without_teaching = true});
-    const char *before = everything();
+    const char *before = store_dump(&redis, false);
     CHECK_STATUS(bargain_make(strict, "k", "phone:1 lamp:1"), INVENTORY_REFUSED);
-    CHECK_STR(everything(), before);
+    CHECK_STR(store_dump(&redis, false), before);
 }
 
 /* Also what others hold is sold at once. With a fence and without. */
@@ -76,7 +64,7 @@ static void basket(uint64_t fence) {
     CHECK_STR(redis_command(&redis, "KEYS", "seckill:{baskets}:*", NULL), "[]");
     CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{phone}:token", NULL), fence > 0);
     /* A retry, with an older fence, and other requests with its key. */
-    const char *before = everything();
+    const char *before = store_dump(&redis, false);
     till->fence = fence ? fence - 1 : 0;
     till->shop->ahead_ms = 1000;
     struct bargain *again = bargain_new(till, "k", "lamp:1 phone:2 lamp:1");
@@ -87,7 +75,7 @@ static void basket(uint64_t fence) {
     strcpy(bob->deal.user, "bob");
     CHECK_STATUS(bargain_do(bob, BARGAIN_MAKE), INVENTORY_KEY_REUSED);
     CHECK_STATUS(bargain_do(again, BARGAIN_FIND), INVENTORY_UNKNOWN_BASKET);
-    CHECK_STR(everything(), before);
+    CHECK_STR(store_dump(&redis, false), before);
 }
 
 static void test_basket(void) {
@@ -99,13 +87,13 @@ static void test_basket_fenced(void) {
 }
 
 static void refused(struct till *till, const char *lines, enum inventory_status status, int line) {
-    const char *before = everything();
+    const char *before = store_dump(&redis, false);
     struct bargain *bargain = bargain_new(till, "refused", lines);
     CHECK_STATUS(bargain_do(bargain, BARGAIN_MAKE), status);
     CHECK_INT(bargain->deal.failed, line);
     if (status == INVENTORY_SOLD_OUT)
         CHECK_INT(bargain->deal.available, LEAST_STOCK);
-    CHECK_STR(everything(), before);
+    CHECK_STR(store_dump(&redis, false), before);
 }
 
 static void test_refusals(void) {
@@ -224,9 +212,9 @@ static void test_overtaken_at_the_write(void) {
     struct till *till = open_sale(6);
     struct bargain *paused = pause_basket(slow_holder(till, 5), "k1", "phone:2 lamp:1");
     CHECK_STATUS(bargain_make(till, "k2", "phone:2 lamp:1"), INVENTORY_OK);
-    const char *before = everything();
+    const char *before = store_dump(&redis, false);
     CHECK_STATUS(wake(paused), INVENTORY_STALE);
-    CHECK_STR(everything(), before);
+    CHECK_STR(store_dump(&redis, false), before);
     check_both(till, 2, 1);
 }
 
@@ -234,9 +222,9 @@ static void test_overtaken_at_the_look(void) {
     struct till *till = open_sale(6);
     CHECK_STATUS(bargain_make(till, "k2", "phone:1"), INVENTORY_OK);
     till->fence = 5;
-    const char *before = everything();
+    const char *before = store_dump(&redis, false);
     CHECK_STATUS(bargain_make(till, "k1", "lamp:1 phone:1"), INVENTORY_STALE);
-    CHECK_STR(everything(), before);
+    CHECK_STR(store_dump(&redis, false), before);
     /* The new one has but looked: what it saw stays so until it writes. */
     struct bargain *old = pause_basket(slow_holder(till, 7), "k3", "phone:2 lamp:1");
     struct bargain *new = pause_basket(slow_holder(till, 8), "k4", "phone:2 lamp:1");

@@ -27,15 +27,6 @@ static void check_both(struct till *till, int64_t available, int64_t sold) {
     check_books(till, &redis, "lamp", available, 0, sold);
 }
 
-static const char *everything(void) {
-    static const char dump[] = "local all = redis.call('KEYS', '*')\n"
-                               "table.sort(all)\n"
-                               "for i = 1, #all do all[i] = all[i] .. redis.sha1hex(redis.call('DUMP', "
-                               "all[i])) end\n"
-                               "return table.concat(all, ' ')\n";
-    return harness_format("%s", redis_command(&redis, "EVAL", dump, "0", NULL));
-}
-
 /* ---- beside baskets in steps ---- */
 
 /* All that a basket leaves, but for what is made up: nonces, and the digests that follow from them. */
@@ -107,10 +98,10 @@ static void test_unfinished(void) {
             harness_format("%s 0123456789012345678901 1700000000000 0 ann phone:1,lamp:2", phases[i]);
         redis_command(&redis, "HSET", "seckill:{baskets}:journal", field, record, NULL);
         redis_command(&redis, "ZADD", "seckill:{baskets}:open", "1", field, NULL);
-        const char *before = everything();
+        const char *before = store_dump(&redis, true);
         CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_PENDING);
         CHECK_STATUS(bargain_make(till, "k", "phone:2 lamp:2"), INVENTORY_KEY_REUSED);
-        CHECK_STR(everything(), before);
+        CHECK_STR(store_dump(&redis, true), before);
         if (i < 2) { /* `confirming` is not this short of what it stands for: nothing was taken */
             CHECK_INT(bargains_recover(till), 1);
             CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
@@ -330,12 +321,12 @@ static void test_refused_by_the_store(void) {
     struct till *till = open_plain();
     harness_defer(settings_again, NULL);
     for (size_t i = 0; i < 2; i++) {
-        const char *before = everything();
+        const char *before = store_dump(&redis, true);
         redis_command(&redis, "CONFIG", "SET", settings[i][0], settings[i][1], NULL);
         CHECK_STATUS(bargain_make(till, "k", "phone:1 lamp:1"), INVENTORY_UNAVAILABLE);
         CHECK_HAS(inventory_last_error(till->inventory), settings[i][2]);
         settings_again(NULL);
-        CHECK_STR(everything(), before);
+        CHECK_STR(store_dump(&redis, true), before);
     }
     CHECK_STATUS(bargain_make(till, "k", "phone:1 lamp:1"), INVENTORY_OK);
     check_both(till, 2, 1);

@@ -38,15 +38,6 @@ static const char *newest(const char *item) {
     return harness_format("%llu:%llu", strtoull(text, NULL, 10), strtoull(text + 21, NULL, 10));
 }
 
-static const char *everything(void) {
-    static const char dump[] = "local all = redis.call('KEYS', '*')\n"
-                               "table.sort(all)\n"
-                               "for i = 1, #all do all[i] = all[i] .. redis.sha1hex(redis.call('DUMP', "
-                               "all[i])) end\n"
-                               "return table.concat(all, ' ')\n";
-    return harness_format("%s", redis_command(&redis, "EVAL", dump, "0", NULL));
-}
-
 static enum inventory_status buy_with(struct till *till, uint64_t fence, const char *key) {
     till->fence = fence;
     return buy(till, "phone", "ann", key, 1)->status;
@@ -54,9 +45,9 @@ static enum inventory_status buy_with(struct till *till, uint64_t fence, const c
 
 /* Refused, and nothing in the store is other than it was. */
 static void refused(struct till *till, uint64_t fence) {
-    const char *before = everything();
+    const char *before = store_dump(&redis, true);
     CHECK_STATUS(buy_with(till, fence, "stale"), INVENTORY_STALE);
-    CHECK_STR(everything(), before);
+    CHECK_STR(store_dump(&redis, true), before);
 }
 
 static void test_older_is_refused(void) {
@@ -175,7 +166,7 @@ static void test_replay(void) {
     struct inventory_order first = buy(till, "phone", "ann", "k", 2)->order;
     till->fence = 9;
     CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_OK);
-    const char *before = everything();
+    const char *before = store_dump(&redis, true);
     for (uint64_t fence = 6; fence <= 8; fence++) {
         till->fence = fence;
         struct buy *again = buy(till, "phone", "ann", "k", 2);
@@ -185,7 +176,7 @@ static void test_replay(void) {
         CHECK_INT(again->order.created_ms, first.created_ms);
         CHECK_STATUS(buy(till, "phone", "eve", "k", 2)->status, INVENTORY_KEY_REUSED);
     }
-    CHECK_STR(everything(), before);
+    CHECK_STR(store_dump(&redis, true), before);
 }
 
 static void test_each_item_has_its_own(void) {
@@ -256,9 +247,9 @@ static void test_overtaken_by_a_sale(void) {
     struct buy *paused = pause_buyer(slow_holder(till, 5), "ann", "k1", 1);
     CHECK_STR(newest("phone"), "0:5");
     CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_OK);
-    const char *before = everything();
+    const char *before = store_dump(&redis, true);
     CHECK_STATUS(wake(paused), INVENTORY_STALE);
-    CHECK_STR(everything(), before);
+    CHECK_STR(store_dump(&redis, true), before);
     check_books(till, &redis, "phone", 9, 0, 1);
     CHECK_STATUS(buy_with(till, 7, "k1"), INVENTORY_OK); /* the retry */
 }
@@ -270,12 +261,12 @@ static void test_overtaken_by_a_look(void) {
     till->shop->hurried_ms = WORK_MS / 2;
     struct buy *new = pause_buyer(slow_holder(till, 6), "bob", "k2", 10);
     CHECK_STR(newest("phone"), "0:6");
-    const char *before = everything();
+    const char *before = store_dump(&redis, true);
     till->shop->hurried_ms = WORK_MS + 1;
     while (!old->answers)
         shop_turn(till->shop);
     CHECK_STATUS(old->status, INVENTORY_STALE);
-    CHECK_STR(everything(), before);
+    CHECK_STR(store_dump(&redis, true), before);
     CHECK_STATUS(wake(new), INVENTORY_OK);
     check_books(till, &redis, "phone", 0, 0, 10);
 }
