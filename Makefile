@@ -125,11 +125,12 @@ baskets: deps ## sell baskets in every way and print which oversold, and what pu
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/baskets.sh
 
-torture: deps ## kill under load: 200 rounds Redis and the service, 100 etcd, 500 baskets (SECKILL_TORTURE_ROUNDS)
+torture: deps ## kill under load: 200 rounds Redis and the service, 100 etcd, 500 and 100 baskets (SECKILL_TORTURE_ROUNDS)
 	@+$(remake) all tests
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-200} $(BUILD)/test/loadtest_torture
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/lock_etcd_cluster fail
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-500} $(BUILD)/test/service_basket_torture
+	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/loadtest_mixture
 
 SOURCES    := $(wildcard $(foreach r,$(ROOMS),$r/*.c $r/test/*.c $r/bench/*.c))
 HEADERS    := $(wildcard $(foreach r,$(ROOMS),$r/*.h $r/test/*.h $r/bench/*.h))
