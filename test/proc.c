@@ -111,6 +111,7 @@ static void become(const struct proc_record *record, int log, int report, pid_t 
     if (getppid() != parent)
         _exit(127);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGINT, SIG_DFL); /* a shell ignores it in what it runs in the background */
     int null = open("/dev/null", O_RDONLY);
     if (null >= 0 && dup2(null, 0) >= 0 && dup2(log, 1) >= 0 && dup2(log, 2) >= 0)
         execvpe(record->argv[0], record->argv, record->env);
