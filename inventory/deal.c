@@ -43,6 +43,7 @@ void deal_at_step(struct inventory *inventory, const char *when, const char *ste
     char text[48];
     if (!config->at_step)
         return;
+    redis_push(inventory->redis); /* who dies here has sent what he has sent, no less and no more */
     snprintf(text, sizeof text, part < 0 ? "%s %s" : "%s %s %d", when, step, part);
     config->at_step(config->at_step_ctx, text);
 }
@@ -158,12 +159,19 @@ static void read_journal(struct deal_run *run) {
         deal_lost(run);
 }
 
-/* A newer holder of a lock, or another lock, was seen: the rest is others' to do. */
+static void on_told(void *ctx, const struct redis_value *value) {
+    store_status(ctx, value);
+}
+
+/* A newer holder of a lock, or another lock, was seen: the rest is others' to do, and they need not wait.
+ * Until then units are gone, so that no refusal is the last word. */
 static void give_way(struct deal_run *run) {
-    if (deal_phases[run->deal->phase].is != INVENTORY_STATE_UNDONE)
-        deal_finish(run, INVENTORY_UNKNOWN);
-    else
-        deal_finish(run, run->failure != INVENTORY_OK ? run->failure : INVENTORY_STALE);
+    struct inventory *inventory = run->inventory;
+    const struct deal_phase_row *row = &deal_phases[run->deal->phase];
+    if (!row->at_rest)
+        journal_move(inventory, run->deal, (enum deal_phase)run->deal->phase,
+                     clock_wall_ms(inventory->config.clock), on_told, inventory);
+    deal_finish(run, row->is == INVENTORY_STATE_UNDONE ? INVENTORY_STALE : INVENTORY_UNKNOWN);
 }
 
 static void on_moved(void *ctx, const struct redis_value *value) {
@@ -258,10 +266,12 @@ static void settle(struct deal_run *run, enum deal_phase to) {
     deal_conclude(run);
 }
 
-/* Its units are back: how long they were gone. */
+/* Its units are back, if it had any: how long they were gone. */
 static void note_undone(struct deal_run *run) {
     const struct clock *clock = run->inventory->config.clock;
     struct inventory_deal *deal = run->deal;
+    if (!run->gave_back || deal->undone_ns != 0)
+        return;
     deal->undone_ns = run->taking_ns ? clock_mono_ns(clock) - run->taking_ns
                                      : (clock_wall_ms(clock) - deal->created_ms) * 1000000;
     if (deal->undone_ns < 1)

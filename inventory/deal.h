@@ -67,6 +67,7 @@ struct deal_run {
     int pending;
     enum inventory_status status; /* the worst so far */
     bool stale;
+    bool gave_back; /* units that it had taken */
     void (*then)(struct deal_run *run);
     int64_t now_ms, hold_ms; /* of a look */
     struct delayed delayed;  /* between look and write, of deal_naive.c */

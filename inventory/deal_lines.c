@@ -94,8 +94,10 @@ static bool note_word(struct deal_part *part, const struct redis_value *value) {
     enum inventory_status status;
     if (!word)
         return false;
-    if (strcmp(word, "done") == 0)
+    if (strcmp(word, "done") == 0) {
+        run->gave_back |= number > 0;
         return true;
+    }
     /* Given up by another, before it was written: that one had a newer lock. */
     if (strcmp(word, "stale") == 0 || strcmp(word, "undone") == 0) {
         run->stale = true;
@@ -252,7 +254,7 @@ static bool write_transfer(struct deal_part *part, enum deal_write write) {
     return call(part, writes[write].transfer, MORE + 2, argv);
 }
 
-/* Each leaves at once: a process that dies here has sent what it has sent, no less and no more. */
+/* They leave together: the store then syncs its file once. */
 static void for_each_part(struct deal_run *run, const char *step, int line,
                           bool (*fn)(struct deal_part *part, enum deal_write write)) {
     struct inventory *inventory = run->inventory;
@@ -262,11 +264,11 @@ static void for_each_part(struct deal_run *run, const char *step, int line,
         deal_at_step(inventory, "before", step, p);
         run->pending++;
         bool sent = fn(&run->parts[p], run->write);
-        redis_flush(inventory->redis);
         deal_at_step(inventory, "after", step, p);
         if (!sent)
             deal_count_down(run, false);
     }
+    redis_flush(inventory->redis);
 }
 
 static void begin(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run)) {

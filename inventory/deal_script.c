@@ -32,7 +32,7 @@ static void on_error(struct deal_run *run, const char *text) {
         refused(run, INVENTORY_UNAVAILABLE);
 }
 
-/* {word, line, available} */
+/* {word, line, available}. What is refused now may still come to pass, where an earlier call was lost. */
 static void on_refusal(struct deal_run *run, const struct redis_value *value) {
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     enum inventory_status status;
@@ -44,7 +44,7 @@ static void on_refusal(struct deal_run *run, const struct redis_value *value) {
     int64_t available = redis_value_integer(redis_value_at(value, 2), 0);
     run->deal->failed = (int)redis_value_integer(redis_value_at(value, 1), 0);
     run->deal->available = status == INVENTORY_SOLD_OUT && available > 0 ? available : 0;
-    deal_finish(run, status);
+    deal_finish(run, run->deadline_ms == 0 ? status : INVENTORY_UNKNOWN);
 }
 
 static void on_reply(void *ctx, const struct redis_value *value) {

@@ -278,8 +278,8 @@ struct inventory_deal {
     int64_t created_ms, expires_ms;
     int failed;        /* with SOLD_OUT, LIMIT, NOT_STARTED, ENDED, UNKNOWN_ITEM: the first such line */
     int64_t available; /* with SOLD_OUT */
-    /* Not 0: an attempt was undone, and for no longer than this it had units that others wanted. What another
-     * process began is told by the wall clock, to the millisecond. */
+    /* Not 0: an attempt was undone that had units, and for no longer than this. What another process began is
+     * told by the wall clock, to the millisecond. */
     int64_t undone_ns;
 
     /* The inventory's own: */
@@ -331,12 +331,13 @@ void inventory_deal_make_naive(struct inventory *inventory, struct inventory_dea
 void inventory_deal_settle(struct inventory *inventory, struct inventory_deal *deal,
                            enum inventory_step step);
 
-/* Deals that were left unfinished, and held baskets that are due; each is left alone by other claims for
- * `claim_ms`. With OK, of the `count` deals; valid within the callback. */
+/* Deals that were left unfinished, and held baskets that are due, those first that have been for longest, and
+ * no more than `most`; each is left alone by other claims for `claim_ms`. With OK, of the `count` deals;
+ * valid within the callback. */
 typedef void inventory_claim_fn(void *ctx, enum inventory_status status, const struct inventory_deal *deals,
                                 size_t count);
-enum { INVENTORY_CLAIM_MAX = 16 };
-void inventory_deal_claim(struct inventory *inventory, int64_t claim_ms, inventory_claim_fn *fn, void *ctx);
+void inventory_deal_claim(struct inventory *inventory, int most, int64_t claim_ms, inventory_claim_fn *fn,
+                          void *ctx);
 
 /* ---- which lock numbers the tokens ----
  * The record that all instances of a service share: an epoch, and a lock, which is no more than a text here;

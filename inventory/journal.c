@@ -147,7 +147,8 @@ static void on_claimed(void *ctx, const struct redis_value *value) {
     free(deals);
 }
 
-void inventory_deal_claim(struct inventory *inventory, int64_t claim_ms, inventory_claim_fn *fn, void *ctx) {
+void inventory_deal_claim(struct inventory *inventory, int most, int64_t claim_ms, inventory_claim_fn *fn,
+                          void *ctx) {
     struct claim *claim = malloc(sizeof *claim);
     if (!claim) {
         fn(ctx, INVENTORY_OVERLOADED, NULL, 0);
@@ -155,12 +156,12 @@ void inventory_deal_claim(struct inventory *inventory, int64_t claim_ms, invento
     }
     *claim = (struct claim){.inventory = inventory, .fn = fn, .ctx = ctx};
     int64_t now_ms = clock_wall_ms(inventory->config.clock);
-    char now[24], until[24], most[8];
+    char now[24], until[24], count[16];
     snprintf(now, sizeof now, "%lld", (long long)now_ms);
     snprintf(until, sizeof until, "%lld", (long long)(now_ms + claim_ms));
-    snprintf(most, sizeof most, "%d", INVENTORY_CLAIM_MAX);
+    snprintf(count, sizeof count, "%d", most);
     const char *argv[] = {NULL,       NULL,    NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY,
-                          DOMAIN_KEY, "claim", now,  until,       most};
+                          DOMAIN_KEY, "claim", now,  until,       count};
     if (!script_call(inventory, SCRIPT_JOURNAL, 3, 10, argv, on_claimed, claim)) {
         free(claim);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL, 0);

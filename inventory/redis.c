@@ -321,6 +321,13 @@ void redis_flush(struct redis *redis) {
         poll_update(redis);
 }
 
+/* It frees nothing: where it fails the next write does so too, from the loop. */
+void redis_push(struct redis *redis) {
+    int done;
+    if (redis->hiredis && redis->up)
+        redisBufferWrite(&redis->hiredis->c, &done);
+}
+
 bool redis_is_up(const struct redis *redis) {
     /* While the pending calls of a broken connection are answered it takes no new ones. */
     return redis->up && !(redis->hiredis->c.flags & (REDIS_DISCONNECTING | REDIS_FREEING));

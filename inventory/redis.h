@@ -49,6 +49,8 @@ bool redis_callv(struct redis *redis, redis_reply_fn *fn, void *ctx, ...) __attr
 
 /* Writes what is queued, as far as the socket takes it now; the rest follows by itself. */
 void redis_flush(struct redis *redis);
+/* The same from within a callback too, where that leaves it to the loop: for those who stop there. */
+void redis_push(struct redis *redis);
 
 bool redis_is_up(const struct redis *redis);
 

@@ -47,9 +47,10 @@ sale() {
         "$(awk -v w="$wait" -v n="$acquired" 'BEGIN { if (n > 0) printf "%.2f", 1000 * w / n; else printf "-" }')" "$verdict"
 }
 
-# purchases: orders a second of one item, over 256 connections.
+# purchases: orders a second of one item, over 256 connections. It is a new one each time, since its audit reads all orders.
 purchases() {
-    "$build/seckill-load" --url "$url" --item one --users 1000000 --connections 256 --duration "${seconds}s" \
+    stage_item "one-$BASHPID" '{"stock":1000000000}'
+    "$build/seckill-load" --url "$url" --item "one-$BASHPID" --users 1000000 --connections 256 --duration "${seconds}s" \
         --json "$stage_dir/one.json" >"$stage_dir/one.txt" 2>&1 || { cat "$stage_dir/one.txt" >&2; exit 1; }
     jq -r '.accepted_per_second | round' "$stage_dir/one.json"
 }
@@ -59,7 +60,6 @@ beside() {
     local name=$1 i round alone with load
     shift
     stage_seckilld "$@"
-    stage_item one '{"stock":1000000000}'
     for ((i = 0; i < items; i++)); do stage_item "many-$i" '{"stock":1000000000}'; done
     for ((round = 1; round <= rounds; round++)); do
         alone=$(purchases)

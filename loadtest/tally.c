@@ -100,14 +100,14 @@ static void count_told(struct count *c, const struct ledger_line *line, const st
  */
 static void count_held(struct count *c, const struct ledger_line *line, const struct wish *wish) {
     unsigned takes = wish->kind == DEMAND_TRANSFER ? 1 : wish->count;
-    if (wish->count < 2) {
+    if (wish->kind == DEMAND_PURCHASE) {
         return;
     }
     for (unsigned i = 0; i < takes; i++) {
         struct tally *t = &c->tallies[wish->items[i]];
         if (line->cause != 0) {
             t->doubtful += c->quantity;
-        } else if (line->outcome == LEDGER_REJECTED) {
+        } else if (line->outcome == LEDGER_REJECTED && wish->count > 1) {
             int64_t units = times(wish, wish->items[i]) * c->quantity;
             t->refused += c->quantity;
             t->refused_most = units > t->refused_most ? units : t->refused_most;

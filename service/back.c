@@ -35,7 +35,7 @@ static bool leave_domain(struct back *back) {
  * lock any more, and the inventory answers what it still has ("unknown" or "unavailable"). Threads of the
  * pool may still have deals, until they notice. */
 static void drain(struct back *back) {
-    bool done = atomic_load(&back->service->running) == 0 && back->recovering == 0;
+    bool done = atomic_load(&back->service->running) == 0 && back->recovering == 0 && back->claiming == 0;
     bool time_is_up = (int64_t)uv_now(&back->loop) >= back->drain_until_ms;
     if (back->inventory) {
         if ((!done && !time_is_up) || !leave_domain(back))

@@ -22,7 +22,10 @@ struct back {
     struct inventory *inventory; /* NULL once the drain's time is up */
     uv_timer_t second;           /* sweeps holds, looks for what is unfinished, and watches the drain */
     uv_timer_t heart;            /* the domain's */
-    int recovering;              /* deals that were left unfinished, and looks for them, under way */
+    int recovering;              /* deals that were left unfinished, under way */
+    int claiming;                /* it looks for so many more; 0: it does not look now */
+    bool more;                   /* last time there were as many as it looked for */
+    int64_t claim_after_ms;      /* on the loop's clock: until then it leaves them to others */
     int64_t drain_until_ms, leave_until_ms;
     struct figures figures;
     struct inventory_figures stock_figures;

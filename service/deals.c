@@ -97,12 +97,27 @@ static void count(const struct under_way *under_way) {
     }
 }
 
+/* So long nobody else tries: until then it was tried once, whatever became of it. */
+static int64_t claim_ms(const struct service *service) {
+    return 2 * (int64_t)service->config.lock_ttl_ms;
+}
+
+/* There is room for the next one. Who gets no locks claims no more until others have had their chance. */
+static void note_recovered(const struct under_way *under_way) {
+    struct back *back = &under_way->service->back;
+    back->recovering--;
+    if (under_way->locked != LOCK_OK && under_way->locked != LOCK_TIMEOUT)
+        back->claim_after_ms = (int64_t)uv_now(&back->loop) + 2 * claim_ms(under_way->service);
+    if (back->more && back->inventory && !atomic_load(&under_way->service->draining))
+        deals_recover(back);
+}
+
 /* On the worker, or the back office: the end of it. */
 static void finish(struct under_way *under_way, enum inventory_status status) {
     under_way->status = status;
     count(under_way);
     if (!under_way->request)
-        under_way->service->back.recovering--;
+        note_recovered(under_way);
     else if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
         answer_done(under_way);
     else
@@ -359,7 +374,8 @@ void baskets_cancel(struct worker *worker, struct http_request *request, const c
 static void on_claimed(void *ctx, enum inventory_status status, const struct inventory_deal *deals,
                        size_t found) {
     struct back *back = ctx;
-    back->recovering--;
+    back->more = status == INVENTORY_OK && (int)found == back->claiming;
+    back->claiming = 0;
     for (size_t i = 0; status == INVENTORY_OK && i < found; i++) {
         struct under_way *under_way = calloc(1, sizeof *under_way);
         if (!under_way)
@@ -373,10 +389,11 @@ static void on_claimed(void *ctx, enum inventory_status status, const struct inv
 }
 
 void deals_recover(struct back *back) {
-    if (back->recovering > 0)
+    struct service *service = back->service;
+    int room = DEALS_RECOVERING - back->recovering;
+    if (back->claiming || room == 0 || (int64_t)uv_now(&back->loop) < back->claim_after_ms ||
+        !domain_is_in_force(service->domain))
         return;
-    back->recovering++;
-    /* Until then it was tried once, whatever became of it. */
-    int64_t claim_ms = 2 * (int64_t)back->service->config.lock_ttl_ms;
-    inventory_deal_claim(back->inventory, claim_ms, on_claimed, back);
+    back->claiming = room;
+    inventory_deal_claim(back->inventory, room, claim_ms(service), on_claimed, back);
 }

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/redis_target.h"
+#include "service/deals.h"
 #include "service/log.h"
 #include "service/version.h"
 #include "service/worker.h"
@@ -161,7 +162,7 @@ static int pool_limit(void *ctx) {
 
 static int no_limit(void *ctx) {
     (void)ctx;
-    return INVENTORY_CLAIM_MAX;
+    return DEALS_RECOVERING;
 }
 
 int main(int argc, char **argv) {
@@ -190,7 +191,7 @@ int main(int argc, char **argv) {
     service.worker_count = service.config.workers;
     service.workers = calloc((size_t)service.worker_count, sizeof *service.workers);
     service.pool = pool_open(POOL_THREADS, POOL_QUEUE, pool_limit, &service);
-    service.recovery = pool_open(INVENTORY_CLAIM_MAX, INVENTORY_CLAIM_MAX, no_limit, NULL);
+    service.recovery = pool_open(DEALS_RECOVERING, DEALS_RECOVERING, no_limit, NULL);
     if (sodium_init() < 0 || !service.workers || !service.pool || !service.recovery) {
         log_error("cannot start: out of memory or threads");
         return EXIT_FAILURE;

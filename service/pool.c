@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-enum { REST_TIMES = 3, REST_MOST_NS = 100000000 };
+enum { REST_TIMES = 3, REST_MOST_NS = 100000000, ASK_AGAIN_NS = 100000000 };
 
 struct pool {
     pthread_mutex_t mutex;
@@ -20,10 +20,21 @@ struct pool {
     pthread_t ids[];
 };
 
+/* Nobody says when the limit has gone. */
+static void wait_for_room(struct pool *pool) {
+    int64_t until_ns = clock_mono_ns(&clock_system) + ASK_AGAIN_NS;
+    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    pthread_cond_clockwait(&pool->work, &pool->mutex, CLOCK_MONOTONIC, &until);
+}
+
 /* With the mutex held: the next job, once one may run; NULL: there will be none. */
 static struct pool_job *next_job(struct pool *pool) {
-    while (pool->head ? pool->running > 0 && pool->running >= pool->limit(pool->ctx) : !pool->closing)
-        pthread_cond_wait(&pool->work, &pool->mutex);
+    while (pool->head ? pool->running > 0 && pool->running >= pool->limit(pool->ctx) : !pool->closing) {
+        if (pool->head)
+            wait_for_room(pool);
+        else
+            pthread_cond_wait(&pool->work, &pool->mutex);
+    }
     struct pool_job *job = pool->head;
     if (!job)
         return NULL;

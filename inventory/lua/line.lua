@@ -7,9 +7,10 @@
 --     their records have it. Replies {'done'}, {'undone'}: it was given up before it came, {'sold-out', available}, {'limit', units the user
 --     may still have}, {'not-started'} or {'ended'}.
 --   end: state, user, quantity of all lines, n digests, n records. What becomes of the orders that `take` wrote: c x e or u. Where there are
---     none u writes these records instead, so that a `take` that comes late finds them. Replies {'done'}, or {'otherwise', record}.
---   give | back | get: digest, quantity. Units leave the item for another, come back from nowhere, arrive. Replies {'done'}, {'undone'} or
---     {'sold-out', available}.
+--     none u writes these records instead, so that a `take` that comes late finds them. Replies {'done'}, {'done', units} that u gave back,
+--     or {'otherwise', record}.
+--   give | back | get: digest, quantity. Units leave the item for another, come back from nowhere, arrive. Replies {'done'}, {'done',
+--     units} that came back, {'undone'} or {'sold-out', available}.
 -- Or any: {'stale'} | {'unknown-item'}. The first write is one that Redis refuses when out of memory: a call happens whole or not at all.
 local item, orders, users, ledger, newest_token, restocks = unpack(KEYS)
 local what, token = ARGV[1], ARGV[2]
@@ -94,7 +95,7 @@ act['end'] = function()
   redis.call('HINCRBY', item, 'held', -quantity)
   redis.call('HINCRBY', item, state == 'c' and 'sold' or 'available', quantity)
   if state ~= 'c' and limit > 0 then redis.call('HINCRBY', users, user, -quantity) end
-  return {'done'}
+  return {'done', state == 'u' and tonumber(quantity) or nil}
 end
 
 function act.give()
@@ -106,9 +107,9 @@ end
 function act.back()
   if standing[1] then
     move('back', '')
-  else
-    redis.call('HSET', restocks, ARGV[3], 'back 0')
+    return {'done', tonumber(ARGV[4])}
   end
+  redis.call('HSET', restocks, ARGV[3], 'back 0')
   return {'done'}
 end
 

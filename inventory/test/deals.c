@@ -93,11 +93,13 @@ enum inventory_status bargain_make(struct till *till, const char *key, const cha
 
 /* ---- recovery ---- */
 
+enum { CLAIM_MOST = 16 };
+
 struct claimed {
     struct till *till;
     bool done;
     size_t count;
-    struct bargain *bargains[INVENTORY_CLAIM_MAX];
+    struct bargain *bargains[CLAIM_MOST];
 };
 
 static void on_claimed(void *ctx, enum inventory_status status, const struct inventory_deal *deals,
@@ -120,7 +122,7 @@ int bargains_recover(struct till *till) {
     int recovered = 0;
     for (;;) {
         struct claimed claimed = {.till = till};
-        inventory_deal_claim(till->inventory, 1000, on_claimed, &claimed);
+        inventory_deal_claim(till->inventory, CLAIM_MOST, 1000, on_claimed, &claimed);
         shop_wait(till->shop, is_claimed, &claimed, "deals are claimed");
         if (claimed.count == 0)
             return recovered;

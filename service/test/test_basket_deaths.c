@@ -126,9 +126,49 @@ static void killed_in_transfer(void) {
     killed(&transfer);
 }
 
+/* ---- what is left behind locks that nobody gives back ---- */
+
+static double waiting(void) {
+    return shop_metric(service.port, "seckill_lock_waiting");
+}
+
+static bool waits(void *arg) {
+    (void)arg;
+    return waiting() == 1;
+}
+
+static bool has_expired(void *arg) {
+    struct web_response response;
+    CHECK_INT(shop_basket_step(service.port, arg, NULL, &response), 200);
+    return strcmp(shop_text(&response, "state"), "expired") == 0;
+}
+
+/* While that is waited for, other things are finished. */
+static void others_are_finished(void) {
+    int status;
+    struct web_response response;
+    open_store();
+    const char *lock = harness_format("%s?ttl=30000", lock_url);
+    seckilld_start_stopping(&dying, "KILL before take 1", redis.port, "--lock", lock, "--lock-ttl", "4000",
+                            NULL);
+    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", "4000", NULL);
+    seckilld_wait_ready(&dying, 200);
+    seckilld_wait_ready(&service, 200);
+    put_items(service.port);
+    shop_put(service.port, "held", "\"stock\":10,\"hold_seconds\":1");
+    CHECK_INT(shop_basket(dying.port, "ann", "a:1 b:1", "k", NULL), 0);
+    CHECK(proc_wait(&dying.proc, DEATH_MS, &status));
+    CHECK(harness_wait(waits, NULL, RECOVERY_MS));
+    CHECK_INT(shop_basket(service.port, "bob", "held:1 c:1", "k2", &response), 201);
+    CHECK(harness_wait(has_expired, (void *)shop_text(&response, "basket"), RECOVERY_MS));
+    CHECK_INT(waiting(), 1);
+    seckilld_kill(&service);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("killed at each step of a basket", killed_in_basket);
     harness_run("killed at each step of a transfer", killed_in_transfer);
+    harness_run("what waits for a lock holds up nothing else", others_are_finished);
     return harness_finish();
 }

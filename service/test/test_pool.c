@@ -76,6 +76,35 @@ static void widened(void) {
     pool_close(pool);
 }
 
+static atomic_bool stuck;
+
+static void stay(struct pool_job *job) {
+    (void)job;
+    while (atomic_load(&stuck))
+        harness_pause_ms(1);
+    atomic_fetch_add(&done, 1);
+}
+
+/* Nobody says so, and the one that runs does not end. */
+static void widened_unseen(void) {
+    struct pool *pool = pool_open(THREADS, JOBS, limit_now, NULL);
+    int others = JOBS - 1;
+    CHECK(pool);
+    atomic_store(&limit, 1);
+    atomic_store(&done, 0);
+    atomic_store(&stuck, true);
+    for (int i = 0; i < JOBS; i++) {
+        jobs[i].run = i == 0 ? stay : work;
+        CHECK(pool_submit(pool, &jobs[i]));
+    }
+    harness_pause_ms(20);
+    CHECK_INT(atomic_load(&done), 0);
+    atomic_store(&limit, THREADS);
+    CHECK(harness_wait(all_done, &others, PATIENCE_MS));
+    atomic_store(&stuck, false);
+    pool_close(pool);
+}
+
 static void full(void) {
     struct pool *pool = pool_open(1, 3, limit_now, NULL);
     CHECK(pool);
@@ -98,6 +127,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("no more at once than the limit", limited);
     harness_run("a limit that goes away", widened);
+    harness_run("a limit that goes away unseen", widened_unseen);
     harness_run("a full queue", full);
     return harness_finish();
 }
