@@ -55,22 +55,24 @@ purchases() {
     jq -r '.accepted_per_second | round' "$stage_dir/one.json"
 }
 
-# beside NAME FLAG...: the same with baskets of other items beside it, in turns.
+# beside NAME FLAG...: the same with baskets of other items beside it, and without before and after it: machines drift.
 beside() {
-    local name=$1 i round alone with load
+    local name=$1 i round before with after load
     shift
     stage_seckilld "$@"
     for ((i = 0; i < items; i++)); do stage_item "many-$i" '{"stock":1000000000}'; done
+    after=$(purchases)
     for ((round = 1; round <= rounds; round++)); do
-        alone=$(purchases)
+        before=$after
         "$build/seckill-load" --url "$url" --item many --items "$items" --basket-lines 3 --connections 32 \
             --duration $((seconds + 1))s --json "$stage_dir/many.json" >"$stage_dir/many.txt" 2>&1 &
         load=$!
         sleep 0.5
         with=$(purchases)
         wait "$load" || { cat "$stage_dir/many.txt" >&2; exit 1; }
-        printf '%-36s %9d %9d %6s %10.0f %8.1f\n' "$name" "$alone" "$with" \
-            "$(awk -v a="$alone" -v b="$with" 'BEGIN { printf "%.2f", b / a }')" \
+        after=$(purchases)
+        printf '%-36s %9d %9d %9d %6s %10.0f %8.1f\n' "$name" "$before" "$with" "$after" \
+            "$(awk -v a="$before" -v b="$with" -v c="$after" 'BEGIN { printf "%.2f", 2 * b / (a + c) }')" \
             "$(jq -r '.baskets.accepted / .seconds' "$stage_dir/many.json")" \
             "$(jq -r '.baskets.accepted_latency_ms.p99' "$stage_dir/many.json")"
     done
@@ -116,8 +118,8 @@ sale 'naive, set-del, its time too short' oversell --teaching --basket naive --f
 sale 'naive, redis:, its time too short' oversell --teaching --basket naive --fencing off --work-delay 15 --lock "$redis?ttl=10"
 
 echo
-echo "Purchases of one item over 256 connections, alone and beside 32 basket clients on other items"
-printf '%-36s %9s %9s %6s %10s %8s\n' 'lock of the baskets' alone/s beside/s ratio baskets/s 'p99 ms'
+echo "Purchases of one item over 256 connections, alone, beside 32 basket clients on other items, and alone again"
+printf '%-36s %9s %9s %9s %6s %10s %8s\n' 'lock of the baskets' alone/s beside/s alone/s ratio baskets/s 'p99 ms'
 beside 'none (script)' --basket script
 beside 'redis:' --lock "$redis"
 beside 'etcd:' --lock "$etcd"

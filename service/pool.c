@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-enum { REST_TIMES = 3, REST_MOST_NS = 100000000, ASK_AGAIN_NS = 100000000 };
+enum { REST_TIMES = 7, REST_MOST_NS = 100000000, ASK_AGAIN_NS = 100000000 };
 
 struct pool {
     pthread_mutex_t mutex;

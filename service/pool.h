@@ -15,7 +15,7 @@ struct pool_job {
 struct pool;
 
 /* `limit` says how many jobs may run at once now; one may in any case. Where that is less than `threads`, a
- * thread rests after a job for three times as long as that took, 0.1 s at most. It is asked by any thread.
+ * thread rests after a job for seven times as long as that took, 0.1 s at most. It is asked by any thread.
  * NULL on failure. */
 struct pool *pool_open(int threads, int queue_max, int (*limit)(void *ctx), void *ctx);
 /* False where the queue is full. From any thread. */
