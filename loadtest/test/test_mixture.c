@@ -41,6 +41,12 @@ static bool is_settled(void *arg) {
     return redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL) == 0;
 }
 
+/* It looks at the books first, and they must be there. */
+static bool has_begun(void *arg) {
+    const char *key = harness_format("seckill:{r%d-0}:item", *(int *)arg);
+    return redis_integer(&redis, "HGET", key, "available", NULL) < EACH;
+}
+
 static void put_on_sale(int round) {
     for (int i = 0; i < SERVICES; i++)
         seckilld_wait_ready(&services[i], 200);
@@ -59,6 +65,7 @@ static void sale(int round, uint64_t *random) {
                                 "--transfers 10 --duplicates 20 --retries --users 500 --connections 24 "
                                 "--timeout 2000 --requests %d",
                                 services[0].port, services[1].port, round, ITEMS, REQUESTS));
+    CHECK(harness_wait(has_begun, &round, PATIENCE_MS));
     while (proc_running(&load)) {
         strike(random);
         harness_pause_ms(100 + (int)(harness_random(random) % 400));
