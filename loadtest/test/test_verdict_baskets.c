@@ -210,6 +210,10 @@ static void test_one_line(void) {
     for (int i = 0; i < 5; i++)
         refuse(one_of_each, 0);
     CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 0 under 5 unresolved 0 unchecked 0");
+    /* But one that was not answered may have held what it wanted. */
+    after[0].available = 5;
+    ledger.lines[0].cause = ledger_reason(&ledger, "timed-out", strlen("timed-out"));
+    CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 0 under 4 unresolved 0 unchecked 0");
 }
 
 /* Six units from item 0 to item 1 in three transfers, one from 1 to 2 was refused. */
