@@ -61,16 +61,16 @@ beside() {
     shift
     stage_seckilld "$@"
     for ((i = 0; i < items; i++)); do stage_item "many-$i" '{"stock":1000000000}'; done
-    after=$(purchases)
+    after=$(purchases) || exit 1
     for ((round = 1; round <= rounds; round++)); do
         before=$after
         "$build/seckill-load" --url "$url" --item many --items "$items" --basket-lines 3 --connections 32 \
             --duration $((seconds + 1))s --json "$stage_dir/many.json" >"$stage_dir/many.txt" 2>&1 &
         load=$!
         sleep 0.5
-        with=$(purchases)
+        with=$(purchases) || exit 1
         wait "$load" || { cat "$stage_dir/many.txt" >&2; exit 1; }
-        after=$(purchases)
+        after=$(purchases) || exit 1
         printf '%-36s %9d %9d %9d %6s %10.0f %8.1f\n' "$name" "$before" "$with" "$after" \
             "$(awk -v a="$before" -v b="$with" -v c="$after" 'BEGIN { printf "%.2f", 2 * b / (a + c) }')" \
             "$(jq -r '.baskets.accepted / .seconds' "$stage_dir/many.json")" \

@@ -36,14 +36,22 @@ static uint64_t messages_when_quiet(void) {
     return last;
 }
 
-static bool all_wait(void *locks) {
+static uint64_t waiting_in(struct lock **locks) {
     uint64_t waiting = 0;
     for (int i = 0; i < WAITERS; i++) {
         struct lock_metrics metrics;
-        lock_read_metrics(((struct lock **)locks)[i], &metrics);
+        lock_read_metrics(locks[i], &metrics);
         waiting += metrics.waiting;
     }
-    return waiting == WAITERS;
+    return waiting;
+}
+
+static bool all_wait(void *locks) {
+    return waiting_in(locks) == WAITERS;
+}
+
+static bool one_has_it(void *locks) {
+    return waiting_in(locks) == WAITERS - 1;
 }
 
 /* Eight wait, each with a lock_open() of its own. Returns how many messages the hand-over to one of them
@@ -62,16 +70,18 @@ static uint64_t hand_over(const char *options) {
     CHECK(harness_wait(all_wait, locks, PATIENCE_MS));
     uint64_t before = messages_when_quiet();
     tools_give(first, &held);
+    CHECK(harness_wait(one_has_it, locks, PATIENCE_MS));
     uint64_t cost = messages_when_quiet() - before;
     lock_cancel(cancel);
-    int had = 0;
+    int had = 0, who = 0;
     for (int i = 0; i < WAITERS; i++) {
         if (tools_join(&waiters[i]) == LOCK_OK) {
-            tools_give(locks[i], &waiters[i].grant);
+            who = i;
             had++;
         }
     }
     CHECK_INT(had, 1);
+    tools_give(locks[who], &waiters[who].grant);
     lock_cancel_free(cancel);
     return cost;
 }

@@ -165,10 +165,42 @@ static void others_are_finished(void) {
     seckilld_kill(&service);
 }
 
+static bool has_tried(void *arg) {
+    (void)arg;
+    return shop_metric(service.port, "seckill_recovered_total{outcome=\"tried\"}") >= 1;
+}
+
+/* Who cannot get at the locks' store leaves what else there is to others: after it has tried once. */
+static void it_leaves_the_rest_to_others(void) {
+    static struct redis_server locks;
+    int status;
+    open_store();
+    redis_start(&locks, "--appendfsync", "no", NULL);
+    const char *lock = harness_format("redis://127.0.0.1:%d", locks.port);
+    seckilld_start_stopping(&dying, "KILL before take 1", redis.port, "--lock", lock, "--lock-ttl", "1000",
+                            NULL);
+    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", "1000", NULL);
+    seckilld_wait_ready(&dying, 200);
+    seckilld_wait_ready(&service, 200);
+    put_items(service.port);
+    CHECK_INT(shop_basket(dying.port, "ann", "a:1 b:1", "k", NULL), 0);
+    CHECK(proc_wait(&dying.proc, DEATH_MS, &status));
+    redis_kill(&locks);
+    CHECK(harness_wait(has_tried, NULL, RECOVERY_MS));
+    CHECK_INT(redis_integer(&redis, "ZADD", "seckill:{baskets}:open", "1", "b:another", NULL), 1);
+    harness_pause_ms(700);
+    CHECK_INT(redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL), 2);
+    redis_restart(&locks);
+    CHECK(harness_wait(is_settled, NULL, RECOVERY_MS));
+    CHECK(!check_whole(&basket, service.port));
+    CHECK_INT(seckilld_stop(&service), 0);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("killed at each step of a basket", killed_in_basket);
     harness_run("killed at each step of a transfer", killed_in_transfer);
     harness_run("what waits for a lock holds up nothing else", others_are_finished);
+    harness_run("without its locks' store it leaves the rest to others", it_leaves_the_rest_to_others);
     return harness_finish();
 }
