@@ -1,7 +1,7 @@
 #!/bin/bash
-# run.sh PROGRAM...: runs test programs, four at a time (SECKILL_JOBS), as most of them mostly wait, and ends with the line "N passed, N failed". A
-# program that ends in any way but by its own summary line, or runs no test, counts as a failed test. What
-# the programs leave is kept only where one failed.
+# run.sh PROGRAM...: runs test programs, four at a time (SECKILL_JOBS), as most of them mostly wait, and ends
+# with the line "N passed, N failed". A program that ends in any way but by its own summary line, or runs no
+# test, counts as a failed test. What the programs leave is kept only where one failed.
 set -u
 
 run_one() {

@@ -98,7 +98,7 @@ static void mixture(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_limit(120 + 60 * (unsigned)rounds());
+    harness_limit(240 + 60 * (unsigned)rounds());
     harness_run("single items, baskets and transfers, and faults", mixture);
     return harness_finish();
 }

@@ -366,7 +366,7 @@ int main(int argc, char **argv) {
     if (rounds < 1 || rounds > MOST_ROUNDS)
         FAIL("SECKILL_TORTURE_ROUNDS must be from 1 to %d", MOST_ROUNDS);
     bool listing = !*harness_dir();
-    harness_limit(60 + 20 * (unsigned)rounds);
+    harness_limit(240 + 20 * (unsigned)rounds);
     torture.played = harness_alloc((size_t)rounds * sizeof *torture.played);
     if (!listing)
         start_servers();

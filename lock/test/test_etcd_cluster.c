@@ -407,7 +407,7 @@ int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "holder") == 0)
         return run_holder(argv);
     harness_begin(argc, argv);
-    harness_limit(120 + 20 * (unsigned)rounds_wanted());
+    harness_limit(240 + 20 * (unsigned)rounds_wanted());
     net_begin();
     harness_run("members fail", members_fail);
     harness_run("holders that are gone, and believe", gone_holders);

@@ -197,7 +197,7 @@ static void torture(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_limit(120 + 20 * (unsigned)rounds());
+    harness_limit(240 + 20 * (unsigned)rounds());
     harness_run("random steps, two services", torture);
     return harness_finish();
 }

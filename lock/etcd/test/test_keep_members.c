@@ -112,7 +112,7 @@ int main(int argc, char **argv) {
     const char *minutes = getenv("SECKILL_ETCD_MINUTES");
     harness_begin(argc, argv);
     if (minutes)
-        harness_limit(120 + 60 * (unsigned)strtoul(minutes, NULL, 10));
+        harness_limit(240 + 60 * (unsigned)strtoul(minutes, NULL, 10));
     harness_run("a stuck follower is left", a_stuck_follower_is_left);
     harness_run("a stuck leader is left", a_stuck_leader_is_left);
     harness_run("kept while leaders are killed", kept_while_leaders_are_killed);

@@ -280,7 +280,7 @@ int main(int argc, char **argv) {
     minutes = given ? (int)strtol(given, NULL, 10) : 0;
     harness_begin(argc, argv);
     if (minutes)
-        harness_limit(120 + 60 * (unsigned)minutes);
+        harness_limit(240 + 60 * (unsigned)minutes);
     if (*harness_dir())
         etcd_start(&server, "--experimental-watch-progress-notify-interval", "200ms", NULL);
     harness_run("tells what changes", tells_what_changes);
