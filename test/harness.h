@@ -27,8 +27,8 @@ void harness_run(const char *name, void (*test)(void));
 /* Ends what is left and returns the status that main() must return. */
 int harness_finish(void);
 
-/* A program that runs longer than four minutes is killed, unless it says here, after harness_begin(), how long
- * it may take. */
+/* A program that runs longer than four minutes is killed, unless it says here, after harness_begin(), how
+ * long it may take. */
 void harness_limit(unsigned seconds);
 
 /* The first check that fails ends the test. In a thread the test started it ends that thread, and the test is
