@@ -143,21 +143,25 @@ static bool has_expired(void *arg) {
     return strcmp(shop_text(&response, "state"), "expired") == 0;
 }
 
-/* While that is waited for, other things are finished. */
-static void others_are_finished(void) {
+/* One of two services dies with a basket half made. */
+static void leave_half_made(const char *lock, const char *lock_ttl_ms) {
     int status;
-    struct web_response response;
-    open_store();
-    const char *lock = harness_format("%s?ttl=30000", lock_url);
-    seckilld_start_stopping(&dying, "KILL before take 1", redis.port, "--lock", lock, "--lock-ttl", "4000",
-                            NULL);
-    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", "4000", NULL);
+    seckilld_start_stopping(&dying, "KILL before take 1", redis.port, "--lock", lock, "--lock-ttl",
+                            lock_ttl_ms, NULL);
+    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", lock_ttl_ms, NULL);
     seckilld_wait_ready(&dying, 200);
     seckilld_wait_ready(&service, 200);
     put_items(service.port);
-    shop_put(service.port, "held", "\"stock\":10,\"hold_seconds\":1");
     CHECK_INT(shop_basket(dying.port, "ann", "a:1 b:1", "k", NULL), 0);
     CHECK(proc_wait(&dying.proc, DEATH_MS, &status));
+}
+
+/* While that is waited for, other things are finished. */
+static void others_are_finished(void) {
+    struct web_response response;
+    open_store();
+    leave_half_made(harness_format("%s?ttl=30000", lock_url), "4000");
+    shop_put(service.port, "held", "\"stock\":10,\"hold_seconds\":1");
     CHECK(harness_wait(waits, NULL, RECOVERY_MS));
     CHECK_INT(shop_basket(service.port, "bob", "held:1 c:1", "k2", &response), 201);
     CHECK(harness_wait(has_expired, (void *)shop_text(&response, "basket"), RECOVERY_MS));
@@ -173,18 +177,9 @@ static bool has_tried(void *arg) {
 /* Who cannot get at the locks' store leaves what else there is to others: after it has tried once. */
 static void it_leaves_the_rest_to_others(void) {
     static struct redis_server locks;
-    int status;
     open_store();
     redis_start(&locks, "--appendfsync", "no", NULL);
-    const char *lock = harness_format("redis://127.0.0.1:%d", locks.port);
-    seckilld_start_stopping(&dying, "KILL before take 1", redis.port, "--lock", lock, "--lock-ttl", "1000",
-                            NULL);
-    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", "1000", NULL);
-    seckilld_wait_ready(&dying, 200);
-    seckilld_wait_ready(&service, 200);
-    put_items(service.port);
-    CHECK_INT(shop_basket(dying.port, "ann", "a:1 b:1", "k", NULL), 0);
-    CHECK(proc_wait(&dying.proc, DEATH_MS, &status));
+    leave_half_made(harness_format("redis://127.0.0.1:%d", locks.port), "1000");
     redis_kill(&locks);
     CHECK(harness_wait(has_tried, NULL, RECOVERY_MS));
     CHECK_INT(redis_integer(&redis, "ZADD", "seckill:{baskets}:open", "1", "b:another", NULL), 1);
