@@ -125,7 +125,9 @@ static void lost_replies(void) {
             CHECK_STR(nodes_value(&nodes, i, "a"), absent);
         }
     }
-    CHECK(proxy_faults(nodes.proxy[0]) >= 6);
+    /* A node that is slow may lose the replies to two questions at once, but not all of a quorum: with two
+     * nodes of three each question met at least one, with all three at least two; three questions each. */
+    CHECK(proxy_faults(nodes.proxy[0]) + proxy_faults(nodes.proxy[1]) + proxy_faults(nodes.proxy[2]) >= 9);
     lock_close(lock);
 }
 
