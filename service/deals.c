@@ -375,24 +375,27 @@ static void on_claimed(void *ctx, enum inventory_status status, const struct inv
                        size_t found) {
     struct back *back = ctx;
     back->more = status == INVENTORY_OK && (int)found == back->claiming;
-    back->claiming = 0;
     for (size_t i = 0; status == INVENTORY_OK && i < found; i++) {
         struct under_way *under_way = calloc(1, sizeof *under_way);
         if (!under_way)
-            return; /* they come again when the claim is over */
+            break; /* they come again when the claim is over */
         under_way->service = back->service;
         under_way->deal = deals[i];
         under_way->step = INVENTORY_LOOK;
         back->recovering++;
         submit(under_way);
     }
+    back->claiming = 0; /* only now it is known how much room is left */
 }
 
 void deals_recover(struct back *back) {
     struct service *service = back->service;
+    struct domain_state domain;
     int room = DEALS_RECOVERING - back->recovering;
-    if (back->claiming || room == 0 || (int64_t)uv_now(&back->loop) < back->claim_after_ms ||
-        !domain_is_in_force(service->domain))
+    if (back->claiming || room == 0 || (int64_t)uv_now(&back->loop) < back->claim_after_ms)
+        return;
+    domain_read_state(service->domain, &domain);
+    if (domain.phase != DOMAIN_IN_FORCE)
         return;
     back->claiming = room;
     inventory_deal_claim(back->inventory, room, claim_ms(service), on_claimed, back);

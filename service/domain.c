@@ -101,13 +101,6 @@ void domain_release(struct domain *domain, const struct domain_use *use, const s
 
 /* ---- how it stands ---- */
 
-bool domain_is_in_force(struct domain *domain) {
-    pthread_mutex_lock(&domain->mutex);
-    bool in_force = domain_grants(domain, now_ns());
-    pthread_mutex_unlock(&domain->mutex);
-    return in_force;
-}
-
 void domain_read_state(struct domain *domain, struct domain_state *state) {
     pthread_mutex_lock(&domain->mutex);
     enum domain_phase phase = DOMAIN_SWITCHING;

@@ -67,7 +67,6 @@ struct domain_state {
 };
 
 void domain_read_state(struct domain *domain, struct domain_state *state);
-bool domain_is_in_force(struct domain *domain);
 
 /* The lock's counters never go back, also when it is switched. */
 struct domain_metrics {
