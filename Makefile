@@ -88,10 +88,11 @@ all: $(PROGRAMS) $(LIB) $(LOCKS) $(LIBLOCK_SO) $(LIBETCD_SO) ## build everything
 help: ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
-deps: ## install what is needed to build, run and test (Debian; elsewhere: say what is missing)
-	@deploy/deps.sh build
+deps: ## install what is needed to build, run, measure and test (Debian; elsewhere: say what is missing)
+	@deploy/deps.sh build run measure test
 
-run: deps ## build, start private Redis and etcd and the service on http://127.0.0.1:8080, until Ctrl-C (ARGS: its flags)
+run: ## build, start private Redis and etcd and the service on http://127.0.0.1:8080, until Ctrl-C (ARGS: its flags)
+	@deploy/deps.sh build run
 	@+$(remake) all
 	@deploy/run.sh $(ARGS)
 
@@ -113,15 +114,18 @@ check: ## everything: test, again under ASan+UBSan and under TSan, then lint
 	+$(MAKE) --no-print-directory test SAN=tsan
 	+$(MAKE) --no-print-directory lint
 
-bench: deps ## measure orders/s, latency and CPU beside the ceilings of HTTP library and store
+bench: ## measure orders/s, latency and CPU beside the ceilings of HTTP library and store
+	@deploy/deps.sh build run measure
 	@+$(remake) all benches
 	@SECKILL_BUILD=$(BUILD) loadtest/bench.sh
 
-oversell: deps ## sell a hundred units with every strategy and print which oversold
+oversell: ## sell a hundred units with every strategy and print which oversold
+	@deploy/deps.sh build run measure
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/oversell.sh
 
-baskets: deps ## sell baskets in every way and print which oversold, and what purchases lose beside them
+baskets: ## sell baskets in every way and print which oversold, and what purchases lose beside them
+	@deploy/deps.sh build run measure
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/baskets.sh
 

@@ -1,37 +1,52 @@
 #!/bin/bash
-# deps.sh SET...: installs the Debian packages of the sets (build, check, fuzz) that are missing; silent when
-# none is. Elsewhere it says what is needed, and fails if something is missing.
+# deps.sh SET...: installs the Debian packages of the sets that are missing; silent when none is. Elsewhere it says
+# what is needed, and fails if something is missing. The sets: build (to compile), run (what make run starts),
+# measure (make bench, oversell and baskets), test (what only tests start, Java for ZooKeeper among it), check, fuzz.
 set -eu
 
-build=(build-essential pkg-config libmicrohttpd-dev libhiredis-dev libjansson-dev libuv1-dev libsodium-dev
-    libgrpc-dev libprotobuf-c-dev protobuf-c-compiler redis-server redis-tools etcd-server etcd-client iproute2
-    libzookeeper-mt-dev zookeeper openssl curl jq)
-check=(clang-format clang-tidy cppcheck shellcheck)
-fuzz=(clang libclang-rt-dev)
+declare -A packages=(
+    [build]="build-essential pkg-config libmicrohttpd-dev libhiredis-dev libjansson-dev libuv1-dev libsodium-dev
+        libgrpc-dev libprotobuf-c-dev protobuf-c-compiler libzookeeper-mt-dev"
+    [run]="redis-server redis-tools etcd-server curl"
+    [measure]="jq"
+    [test]="etcd-client iproute2 zookeeper openssl"
+    [check]="clang-format clang-tidy cppcheck shellcheck"
+    [fuzz]="clang libclang-rt-dev"
+)
+# What is looked for where there is no package manager to ask.
+declare -A programs=(
+    [build]="gcc pkg-config protoc-c"
+    [run]="redis-server redis-cli redis-check-aof etcd curl"
+    [measure]="jq"
+    [test]="etcdctl ip java openssl"
+    [check]="clang-format clang-tidy cppcheck shellcheck"
+    [fuzz]="clang"
+)
 
-wanted=()
+wanted=() missing=()
 for set in "$@"; do
-    case $set in
-    build) wanted+=("${build[@]}") ;;
-    check) wanted+=("${check[@]}") ;;
-    fuzz) wanted+=("${fuzz[@]}") ;;
-    *) echo "$0: no set $set" >&2; exit 2 ;;
-    esac
+    [ -n "${packages[$set]:-}" ] || { echo "$0: no set $set; there are ${!packages[*]}" >&2; exit 2; }
+    read -r -d '' -a more <<<"${packages[$set]}" || true
+    wanted+=("${more[@]}")
 done
 
-missing=()
-
-# Not Debian: no package manager to ask, so the tools and libraries themselves are looked for.
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    for tool in gcc pkg-config protoc-c redis-server redis-cli etcd etcdctl openssl ip java curl; do
-        command -v $tool >/dev/null || missing+=("$tool")
+    for set in "$@"; do
+        for program in ${programs[$set]}; do
+            command -v "$program" >/dev/null || missing+=("$program")
+        done
+        case $set in
+        build)
+            for library in libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c; do
+                pkg-config --exists $library 2>/dev/null || missing+=("$library")
+            done
+            # It has no file for pkg-config.
+            echo '#include <zookeeper/zookeeper.h>' | gcc -DTHREADED -E - >/dev/null 2>&1 ||
+                missing+=(libzookeeper_mt)
+            ;;
+        test) [ -e /usr/share/java/zookeeper.jar ] || missing+=(/usr/share/java/zookeeper.jar) ;;
+        esac
     done
-    for library in libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c; do
-        pkg-config --exists $library 2>/dev/null || missing+=("$library")
-    done
-    # Neither has a file for pkg-config.
-    echo '#include <zookeeper/zookeeper.h>' | gcc -DTHREADED -E - >/dev/null 2>&1 || missing+=(libzookeeper_mt)
-    [ -e /usr/share/java/zookeeper.jar ] || missing+=(/usr/share/java/zookeeper.jar)
     [ ${#missing[@]} -gt 0 ] || exit 0
     echo "missing: ${missing[*]}"
     echo "Please install what these Debian packages hold, then try again:"

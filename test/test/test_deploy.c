@@ -155,6 +155,35 @@ static void make_run_wants_its_ports(void) {
     CHECK_STR(redis_command(&there, "PING", NULL), "PONG");
 }
 
+/* ---- what is installed ---- */
+
+/* What deploy/deps.sh says where nothing is installed and nothing can be: `programs` is all that PATH has. */
+static const char *deps_of(const char *sets, const char *programs) {
+    static int number;
+    struct proc proc;
+    const char *bin = harness_format("%s/bin-%d", harness_dir(), ++number);
+    const char *script =
+        harness_format("mkdir %s && cd %s && for program in %s; do printf '#!/bin/bash\\n"
+                       "[ $0 != %s/id ] || echo 1000\\nexit 1\\n' >$program && "
+                       "chmod 755 $program || exit; done; cd %s && PATH=%s deploy/deps.sh %s",
+                       bin, bin, programs, bin, "\"$OLDPWD\"", bin, sets);
+    const char *argv[] = {"bash", "-c", script, NULL};
+    proc_spawn(&proc, argv, NULL, harness_format("%s.log", bin));
+    CHECK_INT(end_of(&proc), 1);
+    return proc_output(&proc);
+}
+
+static void running_installs_no_java(void) {
+    static const char *const runs[] = {"apt-get dpkg-query id", ""};
+    for (int i = 0; i < 2; i++) {
+        const char *to_run = deps_of("build run", runs[i]), *to_test = deps_of("test", runs[i]);
+        CHECK_HAS(to_run, "redis-server");
+        CHECK_HAS(to_run, "etcd");
+        CHECK(!strstr(to_run, " zookeeper") && !strstr(to_run, "java"));
+        CHECK_HAS(to_test, " zookeeper");
+    }
+}
+
 /* ---- three members of etcd ---- */
 
 static void etcd_sh_starts_three(void) {
@@ -184,6 +213,7 @@ int main(int argc, char **argv) {
     harness_run("make run serves and keeps", make_run_serves_and_keeps);
     harness_run("make run takes flags", make_run_takes_flags);
     harness_run("make run wants its ports", make_run_wants_its_ports);
+    harness_run("running installs no Java", running_installs_no_java);
     harness_run("etcd.sh starts three", etcd_sh_starts_three);
     return harness_finish();
 }
