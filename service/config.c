@@ -51,8 +51,8 @@ static const struct setting {
     {"drain", NUMBER, offsetof(struct config, drain_ms), "10000", 0, 600000, "MS",
      "at SIGTERM: how long requests under way may take to end"},
     {"admin-token", TEXT, offsetof(struct config, admin_token), "", 0, 0, "TOKEN",
-     "what admin calls must bear; made up and printed at start when left out (prefer the environment: flags "
-     "are seen in ps)"},
+     "what admin calls must bear; left out, one is made up and kept in a file that the log names (prefer the "
+     "environment: flags are seen in ps)"},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 

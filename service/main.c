@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/redis_target.h"
+#include "service/admin_token.h"
 #include "service/deals.h"
 #include "service/log.h"
 #include "service/version.h"
@@ -85,19 +86,15 @@ fail:
     return false;
 }
 
-/* Without a token none of the admin calls would be protected: one is made up, and told. */
-static void set_admin_token(struct service *service) {
+/* True: it was made up. */
+static bool set_admin_token(struct service *service) {
     char *token = service->config.admin_token;
-    if (!*token) {
-        unsigned char random[18];
-        randombytes_buf(random, sizeof random);
-        sodium_bin2base64(token, CONFIG_TEXT, random, sizeof random,
-                          sodium_base64_VARIANT_URLSAFE_NO_PADDING);
-        log_info("admin token, made up for this run (SECKILL_ADMIN_TOKEN chooses one): %s", token);
-    }
+    bool made_up = !*token;
+    if (made_up)
+        admin_token_make(token);
     crypto_generichash(service->admin_digest, sizeof service->admin_digest, (const unsigned char *)token,
                        strlen(token), NULL, 0);
-    sodium_memzero(token, CONFIG_TEXT);
+    return made_up;
 }
 
 static void raise_file_limit(const struct config *config) {
@@ -197,11 +194,14 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     }
     raise_file_limit(&service.config);
-    set_admin_token(&service);
+    bool made_up = set_admin_token(&service);
     if (!start_workers(&service, error, sizeof error)) {
         log_error("cannot start: %s", error);
         return EXIT_FAILURE;
     }
+    if (made_up)
+        admin_token_keep(service.config.admin_token, service.config.listen);
+    sodium_memzero(service.config.admin_token, sizeof service.config.admin_token);
     say_hello(&service.config);
 
     int signal_number = 0;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "service/test/shop.h"
@@ -360,32 +361,97 @@ static int count(const char *text, const char *piece) {
     return n;
 }
 
-static void the_admin_token(void) {
+/* The line of the file that the output names; only its owner can read it. */
+static char *kept_token(const char *output) {
+    const char *said = strstr(output, ", is in ");
+    CHECK(said != NULL);
+    CHECK_INT(count(output, "admin token"), 1);
+    said += strlen(", is in ");
+    const char *path = harness_format("%.*s", (int)strcspn(said, "\r\n"), said);
+    CHECK(strncmp(path, harness_dir(), strlen(harness_dir())) == 0);
+    struct stat about;
+    CHECK(stat(path, &about) == 0);
+    CHECK_INT(about.st_mode & 0777, 0600);
+    char *token = harness_alloc(200);
+    FILE *file = fopen(path, "re");
+    CHECK(file && fgets(token, 200, file) && fgetc(file) == EOF && fclose(file) == 0);
+    token[strcspn(token, "\n")] = '\0';
+    CHECK(strlen(token) >= 20);
+    return token;
+}
+
+static int audit(int port, const char *token) {
+    return web_call(port, "GET", "/v1/items/x/audit", harness_format("Authorization: Bearer %s\r\n", token),
+                    NULL, NULL);
+}
+
+static void a_made_up_admin_token(void) {
     struct start service;
-    char *tokens[2];
+    char *tokens[3];
     int port = harness_free_port();
-    const char *line = harness_format("--listen 127.0.0.1:%d", port);
-    static const char *const unset[] = {"SECKILL_ADMIN_TOKEN=", NULL};
-    for (int i = 0; i < 2; i++) {
-        start(&service, port, line, i ? unset : NULL);
-        const char *output = proc_output(&service.proc), *said = strstr(output, "admin token");
-        CHECK(said != NULL);
-        CHECK_INT(count(output, "admin token"), 1);
-        said = strrchr(harness_format("%.*s", (int)strcspn(said, "\n"), said), ' ') + 1;
-        tokens[i] = harness_format("%s", said);
-        CHECK(strlen(said) >= 20);
-        CHECK_INT(count(output, said), 1);
-        const char *bearer = harness_format("Authorization: Bearer %s\r\n", said);
-        CHECK_INT(web_call(port, "GET", "/v1/items/x/audit", bearer, NULL, NULL), 503);
-        CHECK_INT(web_call(port, "GET", "/v1/items/x/audit", SECKILLD_ADMIN, NULL, NULL), 401);
-        CHECK_INT(web_call(port, "GET", "/v1/items/x/audit", "Authorization: Bearer \r\n", NULL, NULL), 401);
+    const char *line = harness_format("--listen 127.0.0.1:%d --redis redis://127.0.0.1:1", port);
+    const char *const places[][3] = {
+        {harness_format("RUNTIME_DIRECTORY=%s", harness_dir()), "SECKILL_ADMIN_TOKEN=", NULL},
+        {"RUNTIME_DIRECTORY=", harness_format("XDG_RUNTIME_DIR=%s", harness_dir()), NULL},
+        {"XDG_RUNTIME_DIR=", harness_format("TMPDIR=%s", harness_dir()), NULL}};
+    unsetenv("RUNTIME_DIRECTORY");
+    for (int i = 0; i < 3; i++) {
+        start(&service, port, line, places[i]);
+        tokens[i] = kept_token(proc_output(&service.proc));
+        CHECK_INT(count(proc_output(&service.proc), tokens[i]), 0);
+        CHECK_INT(audit(port, tokens[i]), 503);
+        CHECK_INT(audit(port, "test-token"), 401);
+        CHECK_INT(audit(port, ""), 401);
+        /* One that cannot serve there leaves the file alone. */
+        const char *argv[] = {harness_format("%s/seckilld", harness_build()), "--listen",
+                              harness_format("127.0.0.1:%d", port), NULL};
+        struct proc second;
+        int status;
+        proc_spawn(&second, argv, places[i], harness_format("%s/second-%d.log", harness_dir(), i));
+        CHECK(proc_wait(&second, TIME_MS, &status));
+        CHECK_INT(WEXITSTATUS(status), 1);
+        CHECK_STR(kept_token(proc_output(&service.proc)), tokens[i]);
         stop(&service);
     }
     CHECK(strcmp(tokens[0], tokens[1]) != 0);
-    start(&service, port, line,
+    /* A directory that others could change keeps no secret. */
+    const char *open_to_all = harness_format("%s/open", harness_dir());
+    CHECK(mkdir(open_to_all, 0700) == 0 && chmod(open_to_all, 0777) == 0);
+    start(&service, port, line, (const char *[]){harness_format("RUNTIME_DIRECTORY=%s", open_to_all), NULL});
+    CHECK_HAS(proc_output(&service.proc), "cannot be kept");
+    stop(&service);
+}
+
+static void a_chosen_admin_token(void) {
+    struct start service;
+    int port = harness_free_port();
+    start(&service, port, harness_format("--listen 127.0.0.1:%d", port),
           (const char *[]){"SECKILL_ADMIN_TOKEN=test-token", "SECKILL_REDIS=redis://127.0.0.1:1", NULL});
-    CHECK_INT(web_call(port, "GET", "/v1/items/x/audit", SECKILLD_ADMIN, NULL, NULL), 503);
+    CHECK_INT(audit(port, "test-token"), 503);
     CHECK(!strstr(proc_output(&service.proc), "token"));
+    stop(&service);
+}
+
+static bool says_hello(void *arg) {
+    struct proc *script = arg;
+    return strstr(proc_output(script), " on http://") || !proc_running(script);
+}
+
+static void on_a_terminal(void) {
+    struct proc script;
+    int port = harness_free_port();
+    const char *argv[] = {"script", "-qec",
+                          harness_format("exec %s/seckilld --listen 127.0.0.1:%d --redis redis://127.0.0.1:1",
+                                         harness_build(), port),
+                          "/dev/null", NULL};
+    const char *env[] = {harness_format("RUNTIME_DIRECTORY=%s", harness_dir()), NULL};
+    proc_spawn(&script, argv, env, harness_format("%s/terminal.log", harness_dir()));
+    CHECK(harness_wait(says_hello, &script, TIME_MS));
+    const char *shown = strstr(proc_output(&script), "\nadmin token: ");
+    CHECK(shown != NULL);
+    shown += strlen("\nadmin token: ");
+    CHECK_INT(audit(port, harness_format("%.*s", (int)strcspn(shown, "\r\n"), shown)), 503);
+    proc_kill(&script, SIGKILL); /* what runs in it is hung up on */
 }
 
 int main(int argc, char **argv) {
@@ -401,6 +467,8 @@ int main(int argc, char **argv) {
     harness_run("the store's password is used and never told", the_stores_password);
     harness_run("a wrong password", a_wrong_password);
     harness_run("secrets in mistakes are not repeated", secrets_in_mistakes);
-    harness_run("the admin token", the_admin_token);
+    harness_run("an admin token that is made up is kept in a file", a_made_up_admin_token);
+    harness_run("one that was chosen is not", a_chosen_admin_token);
+    harness_run("a terminal has it shown", on_a_terminal);
     return harness_finish();
 }
