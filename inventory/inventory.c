@@ -34,6 +34,7 @@ const char *inventory_status_text(enum inventory_status status) {
         [INVENTORY_CROSS_SLOT] = "the items lie in several slots",
         [INVENTORY_EXISTS] = "the item exists otherwise",
         [INVENTORY_KEY_REUSED] = "the key belongs to another request",
+        [INVENTORY_TOO_MANY] = "the stock would be too large",
         [INVENTORY_CONFIRMED] = "the order was confirmed",
         [INVENTORY_CANCELLED] = "the order was cancelled",
         [INVENTORY_EXPIRED] = "the order has expired",

@@ -42,6 +42,7 @@ enum inventory_status {
     INVENTORY_CROSS_SLOT, /* no one script reaches all of its items: they lie in several slots of a cluster */
     INVENTORY_EXISTS,     /* the item stands already, otherwise */
     INVENTORY_KEY_REUSED, /* the key belongs to another request */
+    INVENTORY_TOO_MANY,   /* the stock would pass INVENTORY_STOCK_MAX */
     INVENTORY_CONFIRMED,  /* cannot cancel: it was confirmed first */
     INVENTORY_CANCELLED,  /* cannot confirm: it was cancelled first */
     INVENTORY_EXPIRED,    /* neither: the hold ran out first */
@@ -211,12 +212,14 @@ void inventory_item_get(struct inventory *inventory, const char *name, inventory
 
 struct inventory_restock {
     int64_t quantity, stock, available; /* as they were when it happened */
+    int64_t room;                       /* with TOO_MANY: so many more would be taken */
 };
 
 typedef void inventory_restock_fn(void *ctx, enum inventory_status status,
                                   const struct inventory_restock *restock);
 
-/* OK or REPLAYED with the restock, UNKNOWN_ITEM, KEY_REUSED, UNAVAILABLE, UNKNOWN. */
+/* Adds 1 to INVENTORY_STOCK_MAX units. OK or REPLAYED with the restock, TOO_MANY with its `room`,
+ * UNKNOWN_ITEM, KEY_REUSED, UNAVAILABLE, UNKNOWN. */
 void inventory_restock(struct inventory *inventory, const char *name, const char *digest, int64_t quantity,
                        inventory_restock_fn *fn, void *ctx);
 

@@ -135,12 +135,15 @@ static void on_restocked(void *ctx, const struct redis_value *value) {
         restock.quantity = redis_value_integer(redis_value_at(value, 1), 0);
         restock.stock = redis_value_integer(redis_value_at(value, 2), 0);
         restock.available = redis_value_integer(redis_value_at(value, 3), 0);
+    } else if (status == INVENTORY_OK && redis_value_count(value) == 2) {
+        status = INVENTORY_TOO_MANY;
+        restock.room = redis_value_integer(redis_value_at(value, 1), 0);
     } else if (status == INVENTORY_OK) {
         const char *word = redis_value_count(value) ? redis_value_text(redis_value_at(value, 0)) : NULL;
         status = word && strcmp(word, "key-reused") == 0 ? INVENTORY_KEY_REUSED : INVENTORY_UNKNOWN_ITEM;
     }
-    bool done = status == INVENTORY_OK || status == INVENTORY_REPLAYED;
-    request.restock_fn(request.ctx, status, done ? &restock : NULL);
+    bool told = status == INVENTORY_OK || status == INVENTORY_REPLAYED || status == INVENTORY_TOO_MANY;
+    request.restock_fn(request.ctx, status, told ? &restock : NULL);
 }
 
 void inventory_restock(struct inventory *inventory, const char *name, const char *digest, int64_t quantity,
@@ -153,10 +156,11 @@ void inventory_restock(struct inventory *inventory, const char *name, const char
     request->restock_fn = fn;
     struct sale_keys keys;
     sale_keys_make(&keys, name);
-    char text[24];
+    char text[24], most[24];
     snprintf(text, sizeof text, "%lld", (long long)quantity);
-    const char *argv[] = {NULL, NULL, NULL, keys.item, keys.restocks, keys.ledger, digest, text};
-    if (!script_call(inventory, SCRIPT_RESTOCK, 3, 8, argv, on_restocked, request)) {
+    snprintf(most, sizeof most, "%d", INVENTORY_STOCK_MAX);
+    const char *argv[] = {NULL, NULL, NULL, keys.item, keys.restocks, keys.ledger, digest, text, most};
+    if (!script_call(inventory, SCRIPT_RESTOCK, 3, 9, argv, on_restocked, request)) {
         free(request);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;

@@ -202,7 +202,7 @@ bool codec_read_restock(const char *body, size_t length, int64_t *quantity, stru
     if (!object)
         return false;
     bool good = known_only(object, names, error) &&
-                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, quantity, error);
+                read_integer(object, "quantity", 1, INVENTORY_STOCK_MAX, quantity, error);
     json_decref(object);
     return good;
 }

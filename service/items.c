@@ -89,6 +89,12 @@ struct restock {
 static void on_restock(void *ctx, enum inventory_status status, const struct inventory_restock *done) {
     struct restock *restock = ctx;
     char body[CODEC_BODY_SIZE];
+    if (status == INVENTORY_TOO_MANY) {
+        snprintf(body, sizeof body, "the stock may be %d at most: %lld more fit", INVENTORY_STOCK_MAX,
+                 (long long)done->room);
+        problem_answer_field(restock->request, "quantity", body);
+        return;
+    }
     if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
         routes_answer_status(restock->request, status);
         return;

@@ -253,6 +253,32 @@ static void test_restock(void) {
     check_books(till, &redis, "phone", INVENTORY_STOCK_MAX - 2, 0, 2);
 }
 
+/* To the last unit, in one call or several, and not one beyond; what was answered once stays so. */
+static void test_largest_stock(void) {
+    struct till *till = open_till();
+    struct inventory_restock restock;
+    item_sell(till, "phone", strategy, 0);
+    CHECK_STATUS(item_restock(till, "phone", "all", INVENTORY_STOCK_MAX, &restock), INVENTORY_OK);
+    CHECK_INT(restock.stock, INVENTORY_STOCK_MAX);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", INVENTORY_QUANTITY_MAX)->status, INVENTORY_OK);
+    CHECK_STATUS(item_restock(till, "phone", "r1", 1, &restock), INVENTORY_TOO_MANY);
+    CHECK_INT(restock.room, 0);
+    CHECK_STATUS(item_restock(till, "phone", "all", INVENTORY_STOCK_MAX, &restock), INVENTORY_REPLAYED);
+    CHECK_INT(restock.quantity, INVENTORY_STOCK_MAX);
+    CHECK_INT(restock.available, INVENTORY_STOCK_MAX);
+    check_books(till, &redis, "phone", INVENTORY_STOCK_MAX - INVENTORY_QUANTITY_MAX, 0,
+                INVENTORY_QUANTITY_MAX);
+
+    item_sell(till, "lamp", strategy, 999999987);
+    CHECK_STATUS(item_restock(till, "lamp", "r1", 14, &restock), INVENTORY_TOO_MANY);
+    CHECK_INT(restock.room, 13);
+    CHECK_STATUS(item_restock(till, "lamp", "r1", 12, &restock), INVENTORY_OK); /* it was not remembered */
+    CHECK_INT(restock.stock, 999999999);
+    CHECK_STATUS(item_restock(till, "lamp", "r2", INVENTORY_STOCK_MAX, &restock), INVENTORY_TOO_MANY);
+    CHECK_INT(restock.room, 1);
+    check_books(till, &redis, "lamp", 999999999, 0, 0);
+}
+
 static void test_create(void) {
     struct till *till = open_till();
     struct inventory_item item = {.item = "phone",
@@ -373,6 +399,7 @@ int main(int argc, char **argv) {
                  {"an unknown item is unknown, not sold out", test_unknown_item},
                  {"holds are born held, with an end", test_holds},
                  {"restocks once a key", test_restock},
+                 {"the largest stock", test_largest_stock},
                  {"put on sale twice, and otherwise", test_create},
                  {"made anew with another strategy behind the till's back", test_made_anew},
                  {"what teaches is refused without teaching", test_without_teaching},

@@ -320,7 +320,7 @@ static void restock(void) {
     CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
     shop_restock(shop.port, "refill", 999, "r1", &response);
     CHECK_PROBLEM(&response, 422, "key-reused");
-    const int bad[] = {0, -1, 1001};
+    const int bad[] = {0, -1, 1000000001};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         shop_restock(shop.port, "refill", bad[i], "r3", &response);
         CHECK_PROBLEM(&response, 400, "invalid-request");
@@ -333,6 +333,13 @@ static void restock(void) {
     CHECK_STR(shop_text(&response, "field"), "item");
     CHECK_INT(shop_audit(shop.port, "refill", "stock"), 1011);
     CHECK_INT(shop_audit(shop.port, "refill", "available"), 701);
+    shop_restock(shop.port, "refill", 1000000000, "r3", &response);
+    CHECK_PROBLEM(&response, 400, "invalid-request");
+    CHECK_STR(shop_text(&response, "field"), "quantity");
+    CHECK_HAS(shop_text(&response, "detail"), "999998989 more fit");
+    CHECK_INT(shop_restock(shop.port, "refill", 999998989, "r3", &response), 200);
+    CHECK_INT(shop_number(&response, "stock"), 1000000000);
+    CHECK_INT(shop_number(&response, "available"), 999999690);
 }
 
 static void audit(void) {
