@@ -3,11 +3,12 @@
 -- KEYS: item, orders, users, holds, ledger. ARGV: what, now (the seller's wall clock, ms), then
 --   what = get | confirm | cancel: a digest. Replies its record after the step, or false where there is no such order.
 --   what = sweep: how many at most. Expires the holds that are due; replies how many it expired.
+-- Where the item is gone, nothing can be settled and nothing is written: there is no such order, and none expires.
 -- A settled order stays as it is, so each of these can be repeated, and the one that came first wins.
 local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local what, now = ARGV[1], tonumber(ARGV[2])
 
-local function settle(digest, record, state)
+local function settle(digest, record, state, limit)
   local quantity, user = string.match(record, '^h (%d+) (%S+)')
   record = state .. string.sub(record, 2)
   redis.call('HSET', orders, digest, record)
@@ -18,17 +19,19 @@ local function settle(digest, record, state)
     redis.call('HINCRBY', item, 'sold', quantity)
   else
     redis.call('HINCRBY', item, 'available', quantity)
-    if tonumber(redis.call('HGET', item, 'limit')) > 0 then redis.call('HINCRBY', users, user, -quantity) end
+    if tonumber(limit) > 0 then redis.call('HINCRBY', users, user, -quantity) end
   end
   return record
 end
 
 if what == 'sweep' then
+  local limit = redis.call('HGET', item, 'limit')
+  if not limit then return 0 end
   local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now, 'LIMIT', 0, ARGV[3])
   for _, digest in ipairs(due) do
     local record = redis.call('HGET', orders, digest)
     if record and string.find(record, '^h %d+ %S') then
-      settle(digest, record, 'e')
+      settle(digest, record, 'e', limit)
     else
       redis.call('ZREM', holds, digest) -- it is no hold: `decr`, interrupted, may leave such an entry
     end
@@ -38,13 +41,9 @@ end
 
 local digest = ARGV[3]
 local record = redis.call('HGET', orders, digest)
-if record and string.sub(record, 1, 1) == 'h' then
-  if tonumber(string.match(record, '(%d+)$')) <= now then
-    record = settle(digest, record, 'e')
-  elseif what == 'confirm' then
-    record = settle(digest, record, 'c')
-  elseif what == 'cancel' then
-    record = settle(digest, record, 'x')
-  end
-end
-return record
+if not record or string.sub(record, 1, 1) ~= 'h' then return record end
+local due = tonumber(string.match(record, '(%d+)$')) <= now
+local state = due and 'e' or what == 'confirm' and 'c' or what == 'cancel' and 'x'
+if not state then return record end
+local limit = redis.call('HGET', item, 'limit')
+return limit and settle(digest, record, state, limit)

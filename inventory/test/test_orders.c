@@ -275,6 +275,24 @@ static void test_sweep_with_wrong_list(void) {
     check_books(till, &redis, "phone", 299, 0, 1);
 }
 
+/* The item is gone, and its holds are not: nothing can be settled, and nothing is written. */
+static void test_item_gone(void) {
+    struct till *till = open_till(10, 5);
+    const struct inventory_order *held = hold(till, "ann", 2);
+    CHECK_INT(redis_integer(&redis, "DEL", "seckill:{phone}:item", NULL), 1);
+    const char *before = store_dump(&redis, true);
+    for (int due = 0; due < 2; due++) {
+        for (int step = due ? INVENTORY_LOOK : INVENTORY_CONFIRM; step <= INVENTORY_CANCEL; step++)
+            CHECK_STATUS(order_step(till, held->id, (enum inventory_step)step, NULL),
+                         INVENTORY_UNKNOWN_ORDER);
+        till->shop->ahead_ms = HOLD_MS + 1000;
+    }
+    inventory_sweep(till->inventory);
+    shop_idle(till->shop, 100);
+    CHECK_STR(inventory_last_error(till->inventory), "");
+    CHECK_STR(store_dump(&redis, true), before);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
@@ -286,5 +304,6 @@ int main(int argc, char **argv) {
     harness_run("confirm, cancel and expiry at once", test_crossings);
     harness_run("unknown orders and what is no order's id", test_unknown_orders);
     harness_run("a list of holds that is wrong", test_sweep_with_wrong_list);
+    harness_run("holds of an item that is gone", test_item_gone);
     return harness_finish();
 }
