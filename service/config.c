@@ -92,8 +92,8 @@ static void print_help(FILE *out) {
         "  seckilld --redis redis://127.0.0.1:6379          # sell from there, on http://127.0.0.1:8080\n"
         "  curl http://127.0.0.1:8080/openapi.json          # every call and answer\n"
         "  curl http://127.0.0.1:8080/readyz                # is the store there, and how durable is it?\n\n"
-        "SIGTERM and SIGINT drain: no new connections, what is under way ends. Exit status: 0 after a clean\n"
-        "shutdown, 1 on a failure at start, 2 on bad usage.\n");
+        "SIGTERM, SIGINT and SIGHUP drain: no new connections, what is under way ends. Exit status: 0 after\n"
+        "a clean shutdown, 1 on a failure at start, 2 on bad usage.\n");
 }
 
 static const struct setting *setting_find(const char *name, size_t length) {

@@ -14,6 +14,7 @@
 #include "service/admin_token.h"
 #include "service/deals.h"
 #include "service/log.h"
+#include "service/notify.h"
 #include "service/version.h"
 #include "service/worker.h"
 
@@ -162,6 +163,21 @@ static int no_limit(void *ctx) {
     return DEALS_RECOVERING;
 }
 
+/* Those that end the service. Threads inherit the mask: only sigwait() takes them. A terminal that is closed
+ * hangs up; where that is ignored (nohup) it stays so. */
+static sigset_t block_signals(void) {
+    struct sigaction hang_up;
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN)
+        sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return ends;
+}
+
 int main(int argc, char **argv) {
     static struct service service;
     char error[512];
@@ -172,12 +188,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "seckilld: %s\n", error);
         return EXIT_USAGE;
     }
-    sigset_t ends;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* threads inherit it: only sigwait() takes them */
-    signal(SIGPIPE, SIG_IGN);
+    sigset_t ends = block_signals();
     service.domain = domain_open(&service.config, error, sizeof error);
     if (!service.domain) {
         /* Not the URL: it may hold a password. */
@@ -203,10 +214,12 @@ int main(int argc, char **argv) {
         admin_token_keep(service.config.admin_token, service.config.listen);
     sodium_memzero(service.config.admin_token, sizeof service.config.admin_token);
     say_hello(&service.config);
+    notify_manager("READY=1");
 
     int signal_number = 0;
     sigwait(&ends, &signal_number);
     log_info("%s: draining", strsignal(signal_number));
+    notify_manager("STOPPING=1");
     atomic_store(&service.draining, true);
     for (int i = 0; i < service.worker_count; i++)
         worker_drain(&service.workers[i]);

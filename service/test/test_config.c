@@ -1,10 +1,14 @@
 /* Settings: flags, environment and file, which of them wins, and what is said of a bad one. */
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "service/test/shop.h"
 
@@ -432,6 +436,46 @@ static void a_chosen_admin_token(void) {
     stop(&service);
 }
 
+/* ---- the manager of services ---- */
+
+static const char *received(int fd) {
+    char *text = harness_alloc(100);
+    struct pollfd waiting = {.fd = fd, .events = POLLIN};
+    CHECK_INT(poll(&waiting, 1, TIME_MS), 1);
+    CHECK(recv(fd, text, 99, 0) > 0);
+    return text;
+}
+
+/* systemd is told when it serves and when it ends. The terminal that hangs up ends it like SIGTERM, but not
+ * where that is ignored. */
+static void it_is_told(void) {
+    struct start service;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int port = harness_free_port(), status, manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/notify", harness_dir());
+    CHECK(bind(manager, (struct sockaddr *)&address, sizeof address) == 0);
+    const char *env[] = {harness_format("NOTIFY_SOCKET=%s", address.sun_path), "SECKILL_ADMIN_TOKEN=x", NULL};
+    const char *line = harness_format("--listen 127.0.0.1:%d --redis redis://127.0.0.1:1", port);
+    spawn(&service.proc, line, env);
+    CHECK_STR(received(manager), "READY=1");
+    CHECK_INT(shop_get(port, "/livez", NULL), 200);
+    proc_kill(&service.proc, SIGHUP);
+    CHECK_STR(received(manager), "STOPPING=1");
+    CHECK(proc_wait(&service.proc, TIME_MS, &status));
+    CHECK_INT(status, 0);
+    signal(SIGHUP, SIG_IGN);
+    spawn(&service.proc, line, env);
+    signal(SIGHUP, SIG_DFL);
+    CHECK_STR(received(manager), "READY=1");
+    proc_kill(&service.proc, SIGHUP);
+    CHECK_INT(shop_get(port, "/livez", NULL), 200);
+    proc_kill(&service.proc, SIGTERM);
+    CHECK(proc_wait(&service.proc, TIME_MS, &status));
+    CHECK_INT(status, 0);
+    CHECK_HAS(proc_output(&service.proc), "Terminated: draining");
+    close(manager);
+}
+
 static bool says_hello(void *arg) {
     struct proc *script = arg;
     return strstr(proc_output(script), " on http://") || !proc_running(script);
@@ -469,6 +513,7 @@ int main(int argc, char **argv) {
     harness_run("secrets in mistakes are not repeated", secrets_in_mistakes);
     harness_run("an admin token that is made up is kept in a file", a_made_up_admin_token);
     harness_run("one that was chosen is not", a_chosen_admin_token);
+    harness_run("systemd is told, and a hang-up drains", it_is_told);
     harness_run("a terminal has it shown", on_a_terminal);
     return harness_finish();
 }
