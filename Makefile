@@ -2,6 +2,7 @@
 # starts (the dependencies) or where the whole is built another way (SAN=asan, tsan, fuzz).
 CC          = gcc
 PREFIX      = /usr/local
+SYSCONFDIR  = $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 FUZZ_SECONDS = 60
 SAN         =
 BUILD      := build$(SAN:%=/%)
@@ -77,7 +78,7 @@ link_so     = @echo '  LD $@' && $(CC) $(CFLAGS) $(filter-out -pie,$(LDFLAGS)) -
 # A build started by a target that first had to do something else: as parallel as the caller asked, or one job a core.
 remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$(nproc))
 
-.PHONY: all deps run test check bench torture oversell baskets lint fmt fuzz install clean help tests fuzzers benches
+.PHONY: all deps run reset test check bench torture oversell baskets lint fmt fuzz install clean help tests fuzzers benches
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -95,6 +96,9 @@ run: ## build, start private Redis and etcd and the service on http://127.0.0.1:
 	@deploy/deps.sh build run
 	@+$(remake) all
 	@deploy/run.sh $(ARGS)
+
+reset: ## remove what make run has kept in var/: data, logs, admin token
+	@deploy/reset.sh
 
 test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer)
 	@+$(remake) all tests
@@ -164,10 +168,13 @@ fuzzers: $(FUZZERS) ; @:
 
 benches: $(BENCHES) ; @:
 
-install: all ## install into PREFIX (/usr/local), below DESTDIR
+install: all ## install into PREFIX (/usr/local), below DESTDIR; settings that are there in SYSCONFDIR (/etc) are kept
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include/lock include/etcd lib/pkgconfig lib/systemd/system share/doc/seckill)
 	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	sed 's|@BINDIR@|$(PREFIX)/bin|' deploy/seckilld.service | \
+	install -d $(DESTDIR)$(SYSCONFDIR)/seckill
+	[ -e $(DESTDIR)$(SYSCONFDIR)/seckill/seckilld.conf ] || \
+	    install -m 644 deploy/seckilld.conf $(DESTDIR)$(SYSCONFDIR)/seckill
+	sed 's|@BINDIR@|$(PREFIX)/bin|; s|@SYSCONFDIR@|$(SYSCONFDIR)|' deploy/seckilld.service | \
 	    install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/seckilld.service
 	install -m 644 deploy/seckilld.conf deploy/redis.conf $(DESTDIR)$(PREFIX)/share/doc/seckill
 	install deploy/mend-aof.sh $(DESTDIR)$(PREFIX)/share/doc/seckill

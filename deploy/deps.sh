@@ -3,6 +3,7 @@
 # what is needed, and fails if something is missing. The sets: build (to compile), run (what make run starts),
 # measure (make bench, oversell and baskets), test (what only tests start, Java for ZooKeeper among it), check, fuzz.
 set -eu
+case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 
 declare -A packages=(
     [build]="build-essential pkg-config libmicrohttpd-dev libhiredis-dev libjansson-dev libuv1-dev libsodium-dev

@@ -4,6 +4,7 @@
 # there the next time.
 # shellcheck disable=SC2317 # end_all is only called by a trap
 set -u
+case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 umask 077
 
 dir=${1:?usage: etcd.sh DIR [PORT]}

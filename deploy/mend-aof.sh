@@ -5,6 +5,8 @@
 # MULTI, leaves what came before, and with the start after the next half of that script comes to life. redis-check-aof cuts before the MULTI.
 # What is cut off was never acknowledged with `appendfsync always`; it is kept beside the file. Exit status 1: more than a last write is damaged.
 set -u
+case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
+dir=${1:?usage: mend-aof.sh DIR}
 last_write=$((4 * 1024 * 1024))
 
 mend() {
@@ -21,6 +23,6 @@ mend() {
         echo "$file: cut off $bytes bytes that a crash left half-written"
 }
 
-for aof in "$1"/appendonlydir/*.manifest "$1"/appendonly.aof; do
+for aof in "$dir"/appendonlydir/*.manifest "$dir"/appendonly.aof; do
     [ ! -f "$aof" ] || mend "$aof" || exit 1
 done

@@ -5,6 +5,7 @@
 # that and --lock, `etcd:` and `redis:` without an address are the private ones.
 # shellcheck disable=SC2317 # some functions are only called by name
 set -u
+case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.." || exit 1
 umask 077
 
@@ -20,6 +21,8 @@ host=${listen%:*}
 case $host in '' | 0.0.0.0 | '[::]' | '*') host=127.0.0.1 ;; esac
 url=http://$host:$port
 redis_pid='' etcd_pid='' seckilld_pid='' unclean=''
+# They are for this script: seckilld warns of variables that it does not know.
+export -n SECKILL_BUILD SECKILL_REDIS_PORT SECKILL_ETCD_PORT
 
 say() { printf '%s\n' "$@"; }
 
@@ -142,19 +145,25 @@ seckilld_pid=$!
 wait_until $seckilld_pid seckilld_answers ||
     fail "seckilld does not answer. The end of var/seckilld.log:" var/seckilld.log
 
-# put ITEM TERMS. 201: new. 200, 409: there from an earlier run, perhaps changed since.
+# What earlier runs have put on sale on other terms.
+kept=()
+
+# put ITEM TERMS. 201: new; 200: there from an earlier run; 409: the same, and on other terms.
 put() {
     local code
     code=$(admin -o /dev/null -w '%{http_code}' -X PUT "$url/v1/items/$1" -H 'Content-Type: application/json' -d "$2")
     case $code in
-    200 | 201 | 409) ;;
+    200 | 201) ;;
+    409) kept+=("$1") ;;
     *) fail "The item $1 could not be made: $code. The end of var/seckilld.log:" var/seckilld.log ;;
     esac
 }
 
 put demo '{"stock":100,"per_user_limit":2}'
 for i in {0..9}; do put "demo-$i" '{"stock":1000}'; done
-left=$(curl -s "$url/v1/items/demo" | sed -n 's/.*"available": *\([0-9]*\).*/\1/p')
+demo=$(curl -s "$url/v1/items/demo")
+left=$(sed -n 's/.*"available": *\([0-9]*\).*/\1/p' <<<"$demo")
+strategy=$(sed -n 's/.*"strategy": *"\([a-z]*\)".*/\1/p' <<<"$demo")
 
 cat <<END
 
@@ -173,6 +182,12 @@ END
 It is sold out. For more (each key restocks once):
 
   curl -H "Authorization: Bearer \$(cat var/admin-token)" -H "Idempotency-Key: \$(date +%s)" -H 'Content-Type: application/json' -d '{"quantity":100}' $url/v1/items/demo/restock
+
+END
+
+[ ${#kept[@]} -eq 0 ] || cat <<END
+WARNING: an earlier run has put ${kept[*]} on sale on other terms, which do not change: demo is still sold by
+strategy $strategy. To begin anew with what the flags say now: Ctrl-C, make reset, and make run with them again.
 
 END
 

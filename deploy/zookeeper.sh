@@ -5,6 +5,7 @@
 # PEER_PORT:ELECTION_PORT, the first of ID 1. ZOOKEEPER_TICK_MS: its tick (2000), and
 # ZOOKEEPER_SESSION_MAX_MS: the longest session (60000); the shortest has two ticks.
 set -eu
+case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 
 run_one() {
     local dir=$1 port=$2 id=${3:-} tick=${ZOOKEEPER_TICK_MS:-2000} member n=0

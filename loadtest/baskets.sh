@@ -6,6 +6,7 @@
 # Exit status 1 if one did not do what it must.
 # shellcheck disable=SC2154 # redis_port, url and seckilld_pid are set by stage.sh
 set -u
+case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=loadtest/stage.sh
 . loadtest/stage.sh
@@ -104,6 +105,7 @@ stage_redis always
 stage_etcd
 redis=redis://127.0.0.1:$redis_port etcd=etcd://127.0.0.1:$etcd_port
 
+echo "This takes about $(((120 + rounds * (60 + 6 * seconds)) / 60)) minutes; each line comes when it is measured."
 echo "Baskets of three lines, ten items of $stock units, 32 connections, 2000 requests. $(stage_machine)"
 printf '%-36s %9s %10s %8s %13s  %s\n' way oversold baskets/s 'p99 ms' 'lock wait ms' verdict
 sale 'script' hold --basket script

@@ -3,6 +3,7 @@
 # Prints a table, and writes the same as JSON to BENCH_JSON (build/bench.json). BENCH_SECONDS (4) for each figure.
 # shellcheck disable=SC2119,SC2154 # stage_seckilld without flags; redis_port, redis_pid, url and seckilld_pid are set by stage.sh
 set -u
+case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=loadtest/stage.sh
 . loadtest/stage.sh
@@ -17,6 +18,7 @@ failed=0
 load() {
     local name=$1 item=$2
     shift 2
+    echo "measuring $name" >&2
     "$build/seckill-load" --url "$url" --item "$item" --users 1000000 --duration "${seconds}s" --json "$stage_dir/$name.json" \
         "$@" >"$stage_dir/$name.txt" 2>&1 || { failed=1; cat "$stage_dir/$name.txt" >&2; }
 }
@@ -99,6 +101,7 @@ store() {
     stage_end "$redis_pid"
 }
 
+echo "Twenty figures, of about $((seconds + 4)) s each; then the table." >&2
 constant 1
 constant 64
 constant 512

@@ -2,6 +2,7 @@
 # oversell.sh: the same sale with every strategy: a hundred units, 64 connections, 5,000 buyers, a fifth of the requests repeated.
 # Prints which oversold, and why. OVERSELL_ROUNDS (1): how often. Exit status 1 if one did not do what it must.
 set -u
+case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=loadtest/stage.sh
 . loadtest/stage.sh

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # stage.sh: to be sourced. Private servers for a measurement, on free loopback ports, ended by process id with the script.
 build=${SECKILL_BUILD:-build}
+export -n SECKILL_BUILD # seckilld warns of variables that it does not know
 export SECKILL_ADMIN_TOKEN=stage-token
 stage_dir=$(mktemp -d)
 stage_pids=()
@@ -20,6 +21,16 @@ stage_fail() {
     exit 1
 }
 
+# stage_need PROGRAM...
+stage_need() {
+    local program
+    for program in "$@"; do
+        command -v "$program" >/dev/null ||
+            stage_fail "There is no $program here: make, and deploy/deps.sh run measure, see to that."
+    done
+}
+stage_need redis-server redis-cli curl jq "$build/seckilld" "$build/seckill-load"
+
 # A port that nobody listens on.
 stage_port() {
     local port
@@ -27,11 +38,12 @@ stage_port() {
     echo "$port"
 }
 
-# stage_wait COMMAND...: until it succeeds, for ten seconds.
+# stage_wait COMMAND...: until it succeeds, for ten seconds, or what was started last has ended.
 stage_wait() {
     local tries
     for ((tries = 0; tries < 200; tries++)); do
         "$@" >/dev/null 2>&1 && return
+        kill -0 $! 2>/dev/null || stage_fail "it has ended, before it answered: $*"
         sleep 0.05
     done
     stage_fail "gave up waiting for: $*"
@@ -51,6 +63,7 @@ stage_redis() {
 # stage_etcd: starts an etcd; its port is in etcd_port.
 stage_etcd() {
     local peer
+    stage_need etcd
     etcd_port=$(stage_port) peer=$(stage_port)
     etcd --data-dir "$stage_dir/etcd-$etcd_port" --listen-client-urls "http://127.0.0.1:$etcd_port" \
         --advertise-client-urls "http://127.0.0.1:$etcd_port" --listen-peer-urls "http://127.0.0.1:$peer" \

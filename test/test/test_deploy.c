@@ -63,6 +63,7 @@ static int free_ports(int count) {
 
 struct run {
     struct proc proc;
+    const char *dir;
     int port;
     int etcd_port;
     struct redis_server redis; /* only to talk to */
@@ -74,22 +75,35 @@ static void take_ports(struct run *run) {
     run->etcd_port = free_ports(2);
 }
 
-/* Starts deploy/run.sh with up to three flags, in a directory of its own. */
-static void spawn_run(struct run *run, const char *const flags[3]) {
+/* What a shell command says, which ends with this status. */
+static const char *said_by(const char *command, int status) {
     static int number;
-    struct proc copy;
+    struct proc proc;
+    const char *argv[] = {"bash", "-c", command, NULL};
+    proc_spawn(&proc, argv, NULL, harness_format("%s/said-%d.log", harness_dir(), ++number));
+    CHECK_INT(end_of(&proc), status);
+    return proc_output(&proc);
+}
+
+/* Starts deploy/run.sh once more, with other flags. */
+static void spawn_again(struct run *run, const char *const flags[3]) {
+    static int number;
     char build[4096];
-    const char *dir = harness_format("%s/run-%d", harness_dir(), ++number);
-    const char *cp[] = {"sh", "-c", "mkdir \"$1\" && cp -r deploy \"$1\"", "sh", dir, NULL};
-    proc_spawn(&copy, cp, NULL, harness_format("%s.cp.log", dir));
-    CHECK_INT(end_of(&copy), 0);
     CHECK(realpath(harness_build(), build));
-    const char *argv[] = {harness_format("%s/deploy/run.sh", dir), flags[0], flags[1], flags[2], NULL};
+    const char *argv[] = {harness_format("%s/deploy/run.sh", run->dir), flags[0], flags[1], flags[2], NULL};
     const char *env[] = {harness_format("SECKILL_BUILD=%s", build),
                          harness_format("SECKILL_LISTEN=127.0.0.1:%d", run->port),
                          harness_format("SECKILL_REDIS_PORT=%d", run->redis.port),
                          harness_format("SECKILL_ETCD_PORT=%d", run->etcd_port), NULL};
-    proc_spawn(&run->proc, argv, env, harness_format("%s.log", dir));
+    proc_spawn(&run->proc, argv, env, harness_format("%s-%d.log", run->dir, ++number));
+}
+
+/* Starts deploy/run.sh with up to three flags, in a directory of its own. */
+static void spawn_run(struct run *run, const char *const flags[3]) {
+    static int number;
+    run->dir = harness_format("%s/run-%d", harness_dir(), ++number);
+    said_by(harness_format("mkdir %s && cp -r deploy %s", run->dir, run->dir), 0);
+    spawn_again(run, flags);
 }
 
 static int buy(const struct run *run, const char *key) {
@@ -138,6 +152,34 @@ static void make_run_takes_flags(void) {
     CHECK_HAS(proc_output(&run.proc), "--no-such-flag: no such flag");
 }
 
+/* Items keep the terms of the run that made them: that is said, and there is a way to begin anew. */
+static void make_run_with_other_flags(void) {
+    struct run run;
+    struct web_response response;
+    static const char *const naive[3] = {"--teaching", "--strategy=naive"};
+    static const char *const warning = "WARNING: an earlier run has put demo demo-0";
+    take_ports(&run);
+    spawn_run(&run, (const char *const[3]){NULL});
+    wait_said(&run.proc, 0, "/v1/items/demo/audit\n\n");
+    CHECK(!strstr(proc_output(&run.proc), "WARNING"));
+    const char *reset = harness_format("%s/deploy/reset.sh", run.dir);
+    CHECK_HAS(said_by(reset, 1), "It still runs");
+    CHECK_INT(buy(&run, "k-1"), 201);
+    end_run(&run, SIGTERM, 0);
+    spawn_again(&run, naive);
+    wait_said(&run.proc, 0, warning);
+    wait_said(&run.proc, 0, "make reset");
+    CHECK_HAS(proc_output(&run.proc), "still sold by\nstrategy batch.");
+    end_run(&run, SIGTERM, 0);
+    CHECK_HAS(said_by(reset, 0), "begins anew");
+    spawn_again(&run, naive);
+    wait_said(&run.proc, 0, "On sale: demo, 100 left");
+    CHECK_INT(web_call(run.port, "GET", "/v1/items/demo", NULL, NULL, &response), 200);
+    CHECK_HAS(response.body, "\"strategy\":\"naive\"");
+    CHECK(!strstr(proc_output(&run.proc), "WARNING"));
+    end_run(&run, SIGTERM, 0);
+}
+
 /* Whose port it is shows in what make run says. */
 static void make_run_wants_its_ports(void) {
     struct redis_server there;
@@ -160,17 +202,13 @@ static void make_run_wants_its_ports(void) {
 /* What deploy/deps.sh says where nothing is installed and nothing can be: `programs` is all that PATH has. */
 static const char *deps_of(const char *sets, const char *programs) {
     static int number;
-    struct proc proc;
     const char *bin = harness_format("%s/bin-%d", harness_dir(), ++number);
     const char *script =
         harness_format("mkdir %s && cd %s && for program in %s; do printf '#!/bin/bash\\n"
                        "[ $0 != %s/id ] || echo 1000\\nexit 1\\n' >$program && "
                        "chmod 755 $program || exit; done; cd %s && PATH=%s deploy/deps.sh %s",
                        bin, bin, programs, bin, "\"$OLDPWD\"", bin, sets);
-    const char *argv[] = {"bash", "-c", script, NULL};
-    proc_spawn(&proc, argv, NULL, harness_format("%s.log", bin));
-    CHECK_INT(end_of(&proc), 1);
-    return proc_output(&proc);
+    return said_by(script, 1);
 }
 
 static void running_installs_no_java(void) {
@@ -182,6 +220,62 @@ static void running_installs_no_java(void) {
         CHECK(!strstr(to_run, " zookeeper") && !strstr(to_run, "java"));
         CHECK_HAS(to_test, " zookeeper");
     }
+}
+
+/* The unit finds its settings, and a later installation leaves them alone. */
+static void make_install_brings_settings(void) {
+    static const char *const kinds[] = {"asan", "tsan"};
+    const char *san = "";
+    for (int i = 0; i < 2; i++) {
+        if (strstr(harness_build(), kinds[i]))
+            san = kinds[i];
+    }
+    const char *root = harness_format("%s/root", harness_dir()), *conf = "/etc/seckill/seckilld.conf";
+    const char *install = harness_format("MAKEFLAGS= make install SAN=%s DESTDIR=%s", san, root);
+    said_by(install, 0);
+    const char *unit =
+        said_by(harness_format("cat %s/usr/local/lib/systemd/system/seckilld.service", root), 0);
+    CHECK_HAS(unit, harness_format("ExecStart=/usr/local/bin/seckilld --config %s\n", conf));
+    CHECK(!strstr(unit, "DIR@"));
+    said_by(harness_format("cmp deploy/seckilld.conf %s%s && echo '# ours' >>%s%s", root, conf, root, conf),
+            0);
+    said_by(install, 0);
+    CHECK_HAS(said_by(harness_format("cat %s%s", root, conf), 0), "# ours");
+    said_by(harness_format("%s PREFIX=/opt/seckill", install), 0);
+    CHECK_HAS(said_by(harness_format("cat %s/opt/seckill/lib/systemd/system/seckilld.service", root), 0),
+              "/opt/seckill/bin/seckilld --config /opt/seckill/etc/seckill/seckilld.conf\n");
+    said_by(harness_format("test -e %s/opt/seckill/etc/seckill/seckilld.conf", root), 0);
+}
+
+/* ---- scripts ---- */
+
+/* Help helps, and does nothing else. */
+static void scripts_help(void) {
+    static const char *const scripts[] = {
+        "deploy/deps.sh",      "deploy/etcd.sh",       "deploy/mend-aof.sh",
+        "deploy/reset.sh",     "deploy/run.sh",        "loadtest/bench.sh",
+        "loadtest/baskets.sh", "loadtest/oversell.sh", "deploy/zookeeper.sh"};
+    const char *dir = harness_format("%s/help", harness_dir());
+    said_by(harness_format("mkdir %s && cp -r deploy loadtest %s", dir, dir), 0);
+    const char *before = said_by(harness_format("find %s | sort", dir), 0);
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        const char *name = strchr(scripts[i], '/') + 1, *said;
+        said = said_by(harness_format("cd %s && %s --help", dir, scripts[i]), 0);
+        if (strncmp(said, name, strlen(name)) != 0)
+            FAIL("%s --help begins with: %s", scripts[i], said);
+        CHECK_STR(said_by(harness_format("cd %s && %s -h", dir, scripts[i]), 0), said);
+    }
+    CHECK_STR(said_by(harness_format("find %s | sort", dir), 0), before);
+}
+
+/* Without a Redis the measurements say so, and wait for nothing. */
+static void measuring_needs_a_redis(void) {
+    const char *bin = harness_format("%s/no-redis", harness_dir());
+    const char *path =
+        harness_format("mkdir %s && for program in dirname mktemp rm tail; do ln -s $(command -v "
+                       "$program) %s; done; PATH=%s exec $BASH loadtest/",
+                       bin, bin, bin);
+    CHECK_HAS(said_by(harness_format("%soversell.sh", path), 1), "There is no redis-server here");
 }
 
 /* ---- three members of etcd ---- */
@@ -212,8 +306,12 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("make run serves and keeps", make_run_serves_and_keeps);
     harness_run("make run takes flags", make_run_takes_flags);
+    harness_run("make run says what is kept, and make reset removes it", make_run_with_other_flags);
     harness_run("make run wants its ports", make_run_wants_its_ports);
     harness_run("running installs no Java", running_installs_no_java);
+    harness_run("make install brings settings, once", make_install_brings_settings);
+    harness_run("scripts help", scripts_help);
+    harness_run("measuring needs a Redis", measuring_needs_a_redis);
     harness_run("etcd.sh starts three", etcd_sh_starts_three);
     return harness_finish();
 }
