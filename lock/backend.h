@@ -21,6 +21,9 @@ struct lock_env {
     /* Who waits as `owner` for `key` shall look again; if nobody does, what was left to it is taken back.
      * `key` NULL: everybody looks again. From any thread, not from within a call of the layer. */
     void (*wake)(void *layer, const char *key, const char *owner);
+    /* For lock_last_error(): `server` could not be used, and why (never a password). From any thread. See
+     * lock_env_failed(). */
+    void (*failed)(void *layer, const char *server, const char *why);
     void *layer;
 };
 

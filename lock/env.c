@@ -44,6 +44,11 @@ int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns) {
     return until_ns - own > INT64_MAX - machine ? INT64_MAX : machine + (until_ns - own);
 }
 
+void lock_env_failed(const struct lock_env *env, const char *server, const char *why) {
+    if (env && env->failed)
+        env->failed(env->layer, server, why);
+}
+
 uint64_t lock_env_random(const struct lock_env *env, uint64_t below) {
     return env->random(env->ctx) % below;
 }

@@ -6,7 +6,7 @@
 
 #include "lock/backend.h"
 
-/* Fills in all but `wake` and `layer`. */
+/* Fills in all but `wake`, `failed` and `layer`. */
 void lock_env_init(struct lock_env *env, const struct lock_config *config);
 
 int64_t lock_env_now_ns(const struct lock_env *env);
@@ -17,6 +17,8 @@ bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg
 /* How long a call may take: a fraction of the time to live, but 50 ms if that is no more than a third, and a
  * second at most. */
 int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
+/* What lock_last_error() is to say: "SERVER: WHY". Nothing where nobody wants to know (`env` may be NULL). */
+void lock_env_failed(const struct lock_env *env, const char *server, const char *why);
 /* 0 to `below` - 1. */
 uint64_t lock_env_random(const struct lock_env *env, uint64_t below);
 

@@ -44,8 +44,12 @@ static const char *read_user(const char *address, char user[NAME_SIZE], char pas
     return at + 1;
 }
 
-static enum lock_status open_client(const struct lock_url *url, int64_t call_ns, struct etcd **etcd,
-                                    char *error, size_t error_size) {
+static void on_error(void *env, const char *member, const char *why) {
+    lock_env_failed(env, member, why);
+}
+
+static enum lock_status open_client(const struct lock_url *url, const struct lock_env *env, int64_t call_ns,
+                                    struct etcd **etcd, char *error, size_t error_size) {
     char user[NAME_SIZE], password[NAME_SIZE], what[ETCD_ERROR_SIZE] = "the user makes no sense";
     struct etcd_config config = {
         .endpoints = read_user(url->address, user, password),
@@ -55,6 +59,8 @@ static enum lock_status open_client(const struct lock_url *url, int64_t call_ns,
         .cert_file = url->cert_file[0] ? url->cert_file : NULL,
         .key_file = url->key_file[0] ? url->key_file : NULL,
         .timeout_ms = call_ns / 1000000,
+        .on_error = on_error,
+        .ctx = (void *)(uintptr_t)env, /* it comes back as what it was */
     };
     enum etcd_status status = config.endpoints ? etcd_open(&config, etcd, what, sizeof what) : ETCD_CONFIG;
     if (status == ETCD_CONFIG)
@@ -74,7 +80,7 @@ enum lock_status etcd_session_open(const struct lock_url *url, const struct lock
     if (session->lease_ttl_s < LEASE_LEAST_S)
         session->lease_ttl_s = LEASE_LEAST_S;
     session->call_ns = (int64_t)lock_env_timeout_ms(url->ttl_ms, 8) * 1000000;
-    enum lock_status status = open_client(url, session->call_ns, &session->etcd, error, error_size);
+    enum lock_status status = open_client(url, env, session->call_ns, &session->etcd, error, error_size);
     if (status != LOCK_OK) {
         free(session);
         return status;

@@ -13,9 +13,11 @@ struct lock {
     struct lock_env env;
     struct lock_config config;
     int64_t ttl_ns;
-    _Atomic uint64_t owners;    /* made so far */
-    struct lock_lines *lines;   /* NULL where the backend does without */
-    struct lock_keeper *keeper; /* NULL where there are no lines, or no store */
+    _Atomic uint64_t owners; /* made so far */
+    pthread_mutex_t error_mutex;
+    char last_error[LOCK_ERROR_SIZE]; /* "": none yet */
+    struct lock_lines *lines;         /* NULL where the backend does without */
+    struct lock_keeper *keeper;       /* NULL where there are no lines, or no store */
     struct {
         _Atomic uint64_t by_status[LOCK_STATUSES]; /* how acquiring ended */
         _Atomic uint64_t released, extended, lost, passed, wait_ns, hold_ns;
@@ -25,6 +27,7 @@ struct lock {
 
 /* Called by the backend and the keeper; `layer` is the lock. */
 void lock_on_wake(void *layer, const char *key, const char *owner);
+void lock_on_failed(void *layer, const char *server, const char *why);
 void lock_on_lost(void *layer, const struct lock_grant *grant);
 void lock_on_renewed(void *layer);
 

@@ -52,6 +52,13 @@ void lock_on_wake(void *layer, const char *key, const char *owner) {
         lock_keeper_undo(lock->keeper, key, owner); /* it has given up, and the store did not know yet */
 }
 
+void lock_on_failed(void *layer, const char *server, const char *why) {
+    struct lock *lock = layer;
+    pthread_mutex_lock(&lock->error_mutex);
+    snprintf(lock->last_error, sizeof lock->last_error, "%s: %s", server, why);
+    pthread_mutex_unlock(&lock->error_mutex);
+}
+
 void lock_on_lost(void *layer, const struct lock_grant *grant) {
     struct lock *lock = layer;
     atomic_fetch_add(&lock->figures.lost, 1);
@@ -338,6 +345,12 @@ enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
     atomic_fetch_add(&lock->figures.extended, 1);
     grant->deadline_ns = longer.deadline_ns;
     return LOCK_OK;
+}
+
+void lock_last_error(struct lock *lock, char *error, size_t error_size) {
+    pthread_mutex_lock(&lock->error_mutex);
+    snprintf(error, error_size, "%s", lock->last_error);
+    pthread_mutex_unlock(&lock->error_mutex);
 }
 
 void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics) {

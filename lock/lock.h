@@ -219,6 +219,12 @@ struct lock_cancel *lock_cancel_new(void);
 void lock_cancel(struct lock_cancel *cancel);
 void lock_cancel_free(struct lock_cancel *cancel);
 
+/* Why the store could not be used the last time: "HOST:PORT: REASON", where the reason is the system's
+ * ("Connection refused"), the server's ("READONLY You can't write …"), or that it did not answer; "" if it
+ * could always be used since lock_open(). For people, after LOCK_UNAVAILABLE or LOCK_UNKNOWN: it may be of
+ * another thread's call, it stays when the store can be used again, and it never has a password in it. */
+void lock_last_error(struct lock *lock, char *error, size_t error_size);
+
 /* Since lock_open(). */
 struct lock_metrics {
     uint64_t acquired, busy, timeouts, cancelled, failed, released, extended, lost;

@@ -106,6 +106,8 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
         opened->ttl_ns = parts.ttl_ms * 1000000;
         lock_env_init(&opened->env, config);
         opened->env.wake = lock_on_wake;
+        opened->env.failed = lock_on_failed;
+        pthread_mutex_init(&opened->error_mutex, NULL);
         opened->env.layer = opened;
         status = open_parts(opened, &parts, error, error_size);
     }
@@ -128,5 +130,6 @@ void lock_close(struct lock *lock) {
         lock->backend->close(lock->store);
     lock_keeper_free(lock->keeper); /* the store's threads used it */
     lock_lines_free(lock->lines);
+    pthread_mutex_destroy(&lock->error_mutex);
     free(lock);
 }

@@ -25,6 +25,7 @@ static const int64_t look_ns = 200000;
 
 struct redis_link {
     struct redis_target target;
+    const struct lock_env *env; /* may be NULL */
     int timeout_ms;
     pthread_mutex_t mutex; /* not held while the socket is read or written */
     redisContext *hiredis; /* NULL: not connected */
@@ -43,11 +44,13 @@ static int64_t now_ns(void) {
     return clock_mono_ns(&clock_system);
 }
 
-struct redis_link *redis_link_open(const struct redis_target *target, int timeout_ms) {
+struct redis_link *redis_link_open(const struct redis_target *target, int timeout_ms,
+                                   const struct lock_env *env) {
     struct redis_link *link = calloc(1, sizeof *link);
     if (!link)
         return NULL;
     link->target = *target;
+    link->env = env;
     link->timeout_ms = timeout_ms;
     pthread_mutex_init(&link->mutex, NULL);
     return link;
@@ -60,6 +63,13 @@ void redis_link_close(struct redis_link *link) {
     pthread_mutex_destroy(&link->mutex);
     free(link->out);
     free(link);
+}
+
+void redis_link_tell(const struct redis_link *link, const char *why) {
+    char server[sizeof link->target.host + 16];
+    snprintf(server, sizeof server, strchr(link->target.host, ':') ? "[%s]:%d" : "%s:%d", link->target.host,
+             link->target.port);
+    lock_env_failed(link->env, server, why);
 }
 
 /* ---- all below: with the mutex held, unless it says otherwise ---- */
@@ -104,10 +114,18 @@ static void append(struct redis_link *link, struct redis_call *call) {
     link->newest = call;
 }
 
-/* A command that was not written to its end was not carried out. */
-static void break_link(struct redis_link *link) {
+/* A command that was not written to its end was not carried out. `why`: an errno, 0: the other side closed
+ * it. */
+static void break_link(struct redis_link *link, int why) {
+    char text[128];
     if (!link->broken && link->hiredis) {
         link->broken = true;
+        if (why == ETIMEDOUT)
+            snprintf(text, sizeof text, "no answer within %d ms", link->timeout_ms);
+        else
+            snprintf(text, sizeof text, "%s", why ? strerror(why) : "it closed the connection");
+        if (link->oldest) /* otherwise it was closed while nobody wanted anything of it */
+            redis_link_tell(link, text);
         shutdown(link->hiredis->fd, SHUT_RDWR);
         while (link->oldest) {
             bool written = link->oldest->ends_at <= link->written;
@@ -121,9 +139,12 @@ static void break_link(struct redis_link *link) {
 static bool connect_link(struct redis_link *link) {
     if (now_ns() < link->retry_at_ns)
         return false;
-    link->hiredis = redis_dial(&link->target, link->timeout_ms, NULL, 0);
-    if (!link->hiredis)
+    char why[LOCK_ERROR_SIZE];
+    link->hiredis = redis_dial(&link->target, link->timeout_ms, why, sizeof why);
+    if (!link->hiredis) {
         link->retry_at_ns = now_ns() + retry_ns;
+        redis_link_tell(link, why);
+    }
     return link->hiredis != NULL;
 }
 
@@ -135,7 +156,7 @@ static void check_idle(struct redis_link *link) {
     bool idle = link->hiredis && !link->oldest && now - link->used_ns > idle_ns;
     link->used_ns = now;
     if (idle && (recv(link->hiredis->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN))
-        break_link(link);
+        break_link(link, 0);
 }
 
 /* The mark, a number, and the end of a line. */
@@ -181,8 +202,8 @@ static bool queue_command(struct redis_link *link, int argc, const char *const a
     return true;
 }
 
-/* Without the mutex. False: broken, or not taken before the time is up. `*sent` counts what was. */
-static bool write_all(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent) {
+/* Without the mutex. 0, or an errno: broken, or not taken before the time is up. `*sent` counts what was. */
+static int write_all(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent) {
     while (*sent < length) {
         ssize_t n = send(fd, bytes + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n > 0) {
@@ -194,11 +215,12 @@ static bool write_all(int fd, const char *bytes, size_t length, int64_t until_ns
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN)
-            return false;
-        if (left_ms <= 0 || poll(&ready, 1, (int)left_ms) <= 0)
-            return false;
+            return errno;
+        if (left_ms <= 0)
+            return ETIMEDOUT;
+        poll(&ready, 1, (int)left_ms);
     }
-    return true;
+    return 0;
 }
 
 /* What gathered leaves when nothing is under way, or as a second lot when it is as large as the first: the
@@ -220,7 +242,7 @@ static void flush_commands(struct redis_link *link, int64_t until_ns) {
         link->out_length = link->out_size = 0;
         link->written += length; /* of what is being written nobody knows; whoever breaks it must not */
         pthread_mutex_unlock(&link->mutex);
-        bool whole = write_all(fd, bytes, length, until_ns, &sent);
+        int why = write_all(fd, bytes, length, until_ns, &sent);
         pthread_mutex_lock(&link->mutex);
         link->written -= length - sent;
         if (link->out) {
@@ -229,8 +251,8 @@ static void flush_commands(struct redis_link *link, int64_t until_ns) {
             link->out = bytes; /* for the next */
             link->out_size = size;
         }
-        if (!whole)
-            break_link(link);
+        if (why)
+            break_link(link, why);
     }
     link->writing = false;
     close_if_unused(link);
@@ -256,6 +278,12 @@ static void read_answer(struct redis_answer *answer, const redisReply *reply) {
     }
 }
 
+/* That it does not have a script is no failure: it is sent then. */
+static void note_error(const struct redis_link *link, const struct redis_answer *answer) {
+    if (answer->type == REDIS_ANSWER_ERROR && strncmp(answer->text, "NOSCRIPT", 8) != 0)
+        redis_link_tell(link, answer->text);
+}
+
 /* Hands out the answers that are there, and lists in `*done` the calls that are still to be posted. False:
  * not the protocol, or an answer to nothing. */
 static bool deal(struct redis_link *link, const char *bytes, size_t length, const struct redis_call *leader,
@@ -267,6 +295,7 @@ static bool deal(struct redis_link *link, const char *bytes, size_t length, cons
         good = link->oldest != NULL;
         if (good) {
             read_answer(link->oldest->answer, reply);
+            note_error(link, link->oldest->answer);
             struct redis_call *call = finish_oldest(link, LOCK_OK, leader);
             if (call->told) {
                 *done = call;
@@ -298,7 +327,7 @@ static void name_leader(struct redis_link *link) {
     close_if_unused(link);
 }
 
-/* Without the mutex. 0: the time is up. */
+/* Without the mutex. ETIMEDOUT: the time is up. */
 static ssize_t receive(struct redis_link *link, int fd, char *bytes, size_t size, int64_t until_ns) {
     int64_t since_ns = now_ns(), sleep_ns = atomic_load(&link->quick) ? since_ns + look_ns : since_ns;
     ssize_t n;
@@ -307,7 +336,10 @@ static ssize_t receive(struct redis_link *link, int fd, char *bytes, size_t size
     if (n < 0 && errno == EAGAIN) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
         int64_t left_ms = (until_ns - now_ns()) / 1000000;
-        n = left_ms > 0 && poll(&ready, 1, (int)left_ms) != 0 ? recv(fd, bytes, size, MSG_DONTWAIT) : 0;
+        if (left_ms <= 0)
+            errno = ETIMEDOUT;
+        else if (poll(&ready, 1, (int)left_ms) >= 0)
+            n = recv(fd, bytes, size, MSG_DONTWAIT);
         atomic_store(&link->quick, now_ns() - since_ns < look_ns);
     }
     return n;
@@ -323,10 +355,13 @@ static void lead(struct redis_link *link, struct redis_call *call) {
         int fd = link->hiredis->fd;
         pthread_mutex_unlock(&link->mutex);
         ssize_t n = receive(link, fd, bytes, sizeof bytes, call->until_ns);
-        bool nothing_yet = n < 0 && (errno == EINTR || errno == EAGAIN);
+        int why = n < 0 ? errno : 0;
+        bool nothing_yet = why == EINTR || why == EAGAIN;
         pthread_mutex_lock(&link->mutex);
-        if (!link->broken && !nothing_yet && (n <= 0 || !deal(link, bytes, (size_t)n, call, &done)))
-            break_link(link);
+        if (n > 0 && !link->broken && !deal(link, bytes, (size_t)n, call, &done))
+            break_link(link, EPROTO);
+        else if (n <= 0 && !nothing_yet)
+            break_link(link, why);
         flush_commands(link, call->until_ns);
         named = call->done;
         if (named)
@@ -352,7 +387,7 @@ static void follow(struct redis_link *link, struct redis_call *call) {
             continue;
         pthread_mutex_lock(&link->mutex);
         if (!call->done)
-            break_link(link);
+            break_link(link, ETIMEDOUT);
         pthread_mutex_unlock(&link->mutex);
         until.tv_sec += 3600; /* by now, or in a moment, there is a post */
     }

@@ -10,7 +10,7 @@
 #include <semaphore.h>
 
 #include "base/redis_target.h"
-#include "lock/lock.h"
+#include "lock/env.h"
 
 enum redis_answer_type {
     REDIS_ANSWER_NIL,
@@ -48,10 +48,14 @@ struct redis_call {
 struct redis_link;
 
 /* Connects with the first call. A call that is not answered within `timeout_ms` breaks the connection, and
- * with it all calls behind it. NULL when out of memory. */
-struct redis_link *redis_link_open(const struct redis_target *target, int timeout_ms);
+ * with it all calls behind it. `env` is told what fails, and may be NULL. NULL when out of memory. */
+struct redis_link *redis_link_open(const struct redis_target *target, int timeout_ms,
+                                   const struct lock_env *env);
 /* Nobody may be in a call. */
 void redis_link_close(struct redis_link *link);
+
+/* Tells `env` that this server failed, where only the caller knows. */
+void redis_link_tell(const struct redis_link *link, const char *why);
 
 /* LOCK_OK: answered, if perhaps with an ERROR. LOCK_UNKNOWN: the command may have been carried out or not.
  * LOCK_UNAVAILABLE: it was not. LOCK_NOMEM: the same. Blocks for the time-out,

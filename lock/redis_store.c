@@ -43,7 +43,7 @@ enum lock_status redis_store_open(const struct lock_url *url, const struct lock_
     opened->target = target;
     opened->ttl_ms = url->ttl_ms;
     snprintf(opened->ttl_text, sizeof opened->ttl_text, "%lld", (long long)url->ttl_ms);
-    opened->link = redis_link_open(&target, lock_env_timeout_ms(url->ttl_ms, 8));
+    opened->link = redis_link_open(&target, lock_env_timeout_ms(url->ttl_ms, 8), env);
     if (!opened->link) {
         free(opened);
         return LOCK_NOMEM;

@@ -136,7 +136,7 @@ static enum lock_status open_all(const struct lock_url *url, const struct lock_e
     redlock->count = count;
     redlock->quorum = count / 2 + 1;
     for (int i = 0; i < count; i++) {
-        redlock->nodes[i] = redlock_node_open(&targets[i], 2 * lock_env_timeout_ms(url->ttl_ms, 2));
+        redlock->nodes[i] = redlock_node_open(&targets[i], 2 * lock_env_timeout_ms(url->ttl_ms, 2), env);
         if (!redlock->nodes[i]) {
             close_all(redlock);
             return LOCK_NOMEM;
@@ -177,6 +177,16 @@ static struct redlock_votes ask(const struct redlock *redlock, struct redlock_ro
             redlock_node_post(redlock->nodes[i], &round->asks[i]);
     }
     return redlock_round_end(round);
+}
+
+/* Of the nodes that refuse or are not there their connections tell. */
+static void tell_silent(const struct redlock *redlock, const struct redlock_votes *votes) {
+    char why[64];
+    snprintf(why, sizeof why, "no answer within %d ms", redlock->call_ms);
+    for (int i = 0; i < redlock->count && votes->count[REDLOCK_OPEN] == 0; i++) { /* not decided before */
+        if (votes->by_node[i] == REDLOCK_OPEN)
+            redlock_node_tell(redlock->nodes[i], why);
+    }
 }
 
 static struct redlock_round *new_take(const struct redlock *redlock, const char *key, const char *owner,
@@ -247,8 +257,10 @@ static enum lock_status take(void *store, struct lock_attempt *attempt) {
         }
     }
     take_back(redlock, grant->key, value, &votes);
-    if (had || votes.count[REDLOCK_DOWN] > redlock->count - redlock->quorum)
+    if (had || votes.count[REDLOCK_DOWN] > redlock->count - redlock->quorum) {
+        tell_silent(redlock, &votes);
         return LOCK_UNAVAILABLE;
+    }
     return busy(redlock, attempt, sent_ns);
 }
 
@@ -259,6 +271,7 @@ static enum lock_status judge(const struct redlock *redlock, const struct redloc
         return LOCK_OK;
     if (votes->count[REDLOCK_NO] > redlock->count - redlock->quorum)
         return LOCK_NOT_OWNER;
+    tell_silent(redlock, votes);
     return votes->count[REDLOCK_LOST] > 0 ? LOCK_UNKNOWN : LOCK_UNAVAILABLE;
 }
 

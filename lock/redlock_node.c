@@ -178,13 +178,14 @@ static void free_node(struct redlock_node *node) {
     free(node);
 }
 
-struct redlock_node *redlock_node_open(const struct redis_target *target, int patience_ms) {
+struct redlock_node *redlock_node_open(const struct redis_target *target, int patience_ms,
+                                       const struct lock_env *env) {
     struct redlock_node *node = calloc(1, sizeof *node);
     if (!node)
         return NULL;
     pthread_mutex_init(&node->mutex, NULL);
     pthread_cond_init(&node->cond, NULL);
-    node->link = redis_link_open(target, patience_ms);
+    node->link = redis_link_open(target, patience_ms, env);
     if (node->link && lock_env_start_thread(&node->thread, run, node))
         return node;
     free_node(node);
@@ -200,6 +201,10 @@ void redlock_node_close(struct redlock_node *node) {
     pthread_mutex_unlock(&node->mutex);
     pthread_join(node->thread, NULL);
     free_node(node);
+}
+
+void redlock_node_tell(const struct redlock_node *node, const char *why) {
+    redis_link_tell(node->link, why);
 }
 
 void redlock_node_post(struct redlock_node *node, struct redlock_ask *ask) {

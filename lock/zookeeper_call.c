@@ -95,8 +95,11 @@ static enum zookeeper_result result_of(int rc) {
 
 static void complete(struct zookeeper_slot *slot, int rc) {
     struct zookeeper_session *session = slot->call->session;
+    enum zookeeper_result result = result_of(rc);
+    if (result == ZOOKEEPER_LOST || result == ZOOKEEPER_NOT_DONE)
+        lock_env_failed(session->env, session->servers, zerror(rc));
     pthread_mutex_lock(&session->mutex);
-    answer(slot, result_of(rc));
+    answer(slot, result);
     pthread_mutex_unlock(&session->mutex);
 }
 

@@ -220,6 +220,18 @@ int64_t zookeeper_session_until_ns(const struct zookeeper_session *session) {
     return now_ns() + lock_env_timeout_ms(session->ttl_ms, 8) * ms_ns;
 }
 
+/* Which of its servers it was the C client does not say. */
+static void tell(const struct zookeeper_session *session, const char *why) {
+    lock_env_failed(session->env, session->servers, why);
+}
+
+/* The C client has the reason in its log alone. */
+static void tell_no_connection(const struct zookeeper_session *session) {
+    bool associates = session->handle && zoo_state(session->handle) == ZOO_ASSOCIATING_STATE;
+    tell(session, associates ? "connected, but no answer came in time"
+                             : "no connection: refused, not to be reached, or an unknown name");
+}
+
 /* LOCK_OK, LOCK_NOT_OWNER, LOCK_UNAVAILABLE. */
 static enum lock_status wait_for_connection(struct zookeeper_session *session, uint64_t *number,
                                             int64_t until_ns) {
@@ -231,8 +243,10 @@ static enum lock_status wait_for_connection(struct zookeeper_session *session, u
             *number = session->number;
             return LOCK_OK;
         }
-        if (!in_time)
+        if (!in_time) {
+            tell_no_connection(session);
             return LOCK_UNAVAILABLE;
+        }
         wait_for(session, &session->changed, until_ns);
     }
 }
@@ -269,6 +283,8 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
         if (call->slots[i].answered)
             replies[i] = call->slots[i].reply;
     }
+    if (call->open > 0)
+        tell(session, "no answer came in time");
     status = status_of(session, *number, replies, count);
     call->waited_for = false;
     if (call->open == 0)

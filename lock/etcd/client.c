@@ -23,6 +23,8 @@ static enum etcd_status build(struct etcd *etcd, const struct etcd_config *confi
     if (status != ETCD_OK)
         return status;
     etcd->timeout_ns = timeout_ns(config->timeout_ms);
+    etcd->on_error = config->on_error;
+    etcd->ctx = config->ctx;
     etcd->loop = etcd_loop_new();
     if (!etcd->loop || !copy(&etcd->user, config->user) || !copy(&etcd->password, config->password))
         return ETCD_NOMEM;

@@ -13,6 +13,8 @@ struct etcd {
     struct etcd_loop *loop;
     struct etcd_endpoints endpoints;
     int64_t timeout_ns;
+    void (*on_error)(void *ctx, const char *member, const char *why); /* may be NULL */
+    void *ctx;
     char *user, *password; /* NULL: none */
     pthread_mutex_t mutex; /* for what follows */
     pthread_cond_t quiet;  /* no call is under way any more */

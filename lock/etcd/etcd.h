@@ -111,6 +111,10 @@ struct etcd_config {
     const char *ca_file, *cert_file, *key_file;
     /* Of calls without a deadline of their own; 0: 5,000. */
     int64_t timeout_ms;
+    /* If not NULL, called by the thread whose call ends since no member could be reached, or answered, or
+     * would do it: the one that was asked last, as HOST:PORT, and why. */
+    void (*on_error)(void *ctx, const char *member, const char *why);
+    void *ctx;
 };
 
 /* Opens a client; `config` is copied. No member needs to be there yet. On failure ETCD_CONFIG or ETCD_NOMEM,

@@ -193,6 +193,14 @@ static enum etcd_status go_on(struct etcd *etcd, struct course *course, const st
     return ETCD_OK;
 }
 
+/* `at`: the member that was asked last; -1: none was connected. */
+static void tell(const struct etcd *etcd, int at, const char *why) {
+    static const char scheme[] = "dns:///";
+    size_t which = at >= 0 ? (size_t)at : atomic_load(&etcd->endpoints.current);
+    if (etcd->on_error)
+        etcd->on_error(etcd->ctx, etcd->endpoints.each[which].target + sizeof scheme - 1, why);
+}
+
 static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *method, int endpoint,
                                   grpc_slice request, const struct etcd_call *call,
                                   struct etcd_answer *answer) {
@@ -202,8 +210,8 @@ static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *m
                             .deadline_ns = call->deadline_ns ? call->deadline_ns
                                                              : etcd_loop_now_ns() + etcd->timeout_ns};
     enum etcd_status status = ETCD_OK;
+    int at = -1;
     while (status == ETCD_OK) {
-        int at;
         uint64_t token = 0;
         status = find_member(etcd, endpoint, course.deadline_ns, &at, call);
         if (status == ETCD_OK && !method->anonymous)
@@ -220,6 +228,8 @@ static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *m
     /* What ended it says nothing of an earlier try. */
     bool vague = status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT || status == ETCD_DENIED ||
                  status == ETCD_EXHAUSTED || status == ETCD_FAILED;
+    if (vague)
+        tell(etcd, at, status == ETCD_TIMEOUT ? "no answer came in time" : call->error);
     return course.unknown && !method->reads && vague ? ETCD_UNKNOWN : status;
 }
 

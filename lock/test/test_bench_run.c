@@ -38,7 +38,7 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
     pthread_mutex_init(&opened->mutex, NULL);
     struct redis_target target;
     if (strncmp(url, "redis:", 6) == 0 && redis_target_parse(&target, url, error, error_size))
-        opened->link = redis_link_open(&target, 5000);
+        opened->link = redis_link_open(&target, 5000, NULL);
     *lock = opened;
     return LOCK_OK;
 }

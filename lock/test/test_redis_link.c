@@ -29,7 +29,7 @@ static struct redis_link *open_link(int port, const char *password, int timeout_
     if (!redis_target_parse(&target, harness_format("redis://%s127.0.0.1:%d", password, port), error,
                             sizeof error))
         FAIL("%s", error);
-    struct redis_link *link = redis_link_open(&target, timeout_ms);
+    struct redis_link *link = redis_link_open(&target, timeout_ms, NULL);
     CHECK(link != NULL);
     return link;
 }

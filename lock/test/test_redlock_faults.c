@@ -258,7 +258,7 @@ static void bounded(void) {
     nodes_start(&nodes, 1, false);
     CHECK(redis_target_parse(&target, harness_format("redis://127.0.0.1:%d", nodes.redis[0].port), error,
                              sizeof error));
-    struct redlock_node *node = redlock_node_open(&target, 500);
+    struct redlock_node *node = redlock_node_open(&target, 500, NULL);
     CHECK(node != NULL);
     redis_pause(&nodes.redis[0]);
     int down[2] = {0, 0};
