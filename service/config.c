@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/redis_target.h"
+#include "service/log.h"
+#include "service/spelling.h"
 #include "service/version.h"
 
 enum kind { TEXT, NUMBER, SWITCH /* as a flag it may stand alone, unless it has an argument */ };
@@ -54,7 +56,7 @@ static const struct setting {
      "what admin calls must bear; left out, one is made up and kept in a file that the log names (prefer the "
      "environment: flags are seen in ps)"},
 };
-enum { SETTINGS = sizeof settings / sizeof *settings };
+_Static_assert(sizeof settings / sizeof *settings == CONFIG_SETTINGS, "each setting has an origin");
 
 static bool complain(char *error, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -75,7 +77,7 @@ static void environment_name(const struct setting *setting, char out[64]) {
 static void print_help(FILE *out) {
     fprintf(out, "usage: seckilld [--FLAG VALUE] ...\n\n"
                  "Sells items over HTTP, exactly as many as there are, from a stock kept in Redis.\n\n");
-    for (const struct setting *s = settings; s < settings + SETTINGS; s++) {
+    for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
         char flag[64];
         snprintf(flag, sizeof flag, "--%s %s", s->name, s->argument ? s->argument : "");
         fprintf(out, "  %-30s %s", flag, s->help);
@@ -97,17 +99,36 @@ static void print_help(FILE *out) {
 }
 
 static const struct setting *setting_find(const char *name, size_t length) {
-    for (const struct setting *s = settings; s < settings + SETTINGS; s++) {
+    for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
         if (strlen(s->name) == length && memcmp(s->name, name, length) == 0)
             return s;
     }
     return NULL;
 }
 
-/* `where` is e.g. "--listen" or "seckilld.conf:3". */
+const char *config_origin(const struct config *config, const char *name) {
+    return config->origins[setting_find(name, strlen(name)) - settings];
+}
+
+/* The name that may have been meant; NULL: none is near. `name` is written as flags are. */
+static const char *nearest(const char *name) {
+    size_t best = 3;
+    const char *found = NULL;
+    for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
+        size_t changes = spelling_distance(name, s->name);
+        if (changes < best && changes * 2 < strlen(s->name)) {
+            best = changes;
+            found = s->name;
+        }
+    }
+    return found;
+}
+
+/* `where` is e.g. "--listen" or "seckilld.conf:3: listen". */
 static bool setting_set(struct config *config, const struct setting *s, const char *value, const char *where,
                         char *error, size_t size) {
     char *at = (char *)config + s->offset, *end;
+    snprintf(config->origins[s - settings], CONFIG_ORIGIN_SIZE, "%s", where);
     if (s->kind == TEXT) {
         if (strlen(value) >= CONFIG_TEXT)
             return complain(error, size, "%s: longer than %d characters", where, CONFIG_TEXT - 1);
@@ -134,15 +155,17 @@ static bool setting_set(struct config *config, const struct setting *s, const ch
 
 static bool read_defaults(struct config *config, char *error, size_t size) {
     memset(config, 0, sizeof *config);
-    for (const struct setting *s = settings; s < settings + SETTINGS; s++) {
-        if (!setting_set(config, s, s->initial, s->name, error, size))
+    for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
+        char flag[64];
+        snprintf(flag, sizeof flag, "--%s", s->name);
+        if (!setting_set(config, s, s->initial, flag, error, size))
             return false;
     }
     return true;
 }
 
 static bool read_environment(struct config *config, char *error, size_t size) {
-    for (const struct setting *s = settings; s < settings + SETTINGS; s++) {
+    for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
         char name[64];
         environment_name(s, name);
         const char *value = getenv(name);
@@ -171,11 +194,15 @@ static bool read_line(struct config *config, char *line, const char *where, char
     *equals = '\0';
     char *name = trim(text);
     const struct setting *s = setting_find(name, strlen(name));
+    const char *meant = s ? NULL : nearest(name);
     if (!s)
-        return complain(error, size,
-                        "%s: there is no setting \"%.60s\" (the names are those of the flags, see --help)",
-                        where, name);
-    return setting_set(config, s, trim(equals + 1), where, error, size);
+        return complain(
+            error, size,
+            "%s: there is no setting \"%.60s\"%s%s (the names are those of the flags, see --help)", where,
+            name, meant ? ", perhaps " : "", meant ? meant : "");
+    char named[CONFIG_ORIGIN_SIZE];
+    snprintf(named, sizeof named, "%s: %s", where, s->name);
+    return setting_set(config, s, trim(equals + 1), named, error, size);
 }
 
 static bool read_file(struct config *config, const char *path, char *error, size_t size) {
@@ -197,6 +224,16 @@ static bool read_file(struct config *config, const char *path, char *error, size
     return good;
 }
 
+/* Told is only what can be no URL with a password in it. */
+static bool complain_of_flag(const char *flag, char *error, size_t size) {
+    int length = (int)strcspn(flag, "=:");
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", length > 2 ? length - 2 : 0, flag + (length > 2 ? 2 : 0));
+    const char *meant = strncmp(flag, "--", 2) == 0 ? nearest(name) : NULL;
+    return complain(error, size, "%.*s: no such flag%s%s; see --help", length, flag,
+                    meant ? ", perhaps --" : "", meant ? meant : "");
+}
+
 /* One flag at argv[*i], "--name value" or "--name=value"; `config` NULL: only steps over it. */
 static bool read_flag(struct config *config, char **argv, int *i, const char **file, char *error,
                       size_t size) {
@@ -206,9 +243,8 @@ static bool read_flag(struct config *config, char **argv, int *i, const char **f
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     bool is_file = length == 6 && memcmp(name, "config", 6) == 0;
     const struct setting *s = setting_find(name, length);
-    /* Told is only what can be no URL with a password in it. */
     if (!s && !is_file)
-        return complain(error, size, "%.*s: no such flag; see --help", (int)strcspn(flag, "=:"), flag);
+        return complain_of_flag(flag, error, size);
     const char *value = equals ? equals + 1 : NULL;
     if (!value && s && s->kind == SWITCH && !s->argument)
         value = "on";
@@ -233,42 +269,72 @@ static bool listen_valid(const char *listen) {
     return port >= 1 && port <= 65535;
 }
 
+/* What is refused without --teaching: the setting, and why; NULL: nothing is. */
+static const char *find_unsafe(const struct config *config, const char **why) {
+    *why = "naive and locked oversell";
+    if (inventory_strategy_teaches(config->strategy))
+        return "strategy";
+    *why = "naive is as good as its lock";
+    if (config->basket == CONFIG_BASKET_NAIVE)
+        return "basket";
+    *why = "it is for lessons";
+    if (config->work_delay_ms)
+        return "work-delay";
+    *why = "off lets a holder write after its lock was lost";
+    return config->fencing ? NULL : "fencing";
+}
+
 static bool check(struct config *config, char *error, size_t size) {
     struct redis_target target;
     char why[256];
+    const char *risk;
     if (!listen_valid(config->listen))
-        return complain(error, size, "--listen: \"%s\" is not HOST:PORT, with a port from 1 to 65535",
-                        config->listen);
+        return complain(error, size, "%s: \"%s\" is not HOST:PORT, with a port from 1 to 65535",
+                        config_origin(config, "listen"), config->listen);
     if (!redis_target_parse(&target, config->redis, why, sizeof why))
-        return complain(error, size, "--redis: %s", why);
+        return complain(error, size, "%s: %s", config_origin(config, "redis"), why);
     if (!inventory_strategy_find(config->strategy_name, &config->strategy))
-        return complain(error, size,
-                        "--strategy: \"%s\" is none of batch, lua, decr, optimistic, naive, locked",
-                        config->strategy_name);
+        return complain(error, size, "%s: \"%s\" is none of batch, lua, decr, optimistic, naive, locked",
+                        config_origin(config, "strategy"), config->strategy_name);
     static const char *const baskets[] = {"locked", "script", "naive"};
     int basket = 0;
     while (basket < 3 && strcmp(baskets[basket], config->basket_name) != 0)
         basket++;
     if (basket == 3)
-        return complain(error, size, "--basket: \"%s\" is none of locked, script, naive",
-                        config->basket_name);
+        return complain(error, size, "%s: \"%s\" is none of locked, script, naive",
+                        config_origin(config, "basket"), config->basket_name);
     config->basket = (enum config_basket)basket;
-    const char *unsafe = NULL;
-    if (inventory_strategy_teaches(config->strategy))
-        unsafe = "--strategy naive and locked oversell: they need";
-    else if (config->basket == CONFIG_BASKET_NAIVE)
-        unsafe = "--basket naive is as good as its lock: it needs";
-    else if (config->work_delay_ms)
-        unsafe = "--work-delay is for lessons: it needs";
-    else if (!config->fencing)
-        unsafe = "--fencing off lets a holder write after its lock was lost: it needs";
-    if (unsafe && !config->teaching)
-        return complain(error, size, "%s --teaching", unsafe);
+    const char *unsafe = config->teaching ? NULL : find_unsafe(config, &risk);
+    if (unsafe)
+        return complain(error, size, "%s: %s: it needs --teaching", config_origin(config, unsafe), risk);
     if (config->workers == 0) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         config->workers = cores < 1 ? 1 : cores > 256 ? 256 : (int)cores;
     }
     return true;
+}
+
+void config_warn_of_variables(void) {
+    for (char **variable = environ; *variable; variable++) {
+        char name[64] = "";
+        size_t length = strcspn(*variable, "=");
+        bool known = strncmp(*variable, "SECKILL_", 8) != 0 || length == 8;
+        /* As the flag would be written. */
+        for (size_t i = 8; !known && i < length && i < 8 + sizeof name - 1; i++)
+            name[i - 8] = (*variable)[i] == '_' ? '-' : (char)tolower((unsigned char)(*variable)[i]);
+        char own[64];
+        const struct setting *s = setting_find(name, strlen(name));
+        if (s)
+            environment_name(s, own);
+        known = known || strcmp(name, "config") == 0 ||
+                (s && strlen(own) == length && memcmp(own, *variable, length) == 0);
+        const char *meant = known ? NULL : s ? s->name : nearest(name);
+        if (meant)
+            environment_name(setting_find(meant, strlen(meant)), own);
+        if (!known)
+            log_warning("the environment's %.*s is no setting, and is ignored%s%s", (int)length, *variable,
+                        meant ? ": perhaps " : " (see --help)", meant ? own : "");
+    }
 }
 
 enum config_result config_read(struct config *config, int argc, char **argv, FILE *out, char *error,

@@ -7,7 +7,7 @@
 
 #include "inventory/inventory.h"
 
-enum { CONFIG_TEXT = 512 };
+enum { CONFIG_TEXT = 512, CONFIG_SETTINGS = 14, CONFIG_ORIGIN_SIZE = 320 };
 
 /* How baskets are made. */
 enum config_basket { CONFIG_BASKET_LOCKED, CONFIG_BASKET_SCRIPT, CONFIG_BASKET_NAIVE };
@@ -19,6 +19,7 @@ struct config {
     bool teaching, fencing;
     enum inventory_strategy strategy;
     enum config_basket basket;
+    char origins[CONFIG_SETTINGS][CONFIG_ORIGIN_SIZE]; /* see config_origin() */
 };
 
 enum config_result { CONFIG_RUN, CONFIG_EXIT, CONFIG_BAD };
@@ -27,5 +28,12 @@ enum config_result { CONFIG_RUN, CONFIG_EXIT, CONFIG_BAD };
  * wrong, where, and what would be right. */
 enum config_result config_read(struct config *config, int argc, char **argv, FILE *out, char *error,
                                size_t error_size);
+
+/* Where the value of a setting comes from, for who is to change it: "--lock", "SECKILL_LOCK" or "FILE:3:
+ * lock". */
+const char *config_origin(const struct config *config, const char *name);
+
+/* Warns of each SECKILL_ variable of the environment that is none of the settings: it may be misspelt. */
+void config_warn_of_variables(void);
 
 #endif

@@ -25,6 +25,13 @@ void log_info(const char *format, ...) {
     va_end(list);
 }
 
+void log_warning(const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    write_line("warn ", format, list);
+    va_end(list);
+}
+
 void log_error(const char *format, ...) {
     va_list list;
     va_start(list, format);

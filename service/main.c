@@ -188,11 +188,12 @@ int main(int argc, char **argv) {
         fprintf(stderr, "seckilld: %s\n", error);
         return EXIT_USAGE;
     }
+    config_warn_of_variables();
     sigset_t ends = block_signals();
     service.domain = domain_open(&service.config, error, sizeof error);
     if (!service.domain) {
         /* Not the URL: it may hold a password. */
-        fprintf(stderr, "seckilld: --lock: %s%s\n", error,
+        fprintf(stderr, "seckilld: %s: %s%s\n", config_origin(&service.config, "lock"), error,
                 service.config.teaching ? "" : " (those for lessons need --teaching)");
         return EXIT_USAGE;
     }

@@ -70,6 +70,8 @@ static void bad_flags(void) {
     refused("--config", NULL, "--config", "value");
     refused("--redis", NULL, "--redis", "value");
     refused("--LISTEN 127.0.0.1:1", NULL, "--LISTEN", "--help");
+    refused("--listne=127.0.0.1:1", NULL, "--listne", "perhaps --listen;");
+    refused("--worker 2", NULL, "--worker:", "perhaps --workers;");
 }
 
 static void bad_numbers(void) {
@@ -96,16 +98,20 @@ static void bad_numbers(void) {
         const char *file =
             write_file(harness_format("# numbers\n\n%s = %s\n", numbers[i].flag, numbers[i].over));
         refused(harness_format("--config %s", file), NULL,
-                harness_format("%s:3: \"%s\"", file, numbers[i].over), range);
+                harness_format("%s:3: %s: \"%s\"", file, numbers[i].flag, numbers[i].over), range);
     }
 }
 
 static void bad_texts(void) {
     refused("--strategy best", NULL, "--strategy: \"best\"", "batch, lua, decr, optimistic");
-    refused("", "SECKILL_STRATEGY=", "strategy", "batch");
+    refused("", "SECKILL_STRATEGY=", "SECKILL_STRATEGY: \"\"", "batch");
     refused("--lock consul://h", NULL, "--lock", "local:");
     refused("--lock zookeeper:", NULL, "--lock", "want zookeeper://");
-    refused("", "SECKILL_LOCK=mutex", "lock", "local:");
+    refused("", "SECKILL_LOCK=mutex", "SECKILL_LOCK: ", "local:");
+    refused("", "SECKILL_LISTEN=here", "SECKILL_LISTEN: \"here\"", "HOST:PORT");
+    refused("", "SECKILL_REDIS=here", "SECKILL_REDIS: ", "redis://");
+    refused("", "SECKILL_BASKET=wicker", "SECKILL_BASKET: \"wicker\"", "script");
+    refused("--basket script --basket=wicker", "SECKILL_BASKET=naive", "--basket: \"wicker\"", "script");
     refused("--teaching=perhaps", NULL, "--teaching: \"perhaps\"", "on");
     refused("", "SECKILL_TEACHING=2", "SECKILL_TEACHING: \"2\"", "on");
     refused("--fencing perhaps", NULL, "--fencing: \"perhaps\"", "off");
@@ -144,7 +150,10 @@ static void bad_files(void) {
     const char *file = write_file("listen = 127.0.0.1:1\nworkers 2\n");
     refused(harness_format("--config=%s", file), NULL, harness_format("%s:2", file), "NAME = VALUE");
     file = write_file("worker = 2\n");
-    refused(harness_format("--config=%s", file), NULL, harness_format("%s:1", file), "\"worker\"");
+    refused(harness_format("--config=%s", file), NULL, harness_format("%s:1", file),
+            "\"worker\", perhaps workers");
+    file = write_file("\nlock = mutex\n");
+    refused(harness_format("--config=%s", file), NULL, harness_format("%s:2: lock: ", file), "local:");
     file = write_file("config = other.conf\n");
     refused(harness_format("--config=%s", file), NULL, harness_format("%s:1", file), "\"config\"");
     file = write_file("--workers = 2\n");
@@ -162,15 +171,22 @@ static void unsafe_choices(void) {
                                             {"--work-delay 5", "SECKILL_WORK_DELAY=5"},
                                             {"--fencing off", "SECKILL_FENCING=off"},
                                             {"--teaching=off --strategy naive", "SECKILL_TEACHING=on"}};
+    static const char *const origins[][2] = {{"--strategy: naive", "SECKILL_STRATEGY: naive"},
+                                             {"--strategy: ", "SECKILL_STRATEGY: "},
+                                             {"--lock: ", "SECKILL_LOCK: "},
+                                             {"--work-delay: ", "SECKILL_WORK_DELAY: "},
+                                             {"--fencing: off", "SECKILL_FENCING: off"},
+                                             {"--strategy: ", NULL}};
     for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++)
-        refused(unsafe[i][0], NULL, "--teaching", "--teaching");
+        refused(unsafe[i][0], NULL, origins[i][0], "--teaching");
     size_t last = sizeof unsafe / sizeof *unsafe - 1;
     for (size_t i = 0; i < last; i++)
-        refused("", unsafe[i][1], "--teaching", "--teaching");
+        refused("", unsafe[i][1], origins[i][1], "--teaching");
     /* A flag that takes back what the environment allowed. */
-    refused(unsafe[last][0], unsafe[last][1], "--teaching", "--teaching");
+    refused(unsafe[last][0], unsafe[last][1], "--strategy: ", "--teaching");
     const char *file = write_file("fencing = off\n");
-    refused(harness_format("--config %s", file), NULL, "--fencing off", "--teaching");
+    refused(harness_format("--config %s", file), NULL, harness_format("%s:1: fencing: off", file),
+            "--teaching");
     static const char *const locks[] = {"get-set", "setnx-expire", "getset", "set-del", "timestamp"};
     for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
         refused(harness_format("--lock redis://h?variant=%s", locks[i]), NULL, "for lessons", "--teaching");
@@ -436,6 +452,28 @@ static void a_chosen_admin_token(void) {
     stop(&service);
 }
 
+/* ---- variables that are no settings ---- */
+
+static void unknown_variables(void) {
+    struct start service;
+    int port = harness_free_port();
+    const char *line = harness_format("--listen 127.0.0.1:%d --redis redis://127.0.0.1:1", port);
+    start(&service, port, line,
+          (const char *[]){"SECKILL_LISTNE=pa55word", "SECKILL_drain=5", "SECKILL_LOCK-TTL=500",
+                           "SECKILL_PORT_8080_TCP_ADDR=10.0.0.1", "SECKILL_=1", "SECKILLD_X=1",
+                           "SECKILL_ADMIN_TOKEN=x", "SECKILL_CONFIG=/dev/null", NULL});
+    const char *said = proc_output(&service.proc);
+    CHECK_HAS(
+        said,
+        "warn  the environment's SECKILL_LISTNE is no setting, and is ignored: perhaps SECKILL_LISTEN\n");
+    CHECK_HAS(said, "SECKILL_drain is no setting, and is ignored: perhaps SECKILL_DRAIN\n");
+    CHECK_HAS(said, "SECKILL_LOCK-TTL is no setting, and is ignored: perhaps SECKILL_LOCK_TTL\n");
+    CHECK_HAS(said, "SECKILL_PORT_8080_TCP_ADDR is no setting, and is ignored (see --help)\n");
+    CHECK_INT(count(said, "is no setting"), 4);
+    CHECK(!strstr(said, "pa55word"));
+    stop(&service);
+}
+
 /* ---- the manager of services ---- */
 
 static const char *received(int fd) {
@@ -513,6 +551,7 @@ int main(int argc, char **argv) {
     harness_run("secrets in mistakes are not repeated", secrets_in_mistakes);
     harness_run("an admin token that is made up is kept in a file", a_made_up_admin_token);
     harness_run("one that was chosen is not", a_chosen_admin_token);
+    harness_run("variables that are no settings are named", unknown_variables);
     harness_run("systemd is told, and a hang-up drains", it_is_told);
     harness_run("a terminal has it shown", on_a_terminal);
     return harness_finish();
