@@ -175,8 +175,9 @@ static enum etcd_status go_on(struct etcd *etcd, struct course *course, const st
     if (verdict->new_token && etcd->user && course->tokens++ < TOKENS_MAX)
         return etcd_auth_renew(etcd, token, course->deadline_ns, call);
     course->unknown = course->unknown || !verdict->harmless;
-    bool silent = verdict->silent && etcd_loop_now_ns() - course->began_ns >= fair_ns;
-    if (verdict->elsewhere)
+    bool waited = verdict->silent && course->waits; /* which says nothing of the member */
+    bool silent = verdict->silent && !waited && etcd_loop_now_ns() - course->began_ns >= fair_ns;
+    if (verdict->elsewhere && !waited)
         etcd_endpoints_fail(&etcd->endpoints, at, silent);
     if (silent) /* streams leave it too */
         etcd_loop_wake(etcd->loop, etcd->endpoints.each[0].channel);

@@ -197,10 +197,39 @@ static void answers_are_lost(void) {
     CHECK_INT(proxy_faults(proxy), 3 * ROUNDS);
 }
 
+/* ---- calls that rightly take long ---- */
+
+static uint64_t who_answers(struct etcd *etcd) {
+    struct etcd_reply *reply = NULL;
+    CHECK_STATUS(etcd_range(etcd, &tools_range_a, NULL, &reply), ETCD_OK);
+    uint64_t member = reply->member_id;
+    etcd_reply_free(reply);
+    return member;
+}
+
+/* A member that lets one wait for a lock until the time is up is no reason to leave it. */
+static void waiting_for_a_lock(void) {
+    enum { TIMES = 3, LONG_MS = 500 };
+    struct etcd_bytes *key = NULL, *none;
+    int64_t revision;
+    etcd_start_cluster(members, 2, NULL);
+    struct etcd *etcd = tools_open(members, 2);
+    int64_t holder = tools_grant(etcd, 60), waiter = tools_grant(etcd, 60);
+    CHECK_STATUS(etcd_lock(etcd, etcd_text("l"), holder, NULL, &key, &revision), ETCD_OK);
+    uint64_t member = who_answers(etcd);
+    for (int i = 0; i < TIMES; i++) {
+        const struct etcd_call call = {.deadline_ns = tools_in_ms(LONG_MS)};
+        CHECK_STATUS(etcd_lock(etcd, etcd_text("l"), waiter, &call, &none, &revision), ETCD_UNKNOWN);
+        CHECK(who_answers(etcd) == member);
+    }
+    etcd_lock_key_free(key);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("wrong endpoints", wrong_endpoints);
     harness_run("answers are lost", answers_are_lost);
+    harness_run("waiting for a lock", waiting_for_a_lock);
     harness_run("one is stopped", one_is_stopped);
     harness_run("one is killed", one_is_killed);
     harness_run("one is paused", one_is_paused);
