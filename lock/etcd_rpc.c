@@ -51,7 +51,7 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     if (locked ==
         ETCD_UNKNOWN) { /* as a rule it waits still; if it was granted, the next request finds it so */
         status = attempt->waits ? LOCK_OK : release(session, attempt->grant.key, attempt->grant.owner);
-        return status == LOCK_OK ? LOCK_BUSY : status;
+        return status == LOCK_OK || status == LOCK_NOT_OWNER ? LOCK_BUSY : status;
     }
     if (locked == ETCD_NOT_FOUND)
         etcd_session_doubt(session, &epoch);

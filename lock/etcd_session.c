@@ -186,8 +186,8 @@ static enum lock_status renew(struct etcd_session *session) {
     struct etcd_epoch fresh;
     struct etcd_keep *keep, *old = session->keep;
     enum etcd_status status = grant(session, &fresh, &keep);
-    if (status != ETCD_OK)
-        return status == ETCD_UNKNOWN ? LOCK_UNAVAILABLE : etcd_session_status(status);
+    if (status != ETCD_OK) /* also where the new one is lost already: later there will be another */
+        return status == ETCD_NOMEM ? LOCK_NOMEM : LOCK_UNAVAILABLE;
     pthread_mutex_lock(&session->mutex);
     session->epoch = fresh;
     session->keep = keep;

@@ -32,7 +32,8 @@ struct etcd_epoch {
     char key[ETCD_KEY_SIZE];
 };
 
-/* The lease and its epoch as they are now; a new lease where there is none, or it is lost. Blocks. */
+/* The lease and its epoch as they are now; a new lease where there is none, or it is lost. Blocks. LOCK_OK,
+ * LOCK_UNAVAILABLE, LOCK_NOMEM. */
 enum lock_status etcd_session_begin(struct etcd_session *session, struct etcd_epoch *epoch);
 /* To be among the compares of a write. */
 struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch);

@@ -248,6 +248,32 @@ static void lost_while_idle(void) {
     }
 }
 
+static const char *last_line(const char *text) {
+    const char *newline = strrchr(text, '\n');
+    return newline ? newline + 1 : text;
+}
+
+static bool has_a_lease(void *arg) {
+    (void)arg;
+    return strchr(etcd_command(&etcd, "lease", "list", NULL), '\n') != NULL;
+}
+
+/* The lease is lost before anything hangs on it: another one is got, and the lock with that. */
+static void lost_when_new(void) {
+    begin();
+    struct proxy *proxy = proxy_start(etcd.port);
+    struct lock *lock = etcd_tools_open_by(proxy, "ttl=60000");
+    struct tools_waiter waiter;
+    proxy_set(proxy, PROXY_DELAY, 700, NULL);
+    tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
+    CHECK(harness_wait(has_a_lease, NULL, PATIENCE_MS));
+    etcd_tools_revoke(&etcd, last_line(etcd_command(&etcd, "lease", "list", NULL)));
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    tools_give(lock, &waiter.grant);
+    etcd_tools_check_no_trace(&etcd);
+}
+
 /* Until it is had, whatever the store does meanwhile. */
 static void *persist(void *arg) {
     struct tools_waiter *waiter = arg;
@@ -412,6 +438,7 @@ int main(int argc, char **argv) {
     harness_run("a late deletion", a_late_deletion);
     harness_run("lost while held", lost_while_held);
     harness_run("lost while idle", lost_while_idle);
+    harness_run("lost when new", lost_when_new);
     harness_run("the store is paused", the_store_is_paused);
     harness_run("compacted", compacted);
     harness_run("compacted while deaf", compacted_while_deaf);
