@@ -7,8 +7,8 @@
  * once.
  *
  * An item that is sold out is not sold by script: its purchases gather in the same way, but only the units
- * left and the orders of their keys are asked for. Units first: an order that is not there afterwards was not
- * there when none were left. */
+ * left, when it is sold, and the orders of their keys are asked for. Units first: an order that is not there
+ * afterwards was not there when none were left. */
 #include <stdlib.h>
 
 #include "base/decimal.h"
@@ -23,6 +23,7 @@ struct batch {
     int64_t now_ms;
     int64_t available;           /* a check: the units left; -1: there is no such item */
     enum inventory_status check; /* a check: how asking for them ended */
+    enum inventory_status empty; /* a check: what is said where none are left */
     int count;
     struct inventory_purchase *purchases[INVENTORY_BATCH_MAX];
 };
@@ -152,6 +153,10 @@ static bool send_sale(struct batch *batch) {
     argv[argc++] = keys->holds;
     argv[argc++] = keys->ledger;
     argv[argc++] = now;
+    /* The store says so where it is sold otherwise now: then it was put on sale anew, see start_otherwise().
+     */
+    argv[argc++] =
+        inventory_strategy_name(batch->item->strategy == INVENTORY_LUA ? INVENTORY_LUA : INVENTORY_BATCH);
     for (int i = 0; i < n; i++) {
         const struct inventory_purchase *purchase = batch->purchases[i];
         decimal_append(inventory->quantities[i], (uint64_t)purchase->quantity);
@@ -167,8 +172,14 @@ static bool send_sale(struct batch *batch) {
 static void on_units(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
     batch->check = store_status(batch->inventory, value);
-    if (batch->check == INVENTORY_OK)
-        batch->available = redis_value_integer(value, -1);
+    batch->available = -1;
+    if (batch->check != INVENTORY_OK || redis_value_count(value) != 3)
+        return;
+    batch->available = redis_value_integer(redis_value_at(value, 0), -1);
+    batch->empty = item_judge_time(batch->now_ms, redis_value_integer(redis_value_at(value, 1), 0),
+                                   redis_value_integer(redis_value_at(value, 2), 0));
+    if (batch->empty == INVENTORY_OK)
+        batch->empty = INVENTORY_SOLD_OUT;
 }
 
 static void on_orders(void *ctx, const struct redis_value *value) {
@@ -194,7 +205,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
         if (redis_value_type(record) == REDIS_STRING)
             purchase_found(purchase, redis_value_text(record), -1);
         else if (batch->available == 0)
-            purchase_finish(purchase, INVENTORY_SOLD_OUT);
+            purchase_finish(purchase, batch->empty);
         else
             purchase_start(purchase);
     }
@@ -209,7 +220,8 @@ static bool send_check(struct batch *batch) {
     for (int i = 0; i < batch->count; i++)
         argv[2 + i] = batch->purchases[i]->digest;
     figure_add(&inventory->figures->checks, 1);
-    if (!redis_callv(inventory->redis, on_units, batch, "HGET", batch->item->keys.item, "available", NULL))
+    if (!redis_callv(inventory->redis, on_units, batch, "HMGET", batch->item->keys.item, "available",
+                     "starts", "ends", NULL))
         return false;
     if (!redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv)) {
         /* Out of memory between the two: on_units() would find the batch gone. */

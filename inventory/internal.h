@@ -112,7 +112,7 @@ struct inventory {
     char error[256];
     struct inventory_figures *figures;
     struct inventory_figures own_figures;                        /* where the caller has none */
-    const char *argv[SCRIPT_ARGV + 6 + 3 * INVENTORY_BATCH_MAX]; /* scratch */
+    const char *argv[SCRIPT_ARGV + 7 + 3 * INVENTORY_BATCH_MAX]; /* scratch */
     char quantities[INVENTORY_BATCH_MAX][8];                     /* scratch */
 };
 
@@ -189,8 +189,10 @@ struct sale_look {
     char record[RECORD_SIZE];                   /* the order to write */
 };
 
-/* Reads the item, the key's order and the user's units over `redis`, then calls `next`: OK (on sale, and
- * within the limit; whether units are left is left to see), REPLAYED (there is an order), or why not. */
+/* Reads the item, the key's order and the user's units over `redis`, then calls `next`: OK, REPLAYED (there
+ * is an order), or why not. Of `decr` OK may also mean that too few units are left: that it sees by taking
+ * them.
+ */
 void look_begin(struct inventory_purchase *purchase, struct redis *redis, enum inventory_strategy strategy,
                 void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
 /* Ends the purchase with what `next` was told. */
@@ -252,6 +254,8 @@ enum { ITEM_FIELDS = 10 };
 extern const char *const item_fields[ITEM_FIELDS];
 /* hash (HMGET by item_fields) -> item; false where there is no such item. */
 bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value);
+/* OK, NOT_STARTED or ENDED; a bound of 0 is none. */
+enum inventory_status item_judge_time(int64_t now_ms, int64_t starts_ms, int64_t ends_ms);
 /* Asks for what item_read() reads. */
 bool item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx);
 

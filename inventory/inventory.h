@@ -27,6 +27,8 @@ enum {
     INVENTORY_STOCK_MAX = 1000000000,
 };
 
+/* Of several reasons to refuse a purchase, or a line of a basket, every strategy names the same one, the
+ * first of these: UNKNOWN_ITEM, NOT_STARTED, ENDED, SOLD_OUT, LIMIT. */
 enum inventory_status {
     INVENTORY_OK,
     INVENTORY_REPLAYED,    /* done before, by the same key: what is told is the first answer */

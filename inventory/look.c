@@ -14,13 +14,12 @@ static enum inventory_status judge(const struct inventory_purchase *purchase) {
         return look->status;
     if (look->order[0])
         return INVENTORY_REPLAYED;
-    if (look->starts_ms && look->now_ms < look->starts_ms)
-        return INVENTORY_NOT_STARTED;
-    if (look->ends_ms && look->now_ms >= look->ends_ms)
-        return INVENTORY_ENDED;
-    if (look->limit && look->had + purchase->quantity > look->limit)
-        return INVENTORY_LIMIT;
-    return INVENTORY_OK;
+    enum inventory_status in_time = item_judge_time(look->now_ms, look->starts_ms, look->ends_ms);
+    if (in_time != INVENTORY_OK)
+        return in_time;
+    if (look->available < purchase->quantity) /* `decr` finds out by taking them */
+        return look->begun_as == INVENTORY_DECR ? INVENTORY_OK : INVENTORY_SOLD_OUT;
+    return look->limit && look->had + purchase->quantity > look->limit ? INVENTORY_LIMIT : INVENTORY_OK;
 }
 
 /* Notes a reply; true when it was the last. */

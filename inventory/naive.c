@@ -84,8 +84,6 @@ static void on_worked(void *ctx, bool closing) {
 
 static void on_looked(struct inventory_purchase *purchase, enum inventory_status status) {
     struct sale_look *look = purchase->look;
-    if (status == INVENTORY_OK && look->available < purchase->quantity)
-        status = INVENTORY_SOLD_OUT;
     if (status != INVENTORY_OK)
         look_finish(purchase, status);
     else

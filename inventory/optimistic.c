@@ -74,8 +74,6 @@ static void on_executed(void *ctx, const struct redis_value *value) {
 
 static void on_looked(struct inventory_purchase *purchase, enum inventory_status status) {
     struct sale_look *look = purchase->look;
-    if (status == INVENTORY_OK && look->available < purchase->quantity)
-        status = INVENTORY_SOLD_OUT;
     if (status != INVENTORY_OK) {
         redis_callv(look->redis, NULL, NULL, "UNWATCH", NULL);
         redis_flush(look->redis);

@@ -14,6 +14,12 @@ bool item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ct
     return redis_call(redis, fn, ctx, 2 + ITEM_FIELDS, argv);
 }
 
+enum inventory_status item_judge_time(int64_t now_ms, int64_t starts_ms, int64_t ends_ms) {
+    if (starts_ms && now_ms < starts_ms)
+        return INVENTORY_NOT_STARTED;
+    return ends_ms && now_ms >= ends_ms ? INVENTORY_ENDED : INVENTORY_OK;
+}
+
 bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value) {
     if (redis_value_count(value) != ITEM_FIELDS || redis_value_type(redis_value_at(value, 0)) == REDIS_NIL)
         return false;

@@ -1,21 +1,21 @@
 -- Sells one item to all who wait for it, in one atomic step. This is the whole sale: nothing else takes units in `batch` and `lua`.
 --
 -- KEYS: item, orders, users, holds, ledger (one hash tag, so one slot).
--- ARGV: now (the seller's wall clock, ms), then n digests, n users, n quantities.
+-- ARGV: now (the seller's wall clock, ms), the strategy that the seller goes by (`batch` or `lua`), then n digests, n users, n quantities.
 -- Replies {available, hold_until} where all were sold, as in most of a sale; otherwise {available, hold_until, r1 .. rn}, each r
 --   1 sold | a record: this key has its order already | -1 sold out | -2 over the limit | -3 not started | -4 ended;
--- or {'unknown-item'}, or {'strategy', name} where the item is sold in another way (`lua`: one at a time).
+-- or {'unknown-item'}, or {'strategy', name} where the item is sold in another way.
 --
 -- Each write is worked out first and then done at the end, so that an error (out of memory, read-only) comes before
 -- the first of them: the call happens whole or not at all. The first write is one that Redis refuses when out of memory.
 local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now = ARGV[1]
-local n = (#ARGV - 1) / 3
+local n = (#ARGV - 2) / 3
 
 local c = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends', 'hold', 'strategy')
 local available = tonumber(c[1])
 if not available then return {'unknown-item'} end
-if c[6] ~= 'batch' and (c[6] ~= 'lua' or n > 1) then return {'strategy', c[6]} end
+if c[6] ~= ARGV[2] then return {'strategy', c[6]} end
 local limit, starts, ends, hold = tonumber(c[2]), tonumber(c[3]), tonumber(c[4]), tonumber(c[5])
 
 local closed = nil
@@ -28,17 +28,17 @@ if hold > 0 then
   head, tail = 'h ', tail .. ' ' .. string.format('%.0f', hold_until)
 end
 
-local old = redis.call('HMGET', orders, unpack(ARGV, 2, n + 1))
-local had = limit > 0 and redis.call('HMGET', users, unpack(ARGV, n + 2, 2 * n + 1))
+local old = redis.call('HMGET', orders, unpack(ARGV, 3, n + 2))
+local had = limit > 0 and redis.call('HMGET', users, unpack(ARGV, n + 3, 2 * n + 2))
 
 local reply, written, totals, new, bought = {0, hold_until}, {}, {}, {}, {}
 local taken, w, all_sold = 0, 0, true
 for i = 1, n do
-  local digest = ARGV[1 + i]
+  local digest = ARGV[2 + i]
   local record = old[i] or new[digest]
   local r = record or closed
   if not r then
-    local user, quantity = ARGV[1 + n + i], ARGV[1 + 2 * n + i]
+    local user, quantity = ARGV[2 + n + i], ARGV[2 + 2 * n + i]
     local units = tonumber(quantity)
     local before = had and (bought[user] or tonumber(had[i] or 0))
     if units > available then

@@ -346,6 +346,25 @@ static void test_made_anew_for_many(void) {
     check_books(till, &redis, "phone", 0, 0, 10);
 }
 
+static void test_made_anew_in_batches(void) {
+    struct till *till = open_till();
+    item_sell(till, "phone", INVENTORY_LUA, 3);
+    for (int i = 0; i < 3; i++)
+        begin(till, "phone", i, 1);
+    shop_settle(till->shop);
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    item_sell(till, "phone", INVENTORY_BATCH, 300);
+    for (int i = 0; i < 100; i++)
+        begin(till, "phone", i, 1);
+    shop_settle(till->shop);
+    uint64_t before = calls(till);
+    for (int i = 100; i < 200; i++)
+        begin(till, "phone", i, 1);
+    shop_settle(till->shop);
+    CHECK_INT(calls(till) - before, 1);
+    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 3 + 200);
+}
+
 /* A connection that looked at one item must not stumble over it when it sells another. */
 static void test_no_conflict_with_another_item(void) {
     struct till *till = open_till();
@@ -383,6 +402,7 @@ int main(int argc, char **argv) {
     harness_run("two calls in flight, the others gather", test_two_in_flight);
     harness_run("the second call is as large as the first", test_the_second_is_as_large);
     harness_run("with the strategy lua each purchase is a call", test_lua_goes_alone);
+    harness_run("made anew to be sold in batches", test_made_anew_in_batches);
     harness_run("mixed quantities in one call", test_mixed_quantities);
     harness_run("optimistic does not stumble over another item", test_no_conflict_with_another_item);
     harness_run("names that nobody sells", test_unknown_names_are_forgotten);
