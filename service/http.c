@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -54,14 +55,35 @@ const char *http_request_path(const struct http_request *request) {
     return request->path;
 }
 
-const char *http_request_header(const struct http_request *request, const char *name, size_t *length) {
-    const char *value = NULL;
-    if (MHD_lookup_connection_value_n(request->mhd, MHD_HEADER_KIND, name, strlen(name), &value, length) !=
-        MHD_YES)
-        return NULL;
-    while (*length && (value[*length - 1] == ' ' || value[*length - 1] == '\t'))
-        --*length;
-    return value;
+struct search {
+    const char *name, *value;
+    size_t name_length, length;
+    int count;
+};
+
+static enum MHD_Result compare(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_length,
+                               const char *value, size_t length) {
+    (void)kind;
+    struct search *search = cls;
+    if (name_length != search->name_length || strncasecmp(name, search->name, name_length) != 0)
+        return MHD_YES;
+    if (search->count++ == 0) {
+        search->value = value;
+        search->length = length;
+    }
+    return MHD_YES;
+}
+
+int http_request_header(const struct http_request *request, const char *name, const char **value,
+                        size_t *length) {
+    struct search search = {.name = name, .name_length = strlen(name)};
+    MHD_get_connection_values_n(request->mhd, MHD_HEADER_KIND, compare, &search);
+    while (search.length &&
+           (search.value[search.length - 1] == ' ' || search.value[search.length - 1] == '\t'))
+        search.length--;
+    *value = search.value;
+    *length = search.length;
+    return search.count;
 }
 
 const char *http_request_body(const struct http_request *request, size_t *length) {
@@ -71,6 +93,10 @@ const char *http_request_body(const struct http_request *request, size_t *length
 
 bool http_request_too_large(const struct http_request *request) {
     return request->too_large;
+}
+
+bool http_request_encoded(const struct http_request *request) {
+    return request->encoded;
 }
 
 void *http_request_context(struct http_request *request) {
@@ -88,10 +114,13 @@ void *http_request_server_ctx(const struct http_request *request) {
 /* ---- libmicrohttpd's calls ---- */
 
 static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *mhd, const char *url,
-                             const char *method, void **context) {
-    unsigned int refused = http_head_judge(mhd);
-    if (refused)
-        return http_head_refuse(mhd, refused);
+                             const char *method, const char *version, void **context) {
+    bool encoded;
+    struct http_fault fault = http_head_judge(mhd, method, url, version, &encoded);
+    if (fault.status) {
+        http_refuse(mhd, &fault, strcmp(method, MHD_HTTP_METHOD_HEAD) != 0);
+        return MHD_NO;
+    }
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct connection *connection = info ? info->socket_context : NULL;
     struct http_request *request = connection ? request_take(server) : NULL;
@@ -100,6 +129,7 @@ static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *
     request->mhd = mhd;
     request->connection = connection;
     request->method = method;
+    request->encoded = encoded;
     request->since_ns = (int64_t)uv_hrtime();
     /* A path that is too long is no path of ours: it is cut, and not found. */
     size_t length = strnlen(url, HTTP_PATH_MAX - 1);
@@ -143,11 +173,10 @@ static bool append(struct http_request *request, const char *data, size_t length
 
 static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
                                  const char *version, const char *data, size_t *data_size, void **context) {
-    (void)version;
     struct http_server *server = cls;
     struct http_request *request = *context;
     if (!request)
-        return begin(server, mhd, url, method, context);
+        return begin(server, mhd, url, method, version, context);
     if (*data_size) {
         bool kept = append(request, data, *data_size);
         *data_size = 0;
@@ -163,7 +192,7 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const ch
     }
     if (request->response) {
         server->progress = true;
-        return MHD_queue_response(mhd, request->status, request->response);
+        return http_queue(mhd, request->status, request->response);
     }
     if (!request->answered && (int64_t)uv_now(server->loop) - request->since_ns / 1000000 > PATIENCE_MS) {
         request->suspended = true;
@@ -232,7 +261,7 @@ void http_answer(struct http_request *request, int status, const char *content_t
         request->status = (unsigned int)status;
         MHD_resume_connection(request->mhd);
     } else {
-        MHD_queue_response(request->mhd, (unsigned int)status, response);
+        http_queue(request->mhd, (unsigned int)status, response);
         MHD_destroy_response(response); /* libmicrohttpd has its own hold on it */
     }
 }

@@ -4,6 +4,9 @@
  * answered by http_answer(): within that call, or later from the same loop. Every request must be answered;
  * the client may have left meanwhile, which does no harm.
  *
+ * What is not HTTP/1.1 as RFC 9112 has it is refused before that (http_head.c, http_refusals.c), and the
+ * connection closed.
+ *
  * Bounds: request line and headers about 4 KB together (http_head.c), a body HTTP_BODY_MAX, connections as
  * configured, and a connection that completes no request within `idle_ms` is closed, whatever it trickles. */
 #ifndef SERVICE_HTTP_H
@@ -25,6 +28,10 @@ struct http_config {
     int idle_ms;
     void (*on_request)(void *ctx, struct http_request *request);
     void (*on_answer)(void *ctx, int status); /* to count them */
+    /* Writes the body, an application/problem+json, for a request that is refused before it is read: its
+     * status is 400 (then the field is named), 413, 414, 431, 501 or 505. Returns its length. NULL: no body.
+     */
+    size_t (*write_refusal)(char *out, size_t size, int status, const char *field, const char *detail);
     void *ctx;
 };
 
@@ -47,13 +54,16 @@ void http_server_close(struct http_server *server);
 /* ---- a request ---- */
 
 const char *http_request_method(const struct http_request *request);
-/* The path without the query, percent-decoded. */
+/* The path without the query, percent-decoded; what must not be decoded (%2F, %00) is blanks. */
 const char *http_request_path(const struct http_request *request);
-/* NULL where there is none; without blanks at its ends. */
-const char *http_request_header(const struct http_request *request, const char *name, size_t *length);
+/* How often the header is there. The value is the first one's, without blanks at its ends. */
+int http_request_header(const struct http_request *request, const char *name, const char **value,
+                        size_t *length);
 const char *http_request_body(const struct http_request *request, size_t *length);
 /* More than HTTP_BODY_MAX was sent; the body is not kept. */
 bool http_request_too_large(const struct http_request *request);
+/* It has a content coding, so it is not what it looks like. */
+bool http_request_encoded(const struct http_request *request);
 /* Room for the handler's own data, HTTP_CONTEXT_SIZE bytes, aligned for anything; not cleared. Good until the
  * answer. */
 void *http_request_context(struct http_request *request);

@@ -36,7 +36,7 @@ struct http_request {
     int64_t since_ns;
     struct MHD_Response *response; /* of a suspended request: to be sent when it is looked at again */
     unsigned int status;
-    bool handled, answered, suspended, too_large;
+    bool handled, answered, suspended, too_large, encoded;
     char start[BODY_START];
     _Alignas(max_align_t) unsigned char context[HTTP_CONTEXT_SIZE];
 };
@@ -68,12 +68,23 @@ void http_client_renew(struct connection *connection);
 /* Closes those that are silent for too long; `timer` has the server. */
 void http_client_sweep(uv_timer_t *timer);
 
+/* Why a request is refused before it is read; `field` is NULL but with status 400. */
+struct http_fault {
+    int status; /* 0: it is not */
+    const char *field, *detail;
+};
+
 /* http_head.c: what a request's head may be. */
 size_t http_head_unescape(void *cls, struct MHD_Connection *mhd, char *text);
 void *http_head_target(void *cls, const char *target, struct MHD_Connection *mhd);
-/* The status that a head is refused with, 0 if it is good. */
-unsigned int http_head_judge(struct MHD_Connection *mhd);
-enum MHD_Result http_head_refuse(struct MHD_Connection *mhd, unsigned int status);
+/* `encoded`: the body has a content coding. */
+struct http_fault http_head_judge(struct MHD_Connection *mhd, const char *method, const char *target,
+                                  const char *version, bool *encoded);
+
+/* http_refusals.c: what is answered to a request that nobody reads. The connection must end with it. */
+void http_refuse(struct MHD_Connection *mhd, const struct http_fault *fault, bool body_wanted);
+/* MHD_queue_response(), for the program's own answers. */
+enum MHD_Result http_queue(struct MHD_Connection *mhd, unsigned int status, struct MHD_Response *response);
 
 /* To have the server run once more, at once; `timer` has the server. */
 void http_server_soon(uv_timer_t *timer);

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+enum { FIELD_SIZE = 100 };
+
 static const struct {
     int status;
     const char *name, *title;
@@ -29,21 +31,34 @@ static const struct {
     [PROBLEM_STORE_UNAVAILABLE] = {503, "store-unavailable", "Store unavailable"},
     [PROBLEM_NOT_FOUND] = {404, "not-found", "Not found"},
     [PROBLEM_METHOD_NOT_ALLOWED] = {405, "method-not-allowed", "Method not allowed"},
+    [PROBLEM_UNSUPPORTED_ENCODING] = {415, "unsupported-encoding", "Unsupported content coding"},
+    [PROBLEM_TARGET_TOO_LONG] = {414, "target-too-long", "Request target too long"},
+    [PROBLEM_HEAD_TOO_LARGE] = {431, "head-too-large", "Request head too large"},
+    [PROBLEM_UNKNOWN_CODING] = {501, "unknown-coding", "Unknown transfer coding"},
+    [PROBLEM_UNSUPPORTED_VERSION] = {505, "unsupported-version", "Unsupported version of HTTP"},
 };
 
 int problem_status(enum problem problem) {
     return problems[problem].status;
 }
 
+const char *problem_name(enum problem problem) {
+    return problems[problem].name;
+}
+
 /* `extra` is further members, each with its comma before it. */
+static size_t print(char *out, size_t size, enum problem problem, const char *detail, const char *extra) {
+    int length = snprintf(
+        out, size, "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%.300s\"%.160s}",
+        problems[problem].name, problems[problem].title, problems[problem].status, detail, extra);
+    return (size_t)length < size ? (size_t)length : size - 1;
+}
+
 static void answer(struct http_request *request, enum problem problem, const char *detail, const char *extra,
                    const char *const *headers) {
     char body[640];
-    int length =
-        snprintf(body, sizeof body,
-                 "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%.300s\"%.160s}",
-                 problems[problem].name, problems[problem].title, problems[problem].status, detail, extra);
-    http_answer(request, problems[problem].status, "application/problem+json", body, (size_t)length, headers);
+    size_t length = print(body, sizeof body, problem, detail, extra);
+    http_answer(request, problems[problem].status, "application/problem+json", body, length, headers);
 }
 
 void problem_answer(struct http_request *request, enum problem problem, const char *detail) {
@@ -57,9 +72,13 @@ void problem_answer(struct http_request *request, enum problem problem, const ch
     answer(request, problem, detail, "", headers);
 }
 
+static void write_field(char extra[FIELD_SIZE], const char *field) {
+    snprintf(extra, FIELD_SIZE, ",\"field\":\"%.70s\"", field);
+}
+
 void problem_answer_field(struct http_request *request, const char *field, const char *detail) {
-    char extra[100];
-    snprintf(extra, sizeof extra, ",\"field\":\"%.70s\"", field);
+    char extra[FIELD_SIZE];
+    write_field(extra, field);
     answer(request, PROBLEM_INVALID_REQUEST, detail, extra, NULL);
 }
 
@@ -83,4 +102,21 @@ void problem_answer_line(struct http_request *request, enum problem problem, con
 void problem_answer_method(struct http_request *request, const char *allow) {
     answer(request, PROBLEM_METHOD_NOT_ALLOWED, "see the Allow header", "",
            (const char *const[]){"Allow", allow, NULL});
+}
+
+void problem_answer_encoding(struct http_request *request) {
+    answer(request, PROBLEM_UNSUPPORTED_ENCODING, "send the body as it is, without Content-Encoding", "",
+           (const char *const[]){"Accept-Encoding", "identity", NULL});
+}
+
+size_t problem_write_refusal(char *out, size_t size, int status, const char *field, const char *detail) {
+    static const enum problem refusals[] = {PROBLEM_TOO_LARGE, PROBLEM_TARGET_TOO_LONG,
+                                            PROBLEM_HEAD_TOO_LARGE, PROBLEM_UNKNOWN_CODING,
+                                            PROBLEM_UNSUPPORTED_VERSION};
+    char extra[FIELD_SIZE] = "";
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        if (problems[refusals[i]].status == status)
+            return print(out, size, refusals[i], detail, "");
+    write_field(extra, field);
+    return print(out, size, PROBLEM_INVALID_REQUEST, detail, extra);
 }

@@ -28,10 +28,17 @@ enum problem {
     PROBLEM_STORE_UNAVAILABLE,
     PROBLEM_NOT_FOUND,
     PROBLEM_METHOD_NOT_ALLOWED,
+    PROBLEM_UNSUPPORTED_ENCODING,
+    PROBLEM_TARGET_TOO_LONG,
+    PROBLEM_HEAD_TOO_LARGE,
+    PROBLEM_UNKNOWN_CODING,
+    PROBLEM_UNSUPPORTED_VERSION,
     PROBLEMS
 };
 
 int problem_status(enum problem problem);
+/* The last segment of its type. */
+const char *problem_name(enum problem problem);
 
 /* Answers with the problem. `detail` is for people and must need no escaping in JSON. */
 void problem_answer(struct http_request *request, enum problem problem, const char *detail);
@@ -49,5 +56,11 @@ void problem_answer_line(struct http_request *request, enum problem problem, con
 
 /* `method-not-allowed`, with the methods that are. */
 void problem_answer_method(struct http_request *request, const char *allow);
+
+/* `unsupported-encoding`, with the coding that is supported. */
+void problem_answer_encoding(struct http_request *request);
+
+/* For http_config. */
+size_t problem_write_refusal(char *out, size_t size, int status, const char *field, const char *detail);
 
 #endif

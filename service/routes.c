@@ -54,9 +54,10 @@ static bool matches(const char *pattern, const char *path, char name[HTTP_PATH_M
 /* Compares digests, which have one length whatever was sent, in constant time. */
 static bool is_admin(const struct service *service, const struct http_request *request) {
     static const char scheme[] = "Bearer ";
+    const char *header;
     size_t length, before = sizeof scheme - 1;
-    const char *header = http_request_header(request, "Authorization", &length);
-    if (!header || length < before || strncasecmp(header, scheme, before) != 0)
+    if (http_request_header(request, "Authorization", &header, &length) != 1 || length < before ||
+        strncasecmp(header, scheme, before) != 0)
         return false;
     unsigned char digest[sizeof service->admin_digest];
     crypto_generichash(digest, sizeof digest, (const unsigned char *)header + before, length - before, NULL,
@@ -91,6 +92,8 @@ void routes_handle(void *ctx, struct http_request *request) {
         problem_answer(request, PROBLEM_NOT_FOUND, "there is nothing here; see /openapi.json");
     else if (http_request_too_large(request))
         problem_answer(request, PROBLEM_TOO_LARGE, "a body is at most 16384 bytes");
+    else if (http_request_encoded(request))
+        problem_answer_encoding(request);
     else if (found->admin && !is_admin(worker->service, request))
         problem_answer(request, PROBLEM_UNAUTHORIZED,
                        "this call needs Authorization: Bearer and the admin token");
@@ -103,22 +106,32 @@ void routes_lock_key(char key[ROUTES_LOCK_KEY_SIZE], const char *item) {
 }
 
 bool routes_read_key(struct http_request *request, char *digest) {
-    size_t length;
-    const char *key = http_request_header(request, "Idempotency-Key", &length);
-    if (!key || length == 0) {
-        problem_answer(request, PROBLEM_KEY_MISSING,
-                       "send an Idempotency-Key header, the same one for each retry");
-        return false;
+    const char *key;
+    size_t length, visible = 0;
+    int count = http_request_header(request, "Idempotency-Key", &key, &length);
+    while (visible < length && key[visible] > 0x20 && key[visible] < 0x7f)
+        visible++;
+    if (count == 1 && length > 0 && length <= INVENTORY_KEY_MAX && visible == length) {
+        inventory_key_digest(key, length, digest);
+        return true;
     }
-    bool visible = length <= INVENTORY_KEY_MAX;
-    for (size_t i = 0; i < length && visible; i++)
-        visible = key[i] > 0x20 && key[i] < 0x7f;
-    if (!visible) {
-        problem_answer_field(request, "Idempotency-Key", "must be 1 to 255 visible ASCII characters");
-        return false;
-    }
-    inventory_key_digest(key, length, digest);
-    return true;
+    char detail[128];
+    if (count == 0)
+        snprintf(detail, sizeof detail, "send an Idempotency-Key header, the same one for each retry");
+    else if (count > 1)
+        snprintf(detail, sizeof detail, "is there %d times; which one is meant?", count);
+    else if (length == 0)
+        snprintf(detail, sizeof detail, "the Idempotency-Key header is empty");
+    else if (visible < length)
+        snprintf(detail, sizeof detail, "has a character at %zu, counted from 0, that is not visible ASCII",
+                 visible);
+    else
+        snprintf(detail, sizeof detail, "has %zu characters, at most %d may be", length, INVENTORY_KEY_MAX);
+    if (count > 1 || length > 0)
+        problem_answer_field(request, "Idempotency-Key", detail);
+    else
+        problem_answer(request, PROBLEM_KEY_MISSING, detail);
+    return false;
 }
 
 void routes_answer_lock(struct http_request *request, enum lock_status status) {

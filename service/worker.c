@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "service/log.h"
+#include "service/problem.h"
 #include "service/routes.h"
 
 enum { SECOND_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
@@ -156,6 +157,7 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
         .idle_ms = CLIENT_IDLE_MS,
         .on_request = routes_handle,
         .on_answer = on_answer,
+        .write_refusal = problem_write_refusal,
         .ctx = worker,
     };
     worker->http = http_server_open(&worker->loop, &http);

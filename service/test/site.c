@@ -55,8 +55,9 @@ static void on_later(uv_timer_t *timer) {
 
 static void on_request(void *ctx, struct http_request *request) {
     struct site *site = ctx;
-    size_t length = 0;
-    const char *id = http_request_header(request, "X-Id", &length);
+    size_t length;
+    const char *id;
+    http_request_header(request, "X-Id", &id, &length);
     atomic_fetch_add(&site->figures.requests, 1);
     snprintf(http_request_context(request), 16, "%.*s", (int)length, id ? id : "");
     if (http_request_too_large(request)) {

@@ -1,5 +1,7 @@
 /* Requests at the limits of HTTP: heads and bodies of all sizes, chunks, 100-continue, HTTP/1.0. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -197,6 +199,173 @@ static void http_1_0(void) {
     }
 }
 
+/* ---- what is HTTP/1.1, and what is not ---- */
+
+/* All that comes until the end, which must come. */
+static const char *read_all(struct web_conn *conn, size_t *size) {
+    enum { MOST = 1 << 16 };
+    char *all = harness_alloc(MOST);
+    struct timeval limit = {.tv_sec = 10};
+    setsockopt(conn->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    for (*size = 0; *size < MOST - 1;) {
+        ssize_t got = recv(conn->fd, all + *size, MOST - 1 - *size, 0);
+        if (got < 0 && errno != ECONNRESET)
+            FAIL("no end after \"%s\"", all);
+        if (got <= 0)
+            break;
+        *size += (size_t)got;
+    }
+    return all;
+}
+
+/* Another request is right behind the one that is tried: after a refusal it must not be answered. */
+static const char behind[] = "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+static void check_parts(const char *what, const char *all, size_t size, int status, const char *type,
+                        bool kept) {
+    struct web_response response = {.status = 0};
+    const char *at = all;
+    for (int i = 0; i < (kept ? 2 : 1); i++) {
+        const char *body = strstr(at, "\r\n\r\n"), *length = strcasestr(at, "\r\nContent-Length: ");
+        if (strncmp(at, "HTTP/1.1 ", 9) != 0 || !body || !length || length > body)
+            FAIL("%s: \"%s\"", what, all);
+        response.headers = harness_format("%.*s", (int)(body + 4 - at), at);
+        response.status = (int)strtol(at + 9, NULL, 10);
+        response.len = strtoul(length + 18, NULL, 10);
+        response.body = harness_format("%.*s", (int)response.len, body + 4);
+        at = body + 4 + response.len;
+        if (response.status != (i > 0 ? 200 : status))
+            FAIL("%s: %d, not %d", what, response.status, i > 0 ? 200 : status);
+        if (response.status >= 400)
+            CHECK_PROBLEM(&response, status, type);
+    }
+    if (at != all + size)
+        FAIL("%s: there is more than its answer: \"%s\"", what, at);
+    if (!kept)
+        CHECK_STR(web_header(&response, "Connection"), "close");
+}
+
+static void check_raw(const char *request, size_t length, int status, const char *type, bool kept) {
+    struct web_conn conn;
+    size_t size;
+    CHECK(web_open(&conn, shop.port));
+    web_send_raw(&conn, request, length);
+    web_send_raw(&conn, behind, sizeof behind - 1);
+    const char *all = read_all(&conn, &size);
+    check_parts(harness_format("%.200s", request), all, size, status, type, kept);
+    web_close(&conn);
+}
+
+#define PURCHASE "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nIdempotency-Key: raw\r\n"
+#define BODY     "{\"item\":\"x\",\"user\":\"raw\",\"quantity\":1}" /* 38 bytes */
+
+static const struct raw {
+    const char *request; /* \001 stands for a NUL */
+    int status;
+    const char *type;
+    bool kept;
+} raws[] = {
+    /* Hosts. */
+    {"GET /livez HTTP/1.1\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nAccept: */*\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nHost: x, y\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nhOST: \t[::1]:8080 \t\r\n\r\n", 200, NULL, true},
+    {"GET /livez HTTP/1.1\r\nHost:\r\n\r\n", 200, NULL, true},
+    /* Targets. */
+    {"GET http://x/livez HTTP/1.1\r\nHost: x\r\n\r\n", 200, NULL, true},
+    {"GET HTTPS://a.b:1/livez?c=d&e HTTP/1.1\r\nHost: x\r\n\r\n", 200, NULL, true},
+    {"GET http://x/livez HTTP/1.1\r\n\r\n", 400, "invalid-request", false},
+    {"GET http:///livez HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n", 404, "not-found", true},
+    {"GET http://x?/livez HTTP/1.1\r\nHost: x\r\n\r\n", 404, "not-found", true},
+    {"GET ftp://x/livez HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET livez HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET ?a HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez a HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez\rHTTP/1.1 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez\001a HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET\001a /livez HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"G@T /livez HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404, "not-found", true},
+    {"GET %2flivez HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET /v1%2Fitems/x HTTP/1.1\r\nHost: x\r\n\r\n", 404, "not-found", true},
+    {"GET /v1/items%2fx HTTP/1.1\r\nHost: x\r\n\r\n", 404, "not-found", true},
+    {"GET /v1/items/x%2F HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", true},
+    {"GET /v1/items/%78 HTTP/1.1\r\nHost: x\r\n\r\n", 200, NULL, true},
+    {"GET /livez HTTP/1.2\r\nHost: x\r\n\r\n", 200, NULL, true},
+    {"GET /livez HTTP/1.2\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/2.0\r\nHost: x\r\n\r\n", 505, "unsupported-version", false},
+    {"GET /livez HTTP/0.9\r\nHost: x\r\n\r\n", 505, "unsupported-version", false},
+    {"GET /livez HTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    /* Lines. */
+    {"GET /livez HTTP/1.1\nHost: x\n\n", 200, NULL, true},
+    {"GET /livez HTTP/1.1\r\nHost : x\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nHost: x\r\n: c\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nHost: x\r\nA\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nA: b\r\n\tc\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\n Host: x\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nHost: x\r\nA: b\rC: d\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nHost: x\r\nA: b\001c\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nHost: x\r\nA: \001\r\n\r\n", 400, "invalid-request", false},
+    {"GET /livez HTTP/1.1\r\nHost: x\r\nA\001: b\r\n\r\n", 400, "invalid-request", false},
+    /* Where a body ends. */
+    {PURCHASE "Content-Length: 38\r\n\r\n" BODY, 201, NULL, true},
+    {PURCHASE "Content-Length: 38\r\nContent-Length: 38\r\n\r\n" BODY, 400, "invalid-request", false},
+    {PURCHASE "Content-Length: 0\r\nContent-Length: 38\r\n\r\n" BODY, 400, "invalid-request", false},
+    {PURCHASE "Content-Length: 38, 38\r\n\r\n" BODY, 400, "invalid-request", false},
+    {PURCHASE "Content-Length: +38\r\n\r\n" BODY, 400, "invalid-request", false},
+    {PURCHASE "Content-Length: 0x26\r\n\r\n" BODY, 400, "invalid-request", false},
+    {PURCHASE "Content-Length: 3 8\r\n\r\n" BODY, 400, "invalid-request", false},
+    {PURCHASE "Content-Length: 38\001\r\n\r\n" BODY, 400, "invalid-request", false},
+    {PURCHASE "Content-Length:\r\n\r\n" BODY, 400, "invalid-request", false},
+    {PURCHASE "Content-Length: 99999999999999999999\r\n\r\n" BODY, 413, "too-large", false},
+    {PURCHASE "Content-Length: 38\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "invalid-request",
+     false},
+    {PURCHASE "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400, "invalid-request",
+     false},
+    {PURCHASE "Transfer-Encoding: chunked\r\n\r\n26;a=b\r\n" BODY "\r\n0\r\nA: b\r\n\r\n", 201, NULL, true},
+    {PURCHASE "Transfer-Encoding: Chunked\r\n\r\n26\n" BODY "\n0\n\n", 201, NULL, true},
+    {PURCHASE "Transfer-Encoding: gzip\r\n\r\n" BODY, 501, "unknown-coding", false},
+    {PURCHASE "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501, "unknown-coding", false},
+    {PURCHASE "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 501, "unknown-coding", false},
+    {PURCHASE "Transfer-Encoding:\r\n\r\n0\r\n\r\n", 501, "unknown-coding", false},
+    {PURCHASE "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400,
+     "invalid-request", false},
+    {"POST /v1/purchases HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "invalid-request",
+     false},
+    {PURCHASE "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", 400, "invalid-request", false},
+    {PURCHASE "Transfer-Encoding: chunked\r\n\r\n0x26\r\n" BODY "\r\n0\r\n\r\n", 400, "invalid-request",
+     false},
+    {PURCHASE "Transfer-Encoding: chunked\r\n\r\n26\r\n" BODY "0\r\n\r\n", 400, "invalid-request", false},
+    {PURCHASE "Transfer-Encoding: chunked\r\n\r\n26\r\n" BODY "\r\n0\r\nA\r\n\r\n", 400, "invalid-request",
+     false},
+    {PURCHASE "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", 413, "too-large", false},
+    /* What is not done to a body. */
+    {PURCHASE "Content-Encoding: gzip\r\nContent-Length: 38\r\n\r\n" BODY, 415, "unsupported-encoding", true},
+    {PURCHASE "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n26\r\n" BODY "\r\n0\r\n\r\n", 415,
+     "unsupported-encoding", true},
+    {PURCHASE "Content-Encoding: Identity\r\nContent-Length: 38\r\n\r\n" BODY, 201, NULL, true},
+    /* Keys. */
+    {PURCHASE "Idempotency-Key: other\r\nContent-Length: 38\r\n\r\n" BODY, 400, "invalid-request", true},
+    {PURCHASE "idempotency-key: raw\r\nContent-Length: 38\r\n\r\n" BODY, 400, "invalid-request", true},
+};
+
+/* Whatever is refused has one answer, a problem, and where it is not clear where it ends, the connection
+ * ends. */
+static void raw_requests(void) {
+    for (size_t i = 0; i < sizeof raws / sizeof *raws; i++) {
+        char *request = harness_format("%s", raws[i].request);
+        size_t length = strlen(request);
+        for (char *nul; (nul = memchr(request, '\001', length));)
+            *nul = '\0';
+        check_raw(request, length, raws[i].status, raws[i].type, raws[i].kept);
+    }
+}
+
 static void the_end(void) {
     shop_close(&shop);
 }
@@ -213,6 +382,7 @@ int main(int argc, char **argv) {
     harness_run("chunked bodies", chunked);
     harness_run("Expect: 100-continue", expect_100);
     harness_run("HTTP/1.0", http_1_0);
+    harness_run("requests that are HTTP/1.1, or not", raw_requests);
     harness_run("the end", the_end);
     return harness_finish();
 }
