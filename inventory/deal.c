@@ -11,8 +11,11 @@
  *
  * What makes it safe: `intent` is left by one step of the journal only, to `undoing` or to what was decided,
  * so two who are at one deal cannot decide both ways. Every write to an item is done once, by the deal's
- * nonce, and a `take` that comes after its undoing finds it. And each is refused if it carries an older token
- * than the item has seen, so that whoever was paused past the end of his locks writes nothing. */
+ * nonce, and a `take` that comes after its undoing finds it.
+ *
+ * So no lock is needed to settle a deal, or to finish what somebody left: only whoever makes one has locks,
+ * so that two baskets do not undo each other. What he writes is refused if it carries an older token than the
+ * item has seen, so that whoever was paused past the end of his locks takes nothing. */
 #include "inventory/deal.h"
 
 #include <sodium.h>
@@ -33,7 +36,10 @@ const struct deal_phase_row deal_phases[DEAL_PHASES] = {
     [DEAL_EXPIRED] = {"expired", true, WRITE_NOTHING, DEAL_EXPIRED, INVENTORY_STATE_EXPIRED},
 };
 
-enum { OVERTAKEN_MOST = 8 };
+enum {
+    OVERTAKEN_MOST = 8,
+    FINISH_MS = 1000, /* after that others finish what was decided and is still not written */
+};
 
 static void read_journal(struct deal_run *run);
 static void go_on(struct deal_run *run);
@@ -193,15 +199,17 @@ static void on_moved(void *ctx, const struct redis_value *value) {
     }
 }
 
-/* Others may look after it once the locks are over. */
+/* When others may look after it: after an intent, once the locks of whoever makes it are over. */
 static int64_t due_ms(const struct deal_run *run, enum deal_phase to) {
     const struct inventory_deal *deal = run->deal;
     int64_t now_ms = clock_wall_ms(run->inventory->config.clock);
     if (to == DEAL_HELD)
-        return deal->expires_ms;
+        return deal->expires_ms + DEAL_HOLD_GRACE_MS;
     if (deal_phases[to].at_rest)
         return 0;
-    return run->failure == INVENTORY_STALE ? now_ms : now_ms + deal->lease_ms;
+    if (to == DEAL_INTENT)
+        return now_ms + deal->lease_ms;
+    return run->failure == INVENTORY_STALE ? now_ms : now_ms + FINISH_MS;
 }
 
 static void move(struct deal_run *run, enum deal_phase to) {
@@ -282,18 +290,27 @@ static void on_written(struct deal_run *run) {
     enum deal_phase next = deal_phases[run->deal->phase].next;
     if (run->status == INVENTORY_OK && run->deal->phase == DEAL_UNDOING)
         note_undone(run);
-    if (run->status != INVENTORY_OK)
+    if (run->status == INVENTORY_STALE)
         give_way(run);
+    else if (run->status != INVENTORY_OK)
+        deal_finish(run, INVENTORY_UNKNOWN); /* an item is gone */
     else if (deal_phases[next].at_rest && next != DEAL_NONE)
         settle(run, next);
     else
         move(run, next);
 }
 
+/* Whether the hold was over when the request arrived. */
+static bool is_due(const struct deal_run *run) {
+    const struct clock *clock = run->inventory->config.clock;
+    const struct inventory_deal *deal = run->deal;
+    int64_t age_ms = deal->arrived_ns ? (clock_mono_ns(clock) - deal->arrived_ns) / 1000000 : 0;
+    return clock_wall_ms(clock) - age_ms >= deal->expires_ms;
+}
+
 /* What a held basket is to become now. */
 static void go_on_held(struct deal_run *run) {
-    bool due = clock_wall_ms(run->inventory->config.clock) >= run->deal->expires_ms;
-    if (due && !run->make)
+    if (!run->make && is_due(run))
         move(run, DEAL_EXPIRING);
     else if (!run->make && run->step == INVENTORY_CONFIRM)
         move(run, DEAL_CONFIRMING);
@@ -326,6 +343,8 @@ static void go_on(struct deal_run *run) {
         deal_conclude(run);
     else if (run->make && run->make != by_steps)
         deal_finish(run, INVENTORY_PENDING);
+    else if (!run->make && run->step != INVENTORY_LOOK && row->is == INVENTORY_STATE_UNDONE)
+        deal_finish(run, INVENTORY_UNKNOWN_BASKET); /* it may be under way: its buyer does not know it yet */
     else if (row->write == WRITE_NOTHING)
         move(run, row->next);
     else

@@ -205,6 +205,16 @@ void inventory_deal_order(const struct inventory_deal *deal, int line, struct in
     snprintf(order->basket, sizeof order->basket, "%s", deal->id);
 }
 
+bool inventory_deal_has_order(const struct inventory_deal *deal, const struct inventory_order *order) {
+    for (int i = 0; i < deal->count; i++) {
+        struct inventory_order of_line;
+        inventory_deal_order(deal, i, &of_line);
+        if (strcmp(of_line.id, order->id) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* The lines of the part: first their digests, then their records, as `take` writes them, or `end` where there
  * are none. */
 static int add_lines(const struct deal_part *part, enum deal_write write, const char **argv,

@@ -10,7 +10,7 @@
 #include "inventory/deal.h"
 
 enum {
-    HEAD = 5, /* arguments before those of the lines */
+    HEAD = 6, /* arguments before those of the lines */
     LINE_ARGS = 3,
     ITEM_KEYS = 4,
     KEYS_MAX = 2 + ITEM_KEYS * INVENTORY_LINES_MAX,
@@ -78,7 +78,7 @@ static int add_keys(struct deal_run *run, const char **argv) {
 
 static bool send_basket(struct deal_run *run) {
     struct inventory_deal *deal = run->deal;
-    char field[JOURNAL_FIELD_SIZE], now[24], lines[JOURNAL_RECORD_SIZE];
+    char field[JOURNAL_FIELD_SIZE], now[24], grace[24], lines[JOURNAL_RECORD_SIZE];
     char parts[INVENTORY_LINES_MAX][12], quantities[INVENTORY_LINES_MAX][24];
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
     const char *argv[ARGV_MAX];
@@ -86,7 +86,8 @@ static bool send_basket(struct deal_run *run) {
     journal_field(field, deal);
     journal_print_lines(lines, deal);
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
-    const char *const head[HEAD] = {field, deal->nonce, now, deal->user, lines};
+    snprintf(grace, sizeof grace, "%d", DEAL_HOLD_GRACE_MS);
+    const char *const head[HEAD] = {field, deal->nonce, now, grace, deal->user, lines};
     memcpy(argv + argc, head, sizeof head);
     argc += HEAD;
     for (int i = 0; i < deal->count; i++) {

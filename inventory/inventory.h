@@ -132,7 +132,9 @@ struct inventory_order {
     int64_t created_ms;
     int64_t expires_ms;                 /* of the hold, also when it is settled; 0: there was none */
     char basket[INVENTORY_DIGEST_SIZE]; /* that it came from, "" if from none */
-    bool pending; /* its basket is held, or unfinished: its units count as held, and the basket settles it */
+    /* Its basket is held, or unfinished: its units count as held. What it is to its buyer the journal tells:
+     * inventory_deal_find() */
+    bool pending;
 };
 
 /* ---- tokens ---- */
@@ -250,9 +252,10 @@ void inventory_audit(struct inventory *inventory, const char *name, inventory_au
  * A deal concerns several items, all or nothing. They lie in several slots, so no script does it; it is done
  * in steps, and a journal in one slot tells which were decided: an intent is written before the first unit is
  * taken, and one step of the journal, after the last, decides it forward or back. Every write to an item can
- * be repeated and is done once, and carries the token of the item's lock, under which the caller must do all
- * of this. What a process leaves unfinished is found by inventory_deal_claim(), and finished by
- * inventory_deal_settle(); two at once do no harm, locked or not.
+ * be repeated and is done once. Whoever makes a deal holds the locks of its items, and what he writes carries
+ * their tokens, so that two deals do not undo each other. What a process leaves unfinished is found by
+ * inventory_deal_claim(), and finished by inventory_deal_settle(), which needs no lock; two at once do no
+ * harm.
  *
  * Until a basket is decided its units count as held, and so do its orders, which nobody has been told of. */
 
@@ -275,6 +278,9 @@ struct inventory_deal {
     struct inventory_line lines[INVENTORY_LINES_MAX]; /* an item may be there twice */
     bool locked;                                      /* the lines have tokens; otherwise none is checked */
     int64_t lease_ms; /* so long the locks are held: after that it is others' to finish */
+    /* When the request to confirm or cancel it arrived, by the monotonic clock: a hold that was not over then
+     * is not too late. 0: now. */
+    int64_t arrived_ns;
     /* Called exactly once, perhaps from within the call. */
     void (*done)(struct inventory_deal *deal, enum inventory_status status);
 
@@ -300,6 +306,8 @@ enum inventory_state inventory_deal_born(const struct inventory_deal *deal);
 
 /* The order of a line, once it was told; its state is the basket's. */
 void inventory_deal_order(const struct inventory_deal *deal, int line, struct inventory_order *order);
+/* Whether it is the order of one of its lines, and not of another attempt. */
+bool inventory_deal_has_order(const struct inventory_deal *deal, const struct inventory_order *order);
 
 /* Looks up kind and id, and fills in the rest. OK; UNKNOWN_BASKET where there is none, or none that was
  * decided; PENDING (filled in as well); UNAVAILABLE, UNKNOWN. No lock is needed. */
@@ -330,9 +338,11 @@ void inventory_deal_make_at_once(struct inventory *inventory, struct inventory_d
  * quantities or another user; other items are not noticed. */
 void inventory_deal_make_naive(struct inventory *inventory, struct inventory_deal *deal);
 
-/* Finishes a deal that inventory_deal_find() or inventory_deal_claim() has told, and with CONFIRM or CANCEL
- * settles a basket that is held; one that is settled already needs no lock. OK, CONFIRMED, CANCELLED,
- * EXPIRED, UNKNOWN_BASKET (also: undone), STALE, UNAVAILABLE, UNKNOWN. */
+/* Settles a basket that inventory_deal_find() has told, by CONFIRM or CANCEL, from when it is decided on; or
+ * finishes a deal that inventory_deal_claim() has told, by LOOK: forward if it was decided, back if not, and
+ * a hold that is over expires. No lock is needed: the journal says which of two came first, and all else can
+ * be repeated. OK, CONFIRMED, CANCELLED, EXPIRED, UNKNOWN_BASKET (also: undone, or not decided), UNAVAILABLE,
+ * UNKNOWN. */
 void inventory_deal_settle(struct inventory *inventory, struct inventory_deal *deal,
                            enum inventory_step step);
 

@@ -1,7 +1,6 @@
 #include "service/back.h"
 
 #include "service/deals.h"
-#include "service/steps.h"
 #include "service/worker.h"
 
 enum { SECOND_MS = 250, DRAIN_TICK_MS = 10, LEAVE_MS = 1000 };
@@ -73,7 +72,6 @@ bool back_open(struct back *back, struct service *service, char *error, size_t e
     struct inventory_config stock = worker_stock_config(&service->config, &back->stock_figures);
     back->service = service;
     uv_loop_init(&back->loop);
-    stock.at_step = service_at_step;
     back->inventory = inventory_open(&back->loop, &stock, error, error_size);
     if (!back->inventory)
         return false;

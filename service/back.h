@@ -25,7 +25,6 @@ struct back {
     int recovering;              /* deals that were left unfinished, under way */
     int claiming;                /* it looks for so many more; 0: it does not look now */
     bool more;                   /* last time there were as many as it looked for */
-    int64_t claim_after_ms;      /* on the loop's clock: until then it leaves them to others */
     int64_t drain_until_ms, leave_until_ms;
     struct figures figures;
     struct inventory_figures stock_figures;

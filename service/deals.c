@@ -1,8 +1,9 @@
 /* /v1/baskets and /v1/transfers.
  *
- * Locks block and a loop must not. So a thread of the pool acquires the locks of all the items, has the back
- * office carry their tokens to the inventory, waits for that, releases the locks, and has the worker answer.
- */
+ * To make one takes the locks of all its items. Locks block and a loop must not. So a thread of the pool
+ * acquires them, has the back office carry their tokens to the inventory, waits for that, releases the locks,
+ * and has the worker answer. To settle one, or to finish what was left, takes no lock: it is done on the loop
+ * where it is asked for, and waits for nobody who makes another. */
 #include "service/deals.h"
 
 #include <semaphore.h>
@@ -22,15 +23,17 @@ struct under_way {
     struct inventory_deal found;  /* what the journal has of it */
     struct http_request *request; /* NULL: it was left unfinished, and nobody waits for it */
     struct service *service;
-    struct worker *worker;    /* whose request it is; NULL likewise */
-    bool make;                /* it is to be made; otherwise: */
-    enum inventory_step step; /* to be settled so */
+    struct worker *worker; /* whose request it is; NULL likewise */
+    bool make;             /* it is to be made, otherwise settled */
     struct pool_job job;
     struct mailbox_post post;
     enum inventory_status status;
     enum lock_status locked; /* how its locks were had */
     sem_t done;
 };
+
+/* So long nobody else tries what was claimed. */
+enum { CLAIM_MS = 2000 };
 
 #define CONTAINER(pointer, member)                                                                           \
     ((struct under_way *)(void *)((char *)(pointer)-offsetof(struct under_way, member)))
@@ -46,11 +49,12 @@ static void answer_done(struct under_way *under_way) {
     struct inventory_deal *deal = &under_way->deal;
     char body[CODEC_BASKET_SIZE], location[INVENTORY_DIGEST_SIZE + 16];
     bool basket = deal->kind == INVENTORY_BASKET, created = basket && under_way->make;
+    bool journalled = !is_basket(under_way, CONFIG_BASKET_NAIVE);
     size_t length = basket ? codec_write_basket(body, deal) : codec_write_transfer(body, deal);
     snprintf(location, sizeof location, "/v1/baskets/%s", deal->id);
     const char *headers[5] = {NULL};
     int count = 0;
-    if (created) {
+    if (created && journalled) {
         headers[count++] = "Location";
         headers[count++] = location;
     }
@@ -97,17 +101,10 @@ static void count(const struct under_way *under_way) {
     }
 }
 
-/* So long nobody else tries: until then it was tried once, whatever became of it. */
-static int64_t claim_ms(const struct service *service) {
-    return 2 * (int64_t)service->config.lock_ttl_ms;
-}
-
-/* There is room for the next one. Who gets no locks claims no more until others have had their chance. */
+/* There is room for the next one. */
 static void note_recovered(const struct under_way *under_way) {
     struct back *back = &under_way->service->back;
     back->recovering--;
-    if (under_way->locked != LOCK_OK && under_way->locked != LOCK_TIMEOUT)
-        back->claim_after_ms = (int64_t)uv_now(&back->loop) + 2 * claim_ms(under_way->service);
     if (back->more && back->inventory && !atomic_load(&under_way->service->draining))
         deals_recover(back);
 }
@@ -146,12 +143,10 @@ static void do_in_back(struct mailbox_post *post) {
     deal->done = on_done_locked;
     if (!inventory)
         on_done_locked(deal, INVENTORY_UNAVAILABLE);
-    else if (under_way->make && is_basket(under_way, CONFIG_BASKET_NAIVE))
+    else if (is_basket(under_way, CONFIG_BASKET_NAIVE))
         inventory_deal_make_naive(inventory, deal);
-    else if (under_way->make)
-        inventory_deal_make(inventory, deal);
     else
-        inventory_deal_settle(inventory, deal, under_way->step);
+        inventory_deal_make(inventory, deal);
 }
 
 /* Has it done with the tokens of these grants, and waits. */
@@ -207,15 +202,13 @@ static void run(struct pool_job *job) {
     under_way->status = INVENTORY_OVERLOADED;
     under_way->locked = lock_and_do(under_way);
     under_way->post.run = finish_there;
-    mailbox_put(under_way->worker ? &under_way->worker->mailbox : &under_way->service->back.mailbox,
-                &under_way->post);
+    mailbox_put(&under_way->worker->mailbox, &under_way->post);
 }
 
 static void submit(struct under_way *under_way) {
     under_way->job.run = run;
     sem_init(&under_way->done, 0, 0);
-    struct service *service = under_way->service;
-    if (pool_submit(under_way->request ? service->pool : service->recovery, &under_way->job))
+    if (pool_submit(under_way->service->pool, &under_way->job))
         return;
     sem_destroy(&under_way->done);
     finish(under_way, INVENTORY_OVERLOADED);
@@ -235,11 +228,15 @@ static struct under_way *under_way_new(struct worker *worker, struct http_reques
     return under_way;
 }
 
-/* A retry is answered from the journal, without a lock. */
+/* A retry of what was decided is answered from the journal, and what is not written yet is written first:
+ * without a lock. */
 static void on_found_made(struct inventory_deal *found, enum inventory_status status) {
     struct under_way *under_way = CONTAINER(found, found);
     struct inventory_deal *deal = &under_way->deal;
-    if (status == INVENTORY_UNKNOWN_BASKET || status == INVENTORY_PENDING) {
+    bool decided = status == INVENTORY_PENDING && found->state != INVENTORY_STATE_UNDONE;
+    if (decided) {
+        inventory_deal_settle(under_way->worker->inventory, found, INVENTORY_LOOK);
+    } else if (status == INVENTORY_UNKNOWN_BASKET || status == INVENTORY_PENDING) {
         submit(under_way);
     } else if (status != INVENTORY_OK) {
         finish(under_way, status);
@@ -320,21 +317,24 @@ static void on_settled(struct inventory_deal *deal, enum inventory_status status
     finish(CONTAINER(deal, deal), status);
 }
 
-/* One that is settled stays so: nothing is written, and no lock is needed. */
-static void on_found_to_settle(struct inventory_deal *deal, enum inventory_status status) {
+static void settle(struct inventory_deal *deal, enum inventory_status found, enum inventory_step step) {
     struct under_way *under_way = CONTAINER(deal, deal);
-    if (status == INVENTORY_PENDING || (status == INVENTORY_OK && deal->state == INVENTORY_STATE_HELD)) {
-        submit(under_way);
-    } else if (status == INVENTORY_OK) {
-        deal->done = on_settled;
-        inventory_deal_settle(under_way->worker->inventory, deal, under_way->step);
-    } else {
-        finish(under_way, status);
-    }
+    deal->done = on_settled;
+    if (found == INVENTORY_OK || found == INVENTORY_PENDING)
+        inventory_deal_settle(under_way->worker->inventory, deal, step);
+    else
+        finish(under_way, found);
+}
+
+static void on_found_to_confirm(struct inventory_deal *deal, enum inventory_status status) {
+    settle(deal, status, INVENTORY_CONFIRM);
+}
+
+static void on_found_to_cancel(struct inventory_deal *deal, enum inventory_status status) {
+    settle(deal, status, INVENTORY_CANCEL);
 }
 
 static void look_up(struct worker *worker, struct http_request *request, const char *name,
-                    enum inventory_step step,
                     void (*then)(struct inventory_deal *deal, enum inventory_status status)) {
     struct codec_error error;
     size_t length;
@@ -343,30 +343,30 @@ static void look_up(struct worker *worker, struct http_request *request, const c
         routes_answer_status(request, INVENTORY_UNKNOWN_BASKET);
         return;
     }
-    if (step != INVENTORY_LOOK && !codec_read_nothing(body, length, &error)) {
+    if (then != on_looked_up && !codec_read_nothing(body, length, &error)) {
         problem_answer_field(request, error.field, error.detail);
         return;
     }
     struct under_way *under_way = under_way_new(worker, request);
     if (!under_way)
         return;
-    under_way->step = step;
     under_way->deal.kind = INVENTORY_BASKET;
+    under_way->deal.arrived_ns = http_request_since_ns(request);
     memcpy(under_way->deal.id, name, sizeof under_way->deal.id);
     under_way->deal.done = then;
     inventory_deal_find(worker->inventory, &under_way->deal);
 }
 
 void baskets_get(struct worker *worker, struct http_request *request, const char *name) {
-    look_up(worker, request, name, INVENTORY_LOOK, on_looked_up);
+    look_up(worker, request, name, on_looked_up);
 }
 
 void baskets_confirm(struct worker *worker, struct http_request *request, const char *name) {
-    look_up(worker, request, name, INVENTORY_CONFIRM, on_found_to_settle);
+    look_up(worker, request, name, on_found_to_confirm);
 }
 
 void baskets_cancel(struct worker *worker, struct http_request *request, const char *name) {
-    look_up(worker, request, name, INVENTORY_CANCEL, on_found_to_settle);
+    look_up(worker, request, name, on_found_to_cancel);
 }
 
 /* ---- what was left unfinished ---- */
@@ -381,22 +381,17 @@ static void on_claimed(void *ctx, enum inventory_status status, const struct inv
             break; /* they come again when the claim is over */
         under_way->service = back->service;
         under_way->deal = deals[i];
-        under_way->step = INVENTORY_LOOK;
+        under_way->deal.done = on_settled;
         back->recovering++;
-        submit(under_way);
+        inventory_deal_settle(back->inventory, &under_way->deal, INVENTORY_LOOK);
     }
     back->claiming = 0; /* only now it is known how much room is left */
 }
 
 void deals_recover(struct back *back) {
-    struct service *service = back->service;
-    struct domain_state domain;
     int room = DEALS_RECOVERING - back->recovering;
-    if (back->claiming || room == 0 || (int64_t)uv_now(&back->loop) < back->claim_after_ms)
-        return;
-    domain_read_state(service->domain, &domain);
-    if (domain.phase != DOMAIN_IN_FORCE)
+    if (back->claiming || room == 0)
         return;
     back->claiming = room;
-    inventory_deal_claim(back->inventory, room, claim_ms(service), on_claimed, back);
+    inventory_deal_claim(back->inventory, room, CLAIM_MS, on_claimed, back);
 }

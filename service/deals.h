@@ -7,8 +7,7 @@ struct back;
 enum { DEALS_RECOVERING = 16 };
 
 /* Looks for deals that were left unfinished and held baskets that are due, and has them finished, no more
- * than DEALS_RECOVERING at a time, and none while no lock is in force here. To be called about four times a
- * second, on the back office's thread. */
+ * than DEALS_RECOVERING at a time. To be called about four times a second, on the back office's thread. */
 void deals_recover(struct back *back);
 
 #endif

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/redis_target.h"
 #include "service/admin_token.h"
-#include "service/deals.h"
 #include "service/log.h"
 #include "service/notify.h"
 #include "service/version.h"
@@ -158,11 +157,6 @@ static int pool_limit(void *ctx) {
     return now_ns < atomic_load(&service->crowd_until_ns) ? 1 : POOL_THREADS;
 }
 
-static int no_limit(void *ctx) {
-    (void)ctx;
-    return DEALS_RECOVERING;
-}
-
 /* Those that end the service. Threads inherit the mask: only sigwait() takes them. A terminal that is closed
  * hangs up; where that is ignored (nohup) it stays so. */
 static sigset_t block_signals(void) {
@@ -200,8 +194,7 @@ int main(int argc, char **argv) {
     service.worker_count = service.config.workers;
     service.workers = calloc((size_t)service.worker_count, sizeof *service.workers);
     service.pool = pool_open(POOL_THREADS, POOL_QUEUE, pool_limit, &service);
-    service.recovery = pool_open(DEALS_RECOVERING, DEALS_RECOVERING, no_limit, NULL);
-    if (sodium_init() < 0 || !service.workers || !service.pool || !service.recovery) {
+    if (sodium_init() < 0 || !service.workers || !service.pool) {
         log_error("cannot start: out of memory or threads");
         return EXIT_FAILURE;
     }
@@ -230,7 +223,6 @@ int main(int argc, char **argv) {
         worker_join(&service.workers[i]);
     back_join(&service.back);
     pool_close(service.pool);
-    pool_close(service.recovery);
     domain_close(service.domain);
     free(service.workers);
     log_info("ended");

@@ -9,6 +9,7 @@
 #include "service/log.h"
 #include "service/problem.h"
 #include "service/routes.h"
+#include "service/steps.h"
 
 enum { SECOND_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
 
@@ -136,6 +137,7 @@ struct inventory_config worker_stock_config(const struct config *config, struct 
         .teaching = config->teaching,
         .fencing = config->fencing,
         .figures = figures,
+        .at_step = service_at_step,
     };
 }
 

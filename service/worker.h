@@ -41,8 +41,7 @@ struct service {
     struct config config;
     unsigned char admin_digest[32];
     struct domain *domain;
-    struct pool *pool;     /* for requests */
-    struct pool *recovery; /* for what was left unfinished, so that it never waits for those */
+    struct pool *pool; /* for what blocks */
     _Atomic bool draining;
     _Atomic int64_t crowd_until_ns; /* see pool_limit() in main.c */
     _Atomic int running;            /* workers that have not ended */

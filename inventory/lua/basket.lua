@@ -2,14 +2,14 @@
 -- of it shows before all of it: no lock is needed, and no token is looked at.
 --
 -- KEYS: journal, open (see journal.lua), then of each item: item, orders, users, ledger.
--- ARGV: deal, nonce, now, user, the lines as the journal has them, then of each line: the number of its item (from 1), quantity, digest.
+-- ARGV: deal, nonce, now, how long after its hold is over others may look after it, user, the lines as the journal has them, then of each line: the number of its item (from 1), quantity, digest.
 -- Replies what the journal has of the deal: what this call wrote, or what stood there, and then nothing was done. Or for the first line that
 --   fails {'unknown-item' | 'not-started' | 'ended' | 'sold-out' | 'limit', its number (from 0), units left of its item}.
 --
 -- All writes come after all that can be refused, and the first is one that Redis refuses when out of memory: the call happens whole or not
 -- at all.
 local journal, open = KEYS[1], KEYS[2]
-local deal, nonce, now, user, lines = unpack(ARGV, 1, 5)
+local deal, nonce, now, grace, user, lines = unpack(ARGV, 1, 6)
 
 local standing = redis.call('HGET', journal, deal)
 if standing then return standing end
@@ -33,12 +33,12 @@ local function refusal(item)
   if item.limit > 0 and item.had + item.wanted > item.limit then return 'limit' end
 end
 
-for at = 6, #ARGV, 3 do
+for at = 7, #ARGV, 3 do
   local i, quantity, digest = tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2]
   local item = items[i] or look(i)
   item.wanted = item.wanted + quantity
   local word = refusal(item)
-  if word then return {word, (at - 6) / 3, item.available or 0} end
+  if word then return {word, (at - 7) / 3, item.available or 0} end
   if item.hold > 0 and (hold == 0 or item.hold < hold) then hold = item.hold end
   local w = item.written
   w[#w + 1], w[#w + 2] = digest, quantity
@@ -59,5 +59,5 @@ for _, item in ipairs(items) do
 end
 local record = table.concat({hold > 0 and 'held' or 'confirmed', nonce, now, expires, user, lines}, ' ')
 redis.call('HSET', journal, deal, record)
-if hold > 0 then redis.call('ZADD', open, expires, deal) end
+if hold > 0 then redis.call('ZADD', open, string.format('%.0f', expires + grace), deal) end
 return record

@@ -126,76 +126,9 @@ static void killed_in_transfer(void) {
     killed(&transfer);
 }
 
-/* ---- what is left behind locks that nobody gives back ---- */
-
-static double waiting(void) {
-    return shop_metric(service.port, "seckill_lock_waiting");
-}
-
-static bool waits(void *arg) {
-    (void)arg;
-    return waiting() == 1;
-}
-
-static bool has_expired(void *arg) {
-    struct web_response response;
-    CHECK_INT(shop_basket_step(service.port, arg, NULL, &response), 200);
-    return strcmp(shop_text(&response, "state"), "expired") == 0;
-}
-
-/* One of two services dies with a basket half made. */
-static void leave_half_made(const char *lock, const char *lock_ttl_ms) {
-    int status;
-    seckilld_start_stopping(&dying, "KILL before take 1", redis.port, "--lock", lock, "--lock-ttl",
-                            lock_ttl_ms, NULL);
-    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", lock_ttl_ms, NULL);
-    seckilld_wait_ready(&dying, 200);
-    seckilld_wait_ready(&service, 200);
-    put_items(service.port);
-    CHECK_INT(shop_basket(dying.port, "ann", "a:1 b:1", "k", NULL), 0);
-    CHECK(proc_wait(&dying.proc, DEATH_MS, &status));
-}
-
-/* While that is waited for, other things are finished. */
-static void others_are_finished(void) {
-    struct web_response response;
-    open_store();
-    leave_half_made(harness_format("%s?ttl=30000", lock_url), "4000");
-    shop_put(service.port, "held", "\"stock\":10,\"hold_seconds\":1");
-    CHECK(harness_wait(waits, NULL, RECOVERY_MS));
-    CHECK_INT(shop_basket(service.port, "bob", "held:1 c:1", "k2", &response), 201);
-    CHECK(harness_wait(has_expired, (void *)shop_text(&response, "basket"), RECOVERY_MS));
-    CHECK_INT(waiting(), 1);
-    seckilld_kill(&service);
-}
-
-static bool has_tried(void *arg) {
-    (void)arg;
-    return shop_metric(service.port, "seckill_recovered_total{outcome=\"tried\"}") >= 1;
-}
-
-/* Who cannot get at the locks' store leaves what else there is to others: after it has tried once. */
-static void it_leaves_the_rest_to_others(void) {
-    static struct redis_server locks;
-    open_store();
-    redis_start(&locks, "--appendfsync", "no", NULL);
-    leave_half_made(harness_format("redis://127.0.0.1:%d", locks.port), "1000");
-    redis_kill(&locks);
-    CHECK(harness_wait(has_tried, NULL, RECOVERY_MS));
-    CHECK_INT(redis_integer(&redis, "ZADD", "seckill:{baskets}:open", "1", "b:another", NULL), 1);
-    harness_pause_ms(700);
-    CHECK_INT(redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL), 2);
-    redis_restart(&locks);
-    CHECK(harness_wait(is_settled, NULL, RECOVERY_MS));
-    CHECK(!check_whole(&basket, service.port));
-    CHECK_INT(seckilld_stop(&service), 0);
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("killed at each step of a basket", killed_in_basket);
     harness_run("killed at each step of a transfer", killed_in_transfer);
-    harness_run("what waits for a lock holds up nothing else", others_are_finished);
-    harness_run("without its locks' store it leaves the rest to others", it_leaves_the_rest_to_others);
     return harness_finish();
 }
