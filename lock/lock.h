@@ -63,7 +63,8 @@
  *
  * What else to know. A machine that is suspended stops CLOCK_MONOTONIC and with it the deadlines, while the
  * store goes on: after that a holder believes for too long. A host name is looked up with each connection,
- * for as long as the resolver takes: addresses are better. One thread renews and looks after all that is
+ * for as long as the resolver takes: addresses are better. A Redis that answers that it is a replica
+ * (READONLY) is left, and its name looked up anew, at most ten times a second. One thread renews and looks after all that is
  * held, a call at a time: some thousands of grants at once are its limit. Who waits for the answer of a store
  * that is quick looks out for it for up to 0.2 ms before it sleeps.
  *

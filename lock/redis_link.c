@@ -33,6 +33,7 @@ struct redis_link {
     bool writing;          /* somebody is at it */
     _Atomic bool quick;    /* the store answers within look_ns */
     bool broken;           /* to be closed by the last who reads or writes */
+    bool leaving;          /* broken as soon as all that is under way is answered; nothing more is sent */
     int64_t retry_at_ns, used_ns;
     struct redis_call *oldest, *newest;
     uint64_t queued, written, answered; /* bytes of commands */
@@ -84,7 +85,7 @@ static void close_if_unused(struct redis_link *link) {
         return;
     redisFree(link->hiredis);
     link->hiredis = NULL;
-    link->broken = false;
+    link->broken = link->leaving = false;
     link->out_length = 0;
     link->queued = link->written = link->answered = 0;
 }
@@ -278,10 +279,24 @@ static void read_answer(struct redis_answer *answer, const redisReply *reply) {
     }
 }
 
+/* Before 7.0 what a script meets stands within the error. */
+bool redis_answer_is_replica(const struct redis_answer *answer) {
+    return answer->type == REDIS_ANSWER_ERROR &&
+           (strstr(answer->text, "READONLY ") || strncmp(answer->text, "MASTERDOWN", 10) == 0);
+}
+
 /* That it does not have a script is no failure: it is sent then. */
-static void note_error(const struct redis_link *link, const struct redis_answer *answer) {
+static void note_error(struct redis_link *link, const struct redis_answer *answer) {
     if (answer->type == REDIS_ANSWER_ERROR && strncmp(answer->text, "NOSCRIPT", 8) != 0)
         redis_link_tell(link, answer->text);
+    link->leaving = link->leaving || redis_answer_is_replica(answer);
+}
+
+static void leave(struct redis_link *link) {
+    if (!link->leaving || link->oldest)
+        return;
+    link->retry_at_ns = now_ns() + retry_ns; /* it may be a replica still */
+    break_link(link, 0);
 }
 
 /* Hands out the answers that are there, and lists in `*done` the calls that are still to be posted. False:
@@ -363,6 +378,7 @@ static void lead(struct redis_link *link, struct redis_call *call) {
         else if (n <= 0 && !nothing_yet)
             break_link(link, why);
         flush_commands(link, call->until_ns);
+        leave(link);
         named = call->done;
         if (named)
             name_leader(link);
@@ -399,7 +415,7 @@ void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc
     sem_init(&call->ready, 0, 0);
     pthread_mutex_lock(&link->mutex);
     check_idle(link);
-    if (!link->broken && (link->hiredis || connect_link(link))) {
+    if (!link->broken && !link->leaving && (link->hiredis || connect_link(link))) {
         call->until_ns = now_ns() + (int64_t)link->timeout_ms * 1000000;
         if (queue_command(link, argc, argv)) {
             call->done = false;

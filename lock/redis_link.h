@@ -54,6 +54,10 @@ struct redis_link *redis_link_open(const struct redis_target *target, int timeou
 /* Nobody may be in a call. */
 void redis_link_close(struct redis_link *link);
 
+/* The server is a replica, which cannot write: its name may mean another one by now. So the connection is
+ * left once nobody waits on it, and nothing is sent by it any more. */
+bool redis_answer_is_replica(const struct redis_answer *answer);
+
 /* Tells `env` that this server failed, where only the caller knows. */
 void redis_link_tell(const struct redis_link *link, const char *why);
 

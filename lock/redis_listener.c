@@ -18,8 +18,8 @@ struct redis_listener {
     struct redis_target target;
     const struct lock_env *env;
     pthread_t thread;
-    int stop_fd;
-    _Atomic bool hears;
+    int wake_fd; /* written to: the connection is to be left */
+    _Atomic bool stop, hears;
 };
 
 /* ---- on the thread ---- */
@@ -70,38 +70,39 @@ static bool send_command(redisContext *hiredis, const char *command, const char 
     return true;
 }
 
-/* Until the connection breaks (false) or the end (true). */
-static bool listen_on(struct redis_listener *listener, redisContext *hiredis) {
+/* Until the connection breaks, or is to be left. */
+static void listen_on(struct redis_listener *listener, redisContext *hiredis) {
     char channel[64];
     snprintf(channel, sizeof channel, "lock:wake:%016llx", (unsigned long long)listener->env->session);
     bool asked = false, good = send_command(hiredis, "SUBSCRIBE", channel);
     while (good) {
         struct pollfd fds[] = {{.fd = hiredis->fd, .events = POLLIN},
-                               {.fd = listener->stop_fd, .events = POLLIN}};
+                               {.fd = listener->wake_fd, .events = POLLIN}};
         int ready = poll(fds, 2, SILENCE_MS);
-        if (fds[1].revents)
-            return true;
+        if (ready > 0 && fds[1].revents)
+            return;
         if (ready == 0)
             good = !asked && send_command(hiredis, "PING", NULL);
         asked = ready == 0;
-        if (fds[0].revents)
+        if (ready > 0 && fds[0].revents)
             good = read_replies(listener, hiredis);
     }
-    return false;
 }
 
 static void *run(void *arg) {
     struct redis_listener *listener = arg;
-    bool stop = false;
-    while (!stop) {
+    for (;;) {
+        eventfd_t moved;
+        eventfd_read(listener->wake_fd, &moved); /* before the name is looked up: later it is meant anew */
+        if (atomic_load(&listener->stop))
+            break;
         redisContext *hiredis = redis_dial(&listener->target, SILENCE_MS, NULL, 0);
         if (hiredis)
-            stop = listen_on(listener, hiredis);
+            listen_on(listener, hiredis);
         atomic_store(&listener->hears, false);
         redisFree(hiredis);
-        struct pollfd end = {.fd = listener->stop_fd, .events = POLLIN};
-        if (!stop)
-            stop = poll(&end, 1, RETRY_MS) > 0;
+        struct pollfd wake = {.fd = listener->wake_fd, .events = POLLIN};
+        poll(&wake, 1, RETRY_MS);
     }
     return NULL;
 }
@@ -114,11 +115,11 @@ struct redis_listener *redis_listener_open(const struct redis_target *target, co
         return NULL;
     listener->target = *target;
     listener->env = env;
-    listener->stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (listener->stop_fd >= 0 && lock_env_start_thread(&listener->thread, run, listener))
+    listener->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (listener->wake_fd >= 0 && lock_env_start_thread(&listener->thread, run, listener))
         return listener;
-    if (listener->stop_fd >= 0)
-        close(listener->stop_fd);
+    if (listener->wake_fd >= 0)
+        close(listener->wake_fd);
     free(listener);
     return NULL;
 }
@@ -126,10 +127,16 @@ struct redis_listener *redis_listener_open(const struct redis_target *target, co
 void redis_listener_close(struct redis_listener *listener) {
     if (!listener)
         return;
-    eventfd_write(listener->stop_fd, 1);
+    atomic_store(&listener->stop, true);
+    eventfd_write(listener->wake_fd, 1);
     pthread_join(listener->thread, NULL);
-    close(listener->stop_fd);
+    close(listener->wake_fd);
     free(listener);
+}
+
+void redis_listener_move(struct redis_listener *listener) {
+    if (listener)
+        eventfd_write(listener->wake_fd, 1);
 }
 
 bool redis_listener_hears(const struct redis_listener *listener) {

@@ -12,6 +12,8 @@ struct redis_listener;
  * was said meanwhile was not heard. NULL when out of memory, or of threads. */
 struct redis_listener *redis_listener_open(const struct redis_target *target, const struct lock_env *env);
 void redis_listener_close(struct redis_listener *listener); /* NULL is fine */
+/* Connects anew: the name may mean another server by now. NULL is fine. */
+void redis_listener_move(struct redis_listener *listener);
 /* Does it hear, as far as it knows? NULL does not. */
 bool redis_listener_hears(const struct redis_listener *listener);
 

@@ -1,5 +1,6 @@
 #include "lock/redis_store.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,9 +71,24 @@ bool redis_store_hears(struct redis_store *store, bool listen) {
     return hears;
 }
 
+/* Once another server answers what is published there must be heard too: the one that was left before says
+ * nothing, or late. */
+static void follow_name(struct redis_store *store, bool is_replica) {
+    if (is_replica) {
+        atomic_store(&store->moves, true);
+    } else if (atomic_load_explicit(&store->moves, memory_order_relaxed) &&
+               atomic_exchange(&store->moves, false)) {
+        pthread_mutex_lock(&store->mutex);
+        redis_listener_move(store->listener);
+        pthread_mutex_unlock(&store->mutex);
+    }
+}
+
 enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
                                   const char *const argv[]) {
     enum lock_status status = redis_link_call(store->link, argc, argv, answer);
+    if (status == LOCK_OK)
+        follow_name(store, redis_answer_is_replica(answer));
     return status == LOCK_OK && answer->type == REDIS_ANSWER_ERROR ? LOCK_UNAVAILABLE : status;
 }
 

@@ -17,6 +17,7 @@ struct redis_store {
     struct redis_link *link;
     pthread_mutex_t mutex;           /* for the pointer */
     struct redis_listener *listener; /* of locks that wake; from the first that waits on */
+    _Atomic bool moves;              /* the server was a replica when it was last asked */
     int64_t ttl_ms;
     char ttl_text[REDIS_NUMBER_SIZE];
 };

@@ -248,6 +248,8 @@ int proxy_port(const struct proxy *proxy);
 /* Holds from when this returns. With `after` (not NULL, under 64 bytes) DELAY and CUT wait for a request with
  * that text in it, and meet the replies that come to its connection once it has passed. */
 void proxy_set(struct proxy *proxy, enum proxy_mode mode, int n, const char *after);
+/* New connections go there from now on; those that stand stay. */
+void proxy_point(struct proxy *proxy, int target_port);
 /* How many connections CUT has closed. */
 int proxy_faults(struct proxy *proxy);
 void proxy_stop(struct proxy *proxy);

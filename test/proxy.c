@@ -28,7 +28,7 @@ struct proxy {
     pthread_t thread;
     bool joined;
 
-    pthread_mutex_t lock; /* of the settings */
+    pthread_mutex_t lock; /* of the settings, and of the target */
     pthread_cond_t applied;
     bool stopping;
     bool dirty; /* the thread has not seen them yet */
@@ -66,7 +66,10 @@ static void drop_pair(struct proxy *proxy, size_t i) {
 
 static void accept_pair(struct proxy *proxy) {
     int client = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
-    int server = client < 0 || proxy->count == MAX_PAIRS ? -1 : open_socket(proxy->target_port, false);
+    pthread_mutex_lock(&proxy->lock);
+    int target_port = proxy->target_port;
+    pthread_mutex_unlock(&proxy->lock);
+    int server = client < 0 || proxy->count == MAX_PAIRS ? -1 : open_socket(target_port, false);
     if (server >= 0)
         proxy->pairs[proxy->count++] = (struct pair){.client = client, .server = server};
     else if (client >= 0)
@@ -227,6 +230,12 @@ void proxy_set(struct proxy *proxy, enum proxy_mode mode, int n, const char *aft
     proxy->n = n;
     snprintf(proxy->after, sizeof proxy->after, "%s", after ? after : "");
     change(proxy);
+    pthread_mutex_unlock(&proxy->lock);
+}
+
+void proxy_point(struct proxy *proxy, int target_port) {
+    pthread_mutex_lock(&proxy->lock);
+    proxy->target_port = target_port;
     pthread_mutex_unlock(&proxy->lock);
 }
 

@@ -1,5 +1,7 @@
 /* The lock in one Redis, when something is lost: replies, the store, grants. Two handles are two processes to
  * the store. */
+#include <string.h>
+
 #include "lock/test/tools.h"
 
 static struct redis_server redis;
@@ -103,6 +105,68 @@ static void gone_while_waiting(void) {
     tools_check_status(tools_join(&waiter), LOCK_OK);
     CHECK(waiter.grant.fence > held.fence);
     tools_give(other, &waiter.grant);
+}
+
+/* ---- a master that becomes a replica ---- */
+
+static bool can_be_had(void *lock) {
+    struct lock_grant grant;
+    return lock_try(lock, "b", &grant) == LOCK_OK && lock_release(lock, &grant) == LOCK_OK;
+}
+
+/* The name of the store points elsewhere, but the connection to what is a replica now stands. */
+static void becomes_a_replica(void) {
+    static const char *const schemes[] = {"redis", "redis", "redis", "redlock"}, *const variants[] = {
+                                                                                     "", "&variant=watchdog",
+                                                                                     "&variant=set-del", ""};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        struct redis_server next;
+        struct lock_config config = {.teaching = true};
+        struct lock_grant grant;
+        begin();
+        redis_start(&next, NULL);
+        struct proxy *proxy = proxy_start(redis.port);
+        struct lock *lock = tools_open(&config, harness_format("%s://127.0.0.1:%d?ttl=4000%s", schemes[i],
+                                                               proxy_port(proxy), variants[i]));
+        CHECK(can_be_had(lock));
+        redis_command(&redis, "REPLICAOF", "127.0.0.1", harness_format("%d", next.port), NULL);
+        tools_check_status(lock_try(lock, "b", &grant), LOCK_UNAVAILABLE);
+        proxy_point(proxy, next.port);
+        CHECK(harness_wait(can_be_had, lock, PATIENCE_MS));
+    }
+}
+
+static bool hears_nobody(void *server) {
+    return !strstr(redis_command(server, "PUBSUB", "CHANNELS", "lock:wake:*", NULL), "lock:");
+}
+
+/* So is the one by which those who wait are woken: at a replica it would hear nothing. */
+static void listens_where_it_asks(void) {
+    struct redis_server next;
+    begin();
+    redis_start(&next, NULL);
+    struct proxy *proxy = proxy_start(redis.port);
+    struct lock *lock = open_by(proxy, "ttl=60000"), *holder = open_by(proxy, "ttl=60000");
+    struct lock_grant grant = tools_take(holder, "a");
+    struct tools_waiter waiter;
+    tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
+    tools_wait_for_line(&redis, "a", 1);
+    tools_give(holder, &grant);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    tools_give(lock, &waiter.grant);
+    CHECK(!hears_nobody(&redis));
+    redis_command(&redis, "REPLICAOF", "127.0.0.1", harness_format("%d", next.port), NULL);
+    proxy_point(proxy, next.port);
+    CHECK(harness_wait(can_be_had, lock, PATIENCE_MS));
+    CHECK(harness_wait(hears_nobody, &redis, PATIENCE_MS));
+    struct lock *other = tools_open(NULL, tools_redis_url(next.port, "ttl=60000"));
+    grant = tools_take(other, "a");
+    tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
+    tools_wait_for_line(&next, "a", 1);
+    CHECK(!hears_nobody(&next));
+    tools_give(other, &grant);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    tools_give(lock, &waiter.grant);
 }
 
 static void scripts_flushed(void) {
@@ -268,6 +332,8 @@ int main(int argc, char **argv) {
     harness_run("unknown is taken back", unknown_is_taken_back);
     harness_run("not there", not_there);
     harness_run("gone while somebody waits", gone_while_waiting);
+    harness_run("a master that becomes a replica is left", becomes_a_replica);
+    harness_run("who waits listens where it asks", listens_where_it_asks);
     harness_run("scripts flushed", scripts_flushed);
     harness_run("the store refuses", the_store_refuses);
     harness_run("a lost grant", lost_grant);
