@@ -1,7 +1,8 @@
 #!/bin/bash
 # deps.sh SET...: installs the Debian packages of the sets that are missing; silent when none is. Elsewhere it says
 # what is needed, and fails if something is missing. The sets: build (to compile), run (what make run starts),
-# measure (make bench, oversell and baskets), test (what only tests start, Java for ZooKeeper among it), check, fuzz.
+# measure (make bench, oversell and baskets), test (what only tests start, Java for ZooKeeper and Node.js among it),
+# check, fuzz.
 set -eu
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 
@@ -10,7 +11,7 @@ declare -A packages=(
         libgrpc-dev libprotobuf-c-dev protobuf-c-compiler libzookeeper-mt-dev"
     [run]="redis-server redis-tools etcd-server curl"
     [measure]="jq"
-    [test]="etcd-client iproute2 zookeeper openssl"
+    [test]="etcd-client iproute2 zookeeper openssl npm"
     [check]="clang-format clang-tidy cppcheck shellcheck"
     [fuzz]="clang libclang-rt-dev"
 )
@@ -19,7 +20,7 @@ declare -A programs=(
     [build]="gcc pkg-config protoc-c"
     [run]="redis-server redis-cli redis-check-aof etcd curl"
     [measure]="jq"
-    [test]="etcdctl ip java openssl"
+    [test]="etcdctl ip java openssl node npm"
     [check]="clang-format clang-tidy cppcheck shellcheck"
     [fuzz]="clang"
 )
@@ -56,6 +57,8 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
 fi
 
 for package in "${wanted[@]}"; do
+    # Node.js that is not Debian's brings its own, and cannot be installed beside Debian's.
+    [ "$package" != npm ] || ! command -v npm >/dev/null || continue
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
