@@ -38,7 +38,8 @@ void naive_delay(struct inventory *inventory, struct delayed *delayed, void (*fn
     else
         inventory->delayed = delayed;
     inventory->delayed_last = delayed;
-    uv_timer_start(&inventory->delay, on_delay, DELAY_TICK_MS, DELAY_TICK_MS);
+    if (!uv_is_active((const uv_handle_t *)&inventory->delay)) /* to start it again would put it off */
+        uv_timer_start(&inventory->delay, on_delay, DELAY_TICK_MS, DELAY_TICK_MS);
 }
 
 void naive_close(struct inventory *inventory) {

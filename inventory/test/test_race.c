@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/internal.h"
 #include "inventory/test/fixture.h"
 
 enum { STOCK = 100, TILLS = 4, ROUNDS = 25, BUYERS = 400, UNDER_WAY = 64 };
@@ -266,6 +267,31 @@ static void test_locked_does_not(void) {
     check_books(queue.tills[0], &redis, "phone", 0, 0, 10);
 }
 
+static void on_worked(void *ctx, bool closing) {
+    *(bool *)ctx = !closing;
+}
+
+static bool is_set(void *arg) {
+    return *(bool *)arg;
+}
+
+/* Those who come after it do not put off somebody's end of work. */
+static void test_work_beside_arrivals(void) {
+    struct delayed *delayed = harness_alloc(2 * sizeof *delayed);
+    bool *done = harness_alloc(2 * sizeof *done);
+    struct shop *shop = shop_open();
+    struct till *till = till_open_with(shop, &(struct till_options){.port = redis.port, .work_delay_ms = 1});
+    naive_delay(till->inventory, &delayed[0], on_worked, &done[0]);
+    while (uv_timer_get_due_in(&till->inventory->delay) > 0) {
+        harness_pause_ms(1);
+        uv_update_time(&shop->loop);
+    }
+    naive_delay(till->inventory, &delayed[1], on_worked, &done[1]);
+    CHECK_INT(uv_timer_get_due_in(&till->inventory->delay), 0);
+    shop_wait(shop, is_set, &done[0], "the first has worked");
+    shop_wait(shop, is_set, &done[1], "the second has worked");
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
@@ -279,5 +305,6 @@ int main(int argc, char **argv) {
     run_fenced("four threads", test_threads);
     harness_run("naive oversells, and the audit says by how much", test_naive_oversells);
     harness_run("the same under a lock does not", test_locked_does_not);
+    harness_run("arrivals do not put off the end of work", test_work_beside_arrivals);
     return harness_finish();
 }
