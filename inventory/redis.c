@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* Declared only so that a reply need not show hiredis: a redis_value is a redisReply. */
 struct redis_value {
@@ -215,10 +216,19 @@ static void on_connect(const redisAsyncContext *hiredis, int status) {
     queue_call(redis, greeting_reply, redis, 2, (const char *[]){"SELECT", database});
 }
 
-static void connect_start(struct redis *redis) {
-    const struct redis_target *target = redis->target;
+/* NULL when out of memory. */
+static redisAsyncContext *dial(const struct redis_target *target) {
     redisAsyncContext *hiredis =
         target->port ? redisAsyncConnect(target->host, target->port) : redisAsyncConnectUnix(target->host);
+    /* What was not delivered when the connection is given up is not to be delivered later. */
+    struct linger drop = {.l_onoff = 1};
+    if (hiredis && !hiredis->err)
+        (void)setsockopt(hiredis->c.fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
+    return hiredis;
+}
+
+static void connect_start(struct redis *redis) {
+    redisAsyncContext *hiredis = dial(redis->target);
     redis->connecting_since_ms = clock_mono_ms(redis->clock);
     struct poll *poll = calloc(1, sizeof *poll);
     if (!hiredis || hiredis->err || !poll || uv_poll_init(redis->loop, &poll->handle, hiredis->c.fd) != 0) {

@@ -1,7 +1,7 @@
 /* Purchases whose reply was lost. They may have been carried out or not, and the store knows: it is asked for
- * the order as soon as it is back. Found: the buyer has it. Not found: it was not sold, and is UNAVAILABLE;
- * should the call be carried out after that (it may still lie in a buffer of a store that was only stopped),
- * then the buyer's retry finds it by its key. */
+ * the order as soon as it is back. Found: the buyer has it. Not found: it was not sold so far, but the call
+ * may still lie in a buffer on the way, or of a store that was only stopped, and be carried out after this;
+ * so it stays UNKNOWN, and the buyer's retry, which is done once with it, tells. */
 #include <stdlib.h>
 
 #include "inventory/internal.h"
@@ -26,7 +26,7 @@ static void on_asked(void *ctx, const struct redis_value *value) {
     if (store_status(inventory, value) != INVENTORY_OK) {
         keep(purchase); /* lost again, or the store is loading: until the deadline */
     } else if (redis_value_type(value) == REDIS_NIL) {
-        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
+        purchase_finish(purchase, INVENTORY_UNKNOWN);
     } else {
         figure_add(&inventory->figures->unknown_resolved, 1);
         purchase_found(purchase, redis_value_text(value), purchase->sent_ms);

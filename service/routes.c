@@ -173,7 +173,7 @@ static const struct refusal {
     [INVENTORY_OVERLOADED] = {PROBLEM_OVERLOADED, "too many requests wait; nothing was done"},
     [INVENTORY_UNKNOWN] =
         {PROBLEM_STORE_UNAVAILABLE,
-         "the store did not reply: it may have been done; retry with the same key to learn it"},
+         "the store did not reply: it may have been done; send the same request again to learn it"},
     [INVENTORY_UNAVAILABLE] = {PROBLEM_STORE_UNAVAILABLE,
                                "the store cannot be used now; retry with the same key"},
 };

@@ -238,6 +238,7 @@ enum proxy_mode {
     PROXY_DELAY, /* replies arrive n milliseconds late */
     PROXY_CUT,   /* n more bytes of replies (0: the reply is lost whole), then that connection is closed; then
                     PASS */
+    PROXY_LATE, /* requests are kept back, and arrive once the mode changes, also where the client has left */
     PROXY_REFUSE, /* all connections are closed, new ones refused */
 };
 
@@ -245,8 +246,9 @@ struct proxy;
 
 struct proxy *proxy_start(int target_port);
 int proxy_port(const struct proxy *proxy);
-/* Holds from when this returns. With `after` (not NULL, under 64 bytes) DELAY and CUT wait for a request with
- * that text in it, and meet the replies that come to its connection once it has passed. */
+/* Holds from when this returns. With `after` (not NULL, under 64 bytes) DELAY, CUT and LATE wait for a
+ * request with that text in it, and meet the replies that come to its connection once it has passed, or that
+ * request. */
 void proxy_set(struct proxy *proxy, enum proxy_mode mode, int n, const char *after);
 /* New connections go there from now on; those that stand stay. */
 void proxy_point(struct proxy *proxy, int target_port);

@@ -19,6 +19,8 @@ struct pair {
     int server;
     bool met;       /* the text waited for has passed here */
     int64_t due_ms; /* when a delayed reply may be read; 0: none waits */
+    char *kept;     /* requests that are kept back */
+    size_t kept_size;
 };
 
 struct proxy {
@@ -59,7 +61,9 @@ static int open_socket(int port, bool listening) {
 }
 
 static void drop_pair(struct proxy *proxy, size_t i) {
-    close(proxy->pairs[i].client);
+    free(proxy->pairs[i].kept);
+    if (proxy->pairs[i].client >= 0)
+        close(proxy->pairs[i].client);
     close(proxy->pairs[i].server);
     proxy->pairs[i] = proxy->pairs[--proxy->count];
 }
@@ -76,16 +80,43 @@ static void accept_pair(struct proxy *proxy) {
         close(client);
 }
 
+static void keep_back(struct pair *pair, const char *data, size_t size) {
+    pair->kept = realloc(pair->kept, pair->kept_size + size);
+    if (!pair->kept)
+        abort();
+    memcpy(pair->kept + pair->kept_size, data, size);
+    pair->kept_size += size;
+}
+
+/* What was kept back arrives at last. Whose client has left gets its replies, and nobody reads them. */
+static void deliver(struct pair *pair) {
+    if (send(pair->server, pair->kept, pair->kept_size, MSG_NOSIGNAL) < 0 || pair->client < 0)
+        shutdown(pair->server, SHUT_WR);
+    free(pair->kept);
+    pair->kept = NULL;
+    pair->kept_size = 0;
+}
+
 /* Passes a request on; false when the connection is over. */
 static bool pass_request(struct proxy *proxy, struct pair *pair) {
     char data[65536];
     ssize_t got = recv(pair->client, data, sizeof data, 0);
+    if (got <= 0 && pair->kept) {
+        close(pair->client);
+        pair->client = -1;
+        return true;
+    }
     if (got <= 0)
         return false;
     pthread_mutex_lock(&proxy->lock);
     if (*proxy->after && memmem(data, (size_t)got, proxy->after, strlen(proxy->after)))
         pair->met = true;
+    bool late = proxy->mode == PROXY_LATE && (!*proxy->after || pair->met);
     pthread_mutex_unlock(&proxy->lock);
+    if (late) {
+        keep_back(pair, data, (size_t)got);
+        return true;
+    }
     return send(pair->server, data, (size_t)got, MSG_NOSIGNAL) == got;
 }
 
@@ -117,7 +148,7 @@ static bool pass_reply(struct proxy *proxy, struct pair *pair) {
         }
     }
     pthread_mutex_unlock(&proxy->lock);
-    bool sent = got > 0 && send(pair->client, data, (size_t)keep, MSG_NOSIGNAL) == keep;
+    bool sent = got > 0 && (pair->client < 0 || send(pair->client, data, (size_t)keep, MSG_NOSIGNAL) == keep);
     return sent && !cut;
 }
 
@@ -127,8 +158,11 @@ static bool apply(struct proxy *proxy) {
     bool refuse = proxy->mode == PROXY_REFUSE || proxy->stopping;
     bool go_on = !proxy->stopping;
     if (proxy->dirty) {
-        for (size_t i = 0; i < proxy->count; i++)
+        for (size_t i = 0; i < proxy->count; i++) {
             proxy->pairs[i].met = false, proxy->pairs[i].due_ms = 0;
+            if (proxy->pairs[i].kept && proxy->mode != PROXY_LATE)
+                deliver(&proxy->pairs[i]);
+        }
         if (refuse) {
             while (proxy->count)
                 drop_pair(proxy, 0);

@@ -1,6 +1,10 @@
 /* What goes wrong between the till and a store that is well: replies cut off, lost or late, requests lost. */
+#include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "inventory/test/fixture.h"
 
@@ -78,7 +82,7 @@ static void test_one_connection_cut(void) {
         shop_settle(till->shop);
         CHECK_INT(proxy_faults(proxy), round + 1);
         /* Cut in a conflict, its purchase was not sold; cut in a sale, it was. */
-        int unsold = buys_with(till->shop, INVENTORY_UNAVAILABLE);
+        int unsold = buys_with(till->shop, INVENTORY_UNAVAILABLE) + buys_with(till->shop, INVENTORY_UNKNOWN);
         CHECK(unsold <= round + 1);
         check_books(direct, &redis, "phone", 100 - 31 - 30 * round + unsold, 0, 31 + 30 * round - unsold);
     }
@@ -109,7 +113,7 @@ static void test_reply_of_many_cut(void) {
             CHECK_STATUS(order_step(till, bought[i]->id, INVENTORY_LOOK, &order), INVENTORY_OK);
             CHECK_INT(order.expires_ms, bought[i]->order.expires_ms);
         } else {
-            CHECK(bought[i]->status == INVENTORY_UNAVAILABLE || bought[i]->status == INVENTORY_SOLD_OUT);
+            CHECK(bought[i]->status == INVENTORY_UNKNOWN || bought[i]->status == INVENTORY_SOLD_OUT);
             CHECK_STATUS(order_step(till, bought[i]->id, INVENTORY_LOOK, &order), INVENTORY_UNKNOWN_ORDER);
         }
     }
@@ -213,14 +217,15 @@ static void test_request_lost(void) {
     till_wait_down(till);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     shop_settle(till->shop);
-    CHECK_STATUS(lost->status, INVENTORY_UNAVAILABLE);
+    bool sells_at_once = strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA;
+    CHECK_STATUS(lost->status, sells_at_once ? INVENTORY_UNKNOWN : INVENTORY_UNAVAILABLE);
     till_wait_up(till);
 
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
     lost = buy_begin(till, "phone", "ann", "k2", 1);
     inventory_flush(till->inventory);
     shop_settle(till->shop); /* nobody comes back before the deadline */
-    if (strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA)
+    if (sells_at_once)
         CHECK_STATUS(lost->status, INVENTORY_UNKNOWN);
     else
         CHECK(lost->status == INVENTORY_UNAVAILABLE || lost->status == INVENTORY_OVERLOADED);
@@ -234,6 +239,76 @@ static void test_request_lost(void) {
     }
     CHECK_STATUS(lost->status, INVENTORY_OK);
     check_books(till, &redis, "phone", 8, 0, 2);
+}
+
+static bool has_orders(void *arg) {
+    return redis_integer(&redis, "HLEN", "seckill:{phone}:orders", NULL) == *(int *)arg;
+}
+
+/* The connection was given up, the store was asked for the order, which was not there; and then the sale
+ * arrives after all. Its buyer was not told that nothing was done. */
+static void test_delivered_late(void) {
+    struct till *till = open_till(200, 0);
+    item_sell(till, "phone", strategy, 10);
+    for (int i = 0; i < 2; i++) /* together, so that it is known by now how the item is sold */
+        buy_begin(till, "phone", "first", harness_format("first%d", i), 1);
+    shop_settle(till->shop);
+    if (strategy == INVENTORY_OPTIMISTIC)
+        shop_idle(till->shop, 100);
+    proxy_set(proxy, PROXY_LATE, 0, selling());
+    struct buy *late = buy(till, "phone", "ann", "k", 1);
+    int orders = 2;
+    CHECK(has_orders(&orders));
+    CHECK_STATUS(late->status, INVENTORY_UNKNOWN);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    orders = 3;
+    CHECK(harness_wait(has_orders, &orders, 10000));
+    till_wait_up(till);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+    if (strategy != INVENTORY_DECR)
+        check_books(till, &redis, "phone", 7, 0, 3);
+}
+
+/* ---- a store that takes calls and answers nothing ---- */
+
+struct deaf {
+    int listener, client;
+    bool reset;
+};
+
+static void deaf_close(void *arg) {
+    struct deaf *deaf = arg;
+    close(deaf->listener);
+    if (deaf->client >= 0)
+        close(deaf->client);
+}
+
+static bool given_up(void *arg) {
+    struct deaf *deaf = arg;
+    char data[512];
+    if (deaf->client < 0)
+        deaf->client = accept4(deaf->listener, NULL, NULL, SOCK_NONBLOCK);
+    if (deaf->client < 0)
+        return false;
+    ssize_t got = recv(deaf->client, data, sizeof data, 0);
+    deaf->reset = got < 0 && errno == ECONNRESET;
+    return got == 0 || deaf->reset;
+}
+
+/* It is reset, so that what has not arrived by then never does. */
+static void test_given_up(void) {
+    struct deaf *deaf = harness_alloc(sizeof *deaf);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)harness_free_port())};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    deaf->client = -1;
+    deaf->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    harness_defer(deaf_close, deaf);
+    CHECK(bind(deaf->listener, (struct sockaddr *)&address, sizeof address) == 0);
+    CHECK(listen(deaf->listener, 8) == 0);
+    struct shop *shop = shop_open();
+    till_open_with(shop, &(struct till_options){.port = ntohs(address.sin_port), .call_timeout_ms = 100});
+    shop_wait(shop, given_up, deaf, "the connection is given up");
+    CHECK(deaf->reset);
 }
 
 static void test_slow(void) {
@@ -285,8 +360,7 @@ static void test_cut_under_load(void) {
     }
     shop_settle(shop);
     int sold = buys_with(shop, INVENTORY_OK);
-    CHECK_INT(buys_with(shop, INVENTORY_UNKNOWN), 0);
-    CHECK_INT(sold + buys_with(shop, INVENTORY_UNAVAILABLE), count);
+    CHECK_INT(sold + buys_with(shop, INVENTORY_UNKNOWN) + buys_with(shop, INVENTORY_UNAVAILABLE), count);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     check_books(direct, &redis, "phone", 1000000 - sold, 0, sold);
 }
@@ -300,6 +374,8 @@ int main(int argc, char **argv) {
     run_each("the look at a sold-out item cut off", test_question_cut, INVENTORY_LUA);
     harness_run("the replies to other calls cut off", test_other_replies_cut);
     run_each("a request lost", test_request_lost, INVENTORY_OPTIMISTIC);
+    run_each("a sale that is delivered late", test_delivered_late, INVENTORY_OPTIMISTIC);
+    harness_run("a connection that is given up is reset", test_given_up);
     run_each("a slow store", test_slow, INVENTORY_OPTIMISTIC);
     run_each("a store that is too slow", test_too_slow, INVENTORY_LUA);
     run_each("cut off at random under load", test_cut_under_load, INVENTORY_LUA);
