@@ -278,6 +278,7 @@ void purchase_found(struct inventory_purchase *purchase, const char *record, int
         purchase_finish(purchase, INVENTORY_KEY_REUSED);
     } else {
         /* The first answer, whatever has become of the order since. */
+        purchase->now = order->state;
         order->state = order->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
         purchase_finish(purchase, order->created_ms == sent_ms ? INVENTORY_OK : INVENTORY_REPLAYED);
     }

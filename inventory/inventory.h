@@ -163,6 +163,7 @@ struct inventory_purchase {
 
     /* Told in `done`: */
     struct inventory_order order; /* with OK and REPLAYED: as it was born */
+    enum inventory_state now;     /* with REPLAYED: what has become of it since */
     int64_t available;            /* with SOLD_OUT */
 
     /* The inventory's own: */

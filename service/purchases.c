@@ -36,7 +36,10 @@ static void answer_order(struct under_way *under_way, bool replayed) {
     char body[CODEC_BODY_SIZE], location[INVENTORY_ORDER_SIZE + 16];
     size_t length = codec_write_order(body, &under_way->purchase.order);
     stpcpy(stpcpy(location, "/v1/orders/"), under_way->purchase.order.id);
-    const char *headers[] = {"Location", location, replayed ? "Idempotent-Replayed" : NULL, "true", NULL};
+    /* The first answer stays what it was; what has become of the order since stands beside it. */
+    const char *headers[] = {"Location", location,      replayed ? "Idempotent-Replayed" : NULL,
+                             "true",     "Order-State", inventory_state_name(under_way->purchase.now),
+                             NULL};
     http_answer(under_way->request, 201, "application/json", body, length, headers);
 }
 

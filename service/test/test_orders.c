@@ -39,13 +39,14 @@ static void check_refused(const char *id, const char *step, int status, const ch
     CHECK_PROBLEM(&response, status, type);
 }
 
-/* The key still gets its first answer. */
+/* The key still gets its first answer, and beside it the order's state now. */
 static void check_replay(const char *item, const char *user, int quantity, const char *key,
-                         const struct web_response *first) {
+                         const struct web_response *first, const char *state) {
     struct web_response response;
     CHECK_INT(shop_buy(shop.port, item, user, quantity, key, &response), 201);
     CHECK_STR(response.body, first->body);
     CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
+    CHECK_STR(web_header(&response, "Order-State"), state);
 }
 
 static void confirm(void) {
@@ -56,10 +57,12 @@ static void confirm(void) {
     CHECK_INT(strlen(shop_text(&first, "expires_at")), strlen("2030-01-31T20:00:00.000Z"));
     CHECK_INT(shop_audit(shop.port, "c", "held"), 3);
     check_state(id, "held");
+    CHECK(!web_header(&first, "Order-State"));
+    check_replay("c", "u", 3, "k", &first, "held");
     check_step(id, "confirm", "confirmed");
     check_refused(id, "cancel", 409, "order-confirmed");
     check_step(id, "confirm", "confirmed");
-    check_replay("c", "u", 3, "k", &first);
+    check_replay("c", "u", 3, "k", &first, "confirmed");
     CHECK_INT(shop_audit(shop.port, "c", "sold"), 3);
     CHECK_INT(shop_audit(shop.port, "c", "available"), 7);
 }
@@ -73,7 +76,7 @@ static void cancel(void) {
     check_step(id, "cancel", "cancelled");
     check_refused(id, "confirm", 409, "order-cancelled");
     check_step(id, "cancel", "cancelled");
-    check_replay("x", "u", 5, "k", &first);
+    check_replay("x", "u", 5, "k", &first, "cancelled");
     CHECK_INT(shop_audit(shop.port, "x", "available"), 5);
     CHECK_INT(shop_audit(shop.port, "x", "cancelled"), 1);
     /* The units and the user's share are there again. */
@@ -116,7 +119,7 @@ static void expire(void) {
     CHECK(harness_wait(is_expired, (void *)(uintptr_t)id, EXPIRY_MS));
     check_refused(id, "confirm", 410, "order-expired");
     check_refused(id, "cancel", 410, "order-expired");
-    check_replay("e", "u", 4, "k", &first);
+    check_replay("e", "u", 4, "k", &first, "expired");
     check_state(shop_text(&settled, "order"), "confirmed");
     CHECK_INT(shop_audit(shop.port, "e", "available"), 7);
     CHECK_INT(shop_audit(shop.port, "e", "expired"), 1);
