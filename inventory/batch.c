@@ -10,6 +10,7 @@
  * left, when it is sold, and the orders of their keys are asked for. Units first: an order that is not there
  * afterwards was not there when none were left. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/decimal.h"
 #include "inventory/internal.h"
@@ -21,6 +22,7 @@ struct batch {
     struct inventory *inventory;
     struct item *item;
     int64_t now_ms;
+    int64_t indexed_ms;          /* not 0: the item was entered for then; see holds.c */
     int64_t available;           /* a check: the units left; -1: there is no such item */
     enum inventory_status check; /* a check: how asking for them ended */
     enum inventory_status empty; /* a check: what is said where none are left */
@@ -37,6 +39,7 @@ static struct batch *batch_take(struct inventory *inventory, struct item *item, 
     batch->inventory = inventory;
     batch->item = item;
     batch->now_ms = clock_wall_ms(inventory->config.clock);
+    batch->indexed_ms = 0;
     batch->count = 0;
     while (item->head && batch->count < most) {
         struct inventory_purchase *purchase = item->head;
@@ -118,6 +121,28 @@ static void finish_one(struct batch *batch, struct inventory_purchase *purchase,
     }
 }
 
+static bool send_sale(struct batch *batch);
+
+static void on_indexed(void *ctx, const struct redis_value *value) {
+    struct batch *batch = ctx;
+    inventory_step(batch->inventory, "before first hold");
+    batch->now_ms = clock_wall_ms(batch->inventory->config.clock);
+    if (store_status(batch->inventory, value) == INVENTORY_OK && send_sale(batch))
+        return;
+    finish_all(batch, INVENTORY_UNAVAILABLE);
+    batch_drop(batch);
+}
+
+/* The item would get its first hold: it is entered in the index of due times, and the call sent again. False
+ * where that was done and took longer than a hold lasts, or cannot be done. */
+static bool index_item(struct batch *batch, int64_t until_ms) {
+    if (batch->indexed_ms)
+        return false;
+    batch->indexed_ms = until_ms;
+    inventory_step(batch->inventory, "before index");
+    return due_enter_first(batch->inventory->redis, batch->item->name, until_ms, on_indexed, batch);
+}
+
 static void on_sold(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
     enum inventory_status status = store_status(batch->inventory, value);
@@ -132,6 +157,10 @@ static void on_sold(void *ctx, const struct redis_value *value) {
         for (int i = 0; i < batch->count; i++)
             finish_one(batch, batch->purchases[i], count == 2 ? NULL : redis_value_at(value, (size_t)i + 2),
                        hold_until_ms);
+    } else if (count == 2 && strcmp(redis_value_text(redis_value_at(value, 0)), "index") == 0) {
+        if (index_item(batch, redis_value_integer(redis_value_at(value, 1), 0)))
+            return;
+        finish_all(batch, INVENTORY_UNAVAILABLE);
     } else if (count == 2) {
         start_otherwise(batch, redis_value_text(redis_value_at(value, 1)));
     } else {
@@ -145,8 +174,9 @@ static bool send_sale(struct batch *batch) {
     const struct sale_keys *keys = &batch->item->keys;
     const char **argv = inventory->argv;
     int argc = SCRIPT_ARGV, n = batch->count;
-    char now[DECIMAL_SIZE];
+    char now[DECIMAL_SIZE], indexed[DECIMAL_SIZE];
     decimal_append(now, (uint64_t)batch->now_ms);
+    decimal_append(indexed, (uint64_t)batch->indexed_ms);
     argv[argc++] = keys->item;
     argv[argc++] = keys->orders;
     argv[argc++] = keys->users;
@@ -157,6 +187,7 @@ static bool send_sale(struct batch *batch) {
      */
     argv[argc++] =
         inventory_strategy_name(batch->item->strategy == INVENTORY_LUA ? INVENTORY_LUA : INVENTORY_BATCH);
+    argv[argc++] = indexed;
     for (int i = 0; i < n; i++) {
         const struct inventory_purchase *purchase = batch->purchases[i];
         decimal_append(inventory->quantities[i], (uint64_t)purchase->quantity);

@@ -73,6 +73,7 @@ static void on_written(void *ctx, const struct redis_value *value) {
     look->status = INVENTORY_OK;
     look->pending = redis_callv(look->redis, on_entered, purchase, "HINCRBY", purchase->in->keys.item,
                                 look->hold_ms ? "held" : "sold", quantity, NULL);
+    look->pending += look_index(purchase, on_entered);
     look->pending += look_write_entries(purchase, on_entered);
     if (look->pending == 0)
         look_finish(purchase, INVENTORY_UNKNOWN);

@@ -53,18 +53,47 @@ bool fenced_look(struct inventory_purchase *purchase, redis_reply_fn *fn) {
     return call(purchase, "look", item_fields, ITEM_FIELDS, fn);
 }
 
+static void on_indexed(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    inventory_step(purchase->inventory, "before first hold");
+    if (store_status(purchase->inventory, value) == INVENTORY_OK)
+        fenced_write(purchase);
+    else
+        look_finish(purchase, INVENTORY_UNAVAILABLE);
+}
+
+/* As index_item() in batch.c. */
+static void index_item(struct inventory_purchase *purchase, int64_t until_ms) {
+    struct sale_look *look = purchase->look;
+    bool again = look->indexed_ms != 0;
+    look->indexed_ms = until_ms;
+    inventory_step(purchase->inventory, "before index");
+    if (again || !due_enter_first(look->redis, purchase->item, until_ms, on_indexed, purchase))
+        look_finish(purchase, INVENTORY_UNAVAILABLE);
+    else
+        redis_flush(look->redis);
+}
+
 static void on_written(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    look_finish(purchase, fenced_read(purchase, value));
+    const char *word =
+        value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    if (word && strcmp(word, "index") == 0)
+        index_item(purchase, redis_value_integer(redis_value_at(value, 1), 0));
+    else
+        look_finish(purchase, fenced_read(purchase, value));
 }
 
 void fenced_write(struct inventory_purchase *purchase) {
-    char quantity[24], expires[24];
+    const struct sale_look *look = purchase->look;
+    char quantity[24], expires[24], now[24], indexed[24];
     snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
-    snprintf(expires, sizeof expires, "%lld", (long long)look_expires_ms(purchase->look));
+    snprintf(expires, sizeof expires, "%lld", (long long)look_expires_ms(look));
+    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(purchase->inventory->config.clock));
+    snprintf(indexed, sizeof indexed, "%lld", (long long)look->indexed_ms);
     look_record(purchase);
-    const char *const more[] = {quantity, purchase->look->record, expires};
-    if (call(purchase, "write", more, 3, on_written))
+    const char *const more[] = {quantity, look->record, expires, now, indexed};
+    if (call(purchase, "write", more, 5, on_written))
         redis_flush(purchase->inventory->redis);
     else
         look_finish(purchase, INVENTORY_UNAVAILABLE);

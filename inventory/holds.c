@@ -1,102 +1,265 @@
-/* Expires the holds that are due. Each sweep first asks which items have any, and calls the script for those
- * alone. Many processes may sweep at once: a hold expires once. */
+/* Expires the holds that are due.
+ *
+ * The index of due times says when an item's next hold may be due, so that an item without holds costs
+ * nothing. It lies in other slots than the items, spread over a few, and no step writes both. What is true at
+ * every moment: an item that has holds is in the index, with a score not later than its earliest hold.
+ *
+ * - The first hold of an item that has none: the script refuses it and tells the time at which a hold that
+ *   began now would end. The item is entered with that score, and the call sent again, which says until when
+ *   the entry stands; the script refuses it once that is over. Entering never makes a score earlier, so that
+ *   nobody's entry goes before its time.
+ * - A sweep reads the entries that are due, expires what is due of their items, and then moves each to its
+ *   item's next hold, or takes it out; neither if another score stands there by then.
+ *
+ * - What sells without a script enters the item in the same write as the hold, and never makes a score later.
+ * A sweep may have seen no hold just before, and take the entry out just after; so it looks once more then.
+ *
+ * Whoever is killed in between leaves an entry too many, or one that is too early, and the next sweep, in any
+ * process, sees to it. Many may sweep at once: a hold expires once. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "inventory/internal.h"
 
-enum { SWEEP_MOST = 100 };
+/* How many parts the index has: items are found in them by name, so it may not change. */
+enum { DUE_PARTS = 8, DUE_KEY_SIZE = 24 };
+enum { EXPIRE_MOST = 100, READ_MOST = 100 };
+
+static void due_key(char out[DUE_KEY_SIZE], unsigned part) {
+    snprintf(out, DUE_KEY_SIZE, "seckill:{due:%u}", part);
+}
+
+/* FNV-1a: the same in all processes. */
+static unsigned due_part(const char *item) {
+    uint32_t hash = 2166136261U;
+    for (; *item; item++)
+        hash = (hash ^ (unsigned char)*item) * 16777619U;
+    return hash % DUE_PARTS;
+}
+
+static bool enter(struct redis *redis, const char *item, const char *how, int64_t due_ms, redis_reply_fn *fn,
+                  void *ctx) {
+    char key[DUE_KEY_SIZE], due[24];
+    due_key(key, due_part(item));
+    snprintf(due, sizeof due, "%lld", (long long)due_ms);
+    return redis_callv(redis, fn, ctx, "ZADD", key, how, due, item, NULL);
+}
+
+bool due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
+    return enter(redis, item, "GT", due_ms, fn, ctx);
+}
+
+bool due_enter(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
+    return enter(redis, item, "LT", due_ms, fn, ctx);
+}
+
+/* ---- a sweep: one call at a time, so that Redis is never busy with it for long ---- */
+
+struct due {
+    char item[INVENTORY_NAME_MAX + 1];
+    char score[24];
+};
 
 struct sweep {
     struct inventory *inventory;
-    int pending; /* items not yet done with */
     char now[24];
+    char key[DUE_KEY_SIZE]; /* of the part that was read */
+    unsigned part;
+    bool moved;             /* an entry of it, so that to read it again leads on */
+    bool removing, removed; /* the entry at hand */
+    int count, at;
+    struct due due[READ_MOST];
+    int pending; /* while old entries are taken over */
+    bool failed;
 };
 
-struct look {
-    struct sweep *sweep;
-    struct sale_keys keys;
-};
+static void read_part(struct sweep *sweep);
+static void see_to_next(struct sweep *sweep);
 
-static void look_done(struct look *look) {
-    struct sweep *sweep = look->sweep;
-    free(look);
-    if (--sweep->pending > 0)
-        return;
+static void sweep_end(struct sweep *sweep) {
     sweep->inventory->sweeping = false;
     free(sweep);
 }
 
-static void on_expired(void *ctx, const struct redis_value *value);
+static void done_with(struct sweep *sweep) {
+    sweep->at++;
+    sweep->removed = false;
+    see_to_next(sweep);
+}
 
-static void expire_some(struct look *look) {
-    struct inventory *inventory = look->sweep->inventory;
-    const struct sale_keys *keys = &look->keys;
-    char most[8];
-    snprintf(most, sizeof most, "%d", SWEEP_MOST);
-    const char *argv[] = {NULL,        NULL,         NULL,    keys->item,       keys->orders, keys->users,
-                          keys->holds, keys->ledger, "sweep", look->sweep->now, most};
-    if (script_call(inventory, SCRIPT_SETTLE, 5, 11, argv, on_expired, look))
+static void on_moved(void *ctx, const struct redis_value *value) {
+    struct sweep *sweep = ctx;
+    bool told = store_status(sweep->inventory, value) == INVENTORY_OK;
+    sweep->moved |= told;
+    if (told && sweep->removing && redis_value_integer(value, 0) == 1) {
+        sweep->removed = true;
+        see_to_next(sweep);
+    } else {
+        done_with(sweep);
+    }
+}
+
+/* To its item's next hold; "": the item has none. */
+static void move(struct sweep *sweep, const char *next) {
+    struct inventory *inventory = sweep->inventory;
+    const struct due *due = &sweep->due[sweep->at];
+    const char *argv[] = {NULL, NULL, NULL, sweep->key, due->item, due->score, next};
+    bool sent;
+    inventory_step(inventory, "before move");
+    sweep->removing = !*next;
+    if (sweep->removed) /* and there is a hold by now */
+        sent = due_enter(inventory->redis, due->item, strtoll(next, NULL, 10), on_moved, sweep);
+    else
+        sent = script_call(inventory, SCRIPT_DUE, 1, 7, argv, on_moved, sweep);
+    if (sent)
         redis_flush(inventory->redis);
     else
-        look_done(look);
+        sweep_end(sweep);
 }
 
 static void on_expired(void *ctx, const struct redis_value *value) {
-    struct look *look = ctx;
-    struct inventory *inventory = look->sweep->inventory;
-    int64_t expired = 0;
-    if (store_status(inventory, value) == INVENTORY_OK)
-        expired = redis_value_integer(value, 0);
-    figure_add(&inventory->figures->expired, (uint64_t)expired);
-    if (expired == SWEEP_MOST)
-        expire_some(look);
+    struct sweep *sweep = ctx;
+    enum inventory_status status = store_status(sweep->inventory, value);
+    const char *next = NULL;
+    if (status == INVENTORY_OK && redis_value_count(value) == 2)
+        next = redis_value_text(redis_value_at(value, 1));
+    if (!next) {
+        done_with(sweep); /* the others need not wait for it; it is due in the next sweep, too */
+        return;
+    }
+    int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
+    figure_add(&sweep->inventory->figures->expired, (uint64_t)expired);
+    if (expired == EXPIRE_MOST)
+        see_to_next(sweep);
+    else if (sweep->removed && !*next)
+        done_with(sweep);
     else
-        look_done(look);
+        move(sweep, next);
+}
+
+static void see_to_next(struct sweep *sweep) {
+    struct inventory *inventory = sweep->inventory;
+    if (sweep->at == sweep->count) {
+        if (sweep->count < READ_MOST || !sweep->moved)
+            sweep->part++;
+        read_part(sweep);
+        return;
+    }
+    struct sale_keys keys;
+    char most[8];
+    sale_keys_make(&keys, sweep->due[sweep->at].item);
+    snprintf(most, sizeof most, "%d", EXPIRE_MOST);
+    const char *argv[] = {NULL,       NULL,        NULL,    keys.item,  keys.orders, keys.users,
+                          keys.holds, keys.ledger, "sweep", sweep->now, most};
+    inventory_step(inventory, "before expire");
+    if (script_call(inventory, SCRIPT_SETTLE, 5, 11, argv, on_expired, sweep))
+        redis_flush(inventory->redis);
+    else
+        sweep_end(sweep);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {
-    struct look *look = ctx;
-    if (store_status(look->sweep->inventory, value) == INVENTORY_OK && redis_value_integer(value, 0) > 0)
-        expire_some(look);
-    else
-        look_done(look);
+    struct sweep *sweep = ctx;
+    size_t count = store_status(sweep->inventory, value) == INVENTORY_OK ? redis_value_count(value) / 2 : 0;
+    sweep->count = 0;
+    for (size_t i = 0; i < count && sweep->count < READ_MOST; i++) {
+        struct due *due = &sweep->due[sweep->count];
+        const char *item = redis_value_text(redis_value_at(value, 2 * i));
+        const char *score = redis_value_text(redis_value_at(value, 2 * i + 1));
+        if (!item || !score || !inventory_name_valid(item, strlen(item)))
+            continue;
+        snprintf(due->item, sizeof due->item, "%s", item);
+        snprintf(due->score, sizeof due->score, "%s", score);
+        sweep->count++;
+    }
+    sweep->at = 0;
+    sweep->moved = false;
+    see_to_next(sweep);
 }
 
-static void on_names(void *ctx, const struct redis_value *value) {
+static void read_part(struct sweep *sweep) {
+    struct inventory *inventory = sweep->inventory;
+    char most[8];
+    due_key(sweep->key, sweep->part);
+    snprintf(most, sizeof most, "%d", READ_MOST);
+    if (sweep->part < DUE_PARTS && redis_callv(inventory->redis, on_due, sweep, "ZRANGEBYSCORE", sweep->key,
+                                               "-inf", sweep->now, "WITHSCORES", "LIMIT", "0", most, NULL))
+        redis_flush(inventory->redis);
+    else
+        sweep_end(sweep);
+}
+
+/* ---- from a store of before the index, which has the names of all items that may have holds in one set:
+ * each is entered as due, page by page, and the first sweep to look at it moves it to where it belongs ----
+ */
+
+#define OLD_KEY "seckill:holding"
+
+static void take_over_some(struct sweep *sweep);
+
+static void on_taken_over(void *ctx, const struct redis_value *value) {
+    struct sweep *sweep = ctx;
+    if (store_status(sweep->inventory, value) == INVENTORY_OK)
+        take_over_some(sweep);
+    else
+        sweep_end(sweep); /* the next one tries again */
+}
+
+/* They leave the old set only once all are known to be in the index. */
+static void on_entered(void *ctx, const struct redis_value *value) {
+    struct sweep *sweep = ctx;
+    struct redis *redis = sweep->inventory->redis;
+    const char *argv[2 + READ_MOST] = {"SREM", OLD_KEY};
+    if (store_status(sweep->inventory, value) != INVENTORY_OK)
+        sweep->failed = true;
+    if (--sweep->pending > 0)
+        return;
+    for (int i = 0; i < sweep->count; i++)
+        argv[2 + i] = sweep->due[i].item;
+    if (!sweep->failed && redis_call(redis, on_taken_over, sweep, 2 + sweep->count, argv))
+        redis_flush(redis);
+    else
+        sweep_end(sweep);
+}
+
+static void on_old(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
     struct inventory *inventory = sweep->inventory;
-    size_t count = store_status(inventory, value) == INVENTORY_OK ? redis_value_count(value) : 0;
-    sweep->pending = 1;
-    for (size_t i = 0; i < count; i++) {
-        const char *name = redis_value_text(redis_value_at(value, i));
-        struct look *look = name ? malloc(sizeof *look) : NULL;
-        if (!look)
-            continue;
-        look->sweep = sweep;
-        sale_keys_make(&look->keys, name);
-        sweep->pending++;
-        if (!redis_callv(inventory->redis, on_due, look, "ZCOUNT", look->keys.holds, "-inf", sweep->now,
-                         NULL))
-            look_done(look);
+    bool told = store_status(inventory, value) == INVENTORY_OK;
+    size_t count = told ? redis_value_count(value) : 0;
+    sweep->count = 0;
+    for (size_t i = 0; i < count && sweep->count < READ_MOST; i++) {
+        const char *item = redis_value_text(redis_value_at(value, i));
+        if (item && due_enter_first(inventory->redis, item, 0, on_entered, sweep))
+            snprintf(sweep->due[sweep->count++].item, sizeof sweep->due->item, "%s", item);
     }
-    redis_flush(inventory->redis);
-    if (--sweep->pending == 0) {
-        inventory->sweeping = false;
-        free(sweep);
-    }
+    sweep->pending = sweep->count;
+    inventory->taken_over = told && count == 0;
+    if (sweep->count > 0)
+        redis_flush(inventory->redis);
+    else
+        read_part(sweep);
+}
+
+static void take_over_some(struct sweep *sweep) {
+    char most[8];
+    snprintf(most, sizeof most, "%d", READ_MOST);
+    if (redis_callv(sweep->inventory->redis, on_old, sweep, "SRANDMEMBER", OLD_KEY, most, NULL))
+        redis_flush(sweep->inventory->redis);
+    else
+        sweep_end(sweep);
 }
 
 void inventory_sweep(struct inventory *inventory) {
-    struct sweep *sweep = inventory->sweeping ? NULL : malloc(sizeof *sweep);
+    struct sweep *sweep = inventory->sweeping ? NULL : calloc(1, sizeof *sweep);
     if (!sweep)
         return;
-    *sweep = (struct sweep){.inventory = inventory};
-    snprintf(sweep->now, sizeof sweep->now, "%lld", (long long)clock_wall_ms(inventory->config.clock));
-    if (!redis_callv(inventory->redis, on_names, sweep, "SMEMBERS", SALE_HOLDING_KEY, NULL)) {
-        free(sweep);
-        return;
-    }
     inventory->sweeping = true;
-    redis_flush(inventory->redis);
+    sweep->inventory = inventory;
+    snprintf(sweep->now, sizeof sweep->now, "%lld", (long long)clock_wall_ms(inventory->config.clock));
+    if (inventory->taken_over)
+        read_part(sweep);
+    else
+        take_over_some(sweep);
 }

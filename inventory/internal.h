@@ -21,10 +21,6 @@ struct sale_keys {
 
 void sale_keys_make(struct sale_keys *keys, const char *item);
 
-/* The names of the items that have holds; it is written before such an item is, so that none is ever missed
- * by the sweep. */
-#define SALE_HOLDING_KEY "seckill:holding"
-
 /* ---- items this process has purchases for ---- */
 
 struct item {
@@ -74,6 +70,7 @@ enum script_id {
     SCRIPT_JOURNAL,
     SCRIPT_BASKET,
     SCRIPT_DOMAIN,
+    SCRIPT_DUE,
     SCRIPTS
 };
 
@@ -108,11 +105,12 @@ struct inventory {
     uv_timer_t delay;
     const struct script *scripts;
     bool sweeping;
-    int closing; /* handles not yet closed */
+    bool taken_over; /* what a store of before the index had; see holds.c */
+    int closing;     /* handles not yet closed */
     char error[256];
     struct inventory_figures *figures;
     struct inventory_figures own_figures;                        /* where the caller has none */
-    const char *argv[SCRIPT_ARGV + 7 + 3 * INVENTORY_BATCH_MAX]; /* scratch */
+    const char *argv[SCRIPT_ARGV + 8 + 3 * INVENTORY_BATCH_MAX]; /* scratch */
     char quantities[INVENTORY_BATCH_MAX][8];                     /* scratch */
 };
 
@@ -126,6 +124,12 @@ static inline void figure_add(_Atomic uint64_t *figure, uint64_t n) {
  * refused; OK otherwise. Notes the error's text. A store that turned read-only is left, so that a name that
  * moved is looked up anew. */
 enum inventory_status store_status(struct inventory *inventory, const struct redis_value *value);
+
+/* For tests that end the process there. */
+static inline void inventory_step(const struct inventory *inventory, const char *step) {
+    if (inventory->config.at_step)
+        inventory->config.at_step(inventory->config.at_step_ctx, step);
+}
 
 /* Ends a purchase. */
 void purchase_finish(struct inventory_purchase *purchase, enum inventory_status status);
@@ -185,6 +189,7 @@ struct sale_look {
     int64_t now_ms;
     int64_t available, limit, starts_ms, ends_ms, hold_ms, had;
     enum inventory_strategy strategy, begun_as; /* the item's; the one whose steps these are */
+    int64_t indexed_ms;                         /* fenced: see holds.c */
     char order[RECORD_SIZE];                    /* the key's order, or "" */
     char record[RECORD_SIZE];                   /* the order to write */
 };
@@ -200,6 +205,10 @@ void look_finish(struct inventory_purchase *purchase, enum inventory_status stat
 /* Queues the writes of a sale that leaves `available` units; returns how many of them will be answered to
  * `fn`. */
 int look_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
+/* Queues, before the hold's entry, that of its item in the index of due times: it goes on the same
+ * connection, so that nothing comes between the two but a process that is stopped there for as long as the
+ * hold lasts. */
+int look_index(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* Queues the entries that follow from an order: the ledger's and the hold's. */
 int look_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* Prints the order that is to be written into look->record. */
@@ -217,6 +226,12 @@ bool fenced_look(struct inventory_purchase *purchase, redis_reply_fn *fn);
 enum inventory_status fenced_read(struct inventory_purchase *purchase, const struct redis_value *value);
 /* Writes the sale and finishes the purchase. */
 void fenced_write(struct inventory_purchase *purchase);
+
+/* holds.c: enters the item in the index of due times, as redis_call() does. The first: for then or later, to
+ * be done, and answered, before the item gets a hold where it had none. The second: for then or earlier, to
+ * be sent right before a hold. */
+bool due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
+bool due_enter(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 
 /* batch.c: sends the calls that the item's queue allows. */
 void batch_flush(struct inventory *inventory, struct item *item);

@@ -90,7 +90,8 @@ struct inventory_config {
     int work_delay_ms;         /* `naive` and `locked`: between read and write */
     bool teaching;
     bool fencing; /* check the fences of purchases; off for lessons only */
-    /* Called before and after each write of a deal, for tests that end the process there; NULL: not. */
+    /* Called before and after each write of a deal, and at each step of a hold's way into and out of the
+     * index of due times, for tests that end the process there; NULL: not. */
     void (*at_step)(void *ctx, const char *step);
     void *at_step_ctx;
     struct inventory_figures *figures; /* to count in, must outlive the inventory; NULL: its own */
@@ -409,8 +410,8 @@ typedef void inventory_health_fn(void *ctx, const struct inventory_health *healt
 /* Asks the store what it can promise. */
 void inventory_health(struct inventory *inventory, inventory_health_fn *fn, void *ctx);
 
-/* Expires the holds that are due, of all items, in small steps. Call it about twice a second, from one
- * inventory a process. */
+/* Expires the holds that are due, of all items, in small steps; items without holds cost nothing. Call it
+ * about twice a second, from one inventory a process. */
 void inventory_sweep(struct inventory *inventory);
 
 /* ---- figures ---- */

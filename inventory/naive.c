@@ -68,7 +68,8 @@ static void do_write(struct inventory_purchase *purchase) {
         fenced_write(purchase);
         return;
     }
-    look->pending = look_write(purchase, on_written, look->available - purchase->quantity);
+    look->pending = look_index(purchase, on_written);
+    look->pending += look_write(purchase, on_written, look->available - purchase->quantity);
     if (look->pending == 0)
         look_finish(purchase, INVENTORY_UNAVAILABLE);
     else

@@ -80,6 +80,7 @@ static void on_looked(struct inventory_purchase *purchase, enum inventory_status
         leave(purchase, status);
         return;
     }
+    look_index(purchase, on_queued); /* not within the transaction: the index lies in another slot */
     if (!redis_callv(look->redis, NULL, NULL, "MULTI", NULL)) {
         leave(purchase, INVENTORY_UNAVAILABLE);
         return;

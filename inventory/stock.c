@@ -119,9 +119,7 @@ void inventory_item_create(struct inventory *inventory, const struct inventory_i
         argv[SCRIPT_ARGV + 1 + i] = texts[i];
     }
     argv[SCRIPT_ARGV + 6] = inventory_strategy_name(item->strategy);
-    if ((item->hold_ms &&
-         !redis_callv(inventory->redis, NULL, NULL, "SADD", SALE_HOLDING_KEY, item->item, NULL)) ||
-        !script_call(inventory, SCRIPT_CREATE, 1, SCRIPT_ARGV + 7, argv, on_created, request)) {
+    if (!script_call(inventory, SCRIPT_CREATE, 1, SCRIPT_ARGV + 7, argv, on_created, request)) {
         free(request);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;

@@ -3,7 +3,7 @@
 #include "service/deals.h"
 #include "service/worker.h"
 
-enum { SECOND_MS = 250, DRAIN_TICK_MS = 10, LEAVE_MS = 1000 };
+enum { SECOND_MS = 250, SWEEP_TICKS = 2, DRAIN_TICK_MS = 10, LEAVE_MS = 1000 };
 
 static void on_wake(uv_async_t *handle) {
     struct back *back = handle->data;
@@ -52,7 +52,8 @@ static void on_second(uv_timer_t *timer) {
         drain(back);
         return;
     }
-    inventory_sweep(back->inventory);
+    if (back->ticks++ % SWEEP_TICKS == 0)
+        inventory_sweep(back->inventory);
     deals_recover(back);
 }
 

@@ -21,6 +21,7 @@ struct back {
     struct mailbox mailbox;
     struct inventory *inventory; /* NULL once the drain's time is up */
     uv_timer_t second;           /* sweeps holds, looks for what is unfinished, and watches the drain */
+    unsigned ticks;              /* of that timer */
     uv_timer_t heart;            /* the domain's */
     int recovering;              /* deals that were left unfinished, under way */
     int claiming;                /* it looks for so many more; 0: it does not look now */

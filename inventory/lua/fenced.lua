@@ -9,7 +9,8 @@
 -- KEYS: item, orders, users, holds, ledger, token (one hash tag, so one slot).
 -- ARGV: what, token, digest, user, then
 --   what = look: names of fields. Replies {'looked', the item's fields, the user's units}.
---   what = write: quantity, record, hold_until (0: none). Replies {'sold'}, {'sold-out', available} or {'limit'}.
+--   what = write: quantity, record, hold_until (0: none), now, indexed. Replies {'sold'}, {'sold-out', available}, {'limit'}, or {'index',
+--     until}, as purchase.lua does.
 -- Or, both: {'order', record}: this key has its order already, and hears of it however old the token | {'stale'} | {'unknown-item'}.
 --
 -- The newest token is a key of its own since it must outlive the item, which may be put on sale anew. As in purchase.lua, the first write
@@ -32,10 +33,18 @@ end
 
 -- By increments: restocks, and holds that end, take no lock and may have added units since the look. That none were taken is what the fence
 -- is for; it is seen to all the same, since a lock's store that failed over may give out one fence twice.
-local quantity, new, hold_until = ARGV[5], ARGV[6], ARGV[7]
+local quantity, new, hold_until, now, entered = unpack(ARGV, 5, 9)
 available, limit = tonumber(available), tonumber(limit)
 if available < tonumber(quantity) then return {'sold-out', available} end
 if limit > 0 and quantity + (redis.call('HGET', users, user) or 0) > limit then return {'limit'} end
+local hold, indexed = unpack(redis.call('HMGET', item, 'hold', 'indexed'))
+if hold_until ~= '0' and tonumber(indexed or 0) <= tonumber(now) then
+  if tonumber(entered) > tonumber(now) then
+    redis.call('HSET', item, 'indexed', entered)
+  elseif redis.call('ZCARD', holds) == 0 then
+    return {'index', now + hold}
+  end
+end
 redis.call('HSET', orders, digest, new)
 redis.call('XADD', ledger, '*', digest, new)
 redis.call('HINCRBY', item, 'available', -quantity)

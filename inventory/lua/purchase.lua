@@ -1,18 +1,20 @@
 -- Sells one item to all who wait for it, in one atomic step. This is the whole sale: nothing else takes units in `batch` and `lua`.
 --
 -- KEYS: item, orders, users, holds, ledger (one hash tag, so one slot).
--- ARGV: now (the seller's wall clock, ms), the strategy that the seller goes by (`batch` or `lua`), then n digests, n users, n quantities.
+-- ARGV: now (the seller's wall clock, ms), the strategy that the seller goes by (`batch` or `lua`), until when the item is known to stand in
+--   the index of due times (0: that is not known; see holds.c), then n digests, n users, n quantities.
 -- Replies {available, hold_until} where all were sold, as in most of a sale; otherwise {available, hold_until, r1 .. rn}, each r
 --   1 sold | a record: this key has its order already | -1 sold out | -2 over the limit | -3 not started | -4 ended;
--- or {'unknown-item'}, or {'strategy', name} where the item is sold in another way.
+-- or {'index', until}: enter the item in that index for then, and say so; or {'unknown-item'}, or {'strategy', name} where the item is sold in
+-- another way.
 --
 -- Each write is worked out first and then done at the end, so that an error (out of memory, read-only) comes before
 -- the first of them: the call happens whole or not at all. The first write is one that Redis refuses when out of memory.
 local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local now = ARGV[1]
-local n = (#ARGV - 2) / 3
+local now, entered = ARGV[1], ARGV[3]
+local n = (#ARGV - 3) / 3
 
-local c = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends', 'hold', 'strategy')
+local c = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends', 'hold', 'strategy', 'indexed')
 local available = tonumber(c[1])
 if not available then return {'unknown-item'} end
 if c[6] ~= ARGV[2] then return {'strategy', c[6]} end
@@ -28,17 +30,17 @@ if hold > 0 then
   head, tail = 'h ', tail .. ' ' .. string.format('%.0f', hold_until)
 end
 
-local old = redis.call('HMGET', orders, unpack(ARGV, 3, n + 2))
-local had = limit > 0 and redis.call('HMGET', users, unpack(ARGV, n + 3, 2 * n + 2))
+local old = redis.call('HMGET', orders, unpack(ARGV, 4, n + 3))
+local had = limit > 0 and redis.call('HMGET', users, unpack(ARGV, n + 4, 2 * n + 3))
 
 local reply, written, totals, new, bought = {0, hold_until}, {}, {}, {}, {}
 local taken, w, all_sold = 0, 0, true
 for i = 1, n do
-  local digest = ARGV[2 + i]
+  local digest = ARGV[3 + i]
   local record = old[i] or new[digest]
   local r = record or closed
   if not r then
-    local user, quantity = ARGV[2 + n + i], ARGV[2 + 2 * n + i]
+    local user, quantity = ARGV[3 + n + i], ARGV[3 + 2 * n + i]
     local units = tonumber(quantity)
     local before = had and (bought[user] or tonumber(had[i] or 0))
     if units > available then
@@ -65,6 +67,14 @@ end
 reply[1] = available
 
 if w > 0 then
+  -- The item keeps until when its entry stands; where it has holds it has one anyway.
+  if hold > 0 and tonumber(c[7] or 0) <= tonumber(now) then
+    if tonumber(entered) > tonumber(now) then
+      redis.call('HSET', item, 'indexed', entered)
+    elseif redis.call('ZCARD', holds) == 0 then
+      return {'index', hold_until}
+    end
+  end
   redis.call('HSET', orders, unpack(written, 1, w))
   redis.call('XADD', ledger, '*', unpack(written, 1, w))
   redis.call('HINCRBY', item, 'available', -taken)

@@ -2,8 +2,9 @@
 --
 -- KEYS: item, orders, users, holds, ledger. ARGV: what, now (the seller's wall clock, ms), then
 --   what = get | confirm | cancel: a digest. Replies its record after the step, or false where there is no such order.
---   what = sweep: how many at most. Expires the holds that are due; replies how many it expired.
--- Where the item is gone, nothing can be settled and nothing is written: there is no such order, and none expires.
+--   what = sweep: how many at most. Expires the holds that are due; replies {how many it saw to, when the next of the item is due ('': it
+--     has no holds)}.
+-- Where the item is gone, nothing can be settled and nothing is written: there is no such order, and no hold.
 -- A settled order stays as it is, so each of these can be repeated, and the one that came first wins.
 local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local what, now = ARGV[1], tonumber(ARGV[2])
@@ -26,7 +27,7 @@ end
 
 if what == 'sweep' then
   local limit = redis.call('HGET', item, 'limit')
-  if not limit then return 0 end
+  if not limit then return {0, ''} end
   local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now, 'LIMIT', 0, ARGV[3])
   for _, digest in ipairs(due) do
     local record = redis.call('HGET', orders, digest)
@@ -36,7 +37,7 @@ if what == 'sweep' then
       redis.call('ZREM', holds, digest) -- it is no hold: `decr`, interrupted, may leave such an entry
     end
   end
-  return #due
+  return {#due, redis.call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2] or ''}
 end
 
 local digest = ARGV[3]

@@ -134,6 +134,34 @@ void store_health(struct till *till, struct inventory_health *out) {
     answer_wait(store_health_begin(till), out, sizeof *out);
 }
 
+/* ---- holds ---- */
+
+long long holds_indexed(const struct redis_server *redis, const char *until_ms) {
+    static const char count[] = "local n = 0\n"
+                                "for part = 0, 7 do n = n + redis.call('ZCOUNT', 'seckill:{due:' .. part .. "
+                                "'}', '-inf', ARGV[1]) end\n"
+                                "return n\n";
+    return redis_integer(redis, "EVAL", count, "0", until_ms, NULL);
+}
+
+struct swept {
+    struct till *till;
+    const struct redis_server *redis;
+    char now[24];
+};
+
+static bool is_swept(void *arg) {
+    struct swept *swept = arg;
+    inventory_sweep(swept->till->inventory); /* nothing, while one is under way */
+    return holds_indexed(swept->redis, swept->now) == 0;
+}
+
+void holds_sweep(struct till *till, const struct redis_server *redis) {
+    struct swept swept = {.till = till, .redis = redis};
+    snprintf(swept.now, sizeof swept.now, "%lld", (long long)clock_wall_ms(&till->shop->clock));
+    shop_wait(till->shop, is_swept, &swept, "nothing is due");
+}
+
 /* ---- checks ---- */
 
 static const char audit_lua[] =

@@ -113,6 +113,10 @@ enum inventory_status order_step(struct till *till, const char *id, enum invento
                                  struct inventory_order *out);
 enum inventory_status item_audit(struct till *till, const char *item, struct inventory_audit *out);
 void store_health(struct till *till, struct inventory_health *out);
+/* inventory_sweep() to its end: nothing is due any more. */
+void holds_sweep(struct till *till, const struct redis_server *redis);
+/* How many items are in the index of due times, and in it by then. */
+long long holds_indexed(const struct redis_server *redis, const char *until_ms);
 
 /* Not waited for; `count` becomes 1 with the answer. */
 struct answer {

@@ -265,10 +265,7 @@ static void test_sweep_with_wrong_list(void) {
     redis_command(&redis, "ZADD", "seckill:{phone}:holds", "1", strchr(sold->id, ':') + 1, NULL);
     redis_command(&redis, "ZADD", "seckill:{phone}:holds", "2", "no-such-order-is-there", NULL);
     till->shop->ahead_ms = HOLD_MS + 1000;
-    for (int i = 0; i < 3; i++) {
-        inventory_sweep(till->inventory);
-        shop_idle(till->shop, 20);
-    }
+    holds_sweep(till, &redis);
     check_step(till, sold, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
     CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:item", "held", NULL), 0);
     check_step(till, due, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_EXPIRED);
@@ -287,10 +284,9 @@ static void test_item_gone(void) {
                          INVENTORY_UNKNOWN_ORDER);
         till->shop->ahead_ms = HOLD_MS + 1000;
     }
-    inventory_sweep(till->inventory);
-    shop_idle(till->shop, 100);
+    holds_sweep(till, &redis);
     CHECK_STR(inventory_last_error(till->inventory), "");
-    CHECK_STR(store_dump(&redis, true), before);
+    CHECK_HAS(before, store_dump(&redis, true)); /* less the index of due times, which comes first */
 }
 
 int main(int argc, char **argv) {

@@ -1,5 +1,6 @@
 /* Orders: look, confirm, cancel, expire, and which of them wins. */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "service/test/shop.h"
@@ -146,6 +147,37 @@ static void expire_unseen(void) {
               230);
 }
 
+/* Commands that the store has carried out, also inside of scripts. */
+static long long commands(void) {
+    const char *at = redis_command(&shop.redis, "INFO", "commandstats", NULL);
+    long long sum = 0;
+    while ((at = strstr(at, "calls=")))
+        sum += strtoll(at += 6, NULL, 10);
+    return sum;
+}
+
+/* The service alone, with items that had holds, costs the store less than 100 commands a second. */
+static void idle(void) {
+    enum { ITEMS = 40, LOOK_MS = 2000, MOST_A_SECOND = 100 };
+    struct web_response response;
+    double before = shop_metric(shop.port, "seckill_holds_expired_total");
+    for (int i = 0; i < ITEMS; i++) {
+        const char *name = harness_format("idle%d", i);
+        shop_put(shop.port, name, "\"stock\":1,\"hold_seconds\":1");
+        order(name, "u", 1, "k", &response);
+    }
+    int64_t deadline_ms = harness_now_ms() + EXPIRY_MS;
+    while (shop_metric(shop.port, "seckill_holds_expired_total") < before + ITEMS) {
+        CHECK(harness_now_ms() < deadline_ms);
+        harness_pause_ms(100);
+    }
+    int64_t from_ms = harness_now_ms();
+    long long from = commands();
+    harness_pause_ms(LOOK_MS);
+    long long cost = commands() - from;
+    CHECK(cost * 1000 < MOST_A_SECOND * (harness_now_ms() - from_ms));
+}
+
 static void unknown_orders(void) {
     static const char digest[] = "AAAAAAAAAAAAAAAAAAAAAA";
     const char *const ids[] = {"x",
@@ -245,6 +277,7 @@ int main(int argc, char **argv) {
     harness_run("an order born confirmed", born_confirmed);
     harness_run("a hold expires", expire);
     harness_run("holds that nobody looks at expire, once", expire_unseen);
+    harness_run("an idle service costs the store next to nothing", idle);
     harness_run("unknown orders", unknown_orders);
     harness_run("bodies of confirm and cancel", bodies);
     harness_run("confirm and cancel at the same moment", crossings);

@@ -1,0 +1,333 @@
+/* Holds that nobody looks at end on time, whoever dies when, and what has no holds costs nothing. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "inventory/test/fixture.h"
+
+enum { HOLD_MS = 30000 };
+
+static struct redis_server redis;
+
+static struct till *open_till(void (*at_step)(void *ctx, const char *step), void *ctx) {
+    struct till *till = till_open_with(
+        shop_open(), &(struct till_options){.port = redis.port, .at_step = at_step, .at_step_ctx = ctx});
+    till_wait_up(till);
+    return till;
+}
+
+static void put(struct till *till, const char *name, int64_t stock, int64_t hold_ms) {
+    struct inventory_item item = terms(name, strategy, stock);
+    item.hold_ms = hold_ms;
+    item.limit = stock;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+}
+
+static struct till *open_sale(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = open_till(NULL, NULL);
+    put(till, "phone", 10, HOLD_MS);
+    return till;
+}
+
+static long long indexed(void) {
+    return holds_indexed(&redis, "+inf");
+}
+
+/* ---- what has no holds costs nothing ---- */
+
+/* Commands that Redis has carried out, also inside of scripts. */
+static long long commands(void) {
+    const char *at = redis_command(&redis, "INFO", "commandstats", NULL);
+    long long sum = 0;
+    while ((at = strstr(at, "calls=")))
+        sum += strtoll(at += 6, NULL, 10);
+    return sum;
+}
+
+static long long cost_of_sweeps(struct till *till, int count) {
+    long long from = commands();
+    for (int i = 0; i < count; i++) {
+        inventory_sweep(till->inventory);
+        shop_idle(till->shop, 20);
+    }
+    return commands() - from;
+}
+
+static void test_idle(void) {
+    enum { ITEMS = 60, SWEEPS = 10, A_SWEEP = 10 };
+    struct till *till = open_sale();
+    for (int i = 0; i < ITEMS; i++) {
+        const char *name = harness_format("item%d", i);
+        put(till, name, 1, HOLD_MS);
+        struct buy *held = buy(till, name, "ann", "k", 1);
+        CHECK_STATUS(held->status, INVENTORY_OK);
+        if (i % 3 > 0)
+            CHECK_STATUS(order_step(till, held->order.id, (enum inventory_step)(i % 3), NULL), INVENTORY_OK);
+    }
+    CHECK_INT(indexed(), ITEMS);
+    CHECK(cost_of_sweeps(till, SWEEPS) <= SWEEPS * A_SWEEP);
+    till->shop->ahead_ms = HOLD_MS + 1000;
+    holds_sweep(till, &redis);
+    CHECK_INT(indexed(), 0);
+    CHECK_INT(inventory_figures(till->inventory)->expired, ITEMS / 3);
+    CHECK(cost_of_sweeps(till, SWEEPS) <= SWEEPS * A_SWEEP);
+    for (int i = 0; i < ITEMS; i++)
+        check_books(till, &redis, harness_format("item%d", i), i % 3 != 1, 0, i % 3 == 1);
+}
+
+/* ---- killed at each step ---- */
+
+struct steps {
+    int until, count;
+};
+
+static void die_at_step(void *ctx, const char *step) {
+    (void)step;
+    struct steps *steps = ctx;
+    if (steps->count++ == steps->until)
+        raise(SIGKILL);
+}
+
+/* Holds two, one after the other, and expires them. Ends with the number of its steps. */
+static void child(int until) {
+    struct steps steps = {.until = until};
+    struct till *till = open_till(die_at_step, &steps);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(buy(till, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
+        if (i == 0)
+            till->shop->ahead_ms += HOLD_MS / 2;
+    }
+    till->shop->ahead_ms += HOLD_MS / 2 + 1;
+    holds_sweep(till, &redis);
+    till->shop->ahead_ms += HOLD_MS;
+    holds_sweep(till, &redis);
+    _exit(steps.count);
+}
+
+static void kill_child(void *arg) {
+    kill(*(pid_t *)arg, SIGKILL);
+    waitpid(*(pid_t *)arg, NULL, 0);
+}
+
+/* Its wait status. */
+static int child_run(int until) {
+    pid_t *pid = harness_alloc(sizeof *pid);
+    fflush(stdout);
+    *pid = fork();
+    if (*pid == 0)
+        child(until);
+    harness_defer(kill_child, pid);
+    int status;
+    CHECK_INT(waitpid(*pid, &status, 0), *pid);
+    return status;
+}
+
+static void test_killed(void) {
+    int steps = -1;
+    for (int until = 0; steps < 0; until++) {
+        struct till *till = open_sale();
+        int status = child_run(until);
+        if (WIFEXITED(status))
+            steps = WEXITSTATUS(status);
+        else
+            CHECK_INT(WTERMSIG(status), SIGKILL);
+        till->shop->ahead_ms = INT64_C(3) * HOLD_MS;
+        holds_sweep(till, &redis);
+        CHECK_INT(indexed(), 0);
+        CHECK_INT(redis_integer(&redis, "ZCARD", "seckill:{phone}:holds", NULL), 0);
+        check_books(till, &redis, "phone", 10, 0, 0);
+        shop_close(till->shop);
+    }
+    CHECK(steps >= 4); /* to expire the first, and the last, and each time to move or take out the entry */
+}
+
+/* ---- two at once ---- */
+
+struct meanwhile {
+    const char *step; /* NULL: met */
+    int steps_after;
+    struct till *till, *other;
+    void (*act)(struct meanwhile *meanwhile);
+};
+
+static void once_at_step(void *ctx, const char *step) {
+    struct meanwhile *meanwhile = ctx;
+    if (!meanwhile->step) {
+        meanwhile->steps_after++;
+    } else if (strcmp(step, meanwhile->step) == 0) {
+        meanwhile->step = NULL;
+        meanwhile->act(meanwhile);
+    }
+}
+
+static void hold_one(struct meanwhile *meanwhile) {
+    CHECK_STATUS(buy(meanwhile->other, "phone", "bob", "meanwhile", 1)->status, INVENTORY_OK);
+}
+
+static bool is_put_back(void *arg) {
+    return ((struct meanwhile *)arg)->steps_after == 2 && indexed() == 1;
+}
+
+/* A sweep has seen that there are no holds, and before it takes the entry out there is one. */
+static void test_held_meanwhile(void) {
+    struct till *other = open_sale();
+    struct meanwhile meanwhile = {.step = "before move", .other = other, .act = hold_one};
+    struct till *till = open_till(once_at_step, &meanwhile);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    till->shop->ahead_ms = other->shop->ahead_ms = HOLD_MS + 1000;
+    holds_sweep(till, &redis);
+    CHECK(!meanwhile.step);
+    /* The entry is another one, and stays; or it was the same, and is put back. */
+    if (strategy == INVENTORY_DECR || strategy == INVENTORY_OPTIMISTIC)
+        shop_wait(till->shop, is_put_back, &meanwhile, "the sweep has looked once more");
+    check_books(till, &redis, "phone", 9, 1, 0);
+    CHECK_INT(meanwhile.steps_after > 0, strategy == INVENTORY_DECR || strategy == INVENTORY_OPTIMISTIC);
+    CHECK_INT(indexed(), 1);
+    till->shop->ahead_ms += HOLD_MS + 1000;
+    holds_sweep(till, &redis);
+    CHECK_INT(indexed(), 0);
+    check_books(till, &redis, "phone", 10, 0, 0);
+}
+
+static void sweep_later(struct meanwhile *meanwhile) {
+    meanwhile->till->shop->ahead_ms = meanwhile->other->shop->ahead_ms = HOLD_MS + 1000;
+    holds_sweep(meanwhile->other, &redis);
+    CHECK_INT(indexed(), 0);
+}
+
+/* Whoever entered the item is stopped for so long that his entry is gone when he comes to hold. */
+static void test_stopped_before_hold(void) {
+    struct till *other = open_sale();
+    struct meanwhile meanwhile = {.step = "before first hold", .other = other, .act = sweep_later};
+    struct till *till = open_till(once_at_step, &meanwhile);
+    till->locked = other->locked;
+    meanwhile.till = till;
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK(!meanwhile.step);
+    check_books(till, &redis, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_INT(indexed(), 1);
+}
+
+/* ---- very short holds, and everybody at once ---- */
+
+enum { RACERS = 4, RACES = 600, RACE_ITEMS = 3, RACE_STOCK = 8, RACE_HOLD_MS = 20 };
+
+struct racer {
+    pthread_t thread;
+    struct till *till;
+    uint64_t random;
+    int number;
+};
+
+static int below(struct racer *racer, int n) {
+    return (int)(harness_random(&racer->random) % (uint64_t)n);
+}
+
+static void *race(void *arg) {
+    struct racer *racer = arg;
+    struct shop *shop = racer->till->shop;
+    char item[16], user[16], key[32], id[INVENTORY_ORDER_SIZE] = "";
+    for (int i = 0; i < RACES; i++) {
+        int what = below(racer, 10);
+        snprintf(item, sizeof item, "item%d", below(racer, RACE_ITEMS));
+        snprintf(user, sizeof user, "user%d", racer->number);
+        snprintf(key, sizeof key, "key%d-%d", racer->number, i);
+        if (what < 5)
+            snprintf(id, sizeof id, "%s", buy_begin(racer->till, item, user, key, 1)->id);
+        else if (what < 8 && *id)
+            order_step_begin(racer->till, id, what == 7 ? INVENTORY_LOOK : INVENTORY_CANCEL);
+        else
+            inventory_sweep(racer->till->inventory);
+        do
+            shop_turn(shop);
+        while (shop->open > 4);
+        if (below(racer, 50) == 0) /* so that all holds end, and the items leave the index */
+            shop_idle(shop, 2 * RACE_HOLD_MS);
+    }
+    shop_settle(shop);
+    return NULL;
+}
+
+static void test_race(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    uint64_t random = harness_seed();
+    struct racer racers[RACERS];
+    for (int i = 0; i < RACERS; i++)
+        racers[i] =
+            (struct racer){.till = open_till(NULL, NULL), .number = i, .random = harness_random(&random)};
+    for (int i = 0; i < RACE_ITEMS; i++)
+        put(racers[0].till, harness_format("item%d", i), RACE_STOCK, RACE_HOLD_MS);
+    for (int i = 0; i < RACERS; i++)
+        CHECK_INT(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
+    for (int i = 0; i < RACERS; i++)
+        pthread_join(racers[i].thread, NULL);
+    CHECK(!harness_failed());
+    CHECK(buys_with(racers[0].till->shop, INVENTORY_OK) > 20);
+    shop_idle(racers[0].till->shop, 2 * RACE_HOLD_MS);
+    holds_sweep(racers[0].till, &redis);
+    CHECK_INT(indexed(), 0);
+    for (int i = 0; i < RACE_ITEMS; i++) {
+        struct inventory_audit audit;
+        CHECK_STATUS(item_audit(racers[0].till, harness_format("item%d", i), &audit), INVENTORY_OK);
+        CHECK(audit.conserved);
+        CHECK_INT(audit.holds + audit.item.held, 0);
+        CHECK_INT(audit.item.available, RACE_STOCK);
+    }
+}
+
+/* ---- a store of before the index ---- */
+
+static bool is_taken_over(void *arg) {
+    inventory_sweep(((struct till *)arg)->inventory);
+    return redis_integer(&redis, "SCARD", "seckill:holding", NULL) == 0;
+}
+
+static void test_taken_over(void) {
+    enum { ITEMS = 120 };
+    struct till *till = open_sale();
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    for (int part = 0; part < 8; part++)
+        redis_command(&redis, "DEL", harness_format("seckill:{due:%d}", part), NULL);
+    CHECK_INT(indexed(), 0);
+    redis_command(&redis, "SADD", "seckill:holding", "phone", "gone", NULL);
+    for (int i = 0; i < ITEMS; i++) {
+        put(till, harness_format("item%d", i), 1, HOLD_MS);
+        redis_command(&redis, "SADD", "seckill:holding", harness_format("item%d", i), NULL);
+    }
+    struct till *next = open_till(NULL, NULL);
+    shop_wait(next->shop, is_taken_over, next, "the old set is empty");
+    holds_sweep(next, &redis);
+    CHECK_INT(indexed(), 1);
+    check_books(next, &redis, "phone", 9, 1, 0);
+    next->shop->ahead_ms = HOLD_MS + 1000;
+    holds_sweep(next, &redis);
+    CHECK_INT(indexed(), 0);
+    check_books(next, &redis, "phone", 10, 0, 0);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    harness_run("what has no holds costs nothing", test_idle);
+    run_each("killed at each step", test_killed, INVENTORY_OPTIMISTIC);
+    run_fenced("killed at each step", test_killed);
+    run_each("a first hold while a sweep takes the entry out", test_held_meanwhile, INVENTORY_OPTIMISTIC);
+    run_fenced("a first hold while a sweep takes the entry out", test_held_meanwhile);
+    for (int i = 0; i <= INVENTORY_LUA; i++) {
+        strategy = (enum inventory_strategy)i;
+        harness_run(harness_format("%s: stopped between entry and hold", inventory_strategy_name(strategy)),
+                    test_stopped_before_hold);
+    }
+    run_fenced("stopped between entry and hold", test_stopped_before_hold);
+    run_each("short holds, four at once", test_race, INVENTORY_OPTIMISTIC);
+    run_fenced("short holds, four at once", test_race);
+    strategy = INVENTORY_BATCH;
+    harness_run("holds of a store of before the index", test_taken_over);
+    return harness_finish();
+}
