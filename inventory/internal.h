@@ -88,6 +88,16 @@ enum { RECORD_SIZE = 160 };
 struct batch;
 struct deal_run;
 struct delayed;
+struct audit_run;
+
+/* audit.c: one audit at a time, on a connection of its own; the others wait. */
+struct audits {
+    struct audit_run *head, *tail; /* the first one is under way, if `running` */
+    bool running;
+    int waiting;         /* callers */
+    struct redis *redis; /* NULL while there is no audit */
+    uv_timer_t pause;
+};
 
 struct inventory {
     struct inventory_config config;
@@ -103,6 +113,7 @@ struct inventory {
     struct optimistic *optimistic;
     struct delayed *delayed, *delayed_last; /* in their work delay, the next to go first */
     uv_timer_t delay;
+    struct audits audits;
     const struct script *scripts;
     bool sweeping;
     bool taken_over; /* what a store of before the index had; see holds.c */
@@ -245,6 +256,10 @@ void optimistic_close(struct inventory *inventory);
  * waited too long, or all. */
 void deal_tick(struct inventory *inventory, bool all);
 
+/* audit.c: gives up audits that cannot be had, or all. */
+void audit_tick(struct inventory *inventory);
+void audit_close(struct inventory *inventory);
+
 /* resolve.c */
 void resolve_all(struct inventory *inventory);
 void resolve_expire(struct inventory *inventory, bool all);
@@ -273,5 +288,33 @@ bool item_read(struct inventory_item *item, const char *name, const struct redis
 enum inventory_status item_judge_time(int64_t now_ms, int64_t starts_ms, int64_t ends_ms);
 /* Asks for what item_read() reads. */
 bool item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx);
+
+/* ---- the audit's figures (audit_judge.c) ---- */
+
+/* What is read at one moment. */
+struct audit_moment {
+    struct inventory_item item;
+    int64_t returned; /* units of orders that hold none any more; -1: the item is older than this counter */
+    int64_t records;  /* in the hash of orders */
+    int64_t holds;    /* in the expiry list */
+};
+
+struct audit_count {
+    struct audit_moment first, last; /* before the pages, and after them */
+    struct inventory_audit audit;
+    int64_t records, units; /* of all states */
+    /* Sums over users that agree only if every user's units do (but for one chance in 2^64): each unit counts
+     * as its user's hash, under a key that nobody can choose users by. */
+    unsigned char key[16];
+    uint64_t by_orders, by_counters;
+};
+
+void audit_count_init(struct audit_count *count);
+/* A page of HSCAN: field, value, field, value ... */
+void audit_count_orders(struct audit_count *count, const struct redis_value *page);
+void audit_count_users(struct audit_count *count, const struct redis_value *page);
+/* Fills in the rest of count->audit. False: what was read does not belong together, since the item was made
+ * anew meanwhile, or records were removed. */
+bool audit_judge(struct audit_count *count);
 
 #endif

@@ -120,6 +120,7 @@ static void on_tick(uv_timer_t *timer) {
     resolve_all(inventory);
     deal_tick(inventory, false);
     optimistic_tick(inventory, false);
+    audit_tick(inventory);
 }
 
 static const struct script scripts[SCRIPTS] = {
@@ -161,6 +162,8 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     uv_timer_start(&inventory->tick, on_tick, TICK_MS, TICK_MS);
     inventory->delay.data = inventory;
     uv_timer_init(loop, &inventory->delay);
+    inventory->audits.pause.data = inventory;
+    uv_timer_init(loop, &inventory->audits.pause);
     return inventory;
 fail:
     free(inventory);
@@ -173,6 +176,7 @@ void inventory_close(struct inventory *inventory) {
     redis_close(inventory->redis);
     optimistic_close(inventory);
     naive_close(inventory);
+    audit_close(inventory);
     while (inventory->dirty) {
         struct item *item = inventory->dirty;
         inventory->dirty = item->next_dirty;
@@ -189,7 +193,8 @@ void inventory_close(struct inventory *inventory) {
     deal_tick(inventory, true);
     batch_free_spares(inventory);
     items_free(&inventory->items);
-    inventory->closing = 2;
+    inventory->closing = 3;
+    uv_close((uv_handle_t *)&inventory->audits.pause, on_handle_closed);
     uv_close((uv_handle_t *)&inventory->delay, on_handle_closed);
     uv_close((uv_handle_t *)&inventory->tick, on_handle_closed);
 }

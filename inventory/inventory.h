@@ -229,24 +229,32 @@ typedef void inventory_restock_fn(void *ctx, enum inventory_status status,
 void inventory_restock(struct inventory *inventory, const char *name, const char *digest, int64_t quantity,
                        inventory_restock_fn *fn, void *ctx);
 
-/* The books of an item, counted from its orders, beside the counters that the sale goes by; both from one
- * moment. */
+/* The books of an item, counted from its orders, beside the counters that the sale goes by. They are those of
+ * the moment when the last counter was read: wholly where they are `exact`, and otherwise what was counted of
+ * held, sold and returned units can differ from that moment by `off_by` units each. */
 struct inventory_audit {
     struct inventory_item item;                                /* the counters */
     int64_t orders[INVENTORY_STATES], units[INVENTORY_STATES]; /* counted, by enum inventory_state */
     int64_t pending_orders, pending; /* of the held ones: of baskets, and their units */
-    int64_t oversold;                /* units held or sold beyond the stock */
-    int64_t holds;                   /* entries in the expiry list */
-    int64_t user_units;              /* sum of the users' counters, where the item has a limit */
-    int64_t over_limit;              /* users with more than the limit */
-    int64_t unreadable;              /* records that are no orders */
-    bool conserved;                  /* all of it agrees: units by state, by user, and the number of holds */
+    int64_t oversold;   /* units held or sold beyond the stock; where not exact, so many at least */
+    int64_t holds;      /* entries in the expiry list */
+    int64_t user_units; /* sum of the users' counters, where the item has a limit */
+    int64_t over_limit; /* users with more than the limit */
+    int64_t unreadable; /* records that are no orders */
+    bool exact;         /* no order changed while they were read */
+    int64_t off_by;     /* 0 where exact */
+    /* All of it agrees: units by state, by user, and the number of holds. Where not exact: as far as can be
+     * told; what is wrong by no more than `off_by` may not show. */
+    bool conserved;
 };
 
 typedef void inventory_audit_fn(void *ctx, enum inventory_status status, const struct inventory_audit *audit);
 
-/* Reads all orders of the item at one moment (MULTI): Redis is busy with it for about a tenth of a second a
- * million orders, and more for their transfer. OK, UNKNOWN_ITEM, UNAVAILABLE, UNKNOWN. */
+/* Reads all orders of the item in pages, on a connection of its own and with pauses in between, so that
+ * purchases go on beside it: about two seconds a million orders. One item at a time; the others wait, up to
+ * ten seconds. An item of no more than some hundred orders is read in one step, and so always exact. OK,
+ * UNKNOWN_ITEM, OVERLOADED (too many wait, or for too long), UNAVAILABLE (also: the item was put on sale anew
+ * meanwhile). */
 void inventory_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx);
 
 /* ---- deals: baskets and transfers ----

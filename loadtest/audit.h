@@ -20,13 +20,15 @@ enum audit_status {
     AUDIT_REFUSED, /* any other answer than 200 */
     AUDIT_NO_ANSWER,
     AUDIT_UNREADABLE,
+    AUDIT_INEXACT, /* orders changed while they were counted */
 };
 
 /* What went wrong and what to do about it, as half a sentence. */
 const char *audit_text(enum audit_status status);
 
 /* Reads the books of each item, on all connections at once. One that is not answered is tried again, on all
- * targets in turn, until nothing was read for `patience_ns`. `books` has room for all items. */
+ * targets in turn, until nothing was read for `patience_ns`; and so is one that is not exact, for so long.
+ * `books` has room for all items. */
 enum audit_status audit_fetch(struct pool *pool, const struct options *options,
                               const struct client_target *targets, uint64_t patience_ns,
                               struct progress *progress, struct books *books);

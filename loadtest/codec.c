@@ -12,8 +12,10 @@ static bool read_integer(const json_t *object, const char *name, int64_t *number
 bool codec_read_books(const char *json, size_t length, struct books *books) {
     json_t *root = json_loadb(json, length, 0, NULL);
     const json_t *conserved = json_object_get(root, "conserved");
-    struct books read = {.conserved = json_is_true(conserved)};
-    bool good = json_is_boolean(conserved) && read_integer(root, "stock", &read.stock) &&
+    const json_t *exact = json_object_get(root, "exact"); /* other sellers may not have it */
+    struct books read = {.conserved = json_is_true(conserved), .exact = exact == NULL || json_is_true(exact)};
+    bool good = json_is_boolean(conserved) && (exact == NULL || json_is_boolean(exact)) &&
+                read_integer(root, "stock", &read.stock) &&
                 read_integer(root, "available", &read.available) && read_integer(root, "held", &read.held) &&
                 read_integer(root, "sold", &read.sold) && read_integer(root, "orders", &read.orders) &&
                 read_integer(root, "oversold", &read.oversold);

@@ -17,6 +17,7 @@ struct books {
     int64_t sold;
     int64_t orders; /* with or without those that were returned */
     int64_t oversold;
+    bool exact; /* all of one moment */
 };
 
 enum verdict_kind {

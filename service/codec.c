@@ -314,13 +314,14 @@ size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit
     const int64_t *orders = audit->orders, *units = audit->units;
     return print(
         out,
-        "{\"item\":\"%s\",\"conserved\":%s,\"stock\":%lld,\"available\":%lld,\"held\":%lld,\"sold\":%lld,"
-        "\"orders\":%lld,\"oversold\":%lld,\"cancelled\":%lld,\"expired\":%lld,\"over_limit\":%lld,"
+        "{\"item\":\"%s\",\"conserved\":%s,\"exact\":%s,\"off_by\":%lld,\"stock\":%lld,\"available\":%lld,"
+        "\"held\":%lld,\"sold\":%lld,\"orders\":%lld,\"oversold\":%lld,\"cancelled\":%lld,\"expired\":%lld,"
+        "\"over_limit\":%lld,"
         "\"unreadable\":%lld,\"pending\":%lld,"
         "\"counters\":{\"held\":%lld,\"sold\":%lld,\"holds\":%lld,\"users\":%lld}}",
-        item->item, audit->conserved ? "true" : "false", (long long)(item->initial + item->restocked),
-        (long long)item->available, (long long)units[INVENTORY_STATE_HELD],
-        (long long)units[INVENTORY_STATE_CONFIRMED],
+        item->item, audit->conserved ? "true" : "false", audit->exact ? "true" : "false",
+        (long long)audit->off_by, (long long)(item->initial + item->restocked), (long long)item->available,
+        (long long)units[INVENTORY_STATE_HELD], (long long)units[INVENTORY_STATE_CONFIRMED],
         (long long)(orders[INVENTORY_STATE_HELD] + orders[INVENTORY_STATE_CONFIRMED]),
         (long long)audit->oversold, (long long)orders[INVENTORY_STATE_CANCELLED],
         (long long)orders[INVENTORY_STATE_EXPIRED], (long long)audit->over_limit,

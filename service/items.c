@@ -1,4 +1,5 @@
 /* /v1/items: put on sale, look, restock, audit. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,18 +124,58 @@ void items_restock(struct worker *worker, struct http_request *request, const ch
     inventory_restock(worker->inventory, name, digest, quantity, on_restock, restock);
 }
 
-/* ---- audit ---- */
+/* ---- audit: the background thread reads it, off the way of purchases ---- */
 
-static void on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *audit) {
-    struct http_request *request = ctx;
+struct audit {
+    struct http_request *request;
+    struct worker *worker;
+    struct mailbox_post post;
+    enum inventory_status status;
+    struct inventory_audit told;
+    char item[INVENTORY_NAME_MAX + 1];
+};
+
+_Static_assert(sizeof(struct audit) <= HTTP_CONTEXT_SIZE, "an audit must fit into its request");
+
+static struct audit *audit_of(struct mailbox_post *post) {
+    return (struct audit *)(void *)((char *)post - offsetof(struct audit, post));
+}
+
+static void answer_audit(struct mailbox_post *post) {
+    struct audit *audit = audit_of(post);
     char body[CODEC_BODY_SIZE];
-    if (status == INVENTORY_OK)
-        http_answer(request, 200, "application/json", body, codec_write_audit(body, audit), NULL);
+    if (audit->status == INVENTORY_OK)
+        http_answer(audit->request, 200, "application/json", body, codec_write_audit(body, &audit->told),
+                    NULL);
     else
-        routes_answer_status(request, status);
+        routes_answer_status(audit->request, audit->status);
+}
+
+static void on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
+    struct audit *audit = ctx;
+    audit->status = status;
+    if (told)
+        audit->told = *told;
+    audit->post.run = answer_audit;
+    mailbox_put(&audit->worker->mailbox, &audit->post);
+}
+
+static void begin_audit(struct mailbox_post *post) {
+    struct audit *audit = audit_of(post);
+    struct inventory *inventory = audit->worker->service->back.inventory;
+    if (inventory)
+        inventory_audit(inventory, audit->item, on_audit, audit);
+    else
+        on_audit(audit, INVENTORY_UNAVAILABLE, NULL);
 }
 
 void items_audit(struct worker *worker, struct http_request *request, const char *name) {
-    if (check_name(request, name))
-        inventory_audit(worker->inventory, name, on_audit, request);
+    struct audit *audit = http_request_context(request);
+    if (!check_name(request, name))
+        return;
+    audit->request = request;
+    audit->worker = worker;
+    snprintf(audit->item, sizeof audit->item, "%s", name);
+    audit->post.run = begin_audit;
+    mailbox_put(&worker->service->back.mailbox, &audit->post);
 }

@@ -8,6 +8,6 @@ if standing[1] then
   end
   return 0
 end
-redis.call('HSET', KEYS[1], 'available', ARGV[1], 'restocked', 0, 'held', 0, 'sold', 0, 'initial', ARGV[1], 'limit', ARGV[2],
-  'starts', ARGV[3], 'ends', ARGV[4], 'hold', ARGV[5], 'strategy', ARGV[6])
+redis.call('HSET', KEYS[1], 'available', ARGV[1], 'restocked', 0, 'held', 0, 'sold', 0, 'returned', 0, 'initial', ARGV[1],
+  'limit', ARGV[2], 'starts', ARGV[3], 'ends', ARGV[4], 'hold', ARGV[5], 'strategy', ARGV[6])
 return 1

@@ -33,7 +33,7 @@ elseif what ~= 'look' and what ~= 'peek' then
   standing[1] = word
 end
 
-local terms = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends')
+local terms = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends', 'returned')
 if not terms[1] then return {'unknown-item'} end
 local available, limit, starts, ends = tonumber(terms[1]), tonumber(terms[2]), tonumber(terms[3]), tonumber(terms[4])
 
@@ -50,6 +50,11 @@ local function write(new)
   end
   redis.call('HSET', orders, unpack(fields))
   redis.call('XADD', ledger, '*', unpack(fields))
+end
+
+-- Counts the units of records that hold none any more, also of those that never did. An older item has no such counter.
+local function count_returned(quantity)
+  if terms[5] then redis.call('HINCRBY', item, 'returned', quantity) end
 end
 
 local function move(word, sign)
@@ -85,6 +90,7 @@ act['end'] = function()
   local state, user, quantity = ARGV[3], ARGV[4], ARGV[5]
   if not standing[1] and state == 'u' then
     write(records)
+    count_returned(quantity)
     return {'done'}
   end
   if not standing[1] or string.sub(standing[1], 1, 1) ~= 'b' then return {'otherwise', standing[1] or ''} end
@@ -94,6 +100,7 @@ act['end'] = function()
   write(records)
   redis.call('HINCRBY', item, 'held', -quantity)
   redis.call('HINCRBY', item, state == 'c' and 'sold' or 'available', quantity)
+  if state ~= 'c' then count_returned(quantity) end
   if state ~= 'c' and limit > 0 then redis.call('HINCRBY', users, user, -quantity) end
   return {'done', state == 'u' and tonumber(quantity) or nil}
 end

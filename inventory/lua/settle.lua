@@ -21,6 +21,8 @@ local function settle(digest, record, state, limit)
   else
     redis.call('HINCRBY', item, 'available', quantity)
     if tonumber(limit) > 0 then redis.call('HINCRBY', users, user, -quantity) end
+    -- An item from before this was counted does not begin to.
+    if redis.call('HEXISTS', item, 'returned') == 1 then redis.call('HINCRBY', item, 'returned', quantity) end
   end
   return record
 end

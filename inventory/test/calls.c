@@ -210,6 +210,9 @@ static const char audit_lua[] =
     "units.h = units.h + units.b\n"
     "if tonumber(item.held) ~= units.h or tonumber(item.sold) ~= units.c then return 'held or sold differ' "
     "end\n"
+    "if item.returned and tonumber(item.returned) ~= units.x + units.e + units.u then return 'returned "
+    "differs' "
+    "end\n"
     "if tonumber(item.available) < 0 then return 'available is negative' end\n"
     "if item.initial + item.restocked ~= item.available + units.h + units.c then return 'units are missing' "
     "end\n"
@@ -241,6 +244,8 @@ void check_books(struct till *till, const struct redis_server *redis, const char
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], sold);
     CHECK_INT(audit.oversold, 0);
     CHECK(audit.conserved);
+    CHECK(audit.exact);
+    CHECK_INT(audit.off_by, 0);
     CHECK_STR(ledger_audit(redis, item), "balanced");
 }
 

@@ -241,6 +241,8 @@ static const char *const planted[][5] = {
     {"HINCRBY", ITEM, "held", "-1"},
     {"HINCRBY", ITEM, "restocked", "1"},
     {"HINCRBY", ITEM, "initial", "-1"},
+    {"HINCRBY", ITEM, "returned", "1"},
+    {"HINCRBY", ITEM, "returned", "-1"},
     {"HSET", ITEM, "limit", "3"}, /* all agrees, but one has four */
     {"HDEL", ITEM, "available"},
     {"HDEL", ITEM, "sold"},

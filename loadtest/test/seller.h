@@ -39,6 +39,9 @@ enum seller_fault {
     SELLER_MOVES_ASTRAY = 1 << 27,  /* arrives at a third item */
     SELLER_MOVES_NOTHING = 1 << 28, /* is acknowledged, but not carried out */
     SELLER_MOVES_REFUSED = 1 << 29, /* is carried out, but refused */
+
+    SELLER_INEXACT =
+        1 << 30, /* the second and third audits are not exact; with AUDITS_ONCE none but the first is */
 };
 /* SELLS_TWICE, FORGETS and RETELLS hold for all baskets and transfers. DROPS_REPLIES, SAYS_503 and GARBLES
  * spare the third try of a key. */

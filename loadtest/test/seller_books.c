@@ -138,7 +138,15 @@ static void audit(struct books_item *item, const char *request, struct books_ans
         books_say(answer, 401, "{\"type\":\"/problems/unauthorized\"}");
         return;
     }
-    if (item->audits > 1 && (item->faults & SELLER_AUDITS_ONCE)) {
+    bool once = (item->faults & SELLER_AUDITS_ONCE) != 0, inexact = (item->faults & SELLER_INEXACT) != 0;
+    if (inexact && item->audits > 1 && (once || item->audits < 4)) {
+        books_say(answer, 200,
+                  "{\"conserved\":true,\"exact\":false,\"off_by\":1,\"stock\":%d,\"available\":0,\"held\":0,"
+                  "\"sold\":0,\"orders\":0,\"oversold\":0}",
+                  item->stock);
+        return;
+    }
+    if (item->audits > 1 && once) {
         books_say(answer, 503, "{\"type\":\"/problems/store-unavailable\"}");
         return;
     }

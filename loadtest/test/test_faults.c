@@ -93,6 +93,20 @@ static void test_audit_goes_away(void) {
     CHECK_HAS(outcome.json, "\"books_after\": null");
 }
 
+static void test_audit_gets_exact(void) {
+    struct outcome outcome = attack_sale(seller_start(SELLER_INEXACT, STOCK), "");
+    attack_check_code(&outcome, 0);
+    CHECK_HAS(outcome.text, "CLEAN");
+}
+
+static void test_audit_never_exact(void) {
+    struct outcome outcome =
+        attack_sale(seller_start(SELLER_INEXACT | SELLER_AUDITS_ONCE, STOCK), "--settle 300ms");
+    attack_check_code(&outcome, 3);
+    CHECK_HAS(outcome.text, "no audit: the audit was never exact");
+    CHECK_HAS(outcome.json, "\"books_after\": null");
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("faults: catches oversold", test_oversells);
@@ -109,5 +123,7 @@ int main(int argc, char **argv) {
     harness_run("faults: catches an audit that is not conserved", test_unbalanced);
     harness_run("faults: unresolved is not clean", test_unresolved);
     harness_run("faults: without an audit it cannot tell", test_audit_goes_away);
+    harness_run("faults: an audit that is not exact is asked for again", test_audit_gets_exact);
+    harness_run("faults: with audits that are never exact it cannot tell", test_audit_never_exact);
     return harness_finish();
 }

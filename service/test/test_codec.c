@@ -404,11 +404,14 @@ static void answers_at_their_longest(void) {
                                     .holds = most,
                                     .user_units = most,
                                     .over_limit = most,
-                                    .unreadable = most};
+                                    .unreadable = most,
+                                    .off_by = most};
     audit.units[INVENTORY_STATE_HELD] = audit.units[INVENTORY_STATE_CONFIRMED] = most;
     audit.orders[INVENTORY_STATE_HELD] = audit.orders[INVENTORY_STATE_EXPIRED] = most;
     read = parse(body, codec_write_audit(body, &audit));
     CHECK(json_is_false(json_object_get(read, "conserved")));
+    CHECK(json_is_false(json_object_get(read, "exact")));
+    check_member(read, "off_by", most);
     check_member(read, "oversold", most);
     json_decref(read);
     struct inventory_restock restock = {.quantity = 1000, .stock = most, .available = most};

@@ -1,0 +1,188 @@
+/* What the pages of an audit say: counts, and how far they must agree. */
+#include <sodium.h>
+#include <string.h>
+
+#include "inventory/internal.h"
+
+_Static_assert(sizeof((struct audit_count *)0)->key == crypto_shorthash_KEYBYTES, "the key of the user sums");
+
+void audit_count_init(struct audit_count *count) {
+    *count = (struct audit_count){.records = 0};
+    randombytes_buf(count->key, sizeof count->key);
+}
+
+static uint64_t user_weight(const struct audit_count *count, const char *user, int64_t units) {
+    uint64_t hash;
+    crypto_shorthash((unsigned char *)&hash, (const unsigned char *)user, strlen(user), count->key);
+    return hash * (uint64_t)units;
+}
+
+void audit_count_orders(struct audit_count *count, const struct redis_value *page) {
+    struct inventory_audit *audit = &count->audit;
+    for (size_t i = 1; i < redis_value_count(page); i += 2) {
+        const char *record = redis_value_text(redis_value_at(page, i));
+        struct inventory_order order;
+        count->records++;
+        if (!record || !record_read(&order, "", "", record)) {
+            audit->unreadable++;
+            continue;
+        }
+        count->units += order.quantity;
+        audit->orders[order.state]++;
+        audit->units[order.state] += order.quantity;
+        if (order.pending) {
+            audit->pending_orders++;
+            audit->pending += order.quantity;
+        }
+        if (order.state == INVENTORY_STATE_HELD || order.state == INVENTORY_STATE_CONFIRMED)
+            count->by_orders += user_weight(count, order.user, order.quantity);
+    }
+}
+
+void audit_count_users(struct audit_count *count, const struct redis_value *page) {
+    struct inventory_audit *audit = &count->audit;
+    for (size_t i = 0; i + 1 < redis_value_count(page); i += 2) {
+        const char *user = redis_value_text(redis_value_at(page, i));
+        int64_t had = redis_value_integer(redis_value_at(page, i + 1), 0);
+        audit->user_units += had;
+        count->by_counters += user_weight(count, user ? user : "", had);
+        if (count->first.item.limit && had > count->first.item.limit)
+            audit->over_limit++;
+    }
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static bool within(int64_t n, int64_t least, int64_t most) {
+    return n >= least && n <= most;
+}
+
+static int64_t stock(const struct inventory_item *item) {
+    return item->initial + item->restocked;
+}
+
+/* Units that no counter has. */
+static int64_t nowhere(const struct inventory_item *item) {
+    return stock(item) - item->available - item->held - item->sold;
+}
+
+static int64_t returned_units(const struct inventory_audit *audit) {
+    return audit->units[INVENTORY_STATE_CANCELLED] + audit->units[INVENTORY_STATE_EXPIRED] +
+           audit->units[INVENTORY_STATE_UNDONE];
+}
+
+static int64_t entered_holds(const struct inventory_audit *audit) {
+    return audit->orders[INVENTORY_STATE_HELD] - audit->pending_orders;
+}
+
+/* ---- nothing changed: all must be equal ---- */
+
+static void judge_exact(struct audit_count *count) {
+    struct inventory_audit *audit = &count->audit;
+    const struct inventory_item *item = &audit->item;
+    int64_t held = audit->units[INVENTORY_STATE_HELD], sold = audit->units[INVENTORY_STATE_CONFIRMED];
+    audit->oversold = larger(held + sold - stock(item), 0);
+    audit->conserved = item->available >= 0 && nowhere(item) == 0 && item->held == held &&
+                       item->sold == sold && audit->holds == entered_holds(audit) &&
+                       (item->limit == 0 || count->by_counters == count->by_orders) &&
+                       (count->last.returned < 0 || count->last.returned == returned_units(audit)) &&
+                       audit->over_limit == 0 && audit->unreadable == 0;
+}
+
+/* ---- it sells ----
+ *
+ * Each order is seen in a state that it had at some time between the two moments, or, made in between,
+ * perhaps not at all. Three counters only grow: what was sold, since a confirmed order stays one; what was
+ * returned, likewise; and held + sold + returned, which is all that was ever taken. So what the orders say of
+ * each must lie between its two values. */
+
+struct change {
+    int64_t created; /* records */
+    int64_t taken, sold, back;
+    /* Taken from `available`, and not yet in another counter: only with strategies that go step by step. */
+    int64_t nowhere;
+};
+
+static int64_t taken(const struct audit_moment *moment) {
+    return moment->item.held + moment->item.sold + moment->returned;
+}
+
+/* False where what only grows has shrunk. */
+static bool read_change(const struct audit_count *count, struct change *change) {
+    const struct audit_moment *first = &count->first, *last = &count->last;
+    *change = (struct change){.created = last->records - first->records,
+                              .sold = last->item.sold - first->item.sold};
+    if (first->returned >= 0) {
+        change->taken = taken(last) - taken(first);
+        change->back = last->returned - first->returned;
+    } else { /* so much at most */
+        change->taken = change->created * INVENTORY_QUANTITY_MAX;
+        change->back = larger(change->taken - (last->item.held - first->item.held) - change->sold, 0);
+    }
+    return change->created >= 0 && change->taken >= 0 && change->sold >= 0 && change->back >= 0 &&
+           within(count->records, first->records, last->records);
+}
+
+static bool goes_by_steps(enum inventory_strategy strategy) {
+    return strategy == INVENTORY_DECR || strategy == INVENTORY_NAIVE || strategy == INVENTORY_LOCKED;
+}
+
+static bool counters_agree(const struct inventory_item *item) {
+    return goes_by_steps(item->strategy) ? nowhere(item) >= 0 : nowhere(item) == 0 && item->available >= 0;
+}
+
+/* What only items have that count what is returned. */
+static bool returns_agree(const struct audit_count *count, const struct change *change) {
+    const struct audit_moment *first = &count->first, *last = &count->last;
+    return within(returned_units(&count->audit), first->returned, last->returned) &&
+           within(count->units, taken(first), taken(last) + change->nowhere) &&
+           (first->item.limit == 0 || within(count->audit.user_units, taken(first) - last->returned,
+                                             taken(last) - first->returned + change->nowhere));
+}
+
+/* The entries of a hold, and of a user, are written in the same step as its order, but for those strategies.
+ */
+static bool entries_agree(const struct audit_count *count, const struct change *change) {
+    const struct inventory_audit *audit = &count->audit;
+    int64_t changed = change->created + change->sold + change->back; /* orders, at most */
+    return within(audit->holds, entered_holds(audit) - changed, entered_holds(audit) + changed) &&
+           audit->over_limit == 0;
+}
+
+static void judge_changing(struct audit_count *count, const struct change *change) {
+    struct inventory_audit *audit = &count->audit;
+    const struct audit_moment *first = &count->first, *last = &count->last;
+    int64_t held = audit->units[INVENTORY_STATE_HELD], sold = audit->units[INVENTORY_STATE_CONFIRMED];
+    audit->off_by = larger(change->taken, change->sold + change->back) + change->nowhere;
+    /* What was seen as sold is so still, and of what was seen as held no more than that was returned. */
+    audit->oversold = larger(sold + larger(held - change->back, 0) - stock(&last->item), 0);
+    audit->conserved = counters_agree(&first->item) && counters_agree(&last->item) &&
+                       within(sold, first->item.sold, last->item.sold + change->nowhere) &&
+                       (first->returned < 0 || returns_agree(count, change)) &&
+                       (goes_by_steps(last->item.strategy) || entries_agree(count, change)) &&
+                       audit->oversold == 0 && audit->unreadable == 0;
+}
+
+/* No order has changed where there are as many records, as many units sold, and as many held: with no new
+ * order and none confirmed, units held can only become fewer. Then all is of the last moment, at which
+ * `available` may have had a restock more. */
+bool audit_judge(struct audit_count *count) {
+    struct inventory_audit *audit = &count->audit;
+    const struct audit_moment *first = &count->first, *last = &count->last;
+    struct change change;
+    audit->item = last->item;
+    audit->holds = last->holds;
+    if (!read_change(count, &change))
+        return false;
+    audit->exact = change.created == 0 && change.sold == 0 && last->item.held == first->item.held;
+    if (audit->exact) {
+        judge_exact(count);
+    } else {
+        if (goes_by_steps(last->item.strategy))
+            change.nowhere = larger(nowhere(&last->item), 0);
+        judge_changing(count, &change);
+    }
+    return true;
+}

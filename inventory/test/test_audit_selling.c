@@ -1,0 +1,387 @@
+/* Audits in pages: beside a sale, of what is large, of what is wrong, many at once, and cut off. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/test/deals.h"
+#include "inventory/test/fixture.h"
+
+static struct redis_server redis;
+
+enum { HOLD_MS = 60000, STOCK = 10000000, PATIENCE_MS = 30000 };
+
+#define ITEM   "seckill:{phone}:item"
+#define ORDERS "seckill:{phone}:orders"
+#define USED   "seckill:{phone}:users"
+#define HOLDS  "seckill:{phone}:holds"
+
+/* Orders as a sale of `phone` would have left them: each of one unit and a user of its own. */
+static void grow(int count) {
+    static const char script[] =
+        "local orders, users = {}, {}\n"
+        "for i = ARGV[1] + 0, ARGV[1] + ARGV[2] - 1 do\n"
+        "  orders[#orders + 1] = string.format('%022d', i)\n"
+        "  orders[#orders + 1] = 'c 1 old' .. i .. ' 1700000000000'\n"
+        "  users[#users + 1] = 'old' .. i\n"
+        "  users[#users + 1] = 1\n"
+        "end\n"
+        "redis.call('HSET', KEYS[1], unpack(orders))\n"
+        "if redis.call('HGET', KEYS[3], 'limit') ~= '0' then redis.call('HSET', KEYS[2], unpack(users)) end\n"
+        "redis.call('HINCRBY', KEYS[3], 'sold', ARGV[2])\n"
+        "return redis.call('HINCRBY', KEYS[3], 'available', -ARGV[2])\n";
+    enum { STEP = 2000 };
+    for (int i = 0; i < count; i += STEP)
+        CHECK_INT(redis_integer(&redis, "EVAL", script, "3", ORDERS, USED, ITEM, harness_format("%d", i),
+                                harness_format("%d", STEP), NULL),
+                  STOCK - i - STEP);
+}
+
+static struct till *open_sale(enum inventory_strategy sold_by, bool held, int orders) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = till_open(shop_open(), &redis);
+    struct inventory_item item = terms("phone", sold_by, STOCK);
+    item.hold_ms = held ? HOLD_MS : 0;
+    item.limit = 1000000;
+    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    grow(orders);
+    return till;
+}
+
+static long long calls_of(const char *command) {
+    const char *stats = redis_command(&redis, "INFO", "commandstats", NULL);
+    const char *at = strstr(stats, harness_format("cmdstat_%s:calls=", command));
+    return at ? strtoll(strchr(at, '=') + 1, NULL, 10) : 0;
+}
+
+/* ---- large, and quiet ---- */
+
+static void test_large(void) {
+    enum { MANY = 40000 };
+    struct till *till = open_sale(INVENTORY_BATCH, false, MANY);
+    struct inventory_audit audit;
+    redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK(audit.exact && audit.conserved);
+    CHECK_INT(audit.off_by, 0);
+    CHECK_INT(audit.orders[INVENTORY_STATE_CONFIRMED], MANY);
+    CHECK_INT(audit.user_units, MANY);
+    /* In pages of no more than a thousand, and nothing that reads all at once. */
+    CHECK(calls_of("hscan") >= 2 * MANY / 1000);
+    CHECK_INT(calls_of("hgetall") + calls_of("hvals") + calls_of("hkeys"), 0);
+    /* One order that was changed, and one that is missing, show among all of them. */
+    redis_command(&redis, "HSET", ORDERS, "0000000000000000033333", "c 1 old33332 1700000000000", NULL);
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK(audit.exact && !audit.conserved);
+    redis_command(&redis, "HDEL", ORDERS, "0000000000000000033333", NULL);
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK(audit.exact && !audit.conserved);
+    CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], MANY - 1);
+}
+
+/* ---- beside a sale ---- */
+
+struct sale {
+    struct till *till;
+    uint64_t random;
+    int bought, restocks, deals;
+    bool deals_too;
+};
+
+static int below(struct sale *sale, int n) {
+    return (int)(harness_random(&sale->random) % (uint64_t)n);
+}
+
+static void any_step(struct sale *sale) {
+    struct till *till = sale->till;
+    int what = below(sale, 20);
+    const char *key = harness_format("k%d", below(sale, sale->bought + 1));
+    if (what < 10) {
+        buy_begin(till, "phone", harness_format("u%d", below(sale, 50)),
+                  harness_format("k%d", sale->bought++), 1 + below(sale, 9));
+    } else if (what < 17) {
+        char digest[INVENTORY_DIGEST_SIZE];
+        inventory_key_digest(key, strlen(key), digest);
+        order_step_begin(till, harness_format("phone:%s", digest),
+                         what < 13 ? INVENTORY_CONFIRM : INVENTORY_CANCEL);
+    } else if (what == 17) {
+        item_restock_begin(till, "phone", harness_format("r%d", sale->restocks++), 1 + below(sale, 100));
+    } else if (sale->deals_too) {
+        /* The second line fails now and then: what was taken of the first is undone. */
+        const char *lines = harness_format("phone:2 lamp:%d phone:1", 1 + below(sale, 3));
+        struct bargain *bargain = bargain_new(till, harness_format("b%d", sale->deals++), lines);
+        bargain_begin(bargain, what == 18 ? BARGAIN_MAKE : BARGAIN_FIND);
+    }
+    if (below(sale, 50) == 0) { /* what is held so far is due */
+        till->shop->ahead_ms += HOLD_MS;
+        inventory_sweep(till->inventory);
+    }
+}
+
+static int64_t difference(int64_t a, int64_t b) {
+    return a > b ? a - b : b - a;
+}
+
+static void check_off_by(const struct inventory_audit *audit) {
+    CHECK(difference(audit->units[INVENTORY_STATE_HELD], audit->item.held) <= audit->off_by);
+    CHECK(difference(audit->units[INVENTORY_STATE_CONFIRMED], audit->item.sold) <= audit->off_by);
+    CHECK_INT(audit->oversold, 0);
+    CHECK(audit->exact == (audit->off_by == 0));
+}
+
+/* Audits while `steps` of the sale are begun at each turn; returns how many were not exact. */
+static int audit_beside(struct sale *sale, int audits) {
+    struct till *auditor = till_open(sale->till->shop, &redis);
+    int inexact = 0;
+    for (int i = 0; i < audits; i++) {
+        struct answer *answer = item_audit_begin(auditor, "phone");
+        while (answer->count == 0) {
+            for (int k = 0; k < 3; k++)
+                any_step(sale);
+            shop_turn(sale->till->shop);
+        }
+        CHECK_STATUS(answer->status, INVENTORY_OK);
+        check_off_by(&answer->audit);
+        /* Who goes step by step may have stopped between two, for all that can be seen of it. */
+        if (!answer->audit.conserved && !(strategy == INVENTORY_DECR && answer->audit.exact))
+            FAIL("audit %d is not conserved, off by %lld", i, (long long)answer->audit.off_by);
+        inexact += !answer->audit.exact;
+    }
+    shop_settle(sale->till->shop);
+    return inexact;
+}
+
+static void check_quiet(struct till *till) {
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK(audit.exact && audit.conserved);
+    check_off_by(&audit);
+}
+
+enum { SOME = 4000 };
+
+static void test_beside_a_sale(void) {
+    struct sale sale = {.till = open_sale(strategy, true, SOME), .random = harness_seed()};
+    CHECK(audit_beside(&sale, 6) > 3);
+    check_quiet(sale.till);
+}
+
+static void test_beside_baskets(void) {
+    struct sale sale = {
+        .till = open_sale(INVENTORY_BATCH, true, SOME), .random = harness_seed(), .deals_too = true};
+    item_sell(sale.till, "lamp", INVENTORY_BATCH, 200);
+    CHECK(audit_beside(&sale, 6) > 3);
+    bargains_recover(sale.till);
+    check_quiet(sale.till);
+}
+
+/* One from before what is returned was counted: it does not begin to be. */
+static void test_older_item(void) {
+    struct sale sale = {.till = open_sale(INVENTORY_BATCH, true, SOME), .random = harness_seed()};
+    CHECK_INT(redis_integer(&redis, "HDEL", ITEM, "returned", NULL), 1);
+    CHECK(audit_beside(&sale, 5) > 2);
+    check_quiet(sale.till);
+    CHECK_STR(redis_command(&redis, "HGET", ITEM, "returned", NULL), "(nil)");
+}
+
+/* ---- something is wrong, and it sells ---- */
+
+static void buy_again(struct buy *buy) {
+    int *left = buy->ctx;
+    if (*left == 0)
+        return;
+    static int bought;
+    struct buy *next = buy_begin(buy->till, "phone", "ann", harness_format("on%d", bought++), 1);
+    next->ctx = left;
+    next->then = buy_again;
+}
+
+/* An audit beside one buyer, in which some units were sold, and by far fewer than are wrong. */
+static void audit_while_selling(struct till *till, struct inventory_audit *audit) {
+    int64_t deadline_ms = harness_now_ms() + PATIENCE_MS;
+    int selling = 1;
+    struct till *auditor = till_open(till->shop, &redis);
+    struct buy first = {.till = till, .ctx = &selling};
+    buy_again(&first);
+    do {
+        CHECK(harness_now_ms() < deadline_ms);
+        CHECK_STATUS(item_audit(auditor, "phone", audit), INVENTORY_OK);
+    } while (audit->exact || audit->off_by >= 5000);
+    selling = 0;
+    shop_settle(till->shop);
+}
+
+static const char *const planted[][8] = {
+    {"HSET", ORDERS, "extra", "c 100000 zoe 1700000000000"},
+    {"HSET", ORDERS, "extra", "h 100000 zoe 1700000000000 1700000060000"},
+    {"HSET", ORDERS, "extra", "x 100000 zoe 1700000000000 1700000060000"},
+    {"HSET", ORDERS, "extra", "garbage"},
+    {"HDEL", ORDERS, "sold"},
+    {"HDEL", ORDERS, "held"},
+    {"HDEL", ORDERS, "over"},
+    {"HSET", ORDERS, "sold", "h 100000 zoe 1700000000000 1700000060000"},
+    {"HSET", ORDERS, "held", "e 100000 zoe 1700000000000 1700000060000"},
+    {"HSET", ORDERS, "over", "c 100000 zoe 1700000000000"},
+    {"HINCRBY", ITEM, "available", "1"},
+    {"HINCRBY", ITEM, "held", "-1"},
+    {"HINCRBY", ITEM, "initial", "100000"},
+    {"HINCRBY", ITEM, "returned", "100000"},
+    {"HINCRBY", USED, "tom", "100000"},
+    {"HSET", USED, "tom", "99999999"}, /* over the limit */
+    {"HDEL", USED, "zoe"},
+    {"HSET", ITEM, "sold", "0", "available", "9900000"}, /* the counters agree, but not with the orders */
+};
+
+static struct till *open_planted(void) {
+    struct till *till = open_sale(INVENTORY_BATCH, false, SOME);
+    redis_command(&redis, "HSET", ORDERS, "sold", "c 100000 zoe 1700000000000", "held",
+                  "h 100000 zoe 1700000000000 9900000000000", "over",
+                  "x 100000 zoe 1700000000000 1700000060000", NULL);
+    redis_command(&redis, "ZADD", HOLDS, "9900000000000", "held", NULL);
+    redis_command(&redis, "HSET", USED, "zoe", "200000", NULL);
+    redis_command(&redis, "HSET", ITEM, "returned", "100000", "held", "100000", NULL);
+    redis_command(&redis, "HINCRBY", ITEM, "sold", "100000", NULL);
+    redis_command(&redis, "HINCRBY", ITEM, "available", "-200000", NULL);
+    return till;
+}
+
+static void test_planted(void) {
+    struct inventory_audit audit;
+    for (size_t i = 0; i < sizeof planted / sizeof *planted; i++) {
+        const char *const *p = planted[i];
+        struct till *till = open_planted();
+        if (i == 0) {
+            audit_while_selling(till, &audit);
+            CHECK(audit.conserved);
+        }
+        const char *reply = redis_command(&redis, p[0], p[1], p[2], p[3], p[4], p[5], NULL);
+        CHECK(!strstr(reply, "error"));
+        audit_while_selling(till, &audit);
+        if (audit.conserved)
+            FAIL("not noticed: %s %s %s %s", p[0], p[1], p[2], p[3] ? p[3] : "");
+        CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+        CHECK(audit.exact && !audit.conserved);
+        shop_close(till->shop);
+    }
+}
+
+static void test_oversold(void) {
+    struct inventory_audit audit;
+    struct till *till = open_planted();
+    redis_command(&redis, "HSET", ORDERS, "extra", "c 9999999 zoe 1700000000000", NULL);
+    audit_while_selling(till, &audit);
+    CHECK(audit.oversold >= 200000 + SOME - 1);
+    CHECK(!audit.conserved);
+}
+
+/* ---- many at once ---- */
+
+static int count_status(struct answer **answers, int count, enum inventory_status status) {
+    int found = 0;
+    for (int i = 0; i < count; i++)
+        found += answers[i]->count == 1 && answers[i]->status == status;
+    return found;
+}
+
+static void test_many(void) {
+    enum { MOST = 1024, MORE = 100 };
+    static struct answer *answers[MOST + MORE];
+    struct till *till = open_sale(INVENTORY_BATCH, false, SOME);
+    redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
+    for (int i = 0; i < MOST + MORE; i++)
+        answers[i] = item_audit_begin(till, "phone");
+    CHECK_INT(count_status(answers, MOST + MORE, INVENTORY_OVERLOADED), MORE);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    shop_settle(till->shop);
+    CHECK_INT(count_status(answers, MOST + MORE, INVENTORY_OK), MOST);
+    /* Those who ask for the same are told by the same pages. */
+    CHECK(calls_of("hscan") < 10 * 2 * SOME / 100);
+    CHECK_STATUS(item_audit(till, "phone", NULL), INVENTORY_OK);
+}
+
+/* One that must wait for too long behind a large one is refused; the large one is not. */
+static void test_late(void) {
+    struct till *till = open_sale(INVENTORY_BATCH, false, 10 * SOME);
+    item_sell(till, "lamp", INVENTORY_BATCH, 1);
+    struct answer *large = item_audit_begin(till, "phone"), *late = item_audit_begin(till, "lamp");
+    till->shop->hurried_ms += 11000;
+    shop_settle(till->shop);
+    CHECK_STATUS(large->status, INVENTORY_OK);
+    CHECK_STATUS(late->status, INVENTORY_OVERLOADED);
+    CHECK_STATUS(item_audit(till, "lamp", NULL), INVENTORY_OK);
+}
+
+/* ---- what comes in between ---- */
+
+/* The page that follows is lost: who buys over the other connection sees nothing of it. */
+static void test_cut(void) {
+    open_sale(INVENTORY_BATCH, false, SOME);
+    struct proxy *proxy = proxy_start(redis.port);
+    struct till *till = till_open_with(
+        shop_open(), &(struct till_options){.port = proxy_port(proxy), .call_timeout_ms = 20000});
+    till_wait_up(till);
+    for (int bytes = 0; bytes < 40000; bytes += 13000) {
+        int before = proxy_faults(proxy);
+        proxy_set(proxy, PROXY_CUT, bytes, "HSCAN");
+        struct answer *answer = item_audit_begin(till, "phone"), *other = item_audit_begin(till, "lamp");
+        for (int i = 0; answer->count == 0; i++)
+            CHECK_STATUS(buy(till, "phone", "ann", harness_format("k%d-%d", bytes, i), 1)->status,
+                         INVENTORY_OK);
+        CHECK_STATUS(answer->status, INVENTORY_UNAVAILABLE);
+        shop_settle(till->shop);
+        CHECK_STATUS(other->status, INVENTORY_UNAVAILABLE);
+        CHECK_INT(proxy_faults(proxy), before + 1);
+        CHECK_STATUS(item_audit(till, "phone", NULL), INVENTORY_OK);
+    }
+    CHECK_INT(inventory_figures(till->inventory)->reconnects, 1);
+    CHECK_INT(inventory_figures(till->inventory)->unknown, 0);
+}
+
+static void wait_for_pages(struct till *till) {
+    long long before = calls_of("hscan");
+    int64_t deadline_ms = harness_now_ms() + PATIENCE_MS;
+    while (calls_of("hscan") < before + 3) {
+        CHECK(harness_now_ms() < deadline_ms);
+        shop_turn(till->shop);
+    }
+}
+
+/* What belongs to two items is not put together. */
+static void test_made_anew(void) {
+    struct till *till = open_sale(INVENTORY_BATCH, false, 10 * SOME);
+    struct answer *answer = item_audit_begin(till, "phone");
+    wait_for_pages(till);
+    redis_command(&redis, "DEL", ITEM, ORDERS, USED, NULL);
+    item_sell(till, "phone", INVENTORY_BATCH, 10);
+    shop_settle(till->shop);
+    CHECK_STATUS(answer->status, INVENTORY_UNAVAILABLE);
+    check_quiet(till);
+    grow(0);
+    redis_command(&redis, "DEL", ITEM, NULL);
+    CHECK_STATUS(item_audit(till, "phone", NULL), INVENTORY_UNKNOWN_ITEM);
+}
+
+static void test_closed(void) {
+    struct till *till = open_sale(INVENTORY_BATCH, false, 10 * SOME);
+    struct answer *answer = item_audit_begin(till, "phone"), *waits = item_audit_begin(till, "lamp");
+    wait_for_pages(till);
+    till_close(till);
+    CHECK_STATUS(answer->status, INVENTORY_UNAVAILABLE);
+    CHECK_STATUS(waits->status, INVENTORY_UNAVAILABLE);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    harness_run("a large item, in pages", test_large);
+    run_each("beside a sale", test_beside_a_sale, INVENTORY_OPTIMISTIC);
+    harness_run("beside baskets", test_beside_baskets);
+    harness_run("an item from before returns were counted", test_older_item);
+    harness_run("every planted error is noticed while it sells", test_planted);
+    harness_run("oversold while it sells", test_oversold);
+    harness_run("many at once", test_many);
+    harness_run("one that would wait for too long", test_late);
+    harness_run("cut off", test_cut);
+    harness_run("the item is made anew", test_made_anew);
+    harness_run("closed", test_closed);
+    return harness_finish();
+}
