@@ -37,9 +37,10 @@ static void answer_order(struct under_way *under_way, bool replayed) {
     size_t length = codec_write_order(body, &under_way->purchase.order);
     stpcpy(stpcpy(location, "/v1/orders/"), under_way->purchase.order.id);
     /* The first answer stays what it was; what has become of the order since stands beside it. */
-    const char *headers[] = {"Location", location,      replayed ? "Idempotent-Replayed" : NULL,
-                             "true",     "Order-State", inventory_state_name(under_way->purchase.now),
-                             NULL};
+    const char *headers[] = {
+        "Location", location,      replayed ? "Idempotent-Replayed" : NULL,
+        "true",     "Order-State", replayed ? inventory_state_name(under_way->purchase.now) : NULL,
+        NULL};
     http_answer(under_way->request, 201, "application/json", body, length, headers);
 }
 
