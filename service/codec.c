@@ -22,13 +22,39 @@ static bool refuse(struct codec_error *error, const char *field, const char *for
     return false;
 }
 
+/* What is wrong with a text that is no JSON, or has a field twice: then jansson has put the name behind its
+ * words, near '"NAME"', where it is not long. */
+static void refuse_text(const json_error_t *at, struct codec_error *error) {
+    const char *what = "not valid JSON", *near = strstr(at->text, " near '\"");
+    char field[sizeof error->field] = "body";
+    switch (json_error_code(at)) {
+    case json_error_duplicate_key:
+        what = "there is a field twice";
+        size_t length = near ? strcspn(near + 8, "\"") : 0;
+        if (length < sizeof field && near && inventory_name_valid(near + 8, length)) {
+            what = "is there twice";
+            memcpy(field, near + 8, length);
+            field[length] = '\0';
+        }
+        break;
+    case json_error_premature_end_of_input: what = "not valid JSON: it ends too early"; break;
+    case json_error_end_of_input_expected: what = "not valid JSON: there is more behind its end"; break;
+    case json_error_invalid_utf8: what = "not valid JSON: not UTF-8"; break;
+    case json_error_null_character:
+    case json_error_null_byte_in_key: what = "a text or a name has a NUL in it"; break;
+    case json_error_numeric_overflow: what = "a number is too large"; break;
+    case json_error_stack_overflow: what = "nested too deeply"; break;
+    default: break;
+    }
+    refuse(error, field, "%s (line %d, column %d)", what, at->line, at->column);
+}
+
 /* The object in `body`, to be freed by json_decref(); NULL where it is none. */
 static json_t *read_object(const char *body, size_t length, struct codec_error *error) {
     json_error_t at;
     json_t *object = json_loadb(body, length, JSON_REJECT_DUPLICATES, &at);
     if (!object)
-        refuse(error, "body", "not valid JSON, or a field is there twice (line %d, column %d)", at.line,
-               at.column);
+        refuse_text(&at, error);
     else if (!json_is_object(object))
         refuse(error, "body", "must be a JSON object");
     if (json_is_object(object))
@@ -37,6 +63,23 @@ static json_t *read_object(const char *body, size_t length, struct codec_error *
     return NULL;
 }
 
+static bool refuse_unknown(const char *name, const char *const *names, struct codec_error *error) {
+    char field[sizeof error->field], known[96] = "", *end = known;
+    size_t i = 0;
+    /* It is the sender's: what would need escapes is told as a question mark. */
+    for (; name[i] && i < sizeof field - 1; i++)
+        field[i] = name[i];
+    field[i] = '\0';
+    for (size_t k = 0; k < i; k++)
+        if (!inventory_name_valid(&field[k], 1))
+            field[k] = '?';
+    for (; *names; names++)
+        end += snprintf(end, sizeof known - (size_t)(end - known), "%s%s", end > known ? ", " : "", *names);
+    return refuse(error, *field ? field : "body", "unknown field; %s%s",
+                  *known ? "there are " : "there are none", known);
+}
+
+/* Before the fields are read: one that is misspelt is missing, too. */
 static bool known_only(json_t *object, const char *const *names, struct codec_error *error) {
     const char *name;
     json_t *value;
@@ -44,11 +87,8 @@ static bool known_only(json_t *object, const char *const *names, struct codec_er
         const char *const *known = names;
         while (*known && strcmp(*known, name) != 0)
             known++;
-        if (!*known) {
-            /* The name is the sender's; it is told only where it needs no escaping. */
-            bool plain = inventory_name_valid(name, strlen(name)) && strlen(name) < sizeof error->field;
-            return refuse(error, plain ? name : "body", "unknown field");
-        }
+        if (!*known)
+            return refuse_unknown(name, names, error);
     }
     return true;
 }
@@ -96,9 +136,9 @@ bool codec_read_purchase(const char *body, size_t length, struct codec_purchase 
     if (!object)
         return false;
     struct codec_purchase read;
-    bool good = read_name(object, "item", read.item, error) && read_name(object, "user", read.user, error) &&
-                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &read.quantity, error) &&
-                (json_object_size(object) == 3 || known_only(object, names, error));
+    bool good = known_only(object, names, error) && read_name(object, "item", read.item, error) &&
+                read_name(object, "user", read.user, error) &&
+                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &read.quantity, error);
     if (good)
         *purchase = read;
     json_decref(object);
@@ -108,9 +148,9 @@ bool codec_read_purchase(const char *body, size_t length, struct codec_purchase 
 static bool read_line(json_t *line, int i, struct inventory_line *out, struct codec_error *error) {
     static const char *const names[] = {"item", "quantity", NULL};
     struct codec_error inner = {.field = ""};
-    if (json_is_object(line) && read_name(line, "item", out->item, &inner) &&
-        read_integer(line, "quantity", 1, INVENTORY_QUANTITY_MAX, &out->quantity, &inner) &&
-        known_only(line, names, &inner))
+    if (json_is_object(line) && known_only(line, names, &inner) &&
+        read_name(line, "item", out->item, &inner) &&
+        read_integer(line, "quantity", 1, INVENTORY_QUANTITY_MAX, &out->quantity, &inner))
         return true;
     char field[sizeof error->field];
     snprintf(field, sizeof field, inner.field[0] ? "lines[%d].%.20s" : "lines[%d]", i, inner.field);
@@ -135,8 +175,8 @@ bool codec_read_basket(const char *body, size_t length, struct inventory_deal *b
                        struct codec_error *error) {
     static const char *const names[] = {"user", "lines", NULL};
     json_t *object = read_object(body, length, error);
-    bool good = object && read_name(object, "user", basket->user, error) &&
-                read_lines(object, basket, error) && known_only(object, names, error);
+    bool good = object && known_only(object, names, error) &&
+                read_name(object, "user", basket->user, error) && read_lines(object, basket, error);
     basket->kind = INVENTORY_BASKET;
     json_decref(object);
     return good;
@@ -147,10 +187,10 @@ bool codec_read_transfer(const char *body, size_t length, struct inventory_deal 
     static const char *const names[] = {"from", "to", "quantity", NULL};
     json_t *object = read_object(body, length, error);
     struct inventory_line *lines = transfer->lines;
-    bool good = object && read_name(object, "from", lines[0].item, error) &&
+    bool good = object && known_only(object, names, error) &&
+                read_name(object, "from", lines[0].item, error) &&
                 read_name(object, "to", lines[1].item, error) &&
-                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &lines[0].quantity, error) &&
-                known_only(object, names, error);
+                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &lines[0].quantity, error);
     if (good && strcmp(lines[0].item, lines[1].item) == 0)
         good = refuse(error, "to", "must be another item than from");
     lines[1].quantity = lines[0].quantity;

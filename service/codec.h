@@ -9,7 +9,7 @@
 #include "inventory/inventory.h"
 
 struct codec_error {
-    char field[32]; /* "body" where it is none of the fields */
+    char field[32]; /* "body" where it is none of the fields; of an unknown one the name, ? for what is odd */
     char detail[160];
 };
 

@@ -17,7 +17,9 @@ static void must(bool holds) {
 }
 
 static void check_error(const struct codec_error *error) {
-    must(strcmp(error->field, "body") == 0 || inventory_name_valid(error->field, strlen(error->field)));
+    must(error->field[0] && strlen(error->field) < sizeof error->field);
+    for (const char *c = error->field; *c; c++)
+        must(*c == '?' || inventory_name_valid(c, 1));
     must(error->detail[0] && strlen(error->detail) < sizeof error->detail);
     for (const char *c = error->detail; *c; c++)
         must(*c >= ' ' && *c < 0x7f && *c != '"' && *c != '\\');

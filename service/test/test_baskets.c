@@ -147,7 +147,7 @@ static void nonsense(void) {
         {"{\"user\":\"ann\",\"lines\":[{\"item\":\"\",\"quantity\":1}]}", "lines[0].item"},
         {"{\"user\":\"ann\",\"lines\":[{\"quantity\":1}]}", "lines[0].item"},
         {"{\"user\":\"ann\",\"lines\":[{\"item\":\"a\",\"quantity\":1,\"x\":1}]}", "lines[0].x"},
-        {"{\"user\":\"ann\",\"lines\":[{\"item\":\"a\",\"quantity\":1,\"item\":\"a\"}]}", "body"},
+        {"{\"user\":\"ann\",\"lines\":[{\"item\":\"a\",\"quantity\":1,\"item\":\"a\"}]}", "item"},
         {"{\"user\":\"ann\",\"lines\":[{\"item\":\"a\",\"quantity\":1}],\"x\":1}", "x"},
         {"{\"user\":\"ann\",\"lines\":[{\"item\":\"a\",\"quantity\":1}]} ,", "body"},
         {"", "body"}};

@@ -188,8 +188,6 @@ static void purchase_shapes(void) {
                                "\xef\xbb\xbf{}",
                                "{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,}",
                                "{\"item\":\"i\",\"user\":\"u\",\"quantity\":1} // bought",
-                               "{\"item\":\"i\",\"item\":\"i\",\"user\":\"u\",\"quantity\":1}",
-                               "{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"quantity\":2}",
                                "{\"item\":\"i\",\"user\":\"u\",\"\\u0075ser\":\"v\",\"quantity\":1}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         refuse_purchase(bad[i], "body");
@@ -207,11 +205,36 @@ static void purchase_shapes(void) {
 static void purchase_fields(void) {
     refuse_purchase("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"coupon\":\"free\"}", "coupon");
     refuse_purchase("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"Item\":\"i\"}", "Item");
-    refuse_purchase("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"a\\\"b\":1}", "body");
+    refuse_purchase("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"a\\\"b\":1}", "a?b");
     refuse_purchase("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"\":1}", "body");
     refuse_purchase(
         harness_format("{\"item\":\"i\",\"user\":\"u\",\"quantity\":1,\"%s\":1}", harness_repeat('f', 300)),
-        "body");
+        harness_repeat('f', 31));
+}
+
+/* What is wrong, and where: the misspelt field, not the one that it should have been. */
+static void purchase_blame(void) {
+    static const char *const bad[][3] = {
+        {"{\"itme\":\"i\",\"user\":\"u\",\"quantity\":1}", "itme",
+         "unknown field; there are item, user, quantity"},
+        {"{\"\u00fcber\":\"i\"}", "??ber", "unknown field; there are item, user, quantity"},
+        {"{\"item\":\"i\",\"user\":\"u\",\n \"user\":\"v\"}", "user", "is there twice (line 2, column 7)"},
+        {"{\"a name of many letters\":1,\"a name of many letters\":1}", "body",
+         "there is a field twice (line 1, column 52)"},
+        {"{\"item\":\"i\",}", "body", "not valid JSON (line 1, column 13)"},
+        {"{\"item\":\"i\"", "body", "not valid JSON: it ends too early (line 1, column 11)"},
+        {"{} {}", "body", "not valid JSON: there is more behind its end (line 1, column 4)"},
+        {"{\"item\":\"\\u0000\"}", "body", "a text or a name has a NUL in it (line 1, column 16)"},
+        {"{\"item\":\"\xff\"}", "body", "not valid JSON: not UTF-8 (line 1, column 9)"},
+        {"{\"quantity\":99999999999999999999}", "body", "a number is too large (line 1, column 32)"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct codec_purchase purchase;
+        struct codec_error error;
+        CHECK(!codec_read_purchase(bad[i][0], strlen(bad[i][0]), &purchase, &error));
+        CHECK_STR(error.field, bad[i][1]);
+        CHECK_STR(error.detail, bad[i][2]);
+    }
 }
 
 static void bytes_that_are_no_text(void) {
@@ -298,7 +321,7 @@ static void items_refused(void) {
          "ends_at"},
         {"{\"stock\":1,\"item\":\"x\"}", "item"},
         {"{\"stock\":1,\"sold\":5}", "sold"},
-        {"{\"stock\":1,\"stock\":2}", "body"},
+        {"{\"stock\":1,\"stock\":2}", "stock"},
         {"{\"stock\":1} {}", "body"},
         {"", "body"},
     };
@@ -338,7 +361,7 @@ static void restocks(void) {
     CHECK(!read_restock("{\"quantity\":1,\"item\":\"x\"}", &quantity, &error));
     CHECK_STR(error.field, "item");
     CHECK(!read_restock("{\"quantity\":1,\"quantity\":1}", &quantity, &error));
-    CHECK_STR(error.field, "body");
+    CHECK_STR(error.field, "quantity");
     CHECK_INT(quantity, 1000000000);
 }
 
@@ -458,6 +481,7 @@ int main(int argc, char **argv) {
     harness_run("purchases: quantities", purchase_quantities);
     harness_run("purchases: shapes", purchase_shapes);
     harness_run("purchases: unknown fields", purchase_fields);
+    harness_run("purchases: what is wrong is told", purchase_blame);
     harness_run("bytes that are no text", bytes_that_are_no_text);
     harness_run("items are read", items);
     harness_run("items are refused", items_refused);

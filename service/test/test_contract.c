@@ -81,7 +81,7 @@ static void put_nonsense(void) {
         {"x", "{}", "stock"},
         {"x", "{\"stock\":1.0}", "stock"},
         {"x", "{\"stock\":1,\"colour\":\"red\"}", "colour"},
-        {"x", "{\"stock\":1,\"stock\":1}", "body"},
+        {"x", "{\"stock\":1,\"stock\":1}", "stock"},
         {"x", "{\"stock\":1,\"starts_at\":\"soon\"}", "starts_at"},
         {"x", "{\"stock\":1,\"strategy\":\"fast\"}", "strategy"},
         {"a%20b", "{\"stock\":1}", "item"},
@@ -291,7 +291,7 @@ static void nonsense(void) {
         {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1.0}", "quantity"},
         {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1}!", "body"},
         {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1,\"price\":0}", "price"},
-        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1,\"user\":\"v\"}", "body"},
+        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1,\"user\":\"v\"}", "user"},
     };
     struct web_response response;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

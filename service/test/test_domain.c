@@ -392,7 +392,7 @@ static void bad_requests(void) {
         {"{}", "lock"},
         {"[]", "body"},
         {"", "body"},
-        {"{\"lock\":\"local:\",\"lock\":\"local:\"}", "body"},
+        {"{\"lock\":\"local:\",\"lock\":\"local:\"}", "lock"},
         {"{\"lock\":\"local:\",\"epoch\":7}", "epoch"},
         {"{\"lock\":\"local:\"} x", "body"},
     };
