@@ -52,10 +52,22 @@ static void on_put_looked(void *ctx, enum inventory_status status, const struct 
         routes_answer_status(put->request, status);
 }
 
+static void on_put_refused(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+    struct put *put = ctx;
+    if (status == INVENTORY_OK)
+        routes_answer_exists(put->request, item, &put->item);
+    else
+        routes_answer_status(put->request, INVENTORY_EXISTS);
+}
+
 static void on_put(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     (void)item;
     struct put *put = ctx;
     struct worker *worker = http_request_server_ctx(put->request);
+    if (status == INVENTORY_EXISTS && worker->inventory) {
+        inventory_item_get(worker->inventory, put->item.item, on_put_refused, put);
+        return;
+    }
     if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
         routes_answer_status(put->request, status);
         return;

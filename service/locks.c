@@ -109,11 +109,13 @@ static void on_switched(void *ctx, enum inventory_status status, const struct in
 
 /* Words about the sender's URL, which may have anything in it: what JSON would need escapes for is left out.
  */
-static void answer_check(struct http_request *request, const struct domain_check *check) {
-    char detail[300];
+static void answer_check(struct http_request *request, const struct domain_check *check, bool teaching) {
+    enum { WORDS_SIZE = 300 };
+    static const char needs[] = "; that needs a service started with --teaching";
+    char detail[WORDS_SIZE + sizeof needs];
     size_t length = 0;
-    for (const char *c = check->error; *c && length < sizeof detail - 1; c++) {
-        if (strncmp(c, "…", 3) == 0 && length < sizeof detail - 4) {
+    for (const char *c = check->error; *c && length < WORDS_SIZE - 1; c++) {
+        if (strncmp(c, "…", 3) == 0 && length < WORDS_SIZE - 4) {
             memcpy(detail + length, "...", 3);
             length += 3;
             c += 2;
@@ -122,6 +124,8 @@ static void answer_check(struct http_request *request, const struct domain_check
         }
     }
     detail[length] = '\0';
+    if (!teaching && strstr(detail, "for lessons"))
+        memcpy(detail + length, needs, sizeof needs);
     problem_answer_field(request, "lock", detail);
 }
 
@@ -141,7 +145,7 @@ static void go_on(struct mailbox_post *post) {
         return;
     }
     if (change->check.status == LOCK_CONFIG)
-        answer_check(change->request, &change->check);
+        answer_check(change->request, &change->check, change->worker->service->config.teaching);
     else if (change->check.status == LOCK_OK)
         problem_answer(change->request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
     else

@@ -72,6 +72,11 @@ void problem_answer(struct http_request *request, enum problem problem, const ch
     answer(request, problem, detail, "", headers);
 }
 
+void problem_answer_members(struct http_request *request, enum problem problem, const char *detail,
+                            const char *members) {
+    answer(request, problem, detail, members, NULL);
+}
+
 static void write_field(char extra[FIELD_SIZE], const char *field) {
     snprintf(extra, FIELD_SIZE, ",\"field\":\"%.70s\"", field);
 }

@@ -8,6 +8,7 @@
 #include "service/plain.h"
 #include "service/problem.h"
 #include "service/routes.h"
+#include "service/terms.h"
 #include "service/worker.h"
 
 /* A purchase under way; lives in its request.
@@ -22,6 +23,7 @@ struct under_way {
     struct worker *worker;
     struct pool_job job;
     struct mailbox_post post;
+    struct terms_wait terms;
     enum inventory_status status;
     enum lock_status locked; /* how that was, where the lock was not had */
     sem_t sold;
@@ -44,6 +46,11 @@ static void answer_order(struct under_way *under_way, bool replayed) {
     http_answer(under_way->request, 201, "application/json", body, length, headers);
 }
 
+static void answer_refused(struct terms_wait *terms, const struct inventory_item *item) {
+    struct under_way *under_way = CONTAINER(terms, terms);
+    routes_answer_terms(under_way->request, under_way->status, item);
+}
+
 static void answer(struct under_way *under_way, enum inventory_status status) {
     struct figures *figures = &under_way->worker->figures;
     int64_t took_ns = (int64_t)uv_hrtime() - http_request_since_ns(under_way->request);
@@ -58,7 +65,11 @@ static void answer(struct under_way *under_way, enum inventory_status status) {
         routes_answer_lock(under_way->request, under_way->locked);
     else if (status == INVENTORY_SOLD_OUT)
         problem_answer_sold_out(under_way->request, under_way->purchase.available);
-    else
+    else if (status == INVENTORY_LIMIT || status == INVENTORY_NOT_STARTED || status == INVENTORY_ENDED) {
+        under_way->status = status;
+        under_way->terms.done = answer_refused;
+        terms_read(under_way->worker, under_way->purchase.item, &under_way->terms);
+    } else
         routes_answer_status(under_way->request, status);
 }
 

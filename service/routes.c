@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "service/instant.h"
 #include "service/problem.h"
 #include "service/worker.h"
 
@@ -186,6 +187,67 @@ static const struct refusal *refusal_of(enum inventory_status status) {
 void routes_answer_status(struct http_request *request, enum inventory_status status) {
     const struct refusal *refusal = refusal_of(status);
     problem_answer(request, refusal->problem, refusal->detail);
+}
+
+void routes_answer_terms(struct http_request *request, enum inventory_status status,
+                         const struct inventory_item *item) {
+    const struct refusal *refusal = refusal_of(status);
+    char detail[128], members[64], time[INSTANT_SIZE];
+    bool starts = status == INVENTORY_NOT_STARTED;
+    int64_t at_ms = !item ? 0 : starts ? item->starts_ms : item->ends_ms;
+    if (item && status == INVENTORY_LIMIT && item->limit) {
+        snprintf(detail, sizeof detail, "the user would have more than the item allows, which is %lld",
+                 (long long)item->limit);
+        snprintf(members, sizeof members, ",\"limit\":%lld", (long long)item->limit);
+    } else if (at_ms && status != INVENTORY_LIMIT) {
+        instant_print(at_ms, time);
+        snprintf(detail, sizeof detail, "the sale %s at %s", starts ? "starts" : "ended", time);
+        snprintf(members, sizeof members, ",\"%s\":\"%s\"", starts ? "starts_at" : "ends_at", time);
+    } else { /* the item was put on sale anew meanwhile */
+        problem_answer(request, refusal->problem, refusal->detail);
+        return;
+    }
+    problem_answer_members(request, refusal->problem, detail, members);
+}
+
+/* Appends one term that differs to the sentence and to the list. */
+static void tell_term(char *detail, size_t size, char *list, size_t list_size, const char *name,
+                      const char *value) {
+    size_t length = strlen(detail), listed = strlen(list);
+    snprintf(detail + length, size - length, "%s %s %s", listed ? "," : "", name, value);
+    snprintf(list + listed, list_size - listed, "%s\"%s\"", listed ? "," : "", name);
+}
+
+void routes_answer_exists(struct http_request *request, const struct inventory_item *item,
+                          const struct inventory_item *wanted) {
+    const struct {
+        const char *name;
+        int64_t stands, wanted;
+        bool time;
+    } terms[] = {{"stock", item->initial, wanted->initial, false},
+                 {"per_user_limit", item->limit, wanted->limit, false},
+                 {"hold_seconds", item->hold_ms / 1000, wanted->hold_ms / 1000, false},
+                 {"starts_at", item->starts_ms, wanted->starts_ms, true},
+                 {"ends_at", item->ends_ms, wanted->ends_ms, true}};
+    char detail[256] = "terms do not change; it is on sale with", list[128] = "", members[160],
+         text[INSTANT_SIZE];
+    for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
+        if (terms[i].stands == terms[i].wanted)
+            continue;
+        snprintf(text, sizeof text, "%lld", (long long)terms[i].stands);
+        if (terms[i].time && terms[i].stands)
+            instant_print(terms[i].stands, text);
+        tell_term(detail, sizeof detail, list, sizeof list, terms[i].name,
+                  terms[i].time && !terms[i].stands ? "left out" : text);
+    }
+    if (item->strategy != wanted->strategy)
+        tell_term(detail, sizeof detail, list, sizeof list, "strategy",
+                  inventory_strategy_name(item->strategy));
+    snprintf(members, sizeof members, ",\"differs\":[%s]", list);
+    if (*list)
+        problem_answer_members(request, PROBLEM_ITEM_EXISTS, detail, members);
+    else /* it was put on sale anew meanwhile */
+        routes_answer_status(request, INVENTORY_EXISTS);
 }
 
 void routes_answer_line(struct http_request *request, enum inventory_status status, int line,

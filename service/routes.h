@@ -37,6 +37,13 @@ void routes_lock_key(char key[ROUTES_LOCK_KEY_SIZE], const char *item);
 /* Answers for what went wrong with any call: the store's refusals, reused keys, unknown items and the like.
  */
 void routes_answer_status(struct http_request *request, enum inventory_status status);
+/* The same for a refused purchase, with the term of the item that refused it: its limit, start or end. `item`
+ * is NULL where it is not known. */
+void routes_answer_terms(struct http_request *request, enum inventory_status status,
+                         const struct inventory_item *item);
+/* That the item exists, and which of its terms are not those of `wanted`. */
+void routes_answer_exists(struct http_request *request, const struct inventory_item *item,
+                          const struct inventory_item *wanted);
 /* The same for a line of a basket (-1: of a transfer). */
 void routes_answer_line(struct http_request *request, enum inventory_status status, int line,
                         const char *item, int64_t available);

@@ -29,7 +29,8 @@ struct worker {
     uv_prepare_t prepare;
     uv_check_t check;
     struct mailbox mailbox;
-    uv_timer_t second; /* watches the drain */
+    struct terms_look *looks; /* under way, see terms.h */
+    uv_timer_t second;        /* watches the drain */
     int64_t drain_until_ms;
     _Atomic enum worker_store store; /* for other threads to see */
     _Atomic int connections;

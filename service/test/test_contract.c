@@ -39,12 +39,19 @@ static void put_an_item(void) {
     CHECK(!shop_has(&response, "starts_at") && !shop_has(&response, "ends_at"));
     CHECK_INT(shop_admin(shop.port, "PUT", "/v1/items/put", terms, &response), 200);
     check_item(&response, "put", 100, 100, 0);
-    static const char *const other[] = {
-        "{\"stock\":101}", "{\"stock\":100,\"per_user_limit\":1}", "{\"stock\":100,\"hold_seconds\":1}",
-        "{\"stock\":100,\"strategy\":\"lua\"}", "{\"stock\":100,\"ends_at\":\"2099-01-01T00:00:00Z\"}"};
+    static const char *const other[][3] = {
+        {"{\"stock\":101}", "\"stock\"", "stock 100"},
+        {"{\"stock\":100,\"per_user_limit\":1}", "\"per_user_limit\"", "per_user_limit 0"},
+        {"{\"stock\":100,\"hold_seconds\":1}", "\"hold_seconds\"", "hold_seconds 0"},
+        {"{\"stock\":100,\"strategy\":\"lua\"}", "\"strategy\"", "strategy batch"},
+        {"{\"stock\":100,\"ends_at\":\"2099-01-01T00:00:00Z\"}", "\"ends_at\"", "ends_at left out"},
+        {"{\"stock\":1,\"hold_seconds\":2}", "\"stock\",\"hold_seconds\"", "stock 100, hold_seconds 0"}};
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
-        shop_admin(shop.port, "PUT", "/v1/items/put", other[i], &response);
+        shop_admin(shop.port, "PUT", "/v1/items/put", other[i][0], &response);
         CHECK_PROBLEM(&response, 409, "item-exists");
+        CHECK_HAS(response.body, harness_format("\"differs\":[%s]", other[i][1]));
+        CHECK_STR(shop_text(&response, "detail"),
+                  harness_format("terms do not change; it is on sale with %s", other[i][2]));
     }
     /* The same terms written otherwise, on an item that has sold and was restocked since. */
     CHECK_INT(shop_buy(shop.port, "put", "u", 30, "k", NULL), 201);
@@ -188,6 +195,43 @@ static void sold_out_and_restocked(void) {
     CHECK_INT(shop_audit(shop.port, "two", "available"), 1);
 }
 
+/* The refusals name the term that refused, also to many at once. */
+static void refusals_name_the_term(void) {
+    enum { MANY = 40 };
+    static struct web_conn conns[MANY];
+    struct web_response response;
+    const char *start = from_now(3600), *end = from_now(-3600);
+    shop_put(shop.port, "two-each", "\"stock\":10,\"per_user_limit\":2");
+    shop_put(shop.port, "to-come", harness_format("\"stock\":10,\"starts_at\":\"%s\"", start));
+    shop_put(shop.port, "gone-by", harness_format("\"stock\":10,\"ends_at\":\"%s\"", end));
+    CHECK_INT(shop_buy(shop.port, "two-each", "u", 2, "k", &response), 201);
+    static const char *const items[] = {"two-each", "to-come", "gone-by"};
+    for (int i = 0; i < MANY; i++) {
+        CHECK(web_open(&conns[i], shop.port));
+        web_send_text(&conns[i], shop_purchase_raw(items[i % 3], "u", 1, harness_format("k-%d", i)));
+    }
+    for (int i = 0; i < MANY; i++) {
+        CHECK_INT(web_read_response(&conns[i], &response), WEB_OK);
+        web_close(&conns[i]);
+        if (i % 3 == 0) {
+            CHECK_PROBLEM(&response, 409, "purchase-limit");
+            CHECK_INT(shop_number(&response, "limit"), 2);
+            continue;
+        }
+        CHECK_PROBLEM(&response, 409, i % 3 == 1 ? "not-started" : "ended");
+        const char *at = shop_text(&response, i % 3 == 1 ? "starts_at" : "ends_at");
+        CHECK(strncmp(at, i % 3 == 1 ? start : end, 19) == 0);
+        CHECK_HAS(shop_text(&response, "detail"), at);
+    }
+}
+
+static void a_lesson_names_the_flag(void) {
+    struct web_response response;
+    shop_admin(shop.port, "PUT", "/v1/lock", "{\"lock\":\"none:\"}", &response);
+    CHECK_PROBLEM(&response, 400, "invalid-request");
+    CHECK_HAS(shop_text(&response, "detail"), "--teaching");
+}
+
 static void limits_and_windows(void) {
     struct web_response response, first;
     shop_put(shop.port, "limited", "\"stock\":100,\"per_user_limit\":3");
@@ -256,13 +300,20 @@ static void keys(void) {
     for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
         buy_with(missing[i], body, &response);
         CHECK_PROBLEM(&response, 400, "key-missing");
+        CHECK_HAS(shop_text(&response, "detail"), i == 1 || i == 2 ? "is empty" : "send an Idempotency-Key");
     }
-    const char *const bad[] = {
-        harness_repeat('k', 256), "two words", "caf\xc3\xa9", "\xff", "a\x01z", "a\x7fz", "tab\tbed"};
+    const char *const bad[][2] = {{harness_repeat('k', 256), "has 256 characters, at most 255 may be"},
+                                  {"two words", "has a character at 3,"},
+                                  {"caf\xc3\xa9", "at 3,"},
+                                  {"\xff", "at 0,"},
+                                  {"a\x01z", "at 1,"},
+                                  {"a\x7fz", "at 1,"},
+                                  {"tab\tbed", "at 3,"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        buy_with(harness_format("Idempotency-Key: %s\r\n", bad[i]), body, &response);
+        buy_with(harness_format("Idempotency-Key: %s\r\n", bad[i][0]), body, &response);
         CHECK_PROBLEM(&response, 400, "invalid-request");
         CHECK_STR(shop_text(&response, "field"), "Idempotency-Key");
+        CHECK_HAS(shop_text(&response, "detail"), bad[i][1]);
     }
     const char *const good[] = {
         harness_repeat('k', 255), harness_repeat('k', 254), "k", "!", "~", "\"{}\\':;"};
@@ -387,6 +438,8 @@ int main(int argc, char **argv) {
     harness_run("limits and windows", limits_and_windows);
     harness_run("a replay after the end", a_replay_after_the_end);
     harness_run("unknown items", unknown_items);
+    harness_run("refusals name the term", refusals_name_the_term);
+    harness_run("a lesson's lock names --teaching", a_lesson_names_the_flag);
     harness_run("idempotency keys", keys);
     harness_run("nonsense is blamed on its field", nonsense);
     harness_run("restock", restock);
