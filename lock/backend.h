@@ -33,6 +33,7 @@ struct lock_attempt {
      * none). Only where the table says `hands_over`. */
     char giving[LOCK_OWNER_SIZE];
     bool waits;       /* the caller will wait: to be lined up, and woken */
+    bool clean;       /* where it is not granted: this call has surely left nothing, here or in the store */
     int64_t again_ns; /* LOCK_BUSY: when to look again, if not woken before */
 };
 
@@ -69,6 +70,9 @@ struct lock_backend {
     enum lock_status (*extend)(void *store, struct lock_grant *grant);
     /* The same answers: is it still there? NULL: losses are not looked for. */
     enum lock_status (*look)(void *store, const struct lock_grant *grant);
+    /* The same for many, up to 64, in one call; NULL where it cannot. */
+    void (*look_many)(void *store, const struct lock_grant grants[], enum lock_status statuses[],
+                      size_t count);
 };
 
 extern const struct lock_backend lock_none, lock_local, lock_redis_owner, lock_redis_watchdog,

@@ -3,8 +3,8 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
-/* etcd takes 128 operations in a transaction. Two under way: one is written while the other is on its way. */
-enum { BATCH_MAX = 64, FLYING_MAX = 2 };
+/* Two under way: one is written while the other is on its way. */
+enum { FLYING_MAX = 2 };
 
 /* A thread in it. Who comes while fewer are under way leads: sends what has gathered, and its own with it.
  * The rest wait, and hear once: that it is done, or that they are to lead. */
@@ -71,7 +71,7 @@ static enum etcd_status send_one(struct etcd_batch *batch, struct item *item) {
 
 /* Each within one, which has nothing to compare itself. What is nested compares before anything is done. */
 static enum etcd_status send_many(struct etcd_batch *batch, struct item *items[], size_t count) {
-    struct etcd_op ops[BATCH_MAX];
+    struct etcd_op ops[ETCD_TOGETHER_MAX];
     const struct etcd_call call = etcd_session_call(batch->session);
     struct etcd_reply *reply;
     for (size_t i = 0; i < count; i++)
@@ -102,9 +102,9 @@ static void send(struct etcd_batch *batch, struct item *items[], size_t count) {
 
 /* Called with the mutex held, which it gives up. */
 static void lead(struct etcd_batch *batch, struct item *item) {
-    struct item *items[BATCH_MAX] = {item};
+    struct item *items[ETCD_TOGETHER_MAX] = {item};
     size_t count = 1;
-    while (count < BATCH_MAX && (items[count] = take_first(batch)))
+    while (count < ETCD_TOGETHER_MAX && (items[count] = take_first(batch)))
         count++;
     pthread_mutex_unlock(&batch->mutex);
     send(batch, items, count);

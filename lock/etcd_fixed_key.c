@@ -76,6 +76,7 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     int64_t sent_ns = lock_env_now_ns(etcd_session_env(fixed->session));
     make_name(place.name, grant->key);
     enum lock_status status = etcd_session_begin(fixed->session, &epoch);
+    attempt->clean = status != LOCK_OK;
     if (status != LOCK_OK)
         return status;
     enum etcd_status put_status = put(fixed, place.name, grant->owner, &epoch, &found);
@@ -85,6 +86,7 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
         etcd_session_doubt(fixed->session, &epoch);
     if (refused)
         return LOCK_UNKNOWN; /* the layer asks once more, with the next epoch */
+    attempt->clean = etcd_session_status(put_status) == LOCK_UNAVAILABLE;
     if (put_status != ETCD_OK)
         return etcd_session_status(put_status);
     if (found.revision) {
@@ -118,9 +120,13 @@ static enum lock_status extend(void *store, struct lock_grant *grant) {
     return etcd_session_extend(((struct fixed *)store)->session, name, false, grant);
 }
 
-static enum lock_status look(void *store, const struct lock_grant *grant) {
-    struct lock_grant copy = *grant;
-    return extend(store, &copy);
+static void name_granted(char out[ETCD_KEY_SIZE], const struct lock_grant *grant) {
+    make_name(out, grant->key);
+}
+
+static void look_many(void *store, const struct lock_grant grants[], enum lock_status statuses[],
+                      size_t count) {
+    etcd_session_look(((struct fixed *)store)->session, grants, statuses, count, false, name_granted);
 }
 
 static void close_fixed(void *store) {
@@ -167,5 +173,5 @@ const struct lock_backend lock_etcd_fixed_key = {
     .release = release,
     .withdraw = withdraw,
     .extend = extend,
-    .look = look,
+    .look_many = look_many,
 };

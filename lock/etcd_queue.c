@@ -306,6 +306,7 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     enum lock_status status = stands ? look(queue, grant, &place) : LOCK_NOT_OWNER;
     if (status == LOCK_NOT_OWNER)
         status = stand(queue, attempt, &place);
+    attempt->clean = status == LOCK_UNAVAILABLE;
     if (status != LOCK_OK)
         return status;
     if (!place.revision)
@@ -330,9 +331,13 @@ static enum lock_status extend(void *store, struct lock_grant *grant) {
     return etcd_session_extend(((struct queue *)store)->session, own, true, grant);
 }
 
-static enum lock_status look_at(void *store, const struct lock_grant *grant) {
-    struct lock_grant copy = *grant;
-    return extend(store, &copy);
+static void name_granted(char out[ETCD_KEY_SIZE], const struct lock_grant *grant) {
+    name_own(out, grant->key, grant->owner);
+}
+
+static void look_at_many(void *store, const struct lock_grant grants[], enum lock_status statuses[],
+                         size_t count) {
+    etcd_session_look(((struct queue *)store)->session, grants, statuses, count, true, name_granted);
 }
 
 static void close_queue(void *store) {
@@ -382,5 +387,5 @@ const struct lock_backend lock_etcd_queue = {
     .release = release,
     .withdraw = withdraw,
     .extend = extend,
-    .look = look_at,
+    .look_many = look_at_many,
 };

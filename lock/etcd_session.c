@@ -286,23 +286,52 @@ enum lock_status etcd_session_grant(struct etcd_session *session, int64_t lease,
     return LOCK_OK;
 }
 
+/* The lease of the grant's key, if it is among those that were found; 0. */
+static int64_t lease_of(const struct etcd_reply *range, const struct lock_grant *grant) {
+    for (size_t i = 0; i < range->kv_count; i++) {
+        if ((uint64_t)range->kvs[i].create_revision == grant->fence)
+            return range->kvs[i].lease;
+    }
+    return 0;
+}
+
 enum lock_status etcd_session_extend(struct etcd_session *session, const char *name, bool prefix,
                                      struct lock_grant *grant) {
     const struct etcd_range range = {.key = etcd_text(name), .prefix = prefix, .keys_only = true};
     const struct etcd_call call = etcd_session_call(session);
-    int64_t sent_ns = lock_env_now_ns(session->env), lease = 0;
+    int64_t sent_ns = lock_env_now_ns(session->env);
     struct etcd_reply *reply;
     enum etcd_status status = etcd_range(session->etcd, &range, &call, &reply);
     if (status != ETCD_OK)
         return etcd_session_status(status);
-    for (size_t i = 0; i < reply->kv_count; i++) {
-        if ((uint64_t)reply->kvs[i].create_revision == grant->fence)
-            lease = reply->kvs[i].lease;
-    }
+    int64_t lease = lease_of(reply, grant);
     etcd_reply_free(reply);
     if (lease == 0)
         return LOCK_NOT_OWNER;
     return etcd_session_grant(session, lease, sent_ns, grant) == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
+}
+
+void etcd_session_look(struct etcd_session *session, const struct lock_grant grants[],
+                       enum lock_status statuses[], size_t count, bool prefix,
+                       void (*name)(char out[ETCD_KEY_SIZE], const struct lock_grant *grant)) {
+    char names[ETCD_TOGETHER_MAX][ETCD_KEY_SIZE];
+    struct etcd_op ops[ETCD_TOGETHER_MAX];
+    for (size_t i = 0; i < count; i++) {
+        name(names[i], &grants[i]);
+        ops[i] = (struct etcd_op){ETCD_RANGE,
+                                  .range = {.key = etcd_text(names[i]), .prefix = prefix, .keys_only = true}};
+    }
+    const struct etcd_txn all = {.then = ops, .then_count = count};
+    const struct etcd_call call = etcd_session_call(session);
+    struct etcd_reply *reply;
+    enum etcd_status status = etcd_txn(session->etcd, &all, &call, &reply);
+    for (size_t i = 0; i < count; i++) {
+        statuses[i] = etcd_session_status(status);
+        if (status == ETCD_OK && lease_of(&reply->replies[i], &grants[i]) == 0)
+            statuses[i] = LOCK_NOT_OWNER;
+    }
+    if (status == ETCD_OK)
+        etcd_reply_free(reply);
 }
 
 enum lock_status etcd_session_delete(struct etcd_session *session, const char *name, const char *owner) {

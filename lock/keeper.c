@@ -7,15 +7,15 @@
 /* A holder that reports no progress for so many times to live is not renewed any more. */
 enum { SILENT_TTLS = 3 };
 
-/* Between the tries to take something back; longer each time, since it may be the store that will not. */
-static const int64_t undo_pause_ns = 100000000, undo_pause_most_ns = 1600000000;
+/* So many are verified with one call, where the backend can; and so many releases may be pending before
+ * nothing more is asked for, which lock.h tells. */
+enum { TOGETHER_MAX = 64, PENDING_MAX = 4096 };
 
-struct undo {
-    struct undo *next;
-    int64_t until_ns;
-    char owner[LOCK_OWNER_SIZE];
-    char key[LOCK_KEY_MAX + 1];
-};
+/* Between the tries to release something; longer each time, since it may be the store that will not. */
+static const int64_t pause_least_ns = 100000000, pause_most_ns = 1600000000;
+
+/* At the end there is so much time for them. */
+static const int64_t last_ns = 500000000;
 
 struct lock_keeper {
     struct lock_keeper_config config;
@@ -23,9 +23,13 @@ struct lock_keeper {
     pthread_mutex_t mutex;
     pthread_cond_t cond;
     bool stop, roused;
-    struct undo *undos;
-    int64_t pause_ns;    /* after the last of them has failed */
-    _Atomic bool asleep; /* until it is roused */
+    struct lock_pending *first, **last; /* to be released */
+    _Atomic int count;                  /* of them, and the one that is being released */
+    int64_t pause_ns;                   /* after a release that has failed */
+    _Atomic bool asleep;                /* until it is roused */
+    struct lock_due dues[TOGETHER_MAX]; /* from here on the thread's own */
+    struct lock_grant helds[TOGETHER_MAX];
+    enum lock_status statuses[TOGETHER_MAX];
 };
 
 static int64_t now_ns(const struct lock_keeper *keeper) {
@@ -46,63 +50,114 @@ static bool is_late(const struct lock_keeper *keeper, const struct lock_due *due
     return due->held.deadline_ns - now_ns(keeper) < keeper->config.ttl_ns / 3;
 }
 
-static void look_after(struct lock_keeper *keeper, const struct lock_due *due) {
-    const struct lock_backend *backend = keeper->config.backend;
-    if (due->forgotten) {
-        lock_keeper_undo(keeper, due->grant.key, due->held.owner);
+/* A verification that failed is repeated sooner. */
+static void judge(struct lock_keeper *keeper, const struct lock_due *due, bool renews,
+                  enum lock_status status, int64_t deadline_ns) {
+    if (status == LOCK_NOT_OWNER) {
+        lose(keeper, due, true);
         return;
     }
+    if (status == LOCK_OK && renews) {
+        if (lock_lines_renewed(keeper->config.lines, due, deadline_ns))
+            keeper->config.on_renewed(keeper->config.layer);
+        return;
+    }
+    bool must_renew = keeper->config.backend->renews;
+    if (must_renew || status != LOCK_OK)
+        lock_lines_look_at(keeper->config.lines, due, now_ns(keeper) + keeper->config.ttl_ns / 12);
+    if (must_renew && is_late(keeper, due))
+        lose(keeper, due, false);
+}
+
+static void verify(struct lock_keeper *keeper, const struct lock_due *due, struct lock_grant *held) {
+    const struct lock_backend *backend = keeper->config.backend;
     bool renews = backend->renews && due->silent_ns <= SILENT_TTLS * keeper->config.ttl_ns;
-    struct lock_grant held = due->grant;
-    memcpy(held.owner, due->held.owner, sizeof held.owner);
     enum lock_status status = LOCK_OK;
     if (due->held.deadline_ns <= now_ns(keeper))
         status = LOCK_NOT_OWNER; /* this process was paused, or too busy */
     else if (renews)
-        status = backend->extend(keeper->config.store, &held);
+        status = backend->extend(keeper->config.store, held);
     else if (backend->look)
-        status = backend->look(keeper->config.store, &held);
-    if (status == LOCK_NOT_OWNER) {
-        lose(keeper, due, true);
-    } else if (backend->renews && !(renews && status == LOCK_OK)) {
-        lock_lines_look_at(keeper->config.lines, due, now_ns(keeper) + keeper->config.ttl_ns / 12);
-        if (is_late(keeper, due))
-            lose(keeper, due, false);
-    } else if (renews && lock_lines_renewed(keeper->config.lines, due, held.deadline_ns)) {
-        keeper->config.on_renewed(keeper->config.layer);
-    }
+        status = backend->look(keeper->config.store, held);
+    judge(keeper, due, renews, status, held->deadline_ns);
 }
 
-/* ---- what is left ---- */
+static void verify_together(struct lock_keeper *keeper, size_t count) {
+    keeper->config.backend->look_many(keeper->config.store, keeper->helds, keeper->statuses, count);
+    for (size_t i = 0; i < count; i++)
+        judge(keeper, &keeper->dues[i], false, keeper->statuses[i], 0);
+}
+
+/* Up to TOGETHER_MAX of those that are due. False: there were no more. */
+static bool verify_some(struct lock_keeper *keeper, struct lock_scan *scan) {
+    size_t count = 0;
+    while (count < TOGETHER_MAX && lock_lines_due(keeper->config.lines, scan, &keeper->dues[count])) {
+        struct lock_due *due = &keeper->dues[count];
+        struct lock_grant *held = &keeper->helds[count];
+        if (due->forgotten) {
+            lock_keeper_release(keeper, due->held.pending);
+            continue;
+        }
+        *held = due->grant;
+        memcpy(held->owner, due->held.owner, sizeof held->owner);
+        if (keeper->config.backend->look_many)
+            count++;
+        else
+            verify(keeper, due, held);
+    }
+    if (count > 0)
+        verify_together(keeper, count);
+    return count == TOGETHER_MAX;
+}
+
+/* ---- what is to be released ---- */
+
+struct lock_pending *lock_pending_new(const char *key, const char *owner) {
+    struct lock_pending *pending = malloc(sizeof *pending);
+    if (!pending)
+        return NULL;
+    memcpy(pending->key, key, strlen(key) + 1);
+    memcpy(pending->owner, owner, strlen(owner) + 1);
+    return pending;
+}
+
+/* With the mutex held. */
+static void append(struct lock_keeper *keeper, struct lock_pending *pending) {
+    pending->next = NULL;
+    *keeper->last = pending;
+    keeper->last = &pending->next;
+}
+
+static struct lock_pending *take_first(struct lock_keeper *keeper) {
+    struct lock_pending *first = keeper->first;
+    if (first)
+        keeper->first = first->next;
+    if (!keeper->first)
+        keeper->last = &keeper->first;
+    return first;
+}
 
 /* The store has heard of it, or it is too late to matter. */
-static bool take_back(struct lock_keeper *keeper, const struct undo *undo) {
-    enum lock_status status = keeper->config.backend->withdraw(keeper->config.store, undo->key, undo->owner);
-    return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(keeper) >= undo->until_ns;
+static bool is_released(struct lock_keeper *keeper, const struct lock_pending *pending) {
+    enum lock_status status =
+        keeper->config.backend->withdraw(keeper->config.store, pending->key, pending->owner);
+    return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(keeper) >= pending->until_ns;
 }
 
-static void append_undo(struct lock_keeper *keeper, struct undo *undo) {
-    struct undo **at = &keeper->undos;
-    while (*at)
-        at = &(*at)->next;
-    undo->next = NULL;
-    *at = undo;
-}
-
-/* Called, and returns, with the mutex held. False: something is left. Stops at the first that fails, as what
- * is held must be looked after meanwhile, and begins with another the next time. */
-static bool take_all_back(struct lock_keeper *keeper) {
-    while (keeper->undos) {
-        struct undo *undo = keeper->undos;
-        keeper->undos = undo->next;
+/* Called, and returns, with the mutex held. Stops when it is time to verify what is held, and at the first
+ * that fails, which comes last the next time. False: one has failed. */
+static bool release_some(struct lock_keeper *keeper, int64_t until_ns) {
+    struct lock_pending *pending;
+    while (now_ns(keeper) < until_ns && (pending = take_first(keeper))) {
         pthread_mutex_unlock(&keeper->mutex);
-        bool done = take_back(keeper, undo);
+        bool done = is_released(keeper, pending);
         pthread_mutex_lock(&keeper->mutex);
         if (!done) {
-            append_undo(keeper, undo);
+            append(keeper, pending);
             return false;
         }
-        free(undo);
+        atomic_fetch_sub(&keeper->count, 1);
+        free(pending);
     }
     return true;
 }
@@ -119,32 +174,38 @@ static void sleep_until(struct lock_keeper *keeper, int64_t until_ns) {
     keeper->roused = false;
 }
 
+/* Returns when to verify again. */
+static int64_t verify_all(struct lock_keeper *keeper) {
+    struct lock_scan scan = {.next_ns = INT64_MAX};
+    /* Before the lines are looked through: who holds from now on sees it, and rouses. */
+    atomic_store(&keeper->asleep, true);
+    while (verify_some(keeper, &scan))
+        ;
+    if (scan.next_ns != INT64_MAX)
+        atomic_store(&keeper->asleep, false); /* what is held from now on is due later than that */
+    return scan.next_ns;
+}
+
 static void *run(void *arg) {
     struct lock_keeper *keeper = arg;
     pthread_mutex_lock(&keeper->mutex);
     while (!keeper->stop) {
-        struct lock_due due;
-        struct lock_scan scan = {.next_ns = INT64_MAX};
-        /* Before the lines are looked through: who holds from now on sees it, and rouses. */
-        atomic_store(&keeper->asleep, true);
         pthread_mutex_unlock(&keeper->mutex);
-        while (lock_lines_due(keeper->config.lines, &scan, &due))
-            look_after(keeper, &due);
-        int64_t next_ns = scan.next_ns;
-        if (next_ns != INT64_MAX)
-            atomic_store(&keeper->asleep, false); /* what is held from now on is due later than that */
+        int64_t next_ns = verify_all(keeper);
         pthread_mutex_lock(&keeper->mutex);
-        if (take_all_back(keeper)) {
-            keeper->pause_ns = undo_pause_ns;
-        } else {
-            if (next_ns > now_ns(keeper) + keeper->pause_ns)
-                next_ns = now_ns(keeper) + keeper->pause_ns;
-            if (keeper->pause_ns < undo_pause_most_ns)
-                keeper->pause_ns *= 2;
-        }
-        sleep_until(keeper, next_ns);
+        /* What is held from now on is due in a third of the time to live. */
+        int64_t until_ns = now_ns(keeper) + keeper->config.ttl_ns / 12;
+        bool done = release_some(keeper, next_ns < until_ns ? next_ns : until_ns);
+        if (!done && next_ns > now_ns(keeper) + keeper->pause_ns)
+            next_ns = now_ns(keeper) + keeper->pause_ns;
+        if (done)
+            keeper->pause_ns = pause_least_ns;
+        else if (keeper->pause_ns < pause_most_ns)
+            keeper->pause_ns *= 2;
+        if (!done || !keeper->first)
+            sleep_until(keeper, next_ns);
     }
-    take_all_back(keeper);
+    release_some(keeper, now_ns(keeper) + last_ns);
     pthread_mutex_unlock(&keeper->mutex);
     return NULL;
 }
@@ -154,7 +215,8 @@ struct lock_keeper *lock_keeper_open(const struct lock_keeper_config *config) {
     if (!keeper)
         return NULL;
     keeper->config = *config;
-    keeper->pause_ns = undo_pause_ns;
+    keeper->pause_ns = pause_least_ns;
+    keeper->last = &keeper->first;
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_cond_init(&keeper->cond, NULL);
     if (lock_env_start_thread(&keeper->thread, run, keeper))
@@ -176,11 +238,8 @@ void lock_keeper_stop(struct lock_keeper *keeper) {
 void lock_keeper_free(struct lock_keeper *keeper) {
     if (!keeper)
         return;
-    while (keeper->undos) {
-        struct undo *next = keeper->undos->next;
-        free(keeper->undos);
-        keeper->undos = next;
-    }
+    for (struct lock_pending *pending; (pending = take_first(keeper));)
+        free(pending);
     pthread_cond_destroy(&keeper->cond);
     pthread_mutex_destroy(&keeper->mutex);
     free(keeper);
@@ -199,15 +258,16 @@ void lock_keeper_rouse(struct lock_keeper *keeper) {
     pthread_mutex_unlock(&keeper->mutex);
 }
 
-void lock_keeper_undo(struct lock_keeper *keeper, const char *key, const char *owner) {
-    struct undo *undo = calloc(1, sizeof *undo);
-    if (!undo)
-        return;
-    memcpy(undo->key, key, strlen(key) + 1);
-    memcpy(undo->owner, owner, strlen(owner) + 1);
-    undo->until_ns = keeper->config.backend->lasts ? INT64_MAX : now_ns(keeper) + 2 * keeper->config.ttl_ns;
+void lock_keeper_release(struct lock_keeper *keeper, struct lock_pending *pending) {
+    int64_t until_ns = keeper->config.backend->lasts ? INT64_MAX : now_ns(keeper) + 2 * keeper->config.ttl_ns;
+    atomic_fetch_add(&keeper->count, 1);
     pthread_mutex_lock(&keeper->mutex);
-    append_undo(keeper, undo);
+    pending->until_ns = until_ns;
+    append(keeper, pending);
     rouse(keeper);
     pthread_mutex_unlock(&keeper->mutex);
+}
+
+bool lock_keeper_is_full(const struct lock_keeper *keeper) {
+    return atomic_load(&keeper->count) >= PENDING_MAX;
 }

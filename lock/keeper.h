@@ -1,5 +1,6 @@
-/* The one thread of a lock: looks after what is held (renews it, or sees that it is lost), and takes back
- * what attempts have left in the store when their callers could not wait for it. Not for users. */
+/* The background thread of a lock: verifies what is held (renews it, or sees that it is lost), and releases
+ * what attempts and holders have left in the store when they could not wait for it. To verify comes first,
+ * however much is to be released. Not for users. */
 #ifndef LOCK_KEEPER_H
 #define LOCK_KEEPER_H
 
@@ -21,15 +22,22 @@ struct lock_keeper;
 
 /* NULL when out of memory, or of threads. */
 struct lock_keeper *lock_keeper_open(const struct lock_keeper_config *config);
-/* Tries once more to take back what is left, and ends the thread; what is called after that has no effect. */
+/* Tries for half a second to release what is pending, and ends the thread; what is called after that has no
+ * effect. */
 void lock_keeper_stop(struct lock_keeper *keeper);
 /* NULL is fine. It must have been stopped. */
 void lock_keeper_free(struct lock_keeper *keeper);
 
 /* Something is held from now on. Costs nothing while the keeper is awake anyway. */
 void lock_keeper_rouse(struct lock_keeper *keeper);
-/* Whatever `owner` has of `key`, or waits for, is taken back, however often the store must be asked. What the
- * store does not hear of in a time to live it forgets by itself, unless the backend says that it lasts. */
-void lock_keeper_undo(struct lock_keeper *keeper, const char *key, const char *owner);
+
+/* NULL when out of memory. */
+struct lock_pending *lock_pending_new(const char *key, const char *owner);
+/* Whatever its owner has of its key, or waits for, is released, however often the store must be asked; takes
+ * `pending`. What the store does not hear of in a time to live it forgets by itself, unless the backend says
+ * that it lasts. Does not block. */
+void lock_keeper_release(struct lock_keeper *keeper, struct lock_pending *pending);
+/* So much is to be released that nothing more may be asked for. */
+bool lock_keeper_is_full(const struct lock_keeper *keeper);
 
 #endif

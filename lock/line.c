@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 1024, LOOKS = 3 /* at what is held, in each time to live */ };
+enum { BUCKETS = 1024, LOOKS = 3 /* at what is held, in each time to live */, EARLY = 16 * LOOKS };
 
 /* One key. There is one as long as somebody has the turn or waits. */
 struct line {
@@ -46,6 +46,7 @@ void lock_lines_free(struct lock_lines *lines) {
     for (int i = 0; i < BUCKETS; i++) {
         while (lines->buckets[i]) {
             struct line *next = lines->buckets[i]->chain;
+            free(lines->buckets[i]->held.pending);
             free(lines->buckets[i]);
             lines->buckets[i] = next;
         }
@@ -130,7 +131,15 @@ static void drop(struct line **at) {
     if (line->head || line->grant.owner[0])
         return;
     *at = line->chain;
+    free(line->held.pending);
     free(line);
+}
+
+/* What is held goes to whoever has to give it back. */
+static struct lock_held take_held(struct line *line) {
+    struct lock_held held = line->held;
+    line->held.pending = NULL;
+    return held;
 }
 
 /* Free, or held for longer than its grant was good for; and nobody came before `waiter`. */
@@ -170,7 +179,7 @@ enum lock_status lock_lines_enter(struct lock_lines *lines, const char *key, con
     take_out(line, &waiter);
     if (status == LOCK_OK) {
         give_turn(line, owner);
-        *held = line->held;
+        *held = take_held(line);
     } else if (was_first) {
         wake_head(line); /* it is first now: to see whether its turn has come */
     }
@@ -209,11 +218,13 @@ enum lock_turn lock_lines_leave(struct lock_lines *lines, const char *key, const
     if (!line)
         goto unlock;
     *held = line->held;
+    held->pending = NULL;
     if (line->depth > 0) {
         line->depth--;
         turn = LOCK_TURN_INNER;
     } else if (!line->head || !pass) {
         line->grant.deadline_ns = INT64_MAX; /* nobody comes in before lock_lines_end() */
+        *held = take_held(line);
         turn = LOCK_TURN_LAST;
     } else if (!is_over(lines, line)) {
         line->grant.owner[0] = '\0';
@@ -317,7 +328,7 @@ static struct line **find_due(struct lock_lines *lines, struct line **at, int64_
         struct line *line = *at;
         bool over = is_over(lines, line);
         if (is_had(line) && (!over || lines->renews)) {
-            if (over || line->look_ns <= now_ns(lines))
+            if (over || line->look_ns - lines->ttl_ns / EARLY <= now_ns(lines))
                 return at;
             if (wake_at_ns(lines, line) < *next_ns)
                 *next_ns = wake_at_ns(lines, line);
@@ -345,7 +356,9 @@ bool lock_lines_due(struct lock_lines *lines, struct lock_scan *scan, struct loc
         int64_t now = now_ns(lines);
         line->look_ns = now + lines->ttl_ns / LOOKS;
         *due = (struct lock_due){line->grant, line->held, now - line->progress_ns, forgotten};
+        due->held.pending = NULL;
         if (forgotten) {
+            due->held = take_held(line);
             line->grant.owner[0] = '\0';
             drop(at);
         }

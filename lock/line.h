@@ -10,6 +10,15 @@
 #include "lock/env.h"
 #include "lock/waiter.h"
 
+/* What is released by the background thread, since it could not be at the time (keeper.h). It is made before
+ * the store is asked for anything, so that no key stays there for want of memory. Freed by free(). */
+struct lock_pending {
+    struct lock_pending *next;
+    int64_t until_ns;
+    char owner[LOCK_OWNER_SIZE];
+    char key[LOCK_KEY_MAX + 1];
+};
+
 /* What the store has granted to this process. */
 struct lock_held {
     char owner[LOCK_OWNER_SIZE]; /* as the store knows it; "": nothing */
@@ -18,6 +27,8 @@ struct lock_held {
     int64_t since_ns;            /* the turn's */
     int64_t pass_until_ns;       /* no turn begins after that: too little time would be left */
     int64_t deadline_ns;
+    struct lock_pending *pending; /* for its release; whoever is given what is held has it, and the line no
+                                     more. NULL: none */
 };
 
 struct lock_lines;
@@ -32,7 +43,7 @@ void lock_lines_free(struct lock_lines *lines);
  * holder forgot it, with the deadline given to lock_lines_hold(). */
 enum lock_status lock_lines_enter(struct lock_lines *lines, const char *key, const char *owner,
                                   int64_t deadline_ns, struct lock_cancel *cancel, struct lock_held *held);
-/* Whoever has the turn has the lock now, with `grant` of `held`. */
+/* Whoever has the turn has the lock now, with `grant` of `held`, which the line keeps. */
 void lock_lines_hold(struct lock_lines *lines, const struct lock_grant *grant, const struct lock_held *held);
 
 /* How many wait for a turn, of any key, now. */
@@ -45,8 +56,8 @@ enum lock_turn {
     LOCK_TURN_LAST,   /* give `*held` back to the store, and then end the turn */
 };
 
-/* `pass`: somebody who waits here may have what is held. `*held` is what it was, unless it is LOCK_TURN_OVER.
- */
+/* `pass`: somebody who waits here may have what is held. `*held` is what it was, unless it is LOCK_TURN_OVER;
+ * only with LOCK_TURN_LAST is its `pending` the caller's. */
 enum lock_turn lock_lines_leave(struct lock_lines *lines, const char *key, const char *owner, bool pass,
                                 struct lock_held *held);
 /* Nothing is held any more, and the next may come. */
@@ -66,17 +77,21 @@ int64_t lock_lines_deadline(struct lock_lines *lines, const struct lock_grant *g
 /* Its holder is alive. */
 void lock_lines_progress(struct lock_lines *lines, const struct lock_grant *grant);
 
-/* What is held and was not looked at for a third of the time to live; or has run out and should not have. */
+/* What is held and was not looked at for about a third of the time to live; or has run out and should not
+ * have. */
 struct lock_due {
     struct lock_grant grant; /* as its holder knows it */
     struct lock_held held;
     int64_t silent_ns; /* since its holder last reported progress */
-    bool forgotten;    /* it ran out and was not given back: nobody has it here, but the store has `held` */
+    bool forgotten;    /* it ran out and was not given back: nobody has it here, but the store has `held`, and
+                          its `pending` is the caller's */
 };
 
 /* What is held by `due->grant`; false: nothing (any more). */
 bool lock_lines_find(struct lock_lines *lines, struct lock_due *due);
-/* Goes through all lines once; begins with `next_ns` INT64_MAX. */
+/* Goes through all lines once; begins with `next_ns` INT64_MAX. Those that are due a little later (a
+ * sixteenth of the time between two looks) are due now, so that thousands need not be gone through for each
+ * of them. */
 struct lock_scan {
     int bucket;
     int64_t next_ns; /* when the first of those that were passed is due; INT64_MAX: none was held */

@@ -46,10 +46,15 @@ void lock_on_wake(void *layer, const char *key, const char *owner) {
     struct lock *lock = layer;
     if (!lock->lines)
         return;
-    if (!key)
+    if (!key) {
         lock_lines_wake_all(lock->lines);
-    else if (!lock_lines_wake(lock->lines, key, owner))
-        lock_keeper_undo(lock->keeper, key, owner); /* it has given up, and the store did not know yet */
+    } else if (!lock_lines_wake(lock->lines, key, owner)) {
+        /* It has given up, and the store did not know yet. Where it cannot be noted it runs out. */
+        bool full = lock_keeper_is_full(lock->keeper);
+        struct lock_pending *pending = full ? NULL : lock_pending_new(key, owner);
+        if (pending)
+            lock_keeper_release(lock->keeper, pending);
+    }
 }
 
 void lock_on_failed(void *layer, const char *server, const char *why) {
@@ -73,19 +78,23 @@ void lock_on_renewed(void *layer) {
 
 /* ---- the store ---- */
 
+/* By the answer to a release. */
+static bool is_gone(enum lock_status status) {
+    return status == LOCK_OK || status == LOCK_NOT_OWNER;
+}
+
 /* Gives up an attempt of which the store may know. True: it is sure that nothing is left. */
-static bool withdraw(struct lock *lock, const struct lock_attempt *attempt) {
+static bool withdraw(struct lock *lock, const struct lock_grant *grant) {
     const struct lock_backend *backend = lock->backend;
-    const char *key = attempt->grant.key, *owner = attempt->grant.owner;
-    if (!backend->withdraw)
-        return false;
-    enum lock_status status = backend->withdraw(lock->store, key, owner);
-    bool gone = status == LOCK_OK || status == LOCK_NOT_OWNER;
-    if (!gone)
-        lock_keeper_undo(lock->keeper, key, owner);
-    if (attempt->giving[0])
-        lock_keeper_undo(lock->keeper, key, attempt->giving);
-    return gone;
+    return backend->withdraw && is_gone(backend->withdraw(lock->store, grant->key, grant->owner));
+}
+
+/* For what may be left in the store, or not; `pending` may be NULL, where there is no keeper. */
+static void settle(struct lock *lock, struct lock_pending *pending, bool left) {
+    if (pending && left)
+        lock_keeper_release(lock->keeper, pending);
+    else
+        free(pending);
 }
 
 /* Waits until it is worth asking again. LOCK_OK, LOCK_TIMEOUT, LOCK_CANCELLED. */
@@ -105,23 +114,38 @@ static bool fails(enum lock_status status) {
     return status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE;
 }
 
+/* What is asked for, and what it has left in the store. */
+struct asking {
+    struct lock_attempt attempt;
+    bool left; /* something, or it is not known */
+};
+
+static enum lock_status attempt(struct lock *lock, struct asking *asking) {
+    asking->attempt.clean = false;
+    enum lock_status status = lock->backend->attempt(lock->store, &asking->attempt);
+    asking->left = asking->left || status == LOCK_UNKNOWN ||
+                   (status != LOCK_OK && asking->attempt.waits && !asking->attempt.clean);
+    return status;
+}
+
 /* One attempt, and one more where the reply is lost: an attempt finds what an earlier one with the same owner
  * was given. */
-static enum lock_status ask_once(struct lock *lock, struct lock_attempt *attempt) {
-    enum lock_status status = lock->backend->attempt(lock->store, attempt);
+static enum lock_status ask_once(struct lock *lock, struct asking *asking) {
+    enum lock_status status = attempt(lock, asking);
     if (status != LOCK_UNKNOWN)
         return status;
-    status = lock->backend->attempt(lock->store, attempt);
+    status = attempt(lock, asking);
     return status == LOCK_OK || status == LOCK_BUSY ? status : LOCK_UNKNOWN;
 }
 
 /* Asks until the lock is had or there is a reason to stop. */
-static enum lock_status ask_until(struct lock *lock, struct lock_attempt *attempt, int64_t deadline_ns,
+static enum lock_status ask_until(struct lock *lock, struct asking *asking, int64_t deadline_ns,
                                   struct lock_cancel *cancel, struct lock_waiter *waiter) {
+    const struct lock_attempt *attempt = &asking->attempt;
     int64_t failed_ns = 0; /* since when; 0: the store answers */
     bool unknown = false;
     for (;;) {
-        enum lock_status status = ask_once(lock, attempt);
+        enum lock_status status = ask_once(lock, asking);
         int64_t now_ns = lock_now_ns(lock), until_ns = attempt->again_ns;
         if (!fails(status) && (status != LOCK_BUSY || !attempt->waits))
             return status;
@@ -138,8 +162,9 @@ static enum lock_status ask_until(struct lock *lock, struct lock_attempt *attemp
     }
 }
 
-static enum lock_status ask(struct lock *lock, struct lock_attempt *attempt, int64_t deadline_ns,
+static enum lock_status ask(struct lock *lock, struct asking *asking, int64_t deadline_ns,
                             struct lock_cancel *cancel) {
+    struct lock_attempt *attempt = &asking->attempt;
     const struct lock_grant *grant = &attempt->grant;
     struct lock_waiter waiter;
     if (!lock->store) {
@@ -147,37 +172,34 @@ static enum lock_status ask(struct lock *lock, struct lock_attempt *attempt, int
         attempt->grant.deadline_ns = INT64_MAX;
         return LOCK_OK;
     }
-    if (attempt->giving[0] && !lock->backend->hands_over) { /* its turn was forgotten */
-        if (fails(lock->backend->release(lock->store, grant->key, attempt->giving)) && lock->backend->lasts)
-            lock_keeper_undo(lock->keeper, grant->key, attempt->giving);
+    if (attempt->giving[0] && !lock->backend->hands_over && /* its turn was forgotten */
+        (is_gone(lock->backend->release(lock->store, grant->key, attempt->giving)) || !lock->backend->lasts))
         attempt->giving[0] = '\0';
-    }
     lock_waiter_init(&waiter);
     if (lock->lines)
         lock_lines_ask(lock->lines, grant->key, grant->owner, &waiter);
-    enum lock_status status = ask_until(lock, attempt, deadline_ns, cancel, &waiter);
+    enum lock_status status = ask_until(lock, asking, deadline_ns, cancel, &waiter);
     if (lock->lines)
         lock_lines_ask(lock->lines, grant->key, grant->owner, NULL);
     lock_waiter_destroy(&waiter);
-    bool left = status != LOCK_OK && (attempt->waits || attempt->giving[0] || status == LOCK_UNKNOWN);
-    if (left && withdraw(lock, attempt) && status == LOCK_UNKNOWN)
+    asking->left = status != LOCK_OK && asking->left && !withdraw(lock, grant);
+    if (status == LOCK_UNKNOWN && !asking->left)
         status = LOCK_UNAVAILABLE; /* it is known now: not had */
     return status;
 }
 
-/* Gives a grant back. Where the reply is lost it is asked once more, and then left to the keeper. */
-static enum lock_status give_back(struct lock *lock, const char *key, const char *owner,
-                                  int64_t deadline_ns) {
+/* Gives a grant back. Where the reply is lost it is asked once more; what is left then is the keeper's. Takes
+ * `held->pending`. */
+static enum lock_status give_back(struct lock *lock, const char *key, const struct lock_held *held) {
     if (!lock->store)
         return LOCK_OK;
-    enum lock_status status = lock->backend->release(lock->store, key, owner);
+    enum lock_status status = lock->backend->release(lock->store, key, held->owner);
     if (status == LOCK_UNKNOWN) {
-        status = lock->backend->release(lock->store, key, owner);
-        if (status == LOCK_NOT_OWNER)
-            return lock_now_ns(lock) < deadline_ns ? LOCK_OK : status; /* the first one did it */
+        status = lock->backend->release(lock->store, key, held->owner);
+        if (status == LOCK_NOT_OWNER && lock_now_ns(lock) < held->deadline_ns)
+            status = LOCK_OK; /* the first one did it */
     }
-    if (lock->keeper && (status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE))
-        lock_keeper_undo(lock->keeper, key, owner);
+    settle(lock, held->pending, !is_gone(status));
     return status;
 }
 
@@ -203,24 +225,46 @@ static void make_owner(struct lock *lock, char owner[LOCK_OWNER_SIZE]) {
     owner[32] = '\0';
 }
 
+/* The store is asked, with what has to be released should that come to nothing. `*held` is what it has
+ * granted then; what was held before is given back. */
+static enum lock_status take_anew(struct lock *lock, struct asking *asking, struct lock_held *held,
+                                  int64_t deadline_ns, struct lock_cancel *cancel) {
+    const struct lock_grant *grant = &asking->attempt.grant;
+    struct lock_pending *pending = NULL;
+    enum lock_status status = LOCK_OK;
+    memcpy(asking->attempt.giving, held->owner, sizeof asking->attempt.giving);
+    if (lock->keeper && lock_keeper_is_full(lock->keeper))
+        status = LOCK_UNAVAILABLE;
+    else if (lock->keeper && !(pending = lock_pending_new(grant->key, grant->owner)))
+        status = LOCK_NOMEM;
+    if (status == LOCK_OK)
+        status = ask(lock, asking, deadline_ns, cancel);
+    settle(lock, held->pending, asking->attempt.giving[0]);
+    if (status != LOCK_OK) {
+        settle(lock, pending, asking->left);
+        return status;
+    }
+    *held = (struct lock_held){.fences = lock->backend->fences ? lock->backend->fences : 1,
+                               .fence = grant->fence,
+                               .pass_until_ns = grant->deadline_ns - lock->ttl_ns / 8 * 7,
+                               .deadline_ns = grant->deadline_ns,
+                               .pending = pending};
+    if (lock->store)
+        memcpy(held->owner, grant->owner, sizeof held->owner);
+    return LOCK_OK;
+}
+
 /* What the store has granted serves another turn, or it is asked. */
-static enum lock_status take(struct lock *lock, struct lock_attempt *attempt, struct lock_held *held,
+static enum lock_status take(struct lock *lock, struct asking *asking, struct lock_held *held,
                              int64_t deadline_ns, struct lock_cancel *cancel) {
-    struct lock_grant *grant = &attempt->grant;
+    struct lock_grant *grant = &asking->attempt.grant;
     if (held->fences > 0 && lock_now_ns(lock) < held->pass_until_ns) {
         atomic_fetch_add(&lock->figures.passed, 1);
         grant->deadline_ns = held->deadline_ns;
     } else {
-        memcpy(attempt->giving, held->owner, sizeof attempt->giving);
-        enum lock_status status = ask(lock, attempt, deadline_ns, cancel);
+        enum lock_status status = take_anew(lock, asking, held, deadline_ns, cancel);
         if (status != LOCK_OK)
             return status;
-        *held = (struct lock_held){.fences = lock->backend->fences ? lock->backend->fences : 1,
-                                   .fence = grant->fence,
-                                   .pass_until_ns = grant->deadline_ns - lock->ttl_ns / 8 * 7,
-                                   .deadline_ns = grant->deadline_ns};
-        if (lock->store)
-            memcpy(held->owner, grant->owner, sizeof held->owner);
     }
     grant->fence = held->fence;
     held->fence += held->fence > 0;
@@ -232,9 +276,9 @@ static enum lock_status acquire(struct lock *lock, const char *key, bool waits, 
                                 struct lock_cancel *cancel, struct lock_grant *out) {
     if (!key_is_valid(key))
         return LOCK_CONFIG;
-    struct lock_attempt attempt = {.waits = waits};
+    struct asking asking = {.attempt.waits = waits};
     struct lock_held held = {.fences = 0};
-    struct lock_grant *grant = &attempt.grant;
+    struct lock_grant *grant = &asking.attempt.grant;
     if (lock->backend->caps & LOCK_IS_REENTRANT && lock_lines_reenter(lock->lines, key, out))
         return LOCK_OK;
     memcpy(grant->key, key, strlen(key) + 1);
@@ -244,7 +288,7 @@ static enum lock_status acquire(struct lock *lock, const char *key, bool waits, 
         status = lock_lines_enter(lock->lines, key, grant->owner, deadline_ns, cancel, &held);
     if (status != LOCK_OK)
         return status;
-    status = take(lock, &attempt, &held, deadline_ns, cancel);
+    status = take(lock, &asking, &held, deadline_ns, cancel);
     if (status == LOCK_OK) {
         if (lock->lines)
             lock_lines_hold(lock->lines, grant, &held);
@@ -281,9 +325,10 @@ enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant 
 }
 
 static enum lock_status release(struct lock *lock, const struct lock_grant *grant, int64_t *since_ns) {
-    struct lock_held held = {.fences = 0};
+    struct lock_held held = {.deadline_ns = grant->deadline_ns};
+    memcpy(held.owner, grant->owner, sizeof held.owner);
     if (!lock->lines)
-        return give_back(lock, grant->key, grant->owner, grant->deadline_ns);
+        return give_back(lock, grant->key, &held);
     bool pass = lock->backend->hands_over || !lock->store;
     enum lock_turn turn = lock_lines_leave(lock->lines, grant->key, grant->owner, pass, &held);
     if (turn == LOCK_TURN_OVER)
@@ -291,7 +336,7 @@ static enum lock_status release(struct lock *lock, const struct lock_grant *gran
     *since_ns = held.since_ns;
     if (turn != LOCK_TURN_LAST)
         return LOCK_OK;
-    enum lock_status status = give_back(lock, grant->key, held.owner, held.deadline_ns);
+    enum lock_status status = give_back(lock, grant->key, &held);
     lock_lines_end(lock->lines, grant->key, grant->owner);
     return status;
 }

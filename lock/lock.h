@@ -64,9 +64,12 @@
  * What else to know. A machine that is suspended stops CLOCK_MONOTONIC and with it the deadlines, while the
  * store goes on: after that a holder believes for too long. A host name is looked up with each connection,
  * for as long as the resolver takes: addresses are better. A Redis that answers that it is a replica
- * (READONLY) is left, and its name looked up anew, at most ten times a second. One thread renews and looks after all that is
- * held, a call at a time: some thousands of grants at once are its limit. Who waits for the answer of a store
- * that is quick looks out for it for up to 0.2 ms before it sleeps.
+ * (READONLY) is left, and its name looked up anew, at most ten times a second. One thread renews and verifies
+ * all that is held. It asks etcd for 64 grants at a time, and keeps up with 10,000 of 4 s; the others for one
+ * at a time, which some thousands are the limit of. What could not be released is released by that thread
+ * later: up to 4,096 attempts and grants, and beyond that lock_acquire() and lock_try() are LOCK_UNAVAILABLE
+ * without asking the store, until it has heard of some of them. A waiter busy-polls a store that is quick for
+ * up to 0.2 ms before it sleeps.
  *
  * Threads: every function may be called from any thread at any time, but lock_open() and lock_close() for the
  * same lock; none may be called by a signal handler. Nothing here logs, exits, or installs such handlers. An
@@ -166,7 +169,8 @@ struct lock_config {
 enum lock_status lock_open(const char *url, const struct lock_config *config, struct lock **lock, char *error,
                            size_t error_size);
 
-/* Nobody may be in a call. Grants that are held are left to run out. NULL is fine. */
+/* Nobody may be in a call. Grants that are held are left to run out, and so is what is still to be released
+ * after half a second. NULL is fine. */
 void lock_close(struct lock *lock);
 
 /* What it can: of enum lock_caps. */

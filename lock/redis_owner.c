@@ -43,6 +43,7 @@ enum lock_status redis_owner_attempt(void *opened, struct lock_attempt *attempt)
     struct redis_answer answer;
     enum lock_status status =
         turn(store, grant->key, attempt->giving, grant->owner, lines_up ? LINE_MS : NULL, &answer);
+    attempt->clean = status == LOCK_UNAVAILABLE;
     if (status != LOCK_OK)
         return status;
     attempt->giving[0] = '\0';

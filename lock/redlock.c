@@ -257,6 +257,7 @@ static enum lock_status take(void *store, struct lock_attempt *attempt) {
         }
     }
     take_back(redlock, grant->key, value, &votes);
+    attempt->clean = true; /* or it runs out */
     if (had || votes.count[REDLOCK_DOWN] > redlock->count - redlock->quorum) {
         tell_silent(redlock, &votes);
         return LOCK_UNAVAILABLE;

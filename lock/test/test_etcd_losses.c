@@ -248,6 +248,73 @@ static void lost_while_idle(void) {
     }
 }
 
+/* Many keys are lost while the store is far away: all their holders are told in time. */
+static void many_are_lost(void) {
+    enum { KEYS = 60, FAR_MS = 200 };
+    begin();
+    struct proxy *proxy = proxy_start(etcd.port);
+    struct lock_config config = {.on_lost = on_lost};
+    struct lock *lock =
+        tools_open(&config, harness_format("etcd://127.0.0.1:%d?ttl=8000", proxy_port(proxy)));
+    for (int i = 0; i < KEYS; i++)
+        tools_take(lock, harness_format("key-%d", i));
+    told_times = 0;
+    proxy_set(proxy, PROXY_DELAY, FAR_MS, NULL);
+    etcd_command(&etcd, "del", "--prefix", "lock/", NULL);
+    CHECK(harness_wait(is_told, &(int){KEYS}, PATIENCE_MS)); /* which nobody is once it is over */
+}
+
+/* ---- an outage ---- */
+
+struct failing {
+    pthread_t thread;
+    struct lock *lock;
+    const char *key;
+    _Atomic bool *stop;
+};
+
+static void *fail_on(void *arg) {
+    struct failing *failing = arg;
+    while (!*failing->stop) {
+        struct lock_grant grant;
+        if (lock_acquire(failing->lock, failing->key, tools_in_ms(failing->lock, 10), NULL, &grant) ==
+            LOCK_OK)
+            lock_release(failing->lock, &grant);
+    }
+    return NULL;
+}
+
+/* Many have failed for a while. When the store is back, if far away, who has a lock is told of its loss in
+ * time, whatever is to be taken back. */
+static void told_after_an_outage(void) {
+    enum { THREADS = 100, OUTAGE_MS = 2500, FAR_MS = 25 };
+    static struct failing failing[THREADS];
+    _Atomic bool stop = false;
+    begin();
+    struct proxy *proxy = proxy_start(etcd.port);
+    struct lock_config config = {.on_lost = on_lost};
+    struct lock *lock =
+        tools_open(&config, harness_format("etcd://127.0.0.1:%d?ttl=6000", proxy_port(proxy)));
+    tools_check_free(lock, "a");
+    etcd_tools_pause(&etcd);
+    for (int i = 0; i < THREADS; i++) {
+        failing[i] = (struct failing){.lock = lock, .key = harness_format("key-%d", i), .stop = &stop};
+        CHECK_INT(pthread_create(&failing[i].thread, NULL, fail_on, &failing[i]), 0);
+    }
+    harness_pause_ms(OUTAGE_MS);
+    stop = true;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(failing[i].thread, NULL);
+    proxy_set(proxy, PROXY_DELAY, FAR_MS, NULL);
+    etcd_resume(&etcd);
+    struct lock_grant grant = tools_take(lock, "a");
+    told_times = 0;
+    etcd_command(&etcd, "del", "--prefix", "lock/a ", NULL);
+    CHECK(harness_wait(is_told, &(int){1}, PATIENCE_MS));
+    CHECK(lock_now_ns(lock) < grant.deadline_ns);
+    CHECK_STR(told.owner, grant.owner);
+}
+
 static const char *last_line(const char *text) {
     const char *newline = strrchr(text, '\n');
     return newline ? newline + 1 : text;
@@ -439,6 +506,8 @@ int main(int argc, char **argv) {
     harness_run("lost while held", lost_while_held);
     harness_run("lost while idle", lost_while_idle);
     harness_run("lost when new", lost_when_new);
+    harness_run("many are lost", many_are_lost);
+    harness_run("told after an outage", told_after_an_outage);
     harness_run("the store is paused", the_store_is_paused);
     harness_run("compacted", compacted);
     harness_run("compacted while deaf", compacted_while_deaf);

@@ -1,9 +1,11 @@
-/* What its holder forgets lasts in some stores: the keeper takes it back. The store is made up here, and lets
- * everybody in; what it is asked is counted. */
+/* What its holder forgets lasts in some stores: the keeper takes it back. And what else it does in which
+ * order. The store is made up here, and lets everybody in, or nobody; what it is asked is counted. */
+#include <limits.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "lock/keeper.h"
+#include "lock/internal.h"
 #include "lock/test/tools.h"
 
 enum { TTL_MS = 60 };
@@ -54,7 +56,9 @@ static bool has_failed(void *arg) {
 static void on_lost(void *layer, const struct lock_grant *grant) {
     (void)layer;
     (void)grant;
+    pthread_mutex_lock(&mutex);
     lost++;
+    pthread_mutex_unlock(&mutex);
 }
 
 /* ---- the tests ---- */
@@ -69,17 +73,21 @@ static void end(void *arg) {
     lock_lines_free(lines);
 }
 
-static void begin(bool lasts, int that_fail) {
-    static struct lock_backend backend;
-    backend = (struct lock_backend){.lasts = lasts, .withdraw = withdraw};
+static void begin_with(const struct lock_backend *backend, int ttl_ms, int that_fail) {
     failures = that_fail;
     withdrawn = lost = 0;
-    lines = lock_lines_new(&env, TTL_MS * MS, false, lasts);
+    lines = lock_lines_new(&env, ttl_ms * MS, false, backend->lasts);
     struct lock_keeper_config config = {
-        .backend = &backend, .env = &env, .lines = lines, .ttl_ns = TTL_MS * MS, .on_lost = on_lost};
+        .backend = backend, .env = &env, .lines = lines, .ttl_ns = ttl_ms * MS, .on_lost = on_lost};
     keeper = lock_keeper_open(&config);
     CHECK(keeper != NULL);
     harness_defer(end, NULL);
+}
+
+static void begin(bool lasts, int that_fail) {
+    static struct lock_backend backend;
+    backend = (struct lock_backend){.lasts = lasts, .withdraw = withdraw};
+    begin_with(&backend, TTL_MS, that_fail);
 }
 
 /* The store knows the holder by another name: it has had the turn passed on to it. */
@@ -91,6 +99,7 @@ static void hold(const char *key, int ms) {
     CHECK_INT(lock_lines_enter(lines, key, grant.owner, 0, NULL, &held), LOCK_OK);
     held = (struct lock_held){.deadline_ns = grant.deadline_ns};
     memcpy(held.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
+    CHECK((held.pending = lock_pending_new(key, held.owner)) != NULL);
     lock_lines_hold(lines, &grant, &held);
     lock_keeper_rouse(keeper);
 }
@@ -106,7 +115,7 @@ static void taken_back(void) {
     CHECK(harness_wait(is_withdrawn, &twice, PATIENCE_MS));
     harness_pause_ms(TTL_MS);
     CHECK_INT(read_count(&withdrawn), 2);
-    CHECK_INT(lost, 0);
+    CHECK_INT(read_count(&lost), 0);
 }
 
 /* A store that forgets by itself is not asked for each grant that ran out. */
@@ -147,7 +156,151 @@ static void taken_over(void) {
     CHECK_STR(held.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1));
     harness_pause_ms(TTL_MS);
     CHECK_INT(read_count(&withdrawn), 0);
+    free(held.pending);
     lock_lines_end(lines, "key", owner);
+}
+
+/* ---- what is held, and what is to be released ---- */
+
+static enum lock_status withdraw_slowly(void *store, const char *key, const char *owner) {
+    harness_pause_ms(5);
+    return withdraw(store, key, owner);
+}
+
+static enum lock_status find_gone(void *store, const struct lock_grant *grant) {
+    (void)store;
+    (void)grant;
+    return LOCK_NOT_OWNER;
+}
+
+static bool is_lost(void *times) {
+    return read_count(&lost) >= *(int *)times;
+}
+
+/* Whatever is to be released, who holds hears of a loss in time: it is told before its grant is over, or
+ * never. */
+static void verified_first(void) {
+    enum { PENDING = 400, LONG_MS = 600, SLOW_MS = 5 };
+    static struct lock_backend slow = {.lasts = true, .withdraw = withdraw_slowly, .look = find_gone};
+    int once = 1;
+    begin_with(&slow, LONG_MS, 0);
+    for (int i = 0; i < PENDING; i++)
+        lock_keeper_release(keeper, lock_pending_new(harness_format("left-%d", i), "owner"));
+    hold("key", LONG_MS);
+    CHECK(harness_wait(is_lost, &once, PATIENCE_MS));
+    CHECK(read_count(&withdrawn) < PENDING); /* not even half of it */
+}
+
+static int calls;
+
+static void find_all_gone(void *store, const struct lock_grant grants[], enum lock_status statuses[],
+                          size_t count) {
+    (void)store;
+    (void)grants;
+    calls++;
+    for (size_t i = 0; i < count; i++)
+        statuses[i] = LOCK_NOT_OWNER;
+}
+
+/* A store that can be asked for many at a time is. */
+static void verified_together(void) {
+    enum { KEYS = 500, LONG_MS = 1500 };
+    static struct lock_backend together = {.withdraw = withdraw, .look_many = find_all_gone};
+    begin_with(&together, LONG_MS, 0);
+    calls = 0;
+    for (int i = 0; i < KEYS; i++)
+        hold(harness_format("key-%d", i), LONG_MS);
+    CHECK(harness_wait(is_lost, &(int){KEYS}, PATIENCE_MS));
+    CHECK(calls < KEYS / 4);
+}
+
+/* ---- a whole lock with a store that fails ---- */
+
+static struct lock lock;
+static int attempts;
+static bool sends; /* what is asked reaches the store, which does not answer */
+
+static enum lock_status fail_attempt(void *store, struct lock_attempt *attempt) {
+    (void)store;
+    attempts++;
+    attempt->clean = !sends;
+    return sends ? LOCK_UNKNOWN : LOCK_UNAVAILABLE;
+}
+
+static enum lock_status grant_attempt(void *store, struct lock_attempt *attempt) {
+    (void)store;
+    attempt->grant.deadline_ns = now_ns(NULL) + PATIENCE_MS * MS;
+    return LOCK_OK;
+}
+
+static enum lock_status release_without_memory(void *store, const char *key, const char *owner) {
+    (void)store;
+    (void)key;
+    (void)owner;
+    return LOCK_NOMEM;
+}
+
+static void open_with(struct lock_backend *backend, int that_fail) {
+    const struct lock_config config = {.ctx = NULL};
+    begin_with(backend, TTL_MS, that_fail);
+    lock = (struct lock){
+        .backend = backend, .store = &lock, .ttl_ns = TTL_MS * MS, .lines = lines, .keeper = keeper};
+    lock_env_init(&lock.env, &config);
+    attempts = 0;
+}
+
+/* A release that fails for want of memory is done later, by what was made with the grant. */
+static void without_memory(void) {
+    static struct lock_backend backend = {
+        .lasts = true, .attempt = grant_attempt, .release = release_without_memory, .withdraw = withdraw};
+    open_with(&backend, 0);
+    struct lock_grant grant;
+    tools_check_status(lock_try(&lock, "key", &grant), LOCK_OK);
+    tools_check_status(lock_release(&lock, &grant), LOCK_NOMEM);
+    CHECK(harness_wait(is_withdrawn, &(int){1}, PATIENCE_MS));
+    CHECK_STR(withdrawn_owner, grant.owner);
+}
+
+static struct lock_backend failing = {.lasts = true, .attempt = fail_attempt, .withdraw = withdraw};
+
+/* What never reached the store leaves nothing to be released. */
+static void never_sent(void) {
+    struct lock_grant grant;
+    sends = false;
+    open_with(&failing, 0);
+    for (int i = 0; i < 10; i++)
+        tools_check_status(
+            lock_acquire(&lock, "key", lock_now_ns(&lock) + (i == 0 ? 50 * MS : 0), NULL, &grant),
+            LOCK_UNAVAILABLE);
+    harness_pause_ms(TTL_MS);
+    CHECK_INT(read_count(&withdrawn), 0);
+}
+
+static bool may_ask(void *arg) {
+    struct lock_grant grant;
+    int before = attempts;
+    (void)arg;
+    lock_try(&lock, "another", &grant);
+    return attempts > before;
+}
+
+/* However many fail, there is an end to what is remembered: then the store is asked no more, until it has
+ * heard of the releases. */
+static void remembered(void) {
+    enum { MOST = 4096, MORE = 1000 };
+    struct lock_grant grant;
+    sends = true;
+    open_with(&failing, INT_MAX);
+    for (int i = 0; i < MOST + MORE; i++) {
+        enum lock_status status = lock_try(&lock, "key", &grant);
+        tools_check_status(status, i < MOST ? LOCK_UNKNOWN : LOCK_UNAVAILABLE);
+    }
+    CHECK_INT(attempts, 2 * MOST); /* each again, as its reply is lost */
+    sends = false;
+    pthread_mutex_lock(&mutex);
+    failures = 0;
+    pthread_mutex_unlock(&mutex);
+    CHECK(harness_wait(may_ask, NULL, PATIENCE_MS));
 }
 
 int main(int argc, char **argv) {
@@ -157,5 +310,10 @@ int main(int argc, char **argv) {
     harness_run("it is tried until it is done", not_given_up);
     harness_run("but less and less often", asked_less_often);
     harness_run("who waits takes it over", taken_over);
+    harness_run("what is held is verified first", verified_first);
+    harness_run("many are verified together", verified_together);
+    harness_run("a release without memory", without_memory);
+    harness_run("what was never sent", never_sent);
+    harness_run("what is remembered has an end", remembered);
     return harness_finish();
 }
