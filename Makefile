@@ -226,11 +226,13 @@ $(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)           
 $(BUILD)/test/loadtest_%:  $(O)/loadtest/test/test_%.o $(LOADTEST_TEST)          ; $(LINK)
 
 $(BUILD)/test/inventory_fuzz_%: $(O)/inventory/test/fuzz_%.o $(REPLAY) $(INVENTORY_TEST) ; $(LINK)
+$(BUILD)/test/lock_fuzz_%:      $(O)/lock/test/fuzz_%.o $(REPLAY) $(LOCK_TEST)           ; $(LINK)
 $(BUILD)/test/etcd_fuzz_%:      $(O)/lock/etcd/test/fuzz_%.o $(REPLAY) $(ETCD_TEST)      ; $(LINK)
 $(BUILD)/test/service_fuzz_%:   $(O)/service/test/fuzz_%.o $(REPLAY) $(SERVICE_TEST)     ; $(LINK)
 $(BUILD)/test/loadtest_fuzz_%:  $(O)/loadtest/test/fuzz_%.o $(REPLAY) $(LOADTEST_TEST)   ; $(LINK)
 
 build/fuzz/inventory_%: $(O)/inventory/test/fuzz_%.o $(LIB)                      ; $(LINK)
+build/fuzz/lock_%:      $(O)/lock/test/fuzz_%.o $(LOCKS) $(LIB)                  ; $(LINK)
 build/fuzz/etcd_%:      $(O)/lock/etcd/test/fuzz_%.o $(LIBETCD)                  ; $(LINK)
 build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LOCKS) $(LIB)  ; $(LINK)
 build/fuzz/loadtest_%:  $(O)/loadtest/test/fuzz_%.o $(LOADTEST) $(LIB)           ; $(LINK)

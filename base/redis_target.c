@@ -37,25 +37,35 @@ static bool read_userinfo(struct redis_target *target, const char *text, size_t 
            percent_decode(target->password, sizeof target->password, colon + 1, length - user_length - 1);
 }
 
-static bool read_host(struct redis_target *target, const char *text, size_t length) {
+/* What is wrong; NULL: nothing. */
+static const char *read_host(struct redis_target *target, const char *text, size_t length) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";
     const char *end = text + length, *host = text, *host_end, *port = NULL;
-    if (length && *text == '[') {
+    bool is_address = length && *text == '[';
+    if (is_address) {
         host = text + 1;
         host_end = memchr(text, ']', length);
         if (!host_end)
-            return false;
+            return "the host has no ] to its [";
         port = host_end + 1 < end ? host_end + 1 : NULL;
         if (port && *port != ':')
-            return false;
+            return "what follows the ] is not :PORT";
     } else {
         port = memchr(text, ':', length);
         host_end = port ? port : end;
     }
+    if (host_end == host)
+        return "the host is empty";
+    if (!percent_decode(target->host, sizeof target->host, host, (size_t)(host_end - host)))
+        return "the host is too long, or has a % that is not followed by two digits";
+    if (strchr(target->host, ','))
+        return "the host has a comma, and it is one server";
+    if (target->host[strspn(target->host, letters)] || (!is_address && strpbrk(target->host, ":%")))
+        return "the host has a character that no host has";
     target->port = 6379;
     if (port && !read_number(port + 1, (size_t)(end - port - 1), 1, 65535, &target->port))
-        return false;
-    return host_end > host &&
-           percent_decode(target->host, sizeof target->host, host, (size_t)(host_end - host));
+        return "the port is not a number from 1 to 65535";
+    return NULL;
 }
 
 static bool parse_unix(struct redis_target *read, const char *path, char *error, size_t size) {
@@ -72,13 +82,12 @@ static bool parse_unix(struct redis_target *read, const char *path, char *error,
 static bool parse_tcp(struct redis_target *read, const char *rest, char *error, size_t size) {
     const char *slash = strchr(rest, '/');
     size_t length = slash ? (size_t)(slash - rest) : strlen(rest);
-    if (strchr(rest, '?'))
-        return fail(error, size, "a ? has no meaning here");
+    if (strpbrk(rest, "?#"))
+        return fail(error, size, "a ? or # has no meaning here");
     if (slash && slash[1] && !read_number(slash + 1, strlen(slash + 1), 0, 99999, &read->database))
         return fail(error, size, "the database after the / is not a number");
-    if (!read_host(read, rest, length))
-        return fail(error, size, "host or port is wrong");
-    return true;
+    const char *wrong = read_host(read, rest, length);
+    return !wrong || fail(error, size, wrong);
 }
 
 bool redis_target_parse(struct redis_target *target, const char *url, char *error, size_t error_size) {
@@ -86,10 +95,17 @@ bool redis_target_parse(struct redis_target *target, const char *url, char *erro
     bool tcp = strncmp(url, "redis://", 8) == 0;
     if (!tcp && strncmp(url, "unix://", 7) != 0)
         return fail(error, error_size, "the URL begins with neither redis:// nor unix://");
+    for (const char *c = url; *c; c++) {
+        if ((unsigned char)*c < ' ' || *c == 127)
+            return fail(error, error_size, "it has a control character, perhaps the end of a line");
+    }
     const char *rest = url + (tcp ? 8 : 7);
     size_t authority = tcp ? strcspn(rest, "/?") : strlen(rest);
     /* The last @ ends the password, so that one within it does no harm. */
     const char *at = memrchr(rest, '@', authority);
+    if (at && memchr(rest, ',',
+                     (size_t)(at - rest))) /* of several servers all but the last would be taken for it */
+        return fail(error, error_size, "a comma in user or password is written %2C, and it is one server");
     if (at && !read_userinfo(&read, rest, (size_t)(at - rest)))
         return fail(error, error_size,
                     "user or password is wrong (write user:password@ or :password@, other signs as %XX)");

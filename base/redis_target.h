@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Where Redis is: redis://[[user]:password@]host[:port][/database] or unix://[[user]:password@]/path[?db=n].
- */
+/* Where Redis is: redis://[[user]:password@]host[:port][/database] or unix://[[user]:password@]/path[?db=n],
+ * with %XX for what would end a part. */
 struct redis_target {
     char host[256]; /* the socket's path where port is 0 */
     int port;

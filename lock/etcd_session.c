@@ -31,13 +31,14 @@ struct etcd_session {
 
 enum { NAME_SIZE = 256 };
 
-/* [USER:PASSWORD@]HOSTS: the hosts; NULL: it makes no sense. */
+/* [USER:PASSWORD@]HOSTS: the hosts; NULL: it makes no sense. With a comma in it a user would be given to each
+ * host, and all but the last be taken for a password. */
 static const char *read_user(const char *address, char user[NAME_SIZE], char password[NAME_SIZE]) {
     const char *at = strrchr(address, '@'), *colon = strchr(address, ':');
     user[0] = password[0] = '\0';
     if (!at)
         return address;
-    if (!colon || colon > at || colon == address ||
+    if (!colon || colon > at || colon == address || memchr(address, ',', (size_t)(at - address)) ||
         !percent_decode(user, NAME_SIZE, address, (size_t)(colon - address)) ||
         !percent_decode(password, NAME_SIZE, colon + 1, (size_t)(at - colon - 1)))
         return NULL;
@@ -50,7 +51,10 @@ static void on_error(void *env, const char *member, const char *why) {
 
 static enum lock_status open_client(const struct lock_url *url, const struct lock_env *env, int64_t call_ns,
                                     struct etcd **etcd, char *error, size_t error_size) {
-    char user[NAME_SIZE], password[NAME_SIZE], what[ETCD_ERROR_SIZE] = "the user makes no sense";
+    char user[NAME_SIZE], password[NAME_SIZE],
+        what[ETCD_ERROR_SIZE] =
+            "the user makes no sense: USER:PASSWORD stands once, before all hosts, a comma in "
+            "it is written %2C";
     struct etcd_config config = {
         .endpoints = read_user(url->address, user, password),
         .user = user[0] ? user : NULL,

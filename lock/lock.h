@@ -41,9 +41,10 @@
  *     none:, and the other variants are wrong on purpose, for lessons
  *
  * Ports are 6379, 2379 and 2181 unless said. Before a Redis or all of etcd [USER]:PASSWORD@ may stand, with
- * %XX for what would end it, and behind a Redis /DATABASE; etcd speaks TLS with ca=FILE, and cert=FILE and
- * key=FILE for a certificate of its own, among the options. lock_caps() tells what a lock can do. Redlock has
- * no fence since its servers know nothing of each other: of N counters none is one number that grows.
+ * %XX for a comma and what would end it, and behind a Redis /DATABASE; etcd speaks TLS with ca=FILE, and
+ * cert=FILE and key=FILE for a certificate of its own, among the options. lock_caps() tells what a lock can
+ * do. Redlock has no fence since its servers know nothing of each other: of N counters none is one number
+ * that grows.
  *
  * What is in a Redis: lock:{KEY} while it is held, lock:{KEY}:line while processes wait, and lock:{KEY}:fence
  * for ever, since a fence must not go back; a Redis that has lost it begins anew. In a ZooKeeper:

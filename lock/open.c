@@ -7,34 +7,44 @@
 
 enum { TTL_DEFAULT_MS = 10000 };
 
-/* The first of a scheme is what it means without a variant. */
+/* Scheme by scheme; the first of each is what it means without a variant. */
 static const struct lock_backend *const backends[] = {
-    &lock_none,          &lock_local,           &lock_redis_owner,        &lock_redis_watchdog,
-    &lock_redlock,       &lock_etcd_queue,      &lock_etcd_fixed_key,     &lock_etcd_rpc,
-    &lock_zookeeper,     &lock_redis_get_set,   &lock_redis_setnx_expire, &lock_redis_getset,
-    &lock_redis_set_del, &lock_redis_timestamp,
+    &lock_none,           &lock_local,         &lock_redis_owner,
+    &lock_redis_watchdog, &lock_redis_get_set, &lock_redis_setnx_expire,
+    &lock_redis_getset,   &lock_redis_set_del, &lock_redis_timestamp,
+    &lock_redlock,        &lock_etcd_queue,    &lock_etcd_fixed_key,
+    &lock_etcd_rpc,       &lock_zookeeper,
 };
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
-static void list_backends(char *error, size_t size, const char *what) {
-    int length = snprintf(error, size, "%s; there are", what);
-    for (int i = 0; i < BACKENDS; i++) {
-        const struct lock_backend *backend = backends[i];
-        if (length > 0 && (size_t)length < size)
-            length += snprintf(error + length, size - (size_t)length, "%s %s:%s%s%s", i ? "," : "",
-                               backend->scheme, backend->open ? "//…" : "",
-                               backend->variant[0] ? "?variant=" : "", backend->variant);
+/* What could have been meant: the variants of the scheme, or if there is no such scheme all of those. */
+static void list_backends(const struct lock_url *url, bool known, char *error, size_t size) {
+    const char *between = known ? " its variants are " : " there are ";
+    int length = snprintf(error, size, "no such lock;");
+    for (int i = 0; i < BACKENDS && (size_t)length < size; i++) {
+        const char *scheme = backends[i]->scheme, *variant = backends[i]->variant;
+        if (known ? strcmp(scheme, url->scheme) != 0 : i > 0 && strcmp(scheme, backends[i - 1]->scheme) == 0)
+            continue;
+        length += snprintf(error + length, size - (size_t)length, "%s%s%s", between,
+                           !known     ? scheme
+                           : *variant ? variant
+                                      : "none", /* it has no others */
+                           known ? "" : ":");
+        between = ", ";
     }
 }
 
 static const struct lock_backend *find_backend(const struct lock_url *url, char *error, size_t size) {
+    bool known = false;
     for (int i = 0; i < BACKENDS; i++) {
-        if (strcmp(backends[i]->scheme, url->scheme) == 0 &&
-            (!url->variant[0] || strcmp(backends[i]->variant, url->variant) == 0))
+        if (strcmp(backends[i]->scheme, url->scheme) != 0)
+            continue;
+        if (!url->variant[0] || strcmp(backends[i]->variant, url->variant) == 0)
             return backends[i];
+        known = true;
     }
-    list_backends(error, size, "no such lock");
+    list_backends(url, known, error, size);
     return NULL;
 }
 
@@ -74,13 +84,10 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
                            size_t error_size) {
     static const struct lock_config defaults;
     struct lock_url parts;
-    char what[200];
     if (!config)
         config = &defaults;
-    if (!lock_url_parse(&parts, url, what, sizeof what)) {
-        list_backends(error, error_size, what);
+    if (!lock_url_parse(&parts, url, error, error_size))
         return LOCK_CONFIG;
-    }
     if (parts.ttl_ms == 0)
         parts.ttl_ms = config->ttl_ms ? config->ttl_ms : TTL_DEFAULT_MS;
     if (parts.ttl_ms < LOCK_TTL_MIN_MS || parts.ttl_ms > LOCK_TTL_MAX_MS) {

@@ -41,17 +41,38 @@ static bool read_file(struct lock_url *url, const char *text, size_t name, const
     return false;
 }
 
+/* A name stands once; what it was set to says whether it was there. */
+static bool is_again(const struct lock_url *url, const char *text, size_t name) {
+    const struct {
+        const char *name;
+        bool set;
+    } options[] = {{"variant", url->variant[0]},
+                   {"ttl", url->ttl_ms != 0},
+                   {"ca", url->ca_file[0]},
+                   {"cert", url->cert_file[0]},
+                   {"key", url->key_file[0]}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (options[i].set && name == strlen(options[i].name) && memcmp(text, options[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool read_option(struct lock_url *url, const char *text, size_t length, char *error, size_t size) {
     const char *equals = memchr(text, '=', length);
     size_t name = equals ? (size_t)(equals - text) : length;
     const char *value = equals ? equals + 1 : text + length;
     size_t rest = length - (size_t)(value - text);
+    if (is_again(url, text, name))
+        return fail(error, size, "an option is there twice");
     if (name == 7 && memcmp(text, "variant", 7) == 0)
         return (rest > 0 && copy(url->variant, sizeof url->variant, value, rest)) ||
                fail(error, size, "variant wants a name");
     if (name == 3 && memcmp(text, "ttl", 3) == 0)
         return read_ttl(value, rest, &url->ttl_ms) ||
                fail(error, size, "ttl wants 10 to 86400000 milliseconds");
+    if (memchr(text, '@', length) && !equals)
+        return fail(error, size, "a ? in a user or password is written %3F");
     return read_file(url, text, name, value, rest) ||
            fail(error, size,
                 "unknown option, or none that makes sense; there are variant, ttl, ca, cert and key");
@@ -61,7 +82,12 @@ bool lock_url_parse(struct lock_url *url, const char *text, char *error, size_t 
     struct lock_url read = {.ttl_ms = 0};
     size_t scheme = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789");
     if (scheme == 0 || text[scheme] != ':' || !copy(read.scheme, sizeof read.scheme, text, scheme))
-        return fail(error, error_size, "not a lock URL");
+        return fail(error, error_size,
+                    "not a lock URL: those begin with local:, redis:, redlock:, etcd: or zookeeper:");
+    for (const char *c = text; *c; c++) {
+        if ((unsigned char)*c < ' ' || *c == 127)
+            return fail(error, error_size, "it has a control character, perhaps the end of a line");
+    }
     const char *at = text + scheme + 1;
     if (strncmp(at, "//", 2) == 0) {
         size_t length = strcspn(at + 2, "?");

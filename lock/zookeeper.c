@@ -394,9 +394,10 @@ static enum lock_status look(void *store, const struct lock_grant *grant) {
 
 static enum lock_status open_store(const struct lock_url *url, const struct lock_env *env, void **store,
                                    char *error, size_t error_size) {
-    char servers[ZOOKEEPER_SERVERS_SIZE], root[ZOOKEEPER_ROOT_SIZE];
-    if (!zookeeper_address_read(url->address, servers, root)) {
-        snprintf(error, error_size, "zookeeper: want zookeeper://HOST[:PORT],HOST[:PORT]...[/CHROOT]");
+    char servers[ZOOKEEPER_SERVERS_SIZE], root[ZOOKEEPER_ROOT_SIZE], what[128];
+    if (!zookeeper_address_read(url->address, servers, root, what, sizeof what)) {
+        snprintf(error, error_size, "zookeeper: %s; want zookeeper://HOST[:PORT],HOST[:PORT]...[/CHROOT]",
+                 what);
         return LOCK_CONFIG;
     }
     struct store *opened = calloc(1, sizeof *opened);

@@ -10,8 +10,8 @@ enum {
     ZOOKEEPER_SERVERS_SIZE = 4 * sizeof((struct lock_url *)0)->address, /* each may get a port */
 };
 
-/* `servers` is with all ports, `root` is CHROOT/lock. False: it is not valid, or too long, or too deep. */
+/* `servers` is with all ports, `root` is CHROOT/lock. False: `what` says what is not valid, and where. */
 bool zookeeper_address_read(const char *address, char servers[ZOOKEEPER_SERVERS_SIZE],
-                            char root[ZOOKEEPER_ROOT_SIZE]);
+                            char root[ZOOKEEPER_ROOT_SIZE], char *what, size_t size);
 
 #endif

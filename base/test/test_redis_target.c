@@ -98,10 +98,59 @@ static void test_bad_urls(void) {
             FAIL("read \"%s\"", bad[i]);
         CHECK_STR(target.host, "untouched");
         CHECK_INT(target.port, 77);
-        CHECK(error[0]);
+        CHECK_HAS(error, " (want redis://");
         if (strstr(error, "hunter2"))
             FAIL("the password of \"%s\" is in the error: %s", bad[i], error);
     }
+}
+
+/* What is wrong, and where. */
+static void test_reasons(void) {
+    static const char *const cases[][2] = {
+        {"redis://a,b", "the host has a comma"},
+        {"redis://a%2cb", "the host has a comma"},
+        {"redis://a:1,b:2", "the port"},
+        {"redis://u:hunter2@a,u:hunter2@b", "a comma in user or password"},
+        {"redis://a:1,u:hunter2@b", "a comma in user or password"},
+        {"redis://:hunter2@a b", "a character that no host has"},
+        {"redis://:hunter2@a%20b", "a character that no host has"},
+        {"redis://a%0ab", "a character that no host has"},
+        {"redis://a%3ab", "a character that no host has"},
+        {"redis://a\"b", "a character that no host has"},
+        {"redis://a\303\244b", "a character that no host has"},
+        {"redis://[::1 ]", "a character that no host has"},
+        {"redis://a\n", "a control character"},
+        {"redis://:hunter2\t@a", "a control character"},
+        {"redis://a\177", "a control character"},
+        {"unix:///r.sock\n", "a control character"},
+        {"redis://a#frag", "a ? or #"},
+        {"redis://a:1#frag", "a ? or #"},
+        {"redis://a/1#frag", "a ? or #"},
+        {"redis://a/1?ttl=5", "a ? or #"},
+        {"redis://", "the host is empty"},
+        {"redis://:hunter2@", "the host is empty"},
+        {"redis://:7", "the host is empty"},
+        {"redis://[]:7", "the host is empty"},
+        {"redis://[::1", "no ] to its ["},
+        {"redis://[::1]7", "what follows the ]"},
+        {"redis://h:0", "the port"},
+        {"redis://h:70000", "the port"},
+        {"redis://h:12x", "the port"},
+        {"redis://h:", "the port"},
+        {"redis://::1", "the host is empty"},
+        {"redis://fe80::1", "the port"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct redis_target target;
+        char error[256] = "";
+        if (redis_target_parse(&target, cases[i][0], error, sizeof error))
+            FAIL("read \"%s\"", cases[i][0]);
+        CHECK_HAS(error, cases[i][1]);
+        CHECK(!strstr(error, "hunter2"));
+    }
+}
+
+static void test_no_room(void) {
     char tiny[8];
     struct redis_target target;
     CHECK(!redis_target_parse(&target, "redis://", tiny, sizeof tiny));
@@ -112,5 +161,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("URLs of stores", test_good_urls);
     harness_run("wrong URLs, and no password in the error", test_bad_urls);
+    harness_run("what is wrong with them", test_reasons);
+    harness_run("no room for the error", test_no_room);
     return harness_finish();
 }

@@ -12,6 +12,7 @@ static void refuse(const char *url, bool teaching, const char *words) {
     CHECK_STR(lock_status_text(lock_open(url, &config, &lock, error, sizeof error)), "not valid");
     CHECK(lock == (struct lock *)error);
     CHECK_HAS(error, words);
+    CHECK(!strstr(error, "s3cret"));
 }
 
 static void accept(const char *url) {
@@ -32,7 +33,12 @@ static void open_and_refuse(void) {
     refuse("Local:", true, "not a lock URL");
     refuse(":", true, "not a lock URL");
     refuse("file:", true, "no such lock; there are none:, local:");
-    refuse("local:?variant=better", true, "no such lock; there are");
+    refuse("file:", true, "redis:, redlock:, etcd:, zookeeper:");
+    refuse("local:?variant=better", true, "no such lock; its variants are none");
+    refuse(
+        "redis://h?variant=better", true,
+        "no such lock; its variants are owner, watchdog, get-set, setnx-expire, getset, set-del, timestamp");
+    refuse("etcd://h?variant=better", true, "no such lock; its variants are queue, fixed-key, rpc");
     refuse("local://here", true, "local: has no address");
     refuse("local:here", true, "an address begins with //");
     refuse("local:?ttl=9", true, "ttl wants 10 to 86400000");
@@ -51,6 +57,42 @@ static void open_and_refuse(void) {
     refuse("etcd://", true, "want etcd://");
     refuse("etcd://me@h", true, "the user makes no sense");
     refuse("etcd://h:70000", true, "endpoint 1");
+    refuse("etcd://h:0", true, "endpoint 1");
+    refuse("etcd://h:12x", true, "endpoint 1");
+    refuse("etcd://a,b c", true, "endpoint 2");
+    refuse("etcd://a,,b", true, "endpoint 2");
+    refuse("etcd://a,b,", true, "endpoint 3");
+    refuse("etcd://a#frag", true, "endpoint 1");
+    refuse("etcd://a/b", true, "endpoint 1");
+    refuse("etcd://a\n", true, "a control character");
+    refuse("etcd://u:s3cret@a,u:s3cret@b", true, "USER:PASSWORD stands once");
+    refuse("etcd://a:1,u:s3cret@b", true, "USER:PASSWORD stands once");
+    refuse("etcd://u:s3c,ret@b", true, "a comma in it is written %2C");
+    accept("etcd://u:s3c%2cret@127.0.0.1:1");
+    refuse("redis://", true, "has no address");
+    refuse("redis://?ttl=100", true, "has no address");
+    refuse("redis://a,b", true, "redis: the host has a comma, and it is one server (want redis://");
+    refuse("redis://u:s3cret@a,u:s3cret@b", true, "a comma in user or password");
+    refuse("redis://a b", true, "a character that no host has");
+    refuse("redis://a%0ab", true, "a character that no host has");
+    refuse("redis://a\nb", true, "a control character");
+    refuse("redis://a?ttl=100\n", true, "a control character");
+    refuse("redis://a#frag", true, "a ? or # has no meaning here");
+    refuse("redis://a:1#frag?ttl=100", true, "a ? or # has no meaning here");
+    refuse("redis://a:0", true, "the port is not a number from 1 to 65535");
+    refuse("redis://a:70000", true, "the port is not");
+    refuse("redis://a:12x", true, "the port is not");
+    refuse("redis://:1", true, "the host is empty");
+    refuse("redis://:s3cret@", true, "the host is empty");
+    refuse("redis://a?ttl=100&ttl=200", true, "an option is there twice");
+    refuse("redis://a?ttl=100&ttl=100", true, "an option is there twice");
+    refuse("redis://a?variant=owner&ttl=100&variant=owner", true, "an option is there twice");
+    refuse("etcd://a?ca=/a&ca=/b", true, "an option is there twice");
+    refuse("etcd://a?cert=/a&key=/b&cert=/c", true, "an option is there twice");
+    refuse("redis://a?ttl=100#frag", true, "ttl wants");
+    refuse("redis://a?ttl=100?ttl=200", true, "ttl wants");
+    refuse("redis://a?s3cret", true, "unknown option");
+    refuse("redis://u:s3cret?s3cret@a", true, "a ? in a user or password is written %3F");
     refuse("none:", false, "for lessons: it locks nothing");
 }
 

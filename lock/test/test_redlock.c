@@ -32,11 +32,15 @@ static void urls(void) {
     refuse("//a,", "node 2 is empty");
     refuse("//a,,b", "node 2 is empty");
     refuse("//,a", "node 1 is empty");
-    refuse("//a,b:0", "node 2: host or port is wrong; want");
-    refuse("//a,b:http,c", "node 2: host or port is wrong");
+    refuse("//a,b:0", "node 2: the port is not a number from 1 to 65535; want");
+    refuse("//a,b:http,c", "node 2: the port");
     refuse("//a,b/x", "node 2: the database after the / is not a number");
     refuse("//a,sesame@b", "node 2: user or password is wrong; want");
-    refuse("//a,:sesame,sesame@b", "node 2: host or port is wrong");
+    refuse("//a,:sesame,sesame@b", "node 2: the host is empty");
+    refuse("//a,b c", "node 2: the host has a character that no host has");
+    refuse("//a,b#frag", "node 2: a ? or #");
+    refuse("//a,b\n", "a control character");
+    refuse("//a,b?ttl=500&ttl=500", "an option is there twice");
     refuse("//a,b,A", "nodes 1 and 3 are the same");
     refuse("//a:6379,a", "nodes 1 and 2 are the same");
     refuse("//:sesame@a/1,me:sesame@a/2", "nodes 1 and 2 are the same");

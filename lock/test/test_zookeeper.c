@@ -90,32 +90,44 @@ static void refuse(const char *address, const char *words) {
 
 static const char *servers_of(const char *address) {
     char *servers = harness_alloc(ZOOKEEPER_SERVERS_SIZE), root[ZOOKEEPER_ROOT_SIZE];
-    CHECK(zookeeper_address_read(address, servers, root));
+    char what[128] = "";
+    if (!zookeeper_address_read(address, servers, root, what, sizeof what))
+        FAIL("%s: %s", address, what);
     return servers;
 }
 
 static void addresses(void) {
-    const char *const bad[] = {"",
-                               "//",
-                               "//,",
-                               "//h,",
-                               "//:2181",
-                               "//h:",
-                               "//h:0",
-                               "//h:65536",
-                               "//h:4294967297",
-                               "//h:21x",
-                               "//me:secret@h",
-                               "//[::1",
-                               "//[::1]2181",
-                               "//h/a/",
-                               "//h//a",
-                               "//h/a/../b",
-                               "//h/./a",
-                               "//h/1/2/3/4/5/6/7/8/9",
-                               harness_format("//h/%s", harness_repeat('a', 300))};
+    const char *const bad[][2] = {
+        {"", "server 1 is empty; want zookeeper://HOST[:PORT],HOST[:PORT]"},
+        {"//", "server 1 is empty"},
+        {"//,", "server 1 is empty"},
+        {"//h,", "server 2 is empty"},
+        {"//h,,g", "server 2 is empty"},
+        {"//:2181", "server 1 is empty"},
+        {"//h:", "server 1 has a port"},
+        {"//h:0", "server 1 has a port"},
+        {"//h:65536", "server 1 has a port"},
+        {"//h:4294967297", "server 1 has a port"},
+        {"//g,h:21x", "server 2 has a port"},
+        {"//me:secret@h", "server 1 has a user"},
+        {"//h g", "server 1 has a character that no host has"},
+        {"//h%20g", "server 1 has a character"},
+        {"//g,h#frag", "server 2 has a character"},
+        {"//h\n", "a control character"},
+        {"//[::1", "server 1 has no ]"},
+        {"//[::1]2181", "server 1 has a port"},
+        {"//h/a/", "the path has a level that is empty"},
+        {"//h//a", "the path has a level"},
+        {"//h/a/../b", "the path has a level"},
+        {"//h/./a", "the path has a level"},
+        {"//h/a,g/a", "it stands once, behind the last server"},
+        {"//h/a#frag", "a # or an @"},
+        {"//h/a b", "the path has a space"},
+        {"//h/1/2/3/4/5/6/7/8/9", "the path is too deep"},
+        {harness_format("//h/%s", harness_repeat('a', 300)), "the path is too long"},
+    };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        refuse(bad[i], "want zookeeper://HOST[:PORT],HOST[:PORT]");
+        refuse(bad[i][0], bad[i][1]);
     refuse("//h?ca=/tmp/ca.pem", "does not speak TLS");
     refuse("//h?key=secret", "does not speak TLS");
     CHECK_STR(servers_of("h"), "h:2181");
