@@ -169,12 +169,15 @@ static const struct refusal {
     [INVENTORY_EXPIRED] = {PROBLEM_ORDER_EXPIRED, "the hold ran out first, its units went back"},
     [INVENTORY_REFUSED] = {PROBLEM_TEACHING_ONLY,
                            "this strategy oversells; it needs a service started with --teaching"},
-    [INVENTORY_STALE] = {PROBLEM_OVERLOADED,
-                         "the lock was lost to another buyer; nothing was done, retry with the same key"},
+    [INVENTORY_STALE] =
+        {PROBLEM_OVERLOADED,
+         "the lock was lost to another, or another attempt with this key came between; this one "
+         "did nothing, retry with the same key"},
     [INVENTORY_OVERLOADED] = {PROBLEM_OVERLOADED, "too many requests wait; nothing was done"},
     [INVENTORY_UNKNOWN] =
         {PROBLEM_STORE_UNAVAILABLE,
-         "the store did not reply: it may have been done; send the same request again to learn it"},
+         "the store did not reply, or another attempt with this key is under way: it may have been "
+         "done; send the same request again to learn it"},
     [INVENTORY_UNAVAILABLE] = {PROBLEM_STORE_UNAVAILABLE,
                                "the store cannot be used now; retry with the same key"},
 };

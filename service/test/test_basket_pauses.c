@@ -127,6 +127,26 @@ static void stopped_with(const char *lock, const char *ttl) {
     stopped_naively(lock, ttl, false);
 }
 
+/* Two services whose locks know nothing of each other, and one buyer who tries at both with one key: what he
+ * is told of the attempt that was overtaken is not that somebody else came first. */
+static void one_key_at_both(void) {
+    struct web_response response;
+    struct web_conn conn;
+    stop_at(&conn, "STOP before take 1", "local:", "500", "locked", "on");
+    CHECK_INT(shop_buy(service.port, "b", "bob", 8, "bob", NULL), 201);
+    int status = 503;
+    for (int64_t until_ms = harness_now_ms() + RECOVERY_MS; status == 503 && harness_now_ms() < until_ms;)
+        status = shop_basket(service.port, "ann", "a:8 b:8 c:8", "k", &response);
+    CHECK_PROBLEM(&response, 409, "sold-out");
+    go_on(&conn, &response);
+    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_HAS(response.body, "or another attempt with this key");
+    CHECK(harness_wait(is_settled, NULL, RECOVERY_MS));
+    CHECK_INT(shop_audit(service.port, "a", "available"), 10);
+    CHECK_INT(seckilld_stop(&service), 0);
+    CHECK_INT(seckilld_stop(&sleeper), 0);
+}
+
 static void stopped_redis(void) {
     static struct redis_server locks;
     redis_start(&locks, "--appendfsync", "no", NULL);
@@ -161,6 +181,7 @@ static void stopped_zookeeper(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
+    harness_run("one key at both, local", one_key_at_both);
     harness_run("redis", stopped_redis);
     harness_run("redis, watchdog", stopped_watchdog);
     harness_run("etcd", stopped_etcd);
