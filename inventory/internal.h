@@ -21,15 +21,18 @@ struct sale_keys {
 
 void sale_keys_make(struct sale_keys *keys, const char *item);
 
-/* ---- items this process has purchases for ---- */
+/* ---- items this process has purchases for, or looks at ---- */
+
+struct item_look;
 
 struct item {
     struct item *chain; /* in its bucket */
     struct item *next_dirty;
     struct inventory_purchase *head, *tail; /* wait for a call */
     int gathered;                           /* so many */
-    int users;                              /* purchases that point here */
+    int users;                              /* purchases and looks that point here */
     int in_flight, under_way;               /* calls of `batch`, and purchases in them */
+    struct item_look *asking, *waiting;     /* looks: share the reply under way; come too late for it */
     bool dirty;                             /* in inventory->dirty */
     bool unknown;  /* the store does not have it: forgotten when the last purchase leaves */
     bool sold_out; /* it was; so ask before selling */

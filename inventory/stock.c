@@ -55,33 +55,71 @@ static struct request *request_make(struct inventory *inventory, const char *nam
     return request;
 }
 
-/* ---- look ---- */
+/* ---- look ----
+ * Many may look at one item at once: those who come while it is asked for share the next reply, since the one
+ * that is under way may be older than their question. */
+
+struct item_look {
+    struct item_look *next;
+    struct inventory *inventory;
+    inventory_item_fn *fn;
+    void *ctx;
+};
+
+static void answer_looks(struct item *item, enum inventory_status status, const struct inventory_item *told) {
+    struct item_look *looks = item->asking;
+    item->asking = NULL;
+    item->unknown = status != INVENTORY_OK;
+    while (looks) {
+        struct item_look look = *looks;
+        free(looks);
+        looks = look.next;
+        look.fn(look.ctx, status, told);
+        items_drop(&look.inventory->items, item);
+    }
+}
+
+static void on_item(void *ctx, const struct redis_value *value);
+
+static void ask_for_looks(struct inventory *inventory, struct item *item) {
+    item->asking = item->waiting;
+    item->waiting = NULL;
+    if (item_ask(inventory->redis, item->keys.item, on_item, item))
+        redis_flush(inventory->redis);
+    else
+        answer_looks(item, INVENTORY_UNAVAILABLE, NULL);
+}
 
 static void on_item(void *ctx, const struct redis_value *value) {
-    struct request request = *(struct request *)ctx;
-    free(ctx);
-    struct inventory_item item;
-    enum inventory_status status = store_status(request.inventory, value);
-    if (status == INVENTORY_OK && !item_read(&item, request.name, value))
+    struct item *item = ctx;
+    struct inventory *inventory = item->asking->inventory;
+    struct inventory_item told;
+    enum inventory_status status = store_status(inventory, value);
+    if (status == INVENTORY_OK && !item_read(&told, item->name, value))
         status = INVENTORY_UNKNOWN_ITEM;
-    request.item_fn(request.ctx, status, status == INVENTORY_OK ? &item : NULL);
+    item->users++;
+    answer_looks(item, status, status == INVENTORY_OK ? &told : NULL);
+    if (item->waiting)
+        ask_for_looks(inventory, item);
+    items_drop(&inventory->items, item);
 }
 
 void inventory_item_get(struct inventory *inventory, const char *name, inventory_item_fn *fn, void *ctx) {
-    struct sale_keys keys;
-    sale_keys_make(&keys, name);
-    struct request *request = request_make(inventory, name, ctx);
-    if (!request) {
-        fn(ctx, INVENTORY_OVERLOADED, NULL);
-        return;
-    }
-    request->item_fn = fn;
-    if (!item_ask(inventory->redis, keys.item, on_item, request)) {
-        free(request);
+    if (!redis_is_up(inventory->redis)) {
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;
     }
-    redis_flush(inventory->redis);
+    struct item_look *look = malloc(sizeof *look);
+    struct item *item = look ? items_take(&inventory->items, name) : NULL;
+    if (!item) {
+        free(look);
+        fn(ctx, INVENTORY_OVERLOADED, NULL);
+        return;
+    }
+    *look = (struct item_look){.next = item->waiting, .inventory = inventory, .fn = fn, .ctx = ctx};
+    item->waiting = look;
+    if (!item->asking)
+        ask_for_looks(inventory, item);
 }
 
 /* ---- put on sale ---- */

@@ -2,10 +2,12 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "inventory/internal.h"
 #include "inventory/test/fixture.h"
 
 static struct redis_server redis;
@@ -312,6 +314,56 @@ static void test_given_up(void) {
     CHECK(deaf->reset);
 }
 
+/* ---- looks at one item ---- */
+
+static int times_looked(void) {
+    const char *name = "cmdstat_hmget:calls=";
+    const char *at = strstr(redis_command(&redis, "INFO", "commandstats", NULL), name);
+    return at ? (int)strtol(at + strlen(name), NULL, 10) : 0;
+}
+
+static bool has_looked(void *arg) {
+    return times_looked() > *(int *)arg;
+}
+
+/* Those who come while the item is asked for share the next reply: the one that is under way may be older
+ * than their question. */
+static void test_looks_are_shared(void) {
+    enum { LOOKS = 50 };
+    struct till *till = open_till(0, 0);
+    struct answer *answers[LOOKS];
+    item_sell(till, "phone", INVENTORY_BATCH, 10);
+    int before = times_looked() + 1;
+    proxy_set(proxy, PROXY_DELAY, 200, "HMGET");
+    struct answer *early = item_look_begin(till, "phone");
+    struct answer *other = item_look_begin(till, "none");
+    inventory_flush(till->inventory);
+    CHECK(harness_wait(has_looked, &before, 10000));
+    CHECK_STATUS(item_restock(direct, "phone", "r", 5, NULL), INVENTORY_OK);
+    CHECK_INT(early->count, 0); /* its reply is on the way */
+    for (int i = 0; i < LOOKS; i++)
+        answers[i] = item_look_begin(till, "phone");
+    before = times_looked();
+    shop_settle(till->shop);
+    CHECK_INT(times_looked() - before, 1);
+    CHECK_INT(early->item.available, 10);
+    CHECK_STATUS(other->status, INVENTORY_UNKNOWN_ITEM);
+    for (int i = 0; i < LOOKS; i++) {
+        CHECK_STATUS(answers[i]->status, INVENTORY_OK);
+        CHECK_INT(answers[i]->item.available, 15);
+        CHECK_STR(answers[i]->item.item, "phone");
+    }
+    CHECK_INT(till->inventory->items.count, 1); /* a name that nobody sells is forgotten */
+    proxy_set(proxy, PROXY_CUT, 3, "HMGET");
+    for (int i = 0; i < LOOKS; i++)
+        answers[i] = item_look_begin(till, "phone");
+    shop_settle(till->shop);
+    CHECK_STATUS(answers[0]->status, INVENTORY_UNKNOWN);
+    CHECK_STATUS(answers[LOOKS - 1]->status, INVENTORY_UNAVAILABLE);
+    till_wait_up(till);
+    CHECK_STATUS(item_look(till, "phone", NULL), INVENTORY_OK);
+}
+
 static void test_slow(void) {
     struct till *till = open_till(0, 0);
     item_sell(till, "phone", strategy, 100);
@@ -377,6 +429,7 @@ int main(int argc, char **argv) {
     run_each("a request lost", test_request_lost, INVENTORY_OPTIMISTIC);
     run_each("a sale that is delivered late", test_delivered_late, INVENTORY_OPTIMISTIC);
     harness_run("a connection that is given up is reset", test_given_up);
+    harness_run("looks at one item share replies, none older than the question", test_looks_are_shared);
     run_each("a slow store", test_slow, INVENTORY_OPTIMISTIC);
     run_each("a store that is too slow", test_too_slow, INVENTORY_LUA);
     run_each("cut off at random under load", test_cut_under_load, INVENTORY_LUA);
