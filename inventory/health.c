@@ -77,6 +77,8 @@ static void on_info(void *ctx, const struct redis_value *value) {
         return;
     info_find(info, "redis_version", health->version, sizeof health->version);
     info_find(info, "role", health->role, sizeof health->role);
+    if (info_find(info, "aof_enabled", text, sizeof text))
+        snprintf(health->appendonly, sizeof health->appendonly, "%s", strcmp(text, "0") == 0 ? "no" : "yes");
     if (is_old(health->version))
         refuse(health, "the store is older than Redis 6.2");
     if (info_find(info, "loading", text, sizeof text) && strcmp(text, "1") == 0)
@@ -88,21 +90,13 @@ static void on_info(void *ctx, const struct redis_value *value) {
     judge_memory(health, info);
 }
 
-static void config_copy(char *out, size_t out_size, const struct redis_value *value) {
-    const char *text =
-        value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 1)) : NULL;
-    snprintf(out, out_size, "%s", text ? text : "unknown");
-}
-
-static void on_appendonly(void *ctx, const struct redis_value *value) {
-    struct request *request = ctx;
-    config_copy(request->health.appendonly, sizeof request->health.appendonly, value);
-}
-
 static void on_appendfsync(void *ctx, const struct redis_value *value) {
     struct request *request = ctx;
     struct inventory_health *health = &request->health;
-    config_copy(health->appendfsync, sizeof health->appendfsync, value);
+    const char *text =
+        value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 1)) : NULL;
+    if (text)
+        snprintf(health->appendfsync, sizeof health->appendfsync, "%s", text);
     if (!value)
         refuse_broken(request);
     health->ready = !health->reason[0];
@@ -121,12 +115,11 @@ void inventory_health(struct inventory *inventory, inventory_health_fn *fn, void
     if (request && redis_is_up(redis)) {
         *request = (struct request){.inventory = inventory, .fn = fn, .ctx = ctx, .health = down};
         redis_callv(redis, on_info, request, "INFO", NULL);
-        redis_callv(redis, on_appendonly, request, "CONFIG", "GET", "appendonly", NULL);
         if (redis_callv(redis, on_appendfsync, request, "CONFIG", "GET", "appendfsync", NULL)) {
             redis_flush(redis);
             return;
         }
-        redis_break(redis, "out of memory"); /* the other two are answered by this */
+        redis_break(redis, "out of memory"); /* the other is answered by this */
     }
     free(request);
     const char *error = inventory_last_error(inventory);

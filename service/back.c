@@ -52,6 +52,7 @@ static void on_second(uv_timer_t *timer) {
         drain(back);
         return;
     }
+    health_tick(back->service);
     if (back->ticks++ % SWEEP_TICKS == 0)
         inventory_sweep(back->inventory);
     deals_recover(back);

@@ -198,6 +198,7 @@ int main(int argc, char **argv) {
         log_error("cannot start: out of memory or threads");
         return EXIT_FAILURE;
     }
+    health_open(&service.health);
     raise_file_limit(&service.config);
     bool made_up = set_admin_token(&service);
     if (!start_workers(&service, error, sizeof error)) {
@@ -224,6 +225,7 @@ int main(int argc, char **argv) {
     back_join(&service.back);
     pool_close(service.pool);
     domain_close(service.domain);
+    health_close(&service.health);
     free(service.workers);
     log_info("ended");
     return EXIT_SUCCESS;

@@ -14,18 +14,22 @@ void operations_live(struct worker *worker, struct http_request *request, const 
     http_answer(request, 200, "application/json", body, sizeof body - 1, NULL);
 }
 
-static void on_health(void *ctx, const struct inventory_health *health) {
-    struct http_request *request = ctx;
+/* Each worker has a connection of its own: a client may meet any of them. */
+static bool all_connected(const struct service *service) {
+    for (int i = 0; i < service->worker_count; i++) {
+        if (atomic_load(&service->workers[i].store) != WORKER_STORE_UP)
+            return false;
+    }
+    return true;
+}
+
+static void answer_health(struct http_request *request, const struct inventory_health *health) {
     struct worker *worker = http_request_server_ctx(request);
-    struct service *service = worker->service;
-    bool draining = atomic_load(&service->draining);
+    bool draining = atomic_load(&worker->service->draining);
     struct inventory_health all = *health;
-    /* Each worker has a connection of its own: a client may meet any of them. */
-    for (int i = 0; all.ready && i < service->worker_count; i++) {
-        if (atomic_load(&service->workers[i].store) != WORKER_STORE_UP) {
-            all.ready = false;
-            snprintf(all.reason, sizeof all.reason, "a worker has no connection to the store yet");
-        }
+    if (all.ready && !all_connected(worker->service)) {
+        all.ready = false;
+        snprintf(all.reason, sizeof all.reason, "a worker has no connection to the store yet");
     }
     bool ready = all.ready && !draining;
     char body[CODEC_BODY_SIZE];
@@ -34,9 +38,29 @@ static void on_health(void *ctx, const struct inventory_health *health) {
     http_answer(request, ready ? 200 : 503, "application/json", body, length, ready ? NULL : later);
 }
 
+struct ready {
+    struct health_read read;
+    struct http_request *request;
+};
+
+_Static_assert(sizeof(struct ready) <= HTTP_CONTEXT_SIZE, "it must fit into its request");
+
+static void on_health(struct health_read *read, const struct inventory_health *health) {
+    answer_health(((struct ready *)read)->request, health);
+}
+
+static void on_down(void *ctx, const struct inventory_health *health) {
+    answer_health(ctx, health);
+}
+
 void operations_ready(struct worker *worker, struct http_request *request, const char *name) {
     (void)name;
-    inventory_health(worker->inventory, on_health, request);
+    struct ready *ready = http_request_context(request);
+    *ready = (struct ready){.read = {.done = on_health}, .request = request};
+    if (worker->inventory && !inventory_is_up(worker->inventory))
+        inventory_health(worker->inventory, on_down, request); /* answers at once */
+    else
+        health_read(worker, &ready->read);
 }
 
 void operations_metrics(struct worker *worker, struct http_request *request, const char *name) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/redis_target.h"
 #include "service/log.h"
 #include "service/problem.h"
 #include "service/routes.h"
@@ -28,10 +29,14 @@ static void watch_store(struct worker *worker) {
     atomic_store(&worker->store, seen);
     if (worker->index != 0)
         return;
+    struct redis_target target;
+    char address[512] = "", ignored[256];
+    if (redis_target_parse(&target, worker->service->config.redis, ignored, sizeof ignored))
+        redis_target_print(&target, address, sizeof address);
     if (up)
-        log_info("the store is there");
+        log_info("the store %s is there", address);
     else
-        log_error("the store is %s: %s", before == WORKER_STORE_UP ? "gone" : "not there", error);
+        log_error("the store %s is %s: %s", address, before == WORKER_STORE_UP ? "gone" : "not there", error);
 }
 
 static void turn(struct worker *worker) {

@@ -12,6 +12,7 @@
 #include "service/config.h"
 #include "service/domain.h"
 #include "service/figures.h"
+#include "service/health.h"
 #include "service/http.h"
 #include "service/mailbox.h"
 #include "service/pool.h"
@@ -49,6 +50,7 @@ struct service {
     int worker_count;
     struct worker *workers;
     struct back back;
+    struct health health;
 };
 
 /* How the stock is opened, whoever does. */

@@ -259,7 +259,7 @@ static void test_acl_user(void) {
     struct inventory_health health;
     store_health(till, &health);
     CHECK(health.ready);
-    CHECK_STR(health.appendonly, "unknown");
+    CHECK_STR(health.appendonly, "yes");
     CHECK_STR(health.appendfsync, "unknown");
     CHECK_STR(health.eviction, "noeviction");
     CHECK_STR(health.role, "master");

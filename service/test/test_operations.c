@@ -150,14 +150,28 @@ static void head(void) {
 
 /* ---- health ---- */
 
-static void check_ready(int port, const char *appendonly, const char *appendfsync) {
+struct promise {
+    int port;
+    const char *appendonly, *appendfsync;
     struct web_response response;
-    CHECK_INT(shop_get(port, "/readyz", &response), 200);
-    CHECK_STR(web_header(&response, "Content-Type"), "application/json");
-    CHECK_HAS(response.body, "\"ready\":true");
-    CHECK_STR(shop_text(&response, "durability.appendonly"), appendonly);
-    CHECK_STR(shop_text(&response, "durability.appendfsync"), appendfsync);
-    CHECK_STR(shop_text(&response, "store_role"), "master");
+};
+
+static bool promises(void *arg) {
+    struct promise *promise = arg;
+    struct web_response *response = &promise->response;
+    return shop_get(promise->port, "/readyz", response) == 200 &&
+           strcmp(shop_text(response, "durability.appendonly"), promise->appendonly) == 0 &&
+           strcmp(shop_text(response, "durability.appendfsync"), promise->appendfsync) == 0;
+}
+
+/* It may be a second old. */
+static void check_ready(int port, const char *appendonly, const char *appendfsync) {
+    struct promise promise = {.port = port, .appendonly = appendonly, .appendfsync = appendfsync};
+    if (!harness_wait(promises, &promise, 10000))
+        FAIL("/readyz says %s", promise.response.body);
+    CHECK_STR(web_header(&promise.response, "Content-Type"), "application/json");
+    CHECK_HAS(promise.response.body, "\"ready\":true");
+    CHECK_STR(shop_text(&promise.response, "store_role"), "master");
 }
 
 static void check_unready(int port, const char *reason) {
@@ -181,34 +195,110 @@ static void what_the_store_promises(void) {
     redis_start(&redis, "--rename-command", "CONFIG", "", NULL);
     seckilld_start(&service, redis.port, NULL);
     seckilld_wait_ready(&service, 200);
-    check_ready(service.port, "unknown", "unknown");
+    check_ready(service.port, "yes", "unknown");
     redis_start(&redis, "--user", "seller", "on", ">pw", "~*", "&*", "+@all", "-config", NULL);
     seckilld_start(&service, 1, "--redis", harness_format("redis://seller:pw@127.0.0.1:%d", redis.port),
                    NULL);
     seckilld_wait_ready(&service, 200);
-    check_ready(service.port, "unknown", "unknown");
+    check_ready(service.port, "yes", "unknown");
     shop_put(service.port, "i", "\"stock\":1");
     CHECK_INT(shop_buy(service.port, "i", "u", 1, "k", NULL), 201);
 }
 
-static bool told(void *service) {
-    return strstr(proc_output(&((struct seckilld *)service)->proc), " error the store is ") != NULL;
+/* How often the store was asked for what it promises. */
+static int times_asked(const struct redis_server *redis) {
+    const char *name = "cmdstat_config|get:calls=";
+    const char *at = strstr(redis_command(redis, "INFO", "commandstats", NULL), name);
+    return at ? (int)strtol(at + strlen(name), NULL, 10) : 0;
+}
+
+/* Whoever asks, and however many: the store is asked once a second, and by one call at a time. */
+static void many_ask(void) {
+    enum { CLIENTS = 30 };
+    struct web_conn conns[CLIENTS];
+    struct web_response response;
+    struct redis_server redis;
+    struct seckilld service;
+    redis_start(&redis, NULL);
+    seckilld_start(&service, redis.port, NULL);
+    seckilld_wait_ready(&service, 200);
+    for (int i = 0; i < CLIENTS; i++)
+        CHECK(web_open(&conns[i], service.port));
+    int before = times_asked(&redis);
+    int64_t from_ms = harness_now_ms();
+    for (int i = 0; i < 20 * CLIENTS; i++) {
+        CHECK_INT(web_request(&conns[i % CLIENTS], "GET", "/readyz", NULL, NULL, &response), WEB_OK);
+        CHECK_INT(response.status, 200);
+    }
+    CHECK(times_asked(&redis) - before <= 1 + (harness_now_ms() - from_ms) / 1000);
+
+    harness_pause_ms(1100); /* what was asked is too old by now */
+    redis_pause(&redis);
+    for (int i = 0; i < CLIENTS; i++)
+        web_send_text(&conns[i], "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
+    harness_pause_ms(100);
+    redis_resume(&redis);
+    before = times_asked(&redis);
+    for (int i = 0; i < CLIENTS; i++) {
+        CHECK_INT(web_read_response(&conns[i], &response), WEB_OK);
+        CHECK_INT(response.status, 200);
+        web_close(&conns[i]);
+    }
+    CHECK(times_asked(&redis) - before <= 2);
+}
+
+struct words {
+    struct seckilld *service;
+    const char *text;
+};
+
+static bool logged(void *arg) {
+    const struct words *words = arg;
+    shop_get(words->service->port, "/readyz", NULL);
+    return strstr(proc_output(&words->service->proc), words->text) != NULL;
+}
+
+static void check_logs(struct seckilld *service, const char *text) {
+    struct words words = {service, text};
+    if (!harness_wait(logged, &words, 10000))
+        FAIL("the log says nothing of \"%s\": %s", text, proc_output(&service->proc));
 }
 
 /* Whoever is woken at night reads the log first. */
 static void the_log_tells_of_the_store(void) {
     struct redis_server redis;
     struct seckilld service;
-    seckilld_start(&service, harness_free_port(), NULL);
-    CHECK(harness_wait(told, &service, 5000));
-    CHECK_HAS(proc_output(&service.proc), "the store is not there: Connection refused");
+    int nowhere = harness_free_port();
+    seckilld_start(&service, 1, "--redis", harness_format("redis://u:hunter2@127.0.0.1:%d", nowhere), NULL);
+    check_logs(
+        &service,
+        harness_format("error the store redis://127.0.0.1:%d/0 is not there: Connection refused", nowhere));
+    CHECK(!strstr(proc_output(&service.proc), "hunter2"));
     redis_start(&redis, NULL);
     seckilld_start(&service, redis.port, NULL);
     seckilld_wait_ready(&service, 200);
     redis_kill(&redis);
-    CHECK(harness_wait(told, &service, 5000));
-    CHECK_HAS(proc_output(&service.proc), "info  the store is there\n");
-    CHECK_HAS(proc_output(&service.proc), "the store is gone: ");
+    check_logs(&service, harness_format("error the store redis://127.0.0.1:%d/0 is gone: ", redis.port));
+    CHECK_HAS(proc_output(&service.proc),
+              harness_format("info  the store redis://127.0.0.1:%d/0 is there\n", redis.port));
+    CHECK(!strstr(proc_output(&service.proc), "append-only"));
+}
+
+/* Once, when it is so at the start, and when it changes. */
+static void the_log_warns_of_the_store(void) {
+    struct redis_server redis;
+    struct seckilld service;
+    redis_start(&redis, "--appendonly", "no", "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru",
+                NULL);
+    seckilld_start(&service, redis.port, NULL);
+    check_logs(&service, "error the store keeps no append-only file (appendonly no)");
+    check_logs(&service, "error the store may evict orders");
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "maxmemory-policy", "noeviction", NULL), "OK");
+    check_logs(&service, "info  the store is ready again");
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "yes", NULL), "OK");
+    check_logs(&service, "info  the store keeps an append-only file now");
+    const char *first = strstr(proc_output(&service.proc), "(appendonly no)");
+    CHECK(!strstr(first + 1, "(appendonly no)"));
 }
 
 static void why_it_is_not_ready(void) {
@@ -382,6 +472,8 @@ int main(int argc, char **argv) {
     harness_run("what the store promises", what_the_store_promises);
     harness_run("why it is not ready", why_it_is_not_ready);
     harness_run("the log tells of the store", the_log_tells_of_the_store);
+    harness_run("the log warns of a store that keeps nothing", the_log_warns_of_the_store);
+    harness_run("many ask whether it is ready", many_ask);
     harness_run("metrics", metrics);
     harness_run("metrics from the first moment", metrics_from_the_first_moment);
     harness_run("openapi.json", openapi);
