@@ -25,7 +25,8 @@
 
 enum {
     LOOK_MS = 1000, /* a wake-up that was lost costs so much */
-    PATH_SIZE = ZOOKEEPER_ROOT_SIZE + 3 * LOCK_KEY_MAX + ZOOKEEPER_NAME_SIZE,
+    /* ROOT/KEY/NAME, where a character of a key may take three. */
+    PATH_SIZE = (ZOOKEEPER_ROOT_SIZE - 1) + 1 + 3 * LOCK_KEY_MAX + 1 + ZOOKEEPER_NAME_SIZE,
     BUCKETS = 1024,
     ROUNDS_MAX = 8, /* of an attempt, while others come and go */
 };
@@ -255,9 +256,9 @@ static enum lock_status queue_up(struct talk *talk, struct lock_attempt *attempt
     int at_queue = add(talk, ZOOKEEPER_QUEUE, talk->queue, node);
     int at_place = add(talk, ZOOKEEPER_PLACE, talk->parent, node);
     enum lock_status status = talk_in(talk, &session);
-    if (at_given >= 0 && status != LOCK_UNAVAILABLE)
+    if (at_given >= 0 && status != LOCK_UNAVAILABLE && status != LOCK_NOMEM)
         read_given(talk, attempt, status == LOCK_NOT_OWNER, talk->replies[at_given].result);
-    if (status == LOCK_NOT_OWNER || status == LOCK_UNAVAILABLE)
+    if (status == LOCK_NOT_OWNER || status == LOCK_UNAVAILABLE || status == LOCK_NOMEM)
         return status;
     read_queued(talk, node, at_queue, session);
     if (status != LOCK_OK)
@@ -336,7 +337,7 @@ static enum lock_status attempt_it(void *opened, struct lock_attempt *attempt) {
     struct node node;
     bool parents = false, known = read_node(store, attempt->grant.key, attempt->grant.owner, &node);
     if (!known && !write_node(store, &node)) /* before anything is made, so that it is not lost */
-        return LOCK_UNAVAILABLE;
+        return LOCK_NOMEM;
     begin(&talk, store, &node);
     enum lock_status status = LOCK_NOT_OWNER;
     attempt->again_ns = lock_env_now_ns(store->env);

@@ -255,8 +255,14 @@ static int queue_request(struct zookeeper_session *session, const struct zookeep
 
 void zookeeper_call_queue(struct zookeeper_call *call, const struct zookeeper_request *requests, int count) {
     for (int i = 0; i < count; i++) {
-        if (queue_request(call->session, &requests[i], &call->slots[i]) != ZOK)
-            answer(&call->slots[i], ZOOKEEPER_NOT_DONE);
+        int rc = queue_request(call->session, &requests[i], &call->slots[i]);
+        if (rc == ZOK)
+            continue;
+        if (rc == ZSYSTEMERROR || rc == ZMARSHALLINGERROR) /* nothing else is told by them here */
+            call->no_memory = true;
+        else
+            lock_env_failed(call->session->env, call->session->servers, zerror(rc));
+        answer(&call->slots[i], ZOOKEEPER_NOT_DONE);
     }
 }
 

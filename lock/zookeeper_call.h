@@ -23,7 +23,7 @@ struct zookeeper_call {
     struct zookeeper_session *session;
     pthread_cond_t done;
     int open; /* requests without an answer */
-    bool waited_for, beats;
+    bool waited_for, beats, no_memory;
     int64_t sent_ns; /* of a beat */
     struct zookeeper_slot slots[ZOOKEEPER_REQUESTS_MAX];
 };

@@ -272,7 +272,7 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
     pthread_mutex_lock(&session->mutex);
     enum lock_status status = wait_for_connection(session, number, until_ns);
     if (status == LOCK_OK && !(call = zookeeper_call_new(session, count)))
-        status = LOCK_UNAVAILABLE;
+        status = LOCK_NOMEM;
     if (status != LOCK_OK)
         goto unlock;
     call->waited_for = true;
@@ -286,6 +286,8 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
     if (call->open > 0)
         tell(session, "no answer came in time");
     status = status_of(session, *number, replies, count);
+    if (status == LOCK_UNAVAILABLE && call->no_memory)
+        status = LOCK_NOMEM;
     call->waited_for = false;
     if (call->open == 0)
         zookeeper_call_free(call);

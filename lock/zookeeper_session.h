@@ -58,8 +58,8 @@ int64_t zookeeper_session_until_ns(const struct zookeeper_session *session);
 
 /* Sends requests, which are carried out in that order, and waits for the replies. `*number` is the session in
  * which they are to be made, or 0: whichever there is, and it is set then. LOCK_OK: all were answered;
- * LOCK_UNAVAILABLE: none was, or will be, carried out; LOCK_NOT_OWNER: nor can it be, as that session is
- * over; LOCK_UNKNOWN: some replies are lost. `replies` says which. */
+ * LOCK_UNAVAILABLE, LOCK_NOMEM: none was, or will be, carried out; LOCK_NOT_OWNER: nor can it be, as that
+ * session is over; LOCK_UNKNOWN: some replies are lost. `replies` says which. */
 enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint64_t *number,
                                         const struct zookeeper_request *requests, int count,
                                         struct zookeeper_reply *replies, int64_t until_ns);

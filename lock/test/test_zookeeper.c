@@ -1,5 +1,6 @@
 /* zookeeper: what is in the store, and what is left there. Two handles are two processes to the store. */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +8,19 @@
 
 #include "lock/test/tools.h"
 #include "lock/zookeeper_address.h"
+#include "lock/zookeeper_call.h"
 
 static struct zookeeper_server server;
+
+static _Atomic bool is_out_of_memory;
+
+/* Before that of the C library: there is no memory for calls to the store. */
+void *calloc(size_t count, size_t size) { /* NOLINT(readability-inconsistent-declaration-parameter-name) */
+    static void *(*_Atomic real)(size_t count, size_t size);
+    if (!real)
+        real = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc");
+    return is_out_of_memory && size == sizeof(struct zookeeper_call) ? NULL : real(count, size);
+}
 
 static struct lock *open_lock(const char *options) {
     return tools_open(NULL, harness_format("zookeeper://127.0.0.1:%d%s", server.port, options));
@@ -86,6 +98,42 @@ static void refuse(const char *address, const char *words) {
                        LOCK_CONFIG);
     CHECK_HAS(error, words);
     CHECK(!strstr(error, "secret"));
+}
+
+/* The longest path of all: of the longest chroot, a key of which each character takes three, and nodes in it.
+ */
+static void longest_names(void) {
+    const char *key = harness_repeat('/', LOCK_KEY_MAX), *chroot = harness_repeat('r', 257);
+    char *path = harness_format("/%s/lock/", chroot);
+    for (int i = 0; i < LOCK_KEY_MAX; i++)
+        path = harness_format("%s%%2F", path);
+    struct lock *holder = open_lock(harness_format("/%s", chroot));
+    struct lock *other = open_lock(harness_format("/%s", chroot));
+    struct lock_grant grant = tools_take(holder, key);
+    struct tools_waiter waiter;
+    tools_wait(&waiter, other, key, PATIENCE_MS, NULL);
+    wait_for_nodes(path, 2);
+    tools_check_status(lock_extend(holder, &grant), LOCK_OK);
+    tools_give(holder, &grant);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    tools_give(other, &waiter.grant);
+    refuse(harness_format("//h/%sr", chroot), "the path is too long");
+}
+
+/* ---- memory ---- */
+
+/* It is told as such, and what is left meanwhile is taken back once there is some. */
+static void out_of_memory(void) {
+    struct lock *lock = open_lock("");
+    struct lock_grant grant = tools_take(lock, "m"), other;
+    is_out_of_memory = true;
+    tools_check_status(lock_try(lock, "n", &other), LOCK_NOMEM);
+    tools_check_status(lock_acquire(lock, "n", tools_in_ms(lock, 100), NULL, &other), LOCK_NOMEM);
+    tools_check_status(lock_extend(lock, &grant), LOCK_NOMEM);
+    tools_check_status(lock_release(lock, &grant), LOCK_NOMEM);
+    is_out_of_memory = false;
+    wait_for_nodes("/lock/m", 0);
+    tools_check_free(lock, "n");
 }
 
 static const char *servers_of(const char *address) {
@@ -340,6 +388,8 @@ int main(int argc, char **argv) {
     harness_run("odd keys", odd_keys);
     harness_run("below a path", chroot);
     harness_run("addresses", addresses);
+    harness_run("the longest names", longest_names);
+    harness_run("out of memory", out_of_memory);
     harness_run("containers go", containers);
     harness_run("who gives up leaves nothing", nothing_is_left);
     harness_run("one watch for all that gave up", watches_are_shared);
