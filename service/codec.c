@@ -369,7 +369,8 @@ size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit
         (long long)audit->holds, (long long)audit->user_units);
 }
 
-size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining) {
+size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining,
+                          const char *baskets, const char *transfers) {
     /* Perhaps the words of a server that is no Redis: what is no plain text would have no JSON, or too long a
      * one. */
     char reason[sizeof health->reason];
@@ -378,12 +379,13 @@ size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_heal
         reason[i] = health->reason[i] >= ' ' && health->reason[i] < 0x7f ? health->reason[i] : '?';
     reason[i] = '\0';
     json_t *body = json_pack(
-        "{s:b, s:s?, s:s, s:s, s:{s:s, s:s}, s:s}", "ready", health->ready && !draining, "reason",
+        "{s:b, s:s?, s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s}", "ready", health->ready && !draining, "reason",
         draining    ? "the service is shutting down"
         : reason[0] ? reason
                     : NULL,
         "store_version", health->version, "store_role", health->role, "durability", "appendonly",
-        health->appendonly, "appendfsync", health->appendfsync, "maxmemory_policy", health->eviction);
+        health->appendonly, "appendfsync", health->appendfsync, "maxmemory_policy", health->eviction,
+        "baskets", baskets, "transfers", transfers);
     size_t length = body ? json_dumpb(body, out, CODEC_BODY_SIZE, JSON_COMPACT) : 0;
     json_decref(body);
     return length <= CODEC_BODY_SIZE ? length : 0;

@@ -54,6 +54,8 @@ size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *
 size_t codec_write_restock(char out[CODEC_BODY_SIZE], const char *item,
                            const struct inventory_restock *restock);
 size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit *audit);
-size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining);
+/* `baskets` and `transfers` say how it stands with those. */
+size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining,
+                          const char *baskets, const char *transfers);
 
 #endif

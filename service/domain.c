@@ -58,8 +58,10 @@ static bool enter(struct domain *domain, int64_t deadline_ns, struct domain_use 
     return entered;
 }
 
-static void leave(struct domain *domain) {
+static void leave(struct domain *domain, enum lock_status status) {
     pthread_mutex_lock(&domain->mutex);
+    if (status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN)
+        domain_note_answer(domain, false);
     if (--domain->users == 0)
         pthread_cond_broadcast(&domain->changed);
     pthread_mutex_unlock(&domain->mutex);
@@ -71,6 +73,7 @@ static void leave(struct domain *domain) {
 static bool is_fresh(struct domain *domain) {
     pthread_mutex_lock(&domain->mutex);
     bool fresh = now_ns() < domain->fresh_until_ns;
+    domain_note_answer(domain, true);
     pthread_mutex_unlock(&domain->mutex);
     return fresh;
 }
@@ -87,7 +90,7 @@ enum lock_status domain_acquire(struct domain *domain, const char *const keys[],
             return LOCK_OK;
         if (status == LOCK_OK)
             lock_release_all(use->lock, grants, count);
-        leave(domain);
+        leave(domain, status);
         if (status != LOCK_OK && status != LOCK_CANCELLED)
             return status;
     }
@@ -95,8 +98,7 @@ enum lock_status domain_acquire(struct domain *domain, const char *const keys[],
 
 void domain_release(struct domain *domain, const struct domain_use *use, const struct lock_grant grants[],
                     size_t count) {
-    lock_release_all(use->lock, grants, count);
-    leave(domain);
+    leave(domain, lock_release_all(use->lock, grants, count));
 }
 
 /* ---- how it stands ---- */
@@ -112,7 +114,9 @@ void domain_read_state(struct domain *domain, struct domain_state *state) {
                                    .epoch = domain->told_epoch,
                                    .instances = domain->live,
                                    .behind = domain->behind,
-                                   .patience_ms = domain_quiet_ms(domain)};
+                                   .patience_ms = domain_quiet_ms(domain),
+                                   .reach = domain->reach};
+    memcpy(state->why, domain->why, sizeof state->why);
     memcpy(state->behind_id, domain->behind_id, sizeof state->behind_id);
     domain_print_lock(state->lock, domain->told_epoch ? domain->told_url : domain->first_url);
     pthread_mutex_unlock(&domain->mutex);
@@ -146,9 +150,19 @@ void domain_read_metrics(struct domain *domain, struct domain_metrics *metrics) 
     pthread_mutex_unlock(&domain->mutex);
 }
 
+/* The option NAME= of a URL, "" where it is none: what follows the ?. */
+static const char *find_option(const char *options, const char *name) {
+    for (const char *at = options; at; at = strchr(at, '&')) {
+        at++;
+        if (strncmp(at, name, strlen(name)) == 0)
+            return at;
+    }
+    return "";
+}
+
 /* What may be shown of a URL: nothing before its last @, wherever that is. */
 void domain_print_lock(char out[DOMAIN_NAME_SIZE], const char *url) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:,/_-[]";
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:,/_-[]?=&";
     const char *scheme_end = strchr(url, ':'), *at = strrchr(url, '@'), *options = strchr(url, '?');
     size_t length = scheme_end ? (size_t)(scheme_end - url) + 1 : 0;
     const char *address = url + length, *end = options ? options : url + strlen(url);
@@ -160,26 +174,46 @@ void domain_print_lock(char out[DOMAIN_NAME_SIZE], const char *url) {
         end = address; /* what is before an @ may all be a password */
     else if (at)
         address = at + 1;
-    int variant_length = 0;
-    const char *variant = at && options && at > options ? NULL : options ? strstr(options, "variant=") : NULL;
-    if (variant)
-        variant_length = (int)strcspn(variant, "&@");
-    snprintf(out, DOMAIN_NAME_SIZE, "%.*s%.*s%s%.*s", (int)length, url,
-             (int)(end > address ? end - address : 0), address, variant ? "?" : "", variant_length,
-             variant ? variant : "");
+    bool shows = options && !(at && at > options);
+    const char *variant = shows ? find_option(options, "variant=") : "";
+    const char *ttl = shows ? find_option(options, "ttl=") : "";
+    int length_printed = snprintf(out, DOMAIN_NAME_SIZE, "%.*s%.*s", (int)length, url,
+                                  (int)(end > address ? end - address : 0), address);
+    size_t used = length_printed < DOMAIN_NAME_SIZE ? (size_t)length_printed : DOMAIN_NAME_SIZE - 1;
+    snprintf(out + used, DOMAIN_NAME_SIZE - used, "%s%.*s%s%.*s", *variant ? "?" : "",
+             (int)strcspn(variant, "&"), variant,
+             !*ttl      ? ""
+             : *variant ? "&"
+                        : "?",
+             (int)strcspn(ttl, "&"), ttl);
     for (char *c = out; *c; c++) {
-        if (!strchr(plain, *c) && *c != '?' && *c != '=')
+        if (!strchr(plain, *c))
             *c = '_';
     }
 }
 
+void domain_print_plain(char *out, size_t size, const char *text) {
+    size_t length = 0;
+    for (const char *c = text; *c && length < size - 1; c++) {
+        if (strncmp(c, "…", 3) == 0 && length < size - 3) {
+            memcpy(out + length, "...", 3);
+            length += 3;
+            c += 2;
+        } else {
+            out[length++] = (char)(*c < ' ' || *c > '~' || *c == '"' || *c == '\\' ? '?' : *c);
+        }
+    }
+    out[length] = '\0';
+}
+
 /* ---- the thread ---- */
 
-/* Opens the lock of an epoch; NULL where that cannot be, and the log tells why. */
-static struct lock *open_lock(struct domain *domain, const char *url, uint64_t epoch) {
-    char error[LOCK_ERROR_SIZE] = "out of memory", name[DOMAIN_NAME_SIZE];
+/* Opens the lock of an epoch; NULL where that cannot be, and `error` and the log tell why. */
+static struct lock *open_lock(struct domain *domain, const char *url, uint64_t epoch,
+                              char error[LOCK_ERROR_SIZE]) {
+    char name[DOMAIN_NAME_SIZE];
     struct lock *lock = NULL;
-    if (lock_open(url, &domain->lock_config, &lock, error, sizeof error) == LOCK_OK)
+    if (lock_open(url, &domain->lock_config, &lock, error, LOCK_ERROR_SIZE) == LOCK_OK)
         return lock;
     domain_print_lock(name, url);
     log_error("the lock %s, epoch %llu, cannot be opened here; nothing is done under a lock until PUT "
@@ -204,56 +238,37 @@ static void follow(struct domain *domain) {
     lock_cancel_free(domain->cancel);
     domain->cancel = NULL;
     uint64_t epoch = domain->told_epoch;
-    char url[CONFIG_TEXT];
+    char url[CONFIG_TEXT], error[LOCK_ERROR_SIZE] = "out of memory";
     memcpy(url, domain->told_url, sizeof url);
     memcpy(domain->clear_url, url, sizeof url);
     domain->clear_epoch = epoch; /* the others need not wait until the new one is open */
     pthread_mutex_unlock(&domain->mutex);
     struct lock_cancel *cancel = lock_cancel_new();
-    struct lock *opened = cancel ? open_lock(domain, url, epoch) : NULL;
+    struct lock *opened = cancel ? open_lock(domain, url, epoch, error) : NULL;
     pthread_mutex_lock(&domain->mutex);
     domain->lock = opened;
     domain->cancel = cancel;
     domain->lock_epoch = epoch;
+    domain->reach = opened ? DOMAIN_UNTRIED : DOMAIN_UNREACHABLE;
+    domain_print_plain(domain->why, sizeof domain->why, opened ? "" : error);
+    domain_probe_now(domain);
     pthread_cond_broadcast(&domain->changed);
     pthread_mutex_unlock(&domain->mutex);
     lock_close(old); /* may take seconds where its store is gone */
     pthread_mutex_lock(&domain->mutex);
 }
 
-static void check(struct domain *domain, struct domain_check *check) {
-    struct lock *lock = NULL;
-    check->status = lock_open(check->url, &domain->lock_config, &lock, check->error, sizeof check->error);
-    lock_close(lock);
-    check->done(check);
-}
-
 static void *run(void *arg) {
     struct domain *domain = arg;
     pthread_mutex_lock(&domain->mutex);
-    while (!domain->stop || domain->checks) {
-        struct domain_check *first = domain->checks;
-        if (domain->told_epoch != domain->lock_epoch && !domain->stop) {
+    while (!domain->stop) {
+        if (domain->told_epoch != domain->lock_epoch)
             follow(domain);
-        } else if (first) {
-            domain->checks = first->next;
-            pthread_mutex_unlock(&domain->mutex);
-            check(domain, first);
-            pthread_mutex_lock(&domain->mutex);
-        } else {
+        else
             pthread_cond_wait(&domain->changed, &domain->mutex);
-        }
     }
     pthread_mutex_unlock(&domain->mutex);
     return NULL;
-}
-
-void domain_check(struct domain *domain, struct domain_check *check) {
-    pthread_mutex_lock(&domain->mutex);
-    check->next = domain->checks;
-    domain->checks = check;
-    pthread_cond_broadcast(&domain->changed);
-    pthread_mutex_unlock(&domain->mutex);
 }
 
 /* ---- opening and closing ---- */
@@ -281,6 +296,15 @@ static void at_point(void *ctx, const char *point, const char *key) {
     service_at_step(ctx, step);
 }
 
+static void end_thread(struct domain *domain, pthread_t thread) {
+    pthread_mutex_lock(&domain->mutex);
+    domain->stop = true;
+    pthread_cond_broadcast(&domain->changed);
+    pthread_cond_broadcast(&domain->probe_wanted);
+    pthread_mutex_unlock(&domain->mutex);
+    pthread_join(thread, NULL);
+}
+
 struct domain *domain_open(const struct config *config, char *error, size_t error_size) {
     struct lock *tried = NULL;
     struct domain *domain = calloc(1, sizeof *domain);
@@ -296,9 +320,15 @@ struct domain *domain_open(const struct config *config, char *error, size_t erro
     make_instance(domain, config->listen);
     pthread_mutex_init(&domain->mutex, NULL);
     pthread_cond_init(&domain->changed, NULL);
+    pthread_cond_init(&domain->probe_wanted, NULL);
     domain->first_url = config->lock;
-    if (pthread_create(&domain->thread, NULL, run, domain) == 0)
+    if (pthread_create(&domain->thread, NULL, run, domain) != 0)
+        goto fail_threads;
+    if (pthread_create(&domain->prober, NULL, domain_probe_run, domain) == 0)
         return domain;
+    end_thread(domain, domain->thread);
+fail_threads:
+    pthread_cond_destroy(&domain->probe_wanted);
     pthread_cond_destroy(&domain->changed);
     pthread_mutex_destroy(&domain->mutex);
 fail:
@@ -309,13 +339,11 @@ fail:
 void domain_close(struct domain *domain) {
     if (!domain)
         return;
-    pthread_mutex_lock(&domain->mutex);
-    domain->stop = true;
-    pthread_cond_broadcast(&domain->changed);
-    pthread_mutex_unlock(&domain->mutex);
-    pthread_join(domain->thread, NULL);
+    end_thread(domain, domain->thread);
+    end_thread(domain, domain->prober);
     lock_close(domain->lock);
     lock_cancel_free(domain->cancel);
+    pthread_cond_destroy(&domain->probe_wanted);
     pthread_cond_destroy(&domain->changed);
     pthread_mutex_destroy(&domain->mutex);
     free(domain);

@@ -11,8 +11,11 @@
  * An instance that cannot reach the store gives out no grants either, once its last beat is 2 s old: that is
  * what bounds how long the others have to wait for it.
  *
- * Threads: as each call says. What blocks for long (closing locks, and opening them) is done by a thread of
- * the domain. */
+ * Whether the lock can be had at all is tried when it comes in force, whenever a call for it fails, and every
+ * 10 s while nobody calls; and of another before it is switched to.
+ *
+ * Threads: as each call says. What blocks for long (closing locks, opening and trying them) is done by two
+ * threads of the domain. */
 #ifndef SERVICE_DOMAIN_H
 #define SERVICE_DOMAIN_H
 
@@ -54,7 +57,9 @@ void domain_release(struct domain *domain, const struct domain_use *use, const s
 
 enum domain_phase { DOMAIN_NONE, DOMAIN_SWITCHING, DOMAIN_IN_FORCE };
 
-enum { DOMAIN_NAME_SIZE = 256, DOMAIN_INSTANCE_SIZE = 96 };
+enum domain_reach { DOMAIN_UNTRIED, DOMAIN_REACHABLE, DOMAIN_UNREACHABLE };
+
+enum { DOMAIN_NAME_SIZE = 256, DOMAIN_INSTANCE_SIZE = 96, DOMAIN_WHY_SIZE = 256 };
 
 struct domain_state {
     enum domain_phase phase;     /* here. NONE: the store is not there, or the lock cannot be opened */
@@ -63,7 +68,9 @@ struct domain_state {
     int instances;               /* that live, with this one */
     int behind;                  /* others that may have grants of an older epoch */
     char behind_id[DOMAIN_INSTANCE_SIZE]; /* one of those, or "" */
-    int64_t patience_ms; /* a switch takes no longer, unless somebody's grants last longer than the own */
+    int64_t patience_ms;     /* a switch takes no longer, unless somebody's grants last longer than the own */
+    enum domain_reach reach; /* of that lock, from here, as last tried */
+    char why[DOMAIN_WHY_SIZE]; /* it cannot be reached; plain text */
 };
 
 void domain_read_state(struct domain *domain, struct domain_state *state);
@@ -77,9 +84,11 @@ struct domain_metrics {
 
 void domain_read_metrics(struct domain *domain, struct domain_metrics *metrics);
 
-/* SCHEME://ADDRESS[?variant=NAME] of a lock's URL: without its password, whatever the URL, and of characters
- * that need no escaping anywhere. */
+/* SCHEME://ADDRESS[?variant=NAME][&ttl=MS] of a lock's URL: without its password, whatever the URL, and of
+ * characters that need no escaping anywhere. */
 void domain_print_lock(char out[DOMAIN_NAME_SIZE], const char *url);
+/* Words that may have anything in them: of characters that JSON needs no escapes for. */
+void domain_print_plain(char *out, size_t size, const char *text);
 
 /* ---- switching: from any thread ---- */
 
@@ -92,7 +101,7 @@ struct domain_check {
     void (*done)(struct domain_check *check);
 };
 
-/* Whether this instance can open such a lock, as lock_open() says. */
+/* Whether this instance can open such a lock (LOCK_CONFIG: as lock_open() says) and have it. */
 void domain_check(struct domain *domain, struct domain_check *check);
 
 enum domain_outcome { DOMAIN_DONE, DOMAIN_OVERTAKEN /* by a newer epoch */, DOMAIN_LATE, DOMAIN_ENDED };

@@ -12,10 +12,10 @@ struct domain {
     struct lock_config lock_config;
     char instance[DOMAIN_INSTANCE_SIZE]; /* HOST:PORT and chance; no two are the same */
     const char *first_url;               /* --lock */
-    pthread_t thread;
+    pthread_t thread, prober;
 
     pthread_mutex_t mutex; /* of all that follows; never held for long */
-    pthread_cond_t changed;
+    pthread_cond_t changed, probe_wanted;
     /* As the store told last. */
     uint64_t told_epoch; /* 0: never */
     char told_url[CONFIG_TEXT];
@@ -33,10 +33,14 @@ struct domain {
     int users;                  /* threads that have grants of it, or are about to */
     struct lock_metrics before; /* the counters of those that were closed */
     uint64_t announced_epoch, switches;
+    /* Whether the lock that is open can be had, and why not; when that is tried next, and was last. */
+    enum domain_reach reach;
+    char why[DOMAIN_WHY_SIZE];
+    int64_t probe_ns, probed_ns;
     struct domain_check *checks;
     struct domain_wait *waits;
     bool ended; /* no grants any more */
-    bool stop;  /* the thread */
+    bool stop;  /* the threads */
 
     /* The back office's alone: the beat under way. */
     bool beating;
@@ -55,5 +59,12 @@ bool domain_grants(const struct domain *domain, int64_t now_ns);
 bool domain_failed(const struct domain *domain);
 /* So long after its last beat this instance may have grants. */
 int64_t domain_quiet_ms(const struct domain *domain);
+
+/* Another lock was opened: whether it can be had is tried at once. */
+void domain_probe_now(struct domain *domain);
+/* A call for a grant got an answer of the lock's store, or none. */
+void domain_note_answer(struct domain *domain, bool answered);
+/* The thread that tries; without the mutex. */
+void *domain_probe_run(void *domain);
 
 #endif

@@ -12,8 +12,8 @@
 /* Beyond the time that old grants can last: for locks to be opened and closed, and beats to come round. */
 static const int64_t patience_ns = 3000000000;
 
-/* A switch under way: this instance opens such a lock to see whether it can, the store raises the epoch, and
- * when that is in force here, the call is answered. */
+/* A switch under way: this instance opens such a lock and has it once to see whether it can, the store raises
+ * the epoch, and when that is in force here, the call is answered. */
 struct change {
     struct http_request *request;
     struct worker *worker;
@@ -35,13 +35,19 @@ static int64_t now_ns(void) {
 static void answer_state(struct http_request *request, const struct domain_state *state, int64_t since_ns) {
     static const char *const phases[] = {
         [DOMAIN_NONE] = "none", [DOMAIN_SWITCHING] = "switching", [DOMAIN_IN_FORCE] = "in-force"};
-    char body[512], waited[48] = "";
+    static const char *const reaches[] = {[DOMAIN_UNTRIED] = "",
+                                          [DOMAIN_REACHABLE] = ",\"reachable\":true",
+                                          [DOMAIN_UNREACHABLE] = ",\"reachable\":false"};
+    char body[1024], waited[48] = "", why[DOMAIN_WHY_SIZE + 16] = "";
+    if (state->why[0])
+        snprintf(why, sizeof why, ",\"problem\":\"%s\"", state->why);
     if (since_ns)
         snprintf(waited, sizeof waited, ",\"waited_ms\":%lld", (long long)(now_ns() - since_ns) / 1000000);
-    int length = snprintf(
-        body, sizeof body,
-        "{\"lock\":\"%s\",\"epoch\":%llu,\"state\":\"%s\",\"instances\":%d,\"behind\":%d%s}", state->lock,
-        (unsigned long long)state->epoch, phases[state->phase], state->instances, state->behind, waited);
+    int length =
+        snprintf(body, sizeof body,
+                 "{\"lock\":\"%s\",\"epoch\":%llu,\"state\":\"%s\",\"instances\":%d,\"behind\":%d%s%s%s}",
+                 state->lock, (unsigned long long)state->epoch, phases[state->phase], state->instances,
+                 state->behind, reaches[state->reach], why, waited);
     http_answer(request, 200, "application/json", body, (size_t)length, NULL);
 }
 
@@ -107,26 +113,21 @@ static void on_switched(void *ctx, enum inventory_status status, const struct in
     domain_wait(change->worker->service->domain, &change->wait);
 }
 
-/* Words about the sender's URL, which may have anything in it: what JSON would need escapes for is left out.
- */
+/* The lock cannot be had: of a bad URL that is its sender's fault. */
 static void answer_check(struct http_request *request, const struct domain_check *check, bool teaching) {
-    enum { WORDS_SIZE = 300 };
-    static const char needs[] = "; that needs a service started with --teaching";
-    char detail[WORDS_SIZE + sizeof needs];
-    size_t length = 0;
-    for (const char *c = check->error; *c && length < WORDS_SIZE - 1; c++) {
-        if (strncmp(c, "…", 3) == 0 && length < WORDS_SIZE - 4) {
-            memcpy(detail + length, "...", 3);
-            length += 3;
-            c += 2;
-        } else {
-            detail[length++] = (char)(*c < ' ' || *c > '~' || *c == '"' || *c == '\\' ? '?' : *c);
-        }
+    char detail[300], error[200];
+    domain_print_plain(error, sizeof error, check->error);
+    if (check->status == LOCK_CONFIG) {
+        snprintf(detail, sizeof detail, "%s; the README's Locks lists all%s", error,
+                 teaching ? "" : "; those for lessons need --teaching");
+        problem_answer_field(request, "lock", detail);
+    } else if (check->status == LOCK_NOMEM) {
+        problem_answer(request, PROBLEM_OVERLOADED, "out of memory; nothing was done");
+    } else {
+        snprintf(detail, sizeof detail,
+                 "this lock cannot be reached (%s); nothing was done, the one in force stays", error);
+        problem_answer(request, PROBLEM_LOCK_UNAVAILABLE, detail);
     }
-    detail[length] = '\0';
-    if (!teaching && strstr(detail, "for lessons"))
-        memcpy(detail + length, needs, sizeof needs);
-    problem_answer_field(request, "lock", detail);
 }
 
 static void go_on(struct mailbox_post *post) {
@@ -144,12 +145,10 @@ static void go_on(struct mailbox_post *post) {
         inventory_domain_switch(change->worker->inventory, change->url, on_switched, change);
         return;
     }
-    if (change->check.status == LOCK_CONFIG)
-        answer_check(change->request, &change->check, change->worker->service->config.teaching);
-    else if (change->check.status == LOCK_OK)
+    if (change->check.status == LOCK_OK)
         problem_answer(change->request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
     else
-        problem_answer(change->request, PROBLEM_OVERLOADED, "out of memory; nothing was done");
+        answer_check(change->request, &change->check, change->worker->service->config.teaching);
     free(change);
 }
 

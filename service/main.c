@@ -111,13 +111,13 @@ static void raise_file_limit(const struct config *config) {
 
 static void say_hello(const struct config *config) {
     struct redis_target target;
-    char store[512], ignored[256];
+    char store[512], ignored[256], lock[DOMAIN_NAME_SIZE];
     redis_target_parse(&target, config->redis, ignored, sizeof ignored);
     redis_target_print(&target, store, sizeof store);
-    /* Of the lock's URL no more than the scheme: the rest may have a password. */
-    log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %.*s%s%s", SECKILL_VERSION,
+    domain_print_lock(lock, config->lock);
+    log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %s%s%s", SECKILL_VERSION,
              config->listen, config->workers, config->workers == 1 ? "" : "s", store, config->strategy_name,
-             (int)strcspn(config->lock, "/?"), config->lock, config->fencing ? "" : ", NO FENCING",
+             lock, config->fencing ? "" : ", NO FENCING",
              config->teaching ? ", TEACHING: unsafe strategies are allowed" : "");
 }
 
@@ -187,8 +187,9 @@ int main(int argc, char **argv) {
     service.domain = domain_open(&service.config, error, sizeof error);
     if (!service.domain) {
         /* Not the URL: it may hold a password. */
-        fprintf(stderr, "seckilld: %s: %s%s\n", config_origin(&service.config, "lock"), error,
-                service.config.teaching ? "" : " (those for lessons need --teaching)");
+        fprintf(stderr, "seckilld: %s: %s; the README's Locks lists all%s\n",
+                config_origin(&service.config, "lock"), error,
+                service.config.teaching ? "" : "; those for lessons need --teaching");
         return EXIT_USAGE;
     }
     service.worker_count = service.config.workers;

@@ -23,17 +23,33 @@ static bool all_connected(const struct service *service) {
     return true;
 }
 
+enum { LOCKED_SIZE = 160 };
+
+/* How it stands with what needs the lock in force. */
+static void print_locked(const struct service *service, char out[LOCKED_SIZE]) {
+    struct domain_state state;
+    domain_read_state(service->domain, &state);
+    if (state.reach == DOMAIN_UNREACHABLE)
+        snprintf(out, LOCKED_SIZE, "unavailable: %.120s", state.why);
+    else
+        snprintf(out, LOCKED_SIZE, state.phase == DOMAIN_NONE ? "unavailable: no lock is in force" : "ok");
+}
+
 static void answer_health(struct http_request *request, const struct inventory_health *health) {
     struct worker *worker = http_request_server_ctx(request);
-    bool draining = atomic_load(&worker->service->draining);
+    const struct service *service = worker->service;
+    bool draining = atomic_load(&service->draining);
     struct inventory_health all = *health;
-    if (all.ready && !all_connected(worker->service)) {
+    if (all.ready && !all_connected(service)) {
         all.ready = false;
         snprintf(all.reason, sizeof all.reason, "a worker has no connection to the store yet");
     }
     bool ready = all.ready && !draining;
-    char body[CODEC_BODY_SIZE];
-    size_t length = codec_write_health(body, &all, draining);
+    /* Purchases need no lock: without one it is ready all the same. */
+    char body[CODEC_BODY_SIZE], locked[LOCKED_SIZE];
+    print_locked(service, locked);
+    size_t length = codec_write_health(
+        body, &all, draining, service->config.basket == CONFIG_BASKET_SCRIPT ? "ok" : locked, locked);
     static const char *const later[] = {"Retry-After", "1", NULL};
     http_answer(request, ready ? 200 : 503, "application/json", body, length, ready ? NULL : later);
 }

@@ -29,6 +29,7 @@ static const struct {
     [PROBLEM_TEACHING_ONLY] = {409, "teaching-only", "Unsafe strategy refused"},
     [PROBLEM_OVERLOADED] = {503, "overloaded", "Overloaded"},
     [PROBLEM_STORE_UNAVAILABLE] = {503, "store-unavailable", "Store unavailable"},
+    [PROBLEM_LOCK_UNAVAILABLE] = {503, "lock-unavailable", "Lock unavailable"},
     [PROBLEM_NOT_FOUND] = {404, "not-found", "Not found"},
     [PROBLEM_METHOD_NOT_ALLOWED] = {405, "method-not-allowed", "Method not allowed"},
     [PROBLEM_UNSUPPORTED_ENCODING] = {415, "unsupported-encoding", "Unsupported content coding"},

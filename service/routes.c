@@ -136,12 +136,15 @@ bool routes_read_key(struct http_request *request, char *digest) {
 }
 
 void routes_answer_lock(struct http_request *request, enum lock_status status) {
-    const char *detail = "the lock's store cannot be used now; nothing was done, retry with the same key";
-    if (status == LOCK_CANCELLED)
-        detail = "no lock is in force now; nothing was done, retry with the same key";
-    else if (status == LOCK_TIMEOUT)
-        detail = "the lock was not free in time; nothing was done, retry with the same key";
-    problem_answer(request, PROBLEM_OVERLOADED, detail);
+    if (status == LOCK_TIMEOUT)
+        problem_answer(request, PROBLEM_OVERLOADED,
+                       "the lock was not free in time; nothing was done, retry with the same key");
+    else if (status == LOCK_CANCELLED)
+        problem_answer(request, PROBLEM_LOCK_UNAVAILABLE,
+                       "no lock is in force now; nothing was done, retry with the same key");
+    else
+        problem_answer(request, PROBLEM_LOCK_UNAVAILABLE,
+                       "the lock's store cannot be used now; nothing was done, retry with the same key");
 }
 
 /* What is said of each status that is no success. */

@@ -451,10 +451,10 @@ static void health_with_odd_texts(void) {
                                       .appendonly = "yes",
                                       .appendfsync = "always",
                                       .eviction = "noeviction"};
-    json_t *read = parse(body, codec_write_health(body, &health, false));
+    json_t *read = parse(body, codec_write_health(body, &health, false, "ok", "ok"));
     CHECK(json_is_true(json_object_get(read, "ready")));
     json_decref(read);
-    read = parse(body, codec_write_health(body, &health, true));
+    read = parse(body, codec_write_health(body, &health, true, "ok", "ok"));
     CHECK(json_is_false(json_object_get(read, "ready")));
     CHECK(json_is_string(json_object_get(read, "reason")));
     json_decref(read);
@@ -465,7 +465,7 @@ static void health_with_odd_texts(void) {
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         memset(health.reason, 0, sizeof health.reason);
         memcpy(health.reason, odd[i], strlen(odd[i]));
-        read = parse(body, codec_write_health(body, &health, false));
+        read = parse(body, codec_write_health(body, &health, false, "ok", "ok"));
         CHECK(json_is_false(json_object_get(read, "ready")));
         json_decref(read);
     }

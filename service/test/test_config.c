@@ -105,9 +105,12 @@ static void bad_numbers(void) {
 static void bad_texts(void) {
     refused("--strategy best", NULL, "--strategy: \"best\"", "batch, lua, decr, optimistic");
     refused("", "SECKILL_STRATEGY=", "SECKILL_STRATEGY: \"\"", "batch");
-    refused("--lock consul://h", NULL, "--lock", "local:");
+    refused("--lock consul://h", NULL,
+            "--lock: no such lock; there are none:, local:, redis:", "; the README's Locks lists all");
+    refused("--lock redis://h?variant=x", NULL, "--lock: no such lock; its variants are owner",
+            "set-del, timestamp;");
     refused("--lock zookeeper:", NULL, "--lock", "want zookeeper://");
-    refused("", "SECKILL_LOCK=mutex", "SECKILL_LOCK: ", "local:");
+    refused("", "SECKILL_LOCK=mutex", "SECKILL_LOCK: ", "SCHEME:");
     refused("", "SECKILL_LISTEN=here", "SECKILL_LISTEN: \"here\"", "HOST:PORT");
     refused("", "SECKILL_REDIS=here", "SECKILL_REDIS: ", "redis://");
     refused("", "SECKILL_BASKET=wicker", "SECKILL_BASKET: \"wicker\"", "script");
@@ -153,7 +156,7 @@ static void bad_files(void) {
     refused(harness_format("--config=%s", file), NULL, harness_format("%s:1", file),
             "\"worker\", perhaps workers");
     file = write_file("\nlock = mutex\n");
-    refused(harness_format("--config=%s", file), NULL, harness_format("%s:2: lock: ", file), "local:");
+    refused(harness_format("--config=%s", file), NULL, harness_format("%s:2: lock: ", file), "SCHEME:");
     file = write_file("config = other.conf\n");
     refused(harness_format("--config=%s", file), NULL, harness_format("%s:1", file), "\"config\"");
     file = write_file("--workers = 2\n");

@@ -178,7 +178,7 @@ static void the_stopped_and_the_dead(void) {
     CHECK(web_open(&early, services[1].port));
     web_send_text(&early, shop_purchase_raw("x", "early", 1, "early"));
     CHECK_INT(web_read_response(&early, &response), WEB_OK);
-    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_PROBLEM(&response, 503, "lock-unavailable");
     CHECK_HAS(response.body, "no lock is in force");
     CHECK_INT(web_read_response(&switcher, &response), WEB_OK);
     CHECK_INT(response.status, 200);
@@ -274,10 +274,10 @@ static void the_end_in_the_middle(void) {
     CHECK_PROBLEM(&response, 503, "overloaded");
     CHECK_HAS(response.body, "goes on without it");
     CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
-    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_PROBLEM(&response, 503, "lock-unavailable");
     CHECK_INT(redis_integer(&redis, "HLEN", INSTANCES, NULL), 2); /* the ghost, and the one that goes on */
     redis_command(&redis, "HDEL", INSTANCES, "ghost", NULL);
-    wait_state(1, "in-force", 3, "local:");
+    wait_state(1, "in-force", 3, "local:?ttl=5000");
     CHECK_INT(shop_buy(services[1].port, "x", "u", 1, "k", NULL), 201);
     web_close(&first);
     web_close(&second);
@@ -364,7 +364,7 @@ static void not_here(void) {
     CHECK_STR(redis_command(&redis, "HSET", RECORD, "lock", "bogus://:hunter2@h", "epoch", "3", NULL), "0");
     wait_state(0, "none", 3, "bogus://h");
     shop_buy(services[0].port, "x", "u", 1, "second", &response);
-    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_PROBLEM(&response, 503, "lock-unavailable");
     CHECK_HAS(response.body, "no lock is in force");
     /* What is unfinished needs no lock to be finished. */
     CHECK_INT(redis_integer(&redis, "ZADD", "seckill:{baskets}:open", "1", "b:nobodys", NULL), 1);
@@ -430,14 +430,17 @@ static void passwords(void) {
     CHECK_STR(redis_command(&redis, "HGET", RECORD, "lock", NULL), url);
     CHECK_INT(put_lock(0, "redis://:hunter2@h:x", &response), 400);
     CHECK(!strstr(response.body, "hunter2"));
-    CHECK_INT(put_lock(0, "redis://:hunter2@127.0.0.1:1", &response), 200);
-    shop_buy(services[1].port, "x", "u", 1, "k2", &response);
-    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_INT(put_lock(0, "redis://:hunter2@127.0.0.1:1", &response), 503);
+    CHECK(!strstr(response.body, "hunter2"));
+    CHECK_INT(put_lock(0, harness_format("%s?ttl=400", url), &response), 200);
+    CHECK_STR(shop_text(&response, "lock"), in_redis("?ttl=400"));
+    wait_state(1, "in-force", 3, in_redis("?ttl=400"));
     for (int i = 0; i < 2; i++) {
         CHECK_INT(shop_get(services[i].port, "/metrics", &response), 200);
         CHECK(!strstr(response.body, "hunter2"));
         CHECK_INT(seckilld_stop(&services[i]), 0);
-        CHECK_HAS(proc_output(&services[i].proc), "switching to the lock redis://127.0.0.1:1,");
+        CHECK_HAS(proc_output(&services[i].proc),
+                  harness_format("switching to the lock %s,", in_redis("?ttl=400")));
         CHECK(!strstr(proc_output(&services[i].proc), "hunter2"));
     }
 }
@@ -450,9 +453,11 @@ static void shown(const char *url, const char *want) {
 
 static void what_is_shown_of_a_url(void) {
     shown("local:", "local:");
-    shown("none:?ttl=50", "none:");
-    shown("redis://h:1/2?ttl=50&variant=set-del", "redis://h:1/2?variant=set-del");
-    shown("redis://h?variant=set-del&ttl=50", "redis://h?variant=set-del");
+    shown("none:?ttl=50", "none:?ttl=50");
+    shown("redis://h:1/2?ttl=50&variant=set-del", "redis://h:1/2?variant=set-del&ttl=50");
+    shown("redis://h?variant=set-del&ttl=50", "redis://h?variant=set-del&ttl=50");
+    shown("etcd://h?key=f&ttl=50&ca=variant=x", "etcd://h?ttl=50");
+    shown("redis://h?ttl=50@h&variant=x", "redis://");
     shown("etcd://me:hunter2@a:1,b,[::1]:2?ca=f", "etcd://a:1,b,[::1]:2");
     shown("redlock://:hunter2@a,:hunter2@b", "redlock://b");
     shown("redis://:hunt,er2@h", "redis://h");

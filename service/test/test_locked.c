@@ -167,7 +167,7 @@ static void no_lock_store(void) {
     CHECK_INT(response.status, 201);
     redis_kill(&locks);
     shop_buy(services[0].port, "x", "u", 1, "second", &response);
-    CHECK_PROBLEM(&response, 503, "overloaded");
+    CHECK_PROBLEM(&response, 503, "lock-unavailable");
     redis_restart(&locks);
     for (int i = 0; i < 100 && response.status != 201; i++) {
         harness_pause_ms(50);

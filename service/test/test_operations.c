@@ -452,7 +452,8 @@ static void openapi(void) {
         "unknown-item",      "unknown-order",   "item-exists",        "key-missing",
         "key-reused",        "invalid-request", "too-large",          "order-confirmed",
         "order-cancelled",   "order-expired",   "unauthorized",       "overloaded",
-        "store-unavailable", "not-found",       "method-not-allowed", "teaching-only"};
+        "store-unavailable", "not-found",       "method-not-allowed", "teaching-only",
+        "lock-unavailable"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         CHECK_HAS(response.body, types[i]);
 }

@@ -1,0 +1,177 @@
+/* Locks whose store cannot be reached: they are not switched to, and one that is in force is told to be so.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "service/test/shop.h"
+
+enum { PATIENCE_MS = 20000 };
+
+static struct redis_server redis, locks; /* the store, and one for locks alone */
+static struct seckilld service;
+
+static const char *lock_url(void) {
+    return harness_format("redis://:hunter2@127.0.0.1:%d?ttl=5000", locks.port);
+}
+
+static const char *said(void) {
+    return proc_output(&service.proc);
+}
+
+static int count(const char *piece) {
+    int n = 0;
+    for (const char *at = said(); (at = strstr(at, piece)); at += strlen(piece))
+        n++;
+    return n;
+}
+
+static void open_service(const char *lock, const char *basket) {
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    seckilld_start(&service, redis.port, "--lock", lock, "--basket", basket, NULL);
+    seckilld_wait_ready(&service, 200);
+    shop_put(service.port, "a", "\"stock\":100");
+    shop_put(service.port, "b", "\"stock\":100");
+}
+
+static int put_lock(const char *url, struct web_response *response) {
+    return shop_admin(service.port, "PUT", "/v1/lock", harness_format("{\"lock\":\"%s\"}", url), response);
+}
+
+static void get_lock(struct web_response *response) {
+    CHECK_INT(shop_admin(service.port, "GET", "/v1/lock", NULL, response), 200);
+}
+
+static bool is_told(void *arg) {
+    struct web_response response;
+    get_lock(&response);
+    return strstr(response.body, arg);
+}
+
+/* Waits until GET /v1/lock says so. */
+static void wait_told(const char *what) {
+    if (!harness_wait(is_told, harness_format("\"reachable\":%s", what), PATIENCE_MS))
+        FAIL("it is not told to be reachable: %s", what);
+}
+
+/* Purchases are sold; what needs the lock is refused, and all who ask are told. */
+static void check_unreachable(const char *key, const char *baskets, const char *why) {
+    struct web_response response;
+    get_lock(&response);
+    CHECK_HAS(shop_text(&response, "problem"), why);
+    CHECK_INT(shop_get(service.port, "/readyz", &response), 200);
+    CHECK_HAS(shop_text(&response, "baskets"), baskets);
+    CHECK_HAS(shop_text(&response, "transfers"), harness_format("unavailable: %s", why));
+    shop_transfer(service.port, "a", "b", 1, key, &response);
+    CHECK_PROBLEM(&response, 503, "lock-unavailable");
+    CHECK_STR(shop_text(&response, "title"), "Lock unavailable");
+    CHECK_INT(shop_buy(service.port, "a", "u", 1, key, NULL), 201);
+}
+
+static void check_reachable(const char *key) {
+    struct web_response response;
+    CHECK_INT(shop_get(service.port, "/readyz", &response), 200);
+    CHECK_STR(shop_text(&response, "baskets"), "ok");
+    CHECK_STR(shop_text(&response, "transfers"), "ok");
+    CHECK_INT(shop_basket(service.port, "u", "a:1 b:1", key, NULL), 201);
+}
+
+/* What in force is stays. */
+static void not_switched_to(void) {
+    struct web_response response;
+    open_service("local:", "locked");
+    wait_told("true");
+    int port = harness_free_port();
+    static const char *const schemes[] = {"redis", "etcd", "etcd", "zookeeper", "redlock"};
+    const char *nobody = harness_format("127.0.0.1:%d", port);
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        put_lock(harness_format("%s://%s%s", schemes[i], nobody, i == 2 ? "?variant=fixed-key" : ""),
+                 &response);
+        CHECK_PROBLEM(&response, 503, "lock-unavailable");
+        CHECK_HAS(shop_text(&response, "detail"), nobody);
+        CHECK_HAS(shop_text(&response, "detail"), "the one in force stays");
+        if (i != 3) /* its library does not tell */
+            CHECK_HAS(shop_text(&response, "detail"), "refused");
+    }
+    redis_start(&locks, "--requirepass", "hunter2", NULL);
+    put_lock(harness_format("redis://:wr0ng@127.0.0.1:%d", locks.port), &response);
+    CHECK_PROBLEM(&response, 503, "lock-unavailable");
+    CHECK_HAS(shop_text(&response, "detail"), "password");
+    CHECK(!strstr(response.body, "wr0ng"));
+    get_lock(&response);
+    CHECK_STR(shop_text(&response, "lock"), "local:");
+    CHECK_STR(shop_text(&response, "state"), "in-force");
+    CHECK_INT(shop_number(&response, "epoch"), 1);
+    check_reachable("k");
+    CHECK_INT(put_lock(lock_url(), &response), 200);
+    CHECK_INT(shop_number(&response, "epoch"), 2);
+    check_reachable("k2");
+    CHECK(!strstr(said(), "cannot be reached"));
+}
+
+/* It starts and says so, and is as it should be once the store is there. */
+static void dead_at_the_start(void) {
+    struct web_response response;
+    redis_start(&locks, "--requirepass", "hunter2", NULL);
+    redis_kill(&locks);
+    open_service(lock_url(), "locked");
+    wait_told("false");
+    get_lock(&response);
+    CHECK_STR(shop_text(&response, "lock"), harness_format("redis://127.0.0.1:%d?ttl=5000", locks.port));
+    const char *why = harness_format("127.0.0.1:%d: Connection refused", locks.port);
+    check_unreachable("k", harness_format("unavailable: %s", why), why);
+    redis_restart(&locks);
+    wait_told("true");
+    check_reachable("k2");
+    CHECK_HAS(said(), harness_format("warn  the lock redis://127.0.0.1:%d?ttl=5000 cannot be reached: %s;",
+                                     locks.port, why));
+    CHECK_INT(count("cannot be reached"), 1);
+    CHECK_INT(count("can be reached again"), 1);
+    CHECK(!strstr(said(), "hunter2"));
+    CHECK_INT(seckilld_stop(&service), 0);
+}
+
+/* A call that fails has it looked for at once; where nobody calls it is noticed all the same. Baskets that
+ * are made by one script need no lock. */
+static void dead_while_it_runs(void) {
+    struct web_response response;
+    redis_start(&locks, "--requirepass", "hunter2", NULL);
+    open_service(lock_url(), "script");
+    wait_told("true");
+    redis_kill(&locks);
+    const char *why = harness_format("127.0.0.1:%d: Connection refused", locks.port);
+    shop_transfer(service.port, "a", "b", 1, "k", &response);
+    CHECK_PROBLEM(&response, 503, "lock-unavailable");
+    wait_told("false");
+    check_unreachable("k1", "ok", why);
+    CHECK_INT(shop_basket(service.port, "u", "a:1 b:1", "k2", NULL), 201);
+    redis_restart(&locks);
+    wait_told("true");
+    CHECK_INT(shop_transfer(service.port, "a", "b", 1, "k", NULL), 200);
+    redis_kill(&locks);
+    wait_told("false");
+    CHECK_INT(count("cannot be reached"), 2);
+    CHECK_INT(count("can be reached again"), 1);
+    CHECK_INT(seckilld_stop(&service), 0);
+}
+
+/* Another instance may be able to open it: here it says why it cannot. */
+static void not_to_be_opened(void) {
+    struct web_response response;
+    open_service("local:", "locked");
+    wait_told("true");
+    redis_command(&redis, "HSET", "seckill:{baskets}:domain", "lock", "none:", "epoch", "2", NULL);
+    wait_told("false");
+    get_lock(&response);
+    CHECK_STR(shop_text(&response, "state"), "none");
+    check_unreachable("k", "unavailable: this lock is for lessons", "this lock is for lessons");
+    CHECK_INT(seckilld_stop(&service), 0);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("a lock that cannot be had is not switched to", not_switched_to);
+    harness_run("dead at the start", dead_at_the_start);
+    harness_run("dead while it runs", dead_while_it_runs);
+    harness_run("not to be opened", not_to_be_opened);
+    return harness_finish();
+}
