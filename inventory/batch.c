@@ -21,11 +21,12 @@ struct batch {
     struct batch *next; /* among the spare ones */
     struct inventory *inventory;
     struct item *item;
-    int64_t now_ms;
+    int64_t now_ms;              /* by the store's clock, as the reply told */
     int64_t indexed_ms;          /* not 0: the item was entered for then; see holds.c */
     int64_t available;           /* a check: the units left; -1: there is no such item */
     enum inventory_status check; /* a check: how asking for them ended */
     enum inventory_status empty; /* a check: what is said where none are left */
+    char call[INVENTORY_CALL_SIZE];
     int count;
     struct inventory_purchase *purchases[INVENTORY_BATCH_MAX];
 };
@@ -38,13 +39,14 @@ static struct batch *batch_take(struct inventory *inventory, struct item *item, 
         return NULL;
     batch->inventory = inventory;
     batch->item = item;
-    batch->now_ms = clock_wall_ms(inventory->config.clock);
     batch->indexed_ms = 0;
     batch->count = 0;
+    call_name(inventory, batch->call);
     while (item->head && batch->count < most) {
         struct inventory_purchase *purchase = item->head;
         item->head = purchase->next;
         purchase->next = NULL;
+        memcpy(purchase->call, batch->call, sizeof purchase->call);
         batch->purchases[batch->count++] = purchase;
     }
     if (!item->head)
@@ -79,7 +81,7 @@ void batch_free_spares(struct inventory *inventory) {
 static void finish_all(struct batch *batch, enum inventory_status status) {
     for (int i = 0; i < batch->count; i++) {
         if (status == INVENTORY_UNKNOWN)
-            purchase_lost(batch->purchases[i], batch->now_ms);
+            purchase_lost(batch->purchases[i]);
         else
             purchase_finish(batch->purchases[i], status);
     }
@@ -105,7 +107,7 @@ static void finish_one(struct batch *batch, struct inventory_purchase *purchase,
         return;
     }
     if (redis_value_type(result) == REDIS_STRING) {
-        purchase_found(purchase, redis_value_text(result), -1);
+        purchase_found(purchase, redis_value_text(result), NULL);
         return;
     }
     switch (redis_value_integer(result, 0)) {
@@ -126,7 +128,6 @@ static bool send_sale(struct batch *batch);
 static void on_indexed(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
     inventory_step(batch->inventory, "before first hold");
-    batch->now_ms = clock_wall_ms(batch->inventory->config.clock);
     if (store_status(batch->inventory, value) == INVENTORY_OK && send_sale(batch))
         return;
     finish_all(batch, INVENTORY_UNAVAILABLE);
@@ -149,13 +150,13 @@ static void on_sold(void *ctx, const struct redis_value *value) {
     size_t count = value ? redis_value_count(value) : 0;
     if (status != INVENTORY_OK) {
         finish_all(batch, status);
-    } else if ((count == 2 || count == (size_t)batch->count + 2) &&
-               redis_value_type(redis_value_at(value, 0)) == REDIS_INTEGER) {
+    } else if (count == 3 || count == (size_t)batch->count + 3) {
         batch->available = redis_value_integer(redis_value_at(value, 0), 0);
         batch->item->sold_out = batch->available == 0;
         int64_t hold_until_ms = redis_value_integer(redis_value_at(value, 1), 0);
+        batch->now_ms = redis_value_integer(redis_value_at(value, 2), 0);
         for (int i = 0; i < batch->count; i++)
-            finish_one(batch, batch->purchases[i], count == 2 ? NULL : redis_value_at(value, (size_t)i + 2),
+            finish_one(batch, batch->purchases[i], count == 3 ? NULL : redis_value_at(value, (size_t)i + 3),
                        hold_until_ms);
     } else if (count == 2 && strcmp(redis_value_text(redis_value_at(value, 0)), "index") == 0) {
         if (index_item(batch, redis_value_integer(redis_value_at(value, 1), 0)))
@@ -174,20 +175,19 @@ static bool send_sale(struct batch *batch) {
     const struct sale_keys *keys = &batch->item->keys;
     const char **argv = inventory->argv;
     int argc = SCRIPT_ARGV, n = batch->count;
-    char now[DECIMAL_SIZE], indexed[DECIMAL_SIZE];
-    decimal_append(now, (uint64_t)batch->now_ms);
+    char indexed[DECIMAL_SIZE];
     decimal_append(indexed, (uint64_t)batch->indexed_ms);
     argv[argc++] = keys->item;
     argv[argc++] = keys->orders;
     argv[argc++] = keys->users;
     argv[argc++] = keys->holds;
     argv[argc++] = keys->ledger;
-    argv[argc++] = now;
     /* The store says so where it is sold otherwise now: then it was put on sale anew, see start_otherwise().
      */
     argv[argc++] =
         inventory_strategy_name(batch->item->strategy == INVENTORY_LUA ? INVENTORY_LUA : INVENTORY_BATCH);
     argv[argc++] = indexed;
+    argv[argc++] = batch->call;
     for (int i = 0; i < n; i++) {
         const struct inventory_purchase *purchase = batch->purchases[i];
         decimal_append(inventory->quantities[i], (uint64_t)purchase->quantity);
@@ -200,9 +200,17 @@ static bool send_sale(struct batch *batch) {
     return script_call(inventory, SCRIPT_PURCHASE, 5, argc + 3 * n, argv, on_sold, batch);
 }
 
-static void on_units(void *ctx, const struct redis_value *value) {
+static void on_time(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
     batch->check = store_status(batch->inventory, value);
+    if (batch->check == INVENTORY_OK)
+        batch->now_ms = store_time_ms(value);
+}
+
+static void on_units(void *ctx, const struct redis_value *value) {
+    struct batch *batch = ctx;
+    if (batch->check == INVENTORY_OK)
+        batch->check = store_status(batch->inventory, value);
     batch->available = -1;
     if (batch->check != INVENTORY_OK || redis_value_count(value) != 3)
         return;
@@ -234,7 +242,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
         const struct redis_value *record = redis_value_at(value, (size_t)i);
         purchase->available = batch->available;
         if (redis_value_type(record) == REDIS_STRING)
-            purchase_found(purchase, redis_value_text(record), -1);
+            purchase_found(purchase, redis_value_text(record), NULL);
         else if (batch->available == 0)
             purchase_finish(purchase, batch->empty);
         else
@@ -251,11 +259,12 @@ static bool send_check(struct batch *batch) {
     for (int i = 0; i < batch->count; i++)
         argv[2 + i] = batch->purchases[i]->digest;
     figure_add(&inventory->figures->checks, 1);
-    if (!redis_callv(inventory->redis, on_units, batch, "HMGET", batch->item->keys.item, "available",
-                     "starts", "ends", NULL))
+    if (!redis_callv(inventory->redis, on_time, batch, "TIME", NULL))
         return false;
-    if (!redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv)) {
-        /* Out of memory between the two: on_units() would find the batch gone. */
+    if (!redis_callv(inventory->redis, on_units, batch, "HMGET", batch->item->keys.item, "available",
+                     "starts", "ends", NULL) ||
+        !redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv)) {
+        /* Out of memory between them: on_time() would find the batch gone. */
         redis_break(inventory->redis, "out of memory");
         return false;
     }

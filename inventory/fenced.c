@@ -28,7 +28,7 @@ enum inventory_status fenced_read(struct inventory_purchase *purchase, const str
         const char *word;
         size_t count;
         enum inventory_status status;
-    } replies[] = {{"looked", 3, INVENTORY_OK},      {"sold", 1, INVENTORY_OK},
+    } replies[] = {{"looked", 4, INVENTORY_OK},      {"sold", 1, INVENTORY_OK},
                    {"order", 2, INVENTORY_REPLAYED}, {"sold-out", 2, INVENTORY_SOLD_OUT},
                    {"limit", 1, INVENTORY_LIMIT},    {"unknown-item", 1, INVENTORY_UNKNOWN_ITEM},
                    {"stale", 1, INVENTORY_STALE}};
@@ -86,14 +86,13 @@ static void on_written(void *ctx, const struct redis_value *value) {
 
 void fenced_write(struct inventory_purchase *purchase) {
     const struct sale_look *look = purchase->look;
-    char quantity[24], expires[24], now[24], indexed[24];
+    char quantity[24], expires[24], indexed[24];
     snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
     snprintf(expires, sizeof expires, "%lld", (long long)look_expires_ms(look));
-    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(purchase->inventory->config.clock));
     snprintf(indexed, sizeof indexed, "%lld", (long long)look->indexed_ms);
     look_record(purchase);
-    const char *const more[] = {quantity, look->record, expires, now, indexed};
-    if (call(purchase, "write", more, 5, on_written))
+    const char *const more[] = {quantity, look->record, expires, indexed};
+    if (call(purchase, "write", more, 4, on_written))
         redis_flush(purchase->inventory->redis);
     else
         look_finish(purchase, INVENTORY_UNAVAILABLE);

@@ -63,7 +63,7 @@ struct due {
 
 struct sweep {
     struct inventory *inventory;
-    char now[24];
+    char now[24];           /* by the store's clock */
     char key[DUE_KEY_SIZE]; /* of the part that was read */
     unsigned part;
     bool moved;             /* an entry of it, so that to read it again leads on */
@@ -132,7 +132,7 @@ static void on_expired(void *ctx, const struct redis_value *value) {
     figure_add(&sweep->inventory->figures->expired, (uint64_t)expired);
     if (expired == EXPIRE_MOST)
         see_to_next(sweep);
-    else if (sweep->removed && !*next)
+    else if (sweep->removed ? !*next : strcmp(next, sweep->due[sweep->at].score) == 0)
         done_with(sweep);
     else
         move(sweep, next);
@@ -150,8 +150,17 @@ static void see_to_next(struct sweep *sweep) {
     char most[8];
     sale_keys_make(&keys, sweep->due[sweep->at].item);
     snprintf(most, sizeof most, "%d", EXPIRE_MOST);
-    const char *argv[] = {NULL,       NULL,        NULL,    keys.item,  keys.orders, keys.users,
-                          keys.holds, keys.ledger, "sweep", sweep->now, most};
+    const char *argv[] = {NULL,
+                          NULL,
+                          NULL,
+                          keys.item,
+                          keys.orders,
+                          keys.users,
+                          keys.holds,
+                          keys.ledger,
+                          "sweep",
+                          most,
+                          sweep->due[sweep->at].score};
     inventory_step(inventory, "before expire");
     if (script_call(inventory, SCRIPT_SETTLE, 5, 11, argv, on_expired, sweep))
         redis_flush(inventory->redis);
@@ -251,15 +260,27 @@ static void take_over_some(struct sweep *sweep) {
         sweep_end(sweep);
 }
 
+static void on_time(void *ctx, const struct redis_value *value) {
+    struct sweep *sweep = ctx;
+    if (store_status(sweep->inventory, value) != INVENTORY_OK) {
+        sweep_end(sweep);
+        return;
+    }
+    snprintf(sweep->now, sizeof sweep->now, "%lld", (long long)store_time_ms(value));
+    if (sweep->inventory->taken_over)
+        read_part(sweep);
+    else
+        take_over_some(sweep);
+}
+
 void inventory_sweep(struct inventory *inventory) {
     struct sweep *sweep = inventory->sweeping ? NULL : calloc(1, sizeof *sweep);
     if (!sweep)
         return;
     inventory->sweeping = true;
     sweep->inventory = inventory;
-    snprintf(sweep->now, sizeof sweep->now, "%lld", (long long)clock_wall_ms(inventory->config.clock));
-    if (inventory->taken_over)
-        read_part(sweep);
+    if (redis_callv(inventory->redis, on_time, sweep, "TIME", NULL))
+        redis_flush(inventory->redis);
     else
-        take_over_some(sweep);
+        sweep_end(sweep);
 }

@@ -120,6 +120,7 @@ struct inventory {
     const struct script *scripts;
     bool sweeping;
     bool taken_over; /* what a store of before the index had; see holds.c */
+    uint32_t calls;  /* the next one's name */
     int closing;     /* handles not yet closed */
     char error[256];
     struct inventory_figures *figures;
@@ -145,16 +146,22 @@ static inline void inventory_step(const struct inventory *inventory, const char 
         inventory->config.at_step(inventory->config.at_step_ctx, step);
 }
 
+/* The reply to TIME; 0 where it is none. */
+int64_t store_time_ms(const struct redis_value *value);
+
+/* Names a call that writes orders, so that they are known if its reply is lost: a few characters, which tell
+ * it apart from other calls with the same key. */
+void call_name(struct inventory *inventory, char out[INVENTORY_CALL_SIZE]);
+
 /* Ends a purchase. */
 void purchase_finish(struct inventory_purchase *purchase, enum inventory_status status);
-/* Its reply was lost: ask for the order when the store is back, then finish it (resolve.c). `sent_ms`: the
- * time that its record has if it was written. */
-void purchase_lost(struct inventory_purchase *purchase, int64_t sent_ms);
+/* Its reply was lost: ask for the order when the store is back, then finish it (resolve.c). */
+void purchase_lost(struct inventory_purchase *purchase);
 /* Lets it begin (again) by its item's strategy. */
 void purchase_start(struct inventory_purchase *purchase);
-/* The order stands already: finishes with REPLAYED, or OK where `sent_ms` says that this purchase wrote it,
+/* The order stands already: finishes with REPLAYED, or OK where it was written by `call` (NULL: by another),
  * or KEY_REUSED. */
-void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms);
+void purchase_found(struct inventory_purchase *purchase, const char *record, const char *call);
 /* Finishes with OK and the order as just written. */
 void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t expires_ms);
 
@@ -200,7 +207,7 @@ struct sale_look {
     int pending;                  /* replies to come */
     enum inventory_status status; /* of those that came */
     struct delayed delayed;
-    int64_t now_ms;
+    int64_t now_ms; /* by the store's clock */
     int64_t available, limit, starts_ms, ends_ms, hold_ms, had;
     enum inventory_strategy strategy, begun_as; /* the item's; the one whose steps these are */
     int64_t indexed_ms;                         /* fenced: see holds.c */
@@ -233,7 +240,7 @@ int64_t look_expires_ms(const struct sale_look *look);
 /* ---- fenced.c: the same look and write, each in one step that refuses a stale fence ---- */
 
 /* False: nothing was sent. The reply is for fenced_read(), and where that says OK it is {word, what
- * item_read() reads, the user's units}. */
+ * item_read() reads, the user's units, the store's time}. */
 bool fenced_look(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* OK; REPLAYED (look->order is filled in), SOLD_OUT (look->available is), LIMIT, STALE, UNKNOWN_ITEM; or as
  * store_status(). */
@@ -274,9 +281,9 @@ void resolve_expire(struct inventory *inventory, bool all);
 enum { TOKEN_SIZE = 42 };
 void token_print(char out[TOKEN_SIZE], const struct inventory_token *token);
 
-/* ---- records (orders.c): STATE QUANTITY USER CREATED_MS [EXPIRES_MS], or of a basket's order STATE QUANTITY
- * USER CREATED_MS EXPIRES_MS BASKET; STATE is one of h c x e, and of a basket's b (held or unfinished) u c x
- * e ---- */
+/* ---- records (orders.c): STATE QUANTITY USER CREATED_MS[.CALL] [EXPIRES_MS], or of a basket's order STATE
+ * QUANTITY USER CREATED_MS EXPIRES_MS BASKET; STATE is one of h c x e, and of a basket's b (held or
+ * unfinished) u c x e ---- */
 
 void record_print(char out[RECORD_SIZE], const struct inventory_order *order);
 /* Reads a record of `item` and `digest` into `order`; false where it is none. */

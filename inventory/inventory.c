@@ -106,6 +106,13 @@ enum inventory_status store_status(struct inventory *inventory, const struct red
     return INVENTORY_UNAVAILABLE;
 }
 
+int64_t store_time_ms(const struct redis_value *value) {
+    if (redis_value_count(value) != 2)
+        return 0;
+    return redis_value_integer(redis_value_at(value, 0), 0) * 1000 +
+           redis_value_integer(redis_value_at(value, 1), 0) / 1000;
+}
+
 static void on_state(void *ctx, bool up) {
     struct inventory *inventory = ctx;
     if (!up)
@@ -146,6 +153,7 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     }
     inventory->config = *config;
     inventory->loop = loop;
+    inventory->calls = randombytes_random();
     items_init(&inventory->items);
     inventory->scripts = scripts;
     inventory->figures = config->figures ? config->figures : &inventory->own_figures;
@@ -274,7 +282,7 @@ void purchase_finish(struct inventory_purchase *purchase, enum inventory_status 
     purchase->done(purchase, status);
 }
 
-void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms) {
+void purchase_found(struct inventory_purchase *purchase, const char *record, const char *call) {
     struct inventory_order *order = &purchase->order;
     if (!record || !record_read(order, purchase->item, purchase->digest, record)) {
         snprintf(purchase->inventory->error, sizeof purchase->inventory->error,
@@ -286,7 +294,8 @@ void purchase_found(struct inventory_purchase *purchase, const char *record, int
         /* The first answer, whatever has become of the order since. */
         purchase->now = order->state;
         order->state = order->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
-        purchase_finish(purchase, order->created_ms == sent_ms ? INVENTORY_OK : INVENTORY_REPLAYED);
+        bool ours = call && strcmp(order->call, call) == 0;
+        purchase_finish(purchase, ours ? INVENTORY_OK : INVENTORY_REPLAYED);
     }
 }
 

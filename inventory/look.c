@@ -45,6 +45,16 @@ static void go_on(struct inventory_purchase *purchase) {
     look->next(purchase, judge(purchase));
 }
 
+static void on_time(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    struct sale_look *look = purchase->look;
+    bool last = note(purchase, value);
+    if (look->status == INVENTORY_OK)
+        look->now_ms = store_time_ms(value);
+    if (last)
+        go_on(purchase);
+}
+
 static void on_item(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     struct sale_look *look = purchase->look;
@@ -96,6 +106,7 @@ static void on_fenced(void *ctx, const struct redis_value *value) {
         return;
     }
     look->pending = 2;
+    look->now_ms = redis_value_integer(redis_value_at(value, 3), 0);
     on_item(purchase, redis_value_at(value, 1));
     on_user(purchase, redis_value_at(value, 2));
 }
@@ -109,20 +120,19 @@ void look_begin(struct inventory_purchase *purchase, struct redis *redis, enum i
     }
     struct sale_look *look = purchase->look;
     bool locked = strategy == INVENTORY_LOCKED && purchase->inventory->config.fencing;
-    *look = (struct sale_look){.redis = redis,
-                               .next = next,
-                               .begun_as = strategy,
-                               .fenced = locked && purchase->token.fence > 0,
-                               .now_ms = clock_wall_ms(purchase->inventory->config.clock)};
+    *look = (struct sale_look){
+        .redis = redis, .next = next, .begun_as = strategy, .fenced = locked && purchase->token.fence > 0};
+    call_name(purchase->inventory, purchase->call);
     if (look->fenced || (locked && purchase->token.epoch > 0)) {
         if (!fenced_look(purchase, on_fenced))
             next(purchase, INVENTORY_UNAVAILABLE);
         return;
     }
+    look->pending += redis_callv(redis, on_time, purchase, "TIME", NULL);
     look->pending += item_ask(redis, keys->item, on_item, purchase);
     look->pending += redis_callv(redis, on_order, purchase, "HGET", keys->orders, purchase->digest, NULL);
     look->pending += redis_callv(redis, on_user, purchase, "HGET", keys->users, purchase->user, NULL);
-    if (look->pending < 3)
+    if (look->pending < 4)
         look->status = INVENTORY_UNAVAILABLE;
     if (look->pending == 0)
         next(purchase, INVENTORY_UNAVAILABLE);
@@ -137,8 +147,8 @@ void look_finish(struct inventory_purchase *purchase, enum inventory_status stat
     }
     switch (status) {
     case INVENTORY_OK: purchase_sold(purchase, look->now_ms, look_expires_ms(look)); break;
-    case INVENTORY_REPLAYED: purchase_found(purchase, look->order, -1); break;
-    case INVENTORY_UNKNOWN: purchase_lost(purchase, look->now_ms); break;
+    case INVENTORY_REPLAYED: purchase_found(purchase, look->order, NULL); break;
+    case INVENTORY_UNKNOWN: purchase_lost(purchase); break;
     case INVENTORY_SOLD_OUT: purchase->available = look->available > 0 ? look->available : 0;
     /* fall through */
     default: purchase_finish(purchase, status);
@@ -171,6 +181,7 @@ void look_record(struct inventory_purchase *purchase) {
                                     .created_ms = look->now_ms,
                                     .expires_ms = look_expires_ms(look)};
     snprintf(order.user, sizeof order.user, "%s", purchase->user);
+    memcpy(order.call, purchase->call, sizeof order.call);
     record_print(look->record, &order);
 }
 

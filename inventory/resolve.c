@@ -12,10 +12,9 @@ static void keep(struct inventory_purchase *purchase) {
     inventory->lost = purchase;
 }
 
-void purchase_lost(struct inventory_purchase *purchase, int64_t sent_ms) {
+void purchase_lost(struct inventory_purchase *purchase) {
     struct inventory *inventory = purchase->inventory;
     figure_add(&inventory->figures->unknown, 1);
-    purchase->sent_ms = sent_ms;
     purchase->deadline_ms = clock_mono_ms(inventory->config.clock) + inventory->config.resolve_ms;
     keep(purchase);
 }
@@ -29,7 +28,7 @@ static void on_asked(void *ctx, const struct redis_value *value) {
         purchase_finish(purchase, INVENTORY_UNKNOWN);
     } else {
         figure_add(&inventory->figures->unknown_resolved, 1);
-        purchase_found(purchase, redis_value_text(value), purchase->sent_ms);
+        purchase_found(purchase, redis_value_text(value), purchase->call);
     }
 }
 

@@ -1,13 +1,16 @@
 /* A private redis-server. */
 #include "test/harness.h"
 
+#include <fcntl.h>
 #include <hiredis.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { START_MS = 20000, COMMAND_MS = 10000, MAX_ARGS = 64 };
 
@@ -75,6 +78,29 @@ long long redis_integer(const struct redis_server *redis, ...) {
     return value;
 }
 
+/* ---- its clock ---- */
+
+static struct {
+    struct store_clock *map;
+    char preload[512], file[512];
+} turned;
+
+struct store_clock *redis_clock(void) {
+    if (turned.map)
+        return turned.map;
+    const char *library = harness_format("%s/test/store-clock.so", harness_build());
+    const char *path = harness_format("%s/clock", harness_dir());
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(access(library, R_OK) == 0 && fd >= 0 && ftruncate(fd, sizeof *turned.map) == 0);
+    void *map = mmap(NULL, sizeof *turned.map, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(map != MAP_FAILED);
+    close(fd);
+    turned.map = map;
+    snprintf(turned.preload, sizeof turned.preload, "LD_PRELOAD=%s", library);
+    snprintf(turned.file, sizeof turned.file, "STORE_CLOCK=%s", path);
+    return turned.map;
+}
+
 /* ---- the server ---- */
 
 /* Ready is: answers, if only by asking for a password, and has read its append-only file (until then:
@@ -107,7 +133,8 @@ void redis_start(struct redis_server *redis, ...) {
     va_start(args, redis);
     collect(argv + n, args);
     va_end(args);
-    proc_spawn(&redis->proc, argv, NULL, harness_format("%s.log", redis->dir));
+    const char *const env[] = {turned.preload, turned.file, NULL};
+    proc_spawn(&redis->proc, argv, turned.map ? env : NULL, harness_format("%s.log", redis->dir));
     wait_ready(redis);
 }
 

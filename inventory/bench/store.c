@@ -43,9 +43,9 @@ static void append_call(redisContext *redis, const char *sha, int item, int batc
         snprintf(texts[i], sizeof texts[i], "seckill:{bench%d}:%s", item, names[i]);
         argv[3 + i] = texts[i];
     }
-    argv[8] = "1790000000000";
-    argv[9] = "batch";
-    argv[10] = "0";
+    argv[8] = "batch";
+    argv[9] = "0";
+    argv[10] = "call";
     for (int i = 0; i < batch; i++, ++*serial) {
         char *digest = texts[5 + 2 * i], *user = texts[6 + 2 * i];
         snprintf(digest, 64, "%022ld", *serial);
@@ -63,7 +63,7 @@ static void read_reply(redisContext *redis) {
     redisReply *reply;
     if (redisGetReply(redis, (void **)&reply) != REDIS_OK)
         fail(redis->errstr);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
         reply->element[0]->type != REDIS_REPLY_INTEGER)
         fail(reply->str ? reply->str : "a purchase was refused");
     freeReplyObject(reply);

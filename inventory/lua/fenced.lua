@@ -8,8 +8,8 @@
 --
 -- KEYS: item, orders, users, holds, ledger, token (one hash tag, so one slot).
 -- ARGV: what, token, digest, user, then
---   what = look: names of fields. Replies {'looked', the item's fields, the user's units}.
---   what = write: quantity, record, hold_until (0: none), now, indexed. Replies {'sold'}, {'sold-out', available}, {'limit'}, or {'index',
+--   what = look: names of fields. Replies {'looked', the item's fields, the user's units, now (ms, by this server's clock)}.
+--   what = write: quantity, record, hold_until (0: none), indexed. Replies {'sold'}, {'sold-out', available}, {'limit'}, or {'index',
 --     until}, as purchase.lua does.
 -- Or, both: {'order', record}: this key has its order already, and hears of it however old the token | {'stale'} | {'unknown-item'}.
 --
@@ -27,19 +27,21 @@ local newest = redis.call('GET', newest_token)
 if newest and token < newest then return {'stale'} end
 if newest ~= token then redis.call('SET', newest_token, token) end
 
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if what == 'look' then
-  return {'looked', redis.call('HMGET', item, unpack(ARGV, 5)), redis.call('HGET', users, user)}
+  return {'looked', redis.call('HMGET', item, unpack(ARGV, 5)), redis.call('HGET', users, user), now}
 end
 
 -- By increments: restocks, and holds that end, take no lock and may have added units since the look. That none were taken is what the fence
 -- is for; it is seen to all the same, since a lock's store that failed over may give out one fence twice.
-local quantity, new, hold_until, now, entered = unpack(ARGV, 5, 9)
+local quantity, new, hold_until, entered = unpack(ARGV, 5, 8)
 available, limit = tonumber(available), tonumber(limit)
 if available < tonumber(quantity) then return {'sold-out', available} end
 if limit > 0 and quantity + (redis.call('HGET', users, user) or 0) > limit then return {'limit'} end
 local hold, indexed = unpack(redis.call('HMGET', item, 'hold', 'indexed'))
-if hold_until ~= '0' and tonumber(indexed or 0) <= tonumber(now) then
-  if tonumber(entered) > tonumber(now) then
+if hold_until ~= '0' and tonumber(indexed or 0) <= now then
+  if tonumber(entered) > now then
     redis.call('HSET', item, 'indexed', entered)
   elseif redis.call('ZCARD', holds) == 0 then
     return {'index', now + hold}

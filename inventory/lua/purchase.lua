@@ -1,39 +1,41 @@
 -- Sells one item to all who wait for it, in one atomic step. This is the whole sale: nothing else takes units in `batch` and `lua`.
 --
 -- KEYS: item, orders, users, holds, ledger (one hash tag, so one slot).
--- ARGV: now (the seller's wall clock, ms), the strategy that the seller goes by (`batch` or `lua`), until when the item is known to stand in
---   the index of due times (0: that is not known; see holds.c), then n digests, n users, n quantities.
--- Replies {available, hold_until} where all were sold, as in most of a sale; otherwise {available, hold_until, r1 .. rn}, each r
+-- ARGV: the strategy that the seller goes by (`batch` or `lua`), until when the item is known to stand in the index of due times (0: that is
+--   not known; see holds.c), a name of this call, by which its orders are known, then n digests, n users, n quantities.
+-- Replies {available, hold_until, now} where all were sold, as in most of a sale; otherwise {available, hold_until, now, r1 .. rn}, each r
 --   1 sold | a record: this key has its order already | -1 sold out | -2 over the limit | -3 not started | -4 ended;
 -- or {'index', until}: enter the item in that index for then, and say so; or {'unknown-item'}, or {'strategy', name} where the item is sold in
--- another way.
+-- another way. Times (ms) are of this server's clock, so that all who sell agree on when a sale begins.
 --
 -- Each write is worked out first and then done at the end, so that an error (out of memory, read-only) comes before
 -- the first of them: the call happens whole or not at all. The first write is one that Redis refuses when out of memory.
 local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local now, entered = ARGV[1], ARGV[3]
+local entered = tonumber(ARGV[2])
 local n = (#ARGV - 3) / 3
 
 local c = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends', 'hold', 'strategy', 'indexed')
 local available = tonumber(c[1])
 if not available then return {'unknown-item'} end
-if c[6] ~= ARGV[2] then return {'strategy', c[6]} end
+if c[6] ~= ARGV[1] then return {'strategy', c[6]} end
 local limit, starts, ends, hold = tonumber(c[2]), tonumber(c[3]), tonumber(c[4]), tonumber(c[5])
 
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local closed = nil
-if starts > 0 and tonumber(now) < starts then closed = -3 end
-if ends > 0 and tonumber(now) >= ends then closed = -4 end
+if starts > 0 and now < starts then closed = -3 end
+if ends > 0 and now >= ends then closed = -4 end
 
-local hold_until, head, tail = 0, 'c ', ' ' .. now
+local hold_until, head, tail = 0, 'c ', string.format(' %.0f.', now) .. ARGV[3]
 if hold > 0 then
-  hold_until = tonumber(now) + hold
+  hold_until = now + hold
   head, tail = 'h ', tail .. ' ' .. string.format('%.0f', hold_until)
 end
 
 local old = redis.call('HMGET', orders, unpack(ARGV, 4, n + 3))
 local had = limit > 0 and redis.call('HMGET', users, unpack(ARGV, n + 4, 2 * n + 3))
 
-local reply, written, totals, new, bought = {0, hold_until}, {}, {}, {}, {}
+local reply, written, totals, new, bought = {0, hold_until, now}, {}, {}, {}, {}
 local taken, w, all_sold = 0, 0, true
 for i = 1, n do
   local digest = ARGV[3 + i]
@@ -62,15 +64,15 @@ for i = 1, n do
     end
   end
   all_sold = all_sold and r == 1
-  reply[2 + i] = r
+  reply[3 + i] = r
 end
 reply[1] = available
 
 if w > 0 then
   -- The item keeps until when its entry stands; where it has holds it has one anyway.
-  if hold > 0 and tonumber(c[7] or 0) <= tonumber(now) then
-    if tonumber(entered) > tonumber(now) then
-      redis.call('HSET', item, 'indexed', entered)
+  if hold > 0 and tonumber(c[7] or 0) <= now then
+    if entered > now then
+      redis.call('HSET', item, 'indexed', ARGV[2])
     elseif redis.call('ZCARD', holds) == 0 then
       return {'index', hold_until}
     end
@@ -84,4 +86,4 @@ if w > 0 then
     for i = 1, w, 2 do redis.call('ZADD', holds, hold_until, written[i]) end
   end
 end
-return all_sold and {available, hold_until} or reply
+return all_sold and {available, hold_until, now} or reply

@@ -1,13 +1,15 @@
 -- What becomes of a hold: confirm, cancel, expire. Also the way to read one order, since a hold that is due expires when it is looked at.
 --
--- KEYS: item, orders, users, holds, ledger. ARGV: what, now (the seller's wall clock, ms), then
+-- KEYS: item, orders, users, holds, ledger. ARGV: what, then
 --   what = get | confirm | cancel: a digest. Replies its record after the step, or false where there is no such order.
---   what = sweep: how many at most. Expires the holds that are due; replies {how many it saw to, when the next of the item is due ('': it
---     has no holds)}.
+--   what = sweep: how many at most, when the item is due. Expires the holds that are due; replies {how many it saw to, when the next of the
+--     item is due ('': it has no holds)}, or the same time again where that has not come yet. Times (ms) are of this server's clock.
 -- Where the item is gone, nothing can be settled and nothing is written: there is no such order, and no hold.
 -- A settled order stays as it is, so each of these can be repeated, and the one that came first wins.
 local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local what, now = ARGV[1], tonumber(ARGV[2])
+local what = ARGV[1]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local function settle(digest, record, state, limit)
   local quantity, user = string.match(record, '^h (%d+) (%S+)')
@@ -30,7 +32,8 @@ end
 if what == 'sweep' then
   local limit = redis.call('HGET', item, 'limit')
   if not limit then return {0, ''} end
-  local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now, 'LIMIT', 0, ARGV[3])
+  if now < tonumber(ARGV[3]) then return {0, ARGV[3]} end
+  local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now, 'LIMIT', 0, ARGV[2])
   for _, digest in ipairs(due) do
     local record = redis.call('HGET', orders, digest)
     if record and string.find(record, '^h %d+ %S') then
@@ -42,7 +45,7 @@ if what == 'sweep' then
   return {#due, redis.call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2] or ''}
 end
 
-local digest = ARGV[3]
+local digest = ARGV[2]
 local record = redis.call('HGET', orders, digest)
 if not record or string.sub(record, 1, 1) ~= 'h' then return record end
 local due = tonumber(string.match(record, '(%d+)$')) <= now

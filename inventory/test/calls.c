@@ -158,7 +158,8 @@ static bool is_swept(void *arg) {
 
 void holds_sweep(struct till *till, const struct redis_server *redis) {
     struct swept swept = {.till = till, .redis = redis};
-    snprintf(swept.now, sizeof swept.now, "%lld", (long long)clock_wall_ms(&till->shop->clock));
+    snprintf(swept.now, sizeof swept.now, "%lld",
+             (long long)(clock_wall_ms(&till->shop->clock) - till->shop->ahead_ms));
     shop_wait(till->shop, is_swept, &swept, "nothing is due");
 }
 
@@ -186,7 +187,8 @@ static const char audit_lua[] =
     "end\n"
     "local units, users, holds = {h = 0, b = 0, c = 0, x = 0, e = 0, u = 0}, {}, {}\n"
     "for digest, record in pairs(pairs_of(redis.call('HGETALL', I .. 'orders'))) do\n"
-    "  local state, quantity, user, expires = string.match(record, '^([hcxe]) (%d+) (%S+) %d+ ?(%d*)$')\n"
+    "  local state, quantity, user, expires = string.match(record, '^([hcxe]) (%d+) (%S+) %d+%.?[%w_-]* "
+    "?(%d*)$')\n"
     "  if not state then\n"
     "    state, quantity, user = string.match(record, '^([bucxe]) (%d+) (%S+) %d+ %d+ [%w_-]+$')\n"
     "    if state and #string.match(record, '%S+$') ~= 22 then state = nil end\n"
@@ -250,8 +252,10 @@ void check_books(struct till *till, const struct redis_server *redis, const char
 }
 
 void store_start(struct redis_server *redis, int argc, char **argv) {
-    if (argc < 2 || strcmp(argv[1], "-l") != 0)
-        redis_start(redis, NULL);
+    if (argc >= 2 && strcmp(argv[1], "-l") == 0)
+        return;
+    redis_clock();
+    redis_start(redis, NULL);
 }
 
 const char *store_dump(const struct redis_server *redis, bool tokens) {

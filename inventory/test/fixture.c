@@ -35,7 +35,9 @@ static int64_t shop_mono_ns(void *ctx) {
 
 static int64_t shop_wall_ms(void *ctx) {
     const struct shop *shop = ctx;
-    return shop->stopped_ms ? shop->stopped_ms : clock_wall_ms(&clock_system) + shop->ahead_ms;
+    const struct store_clock *store = redis_clock();
+    int64_t now_ms = store->stopped_ms ? store->stopped_ms : clock_wall_ms(&clock_system) + store->ahead_ms;
+    return now_ms + shop->ahead_ms;
 }
 
 static void close_at_end(void *arg) {
@@ -46,6 +48,7 @@ static void close_at_end(void *arg) {
 
 struct shop *shop_open(void) {
     struct shop *shop = harness_alloc(sizeof *shop);
+    redis_clock();
     CHECK_INT(uv_loop_init(&shop->loop), 0);
     shop->clock = (struct clock){.mono_ns = shop_mono_ns, .wall_ms = shop_wall_ms, .ctx = shop};
     harness_defer(close_at_end, shop);
@@ -80,6 +83,7 @@ static const char *close_all(struct shop *shop) {
 void shop_close(struct shop *shop) {
     const char *fault = close_all(shop);
     shop->clock.ctx = NULL;
+    *redis_clock() = (struct store_clock){.ahead_ms = 0};
     if (fault)
         FAIL("%s", fault);
 }

@@ -1,4 +1,5 @@
-/* A shop under test: a loop and a clock, and on them tills, which are inventories of one store.
+/* A shop under test: a loop and a clock, and on them tills, which are inventories of one store. The store's
+ * clock is turned by redis_clock(), and turned back when a shop closes.
  *
  * What is asked here runs the loop until the answer is there. Every answer must come exactly once: a second
  * one, and one that has not come when the shop closes, at the test's end, fails the test. */
@@ -18,8 +19,7 @@ void run_fenced(const char *what, void (*test)(void));
 struct shop {
     uv_loop_t loop;
     struct clock clock;
-    int64_t ahead_ms;   /* the wall clock is so much ahead of the machine's */
-    int64_t stopped_ms; /* not 0: it stands still there */
+    int64_t ahead_ms;   /* its wall clock is so much ahead of the store's: see redis_clock() */
     int64_t hurried_ms; /* the monotonic clock is so much ahead of the machine's */
     const char *fault;  /* what went wrong within a callback; fails the test at the end of the turn */
     int open;           /* answers to come */

@@ -70,7 +70,7 @@ static void step_buy(struct model *model, struct till *till) {
         order->user = user;
         order->quantity = quantity;
         order->state = item->hold_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
-        order->expires_ms = item->hold_ms ? till->shop->stopped_ms + item->hold_ms : 0;
+        order->expires_ms = item->hold_ms ? redis_clock()->stopped_ms + item->hold_ms : 0;
         snprintf(order->id, sizeof order->id, "%s", bought->order.id);
         CHECK_INT(bought->order.expires_ms, order->expires_ms);
         model->available[i] -= quantity;
@@ -95,7 +95,7 @@ static void step_settle(struct model *model, struct till *till, enum inventory_s
     if (model->count == 0)
         return;
     struct model_order *order = &model->orders[below(model, model->count)];
-    if (order->state == INVENTORY_STATE_HELD && order->expires_ms <= till->shop->stopped_ms) {
+    if (order->state == INVENTORY_STATE_HELD && order->expires_ms <= redis_clock()->stopped_ms) {
         give_back(model, order, INVENTORY_STATE_EXPIRED);
     } else if (order->state == INVENTORY_STATE_HELD && step == INVENTORY_CONFIRM) {
         order->state = INVENTORY_STATE_CONFIRMED;
@@ -128,7 +128,7 @@ static void step_restock(struct model *model, struct till *till) {
 
 static void compare(struct model *model, struct till *till) {
     holds_sweep(till, &redis); /* so that what is due is as expired here as there */
-    expire_due(model, till->shop->stopped_ms);
+    expire_due(model, redis_clock()->stopped_ms);
     for (int i = 0; i < ITEMS; i++) {
         struct inventory_audit audit;
         const char *name = model->items[i].item;
@@ -158,7 +158,7 @@ static void compare(struct model *model, struct till *till) {
 static void test_random_mix(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct till *till = till_open(shop_open(), &redis);
-    till->shop->stopped_ms = 1800000000000;
+    redis_clock()->stopped_ms = 1800000000000;
     struct model *model = harness_alloc(sizeof *model);
     model->random = harness_seed();
     for (int i = 0; i < ITEMS; i++) {
@@ -170,7 +170,7 @@ static void test_random_mix(void) {
         CHECK_STATUS(item_put(till, item), INVENTORY_OK);
     }
     for (int step = 0; step < STEPS; step++) {
-        till->shop->stopped_ms += below(model, 300);
+        redis_clock()->stopped_ms += below(model, 300);
         int64_t what = below(model, 100);
         /* What is due is given back when somebody looks; who buys meanwhile finds less. */
         if (what < 50)
@@ -189,7 +189,7 @@ static void test_random_mix(void) {
             compare(model, till);
     }
     compare(model, till);
-    till->shop->stopped_ms += HOLD_MS;
+    redis_clock()->stopped_ms += HOLD_MS;
     compare(model, till);
 }
 
@@ -217,9 +217,9 @@ static struct till *plant(void) {
         if (i == 2)
             order_step(till, bought->order.id, INVENTORY_CANCEL, NULL);
         if (i == 3) {
-            till->shop->ahead_ms = INT64_C(2) * HOLD_MS;
+            redis_clock()->ahead_ms = INT64_C(2) * HOLD_MS;
             order_step(till, bought->order.id, INVENTORY_LOOK, NULL);
-            till->shop->ahead_ms = 0;
+            redis_clock()->ahead_ms = 0;
         }
     }
     check_books(till, &redis, "phone", 6, 6, 3);

@@ -112,7 +112,7 @@ static void any_step(struct sale *sale) {
         bargain_begin(bargain, what == 18 ? BARGAIN_MAKE : BARGAIN_FIND);
     }
     if (below(sale, 50) == 0) { /* what is held so far is due */
-        till->shop->ahead_ms += HOLD_MS;
+        redis_clock()->ahead_ms += HOLD_MS;
         inventory_sweep(till->inventory);
     }
 }

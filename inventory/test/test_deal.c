@@ -253,9 +253,9 @@ static void test_cancel(void) {
 static void test_expire(void) {
     struct till *till = open_sale();
     struct bargain *basket = hold(till);
-    till->shop->ahead_ms = 59000;
+    redis_clock()->ahead_ms = 59000;
     CHECK_INT(bargains_recover(till), 0);
-    till->shop->ahead_ms = 61000;
+    redis_clock()->ahead_ms = 61000;
     inventory_sweep(till->inventory);
     CHECK_INT(bargains_recover(till), 1);
     CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_EXPIRED);
@@ -267,7 +267,7 @@ static void test_expire(void) {
 static void test_confirm_too_late(void) {
     struct till *till = open_sale();
     struct bargain *basket = hold(till);
-    till->shop->ahead_ms = 61000;
+    redis_clock()->ahead_ms = 61000;
     CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_EXPIRED);
     check_settled(till, basket, INVENTORY_STATE_EXPIRED);
 }

@@ -74,7 +74,7 @@ static struct till *open_sale(const struct scene *scene) {
     item_sell(till, "chair", INVENTORY_BATCH, 3);
     if (scene->first_held)
         CHECK_STATUS(bargain_make(till, scene->key, scene->lines), INVENTORY_OK);
-    till->shop->ahead_ms = scene->ahead_ms;
+    redis_clock()->ahead_ms = scene->ahead_ms;
     return till;
 }
 
@@ -105,7 +105,7 @@ static void child(const struct scene *scene, int until, int signal) {
         shop, &(struct till_options){.port = redis.port, .at_step = at_step, .at_step_ctx = &steps});
     till_wait_up(till);
     till->fence = scene->without_fence ? 0 : OWN_FENCE;
-    shop->ahead_ms = scene->ahead_ms;
+    redis_clock()->ahead_ms = scene->ahead_ms;
     struct bargain *bargain = bargain_new(till, scene->key, scene->lines);
     bargain->deal.lease_ms = LEASE_MS;
     _exit((int)bargain_do(bargain, scene->call));
@@ -202,7 +202,7 @@ static bool killed_at(const struct scene *scene, int until, bool by_retry) {
         /* As long as its locks last it is let alone. */
         if (!scene->ahead_ms)
             CHECK_INT(bargains_recover(till), 0);
-        till->shop->ahead_ms += LEASE_MS + 1;
+        redis_clock()->ahead_ms += LEASE_MS + 1;
         bargains_recover(till);
         check_whole(till, scene, again);
     }
@@ -254,7 +254,7 @@ static bool stopped_at(int until) {
         return false;
     till->fence = scene->without_fence ? 0 : NEXT_FENCE;
     struct bargain *again = bargain_new(till, scene->key, scene->lines);
-    till->shop->ahead_ms += LEASE_MS + 1;
+    redis_clock()->ahead_ms += LEASE_MS + 1;
     if (until % 2)
         bargains_recover(till);
     else
@@ -266,7 +266,7 @@ static bool stopped_at(int until) {
     enum inventory_status its = (enum inventory_status)WEXITSTATUS(status);
     check_conserved(till, scene);
     /* What it left, having been overtaken, is finished by others. */
-    till->shop->ahead_ms += LEASE_MS + 1;
+    redis_clock()->ahead_ms += LEASE_MS + 1;
     bargains_recover(till);
     bool done = check_whole(till, scene, again);
     if (its == INVENTORY_OK || its == INVENTORY_REPLAYED)
@@ -302,7 +302,7 @@ static enum inventory_status overtaken_at(int until, bool without_fence) {
     kill(pid, SIGCONT);
     CHECK(waitpid(pid, &status, 0) > 0);
     CHECK(WIFEXITED(status));
-    till->shop->ahead_ms = LEASE_MS + 1;
+    redis_clock()->ahead_ms = LEASE_MS + 1;
     bargains_recover(till);
     bool done = strcmp(bargain_phase(&redis, bargain_new(till, "k", "")), "none") != 0;
     enum inventory_status its = (enum inventory_status)WEXITSTATUS(status);
@@ -385,7 +385,7 @@ static void test_old_epoch(void) {
         CHECK(waitpid(pid, &status, 0) > 0);
         CHECK(WIFEXITED(status));
         CHECK_STATUS((enum inventory_status)WEXITSTATUS(status), step < 11 ? INVENTORY_STALE : INVENTORY_OK);
-        till->shop->ahead_ms = LEASE_MS + 1;
+        redis_clock()->ahead_ms = LEASE_MS + 1;
         till->epoch = 3;
         bargains_recover(till);
         check_books(till, &redis, "phone", step < 11 ? 3 : 2, 0, step < 11 ? 0 : 1);

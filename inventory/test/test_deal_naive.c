@@ -66,7 +66,7 @@ static void basket(uint64_t fence) {
     /* A retry, with an older fence, and other requests with its key. */
     const char *before = store_dump(&redis, false);
     till->fence = fence ? fence - 1 : 0;
-    till->shop->ahead_ms = 1000;
+    redis_clock()->ahead_ms = 1000;
     struct bargain *again = bargain_new(till, "k", "lamp:1 phone:2 lamp:1");
     CHECK_STATUS(bargain_do(again, BARGAIN_MAKE), INVENTORY_REPLAYED);
     CHECK_INT(again->deal.created_ms, first->deal.created_ms);

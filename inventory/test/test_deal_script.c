@@ -48,7 +48,7 @@ static const char *left_by(enum way by, int64_t hold_ms) {
         "'WITHSCORES'), ' ')\n"
         "return table.concat(out, '\\n')\n";
     struct till *till = open_plain();
-    till->shop->stopped_ms = 1700000000000;
+    redis_clock()->stopped_ms = 1700000000000;
     way = by;
     struct inventory_item chair = terms("chair", INVENTORY_OPTIMISTIC, 9);
     chair.limit = 5;

@@ -71,7 +71,7 @@ static void test_idle(void) {
     }
     CHECK_INT(indexed(), ITEMS);
     CHECK(cost_of_sweeps(till, SWEEPS) <= SWEEPS * A_SWEEP);
-    till->shop->ahead_ms = HOLD_MS + 1000;
+    redis_clock()->ahead_ms = HOLD_MS + 1000;
     holds_sweep(till, &redis);
     CHECK_INT(indexed(), 0);
     CHECK_INT(inventory_figures(till->inventory)->expired, ITEMS / 3);
@@ -100,11 +100,11 @@ static void child(int until) {
     for (int i = 0; i < 2; i++) {
         CHECK_STATUS(buy(till, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
         if (i == 0)
-            till->shop->ahead_ms += HOLD_MS / 2;
+            redis_clock()->ahead_ms += HOLD_MS / 2;
     }
-    till->shop->ahead_ms += HOLD_MS / 2 + 1;
+    redis_clock()->ahead_ms += HOLD_MS / 2 + 1;
     holds_sweep(till, &redis);
-    till->shop->ahead_ms += HOLD_MS;
+    redis_clock()->ahead_ms += HOLD_MS;
     holds_sweep(till, &redis);
     _exit(steps.count);
 }
@@ -136,7 +136,7 @@ static void test_killed(void) {
             steps = WEXITSTATUS(status);
         else
             CHECK_INT(WTERMSIG(status), SIGKILL);
-        till->shop->ahead_ms = INT64_C(3) * HOLD_MS;
+        redis_clock()->ahead_ms = INT64_C(3) * HOLD_MS;
         holds_sweep(till, &redis);
         CHECK_INT(indexed(), 0);
         CHECK_INT(redis_integer(&redis, "ZCARD", "seckill:{phone}:holds", NULL), 0);
@@ -151,7 +151,7 @@ static void test_killed(void) {
 struct meanwhile {
     const char *step; /* NULL: met */
     int steps_after;
-    struct till *till, *other;
+    struct till *other;
     void (*act)(struct meanwhile *meanwhile);
 };
 
@@ -179,7 +179,7 @@ static void test_held_meanwhile(void) {
     struct meanwhile meanwhile = {.step = "before move", .other = other, .act = hold_one};
     struct till *till = open_till(once_at_step, &meanwhile);
     CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    till->shop->ahead_ms = other->shop->ahead_ms = HOLD_MS + 1000;
+    redis_clock()->ahead_ms = HOLD_MS + 1000;
     holds_sweep(till, &redis);
     CHECK(!meanwhile.step);
     /* The entry is another one, and stays; or it was the same, and is put back. */
@@ -188,14 +188,14 @@ static void test_held_meanwhile(void) {
     check_books(till, &redis, "phone", 9, 1, 0);
     CHECK_INT(meanwhile.steps_after > 0, strategy == INVENTORY_DECR || strategy == INVENTORY_OPTIMISTIC);
     CHECK_INT(indexed(), 1);
-    till->shop->ahead_ms += HOLD_MS + 1000;
+    redis_clock()->ahead_ms += HOLD_MS + 1000;
     holds_sweep(till, &redis);
     CHECK_INT(indexed(), 0);
     check_books(till, &redis, "phone", 10, 0, 0);
 }
 
 static void sweep_later(struct meanwhile *meanwhile) {
-    meanwhile->till->shop->ahead_ms = meanwhile->other->shop->ahead_ms = HOLD_MS + 1000;
+    redis_clock()->ahead_ms = HOLD_MS + 1000;
     holds_sweep(meanwhile->other, &redis);
     CHECK_INT(indexed(), 0);
 }
@@ -206,7 +206,6 @@ static void test_stopped_before_hold(void) {
     struct meanwhile meanwhile = {.step = "before first hold", .other = other, .act = sweep_later};
     struct till *till = open_till(once_at_step, &meanwhile);
     till->locked = other->locked;
-    meanwhile.till = till;
     CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
     CHECK(!meanwhile.step);
     check_books(till, &redis, "phone", 10, 0, 0);
@@ -305,7 +304,7 @@ static void test_taken_over(void) {
     holds_sweep(next, &redis);
     CHECK_INT(indexed(), 1);
     check_books(next, &redis, "phone", 9, 1, 0);
-    next->shop->ahead_ms = HOLD_MS + 1000;
+    redis_clock()->ahead_ms = HOLD_MS + 1000;
     holds_sweep(next, &redis);
     CHECK_INT(indexed(), 0);
     check_books(next, &redis, "phone", 10, 0, 0);

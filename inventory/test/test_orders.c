@@ -70,7 +70,7 @@ static void test_states(void) {
     check_books(till, &redis, "phone", 5, 4, 1);
     check_settled(till, confirmed, INVENTORY_STATE_CONFIRMED);
     check_settled(till, cancelled, INVENTORY_STATE_CANCELLED);
-    till->shop->ahead_ms = HOLD_MS + 1000;
+    redis_clock()->ahead_ms = HOLD_MS + 1000;
     check_settled(till, expired, INVENTORY_STATE_EXPIRED);
     check_settled(till, confirmed, INVENTORY_STATE_CONFIRMED);
     check_settled(till, cancelled, INVENTORY_STATE_CANCELLED);
@@ -89,14 +89,14 @@ static void test_last_moment(void) {
                                                   INVENTORY_STATE_CANCELLED};
     for (int step = 0; step < 3; step++) {
         struct till *till = open_till(10, 0);
-        till->shop->stopped_ms = 1800000000000;
+        redis_clock()->stopped_ms = 1800000000000;
         const struct inventory_order *first = hold(till, "ann", 1), *second = hold(till, "ann", 1);
         CHECK_INT(first->expires_ms, 1800000000000 + HOLD_MS);
-        till->shop->stopped_ms = first->expires_ms - 1;
+        redis_clock()->stopped_ms = first->expires_ms - 1;
         inventory_sweep(till->inventory);
         check_step(till, first, (enum inventory_step)step, INVENTORY_OK, before[step]);
         check_books(till, &redis, "phone", step == INVENTORY_CANCEL ? 9 : 8, step == 0 ? 2 : 1, step == 1);
-        till->shop->stopped_ms = first->expires_ms;
+        redis_clock()->stopped_ms = first->expires_ms;
         check_step(till, second, (enum inventory_step)step, due[step], INVENTORY_STATE_EXPIRED);
         shop_close(till->shop);
     }
@@ -111,7 +111,7 @@ static void test_never_held(void) {
     CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_CANCEL, &order), INVENTORY_CONFIRMED);
     CHECK_INT(order.state, INVENTORY_STATE_CONFIRMED);
     CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_CONFIRM, &order), INVENTORY_OK);
-    till->shop->ahead_ms = 1000000000;
+    redis_clock()->ahead_ms = 1000000000;
     CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_LOOK, &order), INVENTORY_OK);
     CHECK_INT(order.state, INVENTORY_STATE_CONFIRMED);
     CHECK_INT(order.expires_ms, 0);
@@ -135,13 +135,13 @@ static void check_sweep(bool two) {
     for (int i = 0; i < 250; i++)
         buy_begin(till, "phone", harness_format("user%d", i % 125), harness_format("k%d", i), 1);
     shop_settle(till->shop);
-    till->shop->ahead_ms = HOLD_MS / 2;
+    redis_clock()->ahead_ms = HOLD_MS / 2;
     const struct inventory_order *young = hold(till, "young", 3);
     check_books(till, &redis, "phone", 47, 253, 0);
     inventory_sweep(till->inventory);
     shop_idle(till->shop, 20);
     check_books(till, &redis, "phone", 47, 253, 0);
-    till->shop->ahead_ms = HOLD_MS + 1000;
+    redis_clock()->ahead_ms = HOLD_MS + 1000;
     inventory_sweep(till->inventory);
     if (two)
         inventory_sweep(other->inventory);
@@ -171,14 +171,14 @@ static void test_crossings(void) {
     struct till *tills[2] = {open_till(200, 0)};
     struct shop *shop = tills[0]->shop;
     tills[1] = till_open(shop, &redis);
-    shop->stopped_ms = 1800000000000;
+    redis_clock()->stopped_ms = 1800000000000;
     const struct inventory_order *orders[100];
     for (int i = 0; i < 100; i++) {
         if (i == 50)
-            shop->stopped_ms += 1000;
+            redis_clock()->stopped_ms += 1000;
         orders[i] = hold(tills[0], "ann", 1);
     }
-    shop->stopped_ms = orders[0]->expires_ms; /* half of them are due */
+    redis_clock()->stopped_ms = orders[0]->expires_ms; /* half of them are due */
     struct answer *answers[100][2][2];
     for (int i = 0; i < 100; i++) {
         for (int j = 0; j < 2; j++) {
@@ -264,7 +264,7 @@ static void test_sweep_with_wrong_list(void) {
     CHECK_STATUS(order_step(till, sold->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     redis_command(&redis, "ZADD", "seckill:{phone}:holds", "1", strchr(sold->id, ':') + 1, NULL);
     redis_command(&redis, "ZADD", "seckill:{phone}:holds", "2", "no-such-order-is-there", NULL);
-    till->shop->ahead_ms = HOLD_MS + 1000;
+    redis_clock()->ahead_ms = HOLD_MS + 1000;
     holds_sweep(till, &redis);
     check_step(till, sold, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
     CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:item", "held", NULL), 0);
@@ -282,7 +282,7 @@ static void test_item_gone(void) {
         for (int step = due ? INVENTORY_LOOK : INVENTORY_CONFIRM; step <= INVENTORY_CANCEL; step++)
             CHECK_STATUS(order_step(till, held->id, (enum inventory_step)step, NULL),
                          INVENTORY_UNKNOWN_ORDER);
-        till->shop->ahead_ms = HOLD_MS + 1000;
+        redis_clock()->ahead_ms = HOLD_MS + 1000;
     }
     holds_sweep(till, &redis);
     CHECK_STR(inventory_last_error(till->inventory), "");

@@ -123,7 +123,7 @@ static void test_everything_at_once(void) {
     CHECK_STATUS(item_put(tills[0], &item), INVENTORY_OK);
     for (int i = 0; i < 3000; i++) {
         struct till *till = tills[below(&random, TILLS)];
-        shop->ahead_ms += below(&random, 4);
+        redis_clock()->ahead_ms += below(&random, 4);
         int64_t what = below(&random, 100);
         int number = (int)below(&random, 600);
         const char *key = harness_format("key%d", number);

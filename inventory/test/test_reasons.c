@@ -33,7 +33,7 @@ static struct till *open_sale(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct till *till = till_open(shop_open(), &redis);
     till->locked = strategy == INVENTORY_LOCKED;
-    till->shop->stopped_ms = STARTS_MS;
+    redis_clock()->stopped_ms = STARTS_MS;
     for (int i = 0; i < LEFT; i++) {
         struct inventory_item item = terms(item_of(i), strategy, STOCK);
         item.limit = LIMIT;
@@ -51,7 +51,7 @@ static struct till *open_sale(void) {
 
 static void check_purchases(struct till *till, enum moment moment, int i) {
     static const char *const users[] = {"bob", "ann"};
-    till->shop->stopped_ms = moments_ms[moment];
+    redis_clock()->stopped_ms = moments_ms[moment];
     for (int over_limit = 0; over_limit < 2; over_limit++) {
         enum inventory_status want = expected(moment, left[i], over_limit);
         if (want == INVENTORY_OK)
@@ -84,7 +84,7 @@ static void test_baskets(void) {
     strategy = INVENTORY_BATCH;
     struct till *till = open_sale();
     for (int moment = 0; moment < MOMENTS; moment++) {
-        till->shop->stopped_ms = moments_ms[moment];
+        redis_clock()->stopped_ms = moments_ms[moment];
         for (int i = 0; i < LEFT; i++) {
             struct bargain *basket = bargain_new(till, "basket", harness_format("%s:2", item_of(i)));
             enum inventory_status want = expected((enum moment)moment, left[i], true);

@@ -87,7 +87,7 @@ static void test_replay_of_settled(void) {
         held[i] = buy(till, "phone", "ann", name_of("k", i), 1)->order;
     CHECK_STATUS(order_step(till, held[0].id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     CHECK_STATUS(order_step(till, held[1].id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
-    till->shop->ahead_ms = 61000;
+    redis_clock()->ahead_ms = 61000;
     CHECK_STATUS(order_step(till, held[2].id, INVENTORY_LOOK, NULL), INVENTORY_OK);
     for (int i = 0; i < 4; i++)
         check_replay(till, "phone", "ann", name_of("k", i), 1, &held[i]);
@@ -170,25 +170,66 @@ static void test_longest_names(void) {
 
 static void test_window(void) {
     struct till *till = open_till();
-    struct shop *shop = till->shop;
     struct inventory_item item = terms("phone", strategy, 10);
     item.starts_ms = 1800000000000;
     item.ends_ms = 1800000010000;
     CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
-    shop->stopped_ms = item.starts_ms - 1;
+    redis_clock()->stopped_ms = item.starts_ms - 1;
     CHECK_STATUS(buy(till, "phone", "ann", "early", 1)->status, INVENTORY_NOT_STARTED);
-    shop->stopped_ms = item.starts_ms;
+    redis_clock()->stopped_ms = item.starts_ms;
     struct inventory_order first = buy(till, "phone", "ann", "early", 1)->order;
     CHECK_INT(first.created_ms, item.starts_ms);
-    shop->stopped_ms = item.ends_ms - 1;
+    redis_clock()->stopped_ms = item.ends_ms - 1;
     CHECK_STATUS(buy(till, "phone", "ann", "late", 1)->status, INVENTORY_OK);
-    shop->stopped_ms = item.ends_ms;
+    redis_clock()->stopped_ms = item.ends_ms;
     CHECK_STATUS(buy(till, "phone", "ann", "over", 1)->status, INVENTORY_ENDED);
     check_replay(till, "phone", "ann", "early", 1, &first);
     CHECK_STATUS(buy(till, "phone", "bob", "early", 1)->status, INVENTORY_KEY_REUSED);
-    shop->stopped_ms = item.starts_ms - 1; /* a clock that goes back */
+    redis_clock()->stopped_ms = item.starts_ms - 1; /* a clock that goes back */
     check_replay(till, "phone", "ann", "early", 1, &first);
     check_books(till, &redis, "phone", 8, 0, 2);
+}
+
+/* Two whose clocks are hours apart, and one moment at which a sale begins and ends: the store's clock tells.
+ */
+static void test_clocks_apart(void) {
+    enum { HOLD_MS = 5000, APART_MS = 3600000 };
+    struct till *tills[] = {open_till(), NULL};
+    tills[1] = till_open(shop_open(), &redis);
+    tills[1]->locked = tills[0]->locked;
+    tills[0]->shop->ahead_ms = APART_MS;
+    tills[1]->shop->ahead_ms = -APART_MS;
+    struct inventory_item item = terms("phone", strategy, 4);
+    item.starts_ms = 1800000000000;
+    item.ends_ms = item.starts_ms + 2 * INT64_C(5000);
+    item.hold_ms = HOLD_MS;
+    CHECK_STATUS(item_put(tills[0], &item), INVENTORY_OK);
+    struct inventory_order orders[2];
+    for (int i = 0; i < 2; i++) {
+        redis_clock()->stopped_ms = item.starts_ms - 1;
+        CHECK_STATUS(buy(tills[i], "phone", "ann", name_of("k", i), 1)->status, INVENTORY_NOT_STARTED);
+        redis_clock()->stopped_ms = item.starts_ms;
+        struct buy *first = buy(tills[i], "phone", "ann", name_of("k", i), 1);
+        CHECK_STATUS(first->status, INVENTORY_OK);
+        CHECK_INT(first->order.created_ms, item.starts_ms);
+        CHECK_INT(first->order.expires_ms, item.starts_ms + HOLD_MS);
+        orders[i] = first->order;
+    }
+    /* What one of them holds the other settles: until its end, and not after it. */
+    redis_clock()->stopped_ms = item.starts_ms + HOLD_MS - 1;
+    holds_sweep(tills[0], &redis);
+    CHECK_STATUS(order_step(tills[0], orders[1].id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    redis_clock()->stopped_ms++;
+    CHECK_STATUS(order_step(tills[1], orders[0].id, INVENTORY_CONFIRM, NULL), INVENTORY_EXPIRED);
+    redis_clock()->stopped_ms = item.ends_ms - 1;
+    for (int i = 0; i < 3; i++)
+        CHECK_STATUS(buy(tills[i % 2], "phone", "bob", name_of("l", i), 1)->status, INVENTORY_OK);
+    for (int ended = 0; ended < 2; ended++, redis_clock()->stopped_ms++) {
+        for (int i = 0; i < 4; i++)
+            CHECK_STATUS(buy(tills[i % 2], "phone", "eve", name_of("m", i), 1)->status,
+                         ended ? INVENTORY_ENDED : INVENTORY_SOLD_OUT);
+    }
+    check_books(tills[0], &redis, "phone", 0, 3, 1);
 }
 
 static void test_unknown_item(void) {
@@ -213,7 +254,7 @@ static void test_holds(void) {
     item.hold_ms = 30000;
     item.limit = 2;
     CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
-    till->shop->stopped_ms = 1800000000000;
+    redis_clock()->stopped_ms = 1800000000000;
     struct buy *held = buy(till, "phone", "ann", "k", 2);
     CHECK_STATUS(held->status, INVENTORY_OK);
     CHECK_INT(held->order.state, INVENTORY_STATE_HELD);
@@ -396,6 +437,7 @@ int main(int argc, char **argv) {
                  {"wants five, three are left", test_quantities},
                  {"the longest names", test_longest_names},
                  {"sells from its start to its end, and replays outside of it", test_window},
+                 {"clocks that are apart agree on when a sale begins and ends", test_clocks_apart},
                  {"an unknown item is unknown, not sold out", test_unknown_item},
                  {"holds are born held, with an end", test_holds},
                  {"restocks once a key", test_restock},

@@ -99,7 +99,7 @@ static void test_reply_of_many_cut(void) {
     item.limit = 1;
     CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
     struct inventory_order early = buy(till, "phone", "early", "early", 1)->order;
-    till->shop->ahead_ms = 5000; /* so that it is told apart from what is sold now */
+    redis_clock()->stopped_ms = early.created_ms; /* what is sold now is no later */
     struct buy *bought[61];
     proxy_set(proxy, PROXY_CUT, 60, "EVALSHA");
     for (int i = 0; i < 60; i++)
@@ -200,9 +200,9 @@ static void test_other_replies_cut(void) {
     inventory_sweep(till->inventory);
     till_wait_down(till);
     till_wait_up(till);
-    till->shop->ahead_ms = 120000;
+    redis_clock()->ahead_ms = 120000;
     struct inventory_order late = buy(till, "phone", "bob", "late", 1)->order;
-    till->shop->ahead_ms = 240000;
+    redis_clock()->ahead_ms = 240000;
     holds_sweep(till, &redis); /* it sweeps still */
     CHECK_INT(inventory_figures(till->inventory)->expired, 1);
     CHECK_STATUS(order_step(till, late.id, INVENTORY_CONFIRM, NULL), INVENTORY_EXPIRED);
