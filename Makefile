@@ -27,6 +27,7 @@ HARNESS    := $(filter-out %/fuzz_main.o %/stops.o %/store_clock.o,$(call object
 ROOMS      := base inventory lock lock/etcd service loadtest test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench
 VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' service/version.h)
+comma      := ,
 # libX.so: the file with the code, and the name that programs linked with it ask for.
 so_file     = $(1).$(VERSION)
 so_name     = $(1).$(firstword $(subst ., ,$(VERSION)))
@@ -253,9 +254,10 @@ $(LIB) $(LOCKS):
 # and nothing else.
 $(LIBLOCK_PARTS) $(LIBETCD_PARTS): CFLAGS += -fPIC -fvisibility=hidden
 
-# Their libraries are those that their .pc.in name: what needs another does not link.
+# Their libraries are those that their .pc.in name: what needs another does not link. liblock.so finds libetcd.so
+# beside it, wherever that is.
 $(LIBLOCK_SO): $(LIBLOCK_PARTS) $(LIBETCD_SO) service/version.h
-	$(call link_so,-L$(BUILD) -letcd $$(pkg-config --libs hiredis) $(ZOOKEEPER))
+	$(call link_so,-Wl$(comma)-rpath$(comma)'$$ORIGIN' -L$(BUILD) -letcd $$(pkg-config --libs hiredis) $(ZOOKEEPER))
 $(LIBETCD_SO): $(LIBETCD_PARTS) service/version.h
 	$(call link_so,$$(pkg-config --libs grpc libprotobuf-c))
 

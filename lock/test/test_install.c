@@ -149,8 +149,7 @@ static void check_example(const char *compile) {
     install();
     run(harness_format("sed -n '/^ \\*     #include/,/^ \\*     }$/s/^ \\* \\{0,5\\}//p' %s> example.c",
                        header()));
-    /* liblock.so stands on libetcd.so, which the linker does not find outside of where libraries lie. */
-    run(harness_format("%s" SANITIZE "-Wl,-rpath-link,root/usr/lib -o example", compile));
+    run(harness_format("%s" SANITIZE "-o example", compile));
     library->check_example();
 }
 
@@ -158,6 +157,25 @@ static void example_shared(void) {
     check_example(harness_format("cc" STRICT "example.c $(pkg-config --cflags --libs %s)", library->name));
     CHECK_HAS(run("readelf -d example"), harness_format("[%s.so.0]", library->name));
 }
+
+/* As the README has it for a PREFIX: liblock.so finds libetcd.so beside it, for the linker and when it runs.
+ */
+static void example_elsewhere(void) {
+    check_example(harness_format("cc" STRICT
+                                 "example.c $(pkg-config --cflags --libs %s) -Wl,-rpath,%s/root/usr/lib",
+                                 library->name, harness_dir()));
+    CHECK_HAS(run_in(harness_dir(), "./example", 2),
+              library == &liblock ? "which lock?" : "endpoint 1 is not");
+}
+
+#if !defined(__SANITIZE_ADDRESS__) &&                                                                        \
+    !defined(__SANITIZE_THREAD__) /* they want the C library as it is installed */
+static void example_all_in_one(void) {
+    check_example(harness_format(
+        "cc -w -static example.c $(pkg-config --static --cflags --libs %s) -lstdc++ -lm", library->name));
+    CHECK_STR(run("readelf -d example | grep NEEDED || true"), "");
+}
+#endif
 
 /* The whole archives, so that nothing they want is left out of what the header says. */
 static void example_static(void) {
@@ -197,6 +215,11 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("what make install installs", installed);
     check_library(&liblock);
+    library = &liblock; /* which has libetcd beside it, or in it */
+    harness_run("liblock: installed elsewhere", example_elsewhere);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    harness_run("liblock: a program with everything in it", example_all_in_one);
+#endif
     check_library(&libetcd);
     return harness_finish();
 }
