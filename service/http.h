@@ -8,7 +8,8 @@
  * connection closed.
  *
  * Bounds: request line and headers about 4 KB together (http_head.c), a body HTTP_BODY_MAX, connections as
- * configured, and a connection that completes no request within `idle_ms` is closed, whatever it trickles. */
+ * configured, and a connection that completes no request within `idle_ms` is closed, whatever it trickles;
+ * within a twelfth of that while seven eighths of all connections are taken. */
 #ifndef SERVICE_HTTP_H
 #define SERVICE_HTTP_H
 

@@ -61,10 +61,18 @@ static void tell_of_ends(struct pollfd *ends, nfds_t count) {
             shutdown(ends[i].fd, SHUT_RD);
 }
 
+/* How long a client may be silent. Where nearly all places are taken he must not be silent for long, since
+ * others wait outside. */
+static int idle_ms(const struct http_server *server) {
+    const struct http_config *config = &server->config;
+    bool crowded = server->connections >= config->connections_max - config->connections_max / 8;
+    return crowded ? config->idle_ms / 12 : config->idle_ms;
+}
+
 /* The end of the list is that of the longest wait. The close is seen by libmicrohttpd as the client's. */
 void http_client_sweep(uv_timer_t *timer) {
     struct http_server *server = timer->data;
-    int64_t now_ms = (int64_t)uv_now(server->loop), limit_ms = now_ms - server->config.idle_ms;
+    int64_t now_ms = (int64_t)uv_now(server->loop), limit_ms = now_ms - idle_ms(server);
     struct pollfd ends[256];
     nfds_t count = 0;
     for (struct connection *connection = server->oldest, *newer;

@@ -270,6 +270,25 @@ static void more_than_may(void) {
     site_wait(site, 0, 0);
 }
 
+/* Those who have all the places and say nothing make room long before they would be cut off otherwise. */
+static void silent_ones_make_room(void) {
+    enum { MAY = 8, SERVED_MS = 20000 };
+    struct site *site = site_start(MAY, LONG_MS);
+    struct web_conn silent[MAY], other;
+    for (int i = 0; i < MAY; i++) {
+        CHECK(web_open(&silent[i], site_port(site)));
+        if (i % 2)
+            web_send_text(&silent[i], "POST /0 HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
+    }
+    site_wait(site, MAY, 0);
+    CHECK(web_open_at(&other, "127.0.0.1", site_port(site), SERVED_MS));
+    web_send_text(&other, request_of(0, 7, "room"));
+    check_answer(&other, 7, "room");
+    web_close(&other);
+    for (int i = 0; i < MAY; i++)
+        web_close(&silent[i]);
+}
+
 /* All who had a place leave it in one moment: those who wait notice. */
 static void all_leave_at_once(void) {
     enum { MAY = 5, MANY = 20 };
@@ -349,6 +368,7 @@ int main(int argc, char **argv) {
     harness_run("deaf ones are cut off", deaf_ones);
     harness_run("too much in a head", too_much_in_a_head);
     harness_run("more than may", more_than_may);
+    harness_run("silent ones make room", silent_ones_make_room);
     harness_run("all leave at once", all_leave_at_once);
     harness_run("drained", drained);
     harness_run("drained at any moment", drained_at_any_moment);
