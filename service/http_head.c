@@ -48,17 +48,17 @@ void *http_head_target(void *cls, const char *target, struct MHD_Connection *mhd
         end++;
     /* Behind the end of the text, where libmicrohttpd has put a NUL, stands the version. */
     bool good = *end == '\0' && strncmp(end + 1, "HTTP/", 5) == 0;
-    char *query = strchr(text, '?'), *path = path_of(text);
+    char *query = strchr(text, '?'), *path = good ? path_of(text) : NULL;
     if (query)
         query[1] = '\0';
-    if (path && *path == '/') {
+    if (!good) {
+        *text = ' ';
+    } else if (path && *path == '/') {
         memmove(text, path, (size_t)((query ? query : end) - path));
         text[(query ? query : end) - path] = '\0';
     } else if (path) {
         memcpy(text, "/", 2);
     }
-    if (!good)
-        *text = ' ';
     return NULL;
 }
 

@@ -277,6 +277,8 @@ static const struct raw {
     {"GET HTTPS://a.b:1/livez?c=d&e HTTP/1.1\r\nHost: x\r\n\r\n", 200, NULL, true},
     {"GET http://x/livez HTTP/1.1\r\n\r\n", 400, "invalid-request", false},
     {"GET http:///livez HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET http://x\x1e/livez HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
+    {"GET http://x y/livez?a HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
     {"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n", 404, "not-found", true},
     {"GET http://x?/livez HTTP/1.1\r\nHost: x\r\n\r\n", 404, "not-found", true},
     {"GET ftp://x/livez HTTP/1.1\r\nHost: x\r\n\r\n", 400, "invalid-request", false},
