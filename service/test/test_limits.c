@@ -368,6 +368,28 @@ static void raw_requests(void) {
     }
 }
 
+/* More arguments than the connection's memory holds, where nobody saw that there are any: it ends all the
+ * same. */
+static void arguments_behind_a_nul(void) {
+    static const char start[] = "GET /livez\0HTTP/1.1\0?", end[] = " HTTP/1.1\r\nHost: x\r\n\r\n";
+    for (size_t units = 20; units < 2000; units += units < 200 ? 3 : 100) {
+        char *request = harness_alloc(sizeof start + 2 * units + sizeof end),
+             *at = request + sizeof start - 1;
+        memcpy(request, start, sizeof start - 1);
+        for (size_t i = 0; i < units; i++)
+            at = stpcpy(at, "&a");
+        at = stpcpy(at, end);
+        struct web_conn conn;
+        size_t size;
+        CHECK(web_open(&conn, shop.port));
+        web_send_raw(&conn, request, (size_t)(at - request));
+        CHECK_INT(shutdown(conn.fd, SHUT_WR), 0);
+        const char *all = read_all(&conn, &size);
+        CHECK(strncmp(all, "HTTP/1.1 ", 9) == 0 && !strstr(all + 9, "HTTP/1.1 "));
+        web_close(&conn);
+    }
+}
+
 static void the_end(void) {
     shop_close(&shop);
 }
@@ -385,6 +407,7 @@ int main(int argc, char **argv) {
     harness_run("Expect: 100-continue", expect_100);
     harness_run("HTTP/1.0", http_1_0);
     harness_run("requests that are HTTP/1.1, or not", raw_requests);
+    harness_run("arguments behind a NUL", arguments_behind_a_nul);
     harness_run("the end", the_end);
     return harness_finish();
 }
