@@ -13,8 +13,7 @@ const char *audit_text(enum audit_status status) {
     case AUDIT_NO_CONNECTION: return "cannot connect: is seckilld running? try `make run`";
     case AUDIT_UNAUTHORIZED:
         return "the audit is refused (401): give --token or SECKILL_ADMIN_TOKEN, the token that the seller "
-               "was "
-               "started with or printed at its start";
+               "was started with, or that is in the file which its log names";
     case AUDIT_NO_ITEM:
         return "no such item (404): put it on sale first, with PUT /v1/items/{item} (with --items "
                "N: NAME-0 to NAME-(N-1))";

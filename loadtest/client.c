@@ -69,13 +69,13 @@ const char *client_resolve(const char *url, struct client_target *target) {
         return gai_strerror(error);
     }
     const struct addrinfo *chosen = list;
-    for (const struct addrinfo *info = list; list->ai_next != NULL && info != NULL; info = info->ai_next) {
+    memset(target, 0, sizeof *target);
+    for (const struct addrinfo *info = list; !target->accepts && info != NULL; info = info->ai_next) {
         if (accepts(info)) {
+            target->accepts = true;
             chosen = info;
-            break;
         }
     }
-    memset(target, 0, sizeof *target);
     memcpy(&target->address, chosen->ai_addr, chosen->ai_addrlen);
     bool literal_6 = strchr(host, ':') != NULL;
     snprintf(target->host, sizeof target->host, literal_6 ? "[%s]:%s" : "%s:%s", host, port);

@@ -17,6 +17,7 @@
 struct client_target {
     char host[300]; /* as the Host header has it: name:port */
     struct sockaddr_storage address;
+    bool accepts; /* it did when it was resolved */
 };
 
 /* What is read is parsed before the next read: one buffer serves all connections of a loop. */
@@ -58,8 +59,8 @@ struct client {
     enum client_result result;
 };
 
-/* Finds an address for http://HOST[:PORT][/]: of several, the first that accepts a connection now, or else
- * the first. Returns NULL, or a text that says what is wrong with the URL. */
+/* Finds an address for http://HOST[:PORT][/]: the first that accepts a connection now, or else the first.
+ * Returns NULL, or a text that says what is wrong with the URL. */
 const char *client_resolve(const char *url, struct client_target *target);
 
 void client_init(struct client *client, uv_loop_t *loop,

@@ -76,12 +76,13 @@ static json_t *write_books(const struct books *books) {
 }
 
 static json_t *write_verdict(const struct verdict *v) {
-    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "clean",
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "clean",
                      v->kind == VERDICT_CLEAN, "oversold", (json_int_t)v->oversold, "lost",
                      (json_int_t)v->lost, "duplicated", (json_int_t)v->duplicated, "phantom",
                      (json_int_t)v->phantom, "undersold", (json_int_t)v->undersold, "torn",
                      (json_int_t)v->torn, "unbalanced", (json_int_t)v->unbalanced, "unresolved",
-                     (json_int_t)v->unresolved, "unchecked", (json_int_t)v->unchecked, "audited", v->audited);
+                     (json_int_t)v->unresolved, "unchecked", (json_int_t)v->unchecked, "unsent",
+                     (json_int_t)v->unsent, "audited", v->audited);
 }
 
 static json_t *write_counts(const struct summary *s) {

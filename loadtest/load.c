@@ -118,7 +118,8 @@ static bool next_unknown(void *self, uint64_t now_ns, uint64_t *job) {
     (void)now_ns;
     while (load->cursor < load->ledger->line_count) {
         size_t index = load->cursor++;
-        if (load->ledger->lines[index].outcome == LEDGER_UNKNOWN) {
+        enum ledger_outcome outcome = (enum ledger_outcome)load->ledger->lines[index].outcome;
+        if (outcome == LEDGER_UNKNOWN || (outcome == LEDGER_NOT_SENT && load->options->retries)) {
             *job = index;
             return true;
         }

@@ -68,6 +68,22 @@ static bool allow_files(unsigned connections) {
     return limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= connections + OTHER_FILES;
 }
 
+/* A load of which a part reaches nobody is not the one that was meant. With retries the others get that part.
+ */
+static int check_targets(const struct session *s) {
+    const struct options *o = &s->options;
+    for (unsigned i = 0; i < o->url_count; i++) {
+        if (s->targets[i].accepts) {
+            continue;
+        }
+        if (!o->retries || o->url_count == 1) {
+            return fail(EXIT_UNTOLD, o->urls[i], audit_text(AUDIT_NO_CONNECTION));
+        }
+        fail(EXIT_CLEAN, o->urls[i], "WARNING: cannot connect; its requests are tried at the others");
+    }
+    return EXIT_CLEAN;
+}
+
 /* EXIT_CLEAN when all is ready for the first request. */
 static int prepare(struct session *s) {
     const struct options *o = &s->options;
@@ -80,6 +96,10 @@ static int prepare(struct session *s) {
         if (wrong != NULL) {
             return fail(EXIT_USAGE, o->urls[i], wrong);
         }
+    }
+    int code = check_targets(s);
+    if (code != EXIT_CLEAN) {
+        return code;
     }
     if (getrandom(&run, sizeof run, 0) != sizeof run) {
         return fail(EXIT_UNTOLD, "getrandom", strerror(errno));

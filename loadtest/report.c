@@ -150,6 +150,10 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
     print_violation(out, "unbalanced", v->unbalanced, "units that are not where the transfers have put them");
     print_violation(out, "unresolved", v->unresolved, "requests of which nobody knows what became");
     print_violation(out, "unchecked", v->unchecked, "acknowledged orders that could not be asked for");
+    print_violation(out, "not sent", v->unsent,
+                    r->demand->options->retries ? "requests: no seller could be connected to"
+                                                : "requests: no connection, so it was not the load that was "
+                                                  "meant; --retries tries again");
     if (v->audited && !v->conserved) {
         fputs("  not conserved: the audit itself says that its units do not add up\n", out);
     }

@@ -146,7 +146,7 @@ static void count_lines(struct count *c) {
             count_told(c, line, &wish);
             c->found.duplicated += rejected_after_win(c->ledger, line);
             break;
-        case LEDGER_NOT_SENT: break;
+        case LEDGER_NOT_SENT: c->found.unsent++; break;
         default: count_unresolved(c, &wish); break;
         }
     }

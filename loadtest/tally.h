@@ -36,6 +36,7 @@ struct tally_verdict {
     int64_t torn;
     int64_t unresolved; /* requests */
     int64_t unchecked;  /* orders */
+    int64_t unsent;     /* requests */
     int64_t settled;    /* requests */
 };
 

@@ -96,6 +96,7 @@ bool verdict_reach(const struct ledger *ledger, const struct demand *demand, con
         .torn = found.torn,
         .unresolved = found.unresolved,
         .unchecked = found.unchecked,
+        .unsent = found.unsent,
         .settled = found.settled,
     };
     if (audited) {
@@ -107,7 +108,7 @@ bool verdict_reach(const struct ledger *ledger, const struct demand *demand, con
     int64_t wrong = v.oversold + v.lost + v.duplicated + v.phantom + v.undersold + v.torn + v.unbalanced;
     if (wrong > 0 || (v.audited && !v.conserved)) {
         v.kind = VERDICT_VIOLATED;
-    } else if (!v.audited || v.unresolved + v.unchecked > 0 || v.settled == 0) {
+    } else if (!v.audited || v.unresolved + v.unchecked + v.unsent > 0 || v.settled == 0) {
         v.kind = VERDICT_UNTOLD;
     }
     *verdict = v;

@@ -39,6 +39,7 @@ struct verdict {
     int64_t unbalanced; /* units */
     int64_t unresolved; /* requests */
     int64_t unchecked;  /* acknowledged orders that the seller could not be asked for */
+    int64_t unsent;     /* requests that never left: it was not the load that was meant */
     int64_t settled;    /* requests that have an outcome */
 };
 

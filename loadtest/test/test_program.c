@@ -96,19 +96,44 @@ static void test_one_of_two_is_down(void) {
     struct outcome outcome =
         attack_sale(seller, harness_format("--retries --url http://127.0.0.1:%d", harness_free_port()));
     check_clean(&outcome, seller);
+    CHECK_HAS(outcome.text, "WARNING: cannot connect");
     CHECK_INT(attack_number_of(&outcome, "not_sent"), 0);
     CHECK(attack_number_of(&outcome, "retries") > 0);
 }
 
+/* Without retries every seller must be there, at the start */
+static void test_one_is_missing(void) {
+    struct seller *seller = seller_start(0, STOCK);
+    const char *url = harness_format("http://127.0.0.1:%d", harness_free_port());
+    struct outcome outcome = attack_sale(seller, harness_format("--requests 100 --url %s", url));
+    attack_check_code(&outcome, 3);
+    CHECK_HAS(outcome.text, harness_format("%s: cannot connect", url));
+    CHECK_INT(seller_requests(seller), 0);
+}
+
+static bool is_asked(void *seller) {
+    return seller_requests(seller) > 0;
+}
+
+/* and until the end. */
 static void test_not_sent(void) {
     struct seller *seller = seller_start(0, STOCK);
-    struct outcome outcome =
-        attack_sale(seller, harness_format("--requests 100 --url http://127.0.0.1:%d", harness_free_port()));
-    attack_check_code(&outcome, 0);
-    long long not_sent = attack_number_of(&outcome, "not_sent");
-    CHECK(not_sent > 0);
-    CHECK_INT(attack_number_of(&outcome, "accepted"), 100 - not_sent);
-    CHECK_INT(seller_requests(seller), 100 - not_sent);
+    struct proxy *proxy = proxy_start(seller_port(seller));
+    struct proc load;
+    attack_start(&load, harness_format("--url http://127.0.0.1:%d --url http://127.0.0.1:%d --item demo "
+                                       "--token test-token --connections 16 "
+                                       "--duration 3s",
+                                       seller_port(seller), proxy_port(proxy)));
+    CHECK(harness_wait(is_asked, seller, TIME_MS));
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
+    struct outcome outcome = attack_finish(&load);
+    proxy_stop(proxy);
+    attack_check_code(&outcome, 3);
+    CHECK(attack_number_of(&outcome, "not_sent") > 0);
+    CHECK_INT(attack_verdict_of(&outcome, "unsent"), attack_number_of(&outcome, "not_sent"));
+    CHECK_HAS(outcome.text, "COULD NOT TELL");
+    CHECK_HAS(outcome.text, "--retries tries again");
+    CHECK_HAS(outcome.json, "\"clean\": false");
 }
 
 static void test_wrong_token(void) {
@@ -155,10 +180,10 @@ static void test_json_to_output(void) {
     int status = -1;
     const char *out = harness_format("%s/out", harness_dir());
     const char *err = harness_format("%s/err", harness_dir());
-    const char *line =
-        harness_format("%s/seckill-load --url http://127.0.0.1:%d --item demo --token test-token "
-                       "--requests 10 --json - >%s 2>%s",
-                       harness_build(), seller_port(seller), out, err);
+    const char *line = harness_format(
+        "%s/seckill-load --url http://127.0.0.1:%d --item demo --token test-token --connections 16 "
+        "--requests 10 --json - >%s 2>%s",
+        harness_build(), seller_port(seller), out, err);
     proc_spawn(&proc, (const char *const[]){"sh", "-c", line, NULL}, NULL,
                harness_format("%s/sh", harness_dir()));
     CHECK(proc_wait(&proc, TIME_MS, &status));
@@ -245,7 +270,8 @@ int main(int argc, char **argv) {
     harness_run("program: a 503 is unknown", test_503);
     harness_run("program: an answer that is not HTTP is unknown", test_garbled);
     harness_run("program: a retry goes to the next url", test_one_of_two_is_down);
-    harness_run("program: what was not sent is counted apart", test_not_sent);
+    harness_run("program: one of two is missing, and nothing is retried", test_one_is_missing);
+    harness_run("program: what was not sent is no clean run", test_not_sent);
     harness_run("program: a wrong token", test_wrong_token);
     harness_run("program: no seller", test_no_seller);
     harness_run("program: no item", test_no_item);
