@@ -8,7 +8,6 @@
 #include "service/plain.h"
 #include "service/problem.h"
 #include "service/routes.h"
-#include "service/terms.h"
 #include "service/worker.h"
 
 /* A purchase under way; lives in its request.
@@ -23,7 +22,6 @@ struct under_way {
     struct worker *worker;
     struct pool_job job;
     struct mailbox_post post;
-    struct terms_wait terms;
     enum inventory_status status;
     enum lock_status locked; /* how that was, where the lock was not had */
     sem_t sold;
@@ -46,9 +44,20 @@ static void answer_order(struct under_way *under_way, bool replayed) {
     http_answer(under_way->request, 201, "application/json", body, length, headers);
 }
 
-static void answer_refused(struct terms_wait *terms, const struct inventory_item *item) {
-    struct under_way *under_way = CONTAINER(terms, terms);
-    routes_answer_terms(under_way->request, under_way->status, item);
+static void on_terms(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+    struct under_way *under_way = ctx;
+    routes_answer_terms(under_way->request, under_way->status, status == INVENTORY_OK ? item : NULL);
+}
+
+/* The script that refuses does not tell the item's terms, since it tells nothing that a sale has no use for.
+ */
+static void answer_by_terms(struct under_way *under_way, enum inventory_status status) {
+    struct inventory *inventory = under_way->worker->inventory;
+    under_way->status = status;
+    if (inventory)
+        inventory_item_get(inventory, under_way->purchase.item, on_terms, under_way);
+    else
+        on_terms(under_way, INVENTORY_UNAVAILABLE, NULL);
 }
 
 static void answer(struct under_way *under_way, enum inventory_status status) {
@@ -65,11 +74,9 @@ static void answer(struct under_way *under_way, enum inventory_status status) {
         routes_answer_lock(under_way->request, under_way->locked);
     else if (status == INVENTORY_SOLD_OUT)
         problem_answer_sold_out(under_way->request, under_way->purchase.available);
-    else if (status == INVENTORY_LIMIT || status == INVENTORY_NOT_STARTED || status == INVENTORY_ENDED) {
-        under_way->status = status;
-        under_way->terms.done = answer_refused;
-        terms_read(under_way->worker, under_way->purchase.item, &under_way->terms);
-    } else
+    else if (status == INVENTORY_LIMIT || status == INVENTORY_NOT_STARTED || status == INVENTORY_ENDED)
+        answer_by_terms(under_way, status);
+    else
         routes_answer_status(under_way->request, status);
 }
 

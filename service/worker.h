@@ -30,8 +30,7 @@ struct worker {
     uv_prepare_t prepare;
     uv_check_t check;
     struct mailbox mailbox;
-    struct terms_look *looks; /* under way, see terms.h */
-    uv_timer_t second;        /* watches the drain */
+    uv_timer_t second; /* watches the drain */
     int64_t drain_until_ms;
     _Atomic enum worker_store store; /* for other threads to see */
     _Atomic int connections;
