@@ -7,6 +7,7 @@
 
 #include "lock/bench/histogram.h"
 #include "lock/bench/options.h"
+#include "lock/bench/row.h"
 #include "lock/lock.h"
 
 /* In this order; only the parent moves on. */
@@ -39,8 +40,10 @@ struct bench_seat {
     struct bench_tally measured, sampled;
     uint64_t met;        /* it came in, and somebody was there */
     uint64_t old_fences; /* it got a fence that was not larger than the one before */
+    uint64_t lost;       /* its grant was not its own any more, before its time */
     uint64_t errors;
-    enum lock_status error; /* the first; LOCK_OK: none */
+    enum lock_status error;   /* the first; LOCK_OK: none */
+    char why[BENCH_WHY_SIZE]; /* of the first, as the lock tells it */
     struct bench_histogram waits;
 };
 

@@ -19,8 +19,9 @@ static json_t *write_share(const struct bench_share *share) {
 }
 
 static json_t *write_wrong(const struct bench_row *row) {
-    return json_pack("{s:I, s:I, s:I}", "two_holders", (json_int_t)row->met, "lost_updates",
-                     (json_int_t)row->lost_updates, "old_fences", (json_int_t)row->old_fences);
+    return json_pack("{s:I, s:I, s:I, s:I}", "two_holders", (json_int_t)row->met, "lost_updates",
+                     (json_int_t)row->lost_updates, "old_fences", (json_int_t)row->old_fences, "lost_grants",
+                     (json_int_t)row->lost_grants);
 }
 
 static json_t *write_wait(const struct bench_row *row) {

@@ -99,6 +99,15 @@ static int run_cases(struct session *s, const struct bench_case *cases, unsigned
     return EXIT_MEASURED;
 }
 
+/* Of the rows of that lock. */
+static bool shows_wrong(const struct session *s, const char *url) {
+    for (unsigned i = 0; i < s->report.count; i++) {
+        if (s->report.rows[i].what.url == url && bench_wrong(&s->report.rows[i]) > 0)
+            return true;
+    }
+    return false;
+}
+
 static int run_lock(struct session *s, unsigned which) {
     struct bench_case cases[BENCH_CASES];
     const char *url = s->options.urls[which];
@@ -114,6 +123,9 @@ static int run_lock(struct session *s, unsigned which) {
     int code = run_cases(s, cases, count, store);
     if (error[0])
         fprintf(s->table, "  commands and calls are not known: %s\n", error);
+    if (code == EXIT_MEASURED && !(s->caps[which] & LOCK_IS_SAFE) && !shows_wrong(s, url))
+        fprintf(s->table, "  It is known to be wrong all the same: nothing of it was seen in this run. "
+                          "--hold gives it time.\n");
     if (left_out)
         fprintf(s->table, "  It holds within one process only: several on one key are left out without "
                           "--teaching.\n");

@@ -45,7 +45,11 @@ const char bench_help[] =
     "             a process\n"
     "  wrong      what no right lock lets happen. Holders work on memory that all processes share: two at "
     "once\n"
-    "             meet there, or lose a step of its count; and a fence must be larger than the one before\n"
+    "             meet there, or lose a step of its count; a fence must be larger than the one before; and a "
+    "grant\n"
+    "             is its holder's until it is over or released. 0 proves nothing of a lock that is known to "
+    "be\n"
+    "             wrong, which is said then\n"
     "Of redlock: the commands of all its servers are added up. The keys are named lock-bench:...; what a "
     "lock\n"
     "keeps of a key for ever, as its fence, stays in the store. Threads of a process may hand the lock to "
@@ -54,7 +58,8 @@ const char bench_help[] =
     "\n"
     "Ctrl-C ends with the rows so far.\n"
     "\n"
-    "exit status: 0 measured, 1 a lock was wrong, 2 bad usage or no such lock, 3 a store that could not be "
+    "exit status: 0 measured, and nothing was wrong; 1 a lock was wrong, 2 bad usage or no such lock, 3 a "
+    "store that could not be "
     "used\n"
     "or something else that failed, 130 ended by Ctrl-C\n";
 

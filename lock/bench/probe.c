@@ -23,10 +23,12 @@ static enum lock_status take_once(struct lock *lock, char *error, size_t size) {
         lock_acquire(lock, "lock-bench:probe", lock_now_ns(lock) + (int64_t)PROBE_MS * 1000000, NULL, &grant);
     if (status == LOCK_OK)
         status = lock_release(lock, &grant);
-    if (status == LOCK_UNAVAILABLE)
-        snprintf(error, size, "the store cannot be used: is it there?");
-    else
+    if (status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN) {
+        int length = snprintf(error, size, "the store cannot be used; is it there, and is this its URL? ");
+        lock_last_error(lock, error + length, size - (size_t)length);
+    } else {
         snprintf(error, size, "the lock cannot be had: %s", lock_status_text(status));
+    }
     return status;
 }
 

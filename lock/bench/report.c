@@ -59,12 +59,13 @@ void bench_print_faults(FILE *out, const struct bench_report *report) {
             print_where(out, "WRONG", row);
             fprintf(out,
                     "%" PRIu64 " times two holders at once, %" PRIu64 " updates lost, %" PRIu64
-                    " fences that did not grow\n",
-                    row->met, row->lost_updates, row->old_fences);
+                    " fences that did not grow, %" PRIu64 " grants lost before their time\n",
+                    row->met, row->lost_updates, row->old_fences, row->lost_grants);
         }
         if (row->errors > 0) {
             print_where(out, "FAILED", row);
-            fprintf(out, "%" PRIu64 " calls, the first: %s\n", row->errors, lock_status_text(row->error));
+            fprintf(out, "%" PRIu64 " calls, the first: %s%s%s\n", row->errors, lock_status_text(row->error),
+                    row->why[0] ? ", " : "", row->why);
         }
     }
 }

@@ -242,9 +242,12 @@ static void add_shares(const struct run *run, struct bench_row *row) {
 static void add_seat(struct bench_row *row, const struct bench_seat *seat) {
     row->met += seat->met;
     row->old_fences += seat->old_fences;
+    row->lost_grants += seat->lost;
     row->errors += seat->errors;
-    if (row->error == LOCK_OK)
+    if (row->error == LOCK_OK) {
         row->error = seat->error;
+        memcpy(row->why, seat->why, sizeof row->why);
+    }
 }
 
 /* Each time that a holder was let in, its key's count went up by one, unless two met. */

@@ -44,9 +44,13 @@ static enum bench_phase phase_of(const struct crew *crew) {
     return (enum bench_phase)atomic_load(&crew->arena->phase);
 }
 
-static void note_error(struct bench_seat *seat, enum lock_status status) {
-    if (seat->errors++ == 0)
-        seat->error = status;
+static void note_error(const struct contender *me, enum lock_status status) {
+    struct bench_seat *seat = me->seat;
+    if (seat->errors++ > 0)
+        return;
+    seat->error = status;
+    if (status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN)
+        lock_last_error(me->crew->lock, seat->why, sizeof seat->why);
 }
 
 /* What is done under the lock, and what a wrong lock spoils. True: the holder is another one than before. */
@@ -87,7 +91,7 @@ static void take_turn(struct contender *me) {
     if (status != LOCK_OK) {
         if (status == LOCK_CANCELLED)
             return;
-        note_error(seat, status);
+        note_error(me, status);
         pause_us(PAUSE_AFTER_ERROR_US);
         return;
     }
@@ -95,8 +99,11 @@ static void take_turn(struct contender *me) {
     enum bench_phase phase = phase_of(me->crew);
     bool changed = work(me, &grant);
     status = lock_release(me->crew->lock, &grant);
-    if (status != LOCK_OK) {
-        note_error(seat, status);
+    /* Somebody else was given it, if perhaps they did not meet. */
+    if (status == LOCK_NOT_OWNER && lock_now_ns(me->crew->lock) < grant.deadline_ns) {
+        seat->lost++;
+    } else if (status != LOCK_OK) {
+        note_error(me, status);
     } else if (phase == BENCH_MEASURE) {
         add_pair(&seat->measured, changed);
         bench_histogram_record(&seat->waits, (uint64_t)(had_ns - since_ns));

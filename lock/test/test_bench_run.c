@@ -109,6 +109,11 @@ enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant)
     return does(lock, "fake:loses") ? LOCK_NOT_OWNER : LOCK_OK;
 }
 
+void lock_last_error(struct lock *lock, char *text, size_t size) {
+    (void)lock;
+    snprintf(text, size, "h:1: is away");
+}
+
 struct lock_cancel *lock_cancel_new(void) {
     return calloc(1, 1);
 }
@@ -170,9 +175,9 @@ static void two_at_once(void) {
 static void lost_grants(void) {
     struct bench_row row = measure("fake:loses", 2, NULL, BENCH_DONE);
     CHECK_INT(row.pairs, 0);
-    CHECK(row.errors > 100);
-    CHECK_INT(row.error, LOCK_NOT_OWNER);
-    CHECK_INT(bench_wrong(&row), 0);
+    CHECK(row.lost_grants > 100);
+    CHECK_INT(row.errors, 0);
+    CHECK_INT(bench_wrong(&row), row.lost_grants);
 }
 
 static void unavailable(void) {
@@ -180,6 +185,7 @@ static void unavailable(void) {
     CHECK_INT(row.pairs, 0);
     CHECK(row.errors > 10);
     CHECK_INT(row.error, LOCK_UNAVAILABLE);
+    CHECK_STR(row.why, "h:1: is away");
     CHECK(row.of_contender.most == 0 && row.wait_p99_us == 0);
 }
 
@@ -210,7 +216,7 @@ static void stopped(void) {
 /* Two scripts a pair, that call three commands. */
 static void commands(void) {
     struct redis_server redis;
-    redis_start(&redis, NULL);
+    redis_start(&redis, "--appendfsync", "no", NULL); /* a busy disk would leave few pairs */
     const char *url = harness_format("redis://127.0.0.1:%d", redis.port);
     struct bench_store *store = bench_store_open(url, error, sizeof error);
     CHECK(store != NULL);
@@ -242,7 +248,7 @@ static void probes(void) {
     probe("fake:", LOCK_OK, "");
     CHECK_STR(error, "");
     probe("fake:config", LOCK_CONFIG, "no such lock");
-    probe("fake:unavailable", LOCK_UNAVAILABLE, "is it there?");
+    probe("fake:unavailable", LOCK_UNAVAILABLE, "is it there, and is this its URL? h:1: is away");
     probe("fake:loses", LOCK_NOT_OWNER, "the lock cannot be had: status 5");
     probe("fake:dies", LOCK_UNKNOWN, "broke down");
 }
