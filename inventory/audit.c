@@ -18,7 +18,7 @@
 
 #include "inventory/internal.h"
 
-enum { PAGE = 500, WAITING_MOST = 1024, QUEUE_MS = 10000, CURSOR_SIZE = 24 };
+enum { PAGE = 500, PAUSE_MOST_MS = 100, WAITING_MOST = 1024, QUEUE_MS = 10000, CURSOR_SIZE = 24 };
 
 /* What a reply has, by place. */
 enum { AT_ITEM, AT_RETURNED, AT_RECORDS, AT_HOLDS, AT_ORDERS, AT_USERS };
@@ -208,7 +208,26 @@ static enum stage next_stage(const struct audit_run *run) {
  * theirs, and more where they are slow. */
 static uint64_t pause_ms(const struct audit_run *run, int64_t now_ns) {
     int64_t took_ms = (now_ns - run->asked_ns) / 1000000;
-    return took_ms < 1 ? 1 : (uint64_t)took_ms;
+    return took_ms < 1 ? 1 : took_ms > PAUSE_MOST_MS ? PAUSE_MOST_MS : (uint64_t)took_ms;
+}
+
+/* There are pages to come, and then the last counters: whoever asked for this item meanwhile will be told by
+ * them too. */
+static void take_in(struct audits *audits) {
+    struct audit_run *run = audits->head;
+    for (struct audit_run *before = run, *same; (same = before->next); before = same) {
+        if (strcmp(same->name, run->name) != 0)
+            continue;
+        before->next = same->next;
+        if (!before->next)
+            audits->tail = before;
+        struct waiter **end = &run->waiters;
+        while (*end)
+            end = &(*end)->next;
+        *end = same->waiters;
+        free(same);
+        return; /* one item waits once */
+    }
 }
 
 static void on_reply(void *ctx, const struct redis_value *value) {
@@ -229,7 +248,10 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         finish(inventory, status);
         return;
     }
+    bool began = run->stage == STAGE_FIRST;
     run->stage = next_stage(run);
+    if (began && run->stage != STAGE_DONE)
+        take_in(audits);
     if (run->stage == STAGE_DONE)
         finish(inventory, audit_judge(&run->count) ? INVENTORY_OK : INVENTORY_UNAVAILABLE);
     else

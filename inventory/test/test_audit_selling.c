@@ -303,14 +303,27 @@ static void test_many(void) {
     CHECK_STATUS(item_audit(till, "phone", NULL), INVENTORY_OK);
 }
 
+static void wait_for_pages(struct till *till) {
+    long long before = calls_of("hscan");
+    int64_t deadline_ms = harness_now_ms() + PATIENCE_MS;
+    while (calls_of("hscan") < before + 3) {
+        CHECK(harness_now_ms() < deadline_ms);
+        shop_turn(till->shop);
+    }
+}
+
 /* One that must wait for too long behind a large one is refused; the large one is not. */
 static void test_late(void) {
     struct till *till = open_sale(INVENTORY_BATCH, false, 10 * SOME);
     item_sell(till, "lamp", INVENTORY_BATCH, 1);
-    struct answer *large = item_audit_begin(till, "phone"), *late = item_audit_begin(till, "lamp");
+    CHECK_STATUS(item_audit(till, "lamp", NULL), INVENTORY_OK); /* so that the connection is there */
+    struct answer *large = item_audit_begin(till, "phone"), *late = item_audit_begin(till, "lamp"),
+                  *same = item_audit_begin(till, "phone");
+    wait_for_pages(till);
     till->shop->hurried_ms += 11000;
     shop_settle(till->shop);
     CHECK_STATUS(large->status, INVENTORY_OK);
+    CHECK_STATUS(same->status, INVENTORY_OK); /* it does not wait: it is told by the same pages */
     CHECK_STATUS(late->status, INVENTORY_OVERLOADED);
     CHECK_STATUS(item_audit(till, "lamp", NULL), INVENTORY_OK);
 }
@@ -339,15 +352,6 @@ static void test_cut(void) {
     }
     CHECK_INT(inventory_figures(till->inventory)->reconnects, 1);
     CHECK_INT(inventory_figures(till->inventory)->unknown, 0);
-}
-
-static void wait_for_pages(struct till *till) {
-    long long before = calls_of("hscan");
-    int64_t deadline_ms = harness_now_ms() + PATIENCE_MS;
-    while (calls_of("hscan") < before + 3) {
-        CHECK(harness_now_ms() < deadline_ms);
-        shop_turn(till->shop);
-    }
 }
 
 /* What belongs to two items is not put together. */
