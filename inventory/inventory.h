@@ -216,7 +216,8 @@ typedef void inventory_item_fn(void *ctx, enum inventory_status status, const st
 void inventory_item_create(struct inventory *inventory, const struct inventory_item *item,
                            inventory_item_fn *fn, void *ctx);
 
-/* OK with the item, UNKNOWN_ITEM, UNAVAILABLE, UNKNOWN. */
+/* OK with the item, as it was after the call began; UNKNOWN_ITEM, UNAVAILABLE, UNKNOWN. Calls that come while
+ * the item is asked for share the next reply. */
 void inventory_item_get(struct inventory *inventory, const char *name, inventory_item_fn *fn, void *ctx);
 
 struct inventory_restock {
