@@ -38,8 +38,8 @@ static char *path_of(char *text) {
 
 /* Before libmicrohttpd takes it apart. No call here has a query: it is cut off, since where it has too many
  * arguments for the connection's memory, version 0.9.75 forgets the connection, and never closes it. Of a
- * target in absolute form the path is left. What is no target begins with a blank from then on. The text lies
- * in the connection's memory, which may be written. */
+ * target in absolute form the path is left. What is no target begins with a blank, or is empty, from then on.
+ * The text lies in the connection's memory, which may be written. */
 void *http_head_target(void *cls, const char *target, struct MHD_Connection *mhd) {
     (void)cls;
     (void)mhd;
@@ -52,7 +52,8 @@ void *http_head_target(void *cls, const char *target, struct MHD_Connection *mhd
     if (query)
         query[1] = '\0';
     if (!good) {
-        *text = ' ';
+        if (*text) /* else what is behind the NUL would belong to it */
+            *text = ' ';
     } else if (path && *path == '/') {
         memmove(text, path, (size_t)((query ? query : end) - path));
         text[(query ? query : end) - path] = '\0';

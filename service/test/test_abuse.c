@@ -123,8 +123,10 @@ static void garbage(void) {
     for (int i = 0; i < 300; i++) {
         struct web_conn conn;
         struct web_response response;
+        const char *good = shop_purchase_raw("x", "mutant", 1, harness_format("mutant-%d", i));
+        /* Some with their target in absolute form. */
         char *request =
-            harness_format("%s", shop_purchase_raw("x", "mutant", 1, harness_format("mutant-%d", i)));
+            i % 3 ? harness_format("%s", good) : harness_format("POST http://x:1%s", good + strlen("POST "));
         size_t length = strlen(request);
         for (int k = 0; k < 3; k++)
             request[harness_random(&position) % length] = (char)harness_random(&position);
