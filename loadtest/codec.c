@@ -19,6 +19,11 @@ bool codec_read_books(const char *json, size_t length, struct books *books) {
                 read_integer(root, "available", &read.available) && read_integer(root, "held", &read.held) &&
                 read_integer(root, "sold", &read.sold) && read_integer(root, "orders", &read.orders) &&
                 read_integer(root, "oversold", &read.oversold);
+    const json_t *counters = json_object_get(root, "counters");
+    int64_t held = 0;
+    int64_t sold = 0;
+    read.counts = read_integer(counters, "held", &held) && read_integer(counters, "sold", &sold);
+    read.counted = held + sold;
     json_decref(root);
     if (good) {
         *books = read;
@@ -69,10 +74,11 @@ static json_t *write_books(const struct books *books) {
     if (books == NULL) {
         return json_null();
     }
-    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I}", "conserved", books->conserved, "stock",
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "conserved", books->conserved, "stock",
                      (json_int_t)books->stock, "available", (json_int_t)books->available, "held",
                      (json_int_t)books->held, "sold", (json_int_t)books->sold, "orders",
-                     (json_int_t)books->orders, "oversold", (json_int_t)books->oversold);
+                     (json_int_t)books->orders, "oversold", (json_int_t)books->oversold, "counted",
+                     books->counts ? json_integer((json_int_t)books->counted) : json_null());
 }
 
 static json_t *write_verdict(const struct verdict *v) {

@@ -126,6 +126,27 @@ static void print_violation(FILE *out, const char *name, int64_t count, const ch
     }
 }
 
+static void print_number(FILE *out, int64_t number, const char *what) {
+    fprintf(out, "  %-12s %10" PRId64 "   %s\n", "", number, what);
+}
+
+/* Which number is which, where those that ought to be one are not. */
+static void print_wrong_books(FILE *out, const struct report *r) {
+    const struct books *after = r->after;
+    fputs("  not conserved: the books themselves are wrong, as the audit says. So these numbers differ:\n",
+          out);
+    print_number(out, (int64_t)r->summary->accepted,
+                 "answers that acknowledged an order; some repeat an earlier one:");
+    print_number(out, (int64_t)r->summary->orders, "orders of this run were acknowledged");
+    print_number(out, after->orders, "orders in the books; added up by the audit they come to");
+    print_number(out, after->held + after->sold, "units held or sold");
+    if (after->counts) {
+        print_number(out, after->counted,
+                     "units held or sold, as the item itself counts (GET /v1/items/{item})");
+    }
+    print_number(out, after->stock - after->available, "units gone, as the stock less what is available");
+}
+
 static void print_verdict(FILE *out, const struct report *r, bool colour) {
     static const char *const words[] = {"CLEAN", "NOT CLEAN", "COULD NOT TELL"};
     static const char *const colours[] = {"\033[1;32m", "\033[1;31m", "\033[1;33m"};
@@ -155,7 +176,7 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
                                                 : "requests: no connection, so it was not the load that was "
                                                   "meant; --retries tries again");
     if (v->audited && !v->conserved) {
-        fputs("  not conserved: the audit itself says that its units do not add up\n", out);
+        print_wrong_books(out, r);
     }
     if (r->after == NULL) {
         fprintf(out, "  no audit: %s\n", r->audit_error);

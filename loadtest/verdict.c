@@ -116,7 +116,7 @@ bool verdict_reach(const struct ledger *ledger, const struct demand *demand, con
 }
 
 struct books verdict_sum(const struct books *books, uint32_t count) {
-    struct books sum = {.conserved = true};
+    struct books sum = {.conserved = true, .counts = true};
     for (uint32_t i = 0; i < count; i++) {
         sum.conserved = sum.conserved && books[i].conserved;
         sum.stock += books[i].stock;
@@ -125,6 +125,8 @@ struct books verdict_sum(const struct books *books, uint32_t count) {
         sum.sold += books[i].sold;
         sum.orders += books[i].orders;
         sum.oversold += books[i].oversold;
+        sum.counts = sum.counts && books[i].counts;
+        sum.counted += books[i].counted;
     }
     return sum;
 }

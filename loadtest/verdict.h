@@ -18,6 +18,10 @@ struct books {
     int64_t orders; /* with or without those that were returned */
     int64_t oversold;
     bool exact; /* all of one moment */
+    /* What the item counts while it sells, beside its orders, which the audit adds up; not all sellers tell.
+     */
+    bool counts;
+    int64_t counted; /* units held or sold */
 };
 
 enum verdict_kind {

@@ -150,13 +150,16 @@ static void audit(struct books_item *item, const char *request, struct books_ans
         books_say(answer, 503, "{\"type\":\"/problems/store-unavailable\"}");
         return;
     }
-    bool lies = (item->faults & SELLER_LIES) != 0;
+    bool lies = (item->faults & SELLER_LIES) != 0, unbalanced = (item->faults & SELLER_UNBALANCED) != 0;
+    char counters[64] = ""; /* not all sellers tell them */
+    if (unbalanced)
+        snprintf(counters, sizeof counters, ",\"counters\":{\"held\":0,\"sold\":%d}", item->units + 7);
     books_say(answer, 200,
               "{\"conserved\":%s,\"stock\":%d,\"available\":%d,\"held\":0,\"sold\":%d,\"orders\":%d,"
-              "\"oversold\":%d,\"pending\":0}",
-              item->faults & SELLER_UNBALANCED ? "false" : "true", item->stock,
-              item->available > 0 ? item->available : 0, lies ? item->sold : item->units,
-              lies ? item->sold : item->order_count, lies || item->available > 0 ? 0 : -item->available);
+              "\"oversold\":%d,\"pending\":0%s}",
+              unbalanced ? "false" : "true", item->stock, item->available > 0 ? item->available : 0,
+              lies ? item->sold : item->units, lies ? item->sold : item->order_count,
+              lies || item->available > 0 ? 0 : -item->available, counters);
 }
 
 static void show_order(const struct books *books, const struct books_item *item, const char *request,

@@ -72,8 +72,12 @@ static void test_undersells(void) {
 static void test_unbalanced(void) {
     struct outcome outcome = attack_sale(seller_start(SELLER_UNBALANCED, STOCK), "");
     attack_check_violated(&outcome, "none of them", 0);
-    CHECK_HAS(outcome.text, "not conserved");
+    CHECK_HAS(outcome.text, "not conserved: the books themselves are wrong");
+    CHECK_HAS(outcome.text, " 100   orders of this run were acknowledged");
+    CHECK_HAS(outcome.text, " 100   units held or sold\n");
+    CHECK_HAS(outcome.text, " 107   units held or sold, as the item itself counts");
     CHECK_HAS(outcome.json, "\"conserved\": false");
+    CHECK_HAS(outcome.json, "\"counted\": 107");
 }
 
 static void test_unresolved(void) {

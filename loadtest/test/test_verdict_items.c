@@ -113,11 +113,16 @@ static void test_not_conserved(void) {
 }
 
 static void test_sum(void) {
-    struct books books[] = {{true, 10, 1, 2, 7, 8, 0, true}, {true, 100, 20, 30, 50, 60, 4, true}};
+    struct books books[] = {{true, 10, 1, 2, 7, 8, 0, true, true, 9},
+                            {true, 100, 20, 30, 50, 60, 4, true, true, 81}};
     struct books sum = verdict_sum(books, 2);
     CHECK_STR(harness_format("%d %d %d %d %d %d %d", sum.conserved, (int)sum.stock, (int)sum.available,
                              (int)sum.held, (int)sum.sold, (int)sum.orders, (int)sum.oversold),
               "1 110 21 32 57 68 4");
+    CHECK(sum.counts);
+    CHECK_INT(sum.counted, 90);
+    books[1].counts = false;
+    CHECK(!verdict_sum(books, 2).counts);
 }
 
 int main(int argc, char **argv) {
