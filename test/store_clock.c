@@ -24,6 +24,8 @@ __attribute__((constructor)) static void open_clock(void) {
     close(fd);
 }
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+
 int clock_gettime(clockid_t id, struct timespec *out) {
     int result = (int)syscall(SYS_clock_gettime, id, out);
     if (result != 0 || id != CLOCK_REALTIME || !turned)
@@ -52,3 +54,5 @@ time_t time(time_t *out) {
         *out = now.tv_sec;
     return now.tv_sec;
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
