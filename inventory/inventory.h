@@ -255,8 +255,8 @@ struct inventory_audit {
 typedef void inventory_audit_fn(void *ctx, enum inventory_status status, const struct inventory_audit *audit);
 
 /* Reads all orders of the item in pages, on a connection of its own and with pauses in between, so that
- * purchases go on beside it: about two seconds a million orders. One item at a time; the others wait, up to
- * ten seconds. An item of no more than some hundred orders is read in one step, and so always exact. OK,
+ * purchases go on beside it: ten million orders take about a minute. One item at a time; the others wait, up
+ * to ten seconds. An item of no more than some hundred orders is read in one step, and so always exact. OK,
  * UNKNOWN_ITEM, OVERLOADED (too many wait, or for too long), UNAVAILABLE (also: the item was put on sale anew
  * meanwhile). */
 void inventory_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx);
