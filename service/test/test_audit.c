@@ -112,11 +112,35 @@ static void at_the_end(void) {
     CHECK_INT(status, 0);
 }
 
+/* One that is not done when the time for that is up hears so, and keeps nobody waiting. */
+static void past_the_end(void) {
+    struct redis_server redis;
+    struct seckilld service;
+    struct web_conn conn;
+    struct web_response response;
+    redis_start(&redis, NULL);
+    struct proxy *proxy = proxy_start(redis.port);
+    seckilld_start(&service, proxy_port(proxy), "--drain", "100", "--store-timeout", "20000", NULL);
+    seckilld_wait_ready(&service, 200);
+    put_large(&redis, service.port);
+    proxy_set(proxy, PROXY_DELAY, 300, NULL);
+    CHECK(web_open(&conn, service.port));
+    web_send_text(&conn, "GET " AUDIT " HTTP/1.1\r\nHost: x\r\n" SECKILLD_ADMIN "\r\n");
+    harness_pause_ms(20);
+    kill(service.proc.pid, SIGTERM);
+    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+    CHECK_PROBLEM(&response, 503, "store-unavailable");
+    int status;
+    CHECK(proc_wait(&service.proc, 20000, &status));
+    CHECK_INT(status, 0);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("beside buyers", beside_buyers);
     harness_run("clients who leave", clients_who_leave);
     harness_run("cut off", cut_off);
     harness_run("at the end", at_the_end);
+    harness_run("past the end", past_the_end);
     return harness_finish();
 }
