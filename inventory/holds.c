@@ -66,7 +66,8 @@ struct sweep {
     char now[24];           /* by the store's clock */
     char key[DUE_KEY_SIZE]; /* of the part that was read */
     unsigned part;
-    bool moved;             /* an entry of it, so that to read it again leads on */
+    bool more;              /* some part had more than one reading takes, and fewer now */
+    bool moved;             /* an entry of the part at hand */
     bool removing, removed; /* the entry at hand */
     int count, at;
     struct due due[READ_MOST];
@@ -74,6 +75,7 @@ struct sweep {
     bool failed;
 };
 
+static void begin(struct sweep *sweep);
 static void read_part(struct sweep *sweep);
 static void see_to_next(struct sweep *sweep);
 
@@ -141,8 +143,8 @@ static void on_expired(void *ctx, const struct redis_value *value) {
 static void see_to_next(struct sweep *sweep) {
     struct inventory *inventory = sweep->inventory;
     if (sweep->at == sweep->count) {
-        if (sweep->count < READ_MOST || !sweep->moved)
-            sweep->part++;
+        sweep->more |= sweep->count == READ_MOST && sweep->moved;
+        sweep->part++;
         read_part(sweep);
         return;
     }
@@ -190,6 +192,10 @@ static void on_due(void *ctx, const struct redis_value *value) {
 static void read_part(struct sweep *sweep) {
     struct inventory *inventory = sweep->inventory;
     char most[8];
+    if (sweep->part == DUE_PARTS && sweep->more) {
+        begin(sweep); /* only now, so that no part waits for the end of another */
+        return;
+    }
     due_key(sweep->key, sweep->part);
     snprintf(most, sizeof most, "%d", READ_MOST);
     if (sweep->part < DUE_PARTS && redis_callv(inventory->redis, on_due, sweep, "ZRANGEBYSCORE", sweep->key,
@@ -273,14 +279,20 @@ static void on_time(void *ctx, const struct redis_value *value) {
         take_over_some(sweep);
 }
 
+static void begin(struct sweep *sweep) {
+    sweep->part = 0;
+    sweep->more = false;
+    if (redis_callv(sweep->inventory->redis, on_time, sweep, "TIME", NULL))
+        redis_flush(sweep->inventory->redis);
+    else
+        sweep_end(sweep);
+}
+
 void inventory_sweep(struct inventory *inventory) {
     struct sweep *sweep = inventory->sweeping ? NULL : calloc(1, sizeof *sweep);
     if (!sweep)
         return;
     inventory->sweeping = true;
     sweep->inventory = inventory;
-    if (redis_callv(inventory->redis, on_time, sweep, "TIME", NULL))
-        redis_flush(inventory->redis);
-    else
-        sweep_end(sweep);
+    begin(sweep);
 }

@@ -8,8 +8,11 @@
 -- A settled order stays as it is, so each of these can be repeated, and the one that came first wins.
 local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local what = ARGV[1]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
 
 local function settle(digest, record, state, limit)
   local quantity, user = string.match(record, '^h (%d+) (%S+)')
@@ -32,6 +35,7 @@ end
 if what == 'sweep' then
   local limit = redis.call('HGET', item, 'limit')
   if not limit then return {0, ''} end
+  local now = clock()
   if now < tonumber(ARGV[3]) then return {0, ARGV[3]} end
   local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now, 'LIMIT', 0, ARGV[2])
   for _, digest in ipairs(due) do
@@ -48,7 +52,7 @@ end
 local digest = ARGV[2]
 local record = redis.call('HGET', orders, digest)
 if not record or string.sub(record, 1, 1) ~= 'h' then return record end
-local due = tonumber(string.match(record, '(%d+)$')) <= now
+local due = tonumber(string.match(record, '(%d+)$')) <= clock()
 local state = due and 'e' or what == 'confirm' and 'c' or what == 'cancel' and 'x'
 if not state then return record end
 local limit = redis.call('HGET', item, 'limit')

@@ -80,6 +80,22 @@ static void test_idle(void) {
         check_books(till, &redis, harness_format("item%d", i), i % 3 != 1, 0, i % 3 == 1);
 }
 
+static bool none_indexed(void *arg) {
+    (void)arg;
+    return indexed() == 0;
+}
+
+/* One sweep sees to all that is due, however much it is; and to items that are gone. */
+static void test_many_due(void) {
+    static const char enter[] =
+        "for i = 1, 250 do redis.call('ZADD', 'seckill:{due:' .. i % 2 .. '}', i, 'gone' .. i) end";
+    struct till *till = open_sale();
+    redis_command(&redis, "EVAL", enter, "0", NULL);
+    CHECK_INT(indexed(), 250);
+    inventory_sweep(till->inventory);
+    shop_wait(till->shop, none_indexed, NULL, "the index is empty");
+}
+
 /* ---- killed at each step ---- */
 
 struct steps {
@@ -317,6 +333,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
     harness_run("what has no holds costs nothing", test_idle);
+    harness_run("all that is due in one sweep", test_many_due);
     run_each("killed at each step", test_killed, INVENTORY_OPTIMISTIC);
     run_fenced("killed at each step", test_killed);
     run_each("a first hold while a sweep takes the entry out", test_held_meanwhile, INVENTORY_OPTIMISTIC);
