@@ -13,7 +13,7 @@ struct redis_value {
     redisReply reply;
 };
 
-enum { TICK_MS = 50, FIRST_PAUSE_MS = 20, LAST_PAUSE_MS = 1000, CALLV_MAX = 12 };
+enum { TICK_MS = 50, LATE_MS = 500, FIRST_PAUSE_MS = 20, LAST_PAUSE_MS = 1000, CALLV_MAX = 12 };
 
 /* A call that waits for its reply. They are answered in order, so the list's head is the oldest. */
 struct call {
@@ -42,9 +42,10 @@ struct redis {
     struct poll *poll;
     struct call *oldest, *newest, *spare;
     uv_timer_t tick;
+    int64_t ticked_ms;
     int64_t connecting_since_ms, retry_at_ms;
     int pause_ms;
-    bool want_write, up, closing;
+    bool want_write, up, closing, late;
     char error[256];
 };
 
@@ -256,7 +257,12 @@ static void connect_start(struct redis *redis) {
 
 static void on_tick(uv_timer_t *timer) {
     struct redis *redis = timer->data;
-    int64_t now_ms = clock_mono_ms(redis->clock);
+    int64_t now_ms = clock_mono_ms(redis->clock), since_ms = now_ms - redis->ticked_ms;
+    redis->ticked_ms = now_ms;
+    /* This process stood still, not the store: what has come meanwhile is read before the next tick. */
+    redis->late = !redis->late && since_ms > LATE_MS;
+    if (redis->late)
+        return;
     if (!redis->hiredis) {
         if (now_ms >= redis->retry_at_ms)
             connect_start(redis);

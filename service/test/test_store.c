@@ -1,5 +1,6 @@
 /* What buyers hear when the store fails, and that the books balance afterwards. */
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 #include "service/test/crowd.h"
@@ -319,6 +320,32 @@ static void restarted_empty(void) {
     CHECK_INT(shop_audit(stand.port, "gone", "sold"), 1);
 }
 
+static bool is_ordered(void *arg) {
+    struct stand *stand = arg;
+    return redis_integer(&stand->redis, "EXISTS", "seckill:{sneaker}:orders", NULL) == 1;
+}
+
+/* The service itself stands still for longer than the time-out, and the reply comes meanwhile: it is read
+ * when it goes on, and the store is not taken for gone. */
+static void a_service_that_stood_still(void) {
+    struct stand stand;
+    struct web_conn buyer;
+    struct web_response response;
+    open_stand(&stand, "2000");
+    shop_put(stand.port, "sneaker", "\"stock\":10");
+    proxy_set(stand.proxy, PROXY_DELAY, 500, NULL);
+    CHECK(web_open(&buyer, stand.port));
+    web_send_text(&buyer, shop_purchase_raw("sneaker", "u", 1, "k"));
+    CHECK(harness_wait(is_ordered, &stand, 10000));
+    proc_kill(&stand.service.proc, SIGSTOP);
+    harness_pause_ms(2500);
+    proc_kill(&stand.service.proc, SIGCONT);
+    CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
+    CHECK_INT(response.status, 201);
+    web_close(&buyer);
+    CHECK(!strstr(proc_output(&stand.service.proc), "is gone"));
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("stopped", stopped);
@@ -332,6 +359,7 @@ int main(int argc, char **argv) {
     harness_run("read-only", read_only);
     harness_run("replies cut off in the middle", replies_cut);
     harness_run("what the buyer of a lost reply hears", a_reply_cut_short);
+    harness_run("a service that stood still", a_service_that_stood_still);
     harness_run("unknown for long", unknown_for_long);
     harness_run("every call without a store", every_call_without_a_store);
     harness_run("restarted empty", restarted_empty);
