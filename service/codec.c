@@ -67,7 +67,7 @@ static bool refuse_unknown(const char *name, const char *const *names, struct co
     char field[sizeof error->field], known[96] = "", *end = known;
     size_t i = 0;
     /* It is the sender's: what would need escapes is told as a question mark. */
-    for (; name[i] && i < sizeof field - 1; i++)
+    for (; i < sizeof field - 1 && name[i]; i++)
         field[i] = name[i];
     field[i] = '\0';
     for (size_t k = 0; k < i; k++)

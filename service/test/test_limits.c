@@ -367,6 +367,16 @@ static void raw_requests(void) {
             *nul = '\0';
         check_raw(request, length, raws[i].status, raws[i].type, raws[i].kept);
     }
+    /* Without its body, which nobody who sent HEAD would read as one. */
+    struct web_conn conn;
+    size_t size;
+    CHECK(web_open(&conn, shop.port));
+    web_send_text(&conn, "HEAD /livez HTTP/1.1\r\n\r\n");
+    const char *all = read_all(&conn, &size);
+    CHECK_HAS(all, "HTTP/1.1 400 Bad Request\r\n");
+    CHECK_STR(all + size - 4, "\r\n\r\n");
+    CHECK(strstr(all, "\r\n\r\n") == all + size - 4);
+    web_close(&conn);
 }
 
 /* More arguments than the connection's memory holds, where nobody saw that there are any: it ends all the
