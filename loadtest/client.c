@@ -65,7 +65,7 @@ const char *client_resolve(const char *url, struct client_target *target) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *list = NULL;
     int error = getaddrinfo(host, port, &hints, &list);
-    if (error != 0) {
+    if (error != 0 || list == NULL) {
         return gai_strerror(error);
     }
     const struct addrinfo *chosen = list;

@@ -175,7 +175,7 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
                     r->demand->options->retries ? "requests: no seller could be connected to"
                                                 : "requests: no connection, so it was not the load that was "
                                                   "meant; --retries tries again");
-    if (v->audited && !v->conserved) {
+    if (r->after != NULL && !v->conserved) {
         print_wrong_books(out, r);
     }
     if (r->after == NULL) {

@@ -64,7 +64,7 @@ int64_t domain_quiet_ms(const struct domain *domain);
 void domain_probe_now(struct domain *domain);
 /* A call for a grant got an answer of the lock's store, or none. */
 void domain_note_answer(struct domain *domain, bool answered);
-/* The thread that tries; without the mutex. */
-void *domain_probe_run(void *domain);
+/* The thread that tries; `arg` is the domain. Without the mutex. */
+void *domain_probe_run(void *arg);
 
 #endif
