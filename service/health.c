@@ -13,7 +13,7 @@ static const int64_t ready_ns = 1000000000, unready_ns = 100000000, tick_ns = 10
 
 void health_open(struct health *health) {
     pthread_mutex_init(&health->mutex, NULL);
-    snprintf(health->last.reason, sizeof health->last.reason, "the store was not asked yet");
+    snprintf(health->last.told.reason, sizeof health->last.told.reason, "the store was not asked yet");
 }
 
 void health_close(struct health *health) {
@@ -47,11 +47,12 @@ static void log_changes(struct health *health, const struct inventory_health *to
 
 static void answer_there(struct mailbox_post *post) {
     struct health_read *read = CONTAINER(post, struct health_read, post);
-    struct health *health = &read->worker->service->health;
+    struct worker *worker = read->worker;
+    struct health *health = &worker->service->health;
     pthread_mutex_lock(&health->mutex);
-    struct inventory_health last = health->last;
+    worker->health = health->last;
     pthread_mutex_unlock(&health->mutex);
-    read->done(read, &last);
+    read->done(read, &worker->health.told);
 }
 
 static void on_told(void *ctx, const struct inventory_health *told) {
@@ -60,8 +61,7 @@ static void on_told(void *ctx, const struct inventory_health *told) {
     if (service->back.inventory && inventory_is_up(service->back.inventory))
         log_changes(health, told);
     pthread_mutex_lock(&health->mutex);
-    health->last = *told;
-    health->asked_ns = health->asking_since_ns;
+    health->last = (struct health_seen){.told = *told, .asked_ns = health->asking_since_ns};
     health->asking = false;
     struct health_read *waiting = health->waiting;
     health->waiting = NULL;
@@ -88,16 +88,20 @@ static void ask_there(struct mailbox_post *post) {
     ask(CONTAINER(health, struct service, health));
 }
 
-static bool is_fresh(const struct health *health) {
-    int64_t age_ns = (int64_t)uv_hrtime() - health->asked_ns;
-    return health->asked_ns && age_ns < (health->last.ready ? ready_ns : unready_ns);
+static bool is_fresh(const struct health_seen *seen) {
+    int64_t age_ns = (int64_t)uv_hrtime() - seen->asked_ns;
+    return seen->asked_ns && age_ns < (seen->told.ready ? ready_ns : unready_ns);
 }
 
 void health_read(struct worker *worker, struct health_read *read) {
     struct health *health = &worker->service->health;
     read->worker = worker;
+    if (is_fresh(&worker->health)) {
+        read->done(read, &worker->health.told);
+        return;
+    }
     pthread_mutex_lock(&health->mutex);
-    bool fresh = is_fresh(health), first = !fresh && !health->asking;
+    bool fresh = is_fresh(&health->last), first = !fresh && !health->asking;
     if (!fresh) {
         read->next = health->waiting;
         health->waiting = read;
@@ -115,7 +119,7 @@ void health_read(struct worker *worker, struct health_read *read) {
 void health_tick(struct service *service) {
     struct health *health = &service->health;
     bool up = inventory_is_up(service->back.inventory);
-    bool due = up && (!health->was_up || (int64_t)uv_hrtime() - health->asked_ns >= tick_ns);
+    bool due = up && (!health->was_up || (int64_t)uv_hrtime() - health->last.asked_ns >= tick_ns);
     health->was_up = up;
     if (!due)
         return;

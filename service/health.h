@@ -22,12 +22,16 @@ struct health_read {
     struct health_read *next;
 };
 
+struct health_seen {
+    struct inventory_health told;
+    int64_t asked_ns; /* when it was asked for; 0: never */
+};
+
 enum { HEALTH_CONCERNS = 2 };
 
 struct health {
-    pthread_mutex_t mutex; /* of all before `post` */
-    struct inventory_health last;
-    int64_t asked_ns; /* when `last` was asked for; 0: never */
+    pthread_mutex_t mutex;   /* of all before `post` */
+    struct health_seen last; /* each worker has its own copy of it */
     bool asking;
     struct health_read *waiting;
     struct mailbox_post post; /* to the background thread */

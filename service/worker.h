@@ -34,6 +34,7 @@ struct worker {
     int64_t drain_until_ms;
     _Atomic enum worker_store store; /* for other threads to see */
     _Atomic int connections;
+    struct health_seen health; /* as it was told here last */
     struct figures figures;
     struct inventory_figures stock_figures;
 };
