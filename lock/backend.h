@@ -27,7 +27,15 @@ struct lock_env {
     void *layer;
 };
 
+/* How long a call may wait for its store: CLOCK_MONOTONIC, and until soon after `cancel` (which may be NULL)
+ * is called. A backend that cannot leave a call that is under way ends it within lock_env_timeout_ms(). */
+struct lock_limit {
+    int64_t until_ns;
+    struct lock_cancel *cancel;
+};
+
 struct lock_attempt {
+    struct lock_limit limit;
     struct lock_grant grant; /* key and owner are set; an attempt that has it sets fence and deadline */
     /* The owner of a grant of this key that is given back with the same call, "" once it was (or if there is
      * none). Only where the table says `hands_over`. */
@@ -63,9 +71,9 @@ struct lock_backend {
     enum lock_status (*attempt)(void *store, struct lock_attempt *attempt);
     /* LOCK_OK, LOCK_NOT_OWNER, LOCK_UNKNOWN, LOCK_UNAVAILABLE. */
     enum lock_status (*release)(void *store, const char *key, const char *owner);
-    /* The same for an attempt that is given up, whatever came of it: out of the store's line too. NULL: what
-     * is not granted leaves nothing. Where there is a keeper it must be there. */
-    enum lock_status (*withdraw)(void *store, const char *key, const char *owner);
+    /* The same for an attempt that is given up, whatever came of it: out of the store's line too. `until_ns`
+     * as of a limit. NULL: what is not granted leaves nothing. Where there is a keeper it must be there. */
+    enum lock_status (*withdraw)(void *store, const char *key, const char *owner, int64_t until_ns);
     /* The same answers; LOCK_OK moves the deadline. NULL where it cannot. */
     enum lock_status (*extend)(void *store, struct lock_grant *grant);
     /* The same answers: is it still there? NULL: losses are not looked for. */

@@ -14,8 +14,8 @@ int64_t lock_env_now_ns(const struct lock_env *env);
 int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns);
 /* A thread that takes no signals: those are for the program's own. */
 bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg);
-/* How long a call may take: a fraction of the time to live, but 50 ms if that is no more than a third, and a
- * second at most. */
+/* How long a call may take: a fraction of the time to live, but 50 ms if that is no more than a third, and
+ * 450 ms at most. */
 int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
 /* What lock_last_error() is to say: "SERVER: WHY". Nothing where nobody wants to know (`env` may be NULL). */
 void lock_env_failed(const struct lock_env *env, const char *server, const char *why);

@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/etcd_batch.h"
 #include "lock/etcd_waits.h"
 
 struct fixed {
     struct etcd_session *session;
+    struct etcd_batch *batch;
     struct etcd_waits *waits;
 };
 
@@ -20,6 +22,8 @@ static void make_name(char out[ETCD_KEY_SIZE], const char *key) {
 
 /* What put() found. */
 struct found {
+    const struct etcd_epoch *epoch;
+    const char *owner;
     int64_t seen;            /* the store's revision then */
     bool refused;            /* the epoch is another */
     int64_t revision, lease; /* of the key, if it is the attempt's own; 0: somebody else's */
@@ -29,14 +33,31 @@ static bool is_owner(const struct etcd_kv *kv, const char *owner) {
     return kv->value.size == strlen(owner) && memcmp(kv->value.data, owner, kv->value.size) == 0;
 }
 
+static void read_found(void *ctx, const struct etcd_reply *reply) {
+    struct found *found = ctx;
+    found->seen = reply->revision;
+    if (reply->succeeded) {
+        found->revision = reply->revision;
+        found->lease = found->epoch->lease;
+        return;
+    }
+    const struct etcd_reply *key = &reply->replies[0], *ours = &reply->replies[1];
+    found->refused = ours->kv_count == 0 || ours->kvs[0].version != found->epoch->version;
+    if (key->kv_count == 1 && is_owner(&key->kvs[0], found->owner)) { /* by an attempt whose reply was lost */
+        found->revision = key->kvs[0].create_revision;
+        found->lease = key->kvs[0].lease;
+    }
+}
+
 /* ETCD_NOT_FOUND: the lease is gone. */
-static enum etcd_status put(struct fixed *fixed, const char *name, const char *owner,
-                            const struct etcd_epoch *epoch, struct found *found) {
+static enum etcd_status put(struct fixed *fixed, const char *name, const struct lock_limit *limit,
+                            struct found *found) {
+    const struct etcd_epoch *epoch = found->epoch;
     const struct etcd_compare compares[] = {
         etcd_session_compare(epoch),
         {.key = etcd_text(name), .target = ETCD_CREATE_REVISION, .relation = ETCD_EQUAL, .number = 0}};
     const struct etcd_op then = {
-        ETCD_PUT, .put = {.key = etcd_text(name), .value = etcd_text(owner), .lease = epoch->lease}};
+        ETCD_PUT, .put = {.key = etcd_text(name), .value = etcd_text(found->owner), .lease = epoch->lease}};
     const struct etcd_op otherwise[] = {
         {ETCD_RANGE, .range = {.key = etcd_text(name)}},
         {ETCD_RANGE, .range = {.key = etcd_text(epoch->key), .keys_only = true}}};
@@ -46,25 +67,26 @@ static enum etcd_status put(struct fixed *fixed, const char *name, const char *o
                                  .then_count = 1,
                                  .otherwise = otherwise,
                                  .otherwise_count = 2};
-    const struct etcd_call call = etcd_session_call(fixed->session);
-    struct etcd_reply *reply;
-    enum etcd_status status = etcd_txn(etcd_session_client(fixed->session), &txn, &call, &reply);
-    if (status != ETCD_OK)
-        return status;
-    *found = (struct found){.seen = reply->revision};
-    if (reply->succeeded) {
-        found->revision = reply->revision;
-        found->lease = epoch->lease;
-    } else {
-        const struct etcd_reply *key = &reply->replies[0], *ours = &reply->replies[1];
-        found->refused = ours->kv_count == 0 || ours->kvs[0].version != epoch->version;
-        if (key->kv_count == 1 && is_owner(&key->kvs[0], owner)) { /* by an attempt whose reply was lost */
-            found->revision = key->kvs[0].create_revision;
-            found->lease = key->kvs[0].lease;
-        }
+    return etcd_batch_do(fixed->batch, &txn, limit, read_found, found);
+}
+
+/* Anew while the epoch is another, or the lease is gone. LOCK_OK, LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_NOMEM.
+ */
+static enum lock_status put_with_epoch(struct fixed *fixed, const struct lock_attempt *attempt,
+                                       const char *name, struct etcd_epoch *epoch, struct found *found) {
+    enum lock_status status = LOCK_NOT_OWNER;
+    for (int tries = 0; status == LOCK_NOT_OWNER && tries < 3; tries++) {
+        *found = (struct found){.epoch = epoch, .owner = attempt->grant.owner};
+        status = etcd_session_begin(fixed->session, epoch, &attempt->limit);
+        if (status != LOCK_OK)
+            return status;
+        status = etcd_session_status(put(fixed, name, &attempt->limit, found));
+        if (status == LOCK_OK && found->refused && !found->revision)
+            status = LOCK_NOT_OWNER;
+        if (status == LOCK_NOT_OWNER || status == LOCK_UNKNOWN)
+            etcd_session_doubt(fixed->session, epoch);
     }
-    etcd_reply_free(reply);
-    return ETCD_OK;
+    return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status;
 }
 
 static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
@@ -75,20 +97,10 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     struct found found;
     int64_t sent_ns = lock_env_now_ns(etcd_session_env(fixed->session));
     make_name(place.name, grant->key);
-    enum lock_status status = etcd_session_begin(fixed->session, &epoch);
-    attempt->clean = status != LOCK_OK;
+    enum lock_status status = put_with_epoch(fixed, attempt, place.name, &epoch, &found);
+    attempt->clean = status == LOCK_UNAVAILABLE;
     if (status != LOCK_OK)
         return status;
-    enum etcd_status put_status = put(fixed, place.name, grant->owner, &epoch, &found);
-    bool refused =
-        put_status == ETCD_NOT_FOUND || (put_status == ETCD_OK && found.refused && !found.revision);
-    if (refused || put_status == ETCD_UNKNOWN)
-        etcd_session_doubt(fixed->session, &epoch);
-    if (refused)
-        return LOCK_UNKNOWN; /* the layer asks once more, with the next epoch */
-    attempt->clean = etcd_session_status(put_status) == LOCK_UNAVAILABLE;
-    if (put_status != ETCD_OK)
-        return etcd_session_status(put_status);
     if (found.revision) {
         etcd_waits_drop(fixed->waits, grant->owner);
         grant->fence = (uint64_t)found.revision;
@@ -100,18 +112,37 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     return etcd_waits_busy(fixed->waits, told, attempt);
 }
 
-static enum lock_status release(void *store, const char *key, const char *owner) {
-    struct fixed *fixed = store;
-    char name[ETCD_KEY_SIZE];
-    make_name(name, key);
-    return etcd_session_delete(fixed->session, name, owner);
+static void read_deleted(void *ctx, const struct etcd_reply *reply) {
+    bool *was_there = ctx;
+    *was_there = reply->succeeded;
 }
 
-static enum lock_status withdraw(void *store, const char *key, const char *owner) {
+/* Deletes the key if its value is `owner`. LOCK_NOT_OWNER: it is not. */
+static enum lock_status delete_key(struct fixed *fixed, const char *key, const char *owner,
+                                   const struct lock_limit *limit) {
+    char name[ETCD_KEY_SIZE];
+    bool was_there;
+    make_name(name, key);
+    const struct etcd_compare is_ours = {
+        .key = etcd_text(name), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
+    const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(name)}};
+    const struct etcd_txn txn = {.compares = &is_ours, .compare_count = 1, .then = &del, .then_count = 1};
+    enum etcd_status status = etcd_batch_do(fixed->batch, &txn, limit, read_deleted, &was_there);
+    return status != ETCD_OK ? etcd_session_status(status) : was_there ? LOCK_OK : LOCK_NOT_OWNER;
+}
+
+static enum lock_status release(void *store, const char *key, const char *owner) {
     struct fixed *fixed = store;
+    const struct lock_limit limit = etcd_session_limit(fixed->session);
+    return delete_key(fixed, key, owner, &limit);
+}
+
+static enum lock_status withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
+    struct fixed *fixed = store;
+    const struct lock_limit limit = {.until_ns = until_ns};
     etcd_waits_drop(fixed->waits, owner);
-    enum lock_status status = etcd_session_settle(fixed->session);
-    return status == LOCK_OK ? release(store, key, owner) : status;
+    enum lock_status status = etcd_session_settle(fixed->session, &limit);
+    return status == LOCK_OK ? delete_key(fixed, key, owner, &limit) : status;
 }
 
 static enum lock_status extend(void *store, struct lock_grant *grant) {
@@ -133,6 +164,7 @@ static void close_fixed(void *store) {
     struct fixed *fixed = store;
     etcd_session_close(fixed->session);
     etcd_waits_free(fixed->waits);
+    etcd_batch_free(fixed->batch);
     free(fixed);
 }
 
@@ -148,8 +180,9 @@ static enum lock_status open_fixed(const struct lock_url *url, const struct lock
         return LOCK_NOMEM;
     }
     fixed->session = session;
+    fixed->batch = etcd_batch_new(session);
     fixed->waits = etcd_waits_new(session, false);
-    if (!fixed->waits) {
+    if (!fixed->batch || !fixed->waits) {
         close_fixed(fixed);
         return LOCK_NOMEM;
     }

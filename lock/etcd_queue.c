@@ -105,7 +105,9 @@ static void read_before(void *ctx, const struct etcd_reply *reply) {
 }
 
 /* Is the own key still there, and which one is before it? LOCK_NOT_OWNER: it has gone. */
-static enum lock_status look(struct queue *queue, const struct lock_grant *grant, struct etcd_place *place) {
+static enum lock_status look(struct queue *queue, const struct lock_attempt *attempt,
+                             struct etcd_place *place) {
+    const struct lock_grant *grant = &attempt->grant;
     char own[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE];
     name_own(own, grant->key, grant->owner);
     name_prefix(prefix, grant->key);
@@ -113,7 +115,7 @@ static enum lock_status look(struct queue *queue, const struct lock_grant *grant
     there.prefix = true;
     const struct etcd_op before = newest(prefix, place->revision, 1);
     const struct etcd_txn txn = {.compares = &there, .compare_count = 1, .then = &before, .then_count = 1};
-    enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_before, place);
+    enum etcd_status status = etcd_batch_do(queue->batch, &txn, &attempt->limit, read_before, place);
     /* It may have gone with others' writes, and is not known to be read; it has changed nothing itself. */
     if (status == ETCD_UNKNOWN)
         status = ETCD_UNAVAILABLE;
@@ -156,21 +158,24 @@ static void read_given(void *ctx, const struct etcd_reply *reply) {
 }
 
 /* LOCK_NOT_OWNER: there is none. `held`: by that owner, so nobody else has its name. */
-static enum lock_status give(struct queue *queue, const char *key, const char *owner, bool held) {
+static enum lock_status give(struct queue *queue, const char *key, const char *owner, bool held,
+                             const struct lock_limit *limit) {
     struct giving giving;
     bool was_there, was_plain;
     make_giving(queue, &giving, key, owner);
     const struct etcd_txn txn = {.then = giving.ops, .then_count = giving.count};
     enum etcd_status status =
         etcd_batch_delete(queue->batch, &txn, held && giving.count == 1 ? &giving.dels[0] : NULL, &was_plain,
-                          read_given, &was_there);
+                          limit, read_given, &was_there);
     if (status == ETCD_UNKNOWN && was_plain)
         atomic_fetch_or(&queue->stained, 1U << turn_of(owner));
     return status != ETCD_OK ? etcd_session_status(status) : was_there ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
 static enum lock_status release(void *store, const char *key, const char *owner) {
-    return give(store, key, owner, true);
+    struct queue *queue = store;
+    const struct lock_limit limit = etcd_session_limit(queue->session);
+    return give(queue, key, owner, true, &limit);
 }
 
 struct joining {
@@ -247,14 +252,14 @@ static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *
                                  .otherwise = otherwise,
                                  .otherwise_count = giving.count + 2};
     struct joining joining = {.epoch = epoch, .owner = grant->owner, .first = giving.count, .place = place};
-    enum etcd_status status = etcd_batch_do(queue->batch, &txn, read_joining, &joining);
+    enum etcd_status status = etcd_batch_do(queue->batch, &txn, &attempt->limit, read_joining, &joining);
     if (status != ETCD_OK || joining.refused)
         return status != ETCD_OK ? etcd_session_status(status) : LOCK_NOT_OWNER;
     *was_there = joining.was_there;
     if (joining.was_there || !joining.stale[0])
         return LOCK_OK;
     /* What an attempt of this process has left; the keeper would come to it. */
-    enum lock_status released = give(queue, grant->key, joining.stale, false);
+    enum lock_status released = give(queue, grant->key, joining.stale, false, &attempt->limit);
     return released == LOCK_OK ? LOCK_NOT_OWNER : released;
 }
 
@@ -267,14 +272,14 @@ static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt,
     bool was_there = false;
     if (attempt->giving[0] &&
         (!attempt->waits || turn_of(attempt->giving) == turn_of(attempt->grant.owner))) {
-        status = give(queue, attempt->grant.key, attempt->giving, false);
+        status = give(queue, attempt->grant.key, attempt->giving, false, &attempt->limit);
         if (status != LOCK_OK && status != LOCK_NOT_OWNER)
             return status;
         attempt->giving[0] = '\0';
         status = LOCK_NOT_OWNER;
     }
     for (int tries = 0; status == LOCK_NOT_OWNER && tries < 3; tries++) {
-        status = etcd_session_begin(queue->session, &epoch);
+        status = etcd_session_begin(queue->session, &epoch, &attempt->limit);
         if (status != LOCK_OK)
             return status;
         status = enqueue(queue, attempt, &epoch, place, &was_there);
@@ -285,7 +290,7 @@ static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt,
         return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status;
     attempt->giving[0] = '\0';
     if (was_there && attempt->waits)
-        status = look(queue, &attempt->grant, place);
+        status = look(queue, attempt, place);
     return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status; /* lost again: try later */
 }
 
@@ -303,7 +308,7 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     int64_t sent_ns = lock_env_now_ns(etcd_session_env(queue->session));
     struct etcd_place place;
     bool stands = etcd_waits_find(queue->waits, grant->owner, &place);
-    enum lock_status status = stands ? look(queue, grant, &place) : LOCK_NOT_OWNER;
+    enum lock_status status = stands ? look(queue, attempt, &place) : LOCK_NOT_OWNER;
     if (status == LOCK_NOT_OWNER)
         status = stand(queue, attempt, &place);
     attempt->clean = status == LOCK_UNAVAILABLE;
@@ -318,11 +323,12 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     return etcd_session_grant(queue->session, place.lease, sent_ns, grant);
 }
 
-static enum lock_status withdraw(void *store, const char *key, const char *owner) {
+static enum lock_status withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
     struct queue *queue = store;
+    const struct lock_limit limit = {.until_ns = until_ns};
     etcd_waits_drop(queue->waits, owner);
-    enum lock_status status = etcd_session_settle(queue->session);
-    return status == LOCK_OK ? give(queue, key, owner, false) : status;
+    enum lock_status status = etcd_session_settle(queue->session, &limit);
+    return status == LOCK_OK ? give(queue, key, owner, false, &limit) : status;
 }
 
 static enum lock_status extend(void *store, struct lock_grant *grant) {

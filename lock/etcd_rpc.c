@@ -18,18 +18,30 @@ static void make_name(char out[NAME_SIZE], const char *key) {
 }
 
 /* The service deletes the key without a word of whether it was there. */
-static enum lock_status release(void *store, const char *key, const char *owner) {
-    struct etcd_session *session = store;
+static enum lock_status unlock(struct etcd_session *session, const char *key,
+                               const struct lock_limit *limit) {
     char name[NAME_SIZE], own[NAME_SIZE + 24];
     struct etcd_epoch epoch;
-    (void)owner;
-    enum lock_status status = etcd_session_begin(session, &epoch);
+    enum lock_status status = etcd_session_begin(session, &epoch, limit);
     if (status != LOCK_OK)
         return status;
     make_name(name, key);
     snprintf(own, sizeof own, "%s/%llx", name, (unsigned long long)epoch.lease);
-    const struct etcd_call call = etcd_session_call(session);
+    struct etcd_patience patience = {.limit = *limit};
+    const struct etcd_call call = etcd_session_call_within(session, &patience);
     return etcd_session_status(etcd_unlock(etcd_session_client(session), etcd_text(own), &call));
+}
+
+static enum lock_status release(void *store, const char *key, const char *owner) {
+    const struct lock_limit limit = etcd_session_limit(store);
+    (void)owner;
+    return unlock(store, key, &limit);
+}
+
+static enum lock_status withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
+    const struct lock_limit limit = {.until_ns = until_ns};
+    (void)owner;
+    return unlock(store, key, &limit);
 }
 
 static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
@@ -37,20 +49,22 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     char name[NAME_SIZE];
     struct etcd_epoch epoch;
     int64_t sent_ns = lock_env_now_ns(etcd_session_env(session)), revision;
-    enum lock_status status = etcd_session_begin(session, &epoch);
+    enum lock_status status = etcd_session_begin(session, &epoch, &attempt->limit);
     if (status != LOCK_OK)
         return status;
     make_name(name, attempt->grant.key);
-    struct etcd_call call = etcd_session_call(session);
-    call.deadline_ns = lock_env_machine_ns(etcd_session_env(session), sent_ns) +
+    struct etcd_patience patience = {.limit = attempt->limit};
+    struct etcd_call call = etcd_session_call_within(session, &patience);
+    int64_t until_ns = lock_env_machine_ns(etcd_session_env(session), sent_ns) +
                        (int64_t)(attempt->waits ? WAIT_MS : TRY_MS) * 1000000;
+    call.deadline_ns = until_ns < attempt->limit.until_ns ? until_ns : attempt->limit.until_ns;
     struct etcd_bytes *key;
     enum etcd_status locked =
         etcd_lock(etcd_session_client(session), etcd_text(name), epoch.lease, &call, &key, &revision);
     attempt->again_ns = lock_env_now_ns(etcd_session_env(session));
     if (locked ==
         ETCD_UNKNOWN) { /* as a rule it waits still; if it was granted, the next request finds it so */
-        status = attempt->waits ? LOCK_OK : release(session, attempt->grant.key, attempt->grant.owner);
+        status = attempt->waits ? LOCK_OK : unlock(session, attempt->grant.key, &attempt->limit);
         return status == LOCK_OK || status == LOCK_NOT_OWNER ? LOCK_BUSY : status;
     }
     if (locked == ETCD_NOT_FOUND)
@@ -75,5 +89,5 @@ const struct lock_backend lock_etcd_rpc = {
     .close = etcd_session_close,
     .attempt = attempt,
     .release = release,
-    .withdraw = release,
+    .withdraw = withdraw,
 };

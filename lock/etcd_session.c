@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/percent.h"
+#include "lock/waiter.h"
 
 /* A deposed leader can go on answering renewals for an election time-out, a second unless etcd is told
  * otherwise: so a lease is not trusted for its last second. And it is renewed eight times in each time to
@@ -13,14 +14,25 @@
  * clocks that drift. */
 enum { MARGIN_S = 1, LEASE_LEAST_S = 3, RENEWALS = 8, EVERY_LEAST_MS = 250, DRIFT = 100 };
 
+const int64_t etcd_session_grace_ns = 50000000;
+
+/* So long an attempt may wait for one answer at most, whatever its caller's limit. */
+static const int64_t attempt_most_ns = 1000000000;
+
+/* Who waits for what another thread of this process does. */
+struct follower {
+    struct follower *older, **link;
+    struct lock_waiter waiter;
+    bool told;
+};
+
 struct etcd_session {
     const struct lock_env *env;
     struct etcd *etcd;
-    int64_t ttl_ms, every_ms, lease_ttl_s, call_ns;
-    pthread_mutex_t mutex; /* for what follows; not held while the store is asked */
-    pthread_cond_t done;
+    int64_t ttl_ms, every_ms, lease_ttl_s, call_ns, attempt_ns;
+    pthread_mutex_t mutex;   /* for what follows; not held while the store is asked */
     bool busy;               /* somebody gets a lease, or raises the epoch; */
-    uint64_t mends;          /* how often that was done, */
+    struct follower *newest; /* who waits for that, */
     enum lock_status mended; /* and what came of it the last time */
     bool doubt;              /* a write with this epoch may still be on its way, or was refused */
     struct etcd_epoch epoch;
@@ -84,13 +96,16 @@ enum lock_status etcd_session_open(const struct lock_url *url, const struct lock
     if (session->lease_ttl_s < LEASE_LEAST_S)
         session->lease_ttl_s = LEASE_LEAST_S;
     session->call_ns = (int64_t)lock_env_timeout_ms(url->ttl_ms, 8) * 1000000;
+    session->attempt_ns =
+        url->ttl_ms * 1000000 / 8 < attempt_most_ns ? session->ttl_ms * 1000000 / 8 : attempt_most_ns;
+    if (session->attempt_ns < session->call_ns)
+        session->attempt_ns = session->call_ns;
     enum lock_status status = open_client(url, env, session->call_ns, &session->etcd, error, error_size);
     if (status != LOCK_OK) {
         free(session);
         return status;
     }
     pthread_mutex_init(&session->mutex, NULL);
-    pthread_cond_init(&session->done, NULL);
     *store = session;
     return LOCK_OK;
 }
@@ -99,7 +114,6 @@ enum lock_status etcd_session_open(const struct lock_url *url, const struct lock
 void etcd_session_close(void *store) {
     struct etcd_session *session = store;
     etcd_close(session->etcd);
-    pthread_cond_destroy(&session->done);
     pthread_mutex_destroy(&session->mutex);
     free(session);
 }
@@ -114,6 +128,30 @@ const struct lock_env *etcd_session_env(const struct etcd_session *session) {
 
 struct etcd_call etcd_session_call(const struct etcd_session *session) {
     return (struct etcd_call){.deadline_ns = clock_mono_ns(&clock_system) + session->call_ns};
+}
+
+bool etcd_session_gives_up(void *ctx) {
+    struct etcd_patience *patience = ctx;
+    if (!lock_cancel_called(patience->limit.cancel))
+        return false;
+    int64_t now_ns = clock_mono_ns(&clock_system);
+    if (!patience->cancelled_ns)
+        patience->cancelled_ns = now_ns;
+    return now_ns - patience->cancelled_ns >= etcd_session_grace_ns;
+}
+
+struct etcd_call etcd_session_call_within(const struct etcd_session *session,
+                                          struct etcd_patience *patience) {
+    int64_t most_ns = patience->limit.cancel ? session->call_ns : session->attempt_ns;
+    int64_t until_ns = clock_mono_ns(&clock_system) + most_ns;
+    return (struct etcd_call){.deadline_ns =
+                                  until_ns < patience->limit.until_ns ? until_ns : patience->limit.until_ns,
+                              .gives_up = patience->limit.cancel ? etcd_session_gives_up : NULL,
+                              .ctx = patience};
+}
+
+struct lock_limit etcd_session_limit(const struct etcd_session *session) {
+    return (struct lock_limit){.until_ns = clock_mono_ns(&clock_system) + session->call_ns};
 }
 
 enum lock_status etcd_session_status(enum etcd_status status) {
@@ -141,7 +179,7 @@ static bool is_alive(const struct etcd_session *session) {
 
 /* The epoch's key, if it has that version still, gets the next one: so it can be repeated. */
 static enum etcd_status write_epoch(const struct etcd_session *session, const struct etcd_epoch *epoch,
-                                    bool *written) {
+                                    bool *written, const struct lock_limit *limit) {
     const struct etcd_compare compare = etcd_session_compare(epoch);
     const struct etcd_op put = {ETCD_PUT, .put = {.key = etcd_text(epoch->key), .lease = epoch->lease}};
     const struct etcd_op get = {ETCD_RANGE, .range = {.key = etcd_text(epoch->key)}};
@@ -151,7 +189,8 @@ static enum etcd_status write_epoch(const struct etcd_session *session, const st
                                  .then_count = 1,
                                  .otherwise = &get,
                                  .otherwise_count = 1};
-    struct etcd_call call = etcd_session_call(session);
+    struct etcd_patience patience = {.limit = *limit};
+    struct etcd_call call = etcd_session_call_within(session, &patience);
     call.idempotent = true;
     struct etcd_reply *reply;
     enum etcd_status status = etcd_txn(session->etcd, &txn, &call, &reply);
@@ -164,9 +203,10 @@ static enum etcd_status write_epoch(const struct etcd_session *session, const st
 }
 
 /* A new lease, and its epoch's key. One that is granted without our knowing runs out by itself. */
-static enum etcd_status grant(struct etcd_session *session, struct etcd_epoch *epoch,
-                              struct etcd_keep **keep) {
-    struct etcd_call call = etcd_session_call(session);
+static enum etcd_status grant(struct etcd_session *session, struct etcd_epoch *epoch, struct etcd_keep **keep,
+                              const struct lock_limit *limit) {
+    struct etcd_patience patience = {.limit = *limit};
+    struct etcd_call call = etcd_session_call_within(session, &patience);
     int64_t granted_ns = clock_mono_ns(&clock_system), ttl_s;
     bool written = false;
     call.idempotent = true;
@@ -176,7 +216,7 @@ static enum etcd_status grant(struct etcd_session *session, struct etcd_epoch *e
         return status;
     epoch->version = 0;
     snprintf(epoch->key, sizeof epoch->key, "lock session %016llx", (unsigned long long)epoch->lease);
-    status = write_epoch(session, epoch, &written);
+    status = write_epoch(session, epoch, &written, limit);
     epoch->version = 1;
     if (status == ETCD_OK)
         status = written ? etcd_keep(session->etcd, epoch->lease, ttl_s, granted_ns, session->every_ms,
@@ -186,10 +226,10 @@ static enum etcd_status grant(struct etcd_session *session, struct etcd_epoch *e
 }
 
 /* Alone. A new lease instead of one that is lost. */
-static enum lock_status renew(struct etcd_session *session) {
+static enum lock_status renew(struct etcd_session *session, const struct lock_limit *limit) {
     struct etcd_epoch fresh;
     struct etcd_keep *keep, *old = session->keep;
-    enum etcd_status status = grant(session, &fresh, &keep);
+    enum etcd_status status = grant(session, &fresh, &keep, limit);
     if (status != ETCD_OK) /* also where the new one is lost already: later there will be another */
         return status == ETCD_NOMEM ? LOCK_NOMEM : LOCK_UNAVAILABLE;
     pthread_mutex_lock(&session->mutex);
@@ -202,9 +242,9 @@ static enum lock_status renew(struct etcd_session *session) {
 }
 
 /* Alone. LOCK_NOT_OWNER: the lease is gone. */
-static enum lock_status raise_epoch(struct etcd_session *session) {
+static enum lock_status raise_epoch(struct etcd_session *session, const struct lock_limit *limit) {
     bool written = false;
-    enum etcd_status status = write_epoch(session, &session->epoch, &written);
+    enum etcd_status status = write_epoch(session, &session->epoch, &written, limit);
     if (status == ETCD_OK && !written)
         status = ETCD_NOT_FOUND;
     if (status != ETCD_OK)
@@ -217,36 +257,66 @@ static enum lock_status raise_epoch(struct etcd_session *session) {
 }
 
 /* Alone. */
-static enum lock_status mend(struct etcd_session *session) {
-    enum lock_status status = is_alive(session) ? raise_epoch(session) : LOCK_NOT_OWNER;
-    return status == LOCK_NOT_OWNER ? renew(session) : status;
+static enum lock_status mend(struct etcd_session *session, const struct lock_limit *limit) {
+    enum lock_status status = is_alive(session) ? raise_epoch(session, limit) : LOCK_NOT_OWNER;
+    return status == LOCK_NOT_OWNER ? renew(session, limit) : status;
+}
+
+/* Called, and returns, with the mutex held. */
+static enum lock_status follow(struct etcd_session *session, const struct lock_limit *limit) {
+    struct follower follower = {.older = session->newest, .link = &session->newest};
+    lock_waiter_init(&follower.waiter);
+    if (follower.older)
+        follower.older->link = &follower.older;
+    session->newest = &follower;
+    pthread_mutex_unlock(&session->mutex);
+    lock_waiter_wait(&follower.waiter, limit->until_ns, limit->cancel);
+    pthread_mutex_lock(&session->mutex);
+    if (!follower.told) {
+        *follower.link = follower.older;
+        if (follower.older)
+            follower.older->link = follower.link;
+    }
+    lock_waiter_destroy(&follower.waiter);
+    return follower.told ? session->mended : LOCK_UNAVAILABLE;
+}
+
+/* With the mutex held. */
+static void tell_followers(struct etcd_session *session) {
+    for (struct follower *follower = session->newest, *older; follower; follower = older) {
+        older = follower->older;
+        follower->told = true;
+        lock_waiter_wake(&follower->waiter);
+    }
+    session->newest = NULL;
+}
+
+static bool is_over(const struct lock_limit *limit) {
+    return lock_cancel_called(limit->cancel) || clock_mono_ns(&clock_system) >= limit->until_ns;
 }
 
 /* Called, and returns, with the mutex held. Who comes while somebody is at it has what comes of that: a
- * hundred that ask a store that does not answer do so together, not one after the other. */
-static enum lock_status mend_once(struct etcd_session *session) {
-    if (session->busy) {
-        uint64_t mends = session->mends;
-        while (session->mends == mends)
-            pthread_cond_wait(&session->done, &session->mutex);
-        return session->mended;
-    }
+ * hundred that ask a store that does not answer do so together, not one after the other. Where that one gives
+ * up for reasons of its own it says nothing of the store, and the next is at it. */
+static enum lock_status mend_once(struct etcd_session *session, const struct lock_limit *limit) {
+    if (session->busy)
+        return follow(session, limit);
     session->busy = true;
     pthread_mutex_unlock(&session->mutex);
-    enum lock_status status = mend(session);
+    enum lock_status status = mend(session, limit);
     pthread_mutex_lock(&session->mutex);
     session->busy = false;
-    session->mends++;
-    session->mended = status;
-    pthread_cond_broadcast(&session->done);
+    session->mended = status != LOCK_OK && is_over(limit) ? LOCK_OK : status;
+    tell_followers(session);
     return status;
 }
 
-enum lock_status etcd_session_begin(struct etcd_session *session, struct etcd_epoch *epoch) {
+enum lock_status etcd_session_begin(struct etcd_session *session, struct etcd_epoch *epoch,
+                                    const struct lock_limit *limit) {
     enum lock_status status = LOCK_OK;
     pthread_mutex_lock(&session->mutex);
     while (status == LOCK_OK && (session->doubt || !is_alive(session)))
-        status = mend_once(session);
+        status = is_over(limit) ? LOCK_UNAVAILABLE : mend_once(session, limit);
     if (status == LOCK_OK)
         *epoch = session->epoch;
     pthread_mutex_unlock(&session->mutex);
@@ -260,12 +330,12 @@ void etcd_session_doubt(struct etcd_session *session, const struct etcd_epoch *e
     pthread_mutex_unlock(&session->mutex);
 }
 
-enum lock_status etcd_session_settle(struct etcd_session *session) {
+enum lock_status etcd_session_settle(struct etcd_session *session, const struct lock_limit *limit) {
     struct etcd_epoch epoch;
     pthread_mutex_lock(&session->mutex);
     bool doubt = session->doubt;
     pthread_mutex_unlock(&session->mutex);
-    return doubt ? etcd_session_begin(session, &epoch) : LOCK_OK;
+    return doubt ? etcd_session_begin(session, &epoch, limit) : LOCK_OK;
 }
 
 struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch) {
@@ -336,19 +406,4 @@ void etcd_session_look(struct etcd_session *session, const struct lock_grant gra
     }
     if (status == ETCD_OK)
         etcd_reply_free(reply);
-}
-
-enum lock_status etcd_session_delete(struct etcd_session *session, const char *name, const char *owner) {
-    const struct etcd_compare is_owner = {
-        .key = etcd_text(name), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
-    const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(name)}};
-    const struct etcd_txn txn = {.compares = &is_owner, .compare_count = 1, .then = &del, .then_count = 1};
-    const struct etcd_call call = etcd_session_call(session);
-    struct etcd_reply *reply;
-    enum etcd_status status = etcd_txn(session->etcd, &txn, &call, &reply);
-    if (status != ETCD_OK)
-        return etcd_session_status(status);
-    bool was_there = reply->succeeded;
-    etcd_reply_free(reply);
-    return was_there ? LOCK_OK : LOCK_NOT_OWNER;
 }

@@ -20,8 +20,24 @@ void etcd_session_close(void *store);
 
 struct etcd *etcd_session_client(struct etcd_session *session);
 const struct lock_env *etcd_session_env(const struct etcd_session *session);
-/* For calls from now on: as long as any may take. */
+/* For calls from now on that have no limit but this. */
 struct etcd_call etcd_session_call(const struct etcd_session *session);
+
+/* A caller, who has a limit to its patience, and when it was first seen cancelled. It stays where it is as
+ * long as the call. */
+struct etcd_patience {
+    struct lock_limit limit;
+    int64_t cancelled_ns;
+};
+/* For a call from now on that ends with the limit. */
+struct etcd_call etcd_session_call_within(const struct etcd_session *session, struct etcd_patience *patience);
+/* It was cancelled some time ago: what such a call is asked. */
+bool etcd_session_gives_up(void *patience);
+/* The limit of calls that have none of their own. */
+struct lock_limit etcd_session_limit(const struct etcd_session *session);
+/* Who is cancelled waits so long for the answer of a store that is about to give one. */
+extern const int64_t etcd_session_grace_ns;
+
 enum lock_status etcd_session_status(enum etcd_status status);
 
 /* What a write that must not come late goes out with. A request that was sent and not answered can be carried
@@ -35,7 +51,8 @@ struct etcd_epoch {
 
 /* The lease and its epoch as they are now; a new lease where there is none, or it is lost. Blocks. LOCK_OK,
  * LOCK_UNAVAILABLE, LOCK_NOMEM. */
-enum lock_status etcd_session_begin(struct etcd_session *session, struct etcd_epoch *epoch);
+enum lock_status etcd_session_begin(struct etcd_session *session, struct etcd_epoch *epoch,
+                                    const struct lock_limit *limit);
 /* To be among the compares of a write. */
 struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch);
 /* A write with that epoch is not known to be done, or was refused. etcd_session_begin() raises the epoch
@@ -43,7 +60,7 @@ struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch);
 void etcd_session_doubt(struct etcd_session *session, const struct etcd_epoch *epoch);
 /* LOCK_OK: what was doubted and not done is not done any more. So before it is said that nothing is left.
  * Blocks. */
-enum lock_status etcd_session_settle(struct etcd_session *session);
+enum lock_status etcd_session_settle(struct etcd_session *session, const struct lock_limit *limit);
 
 /* The deadline of a grant that was asked for at `sent_ns` and hangs on `lease`: its time to live after that,
  * but not when the lease may be gone. LOCK_UNKNOWN: it may be gone now; so the layer takes back what there
@@ -59,7 +76,4 @@ enum lock_status etcd_session_extend(struct etcd_session *session, const char *n
 void etcd_session_look(struct etcd_session *session, const struct lock_grant grants[],
                        enum lock_status statuses[], size_t count, bool prefix,
                        void (*name)(char out[ETCD_KEY_SIZE], const struct lock_grant *grant));
-/* Deletes the key `name` if its value is `owner`. LOCK_NOT_OWNER: it is not. */
-enum lock_status etcd_session_delete(struct etcd_session *session, const char *name, const char *owner);
-
 #endif

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 /* A holder that reports no progress for so many times to live is not renewed any more. */
 enum { SILENT_TTLS = 3 };
 
@@ -139,8 +141,10 @@ static struct lock_pending *take_first(struct lock_keeper *keeper) {
 
 /* The store has heard of it, or it is too late to matter. */
 static bool is_released(struct lock_keeper *keeper, const struct lock_pending *pending) {
+    int64_t until_ns = clock_mono_ns(&clock_system) +
+                       (int64_t)lock_env_timeout_ms(keeper->config.ttl_ns / 1000000, 8) * 1000000;
     enum lock_status status =
-        keeper->config.backend->withdraw(keeper->config.store, pending->key, pending->owner);
+        keeper->config.backend->withdraw(keeper->config.store, pending->key, pending->owner, until_ns);
     return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(keeper) >= pending->until_ns;
 }
 
@@ -157,6 +161,8 @@ static bool release_some(struct lock_keeper *keeper, int64_t until_ns) {
             return false;
         }
         atomic_fetch_sub(&keeper->count, 1);
+        if (pending->waiter)
+            lock_waiter_wake(pending->waiter);
         free(pending);
     }
     return true;
@@ -258,14 +264,32 @@ void lock_keeper_rouse(struct lock_keeper *keeper) {
     pthread_mutex_unlock(&keeper->mutex);
 }
 
-void lock_keeper_release(struct lock_keeper *keeper, struct lock_pending *pending) {
+static void release_for(struct lock_keeper *keeper, struct lock_pending *pending,
+                        struct lock_waiter *waiter) {
     int64_t until_ns = keeper->config.backend->lasts ? INT64_MAX : now_ns(keeper) + 2 * keeper->config.ttl_ns;
     atomic_fetch_add(&keeper->count, 1);
     pthread_mutex_lock(&keeper->mutex);
     pending->until_ns = until_ns;
+    pending->waiter = waiter;
     append(keeper, pending);
     rouse(keeper);
     pthread_mutex_unlock(&keeper->mutex);
+}
+
+void lock_keeper_release(struct lock_keeper *keeper, struct lock_pending *pending) {
+    release_for(keeper, pending, NULL);
+}
+
+void lock_keeper_release_within(struct lock_keeper *keeper, struct lock_pending *pending, int64_t until_ns) {
+    struct lock_waiter waiter;
+    lock_waiter_init(&waiter);
+    release_for(keeper, pending, &waiter);
+    bool is_done = lock_waiter_wait(&waiter, until_ns, NULL) == LOCK_OK;
+    pthread_mutex_lock(&keeper->mutex);
+    if (!is_done && !waiter.woken) /* otherwise it is gone */
+        pending->waiter = NULL;
+    pthread_mutex_unlock(&keeper->mutex);
+    lock_waiter_destroy(&waiter);
 }
 
 bool lock_keeper_is_full(const struct lock_keeper *keeper) {

@@ -37,6 +37,8 @@ struct lock_pending *lock_pending_new(const char *key, const char *owner);
  * `pending`. What the store does not hear of in a time to live it forgets by itself, unless the backend says
  * that it lasts. Does not block. */
 void lock_keeper_release(struct lock_keeper *keeper, struct lock_pending *pending);
+/* The same, and waits until that is done, or CLOCK_MONOTONIC passes `until_ns`. */
+void lock_keeper_release_within(struct lock_keeper *keeper, struct lock_pending *pending, int64_t until_ns);
 /* So much is to be released that nothing more may be asked for. */
 bool lock_keeper_is_full(const struct lock_keeper *keeper);
 

@@ -14,6 +14,7 @@
  * the store is asked for anything, so that no key stays there for want of memory. Freed by free(). */
 struct lock_pending {
     struct lock_pending *next;
+    struct lock_waiter *waiter; /* to be woken when it is done; NULL: nobody waits for it */
     int64_t until_ns;
     char owner[LOCK_OWNER_SIZE];
     char key[LOCK_KEY_MAX + 1];

@@ -11,6 +11,12 @@
 /* So long a store may fail before who waits is told; then, too, a broken connection is soon made anew. */
 static const int64_t failing_ns = 1000000000, failing_pause_ns = 20000000;
 
+/* An attempt waits for the store's answer until `late_ns` after the deadline, or `least_ns` after it began
+ * where that is later. What it has left is released then, or by the keeper; of one that was cancelled the
+ * keeper does it, and is waited for during `cancelled_ns`. So nobody waits for longer than lock.h says. */
+static const int64_t late_ns = 450000000, least_ns = 850000000, withdraw_ns = 300000000,
+                     cancelled_ns = 40000000;
+
 const char *lock_status_text(enum lock_status status) {
     static const char *const texts[] = {
         [LOCK_OK] = "ok",
@@ -84,9 +90,14 @@ static bool is_gone(enum lock_status status) {
 }
 
 /* Gives up an attempt of which the store may know. True: it is sure that nothing is left. */
-static bool withdraw(struct lock *lock, const struct lock_grant *grant) {
+static bool withdraw(struct lock *lock, const struct lock_attempt *attempt) {
     const struct lock_backend *backend = lock->backend;
-    return backend->withdraw && is_gone(backend->withdraw(lock->store, grant->key, grant->owner));
+    const struct lock_grant *grant = &attempt->grant;
+    int64_t until_ns = attempt->limit.until_ns, now_ns = clock_mono_ns(&clock_system);
+    if (now_ns + withdraw_ns < until_ns)
+        until_ns = now_ns + withdraw_ns;
+    return backend->withdraw && now_ns < until_ns &&
+           is_gone(backend->withdraw(lock->store, grant->key, grant->owner, until_ns));
 }
 
 /* For what may be left in the store, or not; `pending` may be NULL, where there is no keeper. */
@@ -117,7 +128,8 @@ static bool fails(enum lock_status status) {
 /* What is asked for, and what it has left in the store. */
 struct asking {
     struct lock_attempt attempt;
-    bool left; /* something, or it is not known */
+    bool left;  /* something, or it is not known */
+    bool fails; /* the store did, the last time */
 };
 
 static enum lock_status attempt(struct lock *lock, struct asking *asking) {
@@ -125,14 +137,17 @@ static enum lock_status attempt(struct lock *lock, struct asking *asking) {
     enum lock_status status = lock->backend->attempt(lock->store, &asking->attempt);
     asking->left = asking->left || status == LOCK_UNKNOWN ||
                    (status != LOCK_OK && asking->attempt.waits && !asking->attempt.clean);
+    asking->fails = fails(status);
     return status;
 }
 
 /* One attempt, and one more where the reply is lost: an attempt finds what an earlier one with the same owner
  * was given. */
 static enum lock_status ask_once(struct lock *lock, struct asking *asking) {
+    const struct lock_limit *limit = &asking->attempt.limit;
     enum lock_status status = attempt(lock, asking);
-    if (status != LOCK_UNKNOWN)
+    if (status != LOCK_UNKNOWN || lock_cancel_called(limit->cancel) ||
+        clock_mono_ns(&clock_system) >= limit->until_ns)
         return status;
     status = attempt(lock, asking);
     return status == LOCK_OK || status == LOCK_BUSY ? status : LOCK_UNKNOWN;
@@ -152,6 +167,8 @@ static enum lock_status ask_until(struct lock *lock, struct asking *asking, int6
         failed_ns = !fails(status) ? 0 : failed_ns ? failed_ns : now_ns;
         unknown = fails(status) && (unknown || status == LOCK_UNKNOWN);
         if (fails(status)) {
+            if (lock_cancel_called(cancel))
+                return LOCK_CANCELLED;
             if (!attempt->waits || now_ns >= deadline_ns || now_ns - failed_ns >= failing_ns)
                 return unknown ? LOCK_UNKNOWN : status;
             until_ns = now_ns + failing_pause_ns;
@@ -160,6 +177,13 @@ static enum lock_status ask_until(struct lock *lock, struct asking *asking, int6
         if (status != LOCK_OK)
             return status;
     }
+}
+
+static struct lock_limit limit_of(const struct lock *lock, int64_t deadline_ns, struct lock_cancel *cancel) {
+    int64_t until_ns = lock_env_machine_ns(&lock->env, deadline_ns);
+    int64_t least_until_ns = clock_mono_ns(&clock_system) + least_ns;
+    until_ns = until_ns > INT64_MAX - late_ns ? INT64_MAX : until_ns + late_ns;
+    return (struct lock_limit){until_ns > least_until_ns ? until_ns : least_until_ns, cancel};
 }
 
 static enum lock_status ask(struct lock *lock, struct asking *asking, int64_t deadline_ns,
@@ -172,6 +196,7 @@ static enum lock_status ask(struct lock *lock, struct asking *asking, int64_t de
         attempt->grant.deadline_ns = INT64_MAX;
         return LOCK_OK;
     }
+    attempt->limit = limit_of(lock, deadline_ns, cancel);
     if (attempt->giving[0] && !lock->backend->hands_over && /* its turn was forgotten */
         (is_gone(lock->backend->release(lock->store, grant->key, attempt->giving)) || !lock->backend->lasts))
         attempt->giving[0] = '\0';
@@ -182,7 +207,10 @@ static enum lock_status ask(struct lock *lock, struct asking *asking, int64_t de
     if (lock->lines)
         lock_lines_ask(lock->lines, grant->key, grant->owner, NULL);
     lock_waiter_destroy(&waiter);
-    asking->left = status != LOCK_OK && asking->left && !withdraw(lock, grant);
+    if (status == LOCK_OK)
+        asking->left = false;
+    else if (asking->left && status != LOCK_CANCELLED)
+        asking->left = !withdraw(lock, attempt);
     if (status == LOCK_UNKNOWN && !asking->left)
         status = LOCK_UNAVAILABLE; /* it is known now: not had */
     return status;
@@ -241,7 +269,10 @@ static enum lock_status take_anew(struct lock *lock, struct asking *asking, stru
         status = ask(lock, asking, deadline_ns, cancel);
     settle(lock, held->pending, asking->attempt.giving[0]);
     if (status != LOCK_OK) {
-        settle(lock, pending, asking->left);
+        if (pending && status == LOCK_CANCELLED && asking->left && !asking->fails)
+            lock_keeper_release_within(lock->keeper, pending, clock_mono_ns(&clock_system) + cancelled_ns);
+        else
+            settle(lock, pending, asking->left);
         return status;
     }
     *held = (struct lock_held){.fences = lock->backend->fences ? lock->backend->fences : 1,

@@ -72,6 +72,10 @@
  * without asking the store, until it has heard of some of them. A waiter busy-polls a store that is quick for
  * up to 0.2 ms before it sleeps.
  *
+ * No call returns later than a second after its deadline, or, of those that have none, after it was made
+ * (those for several keys: a second for each); nor than half a second after lock_cancel(), with etcd a tenth,
+ * whatever the store does. (The look-up of a host name is not counted.)
+ *
  * Threads: every function may be called from any thread at any time, but lock_open() and lock_close() for the
  * same lock; none may be called by a signal handler. Nothing here logs, exits, or installs such handlers. An
  * open lock has a thread of its own, and one more for each Redis it listens to, or three for ZooKeeper, or
@@ -188,8 +192,7 @@ enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant 
 
 /* Blocks until the lock is had, `deadline_ns` has passed (LOCK_TIMEOUT; one attempt is made in any case), or
  * `cancel` is called; `cancel` may be NULL. A store that is not there is LOCK_UNAVAILABLE after a second, if
- * not before; one that does not answer can hold the call up for two more, or two eighths of the time to live
- * if that is less. `*grant` is untouched unless LOCK_OK. */
+ * not before, and one that does not answer after two. `*grant` is untouched unless LOCK_OK. */
 enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadline_ns,
                               struct lock_cancel *cancel, struct lock_grant *grant);
 

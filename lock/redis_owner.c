@@ -73,7 +73,8 @@ enum lock_status redis_owner_release(void *store, const char *key, const char *o
     return give(store, key, owner, NULL);
 }
 
-enum lock_status redis_owner_withdraw(void *store, const char *key, const char *owner) {
+enum lock_status redis_owner_withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
+    (void)until_ns;
     return give(store, key, owner, "-1");
 }
 

@@ -42,7 +42,7 @@
 #include "redlock_give.lua.h"
 #include "redlock_take.lua.h"
 
-enum { CALL_MIN_MS = 5, CALL_MAX_MS = 1000 };
+enum { CALL_MIN_MS = 5, CALL_MAX_MS = 450 };
 
 /* Asking again: not before the least, and a few times as late as asking took, but then within the most. */
 static const int64_t retry_least_ns = 1000000, retry_spread_ns = 8000000, retry_most_ns = 250000000;
@@ -288,8 +288,9 @@ static enum lock_status give(void *store, const char *key, const char *owner) {
 /* An attempt takes back what it leaves, and a release goes on asking; this is for what was dropped because a
  * node had too much before it. It waits for nothing: the node's thread has it in hand, and the keeper has
  * more to do than to stand by a node that is down. */
-static enum lock_status withdraw(void *store, const char *key, const char *owner) {
+static enum lock_status withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
     const struct redlock *redlock = store;
+    (void)until_ns;
     struct redlock_round *round = new_give(redlock, key, owner);
     if (!round)
         return LOCK_NOMEM;

@@ -1,12 +1,14 @@
 #include "lock/waiter.h"
 
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
-/* Held while `newest` is walked, and before a waiter's own mutex. */
+/* Held while `newest` is walked. */
 struct lock_cancel {
     pthread_mutex_t mutex;
-    bool cancelled;
+    _Atomic bool cancelled; /* written with the mutex */
     struct lock_waiter *newest;
 };
 
@@ -24,15 +26,18 @@ void lock_cancel_free(struct lock_cancel *cancel) {
     free(cancel);
 }
 
+/* Who sees the reason may be on its way before it is posted; it waits for that at the end. */
+static void post(struct lock_waiter *waiter, _Atomic bool *reason) {
+    atomic_fetch_add(&waiter->posts, 1);
+    atomic_store(reason, true);
+    sem_post(&waiter->sem);
+}
+
 void lock_cancel(struct lock_cancel *cancel) {
     pthread_mutex_lock(&cancel->mutex);
     cancel->cancelled = true;
-    for (struct lock_waiter *waiter = cancel->newest; waiter; waiter = waiter->older) {
-        pthread_mutex_lock(&waiter->mutex);
-        waiter->cancelled = true;
-        pthread_cond_signal(&waiter->cond);
-        pthread_mutex_unlock(&waiter->mutex);
-    }
+    for (struct lock_waiter *waiter = cancel->newest; waiter; waiter = waiter->older)
+        post(waiter, &waiter->cancelled);
     pthread_mutex_unlock(&cancel->mutex);
 }
 
@@ -58,36 +63,41 @@ static void part(struct lock_cancel *cancel, struct lock_waiter *waiter) {
     pthread_mutex_unlock(&cancel->mutex);
 }
 
+bool lock_cancel_called(const struct lock_cancel *cancel) {
+    return cancel && atomic_load(&cancel->cancelled);
+}
+
 void lock_waiter_init(struct lock_waiter *waiter) {
-    *waiter = (struct lock_waiter){.woken = false};
-    pthread_mutex_init(&waiter->mutex, NULL);
-    pthread_cond_init(&waiter->cond, NULL);
+    *waiter = (struct lock_waiter){.taken = 0};
+    sem_init(&waiter->sem, 0, 0);
 }
 
 void lock_waiter_destroy(struct lock_waiter *waiter) {
-    pthread_cond_destroy(&waiter->cond);
-    pthread_mutex_destroy(&waiter->mutex);
+    while (waiter->taken < atomic_load(&waiter->posts))
+        waiter->taken += sem_wait(&waiter->sem) == 0;
+    sem_destroy(&waiter->sem);
 }
 
 void lock_waiter_wake(struct lock_waiter *waiter) {
-    pthread_mutex_lock(&waiter->mutex);
-    waiter->woken = true;
-    pthread_cond_signal(&waiter->cond);
-    pthread_mutex_unlock(&waiter->mutex);
+    post(waiter, &waiter->woken);
 }
 
 enum lock_status lock_waiter_wait(struct lock_waiter *waiter, int64_t until_ns, struct lock_cancel *cancel) {
     struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    bool woken = false, over = false;
     if (cancel)
         join(cancel, waiter);
-    pthread_mutex_lock(&waiter->mutex);
-    int over = 0;
-    while (!waiter->woken && !waiter->cancelled && !over)
-        over = pthread_cond_clockwait(&waiter->cond, &waiter->mutex, CLOCK_MONOTONIC, &until);
-    enum lock_status status = waiter->woken ? LOCK_OK : waiter->cancelled ? LOCK_CANCELLED : LOCK_TIMEOUT;
-    waiter->woken = false;
-    pthread_mutex_unlock(&waiter->mutex);
-    if (cancel)
+    while (!(woken = atomic_exchange(&waiter->woken, false)) && !atomic_load(&waiter->cancelled) && !over) {
+        bool taken = sem_clockwait(&waiter->sem, CLOCK_MONOTONIC, &until) == 0;
+        over = !taken && errno == ETIMEDOUT;
+        waiter->taken += taken;
+    }
+    enum lock_status status = woken                             ? LOCK_OK
+                              : atomic_load(&waiter->cancelled) ? LOCK_CANCELLED
+                                                                : LOCK_TIMEOUT;
+    if (cancel) {
         part(cancel, waiter);
+        atomic_store(&waiter->cancelled, false); /* by this one; the next wait may be without it */
+    }
     return status;
 }

@@ -3,14 +3,17 @@
 #define LOCK_WAITER_H
 
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "lock/lock.h"
 
-/* Lives on the stack of the thread that waits. */
+/* Lives on the stack of the thread that waits. A semaphore rather than a condition: who is woken does not run
+ * into the mutex of the one that wakes it. */
 struct lock_waiter {
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    bool woken, cancelled;
+    sem_t sem;
+    _Atomic bool woken, cancelled;
+    _Atomic int posts;                 /* of the semaphore, also those that are about to be made; */
+    int taken;                         /* how many of them the thread has taken */
     struct lock_waiter *next;          /* in line (line.c) */
     struct lock_waiter *newer, *older; /* of those that one cancel ends */
 };
@@ -20,6 +23,9 @@ void lock_waiter_destroy(struct lock_waiter *waiter);
 
 /* From any thread; kept if nobody waits yet. */
 void lock_waiter_wake(struct lock_waiter *waiter);
+
+/* Whether it has been called; of NULL never. */
+bool lock_cancel_called(const struct lock_cancel *cancel);
 
 /* Blocks until woken (LOCK_OK, and the waiter can be woken anew), CLOCK_MONOTONIC passes `until_ns`
  * (LOCK_TIMEOUT), or `cancel`, which may be NULL, is called (LOCK_CANCELLED). */

@@ -137,6 +137,11 @@ static void begin(struct talk *talk, struct store *store, const struct node *nod
     make_path(store, talk->queue, node->key, start);
 }
 
+static void end_by(struct talk *talk, int64_t until_ns) {
+    if (until_ns < talk->until_ns)
+        talk->until_ns = until_ns;
+}
+
 /* Its reply is the answer's, in talk->replies. */
 static int add(struct talk *talk, enum zookeeper_verb verb, const char *path, const struct node *node) {
     talk->requests[talk->count] =
@@ -199,14 +204,19 @@ static enum lock_status remove_node(struct talk *talk, struct node *node) {
     return status;
 }
 
-static enum lock_status release(void *opened, const char *key, const char *owner) {
+static enum lock_status withdraw(void *opened, const char *key, const char *owner, int64_t until_ns) {
     struct store *store = opened;
     struct talk talk;
     struct node node;
     if (!read_node(store, key, owner, &node))
         return LOCK_NOT_OWNER;
     begin(&talk, store, &node);
+    end_by(&talk, until_ns);
     return remove_node(&talk, &node);
+}
+
+static enum lock_status release(void *store, const char *key, const char *owner) {
+    return withdraw(store, key, owner, INT64_MAX);
 }
 
 /* ---- taking ---- */
@@ -339,6 +349,7 @@ static enum lock_status attempt_it(void *opened, struct lock_attempt *attempt) {
     if (!known && !write_node(store, &node)) /* before anything is made, so that it is not lost */
         return LOCK_NOMEM;
     begin(&talk, store, &node);
+    end_by(&talk, attempt->limit.until_ns);
     enum lock_status status = LOCK_NOT_OWNER;
     attempt->again_ns = lock_env_now_ns(store->env);
     for (int round = 0; round < ROUNDS_MAX && status == LOCK_NOT_OWNER; round++)
@@ -447,7 +458,7 @@ const struct lock_backend lock_zookeeper = {
     .close = close_store,
     .attempt = attempt_it,
     .release = release,
-    .withdraw = release,
+    .withdraw = withdraw,
     .extend = extend,
     .look = look,
 };

@@ -244,7 +244,10 @@ static enum lock_status wait_for_connection(struct zookeeper_session *session, u
             return LOCK_OK;
         }
         if (!in_time) {
-            tell_no_connection(session);
+            if (session->handle && session->connected)
+                tell(session, "no answer came in time");
+            else
+                tell_no_connection(session);
             return LOCK_UNAVAILABLE;
         }
         wait_for(session, &session->changed, until_ns);

@@ -133,6 +133,12 @@ struct etcd_call {
     bool idempotent;     /* a write that may be done twice: it is repeated as a read is */
     char *error;         /* if not NULL: what went wrong, in words; untouched if nothing did */
     size_t error_size;
+    /* If not NULL, asked every few milliseconds while the call blocks: true ends it, a write that was sent as
+     * ETCD_UNKNOWN, anything else as ETCD_TIMEOUT. (A login that is waited for ends with the deadline.) */
+    bool (*gives_up)(void *ctx);
+    /* If not NULL, of an operation on keys: called when what it was given has been read, and may go. */
+    void (*on_read)(void *ctx);
+    void *ctx; /* of both */
 };
 
 /* ---- keys and values ----

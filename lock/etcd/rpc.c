@@ -1,4 +1,5 @@
 /* A call until it is answered: which member is asked, what is asked again, and what is not known. */
+#include <errno.h>
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
 #include <semaphore.h>
@@ -12,6 +13,9 @@
 
 /* While no member is connected, or after each has failed once. */
 enum { LOOK_MS = 2, PAUSE_MS = 20, LAST_MS = 3 * PAUSE_MS, TOKENS_MAX = 8 };
+
+/* Between two questions whether the caller gives up. */
+enum { GIVE_UP_MS = 10 };
 
 /* A member that had less than this to answer has not shown that it is stuck. */
 static const int64_t fair_ns = 300000000;
@@ -55,10 +59,34 @@ void etcd_answer_free(struct etcd_answer *answer) {
 struct try {
     struct etcd_unary unary;
     sem_t done; /* the thread that waits may free it while the one that posts is not yet back */
+    /* What is written before the post is read after it: the semaphore sees to that as well, but thread
+     * sanitizers do not know sem_clockwait(). */
+    _Atomic bool is_done;
 };
 
 static void on_done(struct etcd_unary *unary) {
-    sem_post(&((struct try *)unary)->done);
+    struct try *try = (struct try *)unary;
+    atomic_store(&try->is_done, true);
+    sem_post(&try->done);
+}
+
+static bool gives_up(const struct etcd_call *call) {
+    return call->gives_up && call->gives_up(call->ctx);
+}
+
+/* Who gives up meanwhile cancels it, and then it ends soon. */
+static void wait_for_end(struct try *try, const struct etcd_call *call) {
+    bool asks = call->gives_up;
+    for (bool done = false; !done;) {
+        int64_t until_ns = etcd_loop_now_ns() + (int64_t)GIVE_UP_MS * 1000000;
+        const struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+        done = (asks ? sem_clockwait(&try->done, CLOCK_MONOTONIC, &until) : sem_wait(&try->done)) == 0;
+        if (!done && asks && errno == ETIMEDOUT && gives_up(call)) {
+            grpc_call_cancel(try->unary.call, NULL);
+            asks = false;
+        }
+    }
+    atomic_load(&try->is_done);
 }
 
 /* What one member says. */
@@ -75,8 +103,7 @@ static struct etcd_verdict ask(struct etcd *etcd, const struct etcd_method *meth
     if (!etcd_unary_start(&try.unary, etcd, endpoint, method->path, request, metadata, leader + tokens,
                           deadline_ns))
         goto free_try;
-    while (sem_wait(&try.done) != 0)
-        ; /* interrupted */
+    wait_for_end(&try, call);
     verdict = etcd_status_judge(try.unary.code, try.unary.text);
     etcd_call_explain(call, try.unary.text);
     if (verdict.status == ETCD_OK && !etcd_answer_read(answer, try.unary.answer)) {
@@ -138,6 +165,8 @@ static enum etcd_status find_member(struct etcd *etcd, int endpoint, int64_t dea
             return ETCD_OK;
         if (is_closing(etcd))
             return ETCD_CANCELLED;
+        if (gives_up(call))
+            return ETCD_TIMEOUT;
         if (etcd_loop_now_ns() >= deadline_ns) {
             explain_unreachable(etcd, endpoint, call);
             return ETCD_UNAVAILABLE;
@@ -175,6 +204,8 @@ static enum etcd_status go_on(struct etcd *etcd, struct course *course, const st
     if (verdict->new_token && etcd->user && course->tokens++ < TOKENS_MAX)
         return etcd_auth_renew(etcd, token, course->deadline_ns, call);
     course->unknown = course->unknown || !verdict->harmless;
+    if (gives_up(call))
+        return ETCD_TIMEOUT;
     bool waited = verdict->silent && course->waits; /* which says nothing of the member */
     bool silent = verdict->silent && !waited && etcd_loop_now_ns() - course->began_ns >= fair_ns;
     if (verdict->elsewhere && !waited)
@@ -241,6 +272,8 @@ enum etcd_status etcd_rpc(struct etcd *etcd, const struct etcd_method *method, i
     etcd->blocked++;
     pthread_mutex_unlock(&etcd->mutex);
     grpc_slice packed = etcd_pack(request);
+    if (call && call->on_read)
+        call->on_read(call->ctx);
     char text[ETCD_ERROR_SIZE] = ""; /* of the last try: the caller's stays as it is if one succeeds */
     struct etcd_call asking = call ? *call : (struct etcd_call){0};
     asking.error = text;

@@ -12,8 +12,12 @@ static int slowness;
 /* Makes its store forget who has a key. NULL: it has none. */
 static void (*forget)(const char *key);
 
+/* Its store stands still, or goes on. NULL: it has none. */
+static void (*hang)(bool hangs);
+
 static struct redis_server redis, nodes[3];
 static struct zookeeper_server zookeeper;
+static struct etcd_server etcd;
 
 static void forget_in_redis(const char *key) {
     redis_command(&redis, "DEL", harness_format("lock:{%s}", key), NULL);
@@ -29,10 +33,25 @@ static void forget_in_zookeeper(const char *key) {
     zookeeper_delete(&zookeeper, harness_format("%s/%s", path, zookeeper_list(&zookeeper, path)));
 }
 
-static struct etcd_server etcd;
-
 static void forget_in_etcd(const char *key) {
     etcd_command(&etcd, "del", "--prefix", harness_format("lock/%s", key), NULL);
+}
+
+static void hang_redis(bool hangs) {
+    (hangs ? redis_pause : redis_resume)(&redis);
+}
+
+static void hang_nodes(bool hangs) {
+    for (int i = 0; i < 3; i++)
+        (hangs ? redis_pause : redis_resume)(&nodes[i]);
+}
+
+static void hang_etcd(bool hangs) {
+    (hangs ? etcd_pause : etcd_resume)(&etcd);
+}
+
+static void hang_zookeeper(bool hangs) {
+    (hangs ? zookeeper_pause : zookeeper_resume)(&zookeeper);
 }
 
 static uint64_t waiting(const struct lock *lock) {
@@ -421,6 +440,62 @@ static void nobody_pushes_in(void) {
     }
 }
 
+/* ---- a store that hangs ---- */
+
+/* No call is later than that; and so much may go by until a thread runs, on a machine with others on it. */
+enum { HUNG_THREADS = 100, LATE_MS = 1000, CANCELLED_MS = 500, SLACK_MS = 2000 };
+
+static void resume(void *arg) {
+    (void)arg;
+    hang(false);
+}
+
+static bool is_free(void *arg) {
+    struct tools_waiter *waiter = arg;
+    waiter->status = lock_try(waiter->lock, waiter->key, &waiter->grant);
+    return waiter->status == LOCK_OK && lock_release(waiter->lock, &waiter->grant) == LOCK_OK;
+}
+
+/* All that wait when the store stands still return in time, each with a key of its own. */
+static void wait_in_vain(struct lock *lock, struct tools_waiter *waiters, int64_t ms,
+                         struct lock_cancel *cancel) {
+    for (int i = 0; i < HUNG_THREADS; i++)
+        tools_wait(&waiters[i], lock, harness_format("hung-%d", i), ms, cancel);
+    harness_pause_ms(200);
+    int64_t began_ms = harness_now_ms();
+    if (cancel)
+        lock_cancel(cancel);
+    for (int i = 0; i < HUNG_THREADS; i++) {
+        enum lock_status status = tools_join(&waiters[i]);
+        CHECK(status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN || status == LOCK_TIMEOUT ||
+              (cancel && status == LOCK_CANCELLED));
+    }
+    int64_t took_ms = harness_now_ms() - began_ms;
+    if (took_ms > (cancel ? CANCELLED_MS : ms + LATE_MS) + SLACK_MS)
+        FAIL("it took %lld ms", (long long)took_ms);
+}
+
+static void hung_store(void) {
+    struct tools_waiter waiters[HUNG_THREADS];
+    if (!hang)
+        return;
+    struct lock *lock = tools_open(NULL, url);
+    struct lock_grant held = tools_take(lock, "held");
+    struct lock_cancel *cancel = lock_cancel_new();
+    harness_defer(resume, NULL); /* before it is closed */
+    hang(true);
+    wait_in_vain(lock, waiters, 300, NULL);
+    wait_in_vain(lock, waiters, PATIENCE_MS, cancel);
+    int64_t began_ms = harness_now_ms();
+    enum lock_status status = lock_release(lock, &held);
+    CHECK(status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN);
+    CHECK(harness_now_ms() - began_ms < LATE_MS + SLACK_MS);
+    hang(false);
+    for (int i = 0; i < HUNG_THREADS; i++)
+        CHECK(harness_wait(is_free, &waiters[i], PATIENCE_MS));
+    lock_cancel_free(cancel);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -438,6 +513,7 @@ int main(int argc, char **argv) {
         {"exclusion", exclusion},
         {"in turn, and some give up", in_turn},
         {"nobody pushes in", nobody_pushes_in},
+        {"a hung store", hung_store},
         {"anything at random", anything},
     };
     harness_begin(argc, argv);
@@ -450,21 +526,23 @@ int main(int argc, char **argv) {
     const struct {
         const char *url;
         void (*forget)(const char *key);
+        void (*hang)(bool hangs);
         int slowness;
     } locks[] = {
-        {"local:", NULL, 1},
-        {one, forget_in_redis, 1},
-        {harness_format("%s?variant=watchdog", one), forget_in_redis, 1},
+        {"local:", NULL, NULL, 1},
+        {one, forget_in_redis, hang_redis, 1},
+        {harness_format("%s?variant=watchdog", one), forget_in_redis, hang_redis, 1},
         {harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", nodes[0].port, nodes[1].port,
                         nodes[2].port),
-         forget_in_nodes, 1},
-        {harness_format("etcd://127.0.0.1:%d", etcd.port), forget_in_etcd, 3},
-        {harness_format("etcd://127.0.0.1:%d?variant=fixed-key", etcd.port), forget_in_etcd, 3},
-        {harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), forget_in_zookeeper, 5},
+         forget_in_nodes, hang_nodes, 1},
+        {harness_format("etcd://127.0.0.1:%d", etcd.port), forget_in_etcd, hang_etcd, 3},
+        {harness_format("etcd://127.0.0.1:%d?variant=fixed-key", etcd.port), forget_in_etcd, hang_etcd, 3},
+        {harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), forget_in_zookeeper, hang_zookeeper, 5},
     };
     for (size_t u = 0; u < sizeof locks / sizeof *locks; u++) {
         url = locks[u].url;
         forget = locks[u].forget;
+        hang = locks[u].hang;
         slowness = locks[u].slowness;
         for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
             harness_run(harness_format("%s %s", url, tests[i].name), tests[i].test);

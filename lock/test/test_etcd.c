@@ -134,12 +134,12 @@ static void told(void) {
     stop_hammering = false;
     for (int i = 0; i < 2; i++)
         start_hammer(&hammers[i], open_lock("ttl=60000"), "a");
-    bool many = harness_wait(has_had_many_turns, &hammers[0], PATIENCE_MS);
+    bool many = harness_wait(has_had_many_turns, &hammers[0], PATIENCE_MS) &&
+                harness_wait(has_had_many_turns, &hammers[1], PATIENCE_MS);
     stop_hammering = true;
     for (int i = 0; i < 2; i++)
         pthread_join(hammers[i].thread, NULL);
     CHECK(many);
-    CHECK(hammers[1].turns > 50);
     etcd_tools_check_no_trace(&etcd);
 }
 

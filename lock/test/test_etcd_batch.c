@@ -11,6 +11,7 @@ static struct etcd_server etcd;
 static struct lock_env env;
 static struct etcd_session *session;
 static struct etcd_batch *batch;
+static const struct lock_limit patient = {.until_ns = INT64_MAX};
 
 static void wake(void *layer, const char *key, const char *owner) {
     (void)layer, (void)key, (void)owner;
@@ -41,6 +42,7 @@ static void open_batch(int port) {
 struct doing {
     pthread_t thread;
     struct etcd_op op;
+    struct lock_cancel *cancel;
     enum etcd_status status;
     int64_t revision;
 };
@@ -53,13 +55,18 @@ static void read_revision(void *ctx, const struct etcd_reply *reply) {
 static void *run(void *arg) {
     struct doing *doing = arg;
     const struct etcd_txn txn = {.then = &doing->op, .then_count = 1};
-    doing->status = etcd_batch_do(batch, &txn, read_revision, doing);
+    const struct lock_limit limit = {.until_ns = INT64_MAX, .cancel = doing->cancel};
+    doing->status = etcd_batch_do(batch, &txn, &limit, read_revision, doing);
     return NULL;
 }
 
-static void start(struct doing *doing, struct etcd_op op) {
-    *doing = (struct doing){.op = op};
+static void start_with(struct doing *doing, struct etcd_op op, struct lock_cancel *cancel) {
+    *doing = (struct doing){.op = op, .cancel = cancel};
     CHECK_INT(pthread_create(&doing->thread, NULL, run, doing), 0);
+}
+
+static void start(struct doing *doing, struct etcd_op op) {
+    start_with(doing, op, NULL);
 }
 
 static struct etcd_op put(const char *key, int64_t lease) {
@@ -117,6 +124,42 @@ static void one_is_refused(void) {
     CHECK_INT(etcd_tools_count(&etcd, "a"), 0);
 }
 
+/* Two are under way, and of two that wait the first, which leads, is cancelled: the other has its answer.
+ * Once nobody else waits for it, it is given up. */
+static void a_leader_is_cancelled(void) {
+    enum { FAR_MS = 300 };
+    struct doing first[2], leader, other;
+    struct lock_cancel *cancel = lock_cancel_new();
+    begin();
+    struct proxy *proxy = proxy_start(etcd.port);
+    open_batch(proxy_port(proxy));
+    start(&other, put("connected", 0));
+    pthread_join(other.thread, NULL);
+    CHECK_INT(other.status, ETCD_OK);
+    proxy_set(proxy, PROXY_DELAY, FAR_MS, NULL);
+    for (int i = 0; i < 2; i++) {
+        start(&first[i], put(i ? "second" : "first", 0));
+        etcd_tools_wait_for(&etcd, i ? "second" : "first", 1);
+    }
+    start_with(&leader, put("leader", 0), cancel);
+    harness_pause_ms(20);
+    start(&other, put("other", 0));
+    etcd_tools_wait_for(&etcd, "leader", 1); /* both are under way */
+    lock_cancel(cancel);
+    pthread_join(other.thread, NULL);
+    CHECK_INT(other.status, ETCD_OK);
+    pthread_join(leader.thread, NULL);
+    for (int i = 0; i < 2; i++)
+        pthread_join(first[i].thread, NULL);
+    proxy_set(proxy, PROXY_DELAY, PATIENCE_MS, NULL);
+    int64_t began_ms = harness_now_ms();
+    start_with(&leader, put("alone", 0), cancel);
+    pthread_join(leader.thread, NULL);
+    CHECK_INT(leader.status, ETCD_UNKNOWN);
+    CHECK(harness_now_ms() - began_ms < PATIENCE_MS / 2);
+    lock_cancel_free(cancel);
+}
+
 /* Whatever a grant might be good for otherwise, it is not for longer than its lease; nor on a lease that is
  * not the session's. */
 static void grants_of_a_lease(void) {
@@ -126,7 +169,7 @@ static void grants_of_a_lease(void) {
     begin();
     open_batch(etcd.port);
     int64_t before_ns = lock_env_now_ns(&env);
-    tools_check_status(etcd_session_begin(session, &epoch), LOCK_OK);
+    tools_check_status(etcd_session_begin(session, &epoch, &patient), LOCK_OK);
     tools_check_status(etcd_session_grant(session, epoch.lease, before_ns, &grant), LOCK_OK);
     CHECK_INT(grant.deadline_ns, before_ns + TTL_S * 1000000000LL);
     tools_check_status(etcd_session_grant(session, epoch.lease, before_ns + LATE_S * 1000000000LL, &grant),
@@ -138,7 +181,7 @@ static void grants_of_a_lease(void) {
         "revoked");
     for (int64_t lease = epoch.lease; epoch.lease == lease; harness_pause_ms(10)) {
         etcd_session_doubt(session, &epoch);
-        tools_check_status(etcd_session_begin(session, &epoch), LOCK_OK);
+        tools_check_status(etcd_session_begin(session, &epoch, &patient), LOCK_OK);
     }
     CHECK_INT(epoch.version, 1);
 }
@@ -234,6 +277,7 @@ static void raised(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("one is refused", one_is_refused);
+    harness_run("a leader is cancelled", a_leader_is_cancelled);
     harness_run("grants of a lease", grants_of_a_lease);
     harness_run("many threads", many_threads);
     harness_run("an epoch that is raised", raised);

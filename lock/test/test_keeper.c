@@ -25,7 +25,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int failures, withdrawn, lost; /* how many calls will fail; did not */
 static char withdrawn_owner[LOCK_OWNER_SIZE];
 
-static enum lock_status withdraw(void *store, const char *key, const char *owner) {
+static enum lock_status withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
+    (void)until_ns;
     (void)store;
     (void)key;
     pthread_mutex_lock(&mutex);
@@ -162,9 +163,9 @@ static void taken_over(void) {
 
 /* ---- what is held, and what is to be released ---- */
 
-static enum lock_status withdraw_slowly(void *store, const char *key, const char *owner) {
+static enum lock_status withdraw_slowly(void *store, const char *key, const char *owner, int64_t until_ns) {
     harness_pause_ms(5);
-    return withdraw(store, key, owner);
+    return withdraw(store, key, owner, until_ns);
 }
 
 static enum lock_status find_gone(void *store, const struct lock_grant *grant) {
