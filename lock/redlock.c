@@ -38,6 +38,7 @@
 
 #include "base/clock.h"
 #include "lock/redlock_node.h"
+#include "lock/waiter.h"
 #include "redlock_extend.lua.h"
 #include "redlock_give.lua.h"
 #include "redlock_take.lua.h"
@@ -212,11 +213,11 @@ static struct redlock_round *new_give(const struct redlock *redlock, const char 
 /* Takes a round back from where it is, or may yet come to be: from all but those that have said no. Waits
  * only for those that have said yes, as the others may hang. */
 static void take_back(const struct redlock *redlock, const char *key, const char *value,
-                      const struct redlock_votes *votes) {
+                      const struct redlock_votes *votes, bool waits) {
     struct redlock_round *round = new_give(redlock, key, value);
     if (!round)
         return; /* it runs out by itself */
-    round->enough = votes->count[REDLOCK_YES];
+    round->enough = waits ? votes->count[REDLOCK_YES] : 0;
     for (int i = 0; i < redlock->count; i++) {
         if (votes->by_node[i] == REDLOCK_NO)
             redlock_round_skip(round, i);
@@ -246,6 +247,7 @@ static enum lock_status take(void *store, struct lock_attempt *attempt) {
     struct redlock_round *round = new_take(redlock, grant->key, grant->owner, value);
     if (!round)
         return LOCK_NOMEM;
+    round->cancel = attempt->limit.cancel;
     struct redlock_votes votes = ask(redlock, round);
     int64_t deadline_ns = redis_store_deadline_ns(sent_ns, redlock->ttl_ms);
     bool had = votes.count[REDLOCK_YES] >= redlock->quorum;
@@ -256,10 +258,12 @@ static enum lock_status take(void *store, struct lock_attempt *attempt) {
             return LOCK_OK;
         }
     }
-    take_back(redlock, grant->key, value, &votes);
+    bool cancelled = lock_cancel_called(attempt->limit.cancel);
+    take_back(redlock, grant->key, value, &votes, !cancelled);
     attempt->clean = true; /* or it runs out */
     if (had || votes.count[REDLOCK_DOWN] > redlock->count - redlock->quorum) {
-        tell_silent(redlock, &votes);
+        if (!cancelled)
+            tell_silent(redlock, &votes);
         return LOCK_UNAVAILABLE;
     }
     return busy(redlock, attempt, sent_ns);

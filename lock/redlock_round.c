@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "lock/waiter.h"
+
 struct redlock_round *redlock_round_new(int nodes) {
     struct redlock_round *round = calloc(1, sizeof *round + (size_t)nodes * sizeof round->asks[0]);
     if (!round)
@@ -57,11 +60,13 @@ void redlock_round_vote(struct redlock_ask *ask, enum redlock_vote vote) {
 }
 
 struct redlock_votes redlock_round_end(struct redlock_round *round) {
-    struct timespec until = {.tv_sec = round->until_ns / 1000000000, .tv_nsec = round->until_ns % 1000000000};
-    int over = 0;
     pthread_mutex_lock(&round->mutex);
-    while (!over && !is_decided(round))
-        over = pthread_cond_clockwait(&round->decided, &round->mutex, CLOCK_MONOTONIC, &until);
+    for (int64_t now_ns; !is_decided(round) && !lock_cancel_called(round->cancel) &&
+                         (now_ns = clock_mono_ns(&clock_system)) < round->until_ns;) {
+        int64_t until_ns = lock_cancel_poll_ns(round->cancel, now_ns, round->until_ns);
+        struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+        pthread_cond_clockwait(&round->decided, &round->mutex, CLOCK_MONOTONIC, &until);
+    }
     struct redlock_votes votes = round->votes;
     if (!is_decided(round)) {
         votes.count[REDLOCK_DOWN] += votes.count[REDLOCK_OPEN];

@@ -41,9 +41,10 @@ struct redlock_round {
     int enough;              /* so many yes decide it. Once there cannot be so many, it is decided whether */
     int spare;               /* there are more than `spare` of */
     enum redlock_vote rests; /* this: no, or down */
-    int64_t until_ns;        /* CLOCK_MONOTONIC: who asks waits so long */
-    int64_t late_ns;         /* not sent after that */
-    bool insists;            /* asked again until it is late; otherwise once, over a new connection */
+    int64_t until_ns;        /* CLOCK_MONOTONIC: who asks waits so long, */
+    struct lock_cancel *cancel; /* or until this is called; may be NULL */
+    int64_t late_ns;            /* not sent after that */
+    bool insists;               /* asked again until it is late; otherwise once, over a new connection */
     int argc;
     const char *argv[7];
     char name[REDIS_KEY_SIZE], who[REDLOCK_VALUE_SIZE], value[REDLOCK_VALUE_SIZE];

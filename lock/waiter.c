@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+static const int64_t poll_ns = 25000000;
+
 /* Held while `newest` is walked. */
 struct lock_cancel {
     pthread_mutex_t mutex;
@@ -39,6 +41,10 @@ void lock_cancel(struct lock_cancel *cancel) {
     for (struct lock_waiter *waiter = cancel->newest; waiter; waiter = waiter->older)
         post(waiter, &waiter->cancelled);
     pthread_mutex_unlock(&cancel->mutex);
+}
+
+int64_t lock_cancel_poll_ns(const struct lock_cancel *cancel, int64_t now_ns, int64_t until_ns) {
+    return cancel && until_ns > now_ns + poll_ns ? now_ns + poll_ns : until_ns;
 }
 
 static void join(struct lock_cancel *cancel, struct lock_waiter *waiter) {

@@ -26,6 +26,8 @@ void lock_waiter_wake(struct lock_waiter *waiter);
 
 /* Whether it has been called; of NULL never. */
 bool lock_cancel_called(const struct lock_cancel *cancel);
+/* For those who wait for something else too: until when to wait before they ask again. */
+int64_t lock_cancel_poll_ns(const struct lock_cancel *cancel, int64_t now_ns, int64_t until_ns);
 
 /* Blocks until woken (LOCK_OK, and the waiter can be woken anew), CLOCK_MONOTONIC passes `until_ns`
  * (LOCK_TIMEOUT), or `cancel`, which may be NULL, is called (LOCK_CANCELLED). */

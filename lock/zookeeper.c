@@ -119,7 +119,7 @@ static void make_path(const struct store *store, char path[PATH_SIZE], const cha
 /* The requests of one call after the other, and the replies to the last one. */
 struct talk {
     struct store *store;
-    int64_t until_ns;
+    struct lock_limit limit;
     char parent[PATH_SIZE], queue[PATH_SIZE], own[PATH_SIZE], other[PATH_SIZE];
     char levels[ZOOKEEPER_LEVELS_MAX][ZOOKEEPER_ROOT_SIZE];
     struct zookeeper_request requests[ZOOKEEPER_REQUESTS_MAX];
@@ -130,7 +130,7 @@ struct talk {
 static void begin(struct talk *talk, struct store *store, const struct node *node) {
     char start[LOCK_OWNER_SIZE + 1];
     talk->store = store;
-    talk->until_ns = zookeeper_session_until_ns(store->session);
+    talk->limit = (struct lock_limit){.until_ns = zookeeper_session_until_ns(store->session)};
     talk->count = 0;
     stpcpy(stpcpy(start, node->owner), "-");
     make_path(store, talk->parent, node->key, NULL);
@@ -138,8 +138,8 @@ static void begin(struct talk *talk, struct store *store, const struct node *nod
 }
 
 static void end_by(struct talk *talk, int64_t until_ns) {
-    if (until_ns < talk->until_ns)
-        talk->until_ns = until_ns;
+    if (until_ns < talk->limit.until_ns)
+        talk->limit.until_ns = until_ns;
 }
 
 /* Its reply is the answer's, in talk->replies. */
@@ -170,7 +170,7 @@ static enum lock_status talk_in(struct talk *talk, uint64_t *session) {
     int count = talk->count;
     talk->count = 0;
     return zookeeper_session_call(talk->store->session, session, talk->requests, count, talk->replies,
-                                  talk->until_ns);
+                                  &talk->limit);
 }
 
 /* ---- giving back ---- */
@@ -350,6 +350,7 @@ static enum lock_status attempt_it(void *opened, struct lock_attempt *attempt) {
         return LOCK_NOMEM;
     begin(&talk, store, &node);
     end_by(&talk, attempt->limit.until_ns);
+    talk.limit.cancel = attempt->limit.cancel;
     enum lock_status status = LOCK_NOT_OWNER;
     attempt->again_ns = lock_env_now_ns(store->env);
     for (int round = 0; round < ROUNDS_MAX && status == LOCK_NOT_OWNER; round++)

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "lock/waiter.h"
 #include "lock/zookeeper_call.h"
 
 enum { BEATS_IN_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
@@ -232,13 +233,22 @@ static void tell_no_connection(const struct zookeeper_session *session) {
                              : "no connection: refused, not to be reached, or an unknown name");
 }
 
+static bool is_over(const struct lock_limit *limit) {
+    return now_ns() >= limit->until_ns || lock_cancel_called(limit->cancel);
+}
+
+static void wait_within(struct zookeeper_session *session, pthread_cond_t *cond,
+                        const struct lock_limit *limit) {
+    wait_for(session, cond, lock_cancel_poll_ns(limit->cancel, now_ns(), limit->until_ns));
+}
+
 /* LOCK_OK, LOCK_NOT_OWNER, LOCK_UNAVAILABLE. */
 static enum lock_status wait_for_connection(struct zookeeper_session *session, uint64_t *number,
-                                            int64_t until_ns) {
+                                            const struct lock_limit *limit) {
     for (;;) {
         if (*number && *number != session->number)
             return LOCK_NOT_OWNER;
-        bool in_time = now_ns() < until_ns;
+        bool in_time = !is_over(limit);
         if (session->handle && session->connected && in_time) {
             *number = session->number;
             return LOCK_OK;
@@ -250,7 +260,7 @@ static enum lock_status wait_for_connection(struct zookeeper_session *session, u
                 tell_no_connection(session);
             return LOCK_UNAVAILABLE;
         }
-        wait_for(session, &session->changed, until_ns);
+        wait_within(session, &session->changed, limit);
     }
 }
 
@@ -269,24 +279,24 @@ static enum lock_status status_of(const struct zookeeper_session *session, uint6
 
 enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint64_t *number,
                                         const struct zookeeper_request *requests, int count,
-                                        struct zookeeper_reply *replies, int64_t until_ns) {
+                                        struct zookeeper_reply *replies, const struct lock_limit *limit) {
     struct zookeeper_call *call = NULL;
     memset(replies, 0, (size_t)count * sizeof *replies);
     pthread_mutex_lock(&session->mutex);
-    enum lock_status status = wait_for_connection(session, number, until_ns);
+    enum lock_status status = wait_for_connection(session, number, limit);
     if (status == LOCK_OK && !(call = zookeeper_call_new(session, count)))
         status = LOCK_NOMEM;
     if (status != LOCK_OK)
         goto unlock;
     call->waited_for = true;
     zookeeper_call_queue(call, requests, count);
-    while (call->open > 0 && now_ns() < until_ns)
-        wait_for(session, &call->done, until_ns);
+    while (call->open > 0 && !is_over(limit))
+        wait_within(session, &call->done, limit);
     for (int i = 0; i < count; i++) {
         if (call->slots[i].answered)
             replies[i] = call->slots[i].reply;
     }
-    if (call->open > 0)
+    if (call->open > 0 && !lock_cancel_called(limit->cancel))
         tell(session, "no answer came in time");
     status = status_of(session, *number, replies, count);
     if (status == LOCK_UNAVAILABLE && call->no_memory)

@@ -62,7 +62,7 @@ int64_t zookeeper_session_until_ns(const struct zookeeper_session *session);
  * session is over; LOCK_UNKNOWN: some replies are lost. `replies` says which. */
 enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint64_t *number,
                                         const struct zookeeper_request *requests, int count,
-                                        struct zookeeper_reply *replies, int64_t until_ns);
+                                        struct zookeeper_reply *replies, const struct lock_limit *limit);
 
 /* When a grant ends that was asked for at `sent_ns`: its time to live after that, and not later than the
  * session may. 0: the session is over, or was not heard of for so long that it may soon be. */
