@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "lock/redis_dial.h"
+#include "lock/waiter.h"
 
 enum { NUMBER_SIZE = 32 }; /* a mark, digits, and two ends of lines */
 
@@ -61,6 +62,11 @@ void redis_link_close(struct redis_link *link) {
     if (!link)
         return;
     redisFree(link->hiredis);
+    while (link->oldest) { /* left */
+        struct redis_call *next = link->oldest->next;
+        free(link->oldest);
+        link->oldest = next;
+    }
     pthread_mutex_destroy(&link->mutex);
     free(link->out);
     free(link);
@@ -91,7 +97,7 @@ static void close_if_unused(struct redis_link *link) {
 }
 
 /* A call that ends by another thread's hand, as all do but the `leader`'s own (NULL: nobody's), must be
- * posted. */
+ * posted. NULL: its caller has left. */
 static struct redis_call *finish_oldest(struct redis_link *link, enum lock_status status,
                                         const struct redis_call *leader) {
     struct redis_call *call = link->oldest;
@@ -99,6 +105,10 @@ static struct redis_call *finish_oldest(struct redis_link *link, enum lock_statu
     if (!link->oldest)
         link->newest = NULL;
     link->answered = call->ends_at;
+    if (call->left) {
+        free(call);
+        return NULL;
+    }
     call->next = NULL;
     call->status = status;
     call->told = call != leader;
@@ -130,7 +140,9 @@ static void break_link(struct redis_link *link, int why) {
         shutdown(link->hiredis->fd, SHUT_RDWR);
         while (link->oldest) {
             bool written = link->oldest->ends_at <= link->written;
-            post(finish_oldest(link, written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE, NULL));
+            struct redis_call *call = finish_oldest(link, written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE, NULL);
+            if (call)
+                post(call);
         }
     }
     close_if_unused(link);
@@ -312,7 +324,7 @@ static bool deal(struct redis_link *link, const char *bytes, size_t length, cons
             read_answer(link->oldest->answer, reply);
             note_error(link, link->oldest->answer);
             struct redis_call *call = finish_oldest(link, LOCK_OK, leader);
-            if (call->told) {
+            if (call && call->told) {
                 *done = call;
                 done = &call->next;
             }
@@ -334,12 +346,37 @@ static void post_all(struct redis_call *done) {
 
 /* Whoever leads has to name the next: the one whose answer comes next, which it then reads itself. */
 static void name_leader(struct redis_link *link) {
-    link->reading = link->oldest != NULL;
-    if (link->oldest) {
-        link->oldest->leads = true;
-        post(link->oldest);
+    struct redis_call *next = link->oldest;
+    while (next && next->left)
+        next = next->next;
+    link->reading = next != NULL;
+    if (next) {
+        next->leads = true;
+        post(next);
     }
     close_if_unused(link);
+}
+
+/* A copy takes the place of the call, which has no answer yet, so that its caller may go. False when out of
+ * memory. */
+static bool leave_call(struct redis_link *link, struct redis_call *call) {
+    struct {
+        struct redis_call call;
+        struct redis_answer answer;
+    } *copy = malloc(sizeof *copy);
+    if (!copy)
+        return false;
+    copy->call = (struct redis_call){
+        .next = call->next, .answer = &copy->answer, .ends_at = call->ends_at, .left = true};
+    struct redis_call **at = &link->oldest;
+    while (*at && *at != call)
+        at = &(*at)->next;
+    *at = &copy->call;
+    if (link->newest == call)
+        link->newest = &copy->call;
+    call->status = LOCK_UNKNOWN;
+    call->done = true;
+    return true;
 }
 
 /* Without the mutex. ETIMEDOUT: the time is up. */
@@ -360,8 +397,8 @@ static ssize_t receive(struct redis_link *link, int fd, char *bytes, size_t size
     return n;
 }
 
-/* Reads for all until its own call is done. */
-static void lead(struct redis_link *link, struct redis_call *call) {
+/* Reads for all until its own call is done, or left. */
+static void lead(struct redis_link *link, struct redis_call *call, const struct lock_cancel *cancel) {
     char bytes[16384];
     bool named = false;
     while (!call->done) {
@@ -369,9 +406,10 @@ static void lead(struct redis_link *link, struct redis_call *call) {
         assert(link->hiredis); /* whoever breaks it leaves no call that is not done */
         int fd = link->hiredis->fd;
         pthread_mutex_unlock(&link->mutex);
-        ssize_t n = receive(link, fd, bytes, sizeof bytes, call->until_ns);
+        int64_t until_ns = lock_cancel_poll_ns(cancel, now_ns(), call->until_ns);
+        ssize_t n = receive(link, fd, bytes, sizeof bytes, until_ns);
         int why = n < 0 ? errno : 0;
-        bool nothing_yet = why == EINTR || why == EAGAIN;
+        bool nothing_yet = why == EINTR || why == EAGAIN || (why == ETIMEDOUT && until_ns < call->until_ns);
         pthread_mutex_lock(&link->mutex);
         if (n > 0 && !link->broken && !deal(link, bytes, (size_t)n, call, &done))
             break_link(link, EPROTO);
@@ -379,6 +417,8 @@ static void lead(struct redis_link *link, struct redis_call *call) {
             break_link(link, why);
         flush_commands(link, call->until_ns);
         leave(link);
+        if (!call->done && lock_cancel_called(cancel))
+            leave_call(link, call);
         named = call->done;
         if (named)
             name_leader(link);
@@ -390,22 +430,32 @@ static void lead(struct redis_link *link, struct redis_call *call) {
         name_leader(link);
 }
 
-/* Without the mutex: waits to be told, and gives up the connection when its time is up. */
-static void follow(struct redis_link *link, struct redis_call *call) {
-    struct timespec until = {.tv_sec = call->until_ns / 1000000000, .tv_nsec = call->until_ns % 1000000000};
+/* Without the mutex: waits to be told, and gives up the connection when its time is up. False: cancelled, and
+ * the call is left. */
+static bool follow(struct redis_link *link, struct redis_call *call, const struct lock_cancel *cancel) {
     for (int64_t sleep_ns = now_ns() + look_ns; atomic_load(&link->quick) && now_ns() < sleep_ns;
          sched_yield()) {
         if (sem_trywait(&call->ready) == 0)
-            return;
+            return true;
     }
-    while (sem_clockwait(&call->ready, CLOCK_MONOTONIC, &until) != 0) {
+    for (int64_t late_ns = call->until_ns;;) {
+        int64_t until_ns = lock_cancel_poll_ns(cancel, now_ns(), late_ns);
+        struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+        if (sem_clockwait(&call->ready, CLOCK_MONOTONIC, &until) == 0)
+            return true;
         if (errno != ETIMEDOUT)
             continue;
+        bool left = false, late = until_ns == late_ns;
         pthread_mutex_lock(&link->mutex);
-        if (!call->done)
+        if (!call->done && late)
             break_link(link, ETIMEDOUT);
+        else if (!call->done && !call->leads && lock_cancel_called(cancel))
+            left = leave_call(link, call);
         pthread_mutex_unlock(&link->mutex);
-        until.tv_sec += 3600; /* by now, or in a moment, there is a post */
+        if (left)
+            return false;
+        if (late)
+            late_ns += 3600 * INT64_C(1000000000); /* by now, or in a moment, there is a post */
     }
 }
 
@@ -415,6 +465,8 @@ void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc
     sem_init(&call->ready, 0, 0);
     pthread_mutex_lock(&link->mutex);
     check_idle(link);
+    if (link->leaving && !link->reading) /* all who waited have left */
+        break_link(link, 0);
     if (!link->broken && !link->leaving && (link->hiredis || connect_link(link))) {
         call->until_ns = now_ns() + (int64_t)link->timeout_ms * 1000000;
         if (queue_command(link, argc, argv)) {
@@ -427,23 +479,24 @@ void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc
     pthread_mutex_unlock(&link->mutex);
 }
 
-enum lock_status redis_link_end(struct redis_link *link, struct redis_call *call) {
+static enum lock_status end_call(struct redis_link *link, struct redis_call *call,
+                                 const struct lock_cancel *cancel) {
     int posts = 0;
     pthread_mutex_lock(&link->mutex);
     if (!call->done)
         flush_commands(link, call->until_ns);
     if (!call->done && link->reading) {
         pthread_mutex_unlock(&link->mutex);
-        follow(link, call);
+        bool told = follow(link, call, cancel);
         atomic_load(&call->posts);
-        if (!call->leads)
-            goto done; /* that was the post, and there is no other */
+        if (!told || !call->leads)
+            goto done; /* that was the post, and there is no other; or there is none */
         posts = 1;
         pthread_mutex_lock(&link->mutex);
     }
     if (!call->done) {
         link->reading = true;
-        lead(link, call);
+        lead(link, call, cancel);
     } else if (call->leads) {
         name_leader(link); /* it was named, and then the connection broke */
     }
@@ -456,9 +509,18 @@ done:
     return call->status;
 }
 
-enum lock_status redis_link_call(struct redis_link *link, int argc, const char *const argv[],
-                                 struct redis_answer *answer) {
+enum lock_status redis_link_end(struct redis_link *link, struct redis_call *call) {
+    return end_call(link, call, NULL);
+}
+
+enum lock_status redis_link_call_until(struct redis_link *link, int argc, const char *const argv[],
+                                       struct redis_answer *answer, const struct lock_cancel *cancel) {
     struct redis_call call;
     redis_link_begin(link, &call, argc, argv, answer);
-    return redis_link_end(link, &call);
+    return end_call(link, &call, cancel);
+}
+
+enum lock_status redis_link_call(struct redis_link *link, int argc, const char *const argv[],
+                                 struct redis_answer *answer) {
+    return redis_link_call_until(link, argc, argv, answer, NULL);
 }

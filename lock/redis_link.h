@@ -39,6 +39,7 @@ struct redis_call {
     bool done;
     bool told;  /* another thread has finished it, and posts */
     bool leads; /* named by whoever led before, who has posted */
+    bool left;  /* its caller has gone, and this is a copy; its answer is thrown away */
     sem_t ready;
     /* Counts the posts. What is written before one is read after it: the semaphore sees to that as well, but
      * thread sanitizers do not know sem_clockwait(). */
@@ -66,6 +67,10 @@ void redis_link_tell(const struct redis_link *link, const char *why);
  * and a few of them where it has to connect first. */
 enum lock_status redis_link_call(struct redis_link *link, int argc, const char *const argv[],
                                  struct redis_answer *answer);
+/* The same; LOCK_UNKNOWN, too, soon after `cancel` (which may be NULL) was called: the answer, which others
+ * behind it wait for as well, is read without the caller. */
+enum lock_status redis_link_call_until(struct redis_link *link, int argc, const char *const argv[],
+                                       struct redis_answer *answer, const struct lock_cancel *cancel);
 
 /* The two halves, for a thread that has several things to say at once: what is begun leaves with the first
  * call that is waited for. Each that was begun must be ended, the first first. */

@@ -23,13 +23,15 @@ enum { LOOK_MS = 1000, DEAF_LOOK_MS = 20 };
 
 /* `line_ms`: of turn.lua, or NULL. */
 static enum lock_status turn(struct redis_store *store, const char *key, const char *giving,
-                             const char *wanting, const char *line_ms, struct redis_answer *answer) {
+                             const char *wanting, const char *line_ms, const struct lock_cancel *cancel,
+                             struct redis_answer *answer) {
     char lock[REDIS_KEY_SIZE], fence[REDIS_KEY_SIZE], line[REDIS_KEY_SIZE];
     redis_store_key(lock, key, "");
     redis_store_key(fence, key, ":fence");
     redis_store_key(line, key, ":line");
     const char *argv[] = {NULL, NULL, "3", lock, fence, line, giving, wanting, store->ttl_text, line_ms};
-    enum lock_status status = redis_store_script(store, &redis_script_turn, answer, line_ms ? 10 : 9, argv);
+    enum lock_status status =
+        redis_store_script_until(store, &redis_script_turn, answer, line_ms ? 10 : 9, argv, cancel);
     if (status == LOCK_OK && answer->type != REDIS_ANSWER_INTEGER)
         return LOCK_UNAVAILABLE; /* not a Redis */
     return status;
@@ -41,8 +43,8 @@ enum lock_status redis_owner_attempt(void *opened, struct lock_attempt *attempt)
     bool lines_up = attempt->waits && redis_store_hears(store, false);
     int64_t sent_ns = lock_env_now_ns(store->env);
     struct redis_answer answer;
-    enum lock_status status =
-        turn(store, grant->key, attempt->giving, grant->owner, lines_up ? LINE_MS : NULL, &answer);
+    enum lock_status status = turn(store, grant->key, attempt->giving, grant->owner,
+                                   lines_up ? LINE_MS : NULL, attempt->limit.cancel, &answer);
     attempt->clean = status == LOCK_UNAVAILABLE;
     if (status != LOCK_OK)
         return status;
@@ -65,7 +67,7 @@ enum lock_status redis_owner_attempt(void *opened, struct lock_attempt *attempt)
 static enum lock_status give(struct redis_store *store, const char *key, const char *owner,
                              const char *line_ms) {
     struct redis_answer answer;
-    enum lock_status status = turn(store, key, owner, "", line_ms, &answer);
+    enum lock_status status = turn(store, key, owner, "", line_ms, NULL, &answer);
     return status == LOCK_OK && answer.integer != 1 ? LOCK_NOT_OWNER : status;
 }
 

@@ -84,25 +84,36 @@ static void follow_name(struct redis_store *store, bool is_replica) {
     }
 }
 
-enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
-                                  const char *const argv[]) {
-    enum lock_status status = redis_link_call(store->link, argc, argv, answer);
+static enum lock_status call_until(struct redis_store *store, struct redis_answer *answer, int argc,
+                                   const char *const argv[], const struct lock_cancel *cancel) {
+    enum lock_status status = redis_link_call_until(store->link, argc, argv, answer, cancel);
     if (status == LOCK_OK)
         follow_name(store, redis_answer_is_replica(answer));
     return status == LOCK_OK && answer->type == REDIS_ANSWER_ERROR ? LOCK_UNAVAILABLE : status;
 }
 
-enum lock_status redis_store_script(struct redis_store *store, const struct redis_script *script,
-                                    struct redis_answer *answer, int argc, const char *argv[]) {
+enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
+                                  const char *const argv[]) {
+    return call_until(store, answer, argc, argv, NULL);
+}
+
+enum lock_status redis_store_script_until(struct redis_store *store, const struct redis_script *script,
+                                          struct redis_answer *answer, int argc, const char *argv[],
+                                          const struct lock_cancel *cancel) {
     argv[0] = "EVALSHA";
     argv[1] = script->sha1;
-    enum lock_status status = redis_store_call(store, answer, argc, argv);
+    enum lock_status status = call_until(store, answer, argc, argv, cancel);
     if (status != LOCK_UNAVAILABLE || answer->type != REDIS_ANSWER_ERROR ||
         strncmp(answer->text, "NOSCRIPT", 8) != 0)
         return status;
     argv[0] = "EVAL";
     argv[1] = script->text;
-    return redis_store_call(store, answer, argc, argv);
+    return call_until(store, answer, argc, argv, cancel);
+}
+
+enum lock_status redis_store_script(struct redis_store *store, const struct redis_script *script,
+                                    struct redis_answer *answer, int argc, const char *argv[]) {
+    return redis_store_script_until(store, script, answer, argc, argv, NULL);
 }
 
 enum lock_status redis_store_delete_if(struct redis_store *store, const char *key, const char *value) {

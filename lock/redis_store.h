@@ -45,6 +45,10 @@ enum lock_status redis_store_call(struct redis_store *store, struct redis_answer
  * the layer, the number of keys, keys, arguments. */
 enum lock_status redis_store_script(struct redis_store *store, const struct redis_script *script,
                                     struct redis_answer *answer, int argc, const char *argv[]);
+/* As redis_link_call_until(). */
+enum lock_status redis_store_script_until(struct redis_store *store, const struct redis_script *script,
+                                          struct redis_answer *answer, int argc, const char *argv[],
+                                          const struct lock_cancel *cancel);
 /* Does this process hear what is published to it? `listen`: it shall. */
 bool redis_store_hears(struct redis_store *store, bool listen);
 /* Compare-and-delete. LOCK_OK; LOCK_NOT_OWNER: it has another value, or is not there. */

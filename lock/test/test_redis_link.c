@@ -356,6 +356,122 @@ static void crowd_cut_off(void) {
     redis_link_close(killer);
 }
 
+/* ---- cancelled ---- */
+
+struct leaver {
+    pthread_t thread;
+    struct redis_link *link;
+    struct lock_cancel *cancel;
+    enum lock_status status;
+    long counted; /* not unavailable, so it may be there */
+    long acknowledged;
+    _Atomic bool *stop;
+};
+
+static enum lock_status count_until(struct leaver *leaver) {
+    const char *argv[] = {"INCR", "n"};
+    struct redis_answer answer;
+    leaver->status = redis_link_call_until(leaver->link, 2, argv, &answer, leaver->cancel);
+    leaver->counted += leaver->status != LOCK_UNAVAILABLE;
+    leaver->acknowledged += leaver->status == LOCK_OK;
+    return leaver->status;
+}
+
+static void *count_once(void *leaver) {
+    count_until(leaver);
+    return NULL;
+}
+
+/* They leave a store that hangs; what they have sent is done when it goes on, and its answers are nobody's.
+ */
+static void cancelled(void) {
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct redis_link *link = open_link(redis.port, "", PATIENCE_MS);
+    struct leaver leavers[THREADS];
+    check_works(link);
+    for (int others = 0; others < 2; others++) {
+        struct command other;
+        struct lock_cancel *cancel = lock_cancel_new();
+        redis_pause(&redis);
+        if (others)
+            start(&other, link, "ECHO", "other", NULL);
+        for (int i = 0; i < THREADS; i++) {
+            leavers[i] = (struct leaver){.link = link, .cancel = cancel};
+            CHECK_INT(pthread_create(&leavers[i].thread, NULL, count_once, &leavers[i]), 0);
+        }
+        harness_pause_ms(100);
+        int64_t began_ms = harness_now_ms();
+        lock_cancel(cancel);
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(leavers[i].thread, NULL);
+            tools_check_status(leavers[i].status, LOCK_UNKNOWN);
+        }
+        CHECK(harness_now_ms() - began_ms < PATIENCE_MS / 2);
+        redis_resume(&redis);
+        if (others) {
+            pthread_join(other.thread, NULL);
+            tools_check_status(other.status, LOCK_OK);
+        }
+        check_works(link);
+        tools_check_status(call(link, &answer, "GET", "n", NULL), LOCK_OK);
+        CHECK_STR(answer.text, harness_format("%d", (others + 1) * THREADS));
+        lock_cancel_free(cancel);
+    }
+    redis_link_close(link);
+}
+
+static void *count_and_leave(void *arg) {
+    struct leaver *leaver = arg;
+    while (!*leaver->stop) {
+        if (count_until(leaver) != LOCK_OK)
+            harness_pause_ms(1);
+    }
+    return NULL;
+}
+
+/* The half of a crowd leaves at once what does not come at once, while the store stands still now and then,
+ * or breaks the connection. */
+static void crowd_that_leaves(void) {
+    struct redis_server redis;
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    struct redis_link *link = open_link(redis.port, "", 200), *killer = open_link(redis.port, "", 2000);
+    struct lock_cancel *cancel = lock_cancel_new();
+    struct leaver leavers[THREADS];
+    _Atomic bool stop = false;
+    long acknowledged = 0, counted = 0;
+    lock_cancel(cancel);
+    for (int i = 0; i < THREADS; i++) {
+        leavers[i] = (struct leaver){.link = link, .cancel = i % 2 ? cancel : NULL, .stop = &stop};
+        CHECK_INT(pthread_create(&leavers[i].thread, NULL, count_and_leave, &leavers[i]), 0);
+    }
+    uint64_t random = harness_seed();
+    for (int64_t until_ms = harness_now_ms() + 1500; harness_now_ms() < until_ms;) {
+        struct redis_answer answer;
+        const char *kill[] = {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"};
+        if (harness_random(&random) % 2)
+            redis_link_call(killer, 6, kill, &answer);
+        redis_pause(&redis);
+        harness_pause_ms((int)(harness_random(&random) % 60));
+        redis_resume(&redis);
+        harness_pause_ms((int)(harness_random(&random) % 20));
+    }
+    stop = true;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(leavers[i].thread, NULL);
+        acknowledged += leavers[i].acknowledged;
+        counted += leavers[i].counted;
+    }
+    CHECK(harness_wait(works_again, link, 5000));
+    long there = (long)redis_integer(&redis, "GET", "n", NULL);
+    if (acknowledged == 0 || there < acknowledged || there > counted)
+        FAIL("%ld acknowledged, %ld at most, and the store has %ld", acknowledged, counted, there);
+    lock_cancel_free(cancel);
+    redis_link_close(link);
+    redis_link_close(killer);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("answers", answers);
@@ -369,5 +485,7 @@ int main(int argc, char **argv) {
     harness_run("many threads", many_threads);
     harness_run("a crowd under faults", crowd_under_faults);
     harness_run("a crowd that is cut off", crowd_cut_off);
+    harness_run("cancelled", cancelled);
+    harness_run("a crowd that leaves", crowd_that_leaves);
     return harness_finish();
 }
