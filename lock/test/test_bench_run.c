@@ -109,9 +109,9 @@ enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant)
     return does(lock, "fake:loses") ? LOCK_NOT_OWNER : LOCK_OK;
 }
 
-void lock_last_error(struct lock *lock, char *text, size_t size) {
+void lock_last_error(struct lock *lock, char *error, size_t error_size) {
     (void)lock;
-    snprintf(text, size, "h:1: is away");
+    snprintf(error, error_size, "h:1: is away");
 }
 
 struct lock_cancel *lock_cancel_new(void) {
