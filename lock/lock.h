@@ -73,8 +73,9 @@
  * up to 0.2 ms before it sleeps.
  *
  * No call returns later than a second after its deadline, or, of those that have none, after it was made
- * (those for several keys: a second for each); nor than half a second after lock_cancel(), with etcd a tenth,
- * whatever the store does. (The look-up of a host name is not counted.)
+ * (those for several keys: a second for each); nor than a tenth of a second after lock_cancel(), half a
+ * second while a Redis is connected to and with the locks for lessons, whatever the store does. (The look-up
+ * of a host name is not counted.)
  *
  * Threads: every function may be called from any thread at any time, but lock_open() and lock_close() for the
  * same lock; none may be called by a signal handler. Nothing here logs, exits, or installs such handlers. An

@@ -12,6 +12,7 @@
 #include "lock/bench/run.h"
 #include "lock/lock.h"
 #include "lock/redis_link.h"
+#include "lock/waiter.h"
 #include "test/harness.h"
 
 /* ---- the lock: a mutex, and Redis where its URL says so ---- */
@@ -24,7 +25,6 @@ struct lock {
     struct redis_link *link;
 };
 
-static _Atomic bool cancelled; /* each process has its own */
 static const char acquires[] = "redis.call('SET', KEYS[1], 1) return redis.call('INCR', KEYS[1])";
 static const char releases[] = "return redis.call('DEL', KEYS[1])";
 
@@ -76,8 +76,8 @@ static bool does(const struct lock *lock, const char *what) {
 }
 
 /* The first who comes here waits for ever; of the others one has the lock at a time. */
-static enum lock_status wait_for_ever(void) {
-    while (!cancelled)
+static enum lock_status wait_for_ever(const struct lock_cancel *cancel) {
+    while (!lock_cancel_called(cancel))
         usleep(1000);
     return LOCK_CANCELLED;
 }
@@ -86,13 +86,12 @@ enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadli
                               struct lock_cancel *cancel, struct lock_grant *grant) {
     (void)key;
     (void)deadline_ns;
-    (void)cancel;
     if (does(lock, "fake:unavailable"))
         return LOCK_UNAVAILABLE;
     if (does(lock, "fake:dies"))
         abort();
     if (does(lock, "fake:starves") && lock->arrivals++ == 20)
-        return wait_for_ever();
+        return wait_for_ever(cancel);
     if (!does(lock, "fake:lets-in"))
         pthread_mutex_lock(&lock->mutex);
     eval(lock, acquires);
@@ -112,19 +111,6 @@ enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant)
 void lock_last_error(struct lock *lock, char *error, size_t error_size) {
     (void)lock;
     snprintf(error, error_size, "h:1: is away");
-}
-
-struct lock_cancel *lock_cancel_new(void) {
-    return calloc(1, 1);
-}
-
-void lock_cancel(struct lock_cancel *cancel) {
-    (void)cancel;
-    cancelled = true;
-}
-
-void lock_cancel_free(struct lock_cancel *cancel) {
-    free(cancel);
 }
 
 /* ---- rows ---- */
