@@ -10,9 +10,8 @@
  *   nobody's entry goes before its time.
  * - A sweep reads the entries that are due, expires what is due of their items, and then moves each to its
  *   item's next hold, or takes it out; neither if another score stands there by then.
- *
- * - What sells without a script enters the item in the same write as the hold, and never makes a score later.
- * A sweep may have seen no hold just before, and take the entry out just after; so it looks once more then.
+ * - What sells without a script touches the entry right before the hold, on the same connection: it becomes a
+ *   little earlier, or due at once where there was none, and a sweep that has seen no hold leaves it alone.
  *
  * Whoever is killed in between leaves an entry too many, or one that is too early, and the next sweep, in any
  * process, sees to it. Many may sweep at once: a hold expires once. */
@@ -38,20 +37,17 @@ static unsigned due_part(const char *item) {
     return hash % DUE_PARTS;
 }
 
-static bool enter(struct redis *redis, const char *item, const char *how, int64_t due_ms, redis_reply_fn *fn,
-                  void *ctx) {
+bool due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
     char key[DUE_KEY_SIZE], due[24];
     due_key(key, due_part(item));
     snprintf(due, sizeof due, "%lld", (long long)due_ms);
-    return redis_callv(redis, fn, ctx, "ZADD", key, how, due, item, NULL);
+    return redis_callv(redis, fn, ctx, "ZADD", key, "GT", due, item, NULL);
 }
 
-bool due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
-    return enter(redis, item, "GT", due_ms, fn, ctx);
-}
-
-bool due_enter(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
-    return enter(redis, item, "LT", due_ms, fn, ctx);
+bool due_touch(struct redis *redis, const char *item, redis_reply_fn *fn, void *ctx) {
+    char key[DUE_KEY_SIZE];
+    due_key(key, due_part(item));
+    return redis_callv(redis, fn, ctx, "ZINCRBY", key, "-0.001", item, NULL);
 }
 
 /* ---- a sweep: one call at a time, so that Redis is never busy with it for long ---- */
@@ -66,9 +62,8 @@ struct sweep {
     char now[24];           /* by the store's clock */
     char key[DUE_KEY_SIZE]; /* of the part that was read */
     unsigned part;
-    bool more;              /* some part had more than one reading takes, and fewer now */
-    bool moved;             /* an entry of the part at hand */
-    bool removing, removed; /* the entry at hand */
+    bool more;  /* some part had more than one reading takes, and fewer now */
+    bool moved; /* an entry of the part at hand */
     int count, at;
     struct due due[READ_MOST];
     int pending; /* while old entries are taken over */
@@ -86,36 +81,23 @@ static void sweep_end(struct sweep *sweep) {
 
 static void done_with(struct sweep *sweep) {
     sweep->at++;
-    sweep->removed = false;
     see_to_next(sweep);
 }
 
 static void on_moved(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
-    bool told = store_status(sweep->inventory, value) == INVENTORY_OK;
-    sweep->moved |= told;
-    if (told && sweep->removing && redis_value_integer(value, 0) == 1) {
-        sweep->removed = true;
-        see_to_next(sweep);
-    } else {
-        done_with(sweep);
-    }
+    if (store_status(sweep->inventory, value) == INVENTORY_OK)
+        sweep->moved = true;
+    done_with(sweep);
 }
 
 /* To its item's next hold; "": the item has none. */
 static void move(struct sweep *sweep, const char *next) {
-    struct inventory *inventory = sweep->inventory;
     const struct due *due = &sweep->due[sweep->at];
     const char *argv[] = {NULL, NULL, NULL, sweep->key, due->item, due->score, next};
-    bool sent;
-    inventory_step(inventory, "before move");
-    sweep->removing = !*next;
-    if (sweep->removed) /* and there is a hold by now */
-        sent = due_enter(inventory->redis, due->item, strtoll(next, NULL, 10), on_moved, sweep);
-    else
-        sent = script_call(inventory, SCRIPT_DUE, 1, 7, argv, on_moved, sweep);
-    if (sent)
-        redis_flush(inventory->redis);
+    inventory_step(sweep->inventory, "before move");
+    if (script_call(sweep->inventory, SCRIPT_DUE, 1, 7, argv, on_moved, sweep))
+        redis_flush(sweep->inventory->redis);
     else
         sweep_end(sweep);
 }
@@ -134,7 +116,7 @@ static void on_expired(void *ctx, const struct redis_value *value) {
     figure_add(&sweep->inventory->figures->expired, (uint64_t)expired);
     if (expired == EXPIRE_MOST)
         see_to_next(sweep);
-    else if (sweep->removed ? !*next : strcmp(next, sweep->due[sweep->at].score) == 0)
+    else if (strcmp(next, sweep->due[sweep->at].score) == 0)
         done_with(sweep);
     else
         move(sweep, next);

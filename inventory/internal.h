@@ -249,10 +249,10 @@ enum inventory_status fenced_read(struct inventory_purchase *purchase, const str
 void fenced_write(struct inventory_purchase *purchase);
 
 /* holds.c: enters the item in the index of due times, as redis_call() does. The first: for then or later, to
- * be done, and answered, before the item gets a hold where it had none. The second: for then or earlier, to
- * be sent right before a hold. */
+ * be done, and answered, before the item gets a hold where it had none. The second: to be sent right before a
+ * hold. */
 bool due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
-bool due_enter(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
+bool due_touch(struct redis *redis, const char *item, redis_reply_fn *fn, void *ctx);
 
 /* batch.c: sends the calls that the item's queue allows. */
 void batch_flush(struct inventory *inventory, struct item *item);
