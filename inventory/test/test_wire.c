@@ -251,7 +251,7 @@ static bool has_orders(void *arg) {
 /* The connection was given up, the store was asked for the order, which was not there; and then the sale
  * arrives after all. Its buyer was not told that nothing was done. */
 static void test_delivered_late(void) {
-    struct till *till = open_till(200, 0);
+    struct till *till = open_till(600, 0);
     item_sell(till, "phone", strategy, 10);
     for (int i = 0; i < 2; i++) /* together, so that it is known by now how the item is sold */
         buy_begin(till, "phone", "first", harness_format("first%d", i), 1);
