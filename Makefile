@@ -23,7 +23,7 @@ LOCKS      := $(LIBLOCK) $(LIBETCD)
 SERVICE    := $(filter-out %/main.o,$(call objects,service))
 LOADTEST   := $(filter-out %/main.o,$(call objects,loadtest))
 LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
-HARNESS    := $(filter-out %/fuzz_main.o %/stops.o %/store_clock.o,$(call objects,test))
+HARNESS    := $(filter-out %/fuzz_main.o %/stops.o %/turned_clock.o,$(call objects,test))
 ROOMS      := base inventory lock lock/etcd service loadtest test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench
 VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' service/version.h)
@@ -119,9 +119,9 @@ $(LINTER): test/openapi/package.json test/openapi/package-lock.json
 	    cat npm.log; }
 
 # A clock for the servers of tests, which the test turns; never sanitized, since it is preloaded into others' programs.
-STORE_CLOCK := $(BUILD)/test/store-clock.so
+TURNED_CLOCK := $(BUILD)/test/turned-clock.so
 
-tests: $(TESTS) $(STOPS) $(STORE_CLOCK) $(LINTER) ; @:
+tests: $(TESTS) $(STOPS) $(TURNED_CLOCK) $(LINTER) ; @:
 
 check: ## everything: test, again under ASan+UBSan and under TSan, then lint
 	+$(MAKE) --no-print-directory test
@@ -205,8 +205,8 @@ clean: ## remove build/ (var/, the data of make run, stays)
 $(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LOCKS) $(LIB)          ; $(LINK)
 $(BUILD)/seckill-load: $(O)/loadtest/main.o $(LOADTEST) $(LIB)                   ; $(LINK)
 $(STOPS): $(O)/service/main.o $(O)/test/stops.o $(filter-out %/steps.o,$(SERVICE)) $(LOCKS) $(LIB) ; $(LINK)
-$(TESTS): | $(STORE_CLOCK)
-$(STORE_CLOCK): test/store_clock.c test/harness.h
+$(TESTS): | $(TURNED_CLOCK)
+$(TURNED_CLOCK): test/turned_clock.c test/harness.h
 	@mkdir -p $(@D) && echo '  LD $@' && $(CC) -std=c17 -O1 $(WARN) -D_GNU_SOURCE -I. -fPIC -shared -o $@ $<
 $(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(LOCKS)           ; $(LINK)
 

@@ -14,13 +14,14 @@ struct call {
 };
 
 static bool read_domain(struct inventory_domain *domain, const struct redis_value *value) {
-    if (redis_value_count(value) != 5)
+    if (redis_value_count(value) != 6)
         return false;
     *domain = (struct inventory_domain){.epoch = (uint64_t)redis_value_integer(redis_value_at(value, 0), 0),
                                         .lock = redis_value_text(redis_value_at(value, 1)),
                                         .live = (int)redis_value_integer(redis_value_at(value, 2), 0),
                                         .behind = (int)redis_value_integer(redis_value_at(value, 3), 0),
-                                        .laggard = redis_value_text(redis_value_at(value, 4))};
+                                        .laggard = redis_value_text(redis_value_at(value, 4)),
+                                        .store_ms = redis_value_integer(redis_value_at(value, 5), 0)};
     return domain->lock && domain->laggard;
 }
 

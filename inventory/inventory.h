@@ -378,6 +378,7 @@ struct inventory_domain {
     int live;            /* instances, with this one */
     int behind;          /* others that may have grants older than the epoch */
     const char *laggard; /* one of those, "" where there is none */
+    int64_t store_ms;    /* the store's clock, when it replied */
 };
 
 typedef void inventory_domain_fn(void *ctx, enum inventory_status status,

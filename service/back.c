@@ -71,7 +71,7 @@ static void *run(void *arg) {
 }
 
 bool back_open(struct back *back, struct service *service, char *error, size_t error_size) {
-    struct inventory_config stock = worker_stock_config(&service->config, &back->stock_figures);
+    struct inventory_config stock = worker_stock_config(service, &back->stock_figures);
     back->service = service;
     uv_loop_init(&back->loop);
     back->inventory = inventory_open(&back->loop, &stock, error, error_size);

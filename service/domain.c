@@ -305,7 +305,8 @@ static void end_thread(struct domain *domain, pthread_t thread) {
     pthread_join(thread, NULL);
 }
 
-struct domain *domain_open(const struct config *config, char *error, size_t error_size) {
+struct domain *domain_open(const struct config *config, struct store_clock *clock, char *error,
+                           size_t error_size) {
     struct lock *tried = NULL;
     struct domain *domain = calloc(1, sizeof *domain);
     snprintf(error, error_size, "out of memory or threads");
@@ -322,6 +323,7 @@ struct domain *domain_open(const struct config *config, char *error, size_t erro
     pthread_cond_init(&domain->changed, NULL);
     pthread_cond_init(&domain->probe_wanted, NULL);
     domain->first_url = config->lock;
+    domain->clock = clock;
     if (pthread_create(&domain->thread, NULL, run, domain) != 0)
         goto fail_threads;
     if (pthread_create(&domain->prober, NULL, domain_probe_run, domain) == 0)

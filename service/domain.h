@@ -26,12 +26,14 @@
 #include "inventory/inventory.h"
 #include "lock/lock.h"
 #include "service/config.h"
+#include "service/store_clock.h"
 
 struct domain;
 
 /* Checks --lock, and starts the thread. NULL on failure, with the reason in `error`. `config` must outlive
- * it. */
-struct domain *domain_open(const struct config *config, char *error, size_t error_size);
+ * it, and so must `clock`, which its heartbeat measures. */
+struct domain *domain_open(const struct config *config, struct store_clock *clock, char *error,
+                           size_t error_size);
 /* Nobody may be in a call. NULL is fine. */
 void domain_close(struct domain *domain);
 

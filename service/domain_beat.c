@@ -54,6 +54,7 @@ static void on_beat(void *ctx, enum inventory_status status, const struct invent
     /* No URL of ours is longer: somebody else wrote it. */
     if (status != INVENTORY_OK || strlen(told->lock) >= sizeof domain->told_url)
         return;
+    store_clock_measure(domain->clock, now_ns() - domain->sent_ns, told->store_ms);
     pthread_mutex_lock(&domain->mutex);
     uint64_t before = domain->told_epoch;
     note_record(domain, told);

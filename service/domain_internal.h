@@ -12,6 +12,7 @@ struct domain {
     struct lock_config lock_config;
     char instance[DOMAIN_INSTANCE_SIZE]; /* HOST:PORT and chance; no two are the same */
     const char *first_url;               /* --lock */
+    struct store_clock *clock;
     pthread_t thread, prober;
 
     pthread_mutex_t mutex; /* of all that follows; never held for long */

@@ -184,7 +184,8 @@ int main(int argc, char **argv) {
     }
     config_warn_of_variables();
     sigset_t ends = block_signals();
-    service.domain = domain_open(&service.config, error, sizeof error);
+    store_clock_init(&service.clock, &clock_system);
+    service.domain = domain_open(&service.config, &service.clock, error, sizeof error);
     if (!service.domain) {
         /* Not the URL: it may hold a password. */
         fprintf(stderr, "seckilld: %s: %s; the README's Locks lists all%s\n",

@@ -44,6 +44,10 @@ static void answer_health(struct http_request *request, const struct inventory_h
         all.ready = false;
         snprintf(all.reason, sizeof all.reason, "a worker has no connection to the store yet");
     }
+    if (all.ready && !store_clock_is_known(&service->clock)) {
+        all.ready = false;
+        snprintf(all.reason, sizeof all.reason, "the store's clock is not known yet");
+    }
     bool ready = all.ready && !draining;
     /* Purchases need no lock: without one it is ready all the same. */
     char body[CODEC_BODY_SIZE], locked[LOCKED_SIZE];

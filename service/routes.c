@@ -12,27 +12,27 @@
 static const struct route {
     const char *method, *path;
     routes_fn *fn;
-    bool admin;
+    enum { ANYBODY, ADMIN, BY_TIME } of; /* BY_TIME: anybody's, and the store's clock must be known */
 } routes[] = {
-    {"POST", "/v1/purchases", purchases_post, false},
-    {"POST", "/v1/baskets", baskets_post, false},
-    {"GET", "/v1/baskets/*", baskets_get, false},
-    {"POST", "/v1/baskets/*/confirm", baskets_confirm, false},
-    {"POST", "/v1/baskets/*/cancel", baskets_cancel, false},
-    {"POST", "/v1/transfers", transfers_post, true},
-    {"GET", "/v1/items/*", items_get, false},
-    {"PUT", "/v1/items/*", items_put, true},
-    {"POST", "/v1/items/*/restock", items_restock, true},
-    {"GET", "/v1/items/*/audit", items_audit, true},
-    {"GET", "/v1/orders/*", orders_get, false},
-    {"POST", "/v1/orders/*/confirm", orders_confirm, false},
-    {"POST", "/v1/orders/*/cancel", orders_cancel, false},
-    {"PUT", "/v1/lock", locks_put, true},
-    {"GET", "/v1/lock", locks_get, true},
-    {"GET", "/livez", operations_live, false},
-    {"GET", "/readyz", operations_ready, false},
-    {"GET", "/metrics", operations_metrics, false},
-    {"GET", "/openapi.json", operations_openapi, false},
+    {"POST", "/v1/purchases", purchases_post, BY_TIME},
+    {"POST", "/v1/baskets", baskets_post, BY_TIME},
+    {"GET", "/v1/baskets/*", baskets_get, ANYBODY},
+    {"POST", "/v1/baskets/*/confirm", baskets_confirm, BY_TIME},
+    {"POST", "/v1/baskets/*/cancel", baskets_cancel, BY_TIME},
+    {"POST", "/v1/transfers", transfers_post, ADMIN},
+    {"GET", "/v1/items/*", items_get, ANYBODY},
+    {"PUT", "/v1/items/*", items_put, ADMIN},
+    {"POST", "/v1/items/*/restock", items_restock, ADMIN},
+    {"GET", "/v1/items/*/audit", items_audit, ADMIN},
+    {"GET", "/v1/orders/*", orders_get, BY_TIME},
+    {"POST", "/v1/orders/*/confirm", orders_confirm, BY_TIME},
+    {"POST", "/v1/orders/*/cancel", orders_cancel, BY_TIME},
+    {"PUT", "/v1/lock", locks_put, ADMIN},
+    {"GET", "/v1/lock", locks_get, ADMIN},
+    {"GET", "/livez", operations_live, ANYBODY},
+    {"GET", "/readyz", operations_ready, ANYBODY},
+    {"GET", "/metrics", operations_metrics, ANYBODY},
+    {"GET", "/openapi.json", operations_openapi, ANYBODY},
 };
 
 /* Compares a path with a route's; the segment at the * is copied. */
@@ -95,9 +95,11 @@ void routes_handle(void *ctx, struct http_request *request) {
         problem_answer(request, PROBLEM_TOO_LARGE, "a body is at most 16384 bytes");
     else if (http_request_encoded(request))
         problem_answer_encoding(request);
-    else if (found->admin && !is_admin(worker->service, request))
+    else if (found->of == ADMIN && !is_admin(worker->service, request))
         problem_answer(request, PROBLEM_UNAUTHORIZED,
                        "this call needs Authorization: Bearer and the admin token");
+    else if (found->of == BY_TIME && !store_clock_is_known(&worker->service->clock))
+        routes_answer_status(request, INVENTORY_UNAVAILABLE);
     else
         found->fn(worker, request, name);
 }

@@ -131,10 +131,12 @@ static void *run(void *arg) {
     return NULL;
 }
 
-struct inventory_config worker_stock_config(const struct config *config, struct inventory_figures *figures) {
+struct inventory_config worker_stock_config(const struct service *service,
+                                            struct inventory_figures *figures) {
+    const struct config *config = &service->config;
     return (struct inventory_config){
         .redis_url = config->redis,
-        .clock = &clock_system,
+        .clock = &service->clock.clock,
         .call_timeout_ms = config->store_timeout_ms,
         .resolve_ms = RESOLVE_MS,
         .queue_max = QUEUE_MAX,
@@ -149,7 +151,7 @@ struct inventory_config worker_stock_config(const struct config *config, struct 
 bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
                  size_t error_size) {
     const struct config *config = &service->config;
-    struct inventory_config stock = worker_stock_config(config, &worker->stock_figures);
+    struct inventory_config stock = worker_stock_config(service, &worker->stock_figures);
     worker->service = service;
     worker->index = index;
     uv_loop_init(&worker->loop);

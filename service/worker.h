@@ -16,6 +16,7 @@
 #include "service/http.h"
 #include "service/mailbox.h"
 #include "service/pool.h"
+#include "service/store_clock.h"
 
 /* The store, as a worker last saw it. */
 enum worker_store { WORKER_STORE_UNTRIED, WORKER_STORE_UP, WORKER_STORE_DOWN };
@@ -42,6 +43,7 @@ struct worker {
 struct service {
     struct config config;
     unsigned char admin_digest[32];
+    struct store_clock clock;
     struct domain *domain;
     struct pool *pool; /* for what blocks */
     _Atomic bool draining;
@@ -54,7 +56,7 @@ struct service {
 };
 
 /* How the stock is opened, whoever does. */
-struct inventory_config worker_stock_config(const struct config *config, struct inventory_figures *figures);
+struct inventory_config worker_stock_config(const struct service *service, struct inventory_figures *figures);
 
 /* Opens all that the worker needs on `listen_fd`, which is its own from then on. False on failure, with the
  * reason in `error`. */

@@ -6,7 +6,7 @@
 --     comes new, has none at all, and wants `lock`: that is had where there is no record, or where nobody else was seen within `fresh`.
 --   what = switch: lock. A new epoch, also for the same lock: one that has lost its data begins anew with its numbers.
 --   what = leave: id. It has no grants any more.
--- Replies {epoch, lock, live, behind, id}: instances that live, with the caller; others that may have grants older than the epoch, and the
+-- Replies {epoch, lock, live, behind, id, now}: instances that live, with the caller; others that may have grants older than the epoch, and the
 -- id of one of them ('' where there is none).
 --
 -- Who is silent for longer than its `quiet` has none: they have run out. Until then it is one of those behind. Times (ms) are of this server's
@@ -76,4 +76,4 @@ end
 if what == 'beat' and behind == 0 and tonumber(ARGV[3]) == epoch and tonumber(found[3] or 0) ~= epoch then
   redis.call('HSET', record, 'in_force', string.format('%.0f', epoch))
 end
-return {epoch, lock, live + 1, behind, one}
+return {epoch, lock, live + 1, behind, one, now}

@@ -1,5 +1,5 @@
 /* A wall clock that a test turns, for the servers that it starts: preloaded into them, and told by the file
- * STORE_CLOCK (see redis_clock()). It is not in the harness. */
+ * TURNED_CLOCK (see redis_clock()). It is not in the harness. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 
 #include "test/harness.h"
 
-static const volatile struct store_clock *turned;
+static const volatile struct redis_clock *turned;
 
 __attribute__((constructor)) static void open_clock(void) {
-    const char *path = getenv("STORE_CLOCK");
+    const char *path = getenv("TURNED_CLOCK");
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0)
         return;
