@@ -27,4 +27,9 @@ static inline int64_t clock_wall_ms(const struct clock *clock) {
     return clock->wall_ms(clock->ctx);
 }
 
+/* What the wall clock showed at this monotonic time; 0: now. */
+static inline int64_t clock_wall_at_ms(const struct clock *clock, int64_t at_ns) {
+    return clock_wall_ms(clock) - (at_ns ? (clock_mono_ns(clock) - at_ns) / 1000000 : 0);
+}
+
 #endif

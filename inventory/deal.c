@@ -302,10 +302,8 @@ static void on_written(struct deal_run *run) {
 
 /* Whether the hold was over when the request arrived. */
 static bool is_due(const struct deal_run *run) {
-    const struct clock *clock = run->inventory->config.clock;
     const struct inventory_deal *deal = run->deal;
-    int64_t age_ms = deal->arrived_ns ? (clock_mono_ns(clock) - deal->arrived_ns) / 1000000 : 0;
-    return clock_wall_ms(clock) - age_ms >= deal->expires_ms;
+    return clock_wall_at_ms(run->inventory->config.clock, deal->arrived_ns) >= deal->expires_ms;
 }
 
 /* What a held basket is to become now. */

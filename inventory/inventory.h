@@ -195,10 +195,11 @@ typedef void inventory_order_fn(void *ctx, enum inventory_status status, const s
 
 enum inventory_step { INVENTORY_LOOK, INVENTORY_CONFIRM, INVENTORY_CANCEL };
 
-/* Looks at an order, or settles its hold. OK (with the order), UNKNOWN_ORDER, CONFIRMED, CANCELLED, EXPIRED
- * (with the order too), UNAVAILABLE, UNKNOWN. */
+/* Looks at an order, or settles its hold, for a request that arrived at `arrived_ns` by the monotonic clock
+ * (0: now): a hold that was not over then is not too late, if nobody was faster. OK (with the order),
+ * UNKNOWN_ORDER, CONFIRMED, CANCELLED, EXPIRED (with the order too), UNAVAILABLE, UNKNOWN. */
 void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
-                          inventory_order_fn *fn, void *ctx);
+                          int64_t arrived_ns, inventory_order_fn *fn, void *ctx);
 
 struct inventory_item {
     char item[INVENTORY_NAME_MAX + 1];

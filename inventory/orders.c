@@ -179,7 +179,7 @@ static void on_step(void *ctx, const struct redis_value *value) {
 }
 
 void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
-                          inventory_order_fn *fn, void *ctx) {
+                          int64_t arrived_ns, inventory_order_fn *fn, void *ctx) {
     static const char *const names[] = {"get", "confirm", "cancel"};
     const char *digest;
     char item[INVENTORY_NAME_MAX + 1];
@@ -197,9 +197,13 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
     snprintf(call->digest, sizeof call->digest, "%s", digest);
     struct sale_keys keys;
     sale_keys_make(&keys, item);
-    const char *argv[] = {NULL,       NULL,       NULL,        keys.item,   keys.orders,
-                          keys.users, keys.holds, keys.ledger, names[step], digest};
-    if (!script_call(inventory, SCRIPT_SETTLE, 5, 10, argv, on_step, call)) {
+    char arrived[24] = "";
+    if (arrived_ns)
+        snprintf(arrived, sizeof arrived, "%lld",
+                 (long long)clock_wall_at_ms(inventory->config.clock, arrived_ns));
+    const char *argv[] = {NULL,       NULL,        NULL,        keys.item, keys.orders, keys.users,
+                          keys.holds, keys.ledger, names[step], digest,    arrived};
+    if (!script_call(inventory, SCRIPT_SETTLE, 5, 11, argv, on_step, call)) {
         free(call);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;

@@ -61,7 +61,8 @@ static void on_order(void *ctx, enum inventory_status status, const struct inven
 }
 
 void orders_get(struct worker *worker, struct http_request *request, const char *name) {
-    inventory_order_step(worker->inventory, name, INVENTORY_LOOK, on_order, request);
+    inventory_order_step(worker->inventory, name, INVENTORY_LOOK, http_request_since_ns(request), on_order,
+                         request);
 }
 
 static void settle(struct worker *worker, struct http_request *request, const char *name,
@@ -70,7 +71,8 @@ static void settle(struct worker *worker, struct http_request *request, const ch
     size_t length;
     const char *body = http_request_body(request, &length);
     if (codec_read_nothing(body, length, &error))
-        inventory_order_step(worker->inventory, name, step, on_order, request);
+        inventory_order_step(worker->inventory, name, step, http_request_since_ns(request), on_order,
+                             request);
     else
         problem_answer_field(request, error.field, error.detail);
 }

@@ -1,13 +1,15 @@
 -- What becomes of a hold: confirm, cancel, expire. Also the way to read one order, since a hold that is due expires when it is looked at.
 --
 -- KEYS: item, orders, users, holds, ledger. ARGV: what, then
---   what = get | confirm | cancel: a digest. Replies its record after the step, or false where there is no such order.
+--   what = get | confirm | cancel: a digest, when the request arrived ('': now). Replies its record after the step, or false where there is
+--     no such order. What came in time is not too late, if nobody was faster; so by itself a hold expires half a second after it was due.
 --   what = sweep: how many at most, when the item is due. Expires the holds that are due; replies {how many it saw to, when the next of the
 --     item is due ('': it has no holds)}, or the same time again where that has not come yet. Times (ms) are of this server's clock.
 -- Where the item is gone, nothing can be settled and nothing is written: there is no such order, and no hold.
 -- A settled order stays as it is, so each of these can be repeated, and the one that came first wins.
 local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local what = ARGV[1]
+local GRACE = 500 -- as DEAL_HOLD_GRACE_MS
 
 local function clock()
   local time = redis.call('TIME')
@@ -37,7 +39,7 @@ if what == 'sweep' then
   if not limit then return {0, ''} end
   local now = clock()
   if now < tonumber(ARGV[3]) then return {0, ARGV[3]} end
-  local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now, 'LIMIT', 0, ARGV[2])
+  local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now - GRACE, 'LIMIT', 0, ARGV[2])
   for _, digest in ipairs(due) do
     local record = redis.call('HGET', orders, digest)
     if record and string.find(record, '^h %d+ %S') then
@@ -52,7 +54,9 @@ end
 local digest = ARGV[2]
 local record = redis.call('HGET', orders, digest)
 if not record or string.sub(record, 1, 1) ~= 'h' then return record end
-local due = tonumber(string.match(record, '(%d+)$')) <= clock()
+local now = clock()
+local over = what == 'get' and now - GRACE or math.min(now, tonumber(ARGV[3]) or now)
+local due = tonumber(string.match(record, '(%d+)$')) <= over
 local state = due and 'e' or what == 'confirm' and 'c' or what == 'cancel' and 'x'
 if not state then return record end
 local limit = redis.call('HGET', item, 'limit')

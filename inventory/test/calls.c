@@ -105,7 +105,7 @@ enum inventory_status item_restock(struct till *till, const char *item, const ch
 
 struct answer *order_step_begin(struct till *till, const char *id, enum inventory_step step) {
     struct answer *answer = answer_make(till);
-    inventory_order_step(till->inventory, id, step, on_order, answer);
+    inventory_order_step(till->inventory, id, step, 0, on_order, answer);
     return answer;
 }
 
@@ -159,7 +159,7 @@ static bool is_swept(void *arg) {
 void holds_sweep(struct till *till, const struct redis_server *redis) {
     struct swept swept = {.till = till, .redis = redis};
     snprintf(swept.now, sizeof swept.now, "%lld",
-             (long long)(clock_wall_ms(&till->shop->clock) - till->shop->ahead_ms));
+             (long long)(clock_wall_ms(&till->shop->clock) - till->shop->ahead_ms - HOLD_GRACE_MS));
     shop_wait(till->shop, is_swept, &swept, "nothing is due");
 }
 

@@ -174,29 +174,41 @@ static void behind_a_crowd(void) {
     seckilld_kill(&service);
 }
 
+static void send_confirm(struct web_conn *conn, const char *what, const char *id) {
+    CHECK(web_open(conn, service.port));
+    web_send_text(conn, harness_format("POST /v1/%s/%s/confirm HTTP/1.1\r\nHost: x\r\n"
+                                       "Content-Length: 0\r\n\r\n",
+                                       what, id));
+}
+
+static void check_confirmed(struct web_conn *conn) {
+    struct web_response response;
+    CHECK_INT(web_read_response(conn, &response), WEB_OK);
+    CHECK_INT(response.status, 200);
+    CHECK_STR(shop_text(&response, "state"), "confirmed");
+    web_close(conn);
+}
+
 /* The store stands still from before the confirm until after the hold is over. */
 static void counts_from_its_arrival(void) {
-    struct web_conn conn;
-    struct web_response basket, response;
+    struct web_conn by_basket, by_order;
+    struct web_response basket, order;
     open_redis();
     seckilld_start(&service, redis.port, "--store-timeout", "30000", NULL);
     seckilld_wait_ready(&service, 200);
     put_items(service.port, 3);
     const char *id = hold(service.port, "a:1 held:1", "k", &basket);
+    CHECK_INT(shop_buy(service.port, "held", "bob", 1, "k2", &order), 201);
     int64_t over_ms = harness_now_ms() + 3000;
     redis_pause(&redis);
-    CHECK(web_open(&conn, service.port));
-    web_send_text(
-        &conn,
-        harness_format("POST /v1/baskets/%s/confirm HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", id));
+    send_confirm(&by_basket, "baskets", id);
+    send_confirm(&by_order, "orders", shop_text(&order, "order"));
     while (harness_now_ms() < over_ms + 1000)
         harness_pause_ms(50);
     redis_resume(&redis);
-    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
-    CHECK_INT(response.status, 200);
-    CHECK_STR(shop_text(&response, "state"), "confirmed");
-    web_close(&conn);
-    check_left("held", 9, 0, 1);
+    check_confirmed(&by_basket);
+    check_confirmed(&by_order);
+    check_left("held", 8, 0, 2);
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
