@@ -76,6 +76,7 @@ void deal_conclude(struct deal_run *run) {
         status = run->failure != INVENTORY_OK ? run->failure : INVENTORY_UNKNOWN_BASKET;
     } else if (run->make) {
         /* The first answer, whatever has become of it since. */
+        deal->now = deal->state;
         deal->state = inventory_deal_born(deal);
         status = run->mine ? INVENTORY_OK : INVENTORY_REPLAYED;
     } else if (run->step == INVENTORY_CONFIRM && deal->state != INVENTORY_STATE_CONFIRMED) {

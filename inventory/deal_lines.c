@@ -127,6 +127,8 @@ static void judge(struct deal_part *part, const struct inventory_item *item, int
     if ((basket || part->line == 0) && part->quantity > item->available)
         fail(run, INVENTORY_SOLD_OUT, line_beyond(part, item->available),
              item->available > 0 ? item->available : 0);
+    if (!basket && part->line == 1 && item->initial + item->restocked + part->quantity > INVENTORY_STOCK_MAX)
+        fail(run, INVENTORY_TOO_MANY, part->line, 0);
     if (basket && item->limit && had + part->quantity > item->limit)
         fail(run, INVENTORY_LIMIT, line_beyond(part, item->limit - had), 0);
     if (basket && item->hold_ms && (run->hold_ms == 0 || item->hold_ms < run->hold_ms))

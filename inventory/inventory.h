@@ -301,6 +301,7 @@ struct inventory_deal {
 
     /* Told in `done`: */
     enum inventory_state state; /* with OK and REPLAYED: of the basket */
+    enum inventory_state now;   /* with REPLAYED: what has become of it since */
     int64_t created_ms, expires_ms;
     int failed;        /* with SOLD_OUT, LIMIT, NOT_STARTED, ENDED, UNKNOWN_ITEM: the first such line */
     int64_t available; /* with SOLD_OUT */

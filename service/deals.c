@@ -52,7 +52,7 @@ static void answer_done(struct under_way *under_way) {
     bool journalled = !is_basket(under_way, CONFIG_BASKET_NAIVE);
     size_t length = basket ? codec_write_basket(body, deal) : codec_write_transfer(body, deal);
     snprintf(location, sizeof location, "/v1/baskets/%s", deal->id);
-    const char *headers[5] = {NULL};
+    const char *headers[7] = {NULL};
     int count = 0;
     if (created && journalled) {
         headers[count++] = "Location";
@@ -61,6 +61,11 @@ static void answer_done(struct under_way *under_way) {
     if (under_way->status == INVENTORY_REPLAYED) {
         headers[count++] = "Idempotent-Replayed";
         headers[count++] = "true";
+        /* The first answer stays what it was; what has become of the basket since stands beside it. */
+        if (basket && journalled) {
+            headers[count++] = "Order-State";
+            headers[count++] = inventory_state_name(deal->now);
+        }
     }
     http_answer(under_way->request, created ? 201 : 200, "application/json", body, length, headers);
 }
@@ -80,6 +85,10 @@ static void answer_refusal(const struct under_way *under_way) {
     case INVENTORY_UNKNOWN_ITEM:
         routes_answer_line(under_way->request, under_way->status, line, deal->lines[deal->failed].item,
                            deal->available);
+        break;
+    case INVENTORY_TOO_MANY:
+        problem_answer_field(under_way->request, "quantity",
+                             "the stock of the item to which it goes may be 1000000000 at most");
         break;
     default: routes_answer_status(under_way->request, under_way->status);
     }
@@ -244,6 +253,7 @@ static void on_found_made(struct inventory_deal *found, enum inventory_status st
         finish(under_way, INVENTORY_KEY_REUSED);
     } else {
         *deal = *found;
+        deal->now = deal->state;
         deal->state = inventory_deal_born(deal);
         finish(under_way, INVENTORY_REPLAYED);
     }

@@ -318,6 +318,13 @@ static void test_transfer(void) {
     CHECK_STATUS(bargain_do(nowhere, BARGAIN_MAKE), INVENTORY_UNKNOWN_ITEM);
     CHECK_INT(nowhere->deal.failed, 1);
     CHECK_STR(store_dump(&redis, false), before);
+    struct inventory_item full = terms("full", INVENTORY_BATCH, INVENTORY_STOCK_MAX - 1);
+    CHECK_STATUS(item_put(till, &full), INVENTORY_OK);
+    before = store_dump(&redis, false);
+    CHECK_STATUS(bargain_make(till, "t5", "lamp:2 full:2"), INVENTORY_TOO_MANY);
+    CHECK_STR(store_dump(&redis, false), before);
+    CHECK_STATUS(bargain_make(till, "t6", "lamp:1 full:1"), INVENTORY_OK);
+    CHECK_STATUS(bargain_make(till, "t7", "full:1 lamp:1"), INVENTORY_OK);
     /* And back: less than nothing was restocked then, in all. */
     CHECK_STATUS(bargain_make(till, "t4", "lamp:5 phone:5"), INVENTORY_OK);
     check_books(till, &redis, "phone", 6, 0, 0);
