@@ -8,7 +8,7 @@
 #include "base/clock.h"
 
 /* Who is told looks now and then all the same. */
-enum { BUCKETS = 256, LOOK_MS = 1000, DEAF_LOOK_MS = 20, LINGER_S = 10 };
+enum { BUCKETS = 256, LOOK_MS = 1000, DEAF_LOOK_MS = 20, LINGER_S = 10, SWEEP_MS = 500 };
 
 /* One lock, and its watch. */
 struct room {
@@ -36,6 +36,7 @@ struct etcd_waits {
     struct etcd_session *session;
     bool prefix;
     pthread_mutex_t mutex; /* not held while a watch is cancelled, which waits for its callback */
+    int64_t sweep_ns;      /* for empty rooms: not before */
     struct room *rooms[BUCKETS];
     struct wait *waits[BUCKETS];
 };
@@ -130,10 +131,14 @@ static void part(struct wait *wait) {
         room->empty_ns = clock_mono_ns(&clock_system);
 }
 
-/* Rooms in which nobody has waited for some time, out of the table. */
+/* Rooms in which nobody has waited for some time, out of the table; not each time, as there may be thousands.
+ */
 static struct room *take_empty(struct etcd_waits *waits) {
-    int64_t until_ns = clock_mono_ns(&clock_system) - LINGER_S * 1000000000L;
+    int64_t now_ns = clock_mono_ns(&clock_system), until_ns = now_ns - LINGER_S * 1000000000L;
     struct room *empty = NULL;
+    if (now_ns < waits->sweep_ns)
+        return NULL;
+    waits->sweep_ns = now_ns + SWEEP_MS * 1000000L;
     for (int i = 0; i < BUCKETS; i++) {
         for (struct room **at = &waits->rooms[i]; *at;) {
             struct room *room = *at;
