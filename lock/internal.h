@@ -25,6 +25,10 @@ struct lock {
     } figures;
 };
 
+/* As lock_release(), for one of many where the store has failed already: it is not asked, and the keeper
+ * releases it later. LOCK_UNAVAILABLE, LOCK_NOT_OWNER, LOCK_OK (there was nothing to ask). */
+enum lock_status lock_release_later(struct lock *lock, const struct lock_grant *grant);
+
 /* Called by the backend and the keeper; `layer` is the lock. */
 void lock_on_wake(void *layer, const char *key, const char *owner);
 void lock_on_failed(void *layer, const char *server, const char *why);

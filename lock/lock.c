@@ -355,7 +355,8 @@ enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant 
     return acquire_counted(lock, key, false, INT64_MIN, NULL, grant);
 }
 
-static enum lock_status release(struct lock *lock, const struct lock_grant *grant, int64_t *since_ns) {
+static enum lock_status release(struct lock *lock, const struct lock_grant *grant, bool later,
+                                int64_t *since_ns) {
     struct lock_held held = {.deadline_ns = grant->deadline_ns};
     memcpy(held.owner, grant->owner, sizeof held.owner);
     if (!lock->lines)
@@ -367,21 +368,33 @@ static enum lock_status release(struct lock *lock, const struct lock_grant *gran
     *since_ns = held.since_ns;
     if (turn != LOCK_TURN_LAST)
         return LOCK_OK;
-    enum lock_status status = give_back(lock, grant->key, &held);
+    enum lock_status status = LOCK_UNAVAILABLE;
+    if (later && held.pending)
+        settle(lock, held.pending, true);
+    else
+        status = give_back(lock, grant->key, &held);
     lock_lines_end(lock->lines, grant->key, grant->owner);
     return status;
 }
 
-enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant) {
+static enum lock_status release_counted(struct lock *lock, const struct lock_grant *grant, bool later) {
     int64_t now_ns = lock_now_ns(lock), since_ns = now_ns;
     lock->env.at_point(lock->env.ctx, "release", grant->key);
-    enum lock_status status = release(lock, grant, &since_ns);
+    enum lock_status status = release(lock, grant, later, &since_ns);
     lock->env.at_point(lock->env.ctx, "released", grant->key);
     if (status == LOCK_OK) {
         atomic_fetch_add(&lock->figures.released, 1);
         atomic_fetch_add(&lock->figures.hold_ns, (uint64_t)(now_ns - since_ns));
     }
     return status;
+}
+
+enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant) {
+    return release_counted(lock, grant, false);
+}
+
+enum lock_status lock_release_later(struct lock *lock, const struct lock_grant *grant) {
+    return release_counted(lock, grant, true);
 }
 
 /* ---- while it is held ---- */

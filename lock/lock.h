@@ -73,7 +73,7 @@
  * up to 0.2 ms before it sleeps.
  *
  * No call returns later than a second after its deadline, or, of those that have none, after it was made
- * (those for several keys: a second for each); nor than a tenth of a second after lock_cancel(), half a
+ * (those for several keys: two seconds); nor than a tenth of a second after lock_cancel(), half a
  * second while a Redis is connected to and with the locks for lessons, whatever the store does. (The look-up
  * of a host name is not counted.)
  *

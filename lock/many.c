@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/lock.h"
+#include "lock/internal.h"
 
 static int by_key(const void *a, const void *b) {
     return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
@@ -21,11 +21,18 @@ static const char *const **sort(const char *const keys[], size_t count) {
     return sorted;
 }
 
+/* A store that does not answer is not waited for with each key anew. */
+static enum lock_status release_next(struct lock *lock, const struct lock_grant *grant, bool *fails) {
+    enum lock_status status = *fails ? lock_release_later(lock, grant) : lock_release(lock, grant);
+    *fails = *fails || status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE;
+    return status;
+}
+
 static void give_back(struct lock *lock, const char *const *const sorted[], size_t done,
-                      const char *const keys[], struct lock_grant had[]) {
+                      const char *const keys[], struct lock_grant had[], bool fails) {
     while (done-- > 0) {
         if (done == 0 || strcmp(*sorted[done], *sorted[done - 1]) != 0)
-            lock_release(lock, &had[sorted[done] - keys]);
+            release_next(lock, &had[sorted[done] - keys], &fails);
     }
 }
 
@@ -65,7 +72,7 @@ enum lock_status lock_acquire_all(struct lock *lock, const char *const keys[], s
         if (all)
             memcpy(grants, had, sizeof *had * count);
         else
-            give_back(lock, sorted, done, keys, had);
+            give_back(lock, sorted, done, keys, had, status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE);
         if (!all && status == LOCK_OK && lock_now_ns(lock) >= deadline_ns)
             status = LOCK_TIMEOUT;
     }
@@ -84,8 +91,9 @@ static bool is_again(const struct lock_grant grants[], size_t i) {
 
 enum lock_status lock_release_all(struct lock *lock, const struct lock_grant grants[], size_t count) {
     enum lock_status first = LOCK_OK;
+    bool fails = false;
     for (size_t i = 0; i < count; i++) {
-        enum lock_status status = is_again(grants, i) ? LOCK_OK : lock_release(lock, &grants[i]);
+        enum lock_status status = is_again(grants, i) ? LOCK_OK : release_next(lock, &grants[i], &fails);
         if (first == LOCK_OK)
             first = status;
     }

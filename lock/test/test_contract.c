@@ -443,7 +443,7 @@ static void nobody_pushes_in(void) {
 /* ---- a store that hangs ---- */
 
 /* No call is later than that; and so much may go by until a thread runs, on a machine with others on it. */
-enum { HUNG_THREADS = 100, LATE_MS = 1000, CANCELLED_MS = 500, SLACK_MS = 2000 };
+enum { HUNG_THREADS = 100, MANY_KEYS = 20, LATE_MS = 1000, CANCELLED_MS = 500, SLACK_MS = 2000 };
 
 static void resume(void *arg) {
     (void)arg;
@@ -480,8 +480,13 @@ static void hung_store(void) {
     if (!hang)
         return;
     struct lock *lock = tools_open(NULL, url);
-    struct lock_grant held = tools_take(lock, "held");
+    struct lock_grant held = tools_take(lock, "held"), many[MANY_KEYS];
+    const char *names[MANY_KEYS];
     struct lock_cancel *cancel = lock_cancel_new();
+    for (int i = 0; i < MANY_KEYS; i++)
+        names[i] = harness_format("many-%d", i);
+    tools_check_status(lock_acquire_all(lock, names, MANY_KEYS, tools_in_ms(lock, PATIENCE_MS), NULL, many),
+                       LOCK_OK);
     harness_defer(resume, NULL); /* before it is closed */
     hang(true);
     wait_in_vain(lock, waiters, 300, NULL);
@@ -490,6 +495,10 @@ static void hung_store(void) {
     enum lock_status status = lock_release(lock, &held);
     CHECK(status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN);
     CHECK(harness_now_ms() - began_ms < LATE_MS + SLACK_MS);
+    began_ms = harness_now_ms();
+    status = lock_release_all(lock, many, MANY_KEYS);
+    CHECK(status != LOCK_OK);
+    CHECK(harness_now_ms() - began_ms < 2 * LATE_MS + SLACK_MS);
     hang(false);
     for (int i = 0; i < HUNG_THREADS; i++)
         CHECK(harness_wait(is_free, &waiters[i], PATIENCE_MS));
