@@ -3,8 +3,8 @@
  *
  * The counters are read at one moment, then the orders and the users in pages (HSCAN), then the counters once
  * more; audit_judge.c says what must agree. Redis is busy with a page for less than a millisecond, and has a
- * pause after it, so purchases go on; and since the connection is the audits' own, no purchase waits behind a
- * page, and none is lost where the connection breaks.
+ * pause after it: a purchase may wait for one page, never for all. The connection is the audits' own, so that
+ * no purchase is lost where it breaks.
  *
  * HSCAN tells what is there all the time at least once, and in fact just once: its cursor counts the buckets
  * of the table with the bits in reverse order, so that a table which doubles meanwhile has split each bucket
