@@ -26,7 +26,6 @@ struct batch {
     int64_t available;           /* a check: the units left; -1: there is no such item */
     enum inventory_status check; /* a check: how asking for them ended */
     enum inventory_status empty; /* a check: what is said where none are left */
-    char call[INVENTORY_CALL_SIZE];
     int count;
     struct inventory_purchase *purchases[INVENTORY_BATCH_MAX];
 };
@@ -41,12 +40,12 @@ static struct batch *batch_take(struct inventory *inventory, struct item *item, 
     batch->item = item;
     batch->indexed_ms = 0;
     batch->count = 0;
-    call_name(inventory, batch->call);
+    int64_t sent_ms = clock_wall_ms(inventory->config.clock);
     while (item->head && batch->count < most) {
         struct inventory_purchase *purchase = item->head;
         item->head = purchase->next;
         purchase->next = NULL;
-        memcpy(purchase->call, batch->call, sizeof purchase->call);
+        purchase->sent_ms = sent_ms;
         batch->purchases[batch->count++] = purchase;
     }
     if (!item->head)
@@ -107,7 +106,7 @@ static void finish_one(struct batch *batch, struct inventory_purchase *purchase,
         return;
     }
     if (redis_value_type(result) == REDIS_STRING) {
-        purchase_found(purchase, redis_value_text(result), NULL);
+        purchase_found(purchase, redis_value_text(result), 0);
         return;
     }
     switch (redis_value_integer(result, 0)) {
@@ -187,7 +186,6 @@ static bool send_sale(struct batch *batch) {
     argv[argc++] =
         inventory_strategy_name(batch->item->strategy == INVENTORY_LUA ? INVENTORY_LUA : INVENTORY_BATCH);
     argv[argc++] = indexed;
-    argv[argc++] = batch->call;
     for (int i = 0; i < n; i++) {
         const struct inventory_purchase *purchase = batch->purchases[i];
         decimal_append(inventory->quantities[i], (uint64_t)purchase->quantity);
@@ -242,7 +240,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
         const struct redis_value *record = redis_value_at(value, (size_t)i);
         purchase->available = batch->available;
         if (redis_value_type(record) == REDIS_STRING)
-            purchase_found(purchase, redis_value_text(record), NULL);
+            purchase_found(purchase, redis_value_text(record), 0);
         else if (batch->available == 0)
             purchase_finish(purchase, batch->empty);
         else

@@ -14,7 +14,7 @@ static void on_twin(void *ctx, const struct redis_value *value) {
     if (store_status(purchase->inventory, value) != INVENTORY_OK)
         look_finish(purchase, INVENTORY_UNKNOWN);
     else if (redis_value_type(value) == REDIS_STRING)
-        purchase_found(purchase, redis_value_text(value), NULL);
+        purchase_found(purchase, redis_value_text(value), 0);
     else
         look_finish(purchase, purchase->look->status);
 }

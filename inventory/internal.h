@@ -120,7 +120,6 @@ struct inventory {
     const struct script *scripts;
     bool sweeping;
     bool taken_over; /* what a store of before the index had; see holds.c */
-    uint32_t calls;  /* the next one's name */
     int closing;     /* handles not yet closed */
     char error[256];
     struct inventory_figures *figures;
@@ -149,19 +148,19 @@ static inline void inventory_step(const struct inventory *inventory, const char 
 /* The reply to TIME; 0 where it is none. */
 int64_t store_time_ms(const struct redis_value *value);
 
-/* Names a call that writes orders, so that they are known if its reply is lost: a few characters, which tell
- * it apart from other calls with the same key. */
-void call_name(struct inventory *inventory, char out[INVENTORY_CALL_SIZE]);
-
 /* Ends a purchase. */
 void purchase_finish(struct inventory_purchase *purchase, enum inventory_status status);
 /* Its reply was lost: ask for the order when the store is back, then finish it (resolve.c). */
 void purchase_lost(struct inventory_purchase *purchase);
 /* Lets it begin (again) by its item's strategy. */
 void purchase_start(struct inventory_purchase *purchase);
-/* The order stands already: finishes with REPLAYED, or OK where it was written by `call` (NULL: by another),
- * or KEY_REUSED. */
-void purchase_found(struct inventory_purchase *purchase, const char *record, const char *call);
+/* So far the clock of an instance may be from that of the store, by which orders are dated. */
+enum { CLOCKS_APART_MS = 50 };
+
+/* The order stands already: finishes with REPLAYED, or KEY_REUSED; or OK where it was written since `sent_ms`
+ * by this instance's clock (0: by another): then it is the one whose reply was lost. An earlier one with the
+ * same key is taken for it where it was written just before; it is the buyer's order all the same. */
+void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms);
 /* Finishes with OK and the order as just written. */
 void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t expires_ms);
 
@@ -281,7 +280,7 @@ void resolve_expire(struct inventory *inventory, bool all);
 enum { TOKEN_SIZE = 42 };
 void token_print(char out[TOKEN_SIZE], const struct inventory_token *token);
 
-/* ---- records (orders.c): STATE QUANTITY USER CREATED_MS[.CALL] [EXPIRES_MS], or of a basket's order STATE
+/* ---- records (orders.c): STATE QUANTITY USER CREATED_MS [EXPIRES_MS], or of a basket's order STATE
  * QUANTITY USER CREATED_MS EXPIRES_MS BASKET; STATE is one of h c x e, and of a basket's b (held or
  * unfinished) u c x e ---- */
 

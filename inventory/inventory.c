@@ -153,7 +153,6 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     }
     inventory->config = *config;
     inventory->loop = loop;
-    inventory->calls = randombytes_random();
     items_init(&inventory->items);
     inventory->scripts = scripts;
     inventory->figures = config->figures ? config->figures : &inventory->own_figures;
@@ -282,7 +281,7 @@ void purchase_finish(struct inventory_purchase *purchase, enum inventory_status 
     purchase->done(purchase, status);
 }
 
-void purchase_found(struct inventory_purchase *purchase, const char *record, const char *call) {
+void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms) {
     struct inventory_order *order = &purchase->order;
     if (!record || !record_read(order, purchase->item, purchase->digest, record)) {
         snprintf(purchase->inventory->error, sizeof purchase->inventory->error,
@@ -294,7 +293,7 @@ void purchase_found(struct inventory_purchase *purchase, const char *record, con
         /* The first answer, whatever has become of the order since. */
         purchase->now = order->state;
         order->state = order->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
-        bool ours = call && strcmp(order->call, call) == 0;
+        bool ours = sent_ms && order->created_ms >= sent_ms - CLOCKS_APART_MS;
         purchase_finish(purchase, ours ? INVENTORY_OK : INVENTORY_REPLAYED);
     }
 }

@@ -23,7 +23,6 @@ enum {
     INVENTORY_KEY_MAX = 255, /* longest idempotency key */
     INVENTORY_QUANTITY_MAX = 1000,
     INVENTORY_DIGEST_SIZE = 23, /* a key's digest with its NUL */
-    INVENTORY_CALL_SIZE = 5,    /* a call's name with its NUL */
     INVENTORY_ORDER_SIZE = INVENTORY_NAME_MAX + 1 + INVENTORY_DIGEST_SIZE,
     INVENTORY_STOCK_MAX = 1000000000,
 };
@@ -131,9 +130,8 @@ struct inventory_order {
     char user[INVENTORY_NAME_MAX + 1];
     int64_t quantity;
     enum inventory_state state;
-    int64_t created_ms;                 /* by the store's clock, */
+    int64_t created_ms;                 /* by the store's clock */
     int64_t expires_ms;                 /* of the hold, also when it is settled; 0: there was none */
-    char call[INVENTORY_CALL_SIZE];     /* that wrote it: the inventory's own */
     char basket[INVENTORY_DIGEST_SIZE]; /* that it came from, "" if from none */
     /* Its basket is held, or unfinished: its units count as held. What it is to its buyer the journal tells:
      * inventory_deal_find() */
@@ -173,7 +171,7 @@ struct inventory_purchase {
     struct inventory *inventory;
     struct inventory_purchase *next;
     struct item *in;
-    char call[INVENTORY_CALL_SIZE];
+    int64_t sent_ms; /* by the own clock, when it was sent last */
     int64_t deadline_ms;
     struct sale_look *look;
 };

@@ -122,7 +122,7 @@ void look_begin(struct inventory_purchase *purchase, struct redis *redis, enum i
     bool locked = strategy == INVENTORY_LOCKED && purchase->inventory->config.fencing;
     *look = (struct sale_look){
         .redis = redis, .next = next, .begun_as = strategy, .fenced = locked && purchase->token.fence > 0};
-    call_name(purchase->inventory, purchase->call);
+    purchase->sent_ms = clock_wall_ms(purchase->inventory->config.clock);
     if (look->fenced || (locked && purchase->token.epoch > 0)) {
         if (!fenced_look(purchase, on_fenced))
             next(purchase, INVENTORY_UNAVAILABLE);
@@ -147,7 +147,7 @@ void look_finish(struct inventory_purchase *purchase, enum inventory_status stat
     }
     switch (status) {
     case INVENTORY_OK: purchase_sold(purchase, look->now_ms, look_expires_ms(look)); break;
-    case INVENTORY_REPLAYED: purchase_found(purchase, look->order, NULL); break;
+    case INVENTORY_REPLAYED: purchase_found(purchase, look->order, 0); break;
     case INVENTORY_UNKNOWN: purchase_lost(purchase); break;
     case INVENTORY_SOLD_OUT: purchase->available = look->available > 0 ? look->available : 0;
     /* fall through */
@@ -181,7 +181,6 @@ void look_record(struct inventory_purchase *purchase) {
                                     .created_ms = look->now_ms,
                                     .expires_ms = look_expires_ms(look)};
     snprintf(order.user, sizeof order.user, "%s", purchase->user);
-    memcpy(order.call, purchase->call, sizeof order.call);
     record_print(look->record, &order);
 }
 

@@ -22,16 +22,8 @@ void inventory_key_digest(const char *key, size_t length, char digest[INVENTORY_
                       sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
-static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-void call_name(struct inventory *inventory, char out[INVENTORY_CALL_SIZE]) {
-    uint32_t number = inventory->calls++;
-    for (int i = 0; i < INVENTORY_CALL_SIZE - 1; i++, number /= 64)
-        out[i] = base64url[number % 64];
-    out[INVENTORY_CALL_SIZE - 1] = '\0';
-}
-
 bool inventory_digest_valid(const char *text) {
+    static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     return strspn(text, base64url) == INVENTORY_DIGEST_SIZE - 1 && text[INVENTORY_DIGEST_SIZE - 1] == '\0';
 }
 
@@ -39,50 +31,24 @@ void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
     int length = snprintf(out, RECORD_SIZE, "%c %lld %s %lld",
                           state_letters[order->pending ? STATE_OF_BASKET : (int)order->state],
                           (long long)order->quantity, order->user, (long long)order->created_ms);
-    if (order->call[0])
-        length += snprintf(out + length, RECORD_SIZE - (size_t)length, ".%s", order->call);
     if (order->expires_ms || order->basket[0])
         length += snprintf(out + length, RECORD_SIZE - (size_t)length, " %lld", (long long)order->expires_ms);
     if (order->basket[0])
         snprintf(out + length, RECORD_SIZE - (size_t)length, " %s", order->basket);
 }
 
-/* Reads digits; false where there are none, or too many. */
-static bool read_digits(const char **at, int64_t *number) {
-    const char *p = *at;
+/* Reads digits up to a blank or the end and steps over the blank; false where there are none, or too many, or
+ * nothing after the blank. */
+static bool read_number(const char **at, int64_t *number) {
+    const char *start = *at, *p = start;
     int64_t value = 0;
-    while (*p >= '0' && *p <= '9' && p - *at < 16)
+    while (*p >= '0' && *p <= '9' && p - start < 16)
         value = value * 10 + (*p++ - '0');
-    if (p == *at)
+    if (p == start || (*p && (*p != ' ' || !p[1])))
         return false;
     *number = value;
-    *at = p;
+    *at = *p ? p + 1 : p;
     return true;
-}
-
-/* Steps over a blank that something follows; true at the end, too. */
-static bool read_blank(const char **at) {
-    if (!**at)
-        return true;
-    return *(*at)++ == ' ' && **at;
-}
-
-static bool read_number(const char **at, int64_t *number) {
-    return read_digits(at, number) && read_blank(at);
-}
-
-/* CREATED_MS, and CALL where there is one. */
-static bool read_created(const char **at, struct inventory_order *order) {
-    if (!read_digits(at, &order->created_ms))
-        return false;
-    if (**at == '.') {
-        size_t length = strspn(++*at, base64url);
-        if (length != INVENTORY_CALL_SIZE - 1)
-            return false;
-        memcpy(order->call, *at, length);
-        *at += length;
-    }
-    return read_blank(at);
 }
 
 /* The rest of a record after CREATED_MS: EXPIRES_MS, and that and BASKET. */
@@ -110,14 +76,14 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
         return false;
     memcpy(read.user, at, user_length);
     at += user_length + 1;
-    if (!read_created(&at, &read) || !read_rest(at, &read))
+    if (!read_number(&at, &read.created_ms) || !read_rest(at, &read))
         return false;
     /* Only a hold can have a time to expire at, and only a confirmed order can do without, or a basket's. */
     if (read.expires_ms == 0 && read.state != INVENTORY_STATE_CONFIRMED && !read.basket[0])
         return false;
     bool by_basket = read.pending || read.state == INVENTORY_STATE_UNDONE;
     bool by_itself = read.state == INVENTORY_STATE_HELD && !read.pending;
-    if (read.basket[0] ? by_itself || read.call[0] : by_basket)
+    if (read.basket[0] ? by_itself : by_basket)
         return false;
     snprintf(read.item, sizeof read.item, "%s", item);
     snprintf(read.id, sizeof read.id, "%s:%s", item, digest);

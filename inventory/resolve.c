@@ -28,7 +28,7 @@ static void on_asked(void *ctx, const struct redis_value *value) {
         purchase_finish(purchase, INVENTORY_UNKNOWN);
     } else {
         figure_add(&inventory->figures->unknown_resolved, 1);
-        purchase_found(purchase, redis_value_text(value), purchase->call);
+        purchase_found(purchase, redis_value_text(value), purchase->sent_ms);
     }
 }
 

@@ -8,7 +8,7 @@
 
 #include "purchase.lua.h"
 
-enum { BATCH_MAX = 256, IN_FLIGHT_MAX = 16, FIXED = 11, TIMES_MAX = 1000000 };
+enum { BATCH_MAX = 256, IN_FLIGHT_MAX = 16, FIXED = 10, TIMES_MAX = 1000000 };
 
 static double now(void) {
     struct timespec t;
@@ -45,7 +45,6 @@ static void append_call(redisContext *redis, const char *sha, int item, int batc
     }
     argv[8] = "batch";
     argv[9] = "0";
-    argv[10] = "call";
     for (int i = 0; i < batch; i++, ++*serial) {
         char *digest = texts[5 + 2 * i], *user = texts[6 + 2 * i];
         snprintf(digest, 64, "%022ld", *serial);

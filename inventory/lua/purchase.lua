@@ -2,7 +2,7 @@
 --
 -- KEYS: item, orders, users, holds, ledger (one hash tag, so one slot).
 -- ARGV: the strategy that the seller goes by (`batch` or `lua`), until when the item is known to stand in the index of due times (0: that is
---   not known; see holds.c), a name of this call, by which its orders are known, then n digests, n users, n quantities.
+--   not known; see holds.c), then n digests, n users, n quantities.
 -- Replies {available, hold_until, now} where all were sold, as in most of a sale; otherwise {available, hold_until, now, r1 .. rn}, each r
 --   1 sold | a record: this key has its order already | -1 sold out | -2 over the limit | -3 not started | -4 ended;
 -- or {'index', until}: enter the item in that index for then, and say so; or {'unknown-item'}, or {'strategy', name} where the item is sold in
@@ -12,7 +12,7 @@
 -- the first of them: the call happens whole or not at all. The first write is one that Redis refuses when out of memory.
 local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local entered = tonumber(ARGV[2])
-local n = (#ARGV - 3) / 3
+local n = (#ARGV - 2) / 3
 
 local c = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends', 'hold', 'strategy', 'indexed')
 local available = tonumber(c[1])
@@ -26,23 +26,23 @@ local closed = nil
 if starts > 0 and now < starts then closed = -3 end
 if ends > 0 and now >= ends then closed = -4 end
 
-local hold_until, head, tail = 0, 'c ', string.format(' %.0f.', now) .. ARGV[3]
+local hold_until, head, tail = 0, 'c ', string.format(' %.0f', now)
 if hold > 0 then
   hold_until = now + hold
   head, tail = 'h ', tail .. ' ' .. string.format('%.0f', hold_until)
 end
 
-local old = redis.call('HMGET', orders, unpack(ARGV, 4, n + 3))
-local had = limit > 0 and redis.call('HMGET', users, unpack(ARGV, n + 4, 2 * n + 3))
+local old = redis.call('HMGET', orders, unpack(ARGV, 3, n + 2))
+local had = limit > 0 and redis.call('HMGET', users, unpack(ARGV, n + 3, 2 * n + 2))
 
 local reply, written, totals, new, bought = {0, hold_until, now}, {}, {}, {}, {}
 local taken, w, all_sold = 0, 0, true
 for i = 1, n do
-  local digest = ARGV[3 + i]
+  local digest = ARGV[2 + i]
   local record = old[i] or new[digest]
   local r = record or closed
   if not r then
-    local user, quantity = ARGV[3 + n + i], ARGV[3 + 2 * n + i]
+    local user, quantity = ARGV[2 + n + i], ARGV[2 + 2 * n + i]
     local units = tonumber(quantity)
     local before = had and (bought[user] or tonumber(had[i] or 0))
     if units > available then

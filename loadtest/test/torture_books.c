@@ -10,7 +10,7 @@ static const char count_lua[] =
     "local units, count, unreadable = {h = 0, c = 0, x = 0, e = 0}, 0, 0\n"
     "local all = redis.call('HGETALL', KEYS[2])\n"
     "for i = 1, #all, 2 do\n"
-    "  local state, quantity, user, hold = string.match(all[i + 1], '^([hcxe]) (%d+) (%S+) %d+%.?[%w_-]* "
+    "  local state, quantity, user, hold = string.match(all[i + 1], '^([hcxe]) (%d+) (%S+) %d+ "
     "?(%d*)$')\n"
     "  if not state then unreadable = unreadable + 1 else\n"
     "    orders[all[i]], count = all[i + 1], count + 1\n"
