@@ -268,6 +268,7 @@ static enum lock_status follow(struct etcd_session *session, const struct lock_l
     lock_waiter_init(&follower.waiter);
     if (follower.older)
         follower.older->link = &follower.older;
+    /* cppcheck-suppress autoVariables ; it is out of the list again when this returns */
     session->newest = &follower;
     pthread_mutex_unlock(&session->mutex);
     lock_waiter_wait(&follower.waiter, limit->until_ns, limit->cancel);

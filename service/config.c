@@ -322,7 +322,7 @@ void config_warn_of_variables(void) {
         /* As the flag would be written. */
         for (size_t i = 8; !known && i < length && i < 8 + sizeof name - 1; i++)
             name[i - 8] = (*variable)[i] == '_' ? '-' : (char)tolower((unsigned char)(*variable)[i]);
-        char own[64];
+        char own[64] = "";
         const struct setting *s = setting_find(name, strlen(name));
         if (s)
             environment_name(s, own);
