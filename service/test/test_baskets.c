@@ -219,6 +219,25 @@ static void strategies(void) {
     close_shop();
 }
 
+/* One that no journal knows has no place to be looked at, and nothing becomes of it. */
+static void naive(void) {
+    struct web_response first, again, found;
+    redis_start(&redis, NULL);
+    seckilld_start(&service, redis.port, "--teaching", "--basket", "naive", NULL);
+    port = service.port;
+    seckilld_wait_ready(&service, 200);
+    shop_put(port, "a", "\"stock\":10");
+    CHECK_INT(shop_basket(port, "ann", "a:2", "k", &first), 201);
+    CHECK(!web_header(&first, "Location"));
+    shop_basket_step(port, shop_text(&first, "basket"), NULL, &found);
+    CHECK_PROBLEM(&found, 404, "unknown-basket");
+    CHECK_INT(shop_basket(port, "ann", "a:2", "k", &again), 201);
+    CHECK_STR(web_header(&again, "Idempotent-Replayed"), "true");
+    CHECK(!web_header(&again, "Location") && !web_header(&again, "Order-State"));
+    check_left("a", 8, 0, 2);
+    close_shop();
+}
+
 /* ---- holds ---- */
 
 static const char *hold(struct web_response *response) {
@@ -370,6 +389,7 @@ int main(int argc, char **argv) {
         harness_run(harness_format("%s: a held basket expires", way), expire);
     }
     way = "locked";
+    harness_run("a naive basket is told without a place", naive);
     harness_run("nonsense is blamed on its field", nonsense);
     harness_run("transfers", transfers);
     return harness_finish();
