@@ -36,7 +36,8 @@ static int64_t shop_mono_ns(void *ctx) {
 static int64_t shop_wall_ms(void *ctx) {
     const struct shop *shop = ctx;
     const struct redis_clock *store = redis_clock();
-    int64_t now_ms = store->stopped_ms ? store->stopped_ms : clock_wall_ms(&clock_system) + store->ahead_ms;
+    int64_t ahead_ms = __atomic_load_n(&store->ahead_ms, __ATOMIC_RELAXED); /* threads turn it, too */
+    int64_t now_ms = store->stopped_ms ? store->stopped_ms : clock_wall_ms(&clock_system) + ahead_ms;
     return now_ms + shop->ahead_ms;
 }
 
