@@ -2,7 +2,8 @@
 -- of it shows before all of it: no lock is needed, and no token is looked at.
 --
 -- KEYS: journal, open (see journal.lua), then of each item: item, orders, users, ledger.
--- ARGV: deal, nonce, now, how long after its hold is over others may look after it, user, the lines as the journal has them, then of each line: the number of its item (from 1), quantity, digest.
+-- ARGV: deal, nonce, now, how long after its hold is over others may look after it, user, the lines as the journal has them, then of each
+--   line: the number of its item (from 1), quantity, digest.
 -- Replies what the journal has of the deal: what this call wrote, or what stood there, and then nothing was done. Or for the first line that
 --   fails {'unknown-item' | 'not-started' | 'ended' | 'sold-out' | 'limit', its number (from 0), units left of its item}.
 --
