@@ -69,6 +69,9 @@ void etcd_rpc_close(struct etcd *etcd);
 
 /* Into a call's `error`, if it has one. */
 void etcd_call_explain(const struct etcd_call *call, const char *text);
+/* What becomes of a call whose answer cannot be unpacked, also for want of memory: ETCD_FAILED, of a write
+ * ETCD_UNKNOWN, since it may have been done. */
+enum etcd_status etcd_call_no_sense(const struct etcd_method *method, const struct etcd_call *call);
 /* The packed message; the caller unrefs it. */
 grpc_slice etcd_pack(const ProtobufCMessage *message);
 
@@ -85,7 +88,7 @@ enum etcd_status etcd_auth_renew(struct etcd *etcd, uint64_t number, int64_t dea
  * tickers are woken then. */
 bool etcd_auth_poll(struct etcd *etcd, uint64_t number, int endpoint);
 
-/* ---- lease_keep.c, watch.c ---- */
+/* ---- keep.c, watch.c ---- */
 
 /* NULL when out of memory. Each adds its ticker to the loop. */
 struct etcd_keeper *etcd_keeper_new(struct etcd *etcd);

@@ -65,7 +65,8 @@ enum { ETCD_ERROR_SIZE = 512 };
 
 enum etcd_status {
     ETCD_OK,
-    ETCD_UNKNOWN,     /* a write was sent and not answered: it was done, or was not, or will be */
+    ETCD_UNKNOWN,     /* a write was sent and not answered, or its answer cannot be read: it was done, or was
+                         not, or will be */
     ETCD_UNAVAILABLE, /* no member can be reached that has a leader; nothing was done */
     ETCD_TIMEOUT,     /* the deadline passed; nothing was done */
     ETCD_CANCELLED,   /* etcd_close() came first; of a write it is not known whether it was done */

@@ -50,17 +50,14 @@ static bool is_sane(const struct etcd_op *op, int depth) {
     return sane;
 }
 
-static enum etcd_status read_reply(struct held *held, const struct etcd_op *op, const struct etcd_call *call,
-                                   struct etcd_reply **reply) {
-    void *response = etcd_answer_unpack(&held->answer, kinds[op->kind].response);
-    struct etcd_reply *read = response ? etcd_message_reply(&held->answer.arena, op->kind, response) : NULL;
-    if (!read) {
-        etcd_call_explain(call, "the answer makes no sense");
-        return ETCD_FAILED;
-    }
+static bool read_reply(struct held *held, enum etcd_kind kind, struct etcd_reply **reply) {
+    void *response = etcd_answer_unpack(&held->answer, kinds[kind].response);
+    struct etcd_reply *read = response ? etcd_message_reply(&held->answer.arena, kind, response) : NULL;
+    if (!read)
+        return false;
     held->reply = *read;
     *reply = &held->reply;
-    return ETCD_OK;
+    return true;
 }
 
 enum etcd_status etcd_do(struct etcd *etcd, const struct etcd_op *op, const struct etcd_call *call,
@@ -69,14 +66,15 @@ enum etcd_status etcd_do(struct etcd *etcd, const struct etcd_op *op, const stru
         etcd_call_explain(call, "no such order or compare, or too many transactions in each other");
         return ETCD_INVALID;
     }
-    struct etcd_method method = kinds[op->kind].method;
+    const enum etcd_kind kind = op->kind; /* once it has been read, see on_read, it may be gone */
+    struct etcd_method method = kinds[kind].method;
     struct etcd_arena arena;
     etcd_arena_init(&arena);
     struct held *held = calloc(1, sizeof *held);
     const ProtobufCMessage *request = etcd_message_request(&arena, op);
     enum etcd_status status = ETCD_NOMEM;
     method.reads = only_reads(op, 1);
-    method.leaderless = op->kind == ETCD_RANGE && op->range.serializable;
+    method.leaderless = kind == ETCD_RANGE && op->range.serializable;
     if (held && request)
         status = etcd_rpc(etcd, &method, -1, request, call, &held->answer);
     etcd_arena_free(&arena);
@@ -84,8 +82,8 @@ enum etcd_status etcd_do(struct etcd *etcd, const struct etcd_op *op, const stru
         free(held);
         return status;
     }
-    if (reply)
-        status = read_reply(held, op, call, reply);
+    if (reply && !read_reply(held, kind, reply))
+        status = etcd_call_no_sense(&method, call);
     if (!reply || status != ETCD_OK)
         etcd_reply_free(&held->reply);
     return status;

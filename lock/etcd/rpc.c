@@ -25,6 +25,11 @@ void etcd_call_explain(const struct etcd_call *call, const char *text) {
         snprintf(call->error, call->error_size, "%s", text);
 }
 
+enum etcd_status etcd_call_no_sense(const struct etcd_method *method, const struct etcd_call *call) {
+    etcd_call_explain(call, "the answer makes no sense");
+    return method->reads ? ETCD_FAILED : ETCD_UNKNOWN;
+}
+
 grpc_slice etcd_pack(const ProtobufCMessage *message) {
     grpc_slice slice = grpc_slice_malloc(protobuf_c_message_get_packed_size(message));
     protobuf_c_message_pack(message, GRPC_SLICE_START_PTR(slice));
@@ -303,9 +308,8 @@ enum etcd_status etcd_rpc_unpack(struct etcd *etcd, const struct etcd_method *me
     }
     void *message = etcd_answer_unpack(answer, descriptor);
     if (!message) {
-        etcd_call_explain(call, "the answer makes no sense");
         etcd_answer_free(answer);
-        return ETCD_FAILED;
+        return etcd_call_no_sense(method, call);
     }
     *response = message;
     return ETCD_OK;

@@ -223,6 +223,24 @@ static void replies_outlive_their_client(void) {
     etcd_reply_free(reply);
 }
 
+static void overwrite(void *op) {
+    *(struct etcd_op *)op = (struct etcd_op){.kind = ETCD_RANGE};
+}
+
+/* Once an operation has been read it may go: its reply is read as what was asked for all the same. */
+static void what_has_been_read(void) {
+    ask_begin();
+    ask_put("a", "1");
+    struct etcd_op op = {ETCD_DELETE, .del = {.key = T("a")}};
+    const struct etcd_call call = {.on_read = overwrite, .ctx = &op};
+    struct etcd_reply *reply;
+    CHECK_STATUS(etcd_do(asked.etcd, &op, &call, &reply), ETCD_OK);
+    CHECK_INT(op.kind, ETCD_RANGE);
+    CHECK_INT(reply->kind, ETCD_DELETE);
+    CHECK_INT(reply->count, 1);
+    etcd_reply_free(reply);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     etcd_start(&asked.server, NULL);
@@ -236,6 +254,7 @@ int main(int argc, char **argv) {
     harness_run("what is not wanted may be left out", what_is_not_wanted);
     harness_run("what ends servers is not sent", what_is_never_sent);
     harness_run("a failure leaves outputs untouched", outputs_of_failures);
+    harness_run("what has been read may go", what_has_been_read);
     harness_run("replies outlive their client", replies_outlive_their_client);
     return harness_finish();
 }
