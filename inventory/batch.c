@@ -93,6 +93,10 @@ static void start_otherwise(struct batch *batch, const char *name) {
         finish_all(batch, INVENTORY_REFUSED);
         return;
     }
+    if (inventory_strategy_teaches(strategy) && !batch->inventory->config.teaching) {
+        finish_all(batch, INVENTORY_REFUSED);
+        return;
+    }
     batch->item->strategy = strategy;
     for (int i = 0; i < batch->count; i++)
         purchase_start(batch->purchases[i]);

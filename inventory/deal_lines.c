@@ -120,10 +120,10 @@ static void judge(struct deal_part *part, const struct inventory_item *item, int
     part->available = item->available;
     part->limit = item->limit;
     part->had = had;
-    if (basket && item->starts_ms && run->now_ms < item->starts_ms)
-        fail(run, INVENTORY_NOT_STARTED, part->line, 0);
-    else if (basket && item->ends_ms && run->now_ms >= item->ends_ms)
-        fail(run, INVENTORY_ENDED, part->line, 0);
+    enum inventory_status in_time =
+        basket ? item_judge_time(run->now_ms, item->starts_ms, item->ends_ms) : INVENTORY_OK;
+    if (in_time != INVENTORY_OK)
+        fail(run, in_time, part->line, 0);
     if ((basket || part->line == 0) && part->quantity > item->available)
         fail(run, INVENTORY_SOLD_OUT, line_beyond(part, item->available),
              item->available > 0 ? item->available : 0);

@@ -11,7 +11,9 @@
  * - A sweep reads the entries that are due, expires what is due of their items, and then moves each to its
  *   item's next hold, or takes it out; neither if another score stands there by then.
  * - What sells without a script touches the entry right before the hold, on the same connection: it becomes a
- *   little earlier, or due at once where there was none, and a sweep that has seen no hold leaves it alone.
+ *   little earlier, so that a sweep that has seen no hold leaves it alone; where there was none it is
+ * entered. Such a hold is missed only if a whole sweep of a due entry (three calls) comes between touch and
+ * hold.
  *
  * Whoever is killed in between leaves an entry too many, or one that is too early, and the next sweep, in any
  * process, sees to it. Many may sweep at once: a hold expires once. */
@@ -44,10 +46,12 @@ bool due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redi
     return redis_callv(redis, fn, ctx, "ZADD", key, "GT", due, item, NULL);
 }
 
-bool due_touch(struct redis *redis, const char *item, redis_reply_fn *fn, void *ctx) {
-    char key[DUE_KEY_SIZE];
+bool due_touch(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
+    char key[DUE_KEY_SIZE], due[24];
     due_key(key, due_part(item));
-    return redis_callv(redis, fn, ctx, "ZINCRBY", key, "-0.001", item, NULL);
+    snprintf(due, sizeof due, "%lld", (long long)due_ms);
+    return redis_callv(redis, NULL, NULL, "ZADD", key, "NX", due, item, NULL) &&
+           redis_callv(redis, fn, ctx, "ZINCRBY", key, "-0.001", item, NULL);
 }
 
 /* ---- a sweep: one call at a time, so that Redis is never busy with it for long ---- */
@@ -62,7 +66,7 @@ struct sweep {
     char now[24];           /* by the store's clock */
     char key[DUE_KEY_SIZE]; /* of the part that was read */
     unsigned part;
-    bool more;  /* some part had more than one reading takes, and fewer now */
+    bool more;  /* some part had more than one reading takes, and fewer now, or an item had */
     bool moved; /* an entry of the part at hand */
     int count, at;
     struct due due[READ_MOST];
@@ -86,8 +90,7 @@ static void done_with(struct sweep *sweep) {
 
 static void on_moved(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
-    if (store_status(sweep->inventory, value) == INVENTORY_OK)
-        sweep->moved = true;
+    sweep->moved |= store_status(sweep->inventory, value) == INVENTORY_OK && redis_value_integer(value, 0);
     done_with(sweep);
 }
 
@@ -114,12 +117,14 @@ static void on_expired(void *ctx, const struct redis_value *value) {
     }
     int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
     figure_add(&sweep->inventory->figures->expired, (uint64_t)expired);
-    if (expired == EXPIRE_MOST)
-        see_to_next(sweep);
-    else if (strcmp(next, sweep->due[sweep->at].score) == 0)
+    if (expired == EXPIRE_MOST) {
+        sweep->more = true; /* after those of other items */
         done_with(sweep);
-    else
+    } else if (strcmp(next, sweep->due[sweep->at].score) == 0) {
+        done_with(sweep);
+    } else {
         move(sweep, next);
+    }
 }
 
 static void see_to_next(struct sweep *sweep) {

@@ -93,9 +93,10 @@ struct deal_run;
 struct delayed;
 struct audit_run;
 
-/* audit.c: one audit at a time, on a connection of its own; the others wait. */
+/* audit.c: one page at a time, on a connection of their own. */
 struct audits {
-    struct audit_run *head, *tail; /* the first one is under way, if `running` */
+    struct audit_run *head,
+        *tail; /* the first one's page is asked for, or will be after a pause, if `running` */
     bool running;
     int waiting;         /* callers */
     struct redis *redis; /* NULL while there is no audit */
@@ -124,7 +125,7 @@ struct inventory {
     char error[256];
     struct inventory_figures *figures;
     struct inventory_figures own_figures;                        /* where the caller has none */
-    const char *argv[SCRIPT_ARGV + 8 + 3 * INVENTORY_BATCH_MAX]; /* scratch */
+    const char *argv[SCRIPT_ARGV + 7 + 3 * INVENTORY_BATCH_MAX]; /* scratch */
     char quantities[INVENTORY_BATCH_MAX][8];                     /* scratch */
 };
 
@@ -225,9 +226,8 @@ void look_finish(struct inventory_purchase *purchase, enum inventory_status stat
 /* Queues the writes of a sale that leaves `available` units; returns how many of them will be answered to
  * `fn`. */
 int look_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
-/* Queues, before the hold's entry, that of its item in the index of due times: it goes on the same
- * connection, so that nothing comes between the two but a process that is stopped there for as long as the
- * hold lasts. */
+/* Queues, before the hold's entry, that of its item in the index of due times, on the same connection; see
+ * holds.c. */
 int look_index(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* Queues the entries that follow from an order: the ledger's and the hold's. */
 int look_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
@@ -249,9 +249,9 @@ void fenced_write(struct inventory_purchase *purchase);
 
 /* holds.c: enters the item in the index of due times, as redis_call() does. The first: for then or later, to
  * be done, and answered, before the item gets a hold where it had none. The second: to be sent right before a
- * hold. */
+ * hold that ends then. */
 bool due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
-bool due_touch(struct redis *redis, const char *item, redis_reply_fn *fn, void *ctx);
+bool due_touch(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 
 /* batch.c: sends the calls that the item's queue allows. */
 void batch_flush(struct inventory *inventory, struct item *item);

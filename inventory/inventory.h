@@ -83,7 +83,7 @@ struct inventory;
 
 struct inventory_config {
     const char *redis_url;
-    const struct clock *clock; /* must outlive the inventory */
+    const struct clock *clock; /* its wall time is the store's; must outlive the inventory */
     int call_timeout_ms;       /* a store call without reply for so long is given up as unknown */
     int resolve_ms;            /* how long an unknown purchase is pursued before INVENTORY_UNKNOWN */
     int queue_max;             /* purchases under way at once; more are INVENTORY_OVERLOADED */
@@ -193,9 +193,9 @@ typedef void inventory_order_fn(void *ctx, enum inventory_status status, const s
 
 enum inventory_step { INVENTORY_LOOK, INVENTORY_CONFIRM, INVENTORY_CANCEL };
 
-/* Looks at an order, or settles its hold, for a request that arrived at `arrived_ns` by the monotonic clock
- * (0: now): a hold that was not over then is not too late, if nobody was faster. OK (with the order),
- * UNKNOWN_ORDER, CONFIRMED, CANCELLED, EXPIRED (with the order too), UNAVAILABLE, UNKNOWN. */
+/* Looks at an order, or confirms or cancels its hold for a request that arrived at `arrived_ns` by the
+ * monotonic clock (0: now): a hold that was not over then is not too late, if nobody was faster. OK (with the
+ * order), UNKNOWN_ORDER, CONFIRMED, CANCELLED, EXPIRED (with the order too), UNAVAILABLE, UNKNOWN. */
 void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
                           int64_t arrived_ns, inventory_order_fn *fn, void *ctx);
 
@@ -254,10 +254,9 @@ struct inventory_audit {
 typedef void inventory_audit_fn(void *ctx, enum inventory_status status, const struct inventory_audit *audit);
 
 /* Reads all orders of the item in pages, on a connection of its own and with pauses in between, so that
- * purchases go on beside it: ten million orders take about a minute. One item at a time; the others wait, up
- * to ten seconds. An item of no more than some hundred orders is read in one step, and so always exact. OK,
- * UNKNOWN_ITEM, OVERLOADED (too many wait, or for too long), UNAVAILABLE (also: the item was put on sale anew
- * meanwhile). */
+ * purchases go on beside it: ten million orders take about a minute. Items take turns. An item of no more
+ * than some hundred orders is read in one step, and so always exact. OK, UNKNOWN_ITEM, OVERLOADED (too many
+ * ask), UNAVAILABLE (also: the item was put on sale anew meanwhile). */
 void inventory_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx);
 
 /* ---- deals: baskets and transfers ----
@@ -301,7 +300,7 @@ struct inventory_deal {
     enum inventory_state state; /* with OK and REPLAYED: of the basket */
     enum inventory_state now;   /* with REPLAYED: what has become of it since */
     int64_t created_ms, expires_ms;
-    int failed;        /* with SOLD_OUT, LIMIT, NOT_STARTED, ENDED, UNKNOWN_ITEM: the first such line */
+    int failed; /* with SOLD_OUT, LIMIT, NOT_STARTED, ENDED, UNKNOWN_ITEM, TOO_MANY: the first such line */
     int64_t available; /* with SOLD_OUT */
     /* Not 0: an attempt was undone that had units, and for no longer than this. What another process began is
      * told by the wall clock, to the millisecond. */

@@ -157,7 +157,7 @@ void look_finish(struct inventory_purchase *purchase, enum inventory_status stat
 
 int look_index(struct inventory_purchase *purchase, redis_reply_fn *fn) {
     struct sale_look *look = purchase->look;
-    return look->hold_ms && due_touch(look->redis, purchase->item, fn, purchase);
+    return look->hold_ms && due_touch(look->redis, purchase->item, look_expires_ms(look), fn, purchase);
 }
 
 int look_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn) {

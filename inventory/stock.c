@@ -36,22 +36,20 @@ bool item_read(struct inventory_item *item, const char *name, const struct redis
     return true;
 }
 
-/* One shape for all three: what to call when the reply is there. */
+/* What to call when the reply is there. */
 struct request {
     struct inventory *inventory;
     inventory_item_fn *item_fn;
     inventory_restock_fn *restock_fn;
     void *ctx;
-    char name[INVENTORY_NAME_MAX + 1];
 };
 
-static struct request *request_make(struct inventory *inventory, const char *name, void *ctx) {
+static struct request *request_make(struct inventory *inventory, void *ctx) {
     struct request *request = calloc(1, sizeof *request);
     if (!request)
         return NULL;
     request->inventory = inventory;
     request->ctx = ctx;
-    snprintf(request->name, sizeof request->name, "%s", name);
     return request;
 }
 
@@ -99,7 +97,7 @@ static void on_item(void *ctx, const struct redis_value *value) {
         status = INVENTORY_UNKNOWN_ITEM;
     item->users++;
     answer_looks(item, status, status == INVENTORY_OK ? &told : NULL);
-    if (item->waiting)
+    if (item->waiting && !item->asking) /* an answer may have asked again */
         ask_for_looks(inventory, item);
     items_drop(&inventory->items, item);
 }
@@ -141,7 +139,7 @@ void inventory_item_create(struct inventory *inventory, const struct inventory_i
         fn(ctx, INVENTORY_REFUSED, NULL);
         return;
     }
-    struct request *request = request_make(inventory, item->item, ctx);
+    struct request *request = request_make(inventory, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
@@ -190,7 +188,7 @@ static void on_restocked(void *ctx, const struct redis_value *value) {
 
 void inventory_restock(struct inventory *inventory, const char *name, const char *digest, int64_t quantity,
                        inventory_restock_fn *fn, void *ctx) {
-    struct request *request = request_make(inventory, name, ctx);
+    struct request *request = request_make(inventory, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;

@@ -39,12 +39,11 @@ local quantity, new, hold_until, entered = unpack(ARGV, 5, 8)
 available, limit = tonumber(available), tonumber(limit)
 if available < tonumber(quantity) then return {'sold-out', available} end
 if limit > 0 and quantity + (redis.call('HGET', users, user) or 0) > limit then return {'limit'} end
-local hold, indexed = unpack(redis.call('HMGET', item, 'hold', 'indexed'))
-if hold_until ~= '0' and tonumber(indexed or 0) <= now then
+if hold_until ~= '0' and tonumber(redis.call('HGET', item, 'indexed') or 0) <= now then
   if tonumber(entered) > now then
     redis.call('HSET', item, 'indexed', entered)
   elseif redis.call('ZCARD', holds) == 0 then
-    return {'index', now + hold}
+    return {'index', tonumber(hold_until)}
   end
 end
 redis.call('HSET', orders, digest, new)

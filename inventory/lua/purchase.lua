@@ -1,4 +1,4 @@
--- Sells one item to all who wait for it, in one atomic step. This is the whole sale: nothing else takes units in `batch` and `lua`.
+-- Sells one item to all who wait for it, in one atomic step. This is the whole sale: no other purchase takes units in `batch` and `lua`.
 --
 -- KEYS: item, orders, users, holds, ledger (one hash tag, so one slot).
 -- ARGV: the strategy that the seller goes by (`batch` or `lua`), until when the item is known to stand in the index of due times (0: that is
@@ -69,7 +69,7 @@ end
 reply[1] = available
 
 if w > 0 then
-  -- The item keeps until when its entry stands; where it has holds it has one anyway.
+  -- Until `indexed` the item's entry in the index stays. After that an item that has holds has an entry still; one without is entered first.
   if hold > 0 and tonumber(c[7] or 0) <= now then
     if entered > now then
       redis.call('HSET', item, 'indexed', ARGV[2])

@@ -1,8 +1,8 @@
 -- What becomes of a hold: confirm, cancel, expire. Also the way to read one order, since a hold that is due expires when it is looked at.
 --
 -- KEYS: item, orders, users, holds, ledger. ARGV: what, then
---   what = get | confirm | cancel: a digest, when the request arrived ('': now). Replies its record after the step, or false where there is
---     no such order. What came in time is not too late, if nobody was faster; so by itself a hold expires half a second after it was due.
+--   what = get | confirm | cancel: a digest, and but for `get` when the request arrived ('': now). Replies its record after the step, or false
+--     where there is no such order. What came in time is not too late, if nobody was faster; so by itself a hold expires half a second after it was due.
 --   what = sweep: how many at most, when the item is due. Expires the holds that are due; replies {how many it saw to, when the next of the
 --     item is due ('': it has no holds)}, or the same time again where that has not come yet. Times (ms) are of this server's clock.
 -- Where the item is gone, nothing can be settled and nothing is written: there is no such order, and no hold.
@@ -48,7 +48,10 @@ if what == 'sweep' then
       redis.call('ZREM', holds, digest) -- it is no hold: `decr`, interrupted, may leave such an entry
     end
   end
-  return {#due, redis.call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2] or ''}
+  local next = redis.call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2]
+  -- Its entry in the index of due times will be taken out, so it is not known to be there any more, even if this clock steps back.
+  if not next then redis.call('HDEL', item, 'indexed') end
+  return {#due, next or ''}
 end
 
 local digest = ARGV[2]

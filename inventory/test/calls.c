@@ -187,7 +187,7 @@ static const char audit_lua[] =
     "end\n"
     "local units, users, holds = {h = 0, b = 0, c = 0, x = 0, e = 0, u = 0}, {}, {}\n"
     "for digest, record in pairs(pairs_of(redis.call('HGETALL', I .. 'orders'))) do\n"
-    "  local state, quantity, user, expires = string.match(record, '^([hcxe]) (%d+) (%S+) %d+%.?[%w_-]* "
+    "  local state, quantity, user, expires = string.match(record, '^([hcxe]) (%d+) (%S+) %d+ "
     "?(%d*)$')\n"
     "  if not state then\n"
     "    state, quantity, user = string.match(record, '^([bucxe]) (%d+) (%S+) %d+ %d+ [%w_-]+$')\n"

@@ -97,6 +97,52 @@ static void test_many_due(void) {
     shop_wait(till->shop, none_indexed, NULL, "the index is empty");
 }
 
+/* How many holds its item has. */
+static long long holds_of(const char *item) {
+    return redis_integer(&redis, "ZCARD", harness_format("seckill:{%s}:holds", item), NULL);
+}
+
+static bool late_are_over(void *arg) {
+    (void)arg;
+    return holds_of("late1") + holds_of("late2") + holds_of("late3") + holds_of("late4") == 0;
+}
+
+/* An item with many holds is seen to by and by: those of other items do not wait for the last of them. */
+static void test_many_in_one(void) {
+    enum { MANY = 5000 };
+    struct till *till = open_sale();
+    put(till, "many", MANY, HOLD_MS);
+    for (int i = 0; i < MANY; i++)
+        buy_begin(till, "many", "ann", harness_format("k%d", i), 1);
+    shop_settle(till->shop);
+    for (int i = 1; i <= 4; i++) { /* in several parts of the index */
+        put(till, harness_format("late%d", i), 1, HOLD_MS);
+        CHECK_STATUS(buy(till, harness_format("late%d", i), "ann", "k", 1)->status, INVENTORY_OK);
+    }
+    redis_clock()->ahead_ms = HOLD_MS + 1000;
+    inventory_sweep(till->inventory);
+    shop_wait(till->shop, late_are_over, NULL, "the holds of other items are over");
+    CHECK(holds_of("many") > MANY - 1000);
+    holds_sweep(till, &redis);
+    CHECK_INT(indexed(), 0);
+    check_books(till, &redis, "many", MANY, 0, 0);
+}
+
+/* An item that has left the index is entered again, though the store's clock has been set back meanwhile. */
+static void test_clock_set_back(void) {
+    struct till *till = open_sale();
+    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    redis_clock()->ahead_ms = HOLD_MS + 1000;
+    holds_sweep(till, &redis);
+    CHECK_INT(indexed(), 0);
+    redis_clock()->ahead_ms = 0;
+    CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
+    CHECK_INT(indexed(), 1);
+    redis_clock()->ahead_ms = HOLD_MS + 1000;
+    holds_sweep(till, &redis);
+    check_books(till, &redis, "phone", 10, 0, 0);
+}
+
 /* ---- killed at each step ---- */
 
 struct steps {
@@ -256,7 +302,6 @@ static void *race(void *arg) {
             __atomic_add_fetch(&redis_clock()->ahead_ms, RACE_HOLD_MS + HOLD_GRACE_MS, __ATOMIC_RELAXED);
     }
     shop_settle(shop);
-    /* Whoever ends in the middle of a sweep may have taken out an entry, and not have looked again. */
     while (racer->till->inventory->sweeping)
         shop_turn(shop);
     return NULL;
@@ -327,6 +372,9 @@ int main(int argc, char **argv) {
     store_start(&redis, argc, argv);
     harness_run("what has no holds costs nothing", test_idle);
     harness_run("all that is due in one sweep", test_many_due);
+    strategy = INVENTORY_BATCH;
+    harness_run("many holds of one item do not hold up another's", test_many_in_one);
+    harness_run("the store's clock is set back", test_clock_set_back);
     run_each("killed at each step", test_killed, INVENTORY_OPTIMISTIC);
     run_fenced("killed at each step", test_killed);
     run_each("a first hold while a sweep takes the entry out", test_held_meanwhile, INVENTORY_OPTIMISTIC);

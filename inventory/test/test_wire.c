@@ -364,6 +364,34 @@ static void test_looks_are_shared(void) {
     CHECK_STATUS(item_look(till, "phone", NULL), INVENTORY_OK);
 }
 
+struct asker {
+    struct inventory *inventory;
+    int left, answers;
+};
+
+static void ask_twice(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+    struct asker *asker = ctx;
+    (void)item;
+    asker->answers += status == INVENTORY_OK;
+    for (int i = 0; i < 2 && asker->left > 0; i++) {
+        asker->left--;
+        inventory_item_get(asker->inventory, "phone", ask_twice, asker);
+    }
+}
+
+static bool all_answered(void *arg) {
+    return ((struct asker *)arg)->answers == 7;
+}
+
+/* Who asks again when the answer comes is answered, too. */
+static void test_looks_from_answers(void) {
+    struct till *till = open_till(0, 0);
+    struct asker asker = {.inventory = till->inventory, .left = 6};
+    item_sell(till, "phone", INVENTORY_BATCH, 10);
+    inventory_item_get(till->inventory, "phone", ask_twice, &asker);
+    shop_wait(till->shop, all_answered, &asker, "seven answers");
+}
+
 static void test_slow(void) {
     struct till *till = open_till(0, 0);
     item_sell(till, "phone", strategy, 100);
@@ -430,6 +458,7 @@ int main(int argc, char **argv) {
     run_each("a sale that is delivered late", test_delivered_late, INVENTORY_OPTIMISTIC);
     harness_run("a connection that is given up is reset", test_given_up);
     harness_run("looks at one item share replies, none older than the question", test_looks_are_shared);
+    harness_run("looks asked from the answers to looks", test_looks_from_answers);
     run_each("a slow store", test_slow, INVENTORY_OPTIMISTIC);
     run_each("a store that is too slow", test_too_slow, INVENTORY_LUA);
     run_each("cut off at random under load", test_cut_under_load, INVENTORY_LUA);
