@@ -3,8 +3,9 @@
  *
  * The counters are read at one moment, then the orders and the users in pages (HSCAN), then the counters once
  * more; audit_judge.c says what must agree. Redis is busy with a page for less than a millisecond, and has a
- * pause after it: a purchase may wait for one page, never for all. The connection is the audits' own, so that
- * no purchase is lost where it breaks.
+ * pause after it: a purchase may wait for one page, never for all. Audits take turns, a page each: a small
+ * one does not wait for a large one. The connection is the audits' own, so that no purchase is lost where it
+ * breaks.
  *
  * HSCAN tells what is there all the time at least once, and in fact just once: its cursor counts the buckets
  * of the table with the bits in reverse order, so that a table which doubles meanwhile has split each bucket
@@ -18,7 +19,7 @@
 
 #include "inventory/internal.h"
 
-enum { PAGE = 500, PAUSE_MOST_MS = 100, WAITING_MOST = 1024, QUEUE_MS = 10000, CURSOR_SIZE = 24 };
+enum { PAGE = 500, PAUSE_MOST_MS = 100, WAITING_MOST = 1024, CURSOR_SIZE = 24 };
 
 /* What a reply has, by place. */
 enum { AT_ITEM, AT_RETURNED, AT_RECORDS, AT_HOLDS, AT_ORDERS, AT_USERS };
@@ -35,14 +36,12 @@ struct audit_run {
     struct audit_run *next;
     struct waiter *waiters;
     enum stage stage;
-    int64_t since_ms, asked_ns;
+    int64_t asked_ns;
     char name[INVENTORY_NAME_MAX + 1];
     struct sale_keys keys;
     char orders_cursor[CURSOR_SIZE], users_cursor[CURSOR_SIZE];
     struct audit_count count;
 };
-
-static void start(struct inventory *inventory);
 
 /* ---- the end ---- */
 
@@ -57,16 +56,21 @@ static void answer(struct inventory *inventory, struct audit_run *run, enum inve
     free(run);
 }
 
-/* The first one is over, and the next one begins. */
-static void finish(struct inventory *inventory, enum inventory_status status) {
-    struct audits *audits = &inventory->audits;
+static struct audit_run *remove_first(struct audits *audits) {
     struct audit_run *run = audits->head;
     audits->head = run->next;
     if (!audits->head)
         audits->tail = NULL;
-    audits->running = false;
-    answer(inventory, run, status);
-    start(inventory);
+    return run;
+}
+
+static void add_last(struct audits *audits, struct audit_run *run) {
+    run->next = NULL;
+    if (audits->tail)
+        audits->tail->next = run;
+    else
+        audits->head = run;
+    audits->tail = run;
 }
 
 /* The connection is no good: all that wait hear so, and the next one gets a new one. */
@@ -114,6 +118,8 @@ static void ask(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
     struct audit_run *run = audits->head;
     bool sent = false;
+    if (run->stage == STAGE_QUEUED)
+        run->stage = STAGE_FIRST;
     run->asked_ns = clock_mono_ns(inventory->config.clock);
     switch (run->stage) {
     case STAGE_FIRST: sent = ask_moment(inventory, &run->keys, true); break;
@@ -204,11 +210,11 @@ static enum stage next_stage(const struct audit_run *run) {
     return run->stage == STAGE_FIRST || run->stage == STAGE_LAST ? STAGE_DONE : STAGE_LAST;
 }
 
-/* As long as the page took: so whatever else the store and the machine have to do, half of the time is
- * theirs, and more where they are slow. */
+/* Three times as long as the page took: a sale makes pages slow, and then leaves the audit a quarter of the
+ * time at most. */
 static uint64_t pause_ms(const struct audit_run *run, int64_t now_ns) {
-    int64_t took_ms = (now_ns - run->asked_ns) / 1000000;
-    return took_ms < 1 ? 1 : took_ms > PAUSE_MOST_MS ? PAUSE_MOST_MS : (uint64_t)took_ms;
+    int64_t pause_ms = 3 * (now_ns - run->asked_ns) / 1000000;
+    return pause_ms < 1 ? 1 : pause_ms > PAUSE_MOST_MS ? PAUSE_MOST_MS : (uint64_t)pause_ms;
 }
 
 /* There are pages to come, and then the last counters: whoever asked for this item meanwhile will be told by
@@ -240,29 +246,39 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         return;
     }
     struct audit_run *run = audits->head;
-    int64_t now_ns = clock_mono_ns(inventory->config.clock);
+    uint64_t pause = pause_ms(run, clock_mono_ns(inventory->config.clock));
     enum inventory_status status = store_status(inventory, value);
     if (status == INVENTORY_OK)
         status = read_reply(run, value);
-    if (status != INVENTORY_OK) {
-        finish(inventory, status);
-        return;
+    if (status == INVENTORY_OK) {
+        bool began = run->stage == STAGE_FIRST;
+        run->stage = next_stage(run);
+        if (began && run->stage != STAGE_DONE)
+            take_in(audits);
+        if (run->stage == STAGE_DONE && !audit_judge(&run->count))
+            status = INVENTORY_UNAVAILABLE;
     }
-    bool began = run->stage == STAGE_FIRST;
-    run->stage = next_stage(run);
-    if (began && run->stage != STAGE_DONE)
-        take_in(audits);
-    if (run->stage == STAGE_DONE)
-        finish(inventory, audit_judge(&run->count) ? INVENTORY_OK : INVENTORY_UNAVAILABLE);
+    remove_first(audits);
+    if (status != INVENTORY_OK || run->stage == STAGE_DONE)
+        answer(inventory, run, status);
     else
-        uv_timer_start(&audits->pause, on_pause, pause_ms(run, now_ns), 0);
+        add_last(audits, run);
+    audits->running = audits->head != NULL;
+    if (audits->running)
+        uv_timer_start(&audits->pause, on_pause, pause, 0);
 }
 
 /* ---- the queue ---- */
 
+static void start(struct inventory *inventory);
+
+/* Over another connection no audit goes on: it may be to another server. */
 static void on_state(void *ctx, bool up) {
+    struct inventory *inventory = ctx;
     if (up)
-        start(ctx);
+        start(inventory);
+    else if (inventory->audits.running)
+        give_up(inventory);
 }
 
 static void start(struct inventory *inventory) {
@@ -276,7 +292,6 @@ static void start(struct inventory *inventory) {
         give_up(inventory);
     } else if (redis_is_up(audits->redis)) {
         audits->running = true;
-        audits->head->stage = STAGE_FIRST;
         ask(inventory);
     }
 }
@@ -290,20 +305,14 @@ static struct audit_run *find_run(const struct audits *audits, const char *name)
     return NULL;
 }
 
-static struct audit_run *add_run(struct inventory *inventory, const char *name) {
-    struct audits *audits = &inventory->audits;
+static struct audit_run *add_run(struct audits *audits, const char *name) {
     struct audit_run *run = calloc(1, sizeof *run);
     if (!run)
         return NULL;
-    run->since_ms = clock_mono_ms(inventory->config.clock);
     snprintf(run->name, sizeof run->name, "%s", name);
     sale_keys_make(&run->keys, name);
     audit_count_init(&run->count);
-    if (audits->tail)
-        audits->tail->next = run;
-    else
-        audits->head = run;
-    audits->tail = run;
+    add_last(audits, run);
     return run;
 }
 
@@ -312,7 +321,7 @@ void inventory_audit(struct inventory *inventory, const char *name, inventory_au
     struct waiter *waiter = audits->waiting < WAITING_MOST ? malloc(sizeof *waiter) : NULL;
     struct audit_run *run = NULL;
     if (waiter && !(run = find_run(audits, name)))
-        run = add_run(inventory, name);
+        run = add_run(audits, name);
     if (!run) {
         free(waiter);
         fn(ctx, INVENTORY_OVERLOADED, NULL);
@@ -324,35 +333,12 @@ void inventory_audit(struct inventory *inventory, const char *name, inventory_au
     start(inventory);
 }
 
-/* Those that have waited for too long; they stand in the order in which they came. */
-static void refuse_late(struct inventory *inventory) {
-    struct audits *audits = &inventory->audits;
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    struct audit_run **at = audits->running ? &audits->head->next : &audits->head, *late = NULL;
-    while (*at && now_ms - (*at)->since_ms > QUEUE_MS) {
-        struct audit_run *run = *at;
-        *at = run->next;
-        run->next = late;
-        late = run;
-    }
-    audits->tail = audits->head;
-    while (audits->tail && audits->tail->next)
-        audits->tail = audits->tail->next;
-    while (late) {
-        struct audit_run *run = late;
-        late = run->next;
-        answer(inventory, run, INVENTORY_OVERLOADED);
-    }
-}
-
 void audit_tick(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
     if (!audits->redis)
         return;
     if (!audits->head || (!redis_is_up(audits->redis) && *redis_error(audits->redis)))
         give_up(inventory);
-    else
-        refuse_late(inventory);
 }
 
 void audit_close(struct inventory *inventory) {
