@@ -7,7 +7,7 @@
 struct clock {
     /* Monotonic; for durations and deadlines. */
     int64_t (*mono_ns)(void *ctx);
-    /* Milliseconds since 1970, UTC; for sale windows, holds and order records. */
+    /* Milliseconds since 1970, UTC. */
     int64_t (*wall_ms)(void *ctx);
     void *ctx;
 };

@@ -400,7 +400,7 @@ static void on_claimed(void *ctx, enum inventory_status status, const struct inv
 
 void deals_recover(struct back *back) {
     int room = DEALS_RECOVERING - back->recovering;
-    if (back->claiming || room == 0)
+    if (back->claiming || room == 0 || !store_clock_is_known(&back->service->clock))
         return;
     back->claiming = room;
     inventory_deal_claim(back->inventory, room, CLAIM_MS, on_claimed, back);

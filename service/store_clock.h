@@ -1,7 +1,11 @@
 /* The clock of the store, which all instances that sell from it go by: when a sale starts, and when a hold is
  * over, must not depend on which of them is asked.
  *
- * The heartbeat measures how far that clock is ahead of this machine's (Cristian's algorithm: F. Cristian,
+ * Scripts that sell or settle ask their server for its time. What no script can know goes by this estimate:
+ * when a request arrived, and the one time by which a basket is judged whose items lie on several servers.
+ *
+ * The heartbeat measures how far that clock is ahead of this machine's monotonic one, so that setting the
+ * machine's time changes nothing (Cristian's algorithm: F. Cristian,
  * "Probabilistic clock synchronization", 1989): the reply tells the store's time at some moment between
  * sending and reply, so it bounds the difference from both sides. A difference within the bounds stays as it
  * is; one outside is moved to the nearer bound. So a slow reply, which tells little, changes little. */
@@ -17,7 +21,7 @@
 struct store_clock {
     struct clock clock; /* for any thread: monotonic time is this machine's, wall time the store's */
     const struct clock *machine;
-    _Atomic int64_t ahead_ms; /* of the machine's */
+    _Atomic int64_t ahead_ms; /* of the machine's monotonic time */
     _Atomic bool known;
 };
 

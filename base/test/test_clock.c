@@ -30,6 +30,8 @@ static void test_handed_in(void) {
     CHECK_INT(clock_mono_ns(&clock), 1234567890);
     CHECK_INT(clock_mono_ms(&clock), 1234);
     CHECK_INT(clock_wall_ms(&clock), 1234567890);
+    CHECK_INT(clock_wall_at_ms(&clock, 0), 1234567890);
+    CHECK_INT(clock_wall_at_ms(&clock, now - 5000000), 1234567890 - 5);
 }
 
 int main(int argc, char **argv) {

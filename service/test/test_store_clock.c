@@ -50,9 +50,12 @@ static void measured(void) {
     CHECK_INT(ahead(&clock, 800, -200), 499);
     CHECK_INT(ahead(&clock, 600, -200), 402);
     CHECK_INT(ahead(&clock, 0, 400), 402);
-    /* The machine's clock is set: the next reply tells. */
+    /* To set the machine's clock changes nothing; the store's, when a reply tells. */
+    int64_t before_ms = clock_wall_ms(&clock.clock);
     machine_ms -= 60000;
-    CHECK_INT(ahead(&clock, 0, 60400), 60399);
+    CHECK_INT(clock_wall_ms(&clock.clock), before_ms);
+    CHECK_INT(ahead(&clock, 0, 60400), 60402);
+    CHECK_INT(ahead(&clock, 0, 400), 402);
 }
 
 /* ---- a store whose clock is an hour ahead ---- */
