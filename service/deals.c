@@ -104,7 +104,8 @@ static void count(const struct under_way *under_way) {
     if (!under_way->request) {
         figures_count(&figures->recovered[good || under_way->status == INVENTORY_UNKNOWN_BASKET]);
     } else if (under_way->make) {
-        figures_count(basket ? &figures->baskets[under_way->status] : &figures->transfers[under_way->status]);
+        int outcome = figures_outcome(under_way->status, under_way->locked);
+        figures_count(basket ? &figures->baskets[outcome] : &figures->transfers[outcome]);
         figures_time(good ? &figures->deals_made : &figures->deals_rejected,
                      (int64_t)uv_hrtime() - http_request_since_ns(under_way->request));
     }

@@ -103,6 +103,11 @@ void domain_release(struct domain *domain, const struct domain_use *use, const s
 
 /* ---- how it stands ---- */
 
+/* Nobody has tried the lock of a newer epoch before it is open here. */
+static enum domain_reach newest_reach(const struct domain *domain) {
+    return domain->lock_epoch == domain->told_epoch ? domain->reach : DOMAIN_UNTRIED;
+}
+
 void domain_read_state(struct domain *domain, struct domain_state *state) {
     pthread_mutex_lock(&domain->mutex);
     enum domain_phase phase = DOMAIN_SWITCHING;
@@ -115,8 +120,9 @@ void domain_read_state(struct domain *domain, struct domain_state *state) {
                                    .instances = domain->live,
                                    .behind = domain->behind,
                                    .patience_ms = domain_quiet_ms(domain),
-                                   .reach = domain->reach};
-    memcpy(state->why, domain->why, sizeof state->why);
+                                   .reach = newest_reach(domain)};
+    if (state->reach == DOMAIN_UNREACHABLE)
+        memcpy(state->why, domain->why, sizeof state->why);
     memcpy(state->behind_id, domain->behind_id, sizeof state->behind_id);
     domain_print_lock(state->lock, domain->told_epoch ? domain->told_url : domain->first_url);
     pthread_mutex_unlock(&domain->mutex);
@@ -138,7 +144,8 @@ static void add_counters(struct lock_metrics *sum, const struct lock_metrics *mo
 
 void domain_read_metrics(struct domain *domain, struct domain_metrics *metrics) {
     pthread_mutex_lock(&domain->mutex);
-    *metrics = (struct domain_metrics){.lock = domain->before, .switches = domain->switches};
+    *metrics = (struct domain_metrics){
+        .lock = domain->before, .switches = domain->switches, .reach = newest_reach(domain)};
     if (domain_grants(domain, now_ns()))
         metrics->epoch = domain->lock_epoch;
     if (domain->lock) {

@@ -11,8 +11,8 @@
  * An instance that cannot reach the store gives out no grants either, once its last beat is 2 s old: that is
  * what bounds how long the others have to wait for it.
  *
- * Whether the lock can be had at all is tried when it comes in force, whenever a call for it fails, and every
- * 10 s while nobody calls; and of another before it is switched to.
+ * Whether the lock can be had at all is tried when it comes in force, whenever a call for it fails, every 10
+ * s while nobody calls, and every 2 s while it cannot; and of another before it is switched to.
  *
  * Threads: as each call says. What blocks for long (closing locks, opening and trying them) is done by two
  * threads of the domain. */
@@ -82,6 +82,7 @@ struct domain_metrics {
     struct lock_metrics lock;
     uint64_t epoch; /* in force here; 0: none is */
     uint64_t switches;
+    enum domain_reach reach; /* as in struct domain_state */
 };
 
 void domain_read_metrics(struct domain *domain, struct domain_metrics *metrics);

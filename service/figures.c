@@ -30,8 +30,14 @@ void figures_time(struct figures_histogram *histogram, int64_t ns) {
     add(&histogram->sum_ns, (uint64_t)ns);
 }
 
-/* Label values of seckill_purchases_total; statuses that no purchase ends with have none. */
-static const char *const outcomes[INVENTORY_UNKNOWN + 1] = {
+/* A lock that was not free in time is a crowd before it; whatever else went wrong with it is told apart, as
+ * the answer does. */
+int figures_outcome(enum inventory_status status, enum lock_status locked) {
+    return locked == LOCK_OK || locked == LOCK_TIMEOUT ? (int)status : FIGURES_LOCK_UNAVAILABLE;
+}
+
+/* Label values of all that is counted by outcome; statuses that none of it ends with have none. */
+static const char *const outcomes[FIGURES_OUTCOMES] = {
     [INVENTORY_OK] = "sold",
     [INVENTORY_REPLAYED] = "replayed",
     [INVENTORY_SOLD_OUT] = "sold_out",
@@ -41,11 +47,13 @@ static const char *const outcomes[INVENTORY_UNKNOWN + 1] = {
     [INVENTORY_UNKNOWN_ITEM] = "unknown_item",
     [INVENTORY_CROSS_SLOT] = "cross_slot",
     [INVENTORY_KEY_REUSED] = "key_reused",
+    [INVENTORY_TOO_MANY] = "too_many",
     [INVENTORY_REFUSED] = "refused",
     [INVENTORY_STALE] = "stale",
     [INVENTORY_OVERLOADED] = "overloaded",
     [INVENTORY_UNAVAILABLE] = "unavailable",
     [INVENTORY_UNKNOWN] = "unknown",
+    [FIGURES_LOCK_UNAVAILABLE] = "lock_unavailable",
 };
 
 static const struct {
@@ -80,18 +88,18 @@ static void print_head(FILE *out, const char *name, const char *type, const char
     fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* Counters by status, at `offset` in struct figures. */
+/* Counters by outcome, at `offset` in struct figures. */
 static void print_outcomes(FILE *out, const struct figures_source *sources, int count, const char *name,
                            const char *help, size_t offset) {
     print_head(out, name, "counter", help);
-    for (int status = 0; status <= INVENTORY_UNKNOWN; status++) {
+    for (int outcome = 0; outcome < FIGURES_OUTCOMES; outcome++) {
         uint64_t sum = 0;
         for (int i = 0; i < count; i++) {
             const _Atomic uint64_t *figures = (const void *)((const char *)sources[i].figures + offset);
-            sum += get(&figures[status]);
+            sum += get(&figures[outcome]);
         }
-        if (outcomes[status])
-            fprintf(out, "%s{outcome=\"%s\"} %llu\n", name, outcomes[status], (unsigned long long)sum);
+        if (outcomes[outcome])
+            fprintf(out, "%s{outcome=\"%s\"} %llu\n", name, outcomes[outcome], (unsigned long long)sum);
     }
 }
 
@@ -175,7 +183,8 @@ static void print_lock(FILE *out, const struct domain_metrics *domain) {
         {"seckill_lock_failed_total", "counter", "Locks not had since their store failed.", lock->failed,
          false},
         {"seckill_lock_lost_total", "counter", "Locks lost before their time.", lock->lost, false},
-        {"seckill_lock_waiting", "gauge", "Purchases that wait for a lock.", lock->waiting, false},
+        {"seckill_lock_waiting", "gauge", "Purchases, baskets and transfers that wait for a lock.",
+         lock->waiting, false},
         {"seckill_lock_wait_seconds_total", "counter", "Time waited for locks that were had.", lock->wait_ns,
          true},
         {"seckill_lock_hold_seconds_total", "counter", "Time locks were held.", lock->hold_ns, true},
@@ -190,6 +199,13 @@ static void print_lock(FILE *out, const struct domain_metrics *domain) {
         else
             fprintf(out, "%s %llu\n", figures[i].name, (unsigned long long)figures[i].value);
     }
+    if (domain->reach == DOMAIN_UNTRIED)
+        return;
+    print_head(
+        out, "seckill_lock_reachable", "gauge",
+        "1: the lock of the newest epoch could be had when it was last tried; 0: it could not. Left out "
+        "until it is tried.");
+    fprintf(out, "seckill_lock_reachable %d\n", domain->reach == DOMAIN_REACHABLE);
 }
 
 char *figures_print(const struct figures_source *sources, int count, const struct pool_figures *pool,

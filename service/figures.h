@@ -11,6 +11,12 @@
 
 enum { FIGURES_BUCKETS = 16 };
 
+/* How a purchase, basket or transfer ended: an inventory_status, or that its lock could not be had. */
+enum { FIGURES_LOCK_UNAVAILABLE = INVENTORY_UNKNOWN + 1, FIGURES_OUTCOMES };
+
+/* `locked` says how its lock was had; LOCK_OK also where it needed none. */
+int figures_outcome(enum inventory_status status, enum lock_status locked);
+
 /* Upper bounds in seconds, the last is infinite. */
 extern const double figures_bounds[FIGURES_BUCKETS - 1];
 
@@ -20,8 +26,8 @@ struct figures_histogram {
 };
 
 struct figures {
-    _Atomic uint64_t purchases[INVENTORY_UNKNOWN + 1]; /* by status */
-    _Atomic uint64_t baskets[INVENTORY_UNKNOWN + 1], transfers[INVENTORY_UNKNOWN + 1];
+    _Atomic uint64_t purchases[FIGURES_OUTCOMES];
+    _Atomic uint64_t baskets[FIGURES_OUTCOMES], transfers[FIGURES_OUTCOMES];
     _Atomic uint64_t recovered[2];                       /* deals left unfinished: tried in vain, finished */
     _Atomic uint64_t responses[6];                       /* by hundreds */
     struct figures_histogram sold, rejected;             /* purchases: how long until the answer */

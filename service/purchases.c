@@ -44,8 +44,17 @@ static void answer_order(struct under_way *under_way, bool replayed) {
     http_answer(under_way->request, 201, "application/json", body, length, headers);
 }
 
+static void count(struct under_way *under_way, enum inventory_status status) {
+    struct figures *figures = &under_way->worker->figures;
+    bool good = status == INVENTORY_OK || status == INVENTORY_REPLAYED;
+    figures_count(&figures->purchases[figures_outcome(status, under_way->locked)]);
+    figures_time(good ? &figures->sold : &figures->rejected,
+                 (int64_t)uv_hrtime() - http_request_since_ns(under_way->request));
+}
+
 static void on_terms(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct under_way *under_way = ctx;
+    count(under_way, under_way->status);
     routes_answer_terms(under_way->request, under_way->status, status == INVENTORY_OK ? item : NULL);
 }
 
@@ -61,20 +70,16 @@ static void answer_by_terms(struct under_way *under_way, enum inventory_status s
 }
 
 static void answer(struct under_way *under_way, enum inventory_status status) {
-    struct figures *figures = &under_way->worker->figures;
-    int64_t took_ns = (int64_t)uv_hrtime() - http_request_since_ns(under_way->request);
-    figures_count(&figures->purchases[status]);
-    if (status == INVENTORY_OK || status == INVENTORY_REPLAYED) {
-        figures_time(&figures->sold, took_ns);
+    bool by_terms = status == INVENTORY_LIMIT || status == INVENTORY_NOT_STARTED || status == INVENTORY_ENDED;
+    if (!by_terms)
+        count(under_way, status);
+    if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
         answer_order(under_way, status == INVENTORY_REPLAYED);
-        return;
-    }
-    figures_time(&figures->rejected, took_ns);
-    if (under_way->locked != LOCK_OK)
+    else if (under_way->locked != LOCK_OK)
         routes_answer_lock(under_way->request, under_way->locked);
     else if (status == INVENTORY_SOLD_OUT)
         problem_answer_sold_out(under_way->request, under_way->purchase.available);
-    else if (status == INVENTORY_LIMIT || status == INVENTORY_NOT_STARTED || status == INVENTORY_ENDED)
+    else if (by_terms)
         answer_by_terms(under_way, status);
     else
         routes_answer_status(under_way->request, status);

@@ -367,6 +367,10 @@ static void transfers(void) {
     CHECK_STR(shop_text(&response, "item"), "nothing");
     shop_transfer(port, "nothing", "a", 1, "k2", &response);
     CHECK_PROBLEM(&response, 404, "unknown-item");
+    shop_put(port, "brim", "\"stock\":1000000000");
+    shop_transfer(port, "a", "brim", 1, "k2", &response);
+    CHECK_PROBLEM(&response, 400, "invalid-request");
+    CHECK_INT(shop_metric(port, "seckill_transfers_total{outcome=\"too_many\"}"), 1);
     /* One key, three places. */
     CHECK_INT(shop_basket(port, "ann", "a:1", "k", NULL), 201);
     CHECK_INT(shop_buy(port, "a", "ann", 1, "k", NULL), 201);

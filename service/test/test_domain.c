@@ -199,6 +199,45 @@ static void the_stopped_and_the_dead(void) {
     web_close(&early);
 }
 
+static bool is_reachable(void *arg) {
+    struct web_response response;
+    (void)arg;
+    CHECK_INT(shop_get(services[0].port, "/metrics", &response), 200);
+    return strstr(response.body, "\nseckill_lock_reachable 1\n");
+}
+
+/* What is known of the old lock is not told of the new one, which is not open as long as the old has a user.
+ */
+static void not_open_yet(void) {
+    struct web_conn buyer, switcher;
+    struct wanted wanted = {.service = 0, .state = "in-force", .epoch = 2, .lock = "local:"};
+    struct web_response response;
+    open_store();
+    redis_start(&locks, NULL);
+    open_service(0, in_redis(""), "10000", "1500");
+    wait_state(0, "in-force", 1, in_redis(""));
+    put_on_sale(0);
+    CHECK(web_open(&buyer, services[0].port));
+    web_send_text(&buyer, shop_purchase_raw("x", "u", 1, "k"));
+    CHECK(harness_wait(has_looked, NULL, PATIENCE_MS));
+    CHECK(harness_wait(is_reachable, NULL, PATIENCE_MS));
+    put_lock_begin(0, "local:", &switcher);
+    wait_state(0, "switching", 2, "local:");
+    CHECK_INT(shop_admin(services[0].port, "GET", "/v1/lock", NULL, &response), 200);
+    CHECK_STR(shop_text(&response, "state"), "switching");
+    CHECK(!shop_has(&response, "reachable"));
+    CHECK_INT(shop_get(services[0].port, "/metrics", &response), 200);
+    CHECK(!strstr(response.body, "seckill_lock_reachable"));
+    CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
+    CHECK_INT(response.status, 201);
+    CHECK_INT(web_read_response(&switcher, &response), WEB_OK);
+    CHECK_INT(response.status, 200);
+    CHECK(harness_wait(is_so, &wanted, PATIENCE_MS));
+    web_close(&buyer);
+    web_close(&switcher);
+    CHECK_INT(seckilld_stop(&services[0]), 0);
+}
+
 /* Somebody lives, for the store at least, and has not given up the old lock. */
 static void add_ghost(void) {
     redis_command(&redis, "HSET", INSTANCES, "ghost", "1 99999999999999 1", NULL);
@@ -476,6 +515,7 @@ int main(int argc, char **argv) {
     harness_run("what is shown of a URL", what_is_shown_of_a_url);
     harness_run("under load", under_load);
     harness_run("the stopped and the dead", the_stopped_and_the_dead);
+    harness_run("not open yet", not_open_yet);
     harness_run("it takes too long", it_takes_too_long);
     harness_run("away from a dead store", away_from_a_dead_store);
     harness_run("the end in the middle", the_end_in_the_middle);

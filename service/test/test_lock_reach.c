@@ -61,9 +61,14 @@ static void check_unreachable(const char *key, const char *baskets, const char *
     CHECK_INT(shop_get(service.port, "/readyz", &response), 200);
     CHECK_HAS(shop_text(&response, "baskets"), baskets);
     CHECK_HAS(shop_text(&response, "transfers"), harness_format("unavailable: %s", why));
+    double refused = shop_metric(service.port, "seckill_transfers_total{outcome=\"lock_unavailable\"}");
     shop_transfer(service.port, "a", "b", 1, key, &response);
     CHECK_PROBLEM(&response, 503, "lock-unavailable");
     CHECK_STR(shop_text(&response, "title"), "Lock unavailable");
+    CHECK_INT(shop_metric(service.port, "seckill_transfers_total{outcome=\"lock_unavailable\"}"),
+              refused + 1);
+    CHECK_INT(shop_metric(service.port, "seckill_transfers_total{outcome=\"overloaded\"}"), 0);
+    CHECK_INT(shop_metric(service.port, "seckill_lock_reachable"), 0);
     CHECK_INT(shop_buy(service.port, "a", "u", 1, key, NULL), 201);
 }
 
@@ -72,6 +77,7 @@ static void check_reachable(const char *key) {
     CHECK_INT(shop_get(service.port, "/readyz", &response), 200);
     CHECK_STR(shop_text(&response, "baskets"), "ok");
     CHECK_STR(shop_text(&response, "transfers"), "ok");
+    CHECK_INT(shop_metric(service.port, "seckill_lock_reachable"), 1);
     CHECK_INT(shop_basket(service.port, "u", "a:1 b:1", key, NULL), 201);
 }
 

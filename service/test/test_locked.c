@@ -168,6 +168,8 @@ static void no_lock_store(void) {
     redis_kill(&locks);
     shop_buy(services[0].port, "x", "u", 1, "second", &response);
     CHECK_PROBLEM(&response, 503, "lock-unavailable");
+    CHECK_INT(shop_metric(services[0].port, "seckill_purchases_total{outcome=\"lock_unavailable\"}"), 1);
+    CHECK_INT(shop_metric(services[0].port, "seckill_purchases_total{outcome=\"overloaded\"}"), 0);
     redis_restart(&locks);
     for (int i = 0; i < 100 && response.status != 201; i++) {
         harness_pause_ms(50);

@@ -400,6 +400,24 @@ static void metrics(void) {
     CHECK(families > 10);
 }
 
+/* The item's terms, which the answer tells, take a second call. */
+static void a_refusal_is_timed_until_its_answer(void) {
+    enum { DELAY_MS = 200 };
+    struct seckilld service;
+    struct proxy *proxy = proxy_start(shop.redis.port);
+    seckilld_start(&service, proxy_port(proxy), "--workers", "1", NULL);
+    seckilld_wait_ready(&service, 200);
+    shop_put(service.port, "timed", "\"stock\":3,\"per_user_limit\":1");
+    CHECK_INT(shop_buy(service.port, "timed", "u", 1, "k", NULL), 201);
+    proxy_set(proxy, PROXY_DELAY, DELAY_MS, NULL);
+    CHECK_INT(shop_buy(service.port, "timed", "u", 1, "k2", NULL), 409);
+    CHECK(shop_metric(service.port, "seckill_purchase_seconds_sum{outcome=\"rejected\"}") >=
+          1.5 * DELAY_MS / 1000);
+    CHECK_INT(shop_metric(service.port, "seckill_purchase_seconds_count{outcome=\"rejected\"}"), 1);
+    CHECK_INT(shop_metric(service.port, "seckill_purchases_total{outcome=\"purchase_limit\"}"), 1);
+    CHECK_INT(seckilld_stop(&service), 0);
+}
+
 /* Workers come up one after the other, while those that are there already answer. */
 static void metrics_from_the_first_moment(void) {
     for (int round = 0; round < 5; round++) {
@@ -476,6 +494,7 @@ int main(int argc, char **argv) {
     harness_run("the log warns of a store that keeps nothing", the_log_warns_of_the_store);
     harness_run("many ask whether it is ready", many_ask);
     harness_run("metrics", metrics);
+    harness_run("a refusal is timed until its answer", a_refusal_is_timed_until_its_answer);
     harness_run("metrics from the first moment", metrics_from_the_first_moment);
     harness_run("openapi.json", openapi);
     harness_run("the end", the_end);
