@@ -70,7 +70,8 @@ static void answer_done(struct under_way *under_way) {
     http_answer(under_way->request, created ? 201 : 200, "application/json", body, length, headers);
 }
 
-static void answer_refusal(const struct under_way *under_way) {
+/* `terms` is that item of which a line was refused by them; NULL where it was not, or they are not known. */
+static void answer_refusal(const struct under_way *under_way, const struct inventory_item *terms) {
     const struct inventory_deal *deal = &under_way->deal;
     int line = deal->kind == INVENTORY_BASKET ? deal->failed : -1;
     if (under_way->locked != LOCK_OK) {
@@ -84,7 +85,7 @@ static void answer_refusal(const struct under_way *under_way) {
     case INVENTORY_ENDED:
     case INVENTORY_UNKNOWN_ITEM:
         routes_answer_line(under_way->request, under_way->status, line, deal->lines[deal->failed].item,
-                           deal->available);
+                           deal->available, terms);
         break;
     case INVENTORY_TOO_MANY:
         problem_answer_field(under_way->request, "quantity",
@@ -119,17 +120,31 @@ static void note_recovered(const struct under_way *under_way) {
         deals_recover(back);
 }
 
-/* On the worker, or the back office: the end of it. */
-static void finish(struct under_way *under_way, enum inventory_status status) {
-    under_way->status = status;
+static void end(struct under_way *under_way, const struct inventory_item *terms) {
     count(under_way);
     if (!under_way->request)
         note_recovered(under_way);
-    else if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
+    else if (under_way->status == INVENTORY_OK || under_way->status == INVENTORY_REPLAYED)
         answer_done(under_way);
     else
-        answer_refusal(under_way);
+        answer_refusal(under_way, terms);
     free(under_way);
+}
+
+static void on_terms(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+    end(ctx, status == INVENTORY_OK ? item : NULL);
+}
+
+/* On the worker, or the back office: the end of it. Who refuses a basket does not tell the terms of the item,
+ * as with a purchase. */
+static void finish(struct under_way *under_way, enum inventory_status status) {
+    const struct inventory_deal *deal = &under_way->deal;
+    struct inventory *inventory = under_way->worker ? under_way->worker->inventory : NULL;
+    under_way->status = status;
+    if (inventory && routes_is_of_terms(status))
+        inventory_item_get(inventory, deal->lines[deal->failed].item, on_terms, under_way);
+    else
+        end(under_way, NULL);
 }
 
 /* ---- under the locks ---- */

@@ -95,13 +95,11 @@ void problem_answer_sold_out(struct http_request *request, int64_t available) {
 }
 
 void problem_answer_line(struct http_request *request, enum problem problem, const char *detail, int line,
-                         const char *item, int64_t available) {
-    char extra[160], number[24] = "", units[48] = "";
+                         const char *item, const char *members) {
+    char extra[160], number[24] = "";
     if (line >= 0)
         snprintf(number, sizeof number, ",\"line\":%d", line);
-    if (problem == PROBLEM_SOLD_OUT)
-        snprintf(units, sizeof units, ",\"available\":%lld", (long long)available);
-    snprintf(extra, sizeof extra, "%s%s,\"item\":\"%s\"", units, number, item);
+    snprintf(extra, sizeof extra, "%s%s,\"item\":\"%s\"", members, number, item);
     answer(request, problem, detail, extra, NULL);
 }
 

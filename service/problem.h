@@ -54,10 +54,10 @@ void problem_answer_field(struct http_request *request, const char *field, const
 /* `sold-out`, with the units left. */
 void problem_answer_sold_out(struct http_request *request, int64_t available);
 
-/* The problem of a line of a basket, or of a transfer's item: with its number (-1: left out), its item, and
- * with `sold-out` the units left. */
+/* The problem of a line of a basket, or of a transfer's item: with its number (-1: left out) and its item,
+ * and further members, each with its comma before it. */
 void problem_answer_line(struct http_request *request, enum problem problem, const char *detail, int line,
-                         const char *item, int64_t available);
+                         const char *item, const char *members);
 
 /* `method-not-allowed`, with the methods that are. */
 void problem_answer_method(struct http_request *request, const char *allow);

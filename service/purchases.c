@@ -70,7 +70,7 @@ static void answer_by_terms(struct under_way *under_way, enum inventory_status s
 }
 
 static void answer(struct under_way *under_way, enum inventory_status status) {
-    bool by_terms = status == INVENTORY_LIMIT || status == INVENTORY_NOT_STARTED || status == INVENTORY_ENDED;
+    bool by_terms = routes_is_of_terms(status);
     if (!by_terms)
         count(under_way, status);
     if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)

@@ -197,25 +197,47 @@ void routes_answer_status(struct http_request *request, enum inventory_status st
     problem_answer(request, refusal->problem, refusal->detail);
 }
 
+enum { DETAIL_SIZE = 128, MEMBERS_SIZE = 64 };
+
+bool routes_is_of_terms(enum inventory_status status) {
+    return status == INVENTORY_LIMIT || status == INVENTORY_NOT_STARTED || status == INVENTORY_ENDED;
+}
+
+/* Writes the term of `item` that refused it: a sentence, and a member with its comma before it. Without that
+ * term (the item is not known, or was put on sale anew meanwhile) the sentence is that of the status. */
+static void tell_refusal(enum inventory_status status, const struct inventory_item *item,
+                         char detail[DETAIL_SIZE], char members[MEMBERS_SIZE]) {
+    char time[INSTANT_SIZE];
+    bool starts = status == INVENTORY_NOT_STARTED, by_time = starts || status == INVENTORY_ENDED;
+    int64_t at_ms = !item || !by_time ? 0 : starts ? item->starts_ms : item->ends_ms;
+    members[0] = '\0';
+    if (item && status == INVENTORY_LIMIT && item->limit) {
+        snprintf(detail, DETAIL_SIZE, "the user would have more than the item allows, which is %lld",
+                 (long long)item->limit);
+        snprintf(members, MEMBERS_SIZE, ",\"limit\":%lld", (long long)item->limit);
+    } else if (at_ms) {
+        instant_print(at_ms, time);
+        snprintf(detail, DETAIL_SIZE, "the sale %s at %s", starts ? "starts" : "ended", time);
+        snprintf(members, MEMBERS_SIZE, ",\"%s\":\"%s\"", starts ? "starts_at" : "ends_at", time);
+    } else {
+        snprintf(detail, DETAIL_SIZE, "%s", refusal_of(status)->detail);
+    }
+}
+
 void routes_answer_terms(struct http_request *request, enum inventory_status status,
                          const struct inventory_item *item) {
-    const struct refusal *refusal = refusal_of(status);
-    char detail[128], members[64], time[INSTANT_SIZE];
-    bool starts = status == INVENTORY_NOT_STARTED;
-    int64_t at_ms = !item ? 0 : starts ? item->starts_ms : item->ends_ms;
-    if (item && status == INVENTORY_LIMIT && item->limit) {
-        snprintf(detail, sizeof detail, "the user would have more than the item allows, which is %lld",
-                 (long long)item->limit);
-        snprintf(members, sizeof members, ",\"limit\":%lld", (long long)item->limit);
-    } else if (at_ms && status != INVENTORY_LIMIT) {
-        instant_print(at_ms, time);
-        snprintf(detail, sizeof detail, "the sale %s at %s", starts ? "starts" : "ended", time);
-        snprintf(members, sizeof members, ",\"%s\":\"%s\"", starts ? "starts_at" : "ends_at", time);
-    } else { /* the item was put on sale anew meanwhile */
-        problem_answer(request, refusal->problem, refusal->detail);
-        return;
-    }
-    problem_answer_members(request, refusal->problem, detail, members);
+    char detail[DETAIL_SIZE], members[MEMBERS_SIZE];
+    tell_refusal(status, item, detail, members);
+    problem_answer_members(request, refusal_of(status)->problem, detail, members);
+}
+
+void routes_answer_line(struct http_request *request, enum inventory_status status, int line,
+                        const char *item, int64_t available, const struct inventory_item *terms) {
+    char detail[DETAIL_SIZE], members[MEMBERS_SIZE];
+    tell_refusal(status, terms, detail, members);
+    if (status == INVENTORY_SOLD_OUT)
+        snprintf(members, sizeof members, ",\"available\":%lld", (long long)available);
+    problem_answer_line(request, refusal_of(status)->problem, detail, line, item, members);
 }
 
 /* Appends one term that differs to the sentence and to the list. */
@@ -256,10 +278,4 @@ void routes_answer_exists(struct http_request *request, const struct inventory_i
         problem_answer_members(request, PROBLEM_ITEM_EXISTS, detail, members);
     else /* it was put on sale anew meanwhile */
         routes_answer_status(request, INVENTORY_EXISTS);
-}
-
-void routes_answer_line(struct http_request *request, enum inventory_status status, int line,
-                        const char *item, int64_t available) {
-    const struct refusal *refusal = refusal_of(status);
-    problem_answer_line(request, refusal->problem, refusal->detail, line, item, available);
 }

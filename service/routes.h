@@ -37,18 +37,21 @@ void routes_lock_key(char key[ROUTES_LOCK_KEY_SIZE], const char *item);
 /* Answers for what went wrong with any call: the store's refusals, reused keys, unknown items and the like.
  */
 void routes_answer_status(struct http_request *request, enum inventory_status status);
-/* The same for a refused purchase, with the term of the item that refused it: its limit, start or end. `item`
- * is NULL where it is not known. */
+/* An item's limit, start or end refused it. */
+bool routes_is_of_terms(enum inventory_status status);
+/* As routes_answer_status() for a purchase that was refused so, with that term. `item` is NULL where it is
+ * not known. */
 void routes_answer_terms(struct http_request *request, enum inventory_status status,
                          const struct inventory_item *item);
+/* As routes_answer_status() for a line of a basket (-1: of a transfer), with its number and item, the units
+ * left where it was sold out, and the term that refused it, where `terms` (which may be NULL) are known. */
+void routes_answer_line(struct http_request *request, enum inventory_status status, int line,
+                        const char *item, int64_t available, const struct inventory_item *terms);
 /* That the item exists, and which of its terms are not those of `wanted`. */
 void routes_answer_exists(struct http_request *request, const struct inventory_item *item,
                           const struct inventory_item *wanted);
-/* The same for a line of a basket (-1: of a transfer). */
-void routes_answer_line(struct http_request *request, enum inventory_status status, int line,
-                        const char *item, int64_t available);
 
-/* The same where domain_acquire() said so; nothing was done. */
+/* As routes_answer_status() where domain_acquire() said so; nothing was done. */
 void routes_answer_lock(struct http_request *request, enum lock_status status);
 
 /* Reads the Idempotency-Key into its digest; answers and returns false where it is missing or wrong. */

@@ -91,6 +91,17 @@ static void check_refused(const char *lines, const char *type, int status, int l
     CHECK_STR(shop_text(&response, "item"), item);
 }
 
+/* The same, with the term of the item that refused it. */
+static void check_refused_by(const char *lines, const char *type, int line, const char *item,
+                             const char *member, const char *term) {
+    struct web_response response;
+    check_refused(lines, type, 409, line, item);
+    shop_basket(port, "ann", lines, "refused", &response);
+    CHECK_HAS(response.body, harness_format("\"%s\":%s,", member, term));
+    const char *bare = *term == '"' ? harness_format("%.*s", (int)strlen(term) - 2, term + 1) : term;
+    CHECK_HAS(shop_text(&response, "detail"), bare);
+}
+
 static void refusals(void) {
     struct web_response response;
     open_shop();
@@ -101,10 +112,13 @@ static void refusals(void) {
     check_refused("c:1 a:6 b:1 a:5 c:11", "sold-out", 409, 3, "a");
     check_refused(harness_format("a:1 %s:2", harness_repeat('n', 64)), "sold-out", 409, 1,
                   harness_repeat('n', 64));
-    check_refused("a:1 b:5", "purchase-limit", 409, 1, "b");
-    check_refused("b:2 b:2 b:1", "purchase-limit", 409, 2, "b");
-    check_refused("early:1 a:11", "not-started", 409, 0, "early");
-    check_refused("a:1 late:1", "ended", 409, 1, "late");
+    check_refused_by("a:1 b:5", "purchase-limit", 1, "b", "limit", "4");
+    check_refused_by("b:2 b:2 b:1", "purchase-limit", 2, "b", "limit", "4");
+    check_refused_by("early:1 a:11", "not-started", 0, "early", "starts_at", "\"2099-01-01T00:00:00.000Z\"");
+    check_refused_by("a:1 late:1", "ended", 1, "late", "ends_at", "\"2001-01-01T00:00:00.000Z\"");
+    shop_put(port, harness_repeat('e', 64), "\"stock\":1,\"starts_at\":\"2099-01-01T00:00:00Z\"");
+    check_refused_by(harness_format("a:1 %s:1", harness_repeat('e', 64)), "not-started", 1,
+                     harness_repeat('e', 64), "starts_at", "\"2099-01-01T00:00:00.000Z\"");
     check_refused("a:1 nothing:1", "unknown-item", 404, 1, "nothing");
     shop_basket(port, "ann", "a:11", "refused", &response);
     CHECK_INT(shop_number(&response, "available"), 10);
