@@ -209,7 +209,7 @@ static enum lock_status lock_and_do(struct under_way *under_way) {
         routes_lock_key(names[i], deal->lines[i].item);
         keys[i] = names[i];
     }
-    int64_t deadline_ns = (int64_t)uv_hrtime() + (int64_t)service->config.lock_ttl_ms * 1000000;
+    int64_t deadline_ns = under_way->job.since_ns + (int64_t)service->config.lock_ttl_ms * 1000000;
     at_step("before locks");
     enum lock_status status = domain_acquire(service->domain, keys, count, deadline_ns, &use, grants);
     if (status != LOCK_OK)

@@ -42,20 +42,26 @@ int64_t domain_quiet_ms(const struct domain *domain) {
 
 /* ---- those who use it ---- */
 
-/* Becomes a user of the lock in force; false: there is none, and the time is up. */
-static bool enter(struct domain *domain, int64_t deadline_ns, struct domain_use *use) {
+/* LOCK_OK: it has become a user of the lock in force. Otherwise as domain_acquire(). */
+static enum lock_status enter(struct domain *domain, int64_t deadline_ns, struct domain_use *use) {
     struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
     int over = 0;
     pthread_mutex_lock(&domain->mutex);
     while (!domain_grants(domain, now_ns()) && !domain->ended && !domain_failed(domain) && !over)
         over = pthread_cond_clockwait(&domain->changed, &domain->mutex, CLOCK_MONOTONIC, &until);
-    bool entered = domain_grants(domain, now_ns());
-    if (entered) {
+    enum lock_status status = LOCK_OK;
+    if (!domain_grants(domain, now_ns()))
+        status = LOCK_CANCELLED;
+    else if (domain->reach == DOMAIN_UNREACHABLE)
+        status = LOCK_UNAVAILABLE;
+    else if (now_ns() >= deadline_ns)
+        status = LOCK_TIMEOUT;
+    if (status == LOCK_OK) {
         domain->users++;
         *use = (struct domain_use){.lock = domain->lock, .epoch = domain->lock_epoch};
     }
     pthread_mutex_unlock(&domain->mutex);
-    return entered;
+    return status;
 }
 
 static void leave(struct domain *domain, enum lock_status status) {
@@ -81,11 +87,11 @@ static bool is_fresh(struct domain *domain) {
 enum lock_status domain_acquire(struct domain *domain, const char *const keys[], size_t count,
                                 int64_t deadline_ns, struct domain_use *use, struct lock_grant grants[]) {
     for (;;) {
-        if (!enter(domain, deadline_ns, use))
-            return LOCK_CANCELLED;
+        enum lock_status status = enter(domain, deadline_ns, use);
+        if (status != LOCK_OK)
+            return status;
         /* As long as it has users the lock stays, and `cancel` with it. */
-        enum lock_status status =
-            lock_acquire_all(use->lock, keys, count, deadline_ns, domain->cancel, grants);
+        status = lock_acquire_all(use->lock, keys, count, deadline_ns, domain->cancel, grants);
         if (status == LOCK_OK && is_fresh(domain))
             return LOCK_OK;
         if (status == LOCK_OK)

@@ -47,8 +47,10 @@ struct domain_use {
 
 /* lock_acquire_all() of the lock in force; waits for one to be, too. Where it is switched meanwhile, the new
  * one is waited for. LOCK_CANCELLED: none was in force until the deadline, or none will be (this instance
- * cannot open it, or ends). Otherwise as lock_acquire_all(). `use` and `grants` are garbage unless LOCK_OK;
- * then domain_release() must follow, and until it does no other lock comes in force. The grants must not be
+ * cannot open it, or ends). LOCK_UNAVAILABLE: also, and at once, while it cannot be reached as last tried,
+ * since to wait for each call to fail would keep a whole queue waiting. LOCK_TIMEOUT: also where the deadline
+ * had passed before. Otherwise as lock_acquire_all(). `use` and `grants` are garbage unless LOCK_OK; then
+ * domain_release() must follow, and until it does no other lock comes in force. The grants must not be
  * extended: how long they can last is what others rely on. */
 enum lock_status domain_acquire(struct domain *domain, const char *const keys[], size_t count,
                                 int64_t deadline_ns, struct domain_use *use, struct lock_grant grants[]);

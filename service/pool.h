@@ -9,7 +9,7 @@
 struct pool_job {
     struct pool_job *next;
     void (*run)(struct pool_job *job);
-    int64_t since_ns;
+    int64_t since_ns; /* when it was submitted, of CLOCK_MONOTONIC */
 };
 
 struct pool;

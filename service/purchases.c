@@ -122,7 +122,7 @@ static void sell_holding(struct under_way *under_way, const struct domain_use *u
 static void sell_under_lock(struct pool_job *job) {
     struct under_way *under_way = CONTAINER(job, job);
     struct service *service = under_way->worker->service;
-    int64_t deadline_ns = (int64_t)uv_hrtime() + (int64_t)service->config.lock_ttl_ms * 1000000;
+    int64_t deadline_ns = job->since_ns + (int64_t)service->config.lock_ttl_ms * 1000000;
     char key[ROUTES_LOCK_KEY_SIZE];
     const char *keys[] = {key};
     struct domain_use use;

@@ -160,6 +160,30 @@ static void dead_while_it_runs(void) {
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
+/* A store that does not answer holds up each call for seconds; who comes once that is known is told at once.
+ */
+static void does_not_answer(void) {
+    enum { AT_ONCE_MS = 1000 };
+    struct web_response response;
+    redis_start(&locks, "--requirepass", "hunter2", NULL);
+    open_service(lock_url(), "locked");
+    wait_told("true");
+    redis_pause(&locks);
+    shop_transfer(service.port, "a", "b", 1, "k", &response);
+    CHECK_PROBLEM(&response, 503, "lock-unavailable");
+    wait_told("false");
+    for (int i = 0; i < 5; i++) {
+        int64_t since_ms = harness_now_ms();
+        shop_transfer(service.port, "a", "b", 1, "k", &response);
+        CHECK_PROBLEM(&response, 503, "lock-unavailable");
+        CHECK(harness_now_ms() - since_ms < AT_ONCE_MS);
+    }
+    redis_resume(&locks);
+    wait_told("true");
+    check_reachable("k");
+    CHECK_INT(seckilld_stop(&service), 0);
+}
+
 /* Another instance may be able to open it: here it says why it cannot. */
 static void not_to_be_opened(void) {
     struct web_response response;
@@ -178,6 +202,7 @@ int main(int argc, char **argv) {
     harness_run("a lock that cannot be had is not switched to", not_switched_to);
     harness_run("dead at the start", dead_at_the_start);
     harness_run("dead while it runs", dead_while_it_runs);
+    harness_run("does not answer", does_not_answer);
     harness_run("not to be opened", not_to_be_opened);
     return harness_finish();
 }

@@ -104,6 +104,13 @@ static void owner_with_a_fence_does_not(void) {
     CHECK_INT(shop_buy(services[1].port, "x", "lone", 1, "lone", &response), sold < STOCK ? 201 : 409);
 }
 
+static const char *basket_raw(const char *lines, const char *key) {
+    const char *body = shop_basket_body("u", lines);
+    return harness_format("POST /v1/baskets HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s\r\n"
+                          "Content-Length: %zu\r\n\r\n%s",
+                          key, strlen(body), body);
+}
+
 static bool waits(void *service) {
     return shop_metric(((struct seckilld *)service)->port, "seckill_purchases_waiting") >= 1;
 }
@@ -153,6 +160,38 @@ static void paused_without(void) {
     }
 }
 
+/* Somebody else has the lock. Of more who want it than threads serve, nobody waits for longer than the time
+ * to live since he came. */
+static void waits_once(void) {
+    enum { BUYERS = 160, TTL_MS = 2000, WAIT_MS = 2 * TTL_MS };
+    static struct web_conn conns[BUYERS];
+    struct web_response response;
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    seckilld_start(&services[0], redis.port, "--teaching", "--lock",
+                   harness_format("redis://127.0.0.1:%d", redis.port), "--lock-ttl",
+                   harness_format("%d", TTL_MS), NULL);
+    seckilld_wait_ready(&services[0], 200);
+    shop_put(services[0].port, "x", "\"stock\":10,\"strategy\":\"locked\"");
+    CHECK_STR(redis_command(&redis, "SET", "lock:{seckill:x}", "somebody", NULL), "OK");
+    int64_t since_ms = harness_now_ms();
+    for (int i = 0; i < BUYERS; i++) {
+        const char *key = harness_format("k%d", i);
+        CHECK(web_open(&conns[i], services[0].port));
+        web_send_text(&conns[i], i % 2 ? shop_purchase_raw("x", "u", 1, key) : basket_raw("x:1", key));
+    }
+    for (int i = 0; i < BUYERS; i++) {
+        conns[i].timeout_ms = 20000;
+        CHECK_INT(web_read_response(&conns[i], &response), WEB_OK);
+        CHECK_PROBLEM(&response, 503, "overloaded");
+        CHECK_HAS(shop_text(&response, "detail"), "not free in time");
+        web_close(&conns[i]);
+    }
+    CHECK(harness_now_ms() - since_ms < WAIT_MS);
+    CHECK_STR(redis_command(&redis, "DEL", "lock:{seckill:x}", NULL), "1");
+    CHECK_INT(shop_buy(services[0].port, "x", "u", 1, "k", NULL), 201);
+    CHECK_INT(seckilld_stop(&services[0]), 0);
+}
+
 /* The lock's store is gone: a buyer hears so, and nothing is sold. */
 static void no_lock_store(void) {
     struct redis_server locks;
@@ -190,6 +229,7 @@ int main(int argc, char **argv) {
     harness_run("paused, without", paused_without);
     harness_run("paused, with a fence, in etcd", paused_with_etcd);
     harness_run("paused, without, in etcd", paused_with_etcd_without_a_fence);
+    harness_run("nobody waits twice", waits_once);
     harness_run("the lock's store is gone", no_lock_store);
     return harness_finish();
 }
