@@ -5,6 +5,9 @@
 
 enum { SECOND_MS = 250, SWEEP_TICKS = 2, DRAIN_TICK_MS = 10, LEAVE_MS = 1000 };
 
+/* So many purchases that wait, and were sold in this time, are a crowd. */
+enum { CROWD = 32, CROWD_NS = 100000000 };
+
 static void on_wake(uv_async_t *handle) {
     struct back *back = handle->data;
     mailbox_run(&back->mailbox);
@@ -58,8 +61,31 @@ static void on_second(uv_timer_t *timer) {
     deals_recover(back);
 }
 
+/* Purchases go first: while a crowd of them waits for the store, or did a moment ago, blocking jobs run one
+ * at a time (pool_limit() in main.c), since each step of a basket costs the store a sync of its file, and a
+ * lock may cost more. It counts as a crowd only while it buys: a purchase that is refused costs no sync, and
+ * whoever asks for what is not there must not hold up baskets. */
+static void watch_crowd(struct back *back) {
+    struct service *service = back->service;
+    int64_t now_ns = (int64_t)uv_hrtime();
+    uint64_t waiting = 0, sold = 0;
+    for (int i = 0; i < service->worker_count; i++) {
+        waiting += service->workers[i].stock_figures.waiting;
+        sold += service->workers[i].figures.purchases[INVENTORY_OK];
+    }
+    bool many = sold - back->sold >= CROWD;
+    if (waiting >= CROWD && (many || back->buys))
+        atomic_store(&service->crowd_until_ns, now_ns + CROWD_NS);
+    if (now_ns >= back->counted_ns + CROWD_NS) {
+        back->buys = many;
+        back->sold = sold;
+        back->counted_ns = now_ns;
+    }
+}
+
 static void on_heart(uv_timer_t *timer) {
     struct back *back = timer->data;
+    watch_crowd(back);
     if (back->inventory)
         domain_tick(back->service->domain, back->inventory);
 }

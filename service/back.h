@@ -27,6 +27,9 @@ struct back {
     int claiming;                /* it looks for so many more; 0: it does not look now */
     bool more;                   /* last time there were as many as it looked for */
     int64_t drain_until_ms, leave_until_ms;
+    uint64_t sold;      /* purchases, when they were counted last */
+    int64_t counted_ns; /* which was then */
+    bool buys;          /* there were many more than the time before */
     struct figures figures;
     struct inventory_figures stock_figures;
 };

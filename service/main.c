@@ -17,14 +17,7 @@
 #include "service/version.h"
 #include "service/worker.h"
 
-enum {
-    EXIT_USAGE = 2,
-    POOL_THREADS = 32,
-    POOL_QUEUE = 1024,
-    CROWD = 32,
-    CROWD_NS = 100000000,
-    BACKLOG = 4096
-};
+enum { EXIT_USAGE = 2, POOL_THREADS = 32, POOL_QUEUE = 1024, BACKLOG = 4096 };
 
 /* HOST:PORT, [HOST]:PORT -> an address; NULL on failure, with the reason in `error`. To be freed by
  * freeaddrinfo(). */
@@ -144,17 +137,10 @@ static bool start_workers(struct service *service, char *error, size_t size) {
     return true;
 }
 
-/* Purchases go first: while a crowd of them waits for the store, or did a moment ago, blocking jobs run one
- * at a time, since each step of a basket costs the store a sync of its file, and a lock may cost more. */
+/* See watch_crowd() in back.c. */
 static int pool_limit(void *ctx) {
     struct service *service = ctx;
-    uint64_t waiting = 0;
-    int64_t now_ns = clock_mono_ns(&clock_system);
-    for (int i = 0; i < service->worker_count; i++)
-        waiting += service->workers[i].stock_figures.waiting;
-    if (waiting >= CROWD)
-        atomic_store(&service->crowd_until_ns, now_ns + CROWD_NS);
-    return now_ns < atomic_load(&service->crowd_until_ns) ? 1 : POOL_THREADS;
+    return clock_mono_ns(&clock_system) < atomic_load(&service->crowd_until_ns) ? 1 : POOL_THREADS;
 }
 
 /* Those that end the service. Threads inherit the mask: only sigwait() takes them. A terminal that is closed

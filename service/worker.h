@@ -47,7 +47,7 @@ struct service {
     struct domain *domain;
     struct pool *pool; /* for what blocks */
     _Atomic bool draining;
-    _Atomic int64_t crowd_until_ns; /* see pool_limit() in main.c */
+    _Atomic int64_t crowd_until_ns; /* purchases go first until then; the back office tells */
     _Atomic int running;            /* workers that have not ended */
     int worker_count;
     struct worker *workers;

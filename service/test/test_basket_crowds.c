@@ -6,7 +6,15 @@
 #include "service/test/crowd.h"
 #include "service/test/shop.h"
 
-enum { ITEMS = 10, STOCK = 60, THREADS = 100, BASKETS = 200, LINES_LEAST = 2, LINES_MOST = 6 };
+enum {
+    ITEMS = 10,
+    STOCK = 60,
+    THREADS = 100,
+    BASKETS = 200,
+    LINES_LEAST = 2,
+    LINES_MOST = 6,
+    PATIENCE_MS = 5000
+};
 
 static struct redis_server redis, nodes[3];
 static struct etcd_server etcd;
@@ -133,6 +141,81 @@ static void script(void) {
     crowd_of_baskets("local:", "script", 2);
 }
 
+/* ---- beside purchases ---- */
+
+static bool waits_for_a_lock(void *arg) {
+    (void)arg;
+    return shop_metric(services[0].port, "seckill_lock_waiting") == 1;
+}
+
+static bool waits_in_the_queue(void *arg) {
+    (void)arg;
+    return shop_metric(services[0].port, "seckill_pool_waiting") == 1;
+}
+
+static void begin_basket(struct web_conn *conn, const char *lines) {
+    const char *body = shop_basket_body("u", lines);
+    web_send_text(conn, harness_format("POST /v1/baskets HTTP/1.1\r\nHost: x\r\nIdempotency-Key: %.1s\r\n"
+                                       "Content-Length: %zu\r\n\r\n%s",
+                                       lines, strlen(body), body));
+}
+
+/* On a slow store, a crowd that wants `item`, and one basket that waits for a lock which somebody else has.
+ */
+static struct crowd *begin_beside(const char *item, struct web_conn *waiting) {
+    static struct redis_server locks;
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    redis_start(&locks, "--appendfsync", "no", NULL);
+    struct proxy *proxy = proxy_start(redis.port);
+    seckilld_start(&services[0], proxy_port(proxy), "--workers", "1", "--lock",
+                   harness_format("redis://127.0.0.1:%d", locks.port), "--lock-ttl", "20000", NULL);
+    seckilld_wait_ready(&services[0], 200);
+    shop_put(services[0].port, "a", "\"stock\":1");
+    shop_put(services[0].port, "b", "\"stock\":1");
+    shop_put(services[0].port, "x", "\"stock\":1000000");
+    CHECK_STR(redis_command(&locks, "SET", "lock:{seckill:a}", "somebody", NULL), "OK");
+    proxy_set(proxy, PROXY_DELAY, 50, NULL);
+    struct crowd_plan plan = {
+        .ports = {services[0].port}, .item = item, .prefix = "k", .threads = 64, .purchases = 1000000};
+    struct crowd *crowd = crowd_start(&plan);
+    crowd_wait(crowd, 200);
+    CHECK(web_open(waiting, services[0].port));
+    begin_basket(waiting, "a:1");
+    CHECK(harness_wait(waits_for_a_lock, NULL, PATIENCE_MS));
+    return crowd;
+}
+
+/* The other basket is made while the first one waits on. */
+static void end_beside(struct web_conn *waiting, struct web_conn *other) {
+    struct web_response response;
+    CHECK_INT(web_read_response(other, &response), WEB_OK);
+    CHECK_INT(response.status, 201);
+    CHECK(waits_for_a_lock(NULL));
+    web_close(other);
+    web_close(waiting);
+}
+
+static void beside_those_who_buy(void) {
+    struct web_conn waiting, other;
+    struct crowd *crowd = begin_beside("x", &waiting);
+    CHECK(web_open(&other, services[0].port));
+    begin_basket(&other, "b:1");
+    CHECK(harness_wait(waits_in_the_queue, NULL, PATIENCE_MS));
+    harness_pause_ms(1000);
+    CHECK(waits_in_the_queue(NULL));
+    crowd_stop(crowd);
+    end_beside(&waiting, &other);
+}
+
+static void beside_those_who_ask_for_nothing(void) {
+    struct web_conn waiting, other;
+    struct crowd *crowd = begin_beside("nothing", &waiting);
+    CHECK(web_open(&other, services[0].port));
+    begin_basket(&other, "b:1");
+    end_beside(&waiting, &other);
+    crowd_stop(crowd);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("local", local);
@@ -143,5 +226,7 @@ int main(int argc, char **argv) {
     harness_run("etcd, fixed-key", fixed_key);
     harness_run("zookeeper", in_zookeeper);
     harness_run("one script, and no lock", script);
+    harness_run("after purchases that are made", beside_those_who_buy);
+    harness_run("not after purchases of what is not there", beside_those_who_ask_for_nothing);
     return harness_finish();
 }
