@@ -8,8 +8,8 @@
 /* Two under way: one is written while the other is on its way. */
 enum { FLYING_MAX = 2 };
 
-/* Whose limit is nearer than that sends nothing any more; and so long to read what is sent takes at most. */
-static const int64_t least_ns = 1000000, read_ns = 5000000;
+/* So long to read what is sent takes at most. */
+static const int64_t read_ns = 5000000;
 
 enum state {
     QUEUED,
@@ -119,10 +119,6 @@ static void wake(struct item *item) {
         lock_waiter_wake(&item->waiter);
 }
 
-static bool has_time(const struct lock_limit *limit) {
-    return clock_mono_ns(&clock_system) + least_ns < limit->until_ns;
-}
-
 static void on_read(void *ctx) {
     struct flight *flight = ctx;
     pthread_mutex_lock(&flight->batch->mutex);
@@ -164,6 +160,7 @@ static bool take_again(struct flight *flight, size_t i) {
     return item;
 }
 
+/* Whoever put it in does not wait for the rest; nor does the leader, once it is cancelled, send it. */
 static void send_one(struct flight *flight, size_t i) {
     struct etcd_batch *batch = flight->batch;
     const struct etcd_call call = make_call(flight);
@@ -173,14 +170,18 @@ static void send_one(struct flight *flight, size_t i) {
         return;
     struct item *item = flight->items[i];
     const struct etcd_op txn = {ETCD_TXN, .txn = *item->txn};
-    if (has_time(&flight->patience.limit)) {
+    if (etcd_session_may_call(batch->session, &flight->patience.limit)) {
         item->was_plain = item->plain != NULL;
         status =
             etcd_do(etcd_session_client(batch->session), item->plain ? item->plain : &txn, &call, &reply);
     }
     pthread_mutex_lock(&batch->mutex);
-    finish(flight->items[i], status, reply);
+    item = flight->items[i];
+    flight->items[i] = NULL;
+    finish(item, status, reply);
     pthread_mutex_unlock(&batch->mutex);
+    if (i > 0)
+        wake(item);
     etcd_reply_free(reply);
 }
 
@@ -232,7 +233,7 @@ static void lead(struct etcd_batch *batch, struct item *item) {
     pthread_mutex_unlock(&batch->mutex);
     wake(next);
     for (size_t i = 1; i < flight.count; i++)
-        wake(flight.items[i]); /* it waits for that, as it is done */
+        wake(flight.items[i]); /* it waits for that, as it is done; who went alone has been woken */
 }
 
 /* ---- waiting ---- */
@@ -270,7 +271,7 @@ static void wait_in_line(struct etcd_batch *batch, struct item *item) {
     if (item->state == DONE)
         return;
     pthread_mutex_lock(&batch->mutex);
-    if (has_time(&item->limit) && !lock_cancel_called(item->limit.cancel)) {
+    if (etcd_session_may_call(batch->session, &item->limit)) {
         lead(batch, item);
         return;
     }
@@ -282,7 +283,7 @@ static void wait_in_line(struct etcd_batch *batch, struct item *item) {
 
 static void pass(struct etcd_batch *batch, struct item *item) {
     item->status = ETCD_UNAVAILABLE;
-    if (!has_time(&item->limit))
+    if (!etcd_session_may_call(batch->session, &item->limit))
         return;
     pthread_mutex_lock(&batch->mutex);
     if (batch->flying < FLYING_MAX) {

@@ -16,8 +16,9 @@ enum { MARGIN_S = 1, LEASE_LEAST_S = 3, RENEWALS = 8, EVERY_LEAST_MS = 250, DRIF
 
 const int64_t etcd_session_grace_ns = 50000000;
 
-/* So long an attempt may wait for one answer at most, whatever its caller's limit. */
-static const int64_t attempt_most_ns = 1000000000;
+/* Who has less than that part of what a call may take sends nothing any more: it would end as unknown, and
+ * with it all that go along (etcd_batch.c). */
+enum { LEAST = 8 };
 
 /* Who waits for what another thread of this process does. */
 struct follower {
@@ -29,7 +30,7 @@ struct follower {
 struct etcd_session {
     const struct lock_env *env;
     struct etcd *etcd;
-    int64_t ttl_ms, every_ms, lease_ttl_s, call_ns, attempt_ns;
+    int64_t ttl_ms, every_ms, lease_ttl_s, call_ns;
     pthread_mutex_t mutex;   /* for what follows; not held while the store is asked */
     bool busy;               /* somebody gets a lease, or raises the epoch; */
     struct follower *newest; /* who waits for that, */
@@ -96,10 +97,6 @@ enum lock_status etcd_session_open(const struct lock_url *url, const struct lock
     if (session->lease_ttl_s < LEASE_LEAST_S)
         session->lease_ttl_s = LEASE_LEAST_S;
     session->call_ns = (int64_t)lock_env_timeout_ms(url->ttl_ms, 8) * 1000000;
-    session->attempt_ns =
-        url->ttl_ms * 1000000 / 8 < attempt_most_ns ? session->ttl_ms * 1000000 / 8 : attempt_most_ns;
-    if (session->attempt_ns < session->call_ns)
-        session->attempt_ns = session->call_ns;
     enum lock_status status = open_client(url, env, session->call_ns, &session->etcd, error, error_size);
     if (status != LOCK_OK) {
         free(session);
@@ -130,6 +127,11 @@ struct etcd_call etcd_session_call(const struct etcd_session *session) {
     return (struct etcd_call){.deadline_ns = clock_mono_ns(&clock_system) + session->call_ns};
 }
 
+bool etcd_session_may_call(const struct etcd_session *session, const struct lock_limit *limit) {
+    return !lock_cancel_called(limit->cancel) &&
+           clock_mono_ns(&clock_system) + session->call_ns / LEAST < limit->until_ns;
+}
+
 bool etcd_session_gives_up(void *ctx) {
     struct etcd_patience *patience = ctx;
     if (!lock_cancel_called(patience->limit.cancel))
@@ -142,8 +144,7 @@ bool etcd_session_gives_up(void *ctx) {
 
 struct etcd_call etcd_session_call_within(const struct etcd_session *session,
                                           struct etcd_patience *patience) {
-    int64_t most_ns = patience->limit.cancel ? session->call_ns : session->attempt_ns;
-    int64_t until_ns = clock_mono_ns(&clock_system) + most_ns;
+    int64_t until_ns = clock_mono_ns(&clock_system) + session->call_ns;
     return (struct etcd_call){.deadline_ns =
                                   until_ns < patience->limit.until_ns ? until_ns : patience->limit.until_ns,
                               .gives_up = patience->limit.cancel ? etcd_session_gives_up : NULL,
@@ -175,6 +176,10 @@ static void on_lost(void *ctx, int64_t lease) {
 
 static bool is_alive(const struct etcd_session *session) {
     return session->keep && etcd_keep_deadline_ns(session->keep) > 0;
+}
+
+static bool is_over(const struct lock_limit *limit) {
+    return lock_cancel_called(limit->cancel) || clock_mono_ns(&clock_system) >= limit->until_ns;
 }
 
 /* The epoch's key, if it has that version still, gets the next one: so it can be repeated. */
@@ -216,6 +221,8 @@ static enum etcd_status grant(struct etcd_session *session, struct etcd_epoch *e
         return status;
     epoch->version = 0;
     snprintf(epoch->key, sizeof epoch->key, "lock session %016llx", (unsigned long long)epoch->lease);
+    if (is_over(limit)) /* each call gives an answer that is about to come its time */
+        return ETCD_TIMEOUT;
     status = write_epoch(session, epoch, &written, limit);
     epoch->version = 1;
     if (status == ETCD_OK)
@@ -259,7 +266,9 @@ static enum lock_status raise_epoch(struct etcd_session *session, const struct l
 /* Alone. */
 static enum lock_status mend(struct etcd_session *session, const struct lock_limit *limit) {
     enum lock_status status = is_alive(session) ? raise_epoch(session, limit) : LOCK_NOT_OWNER;
-    return status == LOCK_NOT_OWNER ? renew(session, limit) : status;
+    if (status != LOCK_NOT_OWNER)
+        return status;
+    return is_over(limit) ? LOCK_UNAVAILABLE : renew(session, limit);
 }
 
 /* Called, and returns, with the mutex held. */
@@ -290,10 +299,6 @@ static void tell_followers(struct etcd_session *session) {
         lock_waiter_wake(&follower->waiter);
     }
     session->newest = NULL;
-}
-
-static bool is_over(const struct lock_limit *limit) {
-    return lock_cancel_called(limit->cancel) || clock_mono_ns(&clock_system) >= limit->until_ns;
 }
 
 /* Called, and returns, with the mutex held. Who comes while somebody is at it has what comes of that: a

@@ -29,8 +29,10 @@ struct etcd_patience {
     struct lock_limit limit;
     int64_t cancelled_ns;
 };
-/* For a call from now on that ends with the limit. */
+/* For a call from now on that ends with the limit, or when any call does. */
 struct etcd_call etcd_session_call_within(const struct etcd_session *session, struct etcd_patience *patience);
+/* Is it worth to begin a call: not cancelled, and there is time left for an answer to come? */
+bool etcd_session_may_call(const struct etcd_session *session, const struct lock_limit *limit);
 /* It was cancelled some time ago: what such a call is asked. */
 bool etcd_session_gives_up(void *patience);
 /* The limit of calls that have none of their own. */

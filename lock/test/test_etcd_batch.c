@@ -42,9 +42,11 @@ static void open_batch(int port) {
 struct doing {
     pthread_t thread;
     struct etcd_op op;
+    const struct etcd_op *plain; /* instead of it, where it goes alone; NULL: itself */
     struct lock_cancel *cancel;
     enum etcd_status status;
     int64_t revision;
+    _Atomic bool done;
 };
 
 static void read_revision(void *ctx, const struct etcd_reply *reply) {
@@ -56,7 +58,11 @@ static void *run(void *arg) {
     struct doing *doing = arg;
     const struct etcd_txn txn = {.then = &doing->op, .then_count = 1};
     const struct lock_limit limit = {.until_ns = INT64_MAX, .cancel = doing->cancel};
-    doing->status = etcd_batch_do(batch, &txn, &limit, read_revision, doing);
+    bool was_plain;
+    doing->status =
+        doing->plain ? etcd_batch_delete(batch, &txn, doing->plain, &was_plain, &limit, read_revision, doing)
+                     : etcd_batch_do(batch, &txn, &limit, read_revision, doing);
+    doing->done = true;
     return NULL;
 }
 
@@ -67,6 +73,10 @@ static void start_with(struct doing *doing, struct etcd_op op, struct lock_cance
 
 static void start(struct doing *doing, struct etcd_op op) {
     start_with(doing, op, NULL);
+}
+
+static bool is_done(void *doing) {
+    return ((struct doing *)doing)->done;
 }
 
 static struct etcd_op put(const char *key, int64_t lease) {
@@ -82,24 +92,45 @@ static void begin(void) {
     etcd_start(&etcd, NULL);
 }
 
-/* Two are under way, whose replies are slow; what comes then gathers, and goes as one, in order. */
-static void gather(struct proxy *proxy, struct doing *doings, const struct etcd_op *ops, int count) {
+enum { SLOW_MS = 300 }; /* less than a call may take */
+
+static void connect(void) {
+    struct doing doing;
+    start(&doing, put("connected", 0));
+    pthread_join(doing.thread, NULL);
+    CHECK_INT(doing.status, ETCD_OK);
+}
+
+/* What comes while two are under way gathers, and goes as one, in order, once the first is cancelled. Replies
+ * come after that, but none once a request has `hangs` in it. */
+static void gather(struct proxy *proxy, struct doing *doings, int count, const char *hangs) {
     struct doing first[2];
-    proxy_set(proxy, PROXY_DELAY, 600, NULL);
+    struct lock_cancel *cancel = lock_cancel_new();
+    connect();
+    proxy_set(proxy, PROXY_DELAY, 60000, NULL);
     for (int i = 0; i < 2; i++) {
-        start(&first[i], put(i ? "second" : "first", 0));
+        start_with(&first[i], put(i ? "second" : "first", 0), i ? NULL : cancel);
         etcd_tools_wait_for(&etcd, i ? "second" : "first", 1);
-        harness_pause_ms(i ? 0 : 150); /* one comes back, and takes all that has gathered, before the other */
     }
     for (int i = 0; i < count; i++) {
-        start(&doings[i], ops[i]);
-        harness_pause_ms(20); /* in this order */
+        CHECK_INT(pthread_create(&doings[i].thread, NULL, run, &doings[i]), 0);
+        harness_pause_ms(5); /* in this order */
     }
-    for (int i = 0; i < 2; i++)
-        pthread_join(first[i].thread, NULL);
-    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    lock_cancel(cancel);
+    pthread_join(first[0].thread, NULL);
+    CHECK_INT(first[0].status, ETCD_UNKNOWN);
+    proxy_set(proxy, PROXY_DELAY, 60000, hangs);
+    pthread_join(first[1].thread, NULL);
+    lock_cancel_free(cancel);
+}
+
+static void do_together(struct proxy *proxy, struct doing *doings, const struct etcd_op *ops, int count) {
+    for (int i = 0; i < count; i++)
+        doings[i] = (struct doing){.op = ops[i]};
+    gather(proxy, doings, count, "nothing");
     for (int i = 0; i < count; i++)
         pthread_join(doings[i].thread, NULL);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
 }
 
 /* One that is not valid, or hangs on no lease, has etcd refuse the whole: the rest is done all the same. */
@@ -109,12 +140,14 @@ static void one_is_refused(void) {
     struct proxy *proxy = proxy_start(etcd.port);
     open_batch(proxy_port(proxy));
     struct doing doings[MANY];
-    gather(proxy, doings, (struct etcd_op[]){put("a", 0), put("b", 0), put("c", 0), del("first")}, MANY);
+    const struct etcd_op good[] = {put("a", 0), put("b", 0), put("c", 0), del("first")},
+                         bad[] = {put("y", 0), put("z", 12345), del("a"), put("", 0)};
+    do_together(proxy, doings, good, MANY);
     for (int i = 0; i < MANY; i++) {
         CHECK_INT(doings[i].status, ETCD_OK);
         CHECK_INT(doings[i].revision, doings[0].revision); /* as one */
     }
-    gather(proxy, doings, (struct etcd_op[]){put("y", 0), put("z", 12345), del("a"), put("", 0)}, MANY);
+    do_together(proxy, doings, bad, MANY);
     CHECK_INT(doings[0].status, ETCD_OK);
     CHECK_INT(doings[1].status, ETCD_NOT_FOUND); /* no such lease */
     CHECK_INT(doings[2].status, ETCD_OK);
@@ -124,19 +157,66 @@ static void one_is_refused(void) {
     CHECK_INT(etcd_tools_count(&etcd, "a"), 0);
 }
 
-/* Two are under way, and of two that wait the first, which leads, is cancelled: the other has its answer.
- * Once nobody else waits for it, it is given up. */
-static void a_leader_is_cancelled(void) {
-    enum { FAR_MS = 300 };
-    struct doing first[2], leader, other;
+/* Where all are refused together each goes alone. Who is done then goes at once, though the next hangs; and
+ * once the leader is cancelled nothing more is sent. */
+static void one_by_one(void) {
+    enum { DOINGS = 12, HANGS = 2 };
+    struct doing doings[DOINGS];
+    const struct etcd_op hangs = del("hang-here");
     struct lock_cancel *cancel = lock_cancel_new();
     begin();
     struct proxy *proxy = proxy_start(etcd.port);
     open_batch(proxy_port(proxy));
-    start(&other, put("connected", 0));
-    pthread_join(other.thread, NULL);
-    CHECK_INT(other.status, ETCD_OK);
-    proxy_set(proxy, PROXY_DELAY, FAR_MS, NULL);
+    for (int i = 0; i < DOINGS; i++)
+        doings[i] = (struct doing){.op = i == 1 ? put("no-lease", 12345) : put("each", 0),
+                                   .plain = i == HANGS ? &hangs : NULL,
+                                   .cancel = i == 0 ? cancel : NULL};
+    gather(proxy, doings, DOINGS, "hang-here");
+    CHECK(harness_wait(is_done, &doings[1], PATIENCE_MS));
+    CHECK_INT(doings[1].status, ETCD_NOT_FOUND);
+    harness_pause_ms(50);
+    CHECK(!doings[DOINGS - 1].done);
+    lock_cancel(cancel);
+    for (int i = 0; i < DOINGS; i++)
+        pthread_join(doings[i].thread, NULL);
+    CHECK_INT(doings[0].status, ETCD_OK);
+    CHECK_INT(doings[HANGS].status, ETCD_UNKNOWN);
+    CHECK_INT(doings[DOINGS - 1].status, ETCD_UNAVAILABLE);
+    lock_cancel_free(cancel);
+}
+
+/* Who has no time left for an answer, or is cancelled already, sends nothing. */
+static void not_worth_sending(void) {
+    enum { CALL_MS = 450 };
+    struct doing doing;
+    struct lock_cancel *cancel = lock_cancel_new();
+    const struct etcd_op op = put("late", 0);
+    const struct etcd_txn txn = {.then = &op, .then_count = 1};
+    begin();
+    open_batch(etcd.port);
+    connect();
+    for (int i = 0; i < 10; i++) {
+        const struct lock_limit limit = {.until_ns = lock_env_now_ns(&env) + CALL_MS / 10 * 1000000L};
+        CHECK_INT(etcd_batch_do(batch, &txn, &limit, read_revision, &doing), ETCD_UNAVAILABLE);
+    }
+    lock_cancel(cancel);
+    start_with(&doing, op, cancel);
+    pthread_join(doing.thread, NULL);
+    CHECK_INT(doing.status, ETCD_UNAVAILABLE);
+    CHECK_INT(etcd_tools_count(&etcd, "late"), 0);
+    lock_cancel_free(cancel);
+}
+
+/* Two are under way, and of two that wait the first, which leads, is cancelled: the other has its answer.
+ * Once nobody else waits for it, it is given up. */
+static void a_leader_is_cancelled(void) {
+    struct doing first[2], leader, other;
+    struct lock_cancel *cancel = lock_cancel_new(), *later = lock_cancel_new();
+    begin();
+    struct proxy *proxy = proxy_start(etcd.port);
+    open_batch(proxy_port(proxy));
+    connect();
+    proxy_set(proxy, PROXY_DELAY, SLOW_MS, NULL);
     for (int i = 0; i < 2; i++) {
         start(&first[i], put(i ? "second" : "first", 0));
         etcd_tools_wait_for(&etcd, i ? "second" : "first", 1);
@@ -152,11 +232,12 @@ static void a_leader_is_cancelled(void) {
     for (int i = 0; i < 2; i++)
         pthread_join(first[i].thread, NULL);
     proxy_set(proxy, PROXY_DELAY, PATIENCE_MS, NULL);
-    int64_t began_ms = harness_now_ms();
-    start_with(&leader, put("alone", 0), cancel);
+    start_with(&leader, put("alone", 0), later);
+    etcd_tools_wait_for(&etcd, "alone", 1);
+    lock_cancel(later);
     pthread_join(leader.thread, NULL);
     CHECK_INT(leader.status, ETCD_UNKNOWN);
-    CHECK(harness_now_ms() - began_ms < PATIENCE_MS / 2);
+    lock_cancel_free(later);
     lock_cancel_free(cancel);
 }
 
@@ -277,6 +358,8 @@ static void raised(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("one is refused", one_is_refused);
+    harness_run("one by one", one_by_one);
+    harness_run("what is not worth sending", not_worth_sending);
     harness_run("a leader is cancelled", a_leader_is_cancelled);
     harness_run("grants of a lease", grants_of_a_lease);
     harness_run("many threads", many_threads);
