@@ -1,5 +1,6 @@
 /* Deals: baskets and transfers, step by step.
  *
+ *     check     look at all items
  *     make      look at all items; intent; take from each; decide; write what was decided; settle
  *     settle    what the journal has, and from there on
  *
@@ -63,7 +64,8 @@ void deal_finish(struct deal_run *run, enum inventory_status status) {
     deal->done(deal, status);
 }
 
-enum inventory_state inventory_deal_born(const struct inventory_deal *deal) {
+/* What it was when it was made. */
+static enum inventory_state born(const struct inventory_deal *deal) {
     return deal->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
 }
 
@@ -77,7 +79,7 @@ void deal_conclude(struct deal_run *run) {
     } else if (run->make) {
         /* The first answer, whatever has become of it since. */
         deal->now = deal->state;
-        deal->state = inventory_deal_born(deal);
+        deal->state = born(deal);
         status = run->mine ? INVENTORY_OK : INVENTORY_REPLAYED;
     } else if (run->step == INVENTORY_CONFIRM && deal->state != INVENTORY_STATE_CONFIRMED) {
         status = deal->state == INVENTORY_STATE_CANCELLED ? INVENTORY_CANCELLED : INVENTORY_EXPIRED;
@@ -116,6 +118,15 @@ void deal_tick(struct inventory *inventory, bool all) {
 
 /* ---- the journal ---- */
 
+bool deal_is_same(const struct inventory_deal *a, const struct inventory_deal *b) {
+    bool same = a->kind == b->kind && a->count == b->count &&
+                (a->kind == INVENTORY_TRANSFER || strcmp(a->user, b->user) == 0);
+    for (int i = 0; same && i < a->count; i++)
+        same =
+            strcmp(a->lines[i].item, b->lines[i].item) == 0 && a->lines[i].quantity == b->lines[i].quantity;
+    return same;
+}
+
 /* The deal as the journal has it: the same that was wanted, or a reason to end. */
 static enum inventory_status adopt(struct deal_run *run, const char *record) {
     struct inventory_deal *deal = run->deal, found = *deal;
@@ -124,7 +135,7 @@ static enum inventory_status adopt(struct deal_run *run, const char *record) {
                  "a record in the journal of baskets cannot be read");
         return INVENTORY_UNAVAILABLE;
     }
-    if (!inventory_deal_same(&found, deal))
+    if (!deal_is_same(&found, deal))
         return run->make ? INVENTORY_KEY_REUSED : INVENTORY_UNAVAILABLE;
     if (run->mine && strcmp(found.nonce, deal->nonce) != 0) {
         run->mine = false; /* another attempt stands there */
@@ -241,18 +252,22 @@ void deal_begin_attempt(struct deal_run *run) {
     run->taking_ns = 0;
 }
 
-/* The journal was read after the items: a deal that is not in it was not there when they were looked at. */
+/* After a look: true where the deal is new and can be made; otherwise the run has gone on, or ended. The
+ * journal was read after the items: a deal that is not in it was not there when they were looked at. */
+static bool can_make(struct deal_run *run) {
+    enum inventory_status status = run->found != INVENTORY_OK ? run->found : run->status;
+    bool is_new = run->found != INVENTORY_OK || run->deal->phase == DEAL_NONE;
+    if (!is_new)
+        go_on(run);
+    else if (status != INVENTORY_OK)
+        deal_finish(run, status);
+    return is_new && status == INVENTORY_OK;
+}
+
 static void on_looked(struct deal_run *run) {
     struct inventory_deal *deal = run->deal;
-    enum inventory_status status = run->found != INVENTORY_OK ? run->found : run->status;
-    if (run->found == INVENTORY_OK && deal->phase != DEAL_NONE) {
-        go_on(run);
+    if (!can_make(run))
         return;
-    }
-    if (status != INVENTORY_OK) {
-        deal_finish(run, status);
-        return;
-    }
     deal_begin_attempt(run);
     deal->created_ms = run->now_ms;
     deal->expires_ms = run->hold_ms ? run->now_ms + run->hold_ms : 0;
@@ -323,6 +338,15 @@ static void by_steps(struct deal_run *run) {
     deal_look(run, on_looked);
 }
 
+static void on_checked(struct deal_run *run) {
+    if (can_make(run))
+        deal_finish(run, INVENTORY_WANTS_LOCK);
+}
+
+static void by_checking(struct deal_run *run) {
+    deal_look(run, on_checked);
+}
+
 static void take(struct deal_run *run) {
     if (run->taking_ns == 0)
         run->taking_ns = clock_mono_ns(run->inventory->config.clock);
@@ -340,7 +364,7 @@ static void go_on(struct deal_run *run) {
         go_on_held(run);
     else if (row->at_rest)
         deal_conclude(run);
-    else if (run->make && run->make != by_steps)
+    else if (run->make && run->make != by_steps && row->is == INVENTORY_STATE_UNDONE)
         deal_finish(run, INVENTORY_PENDING);
     else if (!run->make && run->step != INVENTORY_LOOK && row->is == INVENTORY_STATE_UNDONE)
         deal_finish(run, INVENTORY_UNKNOWN_BASKET); /* it may be under way: its buyer does not know it yet */
@@ -377,18 +401,13 @@ void inventory_deal_make(struct inventory *inventory, struct inventory_deal *dea
     deal_begin(inventory, deal, by_steps, INVENTORY_LOOK);
 }
 
+void inventory_deal_check(struct inventory *inventory, struct inventory_deal *deal) {
+    deal_begin(inventory, deal, by_checking, INVENTORY_LOOK);
+}
+
 void inventory_deal_settle(struct inventory *inventory, struct inventory_deal *deal,
                            enum inventory_step step) {
     deal_begin(inventory, deal, NULL, step);
-}
-
-bool inventory_deal_same(const struct inventory_deal *a, const struct inventory_deal *b) {
-    bool same = a->kind == b->kind && a->count == b->count &&
-                (a->kind == INVENTORY_TRANSFER || strcmp(a->user, b->user) == 0);
-    for (int i = 0; same && i < a->count; i++)
-        same =
-            strcmp(a->lines[i].item, b->lines[i].item) == 0 && a->lines[i].quantity == b->lines[i].quantity;
-    return same;
 }
 
 /* ---- looking one up ---- */

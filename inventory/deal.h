@@ -95,6 +95,8 @@ void deal_begin_attempt(struct deal_run *run);
 /* Ends it with what deal->phase, which is at rest, means to the one who asked. */
 void deal_conclude(struct deal_run *run);
 void deal_finish(struct deal_run *run, enum inventory_status status);
+/* Whether the two want the same. */
+bool deal_is_same(const struct inventory_deal *a, const struct inventory_deal *b);
 
 /* Says where it is, to those who stop there: "before take 0"; `part` is the item's number, -1: of none. */
 void deal_at_step(struct inventory *inventory, const char *when, const char *step, int part);

@@ -48,7 +48,7 @@ enum inventory_status {
     INVENTORY_CONFIRMED,  /* cannot cancel: it was confirmed first */
     INVENTORY_CANCELLED,  /* cannot confirm: it was cancelled first */
     INVENTORY_EXPIRED,    /* neither: the hold ran out first */
-    INVENTORY_WANTS_LOCK, /* strategy `locked`: take the item's lock and come again with `locked` set */
+    INVENTORY_WANTS_LOCK, /* take the locks of its items, and come again with `locked` set */
     INVENTORY_REFUSED,    /* a strategy that teaches, and teaching is off */
     INVENTORY_STALE,      /* its token is older than the newest seen of the item; nothing was done */
     INVENTORY_OVERLOADED, /* too many wait already; nothing was done */
@@ -311,12 +311,6 @@ struct inventory_deal {
     int phase;
 };
 
-/* Whether the two want the same. */
-bool inventory_deal_same(const struct inventory_deal *a, const struct inventory_deal *b);
-
-/* As it was when it was made: held or confirmed. */
-enum inventory_state inventory_deal_born(const struct inventory_deal *deal);
-
 /* The order of a line, once it was told; its state is the basket's. */
 void inventory_deal_order(const struct inventory_deal *deal, int line, struct inventory_order *order);
 /* Whether it is the order of one of its lines, and not of another attempt. */
@@ -326,6 +320,13 @@ bool inventory_deal_has_order(const struct inventory_deal *deal, const struct in
  * decided; PENDING (filled in as well); UNAVAILABLE, UNKNOWN. No lock is needed. */
 void inventory_deal_find(struct inventory *inventory, struct inventory_deal *deal);
 
+/* Tells without a lock what becomes of a deal that is to be made. WANTS_LOCK: it is new, and nothing was in
+ * its way; PENDING: an attempt that was not decided is under way, or was left unfinished. Either way
+ * inventory_deal_make() is next, under its locks. Otherwise as that answers: REPLAYED, KEY_REUSED, what
+ * refuses a line, UNAVAILABLE, UNKNOWN. So whoever asks for what is not for sale takes no lock, and waits for
+ * nobody who has one. */
+void inventory_deal_check(struct inventory *inventory, struct inventory_deal *deal);
+
 /* Does it, as it was wanted. OK; REPLAYED: done before, `state` as it was then; KEY_REUSED; for a line
  * SOLD_OUT, LIMIT, NOT_STARTED, ENDED or UNKNOWN_ITEM, and nothing was done; STALE: a newer holder of a lock
  * was seen, what was begun is undone; UNAVAILABLE, UNKNOWN. An earlier attempt that was left unfinished is
@@ -334,9 +335,9 @@ void inventory_deal_make(struct inventory *inventory, struct inventory_deal *dea
 
 /* The same of a basket in one step, by one script, where one Redis holds all keys. It needs no lock and looks
  * at no token, and leaves what inventory_deal_make() would have left: a basket that is held is settled in the
- * same way. Answers as that does, and never STALE; PENDING: an attempt in steps is under way, or was left
- * unfinished, and nothing was done: finish that one, under its locks, and come again. CROSS_SLOT: the store
- * is a cluster, which lets no script reach two slots; nothing was done. */
+ * same way. Answers as that does, and never STALE; PENDING: an attempt in steps that was not decided is under
+ * way, or was left unfinished, and nothing was done: finish that one, under its locks, and come again.
+ * CROSS_SLOT: the store is a cluster, which lets no script reach two slots; nothing was done. */
 void inventory_deal_make_at_once(struct inventory *inventory, struct inventory_deal *deal);
 
 /* A basket as people write it, teaching only (else REFUSED): looks at all items, decides, lets work_delay_ms

@@ -1,9 +1,10 @@
 /* /v1/baskets and /v1/transfers.
  *
- * To make one takes the locks of all its items. Locks block and a loop must not. So a thread of the pool
- * acquires them, has the back office carry their tokens to the inventory, waits for that, releases the locks,
- * and has the worker answer. To settle one, or to finish what was left, takes no lock: it is done on the loop
- * where it is asked for, and waits for nobody who makes another. */
+ * To make one takes the locks of all its items. Whether it can be made is asked first, without them, so that
+ * neither a retry nor a basket of what is sold out waits for a lock. Locks block and a loop must not. So a
+ * thread of the pool acquires them, has the back office carry their tokens to the inventory, waits for that,
+ * releases the locks, and has the worker answer. To settle one, or to finish what was left, takes no lock: it
+ * is done on the loop where it is asked for, and waits for nobody who makes another. */
 #include "service/deals.h"
 
 #include <semaphore.h>
@@ -20,7 +21,6 @@
 /* A deal under way. */
 struct under_way {
     struct inventory_deal deal;
-    struct inventory_deal found;  /* what the journal has of it */
     struct http_request *request; /* NULL: it was left unfinished, and nobody waits for it */
     struct service *service;
     struct worker *worker; /* whose request it is; NULL likewise */
@@ -253,32 +253,10 @@ static struct under_way *under_way_new(struct worker *worker, struct http_reques
     return under_way;
 }
 
-/* A retry of what was decided is answered from the journal, and what is not written yet is written first:
- * without a lock. */
-static void on_found_made(struct inventory_deal *found, enum inventory_status status) {
-    struct under_way *under_way = CONTAINER(found, found);
-    struct inventory_deal *deal = &under_way->deal;
-    bool decided = status == INVENTORY_PENDING && found->state != INVENTORY_STATE_UNDONE;
-    if (decided) {
-        inventory_deal_settle(under_way->worker->inventory, found, INVENTORY_LOOK);
-    } else if (status == INVENTORY_UNKNOWN_BASKET || status == INVENTORY_PENDING) {
-        submit(under_way);
-    } else if (status != INVENTORY_OK) {
-        finish(under_way, status);
-    } else if (!inventory_deal_same(found, deal)) {
-        finish(under_way, INVENTORY_KEY_REUSED);
-    } else {
-        *deal = *found;
-        deal->now = deal->state;
-        deal->state = inventory_deal_born(deal);
-        finish(under_way, INVENTORY_REPLAYED);
-    }
-}
-
-/* One that others began in steps is finished, and then made, under its locks. */
-static void on_made_at_once(struct inventory_deal *deal, enum inventory_status status) {
+/* What others began in steps is finished, and then made, under its locks. */
+static void on_tried(struct inventory_deal *deal, enum inventory_status status) {
     struct under_way *under_way = CONTAINER(deal, deal);
-    if (status == INVENTORY_PENDING)
+    if (status == INVENTORY_WANTS_LOCK || status == INVENTORY_PENDING)
         submit(under_way);
     else
         finish(under_way, status);
@@ -286,19 +264,15 @@ static void on_made_at_once(struct inventory_deal *deal, enum inventory_status s
 
 static void make(struct under_way *under_way) {
     struct inventory *inventory = under_way->worker->inventory;
-    struct inventory_deal *deal = &under_way->deal, *found = &under_way->found;
+    struct inventory_deal *deal = &under_way->deal;
     under_way->make = true;
-    if (is_basket(under_way, CONFIG_BASKET_SCRIPT)) {
-        deal->done = on_made_at_once;
+    deal->done = on_tried;
+    if (is_basket(under_way, CONFIG_BASKET_SCRIPT))
         inventory_deal_make_at_once(inventory, deal);
-    } else if (is_basket(under_way, CONFIG_BASKET_NAIVE)) {
+    else if (is_basket(under_way, CONFIG_BASKET_NAIVE))
         submit(under_way); /* the journal does not know it */
-    } else {
-        found->kind = deal->kind;
-        memcpy(found->id, deal->id, sizeof found->id);
-        found->done = on_found_made;
-        inventory_deal_find(inventory, found);
-    }
+    else
+        inventory_deal_check(inventory, deal);
 }
 
 static void post(struct worker *worker, struct http_request *request,

@@ -65,6 +65,7 @@ void bargain_begin(struct bargain *bargain, enum bargain_call call) {
         deal->lines[i].token = (struct inventory_token){.epoch = till->epoch, .fence = till->fence};
     till->shop->open++;
     switch (call) {
+    case BARGAIN_CHECK: inventory_deal_check(till->inventory, deal); break;
     case BARGAIN_MAKE: make(till->inventory, deal); break;
     case BARGAIN_FIND: inventory_deal_find(till->inventory, deal); break;
     case BARGAIN_FINISH: inventory_deal_settle(till->inventory, deal, INVENTORY_LOOK); break;

@@ -21,7 +21,14 @@ struct bargain {
  * the till's fence, or none if the till has none. */
 struct bargain *bargain_new(struct till *till, const char *key, const char *lines);
 
-enum bargain_call { BARGAIN_MAKE, BARGAIN_FIND, BARGAIN_FINISH, BARGAIN_CONFIRM, BARGAIN_CANCEL };
+enum bargain_call {
+    BARGAIN_MAKE,
+    BARGAIN_CHECK,
+    BARGAIN_FIND,
+    BARGAIN_FINISH,
+    BARGAIN_CONFIRM,
+    BARGAIN_CANCEL
+};
 
 /* Begins the call; the answer comes while the loop turns. */
 void bargain_begin(struct bargain *bargain, enum bargain_call call);

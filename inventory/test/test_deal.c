@@ -43,6 +43,9 @@ static void check_order(struct till *till, const struct bargain *bargain, int li
 static void test_basket(void) {
     struct till *till = open_sale();
     struct bargain *basket = bargain_new(till, "k1", "phone:1 lamp:2 chair:3");
+    const char *before = store_dump(&redis, false);
+    CHECK_STATUS(bargain_do(basket, BARGAIN_CHECK), INVENTORY_WANTS_LOCK);
+    CHECK_STR(store_dump(&redis, false), before);
     CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
     CHECK_STR(inventory_state_name(basket->deal.state), "confirmed");
     CHECK_INT(basket->deal.expires_ms, 0);
@@ -64,14 +67,17 @@ static void test_replay(void) {
     struct till *other = till_open(till->shop, &redis);
     other->fence = 2; /* older than what was seen: it writes nothing */
     struct bargain *again = bargain_new(other, "k1", "phone:3 lamp:1");
-    CHECK_STATUS(bargain_do(again, BARGAIN_MAKE), INVENTORY_REPLAYED);
-    for (int i = 0; i < 2; i++) {
-        struct inventory_order a, b;
-        inventory_deal_order(&first->deal, i, &a);
-        inventory_deal_order(&again->deal, i, &b);
-        CHECK_STR(a.id, b.id);
-        CHECK_INT(a.created_ms, b.created_ms);
+    for (int call = BARGAIN_MAKE; call <= BARGAIN_CHECK; call++) {
+        CHECK_STATUS(bargain_do(again, (enum bargain_call)call), INVENTORY_REPLAYED);
+        for (int i = 0; i < 2; i++) {
+            struct inventory_order a, b;
+            inventory_deal_order(&first->deal, i, &a);
+            inventory_deal_order(&again->deal, i, &b);
+            CHECK_STR(a.id, b.id);
+            CHECK_INT(a.created_ms, b.created_ms);
+        }
     }
+    CHECK_STATUS(bargain_do(bargain_new(till, "k1", "phone:3 lamp:2"), BARGAIN_CHECK), INVENTORY_KEY_REUSED);
     CHECK_STATUS(bargain_make(till, "k1", "phone:3 lamp:2"), INVENTORY_KEY_REUSED);
     CHECK_STATUS(bargain_make(till, "k1", "phone:3"), INVENTORY_KEY_REUSED);
     CHECK_STATUS(bargain_make(till, "k1", "lamp:1 phone:3"), INVENTORY_KEY_REUSED);
@@ -102,11 +108,13 @@ static void test_find(void) {
 static void refused(struct till *till, const char *lines, enum inventory_status status, int line,
                     int64_t available) {
     const char *before = store_dump(&redis, false);
-    struct bargain *basket = bargain_new(till, "refused", lines);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), status);
-    CHECK_INT(basket->deal.failed, line);
-    if (status == INVENTORY_SOLD_OUT)
-        CHECK_INT(basket->deal.available, available);
+    for (int call = BARGAIN_MAKE; call <= BARGAIN_CHECK; call++) {
+        struct bargain *basket = bargain_new(till, "refused", lines);
+        CHECK_STATUS(bargain_do(basket, (enum bargain_call)call), status);
+        CHECK_INT(basket->deal.failed, line);
+        if (status == INVENTORY_SOLD_OUT)
+            CHECK_INT(basket->deal.available, available);
+    }
     CHECK_STR(store_dump(&redis, false), before);
 }
 

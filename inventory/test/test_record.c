@@ -168,7 +168,7 @@ static void test_journal_record(void) {
     journal_print(record, &deal);
     CHECK_STR(record, "held " NONCE " 1700000000000 1700000060000 ann phone:1,lamp:2");
     CHECK(journal_read(&read, record));
-    CHECK(inventory_deal_same(&read, &deal));
+    CHECK(deal_is_same(&read, &deal));
     CHECK_STR(read.nonce, NONCE);
     CHECK_INT(read.phase, DEAL_HELD);
     CHECK_INT(read.created_ms, deal.created_ms);

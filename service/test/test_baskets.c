@@ -292,6 +292,30 @@ static void check_step(const char *id, const char *step, int status, const char 
         CHECK_PROBLEM(&response, status, what);
 }
 
+/* What cannot be sold is refused while others have the locks of its items, and leaves nothing in the store
+ * of the locks. A retry is answered. */
+static void without_locks(void) {
+    struct web_response response;
+    open_shop();
+    shop_put(port, "rare", "\"stock\":1");
+    CHECK_INT(shop_basket(port, "ann", "a:1 rare:1", "k", &response), 201);
+    static const char *const items[] = {"a", "b", "c", "rare"};
+    for (int i = 0; i < 4; i++)
+        redis_command(&redis, "SET", harness_format("lock:{seckill:%s}", items[i]), "somebody", NULL);
+    double locks = shop_metric(port, "seckill_lock_acquired_total");
+    shop_basket(port, "ann", "a:1 b:1 rare:1", "k2", &response);
+    CHECK_PROBLEM(&response, 409, "sold-out");
+    shop_basket(port, "ann", "a:1 b:5", "k2", &response);
+    CHECK_PROBLEM(&response, 409, "purchase-limit");
+    shop_basket(port, "ann", "a:1 nothing:1", "k2", &response);
+    CHECK_PROBLEM(&response, 404, "unknown-item");
+    CHECK_INT(shop_basket(port, "ann", "a:1 rare:1", "k", &response), 201);
+    CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
+    CHECK_INT(redis_integer(&redis, "EXISTS", "lock:{seckill:nothing}:fence", NULL), 0);
+    CHECK_INT(shop_metric(port, "seckill_lock_acquired_total"), locks);
+    close_shop();
+}
+
 static void confirm(void) {
     struct web_response first, response;
     open_shop();
@@ -402,6 +426,7 @@ int main(int argc, char **argv) {
         harness_run(harness_format("%s: a basket", way), a_basket);
         harness_run(harness_format("%s: the first line that fails is named", way), refusals);
         harness_run(harness_format("%s: items of every strategy", way), strategies);
+        harness_run(harness_format("%s: what cannot be sold waits for no lock", way), without_locks);
         harness_run(harness_format("%s: a held basket is confirmed", way), confirm);
         harness_run(harness_format("%s: a held basket is cancelled", way), cancel);
         harness_run(harness_format("%s: a held basket expires", way), expire);
