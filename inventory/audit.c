@@ -210,8 +210,8 @@ static enum stage next_stage(const struct audit_run *run) {
     return run->stage == STAGE_FIRST || run->stage == STAGE_LAST ? STAGE_DONE : STAGE_LAST;
 }
 
-/* Three times as long as the page took: a sale makes pages slow, and then leaves the audit a quarter of the
- * time at most. */
+/* Three times as long as the page took. What an audit costs a sale is CPU: so it takes a quarter of a core of
+ * Redis at most, and less while a sale makes its pages slow. */
 static uint64_t pause_ms(const struct audit_run *run, int64_t now_ns) {
     int64_t pause_ms = 3 * (now_ns - run->asked_ns) / 1000000;
     return pause_ms < 1 ? 1 : pause_ms > PAUSE_MOST_MS ? PAUSE_MOST_MS : (uint64_t)pause_ms;

@@ -435,7 +435,7 @@ enum { INVENTORY_BATCH_MAX = 256 };
 struct inventory_figures {
     _Atomic uint64_t batches, batched; /* script calls of purchases, and purchases in them */
     _Atomic uint64_t checks;           /* calls that only asked: sold out, or unknown */
-    _Atomic uint64_t waiting;          /* purchases under way */
+    _Atomic uint64_t waiting;          /* purchases and deals under way */
     _Atomic uint64_t unknown;          /* purchases whose reply was lost */
     _Atomic uint64_t unknown_resolved; /* of which the order was found */
     _Atomic uint64_t reconnects;
