@@ -31,8 +31,12 @@ static void print_locked(const struct service *service, char out[LOCKED_SIZE]) {
     domain_read_state(service->domain, &state);
     if (state.reach == DOMAIN_UNREACHABLE)
         snprintf(out, LOCKED_SIZE, "unavailable: %.120s", state.why);
+    else if (state.phase == DOMAIN_NONE)
+        snprintf(out, LOCKED_SIZE, "unavailable: no lock is in force");
+    else if (state.reach == DOMAIN_UNTRIED)
+        snprintf(out, LOCKED_SIZE, "unknown: the lock was not tried yet");
     else
-        snprintf(out, LOCKED_SIZE, state.phase == DOMAIN_NONE ? "unavailable: no lock is in force" : "ok");
+        snprintf(out, LOCKED_SIZE, "ok");
 }
 
 static void answer_health(struct http_request *request, const struct inventory_health *health) {

@@ -110,6 +110,7 @@ static void not_switched_to(void) {
     check_reachable("k");
     CHECK_INT(put_lock(lock_url(), &response), 200);
     CHECK_INT(shop_number(&response, "epoch"), 2);
+    wait_told("true");
     check_reachable("k2");
     CHECK(!strstr(said(), "cannot be reached"));
 }
@@ -184,6 +185,30 @@ static void does_not_answer(void) {
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
+static bool is_untried_or_gone(void *arg) {
+    struct web_response response;
+    (void)arg;
+    get_lock(&response);
+    CHECK(!strstr(response.body, "\"reachable\":true"));
+    bool gone = strstr(response.body, "\"reachable\":false");
+    CHECK_INT(shop_get(service.port, "/readyz", &response), 200);
+    CHECK(strcmp(shop_text(&response, "baskets"), "ok") != 0);
+    CHECK(strcmp(shop_text(&response, "transfers"), "ok") != 0);
+    return gone;
+}
+
+/* Nobody says that all is well while the first try of it has no answer. */
+static void untried(void) {
+    redis_start(&locks, "--requirepass", "hunter2", NULL);
+    redis_pause(&locks);
+    open_service(lock_url(), "locked");
+    CHECK(harness_wait(is_untried_or_gone, NULL, PATIENCE_MS));
+    redis_resume(&locks);
+    wait_told("true");
+    check_reachable("k");
+    CHECK_INT(seckilld_stop(&service), 0);
+}
+
 /* Another instance may be able to open it: here it says why it cannot. */
 static void not_to_be_opened(void) {
     struct web_response response;
@@ -203,6 +228,7 @@ int main(int argc, char **argv) {
     harness_run("dead at the start", dead_at_the_start);
     harness_run("dead while it runs", dead_while_it_runs);
     harness_run("does not answer", does_not_answer);
+    harness_run("untried", untried);
     harness_run("not to be opened", not_to_be_opened);
     return harness_finish();
 }
