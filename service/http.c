@@ -7,8 +7,10 @@
 #include "service/http_internal.h"
 
 enum {
-    BACKLOG_DISCARD_MAX =
-        1024 * 1024, /* read and thrown away of a body that is too large, before the connection is cut */
+    /* Read and thrown away of a body that is too large: then it is answered at once, and the connection ends
+     * with that; after so much more it is cut. */
+    DISCARD_MAX = 1024 * 1024,
+    DISCARD_CUT = 16 * DISCARD_MAX,
     SPARE_MAX = 1024,
     /* See http_server_turn(). */
     PATIENCE_MS = 10,
@@ -155,7 +157,9 @@ static bool append(struct http_request *request, const char *data, size_t length
     if (request->too_large || request->length + length > HTTP_BODY_MAX) {
         request->too_large = true;
         request->discarded += length;
-        return request->discarded <= BACKLOG_DISCARD_MAX;
+        if (request->discarded > DISCARD_MAX)
+            http_refuse_body(request->mhd, strcmp(request->method, MHD_HTTP_METHOD_HEAD) != 0);
+        return request->discarded <= DISCARD_CUT;
     }
     if (request->length + length > request->size) {
         size_t size = HTTP_BODY_MAX;
@@ -183,6 +187,8 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const ch
         server->received = true;
         return kept ? MHD_YES : MHD_NO;
     }
+    if (request->connection->refused)
+        return MHD_NO;
     if (!request->handled) {
         request->handled = true;
         request->connection->busy = true;

@@ -21,7 +21,8 @@ struct connection {
     struct http_server *server;
     int64_t since_ms; /* connected, or completed a request */
     int fd;
-    bool busy; /* its request is being worked on, under that one's own deadline */
+    bool busy;    /* its request is being worked on, under that one's own deadline */
+    bool refused; /* http_refuse() has ended its stream */
 };
 
 struct http_request {
@@ -83,6 +84,9 @@ struct http_fault http_head_judge(struct MHD_Connection *mhd, const char *method
 
 /* http_refusals.c: what is answered to a request that nobody reads. The connection must end with it. */
 void http_refuse(struct MHD_Connection *mhd, const struct http_fault *fault, bool body_wanted);
+/* The same while a body that is too large still comes: it must be read on, since what is unread when a socket
+ * is closed makes the close a reset, which may overtake the answer. */
+void http_refuse_body(struct MHD_Connection *mhd, bool body_wanted);
 /* MHD_queue_response(), for the program's own answers. */
 enum MHD_Result http_queue(struct MHD_Connection *mhd, unsigned int status, struct MHD_Response *response);
 

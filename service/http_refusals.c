@@ -9,17 +9,21 @@
 
 enum { DISCARDS_MAX = 64 };
 
+static struct connection *connection_of(struct MHD_Connection *mhd) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
 /* Answers past libmicrohttpd, straight into the socket, and ends the stream there: its memory may have no
  * room for the head of an answer, and after some refusals of its own version 0.9.75 goes on and sends a
  * second head inside of the first one's body. The answers before this one have been sent: requests of a
  * connection are taken up one after the other. */
-void http_refuse(struct MHD_Connection *mhd, const struct http_fault *fault, bool body_wanted) {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct connection *connection = info ? info->socket_context : NULL;
-    if (!connection)
+static void refuse(struct connection *connection, const struct http_fault *fault, bool body_wanted) {
+    if (connection->refused)
         return;
+    connection->refused = true;
     const struct http_config *config = &connection->server->config;
-    char body[1024], text[2048], date[64], discarded[4096];
+    char body[1024], text[2048], date[64];
     size_t body_length = config->write_refusal ? config->write_refusal(body, sizeof body, fault->status,
                                                                        fault->field, fault->detail)
                                                : 0;
@@ -32,13 +36,28 @@ void http_refuse(struct MHD_Connection *mhd, const struct http_fault *fault, boo
                           fault->status, MHD_get_reason_phrase_for((unsigned int)fault->status), date,
                           body_length, body_wanted ? (int)body_length : 0, body);
     config->on_answer(config->ctx, fault->status);
-    if (send(connection->fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    if (send(connection->fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+        shutdown(connection->fd, SHUT_WR);
+}
+
+void http_refuse(struct MHD_Connection *mhd, const struct http_fault *fault, bool body_wanted) {
+    struct connection *connection = connection_of(mhd);
+    char discarded[4096];
+    if (!connection)
         return;
-    shutdown(connection->fd, SHUT_WR);
+    refuse(connection, fault, body_wanted);
     /* What is unread when a socket is closed makes the close a reset, which may overtake the answer. */
     for (int i = 0; i < DISCARDS_MAX; i++)
         if (recv(connection->fd, discarded, sizeof discarded, MSG_DONTWAIT) <= 0)
             break;
+}
+
+static const struct http_fault too_large = {413, NULL, "a body is at most 16384 bytes"};
+
+void http_refuse_body(struct MHD_Connection *mhd, bool body_wanted) {
+    struct connection *connection = connection_of(mhd);
+    if (connection)
+        refuse(connection, &too_large, body_wanted);
 }
 
 /* ---- libmicrohttpd's own refusals ---- */
@@ -67,7 +86,7 @@ enum MHD_Result MHD_queue_response(struct MHD_Connection *mhd, unsigned int stat
     struct http_fault fault = {400, "request",
                                "malformed: its request line, a header, its length or a chunk"};
     switch (status) {
-    case 413: fault = (struct http_fault){413, NULL, "a body is at most 16384 bytes"}; break;
+    case 413: fault = too_large; break;
     case 414: fault = (struct http_fault){414, NULL, "the request line is more than fits: about 4 KB"}; break;
     case 431:
         fault = (struct http_fault){431, NULL, "request line and headers are more than fit: about 4 KB"};

@@ -129,13 +129,31 @@ static void chunked(void) {
             CHECK_PROBLEM(&response, 413, "too-large");
         web_close(&conn);
     }
-    /* One without end is cut off. */
-    size_t sent = 0;
-    const char *chunk = harness_repeat('x', 60000);
-    begin_chunked(&conn, "endless");
-    while (web_send_raw(&conn, harness_format("ea60\r\n%s\r\n", chunk), 60008) == WEB_OK)
-        CHECK((sent += 60000) < 64 << 20);
-    web_close(&conn);
+}
+
+/* Who sends more than is read to the end is told so all the same, once; one without end is cut off. */
+static void chunked_without_end(void) {
+    enum { CHUNK = 60000, MOST = 64 << 20 };
+    struct web_conn conn;
+    struct web_response response;
+    const char *chunk = harness_format("%x\r\n%s\r\n", CHUNK, harness_repeat('x', CHUNK));
+    const size_t sizes[] = {1020000, 1080000, 1500000, 4 << 20, 12 << 20, MOST};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        double before = shop_metric(shop.port, "seckill_http_responses_total{class=\"4xx\"}");
+        begin_chunked(&conn, "endless");
+        size_t sent = 0;
+        while (sent < sizes[i] && web_send_raw(&conn, chunk, strlen(chunk)) == WEB_OK)
+            sent += CHUNK;
+        CHECK((sent < sizes[i]) == (sizes[i] == MOST));
+        if (sizes[i] != MOST)
+            web_send_text(&conn, "0\r\n\r\n");
+        CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+        CHECK_PROBLEM(&response, 413, "too-large");
+        if (sizes[i] > 1 << 20)
+            CHECK_INT(web_read_end(&conn), WEB_CLOSED);
+        web_close(&conn);
+        CHECK_INT(shop_metric(shop.port, "seckill_http_responses_total{class=\"4xx\"}"), before + 1);
+    }
     shop_check_served(shop.port, "x");
 }
 
@@ -415,6 +433,7 @@ int main(int argc, char **argv) {
     harness_run("heads of all sizes", heads_of_all_sizes);
     harness_run("bodies at the limit", bodies_at_the_limit);
     harness_run("chunked bodies", chunked);
+    harness_run("chunked bodies without end", chunked_without_end);
     harness_run("Expect: 100-continue", expect_100);
     harness_run("HTTP/1.0", http_1_0);
     harness_run("requests that are HTTP/1.1, or not", raw_requests);
