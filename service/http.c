@@ -234,6 +234,8 @@ static struct MHD_Response *make_response(const struct http_server *server, cons
     if (!response)
         return NULL;
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    /* All of it changes; without this a cache may keep an answer, such as a 404, for as long as it likes. */
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     for (; headers && headers[0]; headers += 2)
         MHD_add_response_header(response, headers[0], headers[1]);
     if (server->draining)

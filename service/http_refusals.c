@@ -31,7 +31,7 @@ static void refuse(struct connection *connection, const struct http_fault *fault
     struct tm parts;
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &parts));
     int length = snprintf(text, sizeof text,
-                          "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\n"
+                          "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\nCache-Control: no-store\r\n"
                           "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n\r\n%.*s",
                           fault->status, MHD_get_reason_phrase_for((unsigned int)fault->status), date,
                           body_length, body_wanted ? (int)body_length : 0, body);

@@ -179,6 +179,7 @@ void shop_check_problem(const char *file, int line, const struct web_response *r
         harness_fail(file, line, "%s has no title or no detail", response->body);
     harness_check_str(file, line, "the content type", web_header(response, "Content-Type"),
                       "application/problem+json");
+    harness_check_str(file, line, "who may keep it", web_header(response, "Cache-Control"), "no-store");
     const char *retry = web_header(response, "Retry-After");
     if (status == 503 && (!retry || strtol(retry, NULL, 10) < 1))
         harness_fail(file, line, "a 503 without Retry-After: %s", response->headers);

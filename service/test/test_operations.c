@@ -142,6 +142,8 @@ static void head(void) {
         CHECK_INT(headed.status, got.status);
         CHECK_STR(web_header(&headed, "Content-Type"), web_header(&got, "Content-Type"));
         CHECK_STR(web_header(&headed, "Content-Length"), harness_format("%zu", got.len));
+        CHECK_STR(web_header(&got, "Cache-Control"), "no-store");
+        CHECK_STR(web_header(&headed, "Cache-Control"), "no-store");
     }
     CHECK_INT(conn.held, 0);
     web_close(&conn);
