@@ -7,6 +7,8 @@
 
 #include "loadtest/client.h"
 
+#define KEEPALIVE_S 60 /* silent for so long, the peer's host is asked whether it is there still */
+
 static void start(struct client *client);
 
 static const char *split_url(const char *url, char *host, size_t size, char *port, size_t port_size) {
@@ -197,6 +199,7 @@ static void on_connected(uv_connect_t *connecting, int status) {
         return;
     }
     uv_tcp_nodelay(&client->tcp, 1);
+    uv_tcp_keepalive(&client->tcp, 1, KEEPALIVE_S);
     client->connects++;
     client->peer = client->target;
     send_request(client);
