@@ -1,4 +1,6 @@
-/* openapi.json: no linter finds fault with it, and every problem there is stands in it and in the README. */
+/* openapi.json: no linter finds fault with it; its calls are those of the code, with their problems and
+ * headers, every problem there is stands in it and in the README, and answers have no members that it does
+ * not tell. */
 #include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -6,6 +8,7 @@
 #include <string.h>
 
 #include "service/problem.h"
+#include "service/test/shop.h"
 #include "test/harness.h"
 
 static const char document[] = "service/openapi.json";
@@ -49,6 +52,14 @@ static json_t *load(void) {
     return api;
 }
 
+static const json_t *within(const json_t *value, const char *const *names) {
+    for (; *names; names++)
+        value = json_object_get(value, *names);
+    return value;
+}
+
+#define WITHIN(value, ...) within(value, (const char *const[]){__VA_ARGS__, NULL})
+
 static bool in_word(char c) {
     return isalpha((unsigned char)c) || c == '-';
 }
@@ -84,10 +95,7 @@ static int count_in(const json_t *responses, const char *name, int status) {
 
 static void problems_told(void) {
     const json_t *api = load(), *components = json_object_get(api, "components");
-    const json_t *types = json_object_get(components, "schemas");
-    for (const char *const *name = (const char *const[]){"Problem", "properties", "type", "enum", NULL};
-         *name; name++)
-        types = json_object_get(types, *name);
+    const json_t *types = WITHIN(components, "schemas", "Problem", "properties", "type", "enum");
     static char readme[1 << 17];
     FILE *file = fopen("README.md", "re");
     CHECK(file != NULL);
@@ -112,9 +120,200 @@ static void problems_told(void) {
     }
 }
 
+/* ---- calls ---- */
+
+/* The document's path of a route's, whose * is any name; NULL where it has none. */
+static const json_t *find_path(const json_t *api, const char *route) {
+    const char *path;
+    json_t *item;
+    size_t before = strcspn(route, "*");
+    json_object_foreach((json_t *)(uintptr_t)json_object_get(api, "paths"), path, item) {
+        const char *brace = strchr(path, '{');
+        if (!brace && strcmp(path, route) == 0)
+            return item;
+        if (brace && route[before] && (size_t)(brace - path) == before && strncmp(path, route, before) == 0 &&
+            strcmp(strchr(brace, '}') + 1, route + before + 1) == 0)
+            return item;
+    }
+    return NULL;
+}
+
+static bool is_method(const char *name) {
+    return strcmp(name, "parameters") != 0;
+}
+
+static void check_route(const json_t *api, const char *method, const char *route, bool admin, bool keyed) {
+    char name[8] = "";
+    for (size_t i = 0; method[i]; i++)
+        name[i] = (char)tolower((unsigned char)method[i]);
+    const json_t *call = json_object_get(find_path(api, route), name);
+    if (!call)
+        FAIL("%s does not tell %s %s", document, method, route);
+    const json_t *responses = json_object_get(call, "responses"), *own = json_object_get(call, "parameters");
+    const char *parameter = json_string_value(json_object_get(json_array_get(own, 0), "name"));
+    if ((json_object_get(call, "security") != NULL) != admin ||
+        (json_object_get(responses, "401") != NULL) != admin)
+        FAIL("%s %s: whether it is the admin's", method, route);
+    bool settles = strstr(route, "/confirm") || strstr(route, "/cancel"); /* which takes no lock */
+    if (settles && count_in(responses, "lock-unavailable", 503))
+        FAIL("%s %s: lock-unavailable", method, route);
+    if (keyed != (parameter && strcmp(parameter, "Idempotency-Key") == 0))
+        FAIL("%s %s: whether it takes an Idempotency-Key", method, route);
+}
+
+/* Those of the table in routes.c, and no others. */
+static void calls_told(void) {
+    static const char *const keyed[] = {"purchases_post", "baskets_post", "transfers_post", "items_restock"};
+    const json_t *api = load();
+    char line[200], method[8], route[64], handler[32], of[16];
+    int routes = 0, calls = 0;
+    FILE *file = fopen("service/routes.c", "re");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, " {\"%7[A-Z]\", \"%63[^\"]\", %31[a-z_], %15[A-Z_]}", method, route, handler, of) !=
+            4)
+            continue;
+        bool takes_key = false;
+        for (size_t i = 0; i < sizeof keyed / sizeof *keyed; i++)
+            takes_key |= strcmp(handler, keyed[i]) == 0;
+        check_route(api, method, route, strcmp(of, "ADMIN") == 0, takes_key);
+        routes++;
+    }
+    fclose(file);
+    const char *path, *name;
+    json_t *item, *call;
+    json_object_foreach(json_object_get(api, "paths"), path, item) {
+        json_object_foreach(item, name, call) calls += is_method(name);
+    }
+    CHECK(routes > 0);
+    CHECK_INT(calls, routes);
+}
+
+/* ---- what a response tells ---- */
+
+static int status_of(const char *name) {
+    for (int i = 0; i < PROBLEMS; i++)
+        if (strcmp(problem_name((enum problem)i), name) == 0)
+            return problem_status((enum problem)i);
+    return 0;
+}
+
+/* Every word after "type: " that is in no brackets is a problem, and one of that status. */
+static void check_types(const char *where, const char *key, const char *types) {
+    char name[32];
+    int depth = 0;
+    for (size_t length = 0;; types++) {
+        depth += *types == '(';
+        if (depth == 0 && in_word(*types) && length < sizeof name - 1) {
+            name[length++] = *types;
+        } else if (length) {
+            name[length] = '\0';
+            length = 0;
+            int status = status_of(name);
+            if (!status || (isdigit((unsigned char)key[1]) ? strtol(key, NULL, 10) != status
+                                                           : key[0] - '0' != status / 100))
+                FAIL("%s, %s: %s is no problem of it", where, key, name);
+        }
+        depth -= *types == ')';
+        if (!*types)
+            return;
+    }
+}
+
+static void check_responses(const char *where, const json_t *responses) {
+    static const char *const headers[][2] = {{"401", "WWW-Authenticate"}, {"503", "Retry-After"}};
+    const char *key;
+    json_t *response;
+    json_object_foreach((json_t *)(uintptr_t)responses, key, response) {
+        const char *text = json_string_value(json_object_get(response, "description"));
+        const char *types = text ? strstr(text, "type: ") : NULL;
+        for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+            if (strcmp(key, headers[i][0]) == 0 && !WITHIN(response, "headers", headers[i][1]))
+                FAIL("%s, %s: no %s", where, key, headers[i][1]);
+        if (types)
+            check_types(where, key, types + 6);
+        if (text && !json_object_get(response, "content"))
+            FAIL("%s, %s: not told what it has", where, key);
+    }
+}
+
+static void responses_told(void) {
+    const json_t *api = load(), *shared = WITHIN(api, "components", "responses");
+    const char *path, *name;
+    json_t *item, *call;
+    json_object_foreach(json_object_get(api, "paths"), path, item) {
+        json_object_foreach(item, name, call) {
+            if (is_method(name))
+                check_responses(harness_format("%s %s", name, path), json_object_get(call, "responses"));
+        }
+    }
+    check_types("Refused", "4XX",
+                strstr(json_string_value(WITHIN(shared, "Refused", "description")), "type: ") + 6);
+    check_types("Unable", "5XX",
+                strstr(json_string_value(WITHIN(shared, "Unable", "description")), "type: ") + 6);
+}
+
+/* ---- members ---- */
+
+/* Those of the answer are those of the schema, but for these that it may lack. */
+static void check_members(const json_t *api, const char *schema, const char *lacks,
+                          const struct web_response *response) {
+    json_error_t error;
+    json_t *answer = json_loadb(response->body, response->len, 0, &error), *value;
+    const json_t *properties = WITHIN(api, "components", "schemas", schema, "properties");
+    const char *name;
+    CHECK(answer != NULL && properties != NULL);
+    harness_defer(forget, answer);
+    json_object_foreach(answer, name, value) {
+        if (!json_object_get(properties, name))
+            FAIL("%s: no %s is told, of %s", schema, name, response->body);
+    }
+    json_object_foreach((json_t *)(uintptr_t)properties, name, value) {
+        if (!json_object_get(answer, name) && !find_word(lacks, name))
+            FAIL("%s: there is no %s in %s", schema, name, response->body);
+    }
+}
+
+static void members_told(void) {
+    const json_t *api = load();
+    struct web_response got;
+    struct shop shop;
+    shop_open(&shop);
+    CHECK_INT(
+        shop_admin(shop.port, "PUT", "/v1/items/a",
+                   "{\"stock\":9,\"starts_at\":\"2020-01-01T00:00:00Z\",\"ends_at\":\"2099-01-01T00:00:00Z\","
+                   "\"hold_seconds\":600}",
+                   &got),
+        201);
+    check_members(api, "Item", "", &got);
+    CHECK_INT(shop_admin(shop.port, "PUT", "/v1/items/a", "{\"stock\":8}", &got), 409);
+    check_members(api, "Problem", "field available limit starts_at ends_at line item", &got);
+    shop_put(shop.port, "b", "\"stock\":9");
+    CHECK_INT(shop_buy(shop.port, "a", "u", 1, "k", &got), 201);
+    check_members(api, "Order", "", &got);
+    CHECK_INT(shop_basket(shop.port, "u", "a:1 b:1", "k", &got), 201);
+    check_members(api, "Basket", "", &got);
+    CHECK_INT(shop_basket(shop.port, "u", "b:1 a:100", "k2", &got), 409);
+    check_members(api, "Problem", "field limit starts_at ends_at differs", &got);
+    CHECK_INT(shop_transfer(shop.port, "a", "b", 1, "k", &got), 200);
+    check_members(api, "Transfer", "", &got);
+    CHECK_INT(shop_restock(shop.port, "a", 1, "k", &got), 200);
+    check_members(api, "Restock", "", &got);
+    CHECK_INT(shop_admin(shop.port, "GET", "/v1/items/a/audit", NULL, &got), 200);
+    check_members(api, "Audit", "", &got);
+    CHECK_INT(shop_get(shop.port, "/readyz", &got), 200);
+    check_members(api, "Health", "", &got);
+    CHECK_INT(shop_admin(shop.port, "PUT", "/v1/lock", "{\"lock\":\"local:\"}", &got), 200);
+    check_members(api, "Lock", "reachable problem", &got);
+    shop_close(&shop);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("the linter finds nothing", linted);
     harness_run("every problem is told", problems_told);
+    harness_run("every call is told", calls_told);
+    harness_run("every response is told", responses_told);
+    harness_run("every member is told", members_told);
     return harness_finish();
 }
