@@ -49,20 +49,6 @@ static void refuse_text(const json_error_t *at, struct codec_error *error) {
     refuse(error, field, "%s (line %d, column %d)", what, at->line, at->column);
 }
 
-/* The object in `body`, to be freed by json_decref(); NULL where it is none. */
-static json_t *read_object(const char *body, size_t length, struct codec_error *error) {
-    json_error_t at;
-    json_t *object = json_loadb(body, length, JSON_REJECT_DUPLICATES, &at);
-    if (!object)
-        refuse_text(&at, error);
-    else if (!json_is_object(object))
-        refuse(error, "body", "must be a JSON object");
-    if (json_is_object(object))
-        return object;
-    json_decref(object);
-    return NULL;
-}
-
 static bool refuse_unknown(const char *name, const char *const *names, struct codec_error *error) {
     char field[sizeof error->field], known[96] = "", *end = known;
     size_t i = 0;
@@ -91,6 +77,21 @@ static bool known_only(json_t *object, const char *const *names, struct codec_er
             return refuse_unknown(name, names, error);
     }
     return true;
+}
+
+/* The object in `body`, with no fields but these, to be freed by json_decref(); NULL where it is none. */
+static json_t *read_object(const char *body, size_t length, const char *const *names,
+                           struct codec_error *error) {
+    json_error_t at;
+    json_t *object = json_loadb(body, length, JSON_REJECT_DUPLICATES, &at);
+    if (!object)
+        refuse_text(&at, error);
+    else if (!json_is_object(object))
+        refuse(error, "body", "must be a JSON object");
+    else if (known_only(object, names, error))
+        return object;
+    json_decref(object);
+    return NULL;
 }
 
 static bool read_name(json_t *object, const char *field, char out[INVENTORY_NAME_MAX + 1],
@@ -132,11 +133,9 @@ static bool read_instant(json_t *object, const char *field, int64_t *out, struct
 bool codec_read_purchase(const char *body, size_t length, struct codec_purchase *purchase,
                          struct codec_error *error) {
     static const char *const names[] = {"item", "user", "quantity", NULL};
-    json_t *object = read_object(body, length, error);
-    if (!object)
-        return false;
+    json_t *object = read_object(body, length, names, error);
     struct codec_purchase read;
-    bool good = known_only(object, names, error) && read_name(object, "item", read.item, error) &&
+    bool good = object && read_name(object, "item", read.item, error) &&
                 read_name(object, "user", read.user, error) &&
                 read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &read.quantity, error);
     if (good)
@@ -174,9 +173,8 @@ static bool read_lines(json_t *object, struct inventory_deal *basket, struct cod
 bool codec_read_basket(const char *body, size_t length, struct inventory_deal *basket,
                        struct codec_error *error) {
     static const char *const names[] = {"user", "lines", NULL};
-    json_t *object = read_object(body, length, error);
-    bool good = object && known_only(object, names, error) &&
-                read_name(object, "user", basket->user, error) && read_lines(object, basket, error);
+    json_t *object = read_object(body, length, names, error);
+    bool good = object && read_name(object, "user", basket->user, error) && read_lines(object, basket, error);
     basket->kind = INVENTORY_BASKET;
     json_decref(object);
     return good;
@@ -185,10 +183,9 @@ bool codec_read_basket(const char *body, size_t length, struct inventory_deal *b
 bool codec_read_transfer(const char *body, size_t length, struct inventory_deal *transfer,
                          struct codec_error *error) {
     static const char *const names[] = {"from", "to", "quantity", NULL};
-    json_t *object = read_object(body, length, error);
+    json_t *object = read_object(body, length, names, error);
     struct inventory_line *lines = transfer->lines;
-    bool good = object && known_only(object, names, error) &&
-                read_name(object, "from", lines[0].item, error) &&
+    bool good = object && read_name(object, "from", lines[0].item, error) &&
                 read_name(object, "to", lines[1].item, error) &&
                 read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &lines[0].quantity, error);
     if (good && strcmp(lines[0].item, lines[1].item) == 0)
@@ -213,15 +210,12 @@ bool codec_read_item(const char *body, size_t length, enum inventory_strategy st
                      struct inventory_item *item, struct codec_error *error) {
     static const char *const names[] = {"stock",        "per_user_limit", "starts_at", "ends_at",
                                         "hold_seconds", "strategy",       NULL};
-    json_t *object = read_object(body, length, error);
-    if (!object)
-        return false;
+    json_t *object = read_object(body, length, names, error);
     struct inventory_item read = *item;
     int64_t hold_seconds = 0;
     read.strategy = strategy;
     read.limit = read.starts_ms = read.ends_ms = 0;
-    bool good = known_only(object, names, error) &&
-                read_integer(object, "stock", 0, INVENTORY_STOCK_MAX, &read.initial, error) &&
+    bool good = object && read_integer(object, "stock", 0, INVENTORY_STOCK_MAX, &read.initial, error) &&
                 read_optional(object, "per_user_limit", 0, LIMIT_MAX, &read.limit, error) &&
                 read_optional(object, "hold_seconds", 0, HOLD_SECONDS_MAX, &hold_seconds, error) &&
                 read_instant(object, "starts_at", &read.starts_ms, error) &&
@@ -238,22 +232,17 @@ bool codec_read_item(const char *body, size_t length, enum inventory_strategy st
 
 bool codec_read_restock(const char *body, size_t length, int64_t *quantity, struct codec_error *error) {
     static const char *const names[] = {"quantity", NULL};
-    json_t *object = read_object(body, length, error);
-    if (!object)
-        return false;
-    bool good = known_only(object, names, error) &&
-                read_integer(object, "quantity", 1, INVENTORY_STOCK_MAX, quantity, error);
+    json_t *object = read_object(body, length, names, error);
+    bool good = object && read_integer(object, "quantity", 1, INVENTORY_STOCK_MAX, quantity, error);
     json_decref(object);
     return good;
 }
 
 bool codec_read_lock(const char *body, size_t length, char url[CODEC_URL_SIZE], struct codec_error *error) {
     static const char *const names[] = {"lock", NULL};
-    json_t *object = read_object(body, length, error);
-    if (!object)
-        return false;
+    json_t *object = read_object(body, length, names, error);
     json_t *value = json_object_get(object, "lock");
-    bool good = known_only(object, names, error);
+    bool good = object != NULL;
     if (good && (!json_is_string(value) || json_string_length(value) >= CODEC_URL_SIZE ||
                  strlen(json_string_value(value)) != json_string_length(value)))
         good = refuse(error, "lock", "must be the URL of a lock, of at most %d bytes", CODEC_URL_SIZE - 1);
@@ -267,8 +256,8 @@ bool codec_read_nothing(const char *body, size_t length, struct codec_error *err
     static const char *const names[] = {NULL};
     if (length == 0)
         return true;
-    json_t *object = read_object(body, length, error);
-    bool good = object && known_only(object, names, error);
+    json_t *object = read_object(body, length, names, error);
+    bool good = object != NULL;
     json_decref(object);
     return good;
 }

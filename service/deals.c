@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "service/codec.h"
+#include "service/container.h"
 #include "service/problem.h"
 #include "service/routes.h"
 #include "service/steps.h"
@@ -35,8 +36,7 @@ struct under_way {
 /* So long nobody else tries what was claimed. */
 enum { CLAIM_MS = 2000 };
 
-#define CONTAINER(pointer, member)                                                                           \
-    ((struct under_way *)(void *)((char *)(pointer)-offsetof(struct under_way, member)))
+#define CONTAINER(pointer, member) CONTAINER_OF(pointer, struct under_way, member)
 
 /* A basket, where they are made in this way. */
 static bool is_basket(const struct under_way *under_way, enum config_basket way) {

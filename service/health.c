@@ -3,13 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "service/container.h"
 #include "service/log.h"
 #include "service/worker.h"
 
 /* A store that is not ready is asked again sooner: somebody waits for it. */
 static const int64_t ready_ns = 1000000000, unready_ns = 100000000, tick_ns = 10000000000;
-
-#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 void health_open(struct health *health) {
     pthread_mutex_init(&health->mutex, NULL);
@@ -46,7 +45,7 @@ static void log_changes(struct health *health, const struct inventory_health *to
 /* ---- asking ---- */
 
 static void answer_there(struct mailbox_post *post) {
-    struct health_read *read = CONTAINER(post, struct health_read, post);
+    struct health_read *read = CONTAINER_OF(post, struct health_read, post);
     struct worker *worker = read->worker;
     struct health *health = &worker->service->health;
     pthread_mutex_lock(&health->mutex);
@@ -84,8 +83,8 @@ static void ask(struct service *service) {
 }
 
 static void ask_there(struct mailbox_post *post) {
-    struct health *health = CONTAINER(post, struct health, post);
-    ask(CONTAINER(health, struct service, health));
+    struct health *health = CONTAINER_OF(post, struct health, post);
+    ask(CONTAINER_OF(health, struct service, health));
 }
 
 static bool is_fresh(const struct health_seen *seen) {

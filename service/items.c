@@ -1,9 +1,9 @@
 /* /v1/items: put on sale, look, restock, audit. */
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "service/codec.h"
+#include "service/container.h"
 #include "service/problem.h"
 #include "service/routes.h"
 #include "service/worker.h"
@@ -149,12 +149,8 @@ struct audit {
 
 _Static_assert(sizeof(struct audit) <= HTTP_CONTEXT_SIZE, "an audit must fit into its request");
 
-static struct audit *audit_of(struct mailbox_post *post) {
-    return (struct audit *)(void *)((char *)post - offsetof(struct audit, post));
-}
-
 static void answer_audit(struct mailbox_post *post) {
-    struct audit *audit = audit_of(post);
+    struct audit *audit = CONTAINER_OF(post, struct audit, post);
     char body[CODEC_BODY_SIZE];
     if (audit->status == INVENTORY_OK)
         http_answer(audit->request, 200, "application/json", body, codec_write_audit(body, &audit->told),
@@ -173,7 +169,7 @@ static void on_audit(void *ctx, enum inventory_status status, const struct inven
 }
 
 static void begin_audit(struct mailbox_post *post) {
-    struct audit *audit = audit_of(post);
+    struct audit *audit = CONTAINER_OF(post, struct audit, post);
     struct inventory *inventory = audit->worker->service->back.inventory;
     if (inventory)
         inventory_audit(inventory, audit->item, on_audit, audit);

@@ -1,10 +1,9 @@
 /* PUT and GET /v1/lock: the lock in force. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "service/codec.h"
-#include "service/log.h"
+#include "service/container.h"
 #include "service/problem.h"
 #include "service/routes.h"
 #include "service/worker.h"
@@ -24,8 +23,7 @@ struct change {
     char url[CODEC_URL_SIZE];
 };
 
-#define CONTAINER(pointer, member)                                                                           \
-    ((struct change *)(void *)((char *)(pointer)-offsetof(struct change, member)))
+#define CONTAINER(pointer, member) CONTAINER_OF(pointer, struct change, member)
 
 static int64_t now_ns(void) {
     return (int64_t)uv_hrtime();

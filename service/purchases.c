@@ -1,10 +1,9 @@
 /* POST /v1/purchases. */
-#include <assert.h>
 #include <semaphore.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "service/codec.h"
+#include "service/container.h"
 #include "service/plain.h"
 #include "service/problem.h"
 #include "service/routes.h"
@@ -29,8 +28,7 @@ struct under_way {
 
 _Static_assert(sizeof(struct under_way) <= HTTP_CONTEXT_SIZE, "a purchase must fit into its request");
 
-#define CONTAINER(pointer, member)                                                                           \
-    ((struct under_way *)(void *)((char *)(pointer)-offsetof(struct under_way, member)))
+#define CONTAINER(pointer, member) CONTAINER_OF(pointer, struct under_way, member)
 
 static void answer_order(struct under_way *under_way, bool replayed) {
     char body[CODEC_BODY_SIZE], location[INVENTORY_ORDER_SIZE + 16];

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/redis_target.h"
