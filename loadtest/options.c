@@ -49,7 +49,7 @@ const char options_help[] =
     "  --timeout MS       for one try (5000)\n"
     "  --settle T         at the end, how long to try to settle what is unknown, and to have the audit "
     "(30s);\n"
-    "                     one that has begun is waited for as long as its connection stands\n"
+    "                     one that has begun is waited for, up to an hour\n"
     "  --json FILE        the results as one JSON object; with - they go to standard output, and the text "
     "to\n"
     "                     standard error. With baskets or transfers its members purchases, baskets and "
