@@ -25,8 +25,9 @@ struct lock {
     } figures;
 };
 
-/* As lock_release(), for one of many where the store has failed already: it is not asked, and the keeper
- * releases it later. LOCK_UNAVAILABLE, LOCK_NOT_OWNER, LOCK_OK (there was nothing to ask). */
+/* As lock_release(), for one of many where nobody waits for the store: it is not asked, and the keeper
+ * releases it later, or, where there is none, it runs out. LOCK_UNAVAILABLE, LOCK_NOT_OWNER, LOCK_OK (there
+ * was nothing to ask). */
 enum lock_status lock_release_later(struct lock *lock, const struct lock_grant *grant);
 
 /* Called by the backend and the keeper; `layer` is the lock. */

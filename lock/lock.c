@@ -360,7 +360,7 @@ static enum lock_status release(struct lock *lock, const struct lock_grant *gran
     struct lock_held held = {.deadline_ns = grant->deadline_ns};
     memcpy(held.owner, grant->owner, sizeof held.owner);
     if (!lock->lines)
-        return give_back(lock, grant->key, &held);
+        return later ? LOCK_UNAVAILABLE : give_back(lock, grant->key, &held);
     bool pass = lock->backend->hands_over || !lock->store;
     enum lock_turn turn = lock_lines_leave(lock->lines, grant->key, grant->owner, pass, &held);
     if (turn == LOCK_TURN_OVER)

@@ -304,6 +304,125 @@ static void remembered(void) {
     CHECK(harness_wait(may_ask, NULL, PATIENCE_MS));
 }
 
+/* ---- several keys with a store that is slow, or fails ---- */
+
+enum { SEVERAL = 12, SLOW_MS = 300 };
+
+static _Atomic int granted, asked_to_release, extended;
+
+static const char *several[SEVERAL];
+static struct lock_grant grants[SEVERAL];
+
+static enum lock_status grant_slowly(void *store, struct lock_attempt *attempt) {
+    granted++;
+    harness_pause_ms(SLOW_MS);
+    return grant_attempt(store, attempt);
+}
+
+static enum lock_status release_slowly(void *store, const char *key, const char *owner) {
+    (void)store;
+    (void)key;
+    (void)owner;
+    asked_to_release++;
+    harness_pause_ms(SLOW_MS);
+    return LOCK_OK;
+}
+
+static void open_several(struct lock_backend *backend) {
+    granted = asked_to_release = extended = 0;
+    for (int i = 0; i < SEVERAL; i++)
+        several[i] = harness_format("key-%02d", i);
+    open_with(backend, 0);
+}
+
+/* All but the last are had, for which another waits. */
+static enum lock_status grant_all_but_last(void *store, struct lock_attempt *attempt) {
+    granted++;
+    attempt->again_ns = now_ns(NULL) + PATIENCE_MS * MS;
+    return strcmp(attempt->grant.key, several[SEVERAL - 1]) == 0 ? LOCK_BUSY : grant_attempt(store, attempt);
+}
+
+static bool all_are_asked_for(void *arg) {
+    (void)arg;
+    return granted == SEVERAL;
+}
+
+static void *acquire_several(void *arg) {
+    struct tools_waiter *waiter = arg;
+    waiter->status = lock_acquire_all(&lock, several, SEVERAL, waiter->deadline_ns, waiter->cancel, grants);
+    return NULL;
+}
+
+/* Whoever is cancelled does not wait for the store to hear of what was had: the keeper releases it. */
+static void cancelled_among_several(void) {
+    static struct lock_backend backend = {
+        .lasts = true, .attempt = grant_all_but_last, .release = release_slowly, .withdraw = withdraw};
+    open_several(&backend);
+    struct tools_waiter waiter = {.deadline_ns = tools_in_ms(&lock, PATIENCE_MS),
+                                  .cancel = lock_cancel_new()};
+    CHECK_INT(pthread_create(&waiter.thread, NULL, acquire_several, &waiter), 0);
+    CHECK(harness_wait(all_are_asked_for, NULL, PATIENCE_MS));
+    lock_cancel(waiter.cancel);
+    tools_check_status(tools_join(&waiter), LOCK_CANCELLED);
+    CHECK_INT(asked_to_release, 0);
+    CHECK(harness_wait(is_withdrawn, &(int){SEVERAL}, PATIENCE_MS)); /* and the attempt */
+    lock_cancel_free(waiter.cancel);
+}
+
+/* A store that takes its time with each key does not hold up who asks for many for as often as that. */
+static void late_with_several(void) {
+    static struct lock_backend backend = {
+        .lasts = true, .attempt = grant_slowly, .release = release_slowly, .withdraw = withdraw};
+    open_several(&backend);
+    tools_check_status(lock_acquire_all(&lock, several, SEVERAL, lock_now_ns(&lock), NULL, grants),
+                       LOCK_TIMEOUT);
+    int had = granted;
+    CHECK(had > 1 && had < SEVERAL / 2);
+    CHECK_INT(asked_to_release, 0);
+    CHECK(harness_wait(is_withdrawn, &had, PATIENCE_MS));
+}
+
+static void slow_to_release_several(void) {
+    static struct lock_backend backend = {
+        .lasts = true, .attempt = grant_attempt, .release = release_slowly, .withdraw = withdraw};
+    open_several(&backend);
+    tools_check_status(
+        lock_acquire_all(&lock, several, SEVERAL, tools_in_ms(&lock, PATIENCE_MS), NULL, grants), LOCK_OK);
+    tools_check_status(lock_release_all(&lock, grants, SEVERAL), LOCK_UNAVAILABLE);
+    int asked = asked_to_release;
+    CHECK(asked > 1 && asked < SEVERAL / 2);
+    CHECK(harness_wait(is_withdrawn, &(int){SEVERAL - asked}, PATIENCE_MS));
+}
+
+/* The last lasts for much longer than the others. */
+static enum lock_status grant_last_for_long(void *store, struct lock_attempt *attempt) {
+    bool is_last = strcmp(attempt->grant.key, several[SEVERAL - 1]) == 0;
+    (void)store;
+    attempt->grant.deadline_ns = now_ns(NULL) + (is_last ? 10LL : 1LL) * PATIENCE_MS * MS;
+    return LOCK_OK;
+}
+
+static enum lock_status fail_to_extend(void *store, struct lock_grant *grant) {
+    (void)store;
+    (void)grant;
+    extended++;
+    return LOCK_UNAVAILABLE;
+}
+
+/* A store that does not answer is not asked to extend each of them. */
+static void several_that_cannot_be_extended(void) {
+    static struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
+                                          .lasts = true,
+                                          .attempt = grant_last_for_long,
+                                          .release = release_slowly,
+                                          .withdraw = withdraw,
+                                          .extend = fail_to_extend};
+    open_several(&backend);
+    tools_check_status(
+        lock_acquire_all(&lock, several, SEVERAL, tools_in_ms(&lock, PATIENCE_MS), NULL, grants), LOCK_OK);
+    CHECK_INT(extended, 1);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("what is forgotten is taken back", taken_back);
@@ -316,5 +435,9 @@ int main(int argc, char **argv) {
     harness_run("a release without memory", without_memory);
     harness_run("what was never sent", never_sent);
     harness_run("what is remembered has an end", remembered);
+    harness_run("cancelled among several", cancelled_among_several);
+    harness_run("late with several", late_with_several);
+    harness_run("slow to release several", slow_to_release_several);
+    harness_run("several that cannot be extended", several_that_cannot_be_extended);
     return harness_finish();
 }
