@@ -24,7 +24,8 @@ struct lock_keeper {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t cond;
-    bool stop, roused;
+    _Atomic bool stop; /* written with the mutex */
+    bool roused;
     struct lock_pending *first, **last; /* to be released */
     _Atomic int count;                  /* of them, and the one that is being released */
     int64_t pause_ns;                   /* after a release that has failed */
@@ -90,10 +91,11 @@ static void verify_together(struct lock_keeper *keeper, size_t count) {
         judge(keeper, &keeper->dues[i], false, keeper->statuses[i], 0);
 }
 
-/* Up to TOGETHER_MAX of those that are due. False: there were no more. */
+/* Up to TOGETHER_MAX of those that are due. False: there were no more, or it is time to stop. */
 static bool verify_some(struct lock_keeper *keeper, struct lock_scan *scan) {
     size_t count = 0;
-    while (count < TOGETHER_MAX && lock_lines_due(keeper->config.lines, scan, &keeper->dues[count])) {
+    while (count < TOGETHER_MAX && !atomic_load(&keeper->stop) &&
+           lock_lines_due(keeper->config.lines, scan, &keeper->dues[count])) {
         struct lock_due *due = &keeper->dues[count];
         struct lock_grant *held = &keeper->helds[count];
         if (due->forgotten) {
@@ -148,11 +150,15 @@ static bool is_released(struct lock_keeper *keeper, const struct lock_pending *p
     return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(keeper) >= pending->until_ns;
 }
 
-/* Called, and returns, with the mutex held. Stops when it is time to verify what is held, and at the first
- * that fails, which comes last the next time. False: one has failed. */
+/* Called, and returns, with the mutex held. Stops when it is time to verify what is held, but not before the
+ * first, since it may always be time to; when the keeper is stopped; and at the first that fails, which comes
+ * last the next time. False: one has failed. */
 static bool release_some(struct lock_keeper *keeper, int64_t until_ns) {
+    bool was_stopped = keeper->stop;
     struct lock_pending *pending;
-    while (now_ns(keeper) < until_ns && (pending = take_first(keeper))) {
+    for (int tried = 0; (tried == 0 || now_ns(keeper) < until_ns) && keeper->stop == was_stopped &&
+                        (pending = take_first(keeper));
+         tried++) {
         pthread_mutex_unlock(&keeper->mutex);
         bool done = is_released(keeper, pending);
         pthread_mutex_lock(&keeper->mutex);

@@ -1,6 +1,6 @@
 /* The background thread of a lock: verifies what is held (renews it, or sees that it is lost), and releases
  * what attempts and holders have left in the store when they could not wait for it. To verify comes first,
- * however much is to be released. Not for users. */
+ * however much is to be released, but for one release each time. Not for users. */
 #ifndef LOCK_KEEPER_H
 #define LOCK_KEEPER_H
 

@@ -115,6 +115,8 @@ static int read_nodes(struct redis_target targets[], const char *address, char *
 static void close_all(void *store) {
     struct redlock *redlock = store;
     for (int i = 0; i < redlock->count; i++)
+        redlock_node_stop(redlock->nodes[i]);
+    for (int i = 0; i < redlock->count; i++)
         redlock_node_close(redlock->nodes[i]);
     free(redlock);
 }

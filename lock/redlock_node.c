@@ -24,7 +24,7 @@ struct redlock_node {
     pthread_mutex_t mutex;
     pthread_cond_t cond;
     struct asks queue;
-    bool stop;
+    _Atomic bool stop; /* written with the mutex */
 };
 
 static int64_t now_ns(void) {
@@ -124,15 +124,16 @@ static bool knock(struct redlock_node *node) {
 }
 
 /* Asks what is left and then what is new: the order in which it was posted. Twice, as a connection that has
- * broken is often noticed only by the first. */
+ * broken is often noticed only by the first; but at the end a node that hangs is not waited for twice. */
 static void ask_all(struct redlock_node *node, struct asks *asks) {
     if (knock(node)) {
         struct asks all = node->left;
+        int64_t since_ns = now_ns();
         node->left = (struct asks){NULL, NULL};
         for (struct redlock_ask *ask; (ask = take_first(asks));)
             append(&all, ask);
         ask_once(node, &all);
-        if (all.head)
+        if (all.head && (!atomic_load(&node->stop) || now_ns() - since_ns < knock_ns))
             ask_once(node, &all);
         *asks = all;
     }
@@ -192,13 +193,19 @@ struct redlock_node *redlock_node_open(const struct redis_target *target, int pa
     return NULL;
 }
 
-void redlock_node_close(struct redlock_node *node) {
+void redlock_node_stop(struct redlock_node *node) {
     if (!node)
         return;
     pthread_mutex_lock(&node->mutex);
     node->stop = true;
     pthread_cond_signal(&node->cond);
     pthread_mutex_unlock(&node->mutex);
+}
+
+void redlock_node_close(struct redlock_node *node) {
+    if (!node)
+        return;
+    redlock_node_stop(node);
     pthread_join(node->thread, NULL);
     free_node(node);
 }

@@ -14,7 +14,10 @@ struct redlock_node;
  * NULL when out of memory, or of threads. */
 struct redlock_node *redlock_node_open(const struct redis_target *target, int patience_ms,
                                        const struct lock_env *env);
-/* Nobody may post any more; what was posted is asked for the last time. NULL is fine. */
+/* Nobody may post any more; what was posted is asked for the last time. Does not block, so that of several
+ * nodes each can be told before the first is closed. NULL is fine. */
+void redlock_node_stop(struct redlock_node *node);
+/* Stops it, where it is not, and waits for that. NULL is fine. */
 void redlock_node_close(struct redlock_node *node);
 
 /* As redis_link_tell(). */

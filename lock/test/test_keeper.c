@@ -69,7 +69,8 @@ static struct lock_keeper *keeper;
 
 static void end(void *arg) {
     (void)arg;
-    lock_keeper_stop(keeper);
+    if (keeper)
+        lock_keeper_stop(keeper);
     lock_keeper_free(keeper);
     lock_lines_free(lines);
 }
@@ -190,6 +191,47 @@ static void verified_first(void) {
     hold("key", LONG_MS);
     CHECK(harness_wait(is_lost, &once, PATIENCE_MS));
     CHECK(read_count(&withdrawn) < PENDING); /* not even half of it */
+}
+
+static _Atomic int looks;
+
+static enum lock_status look_slowly(void *store, const struct lock_grant *grant) {
+    (void)store;
+    (void)grant;
+    looks++;
+    harness_pause_ms(20);
+    return LOCK_UNAVAILABLE; /* so it is looked at again, and soon */
+}
+
+/* Though one that holds is due at any time, what is to be released is. */
+static void released_all_the_same(void) {
+    enum { KEYS = 8, LONG_MS = 600, PENDING = 3 };
+    static struct lock_backend slow = {.lasts = true, .withdraw = withdraw, .look = look_slowly};
+    begin_with(&slow, LONG_MS, 0);
+    for (int i = 0; i < KEYS; i++)
+        hold(harness_format("key-%d", i), 3 * PATIENCE_MS);
+    for (looks = 0; looks < 2 * KEYS;)
+        harness_pause_ms(1);
+    for (int i = 0; i < PENDING; i++)
+        lock_keeper_release(keeper, lock_pending_new(harness_format("left-%d", i), "owner"));
+    CHECK(harness_wait(is_withdrawn, &(int){PENDING}, PATIENCE_MS));
+}
+
+/* Whatever is still to be verified, the end comes. */
+static void stopped_at_once(void) {
+    enum { KEYS = 60 };
+    static struct lock_backend slow = {.lasts = true, .withdraw = withdraw, .look = look_slowly};
+    begin_with(&slow, TTL_MS, 0);
+    looks = 0;
+    for (int i = 0; i < KEYS; i++)
+        hold(harness_format("key-%d", i), PATIENCE_MS);
+    while (looks == 0)
+        harness_pause_ms(1);
+    int before = looks;
+    lock_keeper_stop(keeper);
+    CHECK(looks - before < KEYS / 2);
+    lock_keeper_free(keeper);
+    keeper = NULL;
 }
 
 static int calls;
@@ -431,6 +473,8 @@ int main(int argc, char **argv) {
     harness_run("but less and less often", asked_less_often);
     harness_run("who waits takes it over", taken_over);
     harness_run("what is held is verified first", verified_first);
+    harness_run("what is to be released is, all the same", released_all_the_same);
+    harness_run("stopped at once", stopped_at_once);
     harness_run("many are verified together", verified_together);
     harness_run("a release without memory", without_memory);
     harness_run("what was never sent", never_sent);
