@@ -205,6 +205,8 @@ static void *run(void *arg) {
         pthread_mutex_unlock(&keeper->mutex);
         int64_t next_ns = verify_all(keeper);
         pthread_mutex_lock(&keeper->mutex);
+        if (keeper->stop)
+            break;
         /* What is held from now on is due in a third of the time to live. */
         int64_t until_ns = now_ns(keeper) + keeper->config.ttl_ns / 12;
         bool done = release_some(keeper, next_ns < until_ns ? next_ns : until_ns);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "lock/internal.h"
@@ -16,6 +17,9 @@ static const int64_t failing_ns = 1000000000, failing_pause_ns = 20000000;
  * keeper does it, and is waited for during `cancelled_ns`. So nobody waits for longer than lock.h says. */
 static const int64_t late_ns = 450000000, least_ns = 850000000, withdraw_ns = 300000000,
                      cancelled_ns = 40000000;
+
+/* A release whose reply was lost is repeated until so long after it began. */
+static const int64_t release_again_ns = 500000000;
 
 const char *lock_status_text(enum lock_status status) {
     static const char *const texts[] = {
@@ -216,18 +220,36 @@ static enum lock_status ask(struct lock *lock, struct asking *asking, int64_t de
     return status;
 }
 
-/* Gives a grant back. Where the reply is lost it is asked once more; what is left then is the keeper's. Takes
- * `held->pending`. */
+static void pause_before_again(void) {
+    nanosleep(&(struct timespec){.tv_nsec = failing_pause_ns}, NULL);
+}
+
+/* Asks again what came of a release whose reply was lost. LOCK_UNKNOWN: the store could not be asked; or the
+ * grant is not there, and has run out meanwhile, so nobody knows which came first. */
+static enum lock_status release_again(struct lock *lock, const char *key, const struct lock_held *held,
+                                      int64_t until_ns, bool *gone) {
+    enum lock_status status = LOCK_UNKNOWN;
+    for (int tries = 0; !is_gone(status) && clock_mono_ns(&clock_system) < until_ns; tries++) {
+        if (tries > 0)
+            pause_before_again();
+        status = lock->backend->release(lock->store, key, held->owner);
+    }
+    *gone = is_gone(status);
+    if (status == LOCK_NOT_OWNER && lock_now_ns(lock) < held->deadline_ns)
+        return LOCK_OK; /* the first one did it */
+    return status == LOCK_OK ? LOCK_OK : LOCK_UNKNOWN;
+}
+
+/* Gives a grant back. What is left then is the keeper's. Takes `held->pending`. */
 static enum lock_status give_back(struct lock *lock, const char *key, const struct lock_held *held) {
     if (!lock->store)
         return LOCK_OK;
+    int64_t until_ns = clock_mono_ns(&clock_system) + release_again_ns;
     enum lock_status status = lock->backend->release(lock->store, key, held->owner);
-    if (status == LOCK_UNKNOWN) {
-        status = lock->backend->release(lock->store, key, held->owner);
-        if (status == LOCK_NOT_OWNER && lock_now_ns(lock) < held->deadline_ns)
-            status = LOCK_OK; /* the first one did it */
-    }
-    settle(lock, held->pending, !is_gone(status));
+    bool gone = is_gone(status);
+    if (status == LOCK_UNKNOWN)
+        status = release_again(lock, key, held, until_ns, &gone);
+    settle(lock, held->pending, !gone);
     return status;
 }
 

@@ -109,7 +109,7 @@ enum lock_status {
     LOCK_CANCELLED,   /* lock_cancel() was called; the same */
     LOCK_LOST,        /* the grant was lost before its time: another may hold it */
     LOCK_NOT_OWNER,   /* the grant is not, or no longer, the holder's */
-    LOCK_UNKNOWN,     /* sent, no reply, and the store could not be asked what came of it */
+    LOCK_UNKNOWN,     /* sent, no reply, and the store could not be asked what came of it, or not in time */
     LOCK_UNAVAILABLE, /* the store cannot be used */
     LOCK_STALE,       /* a write with an older fence was refused; for those who check fences */
     LOCK_CONFIG,      /* a URL, key or option that is not valid */

@@ -304,6 +304,54 @@ static void without_memory(void) {
     CHECK_STR(withdrawn_owner, grant.owner);
 }
 
+static const enum lock_status *answers; /* of the store to releases, the last one for ever */
+static int answer_ms;                   /* after which the first comes */
+
+static enum lock_status grant_for_a_while(void *store, struct lock_attempt *attempt) {
+    (void)store;
+    attempt->grant.deadline_ns = now_ns(NULL) + 200 * MS;
+    return LOCK_OK;
+}
+
+static enum lock_status release_as_told(void *store, const char *key, const char *owner) {
+    (void)store;
+    (void)key;
+    (void)owner;
+    harness_pause_ms(answer_ms);
+    answer_ms = 0;
+    return *answers == LOCK_UNAVAILABLE && answers[1] == LOCK_STATUSES ? *answers : *answers++;
+}
+
+/* A release whose reply was lost tells no more than can be known. */
+static void lost_replies(void) {
+    static struct lock_backend backend = {
+        .lasts = true, .attempt = grant_for_a_while, .release = release_as_told, .withdraw = withdraw};
+    static const struct {
+        enum lock_status answers[5], status;
+        int first_ms, withdrawn;
+    } cases[] = {
+        {{LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0},
+        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_OK, 0, 0},
+        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 250, 0}, /* or it had run out before */
+        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0},
+        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_STATUSES}, LOCK_UNKNOWN, 0, 1},
+        {{LOCK_UNAVAILABLE, LOCK_OK}, LOCK_UNAVAILABLE, 0, 1}, /* nothing was sent: the keeper has time */
+        {{LOCK_NOT_OWNER}, LOCK_NOT_OWNER, 0, 0},
+    };
+    open_with(&backend, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lock_grant grant;
+        answers = cases[i].answers;
+        answer_ms = cases[i].first_ms;
+        tools_check_status(lock_try(&lock, "key", &grant), LOCK_OK);
+        withdrawn = 0;
+        tools_check_status(lock_release(&lock, &grant), cases[i].status);
+        if (cases[i].withdrawn)
+            CHECK(harness_wait(is_withdrawn, &(int){1}, PATIENCE_MS));
+        CHECK_INT(read_count(&withdrawn), cases[i].withdrawn);
+    }
+}
+
 static struct lock_backend failing = {.lasts = true, .attempt = fail_attempt, .withdraw = withdraw};
 
 /* What never reached the store leaves nothing to be released. */
@@ -477,6 +525,7 @@ int main(int argc, char **argv) {
     harness_run("stopped at once", stopped_at_once);
     harness_run("many are verified together", verified_together);
     harness_run("a release without memory", without_memory);
+    harness_run("lost replies to releases", lost_replies);
     harness_run("what was never sent", never_sent);
     harness_run("what is remembered has an end", remembered);
     harness_run("cancelled among several", cancelled_among_several);
