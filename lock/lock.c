@@ -18,7 +18,7 @@ static const int64_t failing_ns = 1000000000, failing_pause_ns = 20000000;
 static const int64_t late_ns = 450000000, least_ns = 850000000, withdraw_ns = 300000000,
                      cancelled_ns = 40000000;
 
-/* A release whose reply was lost is repeated until so long after it began. */
+/* A release whose reply was lost is repeated once, and again and again until so long after it began. */
 static const int64_t release_again_ns = 500000000;
 
 const char *lock_status_text(enum lock_status status) {
@@ -229,7 +229,8 @@ static void pause_before_again(void) {
 static enum lock_status release_again(struct lock *lock, const char *key, const struct lock_held *held,
                                       int64_t until_ns, bool *gone) {
     enum lock_status status = LOCK_UNKNOWN;
-    for (int tries = 0; !is_gone(status) && clock_mono_ns(&clock_system) < until_ns; tries++) {
+    for (int tries = 0; tries == 0 || (!is_gone(status) && clock_mono_ns(&clock_system) < until_ns);
+         tries++) {
         if (tries > 0)
             pause_before_again();
         status = lock->backend->release(lock->store, key, held->owner);
