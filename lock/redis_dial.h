@@ -6,8 +6,8 @@
 
 #include "base/redis_target.h"
 
-/* Blocks for a few times `timeout_ms` at most. NULL: not there, or it refused the password or the database;
- * `error`, for which there may be no room (NULL, 0), says which. */
+/* Blocks for `timeout_ms` at most, and for as long as the look-up of a host name takes. NULL: not there, or
+ * it refused the password or the database; `error`, for which there may be no room (NULL, 0), says which. */
 redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char *error, size_t error_size);
 
 #endif

@@ -161,6 +161,19 @@ static bool connect_link(struct redis_link *link) {
     return link->hiredis != NULL;
 }
 
+static int64_t time_out_ns(const struct redis_link *link) {
+    return now_ns() + (int64_t)link->timeout_ms * 1000000;
+}
+
+/* True: a third of the time-out is left at least, which is as much as one answer took where there were two to
+ * connect. Otherwise the connection is there for the next. */
+static bool has_time(const struct redis_link *link, int64_t until_ns) {
+    bool has = until_ns - now_ns() >= (int64_t)link->timeout_ms * 1000000 / 3;
+    if (!has)
+        redis_link_tell(link, "connected, but too late for what was to be sent");
+    return has;
+}
+
 /* The other side may have closed a connection that nobody used for a while; noticed now, the next command
  * need not end as unknown. */
 static void check_idle(struct redis_link *link) {
@@ -459,16 +472,19 @@ static bool follow(struct redis_link *link, struct redis_call *call, const struc
     }
 }
 
-void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc, const char *const argv[],
-                      struct redis_answer *answer) {
+/* `until_ns`: to be answered by then, also where it has to connect first; 0: within the time-out once
+ * connected. */
+static void begin_call(struct redis_link *link, struct redis_call *call, int argc, const char *const argv[],
+                       struct redis_answer *answer, int64_t until_ns) {
     *call = (struct redis_call){.answer = answer, .status = LOCK_UNAVAILABLE, .done = true};
     sem_init(&call->ready, 0, 0);
     pthread_mutex_lock(&link->mutex);
     check_idle(link);
     if (link->leaving && !link->reading) /* all who waited have left */
         break_link(link, 0);
-    if (!link->broken && !link->leaving && (link->hiredis || connect_link(link))) {
-        call->until_ns = now_ns() + (int64_t)link->timeout_ms * 1000000;
+    if (!link->broken && !link->leaving && (link->hiredis || connect_link(link)) &&
+        (!until_ns || has_time(link, until_ns))) {
+        call->until_ns = until_ns ? until_ns : time_out_ns(link);
         if (queue_command(link, argc, argv)) {
             call->done = false;
             append(link, call);
@@ -477,6 +493,11 @@ void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc
         }
     }
     pthread_mutex_unlock(&link->mutex);
+}
+
+void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc, const char *const argv[],
+                      struct redis_answer *answer) {
+    begin_call(link, call, argc, argv, answer, 0);
 }
 
 static enum lock_status end_call(struct redis_link *link, struct redis_call *call,
@@ -513,14 +534,9 @@ enum lock_status redis_link_end(struct redis_link *link, struct redis_call *call
     return end_call(link, call, NULL);
 }
 
-enum lock_status redis_link_call_until(struct redis_link *link, int argc, const char *const argv[],
-                                       struct redis_answer *answer, const struct lock_cancel *cancel) {
-    struct redis_call call;
-    redis_link_begin(link, &call, argc, argv, answer);
-    return end_call(link, &call, cancel);
-}
-
 enum lock_status redis_link_call(struct redis_link *link, int argc, const char *const argv[],
-                                 struct redis_answer *answer) {
-    return redis_link_call_until(link, argc, argv, answer, NULL);
+                                 struct redis_answer *answer, const struct lock_cancel *cancel) {
+    struct redis_call call;
+    begin_call(link, &call, argc, argv, answer, time_out_ns(link));
+    return end_call(link, &call, cancel);
 }

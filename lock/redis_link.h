@@ -62,18 +62,16 @@ bool redis_answer_is_replica(const struct redis_answer *answer);
 /* Tells `env` that this server failed, where only the caller knows. */
 void redis_link_tell(const struct redis_link *link, const char *why);
 
-/* LOCK_OK: answered, if perhaps with an ERROR. LOCK_UNKNOWN: the command may have been carried out or not.
- * LOCK_UNAVAILABLE: it was not. LOCK_NOMEM: the same. Blocks for the time-out,
- * and a few of them where it has to connect first. */
+/* LOCK_OK: answered, if perhaps with an ERROR. LOCK_UNKNOWN: the command may have been carried out or not,
+ * also soon after `cancel` (which may be NULL) was called: the answer, which others behind it wait for as
+ * well, is read without the caller. LOCK_UNAVAILABLE: it was not. LOCK_NOMEM: the same. Blocks for the
+ * time-out, also where it has to connect: if that leaves too little of it, the command is not sent. */
 enum lock_status redis_link_call(struct redis_link *link, int argc, const char *const argv[],
-                                 struct redis_answer *answer);
-/* The same; LOCK_UNKNOWN, too, soon after `cancel` (which may be NULL) was called: the answer, which others
- * behind it wait for as well, is read without the caller. */
-enum lock_status redis_link_call_until(struct redis_link *link, int argc, const char *const argv[],
-                                       struct redis_answer *answer, const struct lock_cancel *cancel);
+                                 struct redis_answer *answer, const struct lock_cancel *cancel);
 
 /* The two halves, for a thread that has several things to say at once: what is begun leaves with the first
- * call that is waited for. Each that was begun must be ended, the first first. */
+ * call that is waited for. Each that was begun must be ended, the first first. To connect may take another
+ * time-out, since what is begun must not be sent out of turn. */
 void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc, const char *const argv[],
                       struct redis_answer *answer);
 enum lock_status redis_link_end(struct redis_link *link, struct redis_call *call);

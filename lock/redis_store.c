@@ -86,7 +86,7 @@ static void follow_name(struct redis_store *store, bool is_replica) {
 
 static enum lock_status call_until(struct redis_store *store, struct redis_answer *answer, int argc,
                                    const char *const argv[], const struct lock_cancel *cancel) {
-    enum lock_status status = redis_link_call_until(store->link, argc, argv, answer, cancel);
+    enum lock_status status = redis_link_call(store->link, argc, argv, answer, cancel);
     if (status == LOCK_OK)
         follow_name(store, redis_answer_is_replica(answer));
     return status == LOCK_OK && answer->type == REDIS_ANSWER_ERROR ? LOCK_UNAVAILABLE : status;

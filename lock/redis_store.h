@@ -45,7 +45,7 @@ enum lock_status redis_store_call(struct redis_store *store, struct redis_answer
  * the layer, the number of keys, keys, arguments. */
 enum lock_status redis_store_script(struct redis_store *store, const struct redis_script *script,
                                     struct redis_answer *answer, int argc, const char *argv[]);
-/* As redis_link_call_until(). */
+/* As redis_link_call(). */
 enum lock_status redis_store_script_until(struct redis_store *store, const struct redis_script *script,
                                           struct redis_answer *answer, int argc, const char *argv[],
                                           const struct lock_cancel *cancel);

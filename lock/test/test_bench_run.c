@@ -67,7 +67,7 @@ const char *lock_status_text(enum lock_status status) {
 static void eval(struct lock *lock, const char *script) {
     const char *argv[] = {"EVAL", script, "1", "key"};
     struct redis_answer answer;
-    if (lock->link && redis_link_call(lock->link, 4, argv, &answer) != LOCK_OK)
+    if (lock->link && redis_link_call(lock->link, 4, argv, &answer, NULL) != LOCK_OK)
         abort();
 }
 

@@ -37,7 +37,7 @@ static struct redis_link *open_link(int port, const char *password, int timeout_
 static enum lock_status call(struct redis_link *link, struct redis_answer *answer, const char *a,
                              const char *b, const char *c) {
     const char *argv[] = {a, b, c};
-    return redis_link_call(link, b ? c ? 3 : 2 : 1, argv, answer);
+    return redis_link_call(link, b ? c ? 3 : 2 : 1, argv, answer, NULL);
 }
 
 static void check_works(struct redis_link *link) {
@@ -143,6 +143,32 @@ static void slow_reply(void) {
     CHECK(harness_wait(works_again, link, 5000));
     CHECK_INT(redis_integer(&redis, "GET", "n", NULL), 1);
     redis_link_close(link);
+}
+
+/* All it takes to connect is within one time-out, however many steps there are. And where that leaves too
+ * little of it nothing is sent, but the connection is there for the next. */
+static void slow_to_connect(void) {
+    enum { SLOW_MS = 1000, STEP_MS = 750 };
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct proxy *proxy = proxy_start(redis.port);
+    struct redis_link *open = open_link(proxy_port(proxy), "", SLOW_MS);
+    proxy_set(proxy, PROXY_DELAY, STEP_MS, NULL);
+    tools_check_status(call(open, &answer, "INCR", "n", NULL), LOCK_UNAVAILABLE);
+    tools_check_status(call(open, &answer, "INCR", "n", NULL), LOCK_OK);
+    CHECK_INT(answer.integer, 1);
+    redis_command(&redis, "CONFIG", "SET", "requirepass", "sesame", NULL);
+    struct redis_link *closed = open_link(proxy_port(proxy), ":sesame@", SLOW_MS);
+    for (int i = 0; i < 3; i++) {
+        tools_check_status(call(closed, &answer, "INCR", "n", NULL), LOCK_UNAVAILABLE);
+        harness_pause_ms(110); /* until it connects again */
+    }
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    CHECK(harness_wait(works_again, closed, PATIENCE_MS));
+    redis_link_close(open);
+    redis_link_close(closed);
+    proxy_stop(proxy);
 }
 
 /* More answers than questions: the connection is given up, nothing else. */
@@ -345,7 +371,7 @@ static void crowd_cut_off(void) {
     uint64_t random = harness_seed();
     const char *kill[] = {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"};
     for (int64_t until_ms = harness_now_ms() + 2000; harness_now_ms() < until_ms;) {
-        tools_check_status(redis_link_call(killer, 6, kill, &answer), LOCK_OK);
+        tools_check_status(redis_link_call(killer, 6, kill, &answer, NULL), LOCK_OK);
         if (harness_random(&random) % 64 == 0)
             harness_pause_ms(1); /* so that some get through */
     }
@@ -371,7 +397,7 @@ struct leaver {
 static enum lock_status count_until(struct leaver *leaver) {
     const char *argv[] = {"INCR", "n"};
     struct redis_answer answer;
-    leaver->status = redis_link_call_until(leaver->link, 2, argv, &answer, leaver->cancel);
+    leaver->status = redis_link_call(leaver->link, 2, argv, &answer, leaver->cancel);
     leaver->counted += leaver->status != LOCK_UNAVAILABLE;
     leaver->acknowledged += leaver->status == LOCK_OK;
     return leaver->status;
@@ -451,7 +477,7 @@ static void crowd_that_leaves(void) {
         struct redis_answer answer;
         const char *kill[] = {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"};
         if (harness_random(&random) % 2)
-            redis_link_call(killer, 6, kill, &answer);
+            redis_link_call(killer, 6, kill, &answer, NULL);
         redis_pause(&redis);
         harness_pause_ms((int)(harness_random(&random) % 60));
         redis_resume(&redis);
@@ -479,6 +505,7 @@ int main(int argc, char **argv) {
     harness_run("not there, then there", not_there);
     harness_run("a lost reply", lost_reply);
     harness_run("a slow reply", slow_reply);
+    harness_run("slow to connect", slow_to_connect);
     harness_run("answers to nothing", answers_to_nothing);
     harness_run("the next reads", the_next_reads);
     harness_run("what was not written", not_written);
