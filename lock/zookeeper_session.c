@@ -254,6 +254,8 @@ static enum lock_status wait_for_connection(struct zookeeper_session *session, u
             return LOCK_OK;
         }
         if (!in_time) {
+            if (lock_cancel_called(limit->cancel))
+                return LOCK_UNAVAILABLE; /* which says nothing of the server */
             if (session->handle && session->connected)
                 tell(session, "no answer came in time");
             else

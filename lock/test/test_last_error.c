@@ -41,6 +41,59 @@ static void nothing_yet(void) {
     CHECK_STR(last_error(local), "");
 }
 
+/* Whoever gives up has not found out anything about the store, be it at work or before it was asked. */
+static void check_cancelled(const char *url, int port) {
+    struct proxy *proxy = proxy_start(port);
+    struct lock *lock = open_lock(url, proxy_port(proxy));
+    struct lock_cancel *cancel = lock_cancel_new();
+    struct tools_waiter waiter;
+    struct lock_metrics metrics;
+    struct lock_grant grant = tools_take(lock, "k");
+    char before[sizeof last];
+    tools_give(lock, &grant);
+    snprintf(before, sizeof before, "%s", last_error(lock)); /* it may have taken time to connect */
+    proxy_set(proxy, PROXY_DELAY, 200, NULL);
+    tools_wait(&waiter, lock, "k", PATIENCE_MS, cancel);
+    harness_pause_ms(50); /* what is asked is in flight, as a rule */
+    lock_cancel(cancel);
+    tools_join(&waiter);
+    CHECK_STR(last_error(lock), before);
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    lock_acquire(lock, "another", tools_in_ms(lock, PATIENCE_MS), cancel, &grant);
+    CHECK_STR(last_error(lock), before);
+    lock_read_metrics(lock, &metrics);
+    CHECK(metrics.cancelled > 0);
+    lock_cancel_free(cancel);
+}
+
+static void cancelled(void) {
+    struct redis_server redis;
+    struct etcd_server etcd;
+    struct zookeeper_server zookeeper;
+    redis_start(&redis, NULL);
+    etcd_start(&etcd, NULL);
+    zookeeper_start(&zookeeper);
+    check_cancelled("redis://", redis.port);
+    check_cancelled("redlock://", redis.port);
+    check_cancelled("etcd://", etcd.port);
+    check_cancelled("zookeeper://", zookeeper.port);
+}
+
+/* Nor who waits in the store's own line until the deadline. */
+static void waited_in_vain(void) {
+    struct etcd_server etcd;
+    const struct lock_config config = {.teaching = true};
+    etcd_start(&etcd, NULL);
+    const char *url = harness_format("etcd://127.0.0.1:%d?variant=rpc&ttl=%d", etcd.port, TTL_MS);
+    struct lock *holder = tools_open(&config, url), *lock = tools_open(&config, url);
+    struct lock_grant grant = tools_take(holder, "k"), none;
+    tools_check_free(lock, "another");
+    CHECK_STR(last_error(lock), "");
+    tools_check_status(lock_acquire(lock, "k", tools_in_ms(lock, 100), NULL, &none), LOCK_TIMEOUT);
+    CHECK_STR(last_error(lock), "");
+    tools_give(holder, &grant);
+}
+
 static void refused(void) {
     static const struct {
         const char *url, *why;
@@ -156,6 +209,8 @@ static void many_threads(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("nothing has failed", nothing_yet);
+    harness_run("cancelled", cancelled);
+    harness_run("waited in vain", waited_in_vain);
     harness_run("refused", refused);
     harness_run("hung", hung);
     harness_run("what a Redis refuses", refused_by_a_redis);
