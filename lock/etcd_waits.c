@@ -274,8 +274,10 @@ void etcd_waits_drop(struct etcd_waits *waits, const char *owner) {
         *at = wait->next;
         part(wait);
     }
+    struct room *empty = take_empty(waits);
     pthread_mutex_unlock(&waits->mutex);
     free(wait);
+    close_rooms(empty);
 }
 
 enum lock_status etcd_waits_busy(struct etcd_waits *waits, enum etcd_wait wait,

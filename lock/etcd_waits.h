@@ -1,9 +1,9 @@
 /* Who of this process waits for a lock in etcd, and how each is told. Not for users.
  *
- * There is one watch for each lock that somebody here waits for, and it stays for a while. To watch anew for
- * each wait would be slower: a watch "from now on" begins at the revision that the server read a moment
- * before, and if something is written in that moment it belongs to the past, and to a loop of the server that
- * runs every 100 ms.
+ * There is one watch for each lock that somebody here waits for, and it stays for a while: until something is
+ * had, or waited for, ten seconds later. To watch anew for each wait would be slower: a watch "from now on"
+ * begins at the revision that the server read a moment before, and if something is written in that moment it
+ * belongs to the past, and to a loop of the server that runs every 100 ms.
  *
  * An owner's place is used by one thread at a time: the one with the turn in the line of its key, or whoever
  * takes back what it left. */

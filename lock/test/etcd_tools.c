@@ -135,11 +135,9 @@ static int open_socket(int port, bool listens) {
 }
 
 /* By hand: it answers HTTP/1.1 in chunks. */
-long long etcd_tools_requests(const struct etcd_server *etcd) {
+static const char *read_metrics(const struct etcd_server *etcd) {
     enum { METRICS_MAX = 1 << 20 };
     static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
-    static const char *const methods[] = {"Txn", "DeleteRange"};
-    long long sum = 0;
     char *text = harness_alloc(METRICS_MAX);
     size_t length = 0;
     int fd = open_socket(etcd->port, false);
@@ -149,6 +147,13 @@ long long etcd_tools_requests(const struct etcd_server *etcd) {
         length += (size_t)got;
     close(fd);
     CHECK_HAS(text, " 200 OK");
+    return text;
+}
+
+long long etcd_tools_requests(const struct etcd_server *etcd) {
+    static const char *const methods[] = {"Txn", "DeleteRange"};
+    const char *text = read_metrics(etcd);
+    long long sum = 0;
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         const char *at =
             strstr(text, harness_format("handled_total{grpc_code=\"OK\",grpc_method=\"%s\"", methods[i]));
@@ -156,6 +161,12 @@ long long etcd_tools_requests(const struct etcd_server *etcd) {
         sum += at ? (long long)strtod(at + 1, NULL) : 0;
     }
     return sum;
+}
+
+int etcd_tools_watches(const struct etcd_server *etcd) {
+    static const char name[] = "\netcd_debugging_mvcc_watcher_total ";
+    const char *at = strstr(read_metrics(etcd), name);
+    return at ? (int)strtol(at + sizeof name - 1, NULL, 10) : -1;
 }
 
 /* ---- a network that delivers late ---- */

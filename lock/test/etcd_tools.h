@@ -31,6 +31,8 @@ void etcd_tools_pause(struct etcd_server *etcd);
 
 /* How many transactions and deletions it has done. */
 long long etcd_tools_requests(const struct etcd_server *etcd);
+/* How many keys and prefixes are watched. */
+int etcd_tools_watches(const struct etcd_server *etcd);
 
 /* ---- a network that delivers late ---- */
 

@@ -98,6 +98,31 @@ static void a_crowd_waits(void) {
     etcd_tools_check_no_trace(&etcd);
 }
 
+static bool watches_none(void *lock) {
+    struct lock_grant grant = tools_take(lock, "free");
+    tools_give(lock, &grant);
+    return etcd_tools_watches(&etcd) == 0;
+}
+
+/* What nobody has waited for in a while is not watched any more, though nobody waits for anything else. */
+static void watched_no_more(void) {
+    enum { KEYS = 20 };
+    begin();
+    struct lock *holder = open_lock("ttl=60000"), *lock = open_lock("ttl=60000");
+    for (int i = 0; i < KEYS; i++) {
+        const char *key = harness_format("key-%d", i);
+        struct lock_grant held = tools_take(holder, key);
+        struct tools_waiter waiter;
+        tools_wait(&waiter, lock, key, PATIENCE_MS, NULL);
+        etcd_tools_wait_for_line(&etcd, key, 2);
+        tools_give(holder, &held);
+        tools_check_status(tools_join(&waiter), LOCK_OK);
+        tools_give(lock, &waiter.grant);
+    }
+    CHECK_INT(etcd_tools_watches(&etcd), KEYS);
+    CHECK(harness_wait(watches_none, lock, PATIENCE_MS));
+}
+
 struct hammer {
     pthread_t thread;
     struct lock *lock;
@@ -358,6 +383,7 @@ int main(int argc, char **argv) {
     harness_run("fences", fences);
     harness_run("requests", requests);
     harness_run("a crowd waits", a_crowd_waits);
+    harness_run("watched no more", watched_no_more);
     harness_run("told", told);
     harness_run("odd keys", odd_keys);
     harness_run("two handles", two_handles);
