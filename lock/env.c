@@ -6,9 +6,6 @@
 
 #include "base/clock.h"
 
-/* Two of them are less than the second that lock.h gives a call beyond its deadline. */
-enum { TIMEOUT_MAX_MS = 450 };
-
 static int64_t machine_now_ns(void *ctx) {
     (void)ctx;
     return clock_mono_ns(&clock_system);
@@ -60,7 +57,7 @@ int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor) {
     int64_t least_ms = ttl_ms / 3 < 50 ? ttl_ms / 3 : 50, timeout_ms = ttl_ms / divisor;
     if (timeout_ms < least_ms)
         timeout_ms = least_ms;
-    return timeout_ms > TIMEOUT_MAX_MS ? TIMEOUT_MAX_MS : (int)timeout_ms;
+    return timeout_ms > LOCK_TIMEOUT_MAX_MS ? LOCK_TIMEOUT_MAX_MS : (int)timeout_ms;
 }
 
 bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg) {

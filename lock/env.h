@@ -6,6 +6,10 @@
 
 #include "lock/backend.h"
 
+/* No call to a store takes longer: two of them are less than the second that lock.h gives a call beyond its
+ * deadline. */
+enum { LOCK_TIMEOUT_MAX_MS = 450 };
+
 /* Fills in all but `wake`, `failed` and `layer`. */
 void lock_env_init(struct lock_env *env, const struct lock_config *config);
 
@@ -15,7 +19,7 @@ int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns);
 /* A thread that takes no signals: those are for the program's own. */
 bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg);
 /* How long a call may take: a fraction of the time to live, but 50 ms if that is no more than a third, and
- * 450 ms at most. */
+ * LOCK_TIMEOUT_MAX_MS at most. */
 int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
 /* What lock_last_error() is to say: "SERVER: WHY". Nothing where nobody wants to know (`env` may be NULL). */
 void lock_env_failed(const struct lock_env *env, const char *server, const char *why);

@@ -47,8 +47,8 @@ static void lose(struct lock_keeper *keeper, const struct lock_due *due, bool go
 }
 
 /* A renewal that failed is tried again until so little is left; then the holder is told, while it still has
- * the time to stop. A backend's calls take an eighth of the time to live, two where they have to connect
- * first, so as a rule a try that begins before this ends before the deadline. */
+ * the time to stop. A backend's calls take an eighth of the time to live, also where they have to
+ * connect first, so as a rule a try that begins before this ends before the deadline. */
 static bool is_late(const struct lock_keeper *keeper, const struct lock_due *due) {
     return due->held.deadline_ns - now_ns(keeper) < keeper->config.ttl_ns / 3;
 }

@@ -142,8 +142,8 @@ static struct lock_held take_held(struct line *line) {
     return held;
 }
 
-/* Free, or held for longer than its grant was good for; and nobody came before `waiter`. */
-/* Called, and returns, with the mutex held. `line` stays as long as its waiter is in it. */
+/* Until it is free, or held for longer than its grant was good for, and nobody came before `waiter`. Called,
+ * and returns, with the mutex held. `line` stays as long as its waiter is in it. */
 static enum lock_status wait_for_turn(struct lock_lines *lines, struct line *line, struct lock_waiter *waiter,
                                       int64_t deadline_ns, struct lock_cancel *cancel) {
     enum lock_status status = LOCK_OK;

@@ -15,8 +15,8 @@ static const int64_t failing_ns = 1000000000, failing_pause_ns = 20000000;
 /* An attempt waits for the store's answer until `late_ns` after the deadline, or `least_ns` after it began
  * where that is later. What it has left is released then, or by the keeper; of one that was cancelled the
  * keeper does it, and is waited for during `cancelled_ns`. So nobody waits for longer than lock.h says. */
-static const int64_t late_ns = 450000000, least_ns = 850000000, withdraw_ns = 300000000,
-                     cancelled_ns = 40000000;
+static const int64_t late_ns = LOCK_TIMEOUT_MAX_MS * INT64_C(1000000), least_ns = 850000000,
+                     withdraw_ns = 300000000, cancelled_ns = 40000000;
 
 /* A release whose reply was lost is repeated once, and again and again until so long after it began. */
 static const int64_t release_again_ns = 500000000;

@@ -72,10 +72,11 @@
  * without asking the store, until it has heard of some of them. A waiter busy-polls a store that is quick for
  * up to 0.2 ms before it sleeps.
  *
- * No call returns later than a second after its deadline, or, of those that have none, after it was made
- * (those for several keys: two seconds); nor than a tenth of a second after lock_cancel(), half a
- * second while a Redis is connected to and with the locks for lessons, whatever the store does. (The look-up
- * of a host name is not counted.)
+ * Whatever the store does, no call returns later than a second after its deadline, or, of those that have
+ * none, after it was made (those for several keys: two seconds; lock_close(): five, and what on_lost takes).
+ * Nor does one return later than a tenth of a second after lock_cancel(); half a second while a Redis is
+ * connected to, while several keys are extended, or a key is released that its last holder in this process
+ * forgot; a second with the locks for lessons. (The look-up of a host name is not counted.)
  *
  * Threads: every function may be called from any thread at any time, but lock_open() and lock_close() for the
  * same lock; none may be called by a signal handler. Nothing here logs, exits, or installs such handlers. An
@@ -193,7 +194,7 @@ enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant 
 
 /* Blocks until the lock is had, `deadline_ns` has passed (LOCK_TIMEOUT; one attempt is made in any case), or
  * `cancel` is called; `cancel` may be NULL. A store that is not there is LOCK_UNAVAILABLE after a second, if
- * not before, and one that does not answer after two. `*grant` is untouched unless LOCK_OK. */
+ * not before, and one that does not answer within three and a half. `*grant` is untouched unless LOCK_OK. */
 enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadline_ns,
                               struct lock_cancel *cancel, struct lock_grant *grant);
 
@@ -216,11 +217,14 @@ int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *gran
 /* All of `keys` or none. They are taken in one order, whatever the order given, so that nobody waits for each
  * other; a key that is there twice is taken once. `grants` has room for `count`, and is filled in the order
  * of `keys`, twice where the key is; untouched unless LOCK_OK. All are held then; those that were had early
- * are extended where the lock can do that, and are taken anew where they ran out meanwhile. */
+ * are extended where the lock and the store can do that, and are taken anew where they ran out meanwhile.
+ * Whoever is cancelled does not wait for the release of what was had. One attempt a key is made in any case,
+ * but none begins later than a second after the deadline: then it is LOCK_TIMEOUT. */
 enum lock_status lock_acquire_all(struct lock *lock, const char *const keys[], size_t count,
                                   int64_t deadline_ns, struct lock_cancel *cancel,
                                   struct lock_grant grants[]);
-/* Gives all back, each key once, and answers the first status that is not LOCK_OK. */
+/* Gives all back, each key once, and answers the first status that is not LOCK_OK. Once the store has failed,
+ * or has taken a second, the rest is released later, which is LOCK_UNAVAILABLE. */
 enum lock_status lock_release_all(struct lock *lock, const struct lock_grant grants[], size_t count);
 
 /* To give up waiting from another thread (not from a signal handler). One may serve many calls; once

@@ -43,7 +43,7 @@
 #include "redlock_give.lua.h"
 #include "redlock_take.lua.h"
 
-enum { CALL_MIN_MS = 5, CALL_MAX_MS = 450 };
+enum { CALL_MIN_MS = 5 };
 
 /* Asking again: not before the least, and a few times as late as asking took, but then within the most. */
 static const int64_t retry_least_ns = 1000000, retry_spread_ns = 8000000, retry_most_ns = 250000000;
@@ -133,7 +133,7 @@ static enum lock_status open_all(const struct lock_url *url, const struct lock_e
     redlock->env = env;
     redlock->ttl_ms = url->ttl_ms;
     snprintf(redlock->ttl_text, sizeof redlock->ttl_text, "%lld", (long long)url->ttl_ms);
-    redlock->call_ms = (int)(url->ttl_ms / 20 < CALL_MAX_MS ? url->ttl_ms / 20 : CALL_MAX_MS);
+    redlock->call_ms = (int)(url->ttl_ms / 20 < LOCK_TIMEOUT_MAX_MS ? url->ttl_ms / 20 : LOCK_TIMEOUT_MAX_MS);
     if (redlock->call_ms < CALL_MIN_MS)
         redlock->call_ms = CALL_MIN_MS;
     redlock->count = count;

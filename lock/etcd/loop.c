@@ -158,12 +158,11 @@ void etcd_loop_leave(struct etcd_loop *loop) {
     pthread_mutex_unlock(&loop->mutex);
 }
 
-bool etcd_loop_quiesce(struct etcd_loop *loop, const void *object) {
+void etcd_loop_quiesce(struct etcd_loop *loop, const void *object) {
     if (pthread_equal(loop->thread, pthread_self()))
-        return true;
+        return;
     pthread_mutex_lock(&loop->mutex);
     while (loop->object == object)
         pthread_cond_wait(&loop->idle, &loop->mutex);
     pthread_mutex_unlock(&loop->mutex);
-    return false;
 }

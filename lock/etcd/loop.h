@@ -50,8 +50,7 @@ void etcd_loop_wake(struct etcd_loop *loop, grpc_channel *channel);
 /* Around a callback to the user on behalf of `object`; from the loop, with no mutex held. */
 void etcd_loop_enter(struct etcd_loop *loop, const void *object);
 void etcd_loop_leave(struct etcd_loop *loop);
-/* True: this is the loop, within a callback or not. Otherwise waits until no callback of `object` is under
- * way. */
-bool etcd_loop_quiesce(struct etcd_loop *loop, const void *object);
+/* Waits until no callback of `object` is under way, but not from the loop itself. */
+void etcd_loop_quiesce(struct etcd_loop *loop, const void *object);
 
 #endif
