@@ -227,15 +227,18 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
         request_drop(request);
 }
 
-static struct MHD_Response *make_response(const struct http_server *server, const char *content_type,
-                                          const char *body, size_t length, const char *const *headers) {
+static struct MHD_Response *make_response(const struct http_server *server, int status,
+                                          const char *content_type, const char *body, size_t length,
+                                          const char *const *headers) {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(length, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
     if (!response)
         return NULL;
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    /* All of it changes; without this a cache may keep an answer, such as a 404, for as long as it likes. */
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    /* All of it changes; without this a cache may keep an answer, such as a 404, for as long as it likes. Not
+     * that to a purchase (RFC 9110, 15.1), where each header costs. */
+    if (status != MHD_HTTP_CREATED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     for (; headers && headers[0]; headers += 2)
         MHD_add_response_header(response, headers[0], headers[1]);
     if (server->draining)
@@ -252,7 +255,7 @@ void http_answer(struct http_request *request, int status, const char *content_t
         request_drop(request);
         return;
     }
-    struct MHD_Response *response = make_response(server, content_type, body, length, headers);
+    struct MHD_Response *response = make_response(server, status, content_type, body, length, headers);
     if (!response) { /* out of memory; an empty answer needs almost none */
         response = MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
         status = MHD_HTTP_INTERNAL_SERVER_ERROR;
