@@ -44,8 +44,8 @@ struct doing {
     struct etcd_op op;
     const struct etcd_op *plain; /* instead of it, where it goes alone; NULL: itself */
     struct lock_cancel *cancel;
-    enum etcd_status status;
     int64_t revision;
+    enum etcd_status status;
     _Atomic bool done;
 };
 
