@@ -37,6 +37,7 @@ struct audit_run {
     struct waiter *waiters;
     enum stage stage;
     int64_t asked_ns;
+    size_t read; /* records in the last reply */
     char name[INVENTORY_NAME_MAX + 1];
     struct sale_keys keys;
     char orders_cursor[CURSOR_SIZE], users_cursor[CURSOR_SIZE];
@@ -162,13 +163,14 @@ static enum inventory_status read_moment(struct audit_moment *moment, const char
 }
 
 /* False where it is no page. */
-static bool read_page(struct audit_count *count, char cursor[CURSOR_SIZE], const struct redis_value *value,
+static bool read_page(struct audit_run *run, char cursor[CURSOR_SIZE], const struct redis_value *value,
                       void (*read)(struct audit_count *count, const struct redis_value *page)) {
     const char *next = redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     if (!next)
         return false;
     snprintf(cursor, CURSOR_SIZE, "%s", next);
-    read(count, redis_value_at(value, 1));
+    read(&run->count, redis_value_at(value, 1));
+    run->read += redis_value_count(redis_value_at(value, 1)) / 2;
     return true;
 }
 
@@ -182,8 +184,8 @@ static enum inventory_status read_first(struct audit_run *run, const struct redi
     if (status != INVENTORY_OK)
         return status;
     if (redis_value_count(value) <= AT_USERS ||
-        !read_page(count, run->orders_cursor, redis_value_at(value, AT_ORDERS), audit_count_orders) ||
-        !read_page(count, run->users_cursor, redis_value_at(value, AT_USERS), audit_count_users))
+        !read_page(run, run->orders_cursor, redis_value_at(value, AT_ORDERS), audit_count_orders) ||
+        !read_page(run, run->users_cursor, redis_value_at(value, AT_USERS), audit_count_users))
         return INVENTORY_UNAVAILABLE;
     count->last = count->first; /* unless there is more to read */
     return INVENTORY_OK;
@@ -191,11 +193,12 @@ static enum inventory_status read_first(struct audit_run *run, const struct redi
 
 static enum inventory_status read_reply(struct audit_run *run, const struct redis_value *value) {
     bool good = true;
+    run->read = 0;
     switch (run->stage) {
     case STAGE_FIRST: return read_first(run, value);
     case STAGE_LAST: return read_moment(&run->count.last, run->name, value);
-    case STAGE_ORDERS: good = read_page(&run->count, run->orders_cursor, value, audit_count_orders); break;
-    case STAGE_USERS: good = read_page(&run->count, run->users_cursor, value, audit_count_users); break;
+    case STAGE_ORDERS: good = read_page(run, run->orders_cursor, value, audit_count_orders); break;
+    case STAGE_USERS: good = read_page(run, run->users_cursor, value, audit_count_users); break;
     case STAGE_QUEUED:
     case STAGE_DONE: break;
     }
@@ -210,11 +213,14 @@ static enum stage next_stage(const struct audit_run *run) {
     return run->stage == STAGE_FIRST || run->stage == STAGE_LAST ? STAGE_DONE : STAGE_LAST;
 }
 
-/* Three times as long as the page took. What an audit costs a sale is CPU: so it takes a quarter of a core of
- * Redis at most, and less while a sale makes its pages slow. */
-static uint64_t pause_ms(const struct audit_run *run, int64_t now_ns) {
-    int64_t pause_ms = 3 * (now_ns - run->asked_ns) / 1000000;
-    return pause_ms < 1 ? 1 : pause_ms > PAUSE_MOST_MS ? PAUSE_MOST_MS : (uint64_t)pause_ms;
+/* Three times as long as the page took if it was full, and in proportion: what is too short for a timer adds
+ * up. What audits cost a sale is CPU: so they take a quarter of a core of Redis at most, and less while a
+ * sale makes their pages slow; and ten thousand items with a few orders each have no pauses to speak of. */
+static uint64_t pause_ms(struct audits *audits, const struct audit_run *run, int64_t took_ns) {
+    audits->pause_ns += 3 * took_ns * (int64_t)run->read / PAGE;
+    int64_t pause_ms = audits->pause_ns / 1000000;
+    audits->pause_ns %= 1000000;
+    return pause_ms > PAUSE_MOST_MS ? PAUSE_MOST_MS : (uint64_t)pause_ms;
 }
 
 /* There are pages to come, and then the last counters: whoever asked for this item meanwhile will be told by
@@ -246,7 +252,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         return;
     }
     struct audit_run *run = audits->head;
-    uint64_t pause = pause_ms(run, clock_mono_ns(inventory->config.clock));
+    int64_t took_ns = clock_mono_ns(inventory->config.clock) - run->asked_ns;
     enum inventory_status status = store_status(inventory, value);
     if (status == INVENTORY_OK)
         status = read_reply(run, value);
@@ -258,6 +264,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         if (run->stage == STAGE_DONE && !audit_judge(&run->count))
             status = INVENTORY_UNAVAILABLE;
     }
+    uint64_t pause = pause_ms(audits, run, took_ns);
     remove_first(audits);
     if (status != INVENTORY_OK || run->stage == STAGE_DONE)
         answer(inventory, run, status);

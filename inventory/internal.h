@@ -101,6 +101,7 @@ struct audits {
     int waiting;         /* callers */
     struct redis *redis; /* NULL while there is no audit */
     uv_timer_t pause;
+    int64_t pause_ns; /* that is still to be made */
 };
 
 struct inventory {
