@@ -5,7 +5,7 @@
 #include "loadtest/item.h"
 #include "loadtest/request.h"
 
-/* An hour. It counts all orders: ten million take a minute, and longer beside those of other items. */
+/* An hour. It counts all orders: twelve million take two minutes, and longer beside those of other items. */
 #define AUDIT_TIMEOUT_NS UINT64_C(3600000000000)
 
 const char *audit_text(enum audit_status status) {
