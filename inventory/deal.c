@@ -1,6 +1,6 @@
 /* Deals: baskets and transfers, step by step.
  *
- *     check     look at all items
+ *     check     look at all items, then into the journal
  *     make      look at all items; intent; take from each; decide; write what was decided; settle
  *     settle    what the journal has, and from there on
  *
@@ -338,13 +338,24 @@ static void by_steps(struct deal_run *run) {
     deal_look(run, on_looked);
 }
 
-static void on_checked(struct deal_run *run) {
+static void on_compared(void *ctx, const struct redis_value *value) {
+    struct deal_run *run = ctx;
+    if (store_status(run->inventory, value) != INVENTORY_OK) {
+        deal_lost(run);
+        return;
+    }
+    deal_found(run, value);
     if (can_make(run))
         deal_finish(run, INVENTORY_WANTS_LOCK);
 }
 
+static void on_checked(struct deal_run *run) {
+    if (!journal_ask(run->inventory, run->deal, on_compared, run))
+        deal_lost(run);
+}
+
 static void by_checking(struct deal_run *run) {
-    deal_look(run, on_checked);
+    deal_check_items(run, on_checked);
 }
 
 static void take(struct deal_run *run) {

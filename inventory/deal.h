@@ -126,6 +126,9 @@ bool deal_refusal(const char *word, enum inventory_status *status);
 void deal_look(struct deal_run *run, void (*then)(struct deal_run *run));
 /* The same without the journal. */
 void deal_look_items(struct deal_run *run, void (*then)(struct deal_run *run));
+/* As deal_look_items(), by what is known of the items and not of the user: those that ask for one item at the
+ * same time share a reply, so that a crowd which is refused costs the store little. */
+void deal_check_items(struct deal_run *run, void (*then)(struct deal_run *run));
 /* Writes to every item what is to be written, then calls `then`, in the same way. */
 void deal_write(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run));
 /* Has `fn` ask each item, or write to it, then calls `then`, in the same way. Each part is counted down once,

@@ -338,6 +338,27 @@ void deal_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
     deal_count_down(run, true);
 }
 
+static void on_item(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+    struct deal_part *part = ctx;
+    if (status == INVENTORY_OK)
+        judge(part, item, 0);
+    else if (status == INVENTORY_UNKNOWN_ITEM)
+        fail(part->run, status, part->line, 0);
+    deal_count_down(part->run, status == INVENTORY_OK || status == INVENTORY_UNKNOWN_ITEM);
+}
+
+static bool ask_item(struct deal_part *part, enum deal_write write) {
+    struct deal_run *run = part->run;
+    (void)write;
+    inventory_item_get(run->inventory, run->deal->lines[part->line].item, on_item, part);
+    return true;
+}
+
+void deal_check_items(struct deal_run *run, void (*then)(struct deal_run *run)) {
+    begin_look(run, ask_item, then);
+    deal_count_down(run, true);
+}
+
 void deal_write(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run)) {
     bool basket = run->deal->kind == INVENTORY_BASKET;
     begin(run, write, then);

@@ -323,8 +323,8 @@ void inventory_deal_find(struct inventory *inventory, struct inventory_deal *dea
 /* Tells without a lock what becomes of a deal that is to be made. WANTS_LOCK: it is new, and nothing was in
  * its way; PENDING: an attempt that was not decided is under way, or was left unfinished. Either way
  * inventory_deal_make() is next, under its locks. Otherwise as that answers: REPLAYED, KEY_REUSED, what
- * refuses a line, UNAVAILABLE, UNKNOWN. So whoever asks for what is not for sale takes no lock, and waits for
- * nobody who has one. */
+ * refuses a line (a limit by this basket alone, without what its user has), UNAVAILABLE, UNKNOWN. So whoever
+ * asks for what is not for sale takes no lock, and waits for nobody who has one. */
 void inventory_deal_check(struct inventory *inventory, struct inventory_deal *deal);
 
 /* Does it, as it was wanted. OK; REPLAYED: done before, `state` as it was then; KEY_REUSED; for a line

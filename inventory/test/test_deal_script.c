@@ -156,8 +156,9 @@ static void at_step(void *ctx, const char *step) {
     way = IN_STEPS;
 }
 
-/* Returns the answer to the basket in steps. */
-static enum inventory_status make_in_steps(struct between *between, struct bargain **basket) {
+/* Returns the answer to the basket in steps, or to the question whether it can be made. */
+static enum inventory_status do_in_steps(struct between *between, enum bargain_call call,
+                                         struct bargain **basket) {
     between->till = open_plain(); /* of another shop, whose loop turns while the first one's stands */
     struct till *till = till_open_with(
         shop_open(), &(struct till_options){.port = redis.port, .at_step = at_step, .at_step_ctx = between});
@@ -165,7 +166,7 @@ static enum inventory_status make_in_steps(struct between *between, struct barga
     between->shop = till->shop;
     way = IN_STEPS;
     *basket = bargain_new(till, "k", "phone:1 lamp:3");
-    enum inventory_status status = bargain_do(*basket, BARGAIN_MAKE);
+    enum inventory_status status = bargain_do(*basket, call);
     CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{baskets}:open", NULL), 0);
     shop_close(till->shop);
     return status;
@@ -176,7 +177,7 @@ static void test_same_key_in_between(void) {
     for (int at = 0;; at++) {
         struct bargain *basket;
         struct between between = {.at = at, .key = "k", .lines = "phone:1 lamp:3"};
-        enum inventory_status status = make_in_steps(&between, &basket);
+        enum inventory_status status = do_in_steps(&between, BARGAIN_MAKE, &basket);
         if (!between.came)
             break;
         answers[between.status]++;
@@ -191,12 +192,29 @@ static void test_same_key_in_between(void) {
         CHECK(answers[i] == 0 || i == INVENTORY_OK || i == INVENTORY_PENDING || i == INVENTORY_REPLAYED);
 }
 
+/* It takes the last units, and the journal has it by then: nobody is told that it is sold out. */
+static void test_checked_in_between(void) {
+    for (int at = 0;; at++) {
+        struct bargain *basket;
+        struct between between = {.at = at, .key = "k", .lines = "phone:1 lamp:3"};
+        enum inventory_status status = do_in_steps(&between, BARGAIN_CHECK, &basket);
+        shop_close(between.till->shop);
+        if (!between.came) {
+            CHECK_STATUS(status, INVENTORY_WANTS_LOCK);
+            CHECK(at >= 4);
+            break;
+        }
+        CHECK_STATUS(between.status, INVENTORY_OK);
+        CHECK_STATUS(status, INVENTORY_REPLAYED);
+    }
+}
+
 static void test_last_units_in_between(void) {
     int won = 0, lost = 0, undone = 0;
     for (int at = 0;; at++) {
         struct bargain *basket;
         struct between between = {.at = at, .key = "other", .lines = "phone:1 lamp:1"};
-        enum inventory_status status = make_in_steps(&between, &basket);
+        enum inventory_status status = do_in_steps(&between, BARGAIN_MAKE, &basket);
         if (!between.came)
             break;
         if (between.status == INVENTORY_OK) {
@@ -422,6 +440,7 @@ int main(int argc, char **argv) {
     run("it looks at no tokens", test_no_tokens);
     run("one in steps was left unfinished", test_unfinished);
     run("one in steps was decided", test_decided);
+    run("between two steps: the same key, and it is asked whether it can be made", test_checked_in_between);
     run("between two steps: the same key", test_same_key_in_between);
     run("between two steps: the last units", test_last_units_in_between);
     run("a reply is lost", test_reply_lost);
