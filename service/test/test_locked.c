@@ -79,7 +79,7 @@ static void etcd_queue(void) {
  * every run. */
 static void set_del_oversells(void) {
     struct web_response audit;
-    open_services("variant=set-del&ttl=10", "15", "off");
+    open_services("variant=set-del&ttl=60", "75", "off");
     struct crowd *crowd = sell(1500);
     int sold = crowd_count(crowd, 201);
     CHECK(sold > STOCK);
@@ -92,10 +92,10 @@ static void set_del_oversells(void) {
  * has an older fence and is refused. */
 static void owner_with_a_fence_does_not(void) {
     struct web_response response;
-    open_services("ttl=10", "15", "on");
-    struct crowd *crowd = sell(400);
+    open_services("ttl=60", "75", "on");
+    struct crowd *crowd = sell(100);
     int sold = crowd_count(crowd, 201), refused = crowd_count(crowd, 503), out = crowd_count(crowd, 409);
-    CHECK_INT(sold + refused + out, 400);
+    CHECK_INT(sold + refused + out, 100);
     CHECK(refused > 0);
     CHECK(shop_metric(services[0].port, "seckill_purchases_total{outcome=\"stale\"}") > 0);
     CHECK_INT(shop_audit(services[0].port, "x", "sold"), sold);
