@@ -1,5 +1,7 @@
 /* Transactions of many threads that go to etcd as one, and what becomes of those that cannot. */
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lock/etcd_batch.h"
 #include "lock/test/etcd_tools.h"
@@ -46,6 +48,7 @@ struct doing {
     struct lock_cancel *cancel;
     int64_t revision;
     enum etcd_status status;
+    _Atomic int tid;
     _Atomic bool done;
 };
 
@@ -59,6 +62,7 @@ static void *run(void *arg) {
     const struct etcd_txn txn = {.then = &doing->op, .then_count = 1};
     const struct lock_limit limit = {.until_ns = INT64_MAX, .cancel = doing->cancel};
     bool was_plain;
+    doing->tid = gettid();
     doing->status =
         doing->plain ? etcd_batch_delete(batch, &txn, doing->plain, &was_plain, &limit, read_revision, doing)
                      : etcd_batch_do(batch, &txn, &limit, read_revision, doing);
@@ -77,6 +81,18 @@ static void start(struct doing *doing, struct etcd_op op) {
 
 static bool is_done(void *doing) {
     return ((struct doing *)doing)->done;
+}
+
+/* Its thread sleeps: it waits for its turn, or for etcd. */
+static bool is_asleep(void *arg) {
+    const struct doing *doing = arg;
+    char text[256] = "";
+    FILE *stat = doing->tid ? fopen(harness_format("/proc/self/task/%d/stat", doing->tid), "re") : NULL;
+    if (!stat)
+        return false;
+    const char *at = fgets(text, sizeof text, stat) ? strrchr(text, ')') : NULL;
+    fclose(stat);
+    return at && at[2] == 'S';
 }
 
 static struct etcd_op put(const char *key, int64_t lease) {
@@ -114,7 +130,7 @@ static void gather(struct proxy *proxy, struct doing *doings, int count, const c
     }
     for (int i = 0; i < count; i++) {
         CHECK_INT(pthread_create(&doings[i].thread, NULL, run, &doings[i]), 0);
-        harness_pause_ms(5); /* in this order */
+        CHECK(harness_wait(is_asleep, &doings[i], PATIENCE_MS)); /* in this order */
     }
     lock_cancel(cancel);
     pthread_join(first[0].thread, NULL);
@@ -222,7 +238,7 @@ static void a_leader_is_cancelled(void) {
         etcd_tools_wait_for(&etcd, i ? "second" : "first", 1);
     }
     start_with(&leader, put("leader", 0), cancel);
-    harness_pause_ms(20);
+    CHECK(harness_wait(is_asleep, &leader, PATIENCE_MS));
     start(&other, put("other", 0));
     etcd_tools_wait_for(&etcd, "leader", 1); /* both are under way */
     lock_cancel(cancel);
