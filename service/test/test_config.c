@@ -497,6 +497,7 @@ static void it_is_told(void) {
     CHECK(bind(manager, (struct sockaddr *)&address, sizeof address) == 0);
     const char *env[] = {harness_format("NOTIFY_SOCKET=%s", address.sun_path), "SECKILL_ADMIN_TOKEN=x", NULL};
     const char *line = harness_format("--listen 127.0.0.1:%d --redis redis://127.0.0.1:1", port);
+    signal(SIGHUP, SIG_DFL); /* the tests may run under nohup */
     spawn(&service.proc, line, env);
     CHECK_STR(received(manager), "READY=1");
     CHECK_INT(shop_get(port, "/livez", NULL), 200);
