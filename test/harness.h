@@ -105,8 +105,9 @@ struct redis_server {
     char dir[256];
 };
 
-/* Starts a private server: append-only file, fsync always, and the options that follow, as on its command
- * line; NULL at the end. All that start a server wait until it answers PING. */
+/* Starts a private server: append-only file, and the options that follow, as on its command line; NULL at the
+ * end. The file is written before each reply, but not synced: that outlives kill -9, and no test waits for a
+ * disk that others keep busy. All that start a server wait until it answers PING. */
 void redis_start(struct redis_server *redis, ...) __attribute__((sentinel));
 /* A replica of `master` (so: read-only), in sync with it. */
 void redis_start_replica(struct redis_server *redis, const struct redis_server *master);

@@ -125,7 +125,7 @@ void redis_start(struct redis_server *redis, ...) {
     const char *argv[2 * MAX_ARGS] = {
         "redis-server", "--port",        port,    "--bind",     "127.0.0.1", "--dir",
         redis->dir,     "--save",        "",      "--loglevel", "warning",   "--appendonly",
-        "yes",          "--appendfsync", "always"};
+        "yes",          "--appendfsync", "no"};
     size_t n = 0;
     while (argv[n])
         n++;

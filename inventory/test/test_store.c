@@ -301,7 +301,7 @@ static void test_health(void) {
     redis_start(&store, NULL);
     struct shop *shop = shop_open();
     struct till *till = till_open(shop, &store);
-    check_health(till, true, "", "yes", "always", "noeviction");
+    check_health(till, true, "", "yes", "no", "noeviction");
     set(&store, "appendfsync", "everysec");
     check_health(till, true, "", "yes", "everysec", "noeviction");
     set(&store, "appendonly", "no");
@@ -314,7 +314,7 @@ static void test_health(void) {
     check_health(till, true, "", "no", "everysec", "allkeys-lru");
     redis_start_replica(&replica, &store);
     struct till *other = till_open(shop, &replica);
-    check_health(other, false, "replica", "yes", "always", "noeviction");
+    check_health(other, false, "replica", "yes", "no", "noeviction");
     check_health(till, true, "", "no", "everysec", "allkeys-lru");
 }
 

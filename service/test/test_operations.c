@@ -189,7 +189,7 @@ static void check_unready(int port, const char *reason) {
 static void what_the_store_promises(void) {
     struct redis_server redis;
     struct seckilld service;
-    check_ready(shop.port, "yes", "always");
+    check_ready(shop.port, "yes", "no");
     CHECK_STR(redis_command(&shop.redis, "CONFIG", "SET", "appendfsync", "everysec", NULL), "OK");
     check_ready(shop.port, "yes", "everysec");
     CHECK_STR(redis_command(&shop.redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
@@ -319,7 +319,7 @@ static void why_it_is_not_ready(void) {
         "OK");
     check_unready(service.port, "evict");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "maxmemory-policy", "noeviction", NULL), "OK");
-    check_ready(service.port, "yes", "always");
+    check_ready(service.port, "yes", "no");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "maxmemory", "100kb", NULL), "OK");
     check_unready(service.port, "memory");
 }
