@@ -244,6 +244,11 @@ static void test_addresses(void) {
     check_not_let_in(shop, harness_format("unix://%s/a%%20socket.sock", harness_dir()), "NOAUTH");
 }
 
+static bool is_refused(void *arg) {
+    const struct till *till = arg;
+    return strstr(inventory_last_error(till->inventory), "WRONGPASS") != NULL;
+}
+
 static void test_acl_user(void) {
     struct redis_server store;
     redis_start(&store, NULL);
@@ -266,8 +271,7 @@ static void test_acl_user(void) {
     /* thrown out, and let in again */
     CHECK_STR(redis_command(&store, "ACL", "DELUSER", "shop", NULL), "1");
     till_wait_down(till);
-    shop_idle(shop, 100);
-    CHECK_HAS(inventory_last_error(till->inventory), "WRONGPASS");
+    shop_wait(shop, is_refused, till, "the user is refused");
     CHECK_STR(redis_command(&store, "ACL", "SETUSER", "shop", "on", ">s3cret", "~seckill:*", "+@all",
                             "-evalsha", NULL),
               "OK");
