@@ -265,7 +265,8 @@ static enum etcd_status ask_until(struct etcd *etcd, const struct etcd_method *m
     /* What ended it says nothing of an earlier try. */
     bool vague = status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT || status == ETCD_DENIED ||
                  status == ETCD_EXHAUSTED || status == ETCD_FAILED;
-    bool waited = course.waits && status == ETCD_TIMEOUT;
+    /* The member knows the deadline, too, and its word may come first. */
+    bool waited = course.waits && etcd_loop_now_ns() + (int64_t)LAST_MS * 1000000 >= course.deadline_ns;
     if (vague && !waited && !gives_up(call)) /* those are no fault of the member */
         tell(etcd, at, status == ETCD_TIMEOUT ? "no answer came in time" : call->error);
     return course.unknown && !method->reads && vague ? ETCD_UNKNOWN : status;
