@@ -235,8 +235,8 @@ static struct MHD_Response *make_response(const struct http_server *server, int 
     if (!response)
         return NULL;
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    /* All of it changes; without this a cache may keep an answer, such as a 404, for as long as it likes. Not
-     * that to a purchase (RFC 9110, 15.1), where each header costs. */
+    /* All of it changes, and without this a cache may keep an answer, such as a 404, for as long as it likes.
+     * It keeps no 201 (RFC 9110, 15.1), so a purchase does not pay for the header. */
     if (status != MHD_HTTP_CREATED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     for (; headers && headers[0]; headers += 2)

@@ -94,7 +94,7 @@ static void begin_something(struct race *race) {
     int64_t what = below(race, 100);
     int number = (int)below(race, 400);
     if (what < 45) {
-        begin_deal(race, till, false, BARGAIN_MAKE);
+        begin_deal(race, till, false, what < 35 ? BARGAIN_MAKE : BARGAIN_CHECK);
     } else if (what < 50) {
         begin_deal(race, till, true, BARGAIN_MAKE);
     } else if (what < 62) {
@@ -176,7 +176,7 @@ static void check_basket(struct race *race, int number) {
             continue;
         enum inventory_status status = told->status;
         bool done = status == INVENTORY_OK || status == INVENTORY_REPLAYED;
-        if (race->calls[i] == BARGAIN_MAKE && done) {
+        if (race->calls[i] <= BARGAIN_CHECK && done) {
             CHECK(!none);
             ok += status == INVENTORY_OK;
         } else if (race->calls[i] == BARGAIN_CONFIRM && (done || status == INVENTORY_CONFIRMED)) {

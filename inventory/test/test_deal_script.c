@@ -342,11 +342,15 @@ static void test_call_very_late(void) {
 
 static void test_closed_meanwhile(void) {
     struct till *till = open_plain();
-    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
+    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1"),
+                   *checked = bargain_new(till, "k2", "phone:1 lamp:1");
     bargain_begin(basket, BARGAIN_MAKE);
+    bargain_begin(checked, BARGAIN_CHECK);
     till_close(till);
     CHECK_INT(basket->answers, 1);
     CHECK_STATUS(basket->status, INVENTORY_UNKNOWN);
+    CHECK_INT(checked->answers, 1);
+    CHECK_STATUS(checked->status, INVENTORY_UNAVAILABLE);
 }
 
 /* ---- a store that refuses: whole or not at all ---- */
