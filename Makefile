@@ -8,8 +8,9 @@ SAN         =
 BUILD      := build$(SAN:%=/%)
 O          := $(BUILD)/obj
 
-# Every room is a directory. A room's parts are all its objects but its main; its tests lie in ROOM/test.
-objects     = $(patsubst %.c,$(O)/%.o,$(wildcard $(1)/*.c))
+# A module is a directory, with folders in it (ARROWS says which may use which). Its tests lie in MODULE/test.
+sources     = $(filter-out $(foreach d,test bench libetcd lab,$(1)/$d/%),$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
+objects     = $(patsubst %.c,$(O)/%.o,$(call sources,$(1)))
 LIB        := $(BUILD)/libinventory.a
 LIB_PARTS  := $(call objects,base) $(call objects,inventory)
 LIBLOCK    := $(BUILD)/liblock.a
@@ -17,14 +18,14 @@ LIBLOCK_SO := $(BUILD)/liblock.so
 LIBLOCK_PARTS := $(call objects,lock) $(O)/base/clock.o $(O)/base/percent.o $(O)/base/redis_target.o
 LIBETCD    := $(BUILD)/libetcd.a
 LIBETCD_SO := $(BUILD)/libetcd.so
-LIBETCD_PARTS := $(call objects,lock/etcd) $(O)/gen/etcd.pb-c.o
+LIBETCD_PARTS := $(call objects,lock/libetcd) $(O)/gen/etcd.pb-c.o
 # liblock stands on libetcd; so do all that are linked with it.
 LOCKS      := $(LIBLOCK) $(LIBETCD)
 SERVICE    := $(filter-out %/main.o,$(call objects,service))
 LOADTEST   := $(filter-out %/main.o,$(call objects,loadtest))
 LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
 HARNESS    := $(filter-out %/fuzz_main.o %/stops.o %/turned_clock.o,$(call objects,test))
-ROOMS      := base inventory lock lock/etcd service loadtest test
+MODULES    := base inventory lock lock/libetcd service loadtest test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench
 VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' service/version.h)
 comma      := ,
@@ -32,23 +33,25 @@ comma      := ,
 so_file     = $(1).$(VERSION)
 so_name     = $(1).$(firstword $(subst ., ,$(VERSION)))
 
-# What else lies in ROOM/test is linked into all of that room's tests.
+# What else lies in MODULE/test is linked into all of that module's tests.
 helpers     = $(patsubst %.c,$(O)/%.o,$(filter-out $(1)/test/test_%.c $(1)/test/fuzz_%.c,$(wildcard $(1)/test/*.c)))
 
-# ROOM/test/test_NAME.c is the program build/test/ROOM_NAME (of lock/etcd: etcd_NAME); fuzz_NAME.c is
-# build/test/ROOM_fuzz_NAME, which replays the corpus, and build/fuzz/ROOM_NAME, which is libFuzzer.
-named       = $(foreach f,$(wildcard $(ROOMS:%=%/test/$(1)_*.c)),\
-                  $(lastword $(subst /, ,$(f:/test/$(notdir $f)=)))_$(2)$(patsubst $(1)_%.c,%,$(notdir $f)))
+# MODULE/test/test_NAME.c is the program build/test/MODULE_NAME (of lock/libetcd: etcd_NAME); fuzz_NAME.c is
+# build/test/MODULE_fuzz_NAME, which replays the corpus, and build/fuzz/MODULE_NAME, which is libFuzzer.
+named       = $(foreach f,$(wildcard $(MODULES:%=%/test/$(1)_*.c)),\
+                  $(patsubst lib%,%,$(lastword $(subst /, ,$(f:/test/$(notdir $f)=))))_$(2)$(patsubst $(1)_%.c,%,$(notdir $f)))
 TESTS      := $(addprefix $(BUILD)/test/,$(call named,test,) $(call named,fuzz,fuzz_))
 FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 
-# ROOM/bench/NAME.c is the program build/bench-NAME: a ceiling that make bench measures against. But all of
+# MODULE/bench/NAME.c is the program build/bench-NAME: a ceiling that make bench measures against. But all of
 # lock/bench is one program, build/lock-bench.
-BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(patsubst %,%/bench/*.c,$(filter-out lock,$(ROOMS))))))
+BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(patsubst %,%/bench/*.c,$(filter-out lock,$(MODULES))))))
 
-# Text that programs carry with them: ROOM/lua/X.lua becomes X_lua in X.lua.h.
-GEN        := $(addprefix $(BUILD)/gen/,$(addsuffix .h,$(notdir $(wildcard $(ROOMS:%=%/lua/*.lua))))) \
-              $(patsubst service/%,$(BUILD)/gen/%.h,$(wildcard service/*.json)) $(BUILD)/gen/etcd.pb-c.h
+# Text that programs carry with them: X.lua becomes X_lua in X.lua.h.
+TEXTS      := $(foreach d,inventory lock,$(wildcard $d/*/*.lua $d/*/*/*.lua)) $(wildcard service/*/*.json)
+GEN        := $(addprefix $(BUILD)/gen/,$(addsuffix .h,$(notdir $(TEXTS)))) $(BUILD)/gen/etcd.pb-c.h
+vpath %.lua  $(sort $(dir $(TEXTS)))
+vpath %.json $(sort $(dir $(TEXTS)))
 
 WARN       := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
               -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef -Wformat=2
@@ -151,8 +154,8 @@ torture: deps ## kill under load: 200 rounds Redis and the service, 100 etcd, 50
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-500} $(BUILD)/test/service_basket_torture
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/loadtest_mixture
 
-SOURCES    := $(wildcard $(foreach r,$(ROOMS),$r/*.c $r/test/*.c $r/bench/*.c))
-HEADERS    := $(wildcard $(foreach r,$(ROOMS),$r/*.h $r/test/*.h $r/bench/*.h))
+SOURCES    := $(foreach m,$(MODULES),$(call sources,$m)) $(wildcard $(foreach m,$(MODULES),$m/test/*.c $m/bench/*.c))
+HEADERS    := $(wildcard $(sort $(SOURCES:.c=.h) $(addsuffix *.h,$(dir $(SOURCES)))))
 SCRIPTS    := $(wildcard */*.sh .ci/run)
 
 lint: ## check format, clang-tidy, cppcheck, shellcheck, and that the README names every option
@@ -190,12 +193,12 @@ install: all ## install into PREFIX (/usr/local), below DESTDIR; settings that a
 	install -m 644 deploy/seckilld.conf deploy/redis.conf $(DESTDIR)$(PREFIX)/share/doc/seckill
 	install deploy/mend-aof.sh $(DESTDIR)$(PREFIX)/share/doc/seckill
 	install -m 644 lock/lock.h $(DESTDIR)$(PREFIX)/include/lock
-	install -m 644 lock/etcd/etcd.h $(DESTDIR)$(PREFIX)/include/etcd
+	install -m 644 lock/libetcd/etcd.h $(DESTDIR)$(PREFIX)/include/etcd
 	install -m 644 $(LOCKS) $(DESTDIR)$(PREFIX)/lib
 	for so in $(LIBLOCK_SO) $(LIBETCD_SO); do \
 	    install -m 644 $(call so_file,$$so) $(DESTDIR)$(PREFIX)/lib && \
 	    cp -Pf $(call so_name,$$so) $$so $(DESTDIR)$(PREFIX)/lib || exit 1; done
-	for pc in lock/liblock lock/etcd/libetcd; do \
+	for pc in lock/liblock lock/libetcd/libetcd; do \
 	    sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' $$pc.pc.in | \
 	        install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/$${pc##*/}.pc || exit 1; done
 
@@ -204,7 +207,7 @@ clean: ## remove build/ (var/, the data of make run, stays)
 
 $(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LOCKS) $(LIB)          ; $(LINK)
 $(BUILD)/seckill-load: $(O)/loadtest/main.o $(LOADTEST) $(LIB)                   ; $(LINK)
-$(STOPS): $(O)/service/main.o $(O)/test/stops.o $(filter-out %/steps.o,$(SERVICE)) $(LOCKS) $(LIB) ; $(LINK)
+$(STOPS): $(O)/service/main.o $(O)/test/stops.o $(filter-out %/failpoint.o,$(SERVICE)) $(LOCKS) $(LIB) ; $(LINK)
 $(TESTS): | $(TURNED_CLOCK)
 $(TURNED_CLOCK): test/turned_clock.c test/harness.h
 	@mkdir -p $(@D) && echo '  LD $@' && $(CC) -std=c17 -O1 $(WARN) -D_GNU_SOURCE -I. -fPIC -shared -o $@ $<
@@ -217,7 +220,7 @@ $(BUILD)/bench-%: $(O)/loadtest/bench/%.o $(LOADTEST) $(LIB)                    
 BASE_TEST      := $(call helpers,base) $(HARNESS) $(LIB)
 INVENTORY_TEST := $(call helpers,inventory) $(HARNESS) $(LIB)
 LOCK_TEST      := $(call helpers,lock) $(LOCK_BENCH) $(HARNESS) $(LOCKS) $(LIB)
-ETCD_TEST      := $(call helpers,lock/etcd) $(HARNESS) $(LIBETCD)
+ETCD_TEST      := $(call helpers,lock/libetcd) $(HARNESS) $(LIBETCD)
 SERVICE_TEST   := $(call helpers,service) $(SERVICE) $(HARNESS) $(LOCKS) $(LIB)
 LOADTEST_TEST  := $(call helpers,loadtest) $(LOADTEST) $(HARNESS) $(LIB)
 REPLAY         := $(O)/test/fuzz_main.o
@@ -228,19 +231,19 @@ $(BUILD)/test/inventory_%: $(O)/inventory/test/test_%.o $(INVENTORY_TEST)       
 $(BUILD)/test/lock_%:      $(O)/lock/test/test_%.o $(LOCK_TEST)                  ; $(LINK)
 # Without the room's helpers: it has its own lock_open() and the like, and needs none of liblock's.
 $(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(LOCK_BENCH) $(HARNESS) $(LOCKS) $(LIB) ; $(LINK)
-$(BUILD)/test/etcd_%:      $(O)/lock/etcd/test/test_%.o $(ETCD_TEST)             ; $(LINK)
+$(BUILD)/test/etcd_%:      $(O)/lock/libetcd/test/test_%.o $(ETCD_TEST)             ; $(LINK)
 $(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)            ; $(LINK)
 $(BUILD)/test/loadtest_%:  $(O)/loadtest/test/test_%.o $(LOADTEST_TEST)          ; $(LINK)
 
 $(BUILD)/test/inventory_fuzz_%: $(O)/inventory/test/fuzz_%.o $(REPLAY) $(INVENTORY_TEST) ; $(LINK)
 $(BUILD)/test/lock_fuzz_%:      $(O)/lock/test/fuzz_%.o $(REPLAY) $(LOCK_TEST)           ; $(LINK)
-$(BUILD)/test/etcd_fuzz_%:      $(O)/lock/etcd/test/fuzz_%.o $(REPLAY) $(ETCD_TEST)      ; $(LINK)
+$(BUILD)/test/etcd_fuzz_%:      $(O)/lock/libetcd/test/fuzz_%.o $(REPLAY) $(ETCD_TEST)      ; $(LINK)
 $(BUILD)/test/service_fuzz_%:   $(O)/service/test/fuzz_%.o $(REPLAY) $(SERVICE_TEST)     ; $(LINK)
 $(BUILD)/test/loadtest_fuzz_%:  $(O)/loadtest/test/fuzz_%.o $(REPLAY) $(LOADTEST_TEST)   ; $(LINK)
 
 build/fuzz/inventory_%: $(O)/inventory/test/fuzz_%.o $(LIB)                      ; $(LINK)
 build/fuzz/lock_%:      $(O)/lock/test/fuzz_%.o $(LOCKS) $(LIB)                  ; $(LINK)
-build/fuzz/etcd_%:      $(O)/lock/etcd/test/fuzz_%.o $(LIBETCD)                  ; $(LINK)
+build/fuzz/etcd_%:      $(O)/lock/libetcd/test/fuzz_%.o $(LIBETCD)                  ; $(LINK)
 build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LOCKS) $(LIB)  ; $(LINK)
 build/fuzz/loadtest_%:  $(O)/loadtest/test/fuzz_%.o $(LOADTEST) $(LIB)           ; $(LINK)
 
@@ -264,14 +267,12 @@ $(LIBETCD_SO): $(LIBETCD_PARTS) service/version.h
 $(O)/%.o: %.c Makefile | $(GEN)
 	@mkdir -p $(@D) && echo '  CC $<' && $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/gen/etcd.pb-c.c: lock/etcd/etcd.proto
-	@mkdir -p $(@D) && echo '  PROTOC $<' && cd lock/etcd && protoc-c --c_out=$(CURDIR)/$(@D) etcd.proto
+$(BUILD)/gen/etcd.pb-c.c: lock/libetcd/etcd.proto
+	@mkdir -p $(@D) && echo '  PROTOC $<' && cd lock/libetcd && protoc-c --c_out=$(CURDIR)/$(@D) etcd.proto
 $(BUILD)/gen/etcd.pb-c.h: $(BUILD)/gen/etcd.pb-c.c ;
 $(O)/gen/%.o: $(BUILD)/gen/%.c
 	@mkdir -p $(@D) && echo '  CC $<' && $(CC) $(CPPFLAGS) $(CFLAGS) -w -c -o $@ $<
 
-$(BUILD)/gen/%.h: inventory/lua/% base/embed.sh ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@
-$(BUILD)/gen/%.h: lock/lua/% base/embed.sh      ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@
-$(BUILD)/gen/%.h: service/% base/embed.sh       ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@
+$(BUILD)/gen/%.h: % base/embed.sh ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@
 
 -include $(patsubst %.c,$(O)/%.d,$(SOURCES))

@@ -3,7 +3,7 @@
 #define INVENTORY_INTERNAL_H
 
 #include "inventory/inventory.h"
-#include "inventory/redis.h"
+#include "inventory/store/redis.h"
 
 /* ---- keys: all of an item share a hash tag, so that one script reaches them on Redis Cluster ---- */
 

@@ -7,8 +7,8 @@
 
 #include "basket.lua.h"
 #include "create.lua.h"
-#include "domain.lua.h"
 #include "due.lua.h"
+#include "epoch.lua.h"
 #include "fenced.lua.h"
 #include "inventory/internal.h"
 #include "journal.lua.h"
@@ -135,7 +135,7 @@ static const struct script scripts[SCRIPTS] = {
     [SCRIPT_CREATE] = {create_lua, create_lua_sha1},       [SCRIPT_RESTOCK] = {restock_lua, restock_lua_sha1},
     [SCRIPT_FENCED] = {fenced_lua, fenced_lua_sha1},       [SCRIPT_LINE] = {line_lua, line_lua_sha1},
     [SCRIPT_JOURNAL] = {journal_lua, journal_lua_sha1},    [SCRIPT_BASKET] = {basket_lua, basket_lua_sha1},
-    [SCRIPT_DOMAIN] = {domain_lua, domain_lua_sha1},       [SCRIPT_DUE] = {due_lua, due_lua_sha1},
+    [SCRIPT_DOMAIN] = {epoch_lua, epoch_lua_sha1},         [SCRIPT_DUE] = {due_lua, due_lua_sha1},
 };
 
 static void on_handle_closed(uv_handle_t *handle) {

@@ -370,7 +370,7 @@ void inventory_deal_claim(struct inventory *inventory, int most, int64_t claim_m
 
 /* ---- which lock numbers the tokens ----
  * The record that all instances of a service share: an epoch, and a lock, which is no more than a text here;
- * and who of them lives. What it is for: service/domain.h. */
+ * and who of them lives. What it is for: service/background/lock_switch.h. */
 
 struct inventory_domain {
     uint64_t epoch;

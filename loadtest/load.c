@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "loadtest/answer.h"
+#include "base/random.h"
+#include "loadtest/judge/answer.h"
 #include "loadtest/load.h"
-#include "loadtest/random.h"
 
 #define MAX_TRIES 10
 

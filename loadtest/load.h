@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "loadtest/demand.h"
-#include "loadtest/ledger.h"
+#include "loadtest/http/client_pool.h"
+#include "loadtest/http/request.h"
+#include "loadtest/judge/request_log.h"
 #include "loadtest/options.h"
-#include "loadtest/pool.h"
-#include "loadtest/progress.h"
-#include "loadtest/request.h"
+#include "loadtest/plan/demand.h"
+#include "loadtest/report/progress.h"
 
 struct load {
     const struct options *options;

@@ -7,11 +7,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "loadtest/audit.h"
-#include "loadtest/codec.h"
-#include "loadtest/item.h"
+#include "loadtest/judge/books.h"
 #include "loadtest/load.h"
-#include "loadtest/report.h"
+#include "loadtest/plan/item.h"
+#include "loadtest/report/report.h"
+#include "loadtest/report/report_json.h"
 
 #define BASELINE_NS    UINT64_C(2000000000)
 #define RESERVED_LINES 1000000

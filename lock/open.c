@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/internal.h"
+#include "lock/core/handle.h"
 
 enum { TTL_DEFAULT_MS = 10000 };
 

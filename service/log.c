@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "service/instant.h"
+#include "service/api/rfc3339.h"
 
 /* One write a line, so that lines of several threads do not mix. */
 static void write_line(const char *level, const char *format, va_list list)

@@ -13,7 +13,7 @@
 #include "base/redis_target.h"
 #include "service/admin_token.h"
 #include "service/log.h"
-#include "service/notify.h"
+#include "service/systemd.h"
 #include "service/version.h"
 #include "service/worker.h"
 

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "base/redis_target.h"
+#include "service/api/problem.h"
+#include "service/api/routes.h"
+#include "service/failpoint.h"
 #include "service/log.h"
-#include "service/problem.h"
-#include "service/routes.h"
-#include "service/steps.h"
 
 enum { SECOND_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
 

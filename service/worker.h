@@ -8,15 +8,15 @@
 #include <uv.h>
 
 #include "inventory/inventory.h"
-#include "service/back.h"
+#include "service/background/background.h"
+#include "service/background/blocking_pool.h"
+#include "service/background/lock_switch.h"
+#include "service/background/mailbox.h"
+#include "service/background/store_clock.h"
+#include "service/background/store_health.h"
 #include "service/config.h"
-#include "service/domain.h"
-#include "service/figures.h"
-#include "service/health.h"
-#include "service/http.h"
-#include "service/mailbox.h"
-#include "service/pool.h"
-#include "service/store_clock.h"
+#include "service/http/http.h"
+#include "service/metrics.h"
 
 /* The store, as a worker last saw it. */
 enum worker_store { WORKER_STORE_UNTRIED, WORKER_STORE_UP, WORKER_STORE_DOWN };

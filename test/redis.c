@@ -123,8 +123,8 @@ void redis_start(struct redis_server *redis, ...) {
     CHECK_INT(mkdir(redis->dir, 0700), 0);
     const char *port = harness_format("%d", redis->port);
     const char *argv[2 * MAX_ARGS] = {
-        "redis-server", "--port",        port,    "--bind",     "127.0.0.1", "--dir",
-        redis->dir,     "--save",        "",      "--loglevel", "warning",   "--appendonly",
+        "redis-server", "--port",        port, "--bind",     "127.0.0.1", "--dir",
+        redis->dir,     "--save",        "",   "--loglevel", "warning",   "--appendonly",
         "yes",          "--appendfsync", "no"};
     size_t n = 0;
     while (argv[n])

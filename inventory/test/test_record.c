@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/deal.h"
+#include "inventory/transactions/transaction.h"
 #include "test/harness.h"
 
 /* ---- records ---- */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loadtest/body.h"
-#include "loadtest/response.h"
+#include "loadtest/http/response.h"
+#include "loadtest/judge/body.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

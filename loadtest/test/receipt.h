@@ -2,8 +2,8 @@
 #ifndef LOADTEST_TEST_RECEIPT_H
 #define LOADTEST_TEST_RECEIPT_H
 
-#include "loadtest/ledger.h"
-#include "loadtest/verdict.h"
+#include "loadtest/judge/request_log.h"
+#include "loadtest/judge/verdict.h"
 
 extern struct ledger ledger;
 

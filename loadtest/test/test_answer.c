@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "loadtest/answer.h"
+#include "loadtest/judge/answer.h"
 #include "test/harness.h"
 
 static struct ledger ledger;

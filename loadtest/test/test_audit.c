@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "loadtest/audit.h"
+#include "loadtest/judge/books.h"
 #include "test/harness.h"
 
 enum { SLOW_S = 3000, READINGS = 20 };

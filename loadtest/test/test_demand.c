@@ -1,7 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "loadtest/demand.h"
+#include "loadtest/plan/demand.h"
 #include "test/harness.h"
 
 static struct demand demand;

@@ -1,4 +1,4 @@
-#include "loadtest/item.h"
+#include "loadtest/plan/item.h"
 #include "test/harness.h"
 
 static void test_one(void) {

@@ -1,5 +1,5 @@
 /* seckill-load with --items: a seller of many items is judged by each of them. */
-#include "loadtest/demand.h"
+#include "loadtest/plan/demand.h"
 #include "loadtest/test/attack.h"
 #include "loadtest/test/seller.h"
 #include "test/harness.h"

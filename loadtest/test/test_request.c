@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "loadtest/request.h"
+#include "loadtest/http/request.h"
 #include "test/harness.h"
 
 #define RUN "0123456789abcdef"

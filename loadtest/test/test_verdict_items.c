@@ -1,5 +1,5 @@
 /* The verdict on several items: what would cancel out in the sum must be seen. */
-#include "loadtest/demand.h"
+#include "loadtest/plan/demand.h"
 #include "loadtest/test/receipt.h"
 #include "test/harness.h"
 

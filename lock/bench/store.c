@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "lock/bench/counter.h"
-#include "lock/redis_dial.h"
+#include "lock/redis/dial.h"
 
 enum { SERVERS = 16, PATIENCE_MS = 5000, MARK_SIZE = 64 };
 

@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "lock/bench/probe.h"
 #include "lock/bench/run.h"
+#include "lock/core/waiter.h"
 #include "lock/lock.h"
-#include "lock/redis_link.h"
-#include "lock/waiter.h"
+#include "lock/redis/connection.h"
 #include "test/harness.h"
 
 /* ---- the lock: a mutex, and Redis where its URL says so ---- */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lock/bench/counter.h"
-#include "lock/etcd/etcd.h"
+#include "lock/libetcd/etcd.h"
 #include "lock/test/etcd_tools.h"
 
 enum { WAITERS = 8 };

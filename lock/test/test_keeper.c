@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/internal.h"
+#include "lock/core/handle.h"
 #include "lock/test/tools.h"
 
 enum { TTL_MS = 60 };

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "lock/line.h"
+#include "lock/core/local_queue.h"
 #include "test/harness.h"
 
 enum { PATIENCE_MS = 20000 };

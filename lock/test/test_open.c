@@ -1,8 +1,8 @@
 /* What lock_open() takes, what it refuses, and with which words. */
 #include <string.h>
 
+#include "lock/core/url.h"
 #include "lock/lock.h"
-#include "lock/url.h"
 #include "test/harness.h"
 
 static void refuse(const char *url, bool teaching, const char *words) {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lock/redis_link.h"
+#include "lock/redis/connection.h"
 #include "lock/test/tools.h"
 
 enum { TIMEOUT_MS = 1000, THREADS = 16 };

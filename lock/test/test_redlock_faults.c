@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/redlock_node.h"
+#include "lock/redlock/node.h"
 #include "lock/test/nodes.h"
 #include "redlock_give.lua.h"
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "lock/test/tools.h"
-#include "lock/zookeeper_address.h"
-#include "lock/zookeeper_call.h"
+#include "lock/zookeeper/address.h"
+#include "lock/zookeeper/requests.h"
 
 static struct zookeeper_server server;
 

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
-#include "service/http.h"
+#include "service/http/http.h"
 
 static int status;
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/codec.h"
-#include "service/domain.h"
-#include "service/instant.h"
-#include "service/plain.h"
+#include "service/api/json.h"
+#include "service/api/plain_purchase.h"
+#include "service/api/rfc3339.h"
+#include "service/background/lock_switch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/http_internal.h"
+#include "service/http/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,10 +1,10 @@
 /* What the request codec lets through and what it refuses, and that what it writes is JSON. */
-#include "service/codec.h"
+#include "service/api/json.h"
 
 #include <jansson.h>
 #include <string.h>
 
-#include "service/plain.h"
+#include "service/api/plain_purchase.h"
 #include "test/harness.h"
 
 /* ---- purchases ---- */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "service/domain.h"
+#include "service/background/lock_switch.h"
 #include "service/test/crowd.h"
 #include "service/test/shop.h"
 #include "service/test/witness.h"

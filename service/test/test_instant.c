@@ -1,5 +1,5 @@
 /* Instants: RFC 3339 in and out. */
-#include "service/instant.h"
+#include "service/api/rfc3339.h"
 
 #include <string.h>
 

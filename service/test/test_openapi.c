@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/problem.h"
+#include "service/api/problem.h"
 #include "service/test/shop.h"
 #include "test/harness.h"
 
-static const char document[] = "service/openapi.json";
+static const char document[] = "service/api/openapi.json";
 
 /* What the linter says of the file; its exit status is the result. */
 static int lint(const char *path, const char **said) {
@@ -167,7 +167,7 @@ static void calls_told(void) {
     const json_t *api = load();
     char line[200], method[8], route[64], handler[32], of[16];
     int routes = 0, calls = 0;
-    FILE *file = fopen("service/routes.c", "re");
+    FILE *file = fopen("service/api/routes.c", "re");
     CHECK(file != NULL);
     while (fgets(line, sizeof line, file)) {
         if (sscanf(line, " {\"%7[A-Z]\", \"%63[^\"]\", %31[a-z_], %15[A-Z_]}", method, route, handler, of) !=

@@ -1,11 +1,11 @@
 /* The store's clock, by which all instances go. */
-#include "service/store_clock.h"
+#include "service/background/store_clock.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/instant.h"
+#include "service/api/rfc3339.h"
 #include "service/test/shop.h"
 
 enum { MS = 1000000 };

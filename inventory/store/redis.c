@@ -1,0 +1,395 @@
+#include "inventory/store/redis.h"
+
+#include <hiredis/async.h>
+#include <hiredis/hiredis.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Declared only so that a reply need not show hiredis: a redis_value is a redisReply. */
+struct redis_value {
+    redisReply reply;
+};
+
+enum { TICK_MS = 50, LATE_MS = 500, FIRST_PAUSE_MS = 20, LAST_PAUSE_MS = 1000, CALLV_MAX = 12 };
+
+/* A call that waits for its reply. They are answered in order, so the list's head is the oldest. */
+struct call {
+    struct redis *redis;
+    redis_reply_fn *fn;
+    void *ctx;
+    int64_t since_ms;
+    struct call *next;
+};
+
+/* The poll handle outlives its connection by one turn of the loop, hence its own memory. */
+struct poll {
+    uv_poll_t handle;
+    struct redis *redis;
+    int events;
+};
+
+struct redis {
+    uv_loop_t *loop;
+    const struct redis_target *target;
+    const struct clock *clock;
+    int timeout_ms;
+    redis_state_fn *on_state;
+    void *ctx;
+    redisAsyncContext *hiredis; /* NULL between two attempts */
+    struct poll *poll;
+    struct call *oldest, *newest, *spare;
+    uv_timer_t tick;
+    int64_t ticked_ms;
+    int64_t connecting_since_ms, retry_at_ms;
+    int pause_ms;
+    bool want_write, up, closing, late;
+    char error[256];
+};
+
+static void connect_start(struct redis *redis);
+
+/* ---- values ---- */
+
+enum redis_type redis_value_type(const struct redis_value *value) {
+    switch (value->reply.type) {
+    case REDIS_REPLY_INTEGER: return REDIS_INTEGER;
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS: return REDIS_STRING;
+    case REDIS_REPLY_ARRAY: return REDIS_ARRAY;
+    case REDIS_REPLY_NIL: return REDIS_NIL;
+    default: return REDIS_ERROR;
+    }
+}
+
+int64_t redis_value_integer(const struct redis_value *value, int64_t otherwise) {
+    if (value->reply.type == REDIS_REPLY_INTEGER)
+        return value->reply.integer;
+    if (value->reply.type != REDIS_REPLY_STRING)
+        return otherwise;
+    char *end;
+    long long number = strtoll(value->reply.str, &end, 10);
+    return *end == '\0' && end != value->reply.str ? number : otherwise;
+}
+
+const char *redis_value_text(const struct redis_value *value) {
+    int type = value->reply.type;
+    return type == REDIS_REPLY_STRING || type == REDIS_REPLY_STATUS || type == REDIS_REPLY_ERROR
+               ? value->reply.str
+               : NULL;
+}
+
+size_t redis_value_count(const struct redis_value *value) {
+    return value->reply.type == REDIS_REPLY_ARRAY ? value->reply.elements : 0;
+}
+
+const struct redis_value *redis_value_at(const struct redis_value *value, size_t i) {
+    return (const struct redis_value *)value->reply.element[i];
+}
+
+/* ---- hiredis on libuv ----
+ * hiredis asks to be told of readiness. Wishes to write are only noted: redis_flush() tries the write at the
+ * end of the loop's turn, and only what the socket did not take costs an epoll_ctl. */
+
+static void poll_update(struct redis *redis);
+
+static void on_poll(uv_poll_t *handle, int status, int events) {
+    struct poll *poll = handle->data;
+    struct redis *redis = poll->redis;
+    /* An error of the socket shows when hiredis reads or writes. */
+    if (status < 0)
+        events = UV_READABLE | UV_WRITABLE;
+    if ((events & UV_READABLE) && redis->poll == poll && redis->hiredis)
+        redisAsyncHandleRead(redis->hiredis);
+    /* Also what the replies' callbacks queued: redis_flush() left it, see there. */
+    if (((events & UV_WRITABLE) || redis->want_write) && redis->poll == poll && redis->hiredis)
+        redisAsyncHandleWrite(redis->hiredis);
+    if (redis->poll == poll && redis->hiredis)
+        poll_update(redis);
+}
+
+static void poll_update(struct redis *redis) {
+    int events = UV_READABLE | (redis->want_write ? UV_WRITABLE : 0);
+    if (redis->poll->events == events)
+        return;
+    if (uv_poll_start(&redis->poll->handle, events, on_poll) == 0)
+        redis->poll->events = events;
+}
+
+static void on_poll_closed(uv_handle_t *handle) {
+    free(handle->data);
+}
+
+static void want_write(void *data) {
+    ((struct redis *)data)->want_write = true;
+}
+
+static void want_no_write(void *data) {
+    ((struct redis *)data)->want_write = false;
+}
+
+static void drop_poll(void *data) {
+    struct redis *redis = data;
+    if (!redis->poll)
+        return;
+    uv_poll_stop(&redis->poll->handle);
+    uv_close((uv_handle_t *)&redis->poll->handle, on_poll_closed);
+    redis->poll = NULL;
+}
+
+/* ---- going up and down ---- */
+
+static void note_error(struct redis *redis, const char *text) {
+    snprintf(redis->error, sizeof redis->error, "%s", text && *text ? text : "the connection was closed");
+}
+
+static void went_down(struct redis *redis) {
+    bool was_up = redis->up;
+    redis->up = false;
+    redis->hiredis = NULL;
+    redis->want_write = false;
+    redis->retry_at_ms = clock_mono_ms(redis->clock) + redis->pause_ms;
+    redis->pause_ms = redis->pause_ms * 2 < LAST_PAUSE_MS ? redis->pause_ms * 2 : LAST_PAUSE_MS;
+    if (was_up && !redis->closing)
+        redis->on_state(redis->ctx, false);
+}
+
+/* Ends the connection; hiredis answers each pending call with NULL and then calls on_disconnect(). */
+static void break_with(struct redis *redis, const char *why) {
+    if (!redis->hiredis)
+        return;
+    note_error(redis, why);
+    /* Within a callback hiredis puts this off until the callback has returned. */
+    bool later = redis->hiredis->c.flags & REDIS_IN_CALLBACK;
+    redisAsyncFree(redis->hiredis);
+    if (redis->hiredis && !later)
+        went_down(redis); /* it had not come up: there is no on_disconnect() */
+}
+
+static void on_disconnect(const redisAsyncContext *hiredis, int status) {
+    struct redis *redis = hiredis->data;
+    if (status != REDIS_OK)
+        note_error(redis, hiredis->errstr);
+    if (redis->hiredis)
+        went_down(redis);
+}
+
+static void greeting_reply(void *ctx, const struct redis_value *value) {
+    struct redis *redis = ctx;
+    if (!value || redis->closing)
+        return;
+    if (redis_value_type(value) == REDIS_ERROR) {
+        break_with(redis, redis_value_text(value));
+        return;
+    }
+    redis->up = true;
+    redis->pause_ms = FIRST_PAUSE_MS;
+    redis->error[0] = '\0';
+    redis->on_state(redis->ctx, true);
+}
+
+static void auth_reply(void *ctx, const struct redis_value *value) {
+    if (value && redis_value_type(value) == REDIS_ERROR)
+        break_with(ctx, redis_value_text(value));
+}
+
+static bool queue_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
+
+static void on_connect(const redisAsyncContext *hiredis, int status) {
+    struct redis *redis = hiredis->data;
+    if (status != REDIS_OK) {
+        note_error(redis, hiredis->errstr[0] ? hiredis->errstr : strerror(errno));
+        went_down(redis);
+        return;
+    }
+    const struct redis_target *target = redis->target;
+    if (target->password[0]) {
+        const char *argv[] = {"AUTH", target->user, target->password};
+        if (target->user[0])
+            queue_call(redis, auth_reply, redis, 3, argv);
+        else
+            queue_call(redis, auth_reply, redis, 2, (const char *[]){"AUTH", target->password});
+    }
+    char database[16];
+    snprintf(database, sizeof database, "%d", target->database);
+    queue_call(redis, greeting_reply, redis, 2, (const char *[]){"SELECT", database});
+}
+
+/* NULL when out of memory. */
+static redisAsyncContext *dial(const struct redis_target *target) {
+    redisAsyncContext *hiredis =
+        target->port ? redisAsyncConnect(target->host, target->port) : redisAsyncConnectUnix(target->host);
+    /* What was not delivered when the connection is given up is not to be delivered later. */
+    struct linger drop = {.l_onoff = 1};
+    if (hiredis && !hiredis->err)
+        (void)setsockopt(hiredis->c.fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
+    return hiredis;
+}
+
+static void connect_start(struct redis *redis) {
+    redisAsyncContext *hiredis = dial(redis->target);
+    redis->connecting_since_ms = clock_mono_ms(redis->clock);
+    struct poll *poll = calloc(1, sizeof *poll);
+    if (!hiredis || hiredis->err || !poll || uv_poll_init(redis->loop, &poll->handle, hiredis->c.fd) != 0) {
+        note_error(redis, hiredis && hiredis->err ? hiredis->errstr : "out of memory");
+        if (hiredis)
+            redisAsyncFree(hiredis);
+        free(poll);
+        went_down(redis);
+        return;
+    }
+    poll->redis = redis;
+    poll->handle.data = poll;
+    redis->hiredis = hiredis;
+    redis->poll = poll;
+    hiredis->data = redis;
+    hiredis->ev.data = redis;
+    hiredis->ev.addWrite = want_write;
+    hiredis->ev.delWrite = want_no_write;
+    hiredis->ev.cleanup = drop_poll;
+    redisAsyncSetConnectCallback(hiredis, on_connect);
+    redisAsyncSetDisconnectCallback(hiredis, on_disconnect);
+    redis->want_write = true; /* a connect that has ended shows as writable */
+    poll_update(redis);
+}
+
+static void on_tick(uv_timer_t *timer) {
+    struct redis *redis = timer->data;
+    int64_t now_ms = clock_mono_ms(redis->clock), since_ms = now_ms - redis->ticked_ms;
+    redis->ticked_ms = now_ms;
+    /* This process stood still, not the store: what has come meanwhile is read before the next tick. */
+    redis->late = !redis->late && since_ms > LATE_MS;
+    if (redis->late)
+        return;
+    if (!redis->hiredis) {
+        if (now_ms >= redis->retry_at_ms)
+            connect_start(redis);
+    } else if (redis->oldest && now_ms - redis->oldest->since_ms > redis->timeout_ms) {
+        break_with(redis, "no reply within the time-out");
+    } else if (!redis->up && now_ms - redis->connecting_since_ms > redis->timeout_ms) {
+        break_with(redis, "no connection within the time-out");
+    }
+}
+
+/* ---- calls ---- */
+
+static void on_reply(redisAsyncContext *hiredis, void *reply, void *data) {
+    (void)hiredis;
+    struct call *call = data;
+    struct redis *redis = call->redis;
+    redis_reply_fn *fn = call->fn;
+    void *ctx = call->ctx;
+    redis->oldest = call->next;
+    if (!redis->oldest)
+        redis->newest = NULL;
+    call->next = redis->spare;
+    redis->spare = call;
+    if (fn)
+        fn(ctx, reply);
+}
+
+static bool queue_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv) {
+    struct call *call = redis->spare;
+    if (call)
+        redis->spare = call->next;
+    else if (!(call = malloc(sizeof *call)))
+        return false;
+    *call = (struct call){.redis = redis, .fn = fn, .ctx = ctx, .since_ms = clock_mono_ms(redis->clock)};
+    if (redisAsyncCommandArgv(redis->hiredis, on_reply, call, argc, argv, NULL) != REDIS_OK) {
+        call->next = redis->spare;
+        redis->spare = call;
+        return false;
+    }
+    if (redis->newest)
+        redis->newest->next = call;
+    else
+        redis->oldest = call;
+    redis->newest = call;
+    return true;
+}
+
+bool redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv) {
+    return redis->up && redis->hiredis && queue_call(redis, fn, ctx, argc, argv);
+}
+
+bool redis_callv(struct redis *redis, redis_reply_fn *fn, void *ctx, ...) {
+    const char *argv[CALLV_MAX];
+    int argc = 0;
+    va_list list;
+    va_start(list, ctx);
+    for (const char *argument; argc < CALLV_MAX && (argument = va_arg(list, const char *));)
+        argv[argc++] = argument;
+    va_end(list);
+    return redis_call(redis, fn, ctx, argc, argv);
+}
+
+void redis_flush(struct redis *redis) {
+    if (!redis->hiredis || !redis->want_write)
+        return;
+    /* Within a callback a write that fails would free the context that hiredis goes on with afterwards;
+     * on_poll() writes then. */
+    if ((redis->hiredis->c.flags & (REDIS_CONNECTED | REDIS_IN_CALLBACK)) != REDIS_CONNECTED)
+        return;
+    redisAsyncHandleWrite(redis->hiredis);
+    if (redis->hiredis)
+        poll_update(redis);
+}
+
+/* It frees nothing: where it fails the next write does so too, from the loop. */
+void redis_push(struct redis *redis) {
+    int done;
+    if (redis->hiredis && redis->up)
+        redisBufferWrite(&redis->hiredis->c, &done);
+}
+
+bool redis_is_up(const struct redis *redis) {
+    /* While the pending calls of a broken connection are answered it takes no new ones. */
+    return redis->up && !(redis->hiredis->c.flags & (REDIS_DISCONNECTING | REDIS_FREEING));
+}
+
+const char *redis_error(const struct redis *redis) {
+    return redis->error;
+}
+
+void redis_break(struct redis *redis, const char *why) {
+    break_with(redis, why);
+}
+
+struct redis *redis_open(uv_loop_t *loop, const struct redis_target *target, const struct clock *clock,
+                         int timeout_ms, redis_state_fn *on_state, void *ctx) {
+    struct redis *redis = calloc(1, sizeof *redis);
+    if (!redis)
+        return NULL;
+    redis->loop = loop;
+    redis->target = target;
+    redis->clock = clock;
+    redis->timeout_ms = timeout_ms;
+    redis->on_state = on_state;
+    redis->ctx = ctx;
+    redis->pause_ms = FIRST_PAUSE_MS;
+    redis->tick.data = redis;
+    uv_timer_init(loop, &redis->tick);
+    uv_timer_start(&redis->tick, on_tick, TICK_MS, TICK_MS);
+    connect_start(redis);
+    return redis;
+}
+
+static void on_tick_closed(uv_handle_t *handle) {
+    struct redis *redis = handle->data;
+    while (redis->spare) {
+        struct call *next = redis->spare->next;
+        free(redis->spare);
+        redis->spare = next;
+    }
+    free(redis);
+}
+
+void redis_close(struct redis *redis) {
+    if (!redis)
+        return;
+    redis->closing = true;
+    break_with(redis, "closed");
+    uv_close((uv_handle_t *)&redis->tick, on_tick_closed);
+}

@@ -1,0 +1,119 @@
+/* A basket by one script (basket.lua), instead of the steps of deal.c: where one Redis holds all its keys,
+ * nobody sees it half made, so there is nothing to undo, nothing to recover, and no lock to take.
+ *
+ * The script looks into the journal first and writes the basket down in it last. So a call whose reply was
+ * lost is sent again, with the nonce of the first: whichever of them was carried out, it was one, and what
+ * the journal has then tells whose it was. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/transactions/transaction.h"
+
+enum {
+    HEAD = 6, /* arguments before those of the lines */
+    LINE_ARGS = 3,
+    ITEM_KEYS = 4,
+    KEYS_MAX = 2 + ITEM_KEYS * INVENTORY_LINES_MAX,
+    ARGV_MAX = SCRIPT_ARGV + KEYS_MAX + HEAD + LINE_ARGS * INVENTORY_LINES_MAX
+};
+
+/* The store did not do it; nor did it do an earlier call of this run, if none was lost. */
+static void refused(struct deal_run *run, enum inventory_status status) {
+    if (run->deadline_ms == 0)
+        deal_finish(run, status);
+    else
+        deal_lost(run);
+}
+
+static void on_error(struct deal_run *run, const char *text) {
+    if (strncmp(text, "CROSSSLOT", 9) == 0)
+        deal_finish(run, INVENTORY_CROSS_SLOT);
+    else
+        refused(run, INVENTORY_UNAVAILABLE);
+}
+
+/* {word, line, available}. What is refused now may still come to pass, where an earlier call was lost. */
+static void on_refusal(struct deal_run *run, const struct redis_value *value) {
+    const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    enum inventory_status status;
+    if (!word || !deal_refusal(word, &status)) {
+        snprintf(run->inventory->error, sizeof run->inventory->error, "a reply of basket.lua is not known");
+        deal_finish(run, INVENTORY_UNAVAILABLE);
+        return;
+    }
+    int64_t available = redis_value_integer(redis_value_at(value, 2), 0);
+    run->deal->failed = (int)redis_value_integer(redis_value_at(value, 1), 0);
+    run->deal->available = status == INVENTORY_SOLD_OUT && available > 0 ? available : 0;
+    deal_finish(run, run->deadline_ms == 0 ? status : INVENTORY_UNKNOWN);
+}
+
+static void on_reply(void *ctx, const struct redis_value *value) {
+    struct deal_run *run = ctx;
+    enum inventory_status status = store_status(run->inventory, value);
+    if (status == INVENTORY_UNKNOWN) {
+        deal_lost(run);
+        return;
+    }
+    deal_at_step(run->inventory, "after", "basket", -1);
+    if (status != INVENTORY_OK)
+        on_error(run, redis_value_text(value));
+    else if (redis_value_type(value) == REDIS_STRING)
+        deal_resume(run, value);
+    else
+        on_refusal(run, value);
+}
+
+static int add_keys(struct deal_run *run, const char **argv) {
+    int keys = 0;
+    argv[keys++] = JOURNAL_KEY;
+    argv[keys++] = JOURNAL_OPEN_KEY;
+    for (int p = 0; p < run->part_count; p++) {
+        const struct sale_keys *of = &run->parts[p].keys;
+        const char *const four[ITEM_KEYS] = {of->item, of->orders, of->users, of->ledger};
+        memcpy(argv + keys, four, sizeof four);
+        keys += ITEM_KEYS;
+    }
+    return keys;
+}
+
+static bool send_basket(struct deal_run *run) {
+    struct inventory_deal *deal = run->deal;
+    char field[JOURNAL_FIELD_SIZE], now[24], grace[24], lines[JOURNAL_RECORD_SIZE];
+    char parts[INVENTORY_LINES_MAX][12], quantities[INVENTORY_LINES_MAX][24];
+    char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
+    const char *argv[ARGV_MAX];
+    int keys = add_keys(run, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + keys;
+    journal_field(field, deal);
+    journal_print_lines(lines, deal);
+    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
+    snprintf(grace, sizeof grace, "%d", DEAL_HOLD_GRACE_MS);
+    const char *const head[HEAD] = {field, deal->nonce, now, grace, deal->user, lines};
+    memcpy(argv + argc, head, sizeof head);
+    argc += HEAD;
+    for (int i = 0; i < deal->count; i++) {
+        snprintf(parts[i], sizeof parts[i], "%d", deal_part_of(run, i) + 1);
+        snprintf(quantities[i], sizeof quantities[i], "%lld", (long long)deal->lines[i].quantity);
+        deal_line_digest(deal, i, digests[i]);
+        const char *const line[LINE_ARGS] = {parts[i], quantities[i], digests[i]};
+        memcpy(argv + argc, line, sizeof line);
+        argc += LINE_ARGS;
+    }
+    return script_call(run->inventory, SCRIPT_BASKET, keys, argc, argv, on_reply, run);
+}
+
+static void at_once(struct deal_run *run) {
+    struct inventory *inventory = run->inventory;
+    if (!run->mine)
+        deal_begin_attempt(run);
+    deal_at_step(inventory, "before", "basket", -1);
+    if (!send_basket(run)) {
+        refused(run, INVENTORY_UNAVAILABLE);
+        return;
+    }
+    run->begun = true;
+    redis_flush(inventory->redis);
+}
+
+void inventory_deal_make_at_once(struct inventory *inventory, struct inventory_deal *deal) {
+    deal_begin(inventory, deal, at_once, INVENTORY_LOOK);
+}

@@ -1,0 +1,220 @@
+#include <string.h>
+
+#include "loadtest/judge/body.h"
+
+struct cursor {
+    const char *at;
+    const char *end;
+};
+
+static void skip_space(struct cursor *c) {
+    while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r')) {
+        c->at++;
+    }
+}
+
+static bool take(struct cursor *c, char wanted) {
+    skip_space(c);
+    if (c->at == c->end || *c->at != wanted) {
+        return false;
+    }
+    c->at++;
+    return true;
+}
+
+/* The span is what stands between the quotes. */
+static bool take_string(struct cursor *c, struct body_text *text) {
+    if (!take(c, '"')) {
+        return false;
+    }
+    text->bytes = c->at;
+    while (c->at < c->end && *c->at != '"') {
+        c->at += *c->at == '\\' && c->end - c->at > 1 ? 2 : 1;
+    }
+    if (c->at == c->end) {
+        return false;
+    }
+    text->length = (size_t)(c->at - text->bytes);
+    c->at++;
+    return true;
+}
+
+/* A number, word, array or object: everything up to the comma or brace that ends it on this level. */
+static bool take_other(struct cursor *c, struct body_text *value) {
+    unsigned depth = 0;
+    value->bytes = c->at;
+    while (c->at < c->end) {
+        struct body_text ignored;
+        char byte = *c->at;
+        if (depth == 0 && (byte == ',' || byte == '}' || byte == ' ' || byte == '\n' || byte == '\r')) {
+            break;
+        }
+        if (byte == '"') {
+            if (!take_string(c, &ignored)) {
+                return false;
+            }
+            continue;
+        }
+        if (byte == '{' || byte == '[') {
+            depth++;
+        } else if (byte == '}' || byte == ']') {
+            if (depth == 0) {
+                return false;
+            }
+            depth--;
+        }
+        c->at++;
+    }
+    value->length = (size_t)(c->at - value->bytes);
+    return depth == 0 && value->length > 0;
+}
+
+/* FNV-1a */
+static uint64_t hash(uint64_t seed, struct body_text text) {
+    uint64_t h = seed ^ UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < text.length; i++) {
+        h = (h ^ (unsigned char)text.bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return h;
+}
+
+/* So many digits as fit; anything else is 0. */
+static uint64_t to_number(struct body_text digits) {
+    uint64_t number = 0;
+    for (size_t i = 0; i < digits.length; i++) {
+        if (digits.bytes[i] < '0' || digits.bytes[i] > '9' || i > 18) {
+            return 0;
+        }
+        number = number * 10 + (uint64_t)(digits.bytes[i] - '0');
+    }
+    return number;
+}
+
+static struct body_text last_segment(struct body_text type) {
+    const char *slash = memrchr(type.bytes, '/', type.length);
+    if (slash == NULL) {
+        return type;
+    }
+    return (struct body_text){slash + 1, type.length - (size_t)(slash + 1 - type.bytes)};
+}
+
+static bool named(struct body_text name, const char *word) {
+    return memcmp(name.bytes, word, name.length) == 0;
+}
+
+static void note_string(struct body *body, struct body_text name, struct body_text value) {
+    switch (name.length) {
+    case 2:
+        if (named(name, "to")) {
+            body->to = value;
+        }
+        break;
+    case 4:
+        if (named(name, "item")) {
+            body->item = value;
+        } else if (named(name, "user")) {
+            body->user = value;
+        } else if (named(name, "type")) {
+            body->type = last_segment(value);
+        } else if (named(name, "from")) {
+            body->from = value;
+        }
+        break;
+    case 5:
+        if (named(name, "order")) {
+            body->order = value;
+        } else if (named(name, "state")) {
+            body->state = value;
+        }
+        break;
+    case 6:
+        if (named(name, "basket")) {
+            body->basket = value;
+        }
+        break;
+    case 8:
+        if (named(name, "transfer")) {
+            body->transfer = value;
+        }
+        break;
+    default: break;
+    }
+}
+
+static bool read_member(struct cursor *c, struct body *body) {
+    struct body_text name;
+    struct body_text value;
+    if (!take_string(c, &name) || !take(c, ':')) {
+        return false;
+    }
+    skip_space(c);
+    bool string = c->at < c->end && *c->at == '"';
+    if (!(string ? take_string(c, &value) : take_other(c, &value))) {
+        return false;
+    }
+    if (!string && value.bytes[0] == '[' && name.length == 6 && named(name, "orders")) {
+        body->orders = (struct body_text){value.bytes + 1, value.length - 2};
+        return true;
+    }
+    body->content += hash(hash(string, name), value);
+    if (string) {
+        note_string(body, name, value);
+    } else if (name.length == 8 && named(name, "quantity")) {
+        body->quantity = to_number(value);
+    }
+    return true;
+}
+
+static bool read_object(struct cursor *c, struct body *body) {
+    if (!take(c, '{')) {
+        return false;
+    }
+    if (take(c, '}')) {
+        return true;
+    }
+    do {
+        if (!read_member(c, body)) {
+            return false;
+        }
+    } while (take(c, ','));
+    return take(c, '}');
+}
+
+bool body_read(const char *bytes, size_t length, struct body *body) {
+    struct cursor c = {.at = bytes, .end = bytes + length};
+    struct body found = {.content = 0};
+    if (!read_object(&c, &found)) {
+        return false;
+    }
+    skip_space(&c);
+    if (c.at != c.end) {
+        return false;
+    }
+    *body = found;
+    return true;
+}
+
+bool body_next_order(struct body_text *orders, struct body *order) {
+    struct body found = {.content = 0};
+    if (orders->length == 0) {
+        return false;
+    }
+    struct cursor c = {.at = orders->bytes, .end = orders->bytes + orders->length};
+    if (!read_object(&c, &found)) {
+        return false;
+    }
+    take(&c, ',');
+    *orders = (struct body_text){c.at, (size_t)(c.end - c.at)};
+    *order = found;
+    return true;
+}
+
+bool body_id_usable(struct body_text id) {
+    for (size_t i = 0; i < id.length; i++) {
+        char byte = id.bytes[i];
+        if (byte <= ' ' || byte > '~' || strchr("\"\\/?#%", byte) != NULL) {
+            return false;
+        }
+    }
+    return id.length > 0 && id.length <= 255;
+}

@@ -1,0 +1,252 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "loadtest/report/report.h"
+
+bool report_tells(const struct report *r, enum demand_kind kind) {
+    const struct options *o = r->demand->options;
+    return (o->basket_lines > 0 || o->transfers > 0) && demand_has(r->demand, kind);
+}
+
+static void print_rate(FILE *out, const char *name, uint64_t count, uint64_t in_load, double seconds) {
+    fprintf(out, "  %-12s %10" PRIu64 " %10.0f/s", name, count,
+            seconds > 0 ? (double)in_load / seconds : 0.0);
+}
+
+static void print_reasons(FILE *out, const struct ledger *ledger, const uint64_t counts[LEDGER_REASONS]) {
+    const char *separator = "   ";
+    for (unsigned i = 1; i < ledger->reason_count; i++) {
+        if (counts[i] > 0) {
+            fprintf(out, "%s%s %" PRIu64, separator, ledger->reasons[i], counts[i]);
+            separator = ", ";
+        }
+    }
+    fputc('\n', out);
+}
+
+static void print_kinds(FILE *out, const struct report *r) {
+    for (int i = 0; i < DEMAND_KINDS; i++) {
+        const struct summary_kind *kind = &r->summary->kinds[i];
+        if (!report_tells(r, (enum demand_kind)i)) {
+            continue;
+        }
+        fprintf(out,
+                "  %-12s %10" PRIu64 " attempts: %" PRIu64 " accepted, %" PRIu64 " unknown, %" PRIu64
+                " rejected",
+                summary_kind_name((enum demand_kind)i), kind->attempts, kind->accepted, kind->unknown,
+                kind->rejected);
+        print_reasons(out, r->ledger, kind->rejections);
+    }
+}
+
+static void print_counts(FILE *out, const struct report *r) {
+    const struct summary *s = r->summary;
+    fprintf(out, "  %" PRIu64 " attempts in %.2f s%s (%" PRIu64 " of them duplicates, %" PRIu64 " retries)\n",
+            s->attempts, s->seconds, r->interrupted ? ", interrupted" : "", s->duplicates, s->retries);
+    print_rate(out, "accepted", s->accepted, s->accepted_in_load, s->seconds);
+    fprintf(out, "   %" PRIu64 " orders, %" PRIu64 " answers replayed\n", s->orders, s->replayed);
+    print_rate(out, "rejected", s->rejected, s->rejected_in_load, s->seconds);
+    print_reasons(out, r->ledger, s->rejections);
+    if (s->unknown > 0) {
+        fprintf(out, "  %-12s %10" PRIu64 " %12s", "unknown", s->unknown, "");
+        print_reasons(out, r->ledger, s->causes);
+        fprintf(out, "  %-12s %10s %12s   %" PRIu64 " had won, %" PRIu64 " had not, %" PRIu64 " unresolved\n",
+                "", "", "", s->settled_accepted, s->settled_rejected, s->unresolved);
+    }
+    if (s->not_sent > 0) {
+        fprintf(out, "  %-12s %10" PRIu64 " %12s   no connection\n", "not sent", s->not_sent, "");
+    }
+    print_kinds(out, r);
+}
+
+static void print_latency(FILE *out, const char *name, const struct histogram *h) {
+    static const double fractions[] = {0.5, 0.9, 0.99, 0.999};
+    if (h->total == 0) {
+        return;
+    }
+    fprintf(out, "  %-12s", name);
+    for (size_t i = 0; i < sizeof fractions / sizeof fractions[0]; i++) {
+        fprintf(out, " %9.3f", (double)histogram_quantile(h, fractions[i]) / 1e6);
+    }
+    fprintf(out, " %9.3f\n", (double)h->max / 1e6);
+}
+
+static void print_latencies(FILE *out, const struct report *r) {
+    const struct summary *s = r->summary;
+    if (s->latency_all.total == 0) {
+        return;
+    }
+    fprintf(out, "\n  %-12s %9s %9s %9s %9s %9s\n", "latency, ms", "p50", "p90", "p99", "p99.9", "max");
+    print_latency(out, "accepted", &s->latency_accepted);
+    print_latency(out, "rejected", &s->latency_rejected);
+    print_latency(out, "all", &s->latency_all);
+    for (int i = 0; i < DEMAND_KINDS; i++) {
+        if (report_tells(r, (enum demand_kind)i)) {
+            print_latency(out, summary_kind_name((enum demand_kind)i), &s->kinds[i].latency_all);
+        }
+    }
+}
+
+static void print_books(FILE *out, const char *name, const struct books *books) {
+    fprintf(out,
+            "  %-12s stock %" PRId64 ", available %" PRId64 ", held %" PRId64 ", sold %" PRId64
+            ", orders %" PRId64 "%s\n",
+            name, books->stock, books->available, books->held, books->sold, books->orders,
+            books->conserved ? "" : ", NOT CONSERVED");
+}
+
+/* Rejections that no sale gives: the load was not the one that was meant. */
+static void print_warnings(FILE *out, const struct report *r) {
+    static const char *const expected[] = {"sold-out", "purchase-limit", "not-started", "ended"};
+    for (unsigned i = 1; i < r->ledger->reason_count; i++) {
+        bool usual = r->summary->rejections[i] == 0;
+        for (size_t j = 0; j < sizeof expected / sizeof expected[0]; j++) {
+            usual = usual || strcmp(r->ledger->reasons[i], expected[j]) == 0;
+        }
+        if (!usual) {
+            fprintf(out,
+                    "  WARNING: %" PRIu64
+                    " requests were refused as '%s': is this the load that you meant?\n",
+                    r->summary->rejections[i], r->ledger->reasons[i]);
+        }
+    }
+    if (!r->before->conserved || r->before->oversold > 0) {
+        fprintf(out, "  WARNING: the books were wrong before the first request (oversold %" PRId64 "%s)\n",
+                r->before->oversold, r->before->conserved ? "" : ", not conserved");
+    }
+}
+
+static void print_violation(FILE *out, const char *name, int64_t count, const char *what) {
+    if (count > 0) {
+        fprintf(out, "  %-12s %10" PRId64 "   %s\n", name, count, what);
+    }
+}
+
+static void print_number(FILE *out, int64_t number, const char *what) {
+    fprintf(out, "  %-12s %10" PRId64 "   %s\n", "", number, what);
+}
+
+/* Which number is which, where those that ought to be one are not. */
+static void print_wrong_books(FILE *out, const struct report *r) {
+    const struct books *after = r->after;
+    fputs("  not conserved: the books themselves are wrong, as the audit says. So these numbers differ:\n",
+          out);
+    print_number(out, (int64_t)r->summary->accepted,
+                 "answers that acknowledged an order; some repeat an earlier one:");
+    print_number(out, (int64_t)r->summary->orders, "orders of this run were acknowledged");
+    print_number(out, after->orders, "orders in the books; added up by the audit they come to");
+    print_number(out, after->held + after->sold, "units held or sold");
+    if (after->counts) {
+        print_number(out, after->counted,
+                     "units held or sold, as the item itself counts (GET /v1/items/{item})");
+    }
+    print_number(out, after->stock - after->available, "units gone, as the stock less what is available");
+}
+
+static void print_verdict(FILE *out, const struct report *r, bool colour) {
+    static const char *const words[] = {"CLEAN", "NOT CLEAN", "COULD NOT TELL"};
+    static const char *const colours[] = {"\033[1;32m", "\033[1;31m", "\033[1;33m"};
+    const struct verdict *v = r->verdict;
+    fprintf(out,
+            "\n%s%s%s  %" PRIu64 " attempts: %" PRIu64 " acknowledged, %" PRId64 " lost, %" PRId64
+            " duplicated, %" PRId64 " oversold, %" PRIu64 " unknown, ",
+            colour ? colours[v->kind] : "", words[v->kind], colour ? "\033[0m" : "", r->summary->attempts,
+            r->summary->accepted, v->lost, v->duplicated, v->oversold, r->summary->unknown);
+    if (v->unresolved == 0) {
+        fputs("all resolved\n", out);
+    } else {
+        fprintf(out, "%" PRId64 " unresolved\n", v->unresolved);
+    }
+    print_violation(out, "oversold", v->oversold, "units sold beyond the stock");
+    print_violation(out, "lost", v->lost, "orders acknowledged, but not so in the books or the answer");
+    print_violation(out, "duplicated", v->duplicated,
+                    "answers to a repeated key unlike its first, or further orders for it");
+    print_violation(out, "phantom", v->phantom, "orders in the books that no answer covers");
+    print_violation(out, "undersold", v->undersold, "units left, though buyers were told sold-out");
+    print_violation(out, "torn", v->torn, "acknowledged baskets of which some lines are missing");
+    print_violation(out, "unbalanced", v->unbalanced, "units that are not where the transfers have put them");
+    print_violation(out, "unresolved", v->unresolved, "requests of which nobody knows what became");
+    print_violation(out, "unchecked", v->unchecked, "acknowledged orders that could not be asked for");
+    print_violation(out, "not sent", v->unsent,
+                    r->demand->options->retries ? "requests: no seller could be connected to"
+                                                : "requests: no connection, so it was not the load that was "
+                                                  "meant; --retries tries again");
+    if (r->after != NULL && !v->conserved) {
+        print_wrong_books(out, r);
+    }
+    if (r->after == NULL) {
+        fprintf(out, "  no audit: %s\n", r->audit_error);
+    }
+    if (v->settled == 0) {
+        fputs("  not one request was answered\n", out);
+    }
+}
+
+void report_print(FILE *out, const struct report *r) {
+    bool colour = isatty(fileno(out)) == 1 && getenv("NO_COLOR") == NULL;
+    const struct options *o = r->demand->options;
+    if (o->items > 0) {
+        fprintf(out, "items %s-0 to %s-%u", o->item, o->item, o->items - 1);
+    } else {
+        fprintf(out, "item %s", o->item);
+    }
+    if (o->basket_lines > 0) {
+        fprintf(out, ", baskets of %u", o->basket_lines);
+    }
+    if (o->purchases > 0) {
+        fprintf(out, ", %u %% purchases", o->purchases);
+    }
+    if (o->transfers > 0) {
+        fprintf(out, ", %u %% transfers", o->transfers);
+    }
+    if (o->zipf > 0) {
+        fprintf(out, ", zipf %g", o->zipf);
+    }
+    fprintf(out, " at %s%s, %u connections, %u users, quantity %u, seed %" PRIu64 ", keys sl-%s-...\n",
+            o->urls[0], o->url_count > 1 ? " and others" : "", o->connections, o->users, o->quantity, o->seed,
+            r->run);
+    print_counts(out, r);
+    print_latencies(out, r);
+    fputc('\n', out);
+    print_books(out, "books before", r->before);
+    if (r->after != NULL) {
+        print_books(out, "books after", r->after);
+    }
+    print_warnings(out, r);
+    print_verdict(out, r, colour);
+}
+
+static bool write_text(const char *file, const char *text) {
+    FILE *out = fopen(file, "we");
+    if (out == NULL) {
+        return false;
+    }
+    bool good = fprintf(out, "%s\n", text) >= 0;
+    return fclose(out) == 0 && good;
+}
+
+bool report_save(const char *file, const char *text) {
+    struct stat known;
+    char *temporary = NULL;
+    if (strcmp(file, "-") == 0) {
+        return puts(text) >= 0 && fflush(stdout) == 0;
+    }
+    if (stat(file, &known) == 0 && !S_ISREG(known.st_mode)) {
+        return write_text(file, text); /* a device or pipe must not be replaced by a file */
+    }
+    if (asprintf(&temporary, "%s.%ld.tmp", file, (long)getpid()) < 0) {
+        return false;
+    }
+    bool good = write_text(temporary, text) && rename(temporary, file) == 0;
+    int error = errno;
+    if (!good) {
+        unlink(temporary);
+    }
+    free(temporary);
+    errno = error;
+    return good;
+}

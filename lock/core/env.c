@@ -1,0 +1,70 @@
+#include "lock/core/env.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+
+static int64_t machine_now_ns(void *ctx) {
+    (void)ctx;
+    return clock_mono_ns(&clock_system);
+}
+
+static uint64_t machine_random(void *ctx) {
+    (void)ctx;
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        abort(); /* cannot be: eight bytes are never cut short, and the call needs no file */
+    return number;
+}
+
+static void no_point(void *ctx, const char *point, const char *key) {
+    (void)ctx;
+    (void)point;
+    (void)key;
+}
+
+void lock_env_init(struct lock_env *env, const struct lock_config *config) {
+    *env = (struct lock_env){.now_ns = config->now_ns ? config->now_ns : machine_now_ns,
+                             .random = config->random ? config->random : machine_random,
+                             .at_point = config->at_point ? config->at_point : no_point,
+                             .ctx = config->ctx};
+    env->session = env->random(env->ctx);
+}
+
+int64_t lock_env_now_ns(const struct lock_env *env) {
+    return env->now_ns(env->ctx);
+}
+
+int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns) {
+    int64_t machine = clock_mono_ns(&clock_system), own = lock_env_now_ns(env);
+    if (until_ns <= own)
+        return machine;
+    return until_ns - own > INT64_MAX - machine ? INT64_MAX : machine + (until_ns - own);
+}
+
+void lock_env_failed(const struct lock_env *env, const char *server, const char *why) {
+    if (env && env->failed)
+        env->failed(env->layer, server, why);
+}
+
+uint64_t lock_env_random(const struct lock_env *env, uint64_t below) {
+    return env->random(env->ctx) % below;
+}
+
+int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor) {
+    int64_t least_ms = ttl_ms / 3 < 50 ? ttl_ms / 3 : 50, timeout_ms = ttl_ms / divisor;
+    if (timeout_ms < least_ms)
+        timeout_ms = least_ms;
+    return timeout_ms > LOCK_TIMEOUT_MAX_MS ? LOCK_TIMEOUT_MAX_MS : (int)timeout_ms;
+}
+
+bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(thread, NULL, run, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}

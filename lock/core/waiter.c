@@ -1,0 +1,109 @@
+#include "lock/core/waiter.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+static const int64_t poll_ns = 25000000;
+
+/* Held while `newest` is walked. */
+struct lock_cancel {
+    pthread_mutex_t mutex;
+    _Atomic bool cancelled; /* written with the mutex */
+    struct lock_waiter *newest;
+};
+
+struct lock_cancel *lock_cancel_new(void) {
+    struct lock_cancel *cancel = calloc(1, sizeof *cancel);
+    if (cancel)
+        pthread_mutex_init(&cancel->mutex, NULL);
+    return cancel;
+}
+
+void lock_cancel_free(struct lock_cancel *cancel) {
+    if (!cancel)
+        return;
+    pthread_mutex_destroy(&cancel->mutex);
+    free(cancel);
+}
+
+/* Who sees the reason may be on its way before it is posted; it waits for that at the end. */
+static void post(struct lock_waiter *waiter, _Atomic bool *reason) {
+    atomic_fetch_add(&waiter->posts, 1);
+    atomic_store(reason, true);
+    sem_post(&waiter->sem);
+}
+
+void lock_cancel(struct lock_cancel *cancel) {
+    pthread_mutex_lock(&cancel->mutex);
+    cancel->cancelled = true;
+    for (struct lock_waiter *waiter = cancel->newest; waiter; waiter = waiter->older)
+        post(waiter, &waiter->cancelled);
+    pthread_mutex_unlock(&cancel->mutex);
+}
+
+int64_t lock_cancel_poll_ns(const struct lock_cancel *cancel, int64_t now_ns, int64_t until_ns) {
+    return cancel && until_ns > now_ns + poll_ns ? now_ns + poll_ns : until_ns;
+}
+
+static void join(struct lock_cancel *cancel, struct lock_waiter *waiter) {
+    pthread_mutex_lock(&cancel->mutex);
+    waiter->cancelled = cancel->cancelled;
+    waiter->newer = NULL;
+    waiter->older = cancel->newest;
+    if (cancel->newest)
+        cancel->newest->newer = waiter;
+    cancel->newest = waiter;
+    pthread_mutex_unlock(&cancel->mutex);
+}
+
+static void part(struct lock_cancel *cancel, struct lock_waiter *waiter) {
+    pthread_mutex_lock(&cancel->mutex);
+    if (waiter->newer)
+        waiter->newer->older = waiter->older;
+    else
+        cancel->newest = waiter->older;
+    if (waiter->older)
+        waiter->older->newer = waiter->newer;
+    pthread_mutex_unlock(&cancel->mutex);
+}
+
+bool lock_cancel_called(const struct lock_cancel *cancel) {
+    return cancel && atomic_load(&cancel->cancelled);
+}
+
+void lock_waiter_init(struct lock_waiter *waiter) {
+    *waiter = (struct lock_waiter){.taken = 0};
+    sem_init(&waiter->sem, 0, 0);
+}
+
+void lock_waiter_destroy(struct lock_waiter *waiter) {
+    while (waiter->taken < atomic_load(&waiter->posts))
+        waiter->taken += sem_wait(&waiter->sem) == 0;
+    sem_destroy(&waiter->sem);
+}
+
+void lock_waiter_wake(struct lock_waiter *waiter) {
+    post(waiter, &waiter->woken);
+}
+
+enum lock_status lock_waiter_wait(struct lock_waiter *waiter, int64_t until_ns, struct lock_cancel *cancel) {
+    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    bool woken = false, over = false;
+    if (cancel)
+        join(cancel, waiter);
+    while (!(woken = atomic_exchange(&waiter->woken, false)) && !atomic_load(&waiter->cancelled) && !over) {
+        bool taken = sem_clockwait(&waiter->sem, CLOCK_MONOTONIC, &until) == 0;
+        over = !taken && errno == ETIMEDOUT;
+        waiter->taken += taken;
+    }
+    enum lock_status status = woken                             ? LOCK_OK
+                              : atomic_load(&waiter->cancelled) ? LOCK_CANCELLED
+                                                                : LOCK_TIMEOUT;
+    if (cancel) {
+        part(cancel, waiter);
+        atomic_store(&waiter->cancelled, false); /* by this one; the next wait may be without it */
+    }
+    return status;
+}

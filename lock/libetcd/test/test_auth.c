@@ -1,0 +1,267 @@
+/* Users, and the tokens that libetcd gets for them. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "lock/libetcd/client.h"
+#include "lock/libetcd/test/tools.h"
+
+enum { THREADS = 8 };
+
+/* ---- setting up; as root. Passwords are cheap to check (--bcrypt-cost 4) unless that matters ---- */
+
+#define CTL(server, ...) etcd_command(server, __VA_ARGS__, "--user", "root:rootpw", NULL)
+
+/* Users: root, who may all; alice, who may read and write all; bob, who may read what begins with b. */
+static void add_users(const struct etcd_server *server) {
+    static const char *const commands[][6] = {
+        {"user", "add", "root:rootpw"},
+        {"user", "add", "alice:secret-word"},
+        {"user", "add", "bob:bobpw"},
+        {"role", "add", "all"},
+        {"role", "add", "b"},
+        {"user", "grant-role", "root", "root"},
+        {"user", "grant-role", "alice", "all"},
+        {"user", "grant-role", "bob", "b"},
+        {"role", "grant-permission", "all", "readwrite", "", "--prefix=true"},
+        {"role", "grant-permission", "b", "read", "b", "--prefix=true"},
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        const char *const *c = commands[i];
+        CHECK(!strstr(etcd_command(server, c[0], c[1], c[2], c[3], c[4], c[5], NULL), "Error"));
+    }
+}
+
+static void enable(const struct etcd_server *server) {
+    CHECK_HAS(etcd_command(server, "auth", "enable", NULL), "Authentication Enabled");
+}
+
+static struct etcd *open_as(const struct etcd_server *server, const char *user, const char *password) {
+    const struct etcd_config config = {.endpoints = tools_endpoints(server, 1),
+                                       .user = user,
+                                       .password = password,
+                                       .timeout_ms = PATIENCE_MS};
+    return tools_open_config(&config);
+}
+
+/* How many tokens there were. */
+static uint64_t tokens(struct etcd *etcd) {
+    pthread_mutex_lock(&etcd->mutex);
+    uint64_t number = etcd->token_number;
+    pthread_mutex_unlock(&etcd->mutex);
+    return number;
+}
+
+/* `error`: ETCD_ERROR_SIZE bytes, or NULL. */
+static enum etcd_status put(struct etcd *etcd, const char *key, char error[ETCD_ERROR_SIZE]) {
+    struct etcd_call call = {.error_size = ETCD_ERROR_SIZE};
+    call.error = error;
+    const struct etcd_put it = {.key = etcd_text(key), .value = etcd_text("1")};
+    return etcd_put(etcd, &it, &call, NULL);
+}
+
+static enum etcd_status get(struct etcd *etcd, const char *key, char error[ETCD_ERROR_SIZE]) {
+    struct etcd_call call = {.error_size = ETCD_ERROR_SIZE};
+    call.error = error;
+    const struct etcd_range it = {.key = etcd_text(key)};
+    return etcd_range(etcd, &it, &call, NULL);
+}
+
+/* ---- one server of users ---- */
+
+static struct etcd_server server;
+
+static void who_may(void) {
+    struct etcd *alice = open_as(&server, "alice", "secret-word"), *bob = open_as(&server, "bob", "bobpw");
+    char error[ETCD_ERROR_SIZE] = "";
+    CHECK_STATUS(put(alice, "b1", error), ETCD_OK);
+    CHECK_STATUS(put(alice, "a", error), ETCD_OK);
+    CHECK_STATUS(get(bob, "b1", error), ETCD_OK);
+    CHECK_STR(error, "");
+    CHECK_STATUS(get(bob, "a", error), ETCD_DENIED);
+    CHECK_HAS(error, "permission denied");
+    CHECK_STATUS(put(bob, "b1", NULL), ETCD_DENIED);
+    const struct etcd_op op = {ETCD_PUT, .put = {.key = etcd_text("b1")}};
+    const struct etcd_txn txn = {.otherwise = &op, .otherwise_count = 1};
+    CHECK_STATUS(etcd_txn(bob, &txn, NULL, NULL), ETCD_DENIED);
+    CHECK_INT(tokens(bob), 1); /* another one would not help, and is not asked for */
+    /* The lock service asks on behalf of who asks it. */
+    int64_t lease = tools_grant(alice, 100), revision;
+    struct etcd_bytes *key;
+    CHECK_STATUS(etcd_lock(bob, etcd_text("b"), lease, NULL, &key, &revision), ETCD_DENIED);
+    CHECK_STATUS(etcd_lock(alice, etcd_text("b"), lease, NULL, &key, &revision), ETCD_OK);
+    CHECK_STATUS(etcd_unlock(alice, *key, NULL), ETCD_OK);
+    etcd_lock_key_free(key);
+    struct etcd_member_status status;
+    struct etcd_members *members;
+    CHECK_STATUS(etcd_member_look(bob, 0, NULL, &status), ETCD_OK);
+    CHECK_STATUS(etcd_member_list(bob, NULL, &members), ETCD_OK);
+    etcd_members_free(members);
+}
+
+static void check_denied(const char *user, const char *password, const char *text) {
+    struct etcd *etcd = open_as(&server, user, password);
+    char error[ETCD_ERROR_SIZE] = "";
+    CHECK_STATUS(get(etcd, "b1", error), ETCD_DENIED);
+    CHECK_HAS(error, text);
+    CHECK(!password || !*password || !strstr(error, password));
+    CHECK_STATUS(put(etcd, "b1", error), ETCD_DENIED);
+}
+
+static void who_is_nobody(void) {
+    check_denied("alice", "Secret-word", "authentication failed");
+    check_denied("alice", "", "authentication failed");
+    check_denied("nobody", "secret-word", "authentication failed");
+    check_denied("", "secret-word", "authentication failed");
+    check_denied(NULL, NULL, "user name is empty");
+}
+
+/* Who logged in goes through Raft, and is known again. */
+static void restarted(void) {
+    struct etcd *alice = open_as(&server, "alice", "secret-word");
+    CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
+    etcd_kill(&server);
+    etcd_restart(&server);
+    char error[ETCD_ERROR_SIZE] = "";
+    CHECK_STATUS(put(alice, "a", error), ETCD_OK);
+    CHECK_STR(error, "");
+}
+
+static void another_password(void) {
+    CHECK_HAS(CTL(&server, "user", "add", "carol:one"), "created");
+    CHECK(!strstr(CTL(&server, "user", "grant-role", "carol", "all"), "Error"));
+    struct etcd *carol = open_as(&server, "carol", "one");
+    CHECK_STATUS(put(carol, "c", NULL), ETCD_OK);
+    CHECK_HAS(CTL(&server, "user", "delete", "carol"), "deleted");
+    CHECK_HAS(CTL(&server, "user", "add", "carol:two"), "created");
+    CHECK_STATUS(put(carol, "c", NULL), ETCD_DENIED);
+    CHECK(!strstr(CTL(&server, "user", "grant-role", "carol", "all"), "Error"));
+    CHECK_STATUS(put(open_as(&server, "carol", "two"), "c", NULL), ETCD_OK);
+}
+
+/* ---- tokens that run out ---- */
+
+struct crowd {
+    struct etcd *etcd;
+    pthread_t threads[THREADS];
+    atomic_int next;
+    atomic_bool stop;
+    int puts; /* of each; 0: until it is told to stop */
+};
+
+static void *put_often(void *arg) {
+    struct crowd *crowd = arg;
+    const char *key = harness_format("k%d", atomic_fetch_add(&crowd->next, 1));
+    for (int i = 0; crowd->puts ? i < crowd->puts : !atomic_load(&crowd->stop); i++) {
+        char error[ETCD_ERROR_SIZE] = "";
+        enum etcd_status status = i % 2 ? get(crowd->etcd, key, error) : put(crowd->etcd, key, error);
+        if (status != ETCD_OK)
+            FAIL("%s: %s", etcd_status_text(status), error);
+    }
+    return NULL;
+}
+
+static void start(struct crowd *crowd) {
+    for (int i = 0; i < THREADS; i++)
+        CHECK_INT(pthread_create(&crowd->threads[i], NULL, put_often, crowd), 0);
+}
+
+static void join(struct crowd *crowd) {
+    atomic_store(&crowd->stop, true);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_INT(pthread_join(crowd->threads[i], NULL), 0);
+}
+
+static void tokens_run_out(void) {
+    struct etcd_server hasty;
+    etcd_start(&hasty, "--auth-token-ttl", "1", "--bcrypt-cost", "4", NULL);
+    add_users(&hasty);
+    enable(&hasty);
+    struct etcd *alice = open_as(&hasty, "alice", "secret-word");
+    char error[ETCD_ERROR_SIZE] = "";
+    CHECK_STATUS(put(alice, "a", error), ETCD_OK);
+    uint64_t before = tokens(alice);
+    harness_pause_ms(2200); /* it lives for a second, and dies in the next */
+    struct crowd crowd = {.etcd = alice, .puts = 20};
+    start(&crowd);
+    join(&crowd);
+    CHECK(tokens(alice) > before);
+    CHECK(tokens(alice) < before + THREADS); /* one asks for all */
+
+    CHECK_STATUS(put(alice, "a", error), ETCD_OK);
+    CHECK_STR(error, "");
+}
+
+/* Of keys that openssl makes. What is written in such a token is also the revision of who may what. */
+static void tokens_of_a_revision(void) {
+    struct etcd_server signing;
+    struct proc proc;
+    int status;
+    const char *key = harness_format("%s/jwt.key", harness_dir());
+    const char *argv[] = {
+        "sh", "-c",
+        harness_format("openssl genrsa -out %s 2048 && openssl rsa -in %s -pubout -out %s.pub", key, key,
+                       key),
+        NULL};
+    proc_spawn(&proc, argv, NULL, harness_format("%s/openssl.log", harness_dir()));
+    CHECK(proc_wait(&proc, PATIENCE_MS, &status));
+    CHECK_INT(status, 0);
+    etcd_start(&signing, "--auth-token",
+               harness_format("jwt,pub-key=%s.pub,priv-key=%s,sign-method=RS256,ttl=600s", key, key), NULL);
+    add_users(&signing);
+    enable(&signing);
+    struct etcd *alice = open_as(&signing, "alice", "secret-word");
+    CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
+    CHECK_INT(tokens(alice), 1);
+    CHECK_HAS(CTL(&signing, "user", "add", "dave:one"), "created");
+    char error[ETCD_ERROR_SIZE] = "";
+    CHECK_STATUS(put(alice, "a", error), ETCD_OK);
+    CHECK_INT(tokens(alice), 2);
+    CHECK_STR(error, "");
+    CHECK_HAS(CTL(&signing, "user", "delete", "dave"), "deleted");
+    CHECK_STATUS(get(alice, "a", error), ETCD_OK);
+    /* While eight threads are at it. */
+    struct crowd crowd = {.etcd = alice};
+    start(&crowd);
+    for (int i = 0; i < 6; i++)
+        CHECK_HAS(CTL(&signing, "user", "add", harness_format("user%d:one", i)), "created");
+    join(&crowd);
+}
+
+/* ---- on and off ---- */
+
+static void switched_on(void) {
+    struct etcd_server plain;
+    etcd_start(&plain, "--bcrypt-cost", "4", NULL);
+    struct etcd *alice = open_as(&plain, "alice", "secret-word"), *none = open_as(&plain, NULL, NULL);
+    CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
+    CHECK_STATUS(put(none, "a", NULL), ETCD_OK);
+    add_users(&plain);
+    struct crowd crowd = {.etcd = alice};
+    start(&crowd);
+    enable(&plain);
+    CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
+    CHECK_STATUS(put(none, "a", NULL), ETCD_DENIED);
+    CHECK_HAS(CTL(&plain, "auth", "disable"), "Disabled");
+    CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
+    CHECK_STATUS(put(none, "a", NULL), ETCD_OK);
+    enable(&plain);
+    CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
+    join(&crowd);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    etcd_start(&server, "--bcrypt-cost", "4", NULL);
+    add_users(&server);
+    enable(&server);
+    harness_run("who may, and who may not", who_may);
+    harness_run("who is not known", who_is_nobody);
+    harness_run("a restart", restarted);
+    harness_run("another password", another_password);
+    harness_run("tokens that run out", tokens_run_out);
+    harness_run("tokens of an old revision", tokens_of_a_revision);
+    harness_run("authentication that is switched on", switched_on);
+    return harness_finish();
+}

@@ -1,0 +1,221 @@
+/* What libetcd says when it cannot, of real servers: those that refuse, are not there, or do not answer. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lock/libetcd/test/tools.h"
+
+enum { SOON_MS = 200 };
+
+static int64_t version_of(struct etcd *etcd, const char *key) {
+    const struct etcd_range range = {.key = etcd_text(key)};
+    struct etcd_reply *reply;
+    CHECK_STATUS(etcd_range(etcd, &range, NULL, &reply), ETCD_OK);
+    int64_t version = reply->kv_count ? reply->kvs[0].version : 0;
+    etcd_reply_free(reply);
+    return version;
+}
+
+/* ---- what a server refuses ---- */
+
+static void invalid_requests(void) {
+    struct etcd_server server;
+    etcd_start(&server, NULL);
+    struct etcd *etcd = tools_open(&server, 1);
+    char error[ETCD_ERROR_SIZE] = "";
+    const struct etcd_call call = {.error = error, .error_size = sizeof error};
+    const struct etcd_put no_key = {.value = {"1", 1}};
+    CHECK_STATUS(etcd_put(etcd, &no_key, &call, NULL), ETCD_INVALID);
+    CHECK_HAS(error, "key is not provided");
+    struct etcd_op ops[129] = {{ETCD_PUT, .put = tools_put_a}, {ETCD_PUT, .put = tools_put_a}};
+    struct etcd_txn txn = {.then = ops, .then_count = 2};
+    CHECK_STATUS(etcd_txn(etcd, &txn, &call, NULL), ETCD_INVALID);
+    CHECK_HAS(error, "duplicate key");
+    for (int i = 0; i < 129; i++)
+        ops[i] = (struct etcd_op){ETCD_RANGE, .range = tools_range_a};
+    txn.then_count = 129;
+    CHECK_STATUS(etcd_txn(etcd, &txn, &call, NULL), ETCD_INVALID);
+    CHECK_HAS(error, "too many operations");
+    txn.then_count = 128;
+    CHECK_STATUS(etcd_txn(etcd, &txn, NULL, NULL), ETCD_OK);
+    struct etcd_put large = {.key = {"a", 1}, .value = {harness_alloc(3 << 20), 3 << 19}};
+    CHECK_STATUS(etcd_put(etcd, &large, &call, NULL), ETCD_INVALID);
+    CHECK_HAS(error, "request is too large");
+    large.value.size = 3 << 20; /* which the server's gRPC refuses already */
+    CHECK_STATUS(etcd_put(etcd, &large, &call, NULL), ETCD_INVALID);
+    CHECK_HAS(error, "larger than max");
+    const struct etcd_put no_lease = {.key = {"a", 1}, .lease = 7};
+    CHECK_STATUS(etcd_put(etcd, &no_lease, &call, NULL), ETCD_NOT_FOUND);
+    CHECK_HAS(error, "requested lease not found");
+    CHECK_INT(version_of(etcd, "a"), 0);
+}
+
+static void no_space(void) {
+    struct etcd_server server;
+    etcd_start(&server, "--quota-backend-bytes", "2000000", NULL);
+    struct etcd *etcd = tools_open(&server, 1);
+    char error[ETCD_ERROR_SIZE] = "";
+    const struct etcd_call call = {.error = error, .error_size = sizeof error};
+    const struct etcd_put large = {.key = {"a", 1}, .value = {harness_alloc(300000), 300000}};
+    enum etcd_status status = ETCD_OK;
+    for (int i = 0; i < 100 && status == ETCD_OK; i++)
+        status = etcd_put(etcd, &large, &call, NULL);
+    CHECK_STATUS(status, ETCD_EXHAUSTED);
+    CHECK_HAS(error, "database space exceeded");
+    tools_check_put(etcd, 0, ETCD_EXHAUSTED);
+    tools_check_range(etcd, 0, ETCD_OK);
+    const struct etcd_delete del = {.key = {"a", 1}};
+    CHECK_STATUS(etcd_delete(etcd, &del, NULL, NULL), ETCD_OK);
+}
+
+/* ---- who is not there ---- */
+
+static void nobody_listens(void) {
+    struct etcd *etcd = tools_open_at(harness_format("127.0.0.1:%d", harness_free_port()));
+    char error[ETCD_ERROR_SIZE] = "";
+    const struct etcd_call call = {
+        .deadline_ns = tools_in_ms(SOON_MS), .error = error, .error_size = sizeof error};
+    CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, NULL), ETCD_UNAVAILABLE);
+    CHECK_HAS(error, "no member can be reached: ");
+    CHECK_HAS(error, "Connection refused");
+    tools_check_range(etcd, SOON_MS, ETCD_UNAVAILABLE);
+    tools_check_range(etcd, -1000, ETCD_UNAVAILABLE);
+    struct etcd_member_status status;
+    CHECK_STATUS(etcd_member_look(etcd, 0, &call, &status), ETCD_UNAVAILABLE);
+    /* A name that nobody has, and a socket's name, which is not one here. */
+    tools_check_range(tools_open_at("nobody.invalid"), SOON_MS, ETCD_UNAVAILABLE);
+    tools_check_range(tools_open_at("unix:1,dns:1,ipv4:1"), SOON_MS, ETCD_UNAVAILABLE);
+}
+
+static bool knows_no_leader(void *etcd) {
+    struct etcd_member_status status;
+    return etcd_member_look(etcd, 0, NULL, &status) == ETCD_OK && status.leader_id == 0;
+}
+
+static void *put_patiently(void *arg) {
+    tools_check_put(arg, 0, ETCD_OK);
+    return NULL;
+}
+
+static bool one_is_blocked(void *etcd) {
+    return tools_blocked(etcd) == 1;
+}
+
+static void nobody_leads(void) {
+    struct etcd_server members[3];
+    pthread_t thread;
+    etcd_start_cluster(members, 3, NULL);
+    etcd_kill(&members[1]);
+    etcd_kill(&members[2]);
+    struct etcd *etcd = tools_open(members, 1);
+    CHECK(harness_wait(knows_no_leader, etcd, PATIENCE_MS));
+    char error[ETCD_ERROR_SIZE] = "";
+    struct etcd_call call = {.deadline_ns = tools_in_ms(SOON_MS), .error = error, .error_size = sizeof error};
+    CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, NULL), ETCD_UNAVAILABLE);
+    CHECK_HAS(error, "no leader");
+    tools_check_range(etcd, SOON_MS, ETCD_UNAVAILABLE);
+    const struct etcd_range old = {.key = {"a", 1}, .serializable = true};
+    CHECK_STATUS(etcd_range(etcd, &old, NULL, NULL), ETCD_OK);
+    struct etcd_members *list;
+    CHECK_STATUS(etcd_member_list(etcd, NULL, &list), ETCD_OK);
+    CHECK_INT(list->count, 3);
+    etcd_members_free(list);
+    /* Nothing was done so far, and what waits now is done once there is a leader; once. */
+    CHECK_INT(pthread_create(&thread, NULL, put_patiently, etcd), 0);
+    CHECK(harness_wait(one_is_blocked, etcd, PATIENCE_MS));
+    etcd_restart_all(members, 3);
+    CHECK_INT(pthread_join(thread, NULL), 0);
+    CHECK_INT(version_of(etcd, "a"), 1);
+}
+
+/* ---- who does not answer ---- */
+
+static void a_paused_server(void) {
+    struct etcd_server server;
+    etcd_start(&server, NULL);
+    struct etcd *etcd = tools_open(&server, 1);
+    tools_check_put(etcd, 0, ETCD_OK);
+    etcd_pause(&server);
+    struct etcd_call call = {.deadline_ns = tools_in_ms(SOON_MS)};
+    struct etcd_reply *reply = NULL;
+    CHECK_STATUS(etcd_range(etcd, &tools_range_a, &call, &reply), ETCD_TIMEOUT);
+    const struct etcd_op read = {ETCD_RANGE, .range = tools_range_a};
+    const struct etcd_txn reads = {.then = &read, .then_count = 1};
+    call.deadline_ns = tools_in_ms(SOON_MS);
+    CHECK_STATUS(etcd_txn(etcd, &reads, &call, &reply), ETCD_TIMEOUT);
+    struct etcd_lease_info *info = NULL;
+    call.deadline_ns = tools_in_ms(SOON_MS);
+    CHECK_STATUS(etcd_lease_look(etcd, 7, true, &call, &info), ETCD_TIMEOUT);
+    call.deadline_ns = tools_in_ms(SOON_MS);
+    CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, &reply), ETCD_UNKNOWN);
+    const struct etcd_op write = {ETCD_PUT, .put = tools_put_a};
+    const struct etcd_op inner = {ETCD_TXN, .txn = {.otherwise = &write, .otherwise_count = 1}};
+    const struct etcd_txn writes = {.then = &inner, .then_count = 1};
+    call.deadline_ns = tools_in_ms(SOON_MS);
+    CHECK_STATUS(etcd_txn(etcd, &writes, &call, &reply), ETCD_UNKNOWN);
+    int64_t id = -7;
+    call.deadline_ns = tools_in_ms(SOON_MS);
+    CHECK_STATUS(etcd_lease_grant(etcd, 5, 0, &call, &id, NULL), ETCD_UNKNOWN);
+    call.deadline_ns = tools_in_ms(SOON_MS);
+    call.idempotent = true; /* still nobody knows */
+    CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, &reply), ETCD_UNKNOWN);
+    CHECK(!reply && !info && id == -7);
+    etcd_resume(&server);
+    tools_check_put(etcd, 0, ETCD_OK);
+}
+
+static void a_reply_that_is_cut(void) {
+    struct etcd_server server;
+    etcd_start(&server, NULL);
+    struct etcd *etcd = tools_open(&server, 1);
+    struct proxy *proxy = proxy_start(server.port);
+    struct etcd *through = tools_open_at(harness_format("127.0.0.1:%d", proxy_port(proxy)));
+    CHECK(!tools_get(through, "none"));
+    struct etcd_put put = {.key = etcd_text("first"), .value = etcd_text("1")};
+    proxy_set(proxy, PROXY_CUT, 0, "first");
+    CHECK_STATUS(etcd_put(through, &put, NULL, NULL), ETCD_UNKNOWN);
+    CHECK_INT(proxy_faults(proxy), 1);
+    proxy_set(proxy, PROXY_CUT, 0, "second");
+    put.key = etcd_text("second");
+    char error[ETCD_ERROR_SIZE] = "untouched";
+    const struct etcd_call call = {.idempotent = true, .error = error, .error_size = sizeof error};
+    CHECK_STATUS(etcd_put(through, &put, &call, NULL), ETCD_OK);
+    CHECK_STR(error, "untouched");
+    CHECK_INT(proxy_faults(proxy), 2);
+    proxy_set(proxy, PROXY_CUT, 0, "third");
+    CHECK(!tools_get(through, "third"));
+    CHECK_INT(proxy_faults(proxy), 3);
+    CHECK(version_of(etcd, "first") <= 1);
+    int64_t version = version_of(etcd, "second");
+    CHECK(version == 1 || version == 2);
+}
+
+static void a_server_that_comes_back(void) {
+    struct etcd_server server;
+    etcd_start(&server, NULL);
+    struct etcd *etcd = tools_open(&server, 1);
+    for (int i = 0; i < 4; i++) {
+        tools_put(etcd, "a", "1");
+        i % 2 ? etcd_kill(&server) : etcd_stop(&server);
+        etcd_restart(&server);
+        if (i < 2)
+            tools_put(etcd, "a", "2");
+        CHECK_STR(tools_get(etcd, "a"), i < 2 ? "2" : "1");
+    }
+    CHECK_INT(version_of(etcd, "a"), 6);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("requests that are refused", invalid_requests);
+    harness_run("no space left", no_space);
+    harness_run("nobody listens", nobody_listens);
+    harness_run("nobody leads, until somebody does", nobody_leads);
+    harness_run("a server that is paused", a_paused_server);
+    harness_run("a reply that is cut", a_reply_that_is_cut);
+    harness_run("a server that comes back between two calls", a_server_that_comes_back);
+    return harness_finish();
+}

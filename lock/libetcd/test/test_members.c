@@ -1,0 +1,240 @@
+/* Members that fail, each in another way, while a client asks on. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/libetcd/test/load.h"
+#include "lock/libetcd/test/seen.h"
+
+static struct etcd_server members[3]; /* of each test, as what a test restarts ends with it */
+
+/* A client that talks to the leader first, which is the worst to fail. */
+static struct etcd *open_to_leader(int *leader) {
+    *leader = etcd_leader(members, 3);
+    const char *first = tools_endpoints(&members[*leader], 1);
+    const char *second = tools_endpoints(&members[(*leader + 1) % 3], 1);
+    const char *third = tools_endpoints(&members[(*leader + 2) % 3], 1);
+    const struct etcd_config config = {.endpoints = harness_format("%s,%s,%s", first, second, third),
+                                       .timeout_ms = PATIENCE_MS};
+    struct etcd *etcd = tools_open_config(&config);
+    struct etcd_member_status status;
+    CHECK_STATUS(etcd_member_look(etcd, 0, NULL, &status), ETCD_OK); /* it is connected */
+    return etcd;
+}
+
+/* Also those that were away are connected again. */
+static void all_answer(struct etcd *etcd) {
+    for (size_t i = 0; i < etcd_endpoint_count(etcd); i++) {
+        struct etcd_member_status status;
+        CHECK_STATUS(etcd_member_look(etcd, i, NULL, &status), ETCD_OK);
+        CHECK(status.leader_id != 0);
+    }
+}
+
+static void fail_one(const char *what, void (*fault)(int which), void (*mend)(int which), bool away) {
+    int leader;
+    etcd_start_cluster(members, 3, NULL);
+    struct etcd *etcd = open_to_leader(&leader);
+    static const struct etcd_watch_config watched = {.key = {"load/read", 9}};
+    struct seen *seen = seen_watch(etcd, &watched, 0);
+    seen_created(seen);
+    struct load *load = load_start(etcd);
+    int asked = load_member(load, members, 3);
+    CHECK_INT(asked, leader);
+    fault(asked);
+    if (!away)
+        load_wait(load);
+    harness_pause_ms(300);
+    mend(asked);
+    load_wait(load);
+    all_answer(etcd);
+    load_wait(load);
+    load_finish(load, what, away);
+    tools_put(etcd, "load/read", "2");
+    seen_has(seen, " load/read=2@");
+}
+
+static void stop(int which) {
+    etcd_stop(&members[which]);
+}
+
+static void kill_it(int which) {
+    etcd_kill(&members[which]);
+}
+
+static void pause_it(int which) {
+    etcd_pause(&members[which]);
+}
+
+static void resume(int which) {
+    etcd_resume(&members[which]);
+}
+
+static void restart(int which) {
+    etcd_restart(&members[which]);
+}
+
+static void kill_all(int which) {
+    (void)which;
+    for (int i = 0; i < 3; i++)
+        etcd_kill(&members[i]);
+}
+
+static void restart_all(int which) {
+    (void)which;
+    etcd_restart_all(members, 3);
+}
+
+static void replace(int which) {
+    etcd_replace(members, 3, which);
+}
+
+static void one_is_stopped(void) {
+    fail_one("stopped", stop, restart, false);
+}
+
+static void one_is_killed(void) {
+    fail_one("killed", kill_it, restart, false);
+}
+
+static void one_is_paused(void) {
+    fail_one("paused", pause_it, resume, false);
+}
+
+static void one_is_replaced(void) {
+    fail_one("replaced", kill_it, replace, false);
+}
+
+static void all_are_killed(void) {
+    fail_one("all killed", kill_all, restart_all, true);
+}
+
+/* One after the other, in the order of the endpoints, and each comes back before the next goes. */
+static void each_is_restarted(void) {
+    int leader;
+    etcd_start_cluster(members, 3, NULL);
+    struct etcd *etcd = open_to_leader(&leader);
+    struct load *load = load_start(etcd);
+    for (int i = 0; i < 3; i++) {
+        etcd_kill(&members[(leader + i) % 3]);
+        load_wait(load);
+        etcd_restart(&members[(leader + i) % 3]);
+    }
+    load_wait(load);
+    all_answer(etcd);
+    load_finish(load, "one after the other", false);
+}
+
+/* ---- endpoints that are wrong ---- */
+
+static void asks_and_is_told(const char *endpoints) {
+    const struct etcd_config config = {.endpoints = endpoints, .timeout_ms = PATIENCE_MS};
+    static const struct etcd_watch_config watched = {.key = {"wrong", 5}};
+    struct etcd *etcd = tools_open_config(&config);
+    int64_t began_ms = harness_now_ms();
+    tools_put(etcd, "wrong", "1");
+    int64_t took_ms = harness_now_ms() - began_ms;
+    struct seen *seen = seen_watch(etcd, &watched, 0);
+    seen_created(seen);
+    printf("     %s: first write %d ms, first watch %d ms\n", endpoints, (int)took_ms,
+           (int)(harness_now_ms() - began_ms - took_ms));
+    tools_put(etcd, "wrong", "2");
+    seen_has(seen, "wrong=2");
+    CHECK_STR(tools_get(etcd, "wrong"), "2");
+}
+
+static void wrong_endpoints(void) {
+    etcd_start_cluster(members, 3, NULL);
+    const char *a = tools_endpoints(&members[0], 1), *b = tools_endpoints(&members[1], 1);
+    int nobody = harness_free_port();
+    asks_and_is_told(harness_format("127.0.0.1:%d,%s,%s", nobody, a, b));
+    asks_and_is_told(harness_format("%s,127.0.0.1:%d,%s", b, nobody, a));
+    asks_and_is_told(harness_format("%s,%s,127.0.0.1:%d", a, b, nobody));
+    asks_and_is_told(harness_format("127.0.0.1:%d,nosuchhost.invalid:1,%s", nobody, a));
+    asks_and_is_told(harness_format("127.0.0.1:%d,%s,127.0.0.1:1", nobody, b));
+    asks_and_is_told(harness_format("%s,%s,%s", a, a, a));
+}
+
+/* ---- answers that are lost ---- */
+
+/* The server did it, and the connection is closed before it can say so: not known, and not done again. What
+ * may be done twice is. */
+static void answers_are_lost(void) {
+    enum { ROUNDS = 8 };
+    struct etcd_server server;
+    etcd_start(&server, NULL);
+    struct proxy *proxy = proxy_start(server.port);
+    const struct etcd_config config = {.endpoints = harness_format("127.0.0.1:%d", proxy_port(proxy)),
+                                       .timeout_ms = PATIENCE_MS};
+    struct etcd *etcd = tools_open_config(&config);
+    int64_t done = 0, again = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        const char *once = harness_format("once/%d", i), *twice = harness_format("twice/%d", i);
+        const struct etcd_put put = {.key = etcd_text(once)}, repeated = {.key = etcd_text(twice)};
+        const struct etcd_range range = {.key = etcd_text(once)}, other = {.key = etcd_text(twice)};
+        const struct etcd_call idempotent = {.idempotent = true};
+        struct etcd_reply *reply = NULL;
+        tools_get(etcd, once); /* it is connected */
+        /* Not what the server says for other reasons before it hears of this. */
+        proxy_set(proxy, PROXY_CUT, 0, once);
+        CHECK_STATUS(etcd_put(etcd, &put, NULL, NULL), ETCD_UNKNOWN);
+        tools_get(etcd, once);
+        proxy_set(proxy, PROXY_CUT, 0, NULL);
+        CHECK_STATUS(etcd_range(etcd, &range, NULL, &reply), ETCD_OK);
+        CHECK(reply->kv_count == 0 || reply->kvs[0].version == 1);
+        done += (int64_t)reply->kv_count;
+        etcd_reply_free(reply);
+        proxy_set(proxy, PROXY_CUT, 0, twice);
+        CHECK_STATUS(etcd_put(etcd, &repeated, &idempotent, NULL), ETCD_OK);
+        CHECK_STATUS(etcd_range(etcd, &other, NULL, &reply), ETCD_OK);
+        CHECK_INT(reply->kv_count, 1);
+        again += reply->kvs[0].version - 1;
+        etcd_reply_free(reply);
+    }
+    printf("     of %d that are not known %d were done; of as many that may be %d were done twice\n", ROUNDS,
+           (int)done, (int)again);
+    CHECK(done > 0 && again > 0);
+    CHECK_INT(proxy_faults(proxy), 3 * ROUNDS);
+}
+
+/* ---- calls that rightly take long ---- */
+
+static uint64_t who_answers(struct etcd *etcd) {
+    struct etcd_reply *reply = NULL;
+    CHECK_STATUS(etcd_range(etcd, &tools_range_a, NULL, &reply), ETCD_OK);
+    uint64_t member = reply->member_id;
+    etcd_reply_free(reply);
+    return member;
+}
+
+/* A member that lets one wait for a lock until the time is up is no reason to leave it. */
+static void waiting_for_a_lock(void) {
+    enum { TIMES = 3, LONG_MS = 500 };
+    struct etcd_bytes *key = NULL, *none;
+    int64_t revision;
+    etcd_start_cluster(members, 2, NULL);
+    struct etcd *etcd = tools_open(members, 2);
+    int64_t holder = tools_grant(etcd, 60), waiter = tools_grant(etcd, 60);
+    CHECK_STATUS(etcd_lock(etcd, etcd_text("l"), holder, NULL, &key, &revision), ETCD_OK);
+    uint64_t member = who_answers(etcd);
+    for (int i = 0; i < TIMES; i++) {
+        const struct etcd_call call = {.deadline_ns = tools_in_ms(LONG_MS)};
+        CHECK_STATUS(etcd_lock(etcd, etcd_text("l"), waiter, &call, &none, &revision), ETCD_UNKNOWN);
+        CHECK(who_answers(etcd) == member);
+    }
+    etcd_lock_key_free(key);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("wrong endpoints", wrong_endpoints);
+    harness_run("answers are lost", answers_are_lost);
+    harness_run("waiting for a lock", waiting_for_a_lock);
+    harness_run("one is stopped", one_is_stopped);
+    harness_run("one is killed", one_is_killed);
+    harness_run("one is paused", one_is_paused);
+    harness_run("one is replaced", one_is_replaced);
+    harness_run("each is restarted", each_is_restarted);
+    harness_run("all are killed", all_are_killed);
+    return harness_finish();
+}

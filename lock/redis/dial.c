@@ -1,0 +1,124 @@
+#include "lock/redis/dial.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+
+static int64_t now_ns(void) {
+    return clock_mono_ns(&clock_system);
+}
+
+/* The `share`-th part of what is left; never nothing, which would be no limit to hiredis. */
+static struct timeval left_until(int64_t until_ns, int share) {
+    int64_t left_us = (until_ns - now_ns()) / 1000 / share;
+    if (left_us < 1000)
+        left_us = 1000;
+    return (struct timeval){.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
+}
+
+/* Was it done? Takes the reply. `refused` is told where it was not; with `quotes` the server's words too:
+ * those about an AUTH that it does not know have the password in them. */
+static bool is_good(const redisContext *hiredis, redisReply *reply, const char *refused, bool quotes,
+                    char *error, size_t size) {
+    bool good = reply && reply->type != REDIS_REPLY_ERROR, silent = !reply && errno == EAGAIN;
+    if (!reply)
+        snprintf(error, size, "connected, but %s", silent ? "no answer came in time" : hiredis->errstr);
+    else if (!good)
+        snprintf(error, size, "%s%s%s", refused, quotes ? ": " : "", quotes ? reply->str : "");
+    freeReplyObject(reply);
+    return good;
+}
+
+static void *ask(redisContext *hiredis, int64_t until_ns, const char *format, ...) {
+    va_list rest;
+    if (redisSetTimeout(hiredis, left_until(until_ns, 1)) != REDIS_OK)
+        return NULL;
+    va_start(rest, format);
+    void *reply = redisvCommand(hiredis, format, rest);
+    va_end(rest);
+    return reply;
+}
+
+static bool greet(redisContext *hiredis, const struct redis_target *target, int64_t until_ns, char *error,
+                  size_t size) {
+    if (target->user[0] &&
+        !is_good(hiredis, ask(hiredis, until_ns, "AUTH %s %s", target->user, target->password),
+                 "the user or the password is refused", false, error, size))
+        return false;
+    if (!target->user[0] && target->password[0] &&
+        !is_good(hiredis, ask(hiredis, until_ns, "AUTH %s", target->password), "the password is refused",
+                 false, error, size))
+        return false;
+    return is_good(hiredis, ask(hiredis, until_ns, "SELECT %d", target->database),
+                   "the database, or a client without a password, is refused", true, error, size);
+}
+
+/* NULL: `*why`. IPv6 where there is no other, as hiredis has it; it takes the time for each address anew, so
+ * it is given one at a time. */
+static struct addrinfo *look_up(const char *host, int port, const char **why) {
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
+    char service[8];
+    snprintf(service, sizeof service, "%d", port);
+    int status = getaddrinfo(host, service, &hints, &found);
+    hints.ai_family = AF_INET6;
+    if (status != 0)
+        status = getaddrinfo(host, service, &hints, &found);
+    *why = status != 0 ? gai_strerror(status) : NULL;
+    return status != 0 ? NULL : found;
+}
+
+/* The first address that is there, each with its part of the time. */
+static redisContext *connect_tcp(const struct addrinfo *found, int port, int64_t until_ns) {
+    redisContext *hiredis = NULL;
+    int count = 0;
+    for (const struct addrinfo *each = found; each; each = each->ai_next)
+        count++;
+    for (const struct addrinfo *each = found; each && (!hiredis || hiredis->err); each = each->ai_next) {
+        char address[NI_MAXHOST];
+        redisFree(hiredis);
+        hiredis = NULL;
+        if (getnameinfo(each->ai_addr, each->ai_addrlen, address, sizeof address, NULL, 0, NI_NUMERICHOST) ==
+            0)
+            hiredis = redisConnectWithTimeout(address, port, left_until(until_ns, count));
+        count--;
+    }
+    return hiredis;
+}
+
+static redisContext *connect_to(const struct redis_target *target, int timeout_ms, int64_t *until_ns,
+                                const char **why) {
+    struct addrinfo *found = target->port ? look_up(target->host, target->port, why) : NULL;
+    *until_ns = now_ns() + (int64_t)timeout_ms * 1000000;
+    if (*why)
+        return NULL;
+    redisContext *hiredis = found ? connect_tcp(found, target->port, *until_ns)
+                                  : redisConnectUnixWithTimeout(target->host, left_until(*until_ns, 1));
+    if (found)
+        freeaddrinfo(found);
+    *why = !hiredis ? "out of memory" : hiredis->err ? hiredis->errstr : NULL;
+    return hiredis;
+}
+
+redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char *error, size_t error_size) {
+    struct timeval patience = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000L};
+    /* What was not delivered when a connection is given up is not to be delivered later: by then its caller
+     * has been told something, and may have done something about it. */
+    struct linger drop = {.l_onoff = 1};
+    const char *why = NULL;
+    int64_t until_ns;
+    redisContext *hiredis = connect_to(target, timeout_ms, &until_ns, &why);
+    if (!why && setsockopt(hiredis->fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop) != 0)
+        why = "the connection cannot be used";
+    if (why)
+        snprintf(error, error_size, "%s", why);
+    else if (greet(hiredis, target, until_ns, error, error_size) &&
+             redisSetTimeout(hiredis, patience) == REDIS_OK)
+        return hiredis;
+    redisFree(hiredis);
+    return NULL;
+}

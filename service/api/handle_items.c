@@ -1,0 +1,189 @@
+/* /v1/items: put on sale, look, restock, audit. */
+#include <stdio.h>
+#include <string.h>
+
+#include "service/api/json.h"
+#include "service/api/problem.h"
+#include "service/api/routes.h"
+#include "service/container.h"
+#include "service/worker.h"
+
+/* The name in the path; answers and returns false where it is none. */
+static bool check_name(struct http_request *request, const char *name) {
+    if (inventory_name_valid(name, strlen(name)))
+        return true;
+    problem_answer_field(request, "item", "must be 1 to 64 of A-Z a-z 0-9 . _ -");
+    return false;
+}
+
+static void on_item(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+    struct http_request *request = ctx;
+    char body[CODEC_BODY_SIZE];
+    if (status == INVENTORY_OK)
+        http_answer(request, 200, "application/json", body, codec_write_item(body, item), NULL);
+    else
+        routes_answer_status(request, status);
+}
+
+void items_get(struct worker *worker, struct http_request *request, const char *name) {
+    if (check_name(request, name))
+        inventory_item_get(worker->inventory, name, on_item, request);
+}
+
+/* ---- put ---- */
+
+struct put {
+    struct inventory_item item;
+    struct http_request *request;
+    int status;
+};
+
+_Static_assert(sizeof(struct put) <= HTTP_CONTEXT_SIZE, "an item must fit into its request");
+
+/* The item as it stands now: with its restocks and sales where it was there before. */
+static void on_put_looked(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+    struct put *put = ctx;
+    char body[CODEC_BODY_SIZE], location[INVENTORY_NAME_MAX + 16];
+    snprintf(location, sizeof location, "/v1/items/%s", put->item.item);
+    if (status == INVENTORY_OK)
+        http_answer(put->request, put->status, "application/json", body, codec_write_item(body, item),
+                    (const char *const[]){"Location", location, NULL});
+    else
+        routes_answer_status(put->request, status);
+}
+
+static void on_put_refused(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+    struct put *put = ctx;
+    if (status == INVENTORY_OK)
+        routes_answer_exists(put->request, item, &put->item);
+    else
+        routes_answer_status(put->request, INVENTORY_EXISTS);
+}
+
+static void on_put(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+    (void)item;
+    struct put *put = ctx;
+    struct worker *worker = http_request_server_ctx(put->request);
+    if (status == INVENTORY_EXISTS && worker->inventory) {
+        inventory_item_get(worker->inventory, put->item.item, on_put_refused, put);
+        return;
+    }
+    if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
+        routes_answer_status(put->request, status);
+        return;
+    }
+    put->status = status == INVENTORY_OK ? 201 : 200;
+    inventory_item_get(worker->inventory, put->item.item, on_put_looked, put);
+}
+
+void items_put(struct worker *worker, struct http_request *request, const char *name) {
+    struct put *put = http_request_context(request);
+    struct codec_error error;
+    size_t length;
+    const char *body = http_request_body(request, &length);
+    if (!check_name(request, name))
+        return;
+    memset(put, 0, sizeof *put);
+    put->request = request;
+    snprintf(put->item.item, sizeof put->item.item, "%s", name);
+    if (codec_read_item(body, length, worker->service->config.strategy, &put->item, &error))
+        inventory_item_create(worker->inventory, &put->item, on_put, put);
+    else
+        problem_answer_field(request, error.field, error.detail);
+}
+
+/* ---- restock ---- */
+
+struct restock {
+    struct http_request *request;
+    char item[INVENTORY_NAME_MAX + 1];
+};
+
+static void on_restock(void *ctx, enum inventory_status status, const struct inventory_restock *done) {
+    struct restock *restock = ctx;
+    char body[CODEC_BODY_SIZE];
+    if (status == INVENTORY_TOO_MANY) {
+        snprintf(body, sizeof body, "the stock may be %d at most: %lld more fit", INVENTORY_STOCK_MAX,
+                 (long long)done->room);
+        problem_answer_field(restock->request, "quantity", body);
+        return;
+    }
+    if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
+        routes_answer_status(restock->request, status);
+        return;
+    }
+    size_t length = codec_write_restock(body, restock->item, done);
+    static const char *const replayed[] = {"Idempotent-Replayed", "true", NULL};
+    http_answer(restock->request, 200, "application/json", body, length,
+                status == INVENTORY_REPLAYED ? replayed : NULL);
+}
+
+void items_restock(struct worker *worker, struct http_request *request, const char *name) {
+    struct restock *restock = http_request_context(request);
+    struct codec_error error;
+    char digest[INVENTORY_DIGEST_SIZE];
+    int64_t quantity;
+    size_t length;
+    const char *body = http_request_body(request, &length);
+    if (!check_name(request, name) || !routes_read_key(request, digest))
+        return;
+    if (!codec_read_restock(body, length, &quantity, &error)) {
+        problem_answer_field(request, error.field, error.detail);
+        return;
+    }
+    restock->request = request;
+    snprintf(restock->item, sizeof restock->item, "%s", name);
+    inventory_restock(worker->inventory, name, digest, quantity, on_restock, restock);
+}
+
+/* ---- audit: the background thread reads it, off the way of purchases ---- */
+
+struct audit {
+    struct http_request *request;
+    struct worker *worker;
+    struct mailbox_post post;
+    enum inventory_status status;
+    struct inventory_audit told;
+    char item[INVENTORY_NAME_MAX + 1];
+};
+
+_Static_assert(sizeof(struct audit) <= HTTP_CONTEXT_SIZE, "an audit must fit into its request");
+
+static void answer_audit(struct mailbox_post *post) {
+    struct audit *audit = CONTAINER_OF(post, struct audit, post);
+    char body[CODEC_BODY_SIZE];
+    if (audit->status == INVENTORY_OK)
+        http_answer(audit->request, 200, "application/json", body, codec_write_audit(body, &audit->told),
+                    NULL);
+    else
+        routes_answer_status(audit->request, audit->status);
+}
+
+static void on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
+    struct audit *audit = ctx;
+    audit->status = status;
+    if (told)
+        audit->told = *told;
+    audit->post.run = answer_audit;
+    mailbox_put(&audit->worker->mailbox, &audit->post);
+}
+
+static void begin_audit(struct mailbox_post *post) {
+    struct audit *audit = CONTAINER_OF(post, struct audit, post);
+    struct inventory *inventory = audit->worker->service->back.inventory;
+    if (inventory)
+        inventory_audit(inventory, audit->item, on_audit, audit);
+    else
+        on_audit(audit, INVENTORY_UNAVAILABLE, NULL);
+}
+
+void items_audit(struct worker *worker, struct http_request *request, const char *name) {
+    struct audit *audit = http_request_context(request);
+    if (!check_name(request, name))
+        return;
+    audit->request = request;
+    audit->worker = worker;
+    snprintf(audit->item, sizeof audit->item, "%s", name);
+    audit->post.run = begin_audit;
+    mailbox_put(&worker->service->back.mailbox, &audit->post);
+}

@@ -1,0 +1,180 @@
+/* PUT and GET /v1/lock: the lock in force. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "service/api/json.h"
+#include "service/api/problem.h"
+#include "service/api/routes.h"
+#include "service/container.h"
+#include "service/worker.h"
+
+/* Beyond the time that old grants can last: for locks to be opened and closed, and beats to come round. */
+static const int64_t patience_ns = 3000000000;
+
+/* A switch under way: this instance opens such a lock and has it once to see whether it can, the store raises
+ * the epoch, and when that is in force here, the call is answered. */
+struct change {
+    struct http_request *request;
+    struct worker *worker;
+    struct mailbox_post post;
+    struct domain_check check;
+    struct domain_wait wait;
+    int64_t since_ns;
+    char url[CODEC_URL_SIZE];
+};
+
+#define CONTAINER(pointer, member) CONTAINER_OF(pointer, struct change, member)
+
+static int64_t now_ns(void) {
+    return (int64_t)uv_hrtime();
+}
+
+/* `since_ns` 0: nobody has waited. */
+static void answer_state(struct http_request *request, const struct domain_state *state, int64_t since_ns) {
+    static const char *const phases[] = {
+        [DOMAIN_NONE] = "none", [DOMAIN_SWITCHING] = "switching", [DOMAIN_IN_FORCE] = "in-force"};
+    static const char *const reaches[] = {[DOMAIN_UNTRIED] = "",
+                                          [DOMAIN_REACHABLE] = ",\"reachable\":true",
+                                          [DOMAIN_UNREACHABLE] = ",\"reachable\":false"};
+    char body[1024], waited[48] = "", why[DOMAIN_WHY_SIZE + 16] = "";
+    if (state->why[0])
+        snprintf(why, sizeof why, ",\"problem\":\"%s\"", state->why);
+    if (since_ns)
+        snprintf(waited, sizeof waited, ",\"waited_ms\":%lld", (long long)(now_ns() - since_ns) / 1000000);
+    int length =
+        snprintf(body, sizeof body,
+                 "{\"lock\":\"%s\",\"epoch\":%llu,\"state\":\"%s\",\"instances\":%d,\"behind\":%d%s%s%s}",
+                 state->lock, (unsigned long long)state->epoch, phases[state->phase], state->instances,
+                 state->behind, reaches[state->reach], why, waited);
+    http_answer(request, 200, "application/json", body, (size_t)length, NULL);
+}
+
+void locks_get(struct worker *worker, struct http_request *request, const char *name) {
+    (void)name;
+    struct domain_state state;
+    domain_read_state(worker->service->domain, &state);
+    answer_state(request, &state, 0);
+}
+
+/* ---- the switch, last step first ---- */
+
+static void answer_late(struct http_request *request, const struct domain_state *state) {
+    char detail[300];
+    if (state->behind > 0)
+        snprintf(detail, sizeof detail,
+                 "the switch goes on: %d of the other instances may have grants of the old lock, as %s; see "
+                 "GET /v1/lock",
+                 state->behind, state->behind_id);
+    else
+        snprintf(detail, sizeof detail,
+                 "the switch goes on: this instance has not done with the old lock, or "
+                 "has not reached the store; see GET /v1/lock");
+    problem_answer(request, PROBLEM_OVERLOADED, detail);
+}
+
+static void answer_change(struct mailbox_post *post) {
+    struct change *change = CONTAINER(post, post);
+    struct domain_state state;
+    domain_read_state(change->worker->service->domain, &state);
+    switch (change->wait.outcome) {
+    case DOMAIN_DONE: answer_state(change->request, &state, change->since_ns); break;
+    case DOMAIN_OVERTAKEN:
+        problem_answer(change->request, PROBLEM_OVERLOADED,
+                       "another switch came after this one; see GET /v1/lock");
+        break;
+    case DOMAIN_LATE: answer_late(change->request, &state); break;
+    case DOMAIN_ENDED:
+        problem_answer(change->request, PROBLEM_OVERLOADED,
+                       "the service is shutting down; the switch goes on without it");
+    }
+    free(change);
+}
+
+static void on_waited(struct domain_wait *wait) {
+    struct change *change = CONTAINER(wait, wait);
+    change->post.run = answer_change;
+    mailbox_put(&change->worker->mailbox, &change->post);
+}
+
+static void on_switched(void *ctx, enum inventory_status status, const struct inventory_domain *told) {
+    struct change *change = ctx;
+    if (status != INVENTORY_OK) {
+        problem_answer(change->request, PROBLEM_STORE_UNAVAILABLE,
+                       status == INVENTORY_UNKNOWN
+                           ? "the store did not reply: it may have been done; see GET /v1/lock"
+                           : "the store cannot be used now; nothing was done");
+        free(change);
+        return;
+    }
+    change->wait.epoch = told->epoch;
+    change->wait.done = on_waited;
+    domain_wait(change->worker->service->domain, &change->wait);
+}
+
+/* The lock cannot be had: of a bad URL that is its sender's fault. */
+static void answer_check(struct http_request *request, const struct domain_check *check, bool teaching) {
+    char detail[300], error[200];
+    domain_print_plain(error, sizeof error, check->error);
+    if (check->status == LOCK_CONFIG) {
+        snprintf(detail, sizeof detail, "%s; the README's Locks lists all%s", error,
+                 teaching ? "" : "; those for lessons need --teaching");
+        problem_answer_field(request, "lock", detail);
+    } else if (check->status == LOCK_NOMEM) {
+        problem_answer(request, PROBLEM_OVERLOADED, "out of memory; nothing was done");
+    } else {
+        snprintf(detail, sizeof detail,
+                 "this lock cannot be reached (%s); nothing was done, the one in force stays", error);
+        problem_answer(request, PROBLEM_LOCK_UNAVAILABLE, detail);
+    }
+}
+
+static void go_on(struct mailbox_post *post) {
+    struct change *change = CONTAINER(post, post);
+    if (change->check.status == LOCK_OK && change->worker->inventory) {
+        struct domain_state state;
+        domain_read_state(change->worker->service->domain, &state);
+        if (state.epoch == 0) { /* with its first beat it may choose another lock */
+            problem_answer(change->request, PROBLEM_STORE_UNAVAILABLE,
+                           "the store has not been reached yet; nothing was done");
+            free(change);
+            return;
+        }
+        change->wait.deadline_ns = now_ns() + state.patience_ms * 1000000 + patience_ns;
+        inventory_domain_switch(change->worker->inventory, change->url, on_switched, change);
+        return;
+    }
+    if (change->check.status == LOCK_OK)
+        problem_answer(change->request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
+    else
+        answer_check(change->request, &change->check, change->worker->service->config.teaching);
+    free(change);
+}
+
+static void on_checked(struct domain_check *check) {
+    struct change *change = CONTAINER(check, check);
+    change->post.run = go_on;
+    mailbox_put(&change->worker->mailbox, &change->post);
+}
+
+void locks_put(struct worker *worker, struct http_request *request, const char *name) {
+    (void)name;
+    struct codec_error error;
+    size_t length;
+    const char *body = http_request_body(request, &length);
+    struct change *change = calloc(1, sizeof *change);
+    if (!change) {
+        problem_answer(request, PROBLEM_OVERLOADED, "out of memory; nothing was done");
+        return;
+    }
+    if (!codec_read_lock(body, length, change->url, &error)) {
+        problem_answer_field(request, error.field, error.detail);
+        free(change);
+        return;
+    }
+    change->request = request;
+    change->worker = worker;
+    change->since_ns = now_ns();
+    change->check.url = change->url;
+    change->check.done = on_checked;
+    domain_check(worker->service->domain, &change->check);
+}

@@ -1,0 +1,120 @@
+/* For those who run it: /livez /readyz /metrics /openapi.json. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "openapi.json.h"
+#include "service/api/json.h"
+#include "service/api/routes.h"
+#include "service/worker.h"
+
+void operations_live(struct worker *worker, struct http_request *request, const char *name) {
+    (void)worker;
+    (void)name;
+    static const char body[] = "{\"status\":\"ok\"}";
+    http_answer(request, 200, "application/json", body, sizeof body - 1, NULL);
+}
+
+/* Each worker has a connection of its own: a client may meet any of them. */
+static bool all_connected(const struct service *service) {
+    for (int i = 0; i < service->worker_count; i++) {
+        if (atomic_load(&service->workers[i].store) != WORKER_STORE_UP)
+            return false;
+    }
+    return true;
+}
+
+enum { LOCKED_SIZE = 160 };
+
+/* How it stands with what needs the lock in force. */
+static void print_locked(const struct service *service, char out[LOCKED_SIZE]) {
+    struct domain_state state;
+    domain_read_state(service->domain, &state);
+    if (state.reach == DOMAIN_UNREACHABLE)
+        snprintf(out, LOCKED_SIZE, "unavailable: %.120s", state.why);
+    else if (state.phase == DOMAIN_NONE)
+        snprintf(out, LOCKED_SIZE, "unavailable: no lock is in force");
+    else if (state.reach == DOMAIN_UNTRIED)
+        snprintf(out, LOCKED_SIZE, "unknown: the lock was not tried yet");
+    else
+        snprintf(out, LOCKED_SIZE, "ok");
+}
+
+static void answer_health(struct http_request *request, const struct inventory_health *health) {
+    struct worker *worker = http_request_server_ctx(request);
+    const struct service *service = worker->service;
+    bool draining = atomic_load(&service->draining);
+    struct inventory_health all = *health;
+    if (all.ready && !all_connected(service)) {
+        all.ready = false;
+        snprintf(all.reason, sizeof all.reason, "a worker has no connection to the store yet");
+    }
+    if (all.ready && !store_clock_is_known(&service->clock)) {
+        all.ready = false;
+        snprintf(all.reason, sizeof all.reason, "the store's clock is not known yet");
+    }
+    bool ready = all.ready && !draining;
+    /* Purchases need no lock: without one it is ready all the same. */
+    char body[CODEC_BODY_SIZE], locked[LOCKED_SIZE];
+    print_locked(service, locked);
+    size_t length = codec_write_health(
+        body, &all, draining, service->config.basket == CONFIG_BASKET_SCRIPT ? "ok" : locked, locked);
+    static const char *const later[] = {"Retry-After", "1", NULL};
+    http_answer(request, ready ? 200 : 503, "application/json", body, length, ready ? NULL : later);
+}
+
+struct ready {
+    struct health_read read;
+    struct http_request *request;
+};
+
+_Static_assert(sizeof(struct ready) <= HTTP_CONTEXT_SIZE, "it must fit into its request");
+
+static void on_health(struct health_read *read, const struct inventory_health *health) {
+    answer_health(((struct ready *)read)->request, health);
+}
+
+static void on_down(void *ctx, const struct inventory_health *health) {
+    answer_health(ctx, health);
+}
+
+void operations_ready(struct worker *worker, struct http_request *request, const char *name) {
+    (void)name;
+    struct ready *ready = http_request_context(request);
+    *ready = (struct ready){.read = {.done = on_health}, .request = request};
+    if (worker->inventory && !inventory_is_up(worker->inventory))
+        inventory_health(worker->inventory, on_down, request); /* answers at once */
+    else
+        health_read(worker, &ready->read);
+}
+
+void operations_metrics(struct worker *worker, struct http_request *request, const char *name) {
+    (void)name;
+    struct service *service = worker->service;
+    int count = service->worker_count;
+    struct figures_source *sources = calloc((size_t)count + 1, sizeof *sources);
+    for (int i = 0; sources && i < count; i++) {
+        const struct worker *each = &service->workers[i];
+        sources[i].figures = &each->figures;
+        sources[i].inventory = &each->stock_figures;
+        sources[i].connections = atomic_load_explicit(&each->connections, memory_order_relaxed);
+    }
+    if (sources)
+        sources[count] = (struct figures_source){.figures = &service->back.figures,
+                                                 .inventory = &service->back.stock_figures};
+    size_t length = 0;
+    struct domain_metrics domain;
+    domain_read_metrics(service->domain, &domain);
+    struct pool_figures pool;
+    pool_read_figures(service->pool, &pool);
+    char *text = sources ? figures_print(sources, count + 1, &pool, &domain, &length) : NULL;
+    http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
+                length, NULL);
+    free(text);
+    free(sources);
+}
+
+void operations_openapi(struct worker *worker, struct http_request *request, const char *name) {
+    (void)worker;
+    (void)name;
+    http_answer(request, 200, "application/json", openapi_json, sizeof openapi_json - 1, NULL);
+}

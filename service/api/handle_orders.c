@@ -1,0 +1,86 @@
+/* /v1/orders: look, confirm, cancel. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/api/json.h"
+#include "service/api/problem.h"
+#include "service/api/routes.h"
+#include "service/worker.h"
+
+static void answer(struct http_request *request, enum inventory_status status,
+                   const struct inventory_order *order) {
+    char body[CODEC_BODY_SIZE];
+    if (status == INVENTORY_OK)
+        http_answer(request, 200, "application/json", body, codec_write_order(body, order), NULL);
+    else
+        routes_answer_status(request, status);
+}
+
+/* An order that its basket settles. */
+struct of_basket {
+    struct inventory_deal deal;
+    struct inventory_order order;
+    struct http_request *request;
+};
+
+/* Nobody was told of the orders of a basket that is not decided. */
+static void on_basket(struct inventory_deal *deal, enum inventory_status status) {
+    struct of_basket *of_basket = (struct of_basket *)(void *)deal;
+    bool found = status == INVENTORY_OK || status == INVENTORY_PENDING;
+    of_basket->order.state = deal->state;
+    if (status == INVENTORY_UNKNOWN_BASKET || (found && (deal->state == INVENTORY_STATE_UNDONE ||
+                                                         !inventory_deal_has_order(deal, &of_basket->order))))
+        status = INVENTORY_UNKNOWN_ORDER;
+    else if (found)
+        status = INVENTORY_OK;
+    answer(of_basket->request, status, &of_basket->order);
+    free(of_basket);
+}
+
+/* Its record may be behind what the journal has: a basket is decided there, and then written item by item. */
+static void ask_basket(struct http_request *request, const struct inventory_order *order) {
+    struct worker *worker = http_request_server_ctx(request);
+    struct of_basket *of_basket = calloc(1, sizeof *of_basket);
+    if (!of_basket) {
+        routes_answer_status(request, INVENTORY_OVERLOADED);
+        return;
+    }
+    of_basket->deal.kind = INVENTORY_BASKET;
+    of_basket->deal.done = on_basket;
+    of_basket->order = *order;
+    of_basket->request = request;
+    memcpy(of_basket->deal.id, order->basket, sizeof of_basket->deal.id);
+    inventory_deal_find(worker->inventory, &of_basket->deal);
+}
+
+static void on_order(void *ctx, enum inventory_status status, const struct inventory_order *order) {
+    if (status == INVENTORY_OK && order->pending)
+        ask_basket(ctx, order);
+    else
+        answer(ctx, status, order);
+}
+
+void orders_get(struct worker *worker, struct http_request *request, const char *name) {
+    inventory_order_step(worker->inventory, name, INVENTORY_LOOK, http_request_since_ns(request), on_order,
+                         request);
+}
+
+static void settle(struct worker *worker, struct http_request *request, const char *name,
+                   enum inventory_step step) {
+    struct codec_error error;
+    size_t length;
+    const char *body = http_request_body(request, &length);
+    if (codec_read_nothing(body, length, &error))
+        inventory_order_step(worker->inventory, name, step, http_request_since_ns(request), on_order,
+                             request);
+    else
+        problem_answer_field(request, error.field, error.detail);
+}
+
+void orders_confirm(struct worker *worker, struct http_request *request, const char *name) {
+    settle(worker, request, name, INVENTORY_CONFIRM);
+}
+
+void orders_cancel(struct worker *worker, struct http_request *request, const char *name) {
+    settle(worker, request, name, INVENTORY_CANCEL);
+}

@@ -1,0 +1,381 @@
+#include "service/api/json.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/decimal.h"
+#include "service/api/rfc3339.h"
+
+enum { LIMIT_MAX = 1000000, HOLD_SECONDS_MAX = 30 * 24 * 3600 };
+
+static bool refuse(struct codec_error *error, const char *field, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static bool refuse(struct codec_error *error, const char *field, const char *format, ...) {
+    va_list list;
+    snprintf(error->field, sizeof error->field, "%s", field);
+    va_start(list, format);
+    vsnprintf(error->detail, sizeof error->detail, format, list);
+    va_end(list);
+    return false;
+}
+
+/* What is wrong with a text that is no JSON, or has a field twice: then jansson has put the name behind its
+ * words, near '"NAME"', where it is not long. */
+static void refuse_text(const json_error_t *at, struct codec_error *error) {
+    const char *what = "not valid JSON", *near = strstr(at->text, " near '\"");
+    char field[sizeof error->field] = "body";
+    switch (json_error_code(at)) {
+    case json_error_duplicate_key:
+        what = "there is a field twice";
+        size_t length = near ? strcspn(near + 8, "\"") : 0;
+        if (length < sizeof field && near && inventory_name_valid(near + 8, length)) {
+            what = "is there twice";
+            memcpy(field, near + 8, length);
+            field[length] = '\0';
+        }
+        break;
+    case json_error_premature_end_of_input: what = "not valid JSON: it ends too early"; break;
+    case json_error_end_of_input_expected: what = "not valid JSON: there is more behind its end"; break;
+    case json_error_invalid_utf8: what = "not valid JSON: not UTF-8"; break;
+    case json_error_null_character:
+    case json_error_null_byte_in_key: what = "a text or a name has a NUL in it"; break;
+    case json_error_numeric_overflow: what = "a number is too large"; break;
+    case json_error_stack_overflow: what = "nested too deeply"; break;
+    default: break;
+    }
+    refuse(error, field, "%s (line %d, column %d)", what, at->line, at->column);
+}
+
+static bool refuse_unknown(const char *name, const char *const *names, struct codec_error *error) {
+    char field[sizeof error->field], known[96] = "", *end = known;
+    size_t i = 0;
+    /* It is the sender's: what would need escapes is told as a question mark. */
+    for (; i < sizeof field - 1 && name[i]; i++)
+        field[i] = name[i];
+    field[i] = '\0';
+    for (size_t k = 0; k < i; k++)
+        if (!inventory_name_valid(&field[k], 1))
+            field[k] = '?';
+    for (; *names; names++)
+        end += snprintf(end, sizeof known - (size_t)(end - known), "%s%s", end > known ? ", " : "", *names);
+    return refuse(error, *field ? field : "body", "unknown field; %s%s",
+                  *known ? "there are " : "there are none", known);
+}
+
+/* Before the fields are read: one that is misspelt is missing, too. */
+static bool known_only(json_t *object, const char *const *names, struct codec_error *error) {
+    const char *name;
+    json_t *value;
+    json_object_foreach(object, name, value) {
+        const char *const *known = names;
+        while (*known && strcmp(*known, name) != 0)
+            known++;
+        if (!*known)
+            return refuse_unknown(name, names, error);
+    }
+    return true;
+}
+
+/* The object in `body`, with no fields but these, to be freed by json_decref(); NULL where it is none. */
+static json_t *read_object(const char *body, size_t length, const char *const *names,
+                           struct codec_error *error) {
+    json_error_t at;
+    json_t *object = json_loadb(body, length, JSON_REJECT_DUPLICATES, &at);
+    if (!object)
+        refuse_text(&at, error);
+    else if (!json_is_object(object))
+        refuse(error, "body", "must be a JSON object");
+    else if (known_only(object, names, error))
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+static bool read_name(json_t *object, const char *field, char out[INVENTORY_NAME_MAX + 1],
+                      struct codec_error *error) {
+    json_t *value = json_object_get(object, field);
+    if (!json_is_string(value) || !inventory_name_valid(json_string_value(value), json_string_length(value)))
+        return refuse(error, field, "must be 1 to %d of A-Z a-z 0-9 . _ -", INVENTORY_NAME_MAX);
+    memcpy(out, json_string_value(value), json_string_length(value) + 1);
+    return true;
+}
+
+static bool read_integer(json_t *object, const char *field, int64_t low, int64_t high, int64_t *out,
+                         struct codec_error *error) {
+    json_t *value = json_object_get(object, field);
+    if (!json_is_integer(value) || json_integer_value(value) < low || json_integer_value(value) > high)
+        return refuse(error, field, "must be an integer from %lld to %lld", (long long)low, (long long)high);
+    *out = json_integer_value(value);
+    return true;
+}
+
+/* The same for a field that may be left out: `out` is untouched then. */
+static bool read_optional(json_t *object, const char *field, int64_t low, int64_t high, int64_t *out,
+                          struct codec_error *error) {
+    return !json_object_get(object, field) || read_integer(object, field, low, high, out, error);
+}
+
+static bool read_instant(json_t *object, const char *field, int64_t *out, struct codec_error *error) {
+    json_t *value = json_object_get(object, field);
+    int64_t read;
+    if (!value)
+        return true;
+    /* 0 stands for none; as an end it would turn a sale that is over into one without end. */
+    if (!json_is_string(value) || !instant_read(json_string_value(value), &read) || read == 0)
+        return refuse(error, field, "must be an RFC 3339 time such as 2030-01-31T20:00:00Z");
+    *out = read;
+    return true;
+}
+
+bool codec_read_purchase(const char *body, size_t length, struct codec_purchase *purchase,
+                         struct codec_error *error) {
+    static const char *const names[] = {"item", "user", "quantity", NULL};
+    json_t *object = read_object(body, length, names, error);
+    struct codec_purchase read;
+    bool good = object && read_name(object, "item", read.item, error) &&
+                read_name(object, "user", read.user, error) &&
+                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &read.quantity, error);
+    if (good)
+        *purchase = read;
+    json_decref(object);
+    return good;
+}
+
+static bool read_line(json_t *line, int i, struct inventory_line *out, struct codec_error *error) {
+    static const char *const names[] = {"item", "quantity", NULL};
+    struct codec_error inner = {.field = ""};
+    if (json_is_object(line) && known_only(line, names, &inner) &&
+        read_name(line, "item", out->item, &inner) &&
+        read_integer(line, "quantity", 1, INVENTORY_QUANTITY_MAX, &out->quantity, &inner))
+        return true;
+    char field[sizeof error->field];
+    snprintf(field, sizeof field, inner.field[0] ? "lines[%d].%.20s" : "lines[%d]", i, inner.field);
+    return refuse(error, field, "%s",
+                  inner.field[0] ? inner.detail : "must be an object with item and quantity");
+}
+
+static bool read_lines(json_t *object, struct inventory_deal *basket, struct codec_error *error) {
+    json_t *lines = json_object_get(object, "lines"), *line;
+    size_t i;
+    if (!json_is_array(lines) || json_array_size(lines) < 1 || json_array_size(lines) > INVENTORY_LINES_MAX)
+        return refuse(error, "lines", "must be an array of 1 to %d lines", INVENTORY_LINES_MAX);
+    basket->count = (int)json_array_size(lines);
+    json_array_foreach(lines, i, line) {
+        if (!read_line(line, (int)i, &basket->lines[i], error))
+            return false;
+    }
+    return true;
+}
+
+bool codec_read_basket(const char *body, size_t length, struct inventory_deal *basket,
+                       struct codec_error *error) {
+    static const char *const names[] = {"user", "lines", NULL};
+    json_t *object = read_object(body, length, names, error);
+    bool good = object && read_name(object, "user", basket->user, error) && read_lines(object, basket, error);
+    basket->kind = INVENTORY_BASKET;
+    json_decref(object);
+    return good;
+}
+
+bool codec_read_transfer(const char *body, size_t length, struct inventory_deal *transfer,
+                         struct codec_error *error) {
+    static const char *const names[] = {"from", "to", "quantity", NULL};
+    json_t *object = read_object(body, length, names, error);
+    struct inventory_line *lines = transfer->lines;
+    bool good = object && read_name(object, "from", lines[0].item, error) &&
+                read_name(object, "to", lines[1].item, error) &&
+                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &lines[0].quantity, error);
+    if (good && strcmp(lines[0].item, lines[1].item) == 0)
+        good = refuse(error, "to", "must be another item than from");
+    lines[1].quantity = lines[0].quantity;
+    transfer->count = 2;
+    transfer->kind = INVENTORY_TRANSFER;
+    json_decref(object);
+    return good;
+}
+
+static bool read_strategy(json_t *object, enum inventory_strategy *strategy, struct codec_error *error) {
+    json_t *value = json_object_get(object, "strategy");
+    if (!value)
+        return true;
+    if (!json_is_string(value) || !inventory_strategy_find(json_string_value(value), strategy))
+        return refuse(error, "strategy", "must be batch, lua, decr, optimistic, naive or locked");
+    return true;
+}
+
+bool codec_read_item(const char *body, size_t length, enum inventory_strategy strategy,
+                     struct inventory_item *item, struct codec_error *error) {
+    static const char *const names[] = {"stock",        "per_user_limit", "starts_at", "ends_at",
+                                        "hold_seconds", "strategy",       NULL};
+    json_t *object = read_object(body, length, names, error);
+    struct inventory_item read = *item;
+    int64_t hold_seconds = 0;
+    read.strategy = strategy;
+    read.limit = read.starts_ms = read.ends_ms = 0;
+    bool good = object && read_integer(object, "stock", 0, INVENTORY_STOCK_MAX, &read.initial, error) &&
+                read_optional(object, "per_user_limit", 0, LIMIT_MAX, &read.limit, error) &&
+                read_optional(object, "hold_seconds", 0, HOLD_SECONDS_MAX, &hold_seconds, error) &&
+                read_instant(object, "starts_at", &read.starts_ms, error) &&
+                read_instant(object, "ends_at", &read.ends_ms, error) &&
+                read_strategy(object, &read.strategy, error);
+    if (good && read.starts_ms && read.ends_ms && read.ends_ms <= read.starts_ms)
+        good = refuse(error, "ends_at", "must be after starts_at");
+    read.hold_ms = hold_seconds * 1000;
+    if (good)
+        *item = read;
+    json_decref(object);
+    return good;
+}
+
+bool codec_read_restock(const char *body, size_t length, int64_t *quantity, struct codec_error *error) {
+    static const char *const names[] = {"quantity", NULL};
+    json_t *object = read_object(body, length, names, error);
+    bool good = object && read_integer(object, "quantity", 1, INVENTORY_STOCK_MAX, quantity, error);
+    json_decref(object);
+    return good;
+}
+
+bool codec_read_lock(const char *body, size_t length, char url[CODEC_URL_SIZE], struct codec_error *error) {
+    static const char *const names[] = {"lock", NULL};
+    json_t *object = read_object(body, length, names, error);
+    json_t *value = json_object_get(object, "lock");
+    bool good = object != NULL;
+    if (good && (!json_is_string(value) || json_string_length(value) >= CODEC_URL_SIZE ||
+                 strlen(json_string_value(value)) != json_string_length(value)))
+        good = refuse(error, "lock", "must be the URL of a lock, of at most %d bytes", CODEC_URL_SIZE - 1);
+    if (good)
+        memcpy(url, json_string_value(value), json_string_length(value) + 1);
+    json_decref(object);
+    return good;
+}
+
+bool codec_read_nothing(const char *body, size_t length, struct codec_error *error) {
+    static const char *const names[] = {NULL};
+    if (length == 0)
+        return true;
+    json_t *object = read_object(body, length, names, error);
+    bool good = object != NULL;
+    json_decref(object);
+    return good;
+}
+
+/* ---- answers. Names need no escaping (see inventory_name_valid()), so most are printed; it is the way of
+ * each purchase. ---- */
+
+static size_t print(char out[CODEC_BODY_SIZE], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static size_t print(char out[CODEC_BODY_SIZE], const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    int length = vsnprintf(out, CODEC_BODY_SIZE, format, list);
+    va_end(list);
+    return length < CODEC_BODY_SIZE ? (size_t)length : CODEC_BODY_SIZE - 1;
+}
+
+static size_t print_instant(char *out, const char *name, int64_t ms) {
+    char text[INSTANT_SIZE];
+    if (ms == 0)
+        return 0;
+    instant_print(ms, text);
+    return (size_t)sprintf(out, ",\"%s\":\"%s\"", name, text);
+}
+
+static char *append_order(char *at, const struct inventory_order *order) {
+    at = stpcpy(at, "{\"order\":\"");
+    at = stpcpy(stpcpy(at, order->id), "\",\"item\":\"");
+    at = stpcpy(stpcpy(at, order->item), "\",\"user\":\"");
+    at = stpcpy(stpcpy(at, order->user), "\",\"quantity\":");
+    at = stpcpy(decimal_append(at, (uint64_t)order->quantity), ",\"state\":\"");
+    at = stpcpy(stpcpy(at, inventory_state_name(order->state)), "\"");
+    at += print_instant(at, "expires_at", order->expires_ms);
+    return stpcpy(at, "}");
+}
+
+size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order *order) {
+    return (size_t)(append_order(out, order) - out);
+}
+
+size_t codec_write_basket(char out[CODEC_BASKET_SIZE], const struct inventory_deal *basket) {
+    char *at = stpcpy(stpcpy(out, "{\"basket\":\""), basket->id);
+    at = stpcpy(stpcpy(at, "\",\"user\":\""), basket->user);
+    at = stpcpy(stpcpy(at, "\",\"state\":\""), inventory_state_name(basket->state));
+    at = stpcpy(at, "\"");
+    at += print_instant(at, "expires_at", basket->expires_ms);
+    at = stpcpy(at, ",\"orders\":[");
+    for (int i = 0; i < basket->count; i++) {
+        struct inventory_order order;
+        inventory_deal_order(basket, i, &order);
+        at = append_order(i ? stpcpy(at, ",") : at, &order);
+    }
+    return (size_t)(stpcpy(at, "]}") - out);
+}
+
+size_t codec_write_transfer(char out[CODEC_BODY_SIZE], const struct inventory_deal *transfer) {
+    return print(out, "{\"transfer\":\"%s\",\"from\":\"%s\",\"to\":\"%s\",\"quantity\":%lld}", transfer->id,
+                 transfer->lines[0].item, transfer->lines[1].item, (long long)transfer->lines[0].quantity);
+}
+
+size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *item) {
+    size_t length =
+        print(out,
+              "{\"item\":\"%s\",\"stock\":%lld,\"available\":%lld,\"held\":%lld,\"sold\":%lld,"
+              "\"strategy\":\"%s\",\"per_user_limit\":%lld,\"hold_seconds\":%lld",
+              item->item, (long long)(item->initial + item->restocked), (long long)item->available,
+              (long long)item->held, (long long)item->sold, inventory_strategy_name(item->strategy),
+              (long long)item->limit, (long long)item->hold_ms / 1000);
+    length += print_instant(out + length, "starts_at", item->starts_ms);
+    length += print_instant(out + length, "ends_at", item->ends_ms);
+    out[length++] = '}';
+    return length;
+}
+
+size_t codec_write_restock(char out[CODEC_BODY_SIZE], const char *item,
+                           const struct inventory_restock *restock) {
+    return print(out, "{\"item\":\"%s\",\"quantity\":%lld,\"stock\":%lld,\"available\":%lld}", item,
+                 (long long)restock->quantity, (long long)restock->stock, (long long)restock->available);
+}
+
+size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit *audit) {
+    const struct inventory_item *item = &audit->item;
+    const int64_t *orders = audit->orders, *units = audit->units;
+    return print(
+        out,
+        "{\"item\":\"%s\",\"conserved\":%s,\"exact\":%s,\"off_by\":%lld,\"stock\":%lld,\"available\":%lld,"
+        "\"held\":%lld,\"sold\":%lld,\"orders\":%lld,\"oversold\":%lld,\"cancelled\":%lld,\"expired\":%lld,"
+        "\"over_limit\":%lld,"
+        "\"unreadable\":%lld,\"pending\":%lld,"
+        "\"counters\":{\"held\":%lld,\"sold\":%lld,\"holds\":%lld,\"users\":%lld}}",
+        item->item, audit->conserved ? "true" : "false", audit->exact ? "true" : "false",
+        (long long)audit->off_by, (long long)(item->initial + item->restocked), (long long)item->available,
+        (long long)units[INVENTORY_STATE_HELD], (long long)units[INVENTORY_STATE_CONFIRMED],
+        (long long)(orders[INVENTORY_STATE_HELD] + orders[INVENTORY_STATE_CONFIRMED]),
+        (long long)audit->oversold, (long long)orders[INVENTORY_STATE_CANCELLED],
+        (long long)orders[INVENTORY_STATE_EXPIRED], (long long)audit->over_limit,
+        (long long)audit->unreadable, (long long)audit->pending, (long long)item->held, (long long)item->sold,
+        (long long)audit->holds, (long long)audit->user_units);
+}
+
+size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining,
+                          const char *baskets, const char *transfers) {
+    /* Perhaps the words of a server that is no Redis: what is no plain text would have no JSON, or too long a
+     * one. */
+    char reason[sizeof health->reason];
+    size_t i = 0;
+    for (; health->reason[i]; i++)
+        reason[i] = health->reason[i] >= ' ' && health->reason[i] < 0x7f ? health->reason[i] : '?';
+    reason[i] = '\0';
+    json_t *body = json_pack(
+        "{s:b, s:s?, s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s}", "ready", health->ready && !draining, "reason",
+        draining    ? "the service is shutting down"
+        : reason[0] ? reason
+                    : NULL,
+        "store_version", health->version, "store_role", health->role, "durability", "appendonly",
+        health->appendonly, "appendfsync", health->appendfsync, "maxmemory_policy", health->eviction,
+        "baskets", baskets, "transfers", transfers);
+    size_t length = body ? json_dumpb(body, out, CODEC_BODY_SIZE, JSON_COMPACT) : 0;
+    json_decref(body);
+    return length <= CODEC_BODY_SIZE ? length : 0;
+}

@@ -1,0 +1,61 @@
+/* Request bodies in, answers out; the only files that know jansson. Strict: unknown or doubled fields,
+ * fractions and trailing text are refused, and the field is named. */
+#ifndef SERVICE_API_JSON_H
+#define SERVICE_API_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "inventory/inventory.h"
+
+struct codec_error {
+    char field[32]; /* "body" where it is none of the fields; of an unknown one the name, ? for what is odd */
+    char detail[160];
+};
+
+enum {
+    CODEC_BODY_SIZE = 1024,
+    CODEC_BASKET_SIZE = 512 + INVENTORY_LINES_MAX * (INVENTORY_ORDER_SIZE + 2 * INVENTORY_NAME_MAX + 160)
+};
+
+struct codec_purchase {
+    char item[INVENTORY_NAME_MAX + 1], user[INVENTORY_NAME_MAX + 1];
+    int64_t quantity;
+};
+
+bool codec_read_purchase(const char *body, size_t length, struct codec_purchase *purchase,
+                         struct codec_error *error);
+
+/* Reads the terms of a sale (all but the name). Left out: no limit, no hold, no window, and `strategy`. */
+bool codec_read_item(const char *body, size_t length, enum inventory_strategy strategy,
+                     struct inventory_item *item, struct codec_error *error);
+
+bool codec_read_restock(const char *body, size_t length, int64_t *quantity, struct codec_error *error);
+
+/* What is wanted: of a basket the user and the lines, of a transfer two lines. */
+bool codec_read_basket(const char *body, size_t length, struct inventory_deal *basket,
+                       struct codec_error *error);
+bool codec_read_transfer(const char *body, size_t length, struct inventory_deal *transfer,
+                         struct codec_error *error);
+
+/* The URL in {"lock":URL}, as text. */
+enum { CODEC_URL_SIZE = 512 };
+bool codec_read_lock(const char *body, size_t length, char url[CODEC_URL_SIZE], struct codec_error *error);
+
+/* Confirm and cancel take no body; {} is allowed. */
+bool codec_read_nothing(const char *body, size_t length, struct codec_error *error);
+
+/* Each returns the length of what it wrote. */
+size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order *order);
+/* The basket in deal->state, with its orders in the same. */
+size_t codec_write_basket(char out[CODEC_BASKET_SIZE], const struct inventory_deal *basket);
+size_t codec_write_transfer(char out[CODEC_BODY_SIZE], const struct inventory_deal *transfer);
+size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *item);
+size_t codec_write_restock(char out[CODEC_BODY_SIZE], const char *item,
+                           const struct inventory_restock *restock);
+size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit *audit);
+/* `baskets` and `transfers` say how it stands with those. */
+size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining,
+                          const char *baskets, const char *transfers);
+
+#endif

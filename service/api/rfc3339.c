@@ -1,0 +1,82 @@
+#include "service/api/rfc3339.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define YEAR_10000_MS 253402300800000
+
+/* Reads exactly `digits` digits and what follows them. */
+static bool read_part(const char **at, int digits, int low, int high, char then, int *out) {
+    int value = 0;
+    for (int i = 0; i < digits; i++) {
+        if (!isdigit((unsigned char)(*at)[i]))
+            return false;
+        value = value * 10 + ((*at)[i] - '0');
+    }
+    *at += digits;
+    if (value < low || value > high || (then && *(*at)++ != then))
+        return false;
+    *out = value;
+    return true;
+}
+
+static int days_of(int year, int month) {
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    return month == 2 && leap ? 29 : days[month - 1];
+}
+
+static bool read_offset(const char **at, int *seconds) {
+    char sign = *(*at)++;
+    int hours, minutes;
+    *seconds = 0;
+    if (sign == 'Z' || sign == 'z')
+        return true;
+    if ((sign != '+' && sign != '-') || !read_part(at, 2, 0, 23, ':', &hours) ||
+        !read_part(at, 2, 0, 59, '\0', &minutes))
+        return false;
+    *seconds = (sign == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
+    return true;
+}
+
+bool instant_read(const char *text, int64_t *ms) {
+    const char *at = text;
+    int year, month, day, hour, minute, second, fraction = 0, offset;
+    if (!read_part(&at, 4, 1970, 9999, '-', &year) || !read_part(&at, 2, 1, 12, '-', &month) ||
+        !read_part(&at, 2, 1, 31, '\0', &day) || day > days_of(year, month) || (*at != 'T' && *at != 't'))
+        return false;
+    at++;
+    if (!read_part(&at, 2, 0, 23, ':', &hour) || !read_part(&at, 2, 0, 59, ':', &minute) ||
+        !read_part(&at, 2, 0, 59, '\0', &second))
+        return false;
+    if (*at == '.') {
+        if (!isdigit((unsigned char)*++at))
+            return false;
+        for (int scale = 100; isdigit((unsigned char)*at); at++, scale /= 10)
+            fraction += (*at - '0') * scale;
+    }
+    if (*at == '\0' || !read_offset(&at, &offset) || *at)
+        return false;
+    struct tm parts = {.tm_year = year - 1900,
+                       .tm_mon = month - 1,
+                       .tm_mday = day,
+                       .tm_hour = hour,
+                       .tm_min = minute,
+                       .tm_sec = second};
+    int64_t read = ((int64_t)timegm(&parts) - offset) * 1000 + fraction;
+    /* An offset may lead out of the years that can be written. */
+    if (read < 0 || read >= YEAR_10000_MS)
+        return false;
+    *ms = read;
+    return true;
+}
+
+void instant_print(int64_t ms, char out[INSTANT_SIZE]) {
+    time_t seconds = ms / 1000;
+    struct tm parts;
+    gmtime_r(&seconds, &parts);
+    size_t length = strftime(out, INSTANT_SIZE, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(out + length, INSTANT_SIZE - length, ".%03dZ", (int)(ms % 1000));
+}

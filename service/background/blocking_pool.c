@@ -1,0 +1,130 @@
+#include "service/background/blocking_pool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+enum { REST_TIMES = 7, REST_MOST_NS = 100000000, ASK_AGAIN_NS = 100000000 };
+
+struct pool {
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    struct pool_job *head, *tail;
+    struct pool_figures figures;
+    int queue_max, threads, running;
+    int (*limit)(void *ctx);
+    void *ctx;
+    bool closing;
+    pthread_t ids[];
+};
+
+/* Nobody says when the limit has gone. */
+static void wait_for_room(struct pool *pool) {
+    int64_t until_ns = clock_mono_ns(&clock_system) + ASK_AGAIN_NS;
+    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    pthread_cond_clockwait(&pool->work, &pool->mutex, CLOCK_MONOTONIC, &until);
+}
+
+/* With the mutex held: the next job, once one may run; NULL: there will be none. */
+static struct pool_job *next_job(struct pool *pool) {
+    while (pool->head ? pool->running > 0 && pool->running >= pool->limit(pool->ctx) : !pool->closing) {
+        if (pool->head)
+            wait_for_room(pool);
+        else
+            pthread_cond_wait(&pool->work, &pool->mutex);
+    }
+    struct pool_job *job = pool->head;
+    if (!job)
+        return NULL;
+    pool->head = job->next;
+    pool->figures.waiting--;
+    pool->figures.begun++;
+    pool->figures.wait_ns += clock_mono_ns(&clock_system) - job->since_ns;
+    return job;
+}
+
+static void rest(int64_t ns) {
+    struct timespec time = {.tv_nsec = ns < REST_MOST_NS ? ns : REST_MOST_NS};
+    nanosleep(&time, NULL);
+}
+
+static void *serve(void *arg) {
+    struct pool *pool = arg;
+    pthread_mutex_lock(&pool->mutex);
+    for (struct pool_job *job; (job = next_job(pool));) {
+        pool->running++;
+        pthread_mutex_unlock(&pool->mutex);
+        int64_t since_ns = clock_mono_ns(&clock_system);
+        job->run(job);
+        int64_t took_ns = clock_mono_ns(&clock_system) - since_ns;
+        if (pool->limit(pool->ctx) < pool->threads)
+            rest(took_ns * REST_TIMES);
+        pthread_mutex_lock(&pool->mutex);
+        pool->running--;
+        /* There may be room for more by now than for this one's successor. */
+        if (pool->head)
+            pthread_cond_broadcast(&pool->work);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return NULL;
+}
+
+struct pool *pool_open(int threads, int queue_max, int (*limit)(void *ctx), void *ctx) {
+    struct pool *pool = calloc(1, sizeof *pool + (size_t)threads * sizeof *pool->ids);
+    if (!pool)
+        return NULL;
+    pool->queue_max = queue_max;
+    pool->limit = limit;
+    pool->ctx = ctx;
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    for (; pool->threads < threads; pool->threads++) {
+        if (pthread_create(&pool->ids[pool->threads], NULL, serve, pool) != 0) {
+            pool_close(pool);
+            return NULL;
+        }
+    }
+    return pool;
+}
+
+bool pool_submit(struct pool *pool, struct pool_job *job) {
+    pthread_mutex_lock(&pool->mutex);
+    bool room = pool->figures.waiting < pool->queue_max && !pool->closing;
+    if (room) {
+        job->next = NULL;
+        job->since_ns = clock_mono_ns(&clock_system);
+        if (pool->head)
+            pool->tail->next = job;
+        else
+            pool->head = job;
+        pool->tail = job;
+        pool->figures.waiting++;
+        pthread_cond_signal(&pool->work);
+    } else {
+        pool->figures.refused++;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return room;
+}
+
+void pool_read_figures(struct pool *pool, struct pool_figures *figures) {
+    pthread_mutex_lock(&pool->mutex);
+    *figures = pool->figures;
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void pool_close(struct pool *pool) {
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->mutex);
+    pool->closing = true;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+    for (int i = 0; i < pool->threads; i++)
+        pthread_join(pool->ids[i], NULL);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}

@@ -1,0 +1,32 @@
+/* A bounded pool of threads for what blocks. */
+#ifndef SERVICE_BACKGROUND_BLOCKING_POOL_H
+#define SERVICE_BACKGROUND_BLOCKING_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Lives in the caller's data until `run` has been called. */
+struct pool_job {
+    struct pool_job *next;
+    void (*run)(struct pool_job *job);
+    int64_t since_ns; /* when it was submitted, of CLOCK_MONOTONIC */
+};
+
+struct pool;
+
+/* `limit` says how many jobs may run at once now; one may in any case. Where that is less than `threads`, a
+ * thread rests after a job for seven times as long as that took, 0.1 s at most. It is asked by any thread.
+ * NULL on failure. */
+struct pool *pool_open(int threads, int queue_max, int (*limit)(void *ctx), void *ctx);
+/* False where the queue is full. From any thread. */
+bool pool_submit(struct pool *pool, struct pool_job *job);
+struct pool_figures {
+    int waiting; /* for a thread, now */
+    uint64_t begun, refused;
+    int64_t wait_ns; /* of those that begun, added up */
+};
+void pool_read_figures(struct pool *pool, struct pool_figures *figures);
+/* Runs what waits, then ends the threads. */
+void pool_close(struct pool *pool);
+
+#endif

@@ -1,0 +1,5 @@
+#include "service/failpoint.h"
+
+#include <stddef.h>
+
+void (*const service_at_step)(void *ctx, const char *step) = NULL;

@@ -1,0 +1,180 @@
+#include <string.h>
+#include <strings.h>
+
+#include "service/http/server.h"
+
+enum {
+    /* See http_head_judge(). */
+    ANSWER_HEAD_MAX = 768,
+    ENTRY_SIZE = 80,
+    GROWTH_MAX = 256,
+};
+
+/* An escaped slash separates nothing, and a path with %00 in it must not be taken for the one that ends
+ * there: both become blanks, which are in no path and in no name. */
+size_t http_head_unescape(void *cls, struct MHD_Connection *mhd, char *text) {
+    (void)cls;
+    (void)mhd;
+    char *at = strchr(text, '%');
+    if (!at)
+        return strlen(text);
+    for (; at; at = strchr(at + 1, '%'))
+        if (at[1] == '2' && (at[2] == 'f' || at[2] == 'F'))
+            memset(at, ' ', 3);
+    size_t length = MHD_http_unescape(text);
+    for (char *nul; (nul = memchr(text, '\0', length));)
+        *nul = ' ';
+    return length;
+}
+
+/* ---- the target ---- */
+
+/* Of http://HOST/PATH the path; NULL where it is no such URI. */
+static char *path_of(char *text) {
+    size_t scheme = strncasecmp(text, "http://", 7) == 0 ? 7 : strncasecmp(text, "https://", 8) == 0 ? 8 : 0;
+    size_t host = scheme ? strcspn(text + scheme, "/?") : 0;
+    return host ? text + scheme + host : NULL;
+}
+
+/* Before libmicrohttpd takes it apart. No call here has a query: it is cut off, since where it has too many
+ * arguments for the connection's memory, version 0.9.75 forgets the connection, and never closes it. Of a
+ * target in absolute form the path is left. What is no target begins with a blank, or is empty, from then on.
+ * The text lies in the connection's memory, which may be written. */
+void *http_head_target(void *cls, const char *target, struct MHD_Connection *mhd) {
+    (void)cls;
+    (void)mhd;
+    char *text = (char *)(uintptr_t)target, *end = text;
+    while ((unsigned char)*end > ' ' && *end != 0x7f)
+        end++;
+    /* Behind the end of the text, where libmicrohttpd has put a NUL, stands the version. */
+    bool good = *end == '\0' && strncmp(end + 1, "HTTP/", 5) == 0;
+    char *query = strchr(text, '?'), *path = good ? path_of(text) : NULL;
+    if (query)
+        query[1] = '\0';
+    if (!good) {
+        if (*text) /* else what is behind the NUL would belong to it */
+            *text = ' ';
+    } else if (path && *path == '/') {
+        memmove(text, path, (size_t)((query ? query : end) - path));
+        text[(query ? query : end) - path] = '\0';
+    } else if (path) {
+        memcpy(text, "/", 2);
+    }
+    return NULL;
+}
+
+/* ---- the headers ---- */
+
+struct head {
+    const char *end; /* of what was seen of it */
+    size_t entries;  /* headers, cookies, arguments */
+    size_t cookies;  /* their length */
+    int hosts;       /* how often it says for which host it is, */
+    int lengths;     /* and where the body ends */
+    bool bad_host, broken, chunked, coded, encoded;
+};
+
+static bool is_token(const char *text, size_t length) {
+    static const bool in_token[256] = {
+        ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['!'] = true,  ['#'] = true,
+        ['$'] = true,         ['%'] = true,         ['&'] = true,         ['\''] = true, ['*'] = true,
+        ['+'] = true,         ['-'] = true,         ['.'] = true,         ['^'] = true,  ['_'] = true,
+        ['`'] = true,         ['|'] = true,         ['~'] = true};
+    for (size_t i = 0; i < length; i++)
+        if (!in_token[(unsigned char)text[i]])
+            return false;
+    return length > 0;
+}
+
+/* The lines of a head lie one behind the other in the connection's memory, each end of line (LF, or CR and
+ * LF) overwritten with NULs. Where there is more between two of them, the line had a NUL of its own, by which
+ * libmicrohttpd takes it for shorter than it is, or was continued on the next one. */
+static bool follows(const char *end, const char *next) {
+    uintptr_t gap = (uintptr_t)next - (uintptr_t)end;
+    return gap == 1 || gap == 2;
+}
+
+static bool is(const char *text, size_t length, const char *word) {
+    while (length && (text[length - 1] == ' ' || text[length - 1] == '\t'))
+        length--;
+    return strlen(word) == length && strncasecmp(text, word, length) == 0;
+}
+
+static enum MHD_Result see(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_length,
+                           const char *value, size_t length) {
+    struct head *head = cls;
+    head->entries++;
+    if (kind != MHD_HEADER_KIND)
+        return MHD_YES;
+    if (!follows(head->end, name) || !is_token(name, name_length) || memchr(value, '\r', length))
+        head->broken = true;
+    head->end = value + length;
+    switch (name_length) { /* few headers are compared with more than one name */
+    case 4:
+        if (is(name, name_length, MHD_HTTP_HEADER_HOST)) {
+            head->hosts++;
+            head->bad_host = strcspn(value, ",/?#@\\\"<>") < length;
+        }
+        break;
+    case 6:
+        if (is(name, name_length, MHD_HTTP_HEADER_COOKIE))
+            head->cookies += length;
+        break;
+    case 14: head->lengths += is(name, name_length, MHD_HTTP_HEADER_CONTENT_LENGTH); break;
+    case 16:
+        if (is(name, name_length, MHD_HTTP_HEADER_CONTENT_ENCODING))
+            head->encoded |= !is(value, length, "") && !is(value, length, "identity");
+        break;
+    case 17:
+        if (is(name, name_length, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
+            head->lengths++;
+            head->coded = true;
+            head->chunked = strcasecmp(value, "chunked") == 0; /* as libmicrohttpd has it */
+        }
+    }
+    return MHD_YES;
+}
+
+/* A connection's memory must hold the answer's head too, or a purchase would be made and never told. In it
+ * are half of it or the request's head, whichever is more, a copy of its cookies, and an entry for each
+ * header, cookie and argument. */
+static bool fits(const struct head *head, size_t size) {
+    size_t used = size + GROWTH_MAX;
+    if (used < CONNECTION_MEMORY / 2)
+        used = CONNECTION_MEMORY / 2;
+    return used + head->cookies + ENTRY_SIZE * head->entries + ANSWER_HEAD_MAX <= CONNECTION_MEMORY;
+}
+
+struct http_fault http_head_judge(struct MHD_Connection *mhd, const char *method, const char *target,
+                                  const char *version, bool *encoded) {
+    const enum MHD_ValueKind kinds = MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    size_t size = info ? info->header_size : CONNECTION_MEMORY;
+    struct head head = {.end = version + strlen(version)};
+    MHD_get_connection_values_n(mhd, kinds, see, &head);
+    *encoded = head.encoded;
+    bool old = strcmp(version, "HTTP/1.0") == 0;
+    /* The empty line is the last one of the head. */
+    const char *last = method + size;
+    if (head.broken || !(follows(head.end, last - 1) || follows(head.end, last - 2)) ||
+        !is_token(method, strlen(method)) || method + strlen(method) + 1 != target)
+        return (struct http_fault){400, "request", "the request line or a header is malformed"};
+    if (*target != '/' && strcmp(target, "*") != 0)
+        return (struct http_fault){400, "request", "the target is no path and no URI of HTTP"};
+    if (head.hosts != 1 && (head.hosts > 1 || !old))
+        return (struct http_fault){400, "Host", "must be there once"};
+    if (head.bad_host)
+        return (struct http_fault){400, "Host", "must be a host, and a port if wanted"};
+    if (head.lengths > 1)
+        return (struct http_fault){
+            400, "Content-Length",
+            "the end of the body must be told once, by Content-Length or Transfer-Encoding"};
+    if (head.coded && old)
+        return (struct http_fault){400, "Transfer-Encoding", "HTTP/1.0 has none"};
+    if (head.coded && !head.chunked)
+        return (struct http_fault){501, NULL, "chunked is the only transfer coding known here"};
+    if (!fits(&head, size))
+        return (struct http_fault){431, NULL, "request line and headers are more than fit: about 4 KB"};
+    return (struct http_fault){0, NULL, NULL};
+}

@@ -1,0 +1,416 @@
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "service/http/server.h"
+
+enum {
+    /* Read and thrown away of a body that is too large: then it is answered at once, and the connection ends
+     * with that; after so much more it is cut. */
+    DISCARD_MAX = 1024 * 1024,
+    DISCARD_CUT = 16 * DISCARD_MAX,
+    SPARE_MAX = 1024,
+    /* See http_server_turn(). */
+    PATIENCE_MS = 10,
+    GLANCE_MS = 1,
+};
+
+/* ---- requests ---- */
+
+static struct http_request *request_take(struct http_server *server) {
+    struct http_request *request = server->spare;
+    if (request) {
+        server->spare = request->next;
+        server->spares--;
+    } else if (!(request = malloc(sizeof *request))) {
+        return NULL;
+    }
+    memset(request, 0, offsetof(struct http_request, start));
+    request->server = server;
+    request->body = request->start;
+    request->size = sizeof request->start;
+    return request;
+}
+
+static void request_drop(struct http_request *request) {
+    struct http_server *server = request->server;
+    if (request->body != request->start)
+        free(request->body);
+    if (request->response)
+        MHD_destroy_response(request->response);
+    if (server->spares >= SPARE_MAX) {
+        free(request);
+        return;
+    }
+    request->next = server->spare;
+    server->spare = request;
+    server->spares++;
+}
+
+const char *http_request_method(const struct http_request *request) {
+    return request->method;
+}
+
+const char *http_request_path(const struct http_request *request) {
+    return request->path;
+}
+
+struct search {
+    const char *name, *value;
+    size_t name_length, length;
+    int count;
+};
+
+static enum MHD_Result compare(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_length,
+                               const char *value, size_t length) {
+    (void)kind;
+    struct search *search = cls;
+    if (name_length != search->name_length || strncasecmp(name, search->name, name_length) != 0)
+        return MHD_YES;
+    if (search->count++ == 0) {
+        search->value = value;
+        search->length = length;
+    }
+    return MHD_YES;
+}
+
+int http_request_header(const struct http_request *request, const char *name, const char **value,
+                        size_t *length) {
+    struct search search = {.name = name, .name_length = strlen(name)};
+    MHD_get_connection_values_n(request->mhd, MHD_HEADER_KIND, compare, &search);
+    while (search.length &&
+           (search.value[search.length - 1] == ' ' || search.value[search.length - 1] == '\t'))
+        search.length--;
+    *value = search.value;
+    *length = search.length;
+    return search.count;
+}
+
+const char *http_request_body(const struct http_request *request, size_t *length) {
+    *length = request->length;
+    return request->body;
+}
+
+bool http_request_too_large(const struct http_request *request) {
+    return request->too_large;
+}
+
+bool http_request_encoded(const struct http_request *request) {
+    return request->encoded;
+}
+
+void *http_request_context(struct http_request *request) {
+    return request->context;
+}
+
+int64_t http_request_since_ns(const struct http_request *request) {
+    return request->since_ns;
+}
+
+void *http_request_server_ctx(const struct http_request *request) {
+    return request->server->config.ctx;
+}
+
+/* ---- libmicrohttpd's calls ---- */
+
+static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *mhd, const char *url,
+                             const char *method, const char *version, void **context) {
+    bool encoded;
+    struct http_fault fault = http_head_judge(mhd, method, url, version, &encoded);
+    if (fault.status) {
+        http_refuse(mhd, &fault, strcmp(method, MHD_HTTP_METHOD_HEAD) != 0);
+        return MHD_NO;
+    }
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct connection *connection = info ? info->socket_context : NULL;
+    struct http_request *request = connection ? request_take(server) : NULL;
+    if (!request)
+        return MHD_NO;
+    request->mhd = mhd;
+    request->connection = connection;
+    request->method = method;
+    request->encoded = encoded;
+    request->since_ns = (int64_t)uv_hrtime();
+    /* A path that is too long is no path of ours: it is cut, and not found. */
+    size_t length = strnlen(url, HTTP_PATH_MAX - 1);
+    memcpy(request->path, url, length);
+    request->path[length] = '\0';
+    *context = request;
+    server->receiving++;
+    server->received = true;
+    const char *declared = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    if (!declared || strtoull(declared, NULL, 10) <= HTTP_BODY_MAX)
+        return MHD_YES;
+    /* Answered before the body is read, and without asking for it where the client waits for "100 Continue".
+     */
+    request->too_large = true;
+    request->handled = true;
+    server->receiving--;
+    server->pending++;
+    server->config.on_request(server->config.ctx, request);
+    return request->answered ? MHD_YES : MHD_NO;
+}
+
+static bool append(struct http_request *request, const char *data, size_t length) {
+    if (request->too_large || request->length + length > HTTP_BODY_MAX) {
+        request->too_large = true;
+        request->discarded += length;
+        if (request->discarded > DISCARD_MAX)
+            http_refuse_body(request->mhd, strcmp(request->method, MHD_HTTP_METHOD_HEAD) != 0);
+        return request->discarded <= DISCARD_CUT;
+    }
+    if (request->length + length > request->size) {
+        size_t size = HTTP_BODY_MAX;
+        char *body = malloc(size);
+        if (!body)
+            return false;
+        memcpy(body, request->body, request->length);
+        request->body = body;
+        request->size = size;
+    }
+    memcpy(request->body + request->length, data, length);
+    request->length += length;
+    return true;
+}
+
+static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
+                                 const char *version, const char *data, size_t *data_size, void **context) {
+    struct http_server *server = cls;
+    struct http_request *request = *context;
+    if (!request)
+        return begin(server, mhd, url, method, version, context);
+    if (*data_size) {
+        bool kept = append(request, data, *data_size);
+        *data_size = 0;
+        server->received = true;
+        return kept ? MHD_YES : MHD_NO;
+    }
+    if (request->connection->refused)
+        return MHD_NO;
+    if (!request->handled) {
+        request->handled = true;
+        request->connection->busy = true;
+        server->receiving--;
+        server->pending++;
+        server->config.on_request(server->config.ctx, request);
+    }
+    if (request->response) {
+        server->progress = true;
+        return http_queue(mhd, request->status, request->response);
+    }
+    if (!request->answered && (int64_t)uv_now(server->loop) - request->since_ns / 1000000 > PATIENCE_MS) {
+        request->suspended = true;
+        MHD_suspend_connection(mhd);
+    }
+    return MHD_YES;
+}
+
+static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
+                         enum MHD_RequestTerminationCode code) {
+    (void)cls;
+    (void)mhd;
+    (void)code;
+    struct http_request *request = *context;
+    if (!request)
+        return;
+    *context = NULL;
+    request->server->progress = true;
+    if (!request->handled)
+        request->server->receiving--;
+    http_client_renew(request->connection);
+    if (request->handled && !request->answered)
+        request->mhd =
+            NULL; /* the client has left; whoever works on the request does not know, and will answer it */
+    else
+        request_drop(request);
+}
+
+static struct MHD_Response *make_response(const struct http_server *server, int status,
+                                          const char *content_type, const char *body, size_t length,
+                                          const char *const *headers) {
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(length, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
+    if (!response)
+        return NULL;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    /* All of it changes, and without this a cache may keep an answer, such as a 404, for as long as it likes.
+     * It keeps no 201 (RFC 9110, 15.1), so a purchase does not pay for the header. */
+    if (status != MHD_HTTP_CREATED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    for (; headers && headers[0]; headers += 2)
+        MHD_add_response_header(response, headers[0], headers[1]);
+    if (server->draining)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    return response;
+}
+
+void http_answer(struct http_request *request, int status, const char *content_type, const char *body,
+                 size_t length, const char *const *headers) {
+    struct http_server *server = request->server;
+    server->pending--;
+    server->config.on_answer(server->config.ctx, status);
+    if (!request->mhd) {
+        request_drop(request);
+        return;
+    }
+    struct MHD_Response *response = make_response(server, status, content_type, body, length, headers);
+    if (!response) { /* out of memory; an empty answer needs almost none */
+        response = MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
+        status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (!response)
+        abort(); /* not even that: nothing can be said to anybody any more */
+    server->answered = true;
+    request->answered = true;
+    /* From now on the client is waited for. */
+    http_client_renew(request->connection);
+    if (request->suspended) {
+        request->suspended = false;
+        request->response = response;
+        request->status = (unsigned int)status;
+        MHD_resume_connection(request->mhd);
+    } else {
+        http_queue(request->mhd, (unsigned int)status, response);
+        MHD_destroy_response(response); /* libmicrohttpd has its own hold on it */
+    }
+}
+
+/* ---- the server on its loop ---- */
+
+void http_server_soon(uv_timer_t *timer) {
+    ((struct http_server *)timer->data)->ready = true;
+}
+
+static void on_ready(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    ((struct http_server *)poll->data)->ready = true;
+}
+
+/* How requests wait.
+ *
+ * To suspend a connection takes it out of libmicrohttpd's epoll set, and to resume it reads it in vain and
+ * puts it back: three system calls a request, more than the work itself. So a request is not suspended while
+ * its answer is likely near: on_access() returns without an answer, libmicrohttpd keeps the connection in its
+ * list of those to be looked at, and each run asks on_access() again, which costs some tens of nanoseconds.
+ * After PATIENCE_MS it is suspended all the same, so that a slow store does not make each run look at
+ * thousands.
+ *
+ * libmicrohttpd then wants to be run again at once (a time-out of 0) as long as anybody waits. That is heeded
+ * as long as runs make progress; after one that made none there is nothing to do but for what comes by epoll
+ * or by an answer. Only to be safe (input that filled the buffer to the last byte shows as neither) it is run
+ * again after GLANCE_MS, until all have their answer or are suspended. */
+void http_server_turn(struct http_server *server) {
+    if (!server->answered && !server->ready)
+        return;
+    server->answered = false;
+    server->ready = false;
+    server->progress = server->received = false;
+    MHD_run(server->daemon);
+    if (server->answered || (server->received && server->receiving > 0))
+        server->progress = true;
+    MHD_UNSIGNED_LONG_LONG timeout_ms;
+    if (MHD_get_timeout(server->daemon, &timeout_ms) != MHD_YES)
+        return;
+    if (timeout_ms == 0 && !server->progress)
+        timeout_ms = GLANCE_MS;
+    uv_timer_start(&server->soon, http_server_soon, timeout_ms, 0);
+}
+
+struct http_server *http_server_open(uv_loop_t *loop, const struct http_config *config) {
+    struct http_server *server = calloc(1, sizeof *server);
+    if (!server)
+        return NULL;
+    server->config = *config;
+    server->loop = loop;
+    /* Suspend and resume happen on one thread, so the pipe that libmicrohttpd would write to for each resume
+     * is left out. */
+    unsigned int flags =
+        MHD_USE_EPOLL | MHD_USE_TURBO | (MHD_ALLOW_SUSPEND_RESUME & ~(unsigned int)MHD_USE_ITC);
+    server->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_access, server, MHD_OPTION_LISTEN_SOCKET, config->listen_fd,
+        MHD_OPTION_URI_LOG_CALLBACK, http_head_target, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        server, MHD_OPTION_NOTIFY_CONNECTION, http_client_notify, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)config->connections_max,
+        MHD_OPTION_UNESCAPE_CALLBACK, http_head_unescape, NULL, MHD_OPTION_END);
+    if (!server->daemon)
+        goto fail;
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    if (!info || uv_poll_init(loop, &server->poll, info->epoll_fd) != 0)
+        goto fail;
+    server->poll.data = server->sweep.data = server->soon.data = server;
+    uv_timer_init(loop, &server->sweep);
+    uv_timer_init(loop, &server->soon);
+    uv_poll_start(&server->poll, UV_READABLE, on_ready);
+    uv_timer_start(&server->sweep, http_client_sweep, HTTP_SWEEP_MS, HTTP_SWEEP_MS);
+    server->ready = true; /* the first run puts the listening socket into the set */
+    return server;
+fail:
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+    free(server);
+    return NULL;
+}
+
+static bool has_sent(const struct connection *connection) {
+    char byte;
+    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+void http_server_drain(struct http_server *server) {
+    if (server->draining)
+        return;
+    server->draining = true;
+    int before;
+    do { /* a socket that is closed forgets whoever has connected and was not taken in */
+        before = server->connections;
+        server->ready = true;
+        http_server_turn(server);
+    } while (server->connections > before);
+    int fd = MHD_quiesce_daemon(server->daemon);
+    if (fd >= 0)
+        close(fd);
+    /* Nobody who is idle need be waited for. A client that sends at this very moment is cut off before
+     * anything was read. */
+    for (struct connection *connection = server->newest; connection; connection = connection->older) {
+        if (!connection->busy && !has_sent(connection))
+            shutdown(connection->fd, SHUT_RD);
+    }
+    server->ready = true;
+}
+
+int http_server_pending(const struct http_server *server) {
+    return server->pending;
+}
+
+int http_server_connections(const struct http_server *server) {
+    return server->connections;
+}
+
+static void on_handle_closed(uv_handle_t *handle) {
+    struct http_server *server = handle->data;
+    if (--server->closing == 0)
+        free(server);
+}
+
+void http_server_close(struct http_server *server) {
+    if (!server)
+        return;
+    do { /* answers given just now are sent */
+        server->ready = true;
+        http_server_turn(server);
+    } while (server->progress);
+    server->closing = 3;
+    uv_poll_stop(&server->poll);
+    MHD_stop_daemon(server->daemon);
+    while (server->spare) {
+        struct http_request *next = server->spare->next;
+        free(server->spare);
+        server->spare = next;
+    }
+    uv_close((uv_handle_t *)&server->poll, on_handle_closed);
+    uv_close((uv_handle_t *)&server->sweep, on_handle_closed);
+    uv_close((uv_handle_t *)&server->soon, on_handle_closed);
+}

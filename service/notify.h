@@ -1,9 +1,0 @@
-/* Tells systemd how the service stands, as sd_notify(3) has it; nothing is done where nobody wants to know.
- */
-#ifndef SERVICE_NOTIFY_H
-#define SERVICE_NOTIFY_H
-
-/* `state` is e.g. "READY=1". */
-void notify_manager(const char *state);
-
-#endif

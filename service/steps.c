@@ -1,5 +1,0 @@
-#include "service/steps.h"
-
-#include <stddef.h>
-
-void (*const service_at_step)(void *ctx, const char *step) = NULL;
