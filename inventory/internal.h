@@ -121,8 +121,9 @@ struct inventory {
     struct audits audits;
     const struct script *scripts;
     bool sweeping;
-    bool taken_over; /* what a store of before the index had; see holds.c */
-    int closing;     /* handles not yet closed */
+    bool taken_over;       /* what a store of before the index had; see holds.c */
+    int64_t rest_until_ms; /* no hold expires by itself before that; see expiry_note_call() */
+    int closing;           /* handles not yet closed */
     char error[256];
     struct inventory_figures *figures;
     struct inventory_figures own_figures;                        /* where the caller has none */
@@ -253,6 +254,12 @@ void fenced_write(struct inventory_purchase *purchase);
  * hold that ends then. */
 bool due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 bool due_touch(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
+
+/* holds.c: a call that what expires begins with was sent then, and its reply is there. If that took long, the
+ * store stood still, and confirms that came in time may only reach it now: for INVENTORY_HOLD_GRACE_MS
+ * nothing expires by itself. */
+void expiry_note_call(struct inventory *inventory, int64_t sent_ms);
+bool expiry_rests(const struct inventory *inventory);
 
 /* batch.c: sends the calls that the item's queue allows. */
 void batch_flush(struct inventory *inventory, struct item *item);

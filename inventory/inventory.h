@@ -25,6 +25,8 @@ enum {
     INVENTORY_DIGEST_SIZE = 23, /* a key's digest with its NUL */
     INVENTORY_ORDER_SIZE = INVENTORY_NAME_MAX + 1 + INVENTORY_DIGEST_SIZE,
     INVENTORY_STOCK_MAX = 1000000000,
+    /* A hold expires by itself so long after it was due: a confirm that came in time may be on its way. */
+    INVENTORY_HOLD_GRACE_MS = 500,
 };
 
 /* Of several reasons to refuse a purchase, or a line of a basket, every strategy names the same one, the
@@ -362,7 +364,7 @@ void inventory_deal_settle(struct inventory *inventory, struct inventory_deal *d
 
 /* Deals that were left unfinished, and held baskets that are due, those first that have been for longest, and
  * no more than `most`; each is left alone by other claims for `claim_ms`. With OK, of the `count` deals;
- * valid within the callback. */
+ * valid within the callback. None while a store that stood still hears of what came in time. */
 typedef void inventory_claim_fn(void *ctx, enum inventory_status status, const struct inventory_deal *deals,
                                 size_t count);
 void inventory_deal_claim(struct inventory *inventory, int most, int64_t claim_ms, inventory_claim_fn *fn,

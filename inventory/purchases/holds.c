@@ -54,6 +54,20 @@ bool due_touch(struct redis *redis, const char *item, int64_t due_ms, redis_repl
            redis_callv(redis, fn, ctx, "ZINCRBY", key, "-0.001", item, NULL);
 }
 
+/* ---- a store that stood still ---- */
+
+enum { SLOW_MS = 100 };
+
+void expiry_note_call(struct inventory *inventory, int64_t sent_ms) {
+    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+    if (now_ms - sent_ms > SLOW_MS)
+        inventory->rest_until_ms = now_ms + INVENTORY_HOLD_GRACE_MS;
+}
+
+bool expiry_rests(const struct inventory *inventory) {
+    return clock_mono_ms(inventory->config.clock) < inventory->rest_until_ms;
+}
+
 /* ---- a sweep: one call at a time, so that Redis is never busy with it for long ---- */
 
 struct due {
@@ -63,6 +77,7 @@ struct due {
 
 struct sweep {
     struct inventory *inventory;
+    int64_t sent_ms;        /* when it was asked for its time */
     char now[24];           /* by the store's clock */
     char key[DUE_KEY_SIZE]; /* of the part that was read */
     unsigned part;
@@ -255,7 +270,8 @@ static void take_over_some(struct sweep *sweep) {
 
 static void on_time(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
-    if (store_status(sweep->inventory, value) != INVENTORY_OK) {
+    expiry_note_call(sweep->inventory, sweep->sent_ms);
+    if (store_status(sweep->inventory, value) != INVENTORY_OK || expiry_rests(sweep->inventory)) {
         sweep_end(sweep);
         return;
     }
@@ -269,6 +285,7 @@ static void on_time(void *ctx, const struct redis_value *value) {
 static void begin(struct sweep *sweep) {
     sweep->part = 0;
     sweep->more = false;
+    sweep->sent_ms = clock_mono_ms(sweep->inventory->config.clock);
     if (redis_callv(sweep->inventory->redis, on_time, sweep, "TIME", NULL))
         redis_flush(sweep->inventory->redis);
     else
@@ -276,7 +293,9 @@ static void begin(struct sweep *sweep) {
 }
 
 void inventory_sweep(struct inventory *inventory) {
-    struct sweep *sweep = inventory->sweeping ? NULL : calloc(1, sizeof *sweep);
+    if (inventory->sweeping || expiry_rests(inventory))
+        return;
+    struct sweep *sweep = calloc(1, sizeof *sweep);
     if (!sweep)
         return;
     inventory->sweeping = true;

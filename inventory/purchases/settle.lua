@@ -9,7 +9,7 @@
 -- A settled order stays as it is, so each of these can be repeated, and the one that came first wins.
 local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local what = ARGV[1]
-local GRACE = 500 -- as DEAL_HOLD_GRACE_MS
+local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
 
 local function clock()
   local time = redis.call('TIME')

@@ -159,7 +159,7 @@ static bool is_swept(void *arg) {
 void holds_sweep(struct till *till, const struct redis_server *redis) {
     struct swept swept = {.till = till, .redis = redis};
     snprintf(swept.now, sizeof swept.now, "%lld",
-             (long long)(clock_wall_ms(&till->shop->clock) - till->shop->ahead_ms - HOLD_GRACE_MS));
+             (long long)(clock_wall_ms(&till->shop->clock) - till->shop->ahead_ms - INVENTORY_HOLD_GRACE_MS));
     shop_wait(till->shop, is_swept, &swept, "nothing is due");
 }
 

@@ -17,8 +17,6 @@ void run_each(const char *what, void (*test)(void), enum inventory_strategy last
 void run_fenced(const char *what, void (*test)(void));
 
 /* A hold that nobody confirmed is there for so long after its end (settle.lua). */
-enum { HOLD_GRACE_MS = 500 };
-
 struct shop {
     uv_loop_t loop;
     struct clock clock;

@@ -95,7 +95,7 @@ static void step_settle(struct model *model, struct till *till, enum inventory_s
     if (model->count == 0)
         return;
     struct model_order *order = &model->orders[below(model, model->count)];
-    int64_t over_ms = redis_clock()->stopped_ms - (step == INVENTORY_LOOK ? HOLD_GRACE_MS : 0);
+    int64_t over_ms = redis_clock()->stopped_ms - (step == INVENTORY_LOOK ? INVENTORY_HOLD_GRACE_MS : 0);
     if (order->state == INVENTORY_STATE_HELD && order->expires_ms <= over_ms) {
         give_back(model, order, INVENTORY_STATE_EXPIRED);
     } else if (order->state == INVENTORY_STATE_HELD && step == INVENTORY_CONFIRM) {
@@ -129,7 +129,7 @@ static void step_restock(struct model *model, struct till *till) {
 
 static void compare(struct model *model, struct till *till) {
     holds_sweep(till, &redis); /* so that what is due is as expired here as there */
-    expire_due(model, redis_clock()->stopped_ms - HOLD_GRACE_MS);
+    expire_due(model, redis_clock()->stopped_ms - INVENTORY_HOLD_GRACE_MS);
     for (int i = 0; i < ITEMS; i++) {
         struct inventory_audit audit;
         const char *name = model->items[i].item;
@@ -190,7 +190,7 @@ static void test_random_mix(void) {
             compare(model, till);
     }
     compare(model, till);
-    redis_clock()->stopped_ms += HOLD_MS + HOLD_GRACE_MS;
+    redis_clock()->stopped_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS;
     compare(model, till);
 }
 

@@ -169,7 +169,7 @@ static void test_beside_a_sale(void) {
     CHECK(audit_beside(&sale, 6) > 3);
     /* `decr` enters a hold after the order: one that was cancelled in between stays in the list until it is
      * due. */
-    redis_clock()->ahead_ms += HOLD_MS + HOLD_GRACE_MS + 1000;
+    redis_clock()->ahead_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS + 1000;
     holds_sweep(sale.till, &redis);
     check_quiet(sale.till);
 }

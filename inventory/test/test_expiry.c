@@ -165,7 +165,7 @@ static void child(int until) {
         if (i == 0)
             redis_clock()->ahead_ms += HOLD_MS / 2;
     }
-    redis_clock()->ahead_ms += HOLD_MS / 2 + HOLD_GRACE_MS + 1000;
+    redis_clock()->ahead_ms += HOLD_MS / 2 + INVENTORY_HOLD_GRACE_MS + 1000;
     holds_sweep(till, &redis);
     redis_clock()->ahead_ms += HOLD_MS;
     holds_sweep(till, &redis);
@@ -299,7 +299,8 @@ static void *race(void *arg) {
             shop_turn(shop);
         while (shop->open > 4);
         if (below(racer, 20) == 0) /* so that all holds end, and the items leave the index */
-            __atomic_add_fetch(&redis_clock()->ahead_ms, RACE_HOLD_MS + HOLD_GRACE_MS, __ATOMIC_RELAXED);
+            __atomic_add_fetch(&redis_clock()->ahead_ms, RACE_HOLD_MS + INVENTORY_HOLD_GRACE_MS,
+                               __ATOMIC_RELAXED);
     }
     shop_settle(shop);
     while (racer->till->inventory->sweeping)
@@ -325,7 +326,7 @@ static void test_race(void) {
     for (int i = 0; i < RACERS; i++)
         held += buys_with(racers[i].till->shop, INVENTORY_OK);
     CHECK(held > 10);
-    redis_clock()->ahead_ms += RACE_HOLD_MS + HOLD_GRACE_MS;
+    redis_clock()->ahead_ms += RACE_HOLD_MS + INVENTORY_HOLD_GRACE_MS;
     holds_sweep(racers[0].till, &redis);
     CHECK_INT(indexed(), 0);
     for (int i = 0; i < RACE_ITEMS; i++) {
@@ -335,6 +336,35 @@ static void test_race(void) {
         CHECK_INT(audit.holds + audit.item.held, 0);
         CHECK_INT(audit.item.available, RACE_STOCK);
     }
+}
+
+/* ---- a store that stood still ---- */
+
+static bool is_over(void *arg) {
+    return !((struct till *)arg)->inventory->sweeping;
+}
+
+/* The hold is over by the time the store goes on, and a confirm that came in time may be behind the sweep. */
+static void test_stood_still(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct till *till = till_open_with(
+        shop_open(), &(struct till_options){.port = redis.port, .call_timeout_ms = 2 * HOLD_MS});
+    till_wait_up(till);
+    put(till, "phone", 10, HOLD_MS);
+    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    holds_sweep(till, &redis);
+    redis_pause(&redis);
+    inventory_sweep(till->inventory);
+    till->shop->hurried_ms = redis_clock()->ahead_ms = HOLD_MS + 1000;
+    redis_resume(&redis);
+    shop_wait(till->shop, is_over, till, "the sweep is over");
+    inventory_sweep(till->inventory);
+    shop_wait(till->shop, is_over, till, "another is over");
+    CHECK_INT(inventory_figures(till->inventory)->expired, 0);
+    till->shop->hurried_ms += INVENTORY_HOLD_GRACE_MS + 1;
+    holds_sweep(till, &redis);
+    CHECK_INT(inventory_figures(till->inventory)->expired, 1);
+    check_books(till, &redis, "phone", 10, 0, 0);
 }
 
 /* ---- a store of before the index ---- */
@@ -393,6 +423,7 @@ int main(int argc, char **argv) {
     }
     run_fenced("short holds, four at once", test_race);
     strategy = INVENTORY_BATCH;
+    harness_run("a store that stood still hears first what came in time", test_stood_still);
     harness_run("holds of a store of before the index", test_taken_over);
     return harness_finish();
 }

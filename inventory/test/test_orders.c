@@ -97,9 +97,10 @@ static void test_last_moment(void) {
         check_step(till, first, (enum inventory_step)step, INVENTORY_OK, before[step]);
         check_books(till, &redis, "phone", step == INVENTORY_CANCEL ? 9 : 8, step == 0 ? 2 : 1, step == 1);
         /* Nobody may confirm it any more; but it is there for those who came in time. */
-        redis_clock()->stopped_ms = first->expires_ms + HOLD_GRACE_MS - 1;
+        redis_clock()->stopped_ms = first->expires_ms + INVENTORY_HOLD_GRACE_MS - 1;
         check_step(till, second, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_HELD);
-        redis_clock()->stopped_ms = first->expires_ms + (step == INVENTORY_LOOK ? HOLD_GRACE_MS : 0);
+        redis_clock()->stopped_ms =
+            first->expires_ms + (step == INVENTORY_LOOK ? INVENTORY_HOLD_GRACE_MS : 0);
         check_step(till, second, (enum inventory_step)step, due[step], INVENTORY_STATE_EXPIRED);
         shop_close(till->shop);
     }

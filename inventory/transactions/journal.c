@@ -124,11 +124,13 @@ struct claim {
     struct inventory *inventory;
     inventory_claim_fn *fn;
     void *ctx;
+    int64_t sent_ms;
 };
 
 static void on_claimed(void *ctx, const struct redis_value *value) {
     struct claim claim = *(struct claim *)ctx;
     free(ctx);
+    expiry_note_call(claim.inventory, claim.sent_ms);
     enum inventory_status status = store_status(claim.inventory, value);
     size_t count = 0, found = status == INVENTORY_OK ? redis_value_count(value) / 2 : 0;
     struct inventory_deal *deals = calloc(found ? found : 1, sizeof *deals);
@@ -149,12 +151,17 @@ static void on_claimed(void *ctx, const struct redis_value *value) {
 
 void inventory_deal_claim(struct inventory *inventory, int most, int64_t claim_ms, inventory_claim_fn *fn,
                           void *ctx) {
+    if (expiry_rests(inventory)) {
+        fn(ctx, INVENTORY_OK, NULL, 0);
+        return;
+    }
     struct claim *claim = malloc(sizeof *claim);
     if (!claim) {
         fn(ctx, INVENTORY_OVERLOADED, NULL, 0);
         return;
     }
-    *claim = (struct claim){.inventory = inventory, .fn = fn, .ctx = ctx};
+    *claim = (struct claim){
+        .inventory = inventory, .fn = fn, .ctx = ctx, .sent_ms = clock_mono_ms(inventory->config.clock)};
     int64_t now_ms = clock_wall_ms(inventory->config.clock);
     char now[24], until[24], count[16];
     snprintf(now, sizeof now, "%lld", (long long)now_ms);

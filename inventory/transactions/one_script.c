@@ -86,7 +86,7 @@ static bool send_basket(struct deal_run *run) {
     journal_field(field, deal);
     journal_print_lines(lines, deal);
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
-    snprintf(grace, sizeof grace, "%d", DEAL_HOLD_GRACE_MS);
+    snprintf(grace, sizeof grace, "%d", INVENTORY_HOLD_GRACE_MS);
     const char *const head[HEAD] = {field, deal->nonce, now, grace, deal->user, lines};
     memcpy(argv + argc, head, sizeof head);
     argc += HEAD;

@@ -216,7 +216,7 @@ static int64_t due_ms(const struct deal_run *run, enum deal_phase to) {
     const struct inventory_deal *deal = run->deal;
     int64_t now_ms = clock_wall_ms(run->inventory->config.clock);
     if (to == DEAL_HELD)
-        return deal->expires_ms + DEAL_HOLD_GRACE_MS;
+        return deal->expires_ms + INVENTORY_HOLD_GRACE_MS;
     if (deal_phases[to].at_rest)
         return 0;
     if (to == DEAL_INTENT)

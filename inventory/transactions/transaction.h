@@ -7,9 +7,6 @@
 
 #include "inventory/internal.h"
 
-/* A held basket expires so long after it was due: a confirm that came in time may still be on its way. */
-enum { DEAL_HOLD_GRACE_MS = 500 };
-
 /* Where a deal is, as the journal has it. */
 enum deal_phase {
     DEAL_NONE, /* it is not in the journal */

@@ -189,26 +189,31 @@ static void check_confirmed(struct web_conn *conn) {
     web_close(conn);
 }
 
-/* The store stands still from before the confirm until after the hold is over. */
+/* The store stands still from before the confirms until after the holds are over. */
 static void counts_from_its_arrival(void) {
-    struct web_conn by_basket, by_order;
+    enum { BASKETS = 8, UNITS = BASKETS + 1 };
+    struct web_conn by_basket[BASKETS], by_order;
     struct web_response basket, order;
+    const char *ids[BASKETS];
     open_redis();
     seckilld_start(&service, redis.port, "--store-timeout", "30000", NULL);
     seckilld_wait_ready(&service, 200);
     put_items(service.port, 3);
-    const char *id = hold(service.port, "a:1 held:1", "k", &basket);
-    CHECK_INT(shop_buy(service.port, "held", "bob", 1, "k2", &order), 201);
+    for (int i = 0; i < BASKETS; i++)
+        ids[i] = hold(service.port, "a:1 held:1", harness_format("k%d", i), &basket);
+    CHECK_INT(shop_buy(service.port, "held", "bob", 1, "bob", &order), 201);
     int64_t over_ms = harness_now_ms() + 3000;
     redis_pause(&redis);
-    send_confirm(&by_basket, "baskets", id);
+    for (int i = 0; i < BASKETS; i++)
+        send_confirm(&by_basket[i], "baskets", ids[i]);
     send_confirm(&by_order, "orders", shop_text(&order, "order"));
     while (harness_now_ms() < over_ms + 1000)
         harness_pause_ms(50);
     redis_resume(&redis);
-    check_confirmed(&by_basket);
+    for (int i = 0; i < BASKETS; i++)
+        check_confirmed(&by_basket[i]);
     check_confirmed(&by_order);
-    check_left("held", 8, 0, 2);
+    check_left("held", 10 - UNITS, 0, UNITS);
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
