@@ -14,7 +14,7 @@ struct sale_keys {
     char orders[SALE_KEY_SIZE];   /* hash: digest -> record */
     char users[SALE_KEY_SIZE];    /* hash: user -> units, where the item has a limit */
     char holds[SALE_KEY_SIZE];    /* sorted set: digest by expiry */
-    char ledger[SALE_KEY_SIZE];   /* stream: every change of an order, and every restock */
+    char events[SALE_KEY_SIZE];   /* stream: every change of an order, and every restock */
     char restocks[SALE_KEY_SIZE]; /* hash: digest -> what was answered */
     char token[SALE_KEY_SIZE];    /* the newest token seen */
 };
@@ -23,7 +23,7 @@ void sale_keys_make(struct sale_keys *keys, const char *item);
 
 /* ---- items this process has purchases for, or looks at ---- */
 
-struct item_look;
+struct item_reader;
 
 struct item {
     struct item *chain; /* in its bucket */
@@ -31,8 +31,8 @@ struct item {
     struct inventory_purchase *head, *tail; /* wait for a call */
     int gathered;                           /* so many */
     int users;                              /* purchases and looks that point here */
-    int in_flight, under_way;               /* calls of `batch`, and purchases in them */
-    struct item_look *asking, *waiting;     /* looks: share the reply under way; come too late for it */
+    int in_flight, in_flight_purchases;     /* calls of `batch`, and purchases in them */
+    struct item_reader *asking, *waiting;   /* looks: share the reply under way; come too late for it */
     bool dirty;                             /* in inventory->dirty */
     bool unknown;  /* the store does not have it: forgotten when the last purchase leaves */
     bool sold_out; /* it was; so ask before selling */
@@ -72,7 +72,7 @@ enum script_id {
     SCRIPT_LINE,
     SCRIPT_JOURNAL,
     SCRIPT_BASKET,
-    SCRIPT_DOMAIN,
+    SCRIPT_EPOCH,
     SCRIPT_DUE,
     SCRIPTS
 };
@@ -89,7 +89,7 @@ bool script_call(struct inventory *inventory, enum script_id id, int keys, int a
 enum { RECORD_SIZE = 160 };
 
 struct batch;
-struct deal_run;
+struct transaction_run;
 struct delayed;
 struct audit_run;
 
@@ -111,8 +111,8 @@ struct inventory {
     struct redis *redis;
     struct items items;
     struct item *dirty;
-    struct inventory_purchase *lost; /* their reply was lost; see resolve.c */
-    struct deal_run *lost_deals;     /* likewise; see deal.c */
+    struct inventory_purchase *lost;           /* their reply was lost; see resolve.c */
+    struct transaction_run *lost_transactions; /* likewise; see transaction.c */
     uv_timer_t tick;
     struct batch *spare_batches;
     struct optimistic *optimistic;
@@ -125,15 +125,15 @@ struct inventory {
     int64_t rest_until_ms; /* no hold expires by itself before that; see expiry_note_call() */
     int closing;           /* handles not yet closed */
     char error[256];
-    struct inventory_figures *figures;
-    struct inventory_figures own_figures;                        /* where the caller has none */
+    struct inventory_metrics *metrics;
+    struct inventory_metrics own_metrics;                        /* where the caller has none */
     const char *argv[SCRIPT_ARGV + 7 + 3 * INVENTORY_BATCH_MAX]; /* scratch */
     char quantities[INVENTORY_BATCH_MAX][8];                     /* scratch */
 };
 
-static inline void figure_add(_Atomic uint64_t *figure, uint64_t n) {
+static inline void metric_add(_Atomic uint64_t *metric, uint64_t n) {
     /* One writer: no need for a locked instruction. */
-    __atomic_store_n((uint64_t *)figure, __atomic_load_n((uint64_t *)figure, __ATOMIC_RELAXED) + n,
+    __atomic_store_n((uint64_t *)metric, __atomic_load_n((uint64_t *)metric, __ATOMIC_RELAXED) + n,
                      __ATOMIC_RELAXED);
 }
 
@@ -143,9 +143,9 @@ static inline void figure_add(_Atomic uint64_t *figure, uint64_t n) {
 enum inventory_status store_status(struct inventory *inventory, const struct redis_value *value);
 
 /* For tests that end the process there. */
-static inline void inventory_step(const struct inventory *inventory, const char *step) {
-    if (inventory->config.at_step)
-        inventory->config.at_step(inventory->config.at_step_ctx, step);
+static inline void failpoint(const struct inventory *inventory, const char *step) {
+    if (inventory->config.at_failpoint)
+        inventory->config.at_failpoint(inventory->config.at_failpoint_ctx, step);
 }
 
 /* The reply to TIME; 0 where it is none. */
@@ -201,7 +201,7 @@ void naive_close(struct inventory *inventory);
 /* ---- look.c: what the strategies without a script share. They read and write step by step, and that is what
  * is wrong with them. */
 
-struct sale_look {
+struct client_read {
     struct redis *redis;
     void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
     bool moved;                   /* the item is sold otherwise now */
@@ -221,31 +221,32 @@ struct sale_look {
  * is an order), or why not. Of `decr` OK may also mean that too few units are left: that it sees by taking
  * them.
  */
-void look_begin(struct inventory_purchase *purchase, struct redis *redis, enum inventory_strategy strategy,
-                void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
+void client_read_begin(struct inventory_purchase *purchase, struct redis *redis,
+                       enum inventory_strategy strategy,
+                       void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
 /* Ends the purchase with what `next` was told. */
-void look_finish(struct inventory_purchase *purchase, enum inventory_status status);
+void client_read_finish(struct inventory_purchase *purchase, enum inventory_status status);
 /* Queues the writes of a sale that leaves `available` units; returns how many of them will be answered to
  * `fn`. */
-int look_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
+int client_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
 /* Queues, before the hold's entry, that of its item in the index of due times, on the same connection; see
  * holds.c. */
-int look_index(struct inventory_purchase *purchase, redis_reply_fn *fn);
+int client_touch_index(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* Queues the entries that follow from an order: the ledger's and the hold's. */
-int look_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
+int client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* Prints the order that is to be written into look->record. */
-void look_record(struct inventory_purchase *purchase);
+void client_print_record(struct inventory_purchase *purchase);
 /* When the hold of the order would end; 0: it has none. */
-int64_t look_expires_ms(const struct sale_look *look);
+int64_t client_expires_ms(const struct client_read *read);
 
 /* ---- fenced.c: the same look and write, each in one step that refuses a stale fence ---- */
 
-/* False: nothing was sent. The reply is for fenced_read(), and where that says OK it is {word, what
+/* False: nothing was sent. The reply is for fenced_decode(), and where that says OK it is {word, what
  * item_read() reads, the user's units, the store's time}. */
-bool fenced_look(struct inventory_purchase *purchase, redis_reply_fn *fn);
+bool fenced_read(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* OK; REPLAYED (look->order is filled in), SOLD_OUT (look->available is), LIMIT, STALE, UNKNOWN_ITEM; or as
  * store_status(). */
-enum inventory_status fenced_read(struct inventory_purchase *purchase, const struct redis_value *value);
+enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value);
 /* Writes the sale and finishes the purchase. */
 void fenced_write(struct inventory_purchase *purchase);
 
@@ -269,9 +270,9 @@ void batch_free_spares(struct inventory *inventory);
 void optimistic_tick(struct inventory *inventory, bool all);
 void optimistic_close(struct inventory *inventory);
 
-/* deal.c: begins the deals again whose reply was lost, where the store is there, and gives up those that
- * waited too long, or all. */
-void deal_tick(struct inventory *inventory, bool all);
+/* transaction.c: begins the transactions again whose reply was lost, where the store is there, and gives up
+ * those that waited too long, or all. */
+void transaction_tick(struct inventory *inventory, bool all);
 
 /* audit.c: gives up audits that cannot be had, or all. */
 void audit_tick(struct inventory *inventory);
@@ -281,12 +282,12 @@ void audit_close(struct inventory *inventory);
 void resolve_all(struct inventory *inventory);
 void resolve_expire(struct inventory *inventory, bool all);
 
-/* The record of the lock that numbers tokens; in one slot with the journal of deals. */
-#define DOMAIN_KEY "seckill:{baskets}:domain"
+/* The record of the lock that numbers tokens; in one slot with the journal of transactions. */
+#define LOCK_EPOCH_KEY "seckill:{baskets}:domain"
 
 /* A token as the scripts take it, EPOCH:FENCE, each with leading zeros, so that it is compared as a text. */
-enum { TOKEN_SIZE = 42 };
-void token_print(char out[TOKEN_SIZE], const struct inventory_token *token);
+enum { FENCING_TOKEN_SIZE = 42 };
+void fencing_token_print(char out[FENCING_TOKEN_SIZE], const struct inventory_fencing_token *token);
 
 /* ---- records (orders.c): STATE QUANTITY USER CREATED_MS [EXPIRES_MS], or of a basket's order STATE
  * QUANTITY USER CREATED_MS EXPIRES_MS BASKET; STATE is one of h c x e, and of a basket's b (held or
@@ -306,7 +307,7 @@ enum inventory_status item_judge_time(int64_t now_ms, int64_t starts_ms, int64_t
 /* Asks for what item_read() reads. */
 bool item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx);
 
-/* ---- the audit's figures (audit_judge.c) ---- */
+/* ---- the audit's metrics (audit_judge.c) ---- */
 
 /* What is read at one moment. */
 struct audit_moment {

@@ -99,7 +99,7 @@ enum inventory_status store_status(struct inventory *inventory, const struct red
     if (redis_value_type(value) != REDIS_ERROR)
         return INVENTORY_OK;
     const char *text = redis_value_text(value);
-    figure_add(&inventory->figures->store_errors, 1);
+    metric_add(&inventory->metrics->store_errors, 1);
     snprintf(inventory->error, sizeof inventory->error, "%s", text);
     if (strstr(text, "READONLY"))
         redis_break(inventory->redis, text);
@@ -117,7 +117,7 @@ static void on_state(void *ctx, bool up) {
     struct inventory *inventory = ctx;
     if (!up)
         return;
-    figure_add(&inventory->figures->reconnects, 1);
+    metric_add(&inventory->metrics->reconnects, 1);
     resolve_all(inventory);
 }
 
@@ -125,7 +125,7 @@ static void on_tick(uv_timer_t *timer) {
     struct inventory *inventory = timer->data;
     resolve_expire(inventory, false);
     resolve_all(inventory);
-    deal_tick(inventory, false);
+    transaction_tick(inventory, false);
     optimistic_tick(inventory, false);
     audit_tick(inventory);
 }
@@ -135,7 +135,7 @@ static const struct script scripts[SCRIPTS] = {
     [SCRIPT_CREATE] = {create_lua, create_lua_sha1},       [SCRIPT_RESTOCK] = {restock_lua, restock_lua_sha1},
     [SCRIPT_FENCED] = {fenced_lua, fenced_lua_sha1},       [SCRIPT_LINE] = {line_lua, line_lua_sha1},
     [SCRIPT_JOURNAL] = {journal_lua, journal_lua_sha1},    [SCRIPT_BASKET] = {basket_lua, basket_lua_sha1},
-    [SCRIPT_DOMAIN] = {epoch_lua, epoch_lua_sha1},         [SCRIPT_DUE] = {due_lua, due_lua_sha1},
+    [SCRIPT_EPOCH] = {epoch_lua, epoch_lua_sha1},          [SCRIPT_DUE] = {due_lua, due_lua_sha1},
 };
 
 static void on_handle_closed(uv_handle_t *handle) {
@@ -155,7 +155,7 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     inventory->loop = loop;
     items_init(&inventory->items);
     inventory->scripts = scripts;
-    inventory->figures = config->figures ? config->figures : &inventory->own_figures;
+    inventory->metrics = config->metrics ? config->metrics : &inventory->own_metrics;
     if (!redis_target_parse(&inventory->target, config->redis_url, error, error_size))
         goto fail;
     inventory->redis =
@@ -197,7 +197,7 @@ void inventory_close(struct inventory *inventory) {
         items_drop(&inventory->items, item);
     }
     resolve_expire(inventory, true);
-    deal_tick(inventory, true);
+    transaction_tick(inventory, true);
     batch_free_spares(inventory);
     items_free(&inventory->items);
     inventory->closing = 3;
@@ -215,8 +215,8 @@ const char *inventory_last_error(const struct inventory *inventory) {
     return *error ? error : inventory->error;
 }
 
-const struct inventory_figures *inventory_figures(const struct inventory *inventory) {
-    return inventory->figures;
+const struct inventory_metrics *inventory_metrics(const struct inventory *inventory) {
+    return inventory->metrics;
 }
 
 /* ---- the way of a purchase ---- */
@@ -245,9 +245,9 @@ void inventory_purchase(struct inventory *inventory, struct inventory_purchase *
     purchase->inventory = inventory;
     purchase->next = NULL;
     purchase->in = NULL;
-    purchase->look = NULL;
-    uint64_t waiting = inventory->figures->waiting;
-    figure_add(&inventory->figures->waiting, 1);
+    purchase->read = NULL;
+    uint64_t waiting = inventory->metrics->waiting;
+    metric_add(&inventory->metrics->waiting, 1);
     if (waiting >= (uint64_t)inventory->config.queue_max) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
     } else if (!redis_is_up(inventory->redis)) {
@@ -276,8 +276,8 @@ void purchase_finish(struct inventory_purchase *purchase, enum inventory_status 
         purchase->in->unknown = status == INVENTORY_UNKNOWN_ITEM;
         items_drop(&inventory->items, purchase->in);
     }
-    free(purchase->look);
-    figure_add(&inventory->figures->waiting, (uint64_t)-1);
+    free(purchase->read);
+    metric_add(&inventory->metrics->waiting, (uint64_t)-1);
     purchase->done(purchase, status);
 }
 

@@ -41,8 +41,8 @@ enum inventory_status {
     INVENTORY_UNKNOWN_ITEM,
     INVENTORY_UNKNOWN_ORDER,
     INVENTORY_UNKNOWN_BASKET,
-    INVENTORY_OF_BASKET,  /* the order is settled by its basket, not by itself */
-    INVENTORY_PENDING,    /* the deal is under way, or was left unfinished: its locks first, then again */
+    INVENTORY_OF_BASKET, /* the order is settled by its basket, not by itself */
+    INVENTORY_PENDING, /* the transaction is under way, or was left unfinished: its locks first, then again */
     INVENTORY_CROSS_SLOT, /* no one script reaches all of its items: they lie in several slots of a cluster */
     INVENTORY_EXISTS,     /* the item stands already, otherwise */
     INVENTORY_KEY_REUSED, /* the key belongs to another request */
@@ -92,11 +92,11 @@ struct inventory_config {
     int work_delay_ms;         /* `naive` and `locked`: between read and write */
     bool teaching;
     bool fencing; /* check the fences of purchases; off for lessons only */
-    /* Called before and after each write of a deal, and at each step of a hold's way into and out of the
-     * index of due times, for tests that end the process there; NULL: not. */
-    void (*at_step)(void *ctx, const char *step);
-    void *at_step_ctx;
-    struct inventory_figures *figures; /* to count in, must outlive the inventory; NULL: its own */
+    /* Called before and after each write of a transaction, and at each step of a hold's way into and out of
+     * the index of due times, for tests that end the process there; NULL: not. */
+    void (*at_failpoint)(void *ctx, const char *step);
+    void *at_failpoint_ctx;
+    struct inventory_metrics *metrics; /* to count in, must outlive the inventory; NULL: its own */
 };
 
 /* NULL on failure, with the reason in `error`. Does not wait for the connection. */
@@ -136,7 +136,7 @@ struct inventory_order {
     int64_t expires_ms;                 /* of the hold, also when it is settled; 0: there was none */
     char basket[INVENTORY_DIGEST_SIZE]; /* that it came from, "" if from none */
     /* Its basket is held, or unfinished: its units count as held. What it is to its buyer the journal tells:
-     * inventory_deal_find() */
+     * inventory_transaction_find() */
     bool pending;
 };
 
@@ -144,7 +144,7 @@ struct inventory_order {
 
 /* What is written under a lock is written with the grant's token: the store refuses it (STALE) once it has
  * seen a newer one of the item. Tokens are compared by epoch, then by fence. */
-struct inventory_token {
+struct inventory_fencing_token {
     uint64_t
         epoch; /* of the lock domain: raised whenever another lock, or a lock that forgot, numbers grants */
     uint64_t fence; /* of the grant, grows from one to the next; 0: this lock has none */
@@ -159,8 +159,9 @@ struct inventory_purchase {
     char user[INVENTORY_NAME_MAX + 1];
     char digest[INVENTORY_DIGEST_SIZE]; /* by inventory_key_digest() */
     int64_t quantity;
-    bool locked;                  /* the caller holds the item's lock */
-    struct inventory_token token; /* of that grant; without a fence only the epoch is checked, at the look */
+    bool locked; /* the caller holds the item's lock */
+    struct inventory_fencing_token
+        token; /* of that grant; without a fence only the epoch is checked, at the look */
     /* Called exactly once; from within inventory_purchase() where there is nothing to wait for. */
     void (*done)(struct inventory_purchase *purchase, enum inventory_status status);
 
@@ -175,7 +176,7 @@ struct inventory_purchase {
     struct item *in;
     int64_t sent_ms; /* by the own clock, when it was sent last */
     int64_t deadline_ms;
-    struct sale_look *look;
+    struct client_read *read;
 };
 
 /* What an idempotency key is stored as: 128 bits of BLAKE2b in base64url, 22 characters. A long key costs no
@@ -193,7 +194,7 @@ void inventory_purchase(struct inventory *inventory, struct inventory_purchase *
 
 typedef void inventory_order_fn(void *ctx, enum inventory_status status, const struct inventory_order *order);
 
-enum inventory_step { INVENTORY_LOOK, INVENTORY_CONFIRM, INVENTORY_CANCEL };
+enum inventory_step { INVENTORY_READ, INVENTORY_CONFIRM, INVENTORY_CANCEL };
 
 /* Looks at an order, or confirms or cancels its hold for a request that arrived at `arrived_ns` by the
  * monotonic clock (0: now): a hold that was not over then is not too late, if nobody was faster. OK (with the
@@ -261,31 +262,32 @@ typedef void inventory_audit_fn(void *ctx, enum inventory_status status, const s
  * UNKNOWN_ITEM, OVERLOADED (too many ask), UNAVAILABLE (also: the item was put on sale anew meanwhile). */
 void inventory_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx);
 
-/* ---- deals: baskets and transfers ----
+/* ---- transactions: baskets and transfers ----
  *
- * A deal concerns several items, all or nothing. They lie in several slots, so no script does it; it is done
- * in steps, and a journal in one slot tells which were decided: an intent is written before the first unit is
- * taken, and one step of the journal, after the last, decides it forward or back. Every write to an item can
- * be repeated and is done once. Whoever makes a deal holds the locks of its items, and what he writes carries
- * their tokens, so that two deals do not undo each other. What a process leaves unfinished is found by
- * inventory_deal_claim(), and finished by inventory_deal_settle(), which needs no lock; two at once do no
- * harm.
+ * A transaction concerns several items, all or nothing. They lie in several slots, so no script does it; it
+ * is done in steps, and a journal in one slot tells which were decided: an intent is written before the first
+ * unit is taken, and one step of the journal, after the last, decides it forward or back. Every write to an
+ * item can be repeated and is done once. Whoever makes a transaction holds the locks of its items, and what
+ * he writes carries their tokens, so that two transactions do not undo each other. What a process leaves
+ * unfinished is found by inventory_transaction_claim(), and finished by inventory_transaction_settle(), which
+ * needs no lock; two at once do no harm.
  *
  * Until a basket is decided its units count as held, and so do its orders, which nobody has been told of. */
 
 enum { INVENTORY_LINES_MAX = 32 };
 
-enum inventory_deal_kind { INVENTORY_BASKET, INVENTORY_TRANSFER };
+enum inventory_transaction_kind { INVENTORY_BASKET, INVENTORY_TRANSFER };
 
 struct inventory_line {
     char item[INVENTORY_NAME_MAX + 1];
     int64_t quantity;
-    struct inventory_token token; /* of the grant of the item's lock, the caller's to set; see `locked` */
+    struct inventory_fencing_token
+        token; /* of the grant of the item's lock, the caller's to set; see `locked` */
 };
 
 /* Lives in the caller's memory until `done`. Of a transfer the lines are two: from and to. */
-struct inventory_deal {
-    enum inventory_deal_kind kind;
+struct inventory_transaction {
+    enum inventory_transaction_kind kind;
     char id[INVENTORY_DIGEST_SIZE];    /* by inventory_key_digest(); baskets and transfers are told apart */
     char user[INVENTORY_NAME_MAX + 1]; /* of a basket */
     int count;
@@ -296,7 +298,7 @@ struct inventory_deal {
      * is not too late. 0: now. */
     int64_t arrived_ns;
     /* Called exactly once, perhaps from within the call. */
-    void (*done)(struct inventory_deal *deal, enum inventory_status status);
+    void (*done)(struct inventory_transaction *transaction, enum inventory_status status);
 
     /* Told in `done`: */
     enum inventory_state state; /* with OK and REPLAYED: of the basket */
@@ -306,7 +308,7 @@ struct inventory_deal {
     int64_t available; /* with SOLD_OUT */
     /* Not 0: an attempt was undone that had units, and for no longer than this. What another process began is
      * told by the wall clock, to the millisecond. */
-    int64_t undone_ns;
+    int64_t aborted_ns;
 
     /* The inventory's own: */
     char nonce[INVENTORY_DIGEST_SIZE]; /* random: the orders of two attempts are not taken for each other */
@@ -314,33 +316,36 @@ struct inventory_deal {
 };
 
 /* The order of a line, once it was told; its state is the basket's. */
-void inventory_deal_order(const struct inventory_deal *deal, int line, struct inventory_order *order);
+void inventory_transaction_order(const struct inventory_transaction *transaction, int line,
+                                 struct inventory_order *order);
 /* Whether it is the order of one of its lines, and not of another attempt. */
-bool inventory_deal_has_order(const struct inventory_deal *deal, const struct inventory_order *order);
+bool inventory_transaction_has_order(const struct inventory_transaction *transaction,
+                                     const struct inventory_order *order);
 
 /* Looks up kind and id, and fills in the rest. OK; UNKNOWN_BASKET where there is none, or none that was
  * decided; PENDING (filled in as well); UNAVAILABLE, UNKNOWN. No lock is needed. */
-void inventory_deal_find(struct inventory *inventory, struct inventory_deal *deal);
+void inventory_transaction_find(struct inventory *inventory, struct inventory_transaction *transaction);
 
-/* Tells without a lock what becomes of a deal that is to be made. WANTS_LOCK: it is new, and nothing was in
- * its way; PENDING: an attempt that was not decided is under way, or was left unfinished. Either way
- * inventory_deal_make() is next, under its locks. Otherwise as that answers: REPLAYED, KEY_REUSED, what
- * refuses a line (a limit by this basket alone, without what its user has), UNAVAILABLE, UNKNOWN. So whoever
- * asks for what is not for sale takes no lock, and waits for nobody who has one. */
-void inventory_deal_check(struct inventory *inventory, struct inventory_deal *deal);
+/* Tells without a lock what becomes of a transaction that is to be made. WANTS_LOCK: it is new, and nothing
+ * was in its way; PENDING: an attempt that was not decided is under way, or was left unfinished. Either way
+ * inventory_transaction_make() is next, under its locks. Otherwise as that answers: REPLAYED, KEY_REUSED,
+ * what refuses a line (a limit by this basket alone, without what its user has), UNAVAILABLE, UNKNOWN. So
+ * whoever asks for what is not for sale takes no lock, and waits for nobody who has one. */
+void inventory_transaction_check(struct inventory *inventory, struct inventory_transaction *transaction);
 
 /* Does it, as it was wanted. OK; REPLAYED: done before, `state` as it was then; KEY_REUSED; for a line
  * SOLD_OUT, LIMIT, NOT_STARTED, ENDED or UNKNOWN_ITEM, and nothing was done; STALE: a newer holder of a lock
  * was seen, what was begun is undone; UNAVAILABLE, UNKNOWN. An earlier attempt that was left unfinished is
  * finished first. */
-void inventory_deal_make(struct inventory *inventory, struct inventory_deal *deal);
+void inventory_transaction_make(struct inventory *inventory, struct inventory_transaction *transaction);
 
 /* The same of a basket in one step, by one script, where one Redis holds all keys. It needs no lock and looks
- * at no token, and leaves what inventory_deal_make() would have left: a basket that is held is settled in the
- * same way. Answers as that does, and never STALE; PENDING: an attempt in steps that was not decided is under
- * way, or was left unfinished, and nothing was done: finish that one, under its locks, and come again.
- * CROSS_SLOT: the store is a cluster, which lets no script reach two slots; nothing was done. */
-void inventory_deal_make_at_once(struct inventory *inventory, struct inventory_deal *deal);
+ * at no token, and leaves what inventory_transaction_make() would have left: a basket that is held is settled
+ * in the same way. Answers as that does, and never STALE; PENDING: an attempt in steps that was not decided
+ * is under way, or was left unfinished, and nothing was done: finish that one, under its locks, and come
+ * again. CROSS_SLOT: the store is a cluster, which lets no script reach two slots; nothing was done. */
+void inventory_transaction_make_at_once(struct inventory *inventory,
+                                        struct inventory_transaction *transaction);
 
 /* A basket as people write it, teaching only (else REFUSED): looks at all items, decides, lets work_delay_ms
  * pass, and writes to each what it worked out, without a journal. Under a lock that holds for all who sell
@@ -348,33 +353,34 @@ void inventory_deal_make_at_once(struct inventory *inventory, struct inventory_d
  * tokens with a fence, whoever was overtaken is refused (STALE) at each item where he was, which can leave
  * him with half a basket, as can whatever breaks on the way.
  *
- * It is sold at once, also an item that others hold, and stands in no journal: inventory_deal_find() and
- * inventory_deal_settle() do not know it, and its orders are the only trace. By them a retry is known: items
- * whose orders stand are not sold again, and REPLAYED means that all do. KEY_REUSED: they are of other
- * quantities or another user; other items are not noticed. */
-void inventory_deal_make_naive(struct inventory *inventory, struct inventory_deal *deal);
+ * It is sold at once, also an item that others hold, and stands in no journal: inventory_transaction_find()
+ * and inventory_transaction_settle() do not know it, and its orders are the only trace. By them a retry is
+ * known: items whose orders stand are not sold again, and REPLAYED means that all do. KEY_REUSED: they are of
+ * other quantities or another user; other items are not noticed. */
+void inventory_transaction_make_naive(struct inventory *inventory, struct inventory_transaction *transaction);
 
-/* Settles a basket that inventory_deal_find() has told, by CONFIRM or CANCEL, from when it is decided on; or
- * finishes a deal that inventory_deal_claim() has told, by LOOK: forward if it was decided, back if not, and
- * a hold that is over expires. No lock is needed: the journal says which of two came first, and all else can
- * be repeated. OK, CONFIRMED, CANCELLED, EXPIRED, UNKNOWN_BASKET (also: undone, or not decided), UNAVAILABLE,
- * UNKNOWN. */
-void inventory_deal_settle(struct inventory *inventory, struct inventory_deal *deal,
-                           enum inventory_step step);
+/* Settles a basket that inventory_transaction_find() has told, by CONFIRM or CANCEL, from when it is decided
+ * on; or finishes a transaction that inventory_transaction_claim() has told, by LOOK: forward if it was
+ * decided, back if not, and a hold that is over expires. No lock is needed: the journal says which of two
+ * came first, and all else can be repeated. OK, CONFIRMED, CANCELLED, EXPIRED, UNKNOWN_BASKET (also: undone,
+ * or not decided), UNAVAILABLE, UNKNOWN. */
+void inventory_transaction_settle(struct inventory *inventory, struct inventory_transaction *transaction,
+                                  enum inventory_step step);
 
-/* Deals that were left unfinished, and held baskets that are due, those first that have been for longest, and
- * no more than `most`; each is left alone by other claims for `claim_ms`. With OK, of the `count` deals;
- * valid within the callback. None while a store that stood still hears of what came in time. */
-typedef void inventory_claim_fn(void *ctx, enum inventory_status status, const struct inventory_deal *deals,
-                                size_t count);
-void inventory_deal_claim(struct inventory *inventory, int most, int64_t claim_ms, inventory_claim_fn *fn,
-                          void *ctx);
+/* Transactions that were left unfinished, and held baskets that are due, those first that have been for
+ * longest, and no more than `most`; each is left alone by other claims for `claim_ms`. With OK, of the
+ * `count` transactions; valid within the callback. None while a store that stood still hears of what came in
+ * time. */
+typedef void inventory_claim_fn(void *ctx, enum inventory_status status,
+                                const struct inventory_transaction *transactions, size_t count);
+void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,
+                                 inventory_claim_fn *fn, void *ctx);
 
 /* ---- which lock numbers the tokens ----
  * The record that all instances of a service share: an epoch, and a lock, which is no more than a text here;
  * and who of them lives. What it is for: service/background/lock_switch.h. */
 
-struct inventory_domain {
+struct inventory_lock_epoch {
     uint64_t epoch;
     const char *lock;
     int live;            /* instances, with this one */
@@ -383,10 +389,10 @@ struct inventory_domain {
     int64_t store_ms;    /* the store's clock, when it replied */
 };
 
-typedef void inventory_domain_fn(void *ctx, enum inventory_status status,
-                                 const struct inventory_domain *domain);
+typedef void inventory_lock_epoch_fn(void *ctx, enum inventory_status status,
+                                     const struct inventory_lock_epoch *domain);
 
-struct inventory_beat {
+struct inventory_heartbeat {
     const char *instance;
     /* It has no grants that are older; 0: it comes new, has none at all, and wants `lock`. */
     uint64_t epoch;
@@ -399,14 +405,14 @@ struct inventory_beat {
 
 /* Tells that this instance lives, and answers how it stands. Each: OK with the record, UNAVAILABLE, UNKNOWN.
  */
-void inventory_domain_beat(struct inventory *inventory, const struct inventory_beat *beat,
-                           inventory_domain_fn *fn, void *ctx);
+void inventory_lock_epoch_heartbeat(struct inventory *inventory, const struct inventory_heartbeat *heartbeat,
+                                    inventory_lock_epoch_fn *fn, void *ctx);
 /* Raises the epoch, also for the same lock. UNKNOWN may have raised it. */
-void inventory_domain_switch(struct inventory *inventory, const char *lock, inventory_domain_fn *fn,
-                             void *ctx);
+void inventory_lock_epoch_switch(struct inventory *inventory, const char *lock, inventory_lock_epoch_fn *fn,
+                                 void *ctx);
 /* The instance ends, and has no grants any more. */
-void inventory_domain_leave(struct inventory *inventory, const char *instance, inventory_domain_fn *fn,
-                            void *ctx);
+void inventory_lock_epoch_leave(struct inventory *inventory, const char *instance,
+                                inventory_lock_epoch_fn *fn, void *ctx);
 
 /* ---- health ---- */
 
@@ -429,15 +435,15 @@ void inventory_health(struct inventory *inventory, inventory_health_fn *fn, void
  * about twice a second, from one inventory a process. */
 void inventory_sweep(struct inventory *inventory);
 
-/* ---- figures ---- */
+/* ---- metrics ---- */
 
 enum { INVENTORY_BATCH_MAX = 256 };
 
 /* Written by the inventory's thread alone; another may read them (each for itself). */
-struct inventory_figures {
+struct inventory_metrics {
     _Atomic uint64_t batches, batched; /* script calls of purchases, and purchases in them */
     _Atomic uint64_t checks;           /* calls that only asked: sold out, or unknown */
-    _Atomic uint64_t waiting;          /* purchases and deals under way */
+    _Atomic uint64_t waiting;          /* purchases and transactions under way */
     _Atomic uint64_t unknown;          /* purchases whose reply was lost */
     _Atomic uint64_t unknown_resolved; /* of which the order was found */
     _Atomic uint64_t reconnects;
@@ -447,7 +453,7 @@ struct inventory_figures {
     _Atomic uint64_t store_errors;
 };
 
-const struct inventory_figures *inventory_figures(const struct inventory *inventory);
+const struct inventory_metrics *inventory_metrics(const struct inventory *inventory);
 
 /* The last reason why the store could not be used, "" where there was none. */
 const char *inventory_last_error(const struct inventory *inventory);

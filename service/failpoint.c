@@ -2,4 +2,4 @@
 
 #include <stddef.h>
 
-void (*const service_at_step)(void *ctx, const char *step) = NULL;
+void (*const service_at_failpoint)(void *ctx, const char *step) = NULL;

@@ -104,10 +104,10 @@ static void raise_file_limit(const struct config *config) {
 
 static void say_hello(const struct config *config) {
     struct redis_target target;
-    char store[512], ignored[256], lock[DOMAIN_NAME_SIZE];
+    char store[512], ignored[256], lock[LOCK_SWITCH_NAME_SIZE];
     redis_target_parse(&target, config->redis, ignored, sizeof ignored);
     redis_target_print(&target, store, sizeof store);
-    domain_print_lock(lock, config->lock);
+    lock_switch_print_lock(lock, config->lock);
     log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %s%s%s", SECKILL_VERSION,
              config->listen, config->workers, config->workers == 1 ? "" : "s", store, config->strategy_name,
              lock, config->fencing ? "" : ", NO FENCING",
@@ -122,9 +122,9 @@ static bool start_workers(struct service *service, char *error, size_t size) {
         if (!worker_open(&service->workers[i], service, i, fds[i], error, size))
             return false; /* the process ends, and all that is open with it */
     }
-    if (!back_open(&service->back, service, error, size))
+    if (!background_open(&service->background, service, error, size))
         return false;
-    if (!back_start(&service->back)) {
+    if (!background_start(&service->background)) {
         snprintf(error, size, "cannot start a thread");
         return false;
     }
@@ -171,8 +171,8 @@ int main(int argc, char **argv) {
     config_warn_of_variables();
     sigset_t ends = block_signals();
     store_clock_init(&service.clock, &clock_system);
-    service.domain = domain_open(&service.config, &service.clock, error, sizeof error);
-    if (!service.domain) {
+    service.lock_switch = lock_switch_open(&service.config, &service.clock, error, sizeof error);
+    if (!service.lock_switch) {
         /* Not the URL: it may hold a password. */
         fprintf(stderr, "seckilld: %s: %s; the README's Locks lists all%s\n",
                 config_origin(&service.config, "lock"), error,
@@ -206,13 +206,13 @@ int main(int argc, char **argv) {
     atomic_store(&service.draining, true);
     for (int i = 0; i < service.worker_count; i++)
         worker_drain(&service.workers[i]);
-    back_drain(&service.back);
+    background_drain(&service.background);
     pthread_sigmask(SIG_UNBLOCK, &ends, NULL); /* a second one ends at once */
     for (int i = 0; i < service.worker_count; i++)
         worker_join(&service.workers[i]);
-    back_join(&service.back);
+    background_join(&service.background);
     pool_close(service.pool);
-    domain_close(service.domain);
+    lock_switch_close(service.lock_switch);
     health_close(&service.health);
     free(service.workers);
     log_info("ended");

@@ -5,26 +5,26 @@
 
 #include "service/version.h"
 
-const double figures_bounds[FIGURES_BUCKETS - 1] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+const double metrics_bounds[METRICS_BUCKETS - 1] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                     0.25,   0.5,   1,      2.5,   5,    10,    30};
 
 /* One writer: no locked instruction is needed. */
-static void add(_Atomic uint64_t *figure, uint64_t n) {
-    __atomic_store_n((uint64_t *)figure, __atomic_load_n((uint64_t *)figure, __ATOMIC_RELAXED) + n,
+static void add(_Atomic uint64_t *metric, uint64_t n) {
+    __atomic_store_n((uint64_t *)metric, __atomic_load_n((uint64_t *)metric, __ATOMIC_RELAXED) + n,
                      __ATOMIC_RELAXED);
 }
 
-static uint64_t get(const _Atomic uint64_t *figure) {
-    return __atomic_load_n((const uint64_t *)figure, __ATOMIC_RELAXED);
+static uint64_t get(const _Atomic uint64_t *metric) {
+    return __atomic_load_n((const uint64_t *)metric, __ATOMIC_RELAXED);
 }
 
-void figures_count(_Atomic uint64_t *figure) {
-    add(figure, 1);
+void metrics_count(_Atomic uint64_t *metric) {
+    add(metric, 1);
 }
 
-void figures_time(struct figures_histogram *histogram, int64_t ns) {
+void metrics_time(struct metrics_histogram *histogram, int64_t ns) {
     int i = 0;
-    while (i < FIGURES_BUCKETS - 1 && (double)ns > figures_bounds[i] * 1e9)
+    while (i < METRICS_BUCKETS - 1 && (double)ns > metrics_bounds[i] * 1e9)
         i++;
     add(&histogram->buckets[i], 1);
     add(&histogram->sum_ns, (uint64_t)ns);
@@ -32,12 +32,12 @@ void figures_time(struct figures_histogram *histogram, int64_t ns) {
 
 /* A lock that was not free in time is a crowd before it; whatever else went wrong with it is told apart, as
  * the answer does. */
-int figures_outcome(enum inventory_status status, enum lock_status locked) {
-    return locked == LOCK_OK || locked == LOCK_TIMEOUT ? (int)status : FIGURES_LOCK_UNAVAILABLE;
+int metrics_outcome(enum inventory_status status, enum lock_status locked) {
+    return locked == LOCK_OK || locked == LOCK_TIMEOUT ? (int)status : METRICS_LOCK_UNAVAILABLE;
 }
 
 /* Label values of all that is counted by outcome; statuses that none of it ends with have none. */
-static const char *const outcomes[FIGURES_OUTCOMES] = {
+static const char *const outcomes[METRICS_OUTCOMES] = {
     [INVENTORY_OK] = "sold",
     [INVENTORY_REPLAYED] = "replayed",
     [INVENTORY_SOLD_OUT] = "sold_out",
@@ -53,57 +53,57 @@ static const char *const outcomes[FIGURES_OUTCOMES] = {
     [INVENTORY_OVERLOADED] = "overloaded",
     [INVENTORY_UNAVAILABLE] = "unavailable",
     [INVENTORY_UNKNOWN] = "unknown",
-    [FIGURES_LOCK_UNAVAILABLE] = "lock_unavailable",
+    [METRICS_LOCK_UNAVAILABLE] = "lock_unavailable",
 };
 
 static const struct {
     const char *name, *type, *help;
-    size_t offset; /* in struct inventory_figures */
-} store_figures[] = {
+    size_t offset; /* in struct inventory_metrics */
+} store_metrics[] = {
     {"seckill_batches_total", "counter", "Script calls that sold.",
-     offsetof(struct inventory_figures, batches)},
+     offsetof(struct inventory_metrics, batches)},
     {"seckill_batched_purchases_total", "counter", "Purchases in those calls.",
-     offsetof(struct inventory_figures, batched)},
+     offsetof(struct inventory_metrics, batched)},
     {"seckill_checks_total", "counter", "Calls that only asked, of items sold out.",
-     offsetof(struct inventory_figures, checks)},
+     offsetof(struct inventory_metrics, checks)},
     {"seckill_purchases_waiting", "gauge", "Purchases under way.",
-     offsetof(struct inventory_figures, waiting)},
+     offsetof(struct inventory_metrics, waiting)},
     {"seckill_unknown_total", "counter", "Purchases whose reply was lost.",
-     offsetof(struct inventory_figures, unknown)},
+     offsetof(struct inventory_metrics, unknown)},
     {"seckill_unknown_resolved_total", "counter", "Of which the order was found.",
-     offsetof(struct inventory_figures, unknown_resolved)},
+     offsetof(struct inventory_metrics, unknown_resolved)},
     {"seckill_store_connects_total", "counter", "Connections made to the store.",
-     offsetof(struct inventory_figures, reconnects)},
+     offsetof(struct inventory_metrics, reconnects)},
     {"seckill_store_errors_total", "counter", "Error replies of the store.",
-     offsetof(struct inventory_figures, store_errors)},
+     offsetof(struct inventory_metrics, store_errors)},
     {"seckill_scripts_loaded_total", "counter", "Scripts sent because the store had lost them.",
-     offsetof(struct inventory_figures, scripts_loaded)},
+     offsetof(struct inventory_metrics, scripts_loaded)},
     {"seckill_holds_expired_total", "counter", "Holds that this process expired.",
-     offsetof(struct inventory_figures, expired)},
+     offsetof(struct inventory_metrics, expired)},
     {"seckill_conflicts_total", "counter", "Transactions of strategy optimistic that had to be repeated.",
-     offsetof(struct inventory_figures, conflicts)},
+     offsetof(struct inventory_metrics, conflicts)},
 };
 
 static void print_head(FILE *out, const char *name, const char *type, const char *help) {
     fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* Counters by outcome, at `offset` in struct figures. */
-static void print_outcomes(FILE *out, const struct figures_source *sources, int count, const char *name,
+/* Counters by outcome, at `offset` in struct metrics. */
+static void print_outcomes(FILE *out, const struct metrics_source *sources, int count, const char *name,
                            const char *help, size_t offset) {
     print_head(out, name, "counter", help);
-    for (int outcome = 0; outcome < FIGURES_OUTCOMES; outcome++) {
+    for (int outcome = 0; outcome < METRICS_OUTCOMES; outcome++) {
         uint64_t sum = 0;
         for (int i = 0; i < count; i++) {
-            const _Atomic uint64_t *figures = (const void *)((const char *)sources[i].figures + offset);
-            sum += get(&figures[outcome]);
+            const _Atomic uint64_t *metrics = (const void *)((const char *)sources[i].metrics + offset);
+            sum += get(&metrics[outcome]);
         }
         if (outcomes[outcome])
             fprintf(out, "%s{outcome=\"%s\"} %llu\n", name, outcomes[outcome], (unsigned long long)sum);
     }
 }
 
-static void print_recovered(FILE *out, const struct figures_source *sources, int count) {
+static void print_recovered(FILE *out, const struct metrics_source *sources, int count) {
     print_head(
         out, "seckill_recovered_total", "counter",
         "Baskets and transfers that were left unfinished, or held and due, and attempts to finish them.");
@@ -111,35 +111,35 @@ static void print_recovered(FILE *out, const struct figures_source *sources, int
     for (int k = 0; k < 2; k++) {
         uint64_t sum = 0;
         for (int i = 0; i < count; i++)
-            sum += get(&sources[i].figures->recovered[k]);
+            sum += get(&sources[i].metrics->recovered[k]);
         fprintf(out, "seckill_recovered_total{outcome=\"%s\"} %llu\n", words[k], (unsigned long long)sum);
     }
 }
 
-static void print_responses(FILE *out, const struct figures_source *sources, int count) {
+static void print_responses(FILE *out, const struct metrics_source *sources, int count) {
     print_head(out, "seckill_http_responses_total", "counter", "HTTP answers by class of status.");
     for (int hundreds = 2; hundreds < 6; hundreds++) {
         uint64_t sum = 0;
         for (int i = 0; i < count; i++)
-            sum += get(&sources[i].figures->responses[hundreds]);
+            sum += get(&sources[i].metrics->responses[hundreds]);
         fprintf(out, "seckill_http_responses_total{class=\"%dxx\"} %llu\n", hundreds,
                 (unsigned long long)sum);
     }
 }
 
-static void print_histogram(FILE *out, const struct figures_source *sources, int count, const char *name,
+static void print_histogram(FILE *out, const struct metrics_source *sources, int count, const char *name,
                             const char *outcome, size_t offset) {
     uint64_t running = 0, sum_ns = 0;
-    for (int bucket = 0; bucket < FIGURES_BUCKETS; bucket++) {
+    for (int bucket = 0; bucket < METRICS_BUCKETS; bucket++) {
         for (int i = 0; i < count; i++) {
-            const struct figures_histogram *histogram =
-                (const void *)((const char *)sources[i].figures + offset);
+            const struct metrics_histogram *histogram =
+                (const void *)((const char *)sources[i].metrics + offset);
             running += get(&histogram->buckets[bucket]);
             sum_ns += bucket == 0 ? get(&histogram->sum_ns) : 0;
         }
         char bound[32] = "+Inf";
-        if (bucket < FIGURES_BUCKETS - 1)
-            snprintf(bound, sizeof bound, "%g", figures_bounds[bucket]);
+        if (bucket < METRICS_BUCKETS - 1)
+            snprintf(bound, sizeof bound, "%g", metrics_bounds[bucket]);
         fprintf(out, "%s_bucket{outcome=\"%s\",le=\"%s\"} %llu\n", name, outcome, bound,
                 (unsigned long long)running);
     }
@@ -147,7 +147,7 @@ static void print_histogram(FILE *out, const struct figures_source *sources, int
             (double)sum_ns / 1e9, name, outcome, (unsigned long long)running);
 }
 
-static void print_pool(FILE *out, const struct pool_figures *pool) {
+static void print_pool(FILE *out, const struct pool_metrics *pool) {
     print_head(out, "seckill_pool_waiting", "gauge", "Blocking jobs that wait for a thread.");
     fprintf(out, "seckill_pool_waiting %d\n", pool->waiting);
     print_head(out, "seckill_pool_jobs_total", "counter", "Blocking jobs begun.");
@@ -159,23 +159,23 @@ static void print_pool(FILE *out, const struct pool_figures *pool) {
     fprintf(out, "seckill_pool_wait_seconds_total %.9f\n", (double)pool->wait_ns / 1e9);
 }
 
-static void print_store(FILE *out, const struct figures_source *sources, int count) {
-    for (size_t k = 0; k < sizeof store_figures / sizeof *store_figures; k++) {
+static void print_store(FILE *out, const struct metrics_source *sources, int count) {
+    for (size_t k = 0; k < sizeof store_metrics / sizeof *store_metrics; k++) {
         uint64_t sum = 0;
         for (int i = 0; i < count; i++)
-            sum += get((const void *)((const char *)sources[i].inventory + store_figures[k].offset));
-        print_head(out, store_figures[k].name, store_figures[k].type, store_figures[k].help);
-        fprintf(out, "%s %llu\n", store_figures[k].name, (unsigned long long)sum);
+            sum += get((const void *)((const char *)sources[i].inventory + store_metrics[k].offset));
+        print_head(out, store_metrics[k].name, store_metrics[k].type, store_metrics[k].help);
+        fprintf(out, "%s %llu\n", store_metrics[k].name, (unsigned long long)sum);
     }
 }
 
-static void print_lock(FILE *out, const struct domain_metrics *domain) {
-    const struct lock_metrics *lock = &domain->lock;
+static void print_lock(FILE *out, const struct lock_switch_metrics *lock_switch) {
+    const struct lock_metrics *lock = &lock_switch->lock;
     const struct {
         const char *name, *type, *help;
         uint64_t value;
         bool is_ns;
-    } figures[] = {
+    } metrics[] = {
         {"seckill_lock_acquired_total", "counter", "Locks had.", lock->acquired, false},
         {"seckill_lock_passed_total", "counter", "Of these, handed over within this process.", lock->passed,
          false},
@@ -188,28 +188,28 @@ static void print_lock(FILE *out, const struct domain_metrics *domain) {
         {"seckill_lock_wait_seconds_total", "counter", "Time waited for locks that were had.", lock->wait_ns,
          true},
         {"seckill_lock_hold_seconds_total", "counter", "Time locks were held.", lock->hold_ns, true},
-        {"seckill_lock_epoch", "gauge", "Of the lock in force; 0: none is.", domain->epoch, false},
-        {"seckill_lock_switches_total", "counter", "Times that another lock came in force.", domain->switches,
-         false},
+        {"seckill_lock_epoch", "gauge", "Of the lock in force; 0: none is.", lock_switch->epoch, false},
+        {"seckill_lock_switches_total", "counter", "Times that another lock came in force.",
+         lock_switch->switches, false},
     };
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-        print_head(out, figures[i].name, figures[i].type, figures[i].help);
-        if (figures[i].is_ns)
-            fprintf(out, "%s %.9f\n", figures[i].name, (double)figures[i].value / 1e9);
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
+        print_head(out, metrics[i].name, metrics[i].type, metrics[i].help);
+        if (metrics[i].is_ns)
+            fprintf(out, "%s %.9f\n", metrics[i].name, (double)metrics[i].value / 1e9);
         else
-            fprintf(out, "%s %llu\n", figures[i].name, (unsigned long long)figures[i].value);
+            fprintf(out, "%s %llu\n", metrics[i].name, (unsigned long long)metrics[i].value);
     }
-    if (domain->reach == DOMAIN_UNTRIED)
+    if (lock_switch->reach == LOCK_SWITCH_UNTRIED)
         return;
     print_head(
         out, "seckill_lock_reachable", "gauge",
         "1: the lock of the newest epoch could be had when it was last tried; 0: it could not. Left out "
         "until it is tried.");
-    fprintf(out, "seckill_lock_reachable %d\n", domain->reach == DOMAIN_REACHABLE);
+    fprintf(out, "seckill_lock_reachable %d\n", lock_switch->reach == LOCK_SWITCH_REACHABLE);
 }
 
-char *figures_print(const struct figures_source *sources, int count, const struct pool_figures *pool,
-                    const struct domain_metrics *domain, size_t *length) {
+char *metrics_print(const struct metrics_source *sources, int count, const struct pool_metrics *pool,
+                    const struct lock_switch_metrics *lock_switch, size_t *length) {
     char *text = NULL;
     FILE *out = open_memstream(&text, length);
     if (!out)
@@ -220,29 +220,30 @@ char *figures_print(const struct figures_source *sources, int count, const struc
     print_head(out, "seckill_build_info", "gauge", "The version that runs.");
     fprintf(out, "seckill_build_info{version=\"%s\"} 1\n", SECKILL_VERSION);
     print_outcomes(out, sources, count, "seckill_purchases_total", "Purchases by how they ended.",
-                   offsetof(struct figures, purchases));
-    static const char purchase[] = "seckill_purchase_seconds", deal[] = "seckill_basket_seconds",
+                   offsetof(struct metrics, purchases));
+    static const char purchase[] = "seckill_purchase_seconds", transaction[] = "seckill_basket_seconds",
                       undone[] = "seckill_basket_phantom_seconds";
     print_head(out, purchase, "histogram", "From a purchase's arrival to its answer.");
-    print_histogram(out, sources, count, purchase, "sold", offsetof(struct figures, sold));
-    print_histogram(out, sources, count, purchase, "rejected", offsetof(struct figures, rejected));
+    print_histogram(out, sources, count, purchase, "sold", offsetof(struct metrics, sold));
+    print_histogram(out, sources, count, purchase, "rejected", offsetof(struct metrics, rejected));
     print_outcomes(out, sources, count, "seckill_baskets_total", "Baskets by how they ended.",
-                   offsetof(struct figures, baskets));
+                   offsetof(struct metrics, baskets));
     print_outcomes(out, sources, count, "seckill_transfers_total",
                    "Transfers by how they ended (sold: they were done).",
-                   offsetof(struct figures, transfers));
-    print_head(out, deal, "histogram", "From a basket's or transfer's arrival to its answer.");
-    print_histogram(out, sources, count, deal, "sold", offsetof(struct figures, deals_made));
-    print_histogram(out, sources, count, deal, "rejected", offsetof(struct figures, deals_rejected));
+                   offsetof(struct metrics, transfers));
+    print_head(out, transaction, "histogram", "From a basket's or transfer's arrival to its answer.");
+    print_histogram(out, sources, count, transaction, "sold", offsetof(struct metrics, transactions_made));
+    print_histogram(out, sources, count, transaction, "rejected",
+                    offsetof(struct metrics, transactions_rejected));
     print_head(out, undone, "histogram",
                "How long a basket or transfer that failed had units which it gave back.");
-    print_histogram(out, sources, count, undone, "undone", offsetof(struct figures, deals_undone));
+    print_histogram(out, sources, count, undone, "undone", offsetof(struct metrics, transactions_undone));
     print_recovered(out, sources, count);
     print_responses(out, sources, count);
     print_head(out, "seckill_http_connections", "gauge", "Clients connected.");
     fprintf(out, "seckill_http_connections %d\n", connections);
     print_pool(out, pool);
-    print_lock(out, domain);
+    print_lock(out, lock_switch);
     print_store(out, sources, count);
     if (fclose(out) == 0)
         return text;

@@ -11,7 +11,7 @@
 #include "service/failpoint.h"
 #include "service/log.h"
 
-enum { SECOND_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
+enum { HOUSEKEEPING_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
 
 /* See linger(). */
 enum { LINGER_CROWD = 32, LINGER_NS = 100000, PAUSES = 10 };
@@ -58,7 +58,7 @@ static void pause_core(void) {
  * machine, where it cost a tenth of the orders of a crowd. So the worker looks out for a moment before it
  * sleeps, and whoever else wants the processor has it. */
 static void linger(struct worker *worker) {
-    if (worker->stock_figures.waiting < LINGER_CROWD || uv_backend_timeout(&worker->loop) == 0)
+    if (worker->stock_metrics.waiting < LINGER_CROWD || uv_backend_timeout(&worker->loop) == 0)
         return;
     struct pollfd any = {.fd = uv_backend_fd(&worker->loop), .events = POLLIN};
     uint64_t until_ns = uv_hrtime() + LINGER_NS;
@@ -84,19 +84,19 @@ static void on_wake(uv_async_t *handle) {
     if (atomic_load(&worker->service->draining) && worker->drain_until_ms == 0) {
         worker->drain_until_ms = (int64_t)uv_now(&worker->loop) + worker->service->config.drain_ms;
         http_server_drain(worker->http);
-        uv_timer_start(&worker->second, worker->second.timer_cb, 0, 10);
+        uv_timer_start(&worker->housekeeping, worker->housekeeping.timer_cb, 0, 10);
     }
 }
 
 static void on_answer(void *ctx, int status) {
     struct worker *worker = ctx;
-    figures_count(&worker->figures.responses[status / 100]);
+    metrics_count(&worker->metrics.responses[status / 100]);
 }
 
 static void end(struct worker *worker) {
     uv_close((uv_handle_t *)&worker->prepare, NULL);
     uv_close((uv_handle_t *)&worker->check, NULL);
-    uv_close((uv_handle_t *)&worker->second, NULL);
+    uv_close((uv_handle_t *)&worker->housekeeping, NULL);
     mailbox_close(&worker->mailbox);
     http_server_close(worker->http);
 }
@@ -116,7 +116,7 @@ static void drain(struct worker *worker) {
         end(worker);
 }
 
-static void on_second(uv_timer_t *timer) {
+static void on_housekeeping(uv_timer_t *timer) {
     struct worker *worker = timer->data;
     atomic_store_explicit(&worker->connections, http_server_connections(worker->http), memory_order_relaxed);
     if (worker->drain_until_ms)
@@ -131,7 +131,7 @@ static void *run(void *arg) {
 }
 
 struct inventory_config worker_stock_config(const struct service *service,
-                                            struct inventory_figures *figures) {
+                                            struct inventory_metrics *metrics) {
     const struct config *config = &service->config;
     return (struct inventory_config){
         .redis_url = config->redis,
@@ -142,15 +142,15 @@ struct inventory_config worker_stock_config(const struct service *service,
         .work_delay_ms = config->work_delay_ms,
         .teaching = config->teaching,
         .fencing = config->fencing,
-        .figures = figures,
-        .at_step = service_at_step,
+        .metrics = metrics,
+        .at_failpoint = service_at_failpoint,
     };
 }
 
 bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
                  size_t error_size) {
     const struct config *config = &service->config;
-    struct inventory_config stock = worker_stock_config(service, &worker->stock_figures);
+    struct inventory_config stock = worker_stock_config(service, &worker->stock_metrics);
     worker->service = service;
     worker->index = index;
     uv_loop_init(&worker->loop);
@@ -173,14 +173,14 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
         snprintf(error, error_size, "cannot start the HTTP server");
         return false;
     }
-    worker->prepare.data = worker->check.data = worker->second.data = worker;
+    worker->prepare.data = worker->check.data = worker->housekeeping.data = worker;
     uv_prepare_init(&worker->loop, &worker->prepare);
     uv_check_init(&worker->loop, &worker->check);
     mailbox_open(&worker->mailbox, &worker->loop, on_wake, worker);
-    uv_timer_init(&worker->loop, &worker->second);
+    uv_timer_init(&worker->loop, &worker->housekeeping);
     uv_prepare_start(&worker->prepare, on_prepare);
     uv_check_start(&worker->check, on_check);
-    uv_timer_start(&worker->second, on_second, 0, SECOND_MS);
+    uv_timer_start(&worker->housekeeping, on_housekeeping, 0, HOUSEKEEPING_MS);
     return true;
 }
 

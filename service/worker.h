@@ -31,32 +31,32 @@ struct worker {
     uv_prepare_t prepare;
     uv_check_t check;
     struct mailbox mailbox;
-    uv_timer_t second; /* watches the drain */
+    uv_timer_t housekeeping; /* watches the drain */
     int64_t drain_until_ms;
     _Atomic enum worker_store store; /* for other threads to see */
     _Atomic int connections;
     struct health_seen health; /* as it was told here last */
-    struct figures figures;
-    struct inventory_figures stock_figures;
+    struct metrics metrics;
+    struct inventory_metrics stock_metrics;
 };
 
 struct service {
     struct config config;
     unsigned char admin_digest[32];
     struct store_clock clock;
-    struct domain *domain;
+    struct lock_switch *lock_switch;
     struct pool *pool; /* for what blocks */
     _Atomic bool draining;
     _Atomic int64_t crowd_until_ns; /* purchases go first until then; the back office tells */
     _Atomic int running;            /* workers that have not ended */
     int worker_count;
     struct worker *workers;
-    struct back back;
+    struct background background;
     struct health health;
 };
 
 /* How the stock is opened, whoever does. */
-struct inventory_config worker_stock_config(const struct service *service, struct inventory_figures *figures);
+struct inventory_config worker_stock_config(const struct service *service, struct inventory_metrics *metrics);
 
 /* Opens all that the worker needs on `listen_fd`, which is its own from then on. False on failure, with the
  * reason in `error`. */

@@ -10,7 +10,7 @@
 
 #include "service/failpoint.h"
 
-static void at_step(void *ctx, const char *step) {
+static void at_failpoint(void *ctx, const char *step) {
     static atomic_int count;
     static atomic_flag met = ATOMIC_FLAG_INIT;
     const char *wanted = getenv("STOP_AT");
@@ -26,4 +26,4 @@ static void at_step(void *ctx, const char *step) {
         raise(strncmp(wanted, "KILL", 4) == 0 ? SIGKILL : SIGSTOP);
 }
 
-void (*const service_at_step)(void *ctx, const char *step) = at_step;
+void (*const service_at_failpoint)(void *ctx, const char *step) = at_failpoint;

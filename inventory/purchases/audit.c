@@ -75,7 +75,7 @@ static void add_last(struct audits *audits, struct audit_run *run) {
 }
 
 /* The connection is no good: all that wait hear so, and the next one gets a new one. */
-static void give_up(struct inventory *inventory) {
+static void abandon(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
     struct redis *redis = audits->redis;
     struct audit_run *runs = audits->head;
@@ -137,7 +137,7 @@ static void ask(struct inventory *inventory) {
     if (sent)
         redis_flush(audits->redis);
     else
-        give_up(inventory);
+        abandon(inventory);
 }
 
 static void on_pause(uv_timer_t *timer) {
@@ -248,7 +248,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
     if (!audits->running) /* it was given up */
         return;
     if (!value) {
-        give_up(inventory);
+        abandon(inventory);
         return;
     }
     struct audit_run *run = audits->head;
@@ -285,7 +285,7 @@ static void on_state(void *ctx, bool up) {
     if (up)
         start(inventory);
     else if (inventory->audits.running)
-        give_up(inventory);
+        abandon(inventory);
 }
 
 static void start(struct inventory *inventory) {
@@ -296,7 +296,7 @@ static void start(struct inventory *inventory) {
         audits->redis = redis_open(inventory->loop, &inventory->target, inventory->config.clock,
                                    inventory->config.call_timeout_ms, on_state, inventory);
     if (!audits->redis) {
-        give_up(inventory);
+        abandon(inventory);
     } else if (redis_is_up(audits->redis)) {
         audits->running = true;
         ask(inventory);
@@ -345,9 +345,9 @@ void audit_tick(struct inventory *inventory) {
     if (!audits->redis)
         return;
     if (!audits->head || (!redis_is_up(audits->redis) && *redis_error(audits->redis)))
-        give_up(inventory);
+        abandon(inventory);
 }
 
 void audit_close(struct inventory *inventory) {
-    give_up(inventory);
+    abandon(inventory);
 }

@@ -100,7 +100,7 @@ static void judge_exact(struct audit_count *count) {
 
 struct change {
     int64_t created; /* records */
-    int64_t taken, sold, back;
+    int64_t taken, sold, background;
     /* Taken from `available`, and not yet in another counter: only with strategies that go step by step. */
     int64_t nowhere;
 };
@@ -116,12 +116,12 @@ static bool read_change(const struct audit_count *count, struct change *change) 
                               .sold = last->item.sold - first->item.sold};
     if (first->returned >= 0) {
         change->taken = taken(last) - taken(first);
-        change->back = last->returned - first->returned;
+        change->background = last->returned - first->returned;
     } else { /* so much at most */
         change->taken = change->created * INVENTORY_QUANTITY_MAX;
-        change->back = larger(change->taken - (last->item.held - first->item.held) - change->sold, 0);
+        change->background = larger(change->taken - (last->item.held - first->item.held) - change->sold, 0);
     }
-    return change->created >= 0 && change->taken >= 0 && change->sold >= 0 && change->back >= 0 &&
+    return change->created >= 0 && change->taken >= 0 && change->sold >= 0 && change->background >= 0 &&
            within(count->records, first->records, last->records);
 }
 
@@ -146,7 +146,7 @@ static bool returns_agree(const struct audit_count *count, const struct change *
  */
 static bool entries_agree(const struct audit_count *count, const struct change *change) {
     const struct inventory_audit *audit = &count->audit;
-    int64_t changed = change->created + change->sold + change->back; /* orders, at most */
+    int64_t changed = change->created + change->sold + change->background; /* orders, at most */
     return within(audit->holds, entered_holds(audit) - changed, entered_holds(audit) + changed) &&
            audit->over_limit == 0;
 }
@@ -155,9 +155,9 @@ static void judge_changing(struct audit_count *count, const struct change *chang
     struct inventory_audit *audit = &count->audit;
     const struct audit_moment *first = &count->first, *last = &count->last;
     int64_t held = audit->units[INVENTORY_STATE_HELD], sold = audit->units[INVENTORY_STATE_CONFIRMED];
-    audit->off_by = larger(change->taken, change->sold + change->back) + change->nowhere;
+    audit->off_by = larger(change->taken, change->sold + change->background) + change->nowhere;
     /* What was seen as sold is so still, and of what was seen as held no more than that was returned. */
-    audit->oversold = larger(sold + larger(held - change->back, 0) - stock(&last->item), 0);
+    audit->oversold = larger(sold + larger(held - change->background, 0) - stock(&last->item), 0);
     audit->conserved = counters_agree(&first->item) && counters_agree(&last->item) &&
                        within(sold, first->item.sold, last->item.sold + change->nowhere) &&
                        (first->returned < 0 || returns_agree(count, change)) &&

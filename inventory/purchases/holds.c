@@ -113,7 +113,7 @@ static void on_moved(void *ctx, const struct redis_value *value) {
 static void move(struct sweep *sweep, const char *next) {
     const struct due *due = &sweep->due[sweep->at];
     const char *argv[] = {NULL, NULL, NULL, sweep->key, due->item, due->score, next};
-    inventory_step(sweep->inventory, "before move");
+    failpoint(sweep->inventory, "before move");
     if (script_call(sweep->inventory, SCRIPT_DUE, 1, 7, argv, on_moved, sweep))
         redis_flush(sweep->inventory->redis);
     else
@@ -131,7 +131,7 @@ static void on_expired(void *ctx, const struct redis_value *value) {
         return;
     }
     int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
-    figure_add(&sweep->inventory->figures->expired, (uint64_t)expired);
+    metric_add(&sweep->inventory->metrics->expired, (uint64_t)expired);
     if (expired == EXPIRE_MOST) {
         sweep->more = true; /* after those of other items */
         done_with(sweep);
@@ -161,11 +161,11 @@ static void see_to_next(struct sweep *sweep) {
                           keys.orders,
                           keys.users,
                           keys.holds,
-                          keys.ledger,
+                          keys.events,
                           "sweep",
                           most,
                           sweep->due[sweep->at].score};
-    inventory_step(inventory, "before expire");
+    failpoint(inventory, "before expire");
     if (script_call(inventory, SCRIPT_SETTLE, 5, 11, argv, on_expired, sweep))
         redis_flush(inventory->redis);
     else

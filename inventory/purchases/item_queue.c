@@ -10,7 +10,7 @@ void sale_keys_make(struct sale_keys *keys, const char *item) {
     snprintf(keys->orders, SALE_KEY_SIZE, "seckill:{%s}:orders", item);
     snprintf(keys->users, SALE_KEY_SIZE, "seckill:{%s}:users", item);
     snprintf(keys->holds, SALE_KEY_SIZE, "seckill:{%s}:holds", item);
-    snprintf(keys->ledger, SALE_KEY_SIZE, "seckill:{%s}:ledger", item);
+    snprintf(keys->events, SALE_KEY_SIZE, "seckill:{%s}:ledger", item);
     snprintf(keys->restocks, SALE_KEY_SIZE, "seckill:{%s}:restocks", item);
     snprintf(keys->token, SALE_KEY_SIZE, "seckill:{%s}:token", item);
 }

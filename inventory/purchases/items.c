@@ -57,23 +57,23 @@ static struct request *request_make(struct inventory *inventory, void *ctx) {
  * Many may look at one item at once: those who come while it is asked for share the next reply, since the one
  * that is under way may be older than their question. */
 
-struct item_look {
-    struct item_look *next;
+struct item_reader {
+    struct item_reader *next;
     struct inventory *inventory;
     inventory_item_fn *fn;
     void *ctx;
 };
 
 static void answer_looks(struct item *item, enum inventory_status status, const struct inventory_item *told) {
-    struct item_look *looks = item->asking;
+    struct item_reader *readers = item->asking;
     item->asking = NULL;
     item->unknown = status != INVENTORY_OK;
-    while (looks) {
-        struct item_look look = *looks;
-        free(looks);
-        looks = look.next;
-        look.fn(look.ctx, status, told);
-        items_drop(&look.inventory->items, item);
+    while (readers) {
+        struct item_reader read = *readers;
+        free(readers);
+        readers = read.next;
+        read.fn(read.ctx, status, told);
+        items_drop(&read.inventory->items, item);
     }
 }
 
@@ -107,15 +107,15 @@ void inventory_item_get(struct inventory *inventory, const char *name, inventory
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;
     }
-    struct item_look *look = malloc(sizeof *look);
-    struct item *item = look ? items_take(&inventory->items, name) : NULL;
+    struct item_reader *read = malloc(sizeof *read);
+    struct item *item = read ? items_take(&inventory->items, name) : NULL;
     if (!item) {
-        free(look);
+        free(read);
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    *look = (struct item_look){.next = item->waiting, .inventory = inventory, .fn = fn, .ctx = ctx};
-    item->waiting = look;
+    *read = (struct item_reader){.next = item->waiting, .inventory = inventory, .fn = fn, .ctx = ctx};
+    item->waiting = read;
     if (!item->asking)
         ask_for_looks(inventory, item);
 }
@@ -199,7 +199,7 @@ void inventory_restock(struct inventory *inventory, const char *name, const char
     char text[24], most[24];
     snprintf(text, sizeof text, "%lld", (long long)quantity);
     snprintf(most, sizeof most, "%d", INVENTORY_STOCK_MAX);
-    const char *argv[] = {NULL, NULL, NULL, keys.item, keys.restocks, keys.ledger, digest, text, most};
+    const char *argv[] = {NULL, NULL, NULL, keys.item, keys.restocks, keys.events, digest, text, most};
     if (!script_call(inventory, SCRIPT_RESTOCK, 3, 9, argv, on_restocked, request)) {
         free(request);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);

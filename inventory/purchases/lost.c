@@ -14,7 +14,7 @@ static void keep(struct inventory_purchase *purchase) {
 
 void purchase_lost(struct inventory_purchase *purchase) {
     struct inventory *inventory = purchase->inventory;
-    figure_add(&inventory->figures->unknown, 1);
+    metric_add(&inventory->metrics->unknown, 1);
     purchase->deadline_ms = clock_mono_ms(inventory->config.clock) + inventory->config.resolve_ms;
     keep(purchase);
 }
@@ -27,7 +27,7 @@ static void on_asked(void *ctx, const struct redis_value *value) {
     } else if (redis_value_type(value) == REDIS_NIL) {
         purchase_finish(purchase, INVENTORY_UNKNOWN);
     } else {
-        figure_add(&inventory->figures->unknown_resolved, 1);
+        metric_add(&inventory->metrics->unknown_resolved, 1);
         purchase_found(purchase, redis_value_text(value), purchase->sent_ms);
     }
 }

@@ -113,7 +113,7 @@ struct step {
 
 /* What a step answers where the order ends in a state, by step and state. */
 static const enum inventory_status step_answers[3][INVENTORY_STATES] = {
-    [INVENTORY_LOOK] = {INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_UNKNOWN_ORDER},
+    [INVENTORY_READ] = {INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_UNKNOWN_ORDER},
     [INVENTORY_CONFIRM] = {INVENTORY_UNAVAILABLE, INVENTORY_OK, INVENTORY_CANCELLED, INVENTORY_EXPIRED,
                            INVENTORY_UNKNOWN_ORDER},
     [INVENTORY_CANCEL] = {INVENTORY_UNAVAILABLE, INVENTORY_CONFIRMED, INVENTORY_OK, INVENTORY_EXPIRED,
@@ -131,7 +131,7 @@ static void on_step(void *ctx, const struct redis_value *value) {
             status = INVENTORY_UNKNOWN_ORDER;
         } else if (record && record_read(&order, step->item, step->digest, record)) {
             status = step_answers[step->step][order.state];
-            if (order.pending && step->step != INVENTORY_LOOK)
+            if (order.pending && step->step != INVENTORY_READ)
                 status = INVENTORY_OF_BASKET;
             found = status != INVENTORY_UNKNOWN_ORDER;
         } else {
@@ -168,7 +168,7 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
         snprintf(arrived, sizeof arrived, "%lld",
                  (long long)clock_wall_at_ms(inventory->config.clock, arrived_ns));
     const char *argv[] = {NULL,       NULL,        NULL,        keys.item, keys.orders, keys.users,
-                          keys.holds, keys.ledger, names[step], digest,    arrived};
+                          keys.holds, keys.events, names[step], digest,    arrived};
     if (!script_call(inventory, SCRIPT_SETTLE, 5, 11, argv, on_step, call)) {
         free(call);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);

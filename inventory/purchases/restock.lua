@@ -1,7 +1,7 @@
--- Adds units, once for each key. KEYS: item, restocks, ledger. ARGV: digest of the key, quantity, the most that the stock may be.
+-- Adds units, once for each key. KEYS: item, restocks, events. ARGV: digest of the key, quantity, the most that the stock may be.
 -- Replies {replayed (0 | 1), quantity, stock, available} as they were when it happened, or {'unknown-item'}, {'key-reused'} or
 --   {'too-many', how many more the stock has room for}.
-local item, restocks, ledger = KEYS[1], KEYS[2], KEYS[3]
+local item, restocks, events = KEYS[1], KEYS[2], KEYS[3]
 local c = redis.call('HMGET', item, 'available', 'initial', 'restocked')
 if not c[1] then return {'unknown-item'} end
 
@@ -17,7 +17,7 @@ local available, stock = tonumber(c[1]) + quantity, tonumber(c[2]) + tonumber(c[
 local room = tonumber(ARGV[3]) - (stock - quantity)
 if quantity > room then return {'too-many', math.max(room, 0)} end
 redis.call('HSET', restocks, ARGV[1], string.format('%.0f %.0f %.0f', quantity, stock, available))
-redis.call('XADD', ledger, '*', 'restock', ARGV[2])
+redis.call('XADD', events, '*', 'restock', ARGV[2])
 redis.call('HINCRBY', item, 'available', quantity)
 redis.call('HINCRBY', item, 'restocked', quantity)
 return {0, quantity, stock, available}

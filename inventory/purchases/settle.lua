@@ -1,13 +1,13 @@
 -- What becomes of a hold: confirm, cancel, expire. Also the way to read one order, since a hold that is due expires when it is looked at.
 --
--- KEYS: item, orders, users, holds, ledger. ARGV: what, then
+-- KEYS: item, orders, users, holds, events. ARGV: what, then
 --   what = get | confirm | cancel: a digest, and but for `get` when the request arrived ('': now). Replies its record after the step, or false
 --     where there is no such order. What came in time is not too late, if nobody was faster; so by itself a hold expires half a second after it was due.
 --   what = sweep: how many at most, when the item is due. Expires the holds that are due; replies {how many it saw to, when the next of the
 --     item is due ('': it has no holds)}, or the same time again where that has not come yet. Times (ms) are of this server's clock.
 -- Where the item is gone, nothing can be settled and nothing is written: there is no such order, and no hold.
 -- A settled order stays as it is, so each of these can be repeated, and the one that came first wins.
-local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local item, orders, users, holds, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local what = ARGV[1]
 local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
 
@@ -20,7 +20,7 @@ local function settle(digest, record, state, limit)
   local quantity, user = string.match(record, '^h (%d+) (%S+)')
   record = state .. string.sub(record, 2)
   redis.call('HSET', orders, digest, record)
-  redis.call('XADD', ledger, '*', digest, record)
+  redis.call('XADD', events, '*', digest, record)
   redis.call('ZREM', holds, digest)
   redis.call('HINCRBY', item, 'held', -quantity)
   if state == 'c' then

@@ -26,7 +26,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         call->argv[0] = "EVAL";
         call->argv[1] = call->text;
         if (redis_call(inventory->redis, on_reply, call, call->argc, call->argv)) {
-            figure_add(&inventory->figures->scripts_loaded, 1);
+            metric_add(&inventory->metrics->scripts_loaded, 1);
             redis_flush(inventory->redis);
             return;
         }

@@ -52,7 +52,7 @@ static struct batch *batch_take(struct inventory *inventory, struct item *item, 
         item->tail = NULL;
     item->gathered -= batch->count;
     item->in_flight++;
-    item->under_way += batch->count;
+    item->in_flight_purchases += batch->count;
     item->users++;
     return batch;
 }
@@ -61,7 +61,7 @@ static void batch_drop(struct batch *batch) {
     struct inventory *inventory = batch->inventory;
     struct item *item = batch->item;
     item->in_flight--;
-    item->under_way -= batch->count;
+    item->in_flight_purchases -= batch->count;
     if (item->head)
         item_mark_dirty(inventory, item);
     items_drop(&inventory->items, item);
@@ -130,7 +130,7 @@ static bool send_sale(struct batch *batch);
 
 static void on_indexed(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
-    inventory_step(batch->inventory, "before first hold");
+    failpoint(batch->inventory, "before first hold");
     if (store_status(batch->inventory, value) == INVENTORY_OK && send_sale(batch))
         return;
     finish_all(batch, INVENTORY_UNAVAILABLE);
@@ -143,7 +143,7 @@ static bool index_item(struct batch *batch, int64_t until_ms) {
     if (batch->indexed_ms)
         return false;
     batch->indexed_ms = until_ms;
-    inventory_step(batch->inventory, "before index");
+    failpoint(batch->inventory, "before index");
     return due_enter_first(batch->inventory->redis, batch->item->name, until_ms, on_indexed, batch);
 }
 
@@ -184,7 +184,7 @@ static bool send_sale(struct batch *batch) {
     argv[argc++] = keys->orders;
     argv[argc++] = keys->users;
     argv[argc++] = keys->holds;
-    argv[argc++] = keys->ledger;
+    argv[argc++] = keys->events;
     /* The store says so where it is sold otherwise now: then it was put on sale anew, see start_otherwise().
      */
     argv[argc++] =
@@ -197,8 +197,8 @@ static bool send_sale(struct batch *batch) {
         argv[argc + n + i] = purchase->user;
         argv[argc + 2 * n + i] = inventory->quantities[i];
     }
-    figure_add(&inventory->figures->batches, 1);
-    figure_add(&inventory->figures->batched, (uint64_t)n);
+    metric_add(&inventory->metrics->batches, 1);
+    metric_add(&inventory->metrics->batched, (uint64_t)n);
     return script_call(inventory, SCRIPT_PURCHASE, 5, argc + 3 * n, argv, on_sold, batch);
 }
 
@@ -260,7 +260,7 @@ static bool send_check(struct batch *batch) {
     argv[1] = batch->item->keys.orders;
     for (int i = 0; i < batch->count; i++)
         argv[2 + i] = batch->purchases[i]->digest;
-    figure_add(&inventory->figures->checks, 1);
+    metric_add(&inventory->metrics->checks, 1);
     if (!redis_callv(inventory->redis, on_time, batch, "TIME", NULL))
         return false;
     if (!redis_callv(inventory->redis, on_units, batch, "HMGET", batch->item->keys.item, "available",
@@ -274,7 +274,8 @@ static bool send_check(struct batch *batch) {
 }
 
 static bool may_leave(const struct item *item) {
-    return item->in_flight == 0 || (item->in_flight < IN_FLIGHT_MAX && item->gathered >= item->under_way);
+    return item->in_flight == 0 ||
+           (item->in_flight < IN_FLIGHT_MAX && item->gathered >= item->in_flight_purchases);
 }
 
 void batch_flush(struct inventory *inventory, struct item *item) {

@@ -12,93 +12,92 @@
 static void on_twin(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     if (store_status(purchase->inventory, value) != INVENTORY_OK)
-        look_finish(purchase, INVENTORY_UNKNOWN);
+        client_read_finish(purchase, INVENTORY_UNKNOWN);
     else if (redis_value_type(value) == REDIS_STRING)
         purchase_found(purchase, redis_value_text(value), 0);
     else
-        look_finish(purchase, purchase->look->status);
+        client_read_finish(purchase, purchase->read->status);
 }
 
 /* What was in the way may have been the same key, sent twice at once. */
-static void on_given_back(void *ctx, const struct redis_value *value) {
+static void on_refunded(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    struct sale_look *look = purchase->look;
+    struct client_read *read = purchase->read;
     if (store_status(purchase->inventory, value) != INVENTORY_OK ||
-        !redis_callv(look->redis, on_twin, purchase, "HGET", purchase->in->keys.orders, purchase->digest,
+        !redis_callv(read->redis, on_twin, purchase, "HGET", purchase->in->keys.orders, purchase->digest,
                      NULL))
-        look_finish(purchase, INVENTORY_UNKNOWN);
+        client_read_finish(purchase, INVENTORY_UNKNOWN);
     else
-        redis_flush(look->redis);
+        redis_flush(read->redis);
 }
 
-static void give_back(struct inventory_purchase *purchase, bool user_too) {
-    struct sale_look *look = purchase->look;
+static void refund(struct inventory_purchase *purchase, bool user_too) {
+    struct client_read *read = purchase->read;
     const struct sale_keys *keys = &purchase->in->keys;
     char quantity[24], minus[24];
     snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
     snprintf(minus, sizeof minus, "%lld", -(long long)purchase->quantity);
     if (user_too)
-        redis_callv(look->redis, NULL, NULL, "HINCRBY", keys->users, purchase->user, minus, NULL);
-    if (!redis_callv(look->redis, on_given_back, purchase, "HINCRBY", keys->item, "available", quantity,
-                     NULL))
-        look_finish(purchase, INVENTORY_UNKNOWN);
+        redis_callv(read->redis, NULL, NULL, "HINCRBY", keys->users, purchase->user, minus, NULL);
+    if (!redis_callv(read->redis, on_refunded, purchase, "HINCRBY", keys->item, "available", quantity, NULL))
+        client_read_finish(purchase, INVENTORY_UNKNOWN);
     else
-        redis_flush(look->redis);
+        redis_flush(read->redis);
 }
 
 static void on_entered(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    struct sale_look *look = purchase->look;
+    struct client_read *read = purchase->read;
     if (store_status(purchase->inventory, value) != INVENTORY_OK)
-        look->status = INVENTORY_UNKNOWN;
-    if (--look->pending == 0)
-        look_finish(purchase, look->status);
+        read->status = INVENTORY_UNKNOWN;
+    if (--read->pending == 0)
+        client_read_finish(purchase, read->status);
 }
 
 static void on_written(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    struct sale_look *look = purchase->look;
+    struct client_read *read = purchase->read;
     enum inventory_status status = store_status(purchase->inventory, value);
     if (status != INVENTORY_OK) {
-        look_finish(purchase, INVENTORY_UNKNOWN);
+        client_read_finish(purchase, INVENTORY_UNKNOWN);
         return;
     }
     if (redis_value_integer(value, 0) == 0) {
-        look->status = INVENTORY_UNKNOWN;
-        give_back(purchase, look->limit > 0);
+        read->status = INVENTORY_UNKNOWN;
+        refund(purchase, read->limit > 0);
         return;
     }
     char quantity[24];
     snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
-    look->status = INVENTORY_OK;
-    look->pending = redis_callv(look->redis, on_entered, purchase, "HINCRBY", purchase->in->keys.item,
-                                look->hold_ms ? "held" : "sold", quantity, NULL);
-    look->pending += look_index(purchase, on_entered);
-    look->pending += look_write_entries(purchase, on_entered);
-    if (look->pending == 0)
-        look_finish(purchase, INVENTORY_UNKNOWN);
+    read->status = INVENTORY_OK;
+    read->pending = redis_callv(read->redis, on_entered, purchase, "HINCRBY", purchase->in->keys.item,
+                                read->hold_ms ? "held" : "sold", quantity, NULL);
+    read->pending += client_touch_index(purchase, on_entered);
+    read->pending += client_write_entries(purchase, on_entered);
+    if (read->pending == 0)
+        client_read_finish(purchase, INVENTORY_UNKNOWN);
     else
-        redis_flush(look->redis);
+        redis_flush(read->redis);
 }
 
 static void write_order(struct inventory_purchase *purchase) {
-    struct sale_look *look = purchase->look;
-    look_record(purchase);
-    if (!redis_callv(look->redis, on_written, purchase, "HSETNX", purchase->in->keys.orders, purchase->digest,
-                     look->record, NULL))
-        look_finish(purchase, INVENTORY_UNKNOWN);
+    struct client_read *read = purchase->read;
+    client_print_record(purchase);
+    if (!redis_callv(read->redis, on_written, purchase, "HSETNX", purchase->in->keys.orders, purchase->digest,
+                     read->record, NULL))
+        client_read_finish(purchase, INVENTORY_UNKNOWN);
     else
-        redis_flush(look->redis);
+        redis_flush(read->redis);
 }
 
 static void on_user(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    struct sale_look *look = purchase->look;
+    struct client_read *read = purchase->read;
     if (store_status(purchase->inventory, value) != INVENTORY_OK) {
-        look_finish(purchase, INVENTORY_UNKNOWN);
-    } else if (redis_value_integer(value, 0) > look->limit) {
-        look->status = INVENTORY_LIMIT;
-        give_back(purchase, true);
+        client_read_finish(purchase, INVENTORY_UNKNOWN);
+    } else if (redis_value_integer(value, 0) > read->limit) {
+        read->status = INVENTORY_LIMIT;
+        refund(purchase, true);
     } else {
         write_order(purchase);
     }
@@ -106,47 +105,47 @@ static void on_user(void *ctx, const struct redis_value *value) {
 
 static void on_taken(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    struct sale_look *look = purchase->look;
+    struct client_read *read = purchase->read;
     enum inventory_status status = store_status(purchase->inventory, value);
     if (status != INVENTORY_OK) {
-        look_finish(purchase, status);
+        client_read_finish(purchase, status);
         return;
     }
     int64_t left = redis_value_integer(value, -1);
     if (left < 0) {
-        look->available = left + purchase->quantity;
-        look->status = INVENTORY_SOLD_OUT;
-        give_back(purchase, false);
-    } else if (look->limit == 0) {
+        read->available = left + purchase->quantity;
+        read->status = INVENTORY_SOLD_OUT;
+        refund(purchase, false);
+    } else if (read->limit == 0) {
         write_order(purchase);
     } else {
         char quantity[24];
         snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
-        if (!redis_callv(look->redis, on_user, purchase, "HINCRBY", purchase->in->keys.users, purchase->user,
+        if (!redis_callv(read->redis, on_user, purchase, "HINCRBY", purchase->in->keys.users, purchase->user,
                          quantity, NULL))
-            look_finish(purchase, INVENTORY_UNKNOWN);
+            client_read_finish(purchase, INVENTORY_UNKNOWN);
         else
-            redis_flush(look->redis);
+            redis_flush(read->redis);
     }
 }
 
-static void on_looked(struct inventory_purchase *purchase, enum inventory_status status) {
-    struct sale_look *look = purchase->look;
+static void on_read(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct client_read *read = purchase->read;
     if (status != INVENTORY_OK) {
-        look_finish(purchase, status);
+        client_read_finish(purchase, status);
         return;
     }
     char minus[24];
     snprintf(minus, sizeof minus, "%lld", -(long long)purchase->quantity);
-    if (!redis_callv(look->redis, on_taken, purchase, "HINCRBY", purchase->in->keys.item, "available", minus,
+    if (!redis_callv(read->redis, on_taken, purchase, "HINCRBY", purchase->in->keys.item, "available", minus,
                      NULL))
-        look_finish(purchase, INVENTORY_UNAVAILABLE);
+        client_read_finish(purchase, INVENTORY_UNAVAILABLE);
     else
-        redis_flush(look->redis);
+        redis_flush(read->redis);
 }
 
 static void start(struct inventory_purchase *purchase) {
-    look_begin(purchase, purchase->inventory->redis, INVENTORY_DECR, on_looked);
+    client_read_begin(purchase, purchase->inventory->redis, INVENTORY_DECR, on_read);
 }
 
 const struct strategy strategy_decr = {.name = "decr", .start = start};

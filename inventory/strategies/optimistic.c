@@ -44,7 +44,7 @@ static void leave(struct inventory_purchase *purchase, enum inventory_status sta
         if (optimistic->connections[i].purchase == purchase)
             optimistic->connections[i].purchase = NULL;
     }
-    look_finish(purchase, status);
+    client_read_finish(purchase, status);
     serve(optimistic);
 }
 
@@ -52,7 +52,7 @@ static void leave(struct inventory_purchase *purchase, enum inventory_status sta
 static void on_queued(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     if (value && redis_value_type(value) == REDIS_ERROR && strstr(redis_value_text(value), "READONLY"))
-        purchase->look->status = INVENTORY_UNAVAILABLE;
+        purchase->read->status = INVENTORY_UNAVAILABLE;
 }
 
 static void on_executed(void *ctx, const struct redis_value *value) {
@@ -60,43 +60,43 @@ static void on_executed(void *ctx, const struct redis_value *value) {
     struct inventory *inventory = purchase->inventory;
     enum inventory_status status = store_status(inventory, value);
     if (status != INVENTORY_OK || redis_value_type(value) == REDIS_ARRAY) {
-        if (purchase->look->status != INVENTORY_OK)
-            redis_break(purchase->look->redis, "the store is read-only");
+        if (purchase->read->status != INVENTORY_OK)
+            redis_break(purchase->read->redis, "the store is read-only");
         leave(purchase, status);
         return;
     }
-    figure_add(&inventory->figures->conflicts, 1);
+    metric_add(&inventory->metrics->conflicts, 1);
     if (clock_mono_ms(inventory->config.clock) > purchase->deadline_ms)
         leave(purchase, INVENTORY_OVERLOADED);
     else
-        attempt(purchase, purchase->look->redis);
+        attempt(purchase, purchase->read->redis);
 }
 
-static void on_looked(struct inventory_purchase *purchase, enum inventory_status status) {
-    struct sale_look *look = purchase->look;
+static void on_read(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct client_read *read = purchase->read;
     if (status != INVENTORY_OK) {
-        redis_callv(look->redis, NULL, NULL, "UNWATCH", NULL);
-        redis_flush(look->redis);
+        redis_callv(read->redis, NULL, NULL, "UNWATCH", NULL);
+        redis_flush(read->redis);
         leave(purchase, status);
         return;
     }
-    look_index(purchase, on_queued); /* not within the transaction: the index lies in another slot */
-    if (!redis_callv(look->redis, NULL, NULL, "MULTI", NULL)) {
+    client_touch_index(purchase, on_queued); /* not within the transaction: the index lies in another slot */
+    if (!redis_callv(read->redis, NULL, NULL, "MULTI", NULL)) {
         leave(purchase, INVENTORY_UNAVAILABLE);
         return;
     }
-    look_write(purchase, on_queued, look->available - purchase->quantity);
-    if (!redis_callv(look->redis, on_executed, purchase, "EXEC", NULL)) {
-        redis_break(look->redis, "out of memory");
+    client_write(purchase, on_queued, read->available - purchase->quantity);
+    if (!redis_callv(read->redis, on_executed, purchase, "EXEC", NULL)) {
+        redis_break(read->redis, "out of memory");
         leave(purchase, INVENTORY_UNAVAILABLE);
         return;
     }
-    redis_flush(look->redis);
+    redis_flush(read->redis);
 }
 
 static void attempt(struct inventory_purchase *purchase, struct redis *redis) {
     redis_callv(redis, NULL, NULL, "WATCH", purchase->in->keys.item, NULL);
-    look_begin(purchase, redis, INVENTORY_OPTIMISTIC, on_looked);
+    client_read_begin(purchase, redis, INVENTORY_OPTIMISTIC, on_read);
     redis_flush(redis);
 }
 
@@ -130,10 +130,10 @@ static void start(struct inventory_purchase *purchase) {
     struct inventory *inventory = purchase->inventory;
     if (!inventory->optimistic)
         inventory->optimistic = optimistic_open(inventory);
-    if (!purchase->look)
-        purchase->look = calloc(1, sizeof *purchase->look);
+    if (!purchase->read)
+        purchase->read = calloc(1, sizeof *purchase->read);
     struct optimistic *optimistic = inventory->optimistic;
-    if (!optimistic || !purchase->look) {
+    if (!optimistic || !purchase->read) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
         return;
     }

@@ -1,6 +1,6 @@
 -- Sells one item to all who wait for it, in one atomic step. This is the whole sale: no other purchase takes units in `batch` and `lua`.
 --
--- KEYS: item, orders, users, holds, ledger (one hash tag, so one slot).
+-- KEYS: item, orders, users, holds, events (one hash tag, so one slot).
 -- ARGV: the strategy that the seller goes by (`batch` or `lua`), until when the item is known to stand in the index of due times (0: that is
 --   not known; see holds.c), then n digests, n users, n quantities.
 -- Replies {available, hold_until, now} where all were sold, as in most of a sale; otherwise {available, hold_until, now, r1 .. rn}, each r
@@ -10,7 +10,7 @@
 --
 -- Each write is worked out first and then done at the end, so that an error (out of memory, read-only) comes before
 -- the first of them: the call happens whole or not at all. The first write is one that Redis refuses when out of memory.
-local item, orders, users, holds, ledger = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local item, orders, users, holds, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local entered = tonumber(ARGV[2])
 local n = (#ARGV - 2) / 3
 
@@ -78,7 +78,7 @@ if w > 0 then
     end
   end
   redis.call('HSET', orders, unpack(written, 1, w))
-  redis.call('XADD', ledger, '*', unpack(written, 1, w))
+  redis.call('XADD', events, '*', unpack(written, 1, w))
   redis.call('HINCRBY', item, 'available', -taken)
   redis.call('HINCRBY', item, hold > 0 and 'held' or 'sold', taken)
   if had then redis.call('HSET', users, unpack(totals, 1, w)) end

@@ -80,14 +80,14 @@ void item_sell(struct till *till, const char *item, enum inventory_strategy sold
     CHECK_STATUS(item_put(till, &put), INVENTORY_OK);
 }
 
-struct answer *item_look_begin(struct till *till, const char *item) {
+struct answer *item_read_begin(struct till *till, const char *item) {
     struct answer *answer = answer_make(till);
     inventory_item_get(till->inventory, item, on_item, answer);
     return answer;
 }
 
-enum inventory_status item_look(struct till *till, const char *item, struct inventory_item *out) {
-    return answer_wait(item_look_begin(till, item), out, sizeof *out);
+enum inventory_status item_reader(struct till *till, const char *item, struct inventory_item *out) {
+    return answer_wait(item_read_begin(till, item), out, sizeof *out);
 }
 
 struct answer *item_restock_begin(struct till *till, const char *item, const char *key, int64_t quantity) {

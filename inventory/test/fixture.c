@@ -142,9 +142,9 @@ struct till *till_open_with(struct shop *shop, const struct till_options *option
         .work_delay_ms = options->work_delay_ms,
         .teaching = !options->without_teaching,
         .fencing = !options->without_fencing,
-        .at_step = options->at_step,
-        .at_step_ctx = options->at_step_ctx,
-        .figures = options->figures};
+        .at_failpoint = options->at_failpoint,
+        .at_failpoint_ctx = options->at_failpoint_ctx,
+        .metrics = options->metrics};
     char error[256] = "";
     till->shop = shop;
     till->locked = fenced;
@@ -229,7 +229,7 @@ struct buy *buy_begin(struct till *till, const char *item, const char *user, con
     snprintf(buy->id, sizeof buy->id, "%s:%s", item, buy->purchase.digest);
     buy->purchase.quantity = quantity;
     buy->purchase.locked = till->locked;
-    buy->purchase.token = (struct inventory_token){.epoch = till->epoch, .fence = till->fence};
+    buy->purchase.token = (struct inventory_fencing_token){.epoch = till->epoch, .fence = till->fence};
     buy->purchase.done = on_done;
     inventory_purchase(till->inventory, &buy->purchase);
     return buy;

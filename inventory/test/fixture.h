@@ -49,9 +49,9 @@ struct till_options {
     int work_delay_ms;     /* none */
     bool without_teaching; /* refuse what teaches */
     bool without_fencing;  /* whatever the fence */
-    void (*at_step)(void *ctx, const char *step);
-    void *at_step_ctx;
-    struct inventory_figures *figures; /* the inventory's own */
+    void (*at_failpoint)(void *ctx, const char *step);
+    void *at_failpoint_ctx;
+    struct inventory_metrics *metrics; /* the inventory's own */
 };
 
 struct shop *shop_open(void);
@@ -107,7 +107,7 @@ struct inventory_item terms(const char *item, enum inventory_strategy sold_by, i
 enum inventory_status item_put(struct till *till, const struct inventory_item *item);
 /* item_put(terms()), which must succeed. */
 void item_sell(struct till *till, const char *item, enum inventory_strategy sold_by, int64_t stock);
-enum inventory_status item_look(struct till *till, const char *item, struct inventory_item *out);
+enum inventory_status item_reader(struct till *till, const char *item, struct inventory_item *out);
 enum inventory_status item_restock(struct till *till, const char *item, const char *key, int64_t quantity,
                                    struct inventory_restock *out);
 enum inventory_status order_step(struct till *till, const char *id, enum inventory_step step,
@@ -137,7 +137,7 @@ struct answer {
 
 struct answer *order_step_begin(struct till *till, const char *id, enum inventory_step step);
 struct answer *item_put_begin(struct till *till, const struct inventory_item *item);
-struct answer *item_look_begin(struct till *till, const char *item);
+struct answer *item_read_begin(struct till *till, const char *item);
 struct answer *item_restock_begin(struct till *till, const char *item, const char *key, int64_t quantity);
 struct answer *item_audit_begin(struct till *till, const char *item);
 struct answer *store_health_begin(struct till *till);

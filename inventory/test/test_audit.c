@@ -34,7 +34,7 @@ static const char *user_name(int user) {
     return harness_format("user%d", user);
 }
 
-static void give_back(struct model *model, struct model_order *order, enum inventory_state state) {
+static void refund(struct model *model, struct model_order *order, enum inventory_state state) {
     order->state = state;
     model->available[order->item] += order->quantity;
     model->units[order->item][order->user] -= order->quantity;
@@ -44,7 +44,7 @@ static void expire_due(struct model *model, int64_t now_ms) {
     for (int i = 0; i < model->count; i++) {
         struct model_order *order = &model->orders[i];
         if (order->state == INVENTORY_STATE_HELD && order->expires_ms <= now_ms)
-            give_back(model, order, INVENTORY_STATE_EXPIRED);
+            refund(model, order, INVENTORY_STATE_EXPIRED);
     }
 }
 
@@ -95,13 +95,13 @@ static void step_settle(struct model *model, struct till *till, enum inventory_s
     if (model->count == 0)
         return;
     struct model_order *order = &model->orders[below(model, model->count)];
-    int64_t over_ms = redis_clock()->stopped_ms - (step == INVENTORY_LOOK ? INVENTORY_HOLD_GRACE_MS : 0);
+    int64_t over_ms = redis_clock()->stopped_ms - (step == INVENTORY_READ ? INVENTORY_HOLD_GRACE_MS : 0);
     if (order->state == INVENTORY_STATE_HELD && order->expires_ms <= over_ms) {
-        give_back(model, order, INVENTORY_STATE_EXPIRED);
+        refund(model, order, INVENTORY_STATE_EXPIRED);
     } else if (order->state == INVENTORY_STATE_HELD && step == INVENTORY_CONFIRM) {
         order->state = INVENTORY_STATE_CONFIRMED;
     } else if (order->state == INVENTORY_STATE_HELD && step == INVENTORY_CANCEL) {
-        give_back(model, order, INVENTORY_STATE_CANCELLED);
+        refund(model, order, INVENTORY_STATE_CANCELLED);
     }
     struct inventory_order now;
     order_step(till, order->id, step, &now);
@@ -183,7 +183,7 @@ static void test_random_mix(void) {
         else if (what < 88)
             step_settle(model, till, INVENTORY_CANCEL);
         else if (what < 93)
-            step_settle(model, till, INVENTORY_LOOK);
+            step_settle(model, till, INVENTORY_READ);
         else if (what < 98)
             step_restock(model, till);
         else
@@ -219,7 +219,7 @@ static struct till *plant(void) {
             order_step(till, bought->order.id, INVENTORY_CANCEL, NULL);
         if (i == 3) {
             redis_clock()->ahead_ms = INT64_C(2) * HOLD_MS;
-            order_step(till, bought->order.id, INVENTORY_LOOK, NULL);
+            order_step(till, bought->order.id, INVENTORY_READ, NULL);
             redis_clock()->ahead_ms = 0;
         }
     }
@@ -342,7 +342,7 @@ static void test_garbled_record(void) {
     struct till *till = plant();
     redis_command(&redis, "HSET", ORDERS, order_of[0], "garbage", NULL);
     CHECK_STATUS(buy(till, "phone", "ann", "k0", 1)->status, INVENTORY_UNAVAILABLE);
-    struct answer *answer = order_step_begin(till, harness_format("phone:%s", order_of[0]), INVENTORY_LOOK);
+    struct answer *answer = order_step_begin(till, harness_format("phone:%s", order_of[0]), INVENTORY_READ);
     shop_settle(till->shop);
     CHECK_STATUS(answer->status, INVENTORY_UNAVAILABLE);
     CHECK_INT(redis_integer(&redis, "HGET", ITEM, "available", NULL), 6);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/test/deals.h"
 #include "inventory/test/fixture.h"
+#include "inventory/test/transactions.h"
 
 static struct redis_server redis;
 
@@ -83,8 +83,8 @@ static void test_large(void) {
 struct sale {
     struct till *till;
     uint64_t random;
-    int bought, restocks, deals;
-    bool deals_too;
+    int bought, restocks, transactions;
+    bool transactions_too;
 };
 
 static int below(struct sale *sale, int n) {
@@ -105,10 +105,10 @@ static void any_step(struct sale *sale) {
                          what < 13 ? INVENTORY_CONFIRM : INVENTORY_CANCEL);
     } else if (what == 17) {
         item_restock_begin(till, "phone", harness_format("r%d", sale->restocks++), 1 + below(sale, 100));
-    } else if (sale->deals_too) {
+    } else if (sale->transactions_too) {
         /* The second line fails now and then: what was taken of the first is undone. */
         const char *lines = harness_format("phone:2 lamp:%d phone:1", 1 + below(sale, 3));
-        struct bargain *bargain = bargain_new(till, harness_format("b%d", sale->deals++), lines);
+        struct bargain *bargain = bargain_new(till, harness_format("b%d", sale->transactions++), lines);
         bargain_begin(bargain, what == 18 ? BARGAIN_MAKE : BARGAIN_FIND);
     }
     if (below(sale, 50) == 0) { /* what is held so far is due */
@@ -176,7 +176,7 @@ static void test_beside_a_sale(void) {
 
 static void test_beside_baskets(void) {
     struct sale sale = {
-        .till = open_sale(INVENTORY_BATCH, true, SOME), .random = harness_seed(), .deals_too = true};
+        .till = open_sale(INVENTORY_BATCH, true, SOME), .random = harness_seed(), .transactions_too = true};
     item_sell(sale.till, "lamp", INVENTORY_BATCH, 200);
     CHECK(audit_beside(&sale, 6) > 3);
     bargains_recover(sale.till);
@@ -355,8 +355,8 @@ static void test_cut(void) {
         CHECK_INT(proxy_faults(proxy), before + 1);
         CHECK_STATUS(item_audit(till, "phone", NULL), INVENTORY_OK);
     }
-    CHECK_INT(inventory_figures(till->inventory)->reconnects, 1);
-    CHECK_INT(inventory_figures(till->inventory)->unknown, 0);
+    CHECK_INT(inventory_metrics(till->inventory)->reconnects, 1);
+    CHECK_INT(inventory_metrics(till->inventory)->unknown, 0);
 }
 
 /* What belongs to two items is not put together. */

@@ -14,9 +14,10 @@ enum { HOLD_MS = 30000 };
 
 static struct redis_server redis;
 
-static struct till *open_till(void (*at_step)(void *ctx, const char *step), void *ctx) {
+static struct till *open_till(void (*at_failpoint)(void *ctx, const char *step), void *ctx) {
     struct till *till = till_open_with(
-        shop_open(), &(struct till_options){.port = redis.port, .at_step = at_step, .at_step_ctx = ctx});
+        shop_open(),
+        &(struct till_options){.port = redis.port, .at_failpoint = at_failpoint, .at_failpoint_ctx = ctx});
     till_wait_up(till);
     return till;
 }
@@ -75,7 +76,7 @@ static void test_idle(void) {
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     holds_sweep(till, &redis);
     CHECK_INT(indexed(), 0);
-    CHECK_INT(inventory_figures(till->inventory)->expired, ITEMS / 3);
+    CHECK_INT(inventory_metrics(till->inventory)->expired, ITEMS / 3);
     CHECK(cost_of_sweeps(till, SWEEPS) <= SWEEPS * A_SWEEP);
     for (int i = 0; i < ITEMS; i++)
         check_books(till, &redis, harness_format("item%d", i), i % 3 != 1, 0, i % 3 == 1);
@@ -149,7 +150,7 @@ struct steps {
     int until, count;
 };
 
-static void die_at_step(void *ctx, const char *step) {
+static void die_at_failpoint(void *ctx, const char *step) {
     (void)step;
     struct steps *steps = ctx;
     if (steps->count++ == steps->until)
@@ -159,7 +160,7 @@ static void die_at_step(void *ctx, const char *step) {
 /* Holds two, one after the other, and expires them. Ends with the number of its steps. */
 static void child(int until) {
     struct steps steps = {.until = until};
-    struct till *till = open_till(die_at_step, &steps);
+    struct till *till = open_till(die_at_failpoint, &steps);
     for (int i = 0; i < 2; i++) {
         CHECK_STATUS(buy(till, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
         if (i == 0)
@@ -217,7 +218,7 @@ struct meanwhile {
     void (*act)(struct meanwhile *meanwhile);
 };
 
-static void once_at_step(void *ctx, const char *step) {
+static void once_at_failpoint(void *ctx, const char *step) {
     struct meanwhile *meanwhile = ctx;
     if (!meanwhile->step || strcmp(step, meanwhile->step) != 0)
         return;
@@ -233,7 +234,7 @@ static void hold_one(struct meanwhile *meanwhile) {
 static void test_held_meanwhile(void) {
     struct till *other = open_sale();
     struct meanwhile meanwhile = {.step = "before move", .other = other, .act = hold_one};
-    struct till *till = open_till(once_at_step, &meanwhile);
+    struct till *till = open_till(once_at_failpoint, &meanwhile);
     CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     holds_sweep(till, &redis);
@@ -256,7 +257,7 @@ static void sweep_later(struct meanwhile *meanwhile) {
 static void test_stopped_before_hold(void) {
     struct till *other = open_sale();
     struct meanwhile meanwhile = {.step = "before first hold", .other = other, .act = sweep_later};
-    struct till *till = open_till(once_at_step, &meanwhile);
+    struct till *till = open_till(once_at_failpoint, &meanwhile);
     till->locked = other->locked;
     CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
     CHECK(!meanwhile.step);
@@ -292,7 +293,7 @@ static void *race(void *arg) {
         if (what < 5)
             snprintf(id, sizeof id, "%s", buy_begin(racer->till, item, user, key, 1)->id);
         else if (what < 8 && *id)
-            order_step_begin(racer->till, id, what == 7 ? INVENTORY_LOOK : INVENTORY_CANCEL);
+            order_step_begin(racer->till, id, what == 7 ? INVENTORY_READ : INVENTORY_CANCEL);
         else
             inventory_sweep(racer->till->inventory);
         do
@@ -360,10 +361,10 @@ static void test_stood_still(void) {
     shop_wait(till->shop, is_over, till, "the sweep is over");
     inventory_sweep(till->inventory);
     shop_wait(till->shop, is_over, till, "another is over");
-    CHECK_INT(inventory_figures(till->inventory)->expired, 0);
+    CHECK_INT(inventory_metrics(till->inventory)->expired, 0);
     till->shop->hurried_ms += INVENTORY_HOLD_GRACE_MS + 1;
     holds_sweep(till, &redis);
-    CHECK_INT(inventory_figures(till->inventory)->expired, 1);
+    CHECK_INT(inventory_metrics(till->inventory)->expired, 1);
     check_books(till, &redis, "phone", 10, 0, 0);
 }
 

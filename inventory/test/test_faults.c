@@ -15,9 +15,9 @@ static void check_all_unavailable(struct till *till) {
     struct buy *bought = buy_begin(till, "phone", "ann", "down", 1);
     enum { CALLS = 5 };
     struct answer *answers[CALLS] = {
-        item_put_begin(till, &item), item_look_begin(till, "phone"),
+        item_put_begin(till, &item), item_read_begin(till, "phone"),
         item_restock_begin(till, "phone", "down", 1),
-        order_step_begin(till, "phone:0123456789012345678901", INVENTORY_LOOK),
+        order_step_begin(till, "phone:0123456789012345678901", INVENTORY_READ),
         order_step_begin(till, "phone:0123456789012345678901", INVENTORY_CONFIRM)};
     inventory_sweep(till->inventory);
     CHECK_INT(shop->open, 0);
@@ -68,7 +68,7 @@ static void test_stopped_when_idle(void) {
         shop_idle(till->shop, 300);
     CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
-    CHECK_INT(inventory_figures(till->inventory)->reconnects, 3);
+    CHECK_INT(inventory_metrics(till->inventory)->reconnects, 3);
     check_books(till, &redis, "phone", 1, 0, 2);
 }
 
@@ -93,7 +93,7 @@ static int64_t check_answers(struct till *till) {
     int64_t units = 0;
     for (const struct buy *buy = till->shop->buys; buy; buy = buy->next) {
         struct inventory_order order;
-        enum inventory_status found = order_step(till, buy->id, INVENTORY_LOOK, &order);
+        enum inventory_status found = order_step(till, buy->id, INVENTORY_READ, &order);
         if (buy->status == INVENTORY_OK || buy->status == INVENTORY_REPLAYED) {
             CHECK_STATUS(found, INVENTORY_OK);
             CHECK_STR(order.id, buy->order.id);
@@ -194,7 +194,8 @@ static void test_restarted_empty(void) {
     for (int i = 0; i < 2; i++) {
         CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_UNKNOWN_ITEM);
         CHECK_STATUS(buy(till, "gone", "bob", "k2", 1)->status, INVENTORY_UNKNOWN_ITEM);
-        CHECK_STATUS(item_look(till, "gone", &(struct inventory_item){.initial = 0}), INVENTORY_UNKNOWN_ITEM);
+        CHECK_STATUS(item_reader(till, "gone", &(struct inventory_item){.initial = 0}),
+                     INVENTORY_UNKNOWN_ITEM);
     }
 }
 
@@ -244,8 +245,8 @@ static void test_unknown_in_the_end(void) {
     struct buy *bought = buy(till, "phone", "ann", "k", 1);
     CHECK_STATUS(bought->status, INVENTORY_UNKNOWN);
     CHECK(harness_now_ms() - from_ms >= 450);
-    CHECK_INT(inventory_figures(till->inventory)->unknown, 1);
-    CHECK_INT(inventory_figures(till->inventory)->unknown_resolved, 0);
+    CHECK_INT(inventory_metrics(till->inventory)->unknown, 1);
+    CHECK_INT(inventory_metrics(till->inventory)->unknown_resolved, 0);
     redis_resume(&redis);
     till_wait_up(till);
     struct buy *again = buy(till, "phone", "ann", "k", 1);
@@ -261,7 +262,7 @@ static void fill(struct till *till) {
         till->locked = true;
         for (int j = 0; j < 700; j++)
             buy_begin(till, item, item, harness_format("k%d", j), 1);
-        item_look_begin(till, item);
+        item_read_begin(till, item);
         item_audit_begin(till, item);
         item_restock_begin(till, item, "r", 1);
         order_step_begin(till, harness_format("%s:0123456789012345678901", item), INVENTORY_CONFIRM);
@@ -276,10 +277,10 @@ static void test_closed_when_busy(void) {
     start(&redis);
     for (int when = 0; when < 7; when++) {
         struct shop *shop = shop_open();
-        struct inventory_figures figures = {.batches = 0};
+        struct inventory_metrics metrics = {.batches = 0};
         struct till *till = till_open_with(
             shop, &(struct till_options){
-                      .port = redis.port, .call_timeout_ms = 300, .work_delay_ms = 50, .figures = &figures});
+                      .port = redis.port, .call_timeout_ms = 300, .work_delay_ms = 50, .metrics = &metrics});
         till_wait_up(till);
         for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
             struct inventory_item item = terms(inventory_strategy_name((enum inventory_strategy)i),
@@ -301,10 +302,10 @@ static void test_closed_when_busy(void) {
         int before = shop->open;
         for (struct buy *buy = shop->buys; buy; buy = buy->next)
             buy->ctx = buy->answers ? NULL : buy;
-        CHECK_INT(figures.waiting > 0, shop->open > 0);
+        CHECK_INT(metrics.waiting > 0, shop->open > 0);
         till_close(till);
         CHECK_INT(shop->open, 0);
-        CHECK_INT(figures.waiting, 0);
+        CHECK_INT(metrics.waiting, 0);
         CHECK(when > 0 || before > 0);
         for (const struct buy *buy = shop->buys; buy; buy = buy->next) {
             CHECK_INT(buy->answers, 1);
@@ -361,7 +362,7 @@ static void test_killed_with_a_long_queue(void) {
     redis_restart(&redis);
     till_wait_up(till);
     shop_settle(shop);
-    CHECK_INT(inventory_figures(till->inventory)->waiting, 0);
+    CHECK_INT(inventory_metrics(till->inventory)->waiting, 0);
     if (strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA || strategy == INVENTORY_OPTIMISTIC ||
         fenced)
         check_books(till, &redis, "phone", STOCK - buys_with(shop, INVENTORY_OK), 0,

@@ -43,7 +43,7 @@ static void check_step(struct till *till, const struct inventory_order *held, en
 /* All that can be asked of an order that has come to `state`, twice over. */
 static void check_settled(struct till *till, const struct inventory_order *held, enum inventory_state state) {
     for (int i = 0; i < 2; i++) {
-        check_step(till, held, INVENTORY_LOOK, INVENTORY_OK, state);
+        check_step(till, held, INVENTORY_READ, INVENTORY_OK, state);
         check_step(till, held, INVENTORY_CONFIRM,
                    state == INVENTORY_STATE_CONFIRMED   ? INVENTORY_OK
                    : state == INVENTORY_STATE_CANCELLED ? INVENTORY_CANCELLED
@@ -63,7 +63,7 @@ static void test_states(void) {
                                  *expired = hold(till, "bob", 4);
     check_books(till, &redis, "phone", 3, 7, 0);
     for (int i = 0; i < 2; i++)
-        check_step(till, confirmed, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_HELD);
+        check_step(till, confirmed, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_HELD);
     check_step(till, confirmed, INVENTORY_CONFIRM, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
     check_books(till, &redis, "phone", 3, 6, 1);
     check_step(till, cancelled, INVENTORY_CANCEL, INVENTORY_OK, INVENTORY_STATE_CANCELLED);
@@ -98,9 +98,9 @@ static void test_last_moment(void) {
         check_books(till, &redis, "phone", step == INVENTORY_CANCEL ? 9 : 8, step == 0 ? 2 : 1, step == 1);
         /* Nobody may confirm it any more; but it is there for those who came in time. */
         redis_clock()->stopped_ms = first->expires_ms + INVENTORY_HOLD_GRACE_MS - 1;
-        check_step(till, second, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_HELD);
+        check_step(till, second, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_HELD);
         redis_clock()->stopped_ms =
-            first->expires_ms + (step == INVENTORY_LOOK ? INVENTORY_HOLD_GRACE_MS : 0);
+            first->expires_ms + (step == INVENTORY_READ ? INVENTORY_HOLD_GRACE_MS : 0);
         check_step(till, second, (enum inventory_step)step, due[step], INVENTORY_STATE_EXPIRED);
         shop_close(till->shop);
     }
@@ -116,7 +116,7 @@ static void test_never_held(void) {
     CHECK_INT(order.state, INVENTORY_STATE_CONFIRMED);
     CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_CONFIRM, &order), INVENTORY_OK);
     redis_clock()->ahead_ms = 1000000000;
-    CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_LOOK, &order), INVENTORY_OK);
+    CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_READ, &order), INVENTORY_OK);
     CHECK_INT(order.state, INVENTORY_STATE_CONFIRMED);
     CHECK_INT(order.expires_ms, 0);
     check_books(till, &redis, "cash", 1, 0, 2);
@@ -126,7 +126,7 @@ static bool all_expired(void *arg) {
     struct shop *shop = arg;
     uint64_t expired = 0;
     for (struct till *till = shop->tills; till; till = till->next)
-        expired += inventory_figures(till->inventory)->expired;
+        expired += inventory_metrics(till->inventory)->expired;
     return expired >= 250;
 }
 
@@ -151,7 +151,7 @@ static void check_sweep(bool two) {
         inventory_sweep(other->inventory);
     shop_wait(till->shop, all_expired, till->shop, "all due holds are expired");
     shop_idle(till->shop, 20);
-    CHECK_INT(inventory_figures(till->inventory)->expired + inventory_figures(other->inventory)->expired,
+    CHECK_INT(inventory_metrics(till->inventory)->expired + inventory_metrics(other->inventory)->expired,
               250);
     check_books(till, &redis, "phone", 297, 3, 0);
     CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:users", "user7", NULL), 0);
@@ -200,7 +200,7 @@ static void test_crossings(void) {
     int counts[4] = {0};
     for (int i = 0; i < 100; i++) {
         struct inventory_order now;
-        CHECK_STATUS(order_step(tills[0], orders[i]->id, INVENTORY_LOOK, &now), INVENTORY_OK);
+        CHECK_STATUS(order_step(tills[0], orders[i]->id, INVENTORY_READ, &now), INVENTORY_OK);
         CHECK(i < 50 ? now.state == INVENTORY_STATE_EXPIRED
                      : now.state == INVENTORY_STATE_CONFIRMED || now.state == INVENTORY_STATE_CANCELLED);
         counts[now.state]++;
@@ -256,7 +256,7 @@ static void test_unknown_orders(void) {
                 FAIL("\"%s\": %s", ids[i], inventory_status_text(answer->status));
         }
     }
-    check_step(till, order, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_HELD);
+    check_step(till, order, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_HELD);
     check_books(till, &redis, "phone", 9, 1, 0);
 }
 
@@ -270,9 +270,9 @@ static void test_sweep_with_wrong_list(void) {
     redis_command(&redis, "ZADD", "seckill:{phone}:holds", "2", "no-such-order-is-there", NULL);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     holds_sweep(till, &redis);
-    check_step(till, sold, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
+    check_step(till, sold, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
     CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:item", "held", NULL), 0);
-    check_step(till, due, INVENTORY_LOOK, INVENTORY_OK, INVENTORY_STATE_EXPIRED);
+    check_step(till, due, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_EXPIRED);
     check_books(till, &redis, "phone", 299, 0, 1);
 }
 
@@ -283,7 +283,7 @@ static void test_item_gone(void) {
     CHECK_INT(redis_integer(&redis, "DEL", "seckill:{phone}:item", NULL), 1);
     const char *before = store_dump(&redis, true);
     for (int due = 0; due < 2; due++) {
-        for (int step = due ? INVENTORY_LOOK : INVENTORY_CONFIRM; step <= INVENTORY_CANCEL; step++)
+        for (int step = due ? INVENTORY_READ : INVENTORY_CONFIRM; step <= INVENTORY_CANCEL; step++)
             CHECK_STATUS(order_step(till, held->id, (enum inventory_step)step, NULL),
                          INVENTORY_UNKNOWN_ORDER);
         redis_clock()->ahead_ms = HOLD_MS + 1000;

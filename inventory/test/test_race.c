@@ -24,8 +24,8 @@ struct attempt {
     struct buy *buy;
 };
 
-static void keep_below(struct shop *shop, int under_way) {
-    while (shop->open >= under_way)
+static void keep_below(struct shop *shop, int in_flight_purchases) {
+    while (shop->open >= in_flight_purchases)
         shop_turn(shop);
 }
 
@@ -187,7 +187,7 @@ static void test_threads(void) {
     uint64_t batched = 0; /* read while it is written, as the metrics do */
     for (int i = 0; i < 100; i++) {
         for (int j = 0; j < TILLS; j++)
-            batched += inventory_figures(sellers[j].till->inventory)->batched;
+            batched += inventory_metrics(sellers[j].till->inventory)->batched;
         harness_pause_ms(1);
     }
     int sold = 0;

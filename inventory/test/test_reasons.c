@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/test/deals.h"
+#include "inventory/test/transactions.h"
 
 static struct redis_server redis;
 
@@ -89,7 +89,7 @@ static void test_baskets(void) {
             struct bargain *basket = bargain_new(till, "basket", harness_format("%s:2", item_of(i)));
             enum inventory_status want = expected((enum moment)moment, left[i], true);
             CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), want);
-            CHECK_INT(basket->deal.failed, 0);
+            CHECK_INT(basket->transaction.failed, 0);
         }
     }
     for (int i = 0; i < LEFT; i++)

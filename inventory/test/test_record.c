@@ -150,31 +150,34 @@ static void test_no_record(void) {
     }
 }
 
-/* ---- the journal of deals ---- */
+/* ---- the journal of transactions ---- */
 
 #define NONCE "0123456789abcdefghijkl"
 
 static void test_journal_record(void) {
-    struct inventory_deal deal = {.kind = INVENTORY_BASKET, .phase = DEAL_HELD, .user = "ann", .count = 2},
-                          read = {.kind = INVENTORY_BASKET};
+    struct inventory_transaction transaction = {.kind = INVENTORY_BASKET,
+                                                .phase = PHASE_HELD,
+                                                .user = "ann",
+                                                .count = 2},
+                                 read = {.kind = INVENTORY_BASKET};
     char record[JOURNAL_RECORD_SIZE];
-    deal.created_ms = 1700000000000;
-    deal.expires_ms = 1700000060000;
-    snprintf(deal.nonce, sizeof deal.nonce, NONCE);
+    transaction.created_ms = 1700000000000;
+    transaction.expires_ms = 1700000060000;
+    snprintf(transaction.nonce, sizeof transaction.nonce, NONCE);
     for (int i = 0; i < 2; i++) {
-        snprintf(deal.lines[i].item, sizeof deal.lines[i].item, "%s", i ? "lamp" : "phone");
-        deal.lines[i].quantity = i + 1;
+        snprintf(transaction.lines[i].item, sizeof transaction.lines[i].item, "%s", i ? "lamp" : "phone");
+        transaction.lines[i].quantity = i + 1;
     }
-    journal_print(record, &deal);
+    journal_print(record, &transaction);
     CHECK_STR(record, "held " NONCE " 1700000000000 1700000060000 ann phone:1,lamp:2");
     CHECK(journal_read(&read, record));
-    CHECK(deal_is_same(&read, &deal));
+    CHECK(transaction_is_same(&read, &transaction));
     CHECK_STR(read.nonce, NONCE);
-    CHECK_INT(read.phase, DEAL_HELD);
-    CHECK_INT(read.created_ms, deal.created_ms);
-    CHECK_INT(read.expires_ms, deal.expires_ms);
-    deal.kind = read.kind = INVENTORY_TRANSFER;
-    journal_print(record, &deal);
+    CHECK_INT(read.phase, PHASE_HELD);
+    CHECK_INT(read.created_ms, transaction.created_ms);
+    CHECK_INT(read.expires_ms, transaction.expires_ms);
+    transaction.kind = read.kind = INVENTORY_TRANSFER;
+    journal_print(record, &transaction);
     CHECK_HAS(record, " - phone:1,lamp:2");
     CHECK(journal_read(&read, record));
     CHECK_STR(read.user, "");
@@ -210,11 +213,11 @@ static void test_no_journal_record(void) {
         many,
         harness_format("held %s 1 2 ann %s", NONCE, harness_repeat('a', JOURNAL_RECORD_SIZE))};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct inventory_deal deal = {.kind = INVENTORY_BASKET, .count = 7, .phase = 77};
-        if (journal_read(&deal, bad[i]))
+        struct inventory_transaction transaction = {.kind = INVENTORY_BASKET, .count = 7, .phase = 77};
+        if (journal_read(&transaction, bad[i]))
             FAIL("read \"%s\"", bad[i]);
-        CHECK_INT(deal.count, 7);
-        CHECK_INT(deal.phase, 77);
+        CHECK_INT(transaction.count, 7);
+        CHECK_INT(transaction.phase, 77);
     }
 }
 
@@ -282,7 +285,7 @@ static void test_keys(void) {
     fill(name, INVENTORY_NAME_MAX, 'k');
     struct sale_keys keys;
     sale_keys_make(&keys, name);
-    const char *const all[] = {keys.item, keys.orders, keys.users, keys.holds, keys.ledger, keys.restocks};
+    const char *const all[] = {keys.item, keys.orders, keys.users, keys.holds, keys.events, keys.restocks};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         CHECK_HAS(all[i], harness_format("seckill:{%s}:", name));
         for (size_t j = 0; j < i; j++)

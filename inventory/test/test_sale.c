@@ -34,7 +34,7 @@ static void test_exactly_the_stock(void) {
         inventory_key_digest(name_of("key", i), strlen(name_of("key", i)), digest);
         CHECK_STR(sold->order.id, harness_format("phone:%s", digest));
         struct inventory_order order;
-        CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_LOOK, &order), INVENTORY_OK);
+        CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_READ, &order), INVENTORY_OK);
         CHECK_STR(order.id, sold->order.id);
         CHECK_STR(order.user, sold->order.user);
         CHECK_INT(order.created_ms, sold->order.created_ms);
@@ -88,7 +88,7 @@ static void test_replay_of_settled(void) {
     CHECK_STATUS(order_step(till, held[0].id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     CHECK_STATUS(order_step(till, held[1].id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     redis_clock()->ahead_ms = 61000;
-    CHECK_STATUS(order_step(till, held[2].id, INVENTORY_LOOK, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(till, held[2].id, INVENTORY_READ, NULL), INVENTORY_OK);
     for (int i = 0; i < 4; i++)
         check_replay(till, "phone", "ann", name_of("k", i), 1, &held[i]);
     check_books(till, &redis, "phone", 2, 1, 1);
@@ -238,7 +238,7 @@ static void test_unknown_item(void) {
     struct inventory_audit audit;
     for (int i = 0; i < 2; i++) {
         CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_UNKNOWN_ITEM);
-        CHECK_STATUS(item_look(till, "phone", &item), INVENTORY_UNKNOWN_ITEM);
+        CHECK_STATUS(item_reader(till, "phone", &item), INVENTORY_UNKNOWN_ITEM);
         CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_UNKNOWN_ITEM);
         CHECK_STATUS(item_restock(till, "phone", "r", 1, NULL), INVENTORY_UNKNOWN_ITEM);
     }
@@ -334,7 +334,7 @@ static void test_create(void) {
     buy(till, "phone", "ann", "k", 2);
     CHECK_STATUS(item_restock(till, "phone", "r", 3, NULL), INVENTORY_OK);
     CHECK_STATUS(item_put(till, &item), INVENTORY_REPLAYED);
-    CHECK_STATUS(item_look(till, "phone", &read), INVENTORY_OK);
+    CHECK_STATUS(item_reader(till, "phone", &read), INVENTORY_OK);
     CHECK_STR(read.item, "phone");
     CHECK_INT(read.initial, 7);
     CHECK_INT(read.restocked, 3);
@@ -408,12 +408,12 @@ static void test_without_teaching(void) {
                      teaches ? INVENTORY_REFUSED : INVENTORY_OK);
     check_books(till, &redis, "phone", teaches ? 2 : 0, 0, teaches ? 0 : 2);
     if (teaches) { /* a crowd is refused by few calls */
-        uint64_t calls = inventory_figures(till->inventory)->batches;
+        uint64_t calls = inventory_metrics(till->inventory)->batches;
         for (int i = 0; i < 1000; i++)
             buy_begin(till, "phone", "ann", name_of("many", i), 1);
         shop_settle(till->shop);
         CHECK_INT(buys_with(till->shop, INVENTORY_REFUSED), 1002);
-        CHECK(inventory_figures(till->inventory)->batches - calls < 20);
+        CHECK(inventory_metrics(till->inventory)->batches - calls < 20);
     }
     /* It is the item that is refused, not its name for ever. */
     redis_command(&redis, "FLUSHALL", NULL);

@@ -35,7 +35,7 @@ static void test_scripts_flushed(void) {
         for (int i = 0; i < EACH; i++)
             buy_begin(till, "phone", "ann", harness_format("k%d-%d", round, i), 1);
         struct answer *step =
-            order_step_begin(till, held.id, round == 10 ? INVENTORY_CONFIRM : INVENTORY_LOOK);
+            order_step_begin(till, held.id, round == 10 ? INVENTORY_CONFIRM : INVENTORY_READ);
         struct answer *restock = item_restock_begin(till, "phone", harness_format("r%d", round), 1);
         shop_turn(shop); /* now they are on their way */
         CHECK_STR(redis_command(&redis, "SCRIPT", "FLUSH", NULL), "OK");
@@ -44,9 +44,9 @@ static void test_scripts_flushed(void) {
         CHECK_STATUS(restock->status, INVENTORY_OK);
     }
     CHECK_INT(buys_with(shop, INVENTORY_OK), ROUNDS * EACH + 1);
-    CHECK(inventory_figures(till->inventory)->scripts_loaded >= ROUNDS);
-    CHECK_INT(inventory_figures(till->inventory)->store_errors, 0);
-    CHECK_INT(inventory_figures(till->inventory)->reconnects, 1);
+    CHECK(inventory_metrics(till->inventory)->scripts_loaded >= ROUNDS);
+    CHECK_INT(inventory_metrics(till->inventory)->store_errors, 0);
+    CHECK_INT(inventory_metrics(till->inventory)->reconnects, 1);
     check_books(till, &redis, "phone", ROUNDS, (int64_t)ROUNDS * EACH, 1);
 }
 
@@ -92,8 +92,8 @@ static void check_refuses_writes(struct till *till, const struct inventory_order
     till_wait_up(till);
     CHECK_STATUS(order_step(till, first->id, INVENTORY_CANCEL, NULL), INVENTORY_UNAVAILABLE);
     till_wait_up(till);
-    CHECK_STATUS(item_look(till, "phone", &item), INVENTORY_OK);
-    CHECK_STATUS(order_step(till, first->id, INVENTORY_LOOK, &order), INVENTORY_OK);
+    CHECK_STATUS(item_reader(till, "phone", &item), INVENTORY_OK);
+    CHECK_STATUS(order_step(till, first->id, INVENTORY_READ, &order), INVENTORY_OK);
     CHECK_STATUS(buy(till, "phone", "ann", "first", 1)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(till, "gone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
     if (strategy != INVENTORY_DECR) /* which finds out by writing */
@@ -135,7 +135,7 @@ static void test_out_of_memory(void) {
     set(&redis, "maxmemory", "1");
     check_refuses_writes(till, &first);
     CHECK_HAS(inventory_last_error(till->inventory), "OOM");
-    CHECK_INT(inventory_figures(till->inventory)->reconnects, 1);
+    CHECK_INT(inventory_metrics(till->inventory)->reconnects, 1);
     memory_again(NULL);
     check_sells_again(till, &first);
 }
@@ -163,7 +163,7 @@ static void test_read_only(void) {
     harness_defer(master_again, NULL);
     CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
     check_refuses_writes(till, &first);
-    CHECK(inventory_figures(till->inventory)->reconnects >= 4); /* it was left, for its name may have moved */
+    CHECK(inventory_metrics(till->inventory)->reconnects >= 4); /* it was left, for its name may have moved */
     if (strategy == INVENTORY_OPTIMISTIC) {
         check_not_sold(buy(till, "phone", "bob", "refused", 2));
         long long client = executing_client();

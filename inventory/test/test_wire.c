@@ -38,7 +38,7 @@ static const char *selling(void) {
  * replay. */
 static void test_reply_cut(void) {
     struct till *till = open_till(0, 0);
-    const struct inventory_figures *figures = inventory_figures(till->inventory);
+    const struct inventory_metrics *metrics = inventory_metrics(till->inventory);
     static const int bytes[] = {0, 1, 3, 10};
     enum { ROUNDS = sizeof bytes / sizeof *bytes };
     item_sell(till, "phone", strategy, 100);
@@ -58,8 +58,8 @@ static void test_reply_cut(void) {
         CHECK_INT(bought->order.state, INVENTORY_STATE_CONFIRMED);
         CHECK(bought->order.created_ms > 0);
         if (strategy != INVENTORY_DECR) { /* which asks anyway */
-            CHECK_INT(figures->unknown, i + 1);
-            CHECK_INT(figures->unknown_resolved, i + 1);
+            CHECK_INT(metrics->unknown, i + 1);
+            CHECK_INT(metrics->unknown_resolved, i + 1);
         }
         till_wait_up(till);
         if (strategy == INVENTORY_OPTIMISTIC)
@@ -112,11 +112,11 @@ static void test_reply_of_many_cut(void) {
         if (bought[i]->status == INVENTORY_OK) {
             CHECK_INT(bought[i]->order.state, INVENTORY_STATE_HELD);
             CHECK_INT(bought[i]->order.expires_ms, bought[i]->order.created_ms + 60000);
-            CHECK_STATUS(order_step(till, bought[i]->id, INVENTORY_LOOK, &order), INVENTORY_OK);
+            CHECK_STATUS(order_step(till, bought[i]->id, INVENTORY_READ, &order), INVENTORY_OK);
             CHECK_INT(order.expires_ms, bought[i]->order.expires_ms);
         } else {
             CHECK(bought[i]->status == INVENTORY_UNKNOWN || bought[i]->status == INVENTORY_SOLD_OUT);
-            CHECK_STATUS(order_step(till, bought[i]->id, INVENTORY_LOOK, &order), INVENTORY_UNKNOWN_ORDER);
+            CHECK_STATUS(order_step(till, bought[i]->id, INVENTORY_READ, &order), INVENTORY_UNKNOWN_ORDER);
         }
     }
     CHECK_INT(buys_with(till->shop, INVENTORY_OK), 50);
@@ -172,7 +172,7 @@ static void test_other_replies_cut(void) {
     CHECK_INT(restock.available, 15);
 
     struct inventory_order held = buy(till, "phone", "ann", "k", 1)->order;
-    order_step(till, held.id, INVENTORY_LOOK, NULL);
+    order_step(till, held.id, INVENTORY_READ, NULL);
     proxy_set(proxy, PROXY_CUT, 3, "EVALSHA");
     CHECK_STATUS(order_step(till, held.id, INVENTORY_CONFIRM, NULL), INVENTORY_UNKNOWN);
     till_wait_up(till);
@@ -180,7 +180,7 @@ static void test_other_replies_cut(void) {
     CHECK_STATUS(order_step(till, held.id, INVENTORY_CONFIRM, &order), INVENTORY_OK);
 
     proxy_set(proxy, PROXY_CUT, 3, "HMGET");
-    CHECK_STATUS(item_look(till, "phone", &read), INVENTORY_UNKNOWN);
+    CHECK_STATUS(item_reader(till, "phone", &read), INVENTORY_UNKNOWN);
     till_wait_up(till);
     /* It has a connection of its own, which alone is lost. */
     proxy_set(proxy, PROXY_CUT, 40, "EXEC");
@@ -204,7 +204,7 @@ static void test_other_replies_cut(void) {
     struct inventory_order late = buy(till, "phone", "bob", "late", 1)->order;
     redis_clock()->ahead_ms = 240000;
     holds_sweep(till, &redis); /* it sweeps still */
-    CHECK_INT(inventory_figures(till->inventory)->expired, 1);
+    CHECK_INT(inventory_metrics(till->inventory)->expired, 1);
     CHECK_STATUS(order_step(till, late.id, INVENTORY_CONFIRM, NULL), INVENTORY_EXPIRED);
     check_books(till, &redis, "phone", 14, 0, 1);
 }
@@ -335,14 +335,14 @@ static void test_looks_are_shared(void) {
     item_sell(till, "phone", INVENTORY_BATCH, 10);
     int before = times_looked() + 1;
     proxy_set(proxy, PROXY_DELAY, 200, "HMGET");
-    struct answer *early = item_look_begin(till, "phone");
-    struct answer *other = item_look_begin(till, "none");
+    struct answer *early = item_read_begin(till, "phone");
+    struct answer *other = item_read_begin(till, "none");
     inventory_flush(till->inventory);
     CHECK(harness_wait(has_looked, &before, 10000));
     CHECK_STATUS(item_restock(direct, "phone", "r", 5, NULL), INVENTORY_OK);
     CHECK_INT(early->count, 0); /* its reply is on the way */
     for (int i = 0; i < LOOKS; i++)
-        answers[i] = item_look_begin(till, "phone");
+        answers[i] = item_read_begin(till, "phone");
     before = times_looked();
     shop_settle(till->shop);
     CHECK_INT(times_looked() - before, 1);
@@ -356,12 +356,12 @@ static void test_looks_are_shared(void) {
     CHECK_INT(till->inventory->items.count, 1); /* a name that nobody sells is forgotten */
     proxy_set(proxy, PROXY_CUT, 3, "HMGET");
     for (int i = 0; i < LOOKS; i++)
-        answers[i] = item_look_begin(till, "phone");
+        answers[i] = item_read_begin(till, "phone");
     shop_settle(till->shop);
     CHECK_STATUS(answers[0]->status, INVENTORY_UNKNOWN);
     CHECK_STATUS(answers[LOOKS - 1]->status, INVENTORY_UNAVAILABLE);
     till_wait_up(till);
-    CHECK_STATUS(item_look(till, "phone", NULL), INVENTORY_OK);
+    CHECK_STATUS(item_reader(till, "phone", NULL), INVENTORY_OK);
 }
 
 struct asker {
@@ -402,7 +402,7 @@ static void test_slow(void) {
     }
     shop_settle(till->shop);
     CHECK_INT(buys_with(till->shop, INVENTORY_OK), 20);
-    CHECK_INT(inventory_figures(till->inventory)->reconnects, 1);
+    CHECK_INT(inventory_metrics(till->inventory)->reconnects, 1);
     check_books(till, &redis, "phone", 80, 0, 20);
 }
 

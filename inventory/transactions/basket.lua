@@ -1,18 +1,18 @@
 -- A basket in one step, where one Redis holds all its keys. It leaves what the steps of line.lua and journal.lua would have left, and nothing
 -- of it shows before all of it: no lock is needed, and no token is looked at.
 --
--- KEYS: journal, open (see journal.lua), then of each item: item, orders, users, ledger.
--- ARGV: deal, nonce, now, how long after its hold is over others may look after it, user, the lines as the journal has them, then of each
+-- KEYS: journal, open (see journal.lua), then of each item: item, orders, users, events.
+-- ARGV: transaction, nonce, now, how long after its hold is over others may look after it, user, the lines as the journal has them, then of each
 --   line: the number of its item (from 1), quantity, digest.
--- Replies what the journal has of the deal: what this call wrote, or what stood there, and then nothing was done. Or for the first line that
+-- Replies what the journal has of the transaction: what this call wrote, or what stood there, and then nothing was done. Or for the first line that
 --   fails {'unknown-item' | 'not-started' | 'ended' | 'sold-out' | 'limit', its number (from 0), units left of its item}.
 --
 -- All writes come after all that can be refused, and the first is one that Redis refuses when out of memory: the call happens whole or not
 -- at all.
 local journal, open = KEYS[1], KEYS[2]
-local deal, nonce, now, grace, user, lines = unpack(ARGV, 1, 6)
+local transaction, nonce, now, grace, user, lines = unpack(ARGV, 1, 6)
 
-local standing = redis.call('HGET', journal, deal)
+local standing = redis.call('HGET', journal, transaction)
 if standing then return standing end
 
 local items, hold = {}, 0
@@ -20,7 +20,7 @@ local items, hold = {}, 0
 local function look(i)
   local at = 4 * i
   local c = redis.call('HMGET', KEYS[at - 1], 'available', 'limit', 'starts', 'ends', 'hold')
-  items[i] = {item = KEYS[at - 1], orders = KEYS[at], users = KEYS[at + 1], ledger = KEYS[at + 2], wanted = 0, written = {},
+  items[i] = {item = KEYS[at - 1], orders = KEYS[at], users = KEYS[at + 1], events = KEYS[at + 2], wanted = 0, written = {},
     available = tonumber(c[1]), limit = tonumber(c[2]), starts = tonumber(c[3]), ends = tonumber(c[4]), hold = tonumber(c[5])}
   if c[1] then items[i].had = tonumber(redis.call('HGET', KEYS[at + 1], user) or 0) end
   return items[i]
@@ -48,17 +48,17 @@ end
 -- The shortest hold is that of the whole basket.
 local expires = hold > 0 and string.format('%.0f', now + hold) or '0'
 local head = hold > 0 and 'b ' or 'c '
-local tail = ' ' .. table.concat({user, now, expires, string.sub(deal, 3)}, ' ')
+local tail = ' ' .. table.concat({user, now, expires, string.sub(transaction, 3)}, ' ')
 for _, item in ipairs(items) do
   local w = item.written
   for i = 2, #w, 2 do w[i] = head .. w[i] .. tail end
   redis.call('HSET', item.orders, unpack(w))
-  redis.call('XADD', item.ledger, '*', unpack(w))
+  redis.call('XADD', item.events, '*', unpack(w))
   redis.call('HINCRBY', item.item, 'available', -item.wanted)
   redis.call('HINCRBY', item.item, hold > 0 and 'held' or 'sold', item.wanted)
   if item.limit > 0 then redis.call('HINCRBY', item.users, user, item.wanted) end
 end
 local record = table.concat({hold > 0 and 'held' or 'confirmed', nonce, now, expires, user, lines}, ' ')
-redis.call('HSET', journal, deal, record)
-if hold > 0 then redis.call('ZADD', open, string.format('%.0f', expires + grace), deal) end
+redis.call('HSET', journal, transaction, record)
+if hold > 0 then redis.call('ZADD', open, string.format('%.0f', expires + grace), transaction) end
 return record

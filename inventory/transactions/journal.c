@@ -1,33 +1,35 @@
-/* The journal of deals: what was decided, in one slot of the store. A deal goes on by one step of its record
- * at a time (journal.lua), which compares phase and nonce: of two who decide about it one is first. */
+/* The journal of transactions: what was decided, in one slot of the store. A transaction goes on by one step
+ * of its record at a time (journal.lua), which compares phase and nonce: of two who decide about it one is
+ * first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "inventory/transactions/transaction.h"
 
-void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_deal *deal) {
-    snprintf(out, JOURNAL_FIELD_SIZE, "%c:%s", deal->kind == INVENTORY_BASKET ? 'b' : 't', deal->id);
+void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_transaction *transaction) {
+    snprintf(out, JOURNAL_FIELD_SIZE, "%c:%s", transaction->kind == INVENTORY_BASKET ? 'b' : 't',
+             transaction->id);
 }
 
-void journal_print_lines(char out[JOURNAL_RECORD_SIZE], const struct inventory_deal *deal) {
+void journal_print_lines(char out[JOURNAL_RECORD_SIZE], const struct inventory_transaction *transaction) {
     int length = 0;
-    for (int i = 0; i < deal->count; i++)
+    for (int i = 0; i < transaction->count; i++)
         length += snprintf(out + length, JOURNAL_RECORD_SIZE - (size_t)length, "%s%s:%lld", i ? "," : "",
-                           deal->lines[i].item, (long long)deal->lines[i].quantity);
+                           transaction->lines[i].item, (long long)transaction->lines[i].quantity);
 }
 
-void journal_print(char out[JOURNAL_RECORD_SIZE], const struct inventory_deal *deal) {
+void journal_print(char out[JOURNAL_RECORD_SIZE], const struct inventory_transaction *transaction) {
     char lines[JOURNAL_RECORD_SIZE] = "";
-    journal_print_lines(lines, deal);
-    snprintf(out, JOURNAL_RECORD_SIZE, "%s %s %lld %lld %s %s", deal_phases[deal->phase].name, deal->nonce,
-             (long long)deal->created_ms, (long long)deal->expires_ms,
-             deal->kind == INVENTORY_BASKET ? deal->user : "-", lines);
+    journal_print_lines(lines, transaction);
+    snprintf(out, JOURNAL_RECORD_SIZE, "%s %s %lld %lld %s %s", phases[transaction->phase].name,
+             transaction->nonce, (long long)transaction->created_ms, (long long)transaction->expires_ms,
+             transaction->kind == INVENTORY_BASKET ? transaction->user : "-", lines);
 }
 
 static bool read_phase(const char *name, int *phase) {
-    for (int i = DEAL_INTENT; i < DEAL_PHASES; i++) {
-        if (strcmp(deal_phases[i].name, name) == 0) {
+    for (int i = PHASE_INTENT; i < PHASES; i++) {
+        if (strcmp(phases[i].name, name) == 0) {
             *phase = i;
             return true;
         }
@@ -36,15 +38,15 @@ static bool read_phase(const char *name, int *phase) {
 }
 
 /* ITEM:QUANTITY,… */
-static bool read_lines(struct inventory_deal *deal, char *text) {
+static bool read_lines(struct inventory_transaction *transaction, char *text) {
     char *rest = NULL;
-    deal->count = 0;
+    transaction->count = 0;
     for (char *line = strtok_r(text, ",", &rest); line; line = strtok_r(NULL, ",", &rest)) {
         char *colon = strchr(line, ':');
-        if (!colon || deal->count == INVENTORY_LINES_MAX ||
+        if (!colon || transaction->count == INVENTORY_LINES_MAX ||
             !inventory_name_valid(line, (size_t)(colon - line)))
             return false;
-        struct inventory_line *into = &deal->lines[deal->count++];
+        struct inventory_line *into = &transaction->lines[transaction->count++];
         *colon = '\0';
         char *end;
         *into = (struct inventory_line){.quantity = strtoll(colon + 1, &end, 10)};
@@ -52,7 +54,7 @@ static bool read_lines(struct inventory_deal *deal, char *text) {
         if (*end || into->quantity < 1 || into->quantity > INVENTORY_QUANTITY_MAX)
             return false;
     }
-    return deal->count > 0;
+    return transaction->count > 0;
 }
 
 static bool read_ms(const char *text, int64_t *ms) {
@@ -63,8 +65,8 @@ static bool read_ms(const char *text, int64_t *ms) {
     return end != text && *end == '\0' && *ms >= 0;
 }
 
-bool journal_read(struct inventory_deal *deal, const char *record) {
-    struct inventory_deal read = *deal;
+bool journal_read(struct inventory_transaction *transaction, const char *record) {
+    struct inventory_transaction read = *transaction;
     char copy[JOURNAL_RECORD_SIZE], *rest = NULL;
     size_t length = strlen(record);
     if (length >= sizeof copy)
@@ -81,36 +83,36 @@ bool journal_read(struct inventory_deal *deal, const char *record) {
         return false;
     snprintf(read.nonce, sizeof read.nonce, "%s", nonce);
     snprintf(read.user, sizeof read.user, "%s", basket ? user : "");
-    *deal = read;
+    *transaction = read;
     return true;
 }
 
-bool journal_ask(struct inventory *inventory, const struct inventory_deal *deal, redis_reply_fn *fn,
-                 void *ctx) {
+bool journal_ask(struct inventory *inventory, const struct inventory_transaction *transaction,
+                 redis_reply_fn *fn, void *ctx) {
     char field[JOURNAL_FIELD_SIZE];
-    journal_field(field, deal);
+    journal_field(field, transaction);
     if (!redis_callv(inventory->redis, fn, ctx, "HGET", JOURNAL_KEY, field, NULL))
         return false;
     redis_flush(inventory->redis);
     return true;
 }
 
-bool journal_move(struct inventory *inventory, const struct inventory_deal *deal, enum deal_phase to,
+bool journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
                   int64_t due_ms, redis_reply_fn *fn, void *ctx) {
     char field[JOURNAL_FIELD_SIZE], from[48] = "", due[24] = "", epoch[24] = "",
                                     record[JOURNAL_RECORD_SIZE] = "";
-    struct inventory_deal next = *deal;
+    struct inventory_transaction next = *transaction;
     next.phase = to;
-    journal_field(field, deal);
-    if (deal->phase != DEAL_NONE)
-        snprintf(from, sizeof from, "%s %s ", deal_phases[deal->phase].name, deal->nonce);
-    if (to != DEAL_NONE)
+    journal_field(field, transaction);
+    if (transaction->phase != PHASE_NONE)
+        snprintf(from, sizeof from, "%s %s ", phases[transaction->phase].name, transaction->nonce);
+    if (to != PHASE_NONE)
         journal_print(record, &next);
     if (due_ms)
         snprintf(due, sizeof due, "%lld", (long long)due_ms);
-    if (deal->locked && inventory->config.fencing)
-        snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)deal->lines[0].token.epoch);
-    const char *argv[] = {NULL, NULL,   NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY, DOMAIN_KEY, "move", field,
+    if (transaction->locked && inventory->config.fencing)
+        snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)transaction->lines[0].token.epoch);
+    const char *argv[] = {NULL, NULL,   NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY, LOCK_EPOCH_KEY, "move", field,
                           from, record, due,  epoch};
     if (!script_call(inventory, SCRIPT_JOURNAL, 3, 12, argv, fn, ctx))
         return false;
@@ -133,24 +135,24 @@ static void on_claimed(void *ctx, const struct redis_value *value) {
     expiry_note_call(claim.inventory, claim.sent_ms);
     enum inventory_status status = store_status(claim.inventory, value);
     size_t count = 0, found = status == INVENTORY_OK ? redis_value_count(value) / 2 : 0;
-    struct inventory_deal *deals = calloc(found ? found : 1, sizeof *deals);
-    for (size_t i = 0; deals && i < found; i++) {
+    struct inventory_transaction *transactions = calloc(found ? found : 1, sizeof *transactions);
+    for (size_t i = 0; transactions && i < found; i++) {
         const char *field = redis_value_text(redis_value_at(value, 2 * i));
         const char *record = redis_value_text(redis_value_at(value, 2 * i + 1));
-        struct inventory_deal *deal = &deals[count];
+        struct inventory_transaction *transaction = &transactions[count];
         if (!field || !record || !strchr("bt", field[0]) || field[1] != ':' ||
             !inventory_digest_valid(field + 2))
             continue;
-        deal->kind = field[0] == 'b' ? INVENTORY_BASKET : INVENTORY_TRANSFER;
-        memcpy(deal->id, field + 2, sizeof deal->id);
-        count += journal_read(deal, record);
+        transaction->kind = field[0] == 'b' ? INVENTORY_BASKET : INVENTORY_TRANSFER;
+        memcpy(transaction->id, field + 2, sizeof transaction->id);
+        count += journal_read(transaction, record);
     }
-    claim.fn(claim.ctx, deals ? status : INVENTORY_OVERLOADED, deals, count);
-    free(deals);
+    claim.fn(claim.ctx, transactions ? status : INVENTORY_OVERLOADED, transactions, count);
+    free(transactions);
 }
 
-void inventory_deal_claim(struct inventory *inventory, int most, int64_t claim_ms, inventory_claim_fn *fn,
-                          void *ctx) {
+void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,
+                                 inventory_claim_fn *fn, void *ctx) {
     if (expiry_rests(inventory)) {
         fn(ctx, INVENTORY_OK, NULL, 0);
         return;
@@ -167,8 +169,8 @@ void inventory_deal_claim(struct inventory *inventory, int most, int64_t claim_m
     snprintf(now, sizeof now, "%lld", (long long)now_ms);
     snprintf(until, sizeof until, "%lld", (long long)(now_ms + claim_ms));
     snprintf(count, sizeof count, "%d", most);
-    const char *argv[] = {NULL,       NULL,    NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY,
-                          DOMAIN_KEY, "claim", now,  until,       count};
+    const char *argv[] = {NULL,           NULL,    NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY,
+                          LOCK_EPOCH_KEY, "claim", now,  until,       count};
     if (!script_call(inventory, SCRIPT_JOURNAL, 3, 10, argv, on_claimed, claim)) {
         free(claim);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL, 0);

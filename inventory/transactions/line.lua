@@ -1,6 +1,6 @@
--- What a deal, that is a basket or a transfer, does to one of its items. Each can be repeated: it is done once.
+-- What a transaction, that is a basket or a transfer, does to one of its items. Each can be repeated: it is done once.
 --
--- KEYS: item, orders, users, ledger, token, restocks (one hash tag, so one slot).
+-- KEYS: item, orders, users, events, token, restocks (one hash tag, so one slot).
 -- ARGV: what, token ('': none is checked, see fenced.lua), then
 --   look | peek: user, names of fields. Replies {'looked', the item's fields, the user's units}. Older tokens come too late from a `look` on.
 --   take: now, user, quantity of all lines, n digests, n records. The lines become orders that their basket holds, or that are sold, as
@@ -12,7 +12,7 @@
 --   give | back | get: digest, quantity. Units leave the item for another, come back from nowhere, arrive. Replies {'done'}, {'done',
 --     units} that came back, {'undone'} or {'sold-out', available}.
 -- Or any: {'stale'} | {'unknown-item'}. The first write is one that Redis refuses when out of memory: a call happens whole or not at all.
-local item, orders, users, ledger, newest_token, restocks = unpack(KEYS)
+local item, orders, users, events, newest_token, restocks = unpack(KEYS)
 local what, token = ARGV[1], ARGV[2]
 
 -- What is done already needs no token: nothing is written.
@@ -49,7 +49,7 @@ local function write(new)
     fields[2 * i - 1], fields[2 * i] = digests[i], new[i]
   end
   redis.call('HSET', orders, unpack(fields))
-  redis.call('XADD', ledger, '*', unpack(fields))
+  redis.call('XADD', events, '*', unpack(fields))
 end
 
 -- Counts the units of records that hold none any more, also of those that never did. An older item has no such counter.
@@ -59,7 +59,7 @@ end
 
 local function move(word, sign)
   redis.call('HSET', restocks, ARGV[3], word .. ' ' .. ARGV[4])
-  redis.call('XADD', ledger, '*', 'transfer', sign .. ARGV[4])
+  redis.call('XADD', events, '*', 'transfer', sign .. ARGV[4])
   redis.call('HINCRBY', item, 'available', sign .. ARGV[4])
   redis.call('HINCRBY', item, 'restocked', sign .. ARGV[4])
 end

@@ -1,4 +1,4 @@
-/* What a deal does to its items, by line.lua: one call an item, all under way at once. */
+/* What a transaction does to its items, by line.lua: one call an item, all under way at once. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,62 +12,62 @@ static const struct {
     const char *transfer;
     int line; /* of a transfer: the one concerned */
 } writes[] = {
-    [WRITE_TAKE] = {"take", NULL, "give", 0},     [WRITE_UNDO] = {"undo", "u", "back", 0},
+    [WRITE_DEBIT] = {"take", NULL, "give", 0},    [WRITE_ABORT] = {"undo", "u", "back", 0},
     [WRITE_CONFIRM] = {"confirm", "c", "get", 1}, [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
     [WRITE_EXPIRE] = {"expire", "e", NULL, 0},    [WRITE_SELL] = {"sell", NULL, NULL, 0},
 };
 
-static bool of_part(const struct deal_part *part, int line) {
-    const struct inventory_line *lines = part->run->deal->lines;
+static bool of_part(const struct transaction_part *part, int line) {
+    const struct inventory_line *lines = part->run->transaction->lines;
     return strcmp(lines[part->line].item, lines[line].item) == 0;
 }
 
-int deal_part_of(const struct deal_run *run, int line) {
+int transaction_part_of(const struct transaction_run *run, int line) {
     int p = 0;
     while (p < run->part_count && !of_part(&run->parts[p], line))
         p++;
     return p;
 }
 
-void deal_parts_make(struct deal_run *run) {
-    const struct inventory_deal *deal = run->deal;
+void transaction_parts_make(struct transaction_run *run) {
+    const struct inventory_transaction *transaction = run->transaction;
     run->part_count = 0;
-    for (int i = 0; i < deal->count; i++) {
-        int p = deal_part_of(run, i);
+    for (int i = 0; i < transaction->count; i++) {
+        int p = transaction_part_of(run, i);
         if (p == run->part_count) {
-            run->parts[run->part_count++] = (struct deal_part){.run = run, .line = i};
-            sale_keys_make(&run->parts[p].keys, deal->lines[i].item);
+            run->parts[run->part_count++] = (struct transaction_part){.run = run, .line = i};
+            sale_keys_make(&run->parts[p].keys, transaction->lines[i].item);
         }
-        run->parts[p].quantity += deal->lines[i].quantity;
+        run->parts[p].quantity += transaction->lines[i].quantity;
     }
 }
 
 /* ---- replies ---- */
 
-static void fail(struct deal_run *run, enum inventory_status status, int line, int64_t available) {
-    struct inventory_deal *deal = run->deal;
-    if (run->status == INVENTORY_UNKNOWN || (run->status != INVENTORY_OK && deal->failed <= line))
+static void fail(struct transaction_run *run, enum inventory_status status, int line, int64_t available) {
+    struct inventory_transaction *transaction = run->transaction;
+    if (run->status == INVENTORY_UNKNOWN || (run->status != INVENTORY_OK && transaction->failed <= line))
         return;
     run->status = status;
-    deal->failed = line;
-    deal->available = available;
+    transaction->failed = line;
+    transaction->available = available;
 }
 
 /* The first line with which the part has more than `most` units. */
-static int line_beyond(const struct deal_part *part, int64_t most) {
-    const struct inventory_deal *deal = part->run->deal;
+static int line_beyond(const struct transaction_part *part, int64_t most) {
+    const struct inventory_transaction *transaction = part->run->transaction;
     int64_t sum = 0;
     int line = part->line;
-    for (int i = part->line; i < deal->count && sum <= most; i++) {
+    for (int i = part->line; i < transaction->count && sum <= most; i++) {
         if (of_part(part, i)) {
-            sum += deal->lines[i].quantity;
+            sum += transaction->lines[i].quantity;
             line = i;
         }
     }
     return line;
 }
 
-bool deal_refusal(const char *word, enum inventory_status *status) {
+bool transaction_refusal(const char *word, enum inventory_status *status) {
     static const struct {
         const char *word;
         enum inventory_status status;
@@ -86,8 +86,8 @@ bool deal_refusal(const char *word, enum inventory_status *status) {
 }
 
 /* A reply that came in words; false: it is none of those that are expected. */
-static bool note_word(struct deal_part *part, const struct redis_value *value) {
-    struct deal_run *run = part->run;
+static bool note_word(struct transaction_part *part, const struct redis_value *value) {
+    struct transaction_run *run = part->run;
     size_t count = redis_value_count(value);
     const char *word = count ? redis_value_text(redis_value_at(value, 0)) : NULL;
     int64_t number = count > 1 ? redis_value_integer(redis_value_at(value, 1), 0) : 0;
@@ -95,7 +95,7 @@ static bool note_word(struct deal_part *part, const struct redis_value *value) {
     if (!word)
         return false;
     if (strcmp(word, "done") == 0) {
-        run->gave_back |= number > 0;
+        run->refunded |= number > 0;
         return true;
     }
     /* Given up by another, before it was written: that one had a newer lock. */
@@ -103,7 +103,7 @@ static bool note_word(struct deal_part *part, const struct redis_value *value) {
         run->stale = true;
         return true;
     }
-    if (!deal_refusal(word, &status))
+    if (!transaction_refusal(word, &status))
         return false;
     bool too_many = status == INVENTORY_SOLD_OUT || status == INVENTORY_LIMIT;
     fail(run, status, too_many ? line_beyond(part, number) : part->line,
@@ -113,10 +113,10 @@ static bool note_word(struct deal_part *part, const struct redis_value *value) {
 
 /* The terms of a sale, as a look found them. Of an item's lines another may be the first that is over its
  * limit than the first that is beyond its units. */
-static void judge(struct deal_part *part, const struct inventory_item *item, int64_t had) {
-    struct deal_run *run = part->run;
-    const struct inventory_deal *deal = run->deal;
-    bool basket = deal->kind == INVENTORY_BASKET;
+static void judge(struct transaction_part *part, const struct inventory_item *item, int64_t had) {
+    struct transaction_run *run = part->run;
+    const struct inventory_transaction *transaction = run->transaction;
+    bool basket = transaction->kind == INVENTORY_BASKET;
     part->available = item->available;
     part->limit = item->limit;
     part->had = had;
@@ -135,24 +135,24 @@ static void judge(struct deal_part *part, const struct inventory_item *item, int
         run->hold_ms = item->hold_ms;
 }
 
-static bool note_look(struct deal_part *part, const struct redis_value *value) {
+static bool note_look(struct transaction_part *part, const struct redis_value *value) {
     struct inventory_item item;
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     if (!word || strcmp(word, "looked") != 0)
         return note_word(part, value);
-    if (!item_read(&item, part->run->deal->lines[part->line].item, redis_value_at(value, 1)))
+    if (!item_read(&item, part->run->transaction->lines[part->line].item, redis_value_at(value, 1)))
         return false;
     judge(part, &item, redis_value_integer(redis_value_at(value, 2), 0));
     return true;
 }
 
-void deal_count_down(struct deal_run *run, bool good) {
+void transaction_count_down(struct transaction_run *run, bool good) {
     if (!good)
         run->status = INVENTORY_UNKNOWN;
     if (--run->pending > 0)
         return;
     if (run->status == INVENTORY_UNKNOWN) {
-        deal_lost(run);
+        transaction_lost(run);
         return;
     }
     if (run->stale)
@@ -161,56 +161,59 @@ void deal_count_down(struct deal_run *run, bool good) {
 }
 
 static void on_reply(void *ctx, const struct redis_value *value) {
-    struct deal_part *part = ctx;
-    struct deal_run *run = part->run;
+    struct transaction_part *part = ctx;
+    struct transaction_run *run = part->run;
     bool good = store_status(run->inventory, value) == INVENTORY_OK;
     if (good && !(run->write == WRITE_NOTHING ? note_look : note_word)(part, value)) {
         snprintf(run->inventory->error, sizeof run->inventory->error,
-                 "item %s is not as the journal of baskets has it", run->deal->lines[part->line].item);
+                 "item %s is not as the journal of baskets has it", run->transaction->lines[part->line].item);
         good = false;
     }
-    deal_count_down(run, good);
+    transaction_count_down(run, good);
 }
 
 /* ---- calls ---- */
 
 enum { MORE = SCRIPT_ARGV + 6 + 2, ARGV_MAX = MORE + 3 + 2 * INVENTORY_LINES_MAX };
 
-static bool call(struct deal_part *part, const char *what, int argc, const char **argv) {
+static bool call(struct transaction_part *part, const char *what, int argc, const char **argv) {
     const struct sale_keys *keys = &part->keys;
-    const struct inventory_line *line = &part->run->deal->lines[part->line];
-    char token[TOKEN_SIZE] = "";
-    if (part->run->deal->locked && part->run->inventory->config.fencing)
-        token_print(token, &line->token);
-    const char *const head[] = {keys->item,  keys->orders,   keys->users, keys->ledger,
+    const struct inventory_line *line = &part->run->transaction->lines[part->line];
+    char token[FENCING_TOKEN_SIZE] = "";
+    if (part->run->transaction->locked && part->run->inventory->config.fencing)
+        fencing_token_print(token, &line->token);
+    const char *const head[] = {keys->item,  keys->orders,   keys->users, keys->events,
                                 keys->token, keys->restocks, what,        token};
     memcpy(argv + SCRIPT_ARGV, head, sizeof head);
     return script_call(part->run->inventory, SCRIPT_LINE, 6, argc, argv, on_reply, part);
 }
 
-void deal_line_digest(const struct inventory_deal *deal, int line, char digest[INVENTORY_DIGEST_SIZE]) {
+void transaction_line_digest(const struct inventory_transaction *transaction, int line,
+                             char digest[INVENTORY_DIGEST_SIZE]) {
     char text[INVENTORY_DIGEST_SIZE + 8];
-    int length = snprintf(text, sizeof text, "%s:%d", deal->nonce, line);
+    int length = snprintf(text, sizeof text, "%s:%d", transaction->nonce, line);
     inventory_key_digest(text, (size_t)length, digest);
 }
 
-void inventory_deal_order(const struct inventory_deal *deal, int line, struct inventory_order *order) {
+void inventory_transaction_order(const struct inventory_transaction *transaction, int line,
+                                 struct inventory_order *order) {
     char digest[INVENTORY_DIGEST_SIZE];
-    deal_line_digest(deal, line, digest);
-    *order = (struct inventory_order){.quantity = deal->lines[line].quantity,
-                                      .state = deal->state,
-                                      .created_ms = deal->created_ms,
-                                      .expires_ms = deal->expires_ms};
-    snprintf(order->id, sizeof order->id, "%s:%s", deal->lines[line].item, digest);
-    snprintf(order->item, sizeof order->item, "%s", deal->lines[line].item);
-    snprintf(order->user, sizeof order->user, "%s", deal->user);
-    snprintf(order->basket, sizeof order->basket, "%s", deal->id);
+    transaction_line_digest(transaction, line, digest);
+    *order = (struct inventory_order){.quantity = transaction->lines[line].quantity,
+                                      .state = transaction->state,
+                                      .created_ms = transaction->created_ms,
+                                      .expires_ms = transaction->expires_ms};
+    snprintf(order->id, sizeof order->id, "%s:%s", transaction->lines[line].item, digest);
+    snprintf(order->item, sizeof order->item, "%s", transaction->lines[line].item);
+    snprintf(order->user, sizeof order->user, "%s", transaction->user);
+    snprintf(order->basket, sizeof order->basket, "%s", transaction->id);
 }
 
-bool inventory_deal_has_order(const struct inventory_deal *deal, const struct inventory_order *order) {
-    for (int i = 0; i < deal->count; i++) {
+bool inventory_transaction_has_order(const struct inventory_transaction *transaction,
+                                     const struct inventory_order *order) {
+    for (int i = 0; i < transaction->count; i++) {
         struct inventory_order of_line;
-        inventory_deal_order(deal, i, &of_line);
+        inventory_transaction_order(transaction, i, &of_line);
         if (strcmp(of_line.id, order->id) == 0)
             return true;
     }
@@ -219,21 +222,21 @@ bool inventory_deal_has_order(const struct inventory_deal *deal, const struct in
 
 /* The lines of the part: first their digests, then their records, as `take` writes them, or `end` where there
  * are none. */
-static int add_lines(const struct deal_part *part, enum deal_write write, const char **argv,
+static int add_lines(const struct transaction_part *part, enum line_write write, const char **argv,
                      char digests[][INVENTORY_DIGEST_SIZE], char records[][RECORD_SIZE]) {
-    const struct inventory_deal *deal = part->run->deal;
+    const struct inventory_transaction *transaction = part->run->transaction;
     int n = 0;
-    for (int i = part->line; i < deal->count; i++) {
+    for (int i = part->line; i < transaction->count; i++) {
         struct inventory_order order;
         if (!of_part(part, i))
             continue;
-        inventory_deal_order(deal, i, &order);
-        order.state = write == WRITE_TAKE   ? INVENTORY_STATE_HELD
+        inventory_transaction_order(transaction, i, &order);
+        order.state = write == WRITE_DEBIT  ? INVENTORY_STATE_HELD
                       : write == WRITE_SELL ? INVENTORY_STATE_CONFIRMED
                                             : INVENTORY_STATE_UNDONE;
-        order.pending = write == WRITE_TAKE;
+        order.pending = write == WRITE_DEBIT;
         record_print(records[n], &order);
-        deal_line_digest(deal, i, digests[n++]);
+        transaction_line_digest(transaction, i, digests[n++]);
     }
     for (int i = 0; i < n; i++) {
         argv[i] = digests[i];
@@ -242,48 +245,49 @@ static int add_lines(const struct deal_part *part, enum deal_write write, const 
     return 2 * n;
 }
 
-static bool write_basket(struct deal_part *part, enum deal_write write) {
-    const struct deal_run *run = part->run;
+static bool write_basket(struct transaction_part *part, enum line_write write) {
+    const struct transaction_run *run = part->run;
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
     char now[24], quantity[24];
-    bool take = write == WRITE_TAKE || write == WRITE_SELL;
+    bool take = write == WRITE_DEBIT || write == WRITE_SELL;
     const char *argv[ARGV_MAX];
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
     snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
     argv[MORE] = take ? now : writes[write].state;
-    argv[MORE + 1] = run->deal->user;
+    argv[MORE + 1] = run->transaction->user;
     argv[MORE + 2] = quantity;
     int count = add_lines(part, write, argv + MORE + 3, digests, records);
     return call(part, take ? "take" : "end", MORE + 3 + count, argv);
 }
 
-static bool write_transfer(struct deal_part *part, enum deal_write write) {
+static bool write_transfer(struct transaction_part *part, enum line_write write) {
     char quantity[24];
     snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
     const char *argv[ARGV_MAX];
-    argv[MORE] = part->run->deal->nonce;
+    argv[MORE] = part->run->transaction->nonce;
     argv[MORE + 1] = quantity;
     return call(part, writes[write].transfer, MORE + 2, argv);
 }
 
 /* They leave together: the store then syncs its file once. */
-static void for_each_part(struct deal_run *run, const char *step, int line,
-                          bool (*fn)(struct deal_part *part, enum deal_write write)) {
+static void for_each_part(struct transaction_run *run, const char *step, int line,
+                          bool (*fn)(struct transaction_part *part, enum line_write write)) {
     struct inventory *inventory = run->inventory;
     for (int p = 0; p < run->part_count; p++) {
         if (run->parts[p].done || (line >= 0 && run->parts[p].line != line))
             continue;
-        deal_at_step(inventory, "before", step, p);
+        transaction_failpoint(inventory, "before", step, p);
         run->pending++;
         bool sent = fn(&run->parts[p], run->write);
-        deal_at_step(inventory, "after", step, p);
+        transaction_failpoint(inventory, "after", step, p);
         if (!sent)
-            deal_count_down(run, false);
+            transaction_count_down(run, false);
     }
     redis_flush(inventory->redis);
 }
 
-static void begin(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run)) {
+static void begin(struct transaction_run *run, enum line_write write,
+                  void (*then)(struct transaction_run *run)) {
     run->write = write;
     run->then = then;
     run->status = INVENTORY_OK;
@@ -292,85 +296,87 @@ static void begin(struct deal_run *run, enum deal_write write, void (*then)(stru
 }
 
 static void on_journal(void *ctx, const struct redis_value *value) {
-    struct deal_run *run = ctx;
+    struct transaction_run *run = ctx;
     bool good = store_status(run->inventory, value) == INVENTORY_OK;
     if (good)
-        deal_found(run, value);
-    deal_count_down(run, good);
+        transaction_found(run, value);
+    transaction_count_down(run, good);
 }
 
-static bool call_look(struct deal_part *part, const char *what) {
+static bool call_look(struct transaction_part *part, const char *what) {
     const char *argv[ARGV_MAX];
-    argv[MORE] = part->run->deal->user;
+    argv[MORE] = part->run->transaction->user;
     memcpy(argv + MORE + 1, item_fields, sizeof item_fields);
     return call(part, what, MORE + 1 + ITEM_FIELDS, argv);
 }
 
-static bool look(struct deal_part *part, enum deal_write write) {
+static bool read_fenced(struct transaction_part *part, enum line_write write) {
     (void)write;
     return call_look(part, "look");
 }
 
 /* What follows takes only what is there then, so it need not shut out older tokens yet. */
-static bool peek(struct deal_part *part, enum deal_write write) {
+static bool read_unfenced(struct transaction_part *part, enum line_write write) {
     (void)write;
     return call_look(part, "peek");
 }
 
-static void begin_look(struct deal_run *run, bool (*fn)(struct deal_part *part, enum deal_write write),
-                       void (*then)(struct deal_run *run)) {
+static void begin_reading(struct transaction_run *run,
+                       bool (*fn)(struct transaction_part *part, enum line_write write),
+                       void (*then)(struct transaction_run *run)) {
     begin(run, WRITE_NOTHING, then);
     run->hold_ms = 0;
     run->now_ms = clock_wall_ms(run->inventory->config.clock);
     for_each_part(run, "look", -1, fn);
 }
 
-void deal_look_items(struct deal_run *run, void (*then)(struct deal_run *run)) {
-    begin_look(run, look, then);
-    deal_count_down(run, true);
+void transaction_read_items(struct transaction_run *run, void (*then)(struct transaction_run *run)) {
+    begin_reading(run, read_fenced, then);
+    transaction_count_down(run, true);
 }
 
-void deal_look(struct deal_run *run, void (*then)(struct deal_run *run)) {
-    begin_look(run, peek, then);
+void transaction_read(struct transaction_run *run, void (*then)(struct transaction_run *run)) {
+    begin_reading(run, read_unfenced, then);
     run->pending++;
-    if (!journal_ask(run->inventory, run->deal, on_journal, run))
-        deal_count_down(run, false);
-    deal_count_down(run, true);
+    if (!journal_ask(run->inventory, run->transaction, on_journal, run))
+        transaction_count_down(run, false);
+    transaction_count_down(run, true);
 }
 
 static void on_item(void *ctx, enum inventory_status status, const struct inventory_item *item) {
-    struct deal_part *part = ctx;
+    struct transaction_part *part = ctx;
     if (status == INVENTORY_OK)
         judge(part, item, 0);
     else if (status == INVENTORY_UNKNOWN_ITEM)
         fail(part->run, status, part->line, 0);
-    deal_count_down(part->run, status == INVENTORY_OK || status == INVENTORY_UNKNOWN_ITEM);
+    transaction_count_down(part->run, status == INVENTORY_OK || status == INVENTORY_UNKNOWN_ITEM);
 }
 
-static bool ask_item(struct deal_part *part, enum deal_write write) {
-    struct deal_run *run = part->run;
+static bool ask_item(struct transaction_part *part, enum line_write write) {
+    struct transaction_run *run = part->run;
     (void)write;
-    inventory_item_get(run->inventory, run->deal->lines[part->line].item, on_item, part);
+    inventory_item_get(run->inventory, run->transaction->lines[part->line].item, on_item, part);
     return true;
 }
 
-void deal_check_items(struct deal_run *run, void (*then)(struct deal_run *run)) {
-    begin_look(run, ask_item, then);
-    deal_count_down(run, true);
+void transaction_check_items(struct transaction_run *run, void (*then)(struct transaction_run *run)) {
+    begin_reading(run, ask_item, then);
+    transaction_count_down(run, true);
 }
 
-void deal_write(struct deal_run *run, enum deal_write write, void (*then)(struct deal_run *run)) {
-    bool basket = run->deal->kind == INVENTORY_BASKET;
+void transaction_write(struct transaction_run *run, enum line_write write,
+                       void (*then)(struct transaction_run *run)) {
+    bool basket = run->transaction->kind == INVENTORY_BASKET;
     begin(run, write, then);
     for_each_part(run, writes[write].step, basket ? -1 : writes[write].line,
                   basket ? write_basket : write_transfer);
-    deal_count_down(run, true);
+    transaction_count_down(run, true);
 }
 
-void deal_each_part(struct deal_run *run, enum deal_write write, const char *step,
-                    bool (*fn)(struct deal_part *part, enum deal_write write),
-                    void (*then)(struct deal_run *run)) {
+void transaction_each_part(struct transaction_run *run, enum line_write write, const char *step,
+                           bool (*fn)(struct transaction_part *part, enum line_write write),
+                           void (*then)(struct transaction_run *run)) {
     begin(run, write, then);
     for_each_part(run, step, -1, fn);
-    deal_count_down(run, true);
+    transaction_count_down(run, true);
 }

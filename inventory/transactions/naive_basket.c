@@ -9,16 +9,17 @@
 
 #include "inventory/transactions/transaction.h"
 
-static bool is_fenced(const struct deal_run *run) {
-    return run->deal->locked && run->inventory->config.fencing && run->deal->lines[0].token.fence > 0;
+static bool is_fenced(const struct transaction_run *run) {
+    return run->transaction->locked && run->inventory->config.fencing &&
+           run->transaction->lines[0].token.fence > 0;
 }
 
 /* The lines of a part; returns how many. */
-static int lines_of(const struct deal_part *part, int lines[INVENTORY_LINES_MAX]) {
-    const struct deal_run *run = part->run;
+static int lines_of(const struct transaction_part *part, int lines[INVENTORY_LINES_MAX]) {
+    const struct transaction_run *run = part->run;
     int n = 0;
-    for (int i = part->line; i < run->deal->count; i++) {
-        if (&run->parts[deal_part_of(run, i)] == part)
+    for (int i = part->line; i < run->transaction->count; i++) {
+        if (&run->parts[transaction_part_of(run, i)] == part)
             lines[n++] = i;
     }
     return n;
@@ -27,19 +28,19 @@ static int lines_of(const struct deal_part *part, int lines[INVENTORY_LINES_MAX]
 /* ---- the orders, by which a retry is known ---- */
 
 /* Whether this is the line's order, and the right one. */
-static bool is_wanted(const struct deal_run *run, int line, const char *record, int64_t *created_ms) {
-    const struct inventory_deal *deal = run->deal;
+static bool is_wanted(const struct transaction_run *run, int line, const char *record, int64_t *created_ms) {
+    const struct inventory_transaction *transaction = run->transaction;
     struct inventory_order order;
-    if (!record || !record_read(&order, deal->lines[line].item, "", record) ||
-        order.quantity != deal->lines[line].quantity || strcmp(order.user, deal->user) != 0)
+    if (!record || !record_read(&order, transaction->lines[line].item, "", record) ||
+        order.quantity != transaction->lines[line].quantity || strcmp(order.user, transaction->user) != 0)
         return false;
     *created_ms = order.created_ms;
     return true;
 }
 
 static void on_orders(void *ctx, const struct redis_value *value) {
-    struct deal_part *part = ctx;
-    struct deal_run *run = part->run;
+    struct transaction_part *part = ctx;
+    struct transaction_run *run = part->run;
     int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines), there = 0;
     bool good = store_status(run->inventory, value) == INVENTORY_OK && redis_value_count(value) == (size_t)n;
     for (int i = 0; good && i < n; i++) {
@@ -47,22 +48,22 @@ static void on_orders(void *ctx, const struct redis_value *value) {
         if (redis_value_type(record) == REDIS_NIL)
             continue;
         there++;
-        if (!is_wanted(run, lines[i], redis_value_text(record), &run->deal->created_ms))
+        if (!is_wanted(run, lines[i], redis_value_text(record), &run->transaction->created_ms))
             run->found = INVENTORY_KEY_REUSED;
     }
     if (there > 0 && there < n)
         run->found = INVENTORY_KEY_REUSED; /* they are written together */
     part->done = there > 0;
-    deal_count_down(run, good);
+    transaction_count_down(run, good);
 }
 
-static bool ask_orders(struct deal_part *part, enum deal_write write) {
+static bool ask_orders(struct transaction_part *part, enum line_write write) {
     (void)write;
     int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
     const char *argv[2 + INVENTORY_LINES_MAX] = {"HMGET", part->keys.orders};
     for (int i = 0; i < n; i++) {
-        deal_line_digest(part->run->deal, lines[i], digests[i]);
+        transaction_line_digest(part->run->transaction, lines[i], digests[i]);
         argv[2 + i] = digests[i];
     }
     return redis_call(part->run->inventory->redis, on_orders, part, 2 + n, argv);
@@ -71,26 +72,26 @@ static bool ask_orders(struct deal_part *part, enum deal_write write) {
 /* ---- the write ---- */
 
 static void on_command(void *ctx, const struct redis_value *value) {
-    struct deal_run *run = ctx;
-    deal_count_down(run, store_status(run->inventory, value) == INVENTORY_OK);
+    struct transaction_run *run = ctx;
+    transaction_count_down(run, store_status(run->inventory, value) == INVENTORY_OK);
 }
 
 /* What was worked out from the look, and not from what is there now. */
-static bool overwrite(struct deal_part *part, enum deal_write write) {
+static bool overwrite(struct transaction_part *part, enum line_write write) {
     (void)write;
-    struct deal_run *run = part->run;
+    struct transaction_run *run = part->run;
     struct redis *redis = run->inventory->redis;
     const struct sale_keys *keys = &part->keys;
     int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
     char left[24], quantity[24], total[24];
     const char *orders[2 + 2 * INVENTORY_LINES_MAX] = {"HSET", keys->orders};
-    const char *entry[3 + 2 * INVENTORY_LINES_MAX] = {"XADD", keys->ledger, "*"};
+    const char *entry[3 + 2 * INVENTORY_LINES_MAX] = {"XADD", keys->events, "*"};
     for (int i = 0; i < n; i++) {
         struct inventory_order order;
-        inventory_deal_order(run->deal, lines[i], &order);
+        inventory_transaction_order(run->transaction, lines[i], &order);
         record_print(records[i], &order);
-        deal_line_digest(run->deal, lines[i], digests[i]);
+        transaction_line_digest(run->transaction, lines[i], digests[i]);
         orders[2 + 2 * i] = entry[3 + 2 * i] = digests[i];
         orders[3 + 2 * i] = entry[4 + 2 * i] = records[i];
     }
@@ -101,75 +102,77 @@ static bool overwrite(struct deal_part *part, enum deal_write write) {
                redis_callv(redis, on_command, run, "HINCRBY", keys->item, "sold", quantity, NULL) +
                redis_call(redis, on_command, run, 2 + 2 * n, orders);
     if (part->limit)
-        sent += redis_callv(redis, on_command, run, "HSET", keys->users, run->deal->user, total, NULL);
+        sent += redis_callv(redis, on_command, run, "HSET", keys->users, run->transaction->user, total, NULL);
     sent += redis_call(redis, on_command, run, 3 + 2 * n, entry);
     run->pending += sent > 0 ? sent - 1 : 0;
     return sent > 0;
 }
 
-static void on_written(struct deal_run *run) {
+static void on_written(struct transaction_run *run) {
     if (run->status != INVENTORY_OK) {
-        deal_finish(run, run->status);
+        transaction_finish(run, run->status);
         return;
     }
-    run->deal->phase = DEAL_CONFIRMED;
-    deal_conclude(run);
+    run->transaction->phase = PHASE_CONFIRMED;
+    transaction_conclude(run);
 }
 
 /* ---- from step to step ---- */
 
 static void on_worked(void *ctx, bool closing) {
-    struct deal_run *run = ctx;
+    struct transaction_run *run = ctx;
     if (closing) {
-        deal_finish(run, INVENTORY_UNAVAILABLE);
+        transaction_finish(run, INVENTORY_UNAVAILABLE);
         return;
     }
     run->begun = run->mine = true;
     if (is_fenced(run))
-        deal_write(run, WRITE_SELL, on_written);
+        transaction_write(run, WRITE_SELL, on_written);
     else
-        deal_each_part(run, WRITE_SELL, "sell", overwrite, on_written);
+        transaction_each_part(run, WRITE_SELL, "sell", overwrite, on_written);
 }
 
-static void on_looked(struct deal_run *run) {
-    struct inventory_deal *deal = run->deal;
+static void on_read(struct transaction_run *run) {
+    struct inventory_transaction *transaction = run->transaction;
     if (run->status != INVENTORY_OK) {
-        deal_finish(run, run->status);
+        transaction_finish(run, run->status);
         return;
     }
-    if (deal->created_ms == 0)
-        deal->created_ms = run->now_ms;
+    if (transaction->created_ms == 0)
+        transaction->created_ms = run->now_ms;
     naive_delay(run->inventory, &run->delayed, on_worked, run);
 }
 
-static void on_asked(struct deal_run *run) {
+static void on_asked(struct transaction_run *run) {
     bool all = true;
     for (int p = 0; p < run->part_count; p++)
         all = all && run->parts[p].done;
     if (run->found != INVENTORY_OK)
-        deal_finish(run, run->found);
+        transaction_finish(run, run->found);
     else if (all)
         on_written(run);
     else if (run->begun)
-        deal_finish(run, INVENTORY_UNKNOWN); /* a reply was lost, and not all was written */
+        transaction_finish(run, INVENTORY_UNKNOWN); /* a reply was lost, and not all was written */
     else
-        deal_look_items(run, on_looked);
+        transaction_read_items(run, on_read);
 }
 
-static void naively(struct deal_run *run) {
-    struct inventory_deal *deal = run->deal;
-    memcpy(deal->nonce, deal->id, sizeof deal->nonce); /* so that a retry has the same orders */
-    deal->created_ms = deal->expires_ms = 0;
-    deal->state = INVENTORY_STATE_CONFIRMED;
+static void naively(struct transaction_run *run) {
+    struct inventory_transaction *transaction = run->transaction;
+    memcpy(transaction->nonce, transaction->id,
+           sizeof transaction->nonce); /* so that a retry has the same orders */
+    transaction->created_ms = transaction->expires_ms = 0;
+    transaction->state = INVENTORY_STATE_CONFIRMED;
     run->found = INVENTORY_OK;
     for (int p = 0; p < run->part_count; p++)
         run->parts[p].done = false;
-    deal_each_part(run, WRITE_NOTHING, "orders", ask_orders, on_asked);
+    transaction_each_part(run, WRITE_NOTHING, "orders", ask_orders, on_asked);
 }
 
-void inventory_deal_make_naive(struct inventory *inventory, struct inventory_deal *deal) {
+void inventory_transaction_make_naive(struct inventory *inventory,
+                                      struct inventory_transaction *transaction) {
     if (inventory->config.teaching)
-        deal_begin(inventory, deal, naively, INVENTORY_LOOK);
+        transaction_begin(inventory, transaction, naively, INVENTORY_READ);
     else
-        deal->done(deal, INVENTORY_REFUSED);
+        transaction->done(transaction, INVENTORY_REFUSED);
 }

@@ -1,5 +1,5 @@
-/* A basket by one script (basket.lua), instead of the steps of deal.c: where one Redis holds all its keys,
- * nobody sees it half made, so there is nothing to undo, nothing to recover, and no lock to take.
+/* A basket by one script (basket.lua), instead of the steps of transaction.c: where one Redis holds all its
+ * keys, nobody sees it half made, so there is nothing to undo, nothing to recover, and no lock to take.
  *
  * The script looks into the journal first and writes the basket down in it last. So a call whose reply was
  * lost is sent again, with the nonce of the first: whichever of them was carried out, it was one, and what
@@ -18,82 +18,82 @@ enum {
 };
 
 /* The store did not do it; nor did it do an earlier call of this run, if none was lost. */
-static void refused(struct deal_run *run, enum inventory_status status) {
+static void refused(struct transaction_run *run, enum inventory_status status) {
     if (run->deadline_ms == 0)
-        deal_finish(run, status);
+        transaction_finish(run, status);
     else
-        deal_lost(run);
+        transaction_lost(run);
 }
 
-static void on_error(struct deal_run *run, const char *text) {
+static void on_error(struct transaction_run *run, const char *text) {
     if (strncmp(text, "CROSSSLOT", 9) == 0)
-        deal_finish(run, INVENTORY_CROSS_SLOT);
+        transaction_finish(run, INVENTORY_CROSS_SLOT);
     else
         refused(run, INVENTORY_UNAVAILABLE);
 }
 
 /* {word, line, available}. What is refused now may still come to pass, where an earlier call was lost. */
-static void on_refusal(struct deal_run *run, const struct redis_value *value) {
+static void on_refusal(struct transaction_run *run, const struct redis_value *value) {
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     enum inventory_status status;
-    if (!word || !deal_refusal(word, &status)) {
+    if (!word || !transaction_refusal(word, &status)) {
         snprintf(run->inventory->error, sizeof run->inventory->error, "a reply of basket.lua is not known");
-        deal_finish(run, INVENTORY_UNAVAILABLE);
+        transaction_finish(run, INVENTORY_UNAVAILABLE);
         return;
     }
     int64_t available = redis_value_integer(redis_value_at(value, 2), 0);
-    run->deal->failed = (int)redis_value_integer(redis_value_at(value, 1), 0);
-    run->deal->available = status == INVENTORY_SOLD_OUT && available > 0 ? available : 0;
-    deal_finish(run, run->deadline_ms == 0 ? status : INVENTORY_UNKNOWN);
+    run->transaction->failed = (int)redis_value_integer(redis_value_at(value, 1), 0);
+    run->transaction->available = status == INVENTORY_SOLD_OUT && available > 0 ? available : 0;
+    transaction_finish(run, run->deadline_ms == 0 ? status : INVENTORY_UNKNOWN);
 }
 
 static void on_reply(void *ctx, const struct redis_value *value) {
-    struct deal_run *run = ctx;
+    struct transaction_run *run = ctx;
     enum inventory_status status = store_status(run->inventory, value);
     if (status == INVENTORY_UNKNOWN) {
-        deal_lost(run);
+        transaction_lost(run);
         return;
     }
-    deal_at_step(run->inventory, "after", "basket", -1);
+    transaction_failpoint(run->inventory, "after", "basket", -1);
     if (status != INVENTORY_OK)
         on_error(run, redis_value_text(value));
     else if (redis_value_type(value) == REDIS_STRING)
-        deal_resume(run, value);
+        transaction_resume(run, value);
     else
         on_refusal(run, value);
 }
 
-static int add_keys(struct deal_run *run, const char **argv) {
+static int add_keys(struct transaction_run *run, const char **argv) {
     int keys = 0;
     argv[keys++] = JOURNAL_KEY;
     argv[keys++] = JOURNAL_OPEN_KEY;
     for (int p = 0; p < run->part_count; p++) {
         const struct sale_keys *of = &run->parts[p].keys;
-        const char *const four[ITEM_KEYS] = {of->item, of->orders, of->users, of->ledger};
+        const char *const four[ITEM_KEYS] = {of->item, of->orders, of->users, of->events};
         memcpy(argv + keys, four, sizeof four);
         keys += ITEM_KEYS;
     }
     return keys;
 }
 
-static bool send_basket(struct deal_run *run) {
-    struct inventory_deal *deal = run->deal;
+static bool send_basket(struct transaction_run *run) {
+    struct inventory_transaction *transaction = run->transaction;
     char field[JOURNAL_FIELD_SIZE], now[24], grace[24], lines[JOURNAL_RECORD_SIZE];
     char parts[INVENTORY_LINES_MAX][12], quantities[INVENTORY_LINES_MAX][24];
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
     const char *argv[ARGV_MAX];
     int keys = add_keys(run, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + keys;
-    journal_field(field, deal);
-    journal_print_lines(lines, deal);
+    journal_field(field, transaction);
+    journal_print_lines(lines, transaction);
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
     snprintf(grace, sizeof grace, "%d", INVENTORY_HOLD_GRACE_MS);
-    const char *const head[HEAD] = {field, deal->nonce, now, grace, deal->user, lines};
+    const char *const head[HEAD] = {field, transaction->nonce, now, grace, transaction->user, lines};
     memcpy(argv + argc, head, sizeof head);
     argc += HEAD;
-    for (int i = 0; i < deal->count; i++) {
-        snprintf(parts[i], sizeof parts[i], "%d", deal_part_of(run, i) + 1);
-        snprintf(quantities[i], sizeof quantities[i], "%lld", (long long)deal->lines[i].quantity);
-        deal_line_digest(deal, i, digests[i]);
+    for (int i = 0; i < transaction->count; i++) {
+        snprintf(parts[i], sizeof parts[i], "%d", transaction_part_of(run, i) + 1);
+        snprintf(quantities[i], sizeof quantities[i], "%lld", (long long)transaction->lines[i].quantity);
+        transaction_line_digest(transaction, i, digests[i]);
         const char *const line[LINE_ARGS] = {parts[i], quantities[i], digests[i]};
         memcpy(argv + argc, line, sizeof line);
         argc += LINE_ARGS;
@@ -101,11 +101,11 @@ static bool send_basket(struct deal_run *run) {
     return script_call(run->inventory, SCRIPT_BASKET, keys, argc, argv, on_reply, run);
 }
 
-static void at_once(struct deal_run *run) {
+static void at_once(struct transaction_run *run) {
     struct inventory *inventory = run->inventory;
     if (!run->mine)
-        deal_begin_attempt(run);
-    deal_at_step(inventory, "before", "basket", -1);
+        transaction_begin_attempt(run);
+    transaction_failpoint(inventory, "before", "basket", -1);
     if (!send_basket(run)) {
         refused(run, INVENTORY_UNAVAILABLE);
         return;
@@ -114,6 +114,7 @@ static void at_once(struct deal_run *run) {
     redis_flush(inventory->redis);
 }
 
-void inventory_deal_make_at_once(struct inventory *inventory, struct inventory_deal *deal) {
-    deal_begin(inventory, deal, at_once, INVENTORY_LOOK);
+void inventory_transaction_make_at_once(struct inventory *inventory,
+                                        struct inventory_transaction *transaction) {
+    transaction_begin(inventory, transaction, at_once, INVENTORY_READ);
 }

@@ -19,9 +19,9 @@
 #include "service/failpoint.h"
 #include "service/worker.h"
 
-/* A deal under way. */
-struct under_way {
-    struct inventory_deal deal;
+/* A transaction under way. */
+struct call {
+    struct inventory_transaction transaction;
     struct http_request *request; /* NULL: it was left unfinished, and nobody waits for it */
     struct service *service;
     struct worker *worker; /* whose request it is; NULL likewise */
@@ -36,99 +36,98 @@ struct under_way {
 /* So long nobody else tries what was claimed. */
 enum { CLAIM_MS = 2000 };
 
-#define CONTAINER(pointer, member) CONTAINER_OF(pointer, struct under_way, member)
+#define CONTAINER(pointer, member) CONTAINER_OF(pointer, struct call, member)
 
 /* A basket, where they are made in this way. */
-static bool is_basket(const struct under_way *under_way, enum config_basket way) {
-    return under_way->deal.kind == INVENTORY_BASKET && under_way->service->config.basket == way;
+static bool is_basket(const struct call *call, enum config_basket way) {
+    return call->transaction.kind == INVENTORY_BASKET && call->service->config.basket == way;
 }
 
 /* ---- answers ---- */
 
-static void answer_done(struct under_way *under_way) {
-    struct inventory_deal *deal = &under_way->deal;
+static void answer_done(struct call *call) {
+    struct inventory_transaction *transaction = &call->transaction;
     char body[CODEC_BASKET_SIZE], location[INVENTORY_DIGEST_SIZE + 16];
-    bool basket = deal->kind == INVENTORY_BASKET, created = basket && under_way->make;
-    bool journalled = !is_basket(under_way, CONFIG_BASKET_NAIVE);
-    size_t length = basket ? codec_write_basket(body, deal) : codec_write_transfer(body, deal);
-    snprintf(location, sizeof location, "/v1/baskets/%s", deal->id);
+    bool basket = transaction->kind == INVENTORY_BASKET, created = basket && call->make;
+    bool journalled = !is_basket(call, CONFIG_BASKET_NAIVE);
+    size_t length = basket ? codec_write_basket(body, transaction) : codec_write_transfer(body, transaction);
+    snprintf(location, sizeof location, "/v1/baskets/%s", transaction->id);
     const char *headers[7] = {NULL};
     int count = 0;
     if (created && journalled) {
         headers[count++] = "Location";
         headers[count++] = location;
     }
-    if (under_way->status == INVENTORY_REPLAYED) {
+    if (call->status == INVENTORY_REPLAYED) {
         headers[count++] = "Idempotent-Replayed";
         headers[count++] = "true";
         /* The first answer stays what it was; what has become of the basket since stands beside it. */
         if (basket && journalled) {
             headers[count++] = "Order-State";
-            headers[count++] = inventory_state_name(deal->now);
+            headers[count++] = inventory_state_name(transaction->now);
         }
     }
-    http_answer(under_way->request, created ? 201 : 200, "application/json", body, length, headers);
+    http_answer(call->request, created ? 201 : 200, "application/json", body, length, headers);
 }
 
 /* `terms` is that item of which a line was refused by them; NULL where it was not, or they are not known. */
-static void answer_refusal(const struct under_way *under_way, const struct inventory_item *terms) {
-    const struct inventory_deal *deal = &under_way->deal;
-    int line = deal->kind == INVENTORY_BASKET ? deal->failed : -1;
-    if (under_way->locked != LOCK_OK) {
-        routes_answer_lock(under_way->request, under_way->locked);
+static void answer_refusal(const struct call *call, const struct inventory_item *terms) {
+    const struct inventory_transaction *transaction = &call->transaction;
+    int line = transaction->kind == INVENTORY_BASKET ? transaction->failed : -1;
+    if (call->locked != LOCK_OK) {
+        routes_answer_lock(call->request, call->locked);
         return;
     }
-    switch (under_way->status) {
+    switch (call->status) {
     case INVENTORY_SOLD_OUT:
     case INVENTORY_LIMIT:
     case INVENTORY_NOT_STARTED:
     case INVENTORY_ENDED:
     case INVENTORY_UNKNOWN_ITEM:
-        routes_answer_line(under_way->request, under_way->status, line, deal->lines[deal->failed].item,
-                           deal->available, terms);
+        routes_answer_line(call->request, call->status, line, transaction->lines[transaction->failed].item,
+                           transaction->available, terms);
         break;
     case INVENTORY_TOO_MANY:
-        problem_answer_field(under_way->request, "quantity",
+        problem_answer_field(call->request, "quantity",
                              "the stock of the item to which it goes may be 1000000000 at most");
         break;
-    default: routes_answer_status(under_way->request, under_way->status);
+    default: routes_answer_status(call->request, call->status);
     }
 }
 
-static void count(const struct under_way *under_way) {
-    struct figures *figures =
-        under_way->worker ? &under_way->worker->figures : &under_way->service->back.figures;
-    bool basket = under_way->deal.kind == INVENTORY_BASKET;
-    bool good = under_way->status == INVENTORY_OK || under_way->status == INVENTORY_REPLAYED;
-    if (under_way->deal.undone_ns)
-        figures_time(&figures->deals_undone, under_way->deal.undone_ns);
-    if (!under_way->request) {
-        figures_count(&figures->recovered[good || under_way->status == INVENTORY_UNKNOWN_BASKET]);
-    } else if (under_way->make) {
-        int outcome = figures_outcome(under_way->status, under_way->locked);
-        figures_count(basket ? &figures->baskets[outcome] : &figures->transfers[outcome]);
-        figures_time(good ? &figures->deals_made : &figures->deals_rejected,
-                     (int64_t)uv_hrtime() - http_request_since_ns(under_way->request));
+static void count(const struct call *call) {
+    struct metrics *metrics = call->worker ? &call->worker->metrics : &call->service->background.metrics;
+    bool basket = call->transaction.kind == INVENTORY_BASKET;
+    bool good = call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED;
+    if (call->transaction.aborted_ns)
+        metrics_time(&metrics->transactions_undone, call->transaction.aborted_ns);
+    if (!call->request) {
+        metrics_count(&metrics->recovered[good || call->status == INVENTORY_UNKNOWN_BASKET]);
+    } else if (call->make) {
+        int outcome = metrics_outcome(call->status, call->locked);
+        metrics_count(basket ? &metrics->baskets[outcome] : &metrics->transfers[outcome]);
+        metrics_time(good ? &metrics->transactions_made : &metrics->transactions_rejected,
+                     (int64_t)uv_hrtime() - http_request_since_ns(call->request));
     }
 }
 
 /* There is room for the next one. */
-static void note_recovered(const struct under_way *under_way) {
-    struct back *back = &under_way->service->back;
-    back->recovering--;
-    if (back->more && back->inventory && !atomic_load(&under_way->service->draining))
-        deals_recover(back);
+static void note_recovered(const struct call *call) {
+    struct background *background = &call->service->background;
+    background->recovering--;
+    if (background->more && background->inventory && !atomic_load(&call->service->draining))
+        transactions_recover(background);
 }
 
-static void end(struct under_way *under_way, const struct inventory_item *terms) {
-    count(under_way);
-    if (!under_way->request)
-        note_recovered(under_way);
-    else if (under_way->status == INVENTORY_OK || under_way->status == INVENTORY_REPLAYED)
-        answer_done(under_way);
+static void end(struct call *call, const struct inventory_item *terms) {
+    count(call);
+    if (!call->request)
+        note_recovered(call);
+    else if (call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED)
+        answer_done(call);
     else
-        answer_refusal(under_way, terms);
-    free(under_way);
+        answer_refusal(call, terms);
+    free(call);
 }
 
 static void on_terms(void *ctx, enum inventory_status status, const struct inventory_item *item) {
@@ -137,146 +136,147 @@ static void on_terms(void *ctx, enum inventory_status status, const struct inven
 
 /* On the worker, or the back office: the end of it. Who refuses a basket does not tell the terms of the item,
  * as with a purchase. */
-static void finish(struct under_way *under_way, enum inventory_status status) {
-    const struct inventory_deal *deal = &under_way->deal;
-    struct inventory *inventory = under_way->worker ? under_way->worker->inventory : NULL;
-    under_way->status = status;
+static void finish(struct call *call, enum inventory_status status) {
+    const struct inventory_transaction *transaction = &call->transaction;
+    struct inventory *inventory = call->worker ? call->worker->inventory : NULL;
+    call->status = status;
     if (inventory && routes_is_of_terms(status))
-        inventory_item_get(inventory, deal->lines[deal->failed].item, on_terms, under_way);
+        inventory_item_get(inventory, transaction->lines[transaction->failed].item, on_terms, call);
     else
-        end(under_way, NULL);
+        end(call, NULL);
 }
 
 /* ---- under the locks ---- */
 
 static void finish_there(struct mailbox_post *post) {
-    struct under_way *under_way = CONTAINER(post, post);
-    sem_destroy(&under_way->done);
-    finish(under_way, under_way->status);
+    struct call *call = CONTAINER(post, post);
+    sem_destroy(&call->done);
+    finish(call, call->status);
 }
 
-static void on_done_locked(struct inventory_deal *deal, enum inventory_status status) {
-    struct under_way *under_way = CONTAINER(deal, deal);
-    under_way->status = status;
-    sem_post(&under_way->done);
+static void on_done_locked(struct inventory_transaction *transaction, enum inventory_status status) {
+    struct call *call = CONTAINER(transaction, transaction);
+    call->status = status;
+    sem_post(&call->done);
 }
 
 static void do_in_back(struct mailbox_post *post) {
-    struct under_way *under_way = CONTAINER(post, post);
-    struct inventory *inventory = under_way->service->back.inventory;
-    struct inventory_deal *deal = &under_way->deal;
-    deal->done = on_done_locked;
+    struct call *call = CONTAINER(post, post);
+    struct inventory *inventory = call->service->background.inventory;
+    struct inventory_transaction *transaction = &call->transaction;
+    transaction->done = on_done_locked;
     if (!inventory)
-        on_done_locked(deal, INVENTORY_UNAVAILABLE);
-    else if (is_basket(under_way, CONFIG_BASKET_NAIVE))
-        inventory_deal_make_naive(inventory, deal);
+        on_done_locked(transaction, INVENTORY_UNAVAILABLE);
+    else if (is_basket(call, CONFIG_BASKET_NAIVE))
+        inventory_transaction_make_naive(inventory, transaction);
     else
-        inventory_deal_make(inventory, deal);
+        inventory_transaction_make(inventory, transaction);
 }
 
 /* Has it done with the tokens of these grants, and waits. */
-static void do_with(struct under_way *under_way, const struct domain_use *use,
-                    const struct lock_grant grants[]) {
-    struct inventory_deal *deal = &under_way->deal;
-    deal->locked = true;
-    deal->lease_ms = under_way->service->config.lock_ttl_ms;
-    for (int i = 0; i < deal->count; i++) {
+static void do_with(struct call *call, const struct lock_switch_use *use, const struct lock_grant grants[]) {
+    struct inventory_transaction *transaction = &call->transaction;
+    transaction->locked = true;
+    transaction->lease_ms = call->service->config.lock_ttl_ms;
+    for (int i = 0; i < transaction->count; i++) {
         int64_t left_ms = lock_remaining_ns(use->lock, &grants[i]) / 1000000;
-        deal->lines[i].token = (struct inventory_token){.epoch = use->epoch, .fence = grants[i].fence};
-        if (left_ms < deal->lease_ms)
-            deal->lease_ms = left_ms;
+        transaction->lines[i].token =
+            (struct inventory_fencing_token){.epoch = use->epoch, .fence = grants[i].fence};
+        if (left_ms < transaction->lease_ms)
+            transaction->lease_ms = left_ms;
     }
-    under_way->post.run = do_in_back;
-    mailbox_put(&under_way->service->back.mailbox, &under_way->post);
-    while (sem_wait(&under_way->done) != 0)
+    call->post.run = do_in_back;
+    mailbox_put(&call->service->background.mailbox, &call->post);
+    while (sem_wait(&call->done) != 0)
         continue;
 }
 
-static void at_step(const char *step) {
-    if (service_at_step)
-        service_at_step(NULL, step);
+static void at_failpoint(const char *step) {
+    if (service_at_failpoint)
+        service_at_failpoint(NULL, step);
 }
 
-static enum lock_status lock_and_do(struct under_way *under_way) {
-    struct service *service = under_way->service;
-    const struct inventory_deal *deal = &under_way->deal;
-    size_t count = (size_t)deal->count;
+static enum lock_status lock_and_do(struct call *call) {
+    struct service *service = call->service;
+    const struct inventory_transaction *transaction = &call->transaction;
+    size_t count = (size_t)transaction->count;
     char names[INVENTORY_LINES_MAX][ROUTES_LOCK_KEY_SIZE];
     const char *keys[INVENTORY_LINES_MAX];
     struct lock_grant grants[INVENTORY_LINES_MAX];
-    struct domain_use use;
+    struct lock_switch_use use;
     for (size_t i = 0; i < count; i++) {
-        routes_lock_key(names[i], deal->lines[i].item);
+        routes_lock_key(names[i], transaction->lines[i].item);
         keys[i] = names[i];
     }
-    int64_t deadline_ns = under_way->job.since_ns + (int64_t)service->config.lock_ttl_ms * 1000000;
-    at_step("before locks");
-    enum lock_status status = domain_acquire(service->domain, keys, count, deadline_ns, &use, grants);
+    int64_t deadline_ns = call->job.since_ns + (int64_t)service->config.lock_ttl_ms * 1000000;
+    at_failpoint("before locks");
+    enum lock_status status =
+        lock_switch_acquire(service->lock_switch, keys, count, deadline_ns, &use, grants);
     if (status != LOCK_OK)
         return status;
-    at_step("after locks");
-    do_with(under_way, &use, grants);
-    at_step("before unlock");
-    domain_release(service->domain, &use, grants, count);
-    at_step("after unlock");
+    at_failpoint("after locks");
+    do_with(call, &use, grants);
+    at_failpoint("before unlock");
+    lock_switch_release(service->lock_switch, &use, grants, count);
+    at_failpoint("after unlock");
     return LOCK_OK;
 }
 
 static void run(struct pool_job *job) {
-    struct under_way *under_way = CONTAINER(job, job);
-    under_way->status = INVENTORY_OVERLOADED;
-    under_way->locked = lock_and_do(under_way);
-    under_way->post.run = finish_there;
-    mailbox_put(&under_way->worker->mailbox, &under_way->post);
+    struct call *call = CONTAINER(job, job);
+    call->status = INVENTORY_OVERLOADED;
+    call->locked = lock_and_do(call);
+    call->post.run = finish_there;
+    mailbox_put(&call->worker->mailbox, &call->post);
 }
 
-static void submit(struct under_way *under_way) {
-    under_way->job.run = run;
-    sem_init(&under_way->done, 0, 0);
-    if (pool_submit(under_way->service->pool, &under_way->job))
+static void submit(struct call *call) {
+    call->job.run = run;
+    sem_init(&call->done, 0, 0);
+    if (pool_submit(call->service->pool, &call->job))
         return;
-    sem_destroy(&under_way->done);
-    finish(under_way, INVENTORY_OVERLOADED);
+    sem_destroy(&call->done);
+    finish(call, INVENTORY_OVERLOADED);
 }
 
 /* ---- the calls ---- */
 
-static struct under_way *under_way_new(struct worker *worker, struct http_request *request) {
-    struct under_way *under_way = calloc(1, sizeof *under_way);
-    if (!under_way) {
+static struct call *under_way_new(struct worker *worker, struct http_request *request) {
+    struct call *call = calloc(1, sizeof *call);
+    if (!call) {
         routes_answer_status(request, INVENTORY_OVERLOADED);
         return NULL;
     }
-    under_way->service = worker->service;
-    under_way->worker = worker;
-    under_way->request = request;
-    return under_way;
+    call->service = worker->service;
+    call->worker = worker;
+    call->request = request;
+    return call;
 }
 
 /* What others began in steps is finished, and then made, under its locks. */
-static void on_tried(struct inventory_deal *deal, enum inventory_status status) {
-    struct under_way *under_way = CONTAINER(deal, deal);
+static void on_tried(struct inventory_transaction *transaction, enum inventory_status status) {
+    struct call *call = CONTAINER(transaction, transaction);
     if (status == INVENTORY_WANTS_LOCK || status == INVENTORY_PENDING)
-        submit(under_way);
+        submit(call);
     else
-        finish(under_way, status);
+        finish(call, status);
 }
 
-static void make(struct under_way *under_way) {
-    struct inventory *inventory = under_way->worker->inventory;
-    struct inventory_deal *deal = &under_way->deal;
-    under_way->make = true;
-    deal->done = on_tried;
-    if (is_basket(under_way, CONFIG_BASKET_SCRIPT))
-        inventory_deal_make_at_once(inventory, deal);
-    else if (is_basket(under_way, CONFIG_BASKET_NAIVE))
-        submit(under_way); /* the journal does not know it */
+static void make(struct call *call) {
+    struct inventory *inventory = call->worker->inventory;
+    struct inventory_transaction *transaction = &call->transaction;
+    call->make = true;
+    transaction->done = on_tried;
+    if (is_basket(call, CONFIG_BASKET_SCRIPT))
+        inventory_transaction_make_at_once(inventory, transaction);
+    else if (is_basket(call, CONFIG_BASKET_NAIVE))
+        submit(call); /* the journal does not know it */
     else
-        inventory_deal_check(inventory, deal);
+        inventory_transaction_check(inventory, transaction);
 }
 
 static void post(struct worker *worker, struct http_request *request,
-                 bool (*read)(const char *body, size_t length, struct inventory_deal *deal,
+                 bool (*read)(const char *body, size_t length, struct inventory_transaction *transaction,
                               struct codec_error *error)) {
     struct codec_error error;
     char digest[INVENTORY_DIGEST_SIZE];
@@ -284,16 +284,16 @@ static void post(struct worker *worker, struct http_request *request,
     const char *body = http_request_body(request, &length);
     if (!routes_read_key(request, digest))
         return;
-    struct under_way *under_way = under_way_new(worker, request);
-    if (!under_way)
+    struct call *call = under_way_new(worker, request);
+    if (!call)
         return;
-    if (!read(body, length, &under_way->deal, &error)) {
+    if (!read(body, length, &call->transaction, &error)) {
         problem_answer_field(request, error.field, error.detail);
-        free(under_way);
+        free(call);
         return;
     }
-    memcpy(under_way->deal.id, digest, sizeof digest);
-    make(under_way);
+    memcpy(call->transaction.id, digest, sizeof digest);
+    make(call);
 }
 
 void baskets_post(struct worker *worker, struct http_request *request, const char *name) {
@@ -306,36 +306,37 @@ void transfers_post(struct worker *worker, struct http_request *request, const c
     post(worker, request, codec_read_transfer);
 }
 
-static void on_looked_up(struct inventory_deal *deal, enum inventory_status status) {
-    struct under_way *under_way = CONTAINER(deal, deal);
+static void on_found(struct inventory_transaction *transaction, enum inventory_status status) {
+    struct call *call = CONTAINER(transaction, transaction);
     if (status == INVENTORY_PENDING)
-        status = deal->state == INVENTORY_STATE_UNDONE ? INVENTORY_UNKNOWN_BASKET : INVENTORY_OK;
-    finish(under_way, status);
+        status = transaction->state == INVENTORY_STATE_UNDONE ? INVENTORY_UNKNOWN_BASKET : INVENTORY_OK;
+    finish(call, status);
 }
 
-static void on_settled(struct inventory_deal *deal, enum inventory_status status) {
-    finish(CONTAINER(deal, deal), status);
+static void on_settled(struct inventory_transaction *transaction, enum inventory_status status) {
+    finish(CONTAINER(transaction, transaction), status);
 }
 
-static void settle(struct inventory_deal *deal, enum inventory_status found, enum inventory_step step) {
-    struct under_way *under_way = CONTAINER(deal, deal);
-    deal->done = on_settled;
+static void settle(struct inventory_transaction *transaction, enum inventory_status found,
+                   enum inventory_step step) {
+    struct call *call = CONTAINER(transaction, transaction);
+    transaction->done = on_settled;
     if (found == INVENTORY_OK || found == INVENTORY_PENDING)
-        inventory_deal_settle(under_way->worker->inventory, deal, step);
+        inventory_transaction_settle(call->worker->inventory, transaction, step);
     else
-        finish(under_way, found);
+        finish(call, found);
 }
 
-static void on_found_to_confirm(struct inventory_deal *deal, enum inventory_status status) {
-    settle(deal, status, INVENTORY_CONFIRM);
+static void on_found_to_confirm(struct inventory_transaction *transaction, enum inventory_status status) {
+    settle(transaction, status, INVENTORY_CONFIRM);
 }
 
-static void on_found_to_cancel(struct inventory_deal *deal, enum inventory_status status) {
-    settle(deal, status, INVENTORY_CANCEL);
+static void on_found_to_cancel(struct inventory_transaction *transaction, enum inventory_status status) {
+    settle(transaction, status, INVENTORY_CANCEL);
 }
 
 static void look_up(struct worker *worker, struct http_request *request, const char *name,
-                    void (*then)(struct inventory_deal *deal, enum inventory_status status)) {
+                    void (*then)(struct inventory_transaction *transaction, enum inventory_status status)) {
     struct codec_error error;
     size_t length;
     const char *body = http_request_body(request, &length);
@@ -343,22 +344,22 @@ static void look_up(struct worker *worker, struct http_request *request, const c
         routes_answer_status(request, INVENTORY_UNKNOWN_BASKET);
         return;
     }
-    if (then != on_looked_up && !codec_read_nothing(body, length, &error)) {
+    if (then != on_found && !codec_read_nothing(body, length, &error)) {
         problem_answer_field(request, error.field, error.detail);
         return;
     }
-    struct under_way *under_way = under_way_new(worker, request);
-    if (!under_way)
+    struct call *call = under_way_new(worker, request);
+    if (!call)
         return;
-    under_way->deal.kind = INVENTORY_BASKET;
-    under_way->deal.arrived_ns = http_request_since_ns(request);
-    memcpy(under_way->deal.id, name, sizeof under_way->deal.id);
-    under_way->deal.done = then;
-    inventory_deal_find(worker->inventory, &under_way->deal);
+    call->transaction.kind = INVENTORY_BASKET;
+    call->transaction.arrived_ns = http_request_since_ns(request);
+    memcpy(call->transaction.id, name, sizeof call->transaction.id);
+    call->transaction.done = then;
+    inventory_transaction_find(worker->inventory, &call->transaction);
 }
 
 void baskets_get(struct worker *worker, struct http_request *request, const char *name) {
-    look_up(worker, request, name, on_looked_up);
+    look_up(worker, request, name, on_found);
 }
 
 void baskets_confirm(struct worker *worker, struct http_request *request, const char *name) {
@@ -371,27 +372,27 @@ void baskets_cancel(struct worker *worker, struct http_request *request, const c
 
 /* ---- what was left unfinished ---- */
 
-static void on_claimed(void *ctx, enum inventory_status status, const struct inventory_deal *deals,
-                       size_t found) {
-    struct back *back = ctx;
-    back->more = status == INVENTORY_OK && (int)found == back->claiming;
+static void on_claimed(void *ctx, enum inventory_status status,
+                       const struct inventory_transaction *transactions, size_t found) {
+    struct background *background = ctx;
+    background->more = status == INVENTORY_OK && (int)found == background->claiming;
     for (size_t i = 0; status == INVENTORY_OK && i < found; i++) {
-        struct under_way *under_way = calloc(1, sizeof *under_way);
-        if (!under_way)
+        struct call *call = calloc(1, sizeof *call);
+        if (!call)
             break; /* they come again when the claim is over */
-        under_way->service = back->service;
-        under_way->deal = deals[i];
-        under_way->deal.done = on_settled;
-        back->recovering++;
-        inventory_deal_settle(back->inventory, &under_way->deal, INVENTORY_LOOK);
+        call->service = background->service;
+        call->transaction = transactions[i];
+        call->transaction.done = on_settled;
+        background->recovering++;
+        inventory_transaction_settle(background->inventory, &call->transaction, INVENTORY_READ);
     }
-    back->claiming = 0; /* only now it is known how much room is left */
+    background->claiming = 0; /* only now it is known how much room is left */
 }
 
-void deals_recover(struct back *back) {
-    int room = DEALS_RECOVERING - back->recovering;
-    if (back->claiming || room == 0 || !store_clock_is_known(&back->service->clock))
+void transactions_recover(struct background *background) {
+    int room = TRANSACTIONS_RECOVERING - background->recovering;
+    if (background->claiming || room == 0 || !store_clock_is_known(&background->service->clock))
         return;
-    back->claiming = room;
-    inventory_deal_claim(back->inventory, room, CLAIM_MS, on_claimed, back);
+    background->claiming = room;
+    inventory_transaction_claim(background->inventory, room, CLAIM_MS, on_claimed, background);
 }

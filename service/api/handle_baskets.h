@@ -2,12 +2,13 @@
 #ifndef SERVICE_API_HANDLE_BASKETS_H
 #define SERVICE_API_HANDLE_BASKETS_H
 
-struct back;
+struct background;
 
-enum { DEALS_RECOVERING = 16 };
+enum { TRANSACTIONS_RECOVERING = 16 };
 
-/* Looks for deals that were left unfinished and held baskets that are due, and has them finished, no more
- * than DEALS_RECOVERING at a time. To be called about four times a second, on the back office's thread. */
-void deals_recover(struct back *back);
+/* Looks for transactions that were left unfinished and held baskets that are due, and has them finished, no
+ * more than TRANSACTIONS_RECOVERING at a time. To be called about four times a second, on the back office's
+ * thread. */
+void transactions_recover(struct background *background);
 
 #endif

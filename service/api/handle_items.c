@@ -170,7 +170,7 @@ static void on_audit(void *ctx, enum inventory_status status, const struct inven
 
 static void begin_audit(struct mailbox_post *post) {
     struct audit *audit = CONTAINER_OF(post, struct audit, post);
-    struct inventory *inventory = audit->worker->service->back.inventory;
+    struct inventory *inventory = audit->worker->service->background.inventory;
     if (inventory)
         inventory_audit(inventory, audit->item, on_audit, audit);
     else
@@ -185,5 +185,5 @@ void items_audit(struct worker *worker, struct http_request *request, const char
     audit->worker = worker;
     snprintf(audit->item, sizeof audit->item, "%s", name);
     audit->post.run = begin_audit;
-    mailbox_put(&worker->service->back.mailbox, &audit->post);
+    mailbox_put(&worker->service->background.mailbox, &audit->post);
 }

@@ -17,8 +17,8 @@ struct change {
     struct http_request *request;
     struct worker *worker;
     struct mailbox_post post;
-    struct domain_check check;
-    struct domain_wait wait;
+    struct lock_switch_check check;
+    struct lock_switch_wait wait;
     int64_t since_ns;
     char url[CODEC_URL_SIZE];
 };
@@ -30,13 +30,15 @@ static int64_t now_ns(void) {
 }
 
 /* `since_ns` 0: nobody has waited. */
-static void answer_state(struct http_request *request, const struct domain_state *state, int64_t since_ns) {
-    static const char *const phases[] = {
-        [DOMAIN_NONE] = "none", [DOMAIN_SWITCHING] = "switching", [DOMAIN_IN_FORCE] = "in-force"};
-    static const char *const reaches[] = {[DOMAIN_UNTRIED] = "",
-                                          [DOMAIN_REACHABLE] = ",\"reachable\":true",
-                                          [DOMAIN_UNREACHABLE] = ",\"reachable\":false"};
-    char body[1024], waited[48] = "", why[DOMAIN_WHY_SIZE + 16] = "";
+static void answer_state(struct http_request *request, const struct lock_switch_state *state,
+                         int64_t since_ns) {
+    static const char *const phases[] = {[LOCK_SWITCH_NONE] = "none",
+                                         [LOCK_SWITCH_SWITCHING] = "switching",
+                                         [LOCK_SWITCH_IN_FORCE] = "in-force"};
+    static const char *const reaches[] = {[LOCK_SWITCH_UNTRIED] = "",
+                                          [LOCK_SWITCH_REACHABLE] = ",\"reachable\":true",
+                                          [LOCK_SWITCH_UNREACHABLE] = ",\"reachable\":false"};
+    char body[1024], waited[48] = "", why[LOCK_SWITCH_WHY_SIZE + 16] = "";
     if (state->why[0])
         snprintf(why, sizeof why, ",\"problem\":\"%s\"", state->why);
     if (since_ns)
@@ -51,14 +53,14 @@ static void answer_state(struct http_request *request, const struct domain_state
 
 void locks_get(struct worker *worker, struct http_request *request, const char *name) {
     (void)name;
-    struct domain_state state;
-    domain_read_state(worker->service->domain, &state);
+    struct lock_switch_state state;
+    lock_switch_read_state(worker->service->lock_switch, &state);
     answer_state(request, &state, 0);
 }
 
 /* ---- the switch, last step first ---- */
 
-static void answer_late(struct http_request *request, const struct domain_state *state) {
+static void answer_late(struct http_request *request, const struct lock_switch_state *state) {
     char detail[300];
     if (state->behind > 0)
         snprintf(detail, sizeof detail,
@@ -74,29 +76,29 @@ static void answer_late(struct http_request *request, const struct domain_state 
 
 static void answer_change(struct mailbox_post *post) {
     struct change *change = CONTAINER(post, post);
-    struct domain_state state;
-    domain_read_state(change->worker->service->domain, &state);
+    struct lock_switch_state state;
+    lock_switch_read_state(change->worker->service->lock_switch, &state);
     switch (change->wait.outcome) {
-    case DOMAIN_DONE: answer_state(change->request, &state, change->since_ns); break;
-    case DOMAIN_OVERTAKEN:
+    case LOCK_SWITCH_DONE: answer_state(change->request, &state, change->since_ns); break;
+    case LOCK_SWITCH_OVERTAKEN:
         problem_answer(change->request, PROBLEM_OVERLOADED,
                        "another switch came after this one; see GET /v1/lock");
         break;
-    case DOMAIN_LATE: answer_late(change->request, &state); break;
-    case DOMAIN_ENDED:
+    case LOCK_SWITCH_LATE: answer_late(change->request, &state); break;
+    case LOCK_SWITCH_ENDED:
         problem_answer(change->request, PROBLEM_OVERLOADED,
                        "the service is shutting down; the switch goes on without it");
     }
     free(change);
 }
 
-static void on_waited(struct domain_wait *wait) {
+static void on_waited(struct lock_switch_wait *wait) {
     struct change *change = CONTAINER(wait, wait);
     change->post.run = answer_change;
     mailbox_put(&change->worker->mailbox, &change->post);
 }
 
-static void on_switched(void *ctx, enum inventory_status status, const struct inventory_domain *told) {
+static void on_switched(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *told) {
     struct change *change = ctx;
     if (status != INVENTORY_OK) {
         problem_answer(change->request, PROBLEM_STORE_UNAVAILABLE,
@@ -108,13 +110,13 @@ static void on_switched(void *ctx, enum inventory_status status, const struct in
     }
     change->wait.epoch = told->epoch;
     change->wait.done = on_waited;
-    domain_wait(change->worker->service->domain, &change->wait);
+    lock_switch_wait(change->worker->service->lock_switch, &change->wait);
 }
 
 /* The lock cannot be had: of a bad URL that is its sender's fault. */
-static void answer_check(struct http_request *request, const struct domain_check *check, bool teaching) {
+static void answer_check(struct http_request *request, const struct lock_switch_check *check, bool teaching) {
     char detail[300], error[200];
-    domain_print_plain(error, sizeof error, check->error);
+    lock_switch_print_plain(error, sizeof error, check->error);
     if (check->status == LOCK_CONFIG) {
         snprintf(detail, sizeof detail, "%s; the README's Locks lists all%s", error,
                  teaching ? "" : "; those for lessons need --teaching");
@@ -131,8 +133,8 @@ static void answer_check(struct http_request *request, const struct domain_check
 static void go_on(struct mailbox_post *post) {
     struct change *change = CONTAINER(post, post);
     if (change->check.status == LOCK_OK && change->worker->inventory) {
-        struct domain_state state;
-        domain_read_state(change->worker->service->domain, &state);
+        struct lock_switch_state state;
+        lock_switch_read_state(change->worker->service->lock_switch, &state);
         if (state.epoch == 0) { /* with its first beat it may choose another lock */
             problem_answer(change->request, PROBLEM_STORE_UNAVAILABLE,
                            "the store has not been reached yet; nothing was done");
@@ -140,7 +142,7 @@ static void go_on(struct mailbox_post *post) {
             return;
         }
         change->wait.deadline_ns = now_ns() + state.patience_ms * 1000000 + patience_ns;
-        inventory_domain_switch(change->worker->inventory, change->url, on_switched, change);
+        inventory_lock_epoch_switch(change->worker->inventory, change->url, on_switched, change);
         return;
     }
     if (change->check.status == LOCK_OK)
@@ -150,7 +152,7 @@ static void go_on(struct mailbox_post *post) {
     free(change);
 }
 
-static void on_checked(struct domain_check *check) {
+static void on_checked(struct lock_switch_check *check) {
     struct change *change = CONTAINER(check, check);
     change->post.run = go_on;
     mailbox_put(&change->worker->mailbox, &change->post);
@@ -176,5 +178,5 @@ void locks_put(struct worker *worker, struct http_request *request, const char *
     change->since_ns = now_ns();
     change->check.url = change->url;
     change->check.done = on_checked;
-    domain_check(worker->service->domain, &change->check);
+    lock_switch_check(worker->service->lock_switch, &change->check);
 }

@@ -27,13 +27,13 @@ enum { LOCKED_SIZE = 160 };
 
 /* How it stands with what needs the lock in force. */
 static void print_locked(const struct service *service, char out[LOCKED_SIZE]) {
-    struct domain_state state;
-    domain_read_state(service->domain, &state);
-    if (state.reach == DOMAIN_UNREACHABLE)
+    struct lock_switch_state state;
+    lock_switch_read_state(service->lock_switch, &state);
+    if (state.reach == LOCK_SWITCH_UNREACHABLE)
         snprintf(out, LOCKED_SIZE, "unavailable: %.120s", state.why);
-    else if (state.phase == DOMAIN_NONE)
+    else if (state.phase == LOCK_SWITCH_NONE)
         snprintf(out, LOCKED_SIZE, "unavailable: no lock is in force");
-    else if (state.reach == DOMAIN_UNTRIED)
+    else if (state.reach == LOCK_SWITCH_UNTRIED)
         snprintf(out, LOCKED_SIZE, "unknown: the lock was not tried yet");
     else
         snprintf(out, LOCKED_SIZE, "ok");
@@ -91,22 +91,22 @@ void operations_metrics(struct worker *worker, struct http_request *request, con
     (void)name;
     struct service *service = worker->service;
     int count = service->worker_count;
-    struct figures_source *sources = calloc((size_t)count + 1, sizeof *sources);
+    struct metrics_source *sources = calloc((size_t)count + 1, sizeof *sources);
     for (int i = 0; sources && i < count; i++) {
         const struct worker *each = &service->workers[i];
-        sources[i].figures = &each->figures;
-        sources[i].inventory = &each->stock_figures;
+        sources[i].metrics = &each->metrics;
+        sources[i].inventory = &each->stock_metrics;
         sources[i].connections = atomic_load_explicit(&each->connections, memory_order_relaxed);
     }
     if (sources)
-        sources[count] = (struct figures_source){.figures = &service->back.figures,
-                                                 .inventory = &service->back.stock_figures};
+        sources[count] = (struct metrics_source){.metrics = &service->background.metrics,
+                                                 .inventory = &service->background.stock_metrics};
     size_t length = 0;
-    struct domain_metrics domain;
-    domain_read_metrics(service->domain, &domain);
-    struct pool_figures pool;
-    pool_read_figures(service->pool, &pool);
-    char *text = sources ? figures_print(sources, count + 1, &pool, &domain, &length) : NULL;
+    struct lock_switch_metrics lock_switch;
+    lock_switch_read_metrics(service->lock_switch, &lock_switch);
+    struct pool_metrics pool;
+    pool_read_metrics(service->pool, &pool);
+    char *text = sources ? metrics_print(sources, count + 1, &pool, &lock_switch, &length) : NULL;
     http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
                 length, NULL);
     free(text);

@@ -18,18 +18,19 @@ static void answer(struct http_request *request, enum inventory_status status,
 
 /* An order that its basket settles. */
 struct of_basket {
-    struct inventory_deal deal;
+    struct inventory_transaction transaction;
     struct inventory_order order;
     struct http_request *request;
 };
 
 /* Nobody was told of the orders of a basket that is not decided. */
-static void on_basket(struct inventory_deal *deal, enum inventory_status status) {
-    struct of_basket *of_basket = (struct of_basket *)(void *)deal;
+static void on_basket(struct inventory_transaction *transaction, enum inventory_status status) {
+    struct of_basket *of_basket = (struct of_basket *)(void *)transaction;
     bool found = status == INVENTORY_OK || status == INVENTORY_PENDING;
-    of_basket->order.state = deal->state;
-    if (status == INVENTORY_UNKNOWN_BASKET || (found && (deal->state == INVENTORY_STATE_UNDONE ||
-                                                         !inventory_deal_has_order(deal, &of_basket->order))))
+    of_basket->order.state = transaction->state;
+    if (status == INVENTORY_UNKNOWN_BASKET ||
+        (found && (transaction->state == INVENTORY_STATE_UNDONE ||
+                   !inventory_transaction_has_order(transaction, &of_basket->order))))
         status = INVENTORY_UNKNOWN_ORDER;
     else if (found)
         status = INVENTORY_OK;
@@ -45,12 +46,12 @@ static void ask_basket(struct http_request *request, const struct inventory_orde
         routes_answer_status(request, INVENTORY_OVERLOADED);
         return;
     }
-    of_basket->deal.kind = INVENTORY_BASKET;
-    of_basket->deal.done = on_basket;
+    of_basket->transaction.kind = INVENTORY_BASKET;
+    of_basket->transaction.done = on_basket;
     of_basket->order = *order;
     of_basket->request = request;
-    memcpy(of_basket->deal.id, order->basket, sizeof of_basket->deal.id);
-    inventory_deal_find(worker->inventory, &of_basket->deal);
+    memcpy(of_basket->transaction.id, order->basket, sizeof of_basket->transaction.id);
+    inventory_transaction_find(worker->inventory, &of_basket->transaction);
 }
 
 static void on_order(void *ctx, enum inventory_status status, const struct inventory_order *order) {
@@ -61,7 +62,7 @@ static void on_order(void *ctx, enum inventory_status status, const struct inven
 }
 
 void orders_get(struct worker *worker, struct http_request *request, const char *name) {
-    inventory_order_step(worker->inventory, name, INVENTORY_LOOK, http_request_since_ns(request), on_order,
+    inventory_order_step(worker->inventory, name, INVENTORY_READ, http_request_since_ns(request), on_order,
                          request);
 }
 

@@ -157,7 +157,7 @@ static bool read_line(json_t *line, int i, struct inventory_line *out, struct co
                   inner.field[0] ? inner.detail : "must be an object with item and quantity");
 }
 
-static bool read_lines(json_t *object, struct inventory_deal *basket, struct codec_error *error) {
+static bool read_lines(json_t *object, struct inventory_transaction *basket, struct codec_error *error) {
     json_t *lines = json_object_get(object, "lines"), *line;
     size_t i;
     if (!json_is_array(lines) || json_array_size(lines) < 1 || json_array_size(lines) > INVENTORY_LINES_MAX)
@@ -170,7 +170,7 @@ static bool read_lines(json_t *object, struct inventory_deal *basket, struct cod
     return true;
 }
 
-bool codec_read_basket(const char *body, size_t length, struct inventory_deal *basket,
+bool codec_read_basket(const char *body, size_t length, struct inventory_transaction *basket,
                        struct codec_error *error) {
     static const char *const names[] = {"user", "lines", NULL};
     json_t *object = read_object(body, length, names, error);
@@ -180,7 +180,7 @@ bool codec_read_basket(const char *body, size_t length, struct inventory_deal *b
     return good;
 }
 
-bool codec_read_transfer(const char *body, size_t length, struct inventory_deal *transfer,
+bool codec_read_transfer(const char *body, size_t length, struct inventory_transaction *transfer,
                          struct codec_error *error) {
     static const char *const names[] = {"from", "to", "quantity", NULL};
     json_t *object = read_object(body, length, names, error);
@@ -298,7 +298,7 @@ size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order
     return (size_t)(append_order(out, order) - out);
 }
 
-size_t codec_write_basket(char out[CODEC_BASKET_SIZE], const struct inventory_deal *basket) {
+size_t codec_write_basket(char out[CODEC_BASKET_SIZE], const struct inventory_transaction *basket) {
     char *at = stpcpy(stpcpy(out, "{\"basket\":\""), basket->id);
     at = stpcpy(stpcpy(at, "\",\"user\":\""), basket->user);
     at = stpcpy(stpcpy(at, "\",\"state\":\""), inventory_state_name(basket->state));
@@ -307,13 +307,13 @@ size_t codec_write_basket(char out[CODEC_BASKET_SIZE], const struct inventory_de
     at = stpcpy(at, ",\"orders\":[");
     for (int i = 0; i < basket->count; i++) {
         struct inventory_order order;
-        inventory_deal_order(basket, i, &order);
+        inventory_transaction_order(basket, i, &order);
         at = append_order(i ? stpcpy(at, ",") : at, &order);
     }
     return (size_t)(stpcpy(at, "]}") - out);
 }
 
-size_t codec_write_transfer(char out[CODEC_BODY_SIZE], const struct inventory_deal *transfer) {
+size_t codec_write_transfer(char out[CODEC_BODY_SIZE], const struct inventory_transaction *transfer) {
     return print(out, "{\"transfer\":\"%s\",\"from\":\"%s\",\"to\":\"%s\",\"quantity\":%lld}", transfer->id,
                  transfer->lines[0].item, transfer->lines[1].item, (long long)transfer->lines[0].quantity);
 }

@@ -33,9 +33,9 @@ bool codec_read_item(const char *body, size_t length, enum inventory_strategy st
 bool codec_read_restock(const char *body, size_t length, int64_t *quantity, struct codec_error *error);
 
 /* What is wanted: of a basket the user and the lines, of a transfer two lines. */
-bool codec_read_basket(const char *body, size_t length, struct inventory_deal *basket,
+bool codec_read_basket(const char *body, size_t length, struct inventory_transaction *basket,
                        struct codec_error *error);
-bool codec_read_transfer(const char *body, size_t length, struct inventory_deal *transfer,
+bool codec_read_transfer(const char *body, size_t length, struct inventory_transaction *transfer,
                          struct codec_error *error);
 
 /* The URL in {"lock":URL}, as text. */
@@ -47,9 +47,9 @@ bool codec_read_nothing(const char *body, size_t length, struct codec_error *err
 
 /* Each returns the length of what it wrote. */
 size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order *order);
-/* The basket in deal->state, with its orders in the same. */
-size_t codec_write_basket(char out[CODEC_BASKET_SIZE], const struct inventory_deal *basket);
-size_t codec_write_transfer(char out[CODEC_BODY_SIZE], const struct inventory_deal *transfer);
+/* The basket in transaction->state, with its orders in the same. */
+size_t codec_write_basket(char out[CODEC_BASKET_SIZE], const struct inventory_transaction *basket);
+size_t codec_write_transfer(char out[CODEC_BODY_SIZE], const struct inventory_transaction *transfer);
 size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *item);
 size_t codec_write_restock(char out[CODEC_BODY_SIZE], const char *item,
                            const struct inventory_restock *restock);

@@ -22,7 +22,7 @@ routes_fn purchases_post;
 routes_fn items_put, items_get, items_restock, items_audit;
 /* orders.c */
 routes_fn orders_get, orders_confirm, orders_cancel;
-/* deals.c */
+/* transactions.c */
 routes_fn baskets_post, baskets_get, baskets_confirm, baskets_cancel, transfers_post;
 /* operations.c */
 routes_fn operations_live, operations_ready, operations_metrics, operations_openapi;
@@ -51,7 +51,7 @@ void routes_answer_line(struct http_request *request, enum inventory_status stat
 void routes_answer_exists(struct http_request *request, const struct inventory_item *item,
                           const struct inventory_item *wanted);
 
-/* As routes_answer_status() where domain_acquire() said so; nothing was done. */
+/* As routes_answer_status() where lock_switch_acquire() said so; nothing was done. */
 void routes_answer_lock(struct http_request *request, enum lock_status status);
 
 /* Reads the Idempotency-Key into its digest; answers and returns false where it is missing or wrong. */

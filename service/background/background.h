@@ -14,32 +14,33 @@
 
 struct service;
 
-struct back {
+struct background {
     struct service *service;
     pthread_t thread;
     uv_loop_t loop;
     struct mailbox mailbox;
     struct inventory *inventory; /* NULL once the drain's time is up */
-    uv_timer_t second;           /* sweeps holds, looks for what is unfinished, and watches the drain */
+    uv_timer_t housekeeping;     /* sweeps holds, looks for what is unfinished, and watches the drain */
     unsigned ticks;              /* of that timer */
-    uv_timer_t heart;            /* the domain's */
-    int recovering;              /* deals that were left unfinished, under way */
+    uv_timer_t heartbeat;        /* the lock_switch's */
+    int recovering;              /* transactions that were left unfinished, under way */
     int claiming;                /* it looks for so many more; 0: it does not look now */
     bool more;                   /* last time there were as many as it looked for */
     int64_t drain_until_ms, leave_until_ms;
     uint64_t sold;      /* purchases, when they were counted last */
     int64_t counted_ns; /* which was then */
     bool buys;          /* there were many more than the time before */
-    struct figures figures;
-    struct inventory_figures stock_figures;
+    struct metrics metrics;
+    struct inventory_metrics stock_metrics;
 };
 
 /* False on failure, with the reason in `error`. */
-bool back_open(struct back *back, struct service *service, char *error, size_t error_size);
+bool background_open(struct background *background, struct service *service, char *error, size_t error_size);
 /* Starts its thread; false on failure. */
-bool back_start(struct back *back);
-/* After service->draining was set: has it notice. It ends after all workers; back_join() waits for that. */
-void back_drain(struct back *back);
-void back_join(struct back *back);
+bool background_start(struct background *background);
+/* After service->draining was set: has it notice. It ends after all workers; background_join() waits for
+ * that. */
+void background_drain(struct background *background);
+void background_join(struct background *background);
 
 #endif

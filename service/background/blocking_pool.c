@@ -12,7 +12,7 @@ struct pool {
     pthread_mutex_t mutex;
     pthread_cond_t work;
     struct pool_job *head, *tail;
-    struct pool_figures figures;
+    struct pool_metrics metrics;
     int queue_max, threads, running;
     int (*limit)(void *ctx);
     void *ctx;
@@ -39,9 +39,9 @@ static struct pool_job *next_job(struct pool *pool) {
     if (!job)
         return NULL;
     pool->head = job->next;
-    pool->figures.waiting--;
-    pool->figures.begun++;
-    pool->figures.wait_ns += clock_mono_ns(&clock_system) - job->since_ns;
+    pool->metrics.waiting--;
+    pool->metrics.begun++;
+    pool->metrics.wait_ns += clock_mono_ns(&clock_system) - job->since_ns;
     return job;
 }
 
@@ -91,7 +91,7 @@ struct pool *pool_open(int threads, int queue_max, int (*limit)(void *ctx), void
 
 bool pool_submit(struct pool *pool, struct pool_job *job) {
     pthread_mutex_lock(&pool->mutex);
-    bool room = pool->figures.waiting < pool->queue_max && !pool->closing;
+    bool room = pool->metrics.waiting < pool->queue_max && !pool->closing;
     if (room) {
         job->next = NULL;
         job->since_ns = clock_mono_ns(&clock_system);
@@ -100,18 +100,18 @@ bool pool_submit(struct pool *pool, struct pool_job *job) {
         else
             pool->head = job;
         pool->tail = job;
-        pool->figures.waiting++;
+        pool->metrics.waiting++;
         pthread_cond_signal(&pool->work);
     } else {
-        pool->figures.refused++;
+        pool->metrics.refused++;
     }
     pthread_mutex_unlock(&pool->mutex);
     return room;
 }
 
-void pool_read_figures(struct pool *pool, struct pool_figures *figures) {
+void pool_read_metrics(struct pool *pool, struct pool_metrics *metrics) {
     pthread_mutex_lock(&pool->mutex);
-    *figures = pool->figures;
+    *metrics = pool->metrics;
     pthread_mutex_unlock(&pool->mutex);
 }
 

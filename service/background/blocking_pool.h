@@ -20,12 +20,12 @@ struct pool;
 struct pool *pool_open(int threads, int queue_max, int (*limit)(void *ctx), void *ctx);
 /* False where the queue is full. From any thread. */
 bool pool_submit(struct pool *pool, struct pool_job *job);
-struct pool_figures {
+struct pool_metrics {
     int waiting; /* for a thread, now */
     uint64_t begun, refused;
     int64_t wait_ns; /* of those that begun, added up */
 };
-void pool_read_figures(struct pool *pool, struct pool_figures *figures);
+void pool_read_metrics(struct pool *pool, struct pool_metrics *metrics);
 /* Runs what waits, then ends the threads. */
 void pool_close(struct pool *pool);
 

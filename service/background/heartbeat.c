@@ -9,8 +9,8 @@
 
 enum {
     BEAT_MS = 100,
-    REWRITE_MS = 500, /* part of the slack in domain_quiet_ms() */
-    LIVE_MS = DOMAIN_FRESH_NS / 1000000 + REWRITE_MS,
+    REWRITE_MS = 500, /* part of the slack in lock_switch_quiet_ms() */
+    LIVE_MS = LOCK_SWITCH_FRESH_NS / 1000000 + REWRITE_MS,
 };
 
 static int64_t now_ns(void) {
@@ -20,87 +20,90 @@ static int64_t now_ns(void) {
 /* ---- beats ---- */
 
 /* With the mutex held. */
-static void note_record(struct domain *domain, const struct inventory_domain *told) {
-    if (domain->told_epoch != told->epoch) {
-        domain->told_epoch = told->epoch;
-        snprintf(domain->told_url, sizeof domain->told_url, "%s", told->lock);
+static void note_record(struct lock_switch *lock_switch, const struct inventory_lock_epoch *told) {
+    if (lock_switch->told_epoch != told->epoch) {
+        lock_switch->told_epoch = told->epoch;
+        snprintf(lock_switch->told_url, sizeof lock_switch->told_url, "%s", told->lock);
     }
-    if (domain->clear_epoch == 0) { /* it has joined, and never had a grant */
-        domain->clear_epoch = domain->told_epoch;
-        memcpy(domain->clear_url, domain->told_url, sizeof domain->clear_url);
+    if (lock_switch->clear_epoch == 0) { /* it has joined, and never had a grant */
+        lock_switch->clear_epoch = lock_switch->told_epoch;
+        memcpy(lock_switch->clear_url, lock_switch->told_url, sizeof lock_switch->clear_url);
     }
-    domain->live = told->live;
-    domain->behind = told->behind;
-    snprintf(domain->behind_id, sizeof domain->behind_id, "%s", told->laggard);
-    if (domain->sent_epoch == told->epoch && told->behind == 0)
-        domain->settled_epoch = told->epoch;
-    domain->fresh_until_ns = domain->sent_ns + DOMAIN_FRESH_NS;
+    lock_switch->live = told->live;
+    lock_switch->behind = told->behind;
+    snprintf(lock_switch->behind_id, sizeof lock_switch->behind_id, "%s", told->laggard);
+    if (lock_switch->sent_epoch == told->epoch && told->behind == 0)
+        lock_switch->settled_epoch = told->epoch;
+    lock_switch->fresh_until_ns = lock_switch->sent_ns + LOCK_SWITCH_FRESH_NS;
 }
 
-static void say_told(const struct domain *domain, uint64_t before, const struct inventory_domain *told) {
-    char name[DOMAIN_NAME_SIZE];
-    domain_print_lock(name, told->lock);
-    if (before == 0 && strcmp(told->lock, domain->first_url) != 0)
+static void say_told(const struct lock_switch *lock_switch, uint64_t before,
+                     const struct inventory_lock_epoch *told) {
+    char name[LOCK_SWITCH_NAME_SIZE];
+    lock_switch_print_lock(name, told->lock);
+    if (before == 0 && strcmp(told->lock, lock_switch->first_url) != 0)
         log_info("--lock is not used: other instances go by %s; PUT /v1/lock switches all of them", name);
     if (before != told->epoch && (before || told->behind))
         log_info("switching to the lock %s, epoch %llu; old grants may be with %d others%s%s", name,
                  (unsigned long long)told->epoch, told->behind, told->behind ? ", as " : "", told->laggard);
 }
 
-static void on_beat(void *ctx, enum inventory_status status, const struct inventory_domain *told) {
-    struct domain *domain = ctx;
-    char name[DOMAIN_NAME_SIZE];
-    domain->beating = false;
+static void on_beat(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *told) {
+    struct lock_switch *lock_switch = ctx;
+    char name[LOCK_SWITCH_NAME_SIZE];
+    lock_switch->heartbeat_in_flight = false;
     /* No URL of ours is longer: somebody else wrote it. */
-    if (status != INVENTORY_OK || strlen(told->lock) >= sizeof domain->told_url)
+    if (status != INVENTORY_OK || strlen(told->lock) >= sizeof lock_switch->told_url)
         return;
-    store_clock_measure(domain->clock, now_ns() - domain->sent_ns, told->store_ms);
-    pthread_mutex_lock(&domain->mutex);
-    uint64_t before = domain->told_epoch;
-    note_record(domain, told);
-    bool comes = domain_grants(domain, now_ns()) && domain->announced_epoch != domain->told_epoch;
+    store_clock_measure(lock_switch->clock, now_ns() - lock_switch->sent_ns, told->store_ms);
+    pthread_mutex_lock(&lock_switch->mutex);
+    uint64_t before = lock_switch->told_epoch;
+    note_record(lock_switch, told);
+    bool comes =
+        lock_switch_grants(lock_switch, now_ns()) && lock_switch->announced_epoch != lock_switch->told_epoch;
     if (comes) {
-        domain->switches += domain->announced_epoch != 0;
-        domain->announced_epoch = domain->told_epoch;
+        lock_switch->switches += lock_switch->announced_epoch != 0;
+        lock_switch->announced_epoch = lock_switch->told_epoch;
     }
-    pthread_cond_broadcast(&domain->changed);
-    pthread_mutex_unlock(&domain->mutex);
-    say_told(domain, before, told);
-    domain_print_lock(name, told->lock);
+    pthread_cond_broadcast(&lock_switch->changed);
+    pthread_mutex_unlock(&lock_switch->mutex);
+    say_told(lock_switch, before, told);
+    lock_switch_print_lock(name, told->lock);
     if (comes)
         log_info("the lock %s is in force, epoch %llu", name, (unsigned long long)told->epoch);
 }
 
-static void beat(struct domain *domain, struct inventory *inventory) {
+static void heartbeat(struct lock_switch *lock_switch, struct inventory *inventory) {
     char lock[CONFIG_TEXT];
-    struct inventory_beat beat = {
-        .instance = domain->instance, .lock = lock, .fresh_ms = LIVE_MS, .rewrite_ms = REWRITE_MS};
-    pthread_mutex_lock(&domain->mutex);
-    snprintf(lock, sizeof lock, "%s", domain->clear_epoch ? domain->clear_url : domain->first_url);
-    beat.epoch = domain->clear_epoch;
-    beat.quiet_ms = domain_quiet_ms(domain);
-    domain->sent_epoch = domain->lock ? domain->lock_epoch : 0;
-    pthread_mutex_unlock(&domain->mutex);
-    domain->beating = true;
-    domain->sent_ns = now_ns();
-    domain->next_ns = domain->sent_ns + BEAT_MS * INT64_C(1000000);
-    inventory_domain_beat(inventory, &beat, on_beat, domain);
+    struct inventory_heartbeat heartbeat = {
+        .instance = lock_switch->instance, .lock = lock, .fresh_ms = LIVE_MS, .rewrite_ms = REWRITE_MS};
+    pthread_mutex_lock(&lock_switch->mutex);
+    snprintf(lock, sizeof lock, "%s",
+             lock_switch->clear_epoch ? lock_switch->clear_url : lock_switch->first_url);
+    heartbeat.epoch = lock_switch->clear_epoch;
+    heartbeat.quiet_ms = lock_switch_quiet_ms(lock_switch);
+    lock_switch->sent_epoch = lock_switch->lock ? lock_switch->lock_epoch : 0;
+    pthread_mutex_unlock(&lock_switch->mutex);
+    lock_switch->heartbeat_in_flight = true;
+    lock_switch->sent_ns = now_ns();
+    lock_switch->next_ns = lock_switch->sent_ns + BEAT_MS * INT64_C(1000000);
+    inventory_lock_epoch_heartbeat(inventory, &heartbeat, on_beat, lock_switch);
 }
 
 /* ---- those who wait for a switch ---- */
 
 /* With the mutex held: takes one who need not wait any longer out of the list. */
-static struct domain_wait *take_wait(struct domain *domain) {
-    for (struct domain_wait **at = &domain->waits; *at; at = &(*at)->next) {
-        struct domain_wait *wait = *at;
-        if (domain->ended)
-            wait->outcome = DOMAIN_ENDED;
-        else if (domain->told_epoch > wait->epoch)
-            wait->outcome = DOMAIN_OVERTAKEN;
-        else if (domain->told_epoch == wait->epoch && domain_grants(domain, now_ns()))
-            wait->outcome = DOMAIN_DONE;
+static struct lock_switch_wait *take_wait(struct lock_switch *lock_switch) {
+    for (struct lock_switch_wait **at = &lock_switch->waits; *at; at = &(*at)->next) {
+        struct lock_switch_wait *wait = *at;
+        if (lock_switch->ended)
+            wait->outcome = LOCK_SWITCH_ENDED;
+        else if (lock_switch->told_epoch > wait->epoch)
+            wait->outcome = LOCK_SWITCH_OVERTAKEN;
+        else if (lock_switch->told_epoch == wait->epoch && lock_switch_grants(lock_switch, now_ns()))
+            wait->outcome = LOCK_SWITCH_DONE;
         else if (now_ns() >= wait->deadline_ns)
-            wait->outcome = DOMAIN_LATE;
+            wait->outcome = LOCK_SWITCH_LATE;
         else
             continue;
         *at = wait->next;
@@ -109,63 +112,65 @@ static struct domain_wait *take_wait(struct domain *domain) {
     return NULL;
 }
 
-static void tell_waits(struct domain *domain) {
+static void tell_waits(struct lock_switch *lock_switch) {
     for (;;) {
-        pthread_mutex_lock(&domain->mutex);
-        struct domain_wait *wait = take_wait(domain);
-        pthread_mutex_unlock(&domain->mutex);
+        pthread_mutex_lock(&lock_switch->mutex);
+        struct lock_switch_wait *wait = take_wait(lock_switch);
+        pthread_mutex_unlock(&lock_switch->mutex);
         if (!wait)
             return;
         wait->done(wait);
     }
 }
 
-void domain_wait(struct domain *domain, struct domain_wait *wait) {
-    pthread_mutex_lock(&domain->mutex);
-    bool ended = domain->ended; /* nobody looks at the list any more */
+void lock_switch_wait(struct lock_switch *lock_switch, struct lock_switch_wait *wait) {
+    pthread_mutex_lock(&lock_switch->mutex);
+    bool ended = lock_switch->ended; /* nobody looks at the list any more */
     if (!ended) {
-        wait->next = domain->waits;
-        domain->waits = wait;
+        wait->next = lock_switch->waits;
+        lock_switch->waits = wait;
     }
-    pthread_mutex_unlock(&domain->mutex);
+    pthread_mutex_unlock(&lock_switch->mutex);
     if (ended) {
-        wait->outcome = DOMAIN_ENDED;
+        wait->outcome = LOCK_SWITCH_ENDED;
         wait->done(wait);
     }
 }
 
-void domain_tick(struct domain *domain, struct inventory *inventory) {
-    pthread_mutex_lock(&domain->mutex);
-    bool hurry = domain->waits || (!domain_grants(domain, now_ns()) && !domain_failed(domain));
-    pthread_mutex_unlock(&domain->mutex);
+void lock_switch_tick(struct lock_switch *lock_switch, struct inventory *inventory) {
+    pthread_mutex_lock(&lock_switch->mutex);
+    bool hurry = lock_switch->waits ||
+                 (!lock_switch_grants(lock_switch, now_ns()) && !lock_switch_failed(lock_switch));
+    pthread_mutex_unlock(&lock_switch->mutex);
     /* What beats after it has left comes back. */
-    if (!domain->beating && !domain->leaving && (hurry || now_ns() >= domain->next_ns))
-        beat(domain, inventory);
-    tell_waits(domain);
+    if (!lock_switch->heartbeat_in_flight && !lock_switch->leaving &&
+        (hurry || now_ns() >= lock_switch->next_ns))
+        heartbeat(lock_switch, inventory);
+    tell_waits(lock_switch);
 }
 
 /* ---- the end ---- */
 
-static void on_left(void *ctx, enum inventory_status status, const struct inventory_domain *told) {
+static void on_left(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *told) {
     (void)status;
     (void)told;
-    ((struct domain *)ctx)->left = true;
+    ((struct lock_switch *)ctx)->left = true;
 }
 
-bool domain_end(struct domain *domain, struct inventory *inventory) {
-    pthread_mutex_lock(&domain->mutex);
-    if (!domain->ended) {
-        domain->ended = true;
-        if (domain->cancel)
-            lock_cancel(domain->cancel);
-        pthread_cond_broadcast(&domain->changed);
+bool lock_switch_end(struct lock_switch *lock_switch, struct inventory *inventory) {
+    pthread_mutex_lock(&lock_switch->mutex);
+    if (!lock_switch->ended) {
+        lock_switch->ended = true;
+        if (lock_switch->cancel)
+            lock_cancel(lock_switch->cancel);
+        pthread_cond_broadcast(&lock_switch->changed);
     }
-    bool idle = domain->users == 0;
-    pthread_mutex_unlock(&domain->mutex);
-    tell_waits(domain);
-    if (idle && !domain->beating && !domain->leaving) {
-        domain->leaving = true;
-        inventory_domain_leave(inventory, domain->instance, on_left, domain);
+    bool idle = lock_switch->users == 0;
+    pthread_mutex_unlock(&lock_switch->mutex);
+    tell_waits(lock_switch);
+    if (idle && !lock_switch->heartbeat_in_flight && !lock_switch->leaving) {
+        lock_switch->leaving = true;
+        inventory_lock_epoch_leave(inventory, lock_switch->instance, on_left, lock_switch);
     }
-    return domain->left;
+    return lock_switch->left;
 }

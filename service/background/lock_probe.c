@@ -22,9 +22,9 @@ static int64_t now_ns(void) {
 
 /* Opens a lock and has it once, whoever else has it: that it is busy says the same. On failure `error` says
  * why. The lock is left open. */
-static enum lock_status try_lock(const struct domain *domain, const char *url, struct lock **lock,
+static enum lock_status try_lock(const struct lock_switch *lock_switch, const char *url, struct lock **lock,
                                  char *error, size_t error_size) {
-    struct lock_config config = domain->lock_config;
+    struct lock_config config = lock_switch->lock_config;
     struct lock_grant grant;
     config.at_point = NULL; /* it is none of the steps that tests stop at */
     enum lock_status status = lock_open(url, &config, lock, error, error_size);
@@ -41,9 +41,9 @@ static enum lock_status try_lock(const struct domain *domain, const char *url, s
     return status;
 }
 
-static void check(const struct domain *domain, struct domain_check *check) {
+static void check(const struct lock_switch *lock_switch, struct lock_switch_check *check) {
     struct lock *lock = NULL;
-    check->status = try_lock(domain, check->url, &lock, check->error, sizeof check->error);
+    check->status = try_lock(lock_switch, check->url, &lock, check->error, sizeof check->error);
     check->done(check);
     lock_close(lock); /* may take seconds where its store is gone */
 }
@@ -51,88 +51,88 @@ static void check(const struct domain *domain, struct domain_check *check) {
 /* ---- the lock in force ---- */
 
 /* With the mutex held. */
-static void note_probe(struct domain *domain, enum lock_status status, const char *why) {
-    bool lost = status != LOCK_OK && domain->reach != DOMAIN_UNREACHABLE;
-    bool back = status == LOCK_OK && domain->reach == DOMAIN_UNREACHABLE;
-    char name[DOMAIN_NAME_SIZE];
-    domain_print_lock(name, domain->told_url);
-    domain->reach = status == LOCK_OK ? DOMAIN_REACHABLE : DOMAIN_UNREACHABLE;
-    domain_print_plain(domain->why, sizeof domain->why, status == LOCK_OK ? "" : why);
-    domain->probe_ns = now_ns() + (status == LOCK_OK ? idle_ns : gone_ns);
+static void note_probe(struct lock_switch *lock_switch, enum lock_status status, const char *why) {
+    bool lost = status != LOCK_OK && lock_switch->reach != LOCK_SWITCH_UNREACHABLE;
+    bool background = status == LOCK_OK && lock_switch->reach == LOCK_SWITCH_UNREACHABLE;
+    char name[LOCK_SWITCH_NAME_SIZE];
+    lock_switch_print_lock(name, lock_switch->told_url);
+    lock_switch->reach = status == LOCK_OK ? LOCK_SWITCH_REACHABLE : LOCK_SWITCH_UNREACHABLE;
+    lock_switch_print_plain(lock_switch->why, sizeof lock_switch->why, status == LOCK_OK ? "" : why);
+    lock_switch->probe_ns = now_ns() + (status == LOCK_OK ? idle_ns : gone_ns);
     if (lost)
         log_warning(
             "the lock %s cannot be reached: %s; baskets, transfers and strategy locked are refused until "
             "it can be, or PUT /v1/lock chooses another",
-            name, domain->why);
-    if (back)
+            name, lock_switch->why);
+    if (background)
         log_info("the lock %s can be reached again", name);
 }
 
 /* Called, and returns, with the mutex held. */
-static void probe(struct domain *domain) {
+static void probe(struct lock_switch *lock_switch) {
     char url[CONFIG_TEXT], why[LOCK_ERROR_SIZE] = "";
-    uint64_t epoch = domain->lock_epoch;
+    uint64_t epoch = lock_switch->lock_epoch;
     struct lock *lock = NULL;
-    memcpy(url, domain->told_url, sizeof url);
-    pthread_mutex_unlock(&domain->mutex);
-    enum lock_status status = try_lock(domain, url, &lock, why, sizeof why);
-    pthread_mutex_lock(&domain->mutex);
-    domain->probed_ns = now_ns();
-    if (epoch == domain->lock_epoch && epoch == domain->told_epoch && status != LOCK_NOMEM)
-        note_probe(domain, status, why);
-    pthread_mutex_unlock(&domain->mutex);
+    memcpy(url, lock_switch->told_url, sizeof url);
+    pthread_mutex_unlock(&lock_switch->mutex);
+    enum lock_status status = try_lock(lock_switch, url, &lock, why, sizeof why);
+    pthread_mutex_lock(&lock_switch->mutex);
+    lock_switch->probed_ns = now_ns();
+    if (epoch == lock_switch->lock_epoch && epoch == lock_switch->told_epoch && status != LOCK_NOMEM)
+        note_probe(lock_switch, status, why);
+    pthread_mutex_unlock(&lock_switch->mutex);
     lock_close(lock);
-    pthread_mutex_lock(&domain->mutex);
+    pthread_mutex_lock(&lock_switch->mutex);
 }
 
 /* When the lock is to be tried again; with the mutex held. */
-static int64_t due_ns(const struct domain *domain) {
-    if (!domain->lock || domain->lock_epoch != domain->told_epoch)
+static int64_t due_ns(const struct lock_switch *lock_switch) {
+    if (!lock_switch->lock || lock_switch->lock_epoch != lock_switch->told_epoch)
         return INT64_MAX;
-    int64_t earliest_ns = domain->probed_ns + gap_ns;
-    return domain->probe_ns > earliest_ns ? domain->probe_ns : earliest_ns;
+    int64_t earliest_ns = lock_switch->probed_ns + gap_ns;
+    return lock_switch->probe_ns > earliest_ns ? lock_switch->probe_ns : earliest_ns;
 }
 
-void domain_probe_now(struct domain *domain) {
-    domain->probe_ns = now_ns();
-    pthread_cond_signal(&domain->probe_wanted);
+void lock_switch_probe_now(struct lock_switch *lock_switch) {
+    lock_switch->probe_ns = now_ns();
+    pthread_cond_signal(&lock_switch->probe_wanted);
 }
 
-void domain_note_answer(struct domain *domain, bool answered) {
-    if (answered && domain->reach == DOMAIN_REACHABLE)
-        domain->probe_ns = now_ns() + idle_ns; /* which tells as much as a probe */
-    else if (answered == (domain->reach == DOMAIN_UNREACHABLE) && domain->probe_ns > now_ns())
-        domain_probe_now(domain);
+void lock_switch_note_answer(struct lock_switch *lock_switch, bool answered) {
+    if (answered && lock_switch->reach == LOCK_SWITCH_REACHABLE)
+        lock_switch->probe_ns = now_ns() + idle_ns; /* which tells as much as a probe */
+    else if (answered == (lock_switch->reach == LOCK_SWITCH_UNREACHABLE) && lock_switch->probe_ns > now_ns())
+        lock_switch_probe_now(lock_switch);
 }
 
-void *domain_probe_run(void *arg) {
-    struct domain *domain = arg;
-    pthread_mutex_lock(&domain->mutex);
-    while (!domain->stop || domain->checks) {
-        struct domain_check *first = domain->checks;
-        int64_t at_ns = due_ns(domain);
+void *lock_switch_probe_run(void *arg) {
+    struct lock_switch *lock_switch = arg;
+    pthread_mutex_lock(&lock_switch->mutex);
+    while (!lock_switch->stop || lock_switch->checks) {
+        struct lock_switch_check *first = lock_switch->checks;
+        int64_t at_ns = due_ns(lock_switch);
         if (first) {
-            domain->checks = first->next;
-            pthread_mutex_unlock(&domain->mutex);
-            check(domain, first);
-            pthread_mutex_lock(&domain->mutex);
+            lock_switch->checks = first->next;
+            pthread_mutex_unlock(&lock_switch->mutex);
+            check(lock_switch, first);
+            pthread_mutex_lock(&lock_switch->mutex);
         } else if (now_ns() >= at_ns) {
-            probe(domain);
+            probe(lock_switch);
         } else if (at_ns == INT64_MAX) {
-            pthread_cond_wait(&domain->probe_wanted, &domain->mutex);
+            pthread_cond_wait(&lock_switch->probe_wanted, &lock_switch->mutex);
         } else {
             struct timespec at = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000};
-            pthread_cond_clockwait(&domain->probe_wanted, &domain->mutex, CLOCK_MONOTONIC, &at);
+            pthread_cond_clockwait(&lock_switch->probe_wanted, &lock_switch->mutex, CLOCK_MONOTONIC, &at);
         }
     }
-    pthread_mutex_unlock(&domain->mutex);
+    pthread_mutex_unlock(&lock_switch->mutex);
     return NULL;
 }
 
-void domain_check(struct domain *domain, struct domain_check *check) {
-    pthread_mutex_lock(&domain->mutex);
-    check->next = domain->checks;
-    domain->checks = check;
-    pthread_cond_signal(&domain->probe_wanted);
-    pthread_mutex_unlock(&domain->mutex);
+void lock_switch_check(struct lock_switch *lock_switch, struct lock_switch_check *check) {
+    pthread_mutex_lock(&lock_switch->mutex);
+    check->next = lock_switch->checks;
+    lock_switch->checks = check;
+    pthread_cond_signal(&lock_switch->probe_wanted);
+    pthread_mutex_unlock(&lock_switch->mutex);
 }

@@ -23,115 +23,121 @@ static int64_t now_ns(void) {
     return clock_mono_ns(&clock_system);
 }
 
-bool domain_grants(const struct domain *domain, int64_t at_ns) {
-    return domain->lock && domain->lock_epoch == domain->told_epoch &&
-           domain->settled_epoch == domain->told_epoch && at_ns < domain->fresh_until_ns && !domain->ended;
+bool lock_switch_grants(const struct lock_switch *lock_switch, int64_t at_ns) {
+    return lock_switch->lock && lock_switch->lock_epoch == lock_switch->told_epoch &&
+           lock_switch->settled_epoch == lock_switch->told_epoch && at_ns < lock_switch->fresh_until_ns &&
+           !lock_switch->ended;
 }
 
-bool domain_failed(const struct domain *domain) {
-    return domain->told_epoch && domain->lock_epoch == domain->told_epoch && !domain->lock;
+bool lock_switch_failed(const struct lock_switch *lock_switch) {
+    return lock_switch->told_epoch && lock_switch->lock_epoch == lock_switch->told_epoch &&
+           !lock_switch->lock;
 }
 
-int64_t domain_quiet_ms(const struct domain *domain) {
-    int64_t ms = DOMAIN_FRESH_NS / 1000000 + SLACK_MS;
-    if (domain->lock)
-        ms +=
-            lock_ttl_ns(domain->lock) / 1000000 * (lock_caps(domain->lock) & LOCK_RENEWS ? RENEWED_TTLS : 1);
+int64_t lock_switch_quiet_ms(const struct lock_switch *lock_switch) {
+    int64_t ms = LOCK_SWITCH_FRESH_NS / 1000000 + SLACK_MS;
+    if (lock_switch->lock)
+        ms += lock_ttl_ns(lock_switch->lock) / 1000000 *
+              (lock_caps(lock_switch->lock) & LOCK_RENEWS ? RENEWED_TTLS : 1);
     return ms;
 }
 
 /* ---- those who use it ---- */
 
-/* LOCK_OK: it has become a user of the lock in force. Otherwise as domain_acquire(). */
-static enum lock_status enter(struct domain *domain, int64_t deadline_ns, struct domain_use *use) {
+/* LOCK_OK: it has become a user of the lock in force. Otherwise as lock_switch_acquire(). */
+static enum lock_status enter(struct lock_switch *lock_switch, int64_t deadline_ns,
+                              struct lock_switch_use *use) {
     struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
     int over = 0;
-    pthread_mutex_lock(&domain->mutex);
-    while (!domain_grants(domain, now_ns()) && !domain->ended && !domain_failed(domain) && !over)
-        over = pthread_cond_clockwait(&domain->changed, &domain->mutex, CLOCK_MONOTONIC, &until);
+    pthread_mutex_lock(&lock_switch->mutex);
+    while (!lock_switch_grants(lock_switch, now_ns()) && !lock_switch->ended &&
+           !lock_switch_failed(lock_switch) && !over)
+        over = pthread_cond_clockwait(&lock_switch->changed, &lock_switch->mutex, CLOCK_MONOTONIC, &until);
     enum lock_status status = LOCK_OK;
-    if (!domain_grants(domain, now_ns()))
+    if (!lock_switch_grants(lock_switch, now_ns()))
         status = LOCK_CANCELLED;
-    else if (domain->reach == DOMAIN_UNREACHABLE)
+    else if (lock_switch->reach == LOCK_SWITCH_UNREACHABLE)
         status = LOCK_UNAVAILABLE;
     else if (now_ns() >= deadline_ns)
         status = LOCK_TIMEOUT;
     if (status == LOCK_OK) {
-        domain->users++;
-        *use = (struct domain_use){.lock = domain->lock, .epoch = domain->lock_epoch};
+        lock_switch->users++;
+        *use = (struct lock_switch_use){.lock = lock_switch->lock, .epoch = lock_switch->lock_epoch};
     }
-    pthread_mutex_unlock(&domain->mutex);
+    pthread_mutex_unlock(&lock_switch->mutex);
     return status;
 }
 
-static void leave(struct domain *domain, enum lock_status status) {
-    pthread_mutex_lock(&domain->mutex);
+static void leave(struct lock_switch *lock_switch, enum lock_status status) {
+    pthread_mutex_lock(&lock_switch->mutex);
     if (status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN)
-        domain_note_answer(domain, false);
-    if (--domain->users == 0)
-        pthread_cond_broadcast(&domain->changed);
-    pthread_mutex_unlock(&domain->mutex);
+        lock_switch_note_answer(lock_switch, false);
+    if (--lock_switch->users == 0)
+        pthread_cond_broadcast(&lock_switch->changed);
+    pthread_mutex_unlock(&lock_switch->mutex);
 }
 
 /* A grant that was had late counts only if the others have heard of this instance since: they wait for no
  * more than its time to live from then on. (It may be had while the lock is about to be switched: that waits
  * for its users.) */
-static bool is_fresh(struct domain *domain) {
-    pthread_mutex_lock(&domain->mutex);
-    bool fresh = now_ns() < domain->fresh_until_ns;
-    domain_note_answer(domain, true);
-    pthread_mutex_unlock(&domain->mutex);
+static bool is_fresh(struct lock_switch *lock_switch) {
+    pthread_mutex_lock(&lock_switch->mutex);
+    bool fresh = now_ns() < lock_switch->fresh_until_ns;
+    lock_switch_note_answer(lock_switch, true);
+    pthread_mutex_unlock(&lock_switch->mutex);
     return fresh;
 }
 
-enum lock_status domain_acquire(struct domain *domain, const char *const keys[], size_t count,
-                                int64_t deadline_ns, struct domain_use *use, struct lock_grant grants[]) {
+enum lock_status lock_switch_acquire(struct lock_switch *lock_switch, const char *const keys[], size_t count,
+                                     int64_t deadline_ns, struct lock_switch_use *use,
+                                     struct lock_grant grants[]) {
     for (;;) {
-        enum lock_status status = enter(domain, deadline_ns, use);
+        enum lock_status status = enter(lock_switch, deadline_ns, use);
         if (status != LOCK_OK)
             return status;
         /* As long as it has users the lock stays, and `cancel` with it. */
-        status = lock_acquire_all(use->lock, keys, count, deadline_ns, domain->cancel, grants);
-        if (status == LOCK_OK && is_fresh(domain))
+        status = lock_acquire_all(use->lock, keys, count, deadline_ns, lock_switch->cancel, grants);
+        if (status == LOCK_OK && is_fresh(lock_switch))
             return LOCK_OK;
         if (status == LOCK_OK)
             lock_release_all(use->lock, grants, count);
-        leave(domain, status);
+        leave(lock_switch, status);
         if (status != LOCK_OK && status != LOCK_CANCELLED)
             return status;
     }
 }
 
-void domain_release(struct domain *domain, const struct domain_use *use, const struct lock_grant grants[],
-                    size_t count) {
-    leave(domain, lock_release_all(use->lock, grants, count));
+void lock_switch_release(struct lock_switch *lock_switch, const struct lock_switch_use *use,
+                         const struct lock_grant grants[], size_t count) {
+    leave(lock_switch, lock_release_all(use->lock, grants, count));
 }
 
 /* ---- how it stands ---- */
 
 /* Nobody has tried the lock of a newer epoch before it is open here. */
-static enum domain_reach newest_reach(const struct domain *domain) {
-    return domain->lock_epoch == domain->told_epoch ? domain->reach : DOMAIN_UNTRIED;
+static enum lock_switch_reach newest_reach(const struct lock_switch *lock_switch) {
+    return lock_switch->lock_epoch == lock_switch->told_epoch ? lock_switch->reach : LOCK_SWITCH_UNTRIED;
 }
 
-void domain_read_state(struct domain *domain, struct domain_state *state) {
-    pthread_mutex_lock(&domain->mutex);
-    enum domain_phase phase = DOMAIN_SWITCHING;
-    if (domain_grants(domain, now_ns()))
-        phase = DOMAIN_IN_FORCE;
-    else if (now_ns() >= domain->fresh_until_ns || domain_failed(domain) || domain->ended)
-        phase = DOMAIN_NONE;
-    *state = (struct domain_state){.phase = phase,
-                                   .epoch = domain->told_epoch,
-                                   .instances = domain->live,
-                                   .behind = domain->behind,
-                                   .patience_ms = domain_quiet_ms(domain),
-                                   .reach = newest_reach(domain)};
-    if (state->reach == DOMAIN_UNREACHABLE)
-        memcpy(state->why, domain->why, sizeof state->why);
-    memcpy(state->behind_id, domain->behind_id, sizeof state->behind_id);
-    domain_print_lock(state->lock, domain->told_epoch ? domain->told_url : domain->first_url);
-    pthread_mutex_unlock(&domain->mutex);
+void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_state *state) {
+    pthread_mutex_lock(&lock_switch->mutex);
+    enum lock_switch_phase phase = LOCK_SWITCH_SWITCHING;
+    if (lock_switch_grants(lock_switch, now_ns()))
+        phase = LOCK_SWITCH_IN_FORCE;
+    else if (now_ns() >= lock_switch->fresh_until_ns || lock_switch_failed(lock_switch) || lock_switch->ended)
+        phase = LOCK_SWITCH_NONE;
+    *state = (struct lock_switch_state){.phase = phase,
+                                        .epoch = lock_switch->told_epoch,
+                                        .instances = lock_switch->live,
+                                        .behind = lock_switch->behind,
+                                        .patience_ms = lock_switch_quiet_ms(lock_switch),
+                                        .reach = newest_reach(lock_switch)};
+    if (state->reach == LOCK_SWITCH_UNREACHABLE)
+        memcpy(state->why, lock_switch->why, sizeof state->why);
+    memcpy(state->behind_id, lock_switch->behind_id, sizeof state->behind_id);
+    lock_switch_print_lock(state->lock,
+                           lock_switch->told_epoch ? lock_switch->told_url : lock_switch->first_url);
+    pthread_mutex_unlock(&lock_switch->mutex);
 }
 
 static void add_counters(struct lock_metrics *sum, const struct lock_metrics *more) {
@@ -148,19 +154,19 @@ static void add_counters(struct lock_metrics *sum, const struct lock_metrics *mo
     sum->hold_ns += more->hold_ns;
 }
 
-void domain_read_metrics(struct domain *domain, struct domain_metrics *metrics) {
-    pthread_mutex_lock(&domain->mutex);
-    *metrics = (struct domain_metrics){
-        .lock = domain->before, .switches = domain->switches, .reach = newest_reach(domain)};
-    if (domain_grants(domain, now_ns()))
-        metrics->epoch = domain->lock_epoch;
-    if (domain->lock) {
+void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switch_metrics *metrics) {
+    pthread_mutex_lock(&lock_switch->mutex);
+    *metrics = (struct lock_switch_metrics){
+        .lock = lock_switch->before, .switches = lock_switch->switches, .reach = newest_reach(lock_switch)};
+    if (lock_switch_grants(lock_switch, now_ns()))
+        metrics->epoch = lock_switch->lock_epoch;
+    if (lock_switch->lock) {
         struct lock_metrics now;
-        lock_read_metrics(domain->lock, &now);
+        lock_read_metrics(lock_switch->lock, &now);
         add_counters(&metrics->lock, &now);
         metrics->lock.waiting = now.waiting;
     }
-    pthread_mutex_unlock(&domain->mutex);
+    pthread_mutex_unlock(&lock_switch->mutex);
 }
 
 /* The option NAME= of a URL, "" where it is none: what follows the ?. */
@@ -174,7 +180,7 @@ static const char *find_option(const char *options, const char *name) {
 }
 
 /* What may be shown of a URL: nothing before its last @, wherever that is. */
-void domain_print_lock(char out[DOMAIN_NAME_SIZE], const char *url) {
+void lock_switch_print_lock(char out[LOCK_SWITCH_NAME_SIZE], const char *url) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:,/_-[]?=&";
     const char *scheme_end = strchr(url, ':'), *at = strrchr(url, '@'), *options = strchr(url, '?');
     size_t length = scheme_end ? (size_t)(scheme_end - url) + 1 : 0;
@@ -190,10 +196,10 @@ void domain_print_lock(char out[DOMAIN_NAME_SIZE], const char *url) {
     bool shows = options && !(at && at > options);
     const char *variant = shows ? find_option(options, "variant=") : "";
     const char *ttl = shows ? find_option(options, "ttl=") : "";
-    int length_printed = snprintf(out, DOMAIN_NAME_SIZE, "%.*s%.*s", (int)length, url,
+    int length_printed = snprintf(out, LOCK_SWITCH_NAME_SIZE, "%.*s%.*s", (int)length, url,
                                   (int)(end > address ? end - address : 0), address);
-    size_t used = length_printed < DOMAIN_NAME_SIZE ? (size_t)length_printed : DOMAIN_NAME_SIZE - 1;
-    snprintf(out + used, DOMAIN_NAME_SIZE - used, "%s%.*s%s%.*s", *variant ? "?" : "",
+    size_t used = length_printed < LOCK_SWITCH_NAME_SIZE ? (size_t)length_printed : LOCK_SWITCH_NAME_SIZE - 1;
+    snprintf(out + used, LOCK_SWITCH_NAME_SIZE - used, "%s%.*s%s%.*s", *variant ? "?" : "",
              (int)strcspn(variant, "&"), variant,
              !*ttl      ? ""
              : *variant ? "&"
@@ -205,7 +211,7 @@ void domain_print_lock(char out[DOMAIN_NAME_SIZE], const char *url) {
     }
 }
 
-void domain_print_plain(char *out, size_t size, const char *text) {
+void lock_switch_print_plain(char *out, size_t size, const char *text) {
     size_t length = 0;
     for (const char *c = text; *c && length < size - 1; c++) {
         if (strncmp(c, "…", 3) == 0 && length < size - 3) {
@@ -222,13 +228,13 @@ void domain_print_plain(char *out, size_t size, const char *text) {
 /* ---- the thread ---- */
 
 /* Opens the lock of an epoch; NULL where that cannot be, and `error` and the log tell why. */
-static struct lock *open_lock(struct domain *domain, const char *url, uint64_t epoch,
+static struct lock *open_lock(struct lock_switch *lock_switch, const char *url, uint64_t epoch,
                               char error[LOCK_ERROR_SIZE]) {
-    char name[DOMAIN_NAME_SIZE];
+    char name[LOCK_SWITCH_NAME_SIZE];
     struct lock *lock = NULL;
-    if (lock_open(url, &domain->lock_config, &lock, error, LOCK_ERROR_SIZE) == LOCK_OK)
+    if (lock_open(url, &lock_switch->lock_config, &lock, error, LOCK_ERROR_SIZE) == LOCK_OK)
         return lock;
-    domain_print_lock(name, url);
+    lock_switch_print_lock(name, url);
     log_error("the lock %s, epoch %llu, cannot be opened here; nothing is done under a lock until PUT "
               "/v1/lock chooses another: %s",
               name, (unsigned long long)epoch, error);
@@ -236,51 +242,51 @@ static struct lock *open_lock(struct domain *domain, const char *url, uint64_t e
 }
 
 /* Called, and returns, with the mutex held: from the lock that is open to the record's. */
-static void follow(struct domain *domain) {
-    if (domain->cancel)
-        lock_cancel(domain->cancel);
-    while (domain->users > 0)
-        pthread_cond_wait(&domain->changed, &domain->mutex);
-    struct lock *old = domain->lock;
+static void follow(struct lock_switch *lock_switch) {
+    if (lock_switch->cancel)
+        lock_cancel(lock_switch->cancel);
+    while (lock_switch->users > 0)
+        pthread_cond_wait(&lock_switch->changed, &lock_switch->mutex);
+    struct lock *old = lock_switch->lock;
     struct lock_metrics counted;
     if (old) {
         lock_read_metrics(old, &counted);
-        add_counters(&domain->before, &counted);
+        add_counters(&lock_switch->before, &counted);
     }
-    domain->lock = NULL;
-    lock_cancel_free(domain->cancel);
-    domain->cancel = NULL;
-    uint64_t epoch = domain->told_epoch;
+    lock_switch->lock = NULL;
+    lock_cancel_free(lock_switch->cancel);
+    lock_switch->cancel = NULL;
+    uint64_t epoch = lock_switch->told_epoch;
     char url[CONFIG_TEXT], error[LOCK_ERROR_SIZE] = "out of memory";
-    memcpy(url, domain->told_url, sizeof url);
-    memcpy(domain->clear_url, url, sizeof url);
-    domain->clear_epoch = epoch; /* the others need not wait until the new one is open */
-    pthread_mutex_unlock(&domain->mutex);
+    memcpy(url, lock_switch->told_url, sizeof url);
+    memcpy(lock_switch->clear_url, url, sizeof url);
+    lock_switch->clear_epoch = epoch; /* the others need not wait until the new one is open */
+    pthread_mutex_unlock(&lock_switch->mutex);
     struct lock_cancel *cancel = lock_cancel_new();
-    struct lock *opened = cancel ? open_lock(domain, url, epoch, error) : NULL;
-    pthread_mutex_lock(&domain->mutex);
-    domain->lock = opened;
-    domain->cancel = cancel;
-    domain->lock_epoch = epoch;
-    domain->reach = opened ? DOMAIN_UNTRIED : DOMAIN_UNREACHABLE;
-    domain_print_plain(domain->why, sizeof domain->why, opened ? "" : error);
-    domain_probe_now(domain);
-    pthread_cond_broadcast(&domain->changed);
-    pthread_mutex_unlock(&domain->mutex);
+    struct lock *opened = cancel ? open_lock(lock_switch, url, epoch, error) : NULL;
+    pthread_mutex_lock(&lock_switch->mutex);
+    lock_switch->lock = opened;
+    lock_switch->cancel = cancel;
+    lock_switch->lock_epoch = epoch;
+    lock_switch->reach = opened ? LOCK_SWITCH_UNTRIED : LOCK_SWITCH_UNREACHABLE;
+    lock_switch_print_plain(lock_switch->why, sizeof lock_switch->why, opened ? "" : error);
+    lock_switch_probe_now(lock_switch);
+    pthread_cond_broadcast(&lock_switch->changed);
+    pthread_mutex_unlock(&lock_switch->mutex);
     lock_close(old); /* may take seconds where its store is gone */
-    pthread_mutex_lock(&domain->mutex);
+    pthread_mutex_lock(&lock_switch->mutex);
 }
 
 static void *run(void *arg) {
-    struct domain *domain = arg;
-    pthread_mutex_lock(&domain->mutex);
-    while (!domain->stop) {
-        if (domain->told_epoch != domain->lock_epoch)
-            follow(domain);
+    struct lock_switch *lock_switch = arg;
+    pthread_mutex_lock(&lock_switch->mutex);
+    while (!lock_switch->stop) {
+        if (lock_switch->told_epoch != lock_switch->lock_epoch)
+            follow(lock_switch);
         else
-            pthread_cond_wait(&domain->changed, &domain->mutex);
+            pthread_cond_wait(&lock_switch->changed, &lock_switch->mutex);
     }
-    pthread_mutex_unlock(&domain->mutex);
+    pthread_mutex_unlock(&lock_switch->mutex);
     return NULL;
 }
 
@@ -288,16 +294,16 @@ static void *run(void *arg) {
 
 /* Known to people by its host and port, to machines by chance. Of characters that JSON needs no escapes for.
  */
-static void make_instance(struct domain *domain, const char *listen) {
+static void make_instance(struct lock_switch *lock_switch, const char *listen) {
     char host[48] = "";
     uint64_t chance = 0;
     gethostname(host, sizeof host - 1);
     if (getrandom(&chance, sizeof chance, 0) != sizeof chance)
         chance = (uint64_t)now_ns();
     const char *port = strrchr(listen, ':');
-    snprintf(domain->instance, sizeof domain->instance, "%s%.8s-%016llx", host, port ? port : "",
+    snprintf(lock_switch->instance, sizeof lock_switch->instance, "%s%.8s-%016llx", host, port ? port : "",
              (unsigned long long)chance);
-    for (char *c = domain->instance; *c; c++) {
+    for (char *c = lock_switch->instance; *c; c++) {
         if (*c <= ' ' || *c > '~' || *c == '"' || *c == '\\')
             *c = '_';
     }
@@ -306,60 +312,60 @@ static void make_instance(struct domain *domain, const char *listen) {
 static void at_point(void *ctx, const char *point, const char *key) {
     char step[64 + LOCK_KEY_MAX];
     snprintf(step, sizeof step, "%s %s", point, key);
-    service_at_step(ctx, step);
+    service_at_failpoint(ctx, step);
 }
 
-static void end_thread(struct domain *domain, pthread_t thread) {
-    pthread_mutex_lock(&domain->mutex);
-    domain->stop = true;
-    pthread_cond_broadcast(&domain->changed);
-    pthread_cond_broadcast(&domain->probe_wanted);
-    pthread_mutex_unlock(&domain->mutex);
+static void end_thread(struct lock_switch *lock_switch, pthread_t thread) {
+    pthread_mutex_lock(&lock_switch->mutex);
+    lock_switch->stop = true;
+    pthread_cond_broadcast(&lock_switch->changed);
+    pthread_cond_broadcast(&lock_switch->probe_wanted);
+    pthread_mutex_unlock(&lock_switch->mutex);
     pthread_join(thread, NULL);
 }
 
-struct domain *domain_open(const struct config *config, struct store_clock *clock, char *error,
-                           size_t error_size) {
+struct lock_switch *lock_switch_open(const struct config *config, struct store_clock *clock, char *error,
+                                     size_t error_size) {
     struct lock *tried = NULL;
-    struct domain *domain = calloc(1, sizeof *domain);
+    struct lock_switch *lock_switch = calloc(1, sizeof *lock_switch);
     snprintf(error, error_size, "out of memory or threads");
-    if (!domain)
+    if (!lock_switch)
         return NULL;
-    domain->lock_config = (struct lock_config){.ttl_ms = config->lock_ttl_ms,
-                                               .teaching = config->teaching,
-                                               .at_point = service_at_step ? at_point : NULL};
-    if (lock_open(config->lock, &domain->lock_config, &tried, error, error_size) != LOCK_OK)
+    lock_switch->lock_config = (struct lock_config){.ttl_ms = config->lock_ttl_ms,
+                                                    .teaching = config->teaching,
+                                                    .at_point = service_at_failpoint ? at_point : NULL};
+    if (lock_open(config->lock, &lock_switch->lock_config, &tried, error, error_size) != LOCK_OK)
         goto fail;
     lock_close(tried);
-    make_instance(domain, config->listen);
-    pthread_mutex_init(&domain->mutex, NULL);
-    pthread_cond_init(&domain->changed, NULL);
-    pthread_cond_init(&domain->probe_wanted, NULL);
-    domain->first_url = config->lock;
-    domain->clock = clock;
-    if (pthread_create(&domain->thread, NULL, run, domain) != 0)
+    make_instance(lock_switch, config->listen);
+    pthread_mutex_init(&lock_switch->mutex, NULL);
+    pthread_cond_init(&lock_switch->changed, NULL);
+    pthread_cond_init(&lock_switch->probe_wanted, NULL);
+    lock_switch->first_url = config->lock;
+    lock_switch->clock = clock;
+    if (pthread_create(&lock_switch->thread, NULL, run, lock_switch) != 0)
         goto fail_threads;
-    if (pthread_create(&domain->prober, NULL, domain_probe_run, domain) == 0)
-        return domain;
-    end_thread(domain, domain->thread);
+    if (pthread_create(&lock_switch->prober, NULL, lock_switch_probe_run, lock_switch) == 0)
+        return lock_switch;
+    end_thread(lock_switch, lock_switch->thread);
 fail_threads:
-    pthread_cond_destroy(&domain->probe_wanted);
-    pthread_cond_destroy(&domain->changed);
-    pthread_mutex_destroy(&domain->mutex);
+    pthread_cond_destroy(&lock_switch->probe_wanted);
+    pthread_cond_destroy(&lock_switch->changed);
+    pthread_mutex_destroy(&lock_switch->mutex);
 fail:
-    free(domain);
+    free(lock_switch);
     return NULL;
 }
 
-void domain_close(struct domain *domain) {
-    if (!domain)
+void lock_switch_close(struct lock_switch *lock_switch) {
+    if (!lock_switch)
         return;
-    end_thread(domain, domain->thread);
-    end_thread(domain, domain->prober);
-    lock_close(domain->lock);
-    lock_cancel_free(domain->cancel);
-    pthread_cond_destroy(&domain->probe_wanted);
-    pthread_cond_destroy(&domain->changed);
-    pthread_mutex_destroy(&domain->mutex);
-    free(domain);
+    end_thread(lock_switch, lock_switch->thread);
+    end_thread(lock_switch, lock_switch->prober);
+    lock_close(lock_switch->lock);
+    lock_cancel_free(lock_switch->cancel);
+    pthread_cond_destroy(&lock_switch->probe_wanted);
+    pthread_cond_destroy(&lock_switch->changed);
+    pthread_mutex_destroy(&lock_switch->mutex);
+    free(lock_switch);
 }

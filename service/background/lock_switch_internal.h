@@ -1,4 +1,4 @@
-/* What the files of the domain share. Not for others. */
+/* What the files of the lock_switch share. Not for others. */
 #ifndef SERVICE_BACKGROUND_LOCK_SWITCH_INTERNAL_H
 #define SERVICE_BACKGROUND_LOCK_SWITCH_INTERNAL_H
 
@@ -8,10 +8,10 @@
 
 /* In force is the lock that is open, if it is that of the record's epoch (told_epoch == lock_epoch), if since
  * it was opened a beat has said that nobody is behind (settled_epoch), and as long as beats come back. */
-struct domain {
+struct lock_switch {
     struct lock_config lock_config;
-    char instance[DOMAIN_INSTANCE_SIZE]; /* HOST:PORT and chance; no two are the same */
-    const char *first_url;               /* --lock */
+    char instance[LOCK_SWITCH_INSTANCE_SIZE]; /* HOST:PORT and chance; no two are the same */
+    const char *first_url;                    /* --lock */
     struct store_clock *clock;
     pthread_t thread, prober;
 
@@ -21,7 +21,7 @@ struct domain {
     uint64_t told_epoch; /* 0: never */
     char told_url[CONFIG_TEXT];
     int live, behind;
-    char behind_id[DOMAIN_INSTANCE_SIZE];
+    char behind_id[LOCK_SWITCH_INSTANCE_SIZE];
     int64_t fresh_until_ns;
     /* What this instance tells: it has no grants older than this epoch, and goes by this lock. */
     uint64_t clear_epoch; /* 0: it has not joined */
@@ -35,16 +35,16 @@ struct domain {
     struct lock_metrics before; /* the counters of those that were closed */
     uint64_t announced_epoch, switches;
     /* Whether the lock that is open can be had, and why not; when that is tried next, and was last. */
-    enum domain_reach reach;
-    char why[DOMAIN_WHY_SIZE];
+    enum lock_switch_reach reach;
+    char why[LOCK_SWITCH_WHY_SIZE];
     int64_t probe_ns, probed_ns;
-    struct domain_check *checks;
-    struct domain_wait *waits;
+    struct lock_switch_check *checks;
+    struct lock_switch_wait *waits;
     bool ended; /* no grants any more */
     bool stop;  /* the threads */
 
     /* The back office's alone: the beat under way. */
-    bool beating;
+    bool heartbeat_in_flight;
     int64_t sent_ns;
     uint64_t sent_epoch; /* of the lock that was open then; 0: none */
     int64_t next_ns;
@@ -52,20 +52,20 @@ struct domain {
 };
 
 /* So long after a beat was sent grants are given out. */
-#define DOMAIN_FRESH_NS INT64_C(2000000000)
+#define LOCK_SWITCH_FRESH_NS INT64_C(2000000000)
 
 /* Whether grants may be given out; with the mutex held, as all here. */
-bool domain_grants(const struct domain *domain, int64_t now_ns);
+bool lock_switch_grants(const struct lock_switch *lock_switch, int64_t now_ns);
 /* This instance cannot open the lock of the newest epoch. */
-bool domain_failed(const struct domain *domain);
+bool lock_switch_failed(const struct lock_switch *lock_switch);
 /* So long after its last beat this instance may have grants. */
-int64_t domain_quiet_ms(const struct domain *domain);
+int64_t lock_switch_quiet_ms(const struct lock_switch *lock_switch);
 
 /* Another lock was opened: whether it can be had is tried at once. */
-void domain_probe_now(struct domain *domain);
+void lock_switch_probe_now(struct lock_switch *lock_switch);
 /* A call for a grant got an answer of the lock's store, or none. */
-void domain_note_answer(struct domain *domain, bool answered);
-/* The thread that tries; `arg` is the domain. Without the mutex. */
-void *domain_probe_run(void *arg);
+void lock_switch_note_answer(struct lock_switch *lock_switch, bool answered);
+/* The thread that tries; `arg` is the lock_switch. Without the mutex. */
+void *lock_switch_probe_run(void *arg);
 
 #endif

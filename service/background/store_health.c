@@ -57,7 +57,7 @@ static void answer_there(struct mailbox_post *post) {
 static void on_told(void *ctx, const struct inventory_health *told) {
     struct service *service = ctx;
     struct health *health = &service->health;
-    if (service->back.inventory && inventory_is_up(service->back.inventory))
+    if (service->background.inventory && inventory_is_up(service->background.inventory))
         log_changes(health, told);
     pthread_mutex_lock(&health->mutex);
     health->last = (struct health_seen){.told = *told, .asked_ns = health->asking_since_ns};
@@ -74,7 +74,7 @@ static void on_told(void *ctx, const struct inventory_health *told) {
 }
 
 static void ask(struct service *service) {
-    struct inventory *inventory = service->back.inventory;
+    struct inventory *inventory = service->background.inventory;
     service->health.asking_since_ns = (int64_t)uv_hrtime();
     if (inventory)
         inventory_health(inventory, on_told, service);
@@ -108,7 +108,7 @@ void health_read(struct worker *worker, struct health_read *read) {
     if (first) {
         health->asking = true;
         health->post.run = ask_there;
-        mailbox_put(&worker->service->back.mailbox, &health->post);
+        mailbox_put(&worker->service->background.mailbox, &health->post);
     }
     pthread_mutex_unlock(&health->mutex);
     if (fresh)
@@ -117,7 +117,7 @@ void health_read(struct worker *worker, struct health_read *read) {
 
 void health_tick(struct service *service) {
     struct health *health = &service->health;
-    bool up = inventory_is_up(service->back.inventory);
+    bool up = inventory_is_up(service->background.inventory);
     bool due = up && (!health->was_up || (int64_t)uv_hrtime() - health->last.asked_ns >= tick_ns);
     health->was_up = up;
     if (!due)

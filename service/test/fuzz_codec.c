@@ -77,13 +77,13 @@ static void fuzz_restock(const char *body, size_t length) {
 
 static void fuzz_lock(const char *body, size_t length) {
     struct codec_error error;
-    char url[CODEC_URL_SIZE], name[DOMAIN_NAME_SIZE];
+    char url[CODEC_URL_SIZE], name[LOCK_SWITCH_NAME_SIZE];
     if (!codec_read_lock(body, length, url, &error)) {
         check_error(&error);
         return;
     }
     must(strlen(url) < sizeof url);
-    domain_print_lock(name, url);
+    lock_switch_print_lock(name, url);
     must(!strpbrk(name, "@\"\\\n"));
 }
 

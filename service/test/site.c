@@ -23,7 +23,7 @@ struct site {
     int port;
     bool ended;
     atomic_bool draining, stopping;
-    struct site_figures figures;
+    struct site_metrics metrics;
 };
 
 struct later {
@@ -39,7 +39,7 @@ static void answer(struct site *site, struct http_request *request) {
     const char *id = memcpy(body, http_request_context(request), 16);
     id_size = strlen(id);
     memcpy(body + id_size, text, size);
-    atomic_fetch_add(&site->figures.answered, 1);
+    atomic_fetch_add(&site->metrics.answered, 1);
     http_answer(request, 200, "text/plain", body, id_size + size, NULL);
 }
 
@@ -58,7 +58,7 @@ static void on_request(void *ctx, struct http_request *request) {
     size_t length;
     const char *id;
     http_request_header(request, "X-Id", &id, &length);
-    atomic_fetch_add(&site->figures.requests, 1);
+    atomic_fetch_add(&site->metrics.requests, 1);
     snprintf(http_request_context(request), 16, "%.*s", (int)length, id ? id : "");
     if (http_request_too_large(request)) {
         http_answer(request, 413, "text/plain", "", 0, NULL);
@@ -90,8 +90,8 @@ static void on_answer(void *ctx, int status) {
 
 static void turn(struct site *site) {
     http_server_turn(site->http);
-    atomic_store(&site->figures.pending, http_server_pending(site->http));
-    atomic_store(&site->figures.connections, http_server_connections(site->http));
+    atomic_store(&site->metrics.pending, http_server_pending(site->http));
+    atomic_store(&site->metrics.connections, http_server_connections(site->http));
 }
 
 static void on_prepare(uv_prepare_t *handle) {
@@ -166,8 +166,8 @@ int site_port(const struct site *site) {
     return site->port;
 }
 
-const struct site_figures *site_figures(const struct site *site) {
-    return &site->figures;
+const struct site_metrics *site_metrics(const struct site *site) {
+    return &site->metrics;
 }
 
 void site_drain(struct site *site) {
@@ -181,13 +181,13 @@ struct wanted {
 
 static bool is_as_wanted(void *arg) {
     const struct wanted *wanted = arg;
-    return atomic_load(&wanted->site->figures.connections) == wanted->connections &&
-           atomic_load(&wanted->site->figures.pending) == wanted->pending;
+    return atomic_load(&wanted->site->metrics.connections) == wanted->connections &&
+           atomic_load(&wanted->site->metrics.pending) == wanted->pending;
 }
 
 void site_wait(struct site *site, int connections, int pending) {
     struct wanted wanted = {site, connections, pending};
     if (!harness_wait(is_as_wanted, &wanted, WAIT_MS))
-        FAIL("%d connections and %d requests, not %d and %d", atomic_load(&site->figures.connections),
-             atomic_load(&site->figures.pending), connections, pending);
+        FAIL("%d connections and %d requests, not %d and %d", atomic_load(&site->metrics.connections),
+             atomic_load(&site->metrics.pending), connections, pending);
 }

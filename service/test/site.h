@@ -9,7 +9,7 @@
 
 struct site;
 
-struct site_figures {
+struct site_metrics {
     atomic_int requests, pending, connections, answered;
 };
 
@@ -17,7 +17,7 @@ struct site_figures {
 struct site *site_start(int connections_max, int idle_ms);
 int site_port(const struct site *site);
 /* Written by its thread. */
-const struct site_figures *site_figures(const struct site *site);
+const struct site_metrics *site_metrics(const struct site *site);
 /* Begins to drain. */
 void site_drain(struct site *site);
 /* Waits until it has as many connections, and as many requests without an answer. */

@@ -47,7 +47,7 @@ static void answers_on_both_sides_of_the_border(void) {
         web_close(&conns[i]);
     }
     site_wait(site, 0, 0);
-    CHECK_INT(atomic_load(&site_figures(site)->requests), 8 * BORDERS * EACH);
+    CHECK_INT(atomic_load(&site_metrics(site)->requests), 8 * BORDERS * EACH);
 }
 
 static void pipelined(void) {
@@ -119,8 +119,8 @@ static void clients_that_leave(void) {
         }
     }
     site_wait(site, 0, 0);
-    CHECK(atomic_load(&site_figures(site)->requests) >= leaving / 2);
-    CHECK_INT(atomic_load(&site_figures(site)->answered), atomic_load(&site_figures(site)->requests));
+    CHECK(atomic_load(&site_metrics(site)->requests) >= leaving / 2);
+    CHECK_INT(atomic_load(&site_metrics(site)->answered), atomic_load(&site_metrics(site)->requests));
     struct web_conn conn;
     CHECK(web_open(&conn, site_port(site)));
     web_send_text(&conn, request_of(12, 1, "still there"));
@@ -197,7 +197,7 @@ static void tricklers(void) {
         web_close(&conns[i]);
     web_close(&busy);
     site_wait(site, 0, 0);
-    CHECK(atomic_load(&site_figures(site)->requests) > 0);
+    CHECK(atomic_load(&site_metrics(site)->requests) > 0);
 }
 
 /* Nobody is cut off for waiting, whatever it takes. */
@@ -264,7 +264,7 @@ static void more_than_may(void) {
     /* Each has its turn when one before it leaves, and not before. */
     for (int i = 0; i < MANY; i++) {
         check_answer(&conns[i], i, "flood");
-        CHECK(atomic_load(&site_figures(site)->connections) <= MAY);
+        CHECK(atomic_load(&site_metrics(site)->connections) <= MAY);
         web_close(&conns[i]);
     }
     site_wait(site, 0, 0);
@@ -302,7 +302,7 @@ static void all_leave_at_once(void) {
         web_send_text(&waiting[i], request_of(0, i, "in the end"));
     }
     web_send_text(&in[0], request_of(-100, 0, ""));
-    while (atomic_load(&site_figures(site)->requests) == 0)
+    while (atomic_load(&site_metrics(site)->requests) == 0)
         harness_pause_ms(1);
     for (int i = 0; i < MAY; i++)
         web_close(&in[i]);

@@ -138,8 +138,8 @@ static void expire_unseen(void) {
     shop_put(shop.port, "s", "\"stock\":250,\"hold_seconds\":1");
     for (int i = 0; i < 230; i++)
         order("s", "u", 1, harness_format("k%d", i), &response);
-    struct expected back = {"/v1/items/s", "available", 250};
-    CHECK(harness_wait(is_there, &back, EXPIRY_MS));
+    struct expected background = {"/v1/items/s", "available", 250};
+    CHECK(harness_wait(is_there, &background, EXPIRY_MS));
     CHECK_INT(shop_audit(shop.port, "s", "expired"), 230);
     CHECK_INT(shop_audit(shop.port, "s", "available"), 250);
     CHECK_INT(shop_metric(shop.port, "seckill_holds_expired_total") +

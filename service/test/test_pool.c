@@ -40,10 +40,10 @@ static int run_with(int at_once, int count) {
         CHECK(pool_submit(pool, &jobs[i]));
     }
     CHECK(harness_wait(all_done, &count, PATIENCE_MS));
-    struct pool_figures figures;
-    pool_read_figures(pool, &figures);
-    CHECK_INT(figures.waiting, 0);
-    CHECK_INT(figures.begun, count);
+    struct pool_metrics metrics;
+    pool_read_metrics(pool, &metrics);
+    CHECK_INT(metrics.waiting, 0);
+    CHECK_INT(metrics.begun, count);
     pool_close(pool);
     return atomic_load(&most);
 }
@@ -116,9 +116,9 @@ static void full(void) {
         taken += pool_submit(pool, &jobs[i]);
     }
     CHECK(taken >= 3 && taken < JOBS);
-    struct pool_figures figures;
-    pool_read_figures(pool, &figures);
-    CHECK_INT(figures.refused, JOBS - taken);
+    struct pool_metrics metrics;
+    pool_read_metrics(pool, &metrics);
+    CHECK_INT(metrics.refused, JOBS - taken);
     pool_close(pool); /* runs what it took */
     CHECK_INT(atomic_load(&done), taken);
 }

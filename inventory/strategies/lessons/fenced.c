@@ -6,24 +6,24 @@
 
 enum { MORE = SCRIPT_ARGV + 10 }; /* where the arguments begin that look and write do not share */
 
-void token_print(char out[TOKEN_SIZE], const struct inventory_token *token) {
-    snprintf(out, TOKEN_SIZE, "%020llu:%020llu", (unsigned long long)token->epoch,
+void fencing_token_print(char out[FENCING_TOKEN_SIZE], const struct inventory_fencing_token *token) {
+    snprintf(out, FENCING_TOKEN_SIZE, "%020llu:%020llu", (unsigned long long)token->epoch,
              (unsigned long long)token->fence);
 }
 
 static bool call(struct inventory_purchase *purchase, const char *what, const char *const *more, int count,
                  redis_reply_fn *fn) {
     const struct sale_keys *keys = &purchase->in->keys;
-    char token[TOKEN_SIZE];
-    token_print(token, &purchase->token);
+    char token[FENCING_TOKEN_SIZE];
+    fencing_token_print(token, &purchase->token);
     const char *argv[MORE + ITEM_FIELDS] = {
         NULL,         NULL,        NULL, keys->item, keys->orders,     keys->users,   keys->holds,
-        keys->ledger, keys->token, what, token,      purchase->digest, purchase->user};
+        keys->events, keys->token, what, token,      purchase->digest, purchase->user};
     memcpy(argv + MORE, more, sizeof *more * (size_t)count);
     return script_call(purchase->inventory, SCRIPT_FENCED, 6, MORE + count, argv, fn, purchase);
 }
 
-enum inventory_status fenced_read(struct inventory_purchase *purchase, const struct redis_value *value) {
+enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value) {
     static const struct {
         const char *word;
         size_t count;
@@ -32,7 +32,7 @@ enum inventory_status fenced_read(struct inventory_purchase *purchase, const str
                    {"order", 2, INVENTORY_REPLAYED}, {"sold-out", 2, INVENTORY_SOLD_OUT},
                    {"limit", 1, INVENTORY_LIMIT},    {"unknown-item", 1, INVENTORY_UNKNOWN_ITEM},
                    {"stale", 1, INVENTORY_STALE}};
-    struct sale_look *look = purchase->look;
+    struct client_read *read = purchase->read;
     enum inventory_status status = store_status(purchase->inventory, value);
     if (status != INVENTORY_OK)
         return status;
@@ -43,35 +43,35 @@ enum inventory_status fenced_read(struct inventory_purchase *purchase, const str
     if (!word || i == sizeof replies / sizeof *replies || replies[i].count != count)
         return INVENTORY_UNKNOWN;
     if (replies[i].status == INVENTORY_REPLAYED)
-        snprintf(look->order, sizeof look->order, "%s", redis_value_text(redis_value_at(value, 1)));
+        snprintf(read->order, sizeof read->order, "%s", redis_value_text(redis_value_at(value, 1)));
     if (replies[i].status == INVENTORY_SOLD_OUT)
-        look->available = redis_value_integer(redis_value_at(value, 1), 0);
+        read->available = redis_value_integer(redis_value_at(value, 1), 0);
     return replies[i].status;
 }
 
-bool fenced_look(struct inventory_purchase *purchase, redis_reply_fn *fn) {
+bool fenced_read(struct inventory_purchase *purchase, redis_reply_fn *fn) {
     return call(purchase, "look", item_fields, ITEM_FIELDS, fn);
 }
 
 static void on_indexed(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    inventory_step(purchase->inventory, "before first hold");
+    failpoint(purchase->inventory, "before first hold");
     if (store_status(purchase->inventory, value) == INVENTORY_OK)
         fenced_write(purchase);
     else
-        look_finish(purchase, INVENTORY_UNAVAILABLE);
+        client_read_finish(purchase, INVENTORY_UNAVAILABLE);
 }
 
 /* As index_item() in batch.c. */
 static void index_item(struct inventory_purchase *purchase, int64_t until_ms) {
-    struct sale_look *look = purchase->look;
-    bool again = look->indexed_ms != 0;
-    look->indexed_ms = until_ms;
-    inventory_step(purchase->inventory, "before index");
-    if (again || !due_enter_first(look->redis, purchase->item, until_ms, on_indexed, purchase))
-        look_finish(purchase, INVENTORY_UNAVAILABLE);
+    struct client_read *read = purchase->read;
+    bool again = read->indexed_ms != 0;
+    read->indexed_ms = until_ms;
+    failpoint(purchase->inventory, "before index");
+    if (again || !due_enter_first(read->redis, purchase->item, until_ms, on_indexed, purchase))
+        client_read_finish(purchase, INVENTORY_UNAVAILABLE);
     else
-        redis_flush(look->redis);
+        redis_flush(read->redis);
 }
 
 static void on_written(void *ctx, const struct redis_value *value) {
@@ -81,19 +81,19 @@ static void on_written(void *ctx, const struct redis_value *value) {
     if (word && strcmp(word, "index") == 0)
         index_item(purchase, redis_value_integer(redis_value_at(value, 1), 0));
     else
-        look_finish(purchase, fenced_read(purchase, value));
+        client_read_finish(purchase, fenced_decode(purchase, value));
 }
 
 void fenced_write(struct inventory_purchase *purchase) {
-    const struct sale_look *look = purchase->look;
+    const struct client_read *read = purchase->read;
     char quantity[24], expires[24], indexed[24];
     snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
-    snprintf(expires, sizeof expires, "%lld", (long long)look_expires_ms(look));
-    snprintf(indexed, sizeof indexed, "%lld", (long long)look->indexed_ms);
-    look_record(purchase);
-    const char *const more[] = {quantity, look->record, expires, indexed};
+    snprintf(expires, sizeof expires, "%lld", (long long)client_expires_ms(read));
+    snprintf(indexed, sizeof indexed, "%lld", (long long)read->indexed_ms);
+    client_print_record(purchase);
+    const char *const more[] = {quantity, read->record, expires, indexed};
     if (call(purchase, "write", more, 4, on_written))
         redis_flush(purchase->inventory->redis);
     else
-        look_finish(purchase, INVENTORY_UNAVAILABLE);
+        client_read_finish(purchase, INVENTORY_UNAVAILABLE);
 }

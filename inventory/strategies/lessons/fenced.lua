@@ -6,7 +6,7 @@
 -- seen: were it only the writes, an old holder could still write between the look of the new one and its write, which would then rest on
 -- what is no longer so. Both numbers have all their leading zeros, so tokens are compared as texts: numbers are exact only up to 2^53 here.
 --
--- KEYS: item, orders, users, holds, ledger, token (one hash tag, so one slot).
+-- KEYS: item, orders, users, holds, events, token (one hash tag, so one slot).
 -- ARGV: what, token, digest, user, then
 --   what = look: names of fields. Replies {'looked', the item's fields, the user's units, now (ms, by this server's clock)}.
 --   what = write: quantity, record, hold_until (0: none), indexed. Replies {'sold'}, {'sold-out', available}, {'limit'}, or {'index',
@@ -15,7 +15,7 @@
 --
 -- The newest token is a key of its own since it must outlive the item, which may be put on sale anew. As in purchase.lua, the first write
 -- is one that Redis refuses when out of memory: the call happens whole or not at all.
-local item, orders, users, holds, ledger, newest_token = unpack(KEYS)
+local item, orders, users, holds, events, newest_token = unpack(KEYS)
 local what, token, digest, user = unpack(ARGV, 1, 4)
 
 local record = redis.call('HGET', orders, digest)
@@ -47,7 +47,7 @@ if hold_until ~= '0' and tonumber(redis.call('HGET', item, 'indexed') or 0) <= n
   end
 end
 redis.call('HSET', orders, digest, new)
-redis.call('XADD', ledger, '*', digest, new)
+redis.call('XADD', events, '*', digest, new)
 redis.call('HINCRBY', item, 'available', -quantity)
 redis.call('HINCRBY', item, hold_until ~= '0' and 'held' or 'sold', quantity)
 if limit > 0 then redis.call('HINCRBY', users, user, quantity) end

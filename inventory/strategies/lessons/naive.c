@@ -54,26 +54,26 @@ void naive_close(struct inventory *inventory) {
 
 static void on_written(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    struct sale_look *look = purchase->look;
+    struct client_read *read = purchase->read;
     enum inventory_status status = store_status(purchase->inventory, value);
-    if (look->status == INVENTORY_OK)
-        look->status = status;
-    if (--look->pending == 0)
-        look_finish(purchase, look->status == INVENTORY_OK ? INVENTORY_OK : INVENTORY_UNKNOWN);
+    if (read->status == INVENTORY_OK)
+        read->status = status;
+    if (--read->pending == 0)
+        client_read_finish(purchase, read->status == INVENTORY_OK ? INVENTORY_OK : INVENTORY_UNKNOWN);
 }
 
 static void do_write(struct inventory_purchase *purchase) {
-    struct sale_look *look = purchase->look;
-    if (look->fenced) {
+    struct client_read *read = purchase->read;
+    if (read->fenced) {
         fenced_write(purchase);
         return;
     }
-    look->pending = look_index(purchase, on_written);
-    look->pending += look_write(purchase, on_written, look->available - purchase->quantity);
-    if (look->pending == 0)
-        look_finish(purchase, INVENTORY_UNAVAILABLE);
+    read->pending = client_touch_index(purchase, on_written);
+    read->pending += client_write(purchase, on_written, read->available - purchase->quantity);
+    if (read->pending == 0)
+        client_read_finish(purchase, INVENTORY_UNAVAILABLE);
     else
-        redis_flush(look->redis);
+        redis_flush(read->redis);
 }
 
 static void on_worked(void *ctx, bool closing) {
@@ -84,21 +84,21 @@ static void on_worked(void *ctx, bool closing) {
         do_write(purchase);
 }
 
-static void on_looked(struct inventory_purchase *purchase, enum inventory_status status) {
-    struct sale_look *look = purchase->look;
+static void on_read(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct client_read *read = purchase->read;
     if (status != INVENTORY_OK)
-        look_finish(purchase, status);
+        client_read_finish(purchase, status);
     else
-        naive_delay(purchase->inventory, &look->delayed, on_worked, purchase);
+        naive_delay(purchase->inventory, &read->delayed, on_worked, purchase);
 }
 
 static void start_naive(struct inventory_purchase *purchase) {
-    look_begin(purchase, purchase->inventory->redis, INVENTORY_NAIVE, on_looked);
+    client_read_begin(purchase, purchase->inventory->redis, INVENTORY_NAIVE, on_read);
 }
 
 static void start_locked(struct inventory_purchase *purchase) {
     if (purchase->locked)
-        look_begin(purchase, purchase->inventory->redis, INVENTORY_LOCKED, on_looked);
+        client_read_begin(purchase, purchase->inventory->redis, INVENTORY_LOCKED, on_read);
     else
         purchase_finish(purchase, INVENTORY_WANTS_LOCK);
 }

@@ -21,7 +21,7 @@ struct told {
     int live, behind;
 };
 
-static void on_told(void *ctx, enum inventory_status status, const struct inventory_domain *domain) {
+static void on_told(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *domain) {
     struct told *told = ctx;
     told->count++;
     told->status = status;
@@ -45,27 +45,27 @@ static struct told *finish(struct till *till, struct told *told) {
     return told;
 }
 
-static struct told *beat(struct till *till, const char *instance, uint64_t epoch, const char *lock) {
+static struct told *heartbeat(struct till *till, const char *instance, uint64_t epoch, const char *lock) {
     struct told *told = harness_alloc(sizeof *told);
-    struct inventory_beat beat = {.instance = instance,
-                                  .epoch = epoch,
-                                  .lock = lock,
-                                  .quiet_ms = QUIET_MS,
-                                  .fresh_ms = FRESH_MS,
-                                  .rewrite_ms = REWRITE_MS};
-    inventory_domain_beat(till->inventory, &beat, on_told, told);
+    struct inventory_heartbeat heartbeat = {.instance = instance,
+                                            .epoch = epoch,
+                                            .lock = lock,
+                                            .quiet_ms = QUIET_MS,
+                                            .fresh_ms = FRESH_MS,
+                                            .rewrite_ms = REWRITE_MS};
+    inventory_lock_epoch_heartbeat(till->inventory, &heartbeat, on_told, told);
     return finish(till, told);
 }
 
 static struct told *change(struct till *till, const char *lock) {
     struct told *told = harness_alloc(sizeof *told);
-    inventory_domain_switch(till->inventory, lock, on_told, told);
+    inventory_lock_epoch_switch(till->inventory, lock, on_told, told);
     return finish(till, told);
 }
 
 static void leave(struct till *till, const char *instance) {
     struct told *told = harness_alloc(sizeof *told);
-    inventory_domain_leave(till->inventory, instance, on_told, told);
+    inventory_lock_epoch_leave(till->inventory, instance, on_told, told);
     CHECK_STATUS(finish(till, told)->status, INVENTORY_OK);
 }
 
@@ -99,51 +99,51 @@ static struct till *open_till(void) {
 
 static void the_first_chooses(void) {
     struct till *till = open_till();
-    check(beat(till, "a", 0, "etcd:"), 1, "etcd:", 1, 0);
+    check(heartbeat(till, "a", 0, "etcd:"), 1, "etcd:", 1, 0);
     CHECK_STR(redis_command(&redis, "HGETALL", RECORD, NULL), "[epoch 1 lock etcd:]");
-    check(beat(till, "b", 0, "redis:"), 1, "etcd:", 2, 0);
-    check(beat(till, "b", 1, "etcd:"), 1, "etcd:", 2, 0);
-    check(beat(till, "a", 1, "etcd:"), 1, "etcd:", 2, 0);
+    check(heartbeat(till, "b", 0, "redis:"), 1, "etcd:", 2, 0);
+    check(heartbeat(till, "b", 1, "etcd:"), 1, "etcd:", 2, 0);
+    check(heartbeat(till, "a", 1, "etcd:"), 1, "etcd:", 2, 0);
 }
 
 /* Who comes alone has the lock that he wants; so does who comes after one that was not seen any more, but
  * that one may have grants yet. */
 static void alone(void) {
     struct till *till = open_till();
-    beat(till, "a", 0, "etcd:");
+    heartbeat(till, "a", 0, "etcd:");
     leave(till, "a");
     CHECK_STR(redis_command(&redis, "HLEN", INSTANCES, NULL), "0");
-    check(beat(till, "b", 0, "etcd:"), 1, "etcd:", 1, 0);
+    check(heartbeat(till, "b", 0, "etcd:"), 1, "etcd:", 1, 0);
     leave(till, "b");
-    check(beat(till, "c", 0, "redis:"), 2, "redis:", 1, 0);
+    check(heartbeat(till, "c", 0, "redis:"), 2, "redis:", 1, 0);
     age("c", FRESH_MS - 5000);
-    check(beat(till, "d", 0, "local:"), 2, "redis:", 2, 0);
+    check(heartbeat(till, "d", 0, "local:"), 2, "redis:", 2, 0);
     leave(till, "d");
     age("c", 6000);
-    struct told *told = beat(till, "d", 0, "local:");
+    struct told *told = heartbeat(till, "d", 0, "local:");
     check(told, 3, "local:", 1, 1);
     CHECK_STR(told->laggard, "c");
-    check(beat(till, "d", 0, "local:"), 3, "local:", 1, 1); /* as when its reply was lost */
+    check(heartbeat(till, "d", 0, "local:"), 3, "local:", 1, 1); /* as when its reply was lost */
 }
 
 static void who_is_behind(void) {
     struct till *till = open_till();
-    beat(till, "a", 0, "x:");
-    beat(till, "b", 0, "x:");
-    beat(till, "c", 0, "x:");
+    heartbeat(till, "a", 0, "x:");
+    heartbeat(till, "b", 0, "x:");
+    heartbeat(till, "c", 0, "x:");
     struct told *told = change(till, "y:");
     CHECK_INT(told->epoch, 2);
     CHECK_INT(told->behind, 3);
-    check(beat(till, "a", 1, "x:"), 2, "y:", 3, 2);
-    check(beat(till, "a", 2, "y:"), 2, "y:", 3, 2);
-    check(beat(till, "b", 2, "y:"), 2, "y:", 3, 1);
-    told = beat(till, "a", 2, "y:");
+    check(heartbeat(till, "a", 1, "x:"), 2, "y:", 3, 2);
+    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 3, 2);
+    check(heartbeat(till, "b", 2, "y:"), 2, "y:", 3, 1);
+    told = heartbeat(till, "a", 2, "y:");
     check(told, 2, "y:", 3, 1);
     CHECK_STR(told->laggard, "c");
-    check(beat(till, "d", 0, "x:"), 2, "y:", 4, 1); /* comes in the middle */
-    check(beat(till, "c", 2, "y:"), 2, "y:", 4, 0);
+    check(heartbeat(till, "d", 0, "x:"), 2, "y:", 4, 1); /* comes in the middle */
+    check(heartbeat(till, "c", 2, "y:"), 2, "y:", 4, 0);
     CHECK_INT(change(till, "y:")->epoch, 3); /* the same lock, which has lost its data */
-    check(beat(till, "a", 2, "y:"), 3, "y:", 4, 3);
+    check(heartbeat(till, "a", 2, "y:"), 3, "y:", 4, 3);
 }
 
 /* The dead are waited for until their grants have run out, by their own account. */
@@ -154,65 +154,65 @@ static void check_in_force(const char *epoch) {
 /* An epoch is in force once one has it and nobody is behind. */
 static void in_force(void) {
     struct till *till = open_till();
-    beat(till, "a", 0, "x:");
-    beat(till, "b", 0, "x:");
+    heartbeat(till, "a", 0, "x:");
+    heartbeat(till, "b", 0, "x:");
     check_in_force("(nil)");
-    beat(till, "a", 1, "x:");
+    heartbeat(till, "a", 1, "x:");
     check_in_force("1");
     change(till, "y:");
     check_in_force("1");
-    beat(till, "a", 2, "y:");
+    heartbeat(till, "a", 2, "y:");
     check_in_force("1");
-    beat(till, "b", 2, "y:");
+    heartbeat(till, "b", 2, "y:");
     check_in_force("2");
     change(till, "z:");
-    beat(till, "a", 3, "z:");
+    heartbeat(till, "a", 3, "z:");
     age("b", QUIET_MS + 1);
     check_in_force("2");
-    beat(till, "a", 3, "z:");
+    heartbeat(till, "a", 3, "z:");
     check_in_force("3");
 }
 
 static void silence(void) {
     struct till *till = open_till();
-    beat(till, "a", 0, "x:");
-    beat(till, "b", 0, "x:");
+    heartbeat(till, "a", 0, "x:");
+    heartbeat(till, "b", 0, "x:");
     change(till, "y:");
-    beat(till, "a", 2, "y:");
+    heartbeat(till, "a", 2, "y:");
     age("b", FRESH_MS + 1);
-    check(beat(till, "a", 2, "y:"), 2, "y:", 1, 1);
+    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 1, 1);
     age("b", QUIET_MS - FRESH_MS - 5000);
-    check(beat(till, "a", 2, "y:"), 2, "y:", 1, 1);
+    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 1, 1);
     age("b", 5000);
-    check(beat(till, "a", 2, "y:"), 2, "y:", 1, 0);
+    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 1, 0);
     CHECK_STR(row("b"), "(nil)");
     /* It was only asleep. */
-    check(beat(till, "b", 1, "x:"), 2, "y:", 2, 0);
-    check(beat(till, "a", 2, "y:"), 2, "y:", 2, 1);
+    check(heartbeat(till, "b", 1, "x:"), 2, "y:", 2, 0);
+    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 2, 1);
     /* Oneself is never gone. */
     age("a", QUIET_MS + 1);
-    check(beat(till, "a", 2, "y:"), 2, "y:", 2, 1);
+    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 2, 1);
 }
 
 /* A beat that tells nothing new costs no write. */
 static void few_writes(void) {
     struct till *till = open_till();
-    beat(till, "a", 0, "x:");
+    heartbeat(till, "a", 0, "x:");
     const char *before = row("a");
     harness_pause_ms(3);
-    beat(till, "a", 1, "x:");
+    heartbeat(till, "a", 1, "x:");
     CHECK_STR(row("a"), before);
     age("a", REWRITE_MS - 10000);
     before = row("a");
-    beat(till, "a", 1, "x:");
+    heartbeat(till, "a", 1, "x:");
     CHECK_STR(row("a"), before);
     age("a", 10000);
     before = row("a");
-    beat(till, "a", 1, "x:");
+    heartbeat(till, "a", 1, "x:");
     CHECK(strcmp(row("a"), before) != 0);
     before = row("a");
     change(till, "y:");
-    beat(till, "a", 2, "y:");
+    heartbeat(till, "a", 2, "y:");
     CHECK(strcmp(row("a"), before) != 0);
     CHECK_INT(strncmp(row("a"), "2 ", 2), 0);
 }
@@ -220,16 +220,16 @@ static void few_writes(void) {
 /* The store comes back without its last moments. */
 static void a_store_that_forgot(void) {
     struct till *till = open_till();
-    beat(till, "a", 0, "x:");
+    heartbeat(till, "a", 0, "x:");
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    check(beat(till, "a", 7, "y:"), 7, "y:", 1, 0);
+    check(heartbeat(till, "a", 7, "y:"), 7, "y:", 1, 0);
     CHECK_STR(redis_command(&redis, "HSET", RECORD, "epoch", "6", "lock", "x:", NULL), "0");
     CHECK_INT(change(till, "z:")->epoch, 8); /* "a" has told of 7 */
     CHECK_STR(redis_command(&redis, "HSET", RECORD, "epoch", "7", "lock", "z:", NULL), "0");
-    check(beat(till, "a", 7, "y:"), 8, "z:", 1, 0); /* two of one epoch */
-    check(beat(till, "a", 8, "z:"), 8, "z:", 1, 0);
+    check(heartbeat(till, "a", 7, "y:"), 8, "z:", 1, 0); /* two of one epoch */
+    check(heartbeat(till, "a", 8, "z:"), 8, "z:", 1, 0);
     CHECK_STR(redis_command(&redis, "HSET", INSTANCES, "odd", "junk", NULL), "1");
-    check(beat(till, "a", 8, "z:"), 8, "z:", 1, 0);
+    check(heartbeat(till, "a", 8, "z:"), 8, "z:", 1, 0);
     CHECK_STR(row("odd"), "(nil)");
     /* Beyond what a double prints in full. */
     CHECK_STR(redis_command(&redis, "HSET", RECORD, "epoch", "4503599627370496", NULL), "0");
@@ -240,12 +240,12 @@ static void a_store_that_forgot(void) {
 static void no_store(void) {
     struct till *till = open_till();
     CHECK_STR(redis_command(&redis, "SET", RECORD, "text", NULL), "OK");
-    CHECK_STATUS(beat(till, "a", 0, "x:")->status, INVENTORY_UNAVAILABLE);
+    CHECK_STATUS(heartbeat(till, "a", 0, "x:")->status, INVENTORY_UNAVAILABLE);
     CHECK_STATUS(change(till, "x:")->status, INVENTORY_UNAVAILABLE);
     CHECK_STR(redis_command(&redis, "GET", RECORD, NULL), "text");
     struct proxy *proxy = proxy_start(redis.port);
     till = till_open_with(till->shop, &(struct till_options){.port = proxy_port(proxy)});
-    CHECK_STATUS(beat(till, "a", 0, "x:")->status, INVENTORY_UNAVAILABLE); /* not connected yet */
+    CHECK_STATUS(heartbeat(till, "a", 0, "x:")->status, INVENTORY_UNAVAILABLE); /* not connected yet */
     till_wait_up(till);
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     proxy_set(proxy, PROXY_CUT, 0, "switch");

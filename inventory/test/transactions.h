@@ -11,7 +11,7 @@ extern enum way way;
 void run_ways(const char *what, void (*test)(void), enum way last);
 
 struct bargain {
-    struct inventory_deal deal;
+    struct inventory_transaction transaction;
     struct till *till;
     int answers;
     enum inventory_status status;
@@ -40,7 +40,7 @@ enum inventory_status bargain_make(struct till *till, const char *key, const cha
 /* Claims what is due and finishes it, until nothing is; returns how many there were. */
 int bargains_recover(struct till *till);
 
-/* What the journal has of the deal: its phase, "none" if there is none. */
+/* What the journal has of the transaction: its phase, "none" if there is none. */
 const char *bargain_phase(const struct redis_server *redis, const struct bargain *bargain);
 
 #endif

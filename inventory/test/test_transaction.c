@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/test/deals.h"
+#include "inventory/test/transactions.h"
 
 static struct redis_server redis;
 
@@ -28,13 +28,13 @@ static void put(struct till *till, const char *name, int64_t stock, int64_t limi
 static void check_order(struct till *till, const struct bargain *bargain, int line,
                         enum inventory_state state) {
     struct inventory_order told, stands;
-    inventory_deal_order(&bargain->deal, line, &told);
-    CHECK_STATUS(order_step(till, told.id, INVENTORY_LOOK, &stands), INVENTORY_OK);
+    inventory_transaction_order(&bargain->transaction, line, &told);
+    CHECK_STATUS(order_step(till, told.id, INVENTORY_READ, &stands), INVENTORY_OK);
     CHECK_STR(stands.id, told.id);
-    CHECK_STR(stands.item, bargain->deal.lines[line].item);
+    CHECK_STR(stands.item, bargain->transaction.lines[line].item);
     CHECK_STR(stands.user, "ann");
-    CHECK_STR(stands.basket, bargain->deal.id);
-    CHECK_INT(stands.quantity, bargain->deal.lines[line].quantity);
+    CHECK_STR(stands.basket, bargain->transaction.id);
+    CHECK_INT(stands.quantity, bargain->transaction.lines[line].quantity);
     CHECK_INT(stands.created_ms, told.created_ms);
     CHECK_INT(stands.expires_ms, told.expires_ms);
     CHECK_STR(inventory_state_name(stands.state), inventory_state_name(state));
@@ -47,8 +47,8 @@ static void test_basket(void) {
     CHECK_STATUS(bargain_do(basket, BARGAIN_CHECK), INVENTORY_WANTS_LOCK);
     CHECK_STR(store_dump(&redis, false), before);
     CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
-    CHECK_STR(inventory_state_name(basket->deal.state), "confirmed");
-    CHECK_INT(basket->deal.expires_ms, 0);
+    CHECK_STR(inventory_state_name(basket->transaction.state), "confirmed");
+    CHECK_INT(basket->transaction.expires_ms, 0);
     for (int i = 0; i < 3; i++)
         check_order(till, basket, i, INVENTORY_STATE_CONFIRMED);
     check_books(till, &redis, "phone", 2, 0, 1);
@@ -71,8 +71,8 @@ static void test_replay(void) {
         CHECK_STATUS(bargain_do(again, (enum bargain_call)call), INVENTORY_REPLAYED);
         for (int i = 0; i < 2; i++) {
             struct inventory_order a, b;
-            inventory_deal_order(&first->deal, i, &a);
-            inventory_deal_order(&again->deal, i, &b);
+            inventory_transaction_order(&first->transaction, i, &a);
+            inventory_transaction_order(&again->transaction, i, &b);
             CHECK_STR(a.id, b.id);
             CHECK_INT(a.created_ms, b.created_ms);
         }
@@ -82,7 +82,7 @@ static void test_replay(void) {
     CHECK_STATUS(bargain_make(till, "k1", "phone:3"), INVENTORY_KEY_REUSED);
     CHECK_STATUS(bargain_make(till, "k1", "lamp:1 phone:3"), INVENTORY_KEY_REUSED);
     struct bargain *bob = bargain_new(till, "k1", "phone:3 lamp:1");
-    strcpy(bob->deal.user, "bob");
+    strcpy(bob->transaction.user, "bob");
     CHECK_STATUS(bargain_do(bob, BARGAIN_MAKE), INVENTORY_KEY_REUSED);
     CHECK_STR(store_dump(&redis, false), before);
     /* A purchase with the same key is another thing. */
@@ -94,10 +94,10 @@ static void test_find(void) {
     CHECK_STATUS(bargain_make(till, "k1", "phone:3 lamp:1"), INVENTORY_OK);
     struct bargain *found = bargain_new(till, "k1", "");
     CHECK_STATUS(bargain_do(found, BARGAIN_FIND), INVENTORY_OK);
-    CHECK_STR(found->deal.user, "ann");
-    CHECK_INT(found->deal.count, 2);
-    CHECK_STR(found->deal.lines[0].item, "phone");
-    CHECK_INT(found->deal.lines[0].quantity, 3);
+    CHECK_STR(found->transaction.user, "ann");
+    CHECK_INT(found->transaction.count, 2);
+    CHECK_STR(found->transaction.lines[0].item, "phone");
+    CHECK_INT(found->transaction.lines[0].quantity, 3);
     check_order(till, found, 1, INVENTORY_STATE_CONFIRMED);
     CHECK_STATUS(bargain_do(bargain_new(till, "k2", ""), BARGAIN_FIND), INVENTORY_UNKNOWN_BASKET);
     CHECK_STATUS(bargain_do(bargain_new(till, "t", ""), BARGAIN_FIND), INVENTORY_UNKNOWN_BASKET);
@@ -111,9 +111,9 @@ static void refused(struct till *till, const char *lines, enum inventory_status 
     for (int call = BARGAIN_MAKE; call <= BARGAIN_CHECK; call++) {
         struct bargain *basket = bargain_new(till, "refused", lines);
         CHECK_STATUS(bargain_do(basket, (enum bargain_call)call), status);
-        CHECK_INT(basket->deal.failed, line);
+        CHECK_INT(basket->transaction.failed, line);
         if (status == INVENTORY_SOLD_OUT)
-            CHECK_INT(basket->deal.available, available);
+            CHECK_INT(basket->transaction.available, available);
     }
     CHECK_STR(store_dump(&redis, false), before);
 }
@@ -173,7 +173,7 @@ static void test_many_lines(void) {
     CHECK_STATUS(bargain_make(till, "k2", lines), INVENTORY_OK);
     struct bargain *third = bargain_new(till, "k3", lines);
     CHECK_STATUS(bargain_do(third, BARGAIN_MAKE), INVENTORY_SOLD_OUT);
-    CHECK_INT(third->deal.failed, 0);
+    CHECK_INT(third->transaction.failed, 0);
     for (int i = 0; i < INVENTORY_LINES_MAX; i++)
         check_books(till, &redis, harness_format("i%d", i), 0, 0, 2);
     /* All lines of one item. */
@@ -198,12 +198,12 @@ static void test_longest(void) {
     }
     const char *user = harness_repeat('u', INVENTORY_NAME_MAX);
     struct bargain *basket = bargain_new(till, "k1", lines), *more = bargain_new(till, "k2", lines);
-    snprintf(basket->deal.user, sizeof basket->deal.user, "%s", user);
-    snprintf(more->deal.user, sizeof more->deal.user, "%s", user);
+    snprintf(basket->transaction.user, sizeof basket->transaction.user, "%s", user);
+    snprintf(more->transaction.user, sizeof more->transaction.user, "%s", user);
     CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
     CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_REPLAYED);
     CHECK_STATUS(bargain_do(more, BARGAIN_MAKE), INVENTORY_LIMIT);
-    CHECK_INT(more->deal.failed, 0);
+    CHECK_INT(more->transaction.failed, 0);
     check_books(till, &redis, harness_format("%s31", long_name), INVENTORY_QUANTITY_MAX, 0,
                 INVENTORY_QUANTITY_MAX);
 }
@@ -215,8 +215,8 @@ static struct bargain *hold(struct till *till) {
     put(till, "sofa", 5, 0, 90000);
     struct bargain *basket = bargain_new(till, "k1", "phone:1 sofa:1 tv:2");
     CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
-    CHECK_STR(inventory_state_name(basket->deal.state), "held");
-    CHECK_INT(basket->deal.expires_ms, basket->deal.created_ms + 60000);
+    CHECK_STR(inventory_state_name(basket->transaction.state), "held");
+    CHECK_INT(basket->transaction.expires_ms, basket->transaction.created_ms + 60000);
     for (int i = 0; i < 3; i++)
         check_order(till, basket, i, INVENTORY_STATE_HELD);
     check_books(till, &redis, "phone", 2, 1, 0);
@@ -285,7 +285,7 @@ static void test_orders_of_a_held_basket(void) {
     struct till *till = open_sale();
     struct bargain *basket = hold(till);
     struct inventory_order order;
-    inventory_deal_order(&basket->deal, 0, &order);
+    inventory_transaction_order(&basket->transaction, 0, &order);
     CHECK_STATUS(order_step(till, order.id, INVENTORY_CONFIRM, NULL), INVENTORY_OF_BASKET);
     CHECK_STATUS(order_step(till, order.id, INVENTORY_CANCEL, NULL), INVENTORY_OF_BASKET);
     CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_OK);
@@ -308,8 +308,8 @@ static void test_transfer(void) {
     struct till *till = open_sale();
     CHECK_STATUS(bargain_make(till, "t1", "phone:2 lamp:2"), INVENTORY_OK);
     struct inventory_item phone, lamp;
-    CHECK_STATUS(item_look(till, "phone", &phone), INVENTORY_OK);
-    CHECK_STATUS(item_look(till, "lamp", &lamp), INVENTORY_OK);
+    CHECK_STATUS(item_reader(till, "phone", &phone), INVENTORY_OK);
+    CHECK_STATUS(item_reader(till, "lamp", &lamp), INVENTORY_OK);
     CHECK_INT(phone.initial + phone.restocked, 1);
     CHECK_INT(lamp.initial + lamp.restocked, 5);
     check_books(till, &redis, "phone", 1, 0, 0);
@@ -320,11 +320,11 @@ static void test_transfer(void) {
     CHECK_STATUS(bargain_make(till, "t1", "lamp:2 phone:2"), INVENTORY_KEY_REUSED);
     struct bargain *short_of = bargain_new(till, "t2", "phone:2 lamp:2");
     CHECK_STATUS(bargain_do(short_of, BARGAIN_MAKE), INVENTORY_SOLD_OUT);
-    CHECK_INT(short_of->deal.failed, 0);
-    CHECK_INT(short_of->deal.available, 1);
+    CHECK_INT(short_of->transaction.failed, 0);
+    CHECK_INT(short_of->transaction.available, 1);
     struct bargain *nowhere = bargain_new(till, "t3", "phone:1 nothing:1");
     CHECK_STATUS(bargain_do(nowhere, BARGAIN_MAKE), INVENTORY_UNKNOWN_ITEM);
-    CHECK_INT(nowhere->deal.failed, 1);
+    CHECK_INT(nowhere->transaction.failed, 1);
     CHECK_STR(store_dump(&redis, false), before);
     struct inventory_item full = terms("full", INVENTORY_BATCH, INVENTORY_STOCK_MAX - 1);
     CHECK_STATUS(item_put(till, &full), INVENTORY_OK);

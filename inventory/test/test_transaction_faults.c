@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inventory/test/deals.h"
+#include "inventory/test/transactions.h"
 
 static struct redis_server redis;
 
@@ -86,7 +86,7 @@ struct steps {
     char name[48];
 };
 
-static void at_step(void *ctx, const char *step) {
+static void at_failpoint(void *ctx, const char *step) {
     struct steps *steps = ctx;
     if (steps->scene->sold_out && strncmp(step, "before take", 11) == 0 &&
         redis_integer(&redis, "HGET", "seckill:{lamp}:item", "initial", NULL) == 3) {
@@ -102,12 +102,13 @@ static void child(const struct scene *scene, int until, int signal) {
     struct steps steps = {.scene = scene, .until = until, .signal = signal};
     struct shop *shop = shop_open();
     struct till *till = till_open_with(
-        shop, &(struct till_options){.port = redis.port, .at_step = at_step, .at_step_ctx = &steps});
+        shop,
+        &(struct till_options){.port = redis.port, .at_failpoint = at_failpoint, .at_failpoint_ctx = &steps});
     till_wait_up(till);
     till->fence = scene->without_fence ? 0 : OWN_FENCE;
     redis_clock()->ahead_ms = scene->ahead_ms;
     struct bargain *bargain = bargain_new(till, scene->key, scene->lines);
-    bargain->deal.lease_ms = LEASE_MS;
+    bargain->transaction.lease_ms = LEASE_MS;
     _exit((int)bargain_do(bargain, scene->call));
 }
 
@@ -134,12 +135,12 @@ static int64_t available(const char *item) {
 
 /* All of it or nothing; true: all. */
 static bool check_whole(struct till *till, const struct scene *scene, const struct bargain *bargain) {
-    const struct inventory_deal *deal = &bargain->deal;
+    const struct inventory_transaction *transaction = &bargain->transaction;
     const char *phase = bargain_phase(&redis, bargain);
     int64_t lamps =
         scene->sold_out && redis_integer(&redis, "HGET", "seckill:{lamp}:item", "initial", NULL) == 1 ? 1 : 3;
     bool done = strcmp(phase, "none") != 0;
-    bool transfer = deal->kind == INVENTORY_TRANSFER;
+    bool transfer = transaction->kind == INVENTORY_TRANSFER;
     bool sold = done && strcmp(phase, "confirmed") == 0, held = done && strcmp(phase, "held") == 0;
     bool taken = sold || held;
     if (done && !taken && strcmp(phase, "cancelled") != 0 && strcmp(phase, "expired") != 0)

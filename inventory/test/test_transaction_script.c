@@ -1,9 +1,9 @@
 /* Baskets at once, by a script: what they leave, beside baskets in steps, over a bad connection, on a store
- * that refuses, and on a cluster. What they answer is in test_deal.c. */
+ * that refuses, and on a cluster. What they answer is in test_transaction.c. */
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/test/deals.h"
+#include "inventory/test/transactions.h"
 
 static struct redis_server redis;
 
@@ -93,7 +93,7 @@ static void test_unfinished(void) {
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
         struct till *till = open_plain();
         struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:2");
-        const char *field = harness_format("b:%s", basket->deal.id);
+        const char *field = harness_format("b:%s", basket->transaction.id);
         const char *record =
             harness_format("%s 0123456789012345678901 1700000000000 0 ann phone:1,lamp:2", phases[i]);
         redis_command(&redis, "HSET", "seckill:{baskets}:journal", field, record, NULL);
@@ -120,14 +120,14 @@ static void test_decided(void) {
         CHECK_STATUS(item_put(till, &chair), INVENTORY_OK);
         struct bargain *basket = bargain_new(till, "k", "phone:1 chair:2");
         CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
-        const char *field = harness_format("b:%s", basket->deal.id);
+        const char *field = harness_format("b:%s", basket->transaction.id);
         const char *record = redis_command(&redis, "HGET", "seckill:{baskets}:journal", field, NULL);
         CHECK_HAS(record, "held ");
         record = harness_format("confirming%s", strchr(record, ' '));
         redis_command(&redis, "HSET", "seckill:{baskets}:journal", field, record, NULL);
         CHECK_STATUS(bargain_do(basket, (enum bargain_call)call), INVENTORY_REPLAYED);
-        CHECK_STR(inventory_state_name(basket->deal.state), "held");
-        CHECK_STR(inventory_state_name(basket->deal.now), "confirmed");
+        CHECK_STR(inventory_state_name(basket->transaction.state), "held");
+        CHECK_STR(inventory_state_name(basket->transaction.now), "confirmed");
         check_books(till, &redis, "phone", 2, 0, 1);
         check_books(till, &redis, "chair", 1, 0, 2);
         shop_close(till->shop);
@@ -144,7 +144,7 @@ struct between {
     enum inventory_status status;
 };
 
-static void at_step(void *ctx, const char *step) {
+static void at_failpoint(void *ctx, const char *step) {
     struct between *between = ctx;
     if (strcmp(step, "before undo 0") == 0)
         between->shop->hurried_ms += 1000;
@@ -160,8 +160,9 @@ static void at_step(void *ctx, const char *step) {
 static enum inventory_status do_in_steps(struct between *between, enum bargain_call call,
                                          struct bargain **basket) {
     between->till = open_plain(); /* of another shop, whose loop turns while the first one's stands */
-    struct till *till = till_open_with(
-        shop_open(), &(struct till_options){.port = redis.port, .at_step = at_step, .at_step_ctx = between});
+    struct till *till = till_open_with(shop_open(), &(struct till_options){.port = redis.port,
+                                                                           .at_failpoint = at_failpoint,
+                                                                           .at_failpoint_ctx = between});
     till_wait_up(till);
     between->shop = till->shop;
     way = IN_STEPS;
@@ -219,8 +220,8 @@ static void test_last_units_in_between(void) {
             break;
         if (between.status == INVENTORY_OK) {
             CHECK_STATUS(status, INVENTORY_SOLD_OUT);
-            CHECK_INT(basket->deal.failed, 1);
-            CHECK_INT(basket->deal.available, 2);
+            CHECK_INT(basket->transaction.failed, 1);
+            CHECK_INT(basket->transaction.available, 2);
             won++;
         } else {
             CHECK_STATUS(between.status, INVENTORY_SOLD_OUT);
@@ -228,9 +229,9 @@ static void test_last_units_in_between(void) {
             lost++;
         }
         /* How long its units were gone is told, where it had any. */
-        int64_t undone_ns = basket->deal.undone_ns;
-        CHECK(undone_ns == 0 || (status == INVENTORY_SOLD_OUT && undone_ns >= 1000000000));
-        undone += undone_ns != 0;
+        int64_t aborted_ns = basket->transaction.aborted_ns;
+        CHECK(aborted_ns == 0 || (status == INVENTORY_SOLD_OUT && aborted_ns >= 1000000000));
+        undone += aborted_ns != 0;
         int64_t lamps = status == INVENTORY_OK ? 3 : 1;
         check_books(between.till, &redis, "phone", 2, 0, 1);
         check_books(between.till, &redis, "lamp", 3 - lamps, 0, lamps);
@@ -315,21 +316,21 @@ struct late {
 
 static void at_call(void *ctx, const char *step) {
     struct late *late = ctx;
-    const struct inventory_deal *deal = &late->basket->deal;
+    const struct inventory_transaction *transaction = &late->basket->transaction;
     if (strcmp(step, "before basket") != 0)
         return;
     if (late->calls++ == 0) {
-        snprintf(late->nonce, sizeof late->nonce, "%s", deal->nonce);
+        snprintf(late->nonce, sizeof late->nonce, "%s", transaction->nonce);
         return;
     }
-    redis_command(&redis, "HSET", "seckill:{baskets}:journal", harness_format("b:%s", deal->id),
+    redis_command(&redis, "HSET", "seckill:{baskets}:journal", harness_format("b:%s", transaction->id),
                   harness_format("confirmed %s 1700000000000 0 ann phone:1,lamp:1", late->nonce), NULL);
 }
 
 static void test_call_very_late(void) {
     struct late late = {.calls = 0};
     struct till *till = open_sale(&(struct till_options){
-        .port = redis.port, .call_timeout_ms = 200, .at_step = at_call, .at_step_ctx = &late});
+        .port = redis.port, .call_timeout_ms = 200, .at_failpoint = at_call, .at_failpoint_ctx = &late});
     late.basket = bargain_new(till, "k", "phone:1 lamp:1");
     redis_pause(&redis);
     bargain_begin(late.basket, BARGAIN_MAKE);
@@ -338,7 +339,7 @@ static void test_call_very_late(void) {
     redis_restart(&redis);
     CHECK_STATUS(bargain_wait(late.basket), INVENTORY_OK);
     CHECK_INT(late.calls, 2);
-    CHECK_INT(late.basket->deal.created_ms, 1700000000000);
+    CHECK_INT(late.basket->transaction.created_ms, 1700000000000);
 }
 
 static void test_closed_meanwhile(void) {

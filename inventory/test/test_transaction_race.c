@@ -1,10 +1,11 @@
 /* Everything at once, on few items: baskets at once and in steps, under no lock at all, with the same keys,
  * transfers, single purchases, settlements and expiries; and a store that is killed meanwhile. In the end,
- * when all that was left unfinished is finished, the books balance, and every deal is whole or is not. */
+ * when all that was left unfinished is finished, the books balance, and every transaction is whole or is not.
+ */
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/test/deals.h"
+#include "inventory/test/transactions.h"
 
 enum {
     TILLS = 6,
@@ -14,7 +15,7 @@ enum {
     TRANSFERS = 12,
     UNDER_WAY = 48,
     HOLD_MS = 150,
-    DEALS_MOST = 4096
+    TRANSACTIONS_MOST = 4096
 };
 
 static const char *const items[ITEMS] = {"phone", "lamp", "chair", "sofa", "tv"};
@@ -24,9 +25,9 @@ struct race {
     uint64_t random;
     struct shop *shop;
     struct till *tills[TILLS];
-    struct bargain *bargains[DEALS_MOST];
-    enum bargain_call calls[DEALS_MOST];
-    enum way ways[DEALS_MOST];
+    struct bargain *bargains[TRANSACTIONS_MOST];
+    enum bargain_call calls[TRANSACTIONS_MOST];
+    enum way ways[TRANSACTIONS_MOST];
     int count, begun;
 };
 
@@ -55,7 +56,7 @@ static struct race *race_begin(void) {
 }
 
 /* One key is one request: its lines follow from it. */
-static struct bargain *deal_of(struct till *till, bool transfer, int number) {
+static struct bargain *transaction_of(struct till *till, bool transfer, int number) {
     if (transfer) {
         int from = number % ITEMS, to = (from + 1 + number / ITEMS % (ITEMS - 1)) % ITEMS;
         return bargain_new(
@@ -68,24 +69,24 @@ static struct bargain *deal_of(struct till *till, bool transfer, int number) {
         snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s%s:%d", *lines ? " " : "",
                  items[harness_random(&random) % ITEMS], 1 + (int)(harness_random(&random) % 3));
     struct bargain *basket = bargain_new(till, harness_format("k%d", number), lines);
-    snprintf(basket->deal.user, sizeof basket->deal.user, "user%d", number % 9);
+    snprintf(basket->transaction.user, sizeof basket->transaction.user, "user%d", number % 9);
     return basket;
 }
 
-static void begin_deal(struct race *race, struct till *till, bool transfer, enum bargain_call call) {
-    CHECK(race->count < DEALS_MOST);
+static void begin_transaction(struct race *race, struct till *till, bool transfer, enum bargain_call call) {
+    CHECK(race->count < TRANSACTIONS_MOST);
     /* Among the latest keys, that most likely are under way elsewhere; some have been there before. */
     int newest = race->begun++ / 5;
     int number = transfer             ? (int)below(race, TRANSFERS)
                  : below(race, 8) > 0 ? (newest + (int)below(race, 8)) % KEYS
                                       : (int)below(race, KEYS);
-    struct bargain *bargain = deal_of(till, transfer, number);
+    struct bargain *bargain = transaction_of(till, transfer, number);
     way = transfer || below(race, 2) ? IN_STEPS : AT_ONCE;
     race->bargains[race->count] = bargain;
     race->calls[race->count] = call;
     race->ways[race->count++] = way;
     if (below(race, 2))
-        bargain->deal.lease_ms = 5; /* so others finish it while it is being made */
+        bargain->transaction.lease_ms = 5; /* so others finish it while it is being made */
     bargain_begin(bargain, call);
 }
 
@@ -94,14 +95,14 @@ static void begin_something(struct race *race) {
     int64_t what = below(race, 100);
     int number = (int)below(race, 400);
     if (what < 45) {
-        begin_deal(race, till, false, what < 35 ? BARGAIN_MAKE : BARGAIN_CHECK);
+        begin_transaction(race, till, false, what < 35 ? BARGAIN_MAKE : BARGAIN_CHECK);
     } else if (what < 50) {
-        begin_deal(race, till, true, BARGAIN_MAKE);
+        begin_transaction(race, till, true, BARGAIN_MAKE);
     } else if (what < 62) {
-        begin_deal(race, till, false,
-                   what < 55   ? BARGAIN_CONFIRM
-                   : what < 60 ? BARGAIN_CANCEL
-                               : BARGAIN_FINISH);
+        begin_transaction(race, till, false,
+                          what < 55   ? BARGAIN_CONFIRM
+                          : what < 60 ? BARGAIN_CANCEL
+                                      : BARGAIN_FINISH);
     } else if (what < 85) {
         buy_begin(till, items[number % ITEMS], harness_format("user%d", number % 9),
                   harness_format("p%d", number), 1 + number % 2);
@@ -158,21 +159,23 @@ static const char *orders_of(struct race *race, const char *id) {
 
 /* Each basket is in one state, with all of its lines, or there is none. */
 static void check_basket(struct race *race, int number) {
-    struct bargain *basket = deal_of(race->tills[0], false, number);
+    struct bargain *basket = transaction_of(race->tills[0], false, number);
     const char *phase = bargain_phase(&race->redis, basket);
     int units = 0;
-    for (int i = 0; i < basket->deal.count; i++)
-        units += (int)basket->deal.lines[i].quantity;
+    for (int i = 0; i < basket->transaction.count; i++)
+        units += (int)basket->transaction.lines[i].quantity;
     bool none = strcmp(phase, "none") == 0, confirmed = strcmp(phase, "confirmed") == 0,
          cancelled = strcmp(phase, "cancelled") == 0, expired = strcmp(phase, "expired") == 0;
     CHECK(none || confirmed || cancelled || expired);
-    CHECK_STR(orders_of(race, basket->deal.id), harness_format("b0 c%d e%d x%d", confirmed ? units : 0,
-                                                               expired ? units : 0, cancelled ? units : 0));
+    CHECK_STR(
+        orders_of(race, basket->transaction.id),
+        harness_format("b0 c%d e%d x%d", confirmed ? units : 0, expired ? units : 0, cancelled ? units : 0));
     /* What was told is so. */
     int ok = 0;
     for (int i = 0; i < race->count; i++) {
         const struct bargain *told = race->bargains[i];
-        if (strcmp(told->deal.id, basket->deal.id) != 0 || told->deal.kind != INVENTORY_BASKET)
+        if (strcmp(told->transaction.id, basket->transaction.id) != 0 ||
+            told->transaction.kind != INVENTORY_BASKET)
             continue;
         enum inventory_status status = told->status;
         bool done = status == INVENTORY_OK || status == INVENTORY_REPLAYED;

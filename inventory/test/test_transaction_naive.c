@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "inventory/internal.h"
-#include "inventory/test/deals.h"
+#include "inventory/test/transactions.h"
 
 static struct redis_server redis;
 
@@ -48,15 +48,15 @@ static void basket(uint64_t fence) {
     struct till *till = open_sale(fence);
     struct bargain *first = bargain_new(till, "k", "lamp:1 phone:2 lamp:1");
     CHECK_STATUS(bargain_do(first, BARGAIN_MAKE), INVENTORY_OK);
-    CHECK_STR(inventory_state_name(first->deal.state), "confirmed");
+    CHECK_STR(inventory_state_name(first->transaction.state), "confirmed");
     for (int i = 0; i < 3; i++) {
         struct inventory_order told, stands;
-        inventory_deal_order(&first->deal, i, &told);
-        CHECK_STATUS(order_step(till, told.id, INVENTORY_LOOK, &stands), INVENTORY_OK);
-        CHECK_STR(stands.item, first->deal.lines[i].item);
+        inventory_transaction_order(&first->transaction, i, &told);
+        CHECK_STATUS(order_step(till, told.id, INVENTORY_READ, &stands), INVENTORY_OK);
+        CHECK_STR(stands.item, first->transaction.lines[i].item);
         CHECK_STR(stands.user, "ann");
-        CHECK_STR(stands.basket, first->deal.id);
-        CHECK_INT(stands.quantity, first->deal.lines[i].quantity);
+        CHECK_STR(stands.basket, first->transaction.id);
+        CHECK_INT(stands.quantity, first->transaction.lines[i].quantity);
         CHECK_INT(stands.created_ms, told.created_ms);
         CHECK_STR(inventory_state_name(stands.state), "confirmed");
     }
@@ -69,10 +69,10 @@ static void basket(uint64_t fence) {
     redis_clock()->ahead_ms = 1000;
     struct bargain *again = bargain_new(till, "k", "lamp:1 phone:2 lamp:1");
     CHECK_STATUS(bargain_do(again, BARGAIN_MAKE), INVENTORY_REPLAYED);
-    CHECK_INT(again->deal.created_ms, first->deal.created_ms);
+    CHECK_INT(again->transaction.created_ms, first->transaction.created_ms);
     CHECK_STATUS(bargain_make(till, "k", "lamp:1 phone:1 lamp:1"), INVENTORY_KEY_REUSED);
     struct bargain *bob = bargain_new(till, "k", "lamp:1 phone:2 lamp:1");
-    strcpy(bob->deal.user, "bob");
+    strcpy(bob->transaction.user, "bob");
     CHECK_STATUS(bargain_do(bob, BARGAIN_MAKE), INVENTORY_KEY_REUSED);
     CHECK_STATUS(bargain_do(again, BARGAIN_FIND), INVENTORY_UNKNOWN_BASKET);
     CHECK_STR(store_dump(&redis, false), before);
@@ -90,9 +90,9 @@ static void refused(struct till *till, const char *lines, enum inventory_status 
     const char *before = store_dump(&redis, false);
     struct bargain *bargain = bargain_new(till, "refused", lines);
     CHECK_STATUS(bargain_do(bargain, BARGAIN_MAKE), status);
-    CHECK_INT(bargain->deal.failed, line);
+    CHECK_INT(bargain->transaction.failed, line);
     if (status == INVENTORY_SOLD_OUT)
-        CHECK_INT(bargain->deal.available, LEAST_STOCK);
+        CHECK_INT(bargain->transaction.available, LEAST_STOCK);
     CHECK_STR(store_dump(&redis, false), before);
 }
 
@@ -133,7 +133,7 @@ static void in_turn(bool with_fences) {
         int first = (int)(harness_random(&random) % 3), second = (int)(harness_random(&random) % 3);
         struct bargain *bargain = bargain_new(till, harness_format("k%d", i),
                                               harness_format("%s:1 %s:2", items[first], items[second]));
-        snprintf(bargain->deal.user, sizeof bargain->deal.user, "user%d", i % 4);
+        snprintf(bargain->transaction.user, sizeof bargain->transaction.user, "user%d", i % 4);
         till->fence = with_fences ? (uint64_t)i + 1 : 0;
         enum inventory_status status = bargain_do(bargain, BARGAIN_MAKE);
         if (status == INVENTORY_OK) {
@@ -256,7 +256,7 @@ static void test_reply_lost(void) {
     for (int i = 0; i < 3; i++) {
         proxy_set(proxy, PROXY_CUT, 0, after[i]);
         struct bargain *basket = bargain_new(other, harness_format("k%d", i), "phone:1 lamp:1");
-        snprintf(basket->deal.user, sizeof basket->deal.user, "user%d", i);
+        snprintf(basket->transaction.user, sizeof basket->transaction.user, "user%d", i);
         CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
         CHECK_INT(proxy_faults(proxy), i + 1);
         CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_REPLAYED);
@@ -271,7 +271,7 @@ static void settings_again(void *arg) {
 
 /* The store is full when it is to be written, and has room again by the time that its orders are asked for.
  */
-static void at_step(void *ctx, const char *step) {
+static void at_failpoint(void *ctx, const char *step) {
     int *sold = ctx;
     if (strcmp(step, "before sell 0") == 0)
         redis_command(&redis, "CONFIG", "SET", "maxmemory", "1", NULL);
@@ -285,7 +285,7 @@ static void test_refused_by_the_store(void) {
     struct till *till = open_sale(0);
     int sold = 0;
     struct till *other =
-        holder(till->shop, 0, (struct till_options){.at_step = at_step, .at_step_ctx = &sold});
+        holder(till->shop, 0, (struct till_options){.at_failpoint = at_failpoint, .at_failpoint_ctx = &sold});
     harness_defer(settings_again, NULL);
     CHECK_STATUS(bargain_make(other, "k1", "phone:1 lamp:1"), INVENTORY_UNKNOWN);
     CHECK_INT(sold, 2);
