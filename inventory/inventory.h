@@ -162,7 +162,7 @@ struct inventory_purchase {
     bool locked; /* the caller holds the item's lock */
     struct inventory_fencing_token
         token; /* of that grant; without a fence only the epoch is checked, at the look */
-    /* Called exactly once; from within inventory_purchase() where there is nothing to wait for. */
+    /* Called exactly once; from within inventory_purchase_begin() where there is nothing to wait for. */
     void (*done)(struct inventory_purchase *purchase, enum inventory_status status);
 
     /* Told in `done`: */
@@ -186,7 +186,7 @@ void inventory_key_digest(const char *key, size_t length, char digest[INVENTORY_
 bool inventory_digest_valid(const char *text);
 
 /* Sells, by the item's strategy. The answer comes in purchase->done. */
-void inventory_purchase(struct inventory *inventory, struct inventory_purchase *purchase);
+void inventory_purchase_begin(struct inventory *inventory, struct inventory_purchase *purchase);
 
 /* ---- the rest ----
  * Each callback is called exactly once, perhaps before the call returns when the store is down. Pointers are
@@ -232,8 +232,8 @@ typedef void inventory_restock_fn(void *ctx, enum inventory_status status,
 
 /* Adds 1 to INVENTORY_STOCK_MAX units. OK or REPLAYED with the restock, TOO_MANY with its `room`,
  * UNKNOWN_ITEM, KEY_REUSED, UNAVAILABLE, UNKNOWN. */
-void inventory_restock(struct inventory *inventory, const char *name, const char *digest, int64_t quantity,
-                       inventory_restock_fn *fn, void *ctx);
+void inventory_item_restock(struct inventory *inventory, const char *name, const char *digest,
+                            int64_t quantity, inventory_restock_fn *fn, void *ctx);
 
 /* The books of an item, counted from its orders, beside the counters that the sale goes by. They are those of
  * the moment when the last counter was read: wholly where they are `exact`, and otherwise what was counted of
@@ -260,7 +260,7 @@ typedef void inventory_audit_fn(void *ctx, enum inventory_status status, const s
  * purchases go on beside it: twelve million orders take a minute and a half, or two and a half beside a sale.
  * Items take turns. An item of no more than some hundred orders is read in one step, and so always exact. OK,
  * UNKNOWN_ITEM, OVERLOADED (too many ask), UNAVAILABLE (also: the item was put on sale anew meanwhile). */
-void inventory_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx);
+void inventory_item_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx);
 
 /* ---- transactions: baskets and transfers ----
  *
@@ -429,7 +429,7 @@ struct inventory_health {
 typedef void inventory_health_fn(void *ctx, const struct inventory_health *health);
 
 /* Asks the store what it can promise. */
-void inventory_health(struct inventory *inventory, inventory_health_fn *fn, void *ctx);
+void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx);
 
 /* Expires the holds that are due, of all items, in small steps; items without holds cost nothing. Call it
  * about twice a second, from one inventory a process. */
@@ -453,7 +453,7 @@ struct inventory_metrics {
     _Atomic uint64_t store_errors;
 };
 
-const struct inventory_metrics *inventory_metrics(const struct inventory *inventory);
+const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory);
 
 /* The last reason why the store could not be used, "" where there was none. */
 const char *inventory_last_error(const struct inventory *inventory);

@@ -17,7 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "inventory/context.h"
+#include "inventory/purchases/audit_judge.h"
+#include "inventory/store/item_fields.h"
+#include "inventory/store/status.h"
 
 enum { PAGE = 500, PAUSE_MOST_MS = 100, WAITING_MOST = 1024, CURSOR_SIZE = 24 };
 
@@ -323,7 +326,7 @@ static struct audit_run *add_run(struct audits *audits, const char *name) {
     return run;
 }
 
-void inventory_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx) {
+void inventory_item_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx) {
     struct audits *audits = &inventory->audits;
     struct waiter *waiter = audits->waiting < WAITING_MOST ? malloc(sizeof *waiter) : NULL;
     struct audit_run *run = NULL;

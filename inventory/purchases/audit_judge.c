@@ -1,8 +1,9 @@
-/* What the pages of an audit say: counts, and how far they must agree. */
+#include "inventory/purchases/audit_judge.h"
+
 #include <sodium.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "inventory/model/record.h"
 
 _Static_assert(sizeof((struct audit_count *)0)->key == crypto_shorthash_KEYBYTES, "the key of the user sums");
 

@@ -1,27 +1,15 @@
-/* Expires the holds that are due.
- *
- * The index of due times says when an item's next hold may be due, so that an item without holds costs
- * nothing. It lies in other slots than the items, spread over a few, and no step writes both. What is true at
- * every moment: an item that has holds is in the index, with a score not later than its earliest hold.
- *
- * - The first hold of an item that has none: the script refuses it and tells the time at which a hold that
- *   began now would end. The item is entered with that score, and the call sent again, which says until when
- *   the entry stands; the script refuses it once that is over. Entering never makes a score earlier, so that
- *   nobody's entry goes before its time.
- * - A sweep reads the entries that are due, expires what is due of their items, and then moves each to its
- *   item's next hold, or takes it out; neither if another score stands there by then.
- * - What sells without a script touches the entry right before the hold, on the same connection: it becomes a
- *   little earlier, so that a sweep that has seen no hold leaves it alone; where there was none it is
- * entered. Such a hold is missed only if a whole sweep of a due entry (three calls) comes between touch and
- * hold.
- *
- * Whoever is killed in between leaves an entry too many, or one that is too early, and the next sweep, in any
- * process, sees to it. Many may sweep at once: a hold expires once. */
+#include "inventory/purchases/holds.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "due.lua.h"
+#include "inventory/purchases/settle.h"
+#include "inventory/store/failpoint.h"
+#include "inventory/store/status.h"
+
+static const struct script due_script = {due_lua, due_lua_sha1};
 
 /* How many parts the index has: items are found in them by name, so it may not change. */
 enum { DUE_PARTS = 8, DUE_KEY_SIZE = 24 };
@@ -114,7 +102,7 @@ static void move(struct sweep *sweep, const char *next) {
     const struct due *due = &sweep->due[sweep->at];
     const char *argv[] = {NULL, NULL, NULL, sweep->key, due->item, due->score, next};
     failpoint(sweep->inventory, "before move");
-    if (script_call(sweep->inventory, SCRIPT_DUE, 1, 7, argv, on_moved, sweep))
+    if (script_call(sweep->inventory, &due_script, 1, 7, argv, on_moved, sweep))
         redis_flush(sweep->inventory->redis);
     else
         sweep_end(sweep);
@@ -166,7 +154,7 @@ static void see_to_next(struct sweep *sweep) {
                           most,
                           sweep->due[sweep->at].score};
     failpoint(inventory, "before expire");
-    if (script_call(inventory, SCRIPT_SETTLE, 5, 11, argv, on_expired, sweep))
+    if (script_call(inventory, &settle_script, 5, 11, argv, on_expired, sweep))
         redis_flush(inventory->redis);
     else
         sweep_end(sweep);

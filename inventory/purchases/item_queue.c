@@ -1,19 +1,9 @@
+#include "inventory/purchases/item_queue.h"
+
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "inventory/internal.h"
-
-void sale_keys_make(struct sale_keys *keys, const char *item) {
-    snprintf(keys->item, SALE_KEY_SIZE, "seckill:{%s}:item", item);
-    snprintf(keys->orders, SALE_KEY_SIZE, "seckill:{%s}:orders", item);
-    snprintf(keys->users, SALE_KEY_SIZE, "seckill:{%s}:users", item);
-    snprintf(keys->holds, SALE_KEY_SIZE, "seckill:{%s}:holds", item);
-    snprintf(keys->events, SALE_KEY_SIZE, "seckill:{%s}:ledger", item);
-    snprintf(keys->restocks, SALE_KEY_SIZE, "seckill:{%s}:restocks", item);
-    snprintf(keys->token, SALE_KEY_SIZE, "seckill:{%s}:token", item);
-}
 
 static struct item **bucket_of(struct items *items, const char *name) {
     uint64_t hash;

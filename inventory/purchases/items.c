@@ -3,38 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "create.lua.h"
+#include "inventory/context.h"
+#include "inventory/store/item_fields.h"
+#include "inventory/store/status.h"
+#include "restock.lua.h"
 
-const char *const item_fields[ITEM_FIELDS] = {"initial", "restocked", "available", "held", "sold",
-                                              "limit",   "starts",    "ends",      "hold", "strategy"};
-
-bool item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx) {
-    const char *argv[2 + ITEM_FIELDS] = {"HMGET", key};
-    memcpy(argv + 2, item_fields, sizeof item_fields);
-    return redis_call(redis, fn, ctx, 2 + ITEM_FIELDS, argv);
-}
-
-enum inventory_status item_judge_time(int64_t now_ms, int64_t starts_ms, int64_t ends_ms) {
-    if (starts_ms && now_ms < starts_ms)
-        return INVENTORY_NOT_STARTED;
-    return ends_ms && now_ms >= ends_ms ? INVENTORY_ENDED : INVENTORY_OK;
-}
-
-bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value) {
-    if (redis_value_count(value) != ITEM_FIELDS || redis_value_type(redis_value_at(value, 0)) == REDIS_NIL)
-        return false;
-    struct inventory_item read = {.initial = 0};
-    int64_t *const numbers[] = {&read.initial, &read.restocked, &read.available, &read.held,   &read.sold,
-                                &read.limit,   &read.starts_ms, &read.ends_ms,   &read.hold_ms};
-    for (size_t i = 0; i < ITEM_FIELDS - 1; i++)
-        *numbers[i] = redis_value_integer(redis_value_at(value, i), 0);
-    const char *strategy = redis_value_text(redis_value_at(value, ITEM_FIELDS - 1));
-    if (!strategy || !inventory_strategy_find(strategy, &read.strategy))
-        return false;
-    snprintf(read.item, sizeof read.item, "%s", name);
-    *item = read;
-    return true;
-}
+static const struct script create_script = {create_lua, create_lua_sha1};
+static const struct script restock_script = {restock_lua, restock_lua_sha1};
 
 /* What to call when the reply is there. */
 struct request {
@@ -155,7 +131,7 @@ void inventory_item_create(struct inventory *inventory, const struct inventory_i
         argv[SCRIPT_ARGV + 1 + i] = texts[i];
     }
     argv[SCRIPT_ARGV + 6] = inventory_strategy_name(item->strategy);
-    if (!script_call(inventory, SCRIPT_CREATE, 1, SCRIPT_ARGV + 7, argv, on_created, request)) {
+    if (!script_call(inventory, &create_script, 1, SCRIPT_ARGV + 7, argv, on_created, request)) {
         free(request);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;
@@ -186,8 +162,8 @@ static void on_restocked(void *ctx, const struct redis_value *value) {
     request.restock_fn(request.ctx, status, told ? &restock : NULL);
 }
 
-void inventory_restock(struct inventory *inventory, const char *name, const char *digest, int64_t quantity,
-                       inventory_restock_fn *fn, void *ctx) {
+void inventory_item_restock(struct inventory *inventory, const char *name, const char *digest,
+                            int64_t quantity, inventory_restock_fn *fn, void *ctx) {
     struct request *request = request_make(inventory, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
@@ -200,7 +176,7 @@ void inventory_restock(struct inventory *inventory, const char *name, const char
     snprintf(text, sizeof text, "%lld", (long long)quantity);
     snprintf(most, sizeof most, "%d", INVENTORY_STOCK_MAX);
     const char *argv[] = {NULL, NULL, NULL, keys.item, keys.restocks, keys.events, digest, text, most};
-    if (!script_call(inventory, SCRIPT_RESTOCK, 3, 9, argv, on_restocked, request)) {
+    if (!script_call(inventory, &restock_script, 3, 9, argv, on_restocked, request)) {
         free(request);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;

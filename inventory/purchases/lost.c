@@ -1,10 +1,6 @@
-/* Purchases whose reply was lost. They may have been carried out or not, and the store knows: it is asked for
- * the order as soon as it is back. Found: the buyer has it. Not found: it was not sold so far, but the call
- * may still lie in a buffer on the way, or of a store that was only stopped, and be carried out after this;
- * so it stays UNKNOWN, and the buyer's retry, which is done once with it, tells. */
-#include <stdlib.h>
+#include "inventory/purchases/lost.h"
 
-#include "inventory/internal.h"
+#include "inventory/store/status.h"
 
 static void keep(struct inventory_purchase *purchase) {
     struct inventory *inventory = purchase->inventory;
@@ -32,7 +28,7 @@ static void on_asked(void *ctx, const struct redis_value *value) {
     }
 }
 
-void resolve_all(struct inventory *inventory) {
+void lost_resolve(struct inventory *inventory) {
     struct inventory_purchase *list = inventory->lost;
     if (!list || !redis_is_up(inventory->redis))
         return;
@@ -48,7 +44,7 @@ void resolve_all(struct inventory *inventory) {
     redis_flush(inventory->redis);
 }
 
-void resolve_expire(struct inventory *inventory, bool all) {
+void lost_expire(struct inventory *inventory, bool all) {
     int64_t now_ms = clock_mono_ms(inventory->config.clock);
     struct inventory_purchase **at = &inventory->lost;
     while (*at) {

@@ -1,95 +1,15 @@
-/* Orders: ids, records, and what becomes of a hold. */
-#include <sodium.h>
+/* Orders by themselves: read, confirm, cancel. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "inventory/context.h"
+#include "inventory/model/record.h"
+#include "inventory/purchases/settle.h"
+#include "inventory/store/status.h"
+#include "settle.lua.h"
 
-/* By enum inventory_state; a held order of a basket is `b`. */
-static const char state_letters[] = "hcxeub";
-enum { STATE_OF_BASKET = INVENTORY_STATES };
-
-const char *inventory_state_name(enum inventory_state state) {
-    static const char *const names[] = {"held", "confirmed", "cancelled", "expired", "undone"};
-    return names[state];
-}
-
-void inventory_key_digest(const char *key, size_t length, char digest[INVENTORY_DIGEST_SIZE]) {
-    unsigned char hash[16];
-    crypto_generichash(hash, sizeof hash, (const unsigned char *)key, length, NULL, 0);
-    sodium_bin2base64(digest, INVENTORY_DIGEST_SIZE, hash, sizeof hash,
-                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
-}
-
-bool inventory_digest_valid(const char *text) {
-    static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    return strspn(text, base64url) == INVENTORY_DIGEST_SIZE - 1 && text[INVENTORY_DIGEST_SIZE - 1] == '\0';
-}
-
-void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
-    int length = snprintf(out, RECORD_SIZE, "%c %lld %s %lld",
-                          state_letters[order->pending ? STATE_OF_BASKET : (int)order->state],
-                          (long long)order->quantity, order->user, (long long)order->created_ms);
-    if (order->expires_ms || order->basket[0])
-        length += snprintf(out + length, RECORD_SIZE - (size_t)length, " %lld", (long long)order->expires_ms);
-    if (order->basket[0])
-        snprintf(out + length, RECORD_SIZE - (size_t)length, " %s", order->basket);
-}
-
-/* Reads digits up to a blank or the end and steps over the blank; false where there are none, or too many, or
- * nothing after the blank. */
-static bool read_number(const char **at, int64_t *number) {
-    const char *start = *at, *p = start;
-    int64_t value = 0;
-    while (*p >= '0' && *p <= '9' && p - start < 16)
-        value = value * 10 + (*p++ - '0');
-    if (p == start || (*p && (*p != ' ' || !p[1])))
-        return false;
-    *number = value;
-    *at = *p ? p + 1 : p;
-    return true;
-}
-
-/* The rest of a record after CREATED_MS: EXPIRES_MS, and that and BASKET. */
-static bool read_rest(const char *at, struct inventory_order *order) {
-    if (*at && !read_number(&at, &order->expires_ms))
-        return false;
-    if (*at && !inventory_digest_valid(at))
-        return false;
-    snprintf(order->basket, sizeof order->basket, "%s", at);
-    return true;
-}
-
-bool record_read(struct inventory_order *order, const char *item, const char *digest, const char *record) {
-    struct inventory_order read = {.quantity = 0};
-    const char *letter = record[0] ? strchr(state_letters, record[0]) : NULL;
-    if (!letter || record[1] != ' ')
-        return false;
-    read.pending = letter - state_letters == STATE_OF_BASKET;
-    read.state = read.pending ? INVENTORY_STATE_HELD : (enum inventory_state)(letter - state_letters);
-    const char *at = record + 2;
-    if (!read_number(&at, &read.quantity))
-        return false;
-    size_t user_length = strcspn(at, " ");
-    if (user_length == 0 || user_length > INVENTORY_NAME_MAX || at[user_length] != ' ')
-        return false;
-    memcpy(read.user, at, user_length);
-    at += user_length + 1;
-    if (!read_number(&at, &read.created_ms) || !read_rest(at, &read))
-        return false;
-    /* Only a hold can have a time to expire at, and only a confirmed order can do without, or a basket's. */
-    if (read.expires_ms == 0 && read.state != INVENTORY_STATE_CONFIRMED && !read.basket[0])
-        return false;
-    bool by_basket = read.pending || read.state == INVENTORY_STATE_UNDONE;
-    bool by_itself = read.state == INVENTORY_STATE_HELD && !read.pending;
-    if (read.basket[0] ? by_itself : by_basket)
-        return false;
-    snprintf(read.item, sizeof read.item, "%s", item);
-    snprintf(read.id, sizeof read.id, "%s:%s", item, digest);
-    *order = read;
-    return true;
-}
+const struct script settle_script = {settle_lua, settle_lua_sha1};
 
 /* ITEM:DIGEST -> its halves; false where it cannot be an order's id. */
 static bool split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
@@ -169,7 +89,7 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
                  (long long)clock_wall_at_ms(inventory->config.clock, arrived_ns));
     const char *argv[] = {NULL,       NULL,        NULL,        keys.item, keys.orders, keys.users,
                           keys.holds, keys.events, names[step], digest,    arrived};
-    if (!script_call(inventory, SCRIPT_SETTLE, 5, 11, argv, on_step, call)) {
+    if (!script_call(inventory, &settle_script, 5, 11, argv, on_step, call)) {
         free(call);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;

@@ -1,8 +1,14 @@
-/* The record of the lock that numbers the tokens, and of the instances that go by it; see lua/domain.lua. */
+/* The record of the lock that numbers the tokens, and of the instances that go by it; see epoch.lua. */
+#include "inventory/store/epoch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "inventory/internal.h"
+#include "epoch.lua.h"
+#include "inventory/context.h"
+#include "inventory/store/status.h"
+
+static const struct script epoch_script = {epoch_lua, epoch_lua_sha1};
 
 /* In the slot of the baskets, whose script may want to read it. */
 #define INSTANCES_KEY "seckill:{baskets}:instances"
@@ -44,7 +50,7 @@ static void call_script(struct inventory *inventory, int argc, const char **argv
     argv[SCRIPT_ARGV + 1] = INSTANCES_KEY;
     if (call)
         *call = (struct call){inventory, fn, ctx};
-    if (call && script_call(inventory, SCRIPT_EPOCH, 2, argc, argv, on_reply, call)) {
+    if (call && script_call(inventory, &epoch_script, 2, argc, argv, on_reply, call)) {
         redis_flush(inventory->redis);
         return;
     }

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "inventory/context.h"
+#include "inventory/store/status.h"
 
 struct request {
     struct inventory *inventory;
@@ -104,7 +105,7 @@ static void on_appendfsync(void *ctx, const struct redis_value *value) {
     free(request);
 }
 
-void inventory_health(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {
+void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {
     struct inventory_health down = {.version = "unknown",
                                     .role = "unknown",
                                     .appendonly = "unknown",

@@ -1,9 +1,11 @@
+#include "inventory/store/script.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/decimal.h"
-#include "inventory/internal.h"
+#include "inventory/context.h"
 
 /* A call keeps its arguments until the reply, since only then it is known whether the text must be sent. */
 struct script_call {
@@ -37,15 +39,14 @@ static void on_reply(void *ctx, const struct redis_value *value) {
     fn(fn_ctx, value);
 }
 
-bool script_call(struct inventory *inventory, enum script_id id, int keys, int argc, const char **argv,
-                 redis_reply_fn *fn, void *ctx) {
+bool script_call(struct inventory *inventory, const struct script *script, int keys, int argc,
+                 const char **argv, redis_reply_fn *fn, void *ctx) {
     size_t bytes = 0;
     for (int i = SCRIPT_ARGV; i < argc; i++)
         bytes += strlen(argv[i]) + 1;
     struct script_call *call = malloc(sizeof *call + sizeof(char *) * (size_t)argc + bytes);
     if (!call)
         return false;
-    const struct script *script = &inventory->scripts[id];
     *call = (struct script_call){
         .inventory = inventory, .fn = fn, .ctx = ctx, .text = script->text, .argc = argc};
     call->argv[0] = "EVALSHA";

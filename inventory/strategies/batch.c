@@ -9,13 +9,23 @@
  * An item that is sold out is not sold by script: its purchases gather in the same way, but only the units
  * left, when it is sold, and the orders of their keys are asked for. Units first: an order that is not there
  * afterwards was not there when none were left. */
+#include "inventory/strategies/batch.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/decimal.h"
-#include "inventory/internal.h"
+#include "inventory/model/terms.h"
+#include "inventory/purchases/holds.h"
+#include "inventory/purchases/lost.h"
+#include "inventory/store/failpoint.h"
+#include "inventory/store/status.h"
+#include "inventory/strategies/strategies.h"
+#include "purchase.lua.h"
 
 enum { IN_FLIGHT_MAX = 2 };
+
+static const struct script purchase_script = {purchase_lua, purchase_lua_sha1};
 
 struct batch {
     struct batch *next; /* among the spare ones */
@@ -99,7 +109,7 @@ static void start_otherwise(struct batch *batch, const char *name) {
     }
     batch->item->strategy = strategy;
     for (int i = 0; i < batch->count; i++)
-        purchase_start(batch->purchases[i]);
+        purchase_again(batch->purchases[i]);
 }
 
 /* `result` is NULL where all were sold. */
@@ -199,7 +209,7 @@ static bool send_sale(struct batch *batch) {
     }
     metric_add(&inventory->metrics->batches, 1);
     metric_add(&inventory->metrics->batched, (uint64_t)n);
-    return script_call(inventory, SCRIPT_PURCHASE, 5, argc + 3 * n, argv, on_sold, batch);
+    return script_call(inventory, &purchase_script, 5, argc + 3 * n, argv, on_sold, batch);
 }
 
 static void on_time(void *ctx, const struct redis_value *value) {
@@ -217,8 +227,8 @@ static void on_units(void *ctx, const struct redis_value *value) {
     if (batch->check != INVENTORY_OK || redis_value_count(value) != 3)
         return;
     batch->available = redis_value_integer(redis_value_at(value, 0), -1);
-    batch->empty = item_judge_time(batch->now_ms, redis_value_integer(redis_value_at(value, 1), 0),
-                                   redis_value_integer(redis_value_at(value, 2), 0));
+    batch->empty = terms_judge_time(batch->now_ms, redis_value_integer(redis_value_at(value, 1), 0),
+                                    redis_value_integer(redis_value_at(value, 2), 0));
     if (batch->empty == INVENTORY_OK)
         batch->empty = INVENTORY_SOLD_OUT;
 }
@@ -248,7 +258,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
         else if (batch->available == 0)
             purchase_finish(purchase, batch->empty);
         else
-            purchase_start(purchase);
+            purchase_again(purchase);
     }
     batch_drop(batch);
 }
@@ -303,5 +313,5 @@ static void start(struct inventory_purchase *purchase) {
     item_mark_dirty(purchase->inventory, item);
 }
 
-const struct strategy strategy_batch = {.name = "batch", .start = start};
-const struct strategy strategy_lua = {.name = "lua", .start = start};
+const struct strategy strategy_batch = {.start = start};
+const struct strategy strategy_lua = {.start = start};

@@ -1,8 +1,15 @@
+#include "inventory/strategies/client_side.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "inventory/model/terms.h"
+#include "inventory/purchases/holds.h"
+#include "inventory/purchases/lost.h"
+#include "inventory/store/item_fields.h"
+#include "inventory/store/status.h"
+#include "inventory/strategies/fenced.h"
 
 int64_t client_expires_ms(const struct client_read *read) {
     return read->hold_ms ? read->now_ms + read->hold_ms : 0;
@@ -14,7 +21,7 @@ static enum inventory_status judge(const struct inventory_purchase *purchase) {
         return read->status;
     if (read->order[0])
         return INVENTORY_REPLAYED;
-    enum inventory_status in_time = item_judge_time(read->now_ms, read->starts_ms, read->ends_ms);
+    enum inventory_status in_time = terms_judge_time(read->now_ms, read->starts_ms, read->ends_ms);
     if (in_time != INVENTORY_OK)
         return in_time;
     if (read->available < purchase->quantity) /* `decr` finds out by taking them */
@@ -126,7 +133,7 @@ void client_read_begin(struct inventory_purchase *purchase, struct redis *redis,
         .redis = redis, .next = next, .begun_as = strategy, .fenced = locked && purchase->token.fence > 0};
     purchase->sent_ms = clock_wall_ms(purchase->inventory->config.clock);
     if (read->fenced || (locked && purchase->token.epoch > 0)) {
-        if (!fenced_read(purchase, on_fenced))
+        if (!fenced_send_read(purchase, on_fenced))
             next(purchase, INVENTORY_UNAVAILABLE);
         return;
     }
@@ -144,7 +151,7 @@ void client_read_finish(struct inventory_purchase *purchase, enum inventory_stat
     struct client_read *read = purchase->read;
     if (read->moved) {
         read->moved = false;
-        purchase_start(purchase);
+        purchase_again(purchase);
         return;
     }
     switch (status) {

@@ -6,7 +6,9 @@
  * wins them at that moment in another process. */
 #include <stdio.h>
 
-#include "inventory/internal.h"
+#include "inventory/store/status.h"
+#include "inventory/strategies/client_side.h"
+#include "inventory/strategies/strategies.h"
 
 /* The same key was faster: what it took stands. */
 static void on_twin(void *ctx, const struct redis_value *value) {
@@ -148,4 +150,4 @@ static void start(struct inventory_purchase *purchase) {
     client_read_begin(purchase, purchase->inventory->redis, INVENTORY_DECR, on_read);
 }
 
-const struct strategy strategy_decr = {.name = "decr", .start = start};
+const struct strategy strategy_decr = {.start = start};

@@ -4,10 +4,14 @@
  * Right, and slow where it counts: the more buyers, the more of them find the item changed. A watch belongs
  * to a connection, so each purchase under way needs one of its own; there are a few, and the others wait for
  * one. */
+#include "inventory/strategies/optimistic.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "inventory/store/status.h"
+#include "inventory/strategies/client_side.h"
+#include "inventory/strategies/strategies.h"
 
 enum { CONNECTIONS = 4 };
 
@@ -147,25 +151,29 @@ static void start(struct inventory_purchase *purchase) {
     serve(optimistic);
 }
 
-void optimistic_tick(struct inventory *inventory, bool all) {
+static void end_first(struct optimistic *optimistic, enum inventory_status status) {
+    struct inventory_purchase *purchase = optimistic->head;
+    optimistic->head = purchase->next;
+    purchase_finish(purchase, status);
+}
+
+void optimistic_tick(struct inventory *inventory) {
     struct optimistic *optimistic = inventory->optimistic;
     int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    while (optimistic && optimistic->head && (all || now_ms > optimistic->head->deadline_ms)) {
-        struct inventory_purchase *purchase = optimistic->head;
-        optimistic->head = purchase->next;
-        purchase_finish(purchase, all ? INVENTORY_UNAVAILABLE : INVENTORY_OVERLOADED);
-    }
+    while (optimistic && optimistic->head && now_ms > optimistic->head->deadline_ms)
+        end_first(optimistic, INVENTORY_OVERLOADED);
 }
 
 void optimistic_close(struct inventory *inventory) {
     struct optimistic *optimistic = inventory->optimistic;
     if (!optimistic)
         return;
-    optimistic_tick(inventory, true);
+    while (optimistic->head)
+        end_first(optimistic, INVENTORY_UNAVAILABLE);
     for (int i = 0; i < CONNECTIONS; i++)
         redis_close(optimistic->connections[i].redis);
     free(optimistic);
     inventory->optimistic = NULL;
 }
 
-const struct strategy strategy_optimistic = {.name = "optimistic", .start = start};
+const struct strategy strategy_optimistic = {.start = start};

@@ -94,7 +94,7 @@ struct answer *item_restock_begin(struct till *till, const char *item, const cha
     struct answer *answer = answer_make(till);
     char digest[INVENTORY_DIGEST_SIZE];
     inventory_key_digest(key, strlen(key), digest);
-    inventory_restock(till->inventory, item, digest, quantity, on_restock, answer);
+    inventory_item_restock(till->inventory, item, digest, quantity, on_restock, answer);
     return answer;
 }
 
@@ -116,7 +116,7 @@ enum inventory_status order_step(struct till *till, const char *id, enum invento
 
 struct answer *item_audit_begin(struct till *till, const char *item) {
     struct answer *answer = answer_make(till);
-    inventory_audit(till->inventory, item, on_audit, answer);
+    inventory_item_audit(till->inventory, item, on_audit, answer);
     return answer;
 }
 
@@ -126,7 +126,7 @@ enum inventory_status item_audit(struct till *till, const char *item, struct inv
 
 struct answer *store_health_begin(struct till *till) {
     struct answer *answer = answer_make(till);
-    inventory_health(till->inventory, on_health, answer);
+    inventory_health_read(till->inventory, on_health, answer);
     return answer;
 }
 

@@ -231,7 +231,7 @@ struct buy *buy_begin(struct till *till, const char *item, const char *user, con
     buy->purchase.locked = till->locked;
     buy->purchase.token = (struct inventory_fencing_token){.epoch = till->epoch, .fence = till->fence};
     buy->purchase.done = on_done;
-    inventory_purchase(till->inventory, &buy->purchase);
+    inventory_purchase_begin(till->inventory, &buy->purchase);
     return buy;
 }
 

@@ -355,8 +355,8 @@ static void test_cut(void) {
         CHECK_INT(proxy_faults(proxy), before + 1);
         CHECK_STATUS(item_audit(till, "phone", NULL), INVENTORY_OK);
     }
-    CHECK_INT(inventory_metrics(till->inventory)->reconnects, 1);
-    CHECK_INT(inventory_metrics(till->inventory)->unknown, 0);
+    CHECK_INT(inventory_metrics_read(till->inventory)->reconnects, 1);
+    CHECK_INT(inventory_metrics_read(till->inventory)->unknown, 0);
 }
 
 /* What belongs to two items is not put together. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "inventory/context.h"
 #include "inventory/test/fixture.h"
 
 static struct redis_server redis;
@@ -27,7 +27,7 @@ static struct buy *begin(struct till *till, const char *item, int i, int64_t qua
 
 /* How often this till has called the sale's script, by itself and by what the store counted. */
 static uint64_t calls(struct till *till) {
-    return inventory_metrics(till->inventory)->batches;
+    return inventory_metrics_read(till->inventory)->batches;
 }
 
 static long long called(const char *command) {
@@ -50,7 +50,7 @@ static void test_one_turn_one_call(void) {
         begin(till, "phone", i, 1);
     shop_settle(till->shop);
     CHECK_INT(calls(till) - before, 1);
-    CHECK_INT(inventory_metrics(till->inventory)->batched, 201);
+    CHECK_INT(inventory_metrics_read(till->inventory)->batched, 201);
     check_scripts_run(1);
     CHECK_INT(buys_with(till->shop, INVENTORY_OK), 201);
     check_books(till, &redis, "phone", 799, 0, 201);
@@ -283,10 +283,10 @@ static void test_overload(void) {
         CHECK_INT(buy->answers, i >= 300); /* refused at once */
     }
     CHECK_INT(buys_with(shop, INVENTORY_OVERLOADED), 700);
-    CHECK_INT(inventory_metrics(till->inventory)->waiting, 300);
+    CHECK_INT(inventory_metrics_read(till->inventory)->waiting, 300);
     shop_settle(shop);
     CHECK_INT(buys_with(shop, INVENTORY_OVERLOADED), 700);
-    CHECK_INT(inventory_metrics(till->inventory)->waiting, 0);
+    CHECK_INT(inventory_metrics_read(till->inventory)->waiting, 0);
     struct inventory_audit audit;
     CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
     CHECK_INT(audit.orders[INVENTORY_STATE_CONFIRMED], 300);
@@ -375,11 +375,11 @@ static void test_no_conflict_with_another_item(void) {
         redis_command(&redis, "HSET", "seckill:{gone}:item", "sold", "0", NULL);
         CHECK_STATUS(buy(till, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
     }
-    CHECK_INT(inventory_metrics(till->inventory)->conflicts, 0);
+    CHECK_INT(inventory_metrics_read(till->inventory)->conflicts, 0);
     for (int i = 0; i < 20; i++)
         begin(till, "phone", i, 1);
     shop_settle(till->shop);
-    CHECK(inventory_metrics(till->inventory)->conflicts > 0);
+    CHECK(inventory_metrics_read(till->inventory)->conflicts > 0);
     CHECK_INT(buys_with(till->shop, INVENTORY_OK), 10);
 }
 

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inventory/internal.h"
+#include "inventory/context.h"
 #include "inventory/test/fixture.h"
 
 enum { HOLD_MS = 30000 };
@@ -76,7 +76,7 @@ static void test_idle(void) {
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     holds_sweep(till, &redis);
     CHECK_INT(indexed(), 0);
-    CHECK_INT(inventory_metrics(till->inventory)->expired, ITEMS / 3);
+    CHECK_INT(inventory_metrics_read(till->inventory)->expired, ITEMS / 3);
     CHECK(cost_of_sweeps(till, SWEEPS) <= SWEEPS * A_SWEEP);
     for (int i = 0; i < ITEMS; i++)
         check_books(till, &redis, harness_format("item%d", i), i % 3 != 1, 0, i % 3 == 1);
@@ -361,10 +361,10 @@ static void test_stood_still(void) {
     shop_wait(till->shop, is_over, till, "the sweep is over");
     inventory_sweep(till->inventory);
     shop_wait(till->shop, is_over, till, "another is over");
-    CHECK_INT(inventory_metrics(till->inventory)->expired, 0);
+    CHECK_INT(inventory_metrics_read(till->inventory)->expired, 0);
     till->shop->hurried_ms += INVENTORY_HOLD_GRACE_MS + 1;
     holds_sweep(till, &redis);
-    CHECK_INT(inventory_metrics(till->inventory)->expired, 1);
+    CHECK_INT(inventory_metrics_read(till->inventory)->expired, 1);
     check_books(till, &redis, "phone", 10, 0, 0);
 }
 

@@ -68,7 +68,7 @@ static void test_stopped_when_idle(void) {
         shop_idle(till->shop, 300);
     CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
-    CHECK_INT(inventory_metrics(till->inventory)->reconnects, 3);
+    CHECK_INT(inventory_metrics_read(till->inventory)->reconnects, 3);
     check_books(till, &redis, "phone", 1, 0, 2);
 }
 
@@ -245,8 +245,8 @@ static void test_unknown_in_the_end(void) {
     struct buy *bought = buy(till, "phone", "ann", "k", 1);
     CHECK_STATUS(bought->status, INVENTORY_UNKNOWN);
     CHECK(harness_now_ms() - from_ms >= 450);
-    CHECK_INT(inventory_metrics(till->inventory)->unknown, 1);
-    CHECK_INT(inventory_metrics(till->inventory)->unknown_resolved, 0);
+    CHECK_INT(inventory_metrics_read(till->inventory)->unknown, 1);
+    CHECK_INT(inventory_metrics_read(till->inventory)->unknown_resolved, 0);
     redis_resume(&redis);
     till_wait_up(till);
     struct buy *again = buy(till, "phone", "ann", "k", 1);
@@ -362,7 +362,7 @@ static void test_killed_with_a_long_queue(void) {
     redis_restart(&redis);
     till_wait_up(till);
     shop_settle(shop);
-    CHECK_INT(inventory_metrics(till->inventory)->waiting, 0);
+    CHECK_INT(inventory_metrics_read(till->inventory)->waiting, 0);
     if (strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA || strategy == INVENTORY_OPTIMISTIC ||
         fenced)
         check_books(till, &redis, "phone", STOCK - buys_with(shop, INVENTORY_OK), 0,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "inventory/context.h"
 #include "inventory/test/fixture.h"
 
 static struct redis_server redis;

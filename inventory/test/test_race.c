@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "inventory/strategies/work_delay.h"
 #include "inventory/test/fixture.h"
 
 enum { STOCK = 100, TILLS = 4, ROUNDS = 25, BUYERS = 400, UNDER_WAY = 64 };
@@ -187,7 +187,7 @@ static void test_threads(void) {
     uint64_t batched = 0; /* read while it is written, as the metrics do */
     for (int i = 0; i < 100; i++) {
         for (int j = 0; j < TILLS; j++)
-            batched += inventory_metrics(sellers[j].till->inventory)->batched;
+            batched += inventory_metrics_read(sellers[j].till->inventory)->batched;
         harness_pause_ms(1);
     }
     int sold = 0;
@@ -281,12 +281,12 @@ static void test_work_beside_arrivals(void) {
     bool *done = harness_alloc(2 * sizeof *done);
     struct shop *shop = shop_open();
     struct till *till = till_open_with(shop, &(struct till_options){.port = redis.port, .work_delay_ms = 1});
-    naive_delay(till->inventory, &delayed[0], on_worked, &done[0]);
+    work_delay_begin(till->inventory, &delayed[0], on_worked, &done[0]);
     while (uv_timer_get_due_in(&till->inventory->delay) > 0) {
         harness_pause_ms(1);
         uv_update_time(&shop->loop);
     }
-    naive_delay(till->inventory, &delayed[1], on_worked, &done[1]);
+    work_delay_begin(till->inventory, &delayed[1], on_worked, &done[1]);
     CHECK_INT(uv_timer_get_due_in(&till->inventory->delay), 0);
     shop_wait(shop, is_set, &done[0], "the first has worked");
     shop_wait(shop, is_set, &done[1], "the second has worked");

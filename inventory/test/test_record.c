@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/transactions/transaction.h"
+#include "inventory/model/keys.h"
+#include "inventory/model/record.h"
+#include "inventory/transactions/journal.h"
 #include "test/harness.h"
 
 /* ---- records ---- */
@@ -171,7 +173,7 @@ static void test_journal_record(void) {
     journal_print(record, &transaction);
     CHECK_STR(record, "held " NONCE " 1700000000000 1700000060000 ann phone:1,lamp:2");
     CHECK(journal_read(&read, record));
-    CHECK(transaction_is_same(&read, &transaction));
+    CHECK(journal_is_same(&read, &transaction));
     CHECK_STR(read.nonce, NONCE);
     CHECK_INT(read.phase, PHASE_HELD);
     CHECK_INT(read.created_ms, transaction.created_ms);

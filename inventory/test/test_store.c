@@ -1,5 +1,5 @@
 /* A store that answers, but not as one would like: scripts gone, memory full, read-only, locked up, loading.
- * And what inventory_health() says of it. */
+ * And what inventory_health_read() says of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,9 +44,9 @@ static void test_scripts_flushed(void) {
         CHECK_STATUS(restock->status, INVENTORY_OK);
     }
     CHECK_INT(buys_with(shop, INVENTORY_OK), ROUNDS * EACH + 1);
-    CHECK(inventory_metrics(till->inventory)->scripts_loaded >= ROUNDS);
-    CHECK_INT(inventory_metrics(till->inventory)->store_errors, 0);
-    CHECK_INT(inventory_metrics(till->inventory)->reconnects, 1);
+    CHECK(inventory_metrics_read(till->inventory)->scripts_loaded >= ROUNDS);
+    CHECK_INT(inventory_metrics_read(till->inventory)->store_errors, 0);
+    CHECK_INT(inventory_metrics_read(till->inventory)->reconnects, 1);
     check_books(till, &redis, "phone", ROUNDS, (int64_t)ROUNDS * EACH, 1);
 }
 
@@ -135,7 +135,7 @@ static void test_out_of_memory(void) {
     set(&redis, "maxmemory", "1");
     check_refuses_writes(till, &first);
     CHECK_HAS(inventory_last_error(till->inventory), "OOM");
-    CHECK_INT(inventory_metrics(till->inventory)->reconnects, 1);
+    CHECK_INT(inventory_metrics_read(till->inventory)->reconnects, 1);
     memory_again(NULL);
     check_sells_again(till, &first);
 }
@@ -163,7 +163,8 @@ static void test_read_only(void) {
     harness_defer(master_again, NULL);
     CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
     check_refuses_writes(till, &first);
-    CHECK(inventory_metrics(till->inventory)->reconnects >= 4); /* it was left, for its name may have moved */
+    CHECK(inventory_metrics_read(till->inventory)->reconnects >=
+          4); /* it was left, for its name may have moved */
     if (strategy == INVENTORY_OPTIMISTIC) {
         check_not_sold(buy(till, "phone", "bob", "refused", 2));
         long long client = executing_client();

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/internal.h"
+#include "inventory/context.h"
 #include "inventory/test/transactions.h"
 
 static struct redis_server redis;

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "inventory/internal.h"
+#include "inventory/context.h"
 #include "inventory/test/fixture.h"
 
 static struct redis_server redis;
@@ -38,7 +38,7 @@ static const char *selling(void) {
  * replay. */
 static void test_reply_cut(void) {
     struct till *till = open_till(0, 0);
-    const struct inventory_metrics *metrics = inventory_metrics(till->inventory);
+    const struct inventory_metrics *metrics = inventory_metrics_read(till->inventory);
     static const int bytes[] = {0, 1, 3, 10};
     enum { ROUNDS = sizeof bytes / sizeof *bytes };
     item_sell(till, "phone", strategy, 100);
@@ -204,7 +204,7 @@ static void test_other_replies_cut(void) {
     struct inventory_order late = buy(till, "phone", "bob", "late", 1)->order;
     redis_clock()->ahead_ms = 240000;
     holds_sweep(till, &redis); /* it sweeps still */
-    CHECK_INT(inventory_metrics(till->inventory)->expired, 1);
+    CHECK_INT(inventory_metrics_read(till->inventory)->expired, 1);
     CHECK_STATUS(order_step(till, late.id, INVENTORY_CONFIRM, NULL), INVENTORY_EXPIRED);
     check_books(till, &redis, "phone", 14, 0, 1);
 }
@@ -402,7 +402,7 @@ static void test_slow(void) {
     }
     shop_settle(till->shop);
     CHECK_INT(buys_with(till->shop, INVENTORY_OK), 20);
-    CHECK_INT(inventory_metrics(till->inventory)->reconnects, 1);
+    CHECK_INT(inventory_metrics_read(till->inventory)->reconnects, 1);
     check_books(till, &redis, "phone", 80, 0, 20);
 }
 

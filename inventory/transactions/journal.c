@@ -1,11 +1,16 @@
-/* The journal of transactions: what was decided, in one slot of the store. A transaction goes on by one step
- * of its record at a time (journal.lua), which compares phase and nonce: of two who decide about it one is
- * first. */
+#include "inventory/transactions/journal.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/transactions/transaction.h"
+#include "inventory/model/record.h"
+#include "inventory/purchases/holds.h"
+#include "inventory/store/epoch.h"
+#include "inventory/store/status.h"
+#include "journal.lua.h"
+
+static const struct script journal_script = {journal_lua, journal_lua_sha1};
 
 void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_transaction *transaction) {
     snprintf(out, JOURNAL_FIELD_SIZE, "%c:%s", transaction->kind == INVENTORY_BASKET ? 'b' : 't',
@@ -25,6 +30,15 @@ void journal_print(char out[JOURNAL_RECORD_SIZE], const struct inventory_transac
     snprintf(out, JOURNAL_RECORD_SIZE, "%s %s %lld %lld %s %s", phases[transaction->phase].name,
              transaction->nonce, (long long)transaction->created_ms, (long long)transaction->expires_ms,
              transaction->kind == INVENTORY_BASKET ? transaction->user : "-", lines);
+}
+
+bool journal_is_same(const struct inventory_transaction *a, const struct inventory_transaction *b) {
+    bool same = a->kind == b->kind && a->count == b->count &&
+                (a->kind == INVENTORY_TRANSFER || strcmp(a->user, b->user) == 0);
+    for (int i = 0; same && i < a->count; i++)
+        same =
+            strcmp(a->lines[i].item, b->lines[i].item) == 0 && a->lines[i].quantity == b->lines[i].quantity;
+    return same;
 }
 
 static bool read_phase(const char *name, int *phase) {
@@ -114,7 +128,7 @@ bool journal_move(struct inventory *inventory, const struct inventory_transactio
         snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)transaction->lines[0].token.epoch);
     const char *argv[] = {NULL, NULL,   NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY, LOCK_EPOCH_KEY, "move", field,
                           from, record, due,  epoch};
-    if (!script_call(inventory, SCRIPT_JOURNAL, 3, 12, argv, fn, ctx))
+    if (!script_call(inventory, &journal_script, 3, 12, argv, fn, ctx))
         return false;
     redis_flush(inventory->redis);
     return true;
@@ -171,7 +185,7 @@ void inventory_transaction_claim(struct inventory *inventory, int most, int64_t 
     snprintf(count, sizeof count, "%d", most);
     const char *argv[] = {NULL,           NULL,    NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY,
                           LOCK_EPOCH_KEY, "claim", now,  until,       count};
-    if (!script_call(inventory, SCRIPT_JOURNAL, 3, 10, argv, on_claimed, claim)) {
+    if (!script_call(inventory, &journal_script, 3, 10, argv, on_claimed, claim)) {
         free(claim);
         fn(ctx, INVENTORY_UNAVAILABLE, NULL, 0);
         return;

@@ -1,9 +1,17 @@
-/* What a transaction does to its items, by line.lua: one call an item, all under way at once. */
-#include <sodium.h>
+#include "inventory/transactions/lines.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/transactions/transaction.h"
+#include "inventory/model/fencing_token.h"
+#include "inventory/model/record.h"
+#include "inventory/model/terms.h"
+#include "inventory/store/failpoint.h"
+#include "inventory/store/item_fields.h"
+#include "inventory/store/status.h"
+#include "line.lua.h"
+
+static const struct script line_script = {line_lua, line_lua_sha1};
 
 /* The words of line.lua, by what is to be written. A transfer writes to one of its two items at a time. */
 static const struct {
@@ -22,18 +30,18 @@ static bool of_part(const struct transaction_part *part, int line) {
     return strcmp(lines[part->line].item, lines[line].item) == 0;
 }
 
-int transaction_part_of(const struct transaction_run *run, int line) {
+int lines_part_of(const struct transaction_run *run, int line) {
     int p = 0;
     while (p < run->part_count && !of_part(&run->parts[p], line))
         p++;
     return p;
 }
 
-void transaction_parts_make(struct transaction_run *run) {
+void lines_make_parts(struct transaction_run *run) {
     const struct inventory_transaction *transaction = run->transaction;
     run->part_count = 0;
     for (int i = 0; i < transaction->count; i++) {
-        int p = transaction_part_of(run, i);
+        int p = lines_part_of(run, i);
         if (p == run->part_count) {
             run->parts[run->part_count++] = (struct transaction_part){.run = run, .line = i};
             sale_keys_make(&run->parts[p].keys, transaction->lines[i].item);
@@ -67,24 +75,6 @@ static int line_beyond(const struct transaction_part *part, int64_t most) {
     return line;
 }
 
-bool transaction_refusal(const char *word, enum inventory_status *status) {
-    static const struct {
-        const char *word;
-        enum inventory_status status;
-    } words[] = {{"sold-out", INVENTORY_SOLD_OUT},
-                 {"limit", INVENTORY_LIMIT},
-                 {"not-started", INVENTORY_NOT_STARTED},
-                 {"ended", INVENTORY_ENDED},
-                 {"unknown-item", INVENTORY_UNKNOWN_ITEM}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(words[i].word, word) == 0) {
-            *status = words[i].status;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* A reply that came in words; false: it is none of those that are expected. */
 static bool note_word(struct transaction_part *part, const struct redis_value *value) {
     struct transaction_run *run = part->run;
@@ -103,7 +93,7 @@ static bool note_word(struct transaction_part *part, const struct redis_value *v
         run->stale = true;
         return true;
     }
-    if (!transaction_refusal(word, &status))
+    if (!terms_refusal(word, &status))
         return false;
     bool too_many = status == INVENTORY_SOLD_OUT || status == INVENTORY_LIMIT;
     fail(run, status, too_many ? line_beyond(part, number) : part->line,
@@ -121,7 +111,7 @@ static void judge(struct transaction_part *part, const struct inventory_item *it
     part->limit = item->limit;
     part->had = had;
     enum inventory_status in_time =
-        basket ? item_judge_time(run->now_ms, item->starts_ms, item->ends_ms) : INVENTORY_OK;
+        basket ? terms_judge_time(run->now_ms, item->starts_ms, item->ends_ms) : INVENTORY_OK;
     if (in_time != INVENTORY_OK)
         fail(run, in_time, part->line, 0);
     if ((basket || part->line == 0) && part->quantity > item->available)
@@ -146,16 +136,12 @@ static bool note_look(struct transaction_part *part, const struct redis_value *v
     return true;
 }
 
-void transaction_count_down(struct transaction_run *run, bool good) {
+void lines_count_down(struct transaction_run *run, bool good) {
     if (!good)
         run->status = INVENTORY_UNKNOWN;
     if (--run->pending > 0)
         return;
-    if (run->status == INVENTORY_UNKNOWN) {
-        transaction_lost(run);
-        return;
-    }
-    if (run->stale)
+    if (run->stale && run->status != INVENTORY_UNKNOWN)
         run->status = INVENTORY_STALE;
     run->then(run);
 }
@@ -169,7 +155,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
                  "item %s is not as the journal of baskets has it", run->transaction->lines[part->line].item);
         good = false;
     }
-    transaction_count_down(run, good);
+    lines_count_down(run, good);
 }
 
 /* ---- calls ---- */
@@ -185,11 +171,11 @@ static bool call(struct transaction_part *part, const char *what, int argc, cons
     const char *const head[] = {keys->item,  keys->orders,   keys->users, keys->events,
                                 keys->token, keys->restocks, what,        token};
     memcpy(argv + SCRIPT_ARGV, head, sizeof head);
-    return script_call(part->run->inventory, SCRIPT_LINE, 6, argc, argv, on_reply, part);
+    return script_call(part->run->inventory, &line_script, 6, argc, argv, on_reply, part);
 }
 
-void transaction_line_digest(const struct inventory_transaction *transaction, int line,
-                             char digest[INVENTORY_DIGEST_SIZE]) {
+void lines_digest(const struct inventory_transaction *transaction, int line,
+                  char digest[INVENTORY_DIGEST_SIZE]) {
     char text[INVENTORY_DIGEST_SIZE + 8];
     int length = snprintf(text, sizeof text, "%s:%d", transaction->nonce, line);
     inventory_key_digest(text, (size_t)length, digest);
@@ -198,7 +184,7 @@ void transaction_line_digest(const struct inventory_transaction *transaction, in
 void inventory_transaction_order(const struct inventory_transaction *transaction, int line,
                                  struct inventory_order *order) {
     char digest[INVENTORY_DIGEST_SIZE];
-    transaction_line_digest(transaction, line, digest);
+    lines_digest(transaction, line, digest);
     *order = (struct inventory_order){.quantity = transaction->lines[line].quantity,
                                       .state = transaction->state,
                                       .created_ms = transaction->created_ms,
@@ -236,7 +222,7 @@ static int add_lines(const struct transaction_part *part, enum line_write write,
                                             : INVENTORY_STATE_UNDONE;
         order.pending = write == WRITE_DEBIT;
         record_print(records[n], &order);
-        transaction_line_digest(transaction, i, digests[n++]);
+        lines_digest(transaction, i, digests[n++]);
     }
     for (int i = 0; i < n; i++) {
         argv[i] = digests[i];
@@ -276,12 +262,12 @@ static void for_each_part(struct transaction_run *run, const char *step, int lin
     for (int p = 0; p < run->part_count; p++) {
         if (run->parts[p].done || (line >= 0 && run->parts[p].line != line))
             continue;
-        transaction_failpoint(inventory, "before", step, p);
+        failpoint_write(inventory, "before", step, p);
         run->pending++;
         bool sent = fn(&run->parts[p], run->write);
-        transaction_failpoint(inventory, "after", step, p);
+        failpoint_write(inventory, "after", step, p);
         if (!sent)
-            transaction_count_down(run, false);
+            lines_count_down(run, false);
     }
     redis_flush(inventory->redis);
 }
@@ -295,15 +281,7 @@ static void begin(struct transaction_run *run, enum line_write write,
     run->pending = 1; /* until all have left */
 }
 
-static void on_journal(void *ctx, const struct redis_value *value) {
-    struct transaction_run *run = ctx;
-    bool good = store_status(run->inventory, value) == INVENTORY_OK;
-    if (good)
-        transaction_found(run, value);
-    transaction_count_down(run, good);
-}
-
-static bool call_look(struct transaction_part *part, const char *what) {
+static bool send_read(struct transaction_part *part, const char *what) {
     const char *argv[ARGV_MAX];
     argv[MORE] = part->run->transaction->user;
     memcpy(argv + MORE + 1, item_fields, sizeof item_fields);
@@ -312,16 +290,15 @@ static bool call_look(struct transaction_part *part, const char *what) {
 
 static bool read_fenced(struct transaction_part *part, enum line_write write) {
     (void)write;
-    return call_look(part, "look");
+    return send_read(part, "look");
 }
 
-/* What follows takes only what is there then, so it need not shut out older tokens yet. */
 static bool read_unfenced(struct transaction_part *part, enum line_write write) {
     (void)write;
-    return call_look(part, "peek");
+    return send_read(part, "peek");
 }
 
-static void begin_reading(struct transaction_run *run,
+static void begin_read(struct transaction_run *run,
                        bool (*fn)(struct transaction_part *part, enum line_write write),
                        void (*then)(struct transaction_run *run)) {
     begin(run, WRITE_NOTHING, then);
@@ -330,17 +307,8 @@ static void begin_reading(struct transaction_run *run,
     for_each_part(run, "look", -1, fn);
 }
 
-void transaction_read_items(struct transaction_run *run, void (*then)(struct transaction_run *run)) {
-    begin_reading(run, read_fenced, then);
-    transaction_count_down(run, true);
-}
-
-void transaction_read(struct transaction_run *run, void (*then)(struct transaction_run *run)) {
-    begin_reading(run, read_unfenced, then);
-    run->pending++;
-    if (!journal_ask(run->inventory, run->transaction, on_journal, run))
-        transaction_count_down(run, false);
-    transaction_count_down(run, true);
+void lines_read(struct transaction_run *run, bool fenced, void (*then)(struct transaction_run *run)) {
+    begin_read(run, fenced ? read_fenced : read_unfenced, then);
 }
 
 static void on_item(void *ctx, enum inventory_status status, const struct inventory_item *item) {
@@ -349,7 +317,7 @@ static void on_item(void *ctx, enum inventory_status status, const struct invent
         judge(part, item, 0);
     else if (status == INVENTORY_UNKNOWN_ITEM)
         fail(part->run, status, part->line, 0);
-    transaction_count_down(part->run, status == INVENTORY_OK || status == INVENTORY_UNKNOWN_ITEM);
+    lines_count_down(part->run, status == INVENTORY_OK || status == INVENTORY_UNKNOWN_ITEM);
 }
 
 static bool ask_item(struct transaction_part *part, enum line_write write) {
@@ -359,24 +327,24 @@ static bool ask_item(struct transaction_part *part, enum line_write write) {
     return true;
 }
 
-void transaction_check_items(struct transaction_run *run, void (*then)(struct transaction_run *run)) {
-    begin_reading(run, ask_item, then);
-    transaction_count_down(run, true);
+void lines_check(struct transaction_run *run, void (*then)(struct transaction_run *run)) {
+    begin_read(run, ask_item, then);
+    lines_count_down(run, true);
 }
 
-void transaction_write(struct transaction_run *run, enum line_write write,
-                       void (*then)(struct transaction_run *run)) {
+void lines_write(struct transaction_run *run, enum line_write write,
+                 void (*then)(struct transaction_run *run)) {
     bool basket = run->transaction->kind == INVENTORY_BASKET;
     begin(run, write, then);
     for_each_part(run, writes[write].step, basket ? -1 : writes[write].line,
                   basket ? write_basket : write_transfer);
-    transaction_count_down(run, true);
+    lines_count_down(run, true);
 }
 
-void transaction_each_part(struct transaction_run *run, enum line_write write, const char *step,
-                           bool (*fn)(struct transaction_part *part, enum line_write write),
-                           void (*then)(struct transaction_run *run)) {
+void lines_each_part(struct transaction_run *run, enum line_write write, const char *step,
+                     bool (*fn)(struct transaction_part *part, enum line_write write),
+                     void (*then)(struct transaction_run *run)) {
     begin(run, write, then);
     for_each_part(run, step, -1, fn);
-    transaction_count_down(run, true);
+    lines_count_down(run, true);
 }

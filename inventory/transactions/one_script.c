@@ -7,7 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "basket.lua.h"
+#include "inventory/model/terms.h"
+#include "inventory/store/failpoint.h"
+#include "inventory/store/status.h"
+#include "inventory/transactions/journal.h"
+#include "inventory/transactions/lines.h"
 #include "inventory/transactions/transaction.h"
+
+static const struct script basket_script = {basket_lua, basket_lua_sha1};
 
 enum {
     HEAD = 6, /* arguments before those of the lines */
@@ -36,7 +44,7 @@ static void on_error(struct transaction_run *run, const char *text) {
 static void on_refusal(struct transaction_run *run, const struct redis_value *value) {
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     enum inventory_status status;
-    if (!word || !transaction_refusal(word, &status)) {
+    if (!word || !terms_refusal(word, &status)) {
         snprintf(run->inventory->error, sizeof run->inventory->error, "a reply of basket.lua is not known");
         transaction_finish(run, INVENTORY_UNAVAILABLE);
         return;
@@ -54,7 +62,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         transaction_lost(run);
         return;
     }
-    transaction_failpoint(run->inventory, "after", "basket", -1);
+    failpoint_write(run->inventory, "after", "basket", -1);
     if (status != INVENTORY_OK)
         on_error(run, redis_value_text(value));
     else if (redis_value_type(value) == REDIS_STRING)
@@ -91,21 +99,21 @@ static bool send_basket(struct transaction_run *run) {
     memcpy(argv + argc, head, sizeof head);
     argc += HEAD;
     for (int i = 0; i < transaction->count; i++) {
-        snprintf(parts[i], sizeof parts[i], "%d", transaction_part_of(run, i) + 1);
+        snprintf(parts[i], sizeof parts[i], "%d", lines_part_of(run, i) + 1);
         snprintf(quantities[i], sizeof quantities[i], "%lld", (long long)transaction->lines[i].quantity);
-        transaction_line_digest(transaction, i, digests[i]);
+        lines_digest(transaction, i, digests[i]);
         const char *const line[LINE_ARGS] = {parts[i], quantities[i], digests[i]};
         memcpy(argv + argc, line, sizeof line);
         argc += LINE_ARGS;
     }
-    return script_call(run->inventory, SCRIPT_BASKET, keys, argc, argv, on_reply, run);
+    return script_call(run->inventory, &basket_script, keys, argc, argv, on_reply, run);
 }
 
 static void at_once(struct transaction_run *run) {
     struct inventory *inventory = run->inventory;
     if (!run->mine)
         transaction_begin_attempt(run);
-    transaction_failpoint(inventory, "before", "basket", -1);
+    failpoint_write(inventory, "before", "basket", -1);
     if (!send_basket(run)) {
         refused(run, INVENTORY_UNAVAILABLE);
         return;

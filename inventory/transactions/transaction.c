@@ -24,18 +24,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct phase_row phases[PHASES] = {
-    [PHASE_NONE] = {"none", true, WRITE_NOTHING, PHASE_NONE, INVENTORY_STATE_UNDONE},
-    [PHASE_INTENT] = {"intent", false, WRITE_NOTHING, PHASE_ABORTING, INVENTORY_STATE_UNDONE},
-    [PHASE_ABORTING] = {"undoing", false, WRITE_ABORT, PHASE_NONE, INVENTORY_STATE_UNDONE},
-    [PHASE_HELD] = {"held", true, WRITE_NOTHING, PHASE_EXPIRING, INVENTORY_STATE_HELD},
-    [PHASE_CONFIRMING] = {"confirming", false, WRITE_CONFIRM, PHASE_CONFIRMED, INVENTORY_STATE_CONFIRMED},
-    [PHASE_CANCELLING] = {"cancelling", false, WRITE_CANCEL, PHASE_CANCELLED, INVENTORY_STATE_CANCELLED},
-    [PHASE_EXPIRING] = {"expiring", false, WRITE_EXPIRE, PHASE_EXPIRED, INVENTORY_STATE_EXPIRED},
-    [PHASE_CONFIRMED] = {"confirmed", true, WRITE_NOTHING, PHASE_CONFIRMED, INVENTORY_STATE_CONFIRMED},
-    [PHASE_CANCELLED] = {"cancelled", true, WRITE_NOTHING, PHASE_CANCELLED, INVENTORY_STATE_CANCELLED},
-    [PHASE_EXPIRED] = {"expired", true, WRITE_NOTHING, PHASE_EXPIRED, INVENTORY_STATE_EXPIRED},
-};
+#include "inventory/store/failpoint.h"
+#include "inventory/store/status.h"
+#include "inventory/transactions/journal.h"
+#include "inventory/transactions/lines.h"
 
 enum {
     OVERTAKEN_MOST = 8,
@@ -44,16 +36,6 @@ enum {
 
 static void read_journal(struct transaction_run *run);
 static void go_on(struct transaction_run *run);
-
-void transaction_failpoint(struct inventory *inventory, const char *when, const char *step, int part) {
-    const struct inventory_config *config = &inventory->config;
-    char text[48];
-    if (!config->at_failpoint)
-        return;
-    redis_push(inventory->redis); /* who dies here has sent what he has sent, no less and no more */
-    snprintf(text, sizeof text, part < 0 ? "%s %s" : "%s %s %d", when, step, part);
-    config->at_failpoint(config->at_failpoint_ctx, text);
-}
 
 /* ---- the end ---- */
 
@@ -118,15 +100,6 @@ void transaction_tick(struct inventory *inventory, bool all) {
 
 /* ---- the journal ---- */
 
-bool transaction_is_same(const struct inventory_transaction *a, const struct inventory_transaction *b) {
-    bool same = a->kind == b->kind && a->count == b->count &&
-                (a->kind == INVENTORY_TRANSFER || strcmp(a->user, b->user) == 0);
-    for (int i = 0; same && i < a->count; i++)
-        same =
-            strcmp(a->lines[i].item, b->lines[i].item) == 0 && a->lines[i].quantity == b->lines[i].quantity;
-    return same;
-}
-
 /* The transaction as the journal has it: the same that was wanted, or a reason to end. */
 static enum inventory_status adopt(struct transaction_run *run, const char *record) {
     struct inventory_transaction *transaction = run->transaction, found = *transaction;
@@ -135,11 +108,11 @@ static enum inventory_status adopt(struct transaction_run *run, const char *reco
                  "a record in the journal of baskets cannot be read");
         return INVENTORY_UNAVAILABLE;
     }
-    if (!transaction_is_same(&found, transaction))
+    if (!journal_is_same(&found, transaction))
         return run->make ? INVENTORY_KEY_REUSED : INVENTORY_UNAVAILABLE;
     if (run->mine && strcmp(found.nonce, transaction->nonce) != 0) {
         run->mine = false; /* another attempt stands there */
-        run->taking_ns = 0;
+        run->debit_ns = 0;
     }
     memcpy(transaction->nonce, found.nonce, sizeof transaction->nonce);
     transaction->phase = found.phase;
@@ -148,7 +121,7 @@ static enum inventory_status adopt(struct transaction_run *run, const char *reco
     return INVENTORY_OK;
 }
 
-void transaction_found(struct transaction_run *run, const struct redis_value *value) {
+static void note_journal(struct transaction_run *run, const struct redis_value *value) {
     run->found = INVENTORY_OK;
     if (redis_value_type(value) == REDIS_STRING)
         run->found = adopt(run, redis_value_text(value));
@@ -157,7 +130,7 @@ void transaction_found(struct transaction_run *run, const struct redis_value *va
 }
 
 void transaction_resume(struct transaction_run *run, const struct redis_value *value) {
-    transaction_found(run, value);
+    note_journal(run, value);
     if (run->found == INVENTORY_OK)
         go_on(run);
     else
@@ -198,7 +171,7 @@ static void on_moved(void *ctx, const struct redis_value *value) {
         transaction_lost(run);
         return;
     }
-    transaction_failpoint(run->inventory, "after", phases[run->to].name, -1);
+    failpoint_write(run->inventory, "after", phases[run->to].name, -1);
     if (redis_value_integer(value, 0) < 0) {
         yield_to_newer(run);
     } else if (redis_value_type(value) == REDIS_INTEGER) {
@@ -227,14 +200,24 @@ static int64_t due_ms(const struct transaction_run *run, enum phase to) {
 static void move(struct transaction_run *run, enum phase to) {
     run->to = to;
     run->begun = true;
-    transaction_failpoint(run->inventory, "before", phases[to].name, -1);
+    failpoint_write(run->inventory, "before", phases[to].name, -1);
     if (!journal_move(run->inventory, run->transaction, to, due_ms(run, to), on_moved, run))
         transaction_lost(run);
 }
 
 /* ---- the steps ---- */
 
-static void on_taken(struct transaction_run *run) {
+/* A reply to one of the calls of lines.c was lost: the run begins again from the journal. */
+static bool is_lost(struct transaction_run *run) {
+    if (run->status != INVENTORY_UNKNOWN)
+        return false;
+    transaction_lost(run);
+    return true;
+}
+
+static void on_debited(struct transaction_run *run) {
+    if (is_lost(run))
+        return;
     if (run->status != INVENTORY_OK) {
         run->failure = run->status;
         move(run, PHASE_ABORTING);
@@ -249,7 +232,7 @@ void transaction_begin_attempt(struct transaction_run *run) {
     sodium_bin2base64(run->transaction->nonce, sizeof run->transaction->nonce, random, sizeof random,
                       sodium_base64_VARIANT_URLSAFE_NO_PADDING);
     run->mine = true;
-    run->taking_ns = 0;
+    run->debit_ns = 0;
 }
 
 /* After a look: true where the transaction is new and can be made; otherwise the run has gone on, or ended.
@@ -267,6 +250,8 @@ static bool can_make(struct transaction_run *run) {
 
 static void on_items_read(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
+    if (is_lost(run))
+        return;
     if (!can_make(run))
         return;
     transaction_begin_attempt(run);
@@ -278,14 +263,14 @@ static void on_items_read(struct transaction_run *run) {
 static void on_settled(void *ctx, const struct redis_value *value) {
     struct inventory *inventory = ctx;
     store_status(inventory, value);
-    transaction_failpoint(inventory, "after", "settle", -1);
+    failpoint_write(inventory, "after", "settle", -1);
 }
 
 /* All is written: to tell the journal is not waited for, locked or not. Should it never hear, others find
  * nothing to do when they finish it. */
 static void settle(struct transaction_run *run, enum phase to) {
     struct inventory *inventory = run->inventory;
-    transaction_failpoint(inventory, "before", "settle", -1);
+    failpoint_write(inventory, "before", "settle", -1);
     journal_move(inventory, run->transaction, to, 0, on_settled, inventory);
     run->transaction->phase = (int)to;
     transaction_conclude(run);
@@ -297,14 +282,16 @@ static void note_aborted(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
     if (!run->refunded || transaction->aborted_ns != 0)
         return;
-    transaction->aborted_ns = run->taking_ns ? clock_mono_ns(clock) - run->taking_ns
-                                             : (clock_wall_ms(clock) - transaction->created_ms) * 1000000;
+    transaction->aborted_ns = run->debit_ns ? clock_mono_ns(clock) - run->debit_ns
+                                            : (clock_wall_ms(clock) - transaction->created_ms) * 1000000;
     if (transaction->aborted_ns < 1)
         transaction->aborted_ns = 1; /* the clock of whoever began it was ahead */
 }
 
 static void on_written(struct transaction_run *run) {
     enum phase next = phases[run->transaction->phase].next;
+    if (is_lost(run))
+        return;
     if (run->status == INVENTORY_OK && run->transaction->phase == PHASE_ABORTING)
         note_aborted(run);
     if (run->status == INVENTORY_STALE)
@@ -335,8 +322,22 @@ static void go_on_held(struct transaction_run *run) {
         transaction_conclude(run);
 }
 
+static void on_journal_too(void *ctx, const struct redis_value *value) {
+    struct transaction_run *run = ctx;
+    bool good = store_status(run->inventory, value) == INVENTORY_OK;
+    if (good)
+        note_journal(run, value);
+    lines_count_down(run, good);
+}
+
+/* Reads the items and, behind them, the journal. The debit takes only what is there then, so the read need
+ * not refuse older fencing tokens yet. */
 static void by_steps(struct transaction_run *run) {
-    transaction_read(run, on_items_read);
+    lines_read(run, false, on_items_read);
+    run->pending++;
+    if (!journal_ask(run->inventory, run->transaction, on_journal_too, run))
+        lines_count_down(run, false);
+    lines_count_down(run, true);
 }
 
 static void on_compared(void *ctx, const struct redis_value *value) {
@@ -345,24 +346,26 @@ static void on_compared(void *ctx, const struct redis_value *value) {
         transaction_lost(run);
         return;
     }
-    transaction_found(run, value);
+    note_journal(run, value);
     if (can_make(run))
         transaction_finish(run, INVENTORY_WANTS_LOCK);
 }
 
 static void on_checked(struct transaction_run *run) {
+    if (is_lost(run))
+        return;
     if (!journal_ask(run->inventory, run->transaction, on_compared, run))
         transaction_lost(run);
 }
 
 static void by_checking(struct transaction_run *run) {
-    transaction_check_items(run, on_checked);
+    lines_check(run, on_checked);
 }
 
 static void take(struct transaction_run *run) {
-    if (run->taking_ns == 0)
-        run->taking_ns = clock_mono_ns(run->inventory->config.clock);
-    transaction_write(run, WRITE_DEBIT, on_taken);
+    if (run->debit_ns == 0)
+        run->debit_ns = clock_mono_ns(run->inventory->config.clock);
+    lines_write(run, WRITE_DEBIT, on_debited);
 }
 
 static void go_on(struct transaction_run *run) {
@@ -384,7 +387,7 @@ static void go_on(struct transaction_run *run) {
     else if (row->write == WRITE_NOTHING)
         move(run, row->next);
     else
-        transaction_write(run, row->write, on_written);
+        lines_write(run, row->write, on_written);
 }
 
 /* ---- the calls ---- */
@@ -401,7 +404,7 @@ void transaction_begin(struct inventory *inventory, struct inventory_transaction
         .inventory = inventory, .transaction = transaction, .make = make, .step = step};
     transaction->nonce[0] = '\0';
     transaction->aborted_ns = 0;
-    transaction_parts_make(run);
+    lines_make_parts(run);
     metric_add(&inventory->metrics->waiting, 1);
     if (!redis_is_up(inventory->redis))
         transaction_finish(run, INVENTORY_UNAVAILABLE);

@@ -133,7 +133,7 @@ void items_restock(struct worker *worker, struct http_request *request, const ch
     }
     restock->request = request;
     snprintf(restock->item, sizeof restock->item, "%s", name);
-    inventory_restock(worker->inventory, name, digest, quantity, on_restock, restock);
+    inventory_item_restock(worker->inventory, name, digest, quantity, on_restock, restock);
 }
 
 /* ---- audit: the background thread reads it, off the way of purchases ---- */
@@ -172,7 +172,7 @@ static void begin_audit(struct mailbox_post *post) {
     struct audit *audit = CONTAINER_OF(post, struct audit, post);
     struct inventory *inventory = audit->worker->service->background.inventory;
     if (inventory)
-        inventory_audit(inventory, audit->item, on_audit, audit);
+        inventory_item_audit(inventory, audit->item, on_audit, audit);
     else
         on_audit(audit, INVENTORY_UNAVAILABLE, NULL);
 }

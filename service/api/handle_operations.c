@@ -82,7 +82,7 @@ void operations_ready(struct worker *worker, struct http_request *request, const
     struct ready *ready = http_request_context(request);
     *ready = (struct ready){.read = {.done = on_health}, .request = request};
     if (worker->inventory && !inventory_is_up(worker->inventory))
-        inventory_health(worker->inventory, on_down, request); /* answers at once */
+        inventory_health_read(worker->inventory, on_down, request); /* answers at once */
     else
         health_read(worker, &ready->read);
 }

@@ -103,7 +103,7 @@ static void sell_on_worker(struct mailbox_post *post) {
     purchase->locked = true;
     purchase->done = on_sold_locked;
     if (call->worker->inventory)
-        inventory_purchase(call->worker->inventory, purchase);
+        inventory_purchase_begin(call->worker->inventory, purchase);
     else
         on_sold_locked(purchase, INVENTORY_UNAVAILABLE);
 }
@@ -174,5 +174,5 @@ void purchases_post(struct worker *worker, struct http_request *request, const c
     purchase->locked = false;
     purchase->token = (struct inventory_fencing_token){.epoch = 0};
     purchase->done = on_done;
-    inventory_purchase(worker->inventory, purchase);
+    inventory_purchase_begin(worker->inventory, purchase);
 }

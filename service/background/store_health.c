@@ -77,7 +77,7 @@ static void ask(struct service *service) {
     struct inventory *inventory = service->background.inventory;
     service->health.asking_since_ns = (int64_t)uv_hrtime();
     if (inventory)
-        inventory_health(inventory, on_told, service);
+        inventory_health_read(inventory, on_told, service);
     else
         on_told(service, &(struct inventory_health){.reason = "the service ends"});
 }

@@ -1,53 +1,59 @@
-/* Strategies that teach: `naive`, and the same body under a lock, `locked`.
+/* Strategies of lessons: `naive`, and the same under a lock, `locked`.
  *
- * It reads how many units are left, compares, and writes what it worked out. Whoever read the same number in
- * between is overwritten: two are sold, one is taken. `work_delay_ms` makes the gap as wide as a payment call
- * would. Under a lock that holds for all who sell it is right; under one that does not, it shows that. Where
- * the lock gave a fence, fenced.c looks and writes, and a holder that another has overtaken writes nothing;
- * where it gave an epoch alone, fenced.c looks.
- */
-#include "inventory/internal.h"
+ * It reads how many units are left, compares, and writes the result. Two that read the same number overwrite
+ * each other: two units are sold, one is taken. The work delay makes the gap as wide as a payment call would.
+ * Under a lock that holds for all sellers this is right. If the lock gave a fence, fenced.c reads and writes,
+ * and a holder that a newer one has overtaken writes nothing; if it gave an epoch alone, fenced.c reads. */
+#include <string.h>
 
-enum { DELAY_TICK_MS = 1 };
+#include "inventory/purchases/holds.h"
+#include "inventory/store/failpoint.h"
+#include "inventory/store/status.h"
+#include "inventory/strategies/client_side.h"
+#include "inventory/strategies/fenced.h"
+#include "inventory/strategies/strategies.h"
 
-/* ---- the delay ---- */
+/* ---- the write under a fence ---- */
 
-static void on_delay(uv_timer_t *timer) {
-    struct inventory *inventory = timer->data;
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    while (inventory->delayed && inventory->delayed->due_ms <= now_ms) {
-        struct delayed *delayed = inventory->delayed;
-        inventory->delayed = delayed->next;
-        delayed->fn(delayed->ctx, false);
-    }
-    if (!inventory->delayed)
-        uv_timer_stop(timer);
-}
+static void write_fenced(struct inventory_purchase *purchase);
 
-void naive_delay(struct inventory *inventory, struct delayed *delayed, void (*fn)(void *ctx, bool closing),
-                 void *ctx) {
-    int delay_ms = inventory->config.work_delay_ms;
-    if (delay_ms == 0) {
-        fn(ctx, false);
-        return;
-    }
-    *delayed =
-        (struct delayed){.due_ms = clock_mono_ms(inventory->config.clock) + delay_ms, .fn = fn, .ctx = ctx};
-    if (inventory->delayed)
-        inventory->delayed_last->next = delayed;
+static void on_indexed(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    failpoint(purchase->inventory, "before first hold");
+    if (store_status(purchase->inventory, value) == INVENTORY_OK)
+        write_fenced(purchase);
     else
-        inventory->delayed = delayed;
-    inventory->delayed_last = delayed;
-    if (!uv_is_active((const uv_handle_t *)&inventory->delay)) /* to start it again would put it off */
-        uv_timer_start(&inventory->delay, on_delay, DELAY_TICK_MS, DELAY_TICK_MS);
+        client_read_finish(purchase, INVENTORY_UNAVAILABLE);
 }
 
-void naive_close(struct inventory *inventory) {
-    while (inventory->delayed) {
-        struct delayed *delayed = inventory->delayed;
-        inventory->delayed = delayed->next;
-        delayed->fn(delayed->ctx, true);
-    }
+/* As index_item() in batch.c. */
+static void index_item(struct inventory_purchase *purchase, int64_t until_ms) {
+    struct client_read *read = purchase->read;
+    bool again = read->indexed_ms != 0;
+    read->indexed_ms = until_ms;
+    failpoint(purchase->inventory, "before index");
+    if (again || !due_enter_first(read->redis, purchase->item, until_ms, on_indexed, purchase))
+        client_read_finish(purchase, INVENTORY_UNAVAILABLE);
+    else
+        redis_flush(read->redis);
+}
+
+static void on_fenced_written(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    const char *word =
+        value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    if (word && strcmp(word, "index") == 0)
+        index_item(purchase, redis_value_integer(redis_value_at(value, 1), 0));
+    else
+        client_read_finish(purchase, fenced_decode(purchase, value));
+}
+
+static void write_fenced(struct inventory_purchase *purchase) {
+    client_print_record(purchase);
+    if (fenced_send_write(purchase, client_expires_ms(purchase->read), on_fenced_written))
+        redis_flush(purchase->inventory->redis);
+    else
+        client_read_finish(purchase, INVENTORY_UNAVAILABLE);
 }
 
 /* ---- a purchase ---- */
@@ -65,7 +71,7 @@ static void on_written(void *ctx, const struct redis_value *value) {
 static void do_write(struct inventory_purchase *purchase) {
     struct client_read *read = purchase->read;
     if (read->fenced) {
-        fenced_write(purchase);
+        write_fenced(purchase);
         return;
     }
     read->pending = client_touch_index(purchase, on_written);
@@ -89,7 +95,7 @@ static void on_read(struct inventory_purchase *purchase, enum inventory_status s
     if (status != INVENTORY_OK)
         client_read_finish(purchase, status);
     else
-        naive_delay(purchase->inventory, &read->delayed, on_worked, purchase);
+        work_delay_begin(purchase->inventory, &read->delayed, on_worked, purchase);
 }
 
 static void start_naive(struct inventory_purchase *purchase) {
@@ -103,5 +109,5 @@ static void start_locked(struct inventory_purchase *purchase) {
         purchase_finish(purchase, INVENTORY_WANTS_LOCK);
 }
 
-const struct strategy strategy_naive = {.name = "naive", .teaches = true, .start = start_naive};
-const struct strategy strategy_locked = {.name = "locked", .teaches = true, .start = start_locked};
+const struct strategy strategy_naive = {.start = start_naive};
+const struct strategy strategy_locked = {.start = start_locked};

@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "inventory/model/record.h"
+#include "inventory/store/status.h"
+#include "inventory/transactions/lines.h"
 #include "inventory/transactions/transaction.h"
 
 static bool is_fenced(const struct transaction_run *run) {
@@ -19,7 +22,7 @@ static int lines_of(const struct transaction_part *part, int lines[INVENTORY_LIN
     const struct transaction_run *run = part->run;
     int n = 0;
     for (int i = part->line; i < run->transaction->count; i++) {
-        if (&run->parts[transaction_part_of(run, i)] == part)
+        if (&run->parts[lines_part_of(run, i)] == part)
             lines[n++] = i;
     }
     return n;
@@ -54,7 +57,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
     if (there > 0 && there < n)
         run->found = INVENTORY_KEY_REUSED; /* they are written together */
     part->done = there > 0;
-    transaction_count_down(run, good);
+    lines_count_down(run, good);
 }
 
 static bool ask_orders(struct transaction_part *part, enum line_write write) {
@@ -63,7 +66,7 @@ static bool ask_orders(struct transaction_part *part, enum line_write write) {
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
     const char *argv[2 + INVENTORY_LINES_MAX] = {"HMGET", part->keys.orders};
     for (int i = 0; i < n; i++) {
-        transaction_line_digest(part->run->transaction, lines[i], digests[i]);
+        lines_digest(part->run->transaction, lines[i], digests[i]);
         argv[2 + i] = digests[i];
     }
     return redis_call(part->run->inventory->redis, on_orders, part, 2 + n, argv);
@@ -73,7 +76,7 @@ static bool ask_orders(struct transaction_part *part, enum line_write write) {
 
 static void on_command(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    transaction_count_down(run, store_status(run->inventory, value) == INVENTORY_OK);
+    lines_count_down(run, store_status(run->inventory, value) == INVENTORY_OK);
 }
 
 /* What was worked out from the look, and not from what is there now. */
@@ -91,7 +94,7 @@ static bool overwrite(struct transaction_part *part, enum line_write write) {
         struct inventory_order order;
         inventory_transaction_order(run->transaction, lines[i], &order);
         record_print(records[i], &order);
-        transaction_line_digest(run->transaction, lines[i], digests[i]);
+        lines_digest(run->transaction, lines[i], digests[i]);
         orders[2 + 2 * i] = entry[3 + 2 * i] = digests[i];
         orders[3 + 2 * i] = entry[4 + 2 * i] = records[i];
     }
@@ -108,9 +111,17 @@ static bool overwrite(struct transaction_part *part, enum line_write write) {
     return sent > 0;
 }
 
+/* The end of a read or a write that was refused, or whose reply was lost. */
+static void end(struct transaction_run *run) {
+    if (run->status == INVENTORY_UNKNOWN)
+        transaction_lost(run);
+    else
+        transaction_finish(run, run->status);
+}
+
 static void on_written(struct transaction_run *run) {
     if (run->status != INVENTORY_OK) {
-        transaction_finish(run, run->status);
+        end(run);
         return;
     }
     run->transaction->phase = PHASE_CONFIRMED;
@@ -127,34 +138,41 @@ static void on_worked(void *ctx, bool closing) {
     }
     run->begun = run->mine = true;
     if (is_fenced(run))
-        transaction_write(run, WRITE_SELL, on_written);
+        lines_write(run, WRITE_SELL, on_written);
     else
-        transaction_each_part(run, WRITE_SELL, "sell", overwrite, on_written);
+        lines_each_part(run, WRITE_SELL, "sell", overwrite, on_written);
 }
 
 static void on_read(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
     if (run->status != INVENTORY_OK) {
-        transaction_finish(run, run->status);
+        end(run);
         return;
     }
     if (transaction->created_ms == 0)
         transaction->created_ms = run->now_ms;
-    naive_delay(run->inventory, &run->delayed, on_worked, run);
+    work_delay_begin(run->inventory, &run->delayed, on_worked, run);
+}
+
+static void read_items(struct transaction_run *run) {
+    lines_read(run, true, on_read);
+    lines_count_down(run, true);
 }
 
 static void on_asked(struct transaction_run *run) {
     bool all = true;
     for (int p = 0; p < run->part_count; p++)
         all = all && run->parts[p].done;
-    if (run->found != INVENTORY_OK)
+    if (run->status == INVENTORY_UNKNOWN)
+        transaction_lost(run);
+    else if (run->found != INVENTORY_OK)
         transaction_finish(run, run->found);
     else if (all)
         on_written(run);
     else if (run->begun)
         transaction_finish(run, INVENTORY_UNKNOWN); /* a reply was lost, and not all was written */
     else
-        transaction_read_items(run, on_read);
+        read_items(run);
 }
 
 static void naively(struct transaction_run *run) {
@@ -166,7 +184,7 @@ static void naively(struct transaction_run *run) {
     run->found = INVENTORY_OK;
     for (int p = 0; p < run->part_count; p++)
         run->parts[p].done = false;
-    transaction_each_part(run, WRITE_NOTHING, "orders", ask_orders, on_asked);
+    lines_each_part(run, WRITE_NOTHING, "orders", ask_orders, on_asked);
 }
 
 void inventory_transaction_make_naive(struct inventory *inventory,

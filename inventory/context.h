@@ -1,0 +1,58 @@
+/* What an inventory keeps between calls, for the files of this module. Each group of members belongs to the
+ * file named above it: others do not change them. Everything belongs to the inventory's thread. */
+#ifndef INVENTORY_CONTEXT_H
+#define INVENTORY_CONTEXT_H
+
+#include "base/redis_target.h"
+#include "inventory/inventory.h"
+#include "inventory/purchases/audit.h"
+#include "inventory/purchases/item_queue.h"
+#include "inventory/store/redis.h"
+#include "inventory/store/script.h"
+
+struct inventory {
+    struct inventory_config config;
+    struct redis_target target;
+    uv_loop_t *loop;
+    struct redis *redis;
+    struct inventory_metrics *metrics; /* the caller's, or own_metrics */
+    struct inventory_metrics own_metrics;
+    uv_timer_t tick;
+    int closing; /* handles that are not closed yet */
+
+    /* store/status.c */
+    char error[256]; /* the last error of the store */
+
+    /* purchases/item_queue.c, purchases/purchase.c, purchases/lost.c */
+    struct items items;
+    struct item *dirty;                            /* have purchases to send */
+    struct inventory_purchase *again, *again_last; /* are to start anew */
+    struct inventory_purchase *lost;               /* their reply was lost */
+
+    /* purchases/holds.c */
+    bool sweeping;
+    bool taken_over;       /* the holds of a store without the index of due times are in it */
+    int64_t rest_until_ms; /* no hold expires by itself before that */
+
+    /* purchases/audit.c */
+    struct audits audits;
+
+    /* strategies/batch.c, strategies/optimistic.c, strategies/lessons/work_delay.c */
+    struct batch *spare_batches;
+    const char *argv[SCRIPT_ARGV + 7 + 3 * INVENTORY_BATCH_MAX]; /* of the call that is being sent */
+    char quantities[INVENTORY_BATCH_MAX][8];                     /* likewise */
+    struct optimistic *optimistic;
+    struct delayed *delayed, *delayed_last; /* the next to go first */
+    uv_timer_t delay;
+
+    /* transactions/transaction.c */
+    struct transaction_run *lost_transactions; /* their reply was lost */
+};
+
+/* One thread writes a metric, so no locked instruction is needed; others may read it. */
+static inline void metric_add(_Atomic uint64_t *metric, uint64_t n) {
+    __atomic_store_n((uint64_t *)metric, __atomic_load_n((uint64_t *)metric, __ATOMIC_RELAXED) + n,
+                     __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* The keys of an item in the store. They share a hash tag, so that one script reaches them on Redis Cluster.
+ */
+#ifndef INVENTORY_MODEL_KEYS_H
+#define INVENTORY_MODEL_KEYS_H
+
+#include "inventory/inventory.h"
+
+enum { SALE_KEY_SIZE = INVENTORY_NAME_MAX + 24 };
+
+struct sale_keys {
+    char item[SALE_KEY_SIZE];     /* hash: the counters and the terms of the sale */
+    char orders[SALE_KEY_SIZE];   /* hash: digest -> record */
+    char users[SALE_KEY_SIZE];    /* hash: user -> units, if the item has a limit */
+    char holds[SALE_KEY_SIZE];    /* sorted set: digest by expiry */
+    char events[SALE_KEY_SIZE];   /* stream: every change of an order, and every restock */
+    char restocks[SALE_KEY_SIZE]; /* hash: digest -> the answer */
+    char token[SALE_KEY_SIZE];    /* the newest fencing token seen */
+};
+
+void sale_keys_make(struct sale_keys *keys, const char *item);
+
+#endif

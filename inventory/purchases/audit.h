@@ -1,0 +1,25 @@
+/* Audits: all orders of an item, read page by page beside the sale. */
+#ifndef INVENTORY_PURCHASES_AUDIT_H
+#define INVENTORY_PURCHASES_AUDIT_H
+
+#include "inventory/inventory.h"
+
+struct audit_run;
+
+/* One page at a time, on a connection of its own. */
+struct audits {
+    struct audit_run *head,
+        *tail; /* the first one's page is asked for, or will be after a pause, if `running` */
+    bool running;
+    int waiting;         /* callers */
+    struct redis *redis; /* NULL while there is no audit */
+    uv_timer_t pause;
+    int64_t pause_ns; /* that is still to be made */
+};
+
+/* Ends audits that cannot be carried out. */
+void audit_tick(struct inventory *inventory);
+/* Ends all. */
+void audit_close(struct inventory *inventory);
+
+#endif

@@ -1,0 +1,41 @@
+/* The items that this process has purchases for, or reads, each with the queue of its purchases. */
+#ifndef INVENTORY_PURCHASES_ITEM_QUEUE_H
+#define INVENTORY_PURCHASES_ITEM_QUEUE_H
+
+#include "inventory/inventory.h"
+#include "inventory/model/keys.h"
+
+struct item_reader;
+
+struct item {
+    struct item *chain; /* in its bucket */
+    struct item *next_dirty;
+    struct inventory_purchase *head, *tail; /* wait for a call */
+    int gathered;                           /* how many wait */
+    int users;                              /* purchases and readers that point here */
+    int in_flight, in_flight_purchases;     /* calls of `batch`, and purchases in them */
+    struct item_reader *asking, *waiting;   /* share the reply in flight; came too late for it */
+    bool dirty;                             /* in inventory->dirty */
+    bool unknown;                     /* the store does not have it: forgotten when the last user leaves */
+    bool sold_out;                    /* it was: read the stock before the next sale */
+    enum inventory_strategy strategy; /* a guess until the store has told it */
+    struct sale_keys keys;
+    char name[INVENTORY_NAME_MAX + 1];
+};
+
+enum { ITEM_BUCKETS = 16384, ITEMS_KEPT = 65536 };
+
+struct items {
+    struct item *buckets[ITEM_BUCKETS];
+    int count;
+    unsigned char hash_key[16]; /* random: nobody can choose names that collide */
+};
+
+void items_init(struct items *items);
+void items_free(struct items *items);
+/* Finds or makes the item, and counts the caller among its users; NULL when out of memory. */
+struct item *items_take(struct items *items, const char *name);
+/* The opposite. An item without users is forgotten if it is unknown, or if more than ITEMS_KEPT are kept. */
+void items_drop(struct items *items, struct item *item);
+
+#endif

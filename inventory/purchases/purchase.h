@@ -1,0 +1,28 @@
+/* How a purchase goes on and ends, whatever its strategy. */
+#ifndef INVENTORY_PURCHASES_PURCHASE_H
+#define INVENTORY_PURCHASES_PURCHASE_H
+
+#include "inventory/context.h"
+
+/* The clock of an instance may differ by so much from that of the store, by which orders are dated. */
+enum { CLOCKS_APART_MS = 50 };
+
+/* Has inventory_flush() send what waits for the item. */
+void item_mark_dirty(struct inventory *inventory, struct item *item);
+
+/* Has inventory_flush() start the purchase by its item's strategy, which may have changed. */
+void purchase_again(struct inventory_purchase *purchase);
+
+/* Ends a purchase. */
+void purchase_finish(struct inventory_purchase *purchase, enum inventory_status status);
+
+/* Ends it with OK and the order as just written. */
+void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t expires_ms);
+
+/* Ends it with the order that its key has: REPLAYED, or KEY_REUSED. OK if the order was written since
+ * `sent_ms` by this instance's clock (0: no such time): then it is the order whose reply was lost. An earlier
+ * attempt with the same key is taken for it if it was written within CLOCKS_APART_MS before; it is the
+ * buyer's order all the same. */
+void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms);
+
+#endif

@@ -1,0 +1,18 @@
+#include "inventory/store/failpoint.h"
+
+#include <stdio.h>
+
+void failpoint_write(struct inventory *inventory, const char *when, const char *step, int part) {
+    const struct inventory_config *config = &inventory->config;
+    char text[48];
+    if (!config->at_failpoint)
+        return;
+    redis_push(inventory->redis); /* who dies here has sent what he has sent, no less and no more */
+    snprintf(text, sizeof text, part < 0 ? "%s %s" : "%s %s %d", when, step, part);
+    config->at_failpoint(config->at_failpoint_ctx, text);
+}
+
+void failpoint(const struct inventory *inventory, const char *name) {
+    if (inventory->config.at_failpoint)
+        inventory->config.at_failpoint(inventory->config.at_failpoint_ctx, name);
+}

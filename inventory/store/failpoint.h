@@ -1,0 +1,12 @@
+/* Failpoints: named places at which a test stops or ends the process. */
+#ifndef INVENTORY_STORE_FAILPOINT_H
+#define INVENTORY_STORE_FAILPOINT_H
+
+#include "inventory/context.h"
+
+void failpoint(const struct inventory *inventory, const char *name);
+/* The failpoint "WHEN NAME N", or "WHEN NAME" if `n` is negative. What was queued before is written first, so
+ * that a process that dies here has sent exactly that. */
+void failpoint_write(struct inventory *inventory, const char *when, const char *name, int n);
+
+#endif

@@ -1,0 +1,29 @@
+#include "inventory/store/item_fields.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const item_fields[ITEM_FIELDS] = {"initial", "restocked", "available", "held", "sold",
+                                              "limit",   "starts",    "ends",      "hold", "strategy"};
+
+bool item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx) {
+    const char *argv[2 + ITEM_FIELDS] = {"HMGET", key};
+    memcpy(argv + 2, item_fields, sizeof item_fields);
+    return redis_call(redis, fn, ctx, 2 + ITEM_FIELDS, argv);
+}
+
+bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value) {
+    if (redis_value_count(value) != ITEM_FIELDS || redis_value_type(redis_value_at(value, 0)) == REDIS_NIL)
+        return false;
+    struct inventory_item read = {.initial = 0};
+    int64_t *const numbers[] = {&read.initial, &read.restocked, &read.available, &read.held,   &read.sold,
+                                &read.limit,   &read.starts_ms, &read.ends_ms,   &read.hold_ms};
+    for (size_t i = 0; i < ITEM_FIELDS - 1; i++)
+        *numbers[i] = redis_value_integer(redis_value_at(value, i), 0);
+    const char *strategy = redis_value_text(redis_value_at(value, ITEM_FIELDS - 1));
+    if (!strategy || !inventory_strategy_find(strategy, &read.strategy))
+        return false;
+    snprintf(read.item, sizeof read.item, "%s", name);
+    *item = read;
+    return true;
+}

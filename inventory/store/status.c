@@ -1,0 +1,24 @@
+#include "inventory/store/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum inventory_status store_status(struct inventory *inventory, const struct redis_value *value) {
+    if (!value)
+        return INVENTORY_UNKNOWN;
+    if (redis_value_type(value) != REDIS_ERROR)
+        return INVENTORY_OK;
+    const char *text = redis_value_text(value);
+    metric_add(&inventory->metrics->store_errors, 1);
+    snprintf(inventory->error, sizeof inventory->error, "%s", text);
+    if (strstr(text, "READONLY"))
+        redis_break(inventory->redis, text);
+    return INVENTORY_UNAVAILABLE;
+}
+
+int64_t store_time_ms(const struct redis_value *value) {
+    if (redis_value_count(value) != 2)
+        return 0;
+    return redis_value_integer(redis_value_at(value, 0), 0) * 1000 +
+           redis_value_integer(redis_value_at(value, 1), 0) / 1000;
+}

@@ -1,0 +1,47 @@
+/* What the strategies without a script share: they read and write step by step, which is what is wrong with
+ * them. */
+#ifndef INVENTORY_STRATEGIES_CLIENT_SIDE_H
+#define INVENTORY_STRATEGIES_CLIENT_SIDE_H
+
+#include "inventory/model/record.h"
+#include "inventory/purchases/purchase.h"
+#include "inventory/strategies/work_delay.h"
+
+/* What was read for a purchase; purchase->read points to it. */
+struct client_read {
+    struct redis *redis;
+    void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
+    bool moved;                   /* the item has another strategy now */
+    bool fenced;                  /* its fencing token is checked, so fenced.c writes it */
+    int pending;                  /* replies to come */
+    enum inventory_status status; /* of those that came */
+    struct delayed delayed;
+    int64_t now_ms; /* by the store's clock */
+    int64_t available, limit, starts_ms, ends_ms, hold_ms, had;
+    enum inventory_strategy strategy, begun_as; /* the item's; the one that is carried out */
+    int64_t indexed_ms;                         /* fenced: the item is in the index until then, see holds.h */
+    char order[RECORD_SIZE];                    /* the key's order, or "" */
+    char record[RECORD_SIZE];                   /* the order to write */
+};
+
+/* Reads the item, the key's order and the user's units over `redis`, then calls `next`: OK, REPLAYED (there
+ * is an order), or the reason for a refusal. With `decr` OK does not mean that enough units are left: the
+ * debit tells. */
+void client_read_begin(struct inventory_purchase *purchase, struct redis *redis,
+                       enum inventory_strategy strategy,
+                       void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
+/* Ends the purchase with the status that `next` was told. */
+void client_read_finish(struct inventory_purchase *purchase, enum inventory_status status);
+/* Queues the writes of a sale that leaves `available` units; returns how many replies `fn` will get. */
+int client_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
+/* Queues, before the hold's entry, that of its item in the index of due times, on the same connection; see
+ * holds.h. */
+int client_touch_index(struct inventory_purchase *purchase, redis_reply_fn *fn);
+/* Queues the entries that follow from an order: in the event stream, and of the hold. */
+int client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
+/* Prints the order to write into read->record. */
+void client_print_record(struct inventory_purchase *purchase);
+/* When the hold of the order would end; 0: there is none. */
+int64_t client_expires_ms(const struct client_read *read);
+
+#endif

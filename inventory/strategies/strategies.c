@@ -1,0 +1,18 @@
+#include "inventory/strategies/strategies.h"
+
+static const struct strategy *const strategies[INVENTORY_STRATEGIES] = {
+    [INVENTORY_BATCH] = &strategy_batch, [INVENTORY_LUA] = &strategy_lua,
+    [INVENTORY_DECR] = &strategy_decr,   [INVENTORY_OPTIMISTIC] = &strategy_optimistic,
+    [INVENTORY_NAIVE] = &strategy_naive, [INVENTORY_LOCKED] = &strategy_locked,
+};
+
+void strategy_start(struct inventory_purchase *purchase) {
+    struct item *item = purchase->in;
+    if (inventory_strategy_teaches(item->strategy) && !purchase->inventory->config.teaching) {
+        item->strategy =
+            INVENTORY_BATCH; /* the next purchase asks the store again: the item may be another by then */
+        purchase_finish(purchase, INVENTORY_REFUSED);
+    } else {
+        strategies[item->strategy]->start(purchase);
+    }
+}

@@ -1,0 +1,38 @@
+/* The journal of transactions, in one slot of the store: what was decided.
+ *
+ * A transaction goes on by one move of its record at a time (journal.lua), which compares phase and nonce: of
+ * two that decide about it one is first. A record is PHASE NONCE CREATED_MS EXPIRES_MS USER ITEM:QUANTITY,...
+ */
+#ifndef INVENTORY_TRANSACTIONS_JOURNAL_H
+#define INVENTORY_TRANSACTIONS_JOURNAL_H
+
+#include "inventory/context.h"
+#include "inventory/model/phases.h"
+
+enum { JOURNAL_FIELD_SIZE = INVENTORY_DIGEST_SIZE + 2, JOURNAL_RECORD_SIZE = 2560 };
+
+#define JOURNAL_KEY      "seckill:{baskets}:journal"
+#define JOURNAL_OPEN_KEY "seckill:{baskets}:open"
+
+/* The transaction's field in the journal: its kind and id. */
+void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_transaction *transaction);
+/* ITEM:QUANTITY,... */
+void journal_print_lines(char out[JOURNAL_RECORD_SIZE], const struct inventory_transaction *transaction);
+void journal_print(char out[JOURNAL_RECORD_SIZE], const struct inventory_transaction *transaction);
+/* Reads a record. Kind, id and what belongs to the caller are not in it and stay as they are. False: it is
+ * not a record, and `transaction` is untouched. */
+bool journal_read(struct inventory_transaction *transaction, const char *record);
+
+/* Whether both ask for the same. */
+bool journal_is_same(const struct inventory_transaction *a, const struct inventory_transaction *b);
+
+/* Asks for the record. False: nothing was sent. */
+bool journal_ask(struct inventory *inventory, const struct inventory_transaction *transaction,
+                 redis_reply_fn *fn, void *ctx);
+/* Replaces what the journal has by the transaction in phase `to`; PHASE_NONE removes it. Others may finish it
+ * from `due_ms` on; 0: there is nothing to finish. The reply: 1, or the record that stands there instead, or
+ * -1: the lock epoch is newer than the transaction's. False: nothing was sent. */
+bool journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
+                  int64_t due_ms, redis_reply_fn *fn, void *ctx);
+
+#endif
