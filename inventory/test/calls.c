@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/context.h"
 #include "inventory/test/fixture.h"
 
 static struct answer *answer_make(struct till *till) {
@@ -154,6 +155,11 @@ static bool is_swept(void *arg) {
     struct swept *swept = arg;
     inventory_sweep(swept->till->inventory); /* nothing, while one is under way */
     return holds_indexed(swept->redis, swept->now) == 0;
+}
+
+void holds_sweep_on(struct till *till) {
+    if (till->inventory->rest_until_ms != 0)
+        inventory_sweep(till->inventory);
 }
 
 void holds_sweep(struct till *till, const struct redis_server *redis) {

@@ -116,6 +116,8 @@ enum inventory_status item_audit(struct till *till, const char *item, struct inv
 void store_health(struct till *till, struct inventory_health *out);
 /* inventory_sweep() to its end: nothing is due any more. */
 void holds_sweep(struct till *till, const struct redis_server *redis);
+/* After inventory_sweep(): begins anew if the store was so slow that nothing was to expire. */
+void holds_sweep_on(struct till *till);
 /* How many items are in the index of due times, and in it by then. */
 long long holds_indexed(const struct redis_server *redis, const char *until_ms);
 

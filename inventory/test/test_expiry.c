@@ -83,7 +83,7 @@ static void test_idle(void) {
 }
 
 static bool none_indexed(void *arg) {
-    (void)arg;
+    holds_sweep_on(arg);
     return indexed() == 0;
 }
 
@@ -95,7 +95,7 @@ static void test_many_due(void) {
     redis_command(&redis, "EVAL", enter, "0", NULL);
     CHECK_INT(indexed(), 250);
     inventory_sweep(till->inventory);
-    shop_wait(till->shop, none_indexed, NULL, "the index is empty");
+    shop_wait(till->shop, none_indexed, till, "the index is empty");
 }
 
 /* How many holds its item has. */
@@ -104,7 +104,7 @@ static long long holds_of(const char *item) {
 }
 
 static bool late_are_over(void *arg) {
-    (void)arg;
+    holds_sweep_on(arg);
     return holds_of("late1") + holds_of("late2") + holds_of("late3") + holds_of("late4") == 0;
 }
 
@@ -122,7 +122,7 @@ static void test_many_in_one(void) {
     }
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     inventory_sweep(till->inventory);
-    shop_wait(till->shop, late_are_over, NULL, "the holds of other items are over");
+    shop_wait(till->shop, late_are_over, till, "the holds of other items are over");
     CHECK(holds_of("many") > MANY - 1000);
     holds_sweep(till, &redis);
     CHECK_INT(indexed(), 0);

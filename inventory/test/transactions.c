@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/purchases/holds.h"
+
 enum way way;
 
 static const char *const way_names[WAYS] = {
@@ -123,10 +125,15 @@ static bool is_claimed(void *arg) {
     return ((struct claimed *)arg)->done;
 }
 
+static bool is_awake(void *arg) {
+    return !expiry_rests(((struct till *)arg)->inventory);
+}
+
 int bargains_recover(struct till *till) {
     int recovered = 0;
     for (;;) {
         struct claimed claimed = {.till = till};
+        shop_wait(till->shop, is_awake, till, "the store was slow a while ago");
         inventory_transaction_claim(till->inventory, CLAIM_MOST, 1000, on_claimed, &claimed);
         shop_wait(till->shop, is_claimed, &claimed, "transactions are claimed");
         if (claimed.count == 0)
