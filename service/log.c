@@ -4,15 +4,15 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "service/api/rfc3339.h"
+#include "service/rfc3339.h"
 
 /* One write a line, so that lines of several threads do not mix. */
 static void write_line(const char *level, const char *format, va_list list)
     __attribute__((format(printf, 2, 0)));
 
 static void write_line(const char *level, const char *format, va_list list) {
-    char line[1024], now[INSTANT_SIZE];
-    instant_print(clock_wall_ms(&clock_system), now);
+    char line[1024], now[RFC3339_SIZE];
+    rfc3339_print(clock_wall_ms(&clock_system), now);
     int length = snprintf(line, sizeof line, "%s %s ", now, level);
     vsnprintf(line + length, sizeof line - (size_t)length, format, list);
     fprintf(stderr, "%s\n", line);

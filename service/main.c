@@ -104,10 +104,10 @@ static void raise_file_limit(const struct config *config) {
 
 static void say_hello(const struct config *config) {
     struct redis_target target;
-    char store[512], ignored[256], lock[LOCK_SWITCH_NAME_SIZE];
+    char store[512], ignored[256], lock[LOCK_NAME_SIZE];
     redis_target_parse(&target, config->redis, ignored, sizeof ignored);
     redis_target_print(&target, store, sizeof store);
-    lock_switch_print_lock(lock, config->lock);
+    lock_name_print(lock, config->lock);
     log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %s%s%s", SECKILL_VERSION,
              config->listen, config->workers, config->workers == 1 ? "" : "s", store, config->strategy_name,
              lock, config->fencing ? "" : ", NO FENCING",
@@ -186,7 +186,7 @@ int main(int argc, char **argv) {
         log_error("cannot start: out of memory or threads");
         return EXIT_FAILURE;
     }
-    health_open(&service.health);
+    store_health_open(&service.health);
     raise_file_limit(&service.config);
     bool made_up = set_admin_token(&service);
     if (!start_workers(&service, error, sizeof error)) {
@@ -213,7 +213,7 @@ int main(int argc, char **argv) {
     background_join(&service.background);
     pool_close(service.pool);
     lock_switch_close(service.lock_switch);
-    health_close(&service.health);
+    store_health_close(&service.health);
     free(service.workers);
     log_info("ended");
     return EXIT_SUCCESS;

@@ -11,10 +11,10 @@
 #include "service/failpoint.h"
 #include "service/log.h"
 
-enum { HOUSEKEEPING_MS = 250, CLIENT_IDLE_MS = 60000, RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
+enum { HOUSEKEEPING_MS = 250, CLIENT_IDLE_MS = 60000 };
 
-/* See linger(). */
-enum { LINGER_CROWD = 32, LINGER_NS = 100000, PAUSES = 10 };
+/* See busy_poll(). */
+enum { BUSY_POLL_CROWD = 32, BUSY_POLL_NS = 100000, PAUSES = 10 };
 
 static void watch_store(struct worker *worker) {
     bool up = inventory_is_up(worker->inventory);
@@ -57,11 +57,11 @@ static void pause_core(void) {
 /* To sleep until the store replies halts the processor, and to wake it takes long, above all on a virtual
  * machine, where it cost a tenth of the orders of a crowd. So the worker looks out for a moment before it
  * sleeps, and whoever else wants the processor has it. */
-static void linger(struct worker *worker) {
-    if (worker->stock_metrics.waiting < LINGER_CROWD || uv_backend_timeout(&worker->loop) == 0)
+static void busy_poll(struct worker *worker) {
+    if (worker->stock_metrics.waiting < BUSY_POLL_CROWD || uv_backend_timeout(&worker->loop) == 0)
         return;
     struct pollfd any = {.fd = uv_backend_fd(&worker->loop), .events = POLLIN};
-    uint64_t until_ns = uv_hrtime() + LINGER_NS;
+    uint64_t until_ns = uv_hrtime() + BUSY_POLL_NS;
     while (poll(&any, 1, 0) == 0 && uv_hrtime() < until_ns) {
         sched_yield();
         pause_core();
@@ -71,7 +71,7 @@ static void linger(struct worker *worker) {
 static void on_prepare(uv_prepare_t *handle) {
     struct worker *worker = handle->data;
     turn(worker);
-    linger(worker);
+    busy_poll(worker);
 }
 
 static void on_check(uv_check_t *handle) {
@@ -130,27 +130,10 @@ static void *run(void *arg) {
     return NULL;
 }
 
-struct inventory_config worker_stock_config(const struct service *service,
-                                            struct inventory_metrics *metrics) {
-    const struct config *config = &service->config;
-    return (struct inventory_config){
-        .redis_url = config->redis,
-        .clock = &service->clock.clock,
-        .call_timeout_ms = config->store_timeout_ms,
-        .resolve_ms = RESOLVE_MS,
-        .queue_max = QUEUE_MAX,
-        .work_delay_ms = config->work_delay_ms,
-        .teaching = config->teaching,
-        .fencing = config->fencing,
-        .metrics = metrics,
-        .at_failpoint = service_at_failpoint,
-    };
-}
-
 bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
                  size_t error_size) {
     const struct config *config = &service->config;
-    struct inventory_config stock = worker_stock_config(service, &worker->stock_metrics);
+    struct inventory_config stock = service_inventory_config(service, &worker->stock_metrics);
     worker->service = service;
     worker->index = index;
     uv_loop_init(&worker->loop);

@@ -8,15 +8,11 @@
 #include <uv.h>
 
 #include "inventory/inventory.h"
-#include "service/background/background.h"
-#include "service/background/blocking_pool.h"
-#include "service/background/lock_switch.h"
 #include "service/background/mailbox.h"
-#include "service/background/store_clock.h"
 #include "service/background/store_health.h"
-#include "service/config.h"
 #include "service/http/http.h"
 #include "service/metrics.h"
+#include "service/service.h"
 
 /* The store, as a worker last saw it. */
 enum worker_store { WORKER_STORE_UNTRIED, WORKER_STORE_UP, WORKER_STORE_DOWN };
@@ -35,28 +31,10 @@ struct worker {
     int64_t drain_until_ms;
     _Atomic enum worker_store store; /* for other threads to see */
     _Atomic int connections;
-    struct health_seen health; /* as it was told here last */
+    struct store_health_seen health; /* as it was told here last */
     struct metrics metrics;
     struct inventory_metrics stock_metrics;
 };
-
-struct service {
-    struct config config;
-    unsigned char admin_digest[32];
-    struct store_clock clock;
-    struct lock_switch *lock_switch;
-    struct pool *pool; /* for what blocks */
-    _Atomic bool draining;
-    _Atomic int64_t crowd_until_ns; /* purchases go first until then; the back office tells */
-    _Atomic int running;            /* workers that have not ended */
-    int worker_count;
-    struct worker *workers;
-    struct background background;
-    struct health health;
-};
-
-/* How the stock is opened, whoever does. */
-struct inventory_config worker_stock_config(const struct service *service, struct inventory_metrics *metrics);
 
 /* Opens all that the worker needs on `listen_fd`, which is its own from then on. False on failure, with the
  * reason in `error`. */

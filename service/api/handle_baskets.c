@@ -5,16 +5,15 @@
  * thread of the pool acquires them, has the back office carry their tokens to the inventory, waits for that,
  * releases the locks, and has the worker answer. To settle one, or to finish what was left, takes no lock: it
  * is done on the loop where it is asked for, and waits for nobody who makes another. */
-#include "service/api/handle_baskets.h"
-
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/api/json.h"
+#include "service/api/answers.h"
+#include "service/api/codec.h"
+#include "service/api/handlers.h"
 #include "service/api/problem.h"
-#include "service/api/routes.h"
 #include "service/container.h"
 #include "service/failpoint.h"
 #include "service/worker.h"
@@ -22,9 +21,9 @@
 /* A transaction under way. */
 struct call {
     struct inventory_transaction transaction;
-    struct http_request *request; /* NULL: it was left unfinished, and nobody waits for it */
+    struct http_request *request;
     struct service *service;
-    struct worker *worker; /* whose request it is; NULL likewise */
+    struct worker *worker; /* whose request it is */
     bool make;             /* it is to be made, otherwise settled */
     struct pool_job job;
     struct mailbox_post post;
@@ -32,9 +31,6 @@ struct call {
     enum lock_status locked; /* how its locks were had */
     sem_t done;
 };
-
-/* So long nobody else tries what was claimed. */
-enum { CLAIM_MS = 2000 };
 
 #define CONTAINER(pointer, member) CONTAINER_OF(pointer, struct call, member)
 
@@ -75,7 +71,7 @@ static void answer_refusal(const struct call *call, const struct inventory_item 
     const struct inventory_transaction *transaction = &call->transaction;
     int line = transaction->kind == INVENTORY_BASKET ? transaction->failed : -1;
     if (call->locked != LOCK_OK) {
-        routes_answer_lock(call->request, call->locked);
+        answer_lock(call->request, call->locked);
         return;
     }
     switch (call->status) {
@@ -84,26 +80,24 @@ static void answer_refusal(const struct call *call, const struct inventory_item 
     case INVENTORY_NOT_STARTED:
     case INVENTORY_ENDED:
     case INVENTORY_UNKNOWN_ITEM:
-        routes_answer_line(call->request, call->status, line, transaction->lines[transaction->failed].item,
-                           transaction->available, terms);
+        answer_line(call->request, call->status, line, transaction->lines[transaction->failed].item,
+                    transaction->available, terms);
         break;
     case INVENTORY_TOO_MANY:
         problem_answer_field(call->request, "quantity",
                              "the stock of the item to which it goes may be 1000000000 at most");
         break;
-    default: routes_answer_status(call->request, call->status);
+    default: answer_status(call->request, call->status);
     }
 }
 
 static void count(const struct call *call) {
-    struct metrics *metrics = call->worker ? &call->worker->metrics : &call->service->background.metrics;
+    struct metrics *metrics = &call->worker->metrics;
     bool basket = call->transaction.kind == INVENTORY_BASKET;
     bool good = call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED;
     if (call->transaction.aborted_ns)
         metrics_time(&metrics->transactions_undone, call->transaction.aborted_ns);
-    if (!call->request) {
-        metrics_count(&metrics->recovered[good || call->status == INVENTORY_UNKNOWN_BASKET]);
-    } else if (call->make) {
+    if (call->make) {
         int outcome = metrics_outcome(call->status, call->locked);
         metrics_count(basket ? &metrics->baskets[outcome] : &metrics->transfers[outcome]);
         metrics_time(good ? &metrics->transactions_made : &metrics->transactions_rejected,
@@ -111,19 +105,9 @@ static void count(const struct call *call) {
     }
 }
 
-/* There is room for the next one. */
-static void note_recovered(const struct call *call) {
-    struct background *background = &call->service->background;
-    background->recovering--;
-    if (background->more && background->inventory && !atomic_load(&call->service->draining))
-        transactions_recover(background);
-}
-
 static void end(struct call *call, const struct inventory_item *terms) {
     count(call);
-    if (!call->request)
-        note_recovered(call);
-    else if (call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED)
+    if (call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED)
         answer_done(call);
     else
         answer_refusal(call, terms);
@@ -138,9 +122,9 @@ static void on_terms(void *ctx, enum inventory_status status, const struct inven
  * as with a purchase. */
 static void finish(struct call *call, enum inventory_status status) {
     const struct inventory_transaction *transaction = &call->transaction;
-    struct inventory *inventory = call->worker ? call->worker->inventory : NULL;
+    struct inventory *inventory = call->worker->inventory;
     call->status = status;
-    if (inventory && routes_is_of_terms(status))
+    if (inventory && answer_is_of_terms(status))
         inventory_item_get(inventory, transaction->lines[transaction->failed].item, on_terms, call);
     else
         end(call, NULL);
@@ -160,7 +144,7 @@ static void on_done_locked(struct inventory_transaction *transaction, enum inven
     sem_post(&call->done);
 }
 
-static void do_in_back(struct mailbox_post *post) {
+static void do_in_background(struct mailbox_post *post) {
     struct call *call = CONTAINER(post, post);
     struct inventory *inventory = call->service->background.inventory;
     struct inventory_transaction *transaction = &call->transaction;
@@ -185,7 +169,7 @@ static void do_with(struct call *call, const struct lock_switch_use *use, const 
         if (left_ms < transaction->lease_ms)
             transaction->lease_ms = left_ms;
     }
-    call->post.run = do_in_back;
+    call->post.run = do_in_background;
     mailbox_put(&call->service->background.mailbox, &call->post);
     while (sem_wait(&call->done) != 0)
         continue;
@@ -200,12 +184,12 @@ static enum lock_status lock_and_do(struct call *call) {
     struct service *service = call->service;
     const struct inventory_transaction *transaction = &call->transaction;
     size_t count = (size_t)transaction->count;
-    char names[INVENTORY_LINES_MAX][ROUTES_LOCK_KEY_SIZE];
+    char names[INVENTORY_LINES_MAX][LOCK_KEY_SIZE];
     const char *keys[INVENTORY_LINES_MAX];
     struct lock_grant grants[INVENTORY_LINES_MAX];
     struct lock_switch_use use;
     for (size_t i = 0; i < count; i++) {
-        routes_lock_key(names[i], transaction->lines[i].item);
+        item_lock_key(names[i], transaction->lines[i].item);
         keys[i] = names[i];
     }
     int64_t deadline_ns = call->job.since_ns + (int64_t)service->config.lock_ttl_ms * 1000000;
@@ -244,7 +228,7 @@ static void submit(struct call *call) {
 static struct call *under_way_new(struct worker *worker, struct http_request *request) {
     struct call *call = calloc(1, sizeof *call);
     if (!call) {
-        routes_answer_status(request, INVENTORY_OVERLOADED);
+        answer_status(request, INVENTORY_OVERLOADED);
         return NULL;
     }
     call->service = worker->service;
@@ -282,7 +266,7 @@ static void post(struct worker *worker, struct http_request *request,
     char digest[INVENTORY_DIGEST_SIZE];
     size_t length;
     const char *body = http_request_body(request, &length);
-    if (!routes_read_key(request, digest))
+    if (!read_idempotency_key(request, digest))
         return;
     struct call *call = under_way_new(worker, request);
     if (!call)
@@ -341,7 +325,7 @@ static void look_up(struct worker *worker, struct http_request *request, const c
     size_t length;
     const char *body = http_request_body(request, &length);
     if (!inventory_digest_valid(name)) {
-        routes_answer_status(request, INVENTORY_UNKNOWN_BASKET);
+        answer_status(request, INVENTORY_UNKNOWN_BASKET);
         return;
     }
     if (then != on_found && !codec_read_nothing(body, length, &error)) {
@@ -368,31 +352,4 @@ void baskets_confirm(struct worker *worker, struct http_request *request, const 
 
 void baskets_cancel(struct worker *worker, struct http_request *request, const char *name) {
     look_up(worker, request, name, on_found_to_cancel);
-}
-
-/* ---- what was left unfinished ---- */
-
-static void on_claimed(void *ctx, enum inventory_status status,
-                       const struct inventory_transaction *transactions, size_t found) {
-    struct background *background = ctx;
-    background->more = status == INVENTORY_OK && (int)found == background->claiming;
-    for (size_t i = 0; status == INVENTORY_OK && i < found; i++) {
-        struct call *call = calloc(1, sizeof *call);
-        if (!call)
-            break; /* they come again when the claim is over */
-        call->service = background->service;
-        call->transaction = transactions[i];
-        call->transaction.done = on_settled;
-        background->recovering++;
-        inventory_transaction_settle(background->inventory, &call->transaction, INVENTORY_READ);
-    }
-    background->claiming = 0; /* only now it is known how much room is left */
-}
-
-void transactions_recover(struct background *background) {
-    int room = TRANSACTIONS_RECOVERING - background->recovering;
-    if (background->claiming || room == 0 || !store_clock_is_known(&background->service->clock))
-        return;
-    background->claiming = room;
-    inventory_transaction_claim(background->inventory, room, CLAIM_MS, on_claimed, background);
 }

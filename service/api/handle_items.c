@@ -2,9 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/api/json.h"
+#include "service/api/answers.h"
+#include "service/api/codec.h"
+#include "service/api/handlers.h"
 #include "service/api/problem.h"
-#include "service/api/routes.h"
 #include "service/container.h"
 #include "service/worker.h"
 
@@ -22,7 +23,7 @@ static void on_item(void *ctx, enum inventory_status status, const struct invent
     if (status == INVENTORY_OK)
         http_answer(request, 200, "application/json", body, codec_write_item(body, item), NULL);
     else
-        routes_answer_status(request, status);
+        answer_status(request, status);
 }
 
 void items_get(struct worker *worker, struct http_request *request, const char *name) {
@@ -49,15 +50,15 @@ static void on_put_looked(void *ctx, enum inventory_status status, const struct 
         http_answer(put->request, put->status, "application/json", body, codec_write_item(body, item),
                     (const char *const[]){"Location", location, NULL});
     else
-        routes_answer_status(put->request, status);
+        answer_status(put->request, status);
 }
 
 static void on_put_refused(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct put *put = ctx;
     if (status == INVENTORY_OK)
-        routes_answer_exists(put->request, item, &put->item);
+        answer_exists(put->request, item, &put->item);
     else
-        routes_answer_status(put->request, INVENTORY_EXISTS);
+        answer_status(put->request, INVENTORY_EXISTS);
 }
 
 static void on_put(void *ctx, enum inventory_status status, const struct inventory_item *item) {
@@ -69,7 +70,7 @@ static void on_put(void *ctx, enum inventory_status status, const struct invento
         return;
     }
     if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
-        routes_answer_status(put->request, status);
+        answer_status(put->request, status);
         return;
     }
     put->status = status == INVENTORY_OK ? 201 : 200;
@@ -109,7 +110,7 @@ static void on_restock(void *ctx, enum inventory_status status, const struct inv
         return;
     }
     if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
-        routes_answer_status(restock->request, status);
+        answer_status(restock->request, status);
         return;
     }
     size_t length = codec_write_restock(body, restock->item, done);
@@ -125,7 +126,7 @@ void items_restock(struct worker *worker, struct http_request *request, const ch
     int64_t quantity;
     size_t length;
     const char *body = http_request_body(request, &length);
-    if (!check_name(request, name) || !routes_read_key(request, digest))
+    if (!check_name(request, name) || !read_idempotency_key(request, digest))
         return;
     if (!codec_read_restock(body, length, &quantity, &error)) {
         problem_answer_field(request, error.field, error.detail);
@@ -156,7 +157,7 @@ static void answer_audit(struct mailbox_post *post) {
         http_answer(audit->request, 200, "application/json", body, codec_write_audit(body, &audit->told),
                     NULL);
     else
-        routes_answer_status(audit->request, audit->status);
+        answer_status(audit->request, audit->status);
 }
 
 static void on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *told) {

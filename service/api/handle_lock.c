@@ -2,9 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "service/api/json.h"
+#include "service/api/answers.h"
+#include "service/api/codec.h"
+#include "service/api/handlers.h"
 #include "service/api/problem.h"
-#include "service/api/routes.h"
 #include "service/container.h"
 #include "service/worker.h"
 
@@ -116,7 +117,7 @@ static void on_switched(void *ctx, enum inventory_status status, const struct in
 /* The lock cannot be had: of a bad URL that is its sender's fault. */
 static void answer_check(struct http_request *request, const struct lock_switch_check *check, bool teaching) {
     char detail[300], error[200];
-    lock_switch_print_plain(error, sizeof error, check->error);
+    lock_name_print_plain(error, sizeof error, check->error);
     if (check->status == LOCK_CONFIG) {
         snprintf(detail, sizeof detail, "%s; the README's Locks lists all%s", error,
                  teaching ? "" : "; those for lessons need --teaching");

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 
 #include "openapi.json.h"
-#include "service/api/json.h"
-#include "service/api/routes.h"
+#include "service/api/answers.h"
+#include "service/api/codec.h"
+#include "service/api/handlers.h"
 #include "service/worker.h"
 
 void operations_live(struct worker *worker, struct http_request *request, const char *name) {
@@ -63,13 +64,13 @@ static void answer_health(struct http_request *request, const struct inventory_h
 }
 
 struct ready {
-    struct health_read read;
+    struct store_health_read read;
     struct http_request *request;
 };
 
 _Static_assert(sizeof(struct ready) <= HTTP_CONTEXT_SIZE, "it must fit into its request");
 
-static void on_health(struct health_read *read, const struct inventory_health *health) {
+static void on_health(struct store_health_read *read, const struct inventory_health *health) {
     answer_health(((struct ready *)read)->request, health);
 }
 
@@ -84,7 +85,7 @@ void operations_ready(struct worker *worker, struct http_request *request, const
     if (worker->inventory && !inventory_is_up(worker->inventory))
         inventory_health_read(worker->inventory, on_down, request); /* answers at once */
     else
-        health_read(worker, &ready->read);
+        store_health_read(worker, &ready->read);
 }
 
 void operations_metrics(struct worker *worker, struct http_request *request, const char *name) {

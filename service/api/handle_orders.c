@@ -2,9 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/api/json.h"
+#include "service/api/answers.h"
+#include "service/api/codec.h"
+#include "service/api/handlers.h"
 #include "service/api/problem.h"
-#include "service/api/routes.h"
 #include "service/worker.h"
 
 static void answer(struct http_request *request, enum inventory_status status,
@@ -13,7 +14,7 @@ static void answer(struct http_request *request, enum inventory_status status,
     if (status == INVENTORY_OK)
         http_answer(request, 200, "application/json", body, codec_write_order(body, order), NULL);
     else
-        routes_answer_status(request, status);
+        answer_status(request, status);
 }
 
 /* An order that its basket settles. */
@@ -43,7 +44,7 @@ static void ask_basket(struct http_request *request, const struct inventory_orde
     struct worker *worker = http_request_server_ctx(request);
     struct of_basket *of_basket = calloc(1, sizeof *of_basket);
     if (!of_basket) {
-        routes_answer_status(request, INVENTORY_OVERLOADED);
+        answer_status(request, INVENTORY_OVERLOADED);
         return;
     }
     of_basket->transaction.kind = INVENTORY_BASKET;

@@ -2,10 +2,11 @@
 #include <semaphore.h>
 #include <string.h>
 
-#include "service/api/json.h"
+#include "service/api/answers.h"
+#include "service/api/codec.h"
+#include "service/api/handlers.h"
 #include "service/api/plain_purchase.h"
 #include "service/api/problem.h"
-#include "service/api/routes.h"
 #include "service/container.h"
 #include "service/worker.h"
 
@@ -53,7 +54,7 @@ static void count(struct call *call, enum inventory_status status) {
 static void on_terms(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct call *call = ctx;
     count(call, call->status);
-    routes_answer_terms(call->request, call->status, status == INVENTORY_OK ? item : NULL);
+    answer_terms(call->request, call->status, status == INVENTORY_OK ? item : NULL);
 }
 
 /* The script that refuses does not tell the item's terms, since it tells nothing that a sale has no use for.
@@ -68,19 +69,19 @@ static void answer_by_terms(struct call *call, enum inventory_status status) {
 }
 
 static void answer(struct call *call, enum inventory_status status) {
-    bool by_terms = routes_is_of_terms(status);
+    bool by_terms = answer_is_of_terms(status);
     if (!by_terms)
         count(call, status);
     if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
         answer_order(call, status == INVENTORY_REPLAYED);
     else if (call->locked != LOCK_OK)
-        routes_answer_lock(call->request, call->locked);
+        answer_lock(call->request, call->locked);
     else if (status == INVENTORY_SOLD_OUT)
         problem_answer_sold_out(call->request, call->purchase.available);
     else if (by_terms)
         answer_by_terms(call, status);
     else
-        routes_answer_status(call->request, status);
+        answer_status(call->request, status);
 }
 
 /* ---- under a lock ---- */
@@ -121,11 +122,11 @@ static void sell_under_lock(struct pool_job *job) {
     struct call *call = CONTAINER(job, job);
     struct service *service = call->worker->service;
     int64_t deadline_ns = job->since_ns + (int64_t)service->config.lock_ttl_ms * 1000000;
-    char key[ROUTES_LOCK_KEY_SIZE];
+    char key[LOCK_KEY_SIZE];
     const char *keys[] = {key};
     struct lock_switch_use use;
     struct lock_grant grant;
-    routes_lock_key(key, call->purchase.item);
+    item_lock_key(key, call->purchase.item);
     call->status = INVENTORY_OVERLOADED;
     call->locked = lock_switch_acquire(service->lock_switch, keys, 1, deadline_ns, &use, &grant);
     if (call->locked == LOCK_OK) {
@@ -159,7 +160,7 @@ void purchases_post(struct worker *worker, struct http_request *request, const c
     struct codec_error error;
     size_t length;
     const char *body = http_request_body(request, &length);
-    if (!routes_read_key(request, purchase->digest))
+    if (!read_idempotency_key(request, purchase->digest))
         return;
     if (!plain_read_purchase(body, length, &wanted) && !codec_read_purchase(body, length, &wanted, &error)) {
         problem_answer_field(request, error.field, error.detail);

@@ -4,7 +4,7 @@
 #ifndef SERVICE_API_PLAIN_PURCHASE_H
 #define SERVICE_API_PLAIN_PURCHASE_H
 
-#include "service/api/json.h"
+#include "service/api/codec.h"
 
 /* False where the body is not of the plain form; `purchase` is untouched then. */
 bool plain_read_purchase(const char *body, size_t length, struct codec_purchase *purchase);

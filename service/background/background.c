@@ -1,6 +1,6 @@
 #include "service/background/background.h"
 
-#include "service/api/handle_baskets.h"
+#include "service/background/recovery.h"
 #include "service/worker.h"
 
 enum { HOUSEKEEPING_MS = 250, SWEEP_TICKS = 2, DRAIN_TICK_MS = 10, LEAVE_MS = 1000 };
@@ -58,10 +58,10 @@ static void on_housekeeping(uv_timer_t *timer) {
         drain(background);
         return;
     }
-    health_tick(background->service);
+    store_health_tick(background->service);
     if (background->ticks++ % SWEEP_TICKS == 0)
         inventory_sweep(background->inventory);
-    transactions_recover(background);
+    recovery_tick(background);
 }
 
 /* Purchases go first: while a crowd of them waits for the store, or did a moment ago, blocking jobs run one
@@ -100,7 +100,7 @@ static void *run(void *arg) {
 }
 
 bool background_open(struct background *background, struct service *service, char *error, size_t error_size) {
-    struct inventory_config stock = worker_stock_config(service, &background->stock_metrics);
+    struct inventory_config stock = service_inventory_config(service, &background->stock_metrics);
     background->service = service;
     uv_loop_init(&background->loop);
     background->inventory = inventory_open(&background->loop, &stock, error, error_size);

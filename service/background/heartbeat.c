@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/background/lock_switch_internal.h"
+#include "service/background/lock_name.h"
+#include "service/background/lock_switch_state.h"
 #include "service/log.h"
 
 enum {
@@ -39,8 +40,8 @@ static void note_record(struct lock_switch *lock_switch, const struct inventory_
 
 static void say_told(const struct lock_switch *lock_switch, uint64_t before,
                      const struct inventory_lock_epoch *told) {
-    char name[LOCK_SWITCH_NAME_SIZE];
-    lock_switch_print_lock(name, told->lock);
+    char name[LOCK_NAME_SIZE];
+    lock_name_print(name, told->lock);
     if (before == 0 && strcmp(told->lock, lock_switch->first_url) != 0)
         log_info("--lock is not used: other instances go by %s; PUT /v1/lock switches all of them", name);
     if (before != told->epoch && (before || told->behind))
@@ -50,7 +51,7 @@ static void say_told(const struct lock_switch *lock_switch, uint64_t before,
 
 static void on_beat(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *told) {
     struct lock_switch *lock_switch = ctx;
-    char name[LOCK_SWITCH_NAME_SIZE];
+    char name[LOCK_NAME_SIZE];
     lock_switch->heartbeat_in_flight = false;
     /* No URL of ours is longer: somebody else wrote it. */
     if (status != INVENTORY_OK || strlen(told->lock) >= sizeof lock_switch->told_url)
@@ -68,7 +69,7 @@ static void on_beat(void *ctx, enum inventory_status status, const struct invent
     pthread_cond_broadcast(&lock_switch->changed);
     pthread_mutex_unlock(&lock_switch->mutex);
     say_told(lock_switch, before, told);
-    lock_switch_print_lock(name, told->lock);
+    lock_name_print(name, told->lock);
     if (comes)
         log_info("the lock %s is in force, epoch %llu", name, (unsigned long long)told->epoch);
 }

@@ -1,11 +1,12 @@
-/* Whether the lock can be had: that of the one in force, and of those that it is to be switched to. A thread
- * of its own, since a store that does not answer holds it up for seconds. */
+#include "service/background/lock_probe.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "service/background/lock_switch_internal.h"
+#include "service/background/lock_name.h"
+#include "service/background/lock_switch_state.h"
 #include "service/log.h"
 
 /* All instances use one key, so that a store that keeps something of each (a counter of fences) keeps one. No
@@ -53,18 +54,18 @@ static void check(const struct lock_switch *lock_switch, struct lock_switch_chec
 /* With the mutex held. */
 static void note_probe(struct lock_switch *lock_switch, enum lock_status status, const char *why) {
     bool lost = status != LOCK_OK && lock_switch->reach != LOCK_SWITCH_UNREACHABLE;
-    bool background = status == LOCK_OK && lock_switch->reach == LOCK_SWITCH_UNREACHABLE;
-    char name[LOCK_SWITCH_NAME_SIZE];
-    lock_switch_print_lock(name, lock_switch->told_url);
+    bool regained = status == LOCK_OK && lock_switch->reach == LOCK_SWITCH_UNREACHABLE;
+    char name[LOCK_NAME_SIZE];
+    lock_name_print(name, lock_switch->told_url);
     lock_switch->reach = status == LOCK_OK ? LOCK_SWITCH_REACHABLE : LOCK_SWITCH_UNREACHABLE;
-    lock_switch_print_plain(lock_switch->why, sizeof lock_switch->why, status == LOCK_OK ? "" : why);
+    lock_name_print_plain(lock_switch->why, sizeof lock_switch->why, status == LOCK_OK ? "" : why);
     lock_switch->probe_ns = now_ns() + (status == LOCK_OK ? idle_ns : gone_ns);
     if (lost)
         log_warning(
             "the lock %s cannot be reached: %s; baskets, transfers and strategy locked are refused until "
             "it can be, or PUT /v1/lock chooses another",
             name, lock_switch->why);
-    if (background)
+    if (regained)
         log_info("the lock %s can be reached again", name);
 }
 
@@ -93,19 +94,19 @@ static int64_t due_ns(const struct lock_switch *lock_switch) {
     return lock_switch->probe_ns > earliest_ns ? lock_switch->probe_ns : earliest_ns;
 }
 
-void lock_switch_probe_now(struct lock_switch *lock_switch) {
+void lock_probe_now(struct lock_switch *lock_switch) {
     lock_switch->probe_ns = now_ns();
     pthread_cond_signal(&lock_switch->probe_wanted);
 }
 
-void lock_switch_note_answer(struct lock_switch *lock_switch, bool answered) {
+void lock_probe_note_answer(struct lock_switch *lock_switch, bool answered) {
     if (answered && lock_switch->reach == LOCK_SWITCH_REACHABLE)
         lock_switch->probe_ns = now_ns() + idle_ns; /* which tells as much as a probe */
     else if (answered == (lock_switch->reach == LOCK_SWITCH_UNREACHABLE) && lock_switch->probe_ns > now_ns())
-        lock_switch_probe_now(lock_switch);
+        lock_probe_now(lock_switch);
 }
 
-void *lock_switch_probe_run(void *arg) {
+void *lock_probe_run(void *arg) {
     struct lock_switch *lock_switch = arg;
     pthread_mutex_lock(&lock_switch->mutex);
     while (!lock_switch->stop || lock_switch->checks) {

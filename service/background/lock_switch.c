@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "service/background/lock_switch_internal.h"
+#include "service/background/lock_name.h"
+#include "service/background/lock_probe.h"
+#include "service/background/lock_switch_state.h"
 #include "service/failpoint.h"
 #include "service/log.h"
 
@@ -71,7 +73,7 @@ static enum lock_status enter(struct lock_switch *lock_switch, int64_t deadline_
 static void leave(struct lock_switch *lock_switch, enum lock_status status) {
     pthread_mutex_lock(&lock_switch->mutex);
     if (status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN)
-        lock_switch_note_answer(lock_switch, false);
+        lock_probe_note_answer(lock_switch, false);
     if (--lock_switch->users == 0)
         pthread_cond_broadcast(&lock_switch->changed);
     pthread_mutex_unlock(&lock_switch->mutex);
@@ -83,7 +85,7 @@ static void leave(struct lock_switch *lock_switch, enum lock_status status) {
 static bool is_fresh(struct lock_switch *lock_switch) {
     pthread_mutex_lock(&lock_switch->mutex);
     bool fresh = now_ns() < lock_switch->fresh_until_ns;
-    lock_switch_note_answer(lock_switch, true);
+    lock_probe_note_answer(lock_switch, true);
     pthread_mutex_unlock(&lock_switch->mutex);
     return fresh;
 }
@@ -135,8 +137,7 @@ void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_
     if (state->reach == LOCK_SWITCH_UNREACHABLE)
         memcpy(state->why, lock_switch->why, sizeof state->why);
     memcpy(state->behind_id, lock_switch->behind_id, sizeof state->behind_id);
-    lock_switch_print_lock(state->lock,
-                           lock_switch->told_epoch ? lock_switch->told_url : lock_switch->first_url);
+    lock_name_print(state->lock, lock_switch->told_epoch ? lock_switch->told_url : lock_switch->first_url);
     pthread_mutex_unlock(&lock_switch->mutex);
 }
 
@@ -169,72 +170,16 @@ void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switc
     pthread_mutex_unlock(&lock_switch->mutex);
 }
 
-/* The option NAME= of a URL, "" where it is none: what follows the ?. */
-static const char *find_option(const char *options, const char *name) {
-    for (const char *at = options; at; at = strchr(at, '&')) {
-        at++;
-        if (strncmp(at, name, strlen(name)) == 0)
-            return at;
-    }
-    return "";
-}
-
-/* What may be shown of a URL: nothing before its last @, wherever that is. */
-void lock_switch_print_lock(char out[LOCK_SWITCH_NAME_SIZE], const char *url) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:,/_-[]?=&";
-    const char *scheme_end = strchr(url, ':'), *at = strrchr(url, '@'), *options = strchr(url, '?');
-    size_t length = scheme_end ? (size_t)(scheme_end - url) + 1 : 0;
-    const char *address = url + length, *end = options ? options : url + strlen(url);
-    if (!scheme_end)
-        end = address; /* no URL at all */
-    if (strncmp(address, "//", 2) == 0)
-        address += 2, length += 2;
-    if (at && at >= end)
-        end = address; /* what is before an @ may all be a password */
-    else if (at)
-        address = at + 1;
-    bool shows = options && !(at && at > options);
-    const char *variant = shows ? find_option(options, "variant=") : "";
-    const char *ttl = shows ? find_option(options, "ttl=") : "";
-    int length_printed = snprintf(out, LOCK_SWITCH_NAME_SIZE, "%.*s%.*s", (int)length, url,
-                                  (int)(end > address ? end - address : 0), address);
-    size_t used = length_printed < LOCK_SWITCH_NAME_SIZE ? (size_t)length_printed : LOCK_SWITCH_NAME_SIZE - 1;
-    snprintf(out + used, LOCK_SWITCH_NAME_SIZE - used, "%s%.*s%s%.*s", *variant ? "?" : "",
-             (int)strcspn(variant, "&"), variant,
-             !*ttl      ? ""
-             : *variant ? "&"
-                        : "?",
-             (int)strcspn(ttl, "&"), ttl);
-    for (char *c = out; *c; c++) {
-        if (!strchr(plain, *c))
-            *c = '_';
-    }
-}
-
-void lock_switch_print_plain(char *out, size_t size, const char *text) {
-    size_t length = 0;
-    for (const char *c = text; *c && length < size - 1; c++) {
-        if (strncmp(c, "…", 3) == 0 && length < size - 3) {
-            memcpy(out + length, "...", 3);
-            length += 3;
-            c += 2;
-        } else {
-            out[length++] = (char)(*c < ' ' || *c > '~' || *c == '"' || *c == '\\' ? '?' : *c);
-        }
-    }
-    out[length] = '\0';
-}
-
 /* ---- the thread ---- */
 
 /* Opens the lock of an epoch; NULL where that cannot be, and `error` and the log tell why. */
 static struct lock *open_lock(struct lock_switch *lock_switch, const char *url, uint64_t epoch,
                               char error[LOCK_ERROR_SIZE]) {
-    char name[LOCK_SWITCH_NAME_SIZE];
+    char name[LOCK_NAME_SIZE];
     struct lock *lock = NULL;
     if (lock_open(url, &lock_switch->lock_config, &lock, error, LOCK_ERROR_SIZE) == LOCK_OK)
         return lock;
-    lock_switch_print_lock(name, url);
+    lock_name_print(name, url);
     log_error("the lock %s, epoch %llu, cannot be opened here; nothing is done under a lock until PUT "
               "/v1/lock chooses another: %s",
               name, (unsigned long long)epoch, error);
@@ -269,8 +214,8 @@ static void follow(struct lock_switch *lock_switch) {
     lock_switch->cancel = cancel;
     lock_switch->lock_epoch = epoch;
     lock_switch->reach = opened ? LOCK_SWITCH_UNTRIED : LOCK_SWITCH_UNREACHABLE;
-    lock_switch_print_plain(lock_switch->why, sizeof lock_switch->why, opened ? "" : error);
-    lock_switch_probe_now(lock_switch);
+    lock_name_print_plain(lock_switch->why, sizeof lock_switch->why, opened ? "" : error);
+    lock_probe_now(lock_switch);
     pthread_cond_broadcast(&lock_switch->changed);
     pthread_mutex_unlock(&lock_switch->mutex);
     lock_close(old); /* may take seconds where its store is gone */
@@ -345,7 +290,7 @@ struct lock_switch *lock_switch_open(const struct config *config, struct store_c
     lock_switch->clock = clock;
     if (pthread_create(&lock_switch->thread, NULL, run, lock_switch) != 0)
         goto fail_threads;
-    if (pthread_create(&lock_switch->prober, NULL, lock_switch_probe_run, lock_switch) == 0)
+    if (pthread_create(&lock_switch->prober, NULL, lock_probe_run, lock_switch) == 0)
         return lock_switch;
     end_thread(lock_switch, lock_switch->thread);
 fail_threads:

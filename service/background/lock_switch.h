@@ -25,6 +25,7 @@
 
 #include "inventory/inventory.h"
 #include "lock/lock.h"
+#include "service/background/lock_name.h"
 #include "service/background/store_clock.h"
 #include "service/config.h"
 
@@ -64,14 +65,14 @@ enum lock_switch_phase { LOCK_SWITCH_NONE, LOCK_SWITCH_SWITCHING, LOCK_SWITCH_IN
 
 enum lock_switch_reach { LOCK_SWITCH_UNTRIED, LOCK_SWITCH_REACHABLE, LOCK_SWITCH_UNREACHABLE };
 
-enum { LOCK_SWITCH_NAME_SIZE = 256, LOCK_SWITCH_INSTANCE_SIZE = 96, LOCK_SWITCH_WHY_SIZE = 256 };
+enum { LOCK_SWITCH_INSTANCE_SIZE = 96, LOCK_SWITCH_WHY_SIZE = 256 };
 
 struct lock_switch_state {
-    enum lock_switch_phase phase;     /* here. NONE: the store is not there, or the lock cannot be opened */
-    uint64_t epoch;                   /* newest known; 0: the store was never reached */
-    char lock[LOCK_SWITCH_NAME_SIZE]; /* of that epoch, as lock_switch_print_lock() has it */
-    int instances;                    /* that live, with this one */
-    int behind;                       /* others that may have grants of an older epoch */
+    enum lock_switch_phase phase; /* here. NONE: the store is not there, or the lock cannot be opened */
+    uint64_t epoch;               /* newest known; 0: the store was never reached */
+    char lock[LOCK_NAME_SIZE];    /* of that epoch, as lock_name_print() has it */
+    int instances;                /* that live, with this one */
+    int behind;                   /* others that may have grants of an older epoch */
     char behind_id[LOCK_SWITCH_INSTANCE_SIZE]; /* one of those, or "" */
     int64_t patience_ms; /* a switch takes no longer, unless somebody's grants last longer than the own */
     enum lock_switch_reach reach;   /* of that lock, from here, as last tried */
@@ -89,12 +90,6 @@ struct lock_switch_metrics {
 };
 
 void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switch_metrics *metrics);
-
-/* SCHEME://ADDRESS[?variant=NAME][&ttl=MS] of a lock's URL: without its password, whatever the URL, and of
- * characters that need no escaping anywhere. */
-void lock_switch_print_lock(char out[LOCK_SWITCH_NAME_SIZE], const char *url);
-/* Words that may have anything in them: of characters that JSON needs no escapes for. */
-void lock_switch_print_plain(char *out, size_t size, const char *text);
 
 /* ---- switching: from any thread ---- */
 

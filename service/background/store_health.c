@@ -10,12 +10,12 @@
 /* A store that is not ready is asked again sooner: somebody waits for it. */
 static const int64_t ready_ns = 1000000000, unready_ns = 100000000, tick_ns = 10000000000;
 
-void health_open(struct health *health) {
+void store_health_open(struct health *health) {
     pthread_mutex_init(&health->mutex, NULL);
     snprintf(health->last.told.reason, sizeof health->last.told.reason, "the store was not asked yet");
 }
 
-void health_close(struct health *health) {
+void store_health_close(struct health *health) {
     pthread_mutex_destroy(&health->mutex);
 }
 
@@ -45,7 +45,7 @@ static void log_changes(struct health *health, const struct inventory_health *to
 /* ---- asking ---- */
 
 static void answer_there(struct mailbox_post *post) {
-    struct health_read *read = CONTAINER_OF(post, struct health_read, post);
+    struct store_health_read *read = CONTAINER_OF(post, struct store_health_read, post);
     struct worker *worker = read->worker;
     struct health *health = &worker->service->health;
     pthread_mutex_lock(&health->mutex);
@@ -60,13 +60,13 @@ static void on_told(void *ctx, const struct inventory_health *told) {
     if (service->background.inventory && inventory_is_up(service->background.inventory))
         log_changes(health, told);
     pthread_mutex_lock(&health->mutex);
-    health->last = (struct health_seen){.told = *told, .asked_ns = health->asking_since_ns};
+    health->last = (struct store_health_seen){.told = *told, .asked_ns = health->asking_since_ns};
     health->asking = false;
-    struct health_read *waiting = health->waiting;
+    struct store_health_read *waiting = health->waiting;
     health->waiting = NULL;
     pthread_mutex_unlock(&health->mutex);
     while (waiting) {
-        struct health_read *read = waiting;
+        struct store_health_read *read = waiting;
         waiting = read->next;
         read->post.run = answer_there;
         mailbox_put(&read->worker->mailbox, &read->post);
@@ -87,12 +87,12 @@ static void ask_there(struct mailbox_post *post) {
     ask(CONTAINER_OF(health, struct service, health));
 }
 
-static bool is_fresh(const struct health_seen *seen) {
+static bool is_fresh(const struct store_health_seen *seen) {
     int64_t age_ns = (int64_t)uv_hrtime() - seen->asked_ns;
     return seen->asked_ns && age_ns < (seen->told.ready ? ready_ns : unready_ns);
 }
 
-void health_read(struct worker *worker, struct health_read *read) {
+void store_health_read(struct worker *worker, struct store_health_read *read) {
     struct health *health = &worker->service->health;
     read->worker = worker;
     if (is_fresh(&worker->health)) {
@@ -115,7 +115,7 @@ void health_read(struct worker *worker, struct health_read *read) {
         answer_there(&read->post);
 }
 
-void health_tick(struct service *service) {
+void store_health_tick(struct service *service) {
     struct health *health = &service->health;
     bool up = inventory_is_up(service->background.inventory);
     bool due = up && (!health->was_up || (int64_t)uv_hrtime() - health->last.asked_ns >= tick_ns);

@@ -14,15 +14,15 @@ struct service;
 struct worker;
 
 /* Lives in the request of whoever asks. */
-struct health_read {
+struct store_health_read {
     struct worker *worker;
     /* Called on the worker's thread, perhaps from within the call. */
-    void (*done)(struct health_read *read, const struct inventory_health *health);
+    void (*done)(struct store_health_read *read, const struct inventory_health *health);
     struct mailbox_post post;
-    struct health_read *next;
+    struct store_health_read *next;
 };
 
-struct health_seen {
+struct store_health_seen {
     struct inventory_health told;
     int64_t asked_ns; /* when it was asked for; 0: never */
 };
@@ -30,10 +30,10 @@ struct health_seen {
 enum { HEALTH_CONCERNS = 2 };
 
 struct health {
-    pthread_mutex_t mutex;   /* of all before `post` */
-    struct health_seen last; /* each worker has its own copy of it */
+    pthread_mutex_t mutex;         /* of all before `post` */
+    struct store_health_seen last; /* each worker has its own copy of it */
     bool asking;
-    struct health_read *waiting;
+    struct store_health_read *waiting;
     struct mailbox_post post; /* to the background thread */
     /* The background thread's own: */
     int64_t asking_since_ns;
@@ -41,14 +41,14 @@ struct health {
     char logged[HEALTH_CONCERNS][sizeof(((struct inventory_health *)0)->reason)];
 };
 
-void health_open(struct health *health);
-void health_close(struct health *health);
+void store_health_open(struct health *health);
+void store_health_close(struct health *health);
 
 /* Tells what was asked of the store less than a second ago, or is asked now. */
-void health_read(struct worker *worker, struct health_read *read);
+void store_health_read(struct worker *worker, struct store_health_read *read);
 
 /* The background thread calls it some times a second: asks when the store is there (again), and now and then,
  * for the log. */
-void health_tick(struct service *service);
+void store_health_tick(struct service *service);
 
 #endif

@@ -1,3 +1,5 @@
+#include "service/http/connections.h"
+
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>

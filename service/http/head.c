@@ -1,7 +1,9 @@
-#include <string.h>
-#include <strings.h>
+#include "service/http/head.h"
 
 #include "service/http/server.h"
+
+#include <string.h>
+#include <strings.h>
 
 enum {
     /* See http_head_judge(). */

@@ -1,3 +1,7 @@
+#include "service/http/refusals.h"
+
+#include "service/http/connections.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -6,6 +6,10 @@
 
 #include "service/http/server.h"
 
+#include "service/http/connections.h"
+#include "service/http/head.h"
+#include "service/http/refusals.h"
+
 enum {
     /* Read and thrown away of a body that is too large: then it is answered at once, and the connection ends
      * with that; after so much more it is cut. */
@@ -278,10 +282,6 @@ void http_answer(struct http_request *request, int status, const char *content_t
 }
 
 /* ---- the server on its loop ---- */
-
-void http_server_soon(uv_timer_t *timer) {
-    ((struct http_server *)timer->data)->ready = true;
-}
 
 static void on_ready(uv_poll_t *poll, int status, int events) {
     (void)status;

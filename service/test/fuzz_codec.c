@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/api/json.h"
+#include "service/api/codec.h"
 #include "service/api/plain_purchase.h"
-#include "service/api/rfc3339.h"
 #include "service/background/lock_switch.h"
+#include "service/rfc3339.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -26,11 +26,11 @@ static void check_error(const struct codec_error *error) {
 }
 
 static void check_instant(int64_t ms) {
-    char text[INSTANT_SIZE];
+    char text[RFC3339_SIZE];
     int64_t again;
     must(ms >= 0);
-    instant_print(ms, text);
-    must(instant_read(text, &again) && again == ms);
+    rfc3339_print(ms, text);
+    must(rfc3339_read(text, &again) && again == ms);
 }
 
 static void fuzz_purchase(const char *body, size_t length) {
@@ -77,13 +77,13 @@ static void fuzz_restock(const char *body, size_t length) {
 
 static void fuzz_lock(const char *body, size_t length) {
     struct codec_error error;
-    char url[CODEC_URL_SIZE], name[LOCK_SWITCH_NAME_SIZE];
+    char url[CODEC_URL_SIZE], name[LOCK_NAME_SIZE];
     if (!codec_read_lock(body, length, url, &error)) {
         check_error(&error);
         return;
     }
     must(strlen(url) < sizeof url);
-    lock_switch_print_lock(name, url);
+    lock_name_print(name, url);
     must(!strpbrk(name, "@\"\\\n"));
 }
 
@@ -102,7 +102,7 @@ static void fuzz_instant(const char *body, size_t length) {
         return;
     memcpy(text, body, length);
     text[length] = '\0';
-    if (instant_read(text, &ms))
+    if (rfc3339_read(text, &ms))
         check_instant(ms);
     free(text);
 }

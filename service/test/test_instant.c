@@ -1,5 +1,5 @@
 /* Instants: RFC 3339 in and out. */
-#include "service/api/rfc3339.h"
+#include "service/rfc3339.h"
 
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void reads(void) {
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         int64_t ms = -7;
-        if (!instant_read(good[i].text, &ms))
+        if (!rfc3339_read(good[i].text, &ms))
             FAIL("%s is refused", good[i].text);
         if (ms != good[i].ms)
             FAIL("%s is %lld, not %lld", good[i].text, (long long)ms, (long long)good[i].ms);
@@ -82,7 +82,7 @@ static void refuses(void) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int64_t ms = -7;
-        if (instant_read(bad[i], &ms))
+        if (rfc3339_read(bad[i], &ms))
             FAIL("%s is read as %lld", bad[i], (long long)ms);
         CHECK_INT(ms, -7);
     }
@@ -92,17 +92,17 @@ static void refuses(void) {
         char *cut = harness_alloc(length + 1);
         int64_t ms;
         memcpy(cut, whole, length);
-        CHECK(!instant_read(cut, &ms));
+        CHECK(!rfc3339_read(cut, &ms));
     }
 }
 
 static void prints(void) {
-    char text[INSTANT_SIZE];
-    instant_print(0, text);
+    char text[RFC3339_SIZE];
+    rfc3339_print(0, text);
     CHECK_STR(text, "1970-01-01T00:00:00.000Z");
-    instant_print(1709164800007, text);
+    rfc3339_print(1709164800007, text);
     CHECK_STR(text, "2024-02-29T00:00:00.007Z");
-    instant_print(253402300799999, text);
+    rfc3339_print(253402300799999, text);
     CHECK_STR(text, "9999-12-31T23:59:59.999Z");
 }
 
@@ -111,19 +111,19 @@ static void there_and_back(void) {
     uint64_t position = harness_seed();
     for (int i = 0; i < 20000; i++) {
         int64_t ms = (int64_t)(harness_random(&position) % 253402300800000), again = -1;
-        char text[INSTANT_SIZE];
-        instant_print(ms, text);
-        CHECK(instant_read(text, &again));
+        char text[RFC3339_SIZE];
+        rfc3339_print(ms, text);
+        CHECK(rfc3339_read(text, &again));
         CHECK_INT(again, ms);
     }
     static const char *const edges[] = {"9999-12-31T23:59:59-23:59", "1970-01-01T23:59:00+23:59"};
     for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
         int64_t ms, again;
-        char text[INSTANT_SIZE];
-        if (!instant_read(edges[i], &ms))
+        char text[RFC3339_SIZE];
+        if (!rfc3339_read(edges[i], &ms))
             continue; /* out of the range that can be told is refused */
-        instant_print(ms, text);
-        if (!instant_read(text, &again) || again != ms)
+        rfc3339_print(ms, text);
+        if (!rfc3339_read(text, &again) || again != ms)
             FAIL("%s is read, and told as %s, which is no instant", edges[i], text);
     }
 }

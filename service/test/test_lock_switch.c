@@ -485,8 +485,8 @@ static void passwords(void) {
 }
 
 static void shown(const char *url, const char *want) {
-    char got[LOCK_SWITCH_NAME_SIZE];
-    lock_switch_print_lock(got, url);
+    char got[LOCK_NAME_SIZE];
+    lock_name_print(got, url);
     CHECK_STR(got, want);
 }
 
@@ -507,7 +507,7 @@ static void what_is_shown_of_a_url(void) {
     shown("", "");
     shown("redis://\"\\\n", "redis://___");
     shown(harness_format("redis://%s", harness_repeat('h', 600)),
-          harness_format("redis://%s", harness_repeat('h', LOCK_SWITCH_NAME_SIZE - 1 - 8)));
+          harness_format("redis://%s", harness_repeat('h', LOCK_NAME_SIZE - 1 - 8)));
 }
 
 int main(int argc, char **argv) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/api/rfc3339.h"
+#include "service/rfc3339.h"
 #include "service/test/shop.h"
 
 enum { MS = 1000000 };
@@ -65,8 +65,8 @@ static struct seckilld service;
 
 /* By the store's clock. */
 static const char *in(int64_t ms) {
-    char text[INSTANT_SIZE];
-    instant_print(clock_wall_ms(&clock_system) + redis_clock()->ahead_ms + ms, text);
+    char text[RFC3339_SIZE];
+    rfc3339_print(clock_wall_ms(&clock_system) + redis_clock()->ahead_ms + ms, text);
     return harness_format("%s", text);
 }
 

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { INSTANT_SIZE = 32 };
+enum { RFC3339_SIZE = 32 };
 
 /* Reads e.g. 2026-11-21T20:00:00Z, with any fraction and offset; false where it is none (a leap second
  * included). */
-bool instant_read(const char *text, int64_t *ms);
-void instant_print(int64_t ms, char out[INSTANT_SIZE]);
+bool rfc3339_read(const char *text, int64_t *ms);
+void rfc3339_print(int64_t ms, char out[RFC3339_SIZE]);
 
 #endif

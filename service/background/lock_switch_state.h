@@ -1,6 +1,6 @@
 /* What the files of the lock_switch share. Not for others. */
-#ifndef SERVICE_BACKGROUND_LOCK_SWITCH_INTERNAL_H
-#define SERVICE_BACKGROUND_LOCK_SWITCH_INTERNAL_H
+#ifndef SERVICE_BACKGROUND_LOCK_SWITCH_STATE_H
+#define SERVICE_BACKGROUND_LOCK_SWITCH_STATE_H
 
 #include <pthread.h>
 
@@ -60,12 +60,5 @@ bool lock_switch_grants(const struct lock_switch *lock_switch, int64_t now_ns);
 bool lock_switch_failed(const struct lock_switch *lock_switch);
 /* So long after its last beat this instance may have grants. */
 int64_t lock_switch_quiet_ms(const struct lock_switch *lock_switch);
-
-/* Another lock was opened: whether it can be had is tried at once. */
-void lock_switch_probe_now(struct lock_switch *lock_switch);
-/* A call for a grant got an answer of the lock's store, or none. */
-void lock_switch_note_answer(struct lock_switch *lock_switch, bool answered);
-/* The thread that tries; `arg` is the lock_switch. Without the mutex. */
-void *lock_switch_probe_run(void *arg);
 
 #endif

@@ -1,4 +1,4 @@
-#include "service/api/json.h"
+#include "service/api/codec.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/decimal.h"
-#include "service/api/rfc3339.h"
+#include "service/rfc3339.h"
 
 enum { LIMIT_MAX = 1000000, HOLD_SECONDS_MAX = 30 * 24 * 3600 };
 
@@ -124,7 +124,7 @@ static bool read_instant(json_t *object, const char *field, int64_t *out, struct
     if (!value)
         return true;
     /* 0 stands for none; as an end it would turn a sale that is over into one without end. */
-    if (!json_is_string(value) || !instant_read(json_string_value(value), &read) || read == 0)
+    if (!json_is_string(value) || !rfc3339_read(json_string_value(value), &read) || read == 0)
         return refuse(error, field, "must be an RFC 3339 time such as 2030-01-31T20:00:00Z");
     *out = read;
     return true;
@@ -276,10 +276,10 @@ static size_t print(char out[CODEC_BODY_SIZE], const char *format, ...) {
 }
 
 static size_t print_instant(char *out, const char *name, int64_t ms) {
-    char text[INSTANT_SIZE];
+    char text[RFC3339_SIZE];
     if (ms == 0)
         return 0;
-    instant_print(ms, text);
+    rfc3339_print(ms, text);
     return (size_t)sprintf(out, ",\"%s\":\"%s\"", name, text);
 }
 

@@ -1,4 +1,4 @@
-#include "service/api/rfc3339.h"
+#include "service/rfc3339.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static bool read_offset(const char **at, int *seconds) {
     return true;
 }
 
-bool instant_read(const char *text, int64_t *ms) {
+bool rfc3339_read(const char *text, int64_t *ms) {
     const char *at = text;
     int year, month, day, hour, minute, second, fraction = 0, offset;
     if (!read_part(&at, 4, 1970, 9999, '-', &year) || !read_part(&at, 2, 1, 12, '-', &month) ||
@@ -73,10 +73,10 @@ bool instant_read(const char *text, int64_t *ms) {
     return true;
 }
 
-void instant_print(int64_t ms, char out[INSTANT_SIZE]) {
+void rfc3339_print(int64_t ms, char out[RFC3339_SIZE]) {
     time_t seconds = ms / 1000;
     struct tm parts;
     gmtime_r(&seconds, &parts);
-    size_t length = strftime(out, INSTANT_SIZE, "%Y-%m-%dT%H:%M:%S", &parts);
-    snprintf(out + length, INSTANT_SIZE - length, ".%03dZ", (int)(ms % 1000));
+    size_t length = strftime(out, RFC3339_SIZE, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(out + length, RFC3339_SIZE - length, ".%03dZ", (int)(ms % 1000));
 }

@@ -1,0 +1,26 @@
+/* The handlers of the routes: one file for each resource. */
+#ifndef SERVICE_API_HANDLERS_H
+#define SERVICE_API_HANDLERS_H
+
+#include "service/http/http.h"
+
+struct worker;
+
+/* `name` is what stands for the * of the route, "" where there is none; good until the handler returns. */
+typedef void routes_fn(struct worker *worker, struct http_request *request, const char *name);
+
+/* purchases.c */
+routes_fn purchases_post;
+/* items.c */
+routes_fn items_put, items_get, items_restock, items_audit;
+/* orders.c */
+routes_fn orders_get, orders_confirm, orders_cancel;
+/* transactions.c */
+routes_fn baskets_post, baskets_get, baskets_confirm, baskets_cancel, transfers_post;
+/* operations.c */
+routes_fn operations_live, operations_ready, operations_metrics, operations_openapi;
+
+/* locks.c */
+routes_fn locks_put, locks_get;
+
+#endif

@@ -1,0 +1,52 @@
+#include "service/background/recovery.h"
+
+#include <stdlib.h>
+
+#include "service/container.h"
+#include "service/service.h"
+
+/* Other instances leave what was claimed alone for so long. */
+enum { CLAIM_MS = 2000 };
+
+struct recovery {
+    struct background *background;
+    struct inventory_transaction transaction;
+};
+
+static void on_settled(struct inventory_transaction *transaction, enum inventory_status status) {
+    struct recovery *recovery = CONTAINER_OF(transaction, struct recovery, transaction);
+    struct background *background = recovery->background;
+    bool good = status == INVENTORY_OK || status == INVENTORY_REPLAYED || status == INVENTORY_UNKNOWN_BASKET;
+    if (transaction->aborted_ns)
+        metrics_time(&background->metrics.transactions_undone, transaction->aborted_ns);
+    metrics_count(&background->metrics.recovered[good]);
+    free(recovery);
+    background->recovering--;
+    if (background->more && background->inventory && !atomic_load(&background->service->draining))
+        recovery_tick(background); /* there is room for the next one */
+}
+
+static void on_claimed(void *ctx, enum inventory_status status,
+                       const struct inventory_transaction *transactions, size_t found) {
+    struct background *background = ctx;
+    background->more = status == INVENTORY_OK && (int)found == background->claiming;
+    for (size_t i = 0; status == INVENTORY_OK && i < found; i++) {
+        struct recovery *recovery = calloc(1, sizeof *recovery);
+        if (!recovery)
+            break; /* they come again when the claim is over */
+        recovery->background = background;
+        recovery->transaction = transactions[i];
+        recovery->transaction.done = on_settled;
+        background->recovering++;
+        inventory_transaction_settle(background->inventory, &recovery->transaction, INVENTORY_READ);
+    }
+    background->claiming = 0; /* only now it is known how much room is left */
+}
+
+void recovery_tick(struct background *background) {
+    int room = RECOVERY_MAX - background->recovering;
+    if (background->claiming || room == 0 || !store_clock_is_known(&background->service->clock))
+        return;
+    background->claiming = room;
+    inventory_transaction_claim(background->inventory, room, CLAIM_MS, on_claimed, background);
+}
