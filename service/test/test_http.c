@@ -319,7 +319,7 @@ static void drained(void) {
     for (int i = 0; i < MANY; i++)
         CHECK(web_open(&conns[i], site_port(site)));
     for (int i = 0; i < MANY; i++)
-        web_send_text(&conns[i], request_of(i % 3 == 0 ? 0 : 12 * (i % 3) + 100, i, "x"));
+        web_send_text(&conns[i], request_of(i % 3 == 0 ? 0 : 12 * (i % 3) + 1000, i, "x"));
     for (int i = 0; i < MANY; i += 3)
         check_answer(&conns[i], i, "x");
     site_wait(site, MANY, MANY / 3 * 2);
