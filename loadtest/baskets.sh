@@ -94,8 +94,8 @@ mixed() {
         verdict=$(jq -r 'if .verdict.clean then "clean" else "UNEXPECTED: \(.verdict)" end' "$json")
         [ "$verdict" = clean ] || wrong=1
         printf '%-36s %9d %9d %9d %13s %9s  %s\n' "$name" "$(jq .baskets.accepted "$json")" "$(jq .baskets.rejected "$json")" \
-            "$(metric "$url" 'seckill_basket_phantom_seconds_count{outcome="undone"}')" \
-            "$(metric "$url" 'seckill_basket_phantom_seconds_sum{outcome="undone"}' | awk '{ printf "%.1f", 1000 * $1 }')" \
+            "$(metric "$url" 'seckill_basket_phantom_seconds_count{outcome="aborted"}')" \
+            "$(metric "$url" 'seckill_basket_phantom_seconds_sum{outcome="aborted"}' | awk '{ printf "%.1f", 1000 * $1 }')" \
             "$(jq ".purchases.latency_ms.p99 * 100 | round / 100" "$json")" "$verdict"
         stage_end "$seckilld_pid"
     done

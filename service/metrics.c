@@ -237,7 +237,7 @@ char *metrics_print(const struct metrics_source *sources, int count, const struc
                     offsetof(struct metrics, transactions_rejected));
     print_head(out, undone, "histogram",
                "How long a basket or transfer that failed had units which it gave back.");
-    print_histogram(out, sources, count, undone, "undone", offsetof(struct metrics, transactions_undone));
+    print_histogram(out, sources, count, undone, "aborted", offsetof(struct metrics, transactions_aborted));
     print_recovered(out, sources, count);
     print_responses(out, sources, count);
     print_head(out, "seckill_http_connections", "gauge", "Clients connected.");

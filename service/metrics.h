@@ -32,7 +32,7 @@ struct metrics {
     _Atomic uint64_t responses[6];           /* by hundreds */
     struct metrics_histogram sold, rejected; /* purchases: how long until the answer */
     struct metrics_histogram transactions_made, transactions_rejected; /* baskets and transfers: likewise */
-    struct metrics_histogram transactions_undone; /* how long they had units that they gave back */
+    struct metrics_histogram transactions_aborted; /* how long they had units that they gave back */
 };
 
 void metrics_count(_Atomic uint64_t *metric);

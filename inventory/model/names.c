@@ -61,7 +61,7 @@ bool inventory_strategy_find(const char *name, enum inventory_strategy *strategy
 }
 
 const char *inventory_state_name(enum inventory_state state) {
-    static const char *const names[] = {"held", "confirmed", "cancelled", "expired", "undone"};
+    static const char *const names[] = {"held", "confirmed", "cancelled", "expired", "aborted"};
     return names[state];
 }
 

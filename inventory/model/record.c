@@ -74,7 +74,7 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
     /* Only a hold can have a time to expire at, and only a confirmed order can do without, or a basket's. */
     if (read.expires_ms == 0 && read.state != INVENTORY_STATE_CONFIRMED && !read.basket[0])
         return false;
-    bool by_basket = read.pending || read.state == INVENTORY_STATE_UNDONE;
+    bool by_basket = read.pending || read.state == INVENTORY_STATE_ABORTED;
     bool by_itself = read.state == INVENTORY_STATE_HELD && !read.pending;
     if (read.basket[0] ? by_itself : by_basket)
         return false;

@@ -71,7 +71,7 @@ static int64_t nowhere(const struct inventory_item *item) {
 
 static int64_t returned_units(const struct inventory_audit *audit) {
     return audit->units[INVENTORY_STATE_CANCELLED] + audit->units[INVENTORY_STATE_EXPIRED] +
-           audit->units[INVENTORY_STATE_UNDONE];
+           audit->units[INVENTORY_STATE_ABORTED];
 }
 
 static int64_t entered_holds(const struct inventory_audit *audit) {

@@ -1,5 +1,6 @@
 /* The record of the lock that numbers the tokens, and of the instances that go by it; see epoch.lua. */
 #include "inventory/store/epoch.h"
+#include "inventory/lock_epoch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/lock_epoch.h"
 #include "inventory/test/fixture.h"
 
 #define RECORD    "seckill:{baskets}:domain"

@@ -4,6 +4,7 @@
 
 #include "inventory/model/keys.h"
 #include "inventory/model/record.h"
+#include "inventory/transactions.h"
 #include "inventory/transactions/journal.h"
 #include "test/harness.h"
 
@@ -83,7 +84,7 @@ static void test_text_of_basket_record(void) {
     } texts[] = {{"b 3 ann 1700000000000 0 abcdefghijklmnopqrstu-", INVENTORY_STATE_HELD, true, 0},
                  {"b 3 ann 1700000000000 1700000060000 abcdefghijklmnopqrstu-", INVENTORY_STATE_HELD, true,
                   1700000060000},
-                 {"u 3 ann 1700000000000 0 abcdefghijklmnopqrstu-", INVENTORY_STATE_UNDONE, false, 0},
+                 {"u 3 ann 1700000000000 0 abcdefghijklmnopqrstu-", INVENTORY_STATE_ABORTED, false, 0},
                  {"c 3 ann 1700000000000 0 abcdefghijklmnopqrstu-", INVENTORY_STATE_CONFIRMED, false, 0},
                  {"x 3 ann 1700000000000 1700000060000 abcdefghijklmnopqrstu-", INVENTORY_STATE_CANCELLED,
                   false, 1700000060000}};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "inventory/test/transactions.h"
+#include "inventory/transactions.h"
 
 static struct redis_server redis;
 

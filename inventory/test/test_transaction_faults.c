@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "inventory/test/transactions.h"
+#include "inventory/transactions.h"
 
 static struct redis_server redis;
 

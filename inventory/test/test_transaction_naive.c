@@ -5,6 +5,7 @@
 
 #include "inventory/context.h"
 #include "inventory/test/transactions.h"
+#include "inventory/transactions.h"
 
 static struct redis_server redis;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "inventory/test/transactions.h"
+#include "inventory/transactions.h"
 
 enum {
     TILLS = 6,

@@ -1,4 +1,5 @@
 #include "inventory/test/transactions.h"
+#include "inventory/transactions.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #define INVENTORY_TEST_DEALS_H
 
 #include "inventory/test/fixture.h"
+#include "inventory/transactions.h"
 
 /* How baskets are made, and all transfers in steps; run_ways() runs `test` with each in turn, up to `last`.
  */

@@ -1,4 +1,5 @@
 #include "inventory/transactions/journal.h"
+#include "inventory/transactions.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 
 #include "inventory/context.h"
 #include "inventory/model/phases.h"
+#include "inventory/transactions.h"
 
 enum { JOURNAL_FIELD_SIZE = INVENTORY_DIGEST_SIZE + 2, JOURNAL_RECORD_SIZE = 2560 };
 

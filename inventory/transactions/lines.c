@@ -1,4 +1,5 @@
 #include "inventory/transactions/lines.h"
+#include "inventory/transactions.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -219,7 +220,7 @@ static int add_lines(const struct transaction_part *part, enum line_write write,
         inventory_transaction_order(transaction, i, &order);
         order.state = write == WRITE_DEBIT  ? INVENTORY_STATE_HELD
                       : write == WRITE_SELL ? INVENTORY_STATE_CONFIRMED
-                                            : INVENTORY_STATE_UNDONE;
+                                            : INVENTORY_STATE_ABORTED;
         order.pending = write == WRITE_DEBIT;
         record_print(records[n], &order);
         lines_digest(transaction, i, digests[n++]);

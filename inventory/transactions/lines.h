@@ -5,6 +5,7 @@
 #ifndef INVENTORY_TRANSACTIONS_LINES_H
 #define INVENTORY_TRANSACTIONS_LINES_H
 
+#include "inventory/transactions.h"
 #include "inventory/transactions/run.h"
 
 /* Fills in the parts of a run, which has room for one part a line. */

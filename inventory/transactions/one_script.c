@@ -11,6 +11,7 @@
 #include "inventory/model/terms.h"
 #include "inventory/store/failpoint.h"
 #include "inventory/store/status.h"
+#include "inventory/transactions.h"
 #include "inventory/transactions/journal.h"
 #include "inventory/transactions/lines.h"
 #include "inventory/transactions/transaction.h"

@@ -5,6 +5,7 @@
 #include "inventory/context.h"
 #include "inventory/model/phases.h"
 #include "inventory/strategies/work_delay.h"
+#include "inventory/transactions.h"
 
 struct transaction_run {
     struct inventory *inventory;

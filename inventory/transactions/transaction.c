@@ -18,6 +18,7 @@
  * locks, so that two baskets do not undo each other. What he writes is refused if it carries an older token
  * than the item has seen, so that whoever was paused past the end of his locks takes nothing. */
 #include "inventory/transactions/transaction.h"
+#include "inventory/transactions.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -162,7 +163,7 @@ static void yield_to_newer(struct transaction_run *run) {
     if (!row->at_rest)
         journal_move(inventory, run->transaction, (enum phase)run->transaction->phase,
                      clock_wall_ms(inventory->config.clock), on_told, inventory);
-    transaction_finish(run, row->is == INVENTORY_STATE_UNDONE ? INVENTORY_STALE : INVENTORY_UNKNOWN);
+    transaction_finish(run, row->is == INVENTORY_STATE_ABORTED ? INVENTORY_STALE : INVENTORY_UNKNOWN);
 }
 
 static void on_moved(void *ctx, const struct redis_value *value) {
@@ -379,9 +380,9 @@ static void go_on(struct transaction_run *run) {
         go_on_held(run);
     else if (row->at_rest)
         transaction_conclude(run);
-    else if (run->make && run->make != by_steps && row->is == INVENTORY_STATE_UNDONE)
+    else if (run->make && run->make != by_steps && row->is == INVENTORY_STATE_ABORTED)
         transaction_finish(run, INVENTORY_PENDING);
-    else if (!run->make && run->step != INVENTORY_READ && row->is == INVENTORY_STATE_UNDONE)
+    else if (!run->make && run->step != INVENTORY_READ && row->is == INVENTORY_STATE_ABORTED)
         transaction_finish(
             run, INVENTORY_UNKNOWN_BASKET); /* it may be under way: its buyer does not know it yet */
     else if (row->write == WRITE_NOTHING)

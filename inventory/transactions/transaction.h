@@ -2,6 +2,7 @@
 #ifndef INVENTORY_TRANSACTIONS_TRANSACTION_H
 #define INVENTORY_TRANSACTIONS_TRANSACTION_H
 
+#include "inventory/transactions.h"
 #include "inventory/transactions/run.h"
 
 /* Begins a run: makes the transaction by `make`, or settles it if that is NULL. */

@@ -1,4 +1,5 @@
 #include "service/api/codec.h"
+#include "inventory/transactions.h"
 
 #include <jansson.h>
 #include <stdarg.h>

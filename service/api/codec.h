@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "inventory/inventory.h"
+#include "inventory/transactions.h"
 
 struct codec_error {
     char field[32]; /* "body" where it is none of the fields; of an unknown one the name, ? for what is odd */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/transactions.h"
 #include "service/api/answers.h"
 #include "service/api/codec.h"
 #include "service/api/handlers.h"
@@ -96,7 +97,7 @@ static void count(const struct call *call) {
     bool basket = call->transaction.kind == INVENTORY_BASKET;
     bool good = call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED;
     if (call->transaction.aborted_ns)
-        metrics_time(&metrics->transactions_undone, call->transaction.aborted_ns);
+        metrics_time(&metrics->transactions_aborted, call->transaction.aborted_ns);
     if (call->make) {
         int outcome = metrics_outcome(call->status, call->locked);
         metrics_count(basket ? &metrics->baskets[outcome] : &metrics->transfers[outcome]);
@@ -293,7 +294,7 @@ void transfers_post(struct worker *worker, struct http_request *request, const c
 static void on_found(struct inventory_transaction *transaction, enum inventory_status status) {
     struct call *call = CONTAINER(transaction, transaction);
     if (status == INVENTORY_PENDING)
-        status = transaction->state == INVENTORY_STATE_UNDONE ? INVENTORY_UNKNOWN_BASKET : INVENTORY_OK;
+        status = transaction->state == INVENTORY_STATE_ABORTED ? INVENTORY_UNKNOWN_BASKET : INVENTORY_OK;
     finish(call, status);
 }
 

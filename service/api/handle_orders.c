@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/transactions.h"
 #include "service/api/answers.h"
 #include "service/api/codec.h"
 #include "service/api/handlers.h"
@@ -30,7 +31,7 @@ static void on_basket(struct inventory_transaction *transaction, enum inventory_
     bool found = status == INVENTORY_OK || status == INVENTORY_PENDING;
     of_basket->order.state = transaction->state;
     if (status == INVENTORY_UNKNOWN_BASKET ||
-        (found && (transaction->state == INVENTORY_STATE_UNDONE ||
+        (found && (transaction->state == INVENTORY_STATE_ABORTED ||
                    !inventory_transaction_has_order(transaction, &of_basket->order))))
         status = INVENTORY_UNKNOWN_ORDER;
     else if (found)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "inventory/lock_epoch.h"
 #include "service/background/lock_name.h"
 #include "service/background/lock_switch_state.h"
 #include "service/log.h"

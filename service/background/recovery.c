@@ -1,4 +1,5 @@
 #include "service/background/recovery.h"
+#include "inventory/transactions.h"
 
 #include <stdlib.h>
 
@@ -18,7 +19,7 @@ static void on_settled(struct inventory_transaction *transaction, enum inventory
     struct background *background = recovery->background;
     bool good = status == INVENTORY_OK || status == INVENTORY_REPLAYED || status == INVENTORY_UNKNOWN_BASKET;
     if (transaction->aborted_ns)
-        metrics_time(&background->metrics.transactions_undone, transaction->aborted_ns);
+        metrics_time(&background->metrics.transactions_aborted, transaction->aborted_ns);
     metrics_count(&background->metrics.recovered[good]);
     free(recovery);
     background->recovering--;

@@ -100,8 +100,8 @@ static bool killed_at(const struct scene *scene, int step) {
     CHECK(check_whole(scene, service.port));
     if (told != 0)
         CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
-    undone += shop_metric(service.port, "seckill_basket_phantom_seconds_count{outcome=\"undone\"}");
-    undone_seconds += shop_metric(service.port, "seckill_basket_phantom_seconds_sum{outcome=\"undone\"}");
+    undone += shop_metric(service.port, "seckill_basket_phantom_seconds_count{outcome=\"aborted\"}");
+    undone_seconds += shop_metric(service.port, "seckill_basket_phantom_seconds_sum{outcome=\"aborted\"}");
     CHECK_INT(seckilld_stop(&service), 0);
     return true;
 }

@@ -69,8 +69,8 @@ static double of_both(const char *sample) {
 
 static bool is_phantom_told(void *arg) {
     (void)arg;
-    return of_both("seckill_basket_phantom_seconds_count{outcome=\"undone\"}") >= 1 &&
-           of_both("seckill_basket_phantom_seconds_sum{outcome=\"undone\"}") > 0;
+    return of_both("seckill_basket_phantom_seconds_count{outcome=\"aborted\"}") >= 1 &&
+           of_both("seckill_basket_phantom_seconds_sum{outcome=\"aborted\"}") > 0;
 }
 
 /* One of two services is stopped in the middle of a basket for longer than its locks last. Another buyer has

@@ -9,6 +9,7 @@
 
 #include "inventory/model/record.h"
 #include "inventory/store/status.h"
+#include "inventory/transactions.h"
 #include "inventory/transactions/lines.h"
 #include "inventory/transactions/transaction.h"
 

@@ -1,0 +1,119 @@
+/* Transactions: baskets and transfers, which concern several items, all or nothing.
+ *
+ * The items lie in several slots, so no script reaches them at once. A transaction is made in steps, and a
+ * journal in one slot records what was decided: an intent is written before the first debit, and one move of
+ * the journal after the last debit decides it, forward or back. Every write to an item is idempotent.
+ *
+ * The caller that makes a transaction holds the locks of its items, and its writes carry their fencing
+ * tokens, so that two transactions do not abort each other. What a process leaves unfinished is found by
+ * inventory_transaction_claim() and finished by inventory_transaction_settle(). That needs no lock, and two
+ * processes may do it at once.
+ *
+ * Until a basket is decided its units count as held, and so do its orders, which nobody has been told of. */
+#ifndef INVENTORY_TRANSACTIONS_H
+#define INVENTORY_TRANSACTIONS_H
+
+#include "inventory/inventory.h"
+
+enum { INVENTORY_LINES_MAX = 32 };
+
+enum inventory_transaction_kind { INVENTORY_BASKET, INVENTORY_TRANSFER };
+
+struct inventory_line {
+    char item[INVENTORY_NAME_MAX + 1];
+    int64_t quantity;
+    struct inventory_fencing_token token; /* of the grant of the item's lock, if `locked` */
+};
+
+/* Lives in the caller's memory until `done`. */
+struct inventory_transaction {
+    /* Filled in by the caller: */
+    enum inventory_transaction_kind kind;
+    char id[INVENTORY_DIGEST_SIZE];    /* by inventory_key_digest(); a basket and a transfer may share one */
+    char user[INVENTORY_NAME_MAX + 1]; /* of a basket */
+    int count;
+    /* An item may be in several lines. The two lines of a transfer are from and to. */
+    struct inventory_line lines[INVENTORY_LINES_MAX];
+    bool locked;      /* the lines have fencing tokens; otherwise none is checked */
+    int64_t lease_ms; /* how long the locks are held; after that other processes may finish it */
+    /* When the request to confirm or cancel it arrived, by the monotonic clock: a hold that was not over then
+     * can still be settled. 0: now. */
+    int64_t arrived_ns;
+    /* Called exactly once, perhaps from within the call. */
+    void (*done)(struct inventory_transaction *transaction, enum inventory_status status);
+
+    /* Filled in before `done`: */
+    enum inventory_state state; /* with OK and REPLAYED: of the basket */
+    enum inventory_state now;   /* with REPLAYED: its state now */
+    int64_t created_ms, expires_ms;
+    int failed; /* with SOLD_OUT, LIMIT, NOT_STARTED, ENDED, UNKNOWN_ITEM, TOO_MANY: the first such line */
+    int64_t available; /* with SOLD_OUT */
+    /* Not 0: an attempt was aborted after it had debited units, and they were gone for no longer than this.
+     * For an attempt of another process this is told by the wall clock, to the millisecond. */
+    int64_t aborted_ns;
+
+    /* The inventory's own: */
+    char nonce[INVENTORY_DIGEST_SIZE]; /* random: tells the orders of two attempts apart */
+    int phase;
+};
+
+/* The order of a line; its state is the basket's. */
+void inventory_transaction_order(const struct inventory_transaction *transaction, int line,
+                                 struct inventory_order *order);
+/* Whether it is the order of one of the lines, and not of another attempt. */
+bool inventory_transaction_has_order(const struct inventory_transaction *transaction,
+                                     const struct inventory_order *order);
+
+/* Reads the transaction of this kind and id, and fills in the rest. OK; UNKNOWN_BASKET if there is none, or
+ * it is not decided; PENDING (filled in as well); UNAVAILABLE, UNKNOWN. Needs no lock. */
+void inventory_transaction_find(struct inventory *inventory, struct inventory_transaction *transaction);
+
+/* Tells without a lock whether it is worth to acquire the locks. WANTS_LOCK: it is new, and nothing refuses
+ * it; PENDING: an attempt is in flight, or was left unfinished. After both, inventory_transaction_make() is
+ * next, under the locks. Otherwise the answer that it would give: REPLAYED, KEY_REUSED, what refuses a line
+ * (a limit only by this basket's own units), UNAVAILABLE, UNKNOWN. */
+void inventory_transaction_check(struct inventory *inventory, struct inventory_transaction *transaction);
+
+/* Makes it. OK; REPLAYED: done before, `state` as it was then; KEY_REUSED; SOLD_OUT, LIMIT, NOT_STARTED,
+ * ENDED or UNKNOWN_ITEM for a line, and nothing was done; STALE: a newer fencing token was seen, and what had
+ * begun is aborted; UNAVAILABLE, UNKNOWN. An earlier attempt that was left unfinished is finished first. */
+void inventory_transaction_make(struct inventory *inventory, struct inventory_transaction *transaction);
+
+/* Makes a basket by one script, if one Redis holds all keys. It needs no lock, checks no fencing token, and
+ * leaves what inventory_transaction_make() would leave, so a held basket is settled in the same way. It
+ * answers as that does, but never STALE. PENDING: an attempt in steps is in flight, or was left unfinished;
+ * nothing was done: finish that one under its locks, and call again. CROSS_SLOT: the store is a cluster;
+ * nothing was done. */
+void inventory_transaction_make_at_once(struct inventory *inventory,
+                                        struct inventory_transaction *transaction);
+
+/* A basket as people write it, in teaching mode only (else REFUSED): reads all items, decides, waits for the
+ * work delay, and writes what it worked out to each, without a journal. It is right under a lock that holds
+ * for all sellers, as long as nothing breaks. Under a lock that fails it oversells. With fencing tokens an
+ * overtaken holder is refused (STALE) at each item for which it was overtaken, which can leave half a basket,
+ * as can a process that dies.
+ *
+ * It is sold at once, also if an item has holds. The journal does not have it, so
+ * inventory_transaction_find() and inventory_transaction_settle() do not know it. A retry is known by the
+ * orders alone: items whose orders stand are not sold again, and REPLAYED means that all stand. KEY_REUSED:
+ * they have another quantity or user; other items go unnoticed. */
+void inventory_transaction_make_naive(struct inventory *inventory, struct inventory_transaction *transaction);
+
+/* CONFIRM or CANCEL settles a held basket that inventory_transaction_find() has read. READ finishes a
+ * transaction that inventory_transaction_claim() has found: forward if it was decided, back if not; a hold
+ * that is over expires. Needs no lock: the journal says which of two came first, and the rest is idempotent.
+ * OK, CONFIRMED, CANCELLED, EXPIRED, UNKNOWN_BASKET (also: aborted, or not decided), UNAVAILABLE, UNKNOWN. */
+void inventory_transaction_settle(struct inventory *inventory, struct inventory_transaction *transaction,
+                                  enum inventory_step step);
+
+/* With OK, `count` transactions, valid only within the callback. */
+typedef void inventory_claim_fn(void *ctx, enum inventory_status status,
+                                const struct inventory_transaction *transactions, size_t count);
+
+/* Claims transactions that were left unfinished, and held baskets that are due: the oldest first, and no more
+ * than `most`. Other claims leave them alone for `claim_ms`. There are none for a moment after the store
+ * stood still, so that confirms that came in time go first. */
+void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,
+                                 inventory_claim_fn *fn, void *ctx);
+
+#endif
