@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* By enum inventory_state; a held order of a basket is `b`. */
+/* The letter of each enum inventory_state, and last that of a held order of a basket. */
 static const char state_letters[] = "hcxeub";
 enum { STATE_OF_BASKET = INVENTORY_STATES };
 
@@ -30,8 +30,8 @@ void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
         snprintf(out + length, RECORD_SIZE - (size_t)length, " %s", order->basket);
 }
 
-/* Reads digits up to a blank or the end and steps over the blank; false where there are none, or too many, or
- * nothing after the blank. */
+/* Reads digits up to a blank or the end, and skips the blank. False: no digits, too many, or nothing after
+ * the blank. */
 static bool read_number(const char **at, int64_t *number) {
     const char *start = *at, *p = start;
     int64_t value = 0;
@@ -44,7 +44,7 @@ static bool read_number(const char **at, int64_t *number) {
     return true;
 }
 
-/* The rest of a record after CREATED_MS: EXPIRES_MS, and that and BASKET. */
+/* What follows CREATED_MS: nothing, EXPIRES_MS, or EXPIRES_MS and BASKET. */
 static bool read_rest(const char *at, struct inventory_order *order) {
     if (*at && !read_number(&at, &order->expires_ms))
         return false;
@@ -71,7 +71,7 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
     at += user_length + 1;
     if (!read_number(&at, &read.created_ms) || !read_rest(at, &read))
         return false;
-    /* Only a hold can have a time to expire at, and only a confirmed order can do without, or a basket's. */
+    /* Only a confirmed order, or a line of a basket, can do without a time at which its hold expires. */
     if (read.expires_ms == 0 && read.state != INVENTORY_STATE_CONFIRMED && !read.basket[0])
         return false;
     bool by_basket = read.pending || read.state == INVENTORY_STATE_ABORTED;

@@ -1,18 +1,17 @@
-/* The books of an item, counted from its orders. Deliberately not a script: the one who counts shares no code
- * with the one who sells.
+/* Audits: the books of an item, counted from its orders. This is not a script on purpose: the code that
+ * counts shares nothing with the code that sells.
  *
  * The counters are read at one moment, then the orders and the users in pages (HSCAN), then the counters once
- * more; audit_judge.c says what must agree. Redis is busy with a page for less than a millisecond, and has a
- * pause after it: a purchase may wait for one page, never for all. Audits take turns, a page each: a small
- * one does not wait for a large one. The connection is the audits' own, so that no purchase is lost where it
+ * more; audit_judge.c says what must agree. A page keeps Redis busy for less than a millisecond, and a pause
+ * follows: a purchase may wait for one page, never for all. Audits take turns of one page, so that a small
+ * item does not wait for a large one. They have a connection of their own, so that no purchase is lost if it
  * breaks.
  *
- * HSCAN tells what is there all the time at least once, and in fact just once: its cursor counts the buckets
- * of the table with the bits in reverse order, so that a table which doubles meanwhile has split each bucket
- * into two that were both told, or both not. Only a table that shrinks can have a bucket told twice, and
- * Redis shrinks the table of a hash when fields are deleted; nothing here deletes an order, or a user. What
- * is not in a table (a small hash) is told in one page. That there were as many records as HLEN says is seen
- * to all the same. */
+ * HSCAN returns each field that is there all the time at least once. Here it returns it exactly once: the
+ * cursor counts the buckets of the hash table with their bits in reverse order, so if the table doubles, both
+ * halves of a bucket were returned, or neither. Only a table that shrinks can return a bucket twice. Redis
+ * shrinks it when fields are deleted, and nothing here deletes an order or a user. A small hash has no table
+ * and is returned in one page. The audit still compares the number of records with HLEN. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,7 @@
 
 enum { PAGE = 500, PAUSE_MOST_MS = 100, WAITING_MOST = 1024, CURSOR_SIZE = 24 };
 
-/* What a reply has, by place. */
+/* The parts of a reply, by place. */
 enum { AT_ITEM, AT_RETURNED, AT_RECORDS, AT_HOLDS, AT_ORDERS, AT_USERS };
 
 struct waiter {
@@ -77,7 +76,7 @@ static void add_last(struct audits *audits, struct audit_run *run) {
     audits->tail = run;
 }
 
-/* The connection is no good: all that wait hear so, and the next one gets a new one. */
+/* The connection is broken: all callers that wait are told, and the next audit opens a new one. */
 static void abandon(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
     struct redis *redis = audits->redis;
@@ -94,7 +93,7 @@ static void abandon(struct inventory *inventory) {
     }
 }
 
-/* ---- questions ---- */
+/* ---- calls ---- */
 
 static void on_reply(void *ctx, const struct redis_value *value);
 
@@ -105,7 +104,8 @@ static bool ask_page(struct redis *redis, const char *key, const char *cursor, r
     return redis_callv(redis, fn, ctx, "HSCAN", key, cursor, "COUNT", page, NULL);
 }
 
-/* The counters at one moment; with the first pages, so that a small item is read in one step. */
+/* Reads the counters at one moment. The first pages come with them, so that a small item is read in one step.
+ */
 static bool ask_moment(struct inventory *inventory, const struct sale_keys *keys, bool pages) {
     struct redis *redis = inventory->audits.redis;
     bool sent = redis_callv(redis, NULL, NULL, "MULTI", NULL) && item_ask(redis, keys->item, NULL, NULL) &&
@@ -147,7 +147,7 @@ static void on_pause(uv_timer_t *timer) {
     ask(timer->data);
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 static enum inventory_status read_moment(struct audit_moment *moment, const char *name,
                                          const struct redis_value *value) {
@@ -165,7 +165,7 @@ static enum inventory_status read_moment(struct audit_moment *moment, const char
     return INVENTORY_OK;
 }
 
-/* False where it is no page. */
+/* False: it is not a page. */
 static bool read_page(struct audit_run *run, char cursor[CURSOR_SIZE], const struct redis_value *value,
                       void (*read)(struct audit_count *count, const struct redis_value *page)) {
     const char *next = redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 0)) : NULL;
@@ -190,7 +190,7 @@ static enum inventory_status read_first(struct audit_run *run, const struct redi
         !read_page(run, run->orders_cursor, redis_value_at(value, AT_ORDERS), audit_count_orders) ||
         !read_page(run, run->users_cursor, redis_value_at(value, AT_USERS), audit_count_users))
         return INVENTORY_UNAVAILABLE;
-    count->last = count->first; /* unless there is more to read */
+    count->last = count->first; /* if there is nothing more to read */
     return INVENTORY_OK;
 }
 
@@ -216,9 +216,9 @@ static enum stage next_stage(const struct audit_run *run) {
     return run->stage == STAGE_FIRST || run->stage == STAGE_LAST ? STAGE_DONE : STAGE_LAST;
 }
 
-/* Three times as long as the page took if it was full, and in proportion: what is too short for a timer adds
- * up. What audits cost a sale is CPU: so they take a quarter of a core of Redis at most, and less while a
- * sale makes their pages slow; and ten thousand items with a few orders each have no pauses to speak of. */
+/* The pause is three times as long as a full page took, and shorter in proportion for a smaller page. What is
+ * too short for a timer adds up. An audit costs a sale CPU: so it takes a quarter of a core of Redis at most,
+ * less while a sale makes its pages slow, and ten thousand items with few orders hardly pause. */
 static uint64_t pause_ms(struct audits *audits, const struct audit_run *run, int64_t took_ns) {
     audits->pause_ns += 3 * took_ns * (int64_t)run->read / PAGE;
     int64_t pause_ms = audits->pause_ns / 1000000;
@@ -226,8 +226,8 @@ static uint64_t pause_ms(struct audits *audits, const struct audit_run *run, int
     return pause_ms > PAUSE_MOST_MS ? PAUSE_MOST_MS : (uint64_t)pause_ms;
 }
 
-/* There are pages to come, and then the last counters: whoever asked for this item meanwhile will be told by
- * them too. */
+/* Pages are still to come, and then the last counters. So callers that asked for this item meanwhile share
+ * the result. */
 static void take_in(struct audits *audits) {
     struct audit_run *run = audits->head;
     for (struct audit_run *before = run, *same; (same = before->next); before = same) {
@@ -241,14 +241,14 @@ static void take_in(struct audits *audits) {
             end = &(*end)->next;
         *end = same->waiters;
         free(same);
-        return; /* one item waits once */
+        return; /* one audit an item */
     }
 }
 
 static void on_reply(void *ctx, const struct redis_value *value) {
     struct inventory *inventory = ctx;
     struct audits *audits = &inventory->audits;
-    if (!audits->running) /* it was given up */
+    if (!audits->running) /* it was ended */
         return;
     if (!value) {
         abandon(inventory);
@@ -282,7 +282,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
 
 static void start(struct inventory *inventory);
 
-/* Over another connection no audit goes on: it may be to another server. */
+/* An audit does not go on over another connection, which may lead to another server. */
 static void on_state(void *ctx, bool up) {
     struct inventory *inventory = ctx;
     if (up)
@@ -306,7 +306,7 @@ static void start(struct inventory *inventory) {
     }
 }
 
-/* One that will read the last counters only after this: what it finds is of a moment that is yet to come. */
+/* An audit that reads its last counters after this call: it tells of a moment that is yet to come. */
 static struct audit_run *find_run(const struct audits *audits, const char *name) {
     for (struct audit_run *run = audits->head; run; run = run->next) {
         if (run->stage != STAGE_FIRST && run->stage != STAGE_LAST && strcmp(run->name, name) == 0)

@@ -64,7 +64,7 @@ static int64_t stock(const struct inventory_item *item) {
     return item->initial + item->restocked;
 }
 
-/* Units that no counter has. */
+/* Units that are in no counter. */
 static int64_t nowhere(const struct inventory_item *item) {
     return stock(item) - item->available - item->held - item->sold;
 }
@@ -78,7 +78,7 @@ static int64_t entered_holds(const struct inventory_audit *audit) {
     return audit->orders[INVENTORY_STATE_HELD] - audit->pending_orders;
 }
 
-/* ---- nothing changed: all must be equal ---- */
+/* ---- nothing changed: all counts must be equal ---- */
 
 static void judge_exact(struct audit_count *count) {
     struct inventory_audit *audit = &count->audit;
@@ -92,17 +92,17 @@ static void judge_exact(struct audit_count *count) {
                        audit->over_limit == 0 && audit->unreadable == 0;
 }
 
-/* ---- it sells ----
+/* ---- the item sold meanwhile ----
  *
- * Each order is seen in a state that it had at some time between the two moments, or, made in between,
- * perhaps not at all. Three counters only grow: what was sold, since a confirmed order stays one; what was
- * returned, likewise; and held + sold + returned, which is all that was ever taken. So what the orders say of
- * each must lie between its two values. */
+ * Each order is read in a state that it had between the two moments; an order that was made in between may be
+ * missing. Three numbers only grow: units sold, since a confirmed order stays confirmed; units returned,
+ * likewise; and held + sold + returned, which is all that was ever debited. So what the orders say of each
+ * must lie between its values at the two moments. */
 
 struct change {
     int64_t created; /* records */
-    int64_t taken, sold, background;
-    /* Taken from `available`, and not yet in another counter: only with strategies that go step by step. */
+    int64_t taken, sold, returned;
+    /* Debited, but in no other counter yet: only with strategies that write step by step. */
     int64_t nowhere;
 };
 
@@ -110,19 +110,19 @@ static int64_t taken(const struct audit_moment *moment) {
     return moment->item.held + moment->item.sold + moment->returned;
 }
 
-/* False where what only grows has shrunk. */
+/* False: a number that only grows has become smaller. */
 static bool read_change(const struct audit_count *count, struct change *change) {
     const struct audit_moment *first = &count->first, *last = &count->last;
     *change = (struct change){.created = last->records - first->records,
                               .sold = last->item.sold - first->item.sold};
     if (first->returned >= 0) {
         change->taken = taken(last) - taken(first);
-        change->background = last->returned - first->returned;
-    } else { /* so much at most */
+        change->returned = last->returned - first->returned;
+    } else { /* an upper bound */
         change->taken = change->created * INVENTORY_QUANTITY_MAX;
-        change->background = larger(change->taken - (last->item.held - first->item.held) - change->sold, 0);
+        change->returned = larger(change->taken - (last->item.held - first->item.held) - change->sold, 0);
     }
-    return change->created >= 0 && change->taken >= 0 && change->sold >= 0 && change->background >= 0 &&
+    return change->created >= 0 && change->taken >= 0 && change->sold >= 0 && change->returned >= 0 &&
            within(count->records, first->records, last->records);
 }
 
@@ -134,7 +134,7 @@ static bool counters_agree(const struct inventory_item *item) {
     return goes_by_steps(item->strategy) ? nowhere(item) >= 0 : nowhere(item) == 0 && item->available >= 0;
 }
 
-/* What only items have that count what is returned. */
+/* For items that count returned units. */
 static bool returns_agree(const struct audit_count *count, const struct change *change) {
     const struct audit_moment *first = &count->first, *last = &count->last;
     return within(returned_units(&count->audit), first->returned, last->returned) &&
@@ -143,11 +143,11 @@ static bool returns_agree(const struct audit_count *count, const struct change *
                                              taken(last) - first->returned + change->nowhere));
 }
 
-/* The entries of a hold, and of a user, are written in the same step as its order, but for those strategies.
- */
+/* The entries of a hold and of a user are written in the same step as the order, except with those
+ * strategies. */
 static bool entries_agree(const struct audit_count *count, const struct change *change) {
     const struct inventory_audit *audit = &count->audit;
-    int64_t changed = change->created + change->sold + change->background; /* orders, at most */
+    int64_t changed = change->created + change->sold + change->returned; /* orders, at most */
     return within(audit->holds, entered_holds(audit) - changed, entered_holds(audit) + changed) &&
            audit->over_limit == 0;
 }
@@ -156,9 +156,10 @@ static void judge_changing(struct audit_count *count, const struct change *chang
     struct inventory_audit *audit = &count->audit;
     const struct audit_moment *first = &count->first, *last = &count->last;
     int64_t held = audit->units[INVENTORY_STATE_HELD], sold = audit->units[INVENTORY_STATE_CONFIRMED];
-    audit->off_by = larger(change->taken, change->sold + change->background) + change->nowhere;
-    /* What was seen as sold is so still, and of what was seen as held no more than that was returned. */
-    audit->oversold = larger(sold + larger(held - change->background, 0) - stock(&last->item), 0);
+    audit->off_by = larger(change->taken, change->sold + change->returned) + change->nowhere;
+    /* An order that was read as sold is still sold; of those read as held, no more than the returned ones are
+     * not. */
+    audit->oversold = larger(sold + larger(held - change->returned, 0) - stock(&last->item), 0);
     audit->conserved = counters_agree(&first->item) && counters_agree(&last->item) &&
                        within(sold, first->item.sold, last->item.sold + change->nowhere) &&
                        (first->returned < 0 || returns_agree(count, change)) &&
@@ -166,9 +167,9 @@ static void judge_changing(struct audit_count *count, const struct change *chang
                        audit->oversold == 0 && audit->unreadable == 0;
 }
 
-/* No order has changed where there are as many records, as many units sold, and as many held: with no new
- * order and none confirmed, units held can only become fewer. Then all is of the last moment, at which
- * `available` may have had a restock more. */
+/* No order changed if there are as many records, units sold and units held as before: without a new order and
+ * without a confirm, units held can only become fewer. Then all is of the last moment, when `available` may
+ * include one more restock. */
 bool audit_judge(struct audit_count *count) {
     struct inventory_audit *audit = &count->audit;
     const struct audit_moment *first = &count->first, *last = &count->last;

@@ -11,7 +11,7 @@
 
 static const struct script due_script = {due_lua, due_lua_sha1};
 
-/* How many parts the index has: items are found in them by name, so it may not change. */
+/* The number of parts of the index. It must not change: it decides in which part an item is. */
 enum { DUE_PARTS = 8, DUE_KEY_SIZE = 24 };
 enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 
@@ -44,7 +44,7 @@ bool due_touch(struct redis *redis, const char *item, int64_t due_ms, redis_repl
 
 /* ---- a store that stood still ---- */
 
-/* Less than half of the grace: whoever asks twice in it meets each stall that matters. */
+/* Less than half of the grace, so calls that are sent twice in the grace meet every stall that matters. */
 enum { SLOW_MS = 200 };
 
 void expiry_note_call(struct inventory *inventory, int64_t sent_ms) {
@@ -66,21 +66,21 @@ struct due {
 
 struct sweep {
     struct inventory *inventory;
-    int64_t sent_ms;        /* when it was asked for its time */
+    int64_t sent_ms;        /* of the call for the time */
     char now[24];           /* by the store's clock */
-    char key[DUE_KEY_SIZE]; /* of the part that was read */
+    char key[DUE_KEY_SIZE]; /* the part */
     unsigned part;
-    bool more;  /* some part had more than one reading takes, and fewer now, or an item had */
-    bool moved; /* an entry of the part at hand */
+    bool more;  /* a part, or an item, had more than one call handles, and has fewer now */
+    bool moved; /* an entry of this part was moved */
     int count, at;
     struct due due[READ_MOST];
-    int pending; /* while old entries are taken over */
+    int pending; /* replies, while old entries are entered */
     bool failed;
 };
 
 static void begin(struct sweep *sweep);
 static void read_part(struct sweep *sweep);
-static void see_to_next(struct sweep *sweep);
+static void expire_next(struct sweep *sweep);
 
 static void sweep_end(struct sweep *sweep) {
     sweep->inventory->sweeping = false;
@@ -89,7 +89,7 @@ static void sweep_end(struct sweep *sweep) {
 
 static void done_with(struct sweep *sweep) {
     sweep->at++;
-    see_to_next(sweep);
+    expire_next(sweep);
 }
 
 static void on_moved(void *ctx, const struct redis_value *value) {
@@ -98,7 +98,7 @@ static void on_moved(void *ctx, const struct redis_value *value) {
     done_with(sweep);
 }
 
-/* To its item's next hold; "": the item has none. */
+/* Moves the entry to its item's next hold; "": the item has none, and the entry is removed. */
 static void move(struct sweep *sweep, const char *next) {
     const struct due *due = &sweep->due[sweep->at];
     const char *argv[] = {NULL, NULL, NULL, sweep->key, due->item, due->score, next};
@@ -116,13 +116,13 @@ static void on_expired(void *ctx, const struct redis_value *value) {
     if (status == INVENTORY_OK && redis_value_count(value) == 2)
         next = redis_value_text(redis_value_at(value, 1));
     if (!next) {
-        done_with(sweep); /* the others need not wait for it; it is due in the next sweep, too */
+        done_with(sweep); /* it is due in the next sweep, too; the others need not wait */
         return;
     }
     int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
     metric_add(&sweep->inventory->metrics->expired, (uint64_t)expired);
     if (expired == EXPIRE_MOST) {
-        sweep->more = true; /* after those of other items */
+        sweep->more = true; /* after the holds of other items */
         done_with(sweep);
     } else if (strcmp(next, sweep->due[sweep->at].score) == 0) {
         done_with(sweep);
@@ -131,7 +131,7 @@ static void on_expired(void *ctx, const struct redis_value *value) {
     }
 }
 
-static void see_to_next(struct sweep *sweep) {
+static void expire_next(struct sweep *sweep) {
     struct inventory *inventory = sweep->inventory;
     if (sweep->at == sweep->count) {
         sweep->more |= sweep->count == READ_MOST && sweep->moved;
@@ -177,14 +177,14 @@ static void on_due(void *ctx, const struct redis_value *value) {
     }
     sweep->at = 0;
     sweep->moved = false;
-    see_to_next(sweep);
+    expire_next(sweep);
 }
 
 static void read_part(struct sweep *sweep) {
     struct inventory *inventory = sweep->inventory;
     char most[8];
     if (sweep->part == DUE_PARTS && sweep->more) {
-        begin(sweep); /* only now, so that no part waits for the end of another */
+        begin(sweep); /* last, so that no part waits for the end of another */
         return;
     }
     due_key(sweep->key, sweep->part);
@@ -196,23 +196,24 @@ static void read_part(struct sweep *sweep) {
         sweep_end(sweep);
 }
 
-/* ---- from a store of before the index, which has the names of all items that may have holds in one set:
- * each is entered as due, page by page, and the first sweep to look at it moves it to where it belongs ----
- */
+/* ---- a store without the index ----
+ *
+ * It has the names of all items that may have holds in one set. Each is entered as due, page by page; the
+ * first sweep that reads it moves it to its next hold. */
 
 #define OLD_KEY "seckill:holding"
 
-static void take_over_some(struct sweep *sweep);
+static void enter_old(struct sweep *sweep);
 
 static void on_taken_over(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
     if (store_status(sweep->inventory, value) == INVENTORY_OK)
-        take_over_some(sweep);
+        enter_old(sweep);
     else
         sweep_end(sweep); /* the next one tries again */
 }
 
-/* They leave the old set only once all are known to be in the index. */
+/* They leave the old set after all of them are in the index. */
 static void on_entered(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
     struct redis *redis = sweep->inventory->redis;
@@ -248,7 +249,7 @@ static void on_old(void *ctx, const struct redis_value *value) {
         read_part(sweep);
 }
 
-static void take_over_some(struct sweep *sweep) {
+static void enter_old(struct sweep *sweep) {
     char most[8];
     snprintf(most, sizeof most, "%d", READ_MOST);
     if (redis_callv(sweep->inventory->redis, on_old, sweep, "SRANDMEMBER", OLD_KEY, most, NULL))
@@ -268,7 +269,7 @@ static void on_time(void *ctx, const struct redis_value *value) {
     if (sweep->inventory->taken_over)
         read_part(sweep);
     else
-        take_over_some(sweep);
+        enter_old(sweep);
 }
 
 static void begin(struct sweep *sweep) {

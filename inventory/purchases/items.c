@@ -1,4 +1,4 @@
-/* Items: put on sale, look, restock. */
+/* Items: create, read, restock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 static const struct script create_script = {create_lua, create_lua_sha1};
 static const struct script restock_script = {restock_lua, restock_lua_sha1};
 
-/* What to call when the reply is there. */
+/* A call that waits for its reply. */
 struct request {
     struct inventory *inventory;
     inventory_item_fn *item_fn;
@@ -29,9 +29,10 @@ static struct request *request_make(struct inventory *inventory, void *ctx) {
     return request;
 }
 
-/* ---- look ----
- * Many may look at one item at once: those who come while it is asked for share the next reply, since the one
- * that is under way may be older than their question. */
+/* ---- read ----
+ *
+ * Many callers may read one item at once. Those that come while a reply is in flight share the next one,
+ * since the reply in flight may be older than their call. */
 
 struct item_reader {
     struct item_reader *next;
@@ -73,7 +74,7 @@ static void on_item(void *ctx, const struct redis_value *value) {
         status = INVENTORY_UNKNOWN_ITEM;
     item->users++;
     answer_looks(item, status, status == INVENTORY_OK ? &told : NULL);
-    if (item->waiting && !item->asking) /* an answer may have asked again */
+    if (item->waiting && !item->asking) /* a callback may have */
         ask_for_looks(inventory, item);
     items_drop(&inventory->items, item);
 }
@@ -96,7 +97,7 @@ void inventory_item_get(struct inventory *inventory, const char *name, inventory
         ask_for_looks(inventory, item);
 }
 
-/* ---- put on sale ---- */
+/* ---- create ---- */
 
 static void on_created(void *ctx, const struct redis_value *value) {
     struct request request = *(struct request *)ctx;

@@ -19,7 +19,7 @@ static void on_asked(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     struct inventory *inventory = purchase->inventory;
     if (store_status(inventory, value) != INVENTORY_OK) {
-        keep(purchase); /* lost again, or the store is loading: until the deadline */
+        keep(purchase); /* lost again, or the store is loading */
     } else if (redis_value_type(value) == REDIS_NIL) {
         purchase_finish(purchase, INVENTORY_UNKNOWN);
     } else {

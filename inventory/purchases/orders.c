@@ -11,7 +11,7 @@
 
 const struct script settle_script = {settle_lua, settle_lua_sha1};
 
-/* ITEM:DIGEST -> its halves; false where it cannot be an order's id. */
+/* Splits ITEM:DIGEST; false: it cannot be the id of an order. */
 static bool split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
     const char *colon = strchr(id, ':');
     if (!colon || !inventory_name_valid(id, (size_t)(colon - id)) || !inventory_digest_valid(colon + 1))
@@ -31,7 +31,7 @@ struct step {
     char digest[INVENTORY_DIGEST_SIZE];
 };
 
-/* What a step answers where the order ends in a state, by step and state. */
+/* The answer to a step, by the state in which the order is afterwards. */
 static const enum inventory_status step_answers[3][INVENTORY_STATES] = {
     [INVENTORY_READ] = {INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_UNKNOWN_ORDER},
     [INVENTORY_CONFIRM] = {INVENTORY_UNAVAILABLE, INVENTORY_OK, INVENTORY_CANCELLED, INVENTORY_EXPIRED,

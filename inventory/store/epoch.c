@@ -1,4 +1,4 @@
-/* The record of the lock that numbers the tokens, and of the instances that go by it; see epoch.lua. */
+/* Calls of epoch.lua. */
 #include "inventory/store/epoch.h"
 #include "inventory/lock_epoch.h"
 
@@ -11,7 +11,7 @@
 
 static const struct script epoch_script = {epoch_lua, epoch_lua_sha1};
 
-/* In the slot of the baskets, whose script may want to read it. */
+/* In the slot of the baskets: the journal's script reads the epoch. */
 #define INSTANCES_KEY "seckill:{baskets}:instances"
 
 struct call {
@@ -43,7 +43,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
     call.fn(call.ctx, status, status == INVENTORY_OK ? &domain : NULL);
 }
 
-/* argv[SCRIPT_ARGV + 2] on is the caller's. */
+/* The caller's arguments begin at argv[SCRIPT_ARGV + 2]. */
 static void call_script(struct inventory *inventory, int argc, const char **argv, inventory_lock_epoch_fn *fn,
                         void *ctx) {
     struct call *call = malloc(sizeof *call);

@@ -7,7 +7,7 @@ void failpoint_write(struct inventory *inventory, const char *when, const char *
     char text[48];
     if (!config->at_failpoint)
         return;
-    redis_push(inventory->redis); /* who dies here has sent what he has sent, no less and no more */
+    redis_push(inventory->redis);
     snprintf(text, sizeof text, part < 0 ? "%s %s" : "%s %s %d", when, step, part);
     config->at_failpoint(config->at_failpoint_ctx, text);
 }

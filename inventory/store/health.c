@@ -1,4 +1,4 @@
-/* What the store can promise, asked of it: INFO, and CONFIG GET where that is allowed. */
+/* What the store can promise: INFO, and CONFIG GET if that is allowed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ struct request {
     struct inventory_health health;
 };
 
-/* Copies the value of "name:" in INFO's text; false where there is none. */
+/* Copies the value of "name:" in the text of INFO; false if there is none. */
 static bool info_find(const char *info, const char *name, char *out, size_t out_size) {
     size_t length = strlen(name);
     for (const char *line = info; line; line = strchr(line, '\n')) {
@@ -40,7 +40,7 @@ static bool is_old(const char *version) {
     return end != version && (major < 6 || (major == 6 && minor < 2));
 }
 
-/* It broke while it was asked. */
+/* The connection broke before the reply. */
 static void refuse_broken(struct request *request) {
     const char *error = inventory_last_error(request->inventory);
     char reason[200];
@@ -48,7 +48,7 @@ static void refuse_broken(struct request *request) {
     refuse(&request->health, reason);
 }
 
-/* A store that is full refuses orders, and one that may evict throws them away. */
+/* A store that is full refuses orders; one that may evict keys loses orders. */
 static void judge_memory(struct inventory_health *health, const char *info) {
     char used[32] = "0", most[32] = "0";
     if (!info_find(info, "maxmemory_policy", health->eviction, sizeof health->eviction))
@@ -120,7 +120,7 @@ void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn,
             redis_flush(redis);
             return;
         }
-        redis_break(redis, "out of memory"); /* the other is answered by this */
+        redis_break(redis, "out of memory"); /* answers the call that was sent */
     }
     free(request);
     const char *error = inventory_last_error(inventory);

@@ -8,14 +8,14 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Declared only so that a reply need not show hiredis: a redis_value is a redisReply. */
+/* A redis_value is a redisReply. It is declared so that users of this file need not include hiredis. */
 struct redis_value {
     redisReply reply;
 };
 
 enum { TICK_MS = 50, LATE_MS = 500, FIRST_PAUSE_MS = 20, LAST_PAUSE_MS = 1000, CALLV_MAX = 12 };
 
-/* A call that waits for its reply. They are answered in order, so the list's head is the oldest. */
+/* A call that waits for its reply. Replies come in order, so the head of the list is the oldest call. */
 struct call {
     struct redis *redis;
     redis_reply_fn *fn;
@@ -90,8 +90,8 @@ const struct redis_value *redis_value_at(const struct redis_value *value, size_t
 }
 
 /* ---- hiredis on libuv ----
- * hiredis asks to be told of readiness. Wishes to write are only noted: redis_flush() tries the write at the
- * end of the loop's turn, and only what the socket did not take costs an epoll_ctl. */
+ * A request of hiredis to write is only noted: redis_flush() tries to write at the end of the turn of the
+ * loop, and only what the socket does not take costs an epoll_ctl(). */
 
 static void poll_update(struct redis *redis);
 
@@ -103,7 +103,7 @@ static void on_poll(uv_poll_t *handle, int status, int events) {
         events = UV_READABLE | UV_WRITABLE;
     if ((events & UV_READABLE) && redis->poll == poll && redis->hiredis)
         redisAsyncHandleRead(redis->hiredis);
-    /* Also what the replies' callbacks queued: redis_flush() left it, see there. */
+    /* This also writes what callbacks queued, which redis_flush() left. */
     if (((events & UV_WRITABLE) || redis->want_write) && redis->poll == poll && redis->hiredis)
         redisAsyncHandleWrite(redis->hiredis);
     if (redis->poll == poll && redis->hiredis)
@@ -156,16 +156,16 @@ static void went_down(struct redis *redis) {
         redis->on_state(redis->ctx, false);
 }
 
-/* Ends the connection; hiredis answers each pending call with NULL and then calls on_disconnect(). */
+/* Ends the connection. hiredis answers each pending call with NULL, and then calls on_disconnect(). */
 static void break_with(struct redis *redis, const char *why) {
     if (!redis->hiredis)
         return;
     note_error(redis, why);
-    /* Within a callback hiredis puts this off until the callback has returned. */
+    /* Within a callback hiredis disconnects after the callback. */
     bool later = redis->hiredis->c.flags & REDIS_IN_CALLBACK;
     redisAsyncFree(redis->hiredis);
     if (redis->hiredis && !later)
-        went_down(redis); /* it had not come up: there is no on_disconnect() */
+        went_down(redis); /* it was never up, so on_disconnect() is not called */
 }
 
 static void on_disconnect(const redisAsyncContext *hiredis, int status) {
@@ -221,7 +221,7 @@ static void on_connect(const redisAsyncContext *hiredis, int status) {
 static redisAsyncContext *dial(const struct redis_target *target) {
     redisAsyncContext *hiredis =
         target->port ? redisAsyncConnect(target->host, target->port) : redisAsyncConnectUnix(target->host);
-    /* What was not delivered when the connection is given up is not to be delivered later. */
+    /* SO_LINGER 0: bytes that were not delivered when the connection is given up are never delivered. */
     struct linger drop = {.l_onoff = 1};
     if (hiredis && !hiredis->err)
         (void)setsockopt(hiredis->c.fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
@@ -251,7 +251,7 @@ static void connect_start(struct redis *redis) {
     hiredis->ev.cleanup = drop_poll;
     redisAsyncSetConnectCallback(hiredis, on_connect);
     redisAsyncSetDisconnectCallback(hiredis, on_disconnect);
-    redis->want_write = true; /* a connect that has ended shows as writable */
+    redis->want_write = true; /* a socket that is connected is writable */
     poll_update(redis);
 }
 
@@ -259,7 +259,7 @@ static void on_tick(uv_timer_t *timer) {
     struct redis *redis = timer->data;
     int64_t now_ms = clock_mono_ms(redis->clock), since_ms = now_ms - redis->ticked_ms;
     redis->ticked_ms = now_ms;
-    /* This process stood still, not the store: what has come meanwhile is read before the next tick. */
+    /* This process was stopped, not the store: it reads what has come before the next tick. */
     redis->late = !redis->late && since_ms > LATE_MS;
     if (redis->late)
         return;
@@ -328,8 +328,8 @@ bool redis_callv(struct redis *redis, redis_reply_fn *fn, void *ctx, ...) {
 void redis_flush(struct redis *redis) {
     if (!redis->hiredis || !redis->want_write)
         return;
-    /* Within a callback a write that fails would free the context that hiredis goes on with afterwards;
-     * on_poll() writes then. */
+    /* Within a callback a failed write would free the context that hiredis uses afterwards; the loop writes
+     * then. */
     if ((redis->hiredis->c.flags & (REDIS_CONNECTED | REDIS_IN_CALLBACK)) != REDIS_CONNECTED)
         return;
     redisAsyncHandleWrite(redis->hiredis);
@@ -337,7 +337,7 @@ void redis_flush(struct redis *redis) {
         poll_update(redis);
 }
 
-/* It frees nothing: where it fails the next write does so too, from the loop. */
+/* A failed write frees nothing here: the next write, by the loop, fails too. */
 void redis_push(struct redis *redis) {
     int done;
     if (redis->hiredis && redis->up)
@@ -345,7 +345,7 @@ void redis_push(struct redis *redis) {
 }
 
 bool redis_is_up(const struct redis *redis) {
-    /* While the pending calls of a broken connection are answered it takes no new ones. */
+    /* A broken connection takes no new calls while its pending ones are answered. */
     return redis->up && !(redis->hiredis->c.flags & (REDIS_DISCONNECTING | REDIS_FREEING));
 }
 

@@ -7,7 +7,7 @@
 #include "base/decimal.h"
 #include "inventory/context.h"
 
-/* A call keeps its arguments until the reply, since only then it is known whether the text must be sent. */
+/* A call keeps its arguments until the reply: only then it is known whether the text must be sent. */
 struct script_call {
     struct inventory *inventory;
     redis_reply_fn *fn;

@@ -1,14 +1,14 @@
 /* Group commit: strategies `batch` and `lua`.
  *
  * Purchases gather in their item's queue. At the end of each turn of the loop all of them leave in one script
- * call, if none of the item is in flight. A second one leaves beside it once it is as large: the store works
- * on one while the other's replies and requests are under way, and is not kept busy by small ones, each of
- * which costs it a sync of its file. There is no timer: a lone purchase finds nothing in flight and leaves at
- * once.
+ * call, if no call for the item is in flight. A second call may leave beside it, if it is at least as large:
+ * the store works on one while the replies and requests of the other are on their way, and small calls, each
+ * of which costs a sync of the append-only file, do not keep it busy. There is no timer: a lone purchase
+ * finds nothing in flight and leaves at once.
  *
- * An item that is sold out is not sold by script: its purchases gather in the same way, but only the units
- * left, when it is sold, and the orders of their keys are asked for. Units first: an order that is not there
- * afterwards was not there when none were left. */
+ * A sold-out item is not sold by script. Its purchases gather in the same way, but the call only reads the
+ * units left, the time, and the orders of their keys. It reads the units first: if an order is not there
+ * afterwards, it was not there when no units were left. */
 #include "inventory/strategies/batch.h"
 
 #include <stdlib.h>
@@ -28,14 +28,14 @@ enum { IN_FLIGHT_MAX = 2 };
 static const struct script purchase_script = {purchase_lua, purchase_lua_sha1};
 
 struct batch {
-    struct batch *next; /* among the spare ones */
+    struct batch *next; /* in the list of spare ones */
     struct inventory *inventory;
     struct item *item;
-    int64_t now_ms;              /* by the store's clock, as the reply told */
-    int64_t indexed_ms;          /* not 0: the item was entered for then; see holds.c */
-    int64_t available;           /* a check: the units left; -1: there is no such item */
-    enum inventory_status check; /* a check: how asking for them ended */
-    enum inventory_status empty; /* a check: what is said where none are left */
+    int64_t now_ms;              /* by the store's clock */
+    int64_t indexed_ms;          /* not 0: the item is in the index of due times until then, see holds.h */
+    int64_t available;           /* of a check: the units left; -1: there is no such item */
+    enum inventory_status check; /* of a check: the outcome */
+    enum inventory_status empty; /* of a check: the answer if no units are left */
     int count;
     struct inventory_purchase *purchases[INVENTORY_BATCH_MAX];
 };
@@ -96,7 +96,7 @@ static void finish_all(struct batch *batch, enum inventory_status status) {
     }
 }
 
-/* The store says that the item is sold in another way than was guessed. */
+/* The item has another strategy than this process took for granted. */
 static void start_otherwise(struct batch *batch, const char *name) {
     enum inventory_strategy strategy;
     if (!name || !inventory_strategy_find(name, &strategy)) {
@@ -112,7 +112,7 @@ static void start_otherwise(struct batch *batch, const char *name) {
         purchase_again(batch->purchases[i]);
 }
 
-/* `result` is NULL where all were sold. */
+/* `result` is NULL if all were sold. */
 static void finish_one(struct batch *batch, struct inventory_purchase *purchase,
                        const struct redis_value *result, int64_t hold_until_ms) {
     if (!result) {
@@ -147,8 +147,8 @@ static void on_indexed(void *ctx, const struct redis_value *value) {
     batch_drop(batch);
 }
 
-/* The item would get its first hold: it is entered in the index of due times, and the call sent again. False
- * where that was done and took longer than a hold lasts, or cannot be done. */
+/* This would be the first hold of the item: enters the item in the index of due times, after which the call
+ * is sent again. False: that was done already and took longer than a hold, or it cannot be sent. */
 static bool index_item(struct batch *batch, int64_t until_ms) {
     if (batch->indexed_ms)
         return false;
@@ -195,8 +195,8 @@ static bool send_sale(struct batch *batch) {
     argv[argc++] = keys->users;
     argv[argc++] = keys->holds;
     argv[argc++] = keys->events;
-    /* The store says so where it is sold otherwise now: then it was put on sale anew, see start_otherwise().
-     */
+    /* If the item has another strategy now, since it was created anew, the reply says so; see
+     * start_otherwise(). */
     argv[argc++] =
         inventory_strategy_name(batch->item->strategy == INVENTORY_LUA ? INVENTORY_LUA : INVENTORY_BATCH);
     argv[argc++] = indexed;
@@ -239,7 +239,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
     if (status == INVENTORY_OK)
         status = store_status(batch->inventory, value);
     if (status == INVENTORY_UNKNOWN)
-        status = INVENTORY_UNAVAILABLE; /* it was but a question */
+        status = INVENTORY_UNAVAILABLE; /* it was only a read */
     else if (status == INVENTORY_OK && batch->available < 0)
         status = INVENTORY_UNKNOWN_ITEM;
     if (status != INVENTORY_OK || redis_value_count(value) != (size_t)batch->count) {
@@ -276,7 +276,7 @@ static bool send_check(struct batch *batch) {
     if (!redis_callv(inventory->redis, on_units, batch, "HMGET", batch->item->keys.item, "available",
                      "starts", "ends", NULL) ||
         !redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv)) {
-        /* Out of memory between them: on_time() would find the batch gone. */
+        /* Out of memory between the calls: on_time() must not find the batch freed. */
         redis_break(inventory->redis, "out of memory");
         return false;
     }

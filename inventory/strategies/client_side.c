@@ -24,17 +24,17 @@ static enum inventory_status judge(const struct inventory_purchase *purchase) {
     enum inventory_status in_time = terms_judge_time(read->now_ms, read->starts_ms, read->ends_ms);
     if (in_time != INVENTORY_OK)
         return in_time;
-    if (read->available < purchase->quantity) /* `decr` finds out by taking them */
+    if (read->available < purchase->quantity) /* `decr` decides by the debit */
         return read->begun_as == INVENTORY_DECR ? INVENTORY_OK : INVENTORY_SOLD_OUT;
     return read->limit && read->had + purchase->quantity > read->limit ? INVENTORY_LIMIT : INVENTORY_OK;
 }
 
-/* Notes a reply; true when it was the last. */
+/* Counts a reply; true: it was the last. */
 static bool note(struct inventory_purchase *purchase, const struct redis_value *value) {
     struct client_read *read = purchase->read;
     enum inventory_status status = store_status(purchase->inventory, value);
     if (status == INVENTORY_UNKNOWN)
-        status = INVENTORY_UNAVAILABLE; /* it was but a question */
+        status = INVENTORY_UNAVAILABLE; /* it was only a read */
     if (read->status == INVENTORY_OK)
         read->status = status;
     return --read->pending == 0;
@@ -43,9 +43,7 @@ static bool note(struct inventory_purchase *purchase, const struct redis_value *
 static void go_on(struct inventory_purchase *purchase) {
     struct client_read *read = purchase->read;
     if (read->status == INVENTORY_OK && read->strategy != read->begun_as) {
-        /* The item was made anew meanwhile, to be sold otherwise: once `next` has let go, see
-         * client_read_finish().
-         */
+        /* The item was created anew with another strategy: client_read_finish() starts the purchase again. */
         purchase->in->strategy = read->strategy;
         read->moved = true;
         read->status = INVENTORY_UNAVAILABLE;
@@ -102,13 +100,13 @@ static void on_user(void *ctx, const struct redis_value *value) {
         go_on(purchase);
 }
 
-/* What one script read is noted as if it had been asked for piece by piece. */
+/* Reads the reply of the script as if it had come in parts. */
 static void on_fenced(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     struct client_read *read = purchase->read;
     enum inventory_status status = fenced_decode(purchase, value);
     if (status == INVENTORY_UNKNOWN)
-        status = INVENTORY_UNAVAILABLE; /* it was but a question */
+        status = INVENTORY_UNAVAILABLE; /* it was only a read */
     if (status != INVENTORY_OK) {
         read->next(purchase, status);
         return;

@@ -1,16 +1,16 @@
-/* Strategy `decr`: take the units, look at the sign, give them back where it went below zero.
+/* Strategy `decr`: debit the units, and refund them if the result is negative.
  *
- * It never oversells, since the decrement is atomic. What is wrong with it: taking and writing the order are
- * two steps, so a crash between them leaves units nowhere; and units that are about to be given back are
- * missing meanwhile, so that somebody can be told "sold out" although units are left, even one whose own key
- * wins them at that moment in another process. */
+ * It never oversells, since the decrement is atomic. Two things are wrong with it. The debit and the order
+ * are two steps, so a crash between them leaves units nowhere. And units that are about to be refunded are
+ * missing meanwhile: somebody can be told "sold out" although units are left, even a buyer whose own key wins
+ * them at that moment in another process. */
 #include <stdio.h>
 
 #include "inventory/store/status.h"
 #include "inventory/strategies/client_side.h"
 #include "inventory/strategies/strategies.h"
 
-/* The same key was faster: what it took stands. */
+/* Another attempt with the same key was faster: its order stands. */
 static void on_twin(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     if (store_status(purchase->inventory, value) != INVENTORY_OK)
@@ -21,7 +21,7 @@ static void on_twin(void *ctx, const struct redis_value *value) {
         client_read_finish(purchase, purchase->read->status);
 }
 
-/* What was in the way may have been the same key, sent twice at once. */
+/* The refusal may be due to another attempt with the same key. */
 static void on_refunded(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     struct client_read *read = purchase->read;

@@ -11,7 +11,7 @@
 
 static const struct script fenced_script = {fenced_lua, fenced_lua_sha1};
 
-enum { MORE = SCRIPT_ARGV + 10 }; /* where the arguments begin that look and write do not share */
+enum { MORE = SCRIPT_ARGV + 10 }; /* where the arguments begin in which read and write differ */
 
 static bool call(struct inventory_purchase *purchase, const char *what, const char *const *more, int count,
                  redis_reply_fn *fn) {

@@ -1,9 +1,8 @@
-/* Strategy `optimistic`: WATCH the item, read, work it out, MULTI ... EXEC; try again where the item changed
- * meanwhile.
+/* Strategy `optimistic`: WATCH the item, read it, MULTI ... EXEC; again if the item changed meanwhile.
  *
- * Right, and slow where it counts: the more buyers, the more of them find the item changed. A watch belongs
- * to a connection, so each purchase under way needs one of its own; there are a few, and the others wait for
- * one. */
+ * It is right, and slow when it matters: the more buyers there are, the more of them find the item changed. A
+ * watch belongs to a connection, so each purchase in flight needs a connection of its own. There are a few;
+ * the other purchases wait. */
 #include "inventory/strategies/optimistic.h"
 
 #include <stdlib.h>
@@ -17,7 +16,7 @@ enum { CONNECTIONS = 4 };
 
 struct connection {
     struct redis *redis;
-    struct inventory_purchase *purchase; /* whose turn it is */
+    struct inventory_purchase *purchase; /* that uses it */
     struct optimistic *of;
 };
 
@@ -52,7 +51,7 @@ static void leave(struct inventory_purchase *purchase, enum inventory_status sta
     serve(optimistic);
 }
 
-/* A store that turned read-only says so to each write, and to EXEC only that it is discarded. */
+/* A read-only store refuses each write; EXEC then only says that the transaction is discarded. */
 static void on_queued(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     if (value && redis_value_type(value) == REDIS_ERROR && strstr(redis_value_text(value), "READONLY"))
@@ -84,7 +83,7 @@ static void on_read(struct inventory_purchase *purchase, enum inventory_status s
         leave(purchase, status);
         return;
     }
-    client_touch_index(purchase, on_queued); /* not within the transaction: the index lies in another slot */
+    client_touch_index(purchase, on_queued); /* outside of MULTI: the index is in another slot */
     if (!redis_callv(read->redis, NULL, NULL, "MULTI", NULL)) {
         leave(purchase, INVENTORY_UNAVAILABLE);
         return;

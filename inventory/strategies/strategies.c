@@ -10,7 +10,7 @@ void strategy_start(struct inventory_purchase *purchase) {
     struct item *item = purchase->in;
     if (inventory_strategy_teaches(item->strategy) && !purchase->inventory->config.teaching) {
         item->strategy =
-            INVENTORY_BATCH; /* the next purchase asks the store again: the item may be another by then */
+            INVENTORY_BATCH; /* the next purchase asks the store, in case the item was created anew */
         purchase_finish(purchase, INVENTORY_REFUSED);
     } else {
         strategies[item->strategy]->start(purchase);

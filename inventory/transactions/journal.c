@@ -135,7 +135,7 @@ bool journal_move(struct inventory *inventory, const struct inventory_transactio
     return true;
 }
 
-/* ---- what was left unfinished ---- */
+/* ---- transactions that were left unfinished ---- */
 
 struct claim {
     struct inventory *inventory;

@@ -14,12 +14,12 @@
 
 static const struct script line_script = {line_lua, line_lua_sha1};
 
-/* The words of line.lua, by what is to be written. A transfer writes to one of its two items at a time. */
+/* The words of line.lua, by write. A transfer writes to one of its two items at a time. */
 static const struct {
-    const char *step; /* its name, for those who stop at steps */
+    const char *step; /* in the names of failpoints */
     const char *state;
     const char *transfer;
-    int line; /* of a transfer: the one concerned */
+    int line; /* of a transfer: its line */
 } writes[] = {
     [WRITE_DEBIT] = {"take", NULL, "give", 0},    [WRITE_ABORT] = {"undo", "u", "back", 0},
     [WRITE_CONFIRM] = {"confirm", "c", "get", 1}, [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
@@ -62,7 +62,7 @@ static void fail(struct transaction_run *run, enum inventory_status status, int 
     transaction->available = available;
 }
 
-/* The first line with which the part has more than `most` units. */
+/* The line with which the part exceeds `most` units. */
 static int line_beyond(const struct transaction_part *part, int64_t most) {
     const struct inventory_transaction *transaction = part->run->transaction;
     int64_t sum = 0;
@@ -76,7 +76,7 @@ static int line_beyond(const struct transaction_part *part, int64_t most) {
     return line;
 }
 
-/* A reply that came in words; false: it is none of those that are expected. */
+/* Reads a reply of words; false: it is not an expected one. */
 static bool note_word(struct transaction_part *part, const struct redis_value *value) {
     struct transaction_run *run = part->run;
     size_t count = redis_value_count(value);
@@ -89,7 +89,7 @@ static bool note_word(struct transaction_part *part, const struct redis_value *v
         run->refunded |= number > 0;
         return true;
     }
-    /* Given up by another, before it was written: that one had a newer lock. */
+    /* Another run with a newer fencing token aborted it before the debit. */
     if (strcmp(word, "stale") == 0 || strcmp(word, "undone") == 0) {
         run->stale = true;
         return true;
@@ -102,8 +102,8 @@ static bool note_word(struct transaction_part *part, const struct redis_value *v
     return true;
 }
 
-/* The terms of a sale, as a look found them. Of an item's lines another may be the first that is over its
- * limit than the first that is beyond its units. */
+/* Judges the terms as read. The line that exceeds the limit may be another than the line that exceeds the
+ * units. */
 static void judge(struct transaction_part *part, const struct inventory_item *item, int64_t had) {
     struct transaction_run *run = part->run;
     const struct inventory_transaction *transaction = run->transaction;
@@ -207,8 +207,8 @@ bool inventory_transaction_has_order(const struct inventory_transaction *transac
     return false;
 }
 
-/* The lines of the part: first their digests, then their records, as `take` writes them, or `end` where there
- * are none. */
+/* Adds the digests of the part's lines, then their records as line.lua writes them: held or sold orders, or
+ * aborted ones. */
 static int add_lines(const struct transaction_part *part, enum line_write write, const char **argv,
                      char digests[][INVENTORY_DIGEST_SIZE], char records[][RECORD_SIZE]) {
     const struct inventory_transaction *transaction = part->run->transaction;
@@ -256,7 +256,7 @@ static bool write_transfer(struct transaction_part *part, enum line_write write)
     return call(part, writes[write].transfer, MORE + 2, argv);
 }
 
-/* They leave together: the store then syncs its file once. */
+/* They leave together, so the store syncs its file once. */
 static void for_each_part(struct transaction_run *run, const char *step, int line,
                           bool (*fn)(struct transaction_part *part, enum line_write write)) {
     struct inventory *inventory = run->inventory;
@@ -279,7 +279,7 @@ static void begin(struct transaction_run *run, enum line_write write,
     run->then = then;
     run->status = INVENTORY_OK;
     run->stale = false;
-    run->pending = 1; /* until all have left */
+    run->pending = 1; /* until all calls are sent */
 }
 
 static bool send_read(struct transaction_part *part, const char *what) {

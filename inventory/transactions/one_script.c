@@ -1,9 +1,8 @@
-/* A basket by one script (basket.lua), instead of the steps of transaction.c: where one Redis holds all its
- * keys, nobody sees it half made, so there is nothing to undo, nothing to recover, and no lock to take.
+/* A basket by one script (basket.lua), if one Redis holds all keys. No other client sees it half made, so
+ * there is nothing to abort or recover, and no lock to acquire.
  *
- * The script looks into the journal first and writes the basket down in it last. So a call whose reply was
- * lost is sent again, with the nonce of the first: whichever of them was carried out, it was one, and what
- * the journal has then tells whose it was. */
+ * The script reads the journal first and writes the basket to it last. So a call whose reply was lost is sent
+ * again with the same nonce: at most one of the two is carried out, and the journal tells whose it was. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,14 +18,14 @@
 static const struct script basket_script = {basket_lua, basket_lua_sha1};
 
 enum {
-    HEAD = 6, /* arguments before those of the lines */
+    HEAD = 6, /* arguments before the lines */
     LINE_ARGS = 3,
     ITEM_KEYS = 4,
     KEYS_MAX = 2 + ITEM_KEYS * INVENTORY_LINES_MAX,
     ARGV_MAX = SCRIPT_ARGV + KEYS_MAX + HEAD + LINE_ARGS * INVENTORY_LINES_MAX
 };
 
-/* The store did not do it; nor did it do an earlier call of this run, if none was lost. */
+/* The store did not carry out this call, and no earlier call of this run unless its reply was lost. */
 static void refused(struct transaction_run *run, enum inventory_status status) {
     if (run->deadline_ms == 0)
         transaction_finish(run, status);
@@ -41,7 +40,8 @@ static void on_error(struct transaction_run *run, const char *text) {
         refused(run, INVENTORY_UNAVAILABLE);
 }
 
-/* {word, line, available}. What is refused now may still come to pass, where an earlier call was lost. */
+/* The reply is {word, line, available}. If the reply to an earlier call was lost, that call may still be
+ * carried out. */
 static void on_refusal(struct transaction_run *run, const struct redis_value *value) {
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     enum inventory_status status;

@@ -26,7 +26,7 @@ static void on_indexed(void *ctx, const struct redis_value *value) {
         client_read_finish(purchase, INVENTORY_UNAVAILABLE);
 }
 
-/* As index_item() in batch.c. */
+/* As index_item() of batch.c does. */
 static void index_item(struct inventory_purchase *purchase, int64_t until_ms) {
     struct client_read *read = purchase->read;
     bool again = read->indexed_ms != 0;
