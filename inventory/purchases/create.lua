@@ -1,5 +1,5 @@
--- Puts an item on sale, once. KEYS: item. ARGV: initial, limit, starts, ends, hold, strategy.
--- Replies 1 created | 0 it stands exactly so already (whatever was sold since) | -1 it stands otherwise.
+-- Creates an item, once. KEYS: item. ARGV: initial, limit, starts, ends, hold, strategy.
+-- Replies 1 created | 0 it exists on the same terms (whatever was sold since) | -1 it exists on other terms.
 local names = {'initial', 'limit', 'starts', 'ends', 'hold', 'strategy'}
 local standing = redis.call('HMGET', KEYS[1], unpack(names))
 if standing[1] then

@@ -1,6 +1,6 @@
--- Adds units, once for each key. KEYS: item, restocks, events. ARGV: digest of the key, quantity, the most that the stock may be.
+-- Adds units, once for each key. KEYS: item, restocks, events. ARGV: digest of the key, quantity, the largest stock allowed.
 -- Replies {replayed (0 | 1), quantity, stock, available} as they were when it happened, or {'unknown-item'}, {'key-reused'} or
---   {'too-many', how many more the stock has room for}.
+--   {'too-many', how many units more are allowed}.
 local item, restocks, events = KEYS[1], KEYS[2], KEYS[3]
 local c = redis.call('HMGET', item, 'available', 'initial', 'restocked')
 if not c[1] then return {'unknown-item'} end

@@ -1,12 +1,13 @@
--- What becomes of a hold: confirm, cancel, expire. Also the way to read one order, since a hold that is due expires when it is looked at.
+-- Settles holds: confirm, cancel, expire. It also reads one order, since a hold that is due expires when it is read.
 --
 -- KEYS: item, orders, users, holds, events. ARGV: what, then
---   what = get | confirm | cancel: a digest, and but for `get` when the request arrived ('': now). Replies its record after the step, or false
---     where there is no such order. What came in time is not too late, if nobody was faster; so by itself a hold expires half a second after it was due.
---   what = sweep: how many at most, when the item is due. Expires the holds that are due; replies {how many it saw to, when the next of the
---     item is due ('': it has no holds)}, or the same time again where that has not come yet. Times (ms) are of this server's clock.
--- Where the item is gone, nothing can be settled and nothing is written: there is no such order, and no hold.
--- A settled order stays as it is, so each of these can be repeated, and the one that came first wins.
+--   get: digest. confirm, cancel: digest, when the request arrived ('': now). Replies the record after the step, or false if there is no
+--     such order. A request that arrived in time is not too late unless the hold was settled before; so a hold expires by itself only half a
+--     second after it was due.
+--   sweep: how many holds at most, when the item is due. Expires the holds that are due. Replies {how many it handled, when the item's next
+--     hold is due ('': it has none)}, or the same time again if that has not come yet.
+-- Times (ms) are of this server's clock. If the item is gone, nothing is written: there is no such order, and no hold. A settled order stays
+-- as it is, so each call can be repeated, and the first one wins.
 local item, orders, users, holds, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local what = ARGV[1]
 local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
@@ -28,7 +29,7 @@ local function settle(digest, record, state, limit)
   else
     redis.call('HINCRBY', item, 'available', quantity)
     if tonumber(limit) > 0 then redis.call('HINCRBY', users, user, -quantity) end
-    -- An item from before this was counted does not begin to.
+    -- An item that was created without this counter gets none.
     if redis.call('HEXISTS', item, 'returned') == 1 then redis.call('HINCRBY', item, 'returned', quantity) end
   end
   return record
@@ -45,11 +46,11 @@ if what == 'sweep' then
     if record and string.find(record, '^h %d+ %S') then
       settle(digest, record, 'e', limit)
     else
-      redis.call('ZREM', holds, digest) -- it is no hold: `decr`, interrupted, may leave such an entry
+      redis.call('ZREM', holds, digest) -- not a hold: `decr` may leave such an entry if it is interrupted
     end
   end
   local next = redis.call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2]
-  -- Its entry in the index of due times will be taken out, so it is not known to be there any more, even if this clock steps back.
+  -- Its entry in the index of due times will be removed, so `indexed` must not say that it stands, even if this clock steps back.
   if not next then redis.call('HDEL', item, 'indexed') end
   return {#due, next or ''}
 end

@@ -67,7 +67,7 @@ void inventory_lock_epoch_heartbeat(struct inventory *inventory, const struct in
     snprintf(fresh, sizeof fresh, "%lld", (long long)heartbeat->fresh_ms);
     snprintf(rewrite, sizeof rewrite, "%lld", (long long)heartbeat->rewrite_ms);
     const char *argv[] = {
-        NULL,  NULL,  NULL,   NULL, NULL, "beat", heartbeat->instance, epoch, heartbeat->lock,
+        NULL,  NULL,  NULL,   NULL, NULL, "heartbeat", heartbeat->instance, epoch, heartbeat->lock,
         quiet, fresh, rewrite};
     call_script(inventory, sizeof argv / sizeof *argv, argv, fn, ctx);
 }

@@ -1,20 +1,20 @@
--- Which lock numbers the tokens, for all instances that sell from this store, and how far each of them has come.
+-- The lock epoch of all instances that sell from this store, and their heartbeats.
 --
 -- KEYS: the record (hash: epoch, lock, in_force: the newest epoch of which there are grants), the instances (hash: id -> "EPOCH SEEN QUIET").
 -- ARGV: what, then
---   what = beat: id, epoch, lock, quiet, fresh, rewrite. The instance lives, has no grant older than `epoch`, and goes by `lock`. Epoch 0: it
---     comes new, has none at all, and wants `lock`: that is had where there is no record, or where nobody else was seen within `fresh`.
---   what = switch: lock. A new epoch, also for the same lock: one that has lost its data begins anew with its numbers.
---   what = leave: id. It has no grants any more.
--- Replies {epoch, lock, live, behind, id, now}: instances that live, with the caller; others that may have grants older than the epoch, and the
--- id of one of them ('' where there is none).
+--   heartbeat: id, epoch, lock, quiet, fresh, rewrite. The instance lives, has no grants older than `epoch`, and goes by `lock`. Epoch 0: it
+--     starts, has no grants at all, and wants `lock`. It gets that lock if there is no record, or if no other instance was seen within `fresh`.
+--   switch: lock. A new epoch, also for the same lock: a lock server that has lost its data begins anew with its fences.
+--   leave: id. The instance has no grants any more.
+-- Replies {epoch, lock, live, behind, id, now}: how many instances live, with the caller; how many others may have grants older than the
+-- epoch, and the id of one of them ('' if there is none).
 --
--- Who is silent for longer than its `quiet` has none: they have run out. Until then it is one of those behind. Times (ms) are of this server's
--- clock, since the instances' clocks have nothing in common, and are only compared with each other: what counts is how long an instance was
--- silent. A clock that is put forward by more than `quiet` makes all of them seem gone until their next beat; the tokens hold all the same.
+-- An instance that is silent for longer than its `quiet` has no grants: they have run out. Until then it is behind. Times (ms) are of this
+-- server's clock and are only compared with each other: what counts is how long an instance was silent. If the clock is put forward by more
+-- than `quiet`, all instances seem gone until their next heartbeat; the fencing tokens protect the stock even then.
 --
--- A store may forget its last moments, and the record with them. So whoever goes by a newer epoch restores it, and two locks of one epoch make
--- a new one. What was written `rewrite` ago or less is not written again.
+-- A store may forget its last moments, and the record with them. So an instance that goes by a newer epoch restores it, and two locks of one
+-- epoch make a new epoch. A heartbeat that follows a written one within `rewrite` is not written.
 local record, instances = KEYS[1], KEYS[2]
 local what, id = ARGV[1], ARGV[2]
 if what == 'leave' then redis.call('HDEL', instances, id) end
@@ -25,11 +25,11 @@ local found = redis.call('HMGET', record, 'epoch', 'lock', 'in_force')
 local was, lock = tonumber(found[1] or 0), found[2] or ''
 local epoch = was
 
-local fresh = what == 'beat' and tonumber(ARGV[6]) or 0
+local fresh = what == 'heartbeat' and tonumber(ARGV[6]) or 0
 local rows, mine, others, live = redis.call('HGETALL', instances), nil, {}, 0
 for i = 1, #rows, 2 do
   local at, seen, quiet = string.match(rows[i + 1], '^(%d+) (%d+) (%d+)$')
-  if what == 'beat' and rows[i] == id then
+  if what == 'heartbeat' and rows[i] == id then
     mine = rows[i + 1]
   elseif not at or now - seen > tonumber(quiet) then
     redis.call('HDEL', instances, rows[i])
@@ -52,7 +52,7 @@ end
 
 if what == 'switch' then
   raise(id)
-elseif what == 'beat' then
+elseif what == 'heartbeat' then
   local own, wanted, quiet, rewrite = tonumber(ARGV[3]), ARGV[4], ARGV[5], tonumber(ARGV[7])
   if own == 0 then
     if was == 0 or (live == 0 and lock ~= wanted) then raise(wanted) end
@@ -72,8 +72,8 @@ local behind, one = 0, ''
 for other, at in pairs(others) do
   if at < epoch then behind, one = behind + 1, other end
 end
--- Now the caller gives out grants of it, and nobody has older ones, or has been silent for too long (journal.lua).
-if what == 'beat' and behind == 0 and tonumber(ARGV[3]) == epoch and tonumber(found[3] or 0) ~= epoch then
+-- From now on the caller gives out grants of this epoch, and no other instance has older ones (journal.lua relies on it).
+if what == 'heartbeat' and behind == 0 and tonumber(ARGV[3]) == epoch and tonumber(found[3] or 0) ~= epoch then
   redis.call('HSET', record, 'in_force', string.format('%.0f', epoch))
 end
 return {epoch, lock, live + 1, behind, one, now}

@@ -30,7 +30,7 @@ enum inventory_status fenced_decode(struct inventory_purchase *purchase, const s
         const char *word;
         size_t count;
         enum inventory_status status;
-    } replies[] = {{"looked", 4, INVENTORY_OK},      {"sold", 1, INVENTORY_OK},
+    } replies[] = {{"read", 4, INVENTORY_OK},        {"sold", 1, INVENTORY_OK},
                    {"order", 2, INVENTORY_REPLAYED}, {"sold-out", 2, INVENTORY_SOLD_OUT},
                    {"limit", 1, INVENTORY_LIMIT},    {"unknown-item", 1, INVENTORY_UNKNOWN_ITEM},
                    {"stale", 1, INVENTORY_STALE}};
@@ -52,7 +52,7 @@ enum inventory_status fenced_decode(struct inventory_purchase *purchase, const s
 }
 
 bool fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn) {
-    return call(purchase, "look", item_fields, ITEM_FIELDS, fn);
+    return call(purchase, "read", item_fields, ITEM_FIELDS, fn);
 }
 
 bool fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn) {

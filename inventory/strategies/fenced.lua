@@ -1,20 +1,20 @@
--- A purchase of strategy `locked` under a lock whose grants carry a fence, in two calls: it looks, and later it writes. Under a lock without
--- fences only the look is made here, with the fence 0: it stops those who have a grant of an older epoch.
+-- A purchase of strategy `locked` under a lock with fences, in two calls: a read, and later a write. Under a lock without fences only the read
+-- is made here, with fence 0: it stops holders whose grant is of an older lock epoch.
 --
--- Whoever holds a lock can be paused past its end and not know it. So each call brings its grant's token, EPOCH:FENCE, and does nothing
--- where a newer one was seen: the fence grows from grant to grant, the epoch whenever another lock comes to number them. A look counts as
--- seen: were it only the writes, an old holder could still write between the look of the new one and its write, which would then rest on
--- what is no longer so. Both numbers have all their leading zeros, so tokens are compared as texts: numbers are exact only up to 2^53 here.
+-- A holder can be paused past the end of its lock and not know it. So each call brings its fencing token, EPOCH:FENCE, and is refused if a newer
+-- token was seen. A read counts as seen. If only writes did, an old holder could still write between the read and the write of the new holder,
+-- whose write would then rest on a read that is outdated. Both numbers have leading zeros, so that the order of the texts is the order of the
+-- tokens: numbers are exact only up to 2^53 here.
 --
 -- KEYS: item, orders, users, holds, events, token (one hash tag, so one slot).
 -- ARGV: what, token, digest, user, then
---   what = look: names of fields. Replies {'looked', the item's fields, the user's units, now (ms, by this server's clock)}.
---   what = write: quantity, record, hold_until (0: none), indexed. Replies {'sold'}, {'sold-out', available}, {'limit'}, or {'index',
---     until}, as purchase.lua does.
--- Or, both: {'order', record}: this key has its order already, and hears of it however old the token | {'stale'} | {'unknown-item'}.
+--   read: names of fields. Replies {'read', the item's fields, the user's units, now (ms, by this server's clock)}.
+--   write: quantity, record, hold_until (0: none), indexed. Replies {'sold'}, {'sold-out', available}, {'limit'}, or {'index', until}, as
+--     purchase.lua does.
+-- Or, both: {'order', record}: this key has its order already, however old the token | {'stale'} | {'unknown-item'}.
 --
--- The newest token is a key of its own since it must outlive the item, which may be put on sale anew. As in purchase.lua, the first write
--- is one that Redis refuses when out of memory: the call happens whole or not at all.
+-- The newest token is a key of its own, since it must outlive the item, which may be created anew. As in purchase.lua, the first write is one
+-- that Redis refuses when out of memory, so a call is carried out whole or not at all.
 local item, orders, users, holds, events, newest_token = unpack(KEYS)
 local what, token, digest, user = unpack(ARGV, 1, 4)
 
@@ -29,12 +29,12 @@ if newest ~= token then redis.call('SET', newest_token, token) end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-if what == 'look' then
-  return {'looked', redis.call('HMGET', item, unpack(ARGV, 5)), redis.call('HGET', users, user), now}
+if what == 'read' then
+  return {'read', redis.call('HMGET', item, unpack(ARGV, 5)), redis.call('HGET', users, user), now}
 end
 
--- By increments: restocks, and holds that end, take no lock and may have added units since the look. That none were taken is what the fence
--- is for; it is seen to all the same, since a lock's store that failed over may give out one fence twice.
+-- By increments: restocks, and holds that end, need no lock and may have added units since the read. The fence ensures that no units were
+-- debited since; this is checked all the same, since a lock server that failed over may give out one fence twice.
 local quantity, new, hold_until, entered = unpack(ARGV, 5, 8)
 available, limit = tonumber(available), tonumber(limit)
 if available < tonumber(quantity) then return {'sold-out', available} end

@@ -1,15 +1,15 @@
--- Sells one item to all who wait for it, in one atomic step. This is the whole sale: no other purchase takes units in `batch` and `lua`.
+-- Sells one item to all purchases that wait for it, in one atomic step. This is the whole sale of the strategies `batch` and `lua`.
 --
 -- KEYS: item, orders, users, holds, events (one hash tag, so one slot).
--- ARGV: the strategy that the seller goes by (`batch` or `lua`), until when the item is known to stand in the index of due times (0: that is
---   not known; see holds.c), then n digests, n users, n quantities.
--- Replies {available, hold_until, now} where all were sold, as in most of a sale; otherwise {available, hold_until, now, r1 .. rn}, each r
+-- ARGV: the strategy that the caller takes for granted (`batch` or `lua`), until when the item is in the index of due times (0: the caller does
+--   not know; see holds.h), then n digests, n users, n quantities.
+-- Replies {available, hold_until, now} if all were sold, as in most of a sale; otherwise {available, hold_until, now, r1 .. rn}, each r
 --   1 sold | a record: this key has its order already | -1 sold out | -2 over the limit | -3 not started | -4 ended;
--- or {'index', until}: enter the item in that index for then, and say so; or {'unknown-item'}, or {'strategy', name} where the item is sold in
--- another way. Times (ms) are of this server's clock, so that all who sell agree on when a sale begins.
+-- or {'index', until}: enter the item in the index for then, and call again; or {'unknown-item'}; or {'strategy', name}: the item has another
+-- strategy. Times (ms) are of this server's clock, so that all instances agree on when a sale begins.
 --
--- Each write is worked out first and then done at the end, so that an error (out of memory, read-only) comes before
--- the first of them: the call happens whole or not at all. The first write is one that Redis refuses when out of memory.
+-- All writes are computed first and done at the end, and the first is one that Redis refuses when out of memory or read-only. So the call is
+-- carried out whole or not at all.
 local item, orders, users, holds, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local entered = tonumber(ARGV[2])
 local n = (#ARGV - 2) / 3
@@ -57,7 +57,7 @@ for i = 1, n do
       written[w + 1], written[w + 2] = digest, record
       if had then
         bought[user] = before + units
-        -- The text is at hand for a first purchase, which nearly all are; to print a number costs more than all of this loop.
+        -- Nearly all purchases are a user's first: then the text is at hand. To print a number costs more than the rest of this loop.
         totals[w + 1], totals[w + 2] = user, before == 0 and quantity or before + units
       end
       w = w + 2
@@ -69,7 +69,7 @@ end
 reply[1] = available
 
 if w > 0 then
-  -- Until `indexed` the item's entry in the index stays. After that an item that has holds has an entry still; one without is entered first.
+  -- Until `indexed` the item is in the index for certain. After that it is there if it has holds; without holds it must be entered first.
   if hold > 0 and tonumber(c[7] or 0) <= now then
     if entered > now then
       redis.call('HSET', item, 'indexed', ARGV[2])

@@ -89,7 +89,7 @@ struct steps {
 
 static void at_failpoint(void *ctx, const char *step) {
     struct steps *steps = ctx;
-    if (steps->scene->sold_out && strncmp(step, "before take", 11) == 0 &&
+    if (steps->scene->sold_out && strncmp(step, "before debit", 12) == 0 &&
         redis_integer(&redis, "HGET", "seckill:{lamp}:item", "initial", NULL) == 3) {
         redis_integer(&redis, "HINCRBY", "seckill:{lamp}:item", "initial", "-2", NULL);
         redis_integer(&redis, "HINCRBY", "seckill:{lamp}:item", "available", "-2", NULL);
@@ -322,7 +322,7 @@ static void test_overtaken(void) {
     enum inventory_status status;
     for (int i = 0; (status = overtaken_at(i, false)) != INVENTORY_UNAVAILABLE; i++)
         counts[status]++;
-    /* before look 0 to before take 1: 9 steps; then until it is decided; then until it is written; and the
+    /* before read 0 to before debit 1: 9 steps; then until it is decided; then until it is written; and the
      * rest. */
     printf("     %d times stale, %d times decided and left, %d times whole\n", counts[INVENTORY_STALE],
            counts[INVENTORY_UNKNOWN], counts[INVENTORY_OK]);

@@ -147,7 +147,7 @@ struct between {
 
 static void at_failpoint(void *ctx, const char *step) {
     struct between *between = ctx;
-    if (strcmp(step, "before undo 0") == 0)
+    if (strcmp(step, "before abort 0") == 0)
         between->shop->hurried_ms += 1000;
     if (between->count++ != between->at)
         return;

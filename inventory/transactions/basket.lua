@@ -1,14 +1,14 @@
--- A basket in one step, where one Redis holds all its keys. It leaves what the steps of line.lua and journal.lua would have left, and nothing
--- of it shows before all of it: no lock is needed, and no token is looked at.
+-- A basket in one step, if one Redis holds all keys. It leaves what the steps of line.lua and journal.lua would leave, and no client sees a part
+-- of it: so it needs no lock, and checks no fencing token.
 --
 -- KEYS: journal, open (see journal.lua), then of each item: item, orders, users, events.
--- ARGV: transaction, nonce, now, how long after its hold is over others may look after it, user, the lines as the journal has them, then of each
+-- ARGV: transaction, nonce, now, how long after the end of its hold others may finish it, user, the lines as the journal has them, then of each
 --   line: the number of its item (from 1), quantity, digest.
--- Replies what the journal has of the transaction: what this call wrote, or what stood there, and then nothing was done. Or for the first line that
---   fails {'unknown-item' | 'not-started' | 'ended' | 'sold-out' | 'limit', its number (from 0), units left of its item}.
+-- Replies the record in the journal: what this call wrote, or what stood there, and then nothing was done. Or, for the first line that fails,
+--   {'unknown-item' | 'not-started' | 'ended' | 'sold-out' | 'limit', its number (from 0), units left of its item}.
 --
--- All writes come after all that can be refused, and the first is one that Redis refuses when out of memory: the call happens whole or not
--- at all.
+-- All writes come after everything that can refuse, and the first is one that Redis refuses when out of memory. So the call is carried out whole
+-- or not at all.
 local journal, open = KEYS[1], KEYS[2]
 local transaction, nonce, now, grace, user, lines = unpack(ARGV, 1, 6)
 
@@ -17,7 +17,7 @@ if standing then return standing end
 
 local items, hold = {}, 0
 
-local function look(i)
+local function read(i)
   local at = 4 * i
   local c = redis.call('HMGET', KEYS[at - 1], 'available', 'limit', 'starts', 'ends', 'hold')
   items[i] = {item = KEYS[at - 1], orders = KEYS[at], users = KEYS[at + 1], events = KEYS[at + 2], wanted = 0, written = {},
@@ -36,7 +36,7 @@ end
 
 for at = 7, #ARGV, 3 do
   local i, quantity, digest = tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2]
-  local item = items[i] or look(i)
+  local item = items[i] or read(i)
   item.wanted = item.wanted + quantity
   local word = refusal(item)
   if word then return {word, (at - 7) / 3, item.available or 0} end
@@ -45,7 +45,7 @@ for at = 7, #ARGV, 3 do
   w[#w + 1], w[#w + 2] = digest, quantity
 end
 
--- The shortest hold is that of the whole basket.
+-- The shortest hold of its items is that of the basket.
 local expires = hold > 0 and string.format('%.0f', now + hold) or '0'
 local head = hold > 0 and 'b ' or 'c '
 local tail = ' ' .. table.concat({user, now, expires, string.sub(transaction, 3)}, ' ')

@@ -1,18 +1,17 @@
--- The journal of transactions. KEYS: journal (hash: transaction -> record), open (sorted set: transaction by when others may look after it), domain (see
--- domain.lua), one slot.
--- A record is PHASE NONCE and more, see journal.c.
+-- The journal of transactions. KEYS: journal (hash: transaction -> record), open (sorted set: transaction by the time from which others may
+-- finish it), lock epoch (see epoch.lua); one slot. A record is PHASE NONCE and more, see journal.h.
 --
--- ARGV: `move`, transaction, from, to, due, epoch of the caller's locks ('': he has none). The one step by which a transaction goes on: replaces what begins
---   with `from` ('': there is nothing) by `to` ('': by nothing), and others may look after it from `due` on ('': never). Replies 1 (also
---   where that was done before), or what stands there instead (false: nothing), or -1: another lock has come in force since, and whoever had
---   the old one decides nothing any more.
--- ARGV: `claim`, now, until, most. Transactions that are due, at most so many, which are nobody else's `until` then. Replies {transaction, record, …}.
-local journal, open, domain = KEYS[1], KEYS[2], KEYS[3]
+-- ARGV: `move`, transaction, from, to, due, epoch of the caller's locks ('': it has none). The one step by which a transaction goes on: replaces
+--   the record that begins with `from` ('': there is none) by `to` ('': by none). Others may finish it from `due` on ('': there is nothing to
+--   finish). Replies 1 (also if that was done before), or the record that stands there instead (false: none), or -1: a newer lock epoch is in
+--   force, and a holder of the old lock decides nothing any more.
+-- ARGV: `claim`, now, until, most. Up to `most` transactions that are due; others leave them alone `until` then. Replies {transaction, record, ...}.
+local journal, open, lock_epoch = KEYS[1], KEYS[2], KEYS[3]
 
 if ARGV[1] == 'move' then
   local _, transaction, from, to, due, epoch = unpack(ARGV)
   local standing = redis.call('HGET', journal, transaction)
-  if epoch ~= '' and tonumber(epoch) < tonumber(redis.call('HGET', domain, 'in_force') or 0) then return -1 end
+  if epoch ~= '' and tonumber(epoch) < tonumber(redis.call('HGET', lock_epoch, 'in_force') or 0) then return -1 end
   if (standing or '') ~= to then
     if from == '' and standing then return standing end
     if from ~= '' and (not standing or string.sub(standing, 1, #from) ~= from) then return standing end

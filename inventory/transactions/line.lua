@@ -1,35 +1,38 @@
--- What a transaction, that is a basket or a transfer, does to one of its items. Each can be repeated: it is done once.
+-- What a transaction (a basket or a transfer) does to one of its items. Each call is idempotent.
 --
 -- KEYS: item, orders, users, events, token, restocks (one hash tag, so one slot).
 -- ARGV: what, token ('': none is checked, see fenced.lua), then
---   look | peek: user, names of fields. Replies {'looked', the item's fields, the user's units}. Older tokens come too late from a `look` on.
---   take: now, user, quantity of all lines, n digests, n records. The lines become orders that their basket holds, or that are sold, as
---     their records have it. Replies {'done'}, {'undone'}: it was given up before it came, {'sold-out', available}, {'limit', units the user
---     may still have}, {'not-started'} or {'ended'}.
---   end: state, user, quantity of all lines, n digests, n records. What becomes of the orders that `take` wrote: c x e or u. Where there are
---     none u writes these records instead, so that a `take` that comes late finds them. Replies {'done'}, {'done', units} that u gave back,
---     or {'otherwise', record}.
---   give | back | get: digest, quantity. Units leave the item for another, come back from nowhere, arrive. Replies {'done'}, {'done',
---     units} that came back, {'undone'} or {'sold-out', available}.
--- Or any: {'stale'} | {'unknown-item'}. The first write is one that Redis refuses when out of memory: a call happens whole or not at all.
+--   read | read-fenced: user, names of fields. Replies {'read', the item's fields, the user's units}. After `read-fenced` older tokens are refused.
+--   debit: now, user, quantity of all lines, n digests, n records. Makes the lines orders, held by their basket or sold, as their records say.
+--     Replies {'done'}, {'aborted'}: the transaction was aborted before, {'sold-out', available}, {'limit', units the user may still have},
+--     {'not-started'} or {'ended'}.
+--   settle: state, user, quantity of all lines, n digests, n records. Ends the orders that `debit` wrote: c confirmed, x cancelled, e expired,
+--     u aborted. If there are none, u writes these records instead, so that a late `debit` finds them. Replies {'done'}, {'done', units} that u
+--     refunded, or {'otherwise', record}.
+--   send | refund | receive: digest, quantity. A transfer: units leave this item, come back to it, or arrive. Replies {'done'}, {'done', units}
+--     that came back, {'aborted'} or {'sold-out', available}.
+-- Or any: {'stale'} | {'unknown-item'}. The first write is one that Redis refuses when out of memory, so a call is carried out whole or not at all.
 local item, orders, users, events, newest_token, restocks = unpack(KEYS)
 local what, token = ARGV[1], ARGV[2]
 
--- What is done already needs no token: nothing is written.
+-- A transfer leaves one of these words under its digest.
+local stored = {send = 'give', refund = 'back', receive = 'get'}
+
+-- A call that was carried out before needs no token: nothing is written.
 local digests, records, standing = {}, {}, {}
-if what == 'take' or what == 'end' then
+if what == 'debit' or what == 'settle' then
   local n = (#ARGV - 5) / 2
   for i = 1, n do
     digests[i], records[i] = ARGV[5 + i], ARGV[5 + n + i]
   end
   standing = redis.call('HMGET', orders, unpack(digests))
   local state = standing[1] and string.sub(standing[1], 1, 1)
-  if what == 'take' and state then return {state == 'u' and 'undone' or 'done'} end
-  if what == 'end' and state == ARGV[3] then return {'done'} end
-elseif what ~= 'look' and what ~= 'peek' then
+  if what == 'debit' and state then return {state == 'u' and 'aborted' or 'done'} end
+  if what == 'settle' and state == ARGV[3] then return {'done'} end
+elseif stored[what] then
   local word = string.match(redis.call('HGET', restocks, ARGV[3]) or '', '^%a+')
-  if word == what then return {'done'} end
-  if word == 'back' then return {'undone'} end
+  if word == stored[what] then return {'done'} end
+  if word == stored.refund then return {'aborted'} end
   standing[1] = word
 end
 
@@ -40,7 +43,7 @@ local available, limit, starts, ends = tonumber(terms[1]), tonumber(terms[2]), t
 if token ~= '' then
   local newest = redis.call('GET', newest_token)
   if newest and token < newest then return {'stale'} end
-  if newest ~= token and what ~= 'peek' then redis.call('SET', newest_token, token) end
+  if newest ~= token and what ~= 'read' then redis.call('SET', newest_token, token) end
 end
 
 local function write(new)
@@ -52,13 +55,13 @@ local function write(new)
   redis.call('XADD', events, '*', unpack(fields))
 end
 
--- Counts the units of records that hold none any more, also of those that never did. An older item has no such counter.
+-- Counts the units of records that hold none any more, or never did. An item may lack this counter.
 local function count_returned(quantity)
   if terms[5] then redis.call('HINCRBY', item, 'returned', quantity) end
 end
 
-local function move(word, sign)
-  redis.call('HSET', restocks, ARGV[3], word .. ' ' .. ARGV[4])
+local function move(sign)
+  redis.call('HSET', restocks, ARGV[3], stored[what] .. ' ' .. ARGV[4])
   redis.call('XADD', events, '*', 'transfer', sign .. ARGV[4])
   redis.call('HINCRBY', item, 'available', sign .. ARGV[4])
   redis.call('HINCRBY', item, 'restocked', sign .. ARGV[4])
@@ -66,13 +69,13 @@ end
 
 local act = {}
 
-function act.look()
-  return {'looked', redis.call('HMGET', item, unpack(ARGV, 4)), redis.call('HGET', users, ARGV[3])}
+function act.read()
+  return {'read', redis.call('HMGET', item, unpack(ARGV, 4)), redis.call('HGET', users, ARGV[3])}
 end
 
-act.peek = act.look
+act['read-fenced'] = act.read
 
-function act.take()
+function act.debit()
   local now, user, quantity = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
   if starts > 0 and now < starts then return {'not-started'} end
   if ends > 0 and now >= ends then return {'ended'} end
@@ -86,7 +89,7 @@ function act.take()
   return {'done'}
 end
 
-act['end'] = function()
+function act.settle()
   local state, user, quantity = ARGV[3], ARGV[4], ARGV[5]
   if not standing[1] and state == 'u' then
     write(records)
@@ -105,23 +108,23 @@ act['end'] = function()
   return {'done', state == 'u' and tonumber(quantity) or nil}
 end
 
-function act.give()
+function act.send()
   if tonumber(ARGV[4]) > available then return {'sold-out', available} end
-  move('give', '-')
+  move('-')
   return {'done'}
 end
 
-function act.back()
+function act.refund()
   if standing[1] then
-    move('back', '')
+    move('')
     return {'done', tonumber(ARGV[4])}
   end
-  redis.call('HSET', restocks, ARGV[3], 'back 0')
+  redis.call('HSET', restocks, ARGV[3], stored.refund .. ' 0')
   return {'done'}
 end
 
-function act.get()
-  move('get', '')
+function act.receive()
+  move('')
   return {'done'}
 end
 

@@ -21,9 +21,9 @@ static const struct {
     const char *transfer;
     int line; /* of a transfer: its line */
 } writes[] = {
-    [WRITE_DEBIT] = {"take", NULL, "give", 0},    [WRITE_ABORT] = {"undo", "u", "back", 0},
-    [WRITE_CONFIRM] = {"confirm", "c", "get", 1}, [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
-    [WRITE_EXPIRE] = {"expire", "e", NULL, 0},    [WRITE_SELL] = {"sell", NULL, NULL, 0},
+    [WRITE_DEBIT] = {"debit", NULL, "send", 0},       [WRITE_ABORT] = {"abort", "u", "refund", 0},
+    [WRITE_CONFIRM] = {"confirm", "c", "receive", 1}, [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
+    [WRITE_EXPIRE] = {"expire", "e", NULL, 0},        [WRITE_SELL] = {"sell", NULL, NULL, 0},
 };
 
 static bool of_part(const struct transaction_part *part, int line) {
@@ -90,7 +90,7 @@ static bool note_word(struct transaction_part *part, const struct redis_value *v
         return true;
     }
     /* Another run with a newer fencing token aborted it before the debit. */
-    if (strcmp(word, "stale") == 0 || strcmp(word, "undone") == 0) {
+    if (strcmp(word, "stale") == 0 || strcmp(word, "aborted") == 0) {
         run->stale = true;
         return true;
     }
@@ -129,7 +129,7 @@ static void judge(struct transaction_part *part, const struct inventory_item *it
 static bool note_look(struct transaction_part *part, const struct redis_value *value) {
     struct inventory_item item;
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
-    if (!word || strcmp(word, "looked") != 0)
+    if (!word || strcmp(word, "read") != 0)
         return note_word(part, value);
     if (!item_read(&item, part->run->transaction->lines[part->line].item, redis_value_at(value, 1)))
         return false;
@@ -236,15 +236,15 @@ static bool write_basket(struct transaction_part *part, enum line_write write) {
     const struct transaction_run *run = part->run;
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
     char now[24], quantity[24];
-    bool take = write == WRITE_DEBIT || write == WRITE_SELL;
+    bool debit = write == WRITE_DEBIT || write == WRITE_SELL;
     const char *argv[ARGV_MAX];
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
     snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
-    argv[MORE] = take ? now : writes[write].state;
+    argv[MORE] = debit ? now : writes[write].state;
     argv[MORE + 1] = run->transaction->user;
     argv[MORE + 2] = quantity;
     int count = add_lines(part, write, argv + MORE + 3, digests, records);
-    return call(part, take ? "take" : "end", MORE + 3 + count, argv);
+    return call(part, debit ? "debit" : "settle", MORE + 3 + count, argv);
 }
 
 static bool write_transfer(struct transaction_part *part, enum line_write write) {
@@ -291,12 +291,12 @@ static bool send_read(struct transaction_part *part, const char *what) {
 
 static bool read_fenced(struct transaction_part *part, enum line_write write) {
     (void)write;
-    return send_read(part, "look");
+    return send_read(part, "read-fenced");
 }
 
 static bool read_unfenced(struct transaction_part *part, enum line_write write) {
     (void)write;
-    return send_read(part, "peek");
+    return send_read(part, "read");
 }
 
 static void begin_read(struct transaction_run *run,
@@ -305,7 +305,7 @@ static void begin_read(struct transaction_run *run,
     begin(run, WRITE_NOTHING, then);
     run->hold_ms = 0;
     run->now_ms = clock_wall_ms(run->inventory->config.clock);
-    for_each_part(run, "look", -1, fn);
+    for_each_part(run, "read", -1, fn);
 }
 
 void lines_read(struct transaction_run *run, bool fenced, void (*then)(struct transaction_run *run)) {

@@ -78,7 +78,7 @@ static bool is_phantom_told(void *arg) {
 static void stopped_in_steps(const char *lock, const char *ttl) {
     struct web_response response;
     struct web_conn conn;
-    stop_at(&conn, "STOP before take 1", lock, ttl, "locked", "on");
+    stop_at(&conn, "STOP before debit 1", lock, ttl, "locked", "on");
     buy_meanwhile("a:2 b:8 c:8");
     go_on(&conn, &response);
     CHECK_PROBLEM(&response, 503, "overloaded");
@@ -132,7 +132,7 @@ static void stopped_with(const char *lock, const char *ttl) {
 static void one_key_at_both(void) {
     struct web_response response;
     struct web_conn conn;
-    stop_at(&conn, "STOP before take 1", "local:", "500", "locked", "on");
+    stop_at(&conn, "STOP before debit 1", "local:", "500", "locked", "on");
     CHECK_INT(shop_buy(service.port, "b", "bob", 8, "bob", NULL), 201);
     int status = 503;
     for (int64_t until_ms = harness_now_ms() + RECOVERY_MS; status == 503 && harness_now_ms() < until_ms;)
