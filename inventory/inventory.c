@@ -112,11 +112,6 @@ bool inventory_is_up(const struct inventory *inventory) {
     return redis_is_up(inventory->redis);
 }
 
-const char *inventory_last_error(const struct inventory *inventory) {
-    const char *error = redis_error(inventory->redis);
-    return *error ? error : inventory->error;
-}
-
 const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory) {
     return inventory->metrics;
 }

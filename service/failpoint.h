@@ -1,4 +1,4 @@
-/* Where a basket or transfer is on its way. */
+/* Failpoints of baskets and transfers, for tests. */
 #ifndef SERVICE_FAILPOINT_H
 #define SERVICE_FAILPOINT_H
 

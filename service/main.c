@@ -19,8 +19,7 @@
 
 enum { EXIT_USAGE = 2, POOL_THREADS = 32, POOL_QUEUE = 1024, BACKLOG = 4096 };
 
-/* HOST:PORT, [HOST]:PORT -> an address; NULL on failure, with the reason in `error`. To be freed by
- * freeaddrinfo(). */
+/* Looks up HOST:PORT or [HOST]:PORT. NULL on failure, with the reason in `error`. The caller frees it. */
 static struct addrinfo *find_address(const char *listen, char *error, size_t size) {
     char host[CONFIG_TEXT];
     const char *colon = strrchr(listen, ':');
@@ -54,7 +53,7 @@ static int open_socket(const struct addrinfo *address, bool shared) {
     return -1;
 }
 
-/* Opens a socket a worker. False on failure, with the reason in `error`; none is left open then. */
+/* Opens one socket for each worker. False on failure, with the reason in `error`; then none is open. */
 static bool open_sockets(const struct config *config, int *fds, char *error, size_t size) {
     struct addrinfo *address = find_address(config->listen, error, size);
     if (!address)
@@ -79,7 +78,7 @@ fail:
     return false;
 }
 
-/* True: it was made up. */
+/* True: the token was made up. */
 static bool set_admin_token(struct service *service) {
     char *token = service->config.admin_token;
     bool made_up = !*token;
@@ -120,7 +119,7 @@ static bool start_workers(struct service *service, char *error, size_t size) {
         return false;
     for (int i = 0; i < service->worker_count; i++) {
         if (!worker_open(&service->workers[i], service, i, fds[i], error, size))
-            return false; /* the process ends, and all that is open with it */
+            return false; /* the process ends, which closes everything */
     }
     if (!background_open(&service->background, service, error, size))
         return false;
@@ -137,7 +136,7 @@ static bool start_workers(struct service *service, char *error, size_t size) {
     return true;
 }
 
-/* See watch_crowd() in back.c. */
+/* See watch_crowd() in background.c. */
 static int pool_limit(void *ctx) {
     struct service *service = ctx;
     return clock_mono_ns(&clock_system) < atomic_load(&service->crowd_until_ns) ? 1 : POOL_THREADS;
@@ -173,7 +172,7 @@ int main(int argc, char **argv) {
     store_clock_init(&service.clock, &clock_system);
     service.lock_switch = lock_switch_open(&service.config, &service.clock, error, sizeof error);
     if (!service.lock_switch) {
-        /* Not the URL: it may hold a password. */
+        /* Not the URL, which may contain a password. */
         fprintf(stderr, "seckilld: %s: %s; the README's Locks lists all%s\n",
                 config_origin(&service.config, "lock"), error,
                 service.config.teaching ? "" : "; those for lessons need --teaching");
@@ -207,7 +206,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < service.worker_count; i++)
         worker_drain(&service.workers[i]);
     background_drain(&service.background);
-    pthread_sigmask(SIG_UNBLOCK, &ends, NULL); /* a second one ends at once */
+    pthread_sigmask(SIG_UNBLOCK, &ends, NULL); /* a second signal ends the process at once */
     for (int i = 0; i < service.worker_count; i++)
         worker_join(&service.workers[i]);
     background_join(&service.background);

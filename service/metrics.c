@@ -30,13 +30,13 @@ void metrics_time(struct metrics_histogram *histogram, int64_t ns) {
     add(&histogram->sum_ns, (uint64_t)ns);
 }
 
-/* A lock that was not free in time is a crowd before it; whatever else went wrong with it is told apart, as
- * the answer does. */
+/* A lock that was not free in time counts as overload. Any other failure of the lock has a label of its own.
+ */
 int metrics_outcome(enum inventory_status status, enum lock_status locked) {
     return locked == LOCK_OK || locked == LOCK_TIMEOUT ? (int)status : METRICS_LOCK_UNAVAILABLE;
 }
 
-/* Label values of all that is counted by outcome; statuses that none of it ends with have none. */
+/* Label values by outcome; statuses that never end a call have none. */
 static const char *const outcomes[METRICS_OUTCOMES] = {
     [INVENTORY_OK] = "sold",
     [INVENTORY_REPLAYED] = "replayed",

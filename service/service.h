@@ -19,9 +19,9 @@ struct service {
     unsigned char admin_digest[32];
     struct store_clock clock;
     struct lock_switch *lock_switch;
-    struct pool *pool; /* for what blocks */
+    struct pool *pool; /* for jobs that block */
     _Atomic bool draining;
-    _Atomic int64_t crowd_until_ns; /* purchases go first until then; the back office tells */
+    _Atomic int64_t crowd_until_ns; /* purchases go first until then; the background thread sets it */
     _Atomic int running;            /* workers that have not ended */
     int worker_count;
     struct worker *workers;

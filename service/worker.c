@@ -23,7 +23,8 @@ static void watch_store(struct worker *worker) {
     if (seen == before)
         return;
     const char *error = inventory_last_error(worker->inventory);
-    if (!up && before == WORKER_STORE_UNTRIED && !*error) /* the first attempt has not ended */
+    if (!up && before == WORKER_STORE_UNTRIED &&
+        !*error) /* the first attempt to connect is still in flight */
         return;
     atomic_store(&worker->store, seen);
     if (worker->index != 0)
@@ -46,7 +47,7 @@ static void turn(struct worker *worker) {
     watch_store(worker);
 }
 
-/* A moment in which the core is its other hardware thread's. */
+/* Gives the core to its other hardware thread for a moment. */
 static void pause_core(void) {
 #if defined __x86_64__
     for (int i = 0; i < PAUSES; i++)
@@ -54,9 +55,9 @@ static void pause_core(void) {
 #endif
 }
 
-/* To sleep until the store replies halts the processor, and to wake it takes long, above all on a virtual
- * machine, where it cost a tenth of the orders of a crowd. So the worker looks out for a moment before it
- * sleeps, and whoever else wants the processor has it. */
+/* A worker that sleeps until the store replies halts its processor. To wake it takes long, above all on a
+ * virtual machine, where this cost a tenth of a crowd's orders. So the worker busy-polls for a moment before
+ * it sleeps, and yields to any other thread. */
 static void busy_poll(struct worker *worker) {
     if (worker->stock_metrics.waiting < BUSY_POLL_CROWD || uv_backend_timeout(&worker->loop) == 0)
         return;
@@ -101,9 +102,8 @@ static void end(struct worker *worker) {
     http_server_close(worker->http);
 }
 
-/* First everybody may end; when all have, or the time is up, the inventory answers what it still has
- * ("unknown" or "unavailable"); then only threads of the pool can have requests, until they notice that there
- * will be no lock. */
+/* First the clients end. When all have, or the time is up, the inventory answers what is still in flight
+ * (UNKNOWN or UNAVAILABLE). */
 static void drain(struct worker *worker) {
     bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0;
     if (worker->inventory) {

@@ -1,4 +1,4 @@
-/* A worker: one thread with its loop, its HTTP server and its inventory. Workers share the listening address
+/* A worker: one thread with its loop, its HTTP server and its inventory. Workers share the listening address,
  * and nothing else. */
 #ifndef SERVICE_WORKER_H
 #define SERVICE_WORKER_H
@@ -23,29 +23,29 @@ struct worker {
     pthread_t thread;
     uv_loop_t loop;
     struct http_server *http;
-    struct inventory *inventory; /* NULL once it has drained, or the time for that is up */
+    struct inventory *inventory; /* NULL after the drain */
     uv_prepare_t prepare;
     uv_check_t check;
     struct mailbox mailbox;
     uv_timer_t housekeeping; /* watches the drain */
     int64_t drain_until_ms;
-    _Atomic enum worker_store store; /* for other threads to see */
+    _Atomic enum worker_store store; /* for other threads */
     _Atomic int connections;
-    struct store_health_seen health; /* as it was told here last */
+    struct store_health_seen health; /* as last told here */
     struct metrics metrics;
     struct inventory_metrics stock_metrics;
 };
 
-/* Opens all that the worker needs on `listen_fd`, which is its own from then on. False on failure, with the
- * reason in `error`. */
+/* Opens everything on `listen_fd`, which the worker owns from then on. False on failure, with the reason in
+ * `error`. */
 bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
                  size_t error_size);
 
-/* Starts its thread, once all workers are open: a call such as /metrics looks at all of them. False on
- * failure. */
+/* Starts the thread, after all workers are open: a call such as /metrics reads all of them. False on failure.
+ */
 bool worker_start(struct worker *worker);
 
-/* After service->draining was set: has the worker notice. worker_join() waits until it has ended. */
+/* To be called after service->draining was set. worker_join() waits until the thread has ended. */
 void worker_drain(struct worker *worker);
 void worker_join(struct worker *worker);
 

@@ -4,9 +4,9 @@
 
 #include "inventory/inventory.h"
 
-/* Where a transaction is, as the journal has it. */
+/* The phase of a transaction, as the journal has it. */
 enum phase {
-    PHASE_NONE, /* it is not in the journal */
+    PHASE_NONE, /* not in the journal */
     PHASE_INTENT,
     PHASE_ABORTING,
     PHASE_HELD,
@@ -19,7 +19,7 @@ enum phase {
     PHASES
 };
 
-/* What is written to the items of a transaction in a phase (transaction_lines.c). */
+/* What is written to the items of a transaction in a phase. */
 enum line_write {
     WRITE_NOTHING,
     WRITE_DEBIT,
@@ -27,16 +27,16 @@ enum line_write {
     WRITE_CONFIRM,
     WRITE_CANCEL,
     WRITE_EXPIRE,
-    WRITE_SELL /* take, and no more to come: of transaction_naive.c */
+    WRITE_SELL /* a debit that sells at once: of a naive basket */
 };
 
-/* All phases, and how each goes on. This is also what recovery does. */
+/* All phases, and how each goes on. */
 struct phase_row {
     const char *name;        /* in the journal */
     bool at_rest;            /* nothing is left to do */
-    enum line_write write;   /* to be written to the items, and then */
-    enum phase next;         /* comes this */
-    enum inventory_state is; /* what a basket in it is to its buyer; UNDONE: it is none */
+    enum line_write write;   /* is written to the items, and then */
+    enum phase next;         /* this phase follows */
+    enum inventory_state is; /* the state of a basket in this phase; ABORTED: there is no basket */
 };
 extern const struct phase_row phases[PHASES];
 

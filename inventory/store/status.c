@@ -22,3 +22,8 @@ int64_t store_time_ms(const struct redis_value *value) {
     return redis_value_integer(redis_value_at(value, 0), 0) * 1000 +
            redis_value_integer(redis_value_at(value, 1), 0) / 1000;
 }
+
+const char *inventory_last_error(const struct inventory *inventory) {
+    const char *error = redis_error(inventory->redis);
+    return *error ? error : inventory->error;
+}

@@ -1,22 +1,22 @@
-/* Transactions: baskets and transfers, step by step.
+/* Transactions: baskets and transfers, phase by phase.
  *
- *     check     look at all items, then into the journal
- *     make      look at all items; intent; take from each; decide; write what was decided; settle
- *     settle    what the journal has, and from there on
+ *     check     read all items, then the journal
+ *     make      read all items; intent; debit each; decide; write the decision to each; settle
+ *     settle    go on from what the journal says
  *
- * The journal is the only memory: whatever went wrong on the way (a reply lost, a process dead, another who
- * was faster), a run begins again from what the journal says, and goes on from there by the table below. That
- * is also all that recovery does. It is two-phase commit (J. Gray, "Notes on Data Base Operating Systems",
- * 1978, section 5.8) with a coordinator that is a record, so that anybody can take it up: no item waits for a
- * process.
+ * The journal is the only memory. Whatever goes wrong (a lost reply, a dead process, another process that was
+ * faster), a run begins again from what the journal says and goes on by the table in model/phases.c. Recovery
+ * does the same. This is two-phase commit (J. Gray, "Notes on Data Base Operating Systems", 1978,
+ * section 5.8) with a coordinator that is a record, so that any process can go on with it: no item waits for
+ * a process.
  *
- * What makes it safe: `intent` is left by one step of the journal only, to `undoing` or to what was decided,
- * so two who are at one transaction cannot decide both ways. Every write to an item is done once, by the
- * transaction's nonce, and a `take` that comes after its undoing finds it.
+ * What makes it safe: one move of the journal leaves `intent`, either to `aborting` or to the decision, so
+ * two runs of one transaction cannot decide differently. Every write to an item is done once, by the
+ * transaction's nonce, and a late debit finds that it was aborted.
  *
- * So no lock is needed to settle a transaction, or to finish what somebody left: only whoever makes one has
- * locks, so that two baskets do not undo each other. What he writes is refused if it carries an older token
- * than the item has seen, so that whoever was paused past the end of his locks takes nothing. */
+ * So a transaction is settled or finished without a lock. Only the caller that makes one holds locks, so that
+ * two baskets do not abort each other. Its writes are refused if their fencing token is older than one that
+ * the item has seen, so a holder that was paused past the end of its locks debits nothing. */
 #include "inventory/transactions/transaction.h"
 #include "inventory/transactions.h"
 
@@ -32,7 +32,7 @@
 
 enum {
     OVERTAKEN_MOST = 8,
-    FINISH_MS = 1000, /* after that others finish what was decided and is still not written */
+    FINISH_MS = 1000, /* others finish later what was decided and is not written yet */
 };
 
 static void read_journal(struct transaction_run *run);
@@ -47,12 +47,12 @@ void transaction_finish(struct transaction_run *run, enum inventory_status statu
     transaction->done(transaction, status);
 }
 
-/* What it was when it was made. */
+/* The state in which it was made. */
 static enum inventory_state born(const struct inventory_transaction *transaction) {
     return transaction->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
 }
 
-/* It is at rest: what that means to the one who asked. */
+/* The transaction is at rest: the answer to the caller. */
 void transaction_conclude(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
     enum inventory_status status = INVENTORY_OK;
@@ -101,7 +101,7 @@ void transaction_tick(struct inventory *inventory, bool all) {
 
 /* ---- the journal ---- */
 
-/* The transaction as the journal has it: the same that was wanted, or a reason to end. */
+/* Takes over the record if it asks for the same; otherwise the reason to end. */
 static enum inventory_status adopt(struct transaction_run *run, const char *record) {
     struct inventory_transaction *transaction = run->transaction, found = *transaction;
     if (!journal_read(&found, record)) {
@@ -112,7 +112,7 @@ static enum inventory_status adopt(struct transaction_run *run, const char *reco
     if (!journal_is_same(&found, transaction))
         return run->make ? INVENTORY_KEY_REUSED : INVENTORY_UNAVAILABLE;
     if (run->mine && strcmp(found.nonce, transaction->nonce) != 0) {
-        run->mine = false; /* another attempt stands there */
+        run->mine = false; /* the journal has another attempt */
         run->debit_ns = 0;
     }
     memcpy(transaction->nonce, found.nonce, sizeof transaction->nonce);
@@ -185,7 +185,7 @@ static void on_moved(void *ctx, const struct redis_value *value) {
     }
 }
 
-/* When others may look after it: after an intent, once the locks of whoever makes it are over. */
+/* From when on others may finish it. After an intent: when the locks of its maker are over. */
 static int64_t due_ms(const struct transaction_run *run, enum phase to) {
     const struct inventory_transaction *transaction = run->transaction;
     int64_t now_ms = clock_wall_ms(run->inventory->config.clock);
@@ -208,7 +208,7 @@ static void move(struct transaction_run *run, enum phase to) {
 
 /* ---- the steps ---- */
 
-/* A reply to one of the calls of lines.c was lost: the run begins again from the journal. */
+/* A reply was lost in lines.c: the run begins again from the journal. */
 static bool is_lost(struct transaction_run *run) {
     if (run->status != INVENTORY_UNKNOWN)
         return false;
@@ -236,9 +236,9 @@ void transaction_begin_attempt(struct transaction_run *run) {
     run->debit_ns = 0;
 }
 
-/* After a look: true where the transaction is new and can be made; otherwise the run has gone on, or ended.
- * The journal was read after the items: a transaction that is not in it was not there when they were looked
- * at. */
+/* After a read. True: the transaction is new and can be made; otherwise the run has gone on, or ended. The
+ * journal was read after the items: if it does not have the transaction, it did not have it when the items
+ * were read. */
 static bool can_make(struct transaction_run *run) {
     enum inventory_status status = run->found != INVENTORY_OK ? run->found : run->status;
     bool is_new = run->found != INVENTORY_OK || run->transaction->phase == PHASE_NONE;
@@ -267,8 +267,8 @@ static void on_settled(void *ctx, const struct redis_value *value) {
     failpoint_write(inventory, "after", "settle", -1);
 }
 
-/* All is written: to tell the journal is not waited for, locked or not. Should it never hear, others find
- * nothing to do when they finish it. */
+/* All is written. The reply of the journal is not waited for. If the move is lost, others finish the
+ * transaction again and find nothing to do. */
 static void settle(struct transaction_run *run, enum phase to) {
     struct inventory *inventory = run->inventory;
     failpoint_write(inventory, "before", "settle", -1);
@@ -277,7 +277,7 @@ static void settle(struct transaction_run *run, enum phase to) {
     transaction_conclude(run);
 }
 
-/* Its units are back, if it had any: how long they were gone. */
+/* Its units are back: notes how long they were gone. */
 static void note_aborted(struct transaction_run *run) {
     const struct clock *clock = run->inventory->config.clock;
     struct inventory_transaction *transaction = run->transaction;
@@ -286,7 +286,7 @@ static void note_aborted(struct transaction_run *run) {
     transaction->aborted_ns = run->debit_ns ? clock_mono_ns(clock) - run->debit_ns
                                             : (clock_wall_ms(clock) - transaction->created_ms) * 1000000;
     if (transaction->aborted_ns < 1)
-        transaction->aborted_ns = 1; /* the clock of whoever began it was ahead */
+        transaction->aborted_ns = 1; /* the clock of its maker was ahead */
 }
 
 static void on_written(struct transaction_run *run) {
@@ -311,7 +311,7 @@ static bool is_due(const struct transaction_run *run) {
     return clock_wall_at_ms(run->inventory->config.clock, transaction->arrived_ns) >= transaction->expires_ms;
 }
 
-/* What a held basket is to become now. */
+/* The next phase of a held basket. */
 static void go_on_held(struct transaction_run *run) {
     if (!run->make && is_due(run))
         move(run, PHASE_EXPIRING);
@@ -331,8 +331,8 @@ static void on_journal_too(void *ctx, const struct redis_value *value) {
     lines_count_down(run, good);
 }
 
-/* Reads the items and, behind them, the journal. The debit takes only what is there then, so the read need
- * not refuse older fencing tokens yet. */
+/* Reads the items and, behind them, the journal. The debit takes only units that are there then, so this read
+ * need not refuse older fencing tokens. */
 static void by_steps(struct transaction_run *run) {
     lines_read(run, false, on_items_read);
     run->pending++;
@@ -384,7 +384,7 @@ static void go_on(struct transaction_run *run) {
         transaction_finish(run, INVENTORY_PENDING);
     else if (!run->make && run->step != INVENTORY_READ && row->is == INVENTORY_STATE_ABORTED)
         transaction_finish(
-            run, INVENTORY_UNKNOWN_BASKET); /* it may be under way: its buyer does not know it yet */
+            run, INVENTORY_UNKNOWN_BASKET); /* it may be in flight: its buyer does not know it yet */
     else if (row->write == WRITE_NOTHING)
         move(run, row->next);
     else
@@ -428,7 +428,7 @@ void inventory_transaction_settle(struct inventory *inventory, struct inventory_
     transaction_begin(inventory, transaction, NULL, step);
 }
 
-/* ---- looking one up ---- */
+/* ---- find ---- */
 
 struct find {
     struct inventory *inventory;

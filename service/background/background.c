@@ -5,7 +5,7 @@
 
 enum { HOUSEKEEPING_MS = 250, SWEEP_TICKS = 2, DRAIN_TICK_MS = 10, LEAVE_MS = 1000 };
 
-/* So many purchases that wait, and were sold in this time, are a crowd. */
+/* A crowd: so many purchases wait, and so many were sold in CROWD_NS. */
 enum { CROWD = 32, CROWD_NS = 100000000 };
 
 static void on_wake(uv_async_t *handle) {
@@ -24,9 +24,7 @@ static void end(struct background *background) {
     mailbox_close(&background->mailbox);
 }
 
-/* Tells the other instances that nothing is held here any more. True: they know, or it is not to be had in
- * time.
- */
+/* Tells the other instances that no lock is held here any more. True: they know, or LEAVE_MS is over. */
 static bool leave_lock_switch(struct background *background) {
     int64_t now_ms = (int64_t)uv_now(&background->loop);
     if (background->leave_until_ms == 0)
@@ -35,9 +33,9 @@ static bool leave_lock_switch(struct background *background) {
            now_ms >= background->leave_until_ms;
 }
 
-/* First the workers may end, and what is under way here; when they have, or the time is up, nobody gets a
- * lock any more, and the inventory answers what it still has ("unknown" or "unavailable"). Threads of the
- * pool may still have transactions, until they notice. */
+/* First the workers end, and what is in flight here. After that, or when the time is up, no lock is given
+ * out, and the inventory answers what is still in flight (UNKNOWN or UNAVAILABLE). Threads of the pool may
+ * work on transactions until they notice. */
 static void drain(struct background *background) {
     bool done = atomic_load(&background->service->running) == 0 && background->recovering == 0 &&
                 background->claiming == 0;
@@ -66,8 +64,8 @@ static void on_housekeeping(uv_timer_t *timer) {
 
 /* Purchases go first: while a crowd of them waits for the store, or did a moment ago, blocking jobs run one
  * at a time (pool_limit() in main.c), since each step of a basket costs the store a sync of its file, and a
- * lock may cost more. It counts as a crowd only while it buys: a purchase that is refused costs no sync, and
- * whoever asks for what is not there must not hold up baskets. */
+ * lock may cost more. Only purchases that are sold make a crowd: a refusal costs no sync, and clients that
+ * ask for what is not there must not hold up baskets. */
 static void watch_crowd(struct background *background) {
     struct service *service = background->service;
     int64_t now_ns = (int64_t)uv_hrtime();

@@ -20,14 +20,14 @@ struct pool {
     pthread_t ids[];
 };
 
-/* Nobody says when the limit has gone. */
+/* The limit is polled: no one tells when it changes. */
 static void wait_for_room(struct pool *pool) {
     int64_t until_ns = clock_mono_ns(&clock_system) + ASK_AGAIN_NS;
     struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     pthread_cond_clockwait(&pool->work, &pool->mutex, CLOCK_MONOTONIC, &until);
 }
 
-/* With the mutex held: the next job, once one may run; NULL: there will be none. */
+/* With the mutex held: the next job, as soon as one may run; NULL: the pool is closed. */
 static struct pool_job *next_job(struct pool *pool) {
     while (pool->head ? pool->running > 0 && pool->running >= pool->limit(pool->ctx) : !pool->closing) {
         if (pool->head)
@@ -63,7 +63,7 @@ static void *serve(void *arg) {
             rest(took_ns * REST_TIMES);
         pthread_mutex_lock(&pool->mutex);
         pool->running--;
-        /* There may be room for more by now than for this one's successor. */
+        /* The limit may have risen: more than one thread may go on. */
         if (pool->head)
             pthread_cond_broadcast(&pool->work);
     }

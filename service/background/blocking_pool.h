@@ -1,4 +1,4 @@
-/* A bounded pool of threads for what blocks. */
+/* A bounded pool of threads for jobs that block. */
 #ifndef SERVICE_BACKGROUND_BLOCKING_POOL_H
 #define SERVICE_BACKGROUND_BLOCKING_POOL_H
 
@@ -14,19 +14,19 @@ struct pool_job {
 
 struct pool;
 
-/* `limit` says how many jobs may run at once now; one may in any case. Where that is less than `threads`, a
- * thread rests after a job for seven times as long as that took, 0.1 s at most. It is asked by any thread.
- * NULL on failure. */
+/* `limit` tells how many jobs may run at once now; one may always run. While that is less than `threads`, a
+ * thread rests after a job for seven times as long as the job took, 0.1 s at most. Any thread may call
+ * `limit`. NULL on failure. */
 struct pool *pool_open(int threads, int queue_max, int (*limit)(void *ctx), void *ctx);
-/* False where the queue is full. From any thread. */
+/* False: the queue is full. From any thread. */
 bool pool_submit(struct pool *pool, struct pool_job *job);
 struct pool_metrics {
-    int waiting; /* for a thread, now */
+    int waiting; /* jobs in the queue now */
     uint64_t begun, refused;
-    int64_t wait_ns; /* of those that begun, added up */
+    int64_t wait_ns; /* how long the jobs that have begun waited, in all */
 };
 void pool_read_metrics(struct pool *pool, struct pool_metrics *metrics);
-/* Runs what waits, then ends the threads. */
+/* Runs the jobs in the queue, then ends the threads. */
 void pool_close(struct pool *pool);
 
 #endif

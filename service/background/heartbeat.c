@@ -1,5 +1,5 @@
-/* How instances tell each other, by the store, which lock they go by. All of it on the back
- * office's thread. */
+/* The heartbeats by which instances tell each other, through the store, which lock they go by. All on the
+ * background thread. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static int64_t now_ns(void) {
     return clock_mono_ns(&clock_system);
 }
 
-/* ---- beats ---- */
+/* ---- heartbeats ---- */
 
 /* With the mutex held. */
 static void note_record(struct lock_switch *lock_switch, const struct inventory_lock_epoch *told) {
@@ -27,7 +27,7 @@ static void note_record(struct lock_switch *lock_switch, const struct inventory_
         lock_switch->told_epoch = told->epoch;
         snprintf(lock_switch->told_url, sizeof lock_switch->told_url, "%s", told->lock);
     }
-    if (lock_switch->clear_epoch == 0) { /* it has joined, and never had a grant */
+    if (lock_switch->clear_epoch == 0) { /* it has just joined, without any grant */
         lock_switch->clear_epoch = lock_switch->told_epoch;
         memcpy(lock_switch->clear_url, lock_switch->told_url, sizeof lock_switch->clear_url);
     }
@@ -54,7 +54,7 @@ static void on_beat(void *ctx, enum inventory_status status, const struct invent
     struct lock_switch *lock_switch = ctx;
     char name[LOCK_NAME_SIZE];
     lock_switch->heartbeat_in_flight = false;
-    /* No URL of ours is longer: somebody else wrote it. */
+    /* Longer than any URL of this service: another program wrote it. */
     if (status != INVENTORY_OK || strlen(told->lock) >= sizeof lock_switch->told_url)
         return;
     store_clock_measure(lock_switch->clock, now_ns() - lock_switch->sent_ns, told->store_ms);
@@ -92,9 +92,9 @@ static void heartbeat(struct lock_switch *lock_switch, struct inventory *invento
     inventory_lock_epoch_heartbeat(inventory, &heartbeat, on_beat, lock_switch);
 }
 
-/* ---- those who wait for a switch ---- */
+/* ---- callers that wait for a switch ---- */
 
-/* With the mutex held: takes one who need not wait any longer out of the list. */
+/* With the mutex held: removes one caller that need not wait any longer. */
 static struct lock_switch_wait *take_wait(struct lock_switch *lock_switch) {
     for (struct lock_switch_wait **at = &lock_switch->waits; *at; at = &(*at)->next) {
         struct lock_switch_wait *wait = *at;
@@ -127,7 +127,7 @@ static void tell_waits(struct lock_switch *lock_switch) {
 
 void lock_switch_wait(struct lock_switch *lock_switch, struct lock_switch_wait *wait) {
     pthread_mutex_lock(&lock_switch->mutex);
-    bool ended = lock_switch->ended; /* nobody looks at the list any more */
+    bool ended = lock_switch->ended; /* the list is not used any more */
     if (!ended) {
         wait->next = lock_switch->waits;
         lock_switch->waits = wait;
@@ -144,7 +144,7 @@ void lock_switch_tick(struct lock_switch *lock_switch, struct inventory *invento
     bool hurry = lock_switch->waits ||
                  (!lock_switch_grants(lock_switch, now_ns()) && !lock_switch_failed(lock_switch));
     pthread_mutex_unlock(&lock_switch->mutex);
-    /* What beats after it has left comes back. */
+    /* A heartbeat after the leave would enter this instance again. */
     if (!lock_switch->heartbeat_in_flight && !lock_switch->leaving &&
         (hurry || now_ns() >= lock_switch->next_ns))
         heartbeat(lock_switch, inventory);

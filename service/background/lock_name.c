@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The option NAME= of a URL, "" where it is none: what follows the ?. */
+/* The option NAME= among the options of a URL, which begin with ?; "" if there is none. */
 static const char *find_option(const char *options, const char *name) {
     for (const char *at = options; at; at = strchr(at, '&')) {
         at++;
@@ -14,18 +14,18 @@ static const char *find_option(const char *options, const char *name) {
     return "";
 }
 
-/* What may be shown of a URL: nothing before its last @, wherever that is. */
+/* Shows nothing that stands before the last @, wherever that is. */
 void lock_name_print(char out[LOCK_NAME_SIZE], const char *url) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:,/_-[]?=&";
     const char *scheme_end = strchr(url, ':'), *at = strrchr(url, '@'), *options = strchr(url, '?');
     size_t length = scheme_end ? (size_t)(scheme_end - url) + 1 : 0;
     const char *address = url + length, *end = options ? options : url + strlen(url);
     if (!scheme_end)
-        end = address; /* no URL at all */
+        end = address; /* not a URL */
     if (strncmp(address, "//", 2) == 0)
         address += 2, length += 2;
     if (at && at >= end)
-        end = address; /* what is before an @ may all be a password */
+        end = address; /* everything before an @ may be a password */
     else if (at)
         address = at + 1;
     bool shows = options && !(at && at > options);

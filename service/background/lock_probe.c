@@ -9,25 +9,25 @@
 #include "service/background/lock_switch_state.h"
 #include "service/log.h"
 
-/* All instances use one key, so that a store that keeps something of each (a counter of fences) keeps one. No
+/* All instances use one key, so that a lock server that keeps a counter of fences for each key keeps one. No
  * item's lock has this name. */
 #define PROBE_KEY "seckilld:probe"
 
-static const int64_t idle_ns = INT64_C(10000000000), /* nobody asks for the lock: so often it is tried */
-    gone_ns = 2000000000,                            /* it cannot be had: so often */
-    gap_ns = 1000000000;                             /* never more often than this */
+static const int64_t idle_ns = INT64_C(10000000000), /* between two probes of a lock that is not used */
+    gone_ns = 2000000000,                            /* of a lock that cannot be reached */
+    gap_ns = 1000000000;                             /* at least */
 
 static int64_t now_ns(void) {
     return clock_mono_ns(&clock_system);
 }
 
-/* Opens a lock and has it once, whoever else has it: that it is busy says the same. On failure `error` says
- * why. The lock is left open. */
+/* Opens a lock and acquires it once. BUSY proves as well that it can be reached. On failure `error` says why.
+ * The lock stays open. */
 static enum lock_status try_lock(const struct lock_switch *lock_switch, const char *url, struct lock **lock,
                                  char *error, size_t error_size) {
     struct lock_config config = lock_switch->lock_config;
     struct lock_grant grant;
-    config.at_point = NULL; /* it is none of the steps that tests stop at */
+    config.at_point = NULL; /* a probe is not a failpoint */
     enum lock_status status = lock_open(url, &config, lock, error, error_size);
     if (status != LOCK_OK)
         return status;
@@ -46,7 +46,7 @@ static void check(const struct lock_switch *lock_switch, struct lock_switch_chec
     struct lock *lock = NULL;
     check->status = try_lock(lock_switch, check->url, &lock, check->error, sizeof check->error);
     check->done(check);
-    lock_close(lock); /* may take seconds where its store is gone */
+    lock_close(lock); /* may take seconds if its server is gone */
 }
 
 /* ---- the lock in force ---- */
@@ -86,7 +86,7 @@ static void probe(struct lock_switch *lock_switch) {
     pthread_mutex_lock(&lock_switch->mutex);
 }
 
-/* When the lock is to be tried again; with the mutex held. */
+/* When the next probe is due; with the mutex held. */
 static int64_t due_ns(const struct lock_switch *lock_switch) {
     if (!lock_switch->lock || lock_switch->lock_epoch != lock_switch->told_epoch)
         return INT64_MAX;
@@ -101,7 +101,7 @@ void lock_probe_now(struct lock_switch *lock_switch) {
 
 void lock_probe_note_answer(struct lock_switch *lock_switch, bool answered) {
     if (answered && lock_switch->reach == LOCK_SWITCH_REACHABLE)
-        lock_switch->probe_ns = now_ns() + idle_ns; /* which tells as much as a probe */
+        lock_switch->probe_ns = now_ns() + idle_ns; /* it tells as much */
     else if (answered == (lock_switch->reach == LOCK_SWITCH_UNREACHABLE) && lock_switch->probe_ns > now_ns())
         lock_probe_now(lock_switch);
 }

@@ -1,4 +1,4 @@
-/* The lock in force: who uses it, and the thread that changes it. */
+/* The lock in force: its users, and the thread that changes it. */
 #include "service/background/lock_switch.h"
 
 #include <stdio.h>
@@ -16,9 +16,9 @@
 #include "service/log.h"
 
 enum {
-    SLACK_MS =
-        1000, /* of the quiet time: for what a beat need not rewrite, and for clocks that differ in speed */
-    RENEWED_TTLS = 4, /* of a lock that renews, see lock.h */
+    SLACK_MS = 1000,  /* of the quiet time: for heartbeats that are not rewritten, and for clocks of different
+                         speed */
+    RENEWED_TTLS = 4, /* of a lock that renews its grants, see lock.h */
 };
 
 static int64_t now_ns(void) {
@@ -44,9 +44,9 @@ int64_t lock_switch_quiet_ms(const struct lock_switch *lock_switch) {
     return ms;
 }
 
-/* ---- those who use it ---- */
+/* ---- users ---- */
 
-/* LOCK_OK: it has become a user of the lock in force. Otherwise as lock_switch_acquire(). */
+/* LOCK_OK: the caller is a user of the lock in force. Otherwise as lock_switch_acquire(). */
 static enum lock_status enter(struct lock_switch *lock_switch, int64_t deadline_ns,
                               struct lock_switch_use *use) {
     struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
@@ -79,9 +79,8 @@ static void leave(struct lock_switch *lock_switch, enum lock_status status) {
     pthread_mutex_unlock(&lock_switch->mutex);
 }
 
-/* A grant that was had late counts only if the others have heard of this instance since: they wait for no
- * more than its time to live from then on. (It may be had while the lock is about to be switched: that waits
- * for its users.) */
+/* A grant counts only if the other instances have heard of this one since: they wait for no more than its
+ * time to live from then on. (The lock may be about to be switched: the switch waits for its users.) */
 static bool is_fresh(struct lock_switch *lock_switch) {
     pthread_mutex_lock(&lock_switch->mutex);
     bool fresh = now_ns() < lock_switch->fresh_until_ns;
@@ -97,7 +96,7 @@ enum lock_status lock_switch_acquire(struct lock_switch *lock_switch, const char
         enum lock_status status = enter(lock_switch, deadline_ns, use);
         if (status != LOCK_OK)
             return status;
-        /* As long as it has users the lock stays, and `cancel` with it. */
+        /* The lock stays, and `cancel` with it, as long as there are users. */
         status = lock_acquire_all(use->lock, keys, count, deadline_ns, lock_switch->cancel, grants);
         if (status == LOCK_OK && is_fresh(lock_switch))
             return LOCK_OK;
@@ -114,9 +113,9 @@ void lock_switch_release(struct lock_switch *lock_switch, const struct lock_swit
     leave(lock_switch, lock_release_all(use->lock, grants, count));
 }
 
-/* ---- how it stands ---- */
+/* ---- state ---- */
 
-/* Nobody has tried the lock of a newer epoch before it is open here. */
+/* The lock of a newer epoch is not tried before it is open here. */
 static enum lock_switch_reach newest_reach(const struct lock_switch *lock_switch) {
     return lock_switch->lock_epoch == lock_switch->told_epoch ? lock_switch->reach : LOCK_SWITCH_UNTRIED;
 }
@@ -172,7 +171,7 @@ void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switc
 
 /* ---- the thread ---- */
 
-/* Opens the lock of an epoch; NULL where that cannot be, and `error` and the log tell why. */
+/* Opens the lock of an epoch; NULL if that fails, and `error` and the log tell why. */
 static struct lock *open_lock(struct lock_switch *lock_switch, const char *url, uint64_t epoch,
                               char error[LOCK_ERROR_SIZE]) {
     char name[LOCK_NAME_SIZE];
@@ -186,7 +185,7 @@ static struct lock *open_lock(struct lock_switch *lock_switch, const char *url, 
     return NULL;
 }
 
-/* Called, and returns, with the mutex held: from the lock that is open to the record's. */
+/* Changes from the open lock to the one in the record. Called, and returns, with the mutex held. */
 static void follow(struct lock_switch *lock_switch) {
     if (lock_switch->cancel)
         lock_cancel(lock_switch->cancel);
@@ -205,7 +204,7 @@ static void follow(struct lock_switch *lock_switch) {
     char url[CONFIG_TEXT], error[LOCK_ERROR_SIZE] = "out of memory";
     memcpy(url, lock_switch->told_url, sizeof url);
     memcpy(lock_switch->clear_url, url, sizeof url);
-    lock_switch->clear_epoch = epoch; /* the others need not wait until the new one is open */
+    lock_switch->clear_epoch = epoch; /* the other instances need not wait until the new lock is open */
     pthread_mutex_unlock(&lock_switch->mutex);
     struct lock_cancel *cancel = lock_cancel_new();
     struct lock *opened = cancel ? open_lock(lock_switch, url, epoch, error) : NULL;
@@ -218,7 +217,7 @@ static void follow(struct lock_switch *lock_switch) {
     lock_probe_now(lock_switch);
     pthread_cond_broadcast(&lock_switch->changed);
     pthread_mutex_unlock(&lock_switch->mutex);
-    lock_close(old); /* may take seconds where its store is gone */
+    lock_close(old); /* may take seconds if its server is gone */
     pthread_mutex_lock(&lock_switch->mutex);
 }
 
@@ -237,8 +236,8 @@ static void *run(void *arg) {
 
 /* ---- opening and closing ---- */
 
-/* Known to people by its host and port, to machines by chance. Of characters that JSON needs no escapes for.
- */
+/* People know an instance by its host and port, machines by a random number. Only characters that need no
+ * escaping in JSON. */
 static void make_instance(struct lock_switch *lock_switch, const char *listen) {
     char host[48] = "";
     uint64_t chance = 0;

@@ -1,21 +1,21 @@
-/* Which lock is in force.
+/* The lock in force, and how it is switched while the service sells.
  *
- * What is written under a lock carries a token, EPOCH:FENCE (inventory.h). Fences of two locks cannot be
- * compared, so all instances that sell from one store go by one lock, whose URL and epoch stand in that
- * store. To switch to another raises the epoch there. Each instance sees it with its next beat, lets nobody
- * take the old lock any more, waits until its own grants are given back, says so with its beat, opens the new
- * lock, and gives out no grant of it before all others have said so too, or have been silent for so long that
- * theirs have run out. So there are never grants of two locks at once, but for those of a process that was
- * paused beyond their end: those the token stops.
+ * Each write under a lock carries a fencing token, EPOCH:FENCE (inventory.h). Fences of two locks cannot be
+ * compared. So all instances that sell from one store go by one lock, whose URL and epoch are in that store,
+ * and a lock switch raises the epoch. Each instance sees that with its next heartbeat. It gives out no grants
+ * of the old lock any more, waits until its own are released, says so with a heartbeat, and opens the new
+ * lock. It gives out grants of the new lock after all other instances have said the same, or have been silent
+ * for so long that their grants have run out. So grants of two locks never exist at once, except those of a
+ * process that was paused for longer than its grants: the fencing token stops that one.
  *
- * An instance that cannot reach the store gives out no grants either, once its last beat is 2 s old: that is
- * what bounds how long the others have to wait for it.
+ * An instance whose last heartbeat is 2 s old gives out no grants. That bounds how long the others wait for
+ * an instance that cannot reach the store.
  *
- * Whether the lock can be had at all is tried when it comes in force, whenever a call for it fails, every 10
- * s while nobody calls, and every 2 s while it cannot; and of another before it is switched to.
+ * Whether the lock can be reached is tried when it comes in force, when a call for it fails, every 10 s while
+ * it is not used, and every 2 s while it cannot be reached. Another lock is tried before it is switched to.
  *
- * Threads: as each call says. What blocks for long (closing locks, opening and trying them) is done by two
- * threads of the lock_switch. */
+ * Threads: as each call says. Two threads do what blocks for long: one opens and closes locks, the other
+ * tries them. */
 #ifndef SERVICE_BACKGROUND_LOCK_SWITCH_H
 #define SERVICE_BACKGROUND_LOCK_SWITCH_H
 
@@ -31,35 +31,35 @@
 
 struct lock_switch;
 
-/* Checks --lock, and starts the thread. NULL on failure, with the reason in `error`. `config` must outlive
- * it, and so must `clock`, which its heartbeat measures. */
+/* Checks --lock, and starts the threads. NULL on failure, with the reason in `error`. `config` must outlive
+ * it, and so must `clock`, which the heartbeat measures. */
 struct lock_switch *lock_switch_open(const struct config *config, struct store_clock *clock, char *error,
                                      size_t error_size);
-/* Nobody may be in a call. NULL is fine. */
+/* No thread may be inside a call. NULL is fine. */
 void lock_switch_close(struct lock_switch *lock_switch);
 
 /* ---- grants: from any thread that may block ---- */
 
-/* The lock that was in force when its grants were had, and the epoch of their tokens. */
+/* The lock in force when the grants were acquired, and the epoch of their fencing tokens. */
 struct lock_switch_use {
     struct lock *lock;
     uint64_t epoch;
 };
 
-/* lock_acquire_all() of the lock in force; waits for one to be, too. Where it is switched meanwhile, the new
- * one is waited for. LOCK_CANCELLED: none was in force until the deadline, or none will be (this instance
- * cannot open it, or ends). LOCK_UNAVAILABLE: also, and at once, while it cannot be reached as last tried,
- * since to wait for each call to fail would keep a whole queue waiting. LOCK_TIMEOUT: also where the deadline
- * had passed before. Otherwise as lock_acquire_all(). `use` and `grants` are garbage unless LOCK_OK; then
- * lock_switch_release() must follow, and until it does no other lock comes in force. The grants must not be
- * extended: how long they can last is what others rely on. */
+/* Waits for a lock to be in force, and acquires all keys of it, as lock_acquire_all(). If the lock is
+ * switched meanwhile, it waits for the new one. LOCK_CANCELLED: no lock was in force until the deadline, or
+ * none will be (this instance cannot open it, or ends). LOCK_UNAVAILABLE: also at once, while the last try
+ * could not reach it, so that a queue does not wait for each call to fail. LOCK_TIMEOUT: also if the deadline
+ * had passed before. Only after LOCK_OK are `use` and `grants` filled in. Then lock_switch_release() must
+ * follow, and no other lock comes in force until it does. The grants must not be extended: the other
+ * instances rely on how long they can last. */
 enum lock_status lock_switch_acquire(struct lock_switch *lock_switch, const char *const keys[], size_t count,
                                      int64_t deadline_ns, struct lock_switch_use *use,
                                      struct lock_grant grants[]);
 void lock_switch_release(struct lock_switch *lock_switch, const struct lock_switch_use *use,
                          const struct lock_grant grants[], size_t count);
 
-/* ---- how it stands: from any thread ---- */
+/* ---- state: from any thread ---- */
 
 enum lock_switch_phase { LOCK_SWITCH_NONE, LOCK_SWITCH_SWITCHING, LOCK_SWITCH_IN_FORCE };
 
@@ -68,23 +68,23 @@ enum lock_switch_reach { LOCK_SWITCH_UNTRIED, LOCK_SWITCH_REACHABLE, LOCK_SWITCH
 enum { LOCK_SWITCH_INSTANCE_SIZE = 96, LOCK_SWITCH_WHY_SIZE = 256 };
 
 struct lock_switch_state {
-    enum lock_switch_phase phase; /* here. NONE: the store is not there, or the lock cannot be opened */
-    uint64_t epoch;               /* newest known; 0: the store was never reached */
-    char lock[LOCK_NAME_SIZE];    /* of that epoch, as lock_name_print() has it */
-    int instances;                /* that live, with this one */
+    enum lock_switch_phase phase; /* here. NONE: the store cannot be reached, or the lock cannot be opened */
+    uint64_t epoch;               /* the newest known; 0: the store was never reached */
+    char lock[LOCK_NAME_SIZE];    /* of that epoch, as lock_name_print() writes it */
+    int instances;                /* instances that live, with this one */
     int behind;                   /* others that may have grants of an older epoch */
     char behind_id[LOCK_SWITCH_INSTANCE_SIZE]; /* one of those, or "" */
-    int64_t patience_ms; /* a switch takes no longer, unless somebody's grants last longer than the own */
-    enum lock_switch_reach reach;   /* of that lock, from here, as last tried */
-    char why[LOCK_SWITCH_WHY_SIZE]; /* it cannot be reached; plain text */
+    int64_t patience_ms; /* a switch takes no longer, unless grants of another instance last longer */
+    enum lock_switch_reach reach;   /* whether that lock can be reached from here */
+    char why[LOCK_SWITCH_WHY_SIZE]; /* why not; plain text */
 };
 
 void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_state *state);
 
-/* The lock's counters never go back, also when it is switched. */
+/* Counters of all locks so far, so they never go back. */
 struct lock_switch_metrics {
     struct lock_metrics lock;
-    uint64_t epoch; /* in force here; 0: none is */
+    uint64_t epoch; /* in force here; 0: none */
     uint64_t switches;
     enum lock_switch_reach reach; /* as in struct lock_switch_state */
 };
@@ -93,7 +93,7 @@ void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switc
 
 /* ---- switching: from any thread ---- */
 
-/* Lives in the caller's data until `done`, which comes from the lock_switch's thread. */
+/* Lives in the caller's data until `done`, which a thread of the lock switch calls. */
 struct lock_switch_check {
     struct lock_switch_check *next;
     const char *url;
@@ -102,7 +102,7 @@ struct lock_switch_check {
     void (*done)(struct lock_switch_check *check);
 };
 
-/* Whether this instance can open such a lock (LOCK_CONFIG: as lock_open() says) and have it. */
+/* Whether this instance can open the lock (LOCK_CONFIG: as lock_open() says) and reach it. */
 void lock_switch_check(struct lock_switch *lock_switch, struct lock_switch_check *check);
 
 enum lock_switch_outcome {
@@ -112,7 +112,7 @@ enum lock_switch_outcome {
     LOCK_SWITCH_ENDED
 };
 
-/* The same; `done` comes from the back office. */
+/* The same, but the background thread calls `done`. */
 struct lock_switch_wait {
     struct lock_switch_wait *next;
     uint64_t epoch;
@@ -121,17 +121,17 @@ struct lock_switch_wait {
     void (*done)(struct lock_switch_wait *wait);
 };
 
-/* Until `epoch` is in force here. */
+/* Waits until `epoch` is in force here. */
 void lock_switch_wait(struct lock_switch *lock_switch, struct lock_switch_wait *wait);
 
-/* ---- its heart: from the back office, with its inventory ---- */
+/* ---- heartbeat: from the background thread, with its inventory ---- */
 
 enum { LOCK_SWITCH_TICK_MS = 20 };
 
-/* To be called every LOCK_SWITCH_TICK_MS: beats when it is time to. */
+/* To be called every LOCK_SWITCH_TICK_MS: sends a heartbeat when it is due. */
 void lock_switch_tick(struct lock_switch *lock_switch, struct inventory *inventory);
-/* Nobody gets a grant any more, all who wait are told, and the other instances once none is held here: true
- * when they are. To be called until then, or until the inventory is closed. */
+/* Gives out no grant any more, and tells all that wait. Once no grant is held here, tells the other
+ * instances; true when they know. To be called until then, or until the inventory is closed. */
 bool lock_switch_end(struct lock_switch *lock_switch, struct inventory *inventory);
 
 #endif

@@ -13,7 +13,7 @@ void mailbox_put(struct mailbox *mailbox, struct mailbox_post *post) {
     pthread_mutex_lock(&mailbox->mutex);
     post->next = mailbox->posts;
     mailbox->posts = post;
-    /* Within the lock: once the post was seen, the loop may end, and the handle with it. */
+    /* With the mutex held: once the loop has seen the post, it may end, and the handle with it. */
     uv_async_send(&mailbox->wake);
     pthread_mutex_unlock(&mailbox->mutex);
 }

@@ -34,14 +34,14 @@ static void on_claimed(void *ctx, enum inventory_status status,
     for (size_t i = 0; status == INVENTORY_OK && i < found; i++) {
         struct recovery *recovery = calloc(1, sizeof *recovery);
         if (!recovery)
-            break; /* they come again when the claim is over */
+            break; /* they are claimed again later */
         recovery->background = background;
         recovery->transaction = transactions[i];
         recovery->transaction.done = on_settled;
         background->recovering++;
         inventory_transaction_settle(background->inventory, &recovery->transaction, INVENTORY_READ);
     }
-    background->claiming = 0; /* only now it is known how much room is left */
+    background->claiming = 0; /* only now the room is known */
 }
 
 void recovery_tick(struct background *background) {

@@ -21,7 +21,7 @@ bool store_clock_is_known(const struct store_clock *clock) {
 }
 
 void store_clock_measure(struct store_clock *clock, int64_t took_ns, int64_t store_ms) {
-    /* All times are cut to whole milliseconds, hence one more at either end. */
+    /* All times are whole milliseconds, hence one more at either end. */
     int64_t least = store_ms - clock_mono_ms(clock->machine) - 1, most = least + took_ns / 1000000 + 3;
     int64_t ahead_ms = atomic_load(&clock->ahead_ms);
     if (ahead_ms < least)

@@ -1,14 +1,14 @@
-/* The clock of the store, which all instances that sell from it go by: when a sale starts, and when a hold is
- * over, must not depend on which of them is asked.
+/* The clock of the store, by which all instances go: when a sale starts, and when a hold is over, must not
+ * depend on the instance.
  *
  * Scripts that sell or settle ask their server for its time. What no script can know goes by this estimate:
- * when a request arrived, and the one time by which a basket is judged whose items lie on several servers.
+ * when a request arrived, and the time by which a basket is judged whose items are on several servers.
  *
- * The heartbeat measures how far that clock is ahead of this machine's monotonic one, so that setting the
- * machine's time changes nothing (Cristian's algorithm: F. Cristian,
- * "Probabilistic clock synchronization", 1989): the reply tells the store's time at some moment between
- * sending and reply, so it bounds the difference from both sides. A difference within the bounds stays as it
- * is; one outside is moved to the nearer bound. So a slow reply, which tells little, changes little. */
+ * The heartbeat measures how far that clock is ahead of this machine's monotonic clock, so setting the
+ * machine's time changes nothing. This is Cristian's algorithm (F. Cristian, "Probabilistic clock
+ * synchronization", 1989): the reply tells the store's time at some moment between sending and reply, which
+ * bounds the difference from both sides. An estimate within the bounds stays; one outside is moved to the
+ * nearer bound. So a slow reply, which tells little, changes little. */
 #ifndef SERVICE_BACKGROUND_STORE_CLOCK_H
 #define SERVICE_BACKGROUND_STORE_CLOCK_H
 
@@ -27,10 +27,10 @@ struct store_clock {
 
 void store_clock_init(struct store_clock *clock, const struct clock *machine);
 
-/* False until it was measured for the first time: the wall time is the machine's until then. */
+/* False before the first measurement: until then the wall time is the machine's. */
 bool store_clock_is_known(const struct store_clock *clock);
 
-/* A reply came that took `took_ns`, and tells the store's time. One thread only. */
+/* Takes in a reply that took `took_ns` and tells the store's time. One thread only. */
 void store_clock_measure(struct store_clock *clock, int64_t took_ns, int64_t store_ms);
 
 #endif

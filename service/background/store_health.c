@@ -7,7 +7,7 @@
 #include "service/log.h"
 #include "service/worker.h"
 
-/* A store that is not ready is asked again sooner: somebody waits for it. */
+/* A store that is not ready is asked more often. */
 static const int64_t ready_ns = 1000000000, unready_ns = 100000000, tick_ns = 10000000000;
 
 void store_health_open(struct health *health) {
@@ -42,7 +42,7 @@ static void log_changes(struct health *health, const struct inventory_health *to
                "the store keeps an append-only file now");
 }
 
-/* ---- asking ---- */
+/* ---- calls ---- */
 
 static void answer_there(struct mailbox_post *post) {
     struct store_health_read *read = CONTAINER_OF(post, struct store_health_read, post);

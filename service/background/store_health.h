@@ -1,5 +1,5 @@
-/* What the store can promise, for all who ask: the background thread asks for it, by one call at a time, and
- * no more than once a second, however many want to know. It also says in the log where that is bad. */
+/* What the store can promise. The background thread asks for it, one call at a time and at most once a
+ * second, however many requests want it. It also logs what is wrong. */
 #ifndef SERVICE_BACKGROUND_STORE_HEALTH_H
 #define SERVICE_BACKGROUND_STORE_HEALTH_H
 
@@ -13,7 +13,7 @@
 struct service;
 struct worker;
 
-/* Lives in the request of whoever asks. */
+/* Lives in the request. */
 struct store_health_read {
     struct worker *worker;
     /* Called on the worker's thread, perhaps from within the call. */
@@ -24,14 +24,14 @@ struct store_health_read {
 
 struct store_health_seen {
     struct inventory_health told;
-    int64_t asked_ns; /* when it was asked for; 0: never */
+    int64_t asked_ns; /* when it was asked; 0: never */
 };
 
 enum { HEALTH_CONCERNS = 2 };
 
 struct health {
-    pthread_mutex_t mutex;         /* of all before `post` */
-    struct store_health_seen last; /* each worker has its own copy of it */
+    pthread_mutex_t mutex;         /* of everything before `post` */
+    struct store_health_seen last; /* each worker has a copy */
     bool asking;
     struct store_health_read *waiting;
     struct mailbox_post post; /* to the background thread */
@@ -44,11 +44,11 @@ struct health {
 void store_health_open(struct health *health);
 void store_health_close(struct health *health);
 
-/* Tells what was asked of the store less than a second ago, or is asked now. */
+/* Tells what the store said less than a second ago, or asks it now. */
 void store_health_read(struct worker *worker, struct store_health_read *read);
 
-/* The background thread calls it some times a second: asks when the store is there (again), and now and then,
- * for the log. */
+/* To be called by the background thread some times a second: asks when the store has come (back), and now and
+ * then. */
 void store_health_tick(struct service *service);
 
 #endif
