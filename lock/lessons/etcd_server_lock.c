@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "lock/etcd/session.h"
+#include "lock/libetcd/v3lock.h"
 
 enum { NAME_SIZE = LOCK_KEY_MAX + 32, WAIT_MS = 1000, TRY_MS = 250 };
 

@@ -4,6 +4,7 @@
 
 #include "lock/bench/counter.h"
 #include "lock/libetcd/etcd.h"
+#include "lock/libetcd/v3lock.h"
 #include "lock/test/etcd_tools.h"
 
 enum { WAITERS = 8 };

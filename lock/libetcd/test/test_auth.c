@@ -6,6 +6,7 @@
 
 #include "lock/libetcd/client.h"
 #include "lock/libetcd/test/tools.h"
+#include "lock/libetcd/v3lock.h"
 
 enum { THREADS = 8 };
 
@@ -47,9 +48,9 @@ static struct etcd *open_as(const struct etcd_server *server, const char *user, 
 
 /* How many tokens there were. */
 static uint64_t tokens(struct etcd *etcd) {
-    pthread_mutex_lock(&etcd->mutex);
-    uint64_t number = etcd->token_number;
-    pthread_mutex_unlock(&etcd->mutex);
+    pthread_mutex_lock(&etcd->auth.mutex);
+    uint64_t number = etcd->auth.token_number;
+    pthread_mutex_unlock(&etcd->auth.mutex);
     return number;
 }
 
@@ -72,7 +73,7 @@ static enum etcd_status get(struct etcd *etcd, const char *key, char error[ETCD_
 
 static struct etcd_server server;
 
-static void who_may(void) {
+static void permissions(void) {
     struct etcd *alice = open_as(&server, "alice", "secret-word"), *bob = open_as(&server, "bob", "bobpw");
     char error[ETCD_ERROR_SIZE] = "";
     CHECK_STATUS(put(alice, "b1", error), ETCD_OK);
@@ -109,7 +110,7 @@ static void check_denied(const char *user, const char *password, const char *tex
     CHECK_STATUS(put(etcd, "b1", error), ETCD_DENIED);
 }
 
-static void who_is_nobody(void) {
+static void unknown_users(void) {
     check_denied("alice", "Secret-word", "authentication failed");
     check_denied("alice", "", "authentication failed");
     check_denied("nobody", "secret-word", "authentication failed");
@@ -118,7 +119,7 @@ static void who_is_nobody(void) {
 }
 
 /* Who logged in goes through Raft, and is known again. */
-static void restarted(void) {
+static void server_restarts(void) {
     struct etcd *alice = open_as(&server, "alice", "secret-word");
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     etcd_kill(&server);
@@ -128,7 +129,7 @@ static void restarted(void) {
     CHECK_STR(error, "");
 }
 
-static void another_password(void) {
+static void password_changes(void) {
     CHECK_HAS(CTL(&server, "user", "add", "carol:one"), "created");
     CHECK(!strstr(CTL(&server, "user", "grant-role", "carol", "all"), "Error"));
     struct etcd *carol = open_as(&server, "carol", "one");
@@ -173,7 +174,7 @@ static void join(struct crowd *crowd) {
         CHECK_INT(pthread_join(crowd->threads[i], NULL), 0);
 }
 
-static void tokens_run_out(void) {
+static void tokens_expire(void) {
     struct etcd_server hasty;
     etcd_start(&hasty, "--auth-token-ttl", "1", "--bcrypt-cost", "4", NULL);
     add_users(&hasty);
@@ -194,7 +195,7 @@ static void tokens_run_out(void) {
 }
 
 /* Of keys that openssl makes. What is written in such a token is also the revision of who may what. */
-static void tokens_of_a_revision(void) {
+static void tokens_of_old_revision(void) {
     struct etcd_server signing;
     struct proc proc;
     int status;
@@ -231,7 +232,7 @@ static void tokens_of_a_revision(void) {
 
 /* ---- on and off ---- */
 
-static void switched_on(void) {
+static void auth_switched(void) {
     struct etcd_server plain;
     etcd_start(&plain, "--bcrypt-cost", "4", NULL);
     struct etcd *alice = open_as(&plain, "alice", "secret-word"), *none = open_as(&plain, NULL, NULL);
@@ -256,12 +257,12 @@ int main(int argc, char **argv) {
     etcd_start(&server, "--bcrypt-cost", "4", NULL);
     add_users(&server);
     enable(&server);
-    harness_run("who may, and who may not", who_may);
-    harness_run("who is not known", who_is_nobody);
-    harness_run("a restart", restarted);
-    harness_run("another password", another_password);
-    harness_run("tokens that run out", tokens_run_out);
-    harness_run("tokens of an old revision", tokens_of_a_revision);
-    harness_run("authentication that is switched on", switched_on);
+    harness_run("permissions", permissions);
+    harness_run("unknown users", unknown_users);
+    harness_run("the server restarts", server_restarts);
+    harness_run("the password changes", password_changes);
+    harness_run("tokens expire", tokens_expire);
+    harness_run("tokens of an old auth revision", tokens_of_old_revision);
+    harness_run("authentication is switched on and off", auth_switched);
     return harness_finish();
 }

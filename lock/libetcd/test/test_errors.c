@@ -73,7 +73,7 @@ static void no_space(void) {
 
 /* ---- who is not there ---- */
 
-static void nobody_listens(void) {
+static void no_server_listens(void) {
     struct etcd *etcd = tools_open_at(harness_format("127.0.0.1:%d", harness_free_port()));
     char error[ETCD_ERROR_SIZE] = "";
     const struct etcd_call call = {
@@ -104,7 +104,7 @@ static bool one_is_blocked(void *etcd) {
     return tools_blocked(etcd) == 1;
 }
 
-static void nobody_leads(void) {
+static void no_leader_yet(void) {
     struct etcd_server members[3];
     pthread_t thread;
     etcd_start_cluster(members, 3, NULL);
@@ -133,7 +133,7 @@ static void nobody_leads(void) {
 
 /* ---- who does not answer ---- */
 
-static void a_paused_server(void) {
+static void paused_server(void) {
     struct etcd_server server;
     etcd_start(&server, NULL);
     struct etcd *etcd = tools_open(&server, 1);
@@ -167,7 +167,7 @@ static void a_paused_server(void) {
     tools_check_put(etcd, 0, ETCD_OK);
 }
 
-static void a_reply_that_is_cut(void) {
+static void truncated_reply(void) {
     struct etcd_server server;
     etcd_start(&server, NULL);
     struct etcd *etcd = tools_open(&server, 1);
@@ -193,7 +193,7 @@ static void a_reply_that_is_cut(void) {
     CHECK(version == 1 || version == 2);
 }
 
-static void a_server_that_comes_back(void) {
+static void restart_between_calls(void) {
     struct etcd_server server;
     etcd_start(&server, NULL);
     struct etcd *etcd = tools_open(&server, 1);
@@ -212,10 +212,10 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("requests that are refused", invalid_requests);
     harness_run("no space left", no_space);
-    harness_run("nobody listens", nobody_listens);
-    harness_run("nobody leads, until somebody does", nobody_leads);
-    harness_run("a server that is paused", a_paused_server);
-    harness_run("a reply that is cut", a_reply_that_is_cut);
-    harness_run("a server that comes back between two calls", a_server_that_comes_back);
+    harness_run("no server listens", no_server_listens);
+    harness_run("no leader, then one", no_leader_yet);
+    harness_run("a paused server", paused_server);
+    harness_run("a truncated reply", truncated_reply);
+    harness_run("the server restarts between two calls", restart_between_calls);
     return harness_finish();
 }

@@ -1,5 +1,5 @@
 /* The loop is woken, whatever state the channel is in by which it is; and stops. */
-#include "lock/libetcd/loop.h"
+#include "lock/libetcd/transport/loop.h"
 
 #include <grpc/grpc_security.h>
 #include <stdatomic.h>
@@ -51,7 +51,7 @@ static grpc_channel *channel_to(const char *target) {
     return channel;
 }
 
-static void woken_by_any_channel(void) {
+static void any_channel_wakes(void) {
     struct etcd_server server;
     etcd_start(&server, NULL);
     grpc_init();
@@ -79,6 +79,6 @@ static void woken_by_any_channel(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("woken by any channel", woken_by_any_channel);
+    harness_run("any channel wakes the loop", any_channel_wakes);
     return harness_finish();
 }

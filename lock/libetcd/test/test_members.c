@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "lock/libetcd/test/load.h"
-#include "lock/libetcd/test/seen.h"
+#include "lock/libetcd/test/recorder.h"
+#include "lock/libetcd/v3lock.h"
 
 static struct etcd_server members[3]; /* of each test, as what a test restarts ends with it */
 
@@ -36,8 +37,8 @@ static void fail_one(const char *what, void (*fault)(int which), void (*mend)(in
     etcd_start_cluster(members, 3, NULL);
     struct etcd *etcd = open_to_leader(&leader);
     static const struct etcd_watch_config watched = {.key = {"load/read", 9}};
-    struct seen *seen = seen_watch(etcd, &watched, 0);
-    seen_created(seen);
+    struct recorder *recorder = recorder_watch(etcd, &watched, 0);
+    recorder_created(recorder);
     struct load *load = load_start(etcd);
     int asked = load_member(load, members, 3);
     CHECK_INT(asked, leader);
@@ -51,7 +52,7 @@ static void fail_one(const char *what, void (*fault)(int which), void (*mend)(in
     load_wait(load);
     load_finish(load, what, away);
     tools_put(etcd, "load/read", "2");
-    seen_has(seen, " load/read=2@");
+    recorder_has(recorder, " load/read=2@");
 }
 
 static void stop(int which) {
@@ -89,28 +90,28 @@ static void replace(int which) {
     etcd_replace(members, 3, which);
 }
 
-static void one_is_stopped(void) {
+static void member_stopped(void) {
     fail_one("stopped", stop, restart, false);
 }
 
-static void one_is_killed(void) {
+static void member_killed(void) {
     fail_one("killed", kill_it, restart, false);
 }
 
-static void one_is_paused(void) {
+static void member_paused(void) {
     fail_one("paused", pause_it, resume, false);
 }
 
-static void one_is_replaced(void) {
+static void member_replaced(void) {
     fail_one("replaced", kill_it, replace, false);
 }
 
-static void all_are_killed(void) {
+static void all_members_killed(void) {
     fail_one("all killed", kill_all, restart_all, true);
 }
 
 /* One after the other, in the order of the endpoints, and each comes back before the next goes. */
-static void each_is_restarted(void) {
+static void each_member_restarted(void) {
     int leader;
     etcd_start_cluster(members, 3, NULL);
     struct etcd *etcd = open_to_leader(&leader);
@@ -134,12 +135,12 @@ static void asks_and_is_told(const char *endpoints) {
     int64_t began_ms = harness_now_ms();
     tools_put(etcd, "wrong", "1");
     int64_t took_ms = harness_now_ms() - began_ms;
-    struct seen *seen = seen_watch(etcd, &watched, 0);
-    seen_created(seen);
+    struct recorder *recorder = recorder_watch(etcd, &watched, 0);
+    recorder_created(recorder);
     printf("     %s: first write %d ms, first watch %d ms\n", endpoints, (int)took_ms,
            (int)(harness_now_ms() - began_ms - took_ms));
     tools_put(etcd, "wrong", "2");
-    seen_has(seen, "wrong=2");
+    recorder_has(recorder, "wrong=2");
     CHECK_STR(tools_get(etcd, "wrong"), "2");
 }
 
@@ -230,11 +231,11 @@ int main(int argc, char **argv) {
     harness_run("wrong endpoints", wrong_endpoints);
     harness_run("answers are lost", answers_are_lost);
     harness_run("waiting for a lock", waiting_for_a_lock);
-    harness_run("one is stopped", one_is_stopped);
-    harness_run("one is killed", one_is_killed);
-    harness_run("one is paused", one_is_paused);
-    harness_run("one is replaced", one_is_replaced);
-    harness_run("each is restarted", each_is_restarted);
-    harness_run("all are killed", all_are_killed);
+    harness_run("a member is stopped", member_stopped);
+    harness_run("a member is killed", member_killed);
+    harness_run("a member is paused", member_paused);
+    harness_run("a member is replaced", member_replaced);
+    harness_run("each member is restarted", each_member_restarted);
+    harness_run("all members are killed", all_members_killed);
     return harness_finish();
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lock/libetcd/test/load.h"
-#include "lock/libetcd/test/seen.h"
+#include "lock/libetcd/test/recorder.h"
 
 static struct etcd_server members[3];
 
@@ -24,11 +24,11 @@ static struct etcd *open_first(int first) {
 }
 
 /* How long until a watch hears of a write again that is made now, by way of another member. */
-static int heard_after_ms(struct seen *seen, struct etcd *other) {
-    size_t before = seen_events(seen);
+static int heard_after_ms(struct recorder *recorder, struct etcd *other) {
+    size_t before = recorder_events(recorder);
     int64_t began_ms = harness_now_ms();
     tools_put(other, "told", "1");
-    while (seen_events(seen) == before) {
+    while (recorder_events(recorder) == before) {
         if (harness_now_ms() > began_ms + PATIENCE_MS)
             FAIL("the watch hears nothing");
         harness_pause_ms(2);
@@ -63,24 +63,25 @@ static void serving_member(const char *what, bool leads, void (*cut)(struct net_
     struct etcd *etcd = open_first(which), *silent = open_first(which);
     struct etcd *other = tools_open(&members[(which + 1) % 3], 1);
     const struct etcd_watch_config config = {.key = etcd_text("told")};
-    struct seen *seen = seen_watch(etcd, &config, 0), *by_silent = seen_watch(silent, &config, 0);
+    struct recorder *recorder = recorder_watch(etcd, &config, 0),
+                    *by_silent = recorder_watch(silent, &config, 0);
     struct etcd_keep *keep;
-    seen_created(seen);
-    seen_created(by_silent);
+    recorder_created(recorder);
+    recorder_created(by_silent);
     harness_pause_ms(quiet_ms);
     atomic_store(&lost, 0);
     int64_t granted_ns = tools_in_ms(0), id = tools_grant(etcd, LEASE_S);
     CHECK_STATUS(etcd_keep(etcd, id, LEASE_S, granted_ns, 300, on_lost, &lost, &keep), ETCD_OK);
     struct load *load = load_start(etcd);
     CHECK_INT(load_member(load, members, 3), which);
-    CHECK_INT(seen_serving(members, 3, "Watch"), which);
+    CHECK_INT(recorder_serving(members, 3, "Watch"), which);
     cut(&members[which].net);
     int64_t cut_ms = harness_now_ms();
     load_wait(load);
     int again_ms = (int)(harness_now_ms() - cut_ms);
-    int heard_ms = heard_after_ms(seen, other);
+    int heard_ms = heard_after_ms(recorder, other);
     int silent_ms = (int)(harness_now_ms() - cut_ms);
-    while (quiet_ms && seen_events(by_silent) == 0) {
+    while (quiet_ms && recorder_events(by_silent) == 0) {
         CHECK(harness_now_ms() < cut_ms + PATIENCE_MS);
         harness_pause_ms(2);
         silent_ms = (int)(harness_now_ms() - cut_ms);
@@ -184,7 +185,7 @@ static void endpoints_in_a_black_hole(void) {
     struct etcd *closed;
     CHECK_STATUS(etcd_open(&config, &closed, NULL, 0), ETCD_OK);
     struct etcd_watch_config watch = {.key = etcd_text("a")};
-    seen_watch(closed, &watch, 0);
+    recorder_watch(closed, &watch, 0);
     etcd_close(closed);
     printf("     closed after %d ms\n", (int)(harness_now_ms() - began_ms));
 }

@@ -116,7 +116,7 @@ static void check_marks(struct etcd *etcd, const struct worker *worker) {
     }
 }
 
-static void restarts(void) {
+static void threads_while_server_restarts(void) {
     static struct worker workers[THREADS];
     struct counter counters[COUNTERS] = {0};
     atomic_bool stop = false;
@@ -171,7 +171,7 @@ static void *come_and_go(void *arg) {
     return NULL;
 }
 
-static void clients_come_and_go(void) {
+static void clients_open_and_close(void) {
     struct etcd_server server;
     pthread_t threads[8];
     etcd_start(&server, NULL);
@@ -183,7 +183,7 @@ static void clients_come_and_go(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("thirty-two threads, and a server that comes and goes", restarts);
-    harness_run("clients that come and go", clients_come_and_go);
+    harness_run("thirty-two threads while the server restarts", threads_while_server_restarts);
+    harness_run("clients open and close", clients_open_and_close);
     return harness_finish();
 }

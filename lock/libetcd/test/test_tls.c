@@ -61,7 +61,7 @@ static void clients_with_certificates(void) {
     check(endpoint, "ca", "stranger", "no member can be reached");
 }
 
-static void certificates_of_others(void) {
+static void foreign_and_expired_certificates(void) {
     check(start("elsewhere", false), "ca", NULL, "is not in peer certificate");
     check(start("expired", false), "ca", NULL, "certificate verify failed");
 }
@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     make_certificates();
     harness_run("a server with a certificate", a_server_with_a_certificate);
     harness_run("clients with certificates", clients_with_certificates);
-    harness_run("certificates of others, and of the past", certificates_of_others);
+    harness_run("foreign and expired certificates", foreign_and_expired_certificates);
     harness_run("a server without TLS", a_server_without);
     return harness_finish();
 }
