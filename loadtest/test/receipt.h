@@ -1,16 +1,16 @@
-/* A ledger written by hand, one receipt after the other, and what the verdict makes of it. */
+/* A request_log written by hand, one receipt after the other, and what the verdict makes of it. */
 #ifndef LOADTEST_TEST_RECEIPT_H
 #define LOADTEST_TEST_RECEIPT_H
 
 #include "loadtest/judge/request_log.h"
 #include "loadtest/judge/verdict.h"
 
-extern struct ledger ledger;
+extern struct request_log request_log;
 
-/* An empty ledger. */
+/* An empty request_log. */
 void receipt_begin(void);
 /* A line of that key; each is sent and answered after the one before. */
-struct ledger_line *receipt_line(uint32_t key);
+struct log_line *receipt_line(uint32_t key);
 void receipt_rejected(uint32_t key, const char *why);
 void receipt_unknown(uint32_t key);
 /* An acknowledged order that was found in the books; of receipt_won the order's own, order-KEY. */
@@ -19,7 +19,7 @@ void receipt_won_content(uint32_t key, const char *order, uint64_t content);
 /* Likewise so many of a basket: order-KEY-PART. A transfer is won as a purchase is. */
 void receipt_won_basket(uint32_t key, unsigned lines);
 /* What was acknowledged first for that line of that key. */
-struct ledger_order *receipt_order(uint32_t key, unsigned part);
+struct log_order *receipt_order(uint32_t key, unsigned part);
 
 /* `after` may be NULL. */
 struct verdict receipt_judge(const struct options *options, const struct books *before,

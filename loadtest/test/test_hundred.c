@@ -19,7 +19,7 @@ static void sell_out(const char *strategy, int round, uint64_t *random) {
     CHECK_INT(
         web_call(service.port, "PUT", harness_format("/v1/items/%s", item), SECKILLD_ADMIN, terms, NULL),
         201);
-    struct outcome outcome =
+    struct attack_result outcome =
         attack_run(harness_format("--url http://127.0.0.1:%d --token test-token --item %s --users 100000 "
                                   "--connections 64 --requests 5000 "
                                   "--duplicates 20 --seed %llu",

@@ -70,7 +70,7 @@ static void sale(int round, uint64_t *random) {
         strike(random);
         harness_pause_ms(100 + (int)(harness_random(random) % 400));
     }
-    struct outcome outcome = attack_finish(&load);
+    struct attack_result outcome = attack_finish(&load);
     attack_check_code(&outcome, 0);
     CHECK(harness_wait(is_settled, NULL, PATIENCE_MS));
     printf("     sale %d: %lld attempts, %lld acknowledged, %lld unknown at first; all resolved\n", round,

@@ -6,7 +6,7 @@
 #define RUN "0123456789abcdef"
 
 static struct request_form form;
-static char request[CLIENT_REQUEST];
+static char request[REQUEST_SIZE];
 
 static const char *render(uint32_t key, uint32_t user, const struct wish *wish) {
     size_t length = request_render(&form, key, user, wish, request);
@@ -75,7 +75,7 @@ static void test_transfer(void) {
 
 /* All that can be long is as long as it may be. */
 static void test_largest(void) {
-    const char *host = harness_repeat('h', sizeof((struct client_target *)0)->host - 1);
+    const char *host = harness_repeat('h', sizeof((struct target *)0)->host - 1);
     struct options options = {
         .item = harness_repeat('i', OPTIONS_ITEM - 6),
         .items = 100000,

@@ -224,10 +224,10 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("response: split anywhere", test_every_split);
     harness_run("response: byte by byte", test_byte_by_byte);
-    harness_run("response: takes no byte beyond its end", test_stops_at_its_end);
-    harness_run("response: cut off anywhere is no response", test_cut_off);
-    harness_run("response: what is not HTTP is refused", test_bad);
-    harness_run("response: lines, heads and bodies are bounded", test_bounds);
+    harness_run("response: consumes no byte beyond its end", test_stops_at_its_end);
+    harness_run("response: truncated anywhere it is no response", test_cut_off);
+    harness_run("response: garbage is refused", test_bad);
+    harness_run("response: limits of lines, heads and bodies", test_bounds);
     harness_run("response: garbage, the same in pieces as whole", test_garbage);
     return harness_finish();
 }

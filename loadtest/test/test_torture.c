@@ -250,7 +250,7 @@ static void start_load(void) {
                                 plan->requests, plan->timeout_ms, (long long)plan->seed));
 }
 
-static void judge(const struct outcome *outcome) {
+static void judge(const struct attack_result *outcome) {
     static const char *const never[] = {"lost", "duplicated", "oversold", "unresolved", "unchecked"};
     long long *const sums[] = {&torture.lost, &torture.duplicated, &torture.oversold, &torture.unresolved};
     if (!*outcome->json)
@@ -283,7 +283,7 @@ static void play(void) {
     put_on_sale();
     start_load();
     strike_all();
-    struct outcome outcome = attack_finish(&torture.load);
+    struct attack_result outcome = attack_finish(&torture.load);
     check_alive();
     judge(&outcome);
     if (plan->hold_s == 1)

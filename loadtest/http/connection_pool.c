@@ -1,32 +1,32 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "loadtest/http/client_pool.h"
+#include "loadtest/http/connection_pool.h"
 
 #define TICK_MS        5
-#define BACKOFF_MIN_NS UINT64_C(5000000)    /* before the second try */
+#define BACKOFF_MIN_NS UINT64_C(5000000)    /* before the second attempt */
 #define BACKOFF_MAX_NS UINT64_C(1000000000) /* before any later one */
-#define PAUSE_MAX_NS   UINT64_C(100000000)  /* before a new job, where the last one could not be sent */
+#define PAUSE_MAX_NS   UINT64_C(100000000)  /* before a new job, if the last one could not be sent */
 
 enum slot_state { SLOT_FREE, SLOT_RUNNING, SLOT_WAITING };
 
 /* One connection, and the job it works on. */
 struct slot {
-    struct client client; /* first: a struct client * is a struct slot * */
-    struct pool *pool;
+    struct connection connection; /* first: a struct connection * is a struct slot * */
+    struct connection_pool *pool;
     enum slot_state state;
     unsigned target;
     uint64_t job;
-    unsigned tries; /* of the job; 0 when a waiting slot has none */
+    unsigned tries; /* attempts of the job; 0: the slot waits without a job */
     uint64_t wake_ns;
-    unsigned refused; /* in a row */
+    unsigned refused; /* attempts in a row that were not sent */
 };
 
-struct pool {
+struct connection_pool {
     uv_loop_t loop;
     uv_timer_t ticker;
-    struct client_buffer buffer;
-    const struct client_target *targets;
+    struct connection_buffer buffer;
+    const struct target *targets;
     unsigned target_count;
     struct slot *slots;
     unsigned slot_count;
@@ -35,7 +35,7 @@ struct pool {
     const struct pool_work *work;
 };
 
-static bool stopped(const struct pool *pool, uint64_t now_ns) {
+static bool stopped(const struct connection_pool *pool, uint64_t now_ns) {
     const struct pool_work *work = pool->work;
     return now_ns >= work->deadline_ns || (work->stop != NULL && *work->stop != 0);
 }
@@ -46,12 +46,12 @@ static void release(struct slot *slot) {
 }
 
 static void send_job(struct slot *slot, uint64_t now_ns) {
-    struct pool *pool = slot->pool;
+    struct connection_pool *pool = slot->pool;
     const struct pool_work *work = pool->work;
-    size_t length = work->render(work->self, slot->job, slot->target, slot->client.request);
+    size_t length = work->render(work->self, slot->job, slot->target, slot->connection.request);
     slot->tries++;
     slot->state = SLOT_RUNNING;
-    client_send(&slot->client, &pool->targets[slot->target], length, now_ns + work->timeout_ns);
+    connection_send(&slot->connection, &pool->targets[slot->target], length, now_ns + work->timeout_ns);
 }
 
 static void take_job(struct slot *slot, uint64_t now_ns) {
@@ -64,7 +64,8 @@ static void take_job(struct slot *slot, uint64_t now_ns) {
     send_job(slot, now_ns);
 }
 
-/* Doubles each time; half of it is left to chance, so that those who failed together do not come back so. */
+/* Doubles each time. Half of it is random, so that connections that failed together do not return together.
+ */
 static void back_off(struct slot *slot, unsigned times, uint64_t max_ns, uint64_t now_ns) {
     uint64_t wait = times < 9 ? BACKOFF_MIN_NS << (times - 1) : max_ns;
     if (wait > max_ns) {
@@ -74,21 +75,21 @@ static void back_off(struct slot *slot, unsigned times, uint64_t max_ns, uint64_
     slot->state = SLOT_WAITING;
 }
 
-static void on_done(struct client *client, enum client_result result) {
-    struct slot *slot = (struct slot *)client;
-    struct pool *pool = slot->pool;
-    uint64_t now_ns = result == CLIENT_ANSWERED ? client->answered_ns : uv_hrtime();
+static void on_done(struct connection *connection, enum connection_result result) {
+    struct slot *slot = (struct slot *)connection;
+    struct connection_pool *pool = slot->pool;
+    uint64_t now_ns = result == CONNECTION_ANSWERED ? connection->answered_ns : uv_hrtime();
     struct pool_answer answer = {
         .job = slot->job,
         .tries = slot->tries,
         .target = slot->target,
         .result = result,
-        .response = result == CLIENT_ANSWERED ? &client->response : NULL,
-        .sent_ns = client->sent_ns,
+        .response = result == CONNECTION_ANSWERED ? &connection->response : NULL,
+        .sent_ns = connection->sent_ns,
         .answered_ns = now_ns,
     };
     bool over = pool->work->answered(pool->work->self, &answer);
-    slot->refused = result == CLIENT_NOT_SENT ? slot->refused + 1 : 0;
+    slot->refused = result == CONNECTION_NOT_SENT ? slot->refused + 1 : 0;
     if (over && slot->refused == 0) {
         take_job(slot, now_ns);
         return;
@@ -103,13 +104,13 @@ static void on_done(struct client *client, enum client_result result) {
 }
 
 static void on_tick(uv_timer_t *ticker) {
-    struct pool *pool = ticker->data;
+    struct connection_pool *pool = ticker->data;
     uint64_t now_ns = uv_hrtime();
     bool stop = stopped(pool, now_ns);
     for (unsigned i = 0; i < pool->slot_count; i++) {
         struct slot *slot = &pool->slots[i];
         if (slot->state == SLOT_RUNNING) {
-            client_check(&slot->client, now_ns);
+            connection_check(&slot->connection, now_ns);
         } else if (slot->state == SLOT_WAITING && stop) {
             release(slot);
         } else if (slot->state == SLOT_WAITING && now_ns >= slot->wake_ns) {
@@ -125,9 +126,9 @@ static void on_tick(uv_timer_t *ticker) {
     }
 }
 
-struct pool *pool_open(const struct client_target *targets, unsigned target_count, unsigned connections,
-                       uint64_t seed) {
-    struct pool *pool = calloc(1, sizeof *pool);
+struct connection_pool *connection_pool_open(const struct target *targets, unsigned target_count,
+                                             unsigned connections, uint64_t seed) {
+    struct connection_pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL) {
         return NULL;
     }
@@ -146,14 +147,14 @@ struct pool *pool_open(const struct client_target *targets, unsigned target_coun
     pool->random = seed;
     for (unsigned i = 0; i < connections; i++) {
         struct slot *slot = &pool->slots[i];
-        client_init(&slot->client, &pool->loop, on_done);
+        connection_init(&slot->connection, &pool->loop, on_done);
         slot->pool = pool;
         slot->target = i % target_count;
     }
     return pool;
 }
 
-void pool_run(struct pool *pool, const struct pool_work *work) {
+void connection_pool_run(struct connection_pool *pool, const struct pool_work *work) {
     pool->work = work;
     pool->busy = pool->slot_count;
     uint64_t now_ns = uv_hrtime();
@@ -169,12 +170,12 @@ void pool_run(struct pool *pool, const struct pool_work *work) {
     pool->work = NULL;
 }
 
-void pool_close(struct pool *pool) {
+void connection_pool_close(struct connection_pool *pool) {
     if (pool == NULL) {
         return;
     }
     for (unsigned i = 0; i < pool->slot_count; i++) {
-        client_close(&pool->slots[i].client);
+        connection_close(&pool->slots[i].connection);
     }
     uv_close((uv_handle_t *)&pool->ticker, NULL);
     uv_run(&pool->loop, UV_RUN_DEFAULT);
@@ -183,10 +184,10 @@ void pool_close(struct pool *pool) {
     free(pool);
 }
 
-uint64_t pool_connects(const struct pool *pool) {
+uint64_t connection_pool_connects(const struct connection_pool *pool) {
     uint64_t sum = 0;
     for (unsigned i = 0; i < pool->slot_count; i++) {
-        sum += pool->slots[i].client.connects;
+        sum += pool->slots[i].connection.connects;
     }
     return sum;
 }

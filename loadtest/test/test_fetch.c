@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "loadtest/judge/books.h"
+#include "loadtest/judge/fetch.h"
 #include "test/harness.h"
 
 enum { SLOW_S = 3000, READINGS = 20 };
@@ -80,7 +80,7 @@ static const char *take_progress(FILE *file) {
 
 static void slow_seller(void) {
     struct slow_seller seller = {.listener = -1};
-    struct client_target target = {.accepts = true};
+    struct target target = {.accepts = true};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct options options = {.item = "demo"};
     struct progress progress = {.on = true};
@@ -91,21 +91,21 @@ static void slow_seller(void) {
     FILE *terminal = tmpfile();
     int stderr_fd = dup(STDERR_FILENO);
     CHECK(terminal && stderr_fd >= 0 && dup2(fileno(terminal), STDERR_FILENO) >= 0);
-    struct pool *pool = pool_open(&target, 1, 1, 1);
-    enum audit_status status = audit_fetch(pool, &options, &target, 1000000000, &progress, &books);
-    pool_close(pool);
+    struct connection_pool *pool = connection_pool_open(&target, 1, 1, 1);
+    enum fetch_status status = fetch_books(pool, &options, &target, 1000000000, &progress, &books);
+    connection_pool_close(pool);
     dup2(stderr_fd, STDERR_FILENO);
     close(stderr_fd);
     pthread_join(seller.thread, NULL);
     close(seller.listener);
-    CHECK_STR(audit_text(status), audit_text(AUDIT_OK));
+    CHECK_STR(fetch_text(status), fetch_text(FETCH_OK));
     CHECK(seller.waited);
     CHECK_INT(books.stock, 7);
-    CHECK_HAS(take_progress(terminal), "waiting for the books: 0 of 1 items, 300");
+    CHECK_HAS(take_progress(terminal), "waiting for the audits: 0 of 1 items, 300");
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("audit: one that takes fifty minutes is waited for", slow_seller);
+    harness_run("audit: waits for one that takes fifty minutes", slow_seller);
     return harness_finish();
 }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "loadtest/report/progress.h"
+#include "loadtest/progress.h"
 
 void progress_init(struct progress *progress) {
     progress->on = isatty(STDERR_FILENO) == 1;
