@@ -218,7 +218,7 @@ static void read_joining(void *ctx, const struct etcd_reply *reply) {
 }
 
 /* Puts the own key where it is not there yet; for one who does not wait only if nobody else has one. Gives
- * back `attempt->giving` with it. On LOCK_OK the place is known, but for `before` where the key was there.
+ * back `attempt->releasing` with it. On LOCK_OK the place is known, but for `before` where the key was there.
  * LOCK_NOT_OWNER: the epoch is another, or the lease is gone. */
 static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *attempt,
                                 const struct etcd_epoch *epoch, struct etcd_place *place, bool *was_there) {
@@ -230,8 +230,8 @@ static enum lock_status enqueue(struct queue *queue, const struct lock_attempt *
     (is_stained(queue, grant->owner) ? name_other : name_own)(name, grant->key, grant->owner);
     /* A request that comes late gives back too, though it does not put: not from one who has the name by
      * then. */
-    if (attempt->giving[0])
-        make_giving(queue, &giving, grant->key, attempt->giving);
+    if (attempt->releasing[0])
+        make_giving(queue, &giving, grant->key, attempt->releasing);
     struct etcd_compare compares[] = {etcd_session_compare(epoch),
                                       has_revision(attempt->waits ? own : prefix, 0)};
     compares[1].prefix = true;
@@ -270,12 +270,12 @@ static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt,
     struct etcd_epoch epoch;
     enum lock_status status = LOCK_NOT_OWNER;
     bool was_there = false;
-    if (attempt->giving[0] &&
-        (!attempt->waits || turn_of(attempt->giving) == turn_of(attempt->grant.owner))) {
-        status = give(queue, attempt->grant.key, attempt->giving, false, &attempt->limit);
+    if (attempt->releasing[0] &&
+        (!attempt->waits || turn_of(attempt->releasing) == turn_of(attempt->grant.owner))) {
+        status = give(queue, attempt->grant.key, attempt->releasing, false, &attempt->limit);
         if (status != LOCK_OK && status != LOCK_NOT_OWNER)
             return status;
-        attempt->giving[0] = '\0';
+        attempt->releasing[0] = '\0';
         status = LOCK_NOT_OWNER;
     }
     for (int tries = 0; status == LOCK_NOT_OWNER && tries < 3; tries++) {
@@ -288,7 +288,7 @@ static enum lock_status stand(struct queue *queue, struct lock_attempt *attempt,
     }
     if (status != LOCK_OK)
         return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status;
-    attempt->giving[0] = '\0';
+    attempt->releasing[0] = '\0';
     if (was_there && attempt->waits)
         status = look(queue, attempt, place);
     return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status; /* lost again: try later */
@@ -311,7 +311,7 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     enum lock_status status = stands ? look(queue, attempt, &place) : LOCK_NOT_OWNER;
     if (status == LOCK_NOT_OWNER)
         status = stand(queue, attempt, &place);
-    attempt->clean = status == LOCK_UNAVAILABLE;
+    attempt->nothing_left = status == LOCK_UNAVAILABLE;
     if (status != LOCK_OK)
         return status;
     if (!place.revision)
@@ -341,9 +341,8 @@ static void name_granted(char out[ETCD_KEY_SIZE], const struct lock_grant *grant
     name_own(out, grant->key, grant->owner);
 }
 
-static void look_at_many(void *store, const struct lock_grant grants[], enum lock_status statuses[],
-                         size_t count) {
-    etcd_session_look(((struct queue *)store)->session, grants, statuses, count, true, name_granted);
+static void verify_many(void *store, struct lock_check checks[], size_t count) {
+    etcd_session_verify(((struct queue *)store)->session, checks, count, true, name_granted);
 }
 
 static void close_queue(void *store) {
@@ -383,15 +382,15 @@ const struct lock_backend lock_etcd_queue = {
         "has two who believe they hold it after a pause longer than the lease; the fence stops the second",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE |
             LOCK_IS_SHARED | LOCK_IS_SAFE,
-    .tls = true,
-    .lines_up = true,
-    .hands_over = true,
-    .lasts = true,
+    .has_tls = true,
+    .queues_locally = true,
+    .attempt_releases = true,
+    .outlives_deadline = true,
     .open = open_queue,
     .close = close_queue,
     .attempt = attempt,
     .release = release,
     .withdraw = withdraw,
     .extend = extend,
-    .look_many = look_at_many,
+    .verify_many = verify_many,
 };

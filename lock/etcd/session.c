@@ -171,7 +171,7 @@ enum lock_status etcd_session_status(enum etcd_status status) {
 static void on_lost(void *ctx, int64_t lease) {
     const struct etcd_session *session = ctx;
     (void)lease;
-    session->env->wake(session->env->layer, NULL, NULL);
+    session->env->wake(session->env->lock, NULL, NULL);
 }
 
 static bool is_alive(const struct etcd_session *session) {
@@ -375,6 +375,14 @@ static int64_t lease_of(const struct etcd_reply *range, const struct lock_grant 
     return 0;
 }
 
+static enum lock_status read_check(struct etcd_session *session, const struct etcd_reply *range,
+                                   int64_t sent_ns, struct lock_grant *grant) {
+    int64_t lease = lease_of(range, grant);
+    if (lease == 0)
+        return LOCK_NOT_OWNER;
+    return etcd_session_grant(session, lease, sent_ns, grant) == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
+}
+
 enum lock_status etcd_session_extend(struct etcd_session *session, const char *name, bool prefix,
                                      struct lock_grant *grant) {
     const struct etcd_range range = {.key = etcd_text(name), .prefix = prefix, .keys_only = true};
@@ -384,32 +392,29 @@ enum lock_status etcd_session_extend(struct etcd_session *session, const char *n
     enum etcd_status status = etcd_range(session->etcd, &range, &call, &reply);
     if (status != ETCD_OK)
         return etcd_session_status(status);
-    int64_t lease = lease_of(reply, grant);
+    enum lock_status result = read_check(session, reply, sent_ns, grant);
     etcd_reply_free(reply);
-    if (lease == 0)
-        return LOCK_NOT_OWNER;
-    return etcd_session_grant(session, lease, sent_ns, grant) == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
+    return result;
 }
 
-void etcd_session_look(struct etcd_session *session, const struct lock_grant grants[],
-                       enum lock_status statuses[], size_t count, bool prefix,
-                       void (*name)(char out[ETCD_KEY_SIZE], const struct lock_grant *grant)) {
-    char names[ETCD_TOGETHER_MAX][ETCD_KEY_SIZE];
-    struct etcd_op ops[ETCD_TOGETHER_MAX];
+void etcd_session_verify(struct etcd_session *session, struct lock_check checks[], size_t count, bool prefix,
+                         void (*name)(char out[ETCD_KEY_SIZE], const struct lock_grant *grant)) {
+    char names[LOCK_CHECKS_MAX][ETCD_KEY_SIZE];
+    struct etcd_op ops[LOCK_CHECKS_MAX];
     for (size_t i = 0; i < count; i++) {
-        name(names[i], &grants[i]);
+        name(names[i], &checks[i].grant);
         ops[i] = (struct etcd_op){ETCD_RANGE,
                                   .range = {.key = etcd_text(names[i]), .prefix = prefix, .keys_only = true}};
     }
     const struct etcd_txn all = {.then = ops, .then_count = count};
     const struct etcd_call call = etcd_session_call(session);
+    int64_t sent_ns = lock_env_now_ns(session->env);
     struct etcd_reply *reply;
     enum etcd_status status = etcd_txn(session->etcd, &all, &call, &reply);
-    for (size_t i = 0; i < count; i++) {
-        statuses[i] = etcd_session_status(status);
-        if (status == ETCD_OK && lease_of(&reply->replies[i], &grants[i]) == 0)
-            statuses[i] = LOCK_NOT_OWNER;
-    }
+    for (size_t i = 0; i < count; i++)
+        checks[i].status = status != ETCD_OK
+                               ? etcd_session_status(status)
+                               : read_check(session, &reply->replies[i], sent_ns, &checks[i].grant);
     if (status == ETCD_OK)
         etcd_reply_free(reply);
 }

@@ -5,7 +5,7 @@
 #ifndef LOCK_ETCD_SESSION_H
 #define LOCK_ETCD_SESSION_H
 
-#include "lock/core/env.h"
+#include "lock/core/backend.h"
 #include "lock/libetcd/etcd.h"
 
 /* etcd takes 128 operations in a transaction, those of each that is nested in it counted for themselves. */
@@ -73,9 +73,9 @@ enum lock_status etcd_session_grant(struct etcd_session *session, int64_t lease,
  * that begins with it. LOCK_NOT_OWNER: there is not; LOCK_UNAVAILABLE. */
 enum lock_status etcd_session_extend(struct etcd_session *session, const char *name, bool prefix,
                                      struct lock_grant *grant);
-/* What extend answers of each of `count` grants, up to 64, with one request, and without moving their
- * deadlines. `name` writes the name of a grant's key. */
-void etcd_session_look(struct etcd_session *session, const struct lock_grant grants[],
-                       enum lock_status statuses[], size_t count, bool prefix,
-                       void (*name)(char out[ETCD_KEY_SIZE], const struct lock_grant *grant));
+/* The backend's verify_many: what extend answers for each of up to LOCK_CHECKS_MAX grants, with one request.
+ * `name` writes the name of a grant's key. */
+void etcd_session_verify(struct etcd_session *session, struct lock_check checks[], size_t count, bool prefix,
+                         void (*name)(char out[ETCD_KEY_SIZE], const struct lock_grant *grant));
+
 #endif

@@ -95,7 +95,7 @@ static struct room **find_room(struct etcd_waits *waits, const char *range) {
 
 static void wake(const struct room *room, const struct wait *wait) {
     const struct lock_env *env = etcd_session_env(room->waits->session);
-    env->wake(env->layer, wait->key, wait->owner);
+    env->wake(env->lock, wait->key, wait->owner);
 }
 
 /* Those who wait for what is gone; `key` NULL: all whose key was seen before `revision`. */
@@ -284,6 +284,6 @@ enum lock_status etcd_waits_busy(struct etcd_waits *waits, enum etcd_wait wait,
                                  struct lock_attempt *attempt) {
     static const int look_ms[] = {
         [ETCD_WAIT_TOLD] = LOOK_MS, [ETCD_WAIT_PASSED] = 0, [ETCD_WAIT_DEAF] = DEAF_LOOK_MS};
-    attempt->again_ns = lock_env_now_ns(etcd_session_env(waits->session)) + (int64_t)look_ms[wait] * 1000000;
+    attempt->retry_ns = lock_env_now_ns(etcd_session_env(waits->session)) + (int64_t)look_ms[wait] * 1000000;
     return LOCK_BUSY;
 }

@@ -98,7 +98,7 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     int64_t sent_ns = lock_env_now_ns(etcd_session_env(fixed->session));
     make_name(place.name, grant->key);
     enum lock_status status = put_with_epoch(fixed, attempt, place.name, &epoch, &found);
-    attempt->clean = status == LOCK_UNAVAILABLE;
+    attempt->nothing_left = status == LOCK_UNAVAILABLE;
     if (status != LOCK_OK)
         return status;
     if (found.revision) {
@@ -155,9 +155,8 @@ static void name_granted(char out[ETCD_KEY_SIZE], const struct lock_grant *grant
     make_name(out, grant->key);
 }
 
-static void look_many(void *store, const struct lock_grant grants[], enum lock_status statuses[],
-                      size_t count) {
-    etcd_session_look(((struct fixed *)store)->session, grants, statuses, count, false, name_granted);
+static void verify_many(void *store, struct lock_check checks[], size_t count) {
+    etcd_session_verify(((struct fixed *)store)->session, checks, count, false, name_granted);
 }
 
 static void close_fixed(void *store) {
@@ -197,14 +196,14 @@ const struct lock_backend lock_etcd_fixed_key = {
             "queue",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_CAN_WAKE | LOCK_IS_SHARED |
             LOCK_IS_SAFE,
-    .tls = true,
-    .lines_up = true,
-    .lasts = true,
+    .has_tls = true,
+    .queues_locally = true,
+    .outlives_deadline = true,
     .open = open_fixed,
     .close = close_fixed,
     .attempt = attempt,
     .release = release,
     .withdraw = withdraw,
     .extend = extend,
-    .look_many = look_many,
+    .verify_many = verify_many,
 };

@@ -61,7 +61,7 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     struct etcd_bytes *key;
     enum etcd_status locked =
         etcd_lock(etcd_session_client(session), etcd_text(name), epoch.lease, &call, &key, &revision);
-    attempt->again_ns = lock_env_now_ns(etcd_session_env(session));
+    attempt->retry_ns = lock_env_now_ns(etcd_session_env(session));
     if (locked ==
         ETCD_UNKNOWN) { /* as a rule it waits still; if it was granted, the next request finds it so */
         status = attempt->waits ? LOCK_OK : unlock(session, attempt->grant.key, &attempt->limit);
@@ -81,10 +81,10 @@ const struct lock_backend lock_etcd_rpc = {
     .variant = "rpc",
     .flaw = "is granted to one whose lease has gone while it waited, beside another",
     .caps = LOCK_CAN_WAKE | LOCK_IS_SHARED,
-    .teaches = true,
-    .tls = true,
-    .lines_up = true,
-    .lasts = true,
+    .is_lesson = true,
+    .has_tls = true,
+    .queues_locally = true,
+    .outlives_deadline = true,
     .open = etcd_session_open,
     .close = etcd_session_close,
     .attempt = attempt,

@@ -28,7 +28,7 @@ static enum lock_status get_set_attempt(void *opened, struct lock_attempt *attem
     /* Its own, of a SET whose reply was lost, is as good as nobody. */
     if (answer.type != REDIS_ANSWER_NIL && strcmp(answer.text, grant->owner) != 0)
         return redis_store_busy(store, attempt);
-    env->at_point(env->ctx, "between GET and SET", grant->key);
+    lock_env_at_point(env, "between GET and SET", grant->key);
     int64_t sent_ns = lock_env_now_ns(env);
     status = redis_store_call(store, &answer, 5, set);
     if (status == LOCK_OK)
@@ -45,7 +45,7 @@ const struct lock_backend lock_redis_get_set = {
     .variant = "get-set",
     .flaw = "lets two hold it at once: both GET before either SETs",
     .caps = LOCK_IS_SHARED,
-    .teaches = true,
+    .is_lesson = true,
     .open = redis_store_open,
     .close = redis_store_close,
     .attempt = get_set_attempt,

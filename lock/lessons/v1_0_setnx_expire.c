@@ -36,7 +36,7 @@ static enum lock_status setnx_expire_attempt(void *opened, struct lock_attempt *
     }
     if (status != LOCK_OK)
         return status;
-    env->at_point(env->ctx, "after SETNX", grant->key);
+    lock_env_at_point(env, "after SETNX", grant->key);
     int64_t sent_ns = lock_env_now_ns(env);
     status = redis_store_call(store, &answer, 3, pexpire);
     if (status == LOCK_OK)
@@ -53,7 +53,7 @@ const struct lock_backend lock_redis_setnx_expire = {
     .variant = "setnx-expire",
     .flaw = "stays locked for ever when its holder dies between SETNX and EXPIRE",
     .caps = LOCK_IS_SHARED,
-    .teaches = true,
+    .is_lesson = true,
     .open = redis_store_open,
     .close = redis_store_close,
     .attempt = setnx_expire_attempt,

@@ -51,7 +51,7 @@ static enum lock_status getset_attempt(void *opened, struct lock_attempt *attemp
         return status;
     if (end.type == REDIS_ANSWER_NIL || lock_env_now_ns(env) / 1000000 < strtoll(end.text, NULL, 10))
         return redis_store_busy(store, attempt);
-    env->at_point(env->ctx, "between GET and GETSET", grant->key);
+    lock_env_at_point(env, "between GET and GETSET", grant->key);
     set_end(store, grant);
     status = redis_store_call(store, &was, 3, getset);
     if (status == LOCK_OK && strcmp(was.text, end.text) != 0)
@@ -68,7 +68,7 @@ const struct lock_backend lock_redis_getset = {
     .variant = "getset",
     .flaw = "lets those who lose move the winner's time, and in the end nobody has it",
     .caps = LOCK_IS_SHARED,
-    .teaches = true,
+    .is_lesson = true,
     .open = redis_store_open,
     .close = redis_store_close,
     .attempt = getset_attempt,

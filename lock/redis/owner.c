@@ -43,12 +43,12 @@ enum lock_status redis_owner_attempt(void *opened, struct lock_attempt *attempt)
     bool lines_up = attempt->waits && redis_store_hears(store, false);
     int64_t sent_ns = lock_env_now_ns(store->env);
     struct redis_answer answer;
-    enum lock_status status = turn(store, grant->key, attempt->giving, grant->owner,
+    enum lock_status status = turn(store, grant->key, attempt->releasing, grant->owner,
                                    lines_up ? LINE_MS : NULL, attempt->limit.cancel, &answer);
-    attempt->clean = status == LOCK_UNAVAILABLE;
+    attempt->nothing_left = status == LOCK_UNAVAILABLE;
     if (status != LOCK_OK)
         return status;
-    attempt->giving[0] = '\0';
+    attempt->releasing[0] = '\0';
     if (answer.integer > 0) {
         grant->fence = (uint64_t)answer.integer - REDIS_OWNER_FENCES + 1;
         grant->deadline_ns = redis_store_deadline_ns(sent_ns, store->ttl_ms);
@@ -60,7 +60,7 @@ enum lock_status redis_owner_attempt(void *opened, struct lock_attempt *attempt)
     int64_t left_ms = -answer.integer; /* and one more */
     if (left_ms < look_ms)
         look_ms = left_ms;
-    attempt->again_ns = lock_env_now_ns(store->env) + look_ms * 1000000;
+    attempt->retry_ns = lock_env_now_ns(store->env) + look_ms * 1000000;
     return LOCK_BUSY;
 }
 
@@ -108,14 +108,14 @@ const struct lock_backend lock_redis_owner = {
     .variant = "owner",
     .flaw = "forgets a grant when it fails over; two hold it after a pause, and the fence stops the second",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE | LOCK_IS_SHARED | LOCK_IS_SAFE,
-    .lines_up = true,
-    .hands_over = true,
-    .fences = REDIS_OWNER_FENCES,
+    .queues_locally = true,
+    .attempt_releases = true,
+    .fences_per_grant = REDIS_OWNER_FENCES,
     .open = redis_store_open,
     .close = redis_store_close,
     .attempt = redis_owner_attempt,
     .release = redis_owner_release,
     .withdraw = redis_owner_withdraw,
     .extend = redis_owner_extend,
-    .look = redis_owner_look,
+    .verify = redis_owner_look,
 };

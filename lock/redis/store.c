@@ -146,7 +146,7 @@ enum lock_status redis_store_set_nx(struct redis_store *store, struct lock_attem
 }
 
 enum lock_status redis_store_busy(const struct redis_store *store, struct lock_attempt *attempt) {
-    attempt->again_ns = lock_env_now_ns(store->env) + 500000 +
+    attempt->retry_ns = lock_env_now_ns(store->env) + 500000 +
                         (int64_t)lock_env_random(store->env, (uint64_t)POLL_MS * 1000000);
     return LOCK_BUSY;
 }

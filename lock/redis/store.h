@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "lock/core/env.h"
+#include "lock/core/backend.h"
 #include "lock/redis/connection.h"
 
 enum { REDIS_KEY_SIZE = LOCK_KEY_MAX + 32, REDIS_NUMBER_SIZE = 24 };

@@ -31,7 +31,7 @@ static void on_message(struct redis_listener *listener, const char *text) {
         return;
     memcpy(owner, text, sizeof owner - 1);
     owner[sizeof owner - 1] = '\0';
-    listener->env->wake(listener->env->layer, text + sizeof owner, owner);
+    listener->env->wake(listener->env->lock, text + sizeof owner, owner);
 }
 
 /* [subscribe CHANNEL 1], [message CHANNEL TEXT] or [pong …]. */
@@ -42,7 +42,7 @@ static void on_reply(struct redis_listener *listener, const redisReply *reply) {
         on_message(listener, reply->element[2]->str);
     } else if (strcmp(reply->element[0]->str, "subscribe") == 0) {
         atomic_store(&listener->hears, true);
-        listener->env->wake(listener->env->layer, NULL, NULL);
+        listener->env->wake(listener->env->lock, NULL, NULL);
     }
 }
 

@@ -234,7 +234,7 @@ static enum lock_status busy(const struct redlock *redlock, struct lock_attempt 
     int64_t spread_ns = took_ns < retry_most_ns / 8 ? 8 * took_ns : retry_most_ns;
     if (spread_ns < retry_spread_ns)
         spread_ns = retry_spread_ns;
-    attempt->again_ns = now_ns + retry_least_ns + (int64_t)lock_env_random(redlock->env, (uint64_t)spread_ns);
+    attempt->retry_ns = now_ns + retry_least_ns + (int64_t)lock_env_random(redlock->env, (uint64_t)spread_ns);
     return LOCK_BUSY;
 }
 
@@ -254,7 +254,7 @@ static enum lock_status take(void *store, struct lock_attempt *attempt) {
     int64_t deadline_ns = redis_store_deadline_ns(sent_ns, redlock->ttl_ms);
     bool had = votes.count[REDLOCK_YES] >= redlock->quorum;
     if (had) {
-        redlock->env->at_point(redlock->env->ctx, "voted", grant->key);
+        lock_env_at_point(redlock->env, "voted", grant->key);
         if (lock_env_now_ns(redlock->env) < deadline_ns) {
             grant->deadline_ns = deadline_ns;
             return LOCK_OK;
@@ -262,7 +262,7 @@ static enum lock_status take(void *store, struct lock_attempt *attempt) {
     }
     bool cancelled = lock_cancel_called(attempt->limit.cancel);
     take_back(redlock, grant->key, value, &votes, !cancelled);
-    attempt->clean = true; /* or it runs out */
+    attempt->nothing_left = true; /* or it runs out */
     if (had || votes.count[REDLOCK_DOWN] > redlock->count - redlock->quorum) {
         if (!cancelled)
             tell_silent(redlock, &votes);
@@ -334,12 +334,12 @@ const struct lock_backend lock_redlock = {
     .variant = "",
     .flaw = "has two holders when a node forgets or a clock jumps, and after a pause, as it has no fence",
     .caps = LOCK_CAN_EXTEND | LOCK_IS_SHARED | LOCK_IS_SAFE,
-    .lines_up = true,
+    .queues_locally = true,
     .open = open_all,
     .close = close_all,
     .attempt = take,
     .release = give,
     .withdraw = withdraw,
     .extend = extend,
-    .look = look,
+    .verify = look,
 };

@@ -152,7 +152,7 @@ static void cancelled_before(void) {
     lock_close(NULL);
 }
 
-static void figures(void) {
+static void metrics(void) {
     struct lock *lock = tools_open(NULL, url);
     struct lock_grant grant = tools_take_elsewhere(lock, "a");
     tools_check_held(lock, "a");
@@ -515,7 +515,7 @@ int main(int argc, char **argv) {
         {"keys", keys},
         {"time-out", time_out},
         {"cancelled before", cancelled_before},
-        {"figures", figures},
+        {"metrics", metrics},
         {"extend", extend},
         {"a lost grant", lost_grant},
         {"several keys, all or nothing", all_or_nothing},
