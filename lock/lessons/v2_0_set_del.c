@@ -30,7 +30,7 @@ static enum lock_status set_del_release(void *opened, const char *key, const cha
     const char *del[] = {"DEL", name};
     struct redis_answer answer;
     lock_env_at_point(store->env, "before DEL", key);
-    enum lock_status status = redis_store_call(store, &answer, 2, del);
+    enum lock_status status = redis_store_call(store, &answer, 2, del, NULL);
     return status == LOCK_OK && answer.integer == 0 ? LOCK_NOT_OWNER : status; /* nobody's */
 }
 

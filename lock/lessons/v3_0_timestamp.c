@@ -25,10 +25,6 @@ static enum lock_status timestamp_attempt(void *opened, struct lock_attempt *att
     return redis_store_set_nx(store, attempt, grant->owner);
 }
 
-static enum lock_status timestamp_release(void *store, const char *key, const char *owner) {
-    return redis_store_delete_if(store, key, owner);
-}
-
 const struct lock_backend lock_redis_timestamp = {
     .scheme = "redis",
     .variant = "timestamp",
@@ -38,5 +34,5 @@ const struct lock_backend lock_redis_timestamp = {
     .open = redis_store_open,
     .close = redis_store_close,
     .attempt = timestamp_attempt,
-    .release = timestamp_release,
+    .release = redis_store_release,
 };

@@ -37,11 +37,11 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "extend.lua.h"
 #include "lock/core/waiter.h"
 #include "lock/redlock/node.h"
-#include "redlock_extend.lua.h"
-#include "redlock_give.lua.h"
-#include "redlock_take.lua.h"
+#include "redlock_acquire.lua.h"
+#include "redlock_release.lua.h"
 
 enum { CALL_MIN_MS = 5 };
 
@@ -195,7 +195,7 @@ static void tell_silent(const struct redlock *redlock, const struct redlock_vote
 static struct redlock_round *new_take(const struct redlock *redlock, const char *key, const char *owner,
                                       const char *value) {
     struct redlock_round *round =
-        new_round(redlock, redlock_take_lua, 7, key, owner, redlock->ttl_text, value);
+        new_round(redlock, redlock_acquire_lua, 7, key, owner, redlock->ttl_text, value);
     if (round)
         round->rests = REDLOCK_DOWN; /* one no and one down of three is: busy */
     return round;
@@ -204,7 +204,7 @@ static struct redlock_round *new_take(const struct redlock *redlock, const char 
 /* Insists: a key that is left behind holds up others. After twice the time to live it has long run out, or
  * the node has hung so long that it does not matter what it does. */
 static struct redlock_round *new_give(const struct redlock *redlock, const char *key, const char *who) {
-    struct redlock_round *round = new_round(redlock, redlock_give_lua, 5, key, who, NULL, "");
+    struct redlock_round *round = new_round(redlock, redlock_release_lua, 5, key, who, NULL, "");
     if (round) {
         round->insists = true;
         round->late_ns = clock_mono_ns(&clock_system) + 2 * redlock->ttl_ms * 1000000;
@@ -307,8 +307,7 @@ static enum lock_status withdraw(void *store, const char *key, const char *owner
 
 static enum lock_status extend_by(const struct redlock *redlock, const struct lock_grant *grant,
                                   const char *ttl_text) {
-    struct redlock_round *round =
-        new_round(redlock, redlock_extend_lua, 6, grant->key, grant->owner, ttl_text, "");
+    struct redlock_round *round = new_round(redlock, extend_lua, 6, grant->key, grant->owner, ttl_text, "");
     if (!round)
         return LOCK_NOMEM;
     struct redlock_votes votes = ask(redlock, round);

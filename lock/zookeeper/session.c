@@ -291,6 +291,7 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
     if (status != LOCK_OK)
         goto unlock;
     call->waited_for = true;
+    lock_env_count_requests(session->env, count);
     zookeeper_call_queue(call, requests, count);
     while (call->open > 0 && !is_over(limit))
         wait_within(session, &call->done, limit);
