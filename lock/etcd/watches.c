@@ -1,4 +1,4 @@
-#include "lock/etcd/waits.h"
+#include "lock/etcd/watches.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -7,283 +7,218 @@
 
 #include "base/clock.h"
 
-/* Who is told looks now and then all the same. */
-enum { BUCKETS = 256, LOOK_MS = 1000, DEAF_LOOK_MS = 20, LINGER_S = 10, SWEEP_MS = 500 };
+/* A waiter asks again after RETRY_MS in case a wake-up was lost; more often without a watch. */
+enum { BUCKETS = 256, RETRY_MS = 1000, UNWATCHED_RETRY_MS = 20, UNUSED_S = 10, SWEEP_MS = 500 };
 
-/* One lock, and its watch. */
-struct room {
-    struct room *next;
-    struct etcd_waits *waits;
-    char range[ETCD_KEY_SIZE];
+struct watched {
+    struct watched *next;
+    struct etcd_watches *watches;
+    char name[ETCD_KEY_SIZE];
     struct etcd_watch *watch;
-    bool is_deaf;     /* the watch has ended */
-    int64_t newest;   /* the revision up to which it has told */
-    bool has_begun;   /* … once it has begun */
-    int count;        /* of those who wait */
-    int64_t empty_ns; /* since when nobody does */
-    struct wait *first;
-};
-
-struct wait {
-    struct wait *next;            /* in its bucket */
-    struct wait *before, *behind; /* in its room */
-    struct room *room;
-    char key[LOCK_KEY_MAX + 1], owner[LOCK_OWNER_SIZE];
+    bool has_ended;              /* the watch has */
+    bool has_begun;              /* it has, and tells of all revisions after its first; */
+    int64_t newest;              /* it has told up to this one */
+    int64_t unused_ns;           /* since when there is no waiter */
+    char owner[LOCK_OWNER_SIZE]; /* the waiter; "": none */
+    char key[LOCK_KEY_MAX + 1];
     struct etcd_place place;
 };
 
-struct etcd_waits {
+struct etcd_watches {
     struct etcd_session *session;
     bool prefix;
     pthread_mutex_t mutex; /* not held while a watch is cancelled, which waits for its callback */
-    int64_t sweep_ns;      /* for empty rooms: not before */
-    struct room *rooms[BUCKETS];
-    struct wait *waits[BUCKETS];
+    int64_t sweep_ns;      /* when to look for unused watches again */
+    struct watched *buckets[BUCKETS];
 };
 
-struct etcd_waits *etcd_waits_new(struct etcd_session *session, bool prefix) {
-    struct etcd_waits *waits = calloc(1, sizeof *waits);
-    if (!waits)
+struct etcd_watches *etcd_watches_new(struct etcd_session *session, bool prefix) {
+    struct etcd_watches *watches = calloc(1, sizeof *watches);
+    if (!watches)
         return NULL;
-    waits->session = session;
-    waits->prefix = prefix;
-    pthread_mutex_init(&waits->mutex, NULL);
-    return waits;
+    watches->session = session;
+    watches->prefix = prefix;
+    pthread_mutex_init(&watches->mutex, NULL);
+    return watches;
 }
 
-void etcd_waits_free(struct etcd_waits *waits) {
-    if (!waits)
+void etcd_watches_free(struct etcd_watches *watches) {
+    if (!watches)
         return;
     for (int i = 0; i < BUCKETS; i++) {
-        while (waits->waits[i]) {
-            struct wait *next = waits->waits[i]->next;
-            free(waits->waits[i]);
-            waits->waits[i] = next;
-        }
-        while (waits->rooms[i]) {
-            struct room *next = waits->rooms[i]->next;
-            free(waits->rooms[i]); /* its watch has gone with the client */
-            waits->rooms[i] = next;
+        while (watches->buckets[i]) {
+            struct watched *next = watches->buckets[i]->next;
+            free(watches->buckets[i]); /* its watch was freed with the client */
+            watches->buckets[i] = next;
         }
     }
-    pthread_mutex_destroy(&waits->mutex);
-    free(waits);
+    pthread_mutex_destroy(&watches->mutex);
+    free(watches);
 }
 
 /* ---- with the mutex held ---- */
 
-static size_t hash(const char *text) {
-    uint32_t sum = 2166136261U; /* FNV-1a */
-    for (const char *c = text; *c; c++)
-        sum = (sum ^ (unsigned char)*c) * 16777619U;
-    return sum % BUCKETS;
-}
-
-static struct wait **find_wait(struct etcd_waits *waits, const char *owner) {
-    struct wait **at = &waits->waits[hash(owner)];
-    while (*at && strcmp((*at)->owner, owner) != 0)
+static struct watched **find(struct etcd_watches *watches, const char *name) {
+    uint32_t hash = 2166136261U; /* FNV-1a */
+    for (const char *c = name; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619U;
+    struct watched **at = &watches->buckets[hash % BUCKETS];
+    while (*at && strcmp((*at)->name, name) != 0)
         at = &(*at)->next;
     return at;
 }
 
-static struct room **find_room(struct etcd_waits *waits, const char *range) {
-    struct room **at = &waits->rooms[hash(range)];
-    while (*at && strcmp((*at)->range, range) != 0)
-        at = &(*at)->next;
-    return at;
+/* NULL: `owner` does not wait under that name. */
+static struct watched *find_waiter(struct etcd_watches *watches, const char *name, const char *owner) {
+    struct watched *watched = *find(watches, name);
+    return watched && strcmp(watched->owner, owner) == 0 ? watched : NULL;
 }
 
-static void wake(const struct room *room, const struct wait *wait) {
-    const struct lock_env *env = etcd_session_env(room->waits->session);
-    env->wake(env->lock, wait->key, wait->owner);
+static void wake(const struct watched *watched) {
+    const struct lock_env *env = etcd_session_env(watched->watches->session);
+    if (watched->owner[0])
+        env->wake(env->lock, watched->key, watched->owner);
 }
 
-/* Those who wait for what is gone; `key` NULL: all whose key was seen before `revision`. */
-static void wake_those(const struct room *room, const struct etcd_bytes *key, int64_t revision) {
-    for (const struct wait *wait = room->first; wait; wait = wait->behind) {
-        bool theirs =
-            key ? strlen(wait->place.name) == key->size && memcmp(wait->place.name, key->data, key->size) == 0
-                : wait->place.seen < revision;
-        if (theirs)
-            wake(room, wait);
-    }
+static bool is_predecessor(const struct watched *watched, const struct etcd_bytes *key) {
+    const char *name = watched->place.predecessor;
+    return strlen(name) == key->size && memcmp(name, key->data, key->size) == 0;
 }
 
-static void join(struct room *room, struct wait *wait) {
-    wait->room = room;
-    wait->before = NULL;
-    wait->behind = room->first;
-    if (room->first)
-        room->first->before = wait;
-    room->first = wait;
-    room->count++;
-}
-
-static void part(struct wait *wait) {
-    struct room *room = wait->room;
-    if (wait->before)
-        wait->before->behind = wait->behind;
-    else
-        room->first = wait->behind;
-    if (wait->behind)
-        wait->behind->before = wait->before;
-    if (--room->count == 0)
-        room->empty_ns = clock_mono_ns(&clock_system);
-}
-
-/* Rooms in which nobody has waited for some time, out of the table; not each time, as there may be thousands.
- */
-static struct room *take_empty(struct etcd_waits *waits) {
-    int64_t now_ns = clock_mono_ns(&clock_system), until_ns = now_ns - LINGER_S * 1000000000L;
-    struct room *empty = NULL;
-    if (now_ns < waits->sweep_ns)
+/* Takes out the watches that were unused for some time; not on each call, as there may be thousands. */
+static struct watched *take_unused(struct etcd_watches *watches) {
+    int64_t now_ns = clock_mono_ns(&clock_system), until_ns = now_ns - UNUSED_S * 1000000000L;
+    struct watched *unused = NULL;
+    if (now_ns < watches->sweep_ns)
         return NULL;
-    waits->sweep_ns = now_ns + SWEEP_MS * 1000000L;
+    watches->sweep_ns = now_ns + SWEEP_MS * 1000000L;
     for (int i = 0; i < BUCKETS; i++) {
-        for (struct room **at = &waits->rooms[i]; *at;) {
-            struct room *room = *at;
-            bool is_empty = room->count == 0 && room->empty_ns < until_ns;
-            if (!is_empty) {
-                at = &room->next;
+        for (struct watched **at = &watches->buckets[i]; *at;) {
+            struct watched *watched = *at;
+            if (watched->owner[0] || watched->unused_ns >= until_ns) {
+                at = &watched->next;
                 continue;
             }
-            *at = room->next;
-            room->next = empty;
-            empty = room;
+            *at = watched->next;
+            watched->next = unused;
+            unused = watched;
         }
     }
-    return empty;
+    return unused;
+}
+
+/* Without the mutex. */
+static void free_unused(struct watched *watched) {
+    while (watched) {
+        struct watched *next = watched->next;
+        etcd_watch_cancel(watched->watch);
+        free(watched);
+        watched = next;
+    }
 }
 
 /* ---- watching ---- */
 
-/* From the loop of the client. */
+/* Called by the client's loop. */
 static void on_event(void *ctx, const struct etcd_watch_event *event) {
-    struct room *room = ctx;
-    pthread_mutex_lock(&room->waits->mutex);
+    struct watched *watched = ctx;
+    pthread_mutex_lock(&watched->watches->mutex);
     if (event->kind == ETCD_WATCH_COMPACTED || event->kind == ETCD_WATCH_ENDED) {
-        room->is_deaf = true;
-        wake_those(room, NULL, INT64_MAX);
-    } else if (event->kind == ETCD_WATCH_CREATED && !room->has_begun) {
-        room->has_begun = true;
-        room->newest = event->revision;
-        wake_those(room, NULL, event->revision); /* what went before that was not told */
+        watched->has_ended = true;
+        wake(watched);
+    } else if (event->kind == ETCD_WATCH_CREATED && !watched->has_begun) {
+        watched->has_begun = true;
+        watched->newest = event->revision;
+        if (watched->place.read_revision < event->revision) /* nobody tells of deletions before that */
+            wake(watched);
     }
     for (size_t i = 0; i < event->count; i++) {
-        room->newest = event->events[i].kv.mod_revision;
-        wake_those(room, &event->events[i].kv.key, 0);
+        watched->newest = event->events[i].kv.mod_revision;
+        if (is_predecessor(watched, &event->events[i].kv.key))
+            wake(watched);
     }
-    pthread_mutex_unlock(&room->waits->mutex);
+    pthread_mutex_unlock(&watched->watches->mutex);
 }
 
-/* With the mutex held; etcd_watch() does not block. */
-static bool watch(struct room *room) {
-    struct etcd_waits *waits = room->waits;
-    struct etcd_watch_config config = {.key = etcd_text(room->range),
-                                       .prefix = waits->prefix,
+/* With the mutex held: etcd_watch() does not block. */
+static bool begin_watch(struct watched *watched) {
+    struct etcd_watches *watches = watched->watches;
+    struct etcd_watch_config config = {.key = etcd_text(watched->name),
+                                       .prefix = watches->prefix,
                                        .no_puts = true,
                                        .on_event = on_event,
-                                       .ctx = room};
-    room->is_deaf = etcd_watch(etcd_session_client(waits->session), &config, &room->watch) != ETCD_OK;
-    room->has_begun = false;
-    return !room->is_deaf;
-}
-
-/* The same. NULL when out of memory. */
-static struct room *open_room(struct etcd_waits *waits, const char *range) {
-    struct room *room = calloc(1, sizeof *room);
-    if (!room)
-        return NULL;
-    room->waits = waits;
-    snprintf(room->range, sizeof room->range, "%s", range);
-    if (!watch(room)) {
-        free(room);
-        return NULL;
-    }
-    *find_room(waits, range) = room;
-    return room;
-}
-
-static void close_rooms(struct room *room) {
-    while (room) {
-        struct room *next = room->next;
-        etcd_watch_cancel(room->watch);
-        free(room);
-        room = next;
-    }
-}
-
-/* ---- etcd_waits.h ---- */
-
-bool etcd_waits_find(struct etcd_waits *waits, const char *owner, struct etcd_place *place) {
-    pthread_mutex_lock(&waits->mutex);
-    const struct wait *wait = *find_wait(waits, owner);
-    if (wait)
-        *place = wait->place;
-    pthread_mutex_unlock(&waits->mutex);
-    return wait != NULL;
+                                       .ctx = watched};
+    lock_env_count_requests(etcd_session_env(watches->session), 1);
+    watched->has_ended =
+        etcd_watch(etcd_session_client(watches->session), &config, &watched->watch) != ETCD_OK;
+    watched->has_begun = false;
+    return !watched->has_ended;
 }
 
 /* With the mutex held. NULL when out of memory. */
-static struct wait *find_or_add(struct etcd_waits *waits, const struct lock_grant *grant, const char *range) {
-    struct wait **at = find_wait(waits, grant->owner), *wait = *at;
-    struct room *room = *find_room(waits, range);
-    if (!room && !(room = open_room(waits, range)))
+static struct watched *find_or_add(struct etcd_watches *watches, const char *name) {
+    struct watched **at = find(watches, name);
+    if (*at)
+        return *at;
+    struct watched *watched = calloc(1, sizeof *watched);
+    if (!watched)
         return NULL;
-    if (!wait && !(wait = calloc(1, sizeof *wait)))
+    watched->watches = watches;
+    snprintf(watched->name, sizeof watched->name, "%s", name);
+    if (!begin_watch(watched)) {
+        free(watched);
         return NULL;
-    if (*at) {
-        part(wait);
-    } else {
-        *at = wait;
-        memcpy(wait->key, grant->key, sizeof wait->key);
-        memcpy(wait->owner, grant->owner, sizeof wait->owner);
     }
-    join(room, wait);
-    return wait;
+    return *at = watched;
 }
 
-enum etcd_wait etcd_waits_note(struct etcd_waits *waits, const struct lock_grant *grant, const char *range,
-                               const struct etcd_place *place) {
-    enum etcd_wait told = ETCD_WAIT_DEAF;
+/* ---- called by the locks ---- */
+
+bool etcd_watches_find(struct etcd_watches *watches, const char *name, const char *owner,
+                       struct etcd_place *place) {
+    pthread_mutex_lock(&watches->mutex);
+    const struct watched *watched = find_waiter(watches, name, owner);
+    if (watched)
+        *place = watched->place;
+    pthread_mutex_unlock(&watches->mutex);
+    return watched != NULL;
+}
+
+enum lock_status etcd_watches_wait(struct etcd_watches *watches, const char *name,
+                                   struct lock_attempt *attempt, const struct etcd_place *place) {
+    int retry_ms = UNWATCHED_RETRY_MS;
     struct etcd_watch *ended = NULL;
-    pthread_mutex_lock(&waits->mutex);
-    struct room *empty = *find_room(waits, range) ? NULL : take_empty(waits);
-    struct wait *wait = find_or_add(waits, grant, range);
-    if (wait) {
-        struct room *room = wait->room;
-        wait->place = *place;
-        if (room->is_deaf) {
-            ended = room->watch;
-            room->watch = NULL;
-            watch(room);
+    pthread_mutex_lock(&watches->mutex);
+    struct watched *unused = *find(watches, name) ? NULL : take_unused(watches);
+    struct watched *watched = find_or_add(watches, name);
+    if (watched) {
+        memcpy(watched->owner, attempt->grant.owner, sizeof watched->owner);
+        memcpy(watched->key, attempt->grant.key, sizeof watched->key);
+        watched->place = *place;
+        if (watched->has_ended) {
+            ended = watched->watch;
+            watched->watch = NULL;
+            begin_watch(watched);
         }
-        if (!room->is_deaf)
-            told = room->has_begun && room->newest > place->seen ? ETCD_WAIT_PASSED : ETCD_WAIT_TOLD;
+        bool is_late = watched->has_begun && watched->newest > place->read_revision; /* it may be gone */
+        if (!watched->has_ended)
+            retry_ms = is_late ? 0 : RETRY_MS;
     }
-    pthread_mutex_unlock(&waits->mutex);
+    pthread_mutex_unlock(&watches->mutex);
     etcd_watch_cancel(ended);
-    close_rooms(empty);
-    return told;
-}
-
-void etcd_waits_drop(struct etcd_waits *waits, const char *owner) {
-    pthread_mutex_lock(&waits->mutex);
-    struct wait **at = find_wait(waits, owner), *wait = *at;
-    if (wait) {
-        *at = wait->next;
-        part(wait);
-    }
-    struct room *empty = take_empty(waits);
-    pthread_mutex_unlock(&waits->mutex);
-    free(wait);
-    close_rooms(empty);
-}
-
-enum lock_status etcd_waits_busy(struct etcd_waits *waits, enum etcd_wait wait,
-                                 struct lock_attempt *attempt) {
-    static const int look_ms[] = {
-        [ETCD_WAIT_TOLD] = LOOK_MS, [ETCD_WAIT_PASSED] = 0, [ETCD_WAIT_DEAF] = DEAF_LOOK_MS};
-    attempt->retry_ns = lock_env_now_ns(etcd_session_env(waits->session)) + (int64_t)look_ms[wait] * 1000000;
+    free_unused(unused);
+    attempt->retry_ns = lock_env_now_ns(etcd_session_env(watches->session)) + (int64_t)retry_ms * 1000000;
     return LOCK_BUSY;
+}
+
+void etcd_watches_drop(struct etcd_watches *watches, const char *name, const char *owner) {
+    pthread_mutex_lock(&watches->mutex);
+    struct watched *watched = find_waiter(watches, name, owner);
+    if (watched) {
+        watched->owner[0] = '\0';
+        watched->unused_ns = clock_mono_ns(&clock_system);
+    }
+    struct watched *unused = take_unused(watches);
+    pthread_mutex_unlock(&watches->mutex);
+    free_unused(unused);
 }
