@@ -22,7 +22,7 @@ struct lock {
     pthread_mutex_t mutex;
     _Atomic uint64_t fence;
     _Atomic int arrivals;
-    struct redis_link *link;
+    struct redis_connection *connection;
 };
 
 static const char acquires[] = "redis.call('SET', KEYS[1], 1) return redis.call('INCR', KEYS[1])";
@@ -38,7 +38,7 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
     pthread_mutex_init(&opened->mutex, NULL);
     struct redis_target target;
     if (strncmp(url, "redis:", 6) == 0 && redis_target_parse(&target, url, error, error_size))
-        opened->link = redis_link_open(&target, 5000, NULL);
+        opened->connection = redis_connection_open(&target, 5000, NULL);
     *lock = opened;
     return LOCK_OK;
 }
@@ -46,7 +46,7 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
 void lock_close(struct lock *lock) {
     if (!lock)
         return;
-    redis_link_close(lock->link);
+    redis_connection_close(lock->connection);
     pthread_mutex_destroy(&lock->mutex);
     free(lock);
 }
@@ -67,7 +67,7 @@ const char *lock_status_text(enum lock_status status) {
 static void eval(struct lock *lock, const char *script) {
     const char *argv[] = {"EVAL", script, "1", "key"};
     struct redis_answer answer;
-    if (lock->link && redis_link_call(lock->link, 4, argv, &answer, NULL) != LOCK_OK)
+    if (lock->connection && redis_connection_call(lock->connection, 4, argv, &answer, NULL) != LOCK_OK)
         abort();
 }
 

@@ -1,4 +1,4 @@
-/* What its holder forgets lasts in some stores: the keeper takes it back. And what else it does in which
+/* What its holder forgets lasts in some stores: the maintenance takes it back. And what else it does in which
  * order. The store is made up here, and lets everybody in, or nobody; what it is asked is counted. */
 #include <limits.h>
 #include <pthread.h>
@@ -64,46 +64,46 @@ static void on_lost(void *layer, const struct lock_grant *grant) {
 
 /* ---- the tests ---- */
 
-static struct lock_lines *lines;
-static struct lock_keeper *keeper;
+static struct lock_local_queue *queue;
+static struct lock_maintenance *maintenance;
 
 static void end(void *arg) {
     (void)arg;
-    if (keeper)
-        lock_keeper_stop(keeper);
-    lock_keeper_free(keeper);
-    lock_lines_free(lines);
+    if (maintenance)
+        lock_maintenance_stop(maintenance);
+    lock_maintenance_free(maintenance);
+    lock_local_queue_free(queue);
 }
 
 static void begin_with(const struct lock_backend *backend, int ttl_ms, int that_fail) {
     failures = that_fail;
     withdrawn = lost = 0;
-    lines = lock_lines_new(&env, ttl_ms * MS, false, backend->lasts);
-    struct lock_keeper_config config = {
-        .backend = backend, .env = &env, .lines = lines, .ttl_ns = ttl_ms * MS, .on_lost = on_lost};
-    keeper = lock_keeper_open(&config);
-    CHECK(keeper != NULL);
+    queue = lock_local_queue_new(&env, ttl_ms * MS, false, backend->outlives_deadline);
+    const struct lock_maintenance_config config = {
+        .backend = backend, .env = &env, .queue = queue, .ttl_ns = ttl_ms * MS, .on_lost = on_lost};
+    maintenance = lock_maintenance_start(&config);
+    CHECK(maintenance != NULL);
     harness_defer(end, NULL);
 }
 
-static void begin(bool lasts, int that_fail) {
+static void begin(bool outlives_deadline, int that_fail) {
     static struct lock_backend backend;
-    backend = (struct lock_backend){.lasts = lasts, .withdraw = withdraw};
+    backend = (struct lock_backend){.outlives_deadline = outlives_deadline, .withdraw = withdraw};
     begin_with(&backend, TTL_MS, that_fail);
 }
 
 /* The store knows the holder by another name: it has had the turn passed on to it. */
 static void hold(const char *key, int ms) {
     struct lock_grant grant = {.deadline_ns = now_ns(NULL) + ms * MS};
-    struct lock_held held;
+    struct lock_store_grant granted;
     strncpy(grant.key, key, LOCK_KEY_MAX);
     memcpy(grant.owner, harness_repeat('a', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
-    CHECK_INT(lock_lines_enter(lines, key, grant.owner, 0, NULL, &held), LOCK_OK);
-    held = (struct lock_held){.deadline_ns = grant.deadline_ns};
-    memcpy(held.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
-    CHECK((held.pending = lock_pending_new(key, held.owner)) != NULL);
-    lock_lines_hold(lines, &grant, &held);
-    lock_keeper_rouse(keeper);
+    CHECK_INT(lock_local_queue_enter(queue, key, grant.owner, 0, NULL, &granted), LOCK_OK);
+    granted = (struct lock_store_grant){.deadline_ns = grant.deadline_ns};
+    memcpy(granted.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
+    CHECK((granted.pending = lock_pending_release_new(key, granted.owner)) != NULL);
+    lock_local_queue_set_grant(queue, &grant, &granted);
+    lock_maintenance_wake(maintenance);
 }
 
 static void taken_back(void) {
@@ -148,28 +148,29 @@ static void asked_less_often(void) {
     CHECK(harness_now_ms() - began_ms >= 200 + 400 + 800);
 }
 
-/* Who waits takes over what is held, and has to give it back. */
+/* Who waits takes over what is granted, and has to give it back. */
 static void taken_over(void) {
     begin(true, 0);
     hold("key", 500);
-    struct lock_held held;
+    struct lock_store_grant granted;
     const char *owner = harness_repeat('c', LOCK_OWNER_SIZE - 1);
-    CHECK_INT(lock_lines_enter(lines, "key", owner, now_ns(NULL) + PATIENCE_MS * MS, NULL, &held), LOCK_OK);
-    CHECK_STR(held.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1));
+    CHECK_INT(lock_local_queue_enter(queue, "key", owner, now_ns(NULL) + PATIENCE_MS * MS, NULL, &granted),
+              LOCK_OK);
+    CHECK_STR(granted.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1));
     harness_pause_ms(TTL_MS);
     CHECK_INT(read_count(&withdrawn), 0);
-    free(held.pending);
-    lock_lines_end(lines, "key", owner);
+    free(granted.pending);
+    lock_local_queue_end(queue, "key", owner);
 }
 
-/* ---- what is held, and what is to be released ---- */
+/* ---- what is granted, and what is to be released ---- */
 
 static enum lock_status withdraw_slowly(void *store, const char *key, const char *owner, int64_t until_ns) {
     harness_pause_ms(5);
     return withdraw(store, key, owner, until_ns);
 }
 
-static enum lock_status find_gone(void *store, const struct lock_grant *grant) {
+static enum lock_status verify_gone(void *store, const struct lock_grant *grant) {
     (void)store;
     (void)grant;
     return LOCK_NOT_OWNER;
@@ -183,22 +184,24 @@ static bool is_lost(void *times) {
  * never. */
 static void verified_first(void) {
     enum { PENDING = 400, LONG_MS = 600, SLOW_MS = 5 };
-    static struct lock_backend slow = {.lasts = true, .withdraw = withdraw_slowly, .look = find_gone};
+    static struct lock_backend slow = {
+        .outlives_deadline = true, .withdraw = withdraw_slowly, .verify = verify_gone};
     int once = 1;
     begin_with(&slow, LONG_MS, 0);
     for (int i = 0; i < PENDING; i++)
-        lock_keeper_release(keeper, lock_pending_new(harness_format("left-%d", i), "owner"));
+        lock_maintenance_release(maintenance,
+                                 lock_pending_release_new(harness_format("left-%d", i), "owner"));
     hold("key", LONG_MS);
     CHECK(harness_wait(is_lost, &once, PATIENCE_MS));
     CHECK(read_count(&withdrawn) < PENDING); /* not even half of it */
 }
 
-static _Atomic int looks;
+static _Atomic int verifications;
 
-static enum lock_status look_slowly(void *store, const struct lock_grant *grant) {
+static enum lock_status verify_slowly(void *store, const struct lock_grant *grant) {
     (void)store;
     (void)grant;
-    looks++;
+    verifications++;
     harness_pause_ms(20);
     return LOCK_UNAVAILABLE; /* so it is looked at again, and soon */
 }
@@ -206,49 +209,50 @@ static enum lock_status look_slowly(void *store, const struct lock_grant *grant)
 /* Though one that holds is due at any time, what is to be released is. */
 static void released_all_the_same(void) {
     enum { KEYS = 8, LONG_MS = 600, PENDING = 3 };
-    static struct lock_backend slow = {.lasts = true, .withdraw = withdraw, .look = look_slowly};
+    static struct lock_backend slow = {
+        .outlives_deadline = true, .withdraw = withdraw, .verify = verify_slowly};
     begin_with(&slow, LONG_MS, 0);
     for (int i = 0; i < KEYS; i++)
         hold(harness_format("key-%d", i), 3 * PATIENCE_MS);
-    for (looks = 0; looks < 2 * KEYS;)
+    for (verifications = 0; verifications < 2 * KEYS;)
         harness_pause_ms(1);
     for (int i = 0; i < PENDING; i++)
-        lock_keeper_release(keeper, lock_pending_new(harness_format("left-%d", i), "owner"));
+        lock_maintenance_release(maintenance,
+                                 lock_pending_release_new(harness_format("left-%d", i), "owner"));
     CHECK(harness_wait(is_withdrawn, &(int){PENDING}, PATIENCE_MS));
 }
 
 /* Whatever is still to be verified, the end comes. */
 static void stopped_at_once(void) {
     enum { KEYS = 60 };
-    static struct lock_backend slow = {.lasts = true, .withdraw = withdraw, .look = look_slowly};
+    static struct lock_backend slow = {
+        .outlives_deadline = true, .withdraw = withdraw, .verify = verify_slowly};
     begin_with(&slow, TTL_MS, 0);
-    looks = 0;
+    verifications = 0;
     for (int i = 0; i < KEYS; i++)
         hold(harness_format("key-%d", i), PATIENCE_MS);
-    while (looks == 0)
+    while (verifications == 0)
         harness_pause_ms(1);
-    int before = looks;
-    lock_keeper_stop(keeper);
-    CHECK(looks - before < KEYS / 2);
-    lock_keeper_free(keeper);
-    keeper = NULL;
+    int before = verifications;
+    lock_maintenance_stop(maintenance);
+    CHECK(verifications - before < KEYS / 2);
+    lock_maintenance_free(maintenance);
+    maintenance = NULL;
 }
 
 static int calls;
 
-static void find_all_gone(void *store, const struct lock_grant grants[], enum lock_status statuses[],
-                          size_t count) {
+static void verify_all_gone(void *store, struct lock_check checks[], size_t count) {
     (void)store;
-    (void)grants;
     calls++;
     for (size_t i = 0; i < count; i++)
-        statuses[i] = LOCK_NOT_OWNER;
+        checks[i].status = LOCK_NOT_OWNER;
 }
 
 /* A store that can be asked for many at a time is. */
 static void verified_together(void) {
     enum { KEYS = 500, LONG_MS = 1500 };
-    static struct lock_backend together = {.withdraw = withdraw, .look_many = find_all_gone};
+    static struct lock_backend together = {.withdraw = withdraw, .verify_many = verify_all_gone};
     begin_with(&together, LONG_MS, 0);
     calls = 0;
     for (int i = 0; i < KEYS; i++)
@@ -266,7 +270,7 @@ static bool sends; /* what is asked reaches the store, which does not answer */
 static enum lock_status fail_attempt(void *store, struct lock_attempt *attempt) {
     (void)store;
     attempts++;
-    attempt->clean = !sends;
+    attempt->nothing_left = !sends;
     return sends ? LOCK_UNKNOWN : LOCK_UNAVAILABLE;
 }
 
@@ -286,16 +290,21 @@ static enum lock_status release_without_memory(void *store, const char *key, con
 static void open_with(struct lock_backend *backend, int that_fail) {
     const struct lock_config config = {.ctx = NULL};
     begin_with(backend, TTL_MS, that_fail);
-    lock = (struct lock){
-        .backend = backend, .store = &lock, .ttl_ns = TTL_MS * MS, .lines = lines, .keeper = keeper};
+    lock = (struct lock){.backend = backend,
+                         .store = &lock,
+                         .ttl_ns = TTL_MS * MS,
+                         .queue = queue,
+                         .maintenance = maintenance};
     lock_env_init(&lock.env, &config);
     attempts = 0;
 }
 
 /* A release that fails for want of memory is done later, by what was made with the grant. */
 static void without_memory(void) {
-    static struct lock_backend backend = {
-        .lasts = true, .attempt = grant_attempt, .release = release_without_memory, .withdraw = withdraw};
+    static struct lock_backend backend = {.outlives_deadline = true,
+                                          .attempt = grant_attempt,
+                                          .release = release_without_memory,
+                                          .withdraw = withdraw};
     open_with(&backend, 0);
     struct lock_grant grant;
     tools_check_status(lock_try(&lock, "key", &grant), LOCK_OK);
@@ -324,8 +333,10 @@ static enum lock_status release_as_told(void *store, const char *key, const char
 
 /* A release whose reply was lost tells no more than can be known. */
 static void lost_replies(void) {
-    static struct lock_backend backend = {
-        .lasts = true, .attempt = grant_for_a_while, .release = release_as_told, .withdraw = withdraw};
+    static struct lock_backend backend = {.outlives_deadline = true,
+                                          .attempt = grant_for_a_while,
+                                          .release = release_as_told,
+                                          .withdraw = withdraw};
     static const struct {
         enum lock_status answers[5], status;
         int first_ms, withdrawn;
@@ -335,7 +346,10 @@ static void lost_replies(void) {
         {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 250, 0}, /* or it had run out before */
         {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0},
         {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_STATUSES}, LOCK_UNKNOWN, 0, 1},
-        {{LOCK_UNAVAILABLE, LOCK_OK}, LOCK_UNAVAILABLE, 0, 1}, /* nothing was sent: the keeper has time */
+        {{LOCK_UNAVAILABLE, LOCK_OK},
+         LOCK_UNAVAILABLE,
+         0,
+         1}, /* nothing was sent: the maintenance has time */
         {{LOCK_NOT_OWNER}, LOCK_NOT_OWNER, 0, 0},
     };
     open_with(&backend, 0);
@@ -352,7 +366,8 @@ static void lost_replies(void) {
     }
 }
 
-static struct lock_backend failing = {.lasts = true, .attempt = fail_attempt, .withdraw = withdraw};
+static struct lock_backend failing = {
+    .outlives_deadline = true, .attempt = fail_attempt, .withdraw = withdraw};
 
 /* What never reached the store leaves nothing to be released. */
 static void never_sent(void) {
@@ -428,7 +443,7 @@ static void open_several(struct lock_backend *backend) {
 /* All but the last are had, for which another waits. */
 static enum lock_status grant_all_but_last(void *store, struct lock_attempt *attempt) {
     granted++;
-    attempt->again_ns = now_ns(NULL) + PATIENCE_MS * MS;
+    attempt->retry_ns = now_ns(NULL) + PATIENCE_MS * MS;
     return strcmp(attempt->grant.key, several[SEVERAL - 1]) == 0 ? LOCK_BUSY : grant_attempt(store, attempt);
 }
 
@@ -443,10 +458,12 @@ static void *acquire_several(void *arg) {
     return NULL;
 }
 
-/* Whoever is cancelled does not wait for the store to hear of what was had: the keeper releases it. */
+/* Whoever is cancelled does not wait for the store to hear of what was had: the maintenance releases it. */
 static void cancelled_among_several(void) {
-    static struct lock_backend backend = {
-        .lasts = true, .attempt = grant_all_but_last, .release = release_slowly, .withdraw = withdraw};
+    static struct lock_backend backend = {.outlives_deadline = true,
+                                          .attempt = grant_all_but_last,
+                                          .release = release_slowly,
+                                          .withdraw = withdraw};
     open_several(&backend);
     struct tools_waiter waiter = {.deadline_ns = tools_in_ms(&lock, PATIENCE_MS),
                                   .cancel = lock_cancel_new()};
@@ -462,7 +479,7 @@ static void cancelled_among_several(void) {
 /* A store that takes its time with each key does not hold up who asks for many for as often as that. */
 static void late_with_several(void) {
     static struct lock_backend backend = {
-        .lasts = true, .attempt = grant_slowly, .release = release_slowly, .withdraw = withdraw};
+        .outlives_deadline = true, .attempt = grant_slowly, .release = release_slowly, .withdraw = withdraw};
     open_several(&backend);
     tools_check_status(lock_acquire_all(&lock, several, SEVERAL, lock_now_ns(&lock), NULL, grants),
                        LOCK_TIMEOUT);
@@ -474,7 +491,7 @@ static void late_with_several(void) {
 
 static void slow_to_release_several(void) {
     static struct lock_backend backend = {
-        .lasts = true, .attempt = grant_attempt, .release = release_slowly, .withdraw = withdraw};
+        .outlives_deadline = true, .attempt = grant_attempt, .release = release_slowly, .withdraw = withdraw};
     open_several(&backend);
     tools_check_status(
         lock_acquire_all(&lock, several, SEVERAL, tools_in_ms(&lock, PATIENCE_MS), NULL, grants), LOCK_OK);
@@ -502,7 +519,7 @@ static enum lock_status fail_to_extend(void *store, struct lock_grant *grant) {
 /* A store that does not answer is not asked to extend each of them. */
 static void several_that_cannot_be_extended(void) {
     static struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
-                                          .lasts = true,
+                                          .outlives_deadline = true,
                                           .attempt = grant_last_for_long,
                                           .release = release_slowly,
                                           .withdraw = withdraw,

@@ -23,57 +23,57 @@ int sem_post(sem_t *semaphore) { /* NOLINT(readability-inconsistent-declaration-
     return status;
 }
 
-static struct redis_link *open_link(int port, const char *password, int timeout_ms) {
+static struct redis_connection *open_connection(int port, const char *password, int timeout_ms) {
     struct redis_target target;
     char error[256];
     if (!redis_target_parse(&target, harness_format("redis://%s127.0.0.1:%d", password, port), error,
                             sizeof error))
         FAIL("%s", error);
-    struct redis_link *link = redis_link_open(&target, timeout_ms, NULL);
-    CHECK(link != NULL);
-    return link;
+    struct redis_connection *connection = redis_connection_open(&target, timeout_ms, NULL);
+    CHECK(connection != NULL);
+    return connection;
 }
 
-static enum lock_status call(struct redis_link *link, struct redis_answer *answer, const char *a,
+static enum lock_status call(struct redis_connection *connection, struct redis_answer *answer, const char *a,
                              const char *b, const char *c) {
     const char *argv[] = {a, b, c};
-    return redis_link_call(link, b ? c ? 3 : 2 : 1, argv, answer, NULL);
+    return redis_connection_call(connection, b ? c ? 3 : 2 : 1, argv, answer, NULL);
 }
 
-static void check_works(struct redis_link *link) {
+static void check_works(struct redis_connection *connection) {
     struct redis_answer answer;
-    tools_check_status(call(link, &answer, "ECHO", "here", NULL), LOCK_OK);
+    tools_check_status(call(connection, &answer, "ECHO", "here", NULL), LOCK_OK);
     CHECK_STR(answer.text, "here");
 }
 
 static void answers(void) {
     struct redis_server redis;
     redis_start(&redis, NULL);
-    struct redis_link *link = open_link(redis.port, "", TIMEOUT_MS);
+    struct redis_connection *connection = open_connection(redis.port, "", TIMEOUT_MS);
     struct redis_answer answer;
-    tools_check_status(call(link, &answer, "GET", "nothing", NULL), LOCK_OK);
+    tools_check_status(call(connection, &answer, "GET", "nothing", NULL), LOCK_OK);
     CHECK_INT(answer.type, REDIS_ANSWER_NIL);
-    tools_check_status(call(link, &answer, "SET", "k", "text"), LOCK_OK);
+    tools_check_status(call(connection, &answer, "SET", "k", "text"), LOCK_OK);
     CHECK_INT(answer.type, REDIS_ANSWER_TEXT);
     CHECK_STR(answer.text, "OK");
-    tools_check_status(call(link, &answer, "GET", "k", NULL), LOCK_OK);
+    tools_check_status(call(connection, &answer, "GET", "k", NULL), LOCK_OK);
     CHECK_STR(answer.text, "text");
-    tools_check_status(call(link, &answer, "INCRBY", "n", "41"), LOCK_OK);
+    tools_check_status(call(connection, &answer, "INCRBY", "n", "41"), LOCK_OK);
     CHECK_INT(answer.type, REDIS_ANSWER_INTEGER);
     CHECK_INT(answer.integer, 41);
-    tools_check_status(call(link, &answer, "INCR", "k", NULL), LOCK_OK);
+    tools_check_status(call(connection, &answer, "INCR", "k", NULL), LOCK_OK);
     CHECK_INT(answer.type, REDIS_ANSWER_ERROR);
     CHECK_HAS(answer.text, "not an integer");
-    tools_check_status(call(link, &answer, "EVAL", "return {7,'x',-3,9,9}", "0"), LOCK_OK);
+    tools_check_status(call(connection, &answer, "EVAL", "return {7,'x',-3,9,9}", "0"), LOCK_OK);
     CHECK_INT(answer.type, REDIS_ANSWER_LIST);
-    tools_check_status(call(link, &answer, "EVAL", "return string.rep('y', 100000)", "0"), LOCK_OK);
+    tools_check_status(call(connection, &answer, "EVAL", "return string.rep('y', 100000)", "0"), LOCK_OK);
     CHECK_INT(strlen(answer.text), REDIS_ANSWER_TEXT_SIZE - 1);
     char *large = harness_alloc(1000001);
     memset(large, 'z', 1000000);
-    tools_check_status(call(link, &answer, "SET", "large", large), LOCK_OK);
+    tools_check_status(call(connection, &answer, "SET", "large", large), LOCK_OK);
     CHECK_INT(redis_integer(&redis, "STRLEN", "large", NULL), 1000000);
-    redis_link_close(link);
-    redis_link_close(NULL);
+    redis_connection_close(connection);
+    redis_connection_close(NULL);
 }
 
 static void passwords(void) {
@@ -84,32 +84,32 @@ static void passwords(void) {
                                                                                        "me:sesame@"};
     struct redis_answer answer;
     for (size_t i = 0; i < 2; i++) {
-        struct redis_link *link = open_link(redis.port, good[i], TIMEOUT_MS);
-        check_works(link);
-        redis_link_close(link);
+        struct redis_connection *connection = open_connection(redis.port, good[i], TIMEOUT_MS);
+        check_works(connection);
+        redis_connection_close(connection);
     }
     for (size_t i = 0; i < 3; i++) {
-        struct redis_link *link = open_link(redis.port, bad[i], TIMEOUT_MS);
-        tools_check_status(call(link, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
-        redis_link_close(link);
+        struct redis_connection *connection = open_connection(redis.port, bad[i], TIMEOUT_MS);
+        tools_check_status(call(connection, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
+        redis_connection_close(connection);
     }
 }
 
-static bool works_again(void *link) {
+static bool works_again(void *connection) {
     struct redis_answer answer;
-    return call(link, &answer, "PING", NULL, NULL) == LOCK_OK;
+    return call(connection, &answer, "PING", NULL, NULL) == LOCK_OK;
 }
 
 static void not_there(void) {
     struct redis_server redis;
     struct redis_answer answer;
     redis_start(&redis, NULL);
-    struct redis_link *link = open_link(redis.port, "", TIMEOUT_MS);
+    struct redis_connection *connection = open_connection(redis.port, "", TIMEOUT_MS);
     redis_stop(&redis);
-    tools_check_status(call(link, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
+    tools_check_status(call(connection, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
     redis_restart(&redis);
-    CHECK(harness_wait(works_again, link, 5000));
-    redis_link_close(link);
+    CHECK(harness_wait(works_again, connection, 5000));
+    redis_connection_close(connection);
 }
 
 /* The command was carried out, its reply is lost: unknown, and the next call has a new connection. */
@@ -118,14 +118,14 @@ static void lost_reply(void) {
     struct redis_answer answer;
     redis_start(&redis, NULL);
     struct proxy *proxy = proxy_start(redis.port);
-    struct redis_link *link = open_link(proxy_port(proxy), "", TIMEOUT_MS);
+    struct redis_connection *connection = open_connection(proxy_port(proxy), "", TIMEOUT_MS);
     for (int cut = 0; cut < 4; cut++) {
-        CHECK(harness_wait(works_again, link, 5000));
+        CHECK(harness_wait(works_again, connection, 5000));
         proxy_set(proxy, PROXY_CUT, cut, "INCR");
-        tools_check_status(call(link, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
+        tools_check_status(call(connection, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
         CHECK_INT(redis_integer(&redis, "GET", "n", NULL), cut + 1);
     }
-    redis_link_close(link);
+    redis_connection_close(connection);
     proxy_stop(proxy);
 }
 
@@ -133,16 +133,16 @@ static void slow_reply(void) {
     struct redis_server redis;
     struct redis_answer answer;
     redis_start(&redis, NULL);
-    struct redis_link *link = open_link(redis.port, "", 50);
-    check_works(link);
+    struct redis_connection *connection = open_connection(redis.port, "", 50);
+    check_works(connection);
     redis_pause(&redis);
     int64_t began_ms = harness_now_ms();
-    tools_check_status(call(link, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
+    tools_check_status(call(connection, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
     CHECK(harness_now_ms() - began_ms >= 49);
     redis_resume(&redis);
-    CHECK(harness_wait(works_again, link, 5000));
+    CHECK(harness_wait(works_again, connection, 5000));
     CHECK_INT(redis_integer(&redis, "GET", "n", NULL), 1);
-    redis_link_close(link);
+    redis_connection_close(connection);
 }
 
 /* All it takes to connect is within one time-out, however many steps there are. And where that leaves too
@@ -153,21 +153,21 @@ static void slow_to_connect(void) {
     struct redis_answer answer;
     redis_start(&redis, NULL);
     struct proxy *proxy = proxy_start(redis.port);
-    struct redis_link *open = open_link(proxy_port(proxy), "", SLOW_MS);
+    struct redis_connection *open = open_connection(proxy_port(proxy), "", SLOW_MS);
     proxy_set(proxy, PROXY_DELAY, STEP_MS, NULL);
     tools_check_status(call(open, &answer, "INCR", "n", NULL), LOCK_UNAVAILABLE);
     tools_check_status(call(open, &answer, "INCR", "n", NULL), LOCK_OK);
     CHECK_INT(answer.integer, 1);
     redis_command(&redis, "CONFIG", "SET", "requirepass", "sesame", NULL);
-    struct redis_link *closed = open_link(proxy_port(proxy), ":sesame@", SLOW_MS);
+    struct redis_connection *closed = open_connection(proxy_port(proxy), ":sesame@", SLOW_MS);
     for (int i = 0; i < 3; i++) {
         tools_check_status(call(closed, &answer, "INCR", "n", NULL), LOCK_UNAVAILABLE);
         harness_pause_ms(110); /* until it connects again */
     }
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     CHECK(harness_wait(works_again, closed, PATIENCE_MS));
-    redis_link_close(open);
-    redis_link_close(closed);
+    redis_connection_close(open);
+    redis_connection_close(closed);
     proxy_stop(proxy);
 }
 
@@ -176,19 +176,19 @@ static void answers_to_nothing(void) {
     struct redis_server redis;
     struct redis_answer answer;
     redis_start(&redis, NULL);
-    struct redis_link *link = open_link(redis.port, "", TIMEOUT_MS);
-    tools_check_status(call(link, &answer, "MONITOR", NULL, NULL), LOCK_OK);
+    struct redis_connection *connection = open_connection(redis.port, "", TIMEOUT_MS);
+    tools_check_status(call(connection, &answer, "MONITOR", NULL, NULL), LOCK_OK);
     for (int i = 0; i < 5; i++)
         redis_command(&redis, "PING", NULL);
     for (int i = 0; i < 5; i++)
-        call(link, &answer, "PING", NULL, NULL);
-    check_works(link);
-    redis_link_close(link);
+        call(connection, &answer, "PING", NULL, NULL);
+    check_works(connection);
+    redis_connection_close(connection);
 }
 
 struct command {
     pthread_t thread;
-    struct redis_link *link;
+    struct redis_connection *connection;
     const char *argv[3];
     enum lock_status status;
     struct redis_answer answer;
@@ -197,13 +197,13 @@ struct command {
 static void *carry_out(void *arg) {
     struct command *command = arg;
     command->status =
-        call(command->link, &command->answer, command->argv[0], command->argv[1], command->argv[2]);
+        call(command->connection, &command->answer, command->argv[0], command->argv[1], command->argv[2]);
     return NULL;
 }
 
-static void start(struct command *command, struct redis_link *link, const char *a, const char *b,
+static void start(struct command *command, struct redis_connection *connection, const char *a, const char *b,
                   const char *c) {
-    *command = (struct command){.link = link, .argv = {a, b, c}};
+    *command = (struct command){.connection = connection, .argv = {a, b, c}};
     CHECK_INT(pthread_create(&command->thread, NULL, carry_out, command), 0);
     harness_pause_ms(20);
 }
@@ -212,15 +212,15 @@ static void start(struct command *command, struct redis_link *link, const char *
 static void the_next_reads(void) {
     struct redis_server redis;
     redis_start(&redis, NULL);
-    struct redis_link *link = open_link(redis.port, "", TIMEOUT_MS);
+    struct redis_connection *connection = open_connection(redis.port, "", TIMEOUT_MS);
     struct command first, second;
-    start(&first, link, "BLPOP", "a", "0.1");
-    start(&second, link, "BLPOP", "b", "0.1");
+    start(&first, connection, "BLPOP", "a", "0.1");
+    start(&second, connection, "BLPOP", "b", "0.1");
     pthread_join(first.thread, NULL);
     pthread_join(second.thread, NULL);
     tools_check_status(first.status, LOCK_OK);
     tools_check_status(second.status, LOCK_OK);
-    redis_link_close(link);
+    redis_connection_close(connection);
 }
 
 /* What was not written to its end was not carried out, and is not later. */
@@ -228,29 +228,29 @@ static void not_written(void) {
     enum { LARGE = 40 * 1000 * 1000 };
     struct redis_server redis;
     redis_start(&redis, NULL);
-    struct redis_link *link = open_link(redis.port, "", 1500);
-    check_works(link);
+    struct redis_connection *connection = open_connection(redis.port, "", 1500);
+    check_works(connection);
     char *large = harness_alloc(LARGE + 1);
     memset(large, 'z', LARGE);
     redis_pause(&redis);
     struct command first, second;
-    start(&first, link, "SET", "large", large);
+    start(&first, connection, "SET", "large", large);
     harness_pause_ms(500); /* it is being written now, and stuck */
-    start(&second, link, "SET", "small", "z");
+    start(&second, connection, "SET", "small", "z");
     pthread_join(first.thread, NULL);
     pthread_join(second.thread, NULL);
     redis_resume(&redis);
     /* Where the one who reads gave up before the one who writes, of what was being written nobody knows. */
     CHECK(first.status == LOCK_UNAVAILABLE || first.status == LOCK_UNKNOWN);
     tools_check_status(second.status, LOCK_UNAVAILABLE);
-    CHECK(harness_wait(works_again, link, 5000));
+    CHECK(harness_wait(works_again, connection, 5000));
     CHECK_INT(redis_integer(&redis, "EXISTS", "large", "small", NULL), 0);
-    redis_link_close(link);
+    redis_connection_close(connection);
 }
 
 struct caller {
     pthread_t thread;
-    struct redis_link *link;
+    struct redis_connection *connection;
     int number, calls;
     long acknowledged, unknown, unavailable;
     _Atomic bool *stop;
@@ -262,7 +262,7 @@ static void *echo(void *arg) {
         char text[32];
         struct redis_answer answer;
         snprintf(text, sizeof text, "%d of %d", i, caller->number);
-        tools_check_status(call(caller->link, &answer, "ECHO", text, NULL), LOCK_OK);
+        tools_check_status(call(caller->connection, &answer, "ECHO", text, NULL), LOCK_OK);
         CHECK_STR(answer.text, text);
     }
     return NULL;
@@ -272,10 +272,10 @@ static void *echo(void *arg) {
 static void many_threads(void) {
     struct redis_server redis;
     redis_start(&redis, NULL);
-    struct redis_link *link = open_link(redis.port, "", 20000);
+    struct redis_connection *connection = open_connection(redis.port, "", 20000);
     struct caller callers[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        callers[i] = (struct caller){.link = link, .number = i, .calls = 1000};
+        callers[i] = (struct caller){.connection = connection, .number = i, .calls = 1000};
         CHECK_INT(pthread_create(&callers[i].thread, NULL, echo, &callers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)
@@ -283,14 +283,14 @@ static void many_threads(void) {
     CHECK(!harness_failed());
     /* One connection, and the one that asks. */
     CHECK_HAS(redis_command(&redis, "INFO", "clients", NULL), "connected_clients:2\r");
-    redis_link_close(link);
+    redis_connection_close(connection);
 }
 
 static void *count(void *arg) {
     struct caller *caller = arg;
     while (!*caller->stop) {
         struct redis_answer answer;
-        enum lock_status status = call(caller->link, &answer, "INCR", "n", NULL);
+        enum lock_status status = call(caller->connection, &answer, "INCR", "n", NULL);
         if (status == LOCK_OK && answer.type == REDIS_ANSWER_INTEGER)
             caller->acknowledged++;
         else if (status == LOCK_UNKNOWN)
@@ -303,10 +303,10 @@ static void *count(void *arg) {
     return NULL;
 }
 
-static struct caller *start_crowd(struct redis_link *link, _Atomic bool *stop) {
+static struct caller *start_crowd(struct redis_connection *connection, _Atomic bool *stop) {
     struct caller *callers = harness_alloc(THREADS * sizeof *callers);
     for (int i = 0; i < THREADS; i++) {
-        callers[i] = (struct caller){.link = link, .stop = stop};
+        callers[i] = (struct caller){.connection = connection, .stop = stop};
         CHECK_INT(pthread_create(&callers[i].thread, NULL, count, &callers[i]), 0);
     }
     return callers;
@@ -333,10 +333,10 @@ static void crowd_under_faults(void) {
     struct redis_server redis;
     redis_start(&redis, NULL);
     struct proxy *proxy = proxy_start(redis.port);
-    struct redis_link *link = open_link(proxy_port(proxy), "", 200);
+    struct redis_connection *connection = open_connection(proxy_port(proxy), "", 200);
     _Atomic bool stop = false;
     uint64_t random = harness_seed();
-    struct caller *callers = start_crowd(link, &stop);
+    struct caller *callers = start_crowd(connection, &stop);
     for (int i = 0; i < 12; i++) {
         harness_pause_ms(20 + (int)(harness_random(&random) % 50));
         switch (harness_random(&random) % 3) {
@@ -352,9 +352,9 @@ static void crowd_under_faults(void) {
         default: proxy_set(proxy, PROXY_CUT, (int)(harness_random(&random) % 10), NULL);
         }
     }
-    CHECK(harness_wait(works_again, link, 5000));
+    CHECK(harness_wait(works_again, connection, 5000));
     end_crowd(callers, &redis);
-    redis_link_close(link);
+    redis_connection_close(connection);
     proxy_stop(proxy);
 }
 
@@ -363,30 +363,31 @@ static void crowd_under_faults(void) {
 static void crowd_cut_off(void) {
     struct redis_server redis;
     redis_start(&redis, "--appendfsync", "no", NULL);
-    struct redis_link *link = open_link(redis.port, "", 2000), *killer = open_link(redis.port, "", 2000);
+    struct redis_connection *connection = open_connection(redis.port, "", 2000),
+                            *killer = open_connection(redis.port, "", 2000);
     _Atomic bool stop = false;
     slow_posts = true;
-    struct caller *callers = start_crowd(link, &stop);
+    struct caller *callers = start_crowd(connection, &stop);
     struct redis_answer answer;
     uint64_t random = harness_seed();
     const char *kill[] = {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"};
     for (int64_t until_ms = harness_now_ms() + 2000; harness_now_ms() < until_ms;) {
-        tools_check_status(redis_link_call(killer, 6, kill, &answer, NULL), LOCK_OK);
+        tools_check_status(redis_connection_call(killer, 6, kill, &answer, NULL), LOCK_OK);
         if (harness_random(&random) % 64 == 0)
             harness_pause_ms(1); /* so that some get through */
     }
-    CHECK(harness_wait(works_again, link, 5000));
+    CHECK(harness_wait(works_again, connection, 5000));
     end_crowd(callers, &redis);
     slow_posts = false;
-    redis_link_close(link);
-    redis_link_close(killer);
+    redis_connection_close(connection);
+    redis_connection_close(killer);
 }
 
 /* ---- cancelled ---- */
 
 struct leaver {
     pthread_t thread;
-    struct redis_link *link;
+    struct redis_connection *connection;
     struct lock_cancel *cancel;
     enum lock_status status;
     long counted; /* not unavailable, so it may be there */
@@ -397,7 +398,7 @@ struct leaver {
 static enum lock_status count_until(struct leaver *leaver) {
     const char *argv[] = {"INCR", "n"};
     struct redis_answer answer;
-    leaver->status = redis_link_call(leaver->link, 2, argv, &answer, leaver->cancel);
+    leaver->status = redis_connection_call(leaver->connection, 2, argv, &answer, leaver->cancel);
     leaver->counted += leaver->status != LOCK_UNAVAILABLE;
     leaver->acknowledged += leaver->status == LOCK_OK;
     return leaver->status;
@@ -414,17 +415,17 @@ static void cancelled(void) {
     struct redis_server redis;
     struct redis_answer answer;
     redis_start(&redis, NULL);
-    struct redis_link *link = open_link(redis.port, "", PATIENCE_MS);
+    struct redis_connection *connection = open_connection(redis.port, "", PATIENCE_MS);
     struct leaver leavers[THREADS];
-    check_works(link);
+    check_works(connection);
     for (int others = 0; others < 2; others++) {
         struct command other;
         struct lock_cancel *cancel = lock_cancel_new();
         redis_pause(&redis);
         if (others)
-            start(&other, link, "ECHO", "other", NULL);
+            start(&other, connection, "ECHO", "other", NULL);
         for (int i = 0; i < THREADS; i++) {
-            leavers[i] = (struct leaver){.link = link, .cancel = cancel};
+            leavers[i] = (struct leaver){.connection = connection, .cancel = cancel};
             CHECK_INT(pthread_create(&leavers[i].thread, NULL, count_once, &leavers[i]), 0);
         }
         harness_pause_ms(100);
@@ -440,12 +441,12 @@ static void cancelled(void) {
             pthread_join(other.thread, NULL);
             tools_check_status(other.status, LOCK_OK);
         }
-        check_works(link);
-        tools_check_status(call(link, &answer, "GET", "n", NULL), LOCK_OK);
+        check_works(connection);
+        tools_check_status(call(connection, &answer, "GET", "n", NULL), LOCK_OK);
         CHECK_STR(answer.text, harness_format("%d", (others + 1) * THREADS));
         lock_cancel_free(cancel);
     }
-    redis_link_close(link);
+    redis_connection_close(connection);
 }
 
 static void *count_and_leave(void *arg) {
@@ -462,14 +463,16 @@ static void *count_and_leave(void *arg) {
 static void crowd_that_leaves(void) {
     struct redis_server redis;
     redis_start(&redis, "--appendfsync", "no", NULL);
-    struct redis_link *link = open_link(redis.port, "", 200), *killer = open_link(redis.port, "", 2000);
+    struct redis_connection *connection = open_connection(redis.port, "", 200),
+                            *killer = open_connection(redis.port, "", 2000);
     struct lock_cancel *cancel = lock_cancel_new();
     struct leaver leavers[THREADS];
     _Atomic bool stop = false;
     long acknowledged = 0, counted = 0;
     lock_cancel(cancel);
     for (int i = 0; i < THREADS; i++) {
-        leavers[i] = (struct leaver){.link = link, .cancel = i % 2 ? cancel : NULL, .stop = &stop};
+        leavers[i] =
+            (struct leaver){.connection = connection, .cancel = i % 2 ? cancel : NULL, .stop = &stop};
         CHECK_INT(pthread_create(&leavers[i].thread, NULL, count_and_leave, &leavers[i]), 0);
     }
     uint64_t random = harness_seed();
@@ -477,7 +480,7 @@ static void crowd_that_leaves(void) {
         struct redis_answer answer;
         const char *kill[] = {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"};
         if (harness_random(&random) % 2)
-            redis_link_call(killer, 6, kill, &answer, NULL);
+            redis_connection_call(killer, 6, kill, &answer, NULL);
         redis_pause(&redis);
         harness_pause_ms((int)(harness_random(&random) % 60));
         redis_resume(&redis);
@@ -489,13 +492,13 @@ static void crowd_that_leaves(void) {
         acknowledged += leavers[i].acknowledged;
         counted += leavers[i].counted;
     }
-    CHECK(harness_wait(works_again, link, 5000));
+    CHECK(harness_wait(works_again, connection, 5000));
     long there = (long)redis_integer(&redis, "GET", "n", NULL);
     if (acknowledged == 0 || there < acknowledged || there > counted)
         FAIL("%ld acknowledged, %ld at most, and the store has %ld", acknowledged, counted, there);
     lock_cancel_free(cancel);
-    redis_link_close(link);
-    redis_link_close(killer);
+    redis_connection_close(connection);
+    redis_connection_close(killer);
 }
 
 int main(int argc, char **argv) {
