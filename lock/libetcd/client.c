@@ -23,15 +23,16 @@ static enum etcd_status build(struct etcd *etcd, const struct etcd_config *confi
                                   .timeout_ns = timeout_ns(config->timeout_ms),
                                   .on_error = config->on_error,
                                   .ctx = config->ctx};
-    etcd->keepalives = etcd_keepalives_new(etcd);
-    etcd->watches = etcd_watches_new(etcd);
-    return etcd->keepalives && etcd->watches && etcd_loop_start(etcd->transport.loop) ? ETCD_OK : ETCD_NOMEM;
+    etcd->keepalive_stream = etcd_keepalive_stream_new(etcd);
+    etcd->watch_stream = etcd_watch_stream_new(etcd);
+    return etcd->keepalive_stream && etcd->watch_stream && etcd_loop_start(etcd->transport.loop) ? ETCD_OK
+                                                                                                 : ETCD_NOMEM;
 }
 
 static void destroy(struct etcd *etcd) {
     etcd_transport_stop(&etcd->transport);
-    etcd_keepalives_free(etcd->keepalives);
-    etcd_watches_free(etcd->watches);
+    etcd_keepalive_stream_free(etcd->keepalive_stream);
+    etcd_watch_stream_free(etcd->watch_stream);
     etcd_transport_close(&etcd->transport);
     etcd_auth_close(&etcd->auth);
     free(etcd);
@@ -72,8 +73,8 @@ enum etcd_status etcd_open(const struct etcd_config *config, struct etcd **etcd,
 void etcd_close(struct etcd *etcd) {
     if (!etcd)
         return;
-    etcd_keepalives_stop(etcd->keepalives);
-    etcd_watches_stop(etcd->watches);
+    etcd_keepalive_stream_stop(etcd->keepalive_stream);
+    etcd_watch_stream_stop(etcd->watch_stream);
     etcd_unary_close_all(&etcd->transport);
     destroy(etcd);
 }

@@ -8,8 +8,8 @@ struct etcd {
     struct etcd_transport transport;
     struct etcd_auth auth;
     struct etcd_rpc rpc;
-    struct etcd_watches *watches;
-    struct etcd_keepalives *keepalives;
+    struct etcd_watch_stream *watch_stream;
+    struct etcd_keepalive_stream *keepalive_stream;
 };
 
 #endif

@@ -23,7 +23,7 @@ static const int64_t answer_limit_max_ns = 2000000000;
 
 struct etcd_keep {
     struct etcd_keep *next;
-    struct etcd_keepalives *keepalives;
+    struct etcd_keepalive_stream *keepalives;
     int64_t id, ttl_ns, every_ns;
     int64_t sent_ns;             /* the renewal in flight; 0: none */
     int64_t next_ns;             /* when to send the next one */
@@ -33,13 +33,14 @@ struct etcd_keep {
     void *ctx;
 };
 
-struct etcd_keepalives {
+struct etcd_keepalive_stream {
     struct etcd_shared_stream shared;
     struct etcd_keep *first;
 };
 
-static struct etcd_keepalives *keepalives_of(const struct etcd_shared_stream *shared) {
-    return (struct etcd_keepalives *)((char *)(uintptr_t)shared - offsetof(struct etcd_keepalives, shared));
+static struct etcd_keepalive_stream *keepalives_of(const struct etcd_shared_stream *shared) {
+    return (struct etcd_keepalive_stream *)((char *)(uintptr_t)shared -
+                                            offsetof(struct etcd_keepalive_stream, shared));
 }
 
 static bool is_lost(const struct etcd_keep *keep) {
@@ -184,18 +185,18 @@ static const struct etcd_shared_stream_kind kind = {
     .tick = tick,
 };
 
-struct etcd_keepalives *etcd_keepalives_new(struct etcd *etcd) {
-    struct etcd_keepalives *keepalives = calloc(1, sizeof *keepalives);
+struct etcd_keepalive_stream *etcd_keepalive_stream_new(struct etcd *etcd) {
+    struct etcd_keepalive_stream *keepalives = calloc(1, sizeof *keepalives);
     if (keepalives)
         etcd_shared_stream_init(&keepalives->shared, &etcd->transport, &etcd->auth, &kind);
     return keepalives;
 }
 
-void etcd_keepalives_stop(struct etcd_keepalives *keepalives) {
+void etcd_keepalive_stream_stop(struct etcd_keepalive_stream *keepalives) {
     etcd_shared_stream_stop(&keepalives->shared);
 }
 
-void etcd_keepalives_free(struct etcd_keepalives *keepalives) {
+void etcd_keepalive_stream_free(struct etcd_keepalive_stream *keepalives) {
     if (!keepalives)
         return;
     while (keepalives->first) {
@@ -209,11 +210,11 @@ void etcd_keepalives_free(struct etcd_keepalives *keepalives) {
 
 enum etcd_status etcd_keep(struct etcd *etcd, int64_t id, int64_t ttl_s, int64_t granted_ns, int64_t every_ms,
                            void (*on_lost)(void *ctx, int64_t id), void *ctx, struct etcd_keep **keep) {
-    struct etcd_shared_stream *shared = &etcd->keepalives->shared;
+    struct etcd_shared_stream *shared = &etcd->keepalive_stream->shared;
     struct etcd_keep *made = calloc(1, sizeof *made);
     if (!made)
         return ETCD_NOMEM;
-    made->keepalives = etcd->keepalives;
+    made->keepalives = etcd->keepalive_stream;
     made->id = id;
     made->ttl_ns = ttl_s * 1000000000;
     made->every_ns = (every_ms < 10 ? 10 : every_ms) * 1000000;
@@ -222,8 +223,8 @@ enum etcd_status etcd_keep(struct etcd *etcd, int64_t id, int64_t ttl_s, int64_t
     made->on_lost = on_lost;
     made->ctx = ctx;
     pthread_mutex_lock(&shared->mutex);
-    made->next = etcd->keepalives->first;
-    etcd->keepalives->first = made;
+    made->next = etcd->keepalive_stream->first;
+    etcd->keepalive_stream->first = made;
     *keep = made; /* before on_lost() can be called */
     pthread_mutex_unlock(&shared->mutex);
     etcd_transport_wake(shared->transport);

@@ -4,13 +4,13 @@
 
 #include "lock/libetcd/client.h"
 
-struct etcd_keepalives;
+struct etcd_keepalive_stream;
 
 /* NULL when out of memory. Adds its ticker to the client's loop. */
-struct etcd_keepalives *etcd_keepalives_new(struct etcd *etcd);
+struct etcd_keepalive_stream *etcd_keepalive_stream_new(struct etcd *etcd);
 /* Ends the stream; no callback follows. */
-void etcd_keepalives_stop(struct etcd_keepalives *keepalives);
+void etcd_keepalive_stream_stop(struct etcd_keepalive_stream *keepalives);
 /* After the loop has ended. `keepalives` may be NULL. */
-void etcd_keepalives_free(struct etcd_keepalives *keepalives);
+void etcd_keepalive_stream_free(struct etcd_keepalive_stream *keepalives);
 
 #endif

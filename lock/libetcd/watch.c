@@ -21,7 +21,7 @@ enum { BUCKETS = 256 };
 
 struct etcd_watch {
     struct etcd_watch *chain; /* in its bucket */
-    struct etcd_watches *watches;
+    struct etcd_watch_stream *watches;
     int64_t id;
     struct etcd_watch_config config; /* its bytes are in the arena */
     struct etcd_arena arena;
@@ -39,7 +39,7 @@ struct creation {
     int64_t id;
 };
 
-struct etcd_watches {
+struct etcd_watch_stream {
     struct etcd_shared_stream shared;
     struct etcd_watch *buckets[BUCKETS];
     size_t live; /* watches that are not over */
@@ -49,20 +49,21 @@ struct etcd_watches {
     struct creation *first, **last;
 };
 
-static struct etcd_watches *watches_of(const struct etcd_shared_stream *shared) {
-    return (struct etcd_watches *)((char *)(uintptr_t)shared - offsetof(struct etcd_watches, shared));
+static struct etcd_watch_stream *watches_of(const struct etcd_shared_stream *shared) {
+    return (struct etcd_watch_stream *)((char *)(uintptr_t)shared -
+                                        offsetof(struct etcd_watch_stream, shared));
 }
 
 /* ---- with the mutex held ---- */
 
-static struct etcd_watch **find(struct etcd_watches *watches, int64_t id) {
+static struct etcd_watch **find(struct etcd_watch_stream *watches, int64_t id) {
     struct etcd_watch **at = &watches->buckets[(uint64_t)id % BUCKETS];
     while (*at && (*at)->id != id)
         at = &(*at)->chain;
     return at;
 }
 
-static int64_t take_creation(struct etcd_watches *watches) {
+static int64_t take_creation(struct etcd_watch_stream *watches) {
     struct creation *creation = watches->first;
     if (!creation)
         return 0;
@@ -74,7 +75,7 @@ static int64_t take_creation(struct etcd_watches *watches) {
     return id;
 }
 
-static void create(struct etcd_watches *watches, struct etcd_watch *watch) {
+static void create(struct etcd_watch_stream *watches, struct etcd_watch *watch) {
     const struct etcd_watch_config *config = &watch->config;
     Pb__WatchCreateRequest creating = PB__WATCH_CREATE_REQUEST__INIT;
     Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
@@ -115,7 +116,7 @@ static bool is_wanted(const struct etcd_shared_stream *shared) {
 }
 
 static void on_open(struct etcd_shared_stream *shared) {
-    struct etcd_watches *watches = watches_of(shared);
+    struct etcd_watch_stream *watches = watches_of(shared);
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct etcd_watch *watch = watches->buckets[i]; watch; watch = watch->chain) {
             if (!watch->is_over && etcd_shared_stream_get(shared))
@@ -125,7 +126,7 @@ static void on_open(struct etcd_shared_stream *shared) {
 }
 
 static void on_broken(struct etcd_shared_stream *shared) {
-    struct etcd_watches *watches = watches_of(shared);
+    struct etcd_watch_stream *watches = watches_of(shared);
     while (watches->first)
         take_creation(watches);
     for (size_t i = 0; i < BUCKETS; i++) {
@@ -267,7 +268,7 @@ static void on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *wa
 
 static void on_response(struct etcd_shared_stream *shared, struct etcd_answer *answer,
                         const Pb__WatchResponse *response) {
-    struct etcd_watches *watches = watches_of(shared);
+    struct etcd_watch_stream *watches = watches_of(shared);
     int64_t id = response->created ? take_creation(watches) : response->watch_id;
     struct etcd_watch *watch = *find(watches, id);
     if (!watch || watch->is_over)
@@ -302,8 +303,8 @@ static const struct etcd_shared_stream_kind kind = {
 
 /* ---- the interface ---- */
 
-struct etcd_watches *etcd_watches_new(struct etcd *etcd) {
-    struct etcd_watches *watches = calloc(1, sizeof *watches);
+struct etcd_watch_stream *etcd_watch_stream_new(struct etcd *etcd) {
+    struct etcd_watch_stream *watches = calloc(1, sizeof *watches);
     if (!watches)
         return NULL;
     watches->last = &watches->first;
@@ -311,7 +312,7 @@ struct etcd_watches *etcd_watches_new(struct etcd *etcd) {
     return watches;
 }
 
-void etcd_watches_stop(struct etcd_watches *watches) {
+void etcd_watch_stream_stop(struct etcd_watch_stream *watches) {
     etcd_shared_stream_stop(&watches->shared);
 }
 
@@ -321,7 +322,7 @@ static void destroy(struct etcd_watch *watch) {
     free(watch);
 }
 
-void etcd_watches_free(struct etcd_watches *watches) {
+void etcd_watch_stream_free(struct etcd_watch_stream *watches) {
     if (!watches)
         return;
     for (size_t i = 0; i < BUCKETS; i++) {
@@ -354,7 +355,7 @@ static bool copy_range(struct etcd_watch *watch, const struct etcd_watch_config 
 
 enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *config,
                             struct etcd_watch **watch) {
-    struct etcd_watches *watches = etcd->watches;
+    struct etcd_watch_stream *watches = etcd->watch_stream;
     struct etcd_watch *made = calloc(1, sizeof *made);
     if (!made)
         return ETCD_NOMEM;

@@ -4,13 +4,13 @@
 
 #include "lock/libetcd/client.h"
 
-struct etcd_watches;
+struct etcd_watch_stream;
 
 /* NULL when out of memory. Adds its ticker to the client's loop. */
-struct etcd_watches *etcd_watches_new(struct etcd *etcd);
+struct etcd_watch_stream *etcd_watch_stream_new(struct etcd *etcd);
 /* Ends the stream; no callback follows. */
-void etcd_watches_stop(struct etcd_watches *watches);
+void etcd_watch_stream_stop(struct etcd_watch_stream *watches);
 /* After the loop has ended. `watches` may be NULL. */
-void etcd_watches_free(struct etcd_watches *watches);
+void etcd_watch_stream_free(struct etcd_watch_stream *watches);
 
 #endif

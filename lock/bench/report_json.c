@@ -1,4 +1,4 @@
-/* The only file of the bench that knows jansson. */
+/* The report as JSON. */
 #include <jansson.h>
 
 #include "lock/bench/report.h"
@@ -9,9 +9,11 @@ static json_t *known(bool is_known, double value) {
     return is_known ? json_real(value) : json_null();
 }
 
-static json_t *write_cost(const struct bench_cost *cost) {
-    return json_pack("{s:o, s:o}", "per_pair", known(cost->per_pair >= 0, cost->per_pair), "per_handover",
-                     known(cost->per_handover >= 0, cost->per_handover));
+static json_t *write_requests(const struct bench_row *row) {
+    const double requests = (double)row->requests;
+    return json_pack(
+        "{s:o, s:o}", "per_pair", known(row->requests > 0 && row->pairs > 0, requests / (double)row->pairs),
+        "per_handover", known(row->requests > 0 && row->handovers > 0, requests / (double)row->handovers));
 }
 
 static json_t *write_share(const struct bench_share *share) {
@@ -19,7 +21,7 @@ static json_t *write_share(const struct bench_share *share) {
 }
 
 static json_t *write_wrong(const struct bench_row *row) {
-    return json_pack("{s:I, s:I, s:I, s:I}", "two_holders", (json_int_t)row->met, "lost_updates",
+    return json_pack("{s:I, s:I, s:I, s:I}", "two_holders", (json_int_t)row->two_holders, "lost_updates",
                      (json_int_t)row->lost_updates, "old_fences", (json_int_t)row->old_fences, "lost_grants",
                      (json_int_t)row->lost_grants);
 }
@@ -39,13 +41,12 @@ static json_t *write_row(const struct bench_row *row) {
                   (int)what->contenders, "hold_us", (int)what->hold_us, "seconds", row->seconds, "pairs",
                   (json_int_t)row->pairs, "pairs_per_second", (double)row->pairs / row->seconds);
     json_t *rest = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "handovers",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "handovers",
         what->shared ? json_integer((json_int_t)row->handovers) : json_null(), "handovers_per_second",
-        known(what->shared, (double)row->handovers / row->seconds), "wait_us", write_wait(row), "commands",
-        write_cost(&row->commands), "calls", write_cost(&row->calls), "contender_share",
-        write_share(&row->of_contender), "process_share", write_share(&row->of_process), "wrong",
-        write_wrong(row), "errors", (json_int_t)row->errors, "first_error",
-        row->errors > 0 ? json_string(lock_status_text(row->error)) : json_null());
+        known(what->shared, (double)row->handovers / row->seconds), "wait_us", write_wait(row), "requests",
+        write_requests(row), "contender_share", write_share(&row->of_contender), "process_share",
+        write_share(&row->of_process), "wrong", write_wrong(row), "errors", (json_int_t)row->errors,
+        "first_error", row->errors > 0 ? json_string(lock_status_text(row->error)) : json_null());
     json_object_update(json, rest);
     json_decref(rest);
     return json;
