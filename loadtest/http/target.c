@@ -21,7 +21,7 @@ static const char *split_url(const char *url, char host[256], char port[6]) {
     if (used == 0 || strchr(":/?#", *at) == NULL) {
         return "it has no host, or one that is too long";
     }
-    strcpy(port, "80");
+    snprintf(port, 6, "80");
     if (*at == ':') {
         size_t digits = strspn(at + 1, "0123456789");
         long number = strtol(at + 1, NULL, 10);

@@ -1,5 +1,5 @@
-/* seckill-load with baskets and transfers: a right seller is clean, and one that is wrong in one way is
- * caught by the counter of that fault. */
+/* seckill-load with baskets and transfers: a right seller is clean, and each fault is caught by its counter.
+ */
 #include "loadtest/test/attack.h"
 #include "loadtest/test/seller.h"
 #include "test/harness.h"
@@ -83,7 +83,7 @@ static void test_lost_replies(void) {
     test_right_mixture(SELLER_GARBLES, "unreadable-answer", " --retries");
 }
 
-/* Some baskets and transfers stay unknown: nothing else may be said of them. */
+/* Some baskets and transfers stay unknown; no other counter may count them. */
 static void test_unresolved(void) {
     struct attack_result outcome =
         attack(start(SELLER_SILENT), "--basket-lines 2 --transfers 50 --requests 60 "

@@ -1,4 +1,4 @@
-/* A seller that is wrong in one way must be caught, and by the counter of that fault. */
+/* Each fault of a seller must be caught by its counter. */
 #include "loadtest/test/attack.h"
 #include "loadtest/test/seller.h"
 #include "test/harness.h"
@@ -49,14 +49,14 @@ static void test_phantom(void) {
     attack_check_violated(&outcome, "phantom", 9);
 }
 
-/* The retry after a lost reply is taken for a new purchase: the first order is nobody's. */
+/* The seller sells again for the retry after a lost reply: no answer acknowledges the first order. */
 static void test_retry_buys_twice(void) {
     struct attack_result outcome =
         attack_sale(seller_start(SELLER_DROPS_REPLIES | SELLER_SELLS_TWICE, STOCK), "--retries");
     attack_check_violated(&outcome, "phantom", 10);
 }
 
-/* A buyer who won is told sold-out by the retry after a lost reply. */
+/* The retry after a lost reply is answered sold-out, though the first request won. */
 static void test_retry_hears_sold_out(void) {
     struct attack_result outcome =
         attack_sale(seller_start(SELLER_DROPS_REPLIES | SELLER_FORGETS, STOCK), "--retries");

@@ -1,4 +1,4 @@
-/* An audit that takes long is waited for. */
+/* The program waits for an audit that takes long. */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@ enum { SLOW_S = 3000, READINGS = 20 };
 
 static _Atomic uint64_t ahead_ns, readings;
 
-/* In place of libuv's, for the program's calls: a clock that the test turns. */
+/* Replaces libuv's clock in the program; the test turns it. */
 uint64_t uv_hrtime(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -27,7 +27,7 @@ static bool has_come(void *arg) {
     return atomic_load(&readings) >= *(const uint64_t *)arg;
 }
 
-/* Until the clock was read some times: deadlines were looked at meanwhile. */
+/* Waits until the clock was read some times, and so deadlines were checked. */
 static bool wait_readings(void) {
     uint64_t wanted = atomic_load(&readings) + READINGS;
     return harness_wait(has_come, &wanted, 10000);
@@ -39,7 +39,7 @@ struct slow_seller {
     pthread_t thread;
 };
 
-/* Answers one audit, fifty minutes after it was asked for. */
+/* Answers one audit, fifty minutes after its request. */
 static void *audit_slowly(void *arg) {
     struct slow_seller *seller = arg;
     static const char books[] = "{\"conserved\":true,\"exact\":true,\"stock\":7,\"available\":7,\"held\":0,"
@@ -69,7 +69,7 @@ static int open_seller(struct slow_seller *seller) {
     return ntohs(address.sin_port);
 }
 
-/* What it writes to the terminal meanwhile. */
+/* The text on the terminal meanwhile. */
 static const char *take_progress(FILE *file) {
     char *text = harness_alloc(4096);
     rewind(file);

@@ -1,9 +1,9 @@
-/* A hundred times for each strategy that should not oversell, each time with another seed: a hundred units,
- * 64 connections, 5,000 purchases of which a fifth repeat a key. Exactly the hundred are sold, every repeated
- * key hears what it heard first, the books balance. The real service, judged by seckill-load. */
+/* The real service, judged by seckill-load, a hundred times for each strategy that should not oversell, each
+ * time with another seed: a hundred units, 64 connections, 5,000 purchases of which a fifth repeat a key.
+ * Exactly a hundred units are sold, every repeated key gets its first answer, the books balance. */
 #include "loadtest/test/attack.h"
 
-/* A sanitizer looks at every access: fewer rounds show it all there is. */
+/* A sanitizer checks every access: fewer rounds suffice. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { ROUNDS = 5 };
 #else

@@ -4,7 +4,7 @@
 #include "loadtest/test/seller.h"
 #include "test/harness.h"
 
-/* So many requests that each item is sold out: a hundred for the twenty units of each, on average. */
+/* Enough requests to sell every item out: on average a hundred for the twenty units of each. */
 enum { ITEMS = 40, EACH = 20, ALL = ITEMS * EACH };
 
 static struct attack_result attack_many(const struct seller *seller, const char *more) {
@@ -33,7 +33,7 @@ static void test_honest(void) {
     CHECK_INT(attack_number_of(&outcome, "sold-out"), attack_number_of(&outcome, "rejected"));
 }
 
-/* Much is left, and nobody was refused. */
+/* Many units are left, and no request was rejected. */
 static void test_plenty(void) {
     struct seller *seller = seller_start_many(ITEMS, 0, 0, 1000);
     struct attack_result outcome = attack_sale(seller, "--items 40");
@@ -54,8 +54,8 @@ static void test_oversold(void) {
     CHECK_INT(attack_verdict_of(&outcome, "oversold"), 5);
 }
 
-/* Of all items the one in most demand is oversold, and its audit conceals it: the units that the others have
- * left must not. */
+/* The item in most demand is oversold, and its audit hides it; the units left of other items must not hide it
+ * too. */
 static void test_oversold_behind_plenty(void) {
     enum { REQUESTS = 800, EXTRA = 5 };
     struct options options = {.items = ITEMS, .seed = harness_seed() >> 1}; /* that of attack_sale */

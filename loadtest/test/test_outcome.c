@@ -75,7 +75,7 @@ static void test_confirmed(void) {
     CHECK(!order_of(line, 0)->confirmed);
 }
 
-/* A basket of three lines of key 0, whose items the seed has drawn. */
+/* The basket of key 0, with three lines that the seed has drawn. */
 static struct wish wish;
 static struct log_line *begin_basket(void) {
     begin();
@@ -111,7 +111,7 @@ static const char *whole(void) {
                           bought(wish.items[2], 3));
 }
 
-/* Of each order: . as it should be, m misstated, a absent; + for more than there should be. */
+/* One character for each order: . right, m misstated, a absent; then + for surplus orders. */
 static void check_basket(struct log_line *line, const char *want) {
     char got[5] = "...";
     check(line, OUTCOME_ACCEPTED, "");
@@ -151,7 +151,7 @@ static void test_basket(void) {
     check_basket(line, ".m.");
 }
 
-/* Each order has its own content; the first also that of the whole. */
+/* Each order has its own content hash; the first one includes that of the basket. */
 static void test_basket_content(void) {
     struct log_line *line = begin_basket();
     judge_answer(line, 201, basket(whole()));

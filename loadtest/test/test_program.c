@@ -1,4 +1,4 @@
-/* seckill-load as people run it, against a seller that is honest, if at times awkward or hard to reach. */
+/* seckill-load as users run it, against a right seller that is at times awkward or hard to reach. */
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include "loadtest/test/seller.h"
 #include "test/harness.h"
 
-/* Clean, all sold, and each request has one outcome. */
+/* Checks that the run is clean, all is sold, and each request has one outcome. */
 static void check_clean(const struct attack_result *outcome, struct seller *seller) {
     attack_check_code(outcome, 0);
     CHECK_HAS(outcome->text, "CLEAN  1000 attempts: ");
@@ -101,7 +101,7 @@ static void test_one_of_two_is_down(void) {
     CHECK(attack_number_of(&outcome, "retries") > 0);
 }
 
-/* Without retries every seller must be there, at the start */
+/* Without retries every seller must run at the start … */
 static void test_one_is_missing(void) {
     struct seller *seller = seller_start(0, STOCK);
     const char *url = harness_format("http://127.0.0.1:%d", harness_free_port());
@@ -115,7 +115,7 @@ static bool is_asked(void *seller) {
     return seller_requests(seller) > 0;
 }
 
-/* and until the end. */
+/* … and until the end. */
 static void test_not_sent(void) {
     struct seller *seller = seller_start(0, STOCK);
     struct proxy *proxy = proxy_start(seller_port(seller));
@@ -204,7 +204,7 @@ static void test_json_cannot_be_written(void) {
     attack_check_code(&outcome, 1);
 }
 
-/* A name that stands for a device must not be replaced by a file. */
+/* A device must not be replaced by a file. */
 static void test_json_to_device(void) {
     struct seller *seller = seller_start(0, STOCK);
     struct stat known;

@@ -185,8 +185,8 @@ static void test_bounds(void) {
     CHECK_INT(feed(r, "x", 1, &used), RESPONSE_BAD);
 }
 
-/* Good responses with a few bytes changed, in pieces: whatever comes of it stays within bounds, and is the
- * same as in one piece. */
+/* Good responses with some bytes changed, in pieces: the result stays within the limits, and equals that of
+ * one piece. */
 static void test_garbage(void) {
     uint64_t state = harness_seed();
     struct response *whole = harness_alloc(sizeof *whole);

@@ -4,7 +4,7 @@
 static struct books before;
 static struct books after;
 
-/* Ten units, all of them sold to keys 0 to 9, and key 10 told so. */
+/* Ten units, all sold to keys 0 to 9; key 10 was told sold-out. */
 static void begin(void) {
     receipt_begin();
     before = (struct books){.conserved = true, .stock = 10, .available = 10};
@@ -158,7 +158,7 @@ static void test_returned_units(void) {
     request_log.orders[2].check = ORDER_RETURNED;
     after = (struct books){.conserved = true, .stock = 10, .available = 1, .sold = 9, .orders = 10};
     CHECK_VERDICT("clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
-    after.sold = 10; /* it was still held when the audit was taken */
+    after.sold = 10; /* the audit counted it as held */
     after.available = 0;
     CHECK_VERDICT("clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }

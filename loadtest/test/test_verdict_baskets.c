@@ -115,7 +115,7 @@ static void test_absent(void) {
         "violated over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0 torn 1 unbalanced 0");
 }
 
-/* The answer to a repeated key lacks an order that the first one had. */
+/* The answer to a repeated key lacks an order that the first answer had. */
 static void test_absent_later(void) {
     begin();
     receipt_won_basket(key_of_order(2), LINES);
@@ -165,7 +165,7 @@ static void test_unresolved(void) {
     CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 1 under 0 unresolved 1 unchecked 0");
 }
 
-/* Six units from item 0 to item 1 in three transfers, one from 1 to 2 was refused. */
+/* Three transfers moved six units from item 0 to item 1; one from 1 to 2 was rejected. */
 static const uint32_t there[] = {0, 1};
 static const uint32_t onward[] = {1, 2};
 
@@ -209,12 +209,12 @@ static void test_unbalanced(void) {
     after[2].stock += 4;
     CHECK_UNBALANCED("4");
     begin_transfers();
-    after[1].stock -= 2; /* the refused one was carried out */
+    after[1].stock -= 2; /* the rejected one was carried out */
     after[2].stock += 2;
     CHECK_UNBALANCED("2");
 }
 
-/* It may have been carried out or not, but no unit comes or goes. */
+/* It may have been carried out or not, but the total stock stays the same. */
 static void test_unresolved_transfer(void) {
     begin_transfers();
     receipt_unknown(key_of(onward));

@@ -1,4 +1,4 @@
-/* The verdict on several items: what would cancel out in the sum must be seen. */
+/* The verdict on several items: faults that cancel out in the sum must be found. */
 #include "loadtest/plan/demand.h"
 #include "loadtest/test/receipt.h"
 #include "test/harness.h"
@@ -9,7 +9,7 @@ static struct books before[ITEMS];
 static struct books after[ITEMS];
 static uint32_t next_key;
 
-/* A key that buys that item, another one each time. */
+/* A new key that buys this item. */
 static uint32_t key_of(uint32_t item) {
     struct demand demand = {.options = &options};
     struct wish wish;
@@ -19,7 +19,7 @@ static uint32_t key_of(uint32_t item) {
     return next_key - 1;
 }
 
-/* Four units of each item, all of them sold, and one buyer of each told so. */
+/* Four units of each item, all sold; one buyer of each was told sold-out. */
 static void begin(void) {
     receipt_begin();
     next_key = 0;
@@ -40,13 +40,13 @@ static void test_clean(void) {
     CHECK_VERDICT("clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 
-/* Nobody has heard that item 2 is sold out. */
+/* No buyer of item 2 was told sold-out. */
 static void refuse_otherwise(void) {
     request_log.lines[request_log.line_count - 1].reason =
         request_log_reason(&request_log, "purchase-limit", 14);
 }
 
-/* Five of the four of item 0, which its audit conceals, and one of item 2 left. */
+/* Five of the four units of item 0 are sold, which its audit hides; one unit of item 2 is left. */
 static void test_oversold(void) {
     begin();
     refuse_otherwise();
@@ -87,7 +87,7 @@ static void test_undersold(void) {
     CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 0 under 1 unresolved 0 unchecked 0");
 }
 
-/* What is unresolved of one item does not excuse the books of another; nor do returns. */
+/* Unresolved requests and returned orders of one item do not excuse the books of another. */
 static void test_unresolved_and_returned(void) {
     begin();
     receipt_unknown(key_of(0));

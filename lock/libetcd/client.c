@@ -39,7 +39,7 @@ static void destroy(struct etcd *etcd) {
     grpc_shutdown_blocking();
 }
 
-/* gRPC logs each connection that fails to standard error, which only those want who set GRPC_VERBOSITY. */
+/* gRPC logs every failed connection to standard error, which is wanted only if GRPC_VERBOSITY is set. */
 static void silence_grpc(void) {
     if (!getenv("GRPC_VERBOSITY"))
         gpr_set_log_verbosity((gpr_log_severity)(GPR_LOG_SEVERITY_ERROR + 1));

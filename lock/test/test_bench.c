@@ -1,4 +1,4 @@
-/* lock-bench as people run it. */
+/* lock-bench as users run it. */
 #include <dirent.h>
 #include <jansson.h>
 #include <signal.h>
@@ -144,7 +144,7 @@ static void right(void) {
     CHECK(!strstr(text, "WRONG") && !strstr(text, "FAILED"));
 }
 
-/* Holders that sleep make a fair lock serve everybody in turn, for as long as they all say. */
+/* With holders that sleep, a fair lock serves all contenders in turn, and each waits for the others. */
 static void held(void) {
     run("--seconds 0.4 --contenders 1,4 --processes 1 --hold 2000 local:", 0);
     const json_t *rows = member(load(), "rows"), *row = json_array_get(rows, 0);
@@ -177,8 +177,8 @@ static void wrong(void) {
     CHECK(!strstr(proc_output(&bench), "own keys"));
 }
 
-/* Its holders need not meet: that a grant is gone before its time is enough. Where not even that is seen it
- * is said what it is. */
+/* Two holders need not meet: a grant that is lost before its deadline is a fault too. Without any fault the
+ * report still says that the lock is wrong. */
 static void wrong_without_a_meeting(void) {
     struct redis_server redis;
     redis_start(&redis, "--appendfsync", "no", NULL);
@@ -196,7 +196,7 @@ static void wrong_without_a_meeting(void) {
     CHECK_HAS(proc_output(&bench), "It is known to be wrong, though");
 }
 
-/* A lock of one process is one: between two of them it is none, and that must show. */
+/* A lock of one process does not work between two, and the table must show it. */
 static void between_processes(void) {
     run("local: --teaching --seconds 0.3 --hold 100 --shared --contenders 4 --processes 1,2", 1);
     const json_t *rows = member(load(), "rows");
@@ -274,8 +274,8 @@ static void bad_usage(void) {
 
 /* ---- ends ---- */
 
-/* How many processes have our JSON file on their command line: it and those it forked. All but the first of
- * them get `signal`. */
+/* The number of processes with our JSON file on their command line: lock-bench and its children. Sends
+ * `signal` to the children. */
 static int signal_workers(int signal) {
     int alive = 0;
     DIR *all = opendir("/proc");
@@ -300,7 +300,7 @@ static int count_alive(void) {
     return signal_workers(0);
 }
 
-/* As a terminal does it: everybody gets it, and the order is nobody's. */
+/* As a terminal does: all processes get the signal, in any order. */
 static void press_ctrl_c(void) {
     signal_workers(SIGINT);
     harness_pause_ms(50);
@@ -332,7 +332,7 @@ static void start_rows(void) {
 static void interrupted(void) {
     start_rows();
     press_ctrl_c();
-    check_ends(1); /* the rows so far are wrong */
+    check_ends(1); /* the rows before show faults */
     CHECK_INT(count_alive(), 0);
     json_t *json = load();
     CHECK(json_is_true(member(json, "interrupted")));

@@ -107,18 +107,13 @@ static void begin_login(struct etcd_auth *auth, int endpoint, int64_t deadline_n
 
 /* ---- logins ---- */
 
-bool etcd_auth_needs_login(struct etcd_auth *auth, uint64_t refused) {
+bool etcd_auth_begin_login(struct etcd_auth *auth, uint64_t refused, int endpoint, int64_t deadline_ns) {
     pthread_mutex_lock(&auth->mutex);
     bool needs = needs_login(auth, refused);
-    pthread_mutex_unlock(&auth->mutex);
-    return needs;
-}
-
-void etcd_auth_begin_login(struct etcd_auth *auth, uint64_t refused, int endpoint, int64_t deadline_ns) {
-    pthread_mutex_lock(&auth->mutex);
-    if (needs_login(auth, refused) && !auth->logging_in)
+    if (needs && !auth->logging_in)
         begin_login(auth, endpoint, deadline_ns);
     pthread_mutex_unlock(&auth->mutex);
+    return needs;
 }
 
 struct etcd_verdict etcd_auth_log_in(struct etcd_auth *auth, uint64_t refused, int endpoint,

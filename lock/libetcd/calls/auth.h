@@ -29,13 +29,13 @@ void etcd_auth_close(struct etcd_auth *auth);
  * caller unrefs the value. */
 size_t etcd_auth_metadata(struct etcd_auth *auth, grpc_metadata *metadata, uint64_t *number);
 
-/* True: the client has a user, and its newest token is still `refused` (0: it has none yet). */
-bool etcd_auth_needs_login(struct etcd_auth *auth, uint64_t refused);
-/* Starts a login at the member at `endpoint`, unless one is in flight or none is needed. Does not block; the
- * tickers run when the login ends. */
-void etcd_auth_begin_login(struct etcd_auth *auth, uint64_t refused, int endpoint, int64_t deadline_ns);
-/* The same, and waits for the end. A login that another thread began is waited for until `wait_until_ns`. On
- * failure `error` says why. The verdict is harmless: a login changes nothing. */
+/* Needs a login if the client has a user, and its newest token is still `refused` (0: it has none yet). Then
+ * true, and a login at the member at `endpoint` begins, unless one is in flight. Does not block; the tickers
+ * run when it ends. */
+bool etcd_auth_begin_login(struct etcd_auth *auth, uint64_t refused, int endpoint, int64_t deadline_ns);
+/* The same, and waits for the end; ETCD_OK also if no login is needed. A login that another thread began is
+ * waited for until `wait_until_ns`. On failure `error` says why. The verdict is harmless: a login changes
+ * nothing. */
 struct etcd_verdict etcd_auth_log_in(struct etcd_auth *auth, uint64_t refused, int endpoint,
                                      int64_t deadline_ns, int64_t wait_until_ns, char error[ETCD_ERROR_SIZE]);
 

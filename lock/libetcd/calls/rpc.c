@@ -228,15 +228,13 @@ static enum etcd_status run(struct course *course, grpc_slice request, struct et
     const struct etcd_rpc *rpc = course->rpc;
     for (;;) {
         uint64_t token = 0;
-        struct etcd_verdict verdict = {.status = ETCD_OK};
         enum etcd_status status = find_member(course);
         if (status != ETCD_OK)
             return conclude(course, status);
         course->began_ns = etcd_loop_now_ns();
-        if (etcd_auth_needs_login(rpc->auth, course->refused_token))
-            verdict =
-                etcd_auth_log_in(rpc->auth, course->refused_token, course->endpoint,
-                                 attempt_deadline_ns(course, true), course->deadline_ns, course->call->error);
+        struct etcd_verdict verdict =
+            etcd_auth_log_in(rpc->auth, course->refused_token, course->endpoint,
+                             attempt_deadline_ns(course, true), course->deadline_ns, course->call->error);
         const bool asks = verdict.status == ETCD_OK;
         if (asks)
             verdict = attempt(rpc, course->method, course->endpoint, request,

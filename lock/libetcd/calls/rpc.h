@@ -1,5 +1,5 @@
-/* A blocking call of the cluster: the choice of members, what is asked again, and what is not known after it.
- * Not for users. */
+/* A blocking call of the cluster: it chooses members, repeats what may be repeated, and knows when the
+ * outcome is unknown. Not for users. */
 #ifndef LOCK_LIBETCD_CALLS_RPC_H
 #define LOCK_LIBETCD_CALLS_RPC_H
 

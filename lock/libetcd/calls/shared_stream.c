@@ -31,10 +31,8 @@ static int64_t open_stream(struct etcd_shared_stream *shared, int64_t now_ns) {
     int endpoint = etcd_endpoints_pick(&shared->transport->endpoints);
     if (endpoint < 0)
         return in_ms(now_ns, CONNECT_POLL_MS);
-    if (etcd_auth_needs_login(shared->auth, shared->refused_token)) {
-        etcd_auth_begin_login(shared->auth, shared->refused_token, endpoint, in_ms(now_ns, LOGIN_LIMIT_MS));
+    if (etcd_auth_begin_login(shared->auth, shared->refused_token, endpoint, in_ms(now_ns, LOGIN_LIMIT_MS)))
         return in_ms(now_ns, LOGIN_POLL_MS); /* the end of the login wakes the loop before */
-    }
     shared->endpoint = endpoint;
     shared->opened_ns = now_ns;
     shared->stream = start_stream(shared);

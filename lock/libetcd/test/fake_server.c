@@ -25,7 +25,7 @@ struct fake_server {
     int asked;
 };
 
-/* ---- HTTP/2, the least of it ---- */
+/* ---- HTTP/2, the minimum ---- */
 
 static bool receive(int conn, void *data, size_t size) {
     return size == 0 || recv(conn, data, size, MSG_WAITALL) == (ssize_t)size;
@@ -44,7 +44,7 @@ static bool send_frame(int conn, int type, int flags, uint32_t stream, const voi
     return send(conn, frame, FRAME + size, MSG_NOSIGNAL) == (ssize_t)(FRAME + size);
 }
 
-/* A header that is in no table, its texts shorter than 127 bytes. */
+/* A literal header, with texts shorter than 127 bytes. */
 static size_t add_header(uint8_t *at, const char *name, const char *value) {
     size_t n = strlen(name), v = strlen(value);
     at[0] = 0;
@@ -60,7 +60,7 @@ static bool answer(int conn, uint32_t stream, const struct fake_server_answer *g
     size_t size = add_header(block, ":status", given->http ? given->http : "200");
     size += add_header(block + size, "content-type", "application/grpc");
     if (given->data) {
-        /* Not compressed, and how long it is. */
+        /* Not compressed; then the length. */
         data[3] = (uint8_t)(given->size >> 8);
         data[4] = (uint8_t)given->size;
         memcpy(data + 5, given->data, given->size);
@@ -98,7 +98,7 @@ static bool serve_frame(struct fake_server *server) {
         return send_frame(server->conn, SETTINGS, ACK, 0, NULL, 0);
     if (head[3] == PING && !(head[4] & ACK))
         return send_frame(server->conn, PING, ACK, 0, body, size);
-    /* When it is whole: a request's one message is its end. */
+    /* The end of the stream: a request has one message. */
     return head[3] != DATA || !(head[4] & END_STREAM) || serve_request(server, stream);
 }
 
@@ -120,7 +120,7 @@ static void serve(struct fake_server *server) {
         continue;
 }
 
-/* ---- one connection after the other ---- */
+/* ---- the thread: one connection after another ---- */
 
 static void *run(void *arg) {
     struct fake_server *server = arg;

@@ -14,20 +14,20 @@ enum fake_server_kind {
 struct fake_server_answer {
     enum { FAKE_ANSWER, FAKE_CLOSE, FAKE_WAIT } how; /* an answer, a closed connection, or no answer */
     const char *http;                                /* NULL: 200 */
-    int code;                                        /* of gRPC */
-    const char *message;                             /* with it; NULL: none */
-    const void *data;                                /* NULL: no message of the answer's */
+    int code;                                        /* gRPC's status */
+    const char *message;                             /* its message; NULL: none */
+    const void *data;                                /* the answer; NULL: none */
     size_t size;
 };
 
 struct fake_server;
 
-/* Until the test ends. The last answer is given again and again. */
+/* Runs until the test ends. Repeats the last answer. */
 struct fake_server *fake_server_start(enum fake_server_kind kind, const struct fake_server_answer *answers,
                                       size_t count);
 /* 127.0.0.1:PORT */
 const char *fake_server_endpoint(const struct fake_server *server);
-/* How many requests there were. */
+/* The number of requests so far. */
 int fake_server_requests(struct fake_server *server);
 
 #endif

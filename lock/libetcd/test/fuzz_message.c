@@ -1,5 +1,5 @@
-/* What comes from the wire, as a reply: the first byte chooses which. Whatever it is, a reply that is made of
- * it can be read from end to end. */
+/* Unpacks bytes as a reply; the first byte chooses the kind. Whatever the bytes are, the reply can be read
+ * completely. */
 #include <stdlib.h>
 
 #include "lock/libetcd/wire/answer.h"
@@ -12,7 +12,7 @@ static void must(bool holds) {
         abort();
 }
 
-/* Where the sanitizer looks on. */
+/* So that a sanitizer checks every byte. */
 static unsigned read_bytes(struct etcd_bytes bytes) {
     unsigned sum = 0;
     for (size_t i = 0; i < bytes.size; i++)

@@ -54,7 +54,7 @@ void lease_recorder_grant(struct etcd *etcd, struct lease_recorder *lease, int64
 
 void lease_recorder_drop(struct lease_recorder *lease) {
     if (!lease->keep)
-        abort(); /* it is lost before it was had */
+        abort(); /* lost before etcd_keep() returned */
     etcd_keep_drop(lease->keep);
     atomic_store(&lease->dropped, true);
 }

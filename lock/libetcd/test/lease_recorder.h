@@ -15,7 +15,7 @@ struct lease_recorder {
     void (*then)(struct lease_recorder *); /* from on_lost */
     void *arg;
     atomic_int lost;     /* more than once ends the program */
-    atomic_bool dropped; /* nothing may come any more */
+    atomic_bool dropped; /* no callback may follow */
     atomic_bool held;    /* on_lost waits until this is false */
 };
 
@@ -27,7 +27,8 @@ void lease_recorder_grant(struct etcd *etcd, struct lease_recorder *lease, int64
 void lease_recorder_drop(struct lease_recorder *lease);
 void lease_recorder_wait_lost(struct lease_recorder *lease);
 enum etcd_status lease_recorder_ttl(struct etcd *etcd, int64_t id, int64_t *ttl_s);
-/* The lease lives at least as long as the client says; the server tells whole seconds, rounded down. */
+/* Checks that the lease lives at least as long as the client says. The server answers whole seconds, rounded
+ * down. */
 void lease_recorder_check(struct etcd *etcd, const struct lease_recorder *lease);
 
 #endif

@@ -234,7 +234,7 @@ void recorder_delete(struct etcd *etcd, const char *key) {
 
 /* ---- which member serves ---- */
 
-/* All that the server sends until it closes; NULL: no answer. HTTP/1.0, lest it comes in chunks. */
+/* The whole response; NULL: none. HTTP/1.0 prevents chunks. */
 static const char *metrics(const struct etcd_server *server) {
     enum { MOST = 1 << 20 };
     struct web_conn conn;

@@ -25,9 +25,9 @@ char *request_text(struct etcd_bytes some);
 const char *request_pairs(const struct etcd_reply *reply);
 const char *request_keys(const struct etcd_reply *reply);
 
-/* A store without keys. */
+/* Deletes all keys. */
 void request_clear(void);
-/* All of them are true. */
+/* True: all compares hold. */
 bool request_holds(const struct etcd_compare *compares, size_t count);
 int64_t request_put(const char *key, const char *value); /* the revision */
 

@@ -10,11 +10,11 @@
 
 enum { THREADS = 8 };
 
-/* ---- setting up; as root. Passwords are cheap to check (--bcrypt-cost 4) unless that matters ---- */
+/* ---- setup, as root. --bcrypt-cost 4 makes logins cheap where their cost does not matter ---- */
 
 #define CTL(server, ...) etcd_command(server, __VA_ARGS__, "--user", "root:rootpw", NULL)
 
-/* Users: root, who may all; alice, who may read and write all; bob, who may read what begins with b. */
+/* Users: root may do everything; alice may read and write all keys; bob may read keys that begin with b. */
 static void add_users(const struct etcd_server *server) {
     static const char *const commands[][6] = {
         {"user", "add", "root:rootpw"},
@@ -46,7 +46,7 @@ static struct etcd *open_as(const struct etcd_server *server, const char *user, 
     return tools_open_config(&config);
 }
 
-/* How many tokens there were. */
+/* The number of tokens so far. */
 static uint64_t tokens(struct etcd *etcd) {
     pthread_mutex_lock(&etcd->auth.mutex);
     uint64_t number = etcd->auth.token_number;
@@ -69,7 +69,7 @@ static enum etcd_status get(struct etcd *etcd, const char *key, char error[ETCD_
     return etcd_range(etcd, &it, &call, NULL);
 }
 
-/* ---- one server of users ---- */
+/* ---- one server with users ---- */
 
 static struct etcd_server server;
 
@@ -86,8 +86,8 @@ static void permissions(void) {
     const struct etcd_op op = {ETCD_PUT, .put = {.key = etcd_text("b1")}};
     const struct etcd_txn txn = {.otherwise = &op, .otherwise_count = 1};
     CHECK_STATUS(etcd_txn(bob, &txn, NULL, NULL), ETCD_DENIED);
-    CHECK_INT(tokens(bob), 1); /* another one would not help, and is not asked for */
-    /* The lock service asks on behalf of who asks it. */
+    CHECK_INT(tokens(bob), 1); /* the client does not log in again */
+    /* The lock service acts with the permissions of its caller. */
     int64_t lease = tools_grant(alice, 100), revision;
     struct etcd_bytes *key;
     CHECK_STATUS(etcd_lock(bob, etcd_text("b"), lease, NULL, &key, &revision), ETCD_DENIED);
@@ -118,7 +118,7 @@ static void unknown_users(void) {
     check_denied(NULL, NULL, "user name is empty");
 }
 
-/* Who logged in goes through Raft, and is known again. */
+/* Tokens go through Raft, so the server knows them after the restart. */
 static void server_restarts(void) {
     struct etcd *alice = open_as(&server, "alice", "secret-word");
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
@@ -141,14 +141,14 @@ static void password_changes(void) {
     CHECK_STATUS(put(open_as(&server, "carol", "two"), "c", NULL), ETCD_OK);
 }
 
-/* ---- tokens that run out ---- */
+/* ---- tokens that expire ---- */
 
 struct crowd {
     struct etcd *etcd;
     pthread_t threads[THREADS];
     atomic_int next;
     atomic_bool stop;
-    int puts; /* of each; 0: until it is told to stop */
+    int puts; /* of each thread; 0: until `stop` */
 };
 
 static void *put_often(void *arg) {
@@ -183,18 +183,18 @@ static void tokens_expire(void) {
     char error[ETCD_ERROR_SIZE] = "";
     CHECK_STATUS(put(alice, "a", error), ETCD_OK);
     uint64_t before = tokens(alice);
-    harness_pause_ms(2200); /* it lives for a second, and dies in the next */
+    harness_pause_ms(2200); /* it lives for a second, and expires in the next */
     struct crowd crowd = {.etcd = alice, .puts = 20};
     start(&crowd);
     join(&crowd);
     CHECK(tokens(alice) > before);
-    CHECK(tokens(alice) < before + THREADS); /* one asks for all */
+    CHECK(tokens(alice) < before + THREADS); /* one login serves all threads */
 
     CHECK_STATUS(put(alice, "a", error), ETCD_OK);
     CHECK_STR(error, "");
 }
 
-/* Of keys that openssl makes. What is written in such a token is also the revision of who may what. */
+/* JWT, with keys from openssl. Such a token contains the revision of the auth store. */
 static void tokens_of_old_revision(void) {
     struct etcd_server signing;
     struct proc proc;
@@ -222,7 +222,7 @@ static void tokens_of_old_revision(void) {
     CHECK_STR(error, "");
     CHECK_HAS(CTL(&signing, "user", "delete", "dave"), "deleted");
     CHECK_STATUS(get(alice, "a", error), ETCD_OK);
-    /* While eight threads are at it. */
+    /* While eight threads call. */
     struct crowd crowd = {.etcd = alice};
     start(&crowd);
     for (int i = 0; i < 6; i++)

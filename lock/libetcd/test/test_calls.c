@@ -1,4 +1,4 @@
-/* The other calls of libetcd, asked of one server; and what holds for all. */
+/* The other calls of libetcd, against one server; and properties of all calls. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ static void leases(void) {
     CHECK_STATUS(etcd_lease_revoke(requests.etcd, -5, NULL), ETCD_OK);
 }
 
-/* Within its last second a lease has 0 seconds left, and lives. */
+/* In its last second a lease has 0 seconds left, and lives. */
 static void lease_in_last_second(void) {
     int64_t id, ttl_s;
     CHECK_STATUS(etcd_lease_grant(requests.etcd, 1, 0, NULL, &id, &ttl_s), ETCD_OK);
@@ -144,7 +144,7 @@ static void locks(void) {
     CHECK_STATUS(etcd_lock(requests.etcd, T("l"), other, NULL, &key, &revision), ETCD_NOT_FOUND);
 }
 
-/* ---- what is not wanted, and what is not answered ---- */
+/* ---- outputs that are NULL, and failures ---- */
 
 static void null_outputs(void) {
     request_clear();
@@ -160,7 +160,7 @@ static void null_outputs(void) {
     etcd_reply_free(NULL);
 }
 
-/* Of these a server of 3.4 dies, or takes them for true; they are not sent. */
+/* A server of version 3.4 crashes on these, or takes them for true; the client does not send them. */
 static void crashing_requests(void) {
     char error[ETCD_ERROR_SIZE] = "";
     const struct etcd_call call = {.error = error, .error_size = sizeof error};
@@ -174,7 +174,7 @@ static void crashing_requests(void) {
     CHECK_STATUS(etcd_do(requests.etcd, &outer, NULL, NULL), ETCD_INVALID);
     CHECK_STATUS(etcd_do(requests.etcd, &compared, NULL, NULL), ETCD_INVALID);
     CHECK(proc_running(&requests.server.proc));
-    /* As deep as it goes, and deeper. */
+    /* At the limit of nesting, and beyond it. */
     struct etcd_op deep[102] = {{ETCD_RANGE, .range = {.key = T("a")}}};
     for (int i = 1; i < 102; i++)
         deep[i] = (struct etcd_op){ETCD_TXN, .txn = {.then = &deep[i - 1], .then_count = 1}};
@@ -200,7 +200,7 @@ static void outputs_of_failures(void) {
     CHECK_STATUS(etcd_range(requests.etcd, &range, &call, &reply), ETCD_FUTURE);
     CHECK(reply == &mark);
     CHECK_HAS(error, "future revision");
-    /* An error that has no room, or little. */
+    /* Error buffers of size 0 and of a small size. */
     char small[4] = "xyz";
     const struct etcd_call short_call = {.error = small, .error_size = sizeof small};
     CHECK_STATUS(etcd_range(requests.etcd, &range, &short_call, &reply), ETCD_FUTURE);
@@ -210,7 +210,7 @@ static void outputs_of_failures(void) {
     CHECK_STATUS(etcd_range(requests.etcd, &range, &no_room, &reply), ETCD_FUTURE);
 }
 
-/* It is memory of the caller's, whatever became of the client. */
+/* A reply belongs to the caller, also after the client was closed. */
 static void replies_outlive_their_client(void) {
     request_clear();
     char error[ETCD_ERROR_SIZE];
@@ -230,7 +230,7 @@ static void overwrite(void *op) {
     *(struct etcd_op *)op = (struct etcd_op){.kind = ETCD_RANGE};
 }
 
-/* Once an operation has been read it may go: its reply is read as what was asked for all the same. */
+/* After on_read the operation may be freed; its reply is unpacked correctly all the same. */
 static void request_freed_after_read(void) {
     request_clear();
     request_put("a", "1");

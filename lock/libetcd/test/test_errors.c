@@ -1,4 +1,4 @@
-/* What libetcd says when it cannot, of real servers: those that refuse, are not there, or do not answer. */
+/* Errors with real servers: servers that refuse, do not run, or do not answer. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@ static int64_t version_of(struct etcd *etcd, const char *key) {
     return version;
 }
 
-/* ---- what a server refuses ---- */
+/* ---- refusals ---- */
 
 static void invalid_requests(void) {
     struct etcd_server server;
@@ -44,7 +44,7 @@ static void invalid_requests(void) {
     struct etcd_put large = {.key = {"a", 1}, .value = {harness_alloc(3 << 20), 3 << 19}};
     CHECK_STATUS(etcd_put(etcd, &large, &call, NULL), ETCD_INVALID);
     CHECK_HAS(error, "request is too large");
-    large.value.size = 3 << 20; /* which the server's gRPC refuses already */
+    large.value.size = 3 << 20; /* refused by the server's gRPC */
     CHECK_STATUS(etcd_put(etcd, &large, &call, NULL), ETCD_INVALID);
     CHECK_HAS(error, "larger than max");
     const struct etcd_put no_lease = {.key = {"a", 1}, .lease = 7};
@@ -71,7 +71,7 @@ static void no_space(void) {
     CHECK_STATUS(etcd_delete(etcd, &del, NULL, NULL), ETCD_OK);
 }
 
-/* ---- who is not there ---- */
+/* ---- servers that do not run ---- */
 
 static void no_server_listens(void) {
     struct etcd *etcd = tools_open_at(harness_format("127.0.0.1:%d", harness_free_port()));
@@ -85,7 +85,7 @@ static void no_server_listens(void) {
     tools_check_range(etcd, -1000, ETCD_UNAVAILABLE);
     struct etcd_member_status status;
     CHECK_STATUS(etcd_member_look(etcd, 0, &call, &status), ETCD_UNAVAILABLE);
-    /* A name that nobody has, and a socket's name, which is not one here. */
+    /* A host name that does not exist, and "unix", which is not a scheme here. */
     tools_check_range(tools_open_at("nobody.invalid"), SOON_MS, ETCD_UNAVAILABLE);
     tools_check_range(tools_open_at("unix:1,dns:1,ipv4:1"), SOON_MS, ETCD_UNAVAILABLE);
 }
@@ -123,7 +123,7 @@ static void no_leader_yet(void) {
     CHECK_STATUS(etcd_member_list(etcd, NULL, &list), ETCD_OK);
     CHECK_INT(list->count, 3);
     etcd_members_free(list);
-    /* Nothing was done so far, and what waits now is done once there is a leader; once. */
+    /* Nothing was done so far. A write that waits now is done exactly once when there is a leader. */
     CHECK_INT(pthread_create(&thread, NULL, put_patiently, etcd), 0);
     CHECK(harness_wait(one_is_blocked, etcd, PATIENCE_MS));
     etcd_restart_all(members, 3);
@@ -131,7 +131,7 @@ static void no_leader_yet(void) {
     CHECK_INT(version_of(etcd, "a"), 1);
 }
 
-/* ---- who does not answer ---- */
+/* ---- servers that do not answer ---- */
 
 static void paused_server(void) {
     struct etcd_server server;
@@ -160,7 +160,7 @@ static void paused_server(void) {
     call.deadline_ns = tools_in_ms(SOON_MS);
     CHECK_STATUS(etcd_lease_grant(etcd, 5, 0, &call, &id, NULL), ETCD_UNKNOWN);
     call.deadline_ns = tools_in_ms(SOON_MS);
-    call.idempotent = true; /* still nobody knows */
+    call.idempotent = true; /* still unknown */
     CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, &reply), ETCD_UNKNOWN);
     CHECK(!reply && !info && id == -7);
     etcd_resume(&server);

@@ -1,4 +1,4 @@
-/* What libetcd says of servers that are none, and of each answer that one could give. */
+/* Errors with peers that are no etcd servers, and with each answer that a server could give. */
 #include <grpc/status.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static void not_a_server(void) {
     }
 }
 
-/* Asked for a write; returns how often. */
+/* Makes a write; returns the number of requests that the server received. */
 static int call_server(struct etcd *etcd, struct fake_server *server, bool idempotent, enum etcd_status want,
                        const char *text) {
     char error[ETCD_ERROR_SIZE] = "";
@@ -30,7 +30,7 @@ static int call_server(struct etcd *etcd, struct fake_server *server, bool idemp
     return fake_server_requests(server);
 }
 
-/* Each code that gRPC has, as an answer to a write and to a read. */
+/* Each status code of gRPC, as the answer to a write and to a read. */
 static void codes(void) {
     static const struct {
         int code;
@@ -85,7 +85,7 @@ static void answers_of_no_sense(void) {
     CHECK_STATUS(etcd_range(etcd, &tools_range_a, &call, &reply), ETCD_FAILED);
     CHECK_HAS(error, "no sense");
     CHECK(!reply);
-    CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, &reply), ETCD_UNKNOWN); /* it may have been done */
+    CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, &reply), ETCD_UNKNOWN); /* the server may have done it */
     CHECK_HAS(error, "no sense");
     CHECK(!reply);
     struct etcd_lease_info *info = NULL;
@@ -99,7 +99,7 @@ static void answers_of_no_sense(void) {
     CHECK_STATUS(etcd_lease_grant(etcd, 5, 0, NULL, &id, NULL), ETCD_UNKNOWN);
     CHECK_STATUS(etcd_lock(etcd, etcd_text("l"), 7, NULL, &key, &id), ETCD_UNKNOWN);
     CHECK(!info && !members && !key && id == -7);
-    /* An answer to something else. */
+    /* An answer of another type. */
     static const struct fake_server_answer other = {.data = "\x1a\x00", .size = 2};
     const struct etcd_txn txn = {.then = NULL};
     etcd = tools_open_at(fake_server_endpoint(fake_server_start(FAKE_GRPC, &other, 1)));
@@ -120,21 +120,21 @@ static void answers_of_no_sense(void) {
 #define CUT                                                                                                  \
     { .how = FAKE_CLOSE }
 
-/* A write that was tried twice: what is said of the second try says nothing of the first. */
+/* A write with two attempts: the answer to the second one says nothing about the first. */
 static void second_attempts(void) {
     static const struct {
         struct fake_server_answer answers[3];
         bool idempotent;
         enum etcd_status status;
-        int asked; /* 0: again and again */
+        int asked; /* 0: more than the answers here */
         const char *text;
     } courses[] = {
-        /* Surely nothing was done by who has no leader. */
+        /* A member without a leader did nothing. */
         {{NO_LEADER, NO_LEADER, DONE}, false, ETCD_OK, 3, ""},
         {{NO_LEADER, FULL, DONE}, false, ETCD_EXHAUSTED, 2, "too many"},
         {{NO_LEADER, CUT, DONE}, false, ETCD_UNKNOWN, 2, ""},
         {{NO_LEADER, NO_LEADER, NO_LEADER}, false, ETCD_UNAVAILABLE, 0, "no leader"},
-        /* Who was cut off may have done it. */
+        /* A member whose connection was closed may have done it. */
         {{CUT, DONE, DONE}, false, ETCD_UNKNOWN, 1, ""},
         {{CUT, CUT, DONE}, true, ETCD_OK, 3, ""},
         {{CUT, NO_LEADER, NO_LEADER}, true, ETCD_UNKNOWN, 0, "no leader"},
@@ -153,7 +153,7 @@ static void second_attempts(void) {
     }
 }
 
-/* Who refuses the login itself, whatever it says, is not asked again for ever. */
+/* A refused login is not repeated for ever, whatever the refusal is. */
 static void refused_logins(void) {
     static const struct fake_server_answer answers[] = {
         {.http = "401"},

@@ -48,14 +48,14 @@ static void lost_when_revoked(void) {
     lease_recorder_check(etcd, other);
 }
 
-/* The clock tells, as nobody else does. */
+/* Only the client's clock can tell. */
 static void lost_while_server_paused(void) {
     struct lease_recorder *lease = lease_recorder_new();
     struct etcd *etcd = tools_open(&server, 1);
     lease_recorder_grant(etcd, lease, 1, 100);
     harness_pause_ms(300);
     etcd_pause(&server);
-    harness_pause_ms(50); /* answers that were under way */
+    harness_pause_ms(50); /* answers in flight */
     int64_t deadline_ns = etcd_keep_deadline_ns(lease->keep);
     lease_recorder_wait_lost(lease);
     etcd_resume(&server);
@@ -78,7 +78,7 @@ static void started_before_server(void) {
     struct etcd *late = tools_open(&later, 1);
     lease_recorder_keep(late, lease, id, 20, granted_ns, 50);
     lease_recorder_keep(late, dropped, id, 20, granted_ns, 50);
-    lease_recorder_keep(late, lost, id, 1, granted_ns - second_ns, 50); /* its time is over */
+    lease_recorder_keep(late, lost, id, 1, granted_ns - second_ns, 50); /* its time to live is over */
     lease_recorder_wait_lost(lost);
     lease_recorder_drop(dropped);
     etcd_restart(&later);
@@ -89,7 +89,8 @@ static void started_before_server(void) {
     lease_recorder_check(etcd, lease);
 }
 
-/* The answer to a renewal of what was dropped says nothing of a later one, which the server never saw. */
+/* The answer to a renewal of a dropped keepalive must not count for a later one, which the server never
+ * received. */
 static void answer_belongs_to_one_renewal(void) {
     struct lease_recorder *first = lease_recorder_new();
     struct lease_recorder *second = lease_recorder_new();
@@ -109,7 +110,7 @@ static void answer_belongs_to_one_renewal(void) {
     for (int i = 0; i < 1000 && etcd_keep_deadline_ns(first->keep) == before_ns; i++)
         harness_pause_ms(1);
     proxy_set(proxy, PROXY_DELAY, 600, NULL);
-    harness_pause_ms(100); /* one has been sent and answered, and the answer is late */
+    harness_pause_ms(100); /* a renewal was sent and answered, and the answer is delayed */
     etcd_pause(&own);
     int64_t paused_ns = tools_in_ms(0);
     lease_recorder_drop(first);
@@ -118,7 +119,7 @@ static void answer_belongs_to_one_renewal(void) {
     harness_pause_ms(1000);
     int64_t deadline_ns = etcd_keep_deadline_ns(second->keep), late_ns = etcd_keep_deadline_ns(other->keep);
     etcd_resume(&own);
-    CHECK(late_ns <= paused_ns + 20 * second_ns); /* it counts from when it was sent */
+    CHECK(late_ns <= paused_ns + 20 * second_ns); /* a renewal counts from when it was sent */
     if (deadline_ns > paused_ns + 20 * second_ns)
         FAIL("%d ms more than the server gave", (int)((deadline_ns - paused_ns) / 1000000 - 20000));
 }
@@ -197,7 +198,8 @@ static void dropped_from_callbacks(void) {
     CHECK_INT(other->lost, 0);
 }
 
-/* Leases whose time is up at the moment when they are dropped, or kept. What a keep is lost with knows it. */
+/* Leases that expire at the moment when their keepalive is dropped or started. The context of on_lost is
+ * known by then. */
 static void dropped_while_lost(void) {
     enum { ROUNDS = 400 };
     static struct lease_recorder lease[ROUNDS];
@@ -224,7 +226,7 @@ static void nothing(void *ctx, const struct etcd_watch_event *event) {
     (void)event;
 }
 
-/* Callbacks may begin watches, also while the client is about to be closed. */
+/* Callbacks may start watches, also while the client is being closed. */
 static void begin_a_watch(struct lease_recorder *lease) {
     const struct etcd_watch_config config = {.key = etcd_text("a"), .on_event = nothing};
     struct etcd_watch *watch;

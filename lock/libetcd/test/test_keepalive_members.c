@@ -5,7 +5,7 @@
 #include "lock/libetcd/test/lease_recorder.h"
 #include "lock/libetcd/test/recorder.h"
 
-/* A client that talks to this one as long as it can. */
+/* A client that uses this member as long as it can. */
 static struct etcd *open_first(struct etcd_server *members, int which) {
     const struct etcd_config config = {
         .endpoints =
@@ -25,7 +25,7 @@ static void check_for(struct etcd *etcd, struct lease_recorder *lease, int64_t m
     }
 }
 
-/* The least that was left of it. */
+/* The shortest remaining time. */
 static int least_left_ms(struct lease_recorder *lease, int64_t ms) {
     int64_t least_ns = INT64_MAX;
     for (int64_t until_ns = tools_in_ms(ms); tools_in_ms(0) < until_ns; harness_pause_ms(2)) {
@@ -37,9 +37,9 @@ static int least_left_ms(struct lease_recorder *lease, int64_t ms) {
     return (int)(least_ns / 1000000);
 }
 
-/* A leader that comes back has counted all leases down meanwhile, and may have them revoked before it learns
- * that it leads no more, or by way of its successor (etcd issue 15247). The client must hear of that, and of
- * nothing else. True: the lease lives. */
+/* A leader that resumes has counted all leases down meanwhile, and may have them revoked before it learns
+ * that it is deposed, or through its successor (etcd issue 15247). The client must report that, and nothing
+ * else. True: the lease lives. */
 static bool kept_or_told(struct etcd *etcd, struct lease_recorder *lease, int64_t ms) {
     for (int64_t until_ns = tools_in_ms(ms); tools_in_ms(0) < until_ns; harness_pause_ms(20)) {
         bool lost = atomic_load(&lease->lost);
@@ -55,7 +55,7 @@ static bool kept_or_told(struct etcd *etcd, struct lease_recorder *lease, int64_
     return true;
 }
 
-/* Before the time to live is over, long before the pings of HTTP/2 would tell. */
+/* Within the time to live, long before the HTTP/2 pings would notice. */
 static void a_stuck_member_is_left(struct etcd_server *members, int which, bool leads) {
     struct etcd *others = tools_open(&members[(which + 1) % 3], 1);
     struct lease_recorder *one = lease_recorder_new();

@@ -1,4 +1,4 @@
-/* Keys and values, asked of one server. */
+/* Keys and values, on one server. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void ranges(void) {
     CHECK_STR(request_keys(RANGE(.prefix = true)), "a p p/1 p/2 p/3 p0 q");
     CHECK_STR(request_keys(RANGE(.key = T("p/2"), .end = T("q"))), "p/2 p/3 p0");
     CHECK_STR(request_keys(RANGE(.key = T("p/3"), .end = request_bytes("", 1))),
-              "p/3 p0 q"); /* to the end of all */
+              "p/3 p0 q"); /* to the end of the store */
     CHECK_STR(request_keys(RANGE(.key = T("q"), .end = T("a"))), "");
     CHECK_INT(RANGE(.key = T("p"))->count, 1);
     CHECK(!RANGE(.key = T("p"))->more);
@@ -63,7 +63,7 @@ static void ranges_at_past_revision(void) {
     CHECK_INT(reply->kvs[0].lease, 0);
 }
 
-/* Three keys that stand in another order by each target. */
+/* Three keys whose order differs for each target. */
 static void sorted(void) {
     static const struct {
         enum etcd_target by;
@@ -188,14 +188,14 @@ static void any_bytes(void) {
         all[i] = (uint8_t)i;
     check_bytes(request_bytes(all, sizeof all), request_bytes(all, sizeof all));
     CHECK_INT(RANGE(.prefix = true)->kv_count, 5);
-    /* One NUL, of the keys that begin with it. */
+    /* The prefix is one NUL byte. */
     CHECK_INT(RANGE(.key = request_bytes("\0", 1), .prefix = true)->kv_count, 3);
     const struct etcd_compare compare = {
         .key = request_bytes("a\0b", 3), .target = ETCD_VALUE, .value = request_bytes("\xff\0\xfe", 3)};
     CHECK(request_holds(&compare, 1));
 }
 
-/* The last byte of a prefix may be one that nothing comes after. */
+/* The last byte of a prefix may be 0xff, which cannot grow. */
 static void prefixes_of_ff(void) {
     request_clear();
     static const struct {
@@ -208,7 +208,7 @@ static void prefixes_of_ff(void) {
     for (int i = 0; i < NAMES; i++)
         PUT(.key = request_bytes(names[i].data, names[i].size),
             .value = request_bytes(names[i].data, names[i].size));
-    /* Each as a prefix, against what memcmp says. */
+    /* Each name as a prefix, compared with memcmp(). */
     for (int i = 0; i < NAMES; i++) {
         int64_t want = 0;
         for (int j = 0; j < NAMES; j++)
@@ -240,7 +240,7 @@ static void large_values(void) {
     CHECK_INT(RANGE(.prefix = true)->kv_count, 3);
     for (int i = 0; i < 8; i++)
         check_bytes(T(harness_format("c%d", i)), request_bytes(value, size));
-    struct etcd_reply *reply = RANGE(.key = T("c"), .prefix = true); /* more than gRPC takes unless told */
+    struct etcd_reply *reply = RANGE(.key = T("c"), .prefix = true); /* more than gRPC's default limit */
     CHECK_INT(reply->kv_count, 8);
     for (int i = 0; i < 8; i++)
         CHECK(request_same(reply->kvs[i].value, request_bytes(value, size)));

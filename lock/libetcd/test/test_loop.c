@@ -1,4 +1,4 @@
-/* The loop is woken, whatever state the channel is in by which it is; and stops. */
+/* The loop wakes, whatever the state of the channel that wakes it; and it stops. */
 #include "lock/libetcd/transport/loop.h"
 
 #include <grpc/grpc_security.h>
@@ -18,7 +18,7 @@ static int64_t count(struct etcd_ticker *ticker, int64_t now_ns) {
     return INT64_MAX;
 }
 
-/* Each wake comes through. The slowest is printed. */
+/* Every wake has its effect. Prints the slowest. */
 static void wake_by(grpc_channel *channel, const char *what) {
     enum { WAKES = 2000 };
     struct counter counter = {.ticker = {.tick = count, .next_ns = INT64_MAX}};
@@ -39,7 +39,7 @@ static void wake_by(grpc_channel *channel, const char *what) {
         slowest_ns = took_ns > slowest_ns ? took_ns : slowest_ns;
     }
     printf("     %s: %d us at most\n", what, (int)(slowest_ns / 1000));
-    etcd_loop_wake(loop, channel); /* under way when it stops */
+    etcd_loop_wake(loop, channel); /* in flight when it stops */
     etcd_loop_stop(loop);
     etcd_loop_free(loop);
 }

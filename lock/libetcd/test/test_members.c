@@ -1,4 +1,4 @@
-/* Members that fail, each in another way, while a client asks on. */
+/* Members that fail in different ways while a client makes calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "lock/libetcd/test/recorder.h"
 #include "lock/libetcd/v3lock.h"
 
-static struct etcd_server members[3]; /* of each test, as what a test restarts ends with it */
+static struct etcd_server members[3]; /* started by each test, since a restarted process ends with the test */
 
-/* A client that talks to the leader first, which is the worst to fail. */
+/* A client that uses the leader, whose failure is the worst case. */
 static struct etcd *open_to_leader(int *leader) {
     *leader = etcd_leader(members, 3);
     const char *first = tools_endpoints(&members[*leader], 1);
@@ -23,7 +23,7 @@ static struct etcd *open_to_leader(int *leader) {
     return etcd;
 }
 
-/* Also those that were away are connected again. */
+/* Members that failed are connected again too. */
 static void all_answer(struct etcd *etcd) {
     for (size_t i = 0; i < etcd_endpoint_count(etcd); i++) {
         struct etcd_member_status status;
@@ -110,7 +110,7 @@ static void all_members_killed(void) {
     fail_one("all killed", kill_all, restart_all, true);
 }
 
-/* One after the other, in the order of the endpoints, and each comes back before the next goes. */
+/* One after another, in the order of the endpoints; each is restarted before the next one is stopped. */
 static void each_member_restarted(void) {
     int leader;
     etcd_start_cluster(members, 3, NULL);
@@ -158,8 +158,8 @@ static void wrong_endpoints(void) {
 
 /* ---- answers that are lost ---- */
 
-/* The server did it, and the connection is closed before it can say so: not known, and not done again. What
- * may be done twice is. */
+/* The server does the write, and the connection is closed before the answer: the outcome is unknown, and the
+ * write is not repeated unless it is idempotent. */
 static void answers_are_lost(void) {
     enum { ROUNDS = 8 };
     struct etcd_server server;
@@ -176,7 +176,7 @@ static void answers_are_lost(void) {
         const struct etcd_call idempotent = {.idempotent = true};
         struct etcd_reply *reply = NULL;
         tools_get(etcd, once); /* it is connected */
-        /* Not what the server says for other reasons before it hears of this. */
+        /* Other answers of the server, from before it notices, do not count. */
         proxy_set(proxy, PROXY_CUT, 0, once);
         CHECK_STATUS(etcd_put(etcd, &put, NULL, NULL), ETCD_UNKNOWN);
         tools_get(etcd, once);
@@ -208,7 +208,7 @@ static uint64_t who_answers(struct etcd *etcd) {
     return member;
 }
 
-/* A member that lets one wait for a lock until the time is up is no reason to leave it. */
+/* The client does not leave a member because a lock was waited for until the deadline. */
 static void waiting_for_a_lock(void) {
     enum { TIMES = 3, LONG_MS = 500 };
     struct etcd_bytes *key = NULL, *none;

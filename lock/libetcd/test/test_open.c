@@ -36,7 +36,7 @@ static void *call_for_ever(void *arg) {
 enum { CALLERS = 16 };
 
 static bool all_are_blocked(void *etcd) {
-    return tools_blocked(etcd) >= CALLERS; /* more: those that get a token */
+    return tools_blocked(etcd) >= CALLERS; /* more threads: those that log in */
 }
 
 static void check_closing(const struct etcd_config *config) {
@@ -61,7 +61,7 @@ static void closing(void) {
     static const struct fake_server_answer waits = {.how = FAKE_WAIT},
                                            no_leader = {.code = GRPC_STATUS_UNAVAILABLE,
                                                         .message = "etcdserver: no leader"};
-    /* Nobody is there; somebody is there but does not answer, or has no leader, or gives no token. */
+    /* No server; then a server that does not answer, has no leader, or does not answer a login. */
     struct etcd_config config = {.endpoints = harness_format("127.0.0.1:%d", harness_free_port())};
     check_closing(&config);
     config.endpoints = fake_server_endpoint(fake_server_start(FAKE_SILENT, NULL, 0));
@@ -89,7 +89,7 @@ static void closing_idle_client(void) {
         if (i % 2)
             tools_check_put(etcd, 0, ETCD_OK);
         etcd_close(etcd);
-        tools_check_put(other, 0, ETCD_OK); /* gRPC is still there for it */
+        tools_check_put(other, 0, ETCD_OK); /* gRPC is still initialized */
         etcd_close(other);
     }
 }

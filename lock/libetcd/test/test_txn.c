@@ -1,4 +1,4 @@
-/* Transactions, asked of one server. */
+/* Transactions, on one server. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool number_holds(enum etcd_target target, const char *key, enum etcd_rel
     return request_holds(&compare, 1);
 }
 
-/* `number` is what is there. */
+/* `number`: the value in the store. */
 static void check_relations(enum etcd_target target, const char *key, int64_t number) {
     for (int64_t off = -1; off <= 1; off++) {
         CHECK_INT(number_holds(target, key, ETCD_EQUAL, number + off), off == 0);
@@ -53,7 +53,7 @@ static void compares_values(void) {
         CHECK_INT(value_holds(T("a"), false, ETCD_GREATER, values[i]), i < 1);
         CHECK_INT(value_holds(T("a"), false, ETCD_LESS, values[i]), i > 1);
     }
-    /* What is not there has no value, not even an empty one. */
+    /* A key that does not exist has no value, not even an empty one. */
     for (enum etcd_relation relation = ETCD_EQUAL; relation <= ETCD_NOT_EQUAL; relation++)
         CHECK(!value_holds(T("nothing"), false, relation, ""));
     request_put("e", "");
@@ -73,7 +73,7 @@ static void compares_ranges(void) {
     CHECK(request_holds(&compare, 1));
     compare.end = T("k4");
     CHECK(!request_holds(&compare, 1));
-    /* Nobody is in it. */
+    /* The range has no keys. */
     const struct etcd_compare empty = {.key = T("x"), .prefix = true, .target = ETCD_VERSION};
     CHECK(request_holds(&empty, 1));
     const struct etcd_compare two[] = {empty, compare};
@@ -107,7 +107,7 @@ static void txns(void) {
         const struct etcd_reply *inner = &reply->replies[i];
         CHECK(!inner->revision && !inner->cluster_id && !inner->member_id && !inner->raft_term);
     }
-    CHECK_INT(reply->replies[2].kvs[0].mod_revision, reply->revision); /* all at one */
+    CHECK_INT(reply->replies[2].kvs[0].mod_revision, reply->revision); /* all at one revision */
     CHECK_INT(reply->replies[2].kvs[1].mod_revision, reply->revision);
     reply = request_op(&txn);
     CHECK(!reply->succeeded);

@@ -1,13 +1,13 @@
-/* Watches on one server: what they tell. */
+/* Watches on one server. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lock/libetcd/test/recorder.h"
 
-static struct etcd_server server; /* tells progress every 200 ms */
+static struct etcd_server server; /* reports progress every 200 ms */
 
-/* What each test begins with. */
+/* Set up by each test. */
 struct start {
     struct etcd *etcd;
     int64_t base; /* the store's revision */
@@ -19,7 +19,7 @@ static struct start begin(void) {
     return start;
 }
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
 static void events_for_each_change(void) {
     struct start s = begin();
@@ -43,7 +43,7 @@ static void events_for_each_change(void) {
     tools_put(s.etcd, "b", "3");
     tools_put(s.etcd, "ab", "4");
     recorder_delete(s.etcd, "ab");
-    recorder_delete(s.etcd, "ab"); /* of nothing: no event */
+    recorder_delete(s.etcd, "ab"); /* deletes nothing: no event */
     tools_put(s.etcd, "ab", "");
     recorder_is(of_key, "created@0 ab=1@1 ab=4@4 -ab@5 ab=@6");
     recorder_is(under_prefix, "created@0 ab=1@1 ac=2@2 ab=4@4 -ab@5 ab=@6");
@@ -86,7 +86,7 @@ static bool has_progressed(void *arg) {
     return so;
 }
 
-/* Progress is told to who asked for it, and moves the place where a watch is resumed. */
+/* Only a watch that requested progress gets it; progress moves the revision where the watch resumes. */
 static void progress_notifications(void) {
     struct start s = begin();
     struct etcd_watch_config config = recorder_key("quiet");
@@ -102,7 +102,7 @@ static void progress_notifications(void) {
     CHECK_INT(told->events, 0);
 }
 
-/* So many watches are on the server. */
+/* Waits until the server has so many watches. */
 static bool are_watched(void *arg) {
     return recorder_metric(&server, "etcd_debugging_mvcc_watcher_total") == *(int *)arg;
 }
@@ -130,7 +130,7 @@ static void thousand_watches(void) {
         }
         for (int i = 0; i < WATCHES; i++) {
             const char *text = harness_format("created@0 many/%d=%d@%d", i, i, 1 + i / A_TXN);
-            if (round == 2 && i % 2 == 0) /* those that are not cancelled */
+            if (round == 2 && i % 2 == 0) /* the watches that are not cancelled */
                 text = harness_format("%s many/%d=%d@%d", text, i, i, 11 + i / A_TXN);
             recorder_has(recorder[i], text);
             CHECK_STR(recorder[i]->text, text);
@@ -144,7 +144,7 @@ static void thousand_watches(void) {
     }
 }
 
-/* A batch of the server's loop for what is past, too large for one message. */
+/* A batch of the server's loop for past events, too large for one message. */
 static void fragments_are_joined(void) {
     enum { PUTS = 40 };
     static const char sent[] = "grpc_server_msg_sent_total{grpc_method=\"Watch\"";
@@ -173,7 +173,7 @@ static void fragments_are_joined(void) {
     CHECK_INT(fragment->events, PUTS + 1);
 }
 
-/* ---- how they end ---- */
+/* ---- the end of a watch ---- */
 
 static void compaction_ends_watch(void) {
     struct start s = begin();
@@ -234,7 +234,7 @@ static struct etcd *open_as(const struct etcd_server *etcd, const char *user, co
     return tools_open_config(&config);
 }
 
-/* Also of a client that was there before anybody needed a user: it had no token, and gets one. */
+/* Also for a client that was opened before authentication was on: it has no token, and logs in. */
 static void permissions_of_users(void) {
     struct etcd_server own;
     etcd_start(&own, NULL);
@@ -265,7 +265,7 @@ static void permissions_of_users(void) {
     recorder_is(denied, ended);
 }
 
-/* For a campaign: the pings of a client that hears and says nothing are not too many for the server. */
+/* Only on request (SECKILL_ETCD_MINUTES): the server accepts the pings of an idle client. */
 static int minutes;
 
 static void no_events_for_minutes(void) {

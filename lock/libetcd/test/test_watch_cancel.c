@@ -1,11 +1,11 @@
-/* Watches that are cancelled, and begun, while things come. */
+/* Watches that are cancelled and started while events arrive. */
 #include <stdatomic.h>
 
 #include "lock/libetcd/test/recorder.h"
 
 static struct etcd_server server;
 
-/* What each test begins with. */
+/* Set up by each test. */
 struct start {
     struct etcd *etcd;
     int64_t base; /* the store's revision */
@@ -67,7 +67,7 @@ static void cancel_while_events_arrive(void) {
     stop_load(&load);
 }
 
-/* recorder_cancel() returns only when the callback has: it waits for one that is held. */
+/* recorder_cancel() returns only after the callback, also if that is blocked. */
 static void *release_later(void *arg) {
     struct recorder *recorder = arg;
     harness_pause_ms(50);
@@ -84,7 +84,7 @@ static void cancelling_waits_for_the_callback(void) {
     recorder_created(recorder);
     recorder_hold(recorder);
     tools_put(s.etcd, "other", "0");
-    struct etcd *other = tools_open(&server, 1); /* this one's loop stands still */
+    struct etcd *other = tools_open(&server, 1); /* blocks the loop */
     tools_put(other, "a", "1");
     recorder_wait_held(recorder);
     CHECK_INT(pthread_create(&thread, NULL, release_later, recorder), 0);
@@ -133,11 +133,11 @@ static void cancel_from_callbacks(void) {
     config.end = etcd_text("");
     struct recorder *ended = recorder_watch(
         s.etcd, &(struct etcd_watch_config){.key = etcd_text("b"), .end = etcd_text("a")}, s.base);
-    recorder_then(ended, cancel_itself_at_once, NULL); /* or it has been told already */
+    recorder_then(ended, cancel_itself_at_once, NULL); /* or it has been reported already */
     recorder_has(ended, "ended:");
 }
 
-/* A watch that begins another one, from its callback, which sees what follows. */
+/* A watch that starts another one from its callback; the new one reports later events. */
 static struct etcd *of_callbacks;
 
 static void begin_another(struct recorder *recorder) {

@@ -1,4 +1,4 @@
-/* Watches of a server that comes and goes. */
+/* Watches of a server that restarts. */
 #include <string.h>
 
 #include "lock/libetcd/test/recorder.h"
@@ -20,7 +20,7 @@ static void started_before_server(void) {
     recorder_is(recorder, "created@0 a=1@1");
 }
 
-/* While the loop stands still the server is killed and comes back; then `change` happens, unseen. */
+/* While the loop is blocked, the server is killed and restarted; then `change` happens without the watch. */
 static void miss(struct etcd_server *etcd, struct recorder *gate, struct etcd *other,
                  void (*change)(struct etcd *other, int64_t base), int64_t base) {
     recorder_hold(gate);
@@ -90,7 +90,7 @@ static void compacted_meanwhile(void) {
     config.revision = m.base + 4;
     struct recorder *again = recorder_watch(m.client, &config, m.base);
     recorder_has(again, "a=4@6");
-    /* What is over is not begun again. */
+    /* A watch that is over is not resumed. */
     etcd_kill(&m.etcd);
     etcd_restart(&m.etcd);
     recorder_has(again, "a=4@6 created@6");
@@ -110,7 +110,7 @@ static bool has_progressed_by_five(void *arg) {
     return so;
 }
 
-/* Of a watch that is told nothing but progress nothing is lost by a compaction. */
+/* A compaction costs nothing to a watch that was only told progress. */
 static void resumed_after_its_progress(void) {
     struct etcd_server own;
     etcd_start(&own, "--experimental-watch-progress-notify-interval", "100ms", NULL);
@@ -133,8 +133,8 @@ static void resumed_after_its_progress(void) {
     recorder_is(no_progress, "created@0 created@0 compacted@5");
 }
 
-/* Servers of 3.4 forget a deletion that was made at the very revision that is compacted, and say nothing.
- * Such a watch, which would wait for it forever, is told instead. */
+/* A server of version 3.4 silently forgets a deletion at exactly the compacted revision. A watch that would
+ * wait for it for ever reports a compaction instead. */
 static void compacted_at_next_revision(void) {
     struct etcd_server own;
     etcd_start(&own, NULL);

@@ -18,7 +18,7 @@ struct storm {
     struct etcd *writers;
     struct etcd_watch *watch;
     int kills;
-    atomic_int rounds; /* acknowledged, of all threads */
+    atomic_int rounds; /* acknowledged writes of all threads */
     atomic_int unknown;
     /* Of the watch's callback. */
     int64_t version[THREADS][KEYS], value[THREADS][KEYS];
@@ -38,7 +38,7 @@ struct writer {
 
 static struct storm storm;
 
-/* ---- what is written ---- */
+/* ---- writes ---- */
 
 static void *write_all(void *arg) {
     struct writer *writer = arg;
@@ -127,7 +127,7 @@ static void on_event(void *ctx, const struct etcd_watch_event *event) {
     atomic_fetch_add(&s->events, (long)event->count);
 }
 
-/* ---- what the store holds ---- */
+/* ---- the store ---- */
 
 struct total {
     int64_t versions;
@@ -172,7 +172,7 @@ static bool is_written(void *arg) {
     return atomic_load(&storm.rounds) >= *(int *)arg || harness_failed();
 }
 
-/* `disturb` is called `times` times while it is written. */
+/* Calls `disturb` `times` times during the writes. */
 static void rage(struct etcd_server *members, int count, int times,
                  void (*disturb)(struct etcd_server *members, int count, int time)) {
     struct writer writers[THREADS];
@@ -217,7 +217,7 @@ static void one_server_is_killed(void) {
     rage(&server, 1, 5, kill_and_restart);
 }
 
-/* Paused it is left only when it has not answered pings for ten seconds: see there. */
+/* A paused member is left only after ten seconds without an answer to pings. */
 static void kill_or_pause(struct etcd_server *members, int count, int time) {
     if (time != 2) {
         kill_and_restart(members, count, time);

@@ -12,7 +12,7 @@ struct message {
 struct etcd_stream {
     struct etcd_stream_user *user;
     grpc_call *call;
-    struct etcd_tag begun, received, ended, sent; /* one batch of each in flight */
+    struct etcd_tag received, ended, sent; /* one batch of each in flight */
     grpc_metadata_array initial, trailing;
     grpc_byte_buffer *incoming;
     grpc_status_code code;
@@ -82,13 +82,6 @@ static void settle(struct etcd_stream *stream) {
         end(stream);
 }
 
-static void on_begun(struct etcd_tag *tag, bool ok) {
-    struct etcd_stream *stream = STREAM_OF(tag, begun);
-    (void)ok;
-    pthread_mutex_lock(&stream->mutex);
-    settle(stream);
-}
-
 static void on_received(struct etcd_tag *tag, bool ok) {
     struct etcd_stream *stream = STREAM_OF(tag, received);
     struct etcd_answer answer;
@@ -125,19 +118,18 @@ static void on_ended(struct etcd_tag *tag, bool ok) {
 /* ---- the interface ---- */
 
 static void open_call(struct etcd_stream *stream, grpc_metadata *metadata, size_t metadata_count) {
-    grpc_op first[] = {
+    const grpc_op whole[] = {
         {.op = GRPC_OP_SEND_INITIAL_METADATA,
          .data.send_initial_metadata = {.count = metadata_count, .metadata = metadata}},
         {.op = GRPC_OP_RECV_INITIAL_METADATA,
          .data.recv_initial_metadata.recv_initial_metadata = &stream->initial},
+        {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+         .data.recv_status_on_client = {.trailing_metadata = &stream->trailing,
+                                        .status = &stream->code,
+                                        .status_details = &stream->details}},
     };
-    grpc_op last = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-                    .data.recv_status_on_client = {.trailing_metadata = &stream->trailing,
-                                                   .status = &stream->code,
-                                                   .status_details = &stream->details}};
-    stream->pending = 3; /* before the first one can be done */
-    etcd_loop_begin(stream->call, first, sizeof first / sizeof *first, &stream->begun);
-    etcd_loop_begin(stream->call, &last, 1, &stream->ended);
+    stream->pending = 2; /* before the first one can be done */
+    etcd_loop_begin(stream->call, whole, sizeof whole / sizeof *whole, &stream->ended);
     receive(stream);
 }
 
@@ -148,7 +140,6 @@ struct etcd_stream *etcd_stream_open(struct etcd_transport *transport, int endpo
     if (!stream)
         return NULL;
     *stream = (struct etcd_stream){.user = user,
-                                   .begun.done = on_begun,
                                    .received.done = on_received,
                                    .ended.done = on_ended,
                                    .sent.done = on_sent,

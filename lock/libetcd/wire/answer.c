@@ -44,9 +44,9 @@ void *etcd_answer_result(struct etcd_answer *answer, size_t size) {
     return result->data;
 }
 
-void etcd_answer_free_result(void *data) {
-    if (data)
-        etcd_answer_free(((struct result *)((char *)data - offsetof(struct result, data)))->answer);
+void etcd_answer_free_result(void *result) {
+    if (result)
+        etcd_answer_free(((struct result *)((char *)result - offsetof(struct result, data)))->answer);
 }
 
 grpc_slice etcd_message_pack(const ProtobufCMessage *message) {
