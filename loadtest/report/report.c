@@ -47,13 +47,13 @@ static void print_kinds(FILE *out, const struct report *r) {
 static void print_counts(FILE *out, const struct report *r) {
     const struct summary *s = r->summary;
     fprintf(out, "  %" PRIu64 " attempts in %.2f s%s (%" PRIu64 " of them duplicates, %" PRIu64 " retries)\n",
-            s->attempts, s->seconds, r->interrupted ? ", interrupted" : "", s->duplicates, s->retries);
-    print_rate(out, "accepted", s->accepted, s->accepted_in_load, s->seconds);
+            s->all.attempts, s->seconds, r->interrupted ? ", interrupted" : "", s->duplicates, s->retries);
+    print_rate(out, "accepted", s->all.accepted, s->all.latency_accepted.total, s->seconds);
     fprintf(out, "   %" PRIu64 " orders, %" PRIu64 " answers replayed\n", s->orders, s->replayed);
-    print_rate(out, "rejected", s->rejected, s->rejected_in_load, s->seconds);
-    print_reasons(out, r->log, s->rejections);
-    if (s->unknown > 0) {
-        fprintf(out, "  %-12s %10" PRIu64 " %12s", "unknown", s->unknown, "");
+    print_rate(out, "rejected", s->all.rejected, s->all.latency_rejected.total, s->seconds);
+    print_reasons(out, r->log, s->all.rejections);
+    if (s->all.unknown > 0) {
+        fprintf(out, "  %-12s %10" PRIu64 " %12s", "unknown", s->all.unknown, "");
         print_reasons(out, r->log, s->causes);
         fprintf(out,
                 "  %-12s %10s %12s   %" PRIu64 " accepted, %" PRIu64 " rejected, %" PRIu64 " unresolved\n",
@@ -79,13 +79,13 @@ static void print_latency(FILE *out, const char *name, const struct histogram *h
 
 static void print_latencies(FILE *out, const struct report *r) {
     const struct summary *s = r->summary;
-    if (s->latency_all.total == 0) {
+    if (s->all.latency_all.total == 0) {
         return;
     }
     fprintf(out, "\n  %-12s %9s %9s %9s %9s %9s\n", "latency, ms", "p50", "p90", "p99", "p99.9", "max");
-    print_latency(out, "accepted", &s->latency_accepted);
-    print_latency(out, "rejected", &s->latency_rejected);
-    print_latency(out, "all", &s->latency_all);
+    print_latency(out, "accepted", &s->all.latency_accepted);
+    print_latency(out, "rejected", &s->all.latency_rejected);
+    print_latency(out, "all", &s->all.latency_all);
     for (int i = 0; i < DEMAND_KINDS; i++) {
         if (report_has_kind(r, (enum demand_kind)i)) {
             print_latency(out, summary_kind_name((enum demand_kind)i), &s->kinds[i].latency_all);
@@ -105,7 +105,7 @@ static void print_books(FILE *out, const char *name, const struct books *books) 
 static void print_warnings(FILE *out, const struct report *r) {
     static const char *const expected[] = {"sold-out", "purchase-limit", "not-started", "ended"};
     for (unsigned i = 1; i < r->log->reason_count; i++) {
-        bool usual = r->summary->rejections[i] == 0;
+        bool usual = r->summary->all.rejections[i] == 0;
         for (size_t j = 0; j < sizeof expected / sizeof expected[0]; j++) {
             usual = usual || strcmp(r->log->reasons[i], expected[j]) == 0;
         }
@@ -113,7 +113,7 @@ static void print_warnings(FILE *out, const struct report *r) {
             fprintf(out,
                     "  WARNING: %" PRIu64
                     " requests were rejected as '%s': is this the load that you intended?\n",
-                    r->summary->rejections[i], r->log->reasons[i]);
+                    r->summary->all.rejections[i], r->log->reasons[i]);
         }
     }
     if (!r->before->conserved || r->before->oversold > 0) {
@@ -138,7 +138,7 @@ static void print_wrong_books(FILE *out, const struct report *r) {
     fputs(
         "  not conserved: the audit says that the books themselves are wrong. These numbers should agree:\n",
         out);
-    print_number(out, (int64_t)r->summary->accepted,
+    print_number(out, (int64_t)r->summary->all.accepted,
                  "answers acknowledged an order; some repeated an earlier answer:");
     print_number(out, (int64_t)r->summary->orders, "orders of this run were acknowledged");
     print_number(out, after->orders, "orders are in the books; the audit adds them up to");
@@ -157,8 +157,8 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
     fprintf(out,
             "\n%s%s%s  %" PRIu64 " attempts: %" PRIu64 " acknowledged, %" PRId64 " lost, %" PRId64
             " duplicated, %" PRId64 " oversold, %" PRIu64 " unknown, ",
-            colour ? colours[v->kind] : "", words[v->kind], colour ? "\033[0m" : "", r->summary->attempts,
-            r->summary->accepted, v->lost, v->duplicated, v->oversold, r->summary->unknown);
+            colour ? colours[v->kind] : "", words[v->kind], colour ? "\033[0m" : "", r->summary->all.attempts,
+            r->summary->all.accepted, v->lost, v->duplicated, v->oversold, r->summary->all.unknown);
     if (v->unresolved == 0) {
         fputs("all resolved\n", out);
     } else {

@@ -42,13 +42,14 @@ static json_t *write_verdict(const struct verdict *v) {
 
 static json_t *write_counts(const struct summary *s) {
     double seconds = s->seconds > 0 ? s->seconds : 1;
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "attempts", (json_int_t)s->attempts,
-        "accepted", (json_int_t)s->accepted, "rejected", (json_int_t)s->rejected, "unknown",
-        (json_int_t)s->unknown, "not_sent", (json_int_t)s->not_sent, "orders", (json_int_t)s->orders,
-        "replayed", (json_int_t)s->replayed, "duplicates", (json_int_t)s->duplicates, "retries",
-        (json_int_t)s->retries, "seconds", s->seconds, "accepted_per_second",
-        (double)s->accepted_in_load / seconds, "rejected_per_second", (double)s->rejected_in_load / seconds);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "attempts",
+                     (json_int_t)s->all.attempts, "accepted", (json_int_t)s->all.accepted, "rejected",
+                     (json_int_t)s->all.rejected, "unknown", (json_int_t)s->all.unknown, "not_sent",
+                     (json_int_t)s->not_sent, "orders", (json_int_t)s->orders, "replayed",
+                     (json_int_t)s->replayed, "duplicates", (json_int_t)s->duplicates, "retries",
+                     (json_int_t)s->retries, "seconds", s->seconds, "accepted_per_second",
+                     (double)s->all.latency_accepted.total / seconds, "rejected_per_second",
+                     (double)s->all.latency_rejected.total / seconds);
 }
 
 /* Counts and latencies of each kind of request. */
@@ -74,15 +75,15 @@ char *report_json(const struct report *r) {
     json_t *root = write_counts(r->summary);
     json_t *rest = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "latency_ms",
-        write_latency(&r->summary->latency_all), "accepted_latency_ms",
-        write_latency(&r->summary->latency_accepted), "rejected_latency_ms",
-        write_latency(&r->summary->latency_rejected), "rejections",
-        write_reasons(r->log, r->summary->rejections), "unknowns", write_reasons(r->log, r->summary->causes),
-        "books_before", write_books(r->before), "books_after", write_books(r->after), "verdict",
-        write_verdict(r->verdict), "item", o->item, "run", r->run, "connections", (json_int_t)o->connections,
-        "connected", (json_int_t)r->connected, "users", (json_int_t)o->users, "quantity",
-        (json_int_t)o->quantity, "seed", (json_int_t)o->seed, "conserved", r->verdict->conserved,
-        "interrupted", r->interrupted);
+        write_latency(&r->summary->all.latency_all), "accepted_latency_ms",
+        write_latency(&r->summary->all.latency_accepted), "rejected_latency_ms",
+        write_latency(&r->summary->all.latency_rejected), "rejections",
+        write_reasons(r->log, r->summary->all.rejections), "unknowns",
+        write_reasons(r->log, r->summary->causes), "books_before", write_books(r->before), "books_after",
+        write_books(r->after), "verdict", write_verdict(r->verdict), "item", o->item, "run", r->run,
+        "connections", (json_int_t)o->connections, "connected", (json_int_t)r->connected, "users",
+        (json_int_t)o->users, "quantity", (json_int_t)o->quantity, "seed", (json_int_t)o->seed, "conserved",
+        r->verdict->conserved, "interrupted", r->interrupted);
     char *text = NULL;
     if (rest != NULL && o->items > 0) {
         json_object_set_new(rest, "items", json_integer(o->items));

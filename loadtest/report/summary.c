@@ -6,28 +6,25 @@ static enum demand_kind kind_of(const struct log_line *line, const struct demand
     return wish.kind;
 }
 
+static void time_kind(struct summary_kind *kind, const struct log_line *line) {
+    uint64_t latency = line->answered_ns - line->intended_ns;
+    if (line->outcome == OUTCOME_ACCEPTED) {
+        histogram_record(&kind->latency_accepted, latency);
+    } else if (line->outcome == OUTCOME_REJECTED) {
+        histogram_record(&kind->latency_rejected, latency);
+    }
+    histogram_record(&kind->latency_all, latency);
+}
+
 void summary_time(struct summary *summary, const struct request_log *log, const struct demand *demand,
                   uint64_t started_ns, uint64_t ended_ns) {
     summary->seconds = (double)(ended_ns - started_ns) / 1e9;
     for (size_t i = 0; i < log->line_count; i++) {
         const struct log_line *line = &log->lines[i];
-        struct summary_kind *kind = &summary->kinds[kind_of(line, demand)];
-        uint64_t latency = line->answered_ns - line->intended_ns;
-        switch (line->outcome) {
-        case OUTCOME_ACCEPTED:
-            summary->accepted_in_load++;
-            histogram_record(&summary->latency_accepted, latency);
-            histogram_record(&kind->latency_accepted, latency);
-            break;
-        case OUTCOME_REJECTED:
-            summary->rejected_in_load++;
-            histogram_record(&summary->latency_rejected, latency);
-            break;
-        case OUTCOME_UNKNOWN: break;
-        default: continue;
+        if (line->outcome != OUTCOME_OPEN && line->outcome != OUTCOME_NOT_SENT) {
+            time_kind(&summary->all, line);
+            time_kind(&summary->kinds[kind_of(line, demand)], line);
         }
-        histogram_record(&summary->latency_all, latency);
-        histogram_record(&kind->latency_all, latency);
     }
 }
 
@@ -42,18 +39,12 @@ static void count_kind(struct summary_kind *kind, const struct log_line *line) {
 }
 
 static void count_line(struct summary *summary, const struct log_line *line) {
-    summary->accepted += line->outcome == OUTCOME_ACCEPTED;
-    summary->rejected += line->outcome == OUTCOME_REJECTED;
     summary->not_sent += line->outcome == OUTCOME_NOT_SENT;
     summary->unresolved += line->outcome == OUTCOME_UNKNOWN;
     summary->duplicates += line->duplicate;
     summary->replayed += line->outcome == OUTCOME_ACCEPTED && line->replayed;
     summary->retries += line->tries > 1 ? line->tries - 1u : 0;
-    if (line->outcome == OUTCOME_REJECTED) {
-        summary->rejections[line->reason]++;
-    }
     if (line->cause != 0) {
-        summary->unknown++;
         summary->causes[line->cause]++;
         summary->resolved_accepted += line->outcome == OUTCOME_ACCEPTED;
         summary->resolved_rejected += line->outcome == OUTCOME_REJECTED;
@@ -61,10 +52,10 @@ static void count_line(struct summary *summary, const struct log_line *line) {
 }
 
 void summary_count(struct summary *summary, const struct request_log *log, const struct demand *demand) {
-    summary->attempts = log->line_count;
     for (size_t i = 0; i < log->line_count; i++) {
         const struct log_line *line = &log->lines[i];
         count_line(summary, line);
+        count_kind(&summary->all, line);
         count_kind(&summary->kinds[kind_of(line, demand)], line);
     }
     for (size_t i = 0; i < log->order_count; i++) {

@@ -8,22 +8,9 @@
 #include "loadtest/judge/request_log.h"
 #include "loadtest/plan/demand.h"
 
-/* Of one kind: purchases, baskets or transfers. */
+/* Of one kind (purchases, baskets or transfers), or of all requests. */
 struct summary_kind {
-    struct histogram latency_all;
-    struct histogram latency_accepted;
-    uint64_t attempts;
-    uint64_t accepted;
-    uint64_t rejected;
-    uint64_t unknown;
-    uint64_t rejections[REQUEST_LOG_REASONS];
-};
-
-struct summary {
     /* Of the load alone. A latency counts from the planned time of a request to its last answer. */
-    double seconds;
-    uint64_t accepted_in_load;
-    uint64_t rejected_in_load;
     struct histogram latency_all; /* with the unknown ones: until they were given up */
     struct histogram latency_accepted;
     struct histogram latency_rejected;
@@ -32,18 +19,23 @@ struct summary {
     uint64_t attempts;
     uint64_t accepted;
     uint64_t rejected;
+    uint64_t unknown; /* at any time, also those that a retry resolved */
+    uint64_t rejections[REQUEST_LOG_REASONS];
+};
+
+struct summary {
+    struct summary_kind all;
+    struct summary_kind kinds[DEMAND_KINDS];
+    double seconds; /* of the load */
     uint64_t not_sent;
     uint64_t unresolved;
-    uint64_t unknown; /* at any time, also those that a retry resolved */
     uint64_t resolved_accepted;
-    uint64_t resolved_rejected; /* of `unknown` */
-    uint64_t orders;            /* one for each line of a basket, none for a transfer */
+    uint64_t resolved_rejected;           /* of all.unknown */
+    uint64_t causes[REQUEST_LOG_REASONS]; /* of all.unknown */
+    uint64_t orders;                      /* one for each line of a basket, none for a transfer */
     uint64_t replayed;
     uint64_t duplicates;
     uint64_t retries;
-    uint64_t rejections[REQUEST_LOG_REASONS];
-    uint64_t causes[REQUEST_LOG_REASONS]; /* of `unknown` */
-    struct summary_kind kinds[DEMAND_KINDS];
 };
 
 /* Call it when the load has ended, before anything is resolved. */
