@@ -22,7 +22,7 @@ struct tally {
     int64_t told_sold_out; /* units of purchases that were rejected as sold out */
 };
 
-/* What is wrong without a look at the books. */
+/* The part of the verdict that needs no audit. */
 struct tally_verdict {
     int64_t wrong; /* acknowledgements */
     int64_t duplicated;
@@ -33,7 +33,7 @@ struct tally_verdict {
     int64_t settled;    /* requests */
 };
 
-/* The request log was matched and its orders checked. `tallies` has one of zeros for each item. */
+/* The request log was matched and its orders were checked. `tallies`: one for each item, zeroed. */
 struct tally_verdict tally_log(const struct request_log *log, const struct demand *demand,
                                struct tally *tallies);
 
