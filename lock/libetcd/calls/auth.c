@@ -80,6 +80,9 @@ static void on_done(struct etcd_unary *unary) {
     struct etcd_auth *auth = (struct etcd_auth *)((char *)unary - offsetof(struct etcd_auth, login));
     struct etcd_verdict verdict = etcd_status_judge((int)unary->code, unary->text);
     pthread_mutex_lock(&auth->mutex);
+    bool fair = etcd_loop_now_ns() - auth->began_ns >= (int64_t)ETCD_FAIR_MS * 1000000;
+    if (verdict.elsewhere)
+        etcd_endpoints_fail(&auth->transport->endpoints, auth->endpoint, verdict.silent && fair);
     if (verdict.status == ETCD_FAILED && strstr(unary->text, "not enabled"))
         verdict.status = store_token(auth, NULL); /* the server has no users, and needs no token */
     else if (verdict.status == ETCD_OK)
@@ -98,6 +101,8 @@ static void begin_login(struct etcd_auth *auth, int endpoint, int64_t deadline_n
     request.password = auth->password;
     grpc_slice packed = etcd_message_pack(&request.base);
     auth->logging_in = true;
+    auth->endpoint = endpoint;
+    auth->began_ns = etcd_loop_now_ns();
     auth->login = (struct etcd_unary){.on_done = on_done};
     if (!etcd_unary_start(&auth->login, auth->transport, endpoint, "/etcdserverpb.Auth/Authenticate", packed,
                           NULL, 0, deadline_ns))

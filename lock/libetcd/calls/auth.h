@@ -16,6 +16,8 @@ struct etcd_auth {
     uint64_t logins;       /* that have ended */
     bool logging_in;
     struct etcd_unary login;     /* the one in flight */
+    int endpoint;                /* … its member */
+    int64_t began_ns;            /* … and when it began */
     struct etcd_verdict verdict; /* of the last one that ended */
     char error[ETCD_ERROR_SIZE];
 };

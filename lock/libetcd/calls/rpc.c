@@ -17,9 +17,6 @@ enum {
     REFUSED_TOKENS_MAX = 8,
 };
 
-/* A member that had less time than this to answer is not taken for stuck. */
-static const int64_t fair_ns = 300000000;
-
 void etcd_call_explain(const struct etcd_call *call, const char *text) {
     if (call && call->error)
         snprintf(call->error, call->error_size, "%s", text);
@@ -186,7 +183,8 @@ static enum etcd_status go_on(struct course *course, const struct etcd_verdict *
     if (gives_up(course->call))
         return ETCD_TIMEOUT;
     bool at_fault = !(verdict->silent && waits);
-    bool stuck = verdict->silent && at_fault && etcd_loop_now_ns() - course->began_ns >= fair_ns;
+    bool stuck = verdict->silent && at_fault &&
+                 etcd_loop_now_ns() - course->began_ns >= (int64_t)ETCD_FAIR_MS * 1000000;
     if (verdict->elsewhere && at_fault)
         etcd_endpoints_fail(&transport->endpoints, course->endpoint, stuck);
     if (stuck)

@@ -6,7 +6,11 @@
 
 #include "lock/libetcd/etcd.h"
 
-enum { ETCD_ENDPOINTS_MAX = 16, ETCD_TARGET_SIZE = 272 };
+enum {
+    ETCD_ENDPOINTS_MAX = 16,
+    ETCD_TARGET_SIZE = 272,
+    ETCD_FAIR_MS = 300, /* a member that had less time to answer is not taken for silent */
+};
 
 struct etcd_endpoint {
     char target[ETCD_TARGET_SIZE];
