@@ -211,7 +211,7 @@ $(STOPS): $(O)/service/main.o $(O)/test/stops.o $(filter-out %/failpoint.o,$(SER
 $(TESTS): | $(TURNED_CLOCK)
 $(TURNED_CLOCK): test/turned_clock.c test/harness.h
 	@mkdir -p $(@D) && echo '  LD $@' && $(CC) -std=c17 -O1 $(WARN) -D_GNU_SOURCE -I. -fPIC -shared -o $@ $<
-$(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(LOCKS)           ; $(LINK)
+$(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(O)/base/histogram.o $(LOCKS) ; $(LINK)
 
 $(BUILD)/bench-%: $(O)/inventory/bench/%.o $(LIB)                                ; $(LINK)
 $(BUILD)/bench-%: $(O)/service/bench/%.o $(SERVICE) $(LOCKS) $(LIB)            ; $(LINK)

@@ -29,6 +29,16 @@ void histogram_record(struct histogram *h, uint64_t value) {
     }
 }
 
+void histogram_add(struct histogram *h, const struct histogram *other) {
+    for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+        h->counts[bucket] += other->counts[bucket];
+    }
+    h->total += other->total;
+    if (other->max > h->max) {
+        h->max = other->max;
+    }
+}
+
 uint64_t histogram_quantile(const struct histogram *h, double fraction) {
     if (h->total == 0) {
         return 0;

@@ -16,6 +16,9 @@ struct histogram {
 
 void histogram_record(struct histogram *h, uint64_t value);
 
+/* Adds all that `other` has recorded. */
+void histogram_add(struct histogram *h, const struct histogram *other);
+
 /* The value that `fraction` (0 to 1) of all that was recorded do not exceed; 0 when empty. */
 uint64_t histogram_quantile(const struct histogram *h, double fraction);
 

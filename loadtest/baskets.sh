@@ -1,9 +1,9 @@
 #!/bin/bash
-# baskets.sh: the same baskets in every way: 32 clients, three lines each of ten items of 200 units, the first in most demand,
-# sold by two servers. Prints which oversold, how fast they were, and how long they waited for locks. Then what purchases of
-# one item lose when 32 basket clients are beside them; and when both want the same items, how many baskets took units that they
-# had to give back, and how long those were gone. BASKETS_ROUNDS (3): how often the two latter. BASKETS_SECONDS (4).
-# Exit status 1 if one did not do what it must.
+# baskets.sh: sells the same baskets in every way: 32 connections, baskets of three lines, ten items of 200 units with the first
+# most in demand, two servers. Prints which ways oversold, their rates, and the waits for locks. Then measures how much 32
+# connections that buy baskets slow down the purchases of another item; and, when both want the same items, how many baskets had to
+# refund units, and how long those units were gone. BASKETS_ROUNDS (3): repetitions of the latter two. BASKETS_SECONDS (4).
+# Exit status 1 if a result is unexpected.
 # shellcheck disable=SC2154 # redis_port, url and seckilld_pid are set by stage.sh
 set -u
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
@@ -16,7 +16,7 @@ rounds=${BASKETS_ROUNDS:-3} seconds=${BASKETS_SECONDS:-4} wrong=0 serial=0 items
 metric() { curl -s "$1/metrics" | awk -v name="$2" '$1 == name { print $2 }'; }
 
 # sale NAME MUST FLAG...: baskets on two servers with these flags; prints a line. MUST is oversell, hold, or hold-alone:
-# then there is one server.
+# there is one server then.
 sale() {
     local name=$1 must=$2 i pids=() urls=() json verdict over rate p99 wait acquired
     shift 2
@@ -48,7 +48,7 @@ sale() {
         "$(awk -v w="$wait" -v n="$acquired" 'BEGIN { if (n > 0) printf "%.2f", 1000 * w / n; else printf "-" }')" "$verdict"
 }
 
-# purchases: orders a second of one item, over 256 connections. It is a new one each time, since its audit reads all orders.
+# purchases: orders a second of one item, over 256 connections; a new item each time, since its audit reads all orders.
 purchases() {
     stage_item "one-$BASHPID" '{"stock":1000000000}'
     "$build/seckill-load" --url "$url" --item "one-$BASHPID" --users 1000000 --connections 256 --duration "${seconds}s" \
@@ -56,7 +56,7 @@ purchases() {
     jq -r '.accepted_per_second | round' "$stage_dir/one.json"
 }
 
-# beside NAME FLAG...: the same with baskets of other items beside it, and without before and after it: machines drift.
+# beside NAME FLAG...: the same beside baskets of other items, and alone before and after it, since machines drift.
 beside() {
     local name=$1 i round before with after load
     shift
@@ -80,7 +80,7 @@ beside() {
     stage_end "$seckilld_pid"
 }
 
-# mixed NAME FLAG...: nine purchases to one basket of the same ten items, until all is sold.
+# mixed NAME FLAG...: nine purchases for each basket of the same ten items, until all is sold.
 mixed() {
     local name=$1 i round verdict json=$stage_dir/mixed.json
     shift
@@ -105,7 +105,7 @@ stage_redis always
 stage_etcd
 redis=redis://127.0.0.1:$redis_port etcd=etcd://127.0.0.1:$etcd_port
 
-echo "This takes about $(((120 + rounds * (60 + 6 * seconds)) / 60)) minutes; each line comes when it is measured."
+echo "This takes about $(((120 + rounds * (60 + 6 * seconds)) / 60)) minutes; each line appears when it is measured."
 echo "Baskets of three lines, ten items of $stock units, 32 connections, 2000 requests. $(stage_machine)"
 printf '%-36s %9s %10s %8s %13s  %s\n' way oversold baskets/s 'p99 ms' 'lock wait ms' verdict
 sale 'script' hold --basket script
@@ -116,19 +116,19 @@ sale 'naive, redis:' hold --teaching --basket naive --lock "$redis"
 sale 'naive, etcd:' hold --teaching --basket naive --lock "$etcd"
 sale 'naive, none:' oversell --teaching --basket naive --lock none:
 sale 'naive, local:, 2 servers' oversell --teaching --basket naive --lock local:
-sale 'naive, set-del, its time too short' oversell --teaching --basket naive --fencing off --work-delay 15 --lock "$redis?variant=set-del&ttl=10"
-sale 'naive, redis:, its time too short' oversell --teaching --basket naive --fencing off --work-delay 15 --lock "$redis?ttl=10"
+sale 'naive, set-del, TTL too short' oversell --teaching --basket naive --fencing off --work-delay 15 --lock "$redis?variant=set-del&ttl=10"
+sale 'naive, redis:, TTL too short' oversell --teaching --basket naive --fencing off --work-delay 15 --lock "$redis?ttl=10"
 
 echo
-echo "Purchases of one item over 256 connections, alone, beside 32 basket clients on other items, and alone again"
+echo "Purchases of one item over 256 connections, alone, beside 32 connections that buy baskets of other items, and alone again"
 printf '%-36s %9s %9s %9s %6s %10s %8s\n' 'lock of the baskets' alone/s beside/s alone/s ratio baskets/s 'p99 ms'
 beside 'none (script)' --basket script
 beside 'redis:' --lock "$redis"
 beside 'etcd:' --lock "$etcd"
 
 echo
-echo "Nine purchases to one basket of three lines, the same ten items of 500 units, 64 connections, until all is sold"
-printf '%-36s %9s %9s %9s %13s %9s  %s\n' 'lock of the baskets' baskets failed 'gave back' 'after ms, all' 'p99 ms' verdict
+echo "Nine purchases for each basket of three lines, the same ten items of 500 units, 64 connections, until all is sold"
+printf '%-36s %9s %9s %9s %13s %9s  %s\n' 'lock of the baskets' baskets failed refunded 'gone ms, all' 'p99 ms' verdict
 mixed 'redis:' --lock "$redis"
 mixed 'etcd:' --lock "$etcd"
 exit $wrong

@@ -1,6 +1,6 @@
 #!/bin/bash
-# bench.sh: what a sale costs here, beside the ceilings of the HTTP library and of the store, in one run.
-# Prints a table, and writes the same as JSON to BENCH_JSON (build/bench.json). BENCH_SECONDS (4) for each figure.
+# bench.sh: measures sales, beside the ceilings of the HTTP library and of the store, in one run.
+# Prints a table, and writes the same as JSON to BENCH_JSON (build/bench.json). BENCH_SECONDS (4): seconds for each result.
 # shellcheck disable=SC2119,SC2154 # stage_seckilld without flags; redis_port, redis_pid, url and seckilld_pid are set by stage.sh
 set -u
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.." || exit 1
 . loadtest/stage.sh
 
 seconds=${BENCH_SECONDS:-4}
-[ "$seconds" -ge 3 ] || { echo "BENCH_SECONDS is at least 3: processor time is taken in the middle" >&2; exit 2; }
+[ "$seconds" -ge 3 ] || { echo "BENCH_SECONDS must be at least 3: CPU time is sampled in the middle" >&2; exit 2; }
 out=${BENCH_JSON:-$build/bench.json}
 lines=$stage_dir/lines.json
 failed=0
 
-# load NAME ITEM FLAG...: drives seckill-load; its results are in $stage_dir/NAME.json. A verdict that is not clean fails the benchmark.
+# load NAME ITEM FLAG...: runs seckill-load, with its results in $stage_dir/NAME.json. Without a clean verdict the benchmark fails.
 load() {
     local name=$1 item=$2
     shift 2
@@ -26,7 +26,7 @@ load() {
 purchases() { curl -s "$url/metrics" | awk '/^seckill_purchases_total/ { n += $2 } END { print n }'; }
 store_bytes() { redis-cli -p "$redis_port" info memory | awk -F: '/^used_memory:/ { print $2 + 0 }'; }
 
-# Processor time a purchase of both, taken in the middle of the load so that start, audit and end are not in it.
+# CPU time of seckilld and Redis for each purchase, sampled in the middle of the load, without start, audit and end.
 sample() {
     local s0 r0 n0 s1 r1 n1
     sleep 1
@@ -45,7 +45,7 @@ orders() {
         ((i == 0)) || echo next
         printf 'fail\nurl = "%s/v1/items/bench-%d"\nrequest = "PUT"\ndata = "%s"\nheader = "Authorization: Bearer %s"\noutput = "/dev/null"\n' \
             "$url" "$i" '{\"stock\":1000000000,\"per_user_limit\":5}' "$SECKILL_ADMIN_TOKEN"
-    done | curl -sfZ --no-progress-meter --parallel-max 64 -K - || stage_fail "the items could not be made"
+    done | curl -sfZ --no-progress-meter --parallel-max 64 -K - || stage_fail "the items could not be created"
     before=$(store_bytes)
     sample >"$stage_dir/cpu" &
     load "$name" bench --items "$items" --connections "$connections"
@@ -76,7 +76,7 @@ sold_out() {
     stage_end "$redis_pid"
 }
 
-# constant CONNECTIONS: the same library, with a constant answer.
+# constant CONNECTIONS: the HTTP library alone, with a constant answer.
 constant() {
     local port name=constant-$1
     port=$(stage_port)
@@ -101,7 +101,7 @@ store() {
     stage_end "$redis_pid"
 }
 
-echo "Twenty figures, of about $((seconds + 4)) s each; then the table." >&2
+echo "Twenty measurements of about $((seconds + 4)) s each, then the table." >&2
 constant 1
 constant 64
 constant 512
@@ -120,7 +120,7 @@ jq -s --arg machine "$(stage_machine)" '{machine: $machine, figures: .}' "$lines
 echo "$(stage_machine); the generator, the service and the store share it"
 jq -r '
     def f(n): if . == null then "-" else (. * pow(10; n) | round / pow(10; n) | tostring) end;
-    ["figure", "fsync", "items", "conns", "a second", "p50 ms", "p99 ms", "p99.9 ms", "us seckilld", "us redis", "bytes/order"],
+    ["measurement", "fsync", "items", "conns", "a second", "p50 ms", "p99 ms", "p99.9 ms", "us seckilld", "us redis", "bytes/order"],
     (.figures[] | [.what + (if .batch then ", batch \(.batch)x\(.in_flight)" else "" end), .appendfsync // "-", .items // "-", .connections // "-",
         (.per_second | round), (.latency_ms.p50 | f(2)), (.latency_ms.p99 | f(2)), (.latency_ms.p99_9 | f(2)),
         (.cpu_us.seckilld | f(1)), (.cpu_us.redis | f(1)), (.bytes_an_order | f(0))]) | @tsv' "$out" |

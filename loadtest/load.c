@@ -1,19 +1,18 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "loadtest/judge/answer.h"
+#include "loadtest/judge/outcome.h"
 #include "loadtest/load.h"
 
 #define MAX_TRIES 10
 
-void load_init(struct load *load, const struct demand *demand, const struct client_target *targets,
-               const char *run, struct ledger *ledger, struct progress *progress,
-               const volatile sig_atomic_t *stop) {
+void load_init(struct load *load, const struct demand *demand, const struct target *targets, const char *run,
+               struct request_log *log, struct progress *progress, const volatile sig_atomic_t *stop) {
     memset(load, 0, sizeof *load);
     const struct options *options = demand->options;
     load->options = options;
     load->demand = demand;
-    load->ledger = ledger;
+    load->log = log;
     load->progress = progress;
     load->stop = stop;
     load->random = options->seed;
@@ -24,34 +23,34 @@ void load_init(struct load *load, const struct demand *demand, const struct clie
     }
 }
 
-/* Half of the duplicates repeat one of the latest requests, most of which are still under way. */
-static const struct ledger_line *pick_earlier(struct load *load) {
-    size_t count = load->ledger->line_count;
+/* Half of the duplicates repeat one of the latest requests, most of which are still in flight. */
+static const struct log_line *pick_earlier(struct load *load) {
+    size_t count = load->log->line_count;
     size_t span = random_next(&load->random) % 2 == 0 ? load->options->connections : count;
     if (span > count) {
         span = count;
     }
-    return &load->ledger->lines[count - 1 - random_next(&load->random) % span];
+    return &load->log->lines[count - 1 - random_next(&load->random) % span];
 }
 
 static bool next_request(void *self, uint64_t now_ns, uint64_t *job) {
     struct load *load = self;
-    struct ledger *ledger = load->ledger;
-    uint64_t count = ledger->line_count;
+    struct request_log *log = load->log;
+    uint64_t count = log->line_count;
     if (load->options->requests != 0 && count >= load->options->requests) {
         return false;
     }
-    uint32_t key = ledger->key_count;
+    uint32_t key = log->key_count;
     bool duplicate = count > 0 && random_next(&load->random) % 100 < load->options->duplicates;
     if (duplicate) {
         key = pick_earlier(load)->key;
     }
-    struct ledger_line *line = ledger_add(ledger);
+    struct log_line *line = request_log_add(log);
     if (line == NULL) {
         load->out_of_memory = true;
         return false;
     }
-    ledger->key_count += !duplicate;
+    log->key_count += !duplicate;
     line->key = key;
     line->user = key % load->options->users;
     line->duplicate = duplicate;
@@ -62,7 +61,7 @@ static bool next_request(void *self, uint64_t now_ns, uint64_t *job) {
 
 static size_t render(void *self, uint64_t job, unsigned target, char *request) {
     const struct load *load = self;
-    const struct ledger_line *line = &load->ledger->lines[job];
+    const struct log_line *line = &load->log->lines[job];
     struct wish wish;
     demand_of_key(load->demand, line->key, &wish);
     return request_render(&load->forms[target][wish.kind], line->key, line->user, &wish, request);
@@ -70,9 +69,9 @@ static size_t render(void *self, uint64_t job, unsigned target, char *request) {
 
 static bool answered_request(void *self, const struct pool_answer *answer) {
     struct load *load = self;
-    struct ledger_line *line = &load->ledger->lines[answer->job];
-    answer_judge(load->demand, load->ledger, line, answer);
-    bool settled = line->outcome == LEDGER_OK || line->outcome == LEDGER_REJECTED;
+    struct log_line *line = &load->log->lines[answer->job];
+    outcome_record(load->demand, load->log, line, answer);
+    bool settled = line->outcome == OUTCOME_ACCEPTED || line->outcome == OUTCOME_REJECTED;
     if (settled) {
         load->ended_ns = answer->answered_ns;
     } else if (load->options->retries && answer->tries < MAX_TRIES) {
@@ -89,14 +88,15 @@ static void show_load(void *self, uint64_t now_ns) {
         return;
     }
     double seconds = (double)(now_ns - load->started_ns) / 1e9;
-    progress_show(
-        load->progress, "%.0f s  %llu answered (%.0f/s)  %llu accepted  %llu rejected  %llu unknown", seconds,
-        (unsigned long long)load->answered, (double)load->answered / seconds,
-        (unsigned long long)load->outcomes[LEDGER_OK], (unsigned long long)load->outcomes[LEDGER_REJECTED],
-        (unsigned long long)load->outcomes[LEDGER_UNKNOWN]);
+    progress_show(load->progress,
+                  "%.0f s  %llu answered (%.0f/s)  %llu accepted  %llu rejected  %llu unknown", seconds,
+                  (unsigned long long)load->answered, (double)load->answered / seconds,
+                  (unsigned long long)load->outcomes[OUTCOME_ACCEPTED],
+                  (unsigned long long)load->outcomes[OUTCOME_REJECTED],
+                  (unsigned long long)load->outcomes[OUTCOME_UNKNOWN]);
 }
 
-void load_run(struct load *load, struct pool *pool) {
+void load_run(struct load *load, struct connection_pool *pool) {
     load->started_ns = uv_hrtime();
     load->ended_ns = load->started_ns;
     uint64_t limit = load->options->duration_ns;
@@ -110,16 +110,16 @@ void load_run(struct load *load, struct pool *pool) {
         .deadline_ns = limit != 0 ? load->started_ns + limit : UINT64_MAX,
         .stop = load->stop,
     };
-    pool_run(pool, &work);
+    connection_pool_run(pool, &work);
 }
 
 static bool next_unknown(void *self, uint64_t now_ns, uint64_t *job) {
     struct load *load = self;
     (void)now_ns;
-    while (load->cursor < load->ledger->line_count) {
+    while (load->cursor < load->log->line_count) {
         size_t index = load->cursor++;
-        enum ledger_outcome outcome = (enum ledger_outcome)load->ledger->lines[index].outcome;
-        if (outcome == LEDGER_UNKNOWN || (outcome == LEDGER_NOT_SENT && load->options->retries)) {
+        enum outcome outcome = (enum outcome)load->log->lines[index].outcome;
+        if (outcome == OUTCOME_UNKNOWN || (outcome == OUTCOME_NOT_SENT && load->options->retries)) {
             *job = index;
             return true;
         }
@@ -129,21 +129,21 @@ static bool next_unknown(void *self, uint64_t now_ns, uint64_t *job) {
 
 static bool answered_unknown(void *self, const struct pool_answer *answer) {
     struct load *load = self;
-    struct ledger_line *line = &load->ledger->lines[answer->job];
-    answer_judge(load->demand, load->ledger, line, answer);
-    line->resolved = line->outcome == LEDGER_OK || line->outcome == LEDGER_REJECTED;
+    struct log_line *line = &load->log->lines[answer->job];
+    outcome_record(load->demand, load->log, line, answer);
+    line->resolved = line->outcome == OUTCOME_ACCEPTED || line->outcome == OUTCOME_REJECTED;
     return line->resolved;
 }
 
 static void show_resolve(void *self, uint64_t now_ns) {
     struct load *load = self;
     if (progress_due(load->progress, now_ns)) {
-        progress_show(load->progress, "settling what is unknown: line %zu of %zu", load->cursor,
-                      load->ledger->line_count);
+        progress_show(load->progress, "resolving unknown requests: line %zu of %zu", load->cursor,
+                      load->log->line_count);
     }
 }
 
-void load_resolve(struct load *load, struct pool *pool, uint64_t deadline_ns) {
+void load_resolve(struct load *load, struct connection_pool *pool, uint64_t deadline_ns) {
     struct pool_work work = {
         .self = load,
         .next = next_unknown,
@@ -154,5 +154,5 @@ void load_resolve(struct load *load, struct pool *pool, uint64_t deadline_ns) {
         .deadline_ns = deadline_ns,
     };
     load->cursor = 0;
-    pool_run(pool, &work);
+    connection_pool_run(pool, &work);
 }

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "loadtest/judge/books.h"
+#include "loadtest/judge/fetch.h"
 #include "loadtest/load.h"
 #include "loadtest/plan/item.h"
 #include "loadtest/report/report.h"
@@ -17,18 +17,18 @@
 #define RESERVED_LINES 1000000
 #define OTHER_FILES    32
 
-enum exit_code { EXIT_CLEAN = 0, EXIT_VIOLATED = 1, EXIT_USAGE = 2, EXIT_UNTOLD = 3 };
+enum exit_code { EXIT_CLEAN = 0, EXIT_VIOLATED = 1, EXIT_USAGE = 2, EXIT_INCONCLUSIVE = 3 };
 
 struct session {
     struct options options;
     struct demand demand;
-    struct client_target targets[OPTIONS_URLS];
+    struct target targets[OPTIONS_URLS];
     char run[REQUEST_RUN + 1];
-    struct ledger ledger;
+    struct request_log log;
     struct progress progress;
     struct load load;
     struct summary summary;
-    struct pool *pool;
+    struct connection_pool *pool;
     struct books *before; /* of each item */
     struct books *after;
 };
@@ -36,12 +36,12 @@ struct session {
 static volatile sig_atomic_t stop;
 
 static void on_signal(int number) {
-    static const char word[] = "\nseckill-load: ended at once, without a verdict\n";
+    static const char word[] = "\nseckill-load: stopped without a verdict\n";
     (void)number;
     if (stop != 0) {
         ssize_t ignored = write(STDERR_FILENO, word, sizeof word - 1);
         (void)ignored;
-        _exit(EXIT_UNTOLD);
+        _exit(EXIT_INCONCLUSIVE);
     }
     stop = 1;
 }
@@ -68,8 +68,8 @@ static bool allow_files(unsigned connections) {
     return limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= connections + OTHER_FILES;
 }
 
-/* A load of which a part reaches nobody is not the one that was meant. With retries the others get that part.
- */
+/* If a target cannot be reached, the load is not the intended one. With retries the other targets get its
+ * share. */
 static int check_targets(const struct session *s) {
     const struct options *o = &s->options;
     for (unsigned i = 0; i < o->url_count; i++) {
@@ -77,22 +77,22 @@ static int check_targets(const struct session *s) {
             continue;
         }
         if (!o->retries || o->url_count == 1) {
-            return fail(EXIT_UNTOLD, o->urls[i], audit_text(AUDIT_NO_CONNECTION));
+            return fail(EXIT_INCONCLUSIVE, o->urls[i], fetch_text(FETCH_NO_CONNECTION));
         }
-        fail(EXIT_CLEAN, o->urls[i], "WARNING: cannot connect; its requests are tried at the others");
+        fail(EXIT_CLEAN, o->urls[i], "WARNING: cannot connect; its requests go to the others");
     }
     return EXIT_CLEAN;
 }
 
-/* EXIT_CLEAN when all is ready for the first request. */
+/* EXIT_CLEAN: all is ready for the first request. */
 static int prepare(struct session *s) {
     const struct options *o = &s->options;
     uint64_t run = 0;
     if (!allow_files(o->connections)) {
-        return fail(EXIT_USAGE, "--connections", "more than the open files that are allowed: see ulimit -Hn");
+        return fail(EXIT_USAGE, "--connections", "more than the limit of open files: see ulimit -Hn");
     }
     for (unsigned i = 0; i < o->url_count; i++) {
-        const char *wrong = client_resolve(o->urls[i], &s->targets[i]);
+        const char *wrong = target_resolve(o->urls[i], &s->targets[i]);
         if (wrong != NULL) {
             return fail(EXIT_USAGE, o->urls[i], wrong);
         }
@@ -102,88 +102,88 @@ static int prepare(struct session *s) {
         return code;
     }
     if (getrandom(&run, sizeof run, 0) != sizeof run) {
-        return fail(EXIT_UNTOLD, "getrandom", strerror(errno));
+        return fail(EXIT_INCONCLUSIVE, "getrandom", strerror(errno));
     }
     snprintf(s->run, sizeof s->run, "%016" PRIx64, run);
-    s->pool = pool_open(s->targets, o->url_count, o->connections, o->seed);
+    s->pool = connection_pool_open(s->targets, o->url_count, o->connections, o->seed);
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);
     bool few = o->requests != 0 && o->requests < RESERVED_LINES;
     if (!demand_init(&s->demand, o) || s->pool == NULL || s->before == NULL || s->after == NULL ||
-        !ledger_reserve(&s->ledger, few ? (size_t)o->requests : RESERVED_LINES)) {
-        return fail(EXIT_UNTOLD, "no memory", "ask for fewer --connections");
+        !request_log_reserve(&s->log, few ? (size_t)o->requests : RESERVED_LINES)) {
+        return fail(EXIT_INCONCLUSIVE, "no memory", "ask for fewer --connections");
     }
     progress_init(&s->progress);
-    load_init(&s->load, &s->demand, s->targets, s->run, &s->ledger, &s->progress, &stop);
+    load_init(&s->load, &s->demand, s->targets, s->run, &s->log, &s->progress, &stop);
     return EXIT_CLEAN;
 }
 
 static int show(struct session *s, const struct report *report) {
-    static const int codes[] = {EXIT_CLEAN, EXIT_VIOLATED, EXIT_UNTOLD};
+    static const int codes[] = {EXIT_CLEAN, EXIT_VIOLATED, EXIT_INCONCLUSIVE};
     const char *json = s->options.json;
     int code = codes[report->verdict->kind];
     report_print(json != NULL && strcmp(json, "-") == 0 ? stderr : stdout, report);
     fflush(stdout);
     if (json != NULL) {
-        char *text = codec_write_report(report);
+        char *text = report_json(report);
         bool saved = text != NULL && report_save(json, text);
         if (!saved) {
-            fail(EXIT_UNTOLD, json, text != NULL ? strerror(errno) : "no memory for the report");
-            code = code == EXIT_VIOLATED ? EXIT_VIOLATED : EXIT_UNTOLD;
+            fail(EXIT_INCONCLUSIVE, json, text != NULL ? strerror(errno) : "no memory for the report");
+            code = code == EXIT_VIOLATED ? EXIT_VIOLATED : EXIT_INCONCLUSIVE;
         }
         free(text);
     }
     return code;
 }
 
-/* The way of a run: books, load, settle, books, orders, verdict. */
+/* A run: books, load, resolution, books, orders, verdict. */
 static int run(struct session *s) {
     const struct options *o = &s->options;
-    enum audit_status status = audit_fetch(s->pool, o, s->targets, BASELINE_NS, &s->progress, s->before);
-    if (status != AUDIT_OK) {
+    enum fetch_status status = fetch_books(s->pool, o, s->targets, BASELINE_NS, &s->progress, s->before);
+    if (status != FETCH_OK) {
         progress_clear(&s->progress);
-        return fail(EXIT_UNTOLD, o->urls[0], audit_text(status));
+        return fail(EXIT_INCONCLUSIVE, o->urls[0], fetch_text(status));
     }
     load_run(&s->load, s->pool);
     bool interrupted = stop != 0 || s->load.out_of_memory;
-    summary_time(&s->summary, &s->ledger, &s->demand, s->load.started_ns, s->load.ended_ns);
+    summary_time(&s->summary, &s->log, &s->demand, s->load.started_ns, s->load.ended_ns);
     load_resolve(&s->load, s->pool, uv_hrtime() + o->settle_ns);
-    if (!ledger_match(&s->ledger)) {
-        return fail(EXIT_UNTOLD, "no memory", "for the comparison with the books");
+    if (!request_log_match(&s->log)) {
+        return fail(EXIT_INCONCLUSIVE, "no memory", "for the comparison with the books");
     }
-    status = audit_fetch(s->pool, o, s->targets, o->settle_ns, &s->progress, s->after);
-    audit_check_orders(s->pool, &s->demand, s->targets, &s->ledger, &s->progress);
+    status = fetch_books(s->pool, o, s->targets, o->settle_ns, &s->progress, s->after);
+    fetch_orders(s->pool, &s->demand, s->targets, &s->log, &s->progress);
     progress_clear(&s->progress);
 
-    bool audited = status == AUDIT_OK;
+    bool audited = status == FETCH_OK;
     struct verdict verdict;
-    if (!verdict_reach(&s->ledger, &s->demand, s->before, audited ? s->after : NULL, &verdict)) {
-        return fail(EXIT_UNTOLD, "no memory", "for the verdict");
+    if (!verdict_reach(&s->log, &s->demand, s->before, audited ? s->after : NULL, &verdict)) {
+        return fail(EXIT_INCONCLUSIVE, "no memory", "for the verdict");
     }
-    summary_count(&s->summary, &s->ledger, &s->demand);
-    struct books before = verdict_sum(s->before, item_count(o));
-    struct books after = verdict_sum(s->after, item_count(o));
+    summary_count(&s->summary, &s->log, &s->demand);
+    struct books before = books_sum(s->before, item_count(o));
+    struct books after = books_sum(s->after, item_count(o));
     struct report report = {
         .demand = &s->demand,
         .run = s->run,
-        .ledger = &s->ledger,
+        .log = &s->log,
         .summary = &s->summary,
         .verdict = &verdict,
         .before = &before,
         .after = audited ? &after : NULL,
-        .audit_error = audit_text(status),
-        .connected = pool_connects(s->pool),
+        .audit_error = fetch_text(status),
+        .connected = connection_pool_connects(s->pool),
         .interrupted = interrupted,
     };
     return show(s, &report);
 }
 
 int main(int argc, char **argv) {
-    static struct session session; /* large: the histograms and the forms */
+    static struct session session; /* static, since histograms and request forms make it large */
     char error[256];
     uint64_t seed = 0;
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed) {
-        return fail(EXIT_UNTOLD, "getrandom", strerror(errno));
+        return fail(EXIT_INCONCLUSIVE, "getrandom", strerror(errno));
     }
     switch (options_parse(argc, argv, seed % 1000000000, &session.options, error, sizeof error)) {
     case OPTIONS_HELP: fputs(options_help, stdout); return EXIT_CLEAN;
@@ -193,14 +193,14 @@ int main(int argc, char **argv) {
         return EXIT_USAGE;
     case OPTIONS_RUN: break;
     }
-    ledger_init(&session.ledger);
+    request_log_init(&session.log);
     catch_signals();
     int code = prepare(&session);
     if (code == EXIT_CLEAN) {
         code = run(&session);
     }
-    pool_close(session.pool);
-    ledger_free(&session.ledger);
+    connection_pool_close(session.pool);
+    request_log_free(&session.log);
     demand_free(&session.demand);
     free(session.before);
     free(session.after);

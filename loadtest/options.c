@@ -1,6 +1,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,144 +10,83 @@
 #include "loadtest/options.h"
 
 const char options_help[] =
-    "seckill-load: buys from a flash sale as fast as it can, then says whether the sale was right.\n"
+    "seckill-load: buys in a flash sale as fast as it can, then judges whether the sale was right.\n"
     "\n"
     "usage: seckill-load --item NAME (--requests N | --duration T) [option]...\n"
     "\n"
-    "  --url URL          where the seller listens (http://127.0.0.1:8080); several: connections are spread\n"
-    "                     over them, and a retry goes to the next one\n"
-    "  --item NAME        what to buy; nobody else should buy, restock or transfer it meanwhile: what others "
-    "do to\n"
-    "                     it cannot be told from a fault\n"
-    "  --items N          buy NAME-0 to NAME-(N-1) instead, up to 100000: each purchase one of them, by "
-    "chance\n"
-    "  --zipf S           of --items NAME-0 is in most demand: NAME-i by the weight 1/(i+1)^S, S from 0 to "
-    "5\n"
-    "                     (0, all alike)\n"
-    "  --basket-lines K   baskets of K lines, 1 to 32, instead of purchases: each line of one of --items, "
-    "and one\n"
-    "                     item may be in it twice\n"
-    "  --purchases P      percent of requests that are purchases all the same (0)\n"
-    "  --transfers P      percent of requests that move units from one of --items to another instead (0); "
-    "for the\n"
-    "                     admin, so they need the token\n"
-    "  --users N          buyers, who come round after round (10000)\n"
+    "  --url URL          address of the seller (http://127.0.0.1:8080). Repeat it for several sellers: the\n"
+    "                     connections are spread over them, and a retry goes to the next one\n"
+    "  --item NAME        the item to buy. Nobody else may buy, restock or transfer it meanwhile: the "
+    "program\n"
+    "                     would take that for a fault\n"
+    "  --items N          buy NAME-0 to NAME-(N-1) instead, up to 100000; each purchase picks one at random\n"
+    "  --zipf S           pick NAME-i with the weight 1/(i+1)^S, S from 0 to 5 (0: all are equally likely)\n"
+    "  --basket-lines K   buy baskets of K lines, 1 to 32, instead of single items; each line picks one of\n"
+    "                     --items, and two lines may pick the same one\n"
+    "  --purchases P      percent of the requests that buy a single item all the same (0)\n"
+    "  --transfers P      percent of the requests that move units from one of --items to another (0); needs "
+    "the\n"
+    "                     admin token\n"
+    "  --users N          number of buyers; request i comes from buyer i modulo N (10000)\n"
     "  --quantity Q       units of each purchase, line and transfer (1)\n"
-    "  --connections C    kept-alive connections, each with one request under way (64)\n"
-    "  --requests N       stop after so many requests\n"
-    "  --duration T       stop after so long: 500ms, 10s, 2m\n"
-    "  --retries          try an unknown or unsent request again with its key, up to 10 times, after 5 ms to "
-    "1 s,\n"
-    "                     and at the end; otherwise unknown ones are only settled at the end, and one that "
-    "is not\n"
-    "                     sent fails the run\n"
-    "  --duplicates P     percent of requests that repeat an earlier key, half of them one just under way "
-    "(0)\n"
-    "  --token T          for the audit and transfers (SECKILL_ADMIN_TOKEN, which other users of this "
-    "machine\n"
-    "                     cannot read)\n"
-    "  --seed S           of the choice of items, lines, transfers and duplicates, and the jitter of "
-    "retries\n"
-    "  --timeout MS       for one try (5000)\n"
-    "  --settle T         at the end, how long to try to settle what is unknown, and to have the audit "
-    "(30s);\n"
-    "                     one that has begun is waited for, up to an hour\n"
-    "  --json FILE        the results as one JSON object; with - they go to standard output, and the text "
-    "to\n"
-    "                     standard error. With baskets or transfers its members purchases, baskets and "
-    "transfers\n"
-    "                     have the attempts, accepted, rejected, unknown, rejections, latency_ms and\n"
-    "                     accepted_latency_ms of each; those beside them are of all requests\n"
+    "  --connections C    keep-alive connections, each with one request in flight (64)\n"
+    "  --requests N       stop after N requests\n"
+    "  --duration T       stop after this time: 500ms, 10s, 2m\n"
+    "  --retries          repeat a request that is unknown or could not be sent, with its key: up to 10 "
+    "attempts,\n"
+    "                     5 ms to 1 s apart, and again at the end. Without it, unknown requests are only "
+    "resolved\n"
+    "                     at the end, and a request that cannot be sent fails the run\n"
+    "  --duplicates P     percent of the requests that repeat an earlier key, half of them one that is "
+    "probably\n"
+    "                     still in flight (0)\n"
+    "  --token T          admin token, for audits and transfers. SECKILL_ADMIN_TOKEN in the environment is "
+    "safer:\n"
+    "                     other users of this machine cannot read it\n"
+    "  --seed S           seed of all random choices: items, lines, transfers, duplicates, backoff\n"
+    "  --timeout MS       limit of one attempt (5000)\n"
+    "  --settle T         at the end: limit for resolving unknown requests, and for starting the audits "
+    "(30s). An\n"
+    "                     audit that has started may take an hour\n"
+    "  --json FILE        write the results as one JSON object; -: to standard output, and the text to "
+    "standard\n"
+    "                     error. With baskets or transfers, the members purchases, baskets and transfers "
+    "have the\n"
+    "                     attempts, accepted, rejected, unknown, rejections, latency_ms and "
+    "accepted_latency_ms of\n"
+    "                     each kind; the top level counts all requests\n"
     "  --help, --version\n"
     "\n"
-    "Every request has a line in memory (48 bytes): sent, answered, key, outcome. A time-out, a broken\n"
-    "connection and a 5xx are unknown, never a failure: at the end each is settled by a retry with the same\n"
-    "key. Then the receipts are compared with the audit and with every acknowledged order:\n"
-    "  oversold    units beyond the stock\n"
-    "  lost        orders acknowledged, but not in the books, or there as something else; and orders of a "
-    "basket,\n"
-    "              and transfers, that the answer itself tells otherwise than they were asked for\n"
-    "  duplicated  answers to a repeated key that differ from the first, and orders beyond one a key, or one "
-    "a line\n"
-    "  phantom     orders in the books that no answer covers\n"
-    "  undersold   units left, although buyers were told sold-out (not judged if units were returned)\n"
-    "  torn        acknowledged baskets of which some lines are there and some are not, in the books or the "
-    "answer\n"
-    "  unbalanced  units that are not where the acknowledged transfers put them: gone, made, or at another "
-    "item\n"
+    "The request log has one line for each request, 48 bytes in memory: sent, answered, key, outcome. A "
+    "time-out,\n"
+    "a broken connection and a 5xx are unknown, never a failure: at the end each is resolved by a retry with "
+    "the\n"
+    "same key. Then the log is compared with the audit, and with every acknowledged order:\n"
+    "  oversold    units sold beyond the stock\n"
+    "  lost        acknowledged orders that are missing or different in the books; orders of baskets, and\n"
+    "              transfers, whose answer differs from the request\n"
+    "  duplicated  answers to a repeated key that differ from the first; more than one order for a key, or "
+    "for\n"
+    "              a line of a basket\n"
+    "  phantom     orders in the books that no answer acknowledged\n"
+    "  undersold   units left, though buyers were told sold-out. Judged only if no units were returned, and\n"
+    "              without baskets and transfers, which hold units for a moment\n"
+    "  torn        acknowledged baskets of which some orders exist and some do not\n"
+    "  unbalanced  units that are not where the acknowledged transfers put them\n"
     "  unresolved  requests that stayed unknown\n"
-    "With --items each item is judged by its own books, and what is wrong is added up.\n"
-    "\n"
-    "Undersold is the weakest of them. A basket that fails may have held units of its other items for a "
-    "moment;\n"
-    "others who were told sold-out then were told the truth of that moment, and nobody can see that from "
-    "here. So\n"
-    "units are not counted that those who were refused could have held at once, on all connections but one, "
-    "nor\n"
-    "those of baskets whose outcome was unknown at any time. With many connections and few units left that "
-    "is\n"
-    "all of them; with --connections 1 it is none. An item that a transfer may have moved units to is not "
-    "judged.\n"
+    "With --items each item is judged by its own books, and the faults are added up.\n"
     "\n"
     "Latencies are those of a closed loop: a connection sends its next request when the last one is "
-    "answered.\n"
-    "A slow seller is therefore asked less often, and buyers who would have come meanwhile are not counted\n"
-    "(coordinated omission): the tail of an open crowd is longer. A retried request counts from its first "
-    "try\n"
-    "to its answer; one that was settled only at the end counts, under all, up to when it was given up.\n"
+    "answered. A\n"
+    "slow seller gets fewer requests, and the buyers who would have come meanwhile are not counted "
+    "(coordinated\n"
+    "omission), so the tail of an open crowd is longer. A retried request counts from its first attempt to "
+    "its\n"
+    "answer. A request that was resolved only at the end counts, under all, until it was given up.\n"
     "\n"
-    "Ctrl-C stops the load, settles, audits and reports; a second one ends at once.\n"
+    "Ctrl-C ends the load, then resolves, audits and reports; a second Ctrl-C ends the program.\n"
     "\n"
-    "exit status: 0 clean, 1 a violated invariant, 2 bad usage, 3 could not tell\n";
-
-enum flag {
-    FLAG_URL = 256,
-    FLAG_ITEM,
-    FLAG_ITEMS,
-    FLAG_ZIPF,
-    FLAG_BASKET_LINES,
-    FLAG_PURCHASES,
-    FLAG_TRANSFERS,
-    FLAG_USERS,
-    FLAG_QUANTITY,
-    FLAG_CONNECTIONS,
-    FLAG_REQUESTS,
-    FLAG_DURATION,
-    FLAG_RETRIES,
-    FLAG_DUPLICATES,
-    FLAG_TOKEN,
-    FLAG_SEED,
-    FLAG_TIMEOUT,
-    FLAG_SETTLE,
-    FLAG_JSON,
-    FLAG_HELP,
-    FLAG_VERSION,
-};
-
-static const struct option flags[] = {
-    {"url", required_argument, NULL, FLAG_URL},
-    {"item", required_argument, NULL, FLAG_ITEM},
-    {"items", required_argument, NULL, FLAG_ITEMS},
-    {"zipf", required_argument, NULL, FLAG_ZIPF},
-    {"basket-lines", required_argument, NULL, FLAG_BASKET_LINES},
-    {"purchases", required_argument, NULL, FLAG_PURCHASES},
-    {"transfers", required_argument, NULL, FLAG_TRANSFERS},
-    {"users", required_argument, NULL, FLAG_USERS},
-    {"quantity", required_argument, NULL, FLAG_QUANTITY},
-    {"connections", required_argument, NULL, FLAG_CONNECTIONS},
-    {"requests", required_argument, NULL, FLAG_REQUESTS},
-    {"duration", required_argument, NULL, FLAG_DURATION},
-    {"retries", no_argument, NULL, FLAG_RETRIES},
-    {"duplicates", required_argument, NULL, FLAG_DUPLICATES},
-    {"token", required_argument, NULL, FLAG_TOKEN},
-    {"seed", required_argument, NULL, FLAG_SEED},
-    {"timeout", required_argument, NULL, FLAG_TIMEOUT},
-    {"settle", required_argument, NULL, FLAG_SETTLE},
-    {"json", required_argument, NULL, FLAG_JSON},
-    {"help", no_argument, NULL, FLAG_HELP},
-    {"version", no_argument, NULL, FLAG_VERSION},
-    {NULL, 0, NULL, 0},
-};
+    "exit status: 0 clean, 1 a fault, 2 bad usage, 3 no verdict\n";
 
 struct parse {
     struct options *options;
@@ -169,20 +110,8 @@ static bool read_number(const char *text, uint64_t min, uint64_t max, uint64_t *
     return true;
 }
 
-static bool number_32(const struct parse *parse, const char *flag, uint32_t min, uint32_t max,
-                      unsigned *number) {
-    char must[64];
-    uint64_t value = 0;
-    if (!read_number(optarg, min, max, &value)) {
-        snprintf(must, sizeof must, "a number from %u to %u", min, max);
-        return wrong(parse, flag, must);
-    }
-    *number = (unsigned)value;
-    return true;
-}
-
-/* Digits with a point or none, as 1.2. */
-static bool read_zipf(const char *text, double *exponent) {
+/* Only digits and a point: strtod() takes more. */
+static bool read_exponent(const char *text, double *exponent) {
     char *end = NULL;
     double value = strtod(text, &end);
     if (text[0] == '\0' || strspn(text, "0123456789.") != strlen(text) || *end != '\0' || value > 5) {
@@ -229,71 +158,117 @@ static bool is_token(const char *text) {
     return length >= 1 && length <= 512;
 }
 
-static bool add_url(const struct parse *parse) {
+/* ---- flags: a table, and a function for each type ---- */
+
+struct flag {
+    const char *name; /* with -- */
+    bool (*read)(const struct parse *parse, const struct flag *flag, void *value);
+    size_t offset; /* of the value in struct options */
+    uint64_t min, max;
+};
+
+static bool read_flag_64(const struct parse *parse, const struct flag *flag, void *value) {
+    char must[64];
+    snprintf(must, sizeof must, "a number from %" PRIu64 " to %" PRIu64, flag->min, flag->max);
+    return read_number(optarg, flag->min, flag->max, value) || wrong(parse, flag->name, must);
+}
+
+static bool read_flag_32(const struct parse *parse, const struct flag *flag, void *value) {
+    uint64_t number = 0;
+    bool good = read_flag_64(parse, flag, &number);
+    *(uint32_t *)value = (uint32_t)number;
+    return good;
+}
+
+static bool read_flag_ms(const struct parse *parse, const struct flag *flag, void *value) {
+    bool good = read_flag_64(parse, flag, value);
+    *(uint64_t *)value *= 1000000;
+    return good;
+}
+
+static bool read_flag_duration(const struct parse *parse, const struct flag *flag, void *value) {
+    return read_duration(optarg, value) ||
+           wrong(parse, flag->name, "a whole number with its unit: 500ms, 10s, 2m");
+}
+
+static bool read_url(const struct parse *parse, const struct flag *flag, void *value) {
     struct options *o = parse->options;
+    (void)value;
     if (o->url_count == OPTIONS_URLS) {
-        return wrong(parse, "--url", "given at most 16 times");
+        return wrong(parse, flag->name, "given at most 16 times");
     }
     o->urls[o->url_count++] = optarg;
     return true;
 }
 
-static const char must_duration[] = "a whole number with its unit: 500ms, 10s, 2m";
-
-static bool read_flag(const struct parse *parse, int flag) {
-    struct options *o = parse->options;
-    uint64_t number = 0;
-    switch (flag) {
-    case FLAG_URL: return add_url(parse);
-    case FLAG_ITEM:
-        o->item = optarg;
-        return is_name(optarg) || wrong(parse, "--item", "1 to 64 letters, digits, '.', '_' or '-'");
-    case FLAG_ITEMS: return number_32(parse, "--items", 1, 100000, &o->items);
-    case FLAG_ZIPF: return read_zipf(optarg, &o->zipf) || wrong(parse, "--zipf", "a number from 0 to 5");
-    case FLAG_BASKET_LINES: return number_32(parse, "--basket-lines", 1, OPTIONS_LINES, &o->basket_lines);
-    case FLAG_PURCHASES: return number_32(parse, "--purchases", 0, 100, &o->purchases);
-    case FLAG_TRANSFERS: return number_32(parse, "--transfers", 0, 100, &o->transfers);
-    case FLAG_USERS: return number_32(parse, "--users", 1, 100000000, &o->users);
-    case FLAG_QUANTITY: return number_32(parse, "--quantity", 1, 1000, &o->quantity);
-    case FLAG_CONNECTIONS: return number_32(parse, "--connections", 1, 60000, &o->connections);
-    case FLAG_REQUESTS:
-        return read_number(optarg, 1, 1000000000, &o->requests) ||
-               wrong(parse, "--requests", "a number from 1 to 1000000000");
-    case FLAG_DURATION:
-        return read_duration(optarg, &o->duration_ns) || wrong(parse, "--duration", must_duration);
-    case FLAG_RETRIES: o->retries = true; return true;
-    case FLAG_DUPLICATES: return number_32(parse, "--duplicates", 0, 100, &o->duplicates);
-    case FLAG_TOKEN:
-        o->token = optarg;
-        return is_token(optarg) || wrong(parse, "--token", "1 to 512 visible ASCII characters");
-    case FLAG_SEED:
-        return read_number(optarg, 0, INT64_MAX, &o->seed) ||
-               wrong(parse, "--seed", "a number of up to 63 bits");
-    case FLAG_TIMEOUT:
-        if (!read_number(optarg, 1, 3600000, &number)) {
-            return wrong(parse, "--timeout", "milliseconds from 1 to 3600000");
-        }
-        o->timeout_ns = number * 1000000;
-        return true;
-    case FLAG_SETTLE: return read_duration(optarg, &o->settle_ns) || wrong(parse, "--settle", must_duration);
-    case FLAG_JSON:
-        o->json = optarg;
-        return optarg[0] != '\0' || wrong(parse, "--json", "the name of a file, or -");
-    default: return false;
-    }
+static bool read_item(const struct parse *parse, const struct flag *flag, void *value) {
+    *(const char **)value = optarg;
+    return is_name(optarg) || wrong(parse, flag->name, "1 to 64 letters, digits, '.', '_' or '-'");
 }
 
-/* What is drawn from several items needs them. */
-static bool complete_demand(const struct parse *parse) {
+static bool read_zipf(const struct parse *parse, const struct flag *flag, void *value) {
+    return read_exponent(optarg, value) || wrong(parse, flag->name, "a number from 0 to 5");
+}
+
+static bool read_retries(const struct parse *parse, const struct flag *flag, void *value) {
+    (void)parse;
+    (void)flag;
+    *(bool *)value = true;
+    return true;
+}
+
+static bool read_token(const struct parse *parse, const struct flag *flag, void *value) {
+    *(const char **)value = optarg;
+    return is_token(optarg) || wrong(parse, flag->name, "1 to 512 visible ASCII characters");
+}
+
+static bool read_file(const struct parse *parse, const struct flag *flag, void *value) {
+    *(const char **)value = optarg;
+    return optarg[0] != '\0' || wrong(parse, flag->name, "the name of a file, or -");
+}
+
+#define VALUE(member) offsetof(struct options, member)
+static const struct flag flags[] = {
+    {"--url", read_url, 0, 0, 0},
+    {"--item", read_item, VALUE(item), 0, 0},
+    {"--items", read_flag_32, VALUE(items), 1, 100000},
+    {"--zipf", read_zipf, VALUE(zipf), 0, 0},
+    {"--basket-lines", read_flag_32, VALUE(basket_lines), 1, OPTIONS_LINES},
+    {"--purchases", read_flag_32, VALUE(purchases), 0, 100},
+    {"--transfers", read_flag_32, VALUE(transfers), 0, 100},
+    {"--users", read_flag_32, VALUE(users), 1, 100000000},
+    {"--quantity", read_flag_32, VALUE(quantity), 1, 1000},
+    {"--connections", read_flag_32, VALUE(connections), 1, 60000},
+    {"--requests", read_flag_64, VALUE(requests), 1, 1000000000},
+    {"--duration", read_flag_duration, VALUE(duration_ns), 0, 0},
+    {"--retries", read_retries, VALUE(retries), 0, 0},
+    {"--duplicates", read_flag_32, VALUE(duplicates), 0, 100},
+    {"--token", read_token, VALUE(token), 0, 0},
+    {"--seed", read_flag_64, VALUE(seed), 0, INT64_MAX},
+    {"--timeout", read_flag_ms, VALUE(timeout_ns), 1, 3600000},
+    {"--settle", read_flag_duration, VALUE(settle_ns), 0, 0},
+    {"--json", read_file, VALUE(json), 0, 0},
+};
+enum {
+    FLAGS = sizeof flags / sizeof flags[0],
+    FLAG_FIRST = 256,
+    FLAG_HELP = FLAG_FIRST + FLAGS,
+    FLAG_VERSION
+};
+
+/* ---- what depends on several flags ---- */
+
+static bool check_plan(const struct parse *parse) {
     const struct options *o = parse->options;
     if (o->items == 0 && o->zipf > 0) {
-        return wrong(parse, "--zipf", "given with --items: it says how the items are drawn");
+        return wrong(parse, "--zipf", "given with --items: it weights the items");
     }
     if (o->items == 0 && o->basket_lines > 0) {
-        return wrong(parse, "--basket-lines", "given with --items: the lines are drawn from them");
+        return wrong(parse, "--basket-lines", "given with --items: the lines pick from them");
     }
     if (o->basket_lines == 0 && o->purchases > 0) {
-        return wrong(parse, "--purchases", "given with --basket-lines: without it all are purchases");
+        return wrong(parse, "--purchases",
+                     "given with --basket-lines: without it all requests are purchases");
     }
     if (o->purchases + o->transfers > 100) {
         return wrong(parse, "--purchases", "no more, with --transfers, than 100 percent");
@@ -302,18 +277,19 @@ static bool complete_demand(const struct parse *parse) {
         return wrong(parse, "--transfers", "given with --items 2 or more: from one item to another");
     }
     if (o->token == NULL && o->transfers > 0) {
-        return wrong(parse, "--transfers", "given with --token or SECKILL_ADMIN_TOKEN: only the admin may");
+        return wrong(parse, "--transfers",
+                     "given with --token or SECKILL_ADMIN_TOKEN: they need the admin token");
     }
     return true;
 }
 
-static bool complete(const struct parse *parse) {
+static bool check(const struct parse *parse) {
     struct options *o = parse->options;
     if (o->item == NULL) {
-        return wrong(parse, "--item", "given: which item is to be bought?");
+        return wrong(parse, "--item", "given: the item to buy");
     }
     if (o->items > 0 && snprintf(NULL, 0, "%s-%u", o->item, o->items - 1) > OPTIONS_ITEM) {
-        return wrong(parse, "--item", "shorter: its names with the numbers of --items exceed 64 characters");
+        return wrong(parse, "--item", "shorter: with the numbers of --items its names exceed 64 characters");
     }
     if ((o->requests != 0) == (o->duration_ns != 0)) {
         return wrong(parse, "one of --requests and --duration", "given");
@@ -321,7 +297,7 @@ static bool complete(const struct parse *parse) {
     if (o->token != NULL && !is_token(o->token)) {
         return wrong(parse, "SECKILL_ADMIN_TOKEN", "1 to 512 visible ASCII characters");
     }
-    if (!complete_demand(parse)) {
+    if (!check_plan(parse)) {
         return false;
     }
     if (o->url_count == 0) {
@@ -346,9 +322,15 @@ enum options_status options_parse(int argc, char **argv, uint64_t seed, struct o
     if (parsed.token != NULL && parsed.token[0] == '\0') {
         parsed.token = NULL;
     }
+    struct option longs[FLAGS + 3] = {{"help", no_argument, NULL, FLAG_HELP},
+                                      {"version", no_argument, NULL, FLAG_VERSION}};
+    for (int i = 0; i < FLAGS; i++) {
+        int argument = flags[i].read == read_retries ? no_argument : required_argument;
+        longs[i + 2] = (struct option){flags[i].name + strlen("--"), argument, NULL, FLAG_FIRST + i};
+    }
     opterr = 0;
     optind = 0;
-    while ((flag = getopt_long(argc, argv, "+:", flags, NULL)) != -1) {
+    while ((flag = getopt_long(argc, argv, "+:", longs, NULL)) != -1) {
         if (flag == FLAG_HELP || flag == FLAG_VERSION) {
             return flag == FLAG_HELP ? OPTIONS_HELP : OPTIONS_SHOW_VERSION;
         }
@@ -358,7 +340,8 @@ enum options_status options_parse(int argc, char **argv, uint64_t seed, struct o
                      argv[optind - 1]);
             return OPTIONS_WRONG;
         }
-        if (!read_flag(&parse, flag)) {
+        const struct flag *known = &flags[flag - FLAG_FIRST];
+        if (!known->read(&parse, known, (char *)&parsed + known->offset)) {
             return OPTIONS_WRONG;
         }
     }
@@ -366,7 +349,7 @@ enum options_status options_parse(int argc, char **argv, uint64_t seed, struct o
         snprintf(error, error_size, "'%s' is no option", argv[optind]);
         return OPTIONS_WRONG;
     }
-    if (!complete(&parse)) {
+    if (!check(&parse)) {
         return OPTIONS_WRONG;
     }
     *options = parsed;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define OPTIONS_URLS    16
-#define OPTIONS_ITEM    64 /* characters of an item's name */
+#define OPTIONS_ITEM    64 /* characters of an item name */
 #define OPTIONS_LINES   32 /* of a basket */
 #define OPTIONS_VERSION "0.1.0"
 
@@ -16,10 +16,10 @@ struct options {
     const char *urls[OPTIONS_URLS];
     unsigned url_count;
     const char *item;
-    unsigned items;        /* 0: the item itself; otherwise ITEM-0 to ITEM-(items - 1) */
-    double zipf;           /* 0: all items are drawn alike */
+    unsigned items;        /* 0: only `item`; otherwise ITEM-0 to ITEM-(items - 1) */
+    double zipf;           /* 0: all items are equally likely */
     unsigned basket_lines; /* 0: purchases, not baskets */
-    unsigned purchases;    /* percent, beside baskets */
+    unsigned purchases;    /* percent of the requests, beside baskets */
     unsigned transfers;    /* percent */
     uint32_t users;
     unsigned quantity;
@@ -31,7 +31,7 @@ struct options {
     const char *token;   /* NULL: none */
     uint64_t seed;
     uint64_t timeout_ns;
-    uint64_t settle_ns; /* how long it may take to settle what is unknown, and to audit */
+    uint64_t settle_ns; /* the limit for resolving unknown requests, and for audits */
     const char *json;   /* file, "-" for standard output, NULL: none */
 };
 
@@ -39,10 +39,10 @@ enum options_status {
     OPTIONS_RUN,
     OPTIONS_HELP,
     OPTIONS_SHOW_VERSION,
-    OPTIONS_WRONG, /* `error` says what, and what would be right */
+    OPTIONS_WRONG, /* `error` says what is wrong, and what would be right */
 };
 
-/* `seed` is used unless one is given. */
+/* `seed`: used if the command line has none. */
 enum options_status options_parse(int argc, char **argv, uint64_t seed, struct options *options, char *error,
                                   size_t error_size);
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # oversell.sh: the same sale with every strategy: a hundred units, 64 connections, 5,000 buyers, a fifth of the requests repeated.
-# Prints which oversold, and why. OVERSELL_ROUNDS (1): how often. Exit status 1 if one did not do what it must.
+# Prints which strategies oversold, and why. OVERSELL_ROUNDS (1): repetitions. Exit status 1 if a result is unexpected.
 set -u
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.." || exit 1
@@ -31,7 +31,7 @@ sale() {
 serial=0
 stage_redis always
 locks=redis://127.0.0.1:$redis_port
-# All who sell from one database go by one lock.
+# All servers on one database use one lock.
 stage_seckilld --teaching --redis "$locks/1" --lock none:
 unlocked=$url
 stage_seckilld --teaching --redis "$locks/2" --lock local:
@@ -48,15 +48,15 @@ fourth=$url
 echo "A hundred units, 64 connections, 5000 buyers, 20 % of the requests repeated. $(stage_machine)"
 printf '%-24s %6s %9s %9s %12s %15s  %s\n' strategy sold oversold sales/s 'p99 sold ms' 'p99 refused ms' why
 for ((round = 1; round <= rounds; round++)); do
-    sale naive naive oversell "read, compare, write: who reads in between is overwritten" "$first"
+    sale naive naive oversell "read, compare, write: a concurrent sale is overwritten" "$first"
     sale 'locked, none:' locked oversell "the same under a lock that locks nothing" "$unlocked"
-    sale 'locked, local:, 2 servers' locked oversell "the same under a mutex that the other process does not know" "$first" "$second"
-    sale 'locked, set-del' locked oversell "its lock runs out in the middle of the work, and then it deletes another's" "$deleted"
+    sale 'locked, local:, 2 servers' locked oversell "the same under a mutex that the other process does not share" "$first" "$second"
+    sale 'locked, set-del' locked oversell "the lock expires during the work, and its release deletes another holder's" "$deleted"
     sale 'locked, local:, 1 server' locked hold "the same under a mutex that all sellers share: right, one at a time" "$first"
     sale 'locked, owner, 2 servers' locked hold "a lock in Redis that all sellers share, with a fence" "$third" "$fourth"
-    sale decr decr hold "the decrement is atomic; what went below zero is given back" "$first" "$second"
-    sale optimistic optimistic hold "EXEC refuses what was worked out from an outdated read" "$first" "$second"
-    sale lua lua hold "one script: nothing comes between read and write" "$first" "$second"
-    sale batch batch hold "one script for all who wait" "$first" "$second"
+    sale decr decr hold "DECRBY is atomic; a sale below zero is refunded" "$first" "$second"
+    sale optimistic optimistic hold "EXEC fails if the item changed after the read" "$first" "$second"
+    sale lua lua hold "one script: no command runs between read and write" "$first" "$second"
+    sale batch batch hold "one script for all waiting purchases" "$first" "$second"
 done
 exit $wrong

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# stage.sh: to be sourced. Private servers for a measurement, on free loopback ports, ended by process id with the script.
+# stage.sh: to be sourced. Starts private servers for a measurement on free loopback ports, and ends them with the script.
 build=${SECKILL_BUILD:-build}
-export -n SECKILL_BUILD # seckilld warns of variables that it does not know
+export -n SECKILL_BUILD # seckilld warns about variables that it does not know
 export SECKILL_ADMIN_TOKEN=stage-token
 stage_dir=$(mktemp -d)
 stage_pids=()
@@ -26,30 +26,30 @@ stage_need() {
     local program
     for program in "$@"; do
         command -v "$program" >/dev/null ||
-            stage_fail "There is no $program here: make, and deploy/deps.sh run measure, see to that."
+            stage_fail "$program is missing: run make, and deploy/deps.sh run measure."
     done
 }
 stage_need redis-server redis-cli curl jq "$build/seckilld" "$build/seckill-load"
 
-# A port that nobody listens on.
+# A free port.
 stage_port() {
     local port
     while port=$((20000 + RANDOM % 10000)) && (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
     echo "$port"
 }
 
-# stage_wait COMMAND...: until it succeeds, for ten seconds, or what was started last has ended.
+# stage_wait COMMAND...: waits until it succeeds, for ten seconds, or until the process that was started last has ended.
 stage_wait() {
     local tries
     for ((tries = 0; tries < 200; tries++)); do
         "$@" >/dev/null 2>&1 && return
-        kill -0 $! 2>/dev/null || stage_fail "it has ended, before it answered: $*"
+        kill -0 $! 2>/dev/null || stage_fail "the server ended before it answered: $*"
         sleep 0.05
     done
     stage_fail "gave up waiting for: $*"
 }
 
-# stage_redis FSYNC: starts a Redis; its port is in redis_port, its process id in redis_pid.
+# stage_redis FSYNC: starts a Redis; sets redis_port and redis_pid.
 stage_redis() {
     redis_port=$(stage_port)
     mkdir -p "$stage_dir/redis-$redis_port"
@@ -60,7 +60,7 @@ stage_redis() {
     stage_wait redis-cli -p "$redis_port" ping
 }
 
-# stage_etcd: starts an etcd; its port is in etcd_port.
+# stage_etcd: starts an etcd; sets etcd_port.
 stage_etcd() {
     local peer
     stage_need etcd
@@ -73,7 +73,7 @@ stage_etcd() {
     stage_wait curl -sf "http://127.0.0.1:$etcd_port/health"
 }
 
-# stage_seckilld FLAG...: starts a seckilld on that Redis; its address is in url, its process id in seckilld_pid.
+# stage_seckilld FLAG...: starts a seckilld on that Redis; sets url and seckilld_pid.
 stage_seckilld() {
     local port
     port=$(stage_port)
@@ -84,7 +84,7 @@ stage_seckilld() {
     stage_wait curl -sf "$url/readyz"
 }
 
-# stage_end PID: ends one of them now.
+# stage_end PID: ends one server now.
 stage_end() {
     kill -TERM "$1"
     wait "$1" 2>/dev/null
@@ -93,10 +93,10 @@ stage_end() {
 # stage_item NAME TERMS: puts an item on sale.
 stage_item() {
     curl -sf -o /dev/null -X PUT "$url/v1/items/$1" -H "Authorization: Bearer $SECKILL_ADMIN_TOKEN" -d "$2" ||
-        stage_fail "the item $1 could not be made"
+        stage_fail "the item $1 could not be created"
 }
 
-# cpu_us PID: processor time it has used, in microseconds.
+# cpu_us PID: CPU time of a process, in microseconds.
 cpu_us() {
     awk -v hz="$(getconf CLK_TCK)" '{ printf "%d", ($14 + $15) * 1000000 / hz }' "/proc/$1/stat"
 }

@@ -1,4 +1,4 @@
-/* From a URL to a lock: which backends there are. */
+/* Opens a lock from its URL. The table of all backends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { TTL_DEFAULT_MS = 10000 };
 
-/* Scheme by scheme; the first of each is what it means without a variant. */
+/* Grouped by scheme. The first of each scheme is its default variant. */
 static const struct lock_backend *const backends[] = {
     &lock_none,           &lock_local,         &lock_redis_owner,
     &lock_redis_watchdog, &lock_redis_get_set, &lock_redis_setnx_expire,
@@ -18,7 +18,7 @@ static const struct lock_backend *const backends[] = {
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
-/* What could have been meant: the variants of the scheme, or if there is no such scheme all of those. */
+/* Writes what exists: the variants of a known scheme, otherwise all schemes. */
 static void list_backends(const struct lock_url *url, bool known, char *error, size_t size) {
     const char *between = known ? " its variants are " : " there are ";
     int length = snprintf(error, size, "no such lock;");
@@ -29,7 +29,7 @@ static void list_backends(const struct lock_url *url, bool known, char *error, s
         length += snprintf(error + length, size - (size_t)length, "%s%s%s", between,
                            !known     ? scheme
                            : *variant ? variant
-                                      : "none", /* it has no others */
+                                      : "none",
                            known ? "" : ":");
         between = ", ";
     }
@@ -48,76 +48,91 @@ static const struct lock_backend *find_backend(const struct lock_url *url, char 
     return NULL;
 }
 
-static enum lock_status open_store(struct lock *lock, const struct lock_url *url, char *error, size_t size) {
-    const struct lock_backend *backend = lock->backend;
-    if (backend->open)
-        return backend->open(url, &lock->env, &lock->store, error, size);
-    if (!url->address[0])
-        return LOCK_OK;
-    snprintf(error, size, "%s: has no address", backend->scheme);
+static enum lock_status refuse(char *error, size_t size, const char *subject, const char *what) {
+    snprintf(error, size, "%s%s", subject, what);
     return LOCK_CONFIG;
+}
+
+/* Does the backend take what the URL asks for? LOCK_OK, LOCK_CONFIG. */
+static enum lock_status check_options(const struct lock_backend *backend, const struct lock_url *url,
+                                      bool teaching, char *error, size_t size) {
+    if (backend->is_lesson && !teaching)
+        return refuse(error, size, "this lock is for lessons: it ", backend->flaw);
+    if (!backend->has_tls && (url->ca_file[0] || url->cert_file[0] || url->key_file[0]))
+        return refuse(error, size, backend->scheme, ": does not speak TLS; ca, cert and key are for etcd");
+    if (url->renew && backend->is_lesson)
+        return refuse(error, size, backend->scheme, ": renew is not for the locks of lessons");
+    if (url->renew && !backend->extend)
+        return refuse(error, size, backend->scheme, ": cannot renew, as its grants cannot be extended");
+    if (!backend->open && url->address[0])
+        return refuse(error, size, backend->scheme, ": has no address");
+    return LOCK_OK;
 }
 
 static enum lock_status open_parts(struct lock *lock, const struct lock_url *url, char *error, size_t size) {
     const struct lock_backend *backend = lock->backend;
-    if (backend->lines_up &&
-        !(lock->lines = lock_lines_new(&lock->env, lock->ttl_ns, backend->renews, backend->lasts)))
+    if (backend->queues_locally &&
+        !(lock->queue = lock_local_queue_new(&lock->env, lock->ttl_ns, lock->renewal != LOCK_RENEW_NONE,
+                                             backend->outlives_deadline)))
         return LOCK_NOMEM;
-    enum lock_status status = open_store(lock, url, error, size);
-    if (status != LOCK_OK || !lock->store || !lock->lines)
+    enum lock_status status =
+        backend->open ? backend->open(url, &lock->env, &lock->store, error, size) : LOCK_OK;
+    if (status != LOCK_OK || !lock->store || !lock->queue)
         return status;
-    struct lock_keeper_config keeper = {
-        .backend = lock->backend,
+    const struct lock_maintenance_config config = {
+        .backend = backend,
         .store = lock->store,
         .env = &lock->env,
-        .lines = lock->lines,
+        .queue = lock->queue,
         .ttl_ns = lock->ttl_ns,
+        .renewal = lock->renewal,
         .on_lost = lock_on_lost,
         .on_renewed = lock_on_renewed,
-        .layer = lock,
+        .lock = lock,
     };
-    lock->keeper = lock_keeper_open(&keeper);
-    return lock->keeper ? LOCK_OK : LOCK_NOMEM;
+    lock->maintenance = lock_maintenance_start(&config);
+    return lock->maintenance ? LOCK_OK : LOCK_NOMEM;
 }
 
-enum lock_status lock_open(const char *url, const struct lock_config *config, struct lock **lock, char *error,
-                           size_t error_size) {
+static struct lock *new_lock(const struct lock_backend *backend, const struct lock_config *config,
+                             const struct lock_url *url) {
+    struct lock *lock = calloc(1, sizeof *lock);
+    if (!lock)
+        return NULL;
+    lock->backend = backend;
+    lock->config = *config;
+    lock->ttl_ns = url->ttl_ms * 1000000;
+    lock->renewal = url->renew               ? LOCK_RENEW_ALL
+                    : backend->renews_active ? LOCK_RENEW_ACTIVE
+                                             : LOCK_RENEW_NONE;
+    lock_env_init(&lock->env, config);
+    lock->env.wake = lock_on_wake;
+    lock->env.failed = lock_on_failed;
+    lock->env.lock = lock;
+    lock->env.requests = &lock->metrics.requests;
+    pthread_mutex_init(&lock->error_mutex, NULL);
+    return lock;
+}
+
+enum lock_status lock_open(const char *text, const struct lock_config *config, struct lock **lock,
+                           char *error, size_t error_size) {
     static const struct lock_config defaults;
-    struct lock_url parts;
+    struct lock_url url;
     if (!config)
         config = &defaults;
-    if (!lock_url_parse(&parts, url, error, error_size))
+    if (!lock_url_parse(&url, text, error, error_size))
         return LOCK_CONFIG;
-    if (parts.ttl_ms == 0)
-        parts.ttl_ms = config->ttl_ms ? config->ttl_ms : TTL_DEFAULT_MS;
-    if (parts.ttl_ms < LOCK_TTL_MIN_MS || parts.ttl_ms > LOCK_TTL_MAX_MS) {
+    if (url.ttl_ms == 0)
+        url.ttl_ms = config->ttl_ms ? config->ttl_ms : TTL_DEFAULT_MS;
+    if (url.ttl_ms < LOCK_TTL_MIN_MS || url.ttl_ms > LOCK_TTL_MAX_MS) {
         snprintf(error, error_size, "ttl_ms wants %d to %d milliseconds", LOCK_TTL_MIN_MS, LOCK_TTL_MAX_MS);
         return LOCK_CONFIG;
     }
-    const struct lock_backend *backend = find_backend(&parts, error, error_size);
-    if (!backend)
+    const struct lock_backend *backend = find_backend(&url, error, error_size);
+    if (!backend || check_options(backend, &url, config->teaching, error, error_size) != LOCK_OK)
         return LOCK_CONFIG;
-    if (backend->teaches && !config->teaching) {
-        snprintf(error, error_size, "this lock is for lessons: it %s", backend->flaw);
-        return LOCK_CONFIG;
-    }
-    if (!backend->tls && (parts.ca_file[0] || parts.cert_file[0] || parts.key_file[0])) {
-        snprintf(error, error_size, "%s: does not speak TLS; ca, cert and key are for etcd", backend->scheme);
-        return LOCK_CONFIG;
-    }
-    struct lock *opened = calloc(1, sizeof *opened);
-    enum lock_status status = LOCK_NOMEM;
-    if (opened) {
-        opened->backend = backend;
-        opened->config = *config;
-        opened->ttl_ns = parts.ttl_ms * 1000000;
-        lock_env_init(&opened->env, config);
-        opened->env.wake = lock_on_wake;
-        opened->env.failed = lock_on_failed;
-        pthread_mutex_init(&opened->error_mutex, NULL);
-        opened->env.layer = opened;
-        status = open_parts(opened, &parts, error, error_size);
-    }
+    struct lock *opened = new_lock(backend, config, &url);
+    enum lock_status status = opened ? open_parts(opened, &url, error, error_size) : LOCK_NOMEM;
     if (status == LOCK_OK) {
         *lock = opened;
         return LOCK_OK;
@@ -131,12 +146,12 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
 void lock_close(struct lock *lock) {
     if (!lock)
         return;
-    if (lock->keeper)
-        lock_keeper_stop(lock->keeper); /* it uses the store */
+    if (lock->maintenance)
+        lock_maintenance_stop(lock->maintenance); /* it uses the store */
     if (lock->store)
         lock->backend->close(lock->store);
-    lock_keeper_free(lock->keeper); /* the store's threads used it */
-    lock_lines_free(lock->lines);
+    lock_maintenance_free(lock->maintenance); /* the store's threads used it */
+    lock_local_queue_free(lock->queue);
     pthread_mutex_destroy(&lock->error_mutex);
     free(lock);
 }

@@ -9,7 +9,7 @@ failed=0
 for fuzzer in "$@"; do
     name=$(basename "$fuzzer")
     room=${name%%_*}
-    [ -d "$room" ] || room=lock/$room
+    [ -d "$room" ] || room=lock/lib$room
     found=$fuzzer.found
     mkdir -p "$found"
     echo "== $name, $seconds s"

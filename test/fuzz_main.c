@@ -1,5 +1,5 @@
 /* Gives a fuzz target every file of its corpus once, with no need for libFuzzer: ROOM_fuzz_NAME reads
- * ROOM/test/corpus/NAME; etcd's room is in lock/. */
+ * ROOM/test/corpus/NAME; etcd_fuzz_NAME reads that of lock/libetcd. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ static const char *corpus_dir(void) {
     const char *name = program_invocation_short_name;
     const char *fuzz = strstr(name, "_fuzz_");
     CHECK(fuzz != NULL);
-    const char *outer = strncmp(name, "etcd_", 5) == 0 ? "lock/" : "";
+    const char *outer = strncmp(name, "etcd_", 5) == 0 ? "lock/lib" : "";
     return harness_format("%s%.*s/test/corpus/%s", outer, (int)(fuzz - name), name, fuzz + strlen("_fuzz_"));
 }
 

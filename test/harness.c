@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/random.h"
+
 struct cleanup {
     void (*fn)(void *arg);
     void *arg;
@@ -246,10 +248,7 @@ uint64_t harness_seed(void) {
 }
 
 uint64_t harness_random(uint64_t *position) {
-    uint64_t z = *position += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
+    return random_next(position);
 }
 
 int64_t harness_now_ms(void) {

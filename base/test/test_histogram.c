@@ -81,6 +81,19 @@ static void test_against_sorting(void) {
     CHECK_INT(h->total, COUNT);
 }
 
+static void test_add(void) {
+    struct histogram *odd = empty(), *even = empty();
+    for (uint64_t value = 1; value <= 100000; value++)
+        histogram_record(value % 2 ? odd : even, value);
+    histogram_add(odd, even);
+    CHECK_INT(odd->total, 100000);
+    CHECK_INT(odd->max, 100000);
+    for (int percent = 1; percent <= 99; percent++) {
+        uint64_t exact = (uint64_t)percent * 1000, read = histogram_quantile(odd, percent / 100.0);
+        CHECK(read >= exact && read <= exact + exact / 128 + 1);
+    }
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("histogram: empty", test_empty);
@@ -89,5 +102,6 @@ int main(int argc, char **argv) {
     harness_run("histogram: nothing and the largest number", test_ends_of_range);
     harness_run("histogram: at most 1 % off around every power of two", test_every_power);
     harness_run("histogram: quantiles as by sorting, at most 1 % off", test_against_sorting);
+    harness_run("histogram: two added up", test_add);
     return harness_finish();
 }

@@ -5,13 +5,13 @@
 #include "loadtest/http/request.h"
 #include "loadtest/plan/item.h"
 
-/* The largest request: host and names as long as they may be, the rest of the head under 256 characters, and
- * of each line `{"item":"","quantity":1000},` under 32. */
-_Static_assert(sizeof((struct client_target *)0)->host + 256 + (size_t)OPTIONS_LINES * (OPTIONS_ITEM + 32) <=
-                   CLIENT_REQUEST,
+/* The largest request: host and names of the greatest length, less than 256 characters for the rest of the
+ * head, and for each line `{"item":"","quantity":1000},` less than 32. */
+_Static_assert(sizeof((struct target *)0)->host + 256 + (size_t)OPTIONS_LINES * (OPTIONS_ITEM + 32) <=
+                   REQUEST_SIZE,
                "a basket must fit");
 
-/* Where each kind goes. */
+/* The path of each kind. */
 static const char *const paths[] = {"purchases", "baskets", "transfers"};
 
 static unsigned count_digits(uint32_t value) {
@@ -30,7 +30,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct request_form *form,
     va_end(arguments);
 }
 
-/* A member with an item's name, which has room for the longest of them. */
+/* Adds a member with the longest item name. */
 static void add_item(struct request_form *form, const char *member, const char *item) {
     add(form, "\"%s\":\"%s", member, item);
     form->item_at[form->item_count++] = form->length - form->item_digits;

@@ -125,7 +125,7 @@ static bool end_head(struct response *r) {
         r->state = RESPONSE_AT_END;
     } else if (r->chunked) {
         r->state = RESPONSE_AT_CHUNK_SIZE;
-        return !r->has_length; /* both: one of the two lies */
+        return !r->has_length; /* both headers: ambiguous */
     } else if (r->has_length) {
         r->state = r->left > 0 ? RESPONSE_AT_BODY : RESPONSE_AT_END;
     } else {
@@ -160,7 +160,7 @@ static bool read_chunk_size(struct response *r, const char *line, size_t length)
     return true;
 }
 
-/* A whole line without its line end. */
+/* A complete line, without its line end. */
 static bool read_line(struct response *r, const char *line, size_t length) {
     switch (r->state) {
     case RESPONSE_AT_STATUS: return read_status_line(r, line, length);

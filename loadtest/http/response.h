@@ -1,7 +1,6 @@
-/* Reads one HTTP/1.x response out of bytes that arrive in pieces of any size. Knows no sockets.
- * Bounded: a head line of RESPONSE_LINE, RESPONSE_HEAD bytes of head or trailer in all, a body of
- * RESPONSE_BODY. Interim (1xx) responses are passed over. It does not do responses without a body to HEAD or
- * CONNECT. */
+/* Parses one HTTP/1.x response from bytes that arrive in pieces of any size. No I/O.
+ * Limits: RESPONSE_LINE bytes for a line of the head, RESPONSE_HEAD for head and trailer together,
+ * RESPONSE_BODY for the body. Skips interim (1xx) responses. Cannot parse responses to HEAD or CONNECT. */
 #ifndef LOADTEST_HTTP_RESPONSE_H
 #define LOADTEST_HTTP_RESPONSE_H
 
@@ -16,7 +15,7 @@
 enum response_status {
     RESPONSE_MORE, /* not complete yet */
     RESPONSE_DONE,
-    RESPONSE_BAD, /* not HTTP, or beyond the bounds: the connection is of no further use */
+    RESPONSE_BAD, /* not HTTP, or beyond the limits: close the connection */
 };
 
 enum response_state {
@@ -27,19 +26,19 @@ enum response_state {
     RESPONSE_AT_CHUNK,
     RESPONSE_AT_CHUNK_END,
     RESPONSE_AT_TRAILER,
-    RESPONSE_AT_EOF, /* the body runs until the peer closes */
+    RESPONSE_AT_EOF, /* the body ends when the peer closes */
     RESPONSE_AT_END,
 };
 
 struct response {
-    /* For the reader, once it is done. */
+    /* The result. */
     unsigned status;
     bool keep_alive;
     bool replayed; /* Idempotent-Replayed: true */
     size_t body_length;
     char body[RESPONSE_BODY];
 
-    /* The parser's own. */
+    /* Private to the parser. */
     enum response_state state;
     bool chunked;
     bool has_length;
@@ -51,10 +50,10 @@ struct response {
 
 void response_reset(struct response *r);
 
-/* Takes up to `length` bytes and says in *used how many belonged to this response. */
+/* Parses up to `length` bytes; *used: how many belong to this response. */
 enum response_status response_feed(struct response *r, const char *bytes, size_t length, size_t *used);
 
-/* The peer has closed: that ends a body without a length, and cuts off any other. */
+/* The peer has closed the connection: that ends a body without a length, and truncates any other. */
 enum response_status response_close(struct response *r);
 
 #endif

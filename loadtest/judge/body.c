@@ -22,7 +22,7 @@ static bool take(struct cursor *c, char wanted) {
     return true;
 }
 
-/* The span is what stands between the quotes. */
+/* `text`: what is between the quotes. */
 static bool take_string(struct cursor *c, struct body_text *text) {
     if (!take(c, '"')) {
         return false;
@@ -39,7 +39,7 @@ static bool take_string(struct cursor *c, struct body_text *text) {
     return true;
 }
 
-/* A number, word, array or object: everything up to the comma or brace that ends it on this level. */
+/* A number, word, array or object: everything up to the comma or brace that ends it on its level. */
 static bool take_other(struct cursor *c, struct body_text *value) {
     unsigned depth = 0;
     value->bytes = c->at;
@@ -78,7 +78,7 @@ static uint64_t hash(uint64_t seed, struct body_text text) {
     return h;
 }
 
-/* So many digits as fit; anything else is 0. */
+/* 0 for anything but up to 19 digits. */
 static uint64_t to_number(struct body_text digits) {
     uint64_t number = 0;
     for (size_t i = 0; i < digits.length; i++) {
@@ -98,47 +98,26 @@ static struct body_text last_segment(struct body_text type) {
     return (struct body_text){slash + 1, type.length - (size_t)(slash + 1 - type.bytes)};
 }
 
-static bool named(struct body_text name, const char *word) {
-    return memcmp(name.bytes, word, name.length) == 0;
+bool body_text_is(struct body_text text, const char *word) {
+    return text.length == strlen(word) && memcmp(text.bytes, word, text.length) == 0;
 }
 
 static void note_string(struct body *body, struct body_text name, struct body_text value) {
-    switch (name.length) {
-    case 2:
-        if (named(name, "to")) {
-            body->to = value;
+#define MEMBER(member)                                                                                       \
+    { #member, sizeof #member - 1, &body->member }
+    const struct {
+        const char *name;
+        size_t length;
+        struct body_text *text;
+    } members[] = {MEMBER(order), MEMBER(basket), MEMBER(transfer), MEMBER(type), MEMBER(item),
+                   MEMBER(user),  MEMBER(state),  MEMBER(from),     MEMBER(to)};
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        if (members[i].length == name.length && memcmp(members[i].name, name.bytes, name.length) == 0) {
+            *members[i].text = members[i].text == &body->type ? last_segment(value) : value;
+            return;
         }
-        break;
-    case 4:
-        if (named(name, "item")) {
-            body->item = value;
-        } else if (named(name, "user")) {
-            body->user = value;
-        } else if (named(name, "type")) {
-            body->type = last_segment(value);
-        } else if (named(name, "from")) {
-            body->from = value;
-        }
-        break;
-    case 5:
-        if (named(name, "order")) {
-            body->order = value;
-        } else if (named(name, "state")) {
-            body->state = value;
-        }
-        break;
-    case 6:
-        if (named(name, "basket")) {
-            body->basket = value;
-        }
-        break;
-    case 8:
-        if (named(name, "transfer")) {
-            body->transfer = value;
-        }
-        break;
-    default: break;
     }
+#undef MEMBER
 }
 
 static bool read_member(struct cursor *c, struct body *body) {
@@ -152,14 +131,14 @@ static bool read_member(struct cursor *c, struct body *body) {
     if (!(string ? take_string(c, &value) : take_other(c, &value))) {
         return false;
     }
-    if (!string && value.bytes[0] == '[' && name.length == 6 && named(name, "orders")) {
+    if (!string && value.bytes[0] == '[' && body_text_is(name, "orders")) {
         body->orders = (struct body_text){value.bytes + 1, value.length - 2};
         return true;
     }
     body->content += hash(hash(string, name), value);
     if (string) {
         note_string(body, name, value);
-    } else if (name.length == 8 && named(name, "quantity")) {
+    } else if (body_text_is(name, "quantity")) {
         body->quantity = to_number(value);
     }
     return true;

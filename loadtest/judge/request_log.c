@@ -4,25 +4,25 @@
 
 #include "loadtest/judge/request_log.h"
 
-void ledger_init(struct ledger *ledger) {
-    memset(ledger, 0, sizeof *ledger);
-    ledger->reason_count = 1;
+void request_log_init(struct request_log *log) {
+    memset(log, 0, sizeof *log);
+    log->reason_count = 1;
 }
 
-void ledger_free(struct ledger *ledger) {
-    free(ledger->lines);
-    free(ledger->orders);
-    free(ledger->ids);
-    free(ledger->key_order);
-    memset(ledger, 0, sizeof *ledger);
+void request_log_free(struct request_log *log) {
+    free(log->lines);
+    free(log->orders);
+    free(log->ids);
+    free(log->key_order);
+    memset(log, 0, sizeof *log);
 }
 
 /* Makes *array hold `needed` elements, by doubling. */
-static bool grow(void **array, size_t *room, size_t needed, size_t size) {
-    if (needed <= *room) {
+static bool grow(void **array, size_t *capacity, size_t needed, size_t size) {
+    if (needed <= *capacity) {
         return true;
     }
-    size_t wanted = *room < 1024 ? 1024 : *room * 2;
+    size_t wanted = *capacity < 1024 ? 1024 : *capacity * 2;
     if (wanted < needed) {
         wanted = needed;
     }
@@ -31,71 +31,71 @@ static bool grow(void **array, size_t *room, size_t needed, size_t size) {
         return false;
     }
     *array = bigger;
-    *room = wanted;
+    *capacity = wanted;
     return true;
 }
 
-bool ledger_reserve(struct ledger *ledger, size_t lines) {
-    void *array = ledger->lines;
-    bool good = grow(&array, &ledger->line_room, ledger->line_count + lines, sizeof *ledger->lines);
-    ledger->lines = array;
+bool request_log_reserve(struct request_log *log, size_t lines) {
+    void *array = log->lines;
+    bool good = grow(&array, &log->line_capacity, log->line_count + lines, sizeof *log->lines);
+    log->lines = array;
     return good;
 }
 
-struct ledger_line *ledger_add(struct ledger *ledger) {
-    if (ledger->line_count == UINT32_MAX || !ledger_reserve(ledger, 1)) {
+struct log_line *request_log_add(struct request_log *log) {
+    if (log->line_count == UINT32_MAX || !request_log_reserve(log, 1)) {
         return NULL;
     }
-    struct ledger_line *line = &ledger->lines[ledger->line_count++];
+    struct log_line *line = &log->lines[log->line_count++];
     memset(line, 0, sizeof *line);
     return line;
 }
 
-static bool make_room(struct ledger *ledger, size_t id_size) {
-    void *array = ledger->orders;
-    bool good = ledger->order_count < UINT32_MAX - 1 &&
-                grow(&array, &ledger->order_room, ledger->order_count + 1, sizeof *ledger->orders);
-    ledger->orders = array;
+static bool reserve_order(struct request_log *log, size_t id_size) {
+    void *array = log->orders;
+    bool good = log->order_count < UINT32_MAX - 1 &&
+                grow(&array, &log->order_capacity, log->order_count + 1, sizeof *log->orders);
+    log->orders = array;
     if (!good) {
         return false;
     }
-    array = ledger->ids;
-    good = grow(&array, &ledger->ids_room, ledger->ids_length + id_size, 1);
-    ledger->ids = array;
+    array = log->ids;
+    good = grow(&array, &log->ids_capacity, log->ids_length + id_size, 1);
+    log->ids = array;
     return good;
 }
 
-struct ledger_order *ledger_acknowledge(struct ledger *ledger, struct ledger_line *line, uint8_t part,
-                                        const char *id, size_t id_length) {
-    if (!make_room(ledger, id_length + 1)) {
-        ledger->order_count -= part;
+struct log_order *request_log_acknowledge(struct request_log *log, struct log_line *line, uint8_t part,
+                                          const char *id, size_t id_length) {
+    if (!reserve_order(log, id_length + 1)) {
+        log->order_count -= part;
         return NULL;
     }
-    char *copy = ledger->ids + ledger->ids_length;
+    char *copy = log->ids + log->ids_length;
     memcpy(copy, id, id_length);
     copy[id_length] = '\0';
-    struct ledger_order *order = &ledger->orders[ledger->order_count];
-    *order = (struct ledger_order){
-        .id = ledger->ids_length,
+    struct log_order *order = &log->orders[log->order_count];
+    *order = (struct log_order){
+        .id = log->ids_length,
         .answered_ns = line->answered_ns,
-        .line = (uint32_t)(line - ledger->lines),
+        .line = (uint32_t)(line - log->lines),
         .part = part,
     };
-    ledger->ids_length += id_length + 1;
+    log->ids_length += id_length + 1;
     if (part == 0) {
-        line->order = (uint32_t)ledger->order_count;
+        line->order = (uint32_t)log->order_count;
     }
-    ledger->order_count++;
+    log->order_count++;
     return order;
 }
 
-/* A reason is shown on terminals and comes from the seller: nothing but what a name is made of. */
-static size_t clean_reason(const char *name, size_t length, char clean[LEDGER_REASON]) {
-    size_t kept = length < LEDGER_REASON ? length : LEDGER_REASON - 1;
+/* A reason comes from the seller and goes to terminals: only letters, digits and -_. are kept. */
+static size_t clean_reason(const char *name, size_t length, char clean[REQUEST_LOG_REASON]) {
+    size_t kept = length < REQUEST_LOG_REASON ? length : REQUEST_LOG_REASON - 1;
     for (size_t i = 0; i < kept; i++) {
-        bool fine = isalnum((unsigned char)name[i]) || strchr("-_.", name[i]) != NULL;
+        bool allowed = isalnum((unsigned char)name[i]) || strchr("-_.", name[i]) != NULL;
         clean[i] = '?';
-        if (fine && name[i] != '\0') {
+        if (allowed && name[i] != '\0') {
             clean[i] = name[i];
         }
     }
@@ -103,42 +103,42 @@ static size_t clean_reason(const char *name, size_t length, char clean[LEDGER_RE
     return kept;
 }
 
-uint8_t ledger_reason(struct ledger *ledger, const char *name, size_t length) {
-    char clean[LEDGER_REASON];
+uint8_t request_log_reason(struct request_log *log, const char *name, size_t length) {
+    char clean[REQUEST_LOG_REASON];
     size_t kept = clean_reason(name, length, clean);
-    for (unsigned i = 1; i < ledger->reason_count; i++) {
-        if (strcmp(ledger->reasons[i], clean) == 0) {
+    for (unsigned i = 1; i < log->reason_count; i++) {
+        if (strcmp(log->reasons[i], clean) == 0) {
             return (uint8_t)i;
         }
     }
-    if (ledger->reason_count == LEDGER_REASONS) {
-        return LEDGER_REASONS - 1;
+    if (log->reason_count == REQUEST_LOG_REASONS) {
+        return REQUEST_LOG_REASONS - 1;
     }
-    unsigned number = ledger->reason_count++;
-    if (number == LEDGER_REASONS - 1) {
-        strcpy(ledger->reasons[number], "other");
+    unsigned number = log->reason_count++;
+    if (number == REQUEST_LOG_REASONS - 1) {
+        strcpy(log->reasons[number], "other");
     } else {
-        memcpy(ledger->reasons[number], clean, kept + 1);
+        memcpy(log->reasons[number], clean, kept + 1);
     }
     return (uint8_t)number;
 }
 
-const char *ledger_order_id(const struct ledger *ledger, const struct ledger_order *order) {
-    return ledger->ids + order->id;
+const char *request_log_order_id(const struct request_log *log, const struct log_order *order) {
+    return log->ids + order->id;
 }
 
-static void match(struct ledger *ledger, uint32_t index) {
-    struct ledger_order *order = &ledger->orders[index];
-    uint32_t *first = &ledger->key_order[ledger->lines[order->line].key];
+static void match(struct request_log *log, uint32_t index) {
+    struct log_order *order = &log->orders[index];
+    uint32_t *first = &log->key_order[log->lines[order->line].key];
     if (*first == 0) {
         *first = index + 1;
     }
     if (*first - 1 + order->part == index) {
         return;
     }
-    struct ledger_order *known = &ledger->orders[*first - 1 + order->part];
+    struct log_order *known = &log->orders[*first - 1 + order->part];
     for (;;) {
-        if (strcmp(ledger_order_id(ledger, known), ledger_order_id(ledger, order)) == 0) {
+        if (strcmp(request_log_order_id(log, known), request_log_order_id(log, order)) == 0) {
             order->extra = true;
             order->differs = known->content != order->content;
             return;
@@ -152,23 +152,23 @@ static void match(struct ledger *ledger, uint32_t index) {
             known->next = index;
             return;
         }
-        known = &ledger->orders[known->next];
+        known = &log->orders[known->next];
     }
 }
 
-bool ledger_match(struct ledger *ledger) {
-    free(ledger->key_order);
-    ledger->key_order = calloc((size_t)ledger->key_count + 1, sizeof *ledger->key_order);
-    if (ledger->key_order == NULL) {
+bool request_log_match(struct request_log *log) {
+    free(log->key_order);
+    log->key_order = calloc((size_t)log->key_count + 1, sizeof *log->key_order);
+    if (log->key_order == NULL) {
         return false;
     }
-    for (size_t i = 0; i < ledger->order_count; i++) {
-        ledger->orders[i].extra = false;
-        ledger->orders[i].differs = false;
-        ledger->orders[i].next = 0;
+    for (size_t i = 0; i < log->order_count; i++) {
+        log->orders[i].extra = false;
+        log->orders[i].differs = false;
+        log->orders[i].next = 0;
     }
-    for (size_t i = 0; i < ledger->order_count; i++) {
-        match(ledger, (uint32_t)i);
+    for (size_t i = 0; i < log->order_count; i++) {
+        match(log, (uint32_t)i);
     }
     return true;
 }

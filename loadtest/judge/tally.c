@@ -3,70 +3,70 @@
 #include "loadtest/judge/tally.h"
 
 struct count {
-    const struct ledger *ledger;
+    const struct request_log *log;
     const struct demand *demand;
     struct tally *tallies;
     struct tally_verdict found;
     int64_t quantity;
 };
 
-/* An acknowledged basket is whole, or it is lost as a whole. */
-static bool is_torn(const struct ledger_order *orders, unsigned count) {
+/* Torn: some orders of an acknowledged basket exist and some do not. */
+static bool is_torn(const struct log_order *orders, unsigned count) {
     unsigned here = 0;
     unsigned missing = 0;
     for (unsigned i = 0; i < count; i++) {
         if (orders[i].absent) {
             return true;
         }
-        here += orders[i].check == LEDGER_HERE || orders[i].check == LEDGER_RETURNED;
-        missing += orders[i].check == LEDGER_MISSING;
+        here += orders[i].check == ORDER_FOUND || orders[i].check == ORDER_RETURNED;
+        missing += orders[i].check == ORDER_MISSING;
     }
     return here > 0 && missing > 0;
 }
 
-static void count_transfer(struct count *c, const struct ledger_order *order, const struct wish *wish) {
+static void count_transfer(struct count *c, const struct log_order *order, const struct wish *wish) {
     c->tallies[wish->items[0]].out += c->quantity;
     c->tallies[wish->items[1]].in += c->quantity;
     c->found.wrong += order->misstated;
     c->tallies[wish->items[0]].wrong += order->misstated;
 }
 
-/* Whether an earlier line of the same basket was told the same order, where only the sequence tells them
- * apart: of another item it would be another order. */
-static bool told_before(const struct ledger *ledger, const struct ledger_order *order,
-                        const struct wish *wish) {
-    const struct ledger_order *first = order - order->part;
+/* True: an earlier line of the basket, for the same item, was acknowledged with the same order. */
+static bool repeats_earlier_line(const struct request_log *log, const struct log_order *order,
+                                 const struct wish *wish) {
+    const struct log_order *first = order - order->part;
     for (unsigned i = 0; i < order->part; i++) {
         if (wish->items[i] == wish->items[order->part] && !order->absent &&
-            strcmp(ledger_order_id(ledger, &first[i]), ledger_order_id(ledger, order)) == 0) {
+            strcmp(request_log_order_id(log, &first[i]), request_log_order_id(log, order)) == 0) {
             return true;
         }
     }
     return false;
 }
 
-static void count_order(struct count *c, const struct ledger_order *order, const struct wish *wish) {
+static void count_order(struct count *c, const struct log_order *order, const struct wish *wish) {
     struct tally *t = &c->tallies[wish->items[order->part]];
-    bool wrong = order->misstated || order->check == LEDGER_MISSING || order->check == LEDGER_OTHER ||
-                 told_before(c->ledger, order, wish);
+    bool wrong = order->misstated || order->check == ORDER_MISSING || order->check == ORDER_DIFFERENT ||
+                 repeats_earlier_line(c->log, order, wish);
     t->orders++;
-    t->returned += order->check == LEDGER_RETURNED;
+    t->returned += order->check == ORDER_RETURNED;
     t->wrong += wrong;
     c->found.wrong += wrong;
-    c->found.unchecked += order->check == LEDGER_UNCHECKED && !order->absent;
+    c->found.unchecked += order->check == ORDER_UNCHECKED && !order->absent;
 }
 
 static void count_acknowledgements(struct count *c) {
-    for (size_t i = 0; i < c->ledger->order_count; i++) {
-        const struct ledger_order *order = &c->ledger->orders[i];
+    for (size_t i = 0; i < c->log->order_count; i++) {
+        const struct log_order *order = &c->log->orders[i];
         struct wish wish;
-        demand_of_key(c->demand, c->ledger->lines[order->line].key, &wish);
+        demand_of_key(c->demand, c->log->lines[order->line].key, &wish);
         c->found.duplicated += order->surplus;
         if (order->extra) {
             c->found.duplicated += order->differs;
             continue;
         }
-        c->found.duplicated += order->next != 0; /* each but the first of a key and part is the next of one */
+        c->found.duplicated +=
+            order->next != 0; /* each order but the first of a key and part is the next of another */
         if (wish.kind == DEMAND_TRANSFER) {
             count_transfer(c, order, &wish);
         } else {
@@ -74,43 +74,6 @@ static void count_acknowledgements(struct count *c) {
         }
         if (wish.kind == DEMAND_BASKET && order->part == 0) {
             c->found.torn += is_torn(order, wish.count);
-        }
-    }
-}
-
-static int64_t times(const struct wish *wish, uint32_t item) {
-    int64_t times = 0;
-    for (unsigned i = 0; i < wish->count; i++) {
-        times += wish->items[i] == item;
-    }
-    return times;
-}
-
-static void count_told(struct count *c, const struct ledger_line *line, const struct wish *wish) {
-    if (strcmp(c->ledger->reasons[line->reason], "sold-out") != 0 || line->part >= wish->count) {
-        return;
-    }
-    struct tally *t = &c->tallies[wish->items[line->part]];
-    int64_t units = times(wish, wish->items[line->part]) * c->quantity;
-    t->told_least = t->told == 0 || units < t->told_least ? units : t->told_least;
-    t->told += units;
-}
-
-/* What it may have taken before it was refused for another of its items, or by a try that was not answered.
- */
-static void count_held(struct count *c, const struct ledger_line *line, const struct wish *wish) {
-    unsigned takes = wish->kind == DEMAND_TRANSFER ? 1 : wish->count;
-    if (wish->kind == DEMAND_PURCHASE) {
-        return;
-    }
-    for (unsigned i = 0; i < takes; i++) {
-        struct tally *t = &c->tallies[wish->items[i]];
-        if (line->cause != 0) {
-            t->doubtful += c->quantity;
-        } else if (line->outcome == LEDGER_REJECTED && wish->count > 1) {
-            int64_t units = times(wish, wish->items[i]) * c->quantity;
-            t->refused += c->quantity;
-            t->refused_most = units > t->refused_most ? units : t->refused_most;
         }
     }
 }
@@ -127,35 +90,36 @@ static void count_unresolved(struct count *c, const struct wish *wish) {
     }
 }
 
-/* A key whose order was acknowledged before this request was sent must not hear anything else. */
-static bool rejected_after_win(const struct ledger *ledger, const struct ledger_line *line) {
-    uint32_t first = ledger->key_order[line->key];
-    return first != 0 && line->sent_ns > ledger->orders[first - 1].answered_ns;
+/* After an order of its key was acknowledged, a request that is sent must not be rejected. */
+static bool rejected_after_win(const struct request_log *log, const struct log_line *line) {
+    uint32_t first = log->key_order[line->key];
+    return first != 0 && line->sent_ns > log->orders[first - 1].answered_ns;
 }
 
 static void count_lines(struct count *c) {
-    for (size_t i = 0; i < c->ledger->line_count; i++) {
-        const struct ledger_line *line = &c->ledger->lines[i];
+    for (size_t i = 0; i < c->log->line_count; i++) {
+        const struct log_line *line = &c->log->lines[i];
         struct wish wish;
         demand_of_key(c->demand, line->key, &wish);
-        count_held(c, line, &wish);
         switch (line->outcome) {
-        case LEDGER_OK: c->found.settled++; break;
-        case LEDGER_REJECTED:
+        case OUTCOME_ACCEPTED: c->found.settled++; break;
+        case OUTCOME_REJECTED:
             c->found.settled++;
-            count_told(c, line, &wish);
-            c->found.duplicated += rejected_after_win(c->ledger, line);
+            if (wish.kind == DEMAND_PURCHASE && strcmp(c->log->reasons[line->reason], "sold-out") == 0) {
+                c->tallies[wish.items[0]].told_sold_out += c->quantity;
+            }
+            c->found.duplicated += rejected_after_win(c->log, line);
             break;
-        case LEDGER_NOT_SENT: c->found.unsent++; break;
+        case OUTCOME_NOT_SENT: c->found.unsent++; break;
         default: count_unresolved(c, &wish); break;
         }
     }
 }
 
-struct tally_verdict tally_ledger(const struct ledger *ledger, const struct demand *demand,
-                                  struct tally *tallies) {
+struct tally_verdict tally_log(const struct request_log *log, const struct demand *demand,
+                               struct tally *tallies) {
     struct count c = {
-        .ledger = ledger,
+        .log = log,
         .demand = demand,
         .tallies = tallies,
         .quantity = demand->options->quantity,

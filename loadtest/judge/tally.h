@@ -1,4 +1,4 @@
-/* What the ledger comes to for each item. Units are counted; of each line of a request --quantity of them. */
+/* The request log added up for each item, in units: each line of a request has --quantity of them. */
 #ifndef LOADTEST_JUDGE_TALLY_H
 #define LOADTEST_JUDGE_TALLY_H
 
@@ -9,27 +9,20 @@
 
 struct tally {
     int64_t orders;     /* acknowledged, each once */
-    int64_t returned;   /* of these: cancelled or expired by the time they were checked */
-    int64_t wrong;      /* of these: not in the books, or there or in the answer as something else */
-    int64_t unresolved; /* orders that unresolved requests may have come to */
+    int64_t returned;   /* … of which were cancelled or expired when they were checked */
+    int64_t wrong;      /* … of which are missing, or differ in the books or in the answer */
+    int64_t unresolved; /* orders that unresolved requests may have made */
 
-    /* Units that were transferred in and out: for certain, and may have been. */
+    /* Units that were transferred in and out; `open`: by unresolved transfers, so perhaps not. */
     int64_t in;
     int64_t out;
     int64_t in_open;
     int64_t out_open;
 
-    /* Requests that were told that this item is sold out. */
-    int64_t told;       /* units that they asked for in all */
-    int64_t told_least; /* and the least that one of them did */
-
-    /* Units that baskets and transfers which came to nothing may have held for a moment. */
-    int64_t refused;      /* all those that were refused at once */
-    int64_t refused_most; /* the most that one of them asked for */
-    int64_t doubtful;     /* of those that were unknown at any time: they may have held them for longer */
+    int64_t told_sold_out; /* units of purchases that were rejected as sold out */
 };
 
-/* What is wrong whatever the books say. */
+/* The part of the verdict that needs no audit. */
 struct tally_verdict {
     int64_t wrong; /* acknowledgements */
     int64_t duplicated;
@@ -40,8 +33,8 @@ struct tally_verdict {
     int64_t settled;    /* requests */
 };
 
-/* The ledger was matched and its orders checked. `tallies` has one of zeros for each item. */
-struct tally_verdict tally_ledger(const struct ledger *ledger, const struct demand *demand,
-                                  struct tally *tallies);
+/* The request log was matched and its orders were checked. `tallies`: one for each item, zeroed. */
+struct tally_verdict tally_log(const struct request_log *log, const struct demand *demand,
+                               struct tally *tallies);
 
 #endif

@@ -12,26 +12,19 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Units that were left although buyers were told sold-out. Where units never come back, what is left in the
- * end was there all the time; so nothing is said where they did, or may have: where orders were returned or
- * the stock changed, and transfers came in. Baskets and transfers that come to nothing can hold units for a
- * moment, and nobody is told: as many as those that were refused while others asked, and those that were ever
- * unknown, may have held are left out. */
+/* Units that are left though buyers were told sold-out. It is known only if units never came back: no order
+ * was returned, no hold could expire, the stock did not change, and no basket or transfer could hold units
+ * for a moment. */
 static int64_t undersold(const struct tally *t, const struct options *options, const struct books *before,
                          const struct books *after) {
-    bool returns =
-        t->returned > 0 || before->held > 0 || after->stock != before->stock || t->in + t->in_open > 0;
-    if (returns || t->told == 0) {
-        return 0;
-    }
-    int64_t others = larger((int64_t)options->connections - 1, 0);
-    int64_t held = smaller(t->refused, others * t->refused_most) + t->doubtful;
-    int64_t left = larger(after->available, 0) - held;
-    return left >= t->told_least ? smaller(left / options->quantity * options->quantity, t->told) : 0;
+    bool returns = t->returned > 0 || before->held > 0 || after->stock != before->stock ||
+                   options->basket_lines > 0 || options->transfers > 0;
+    int64_t left = larger(after->available, 0) / options->quantity * options->quantity;
+    return returns ? 0 : smaller(left, t->told_sold_out);
 }
 
-/* Orders that were returned when they were checked may have been counted by the audit before that, or not:
- * they are given the benefit of that doubt, as are holds of the first audit, which may have lapsed since. */
+/* An order that was returned when it was checked may or may not be in the audit before that, and a hold of
+ * the first audit may have expired since: neither counts against the seller. */
 static void compare(const struct tally *t, const struct options *options, const struct books *before,
                     const struct books *after, struct verdict *v) {
     int64_t quantity = options->quantity;
@@ -52,8 +45,8 @@ static void compare(const struct tally *t, const struct options *options, const 
     v->conserved = v->conserved && after->conserved;
 }
 
-/* Units that are where no transfer has put them, or not where one has. Transfers that are unresolved may have
- * been carried out or not; either way the sum of all stock stays. */
+/* Units that are where no transfer put them, or missing where one did. An unresolved transfer may or may not
+ * have been carried out; in both cases the total stock stays the same. */
 static int64_t unbalanced(const struct tally *tallies, const struct books *before, const struct books *after,
                           uint32_t count) {
     int64_t too_few = 0;
@@ -80,14 +73,14 @@ static void compare_all(const struct tally *tallies, const struct options *optio
     }
 }
 
-bool verdict_reach(const struct ledger *ledger, const struct demand *demand, const struct books *before,
+bool verdict_reach(const struct request_log *log, const struct demand *demand, const struct books *before,
                    const struct books *after, struct verdict *verdict) {
     struct tally *tallies = calloc(item_count(demand->options), sizeof *tallies);
     if (tallies == NULL) {
         return false;
     }
     bool audited = before != NULL && after != NULL;
-    struct tally_verdict found = tally_ledger(ledger, demand, tallies);
+    struct tally_verdict found = tally_log(log, demand, tallies);
     struct verdict v = {
         .kind = VERDICT_CLEAN,
         .audited = audited,
@@ -109,24 +102,8 @@ bool verdict_reach(const struct ledger *ledger, const struct demand *demand, con
     if (wrong > 0 || (v.audited && !v.conserved)) {
         v.kind = VERDICT_VIOLATED;
     } else if (!v.audited || v.unresolved + v.unchecked + v.unsent > 0 || v.settled == 0) {
-        v.kind = VERDICT_UNTOLD;
+        v.kind = VERDICT_INCONCLUSIVE;
     }
     *verdict = v;
     return true;
-}
-
-struct books verdict_sum(const struct books *books, uint32_t count) {
-    struct books sum = {.conserved = true, .counts = true};
-    for (uint32_t i = 0; i < count; i++) {
-        sum.conserved = sum.conserved && books[i].conserved;
-        sum.stock += books[i].stock;
-        sum.available += books[i].available;
-        sum.held += books[i].held;
-        sum.sold += books[i].sold;
-        sum.orders += books[i].orders;
-        sum.oversold += books[i].oversold;
-        sum.counts = sum.counts && books[i].counts;
-        sum.counted += books[i].counted;
-    }
-    return sum;
 }

@@ -28,11 +28,11 @@ void demand_free(struct demand *demand) {
     demand->shares = NULL;
 }
 
-/* The first item whose share, with all before it, exceeds a number drawn evenly below that of all. */
+/* Draws a number below the sum of all shares, and finds the first item whose cumulative share exceeds it. */
 static uint32_t draw_by_share(const double *shares, uint32_t count, uint64_t *random) {
     double drawn = (double)(random_next(random) >> 11) * 0x1p-53 * shares[count - 1];
     uint32_t low = 0;
-    uint32_t high = count - 1; /* also where the product was rounded up to the whole */
+    uint32_t high = count - 1; /* also if the product was rounded up to the sum */
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (shares[middle] > drawn) {
@@ -53,7 +53,7 @@ static uint32_t draw(const struct demand *demand, uint64_t *random) {
 void demand_of_key(const struct demand *demand, uint32_t key, struct wish *wish) {
     const struct options *o = demand->options;
     uint64_t random = o->seed;
-    random = random_next(&random) ^ key; /* not the sequence that the duplicates are chosen by */
+    random = random_next(&random) ^ key; /* another sequence than the one that chooses duplicates */
     uint64_t percent = o->purchases + o->transfers > 0 ? random_next(&random) % 100 : 0;
     if (percent < o->transfers) {
         wish->kind = DEMAND_TRANSFER;

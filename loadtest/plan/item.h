@@ -1,4 +1,4 @@
-/* Items by number: --item NAME itself is 0; with --items N they are NAME-0 to NAME-(N-1). */
+/* Items by number. Without --items there is one, NAME; with --items N they are NAME-0 to NAME-(N-1). */
 #ifndef LOADTEST_PLAN_ITEM_H
 #define LOADTEST_PLAN_ITEM_H
 
@@ -14,7 +14,7 @@ uint32_t item_count(const struct options *options);
 
 void item_name(const struct options *options, uint32_t item, char name[ITEM_NAME]);
 
-/* Whether `text` is the name of that item. */
+/* True: `text` is the name of that item. */
 bool item_is(const struct options *options, uint32_t item, const char *text, size_t length);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "loadtest/report/report.h"
 
-bool report_tells(const struct report *r, enum demand_kind kind) {
+bool report_has_kind(const struct report *r, enum demand_kind kind) {
     const struct options *o = r->demand->options;
     return (o->basket_lines > 0 || o->transfers > 0) && demand_has(r->demand, kind);
 }
@@ -17,11 +17,12 @@ static void print_rate(FILE *out, const char *name, uint64_t count, uint64_t in_
             seconds > 0 ? (double)in_load / seconds : 0.0);
 }
 
-static void print_reasons(FILE *out, const struct ledger *ledger, const uint64_t counts[LEDGER_REASONS]) {
+static void print_reasons(FILE *out, const struct request_log *log,
+                          const uint64_t counts[REQUEST_LOG_REASONS]) {
     const char *separator = "   ";
-    for (unsigned i = 1; i < ledger->reason_count; i++) {
+    for (unsigned i = 1; i < log->reason_count; i++) {
         if (counts[i] > 0) {
-            fprintf(out, "%s%s %" PRIu64, separator, ledger->reasons[i], counts[i]);
+            fprintf(out, "%s%s %" PRIu64, separator, log->reasons[i], counts[i]);
             separator = ", ";
         }
     }
@@ -31,7 +32,7 @@ static void print_reasons(FILE *out, const struct ledger *ledger, const uint64_t
 static void print_kinds(FILE *out, const struct report *r) {
     for (int i = 0; i < DEMAND_KINDS; i++) {
         const struct summary_kind *kind = &r->summary->kinds[i];
-        if (!report_tells(r, (enum demand_kind)i)) {
+        if (!report_has_kind(r, (enum demand_kind)i)) {
             continue;
         }
         fprintf(out,
@@ -39,23 +40,24 @@ static void print_kinds(FILE *out, const struct report *r) {
                 " rejected",
                 summary_kind_name((enum demand_kind)i), kind->attempts, kind->accepted, kind->unknown,
                 kind->rejected);
-        print_reasons(out, r->ledger, kind->rejections);
+        print_reasons(out, r->log, kind->rejections);
     }
 }
 
 static void print_counts(FILE *out, const struct report *r) {
     const struct summary *s = r->summary;
     fprintf(out, "  %" PRIu64 " attempts in %.2f s%s (%" PRIu64 " of them duplicates, %" PRIu64 " retries)\n",
-            s->attempts, s->seconds, r->interrupted ? ", interrupted" : "", s->duplicates, s->retries);
-    print_rate(out, "accepted", s->accepted, s->accepted_in_load, s->seconds);
+            s->all.attempts, s->seconds, r->interrupted ? ", interrupted" : "", s->duplicates, s->retries);
+    print_rate(out, "accepted", s->all.accepted, s->all.latency_accepted.total, s->seconds);
     fprintf(out, "   %" PRIu64 " orders, %" PRIu64 " answers replayed\n", s->orders, s->replayed);
-    print_rate(out, "rejected", s->rejected, s->rejected_in_load, s->seconds);
-    print_reasons(out, r->ledger, s->rejections);
-    if (s->unknown > 0) {
-        fprintf(out, "  %-12s %10" PRIu64 " %12s", "unknown", s->unknown, "");
-        print_reasons(out, r->ledger, s->causes);
-        fprintf(out, "  %-12s %10s %12s   %" PRIu64 " had won, %" PRIu64 " had not, %" PRIu64 " unresolved\n",
-                "", "", "", s->settled_accepted, s->settled_rejected, s->unresolved);
+    print_rate(out, "rejected", s->all.rejected, s->all.latency_rejected.total, s->seconds);
+    print_reasons(out, r->log, s->all.rejections);
+    if (s->all.unknown > 0) {
+        fprintf(out, "  %-12s %10" PRIu64 " %12s", "unknown", s->all.unknown, "");
+        print_reasons(out, r->log, s->causes);
+        fprintf(out,
+                "  %-12s %10s %12s   %" PRIu64 " accepted, %" PRIu64 " rejected, %" PRIu64 " unresolved\n",
+                "", "", "", s->resolved_accepted, s->resolved_rejected, s->unresolved);
     }
     if (s->not_sent > 0) {
         fprintf(out, "  %-12s %10" PRIu64 " %12s   no connection\n", "not sent", s->not_sent, "");
@@ -77,15 +79,15 @@ static void print_latency(FILE *out, const char *name, const struct histogram *h
 
 static void print_latencies(FILE *out, const struct report *r) {
     const struct summary *s = r->summary;
-    if (s->latency_all.total == 0) {
+    if (s->all.latency_all.total == 0) {
         return;
     }
     fprintf(out, "\n  %-12s %9s %9s %9s %9s %9s\n", "latency, ms", "p50", "p90", "p99", "p99.9", "max");
-    print_latency(out, "accepted", &s->latency_accepted);
-    print_latency(out, "rejected", &s->latency_rejected);
-    print_latency(out, "all", &s->latency_all);
+    print_latency(out, "accepted", &s->all.latency_accepted);
+    print_latency(out, "rejected", &s->all.latency_rejected);
+    print_latency(out, "all", &s->all.latency_all);
     for (int i = 0; i < DEMAND_KINDS; i++) {
-        if (report_tells(r, (enum demand_kind)i)) {
+        if (report_has_kind(r, (enum demand_kind)i)) {
             print_latency(out, summary_kind_name((enum demand_kind)i), &s->kinds[i].latency_all);
         }
     }
@@ -99,19 +101,19 @@ static void print_books(FILE *out, const char *name, const struct books *books) 
             books->conserved ? "" : ", NOT CONSERVED");
 }
 
-/* Rejections that no sale gives: the load was not the one that was meant. */
+/* Rejections other than those of a sale: probably not the intended load. */
 static void print_warnings(FILE *out, const struct report *r) {
     static const char *const expected[] = {"sold-out", "purchase-limit", "not-started", "ended"};
-    for (unsigned i = 1; i < r->ledger->reason_count; i++) {
-        bool usual = r->summary->rejections[i] == 0;
+    for (unsigned i = 1; i < r->log->reason_count; i++) {
+        bool usual = r->summary->all.rejections[i] == 0;
         for (size_t j = 0; j < sizeof expected / sizeof expected[0]; j++) {
-            usual = usual || strcmp(r->ledger->reasons[i], expected[j]) == 0;
+            usual = usual || strcmp(r->log->reasons[i], expected[j]) == 0;
         }
         if (!usual) {
             fprintf(out,
                     "  WARNING: %" PRIu64
-                    " requests were refused as '%s': is this the load that you meant?\n",
-                    r->summary->rejections[i], r->ledger->reasons[i]);
+                    " requests were rejected as '%s': is this the load that you intended?\n",
+                    r->summary->all.rejections[i], r->log->reasons[i]);
         }
     }
     if (!r->before->conserved || r->before->oversold > 0) {
@@ -130,51 +132,54 @@ static void print_number(FILE *out, int64_t number, const char *what) {
     fprintf(out, "  %-12s %10" PRId64 "   %s\n", "", number, what);
 }
 
-/* Which number is which, where those that ought to be one are not. */
+/* Explains the numbers that should be equal and are not. */
 static void print_wrong_books(FILE *out, const struct report *r) {
     const struct books *after = r->after;
-    fputs("  not conserved: the books themselves are wrong, as the audit says. So these numbers differ:\n",
-          out);
-    print_number(out, (int64_t)r->summary->accepted,
-                 "answers that acknowledged an order; some repeat an earlier one:");
+    fputs(
+        "  not conserved: the audit says that the books themselves are wrong. These numbers should agree:\n",
+        out);
+    print_number(out, (int64_t)r->summary->all.accepted,
+                 "answers acknowledged an order; some repeated an earlier answer:");
     print_number(out, (int64_t)r->summary->orders, "orders of this run were acknowledged");
-    print_number(out, after->orders, "orders in the books; added up by the audit they come to");
+    print_number(out, after->orders, "orders are in the books; the audit adds them up to");
     print_number(out, after->held + after->sold, "units held or sold");
-    if (after->counts) {
+    if (after->has_counters) {
         print_number(out, after->counted,
-                     "units held or sold, as the item itself counts (GET /v1/items/{item})");
+                     "units held or sold, by the counters of the item (GET /v1/items/{item})");
     }
-    print_number(out, after->stock - after->available, "units gone, as the stock less what is available");
+    print_number(out, after->stock - after->available, "units gone: the stock less what is available");
 }
 
 static void print_verdict(FILE *out, const struct report *r, bool colour) {
-    static const char *const words[] = {"CLEAN", "NOT CLEAN", "COULD NOT TELL"};
+    static const char *const words[] = {"CLEAN", "NOT CLEAN", "NO VERDICT"};
     static const char *const colours[] = {"\033[1;32m", "\033[1;31m", "\033[1;33m"};
     const struct verdict *v = r->verdict;
     fprintf(out,
             "\n%s%s%s  %" PRIu64 " attempts: %" PRIu64 " acknowledged, %" PRId64 " lost, %" PRId64
             " duplicated, %" PRId64 " oversold, %" PRIu64 " unknown, ",
-            colour ? colours[v->kind] : "", words[v->kind], colour ? "\033[0m" : "", r->summary->attempts,
-            r->summary->accepted, v->lost, v->duplicated, v->oversold, r->summary->unknown);
+            colour ? colours[v->kind] : "", words[v->kind], colour ? "\033[0m" : "", r->summary->all.attempts,
+            r->summary->all.accepted, v->lost, v->duplicated, v->oversold, r->summary->all.unknown);
     if (v->unresolved == 0) {
         fputs("all resolved\n", out);
     } else {
         fprintf(out, "%" PRId64 " unresolved\n", v->unresolved);
     }
     print_violation(out, "oversold", v->oversold, "units sold beyond the stock");
-    print_violation(out, "lost", v->lost, "orders acknowledged, but not so in the books or the answer");
+    print_violation(out, "lost", v->lost,
+                    "acknowledged orders that are missing or different, in the books or in the answer");
     print_violation(out, "duplicated", v->duplicated,
-                    "answers to a repeated key unlike its first, or further orders for it");
-    print_violation(out, "phantom", v->phantom, "orders in the books that no answer covers");
+                    "answers to a repeated key that differ from the first, or surplus orders of a key");
+    print_violation(out, "phantom", v->phantom, "orders in the books that no answer acknowledged");
     print_violation(out, "undersold", v->undersold, "units left, though buyers were told sold-out");
     print_violation(out, "torn", v->torn, "acknowledged baskets of which some lines are missing");
-    print_violation(out, "unbalanced", v->unbalanced, "units that are not where the transfers have put them");
-    print_violation(out, "unresolved", v->unresolved, "requests of which nobody knows what became");
-    print_violation(out, "unchecked", v->unchecked, "acknowledged orders that could not be asked for");
+    print_violation(out, "unbalanced", v->unbalanced, "units that are not where the transfers put them");
+    print_violation(out, "unresolved", v->unresolved, "requests whose outcome is still unknown");
+    print_violation(out, "unchecked", v->unchecked, "acknowledged orders that could not be read");
     print_violation(out, "not sent", v->unsent,
-                    r->demand->options->retries ? "requests: no seller could be connected to"
-                                                : "requests: no connection, so it was not the load that was "
-                                                  "meant; --retries tries again");
+                    r->demand->options->retries
+                        ? "requests: no connection to any seller"
+                        : "requests: no connection, so the load was not the intended one; "
+                          "--retries tries again");
     if (r->after != NULL && !v->conserved) {
         print_wrong_books(out, r);
     }
@@ -182,7 +187,7 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
         fprintf(out, "  no audit: %s\n", r->audit_error);
     }
     if (v->settled == 0) {
-        fputs("  not one request was answered\n", out);
+        fputs("  no request was answered\n", out);
     }
 }
 
@@ -236,7 +241,7 @@ bool report_save(const char *file, const char *text) {
         return puts(text) >= 0 && fflush(stdout) == 0;
     }
     if (stat(file, &known) == 0 && !S_ISREG(known.st_mode)) {
-        return write_text(file, text); /* a device or pipe must not be replaced by a file */
+        return write_text(file, text); /* a rename would replace a device or a pipe */
     }
     if (asprintf(&temporary, "%s.%ld.tmp", file, (long)getpid()) < 0) {
         return false;

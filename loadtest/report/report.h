@@ -1,4 +1,4 @@
-/* What is said at the end, as text for people; codec.h has the same as JSON. */
+/* The report of a run as text. */
 #ifndef LOADTEST_REPORT_REPORT_H
 #define LOADTEST_REPORT_REPORT_H
 
@@ -13,24 +13,25 @@
 
 struct report {
     const struct demand *demand;
-    const char *run; /* in all its keys */
-    const struct ledger *ledger;
+    const char *run; /* part of all its keys */
+    const struct request_log *log;
     const struct summary *summary;
     const struct verdict *verdict;
-    const struct books *before; /* of all items together, and so `after` */
-    const struct books *after;  /* NULL: could not be had, because of */
-    const char *audit_error;    /* this */
-    uint64_t connected;         /* connections that were established */
-    bool interrupted;           /* the load ended early, by a signal or for want of memory */
+    const struct books *before; /* of all items together, as `after` */
+    const struct books *after;  /* NULL: the audit failed */
+    const char *audit_error;    /* … because of this */
+    uint64_t connected;         /* connections that were opened */
+    bool interrupted;           /* the load ended early, by a signal or without memory */
 };
 
-/* Whether what came of that kind is told apart: unless there are purchases alone. */
-bool report_tells(const struct report *report, enum demand_kind kind);
+/* True: that kind of request is reported separately, since the load is not purchases alone. */
+bool report_has_kind(const struct report *report, enum demand_kind kind);
 
-/* In colour where `out` is a terminal and NO_COLOR is not set. */
+/* In colour if `out` is a terminal and NO_COLOR is not set. */
 void report_print(FILE *out, const struct report *report);
 
-/* Writes `text` and a line end to that file, all or nothing; "-" is standard output. False with errno. */
+/* Writes `text` and a newline to a file, all or nothing; "-": to standard output. False and errno on failure.
+ */
 bool report_save(const char *file, const char *text);
 
 #endif

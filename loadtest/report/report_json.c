@@ -1,57 +1,6 @@
 #include <jansson.h>
-#include <string.h>
 
 #include "loadtest/report/report_json.h"
-
-static bool read_integer(const json_t *object, const char *name, int64_t *number) {
-    const json_t *value = json_object_get(object, name);
-    *number = json_integer_value(value);
-    return json_is_integer(value);
-}
-
-bool codec_read_books(const char *json, size_t length, struct books *books) {
-    json_t *root = json_loadb(json, length, 0, NULL);
-    const json_t *conserved = json_object_get(root, "conserved");
-    const json_t *exact = json_object_get(root, "exact"); /* other sellers may not have it */
-    struct books read = {.conserved = json_is_true(conserved), .exact = exact == NULL || json_is_true(exact)};
-    bool good = json_is_boolean(conserved) && (exact == NULL || json_is_boolean(exact)) &&
-                read_integer(root, "stock", &read.stock) &&
-                read_integer(root, "available", &read.available) && read_integer(root, "held", &read.held) &&
-                read_integer(root, "sold", &read.sold) && read_integer(root, "orders", &read.orders) &&
-                read_integer(root, "oversold", &read.oversold);
-    const json_t *counters = json_object_get(root, "counters");
-    int64_t held = 0;
-    int64_t sold = 0;
-    read.counts = read_integer(counters, "held", &held) && read_integer(counters, "sold", &sold);
-    read.counted = held + sold;
-    json_decref(root);
-    if (good) {
-        *books = read;
-    }
-    return good;
-}
-
-static bool says(const json_t *object, const char *name, const char *text) {
-    const char *value = json_string_value(json_object_get(object, name));
-    return value != NULL && strcmp(value, text) == 0;
-}
-
-enum ledger_check codec_check_order(const char *json, size_t length, const struct codec_order *bought) {
-    json_t *root = json_loadb(json, length, 0, NULL);
-    enum ledger_check check = LEDGER_HERE;
-    int64_t quantity = 0;
-    if (!json_is_object(root)) {
-        check = LEDGER_UNCHECKED;
-    } else if (!says(root, "order", bought->id) || !says(root, "item", bought->item) ||
-               !says(root, "user", bought->user) || !read_integer(root, "quantity", &quantity) ||
-               quantity != bought->quantity || (bought->confirmed && !says(root, "state", "confirmed"))) {
-        check = LEDGER_OTHER;
-    } else if (says(root, "state", "cancelled") || says(root, "state", "expired")) {
-        check = LEDGER_RETURNED;
-    }
-    json_decref(root);
-    return check;
-}
 
 static json_t *write_latency(const struct histogram *h) {
     return json_pack("{s:f, s:f, s:f, s:f, s:f}", "p50", (double)histogram_quantile(h, 0.5) / 1e6, "p90",
@@ -60,11 +9,11 @@ static json_t *write_latency(const struct histogram *h) {
                      (double)histogram_quantile(h, 0.999) / 1e6, "max", (double)h->max / 1e6);
 }
 
-static json_t *write_reasons(const struct ledger *ledger, const uint64_t counts[LEDGER_REASONS]) {
+static json_t *write_reasons(const struct request_log *log, const uint64_t counts[REQUEST_LOG_REASONS]) {
     json_t *object = json_object();
-    for (unsigned i = 1; i < ledger->reason_count; i++) {
+    for (unsigned i = 1; i < log->reason_count; i++) {
         if (counts[i] > 0) {
-            json_object_set_new(object, ledger->reasons[i], json_integer((json_int_t)counts[i]));
+            json_object_set_new(object, log->reasons[i], json_integer((json_int_t)counts[i]));
         }
     }
     return object;
@@ -78,7 +27,7 @@ static json_t *write_books(const struct books *books) {
                      (json_int_t)books->stock, "available", (json_int_t)books->available, "held",
                      (json_int_t)books->held, "sold", (json_int_t)books->sold, "orders",
                      (json_int_t)books->orders, "oversold", (json_int_t)books->oversold, "counted",
-                     books->counts ? json_integer((json_int_t)books->counted) : json_null());
+                     books->has_counters ? json_integer((json_int_t)books->counted) : json_null());
 }
 
 static json_t *write_verdict(const struct verdict *v) {
@@ -93,20 +42,21 @@ static json_t *write_verdict(const struct verdict *v) {
 
 static json_t *write_counts(const struct summary *s) {
     double seconds = s->seconds > 0 ? s->seconds : 1;
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "attempts", (json_int_t)s->attempts,
-        "accepted", (json_int_t)s->accepted, "rejected", (json_int_t)s->rejected, "unknown",
-        (json_int_t)s->unknown, "not_sent", (json_int_t)s->not_sent, "orders", (json_int_t)s->orders,
-        "replayed", (json_int_t)s->replayed, "duplicates", (json_int_t)s->duplicates, "retries",
-        (json_int_t)s->retries, "seconds", s->seconds, "accepted_per_second",
-        (double)s->accepted_in_load / seconds, "rejected_per_second", (double)s->rejected_in_load / seconds);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "attempts",
+                     (json_int_t)s->all.attempts, "accepted", (json_int_t)s->all.accepted, "rejected",
+                     (json_int_t)s->all.rejected, "unknown", (json_int_t)s->all.unknown, "not_sent",
+                     (json_int_t)s->not_sent, "orders", (json_int_t)s->orders, "replayed",
+                     (json_int_t)s->replayed, "duplicates", (json_int_t)s->duplicates, "retries",
+                     (json_int_t)s->retries, "seconds", s->seconds, "accepted_per_second",
+                     (double)s->all.latency_accepted.total / seconds, "rejected_per_second",
+                     (double)s->all.latency_rejected.total / seconds);
 }
 
-/* What the requests of each kind came to. */
+/* Counts and latencies of each kind of request. */
 static void write_kinds(json_t *report, const struct report *r) {
     for (int i = 0; i < DEMAND_KINDS; i++) {
         const struct summary_kind *kind = &r->summary->kinds[i];
-        if (!report_tells(r, (enum demand_kind)i)) {
+        if (!report_has_kind(r, (enum demand_kind)i)) {
             continue;
         }
         json_object_set_new(report, summary_kind_name((enum demand_kind)i),
@@ -114,22 +64,22 @@ static void write_kinds(json_t *report, const struct report *r) {
                                       (json_int_t)kind->attempts, "accepted", (json_int_t)kind->accepted,
                                       "rejected", (json_int_t)kind->rejected, "unknown",
                                       (json_int_t)kind->unknown, "rejections",
-                                      write_reasons(r->ledger, kind->rejections), "latency_ms",
+                                      write_reasons(r->log, kind->rejections), "latency_ms",
                                       write_latency(&kind->latency_all), "accepted_latency_ms",
                                       write_latency(&kind->latency_accepted)));
     }
 }
 
-char *codec_write_report(const struct report *r) {
+char *report_json(const struct report *r) {
     const struct options *o = r->demand->options;
     json_t *root = write_counts(r->summary);
     json_t *rest = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "latency_ms",
-        write_latency(&r->summary->latency_all), "accepted_latency_ms",
-        write_latency(&r->summary->latency_accepted), "rejected_latency_ms",
-        write_latency(&r->summary->latency_rejected), "rejections",
-        write_reasons(r->ledger, r->summary->rejections), "unknowns",
-        write_reasons(r->ledger, r->summary->causes), "books_before", write_books(r->before), "books_after",
+        write_latency(&r->summary->all.latency_all), "accepted_latency_ms",
+        write_latency(&r->summary->all.latency_accepted), "rejected_latency_ms",
+        write_latency(&r->summary->all.latency_rejected), "rejections",
+        write_reasons(r->log, r->summary->all.rejections), "unknowns",
+        write_reasons(r->log, r->summary->causes), "books_before", write_books(r->before), "books_after",
         write_books(r->after), "verdict", write_verdict(r->verdict), "item", o->item, "run", r->run,
         "connections", (json_int_t)o->connections, "connected", (json_int_t)r->connected, "users",
         (json_int_t)o->users, "quantity", (json_int_t)o->quantity, "seed", (json_int_t)o->seed, "conserved",

@@ -33,8 +33,8 @@ void attack_start(struct proc *proc, const char *line) {
     proc_spawn(proc, argv, NULL, file_name("log"));
 }
 
-struct outcome attack_finish(struct proc *proc) {
-    struct outcome outcome = {.code = 0};
+struct attack_result attack_finish(struct proc *proc) {
+    struct attack_result outcome = {.code = 0};
     int status = 0;
     if (!proc_wait(proc, TIME_MS, &status))
         FAIL("still running after %d ms: %s", TIME_MS, proc_output(proc));
@@ -46,13 +46,13 @@ struct outcome attack_finish(struct proc *proc) {
     return outcome;
 }
 
-struct outcome attack_run(const char *line) {
+struct attack_result attack_run(const char *line) {
     struct proc proc;
     attack_start(&proc, line);
     return attack_finish(&proc);
 }
 
-struct outcome attack_sale(const struct seller *seller, const char *more) {
+struct attack_result attack_sale(const struct seller *seller, const char *more) {
     return attack_run(harness_format("--url http://127.0.0.1:%d --item demo --token test-token --users 500 "
                                      "--connections 16 --requests 1000 --seed %llu%s%s",
                                      seller_port(seller), (unsigned long long)(harness_seed() >> 1),
@@ -66,26 +66,26 @@ static long long number_after(const char *text, const char *name) {
     return strtoll(at + strlen(name) + 4, NULL, 10);
 }
 
-long long attack_number_of(const struct outcome *outcome, const char *name) {
+long long attack_number_of(const struct attack_result *outcome, const char *name) {
     return number_after(outcome->json, name);
 }
 
-long long attack_verdict_of(const struct outcome *outcome, const char *name) {
+long long attack_verdict_of(const struct attack_result *outcome, const char *name) {
     const char *verdict = strstr(outcome->json, "\"verdict\": {");
     CHECK(verdict != NULL);
     return number_after(verdict, name);
 }
 
-void attack_check_code(const struct outcome *outcome, int code) {
+void attack_check_code(const struct attack_result *outcome, int code) {
     if (outcome->code != code)
         FAIL("exit status %d, not %d: %s", outcome->code, code, outcome->text);
 }
 
-void attack_check_violated(const struct outcome *outcome, const char *name, long long least) {
+void attack_check_violated(const struct attack_result *outcome, const char *name, long long least) {
     attack_check_violated_both(outcome, name, name, least);
 }
 
-void attack_check_violated_both(const struct outcome *outcome, const char *name, const char *other,
+void attack_check_violated_both(const struct attack_result *outcome, const char *name, const char *other,
                                 long long least) {
     static const char *const names[] = {"oversold",  "lost", "duplicated", "phantom",
                                         "undersold", "torn", "unbalanced", "unresolved"};

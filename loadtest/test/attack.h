@@ -1,4 +1,4 @@
-/* Runs seckill-load and reads what it says. */
+/* Runs seckill-load and reads its report. */
 #ifndef LOADTEST_TEST_ATTACK_H
 #define LOADTEST_TEST_ATTACK_H
 
@@ -7,31 +7,31 @@
 
 enum { STOCK = 100, TIME_MS = 60000 };
 
-struct outcome {
+struct attack_result {
     int code;
     const char *text; /* standard output and error */
-    const char *json; /* "" when there is none */
+    const char *json; /* "": none */
 };
 
 /* Starts seckill-load with the words of `line`; its JSON goes to a file, unless the line says otherwise. */
 void attack_start(struct proc *proc, const char *line);
-/* Waits for the end of the one that was started last. */
-struct outcome attack_finish(struct proc *proc);
-struct outcome attack_run(const char *line);
+/* Waits for the end of the last one started. */
+struct attack_result attack_finish(struct proc *proc);
+struct attack_result attack_run(const char *line);
 /* A sale of all the stock in 1000 purchases, with the options of `more`. */
-struct outcome attack_sale(const struct seller *seller, const char *more);
+struct attack_result attack_sale(const struct seller *seller, const char *more);
 
-void attack_check_code(const struct outcome *outcome, int code);
-/* A fault must be seen, named, and no other counter be moved by it. */
-void attack_check_violated(const struct outcome *outcome, const char *name, long long least);
-/* The same for one that moves two of them. */
-void attack_check_violated_both(const struct outcome *outcome, const char *name, const char *other,
+void attack_check_code(const struct attack_result *outcome, int code);
+/* Checks that the fault was found by its counter, and that no other counter moved. */
+void attack_check_violated(const struct attack_result *outcome, const char *name, long long least);
+/* The same for a fault that moves two counters. */
+void attack_check_violated_both(const struct attack_result *outcome, const char *name, const char *other,
                                 long long least);
 /* The first number of that name in the JSON, and the one in its verdict. */
-long long attack_number_of(const struct outcome *outcome, const char *name);
-long long attack_verdict_of(const struct outcome *outcome, const char *name);
+long long attack_number_of(const struct attack_result *outcome, const char *name);
+long long attack_verdict_of(const struct attack_result *outcome, const char *name);
 
-/* What is in a file, up to 64 KiB; "" when it cannot be read. */
+/* The content of a file, up to 64 KiB; "" if it cannot be read. */
 const char *attack_read_file(const char *path);
 
 #endif

@@ -1,5 +1,5 @@
-/* A response in one piece and the same in pieces must come to the same, and so must the JSON in it. The first
- * byte is the size of the pieces. */
+/* Parses a response in one piece and in several: the results must be equal, and so must the JSON in it. The
+ * first byte is the size of the pieces. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,52 +3,52 @@
 #include "loadtest/test/receipt.h"
 #include "test/harness.h"
 
-struct ledger ledger;
+struct request_log request_log;
 static uint64_t clock_ns;
 
-static void free_ledger(void *unused) {
+static void free_log(void *unused) {
     (void)unused;
-    ledger_free(&ledger);
+    request_log_free(&request_log);
 }
 
 void receipt_begin(void) {
-    ledger_free(&ledger);
-    ledger_init(&ledger);
+    request_log_free(&request_log);
+    request_log_init(&request_log);
     clock_ns = 1000;
-    harness_defer(free_ledger, NULL);
+    harness_defer(free_log, NULL);
 }
 
-struct ledger_line *receipt_line(uint32_t key) {
-    struct ledger_line *line = ledger_add(&ledger);
+struct log_line *receipt_line(uint32_t key) {
+    struct log_line *line = request_log_add(&request_log);
     CHECK(line != NULL);
     line->key = key;
     line->intended_ns = ++clock_ns;
     line->sent_ns = ++clock_ns;
     line->answered_ns = ++clock_ns;
-    if (key >= ledger.key_count)
-        ledger.key_count = key + 1;
+    if (key >= request_log.key_count)
+        request_log.key_count = key + 1;
     return line;
 }
 
 void receipt_rejected(uint32_t key, const char *why) {
-    struct ledger_line *line = receipt_line(key);
-    line->outcome = LEDGER_REJECTED;
-    line->reason = ledger_reason(&ledger, why, strlen(why));
+    struct log_line *line = receipt_line(key);
+    line->outcome = OUTCOME_REJECTED;
+    line->reason = request_log_reason(&request_log, why, strlen(why));
 }
 
 void receipt_unknown(uint32_t key) {
-    struct ledger_line *line = receipt_line(key);
-    line->outcome = LEDGER_UNKNOWN;
-    line->cause = ledger_reason(&ledger, "timed-out", strlen("timed-out"));
+    struct log_line *line = receipt_line(key);
+    line->outcome = OUTCOME_UNKNOWN;
+    line->cause = request_log_reason(&request_log, "timed-out", strlen("timed-out"));
 }
 
 void receipt_won_content(uint32_t key, const char *order, uint64_t content) {
-    struct ledger_line *line = receipt_line(key);
-    line->outcome = LEDGER_OK;
-    struct ledger_order *noted = ledger_acknowledge(&ledger, line, 0, order, strlen(order));
+    struct log_line *line = receipt_line(key);
+    line->outcome = OUTCOME_ACCEPTED;
+    struct log_order *noted = request_log_acknowledge(&request_log, line, 0, order, strlen(order));
     CHECK(noted != NULL);
     noted->content = content;
-    noted->check = LEDGER_HERE;
+    noted->check = ORDER_FOUND;
 }
 
 void receipt_won(uint32_t key) {
@@ -56,21 +56,21 @@ void receipt_won(uint32_t key) {
 }
 
 void receipt_won_basket(uint32_t key, unsigned lines) {
-    struct ledger_line *line = receipt_line(key);
-    line->outcome = LEDGER_OK;
+    struct log_line *line = receipt_line(key);
+    line->outcome = OUTCOME_ACCEPTED;
     for (unsigned i = 0; i < lines; i++) {
         const char *id = harness_format("order-%u-%u", key, i);
-        struct ledger_order *noted = ledger_acknowledge(&ledger, line, (uint8_t)i, id, strlen(id));
+        struct log_order *noted = request_log_acknowledge(&request_log, line, (uint8_t)i, id, strlen(id));
         CHECK(noted != NULL);
         noted->content = key;
-        noted->check = LEDGER_HERE;
+        noted->check = ORDER_FOUND;
     }
 }
 
-struct ledger_order *receipt_order(uint32_t key, unsigned part) {
-    for (size_t i = 0; i < ledger.order_count; i++) {
-        if (ledger.lines[ledger.orders[i].line].key == key && ledger.orders[i].part == part)
-            return &ledger.orders[i];
+struct log_order *receipt_order(uint32_t key, unsigned part) {
+    for (size_t i = 0; i < request_log.order_count; i++) {
+        if (request_log.lines[request_log.orders[i].line].key == key && request_log.orders[i].part == part)
+            return &request_log.orders[i];
     }
     FAIL("key %u has no order for its line %u", key, part);
 }
@@ -79,16 +79,16 @@ struct verdict receipt_judge(const struct options *options, const struct books *
                              const struct books *after) {
     struct verdict v;
     struct demand demand;
-    CHECK(ledger_match(&ledger));
+    CHECK(request_log_match(&request_log));
     CHECK(demand_init(&demand, options));
-    bool reached = verdict_reach(&ledger, &demand, before, after, &v);
+    bool reached = verdict_reach(&request_log, &demand, before, after, &v);
     demand_free(&demand);
     CHECK(reached);
     return v;
 }
 
 const char *receipt_text(struct verdict v) {
-    static const char *const kinds[] = {"clean", "violated", "untold"};
+    static const char *const kinds[] = {"clean", "violated", "inconclusive"};
     const char *more = v.torn + v.unbalanced > 0
                            ? harness_format(" torn %d unbalanced %d", (int)v.torn, (int)v.unbalanced)
                            : "";

@@ -1,31 +1,31 @@
-/* A ledger written by hand, one receipt after the other, and what the verdict makes of it. */
+/* A request log that the test writes line by line, and the verdict on it. */
 #ifndef LOADTEST_TEST_RECEIPT_H
 #define LOADTEST_TEST_RECEIPT_H
 
 #include "loadtest/judge/request_log.h"
 #include "loadtest/judge/verdict.h"
 
-extern struct ledger ledger;
+extern struct request_log request_log;
 
-/* An empty ledger. */
+/* Empties the request log. */
 void receipt_begin(void);
-/* A line of that key; each is sent and answered after the one before. */
-struct ledger_line *receipt_line(uint32_t key);
+/* Adds a line of this key, sent and answered after the line before. */
+struct log_line *receipt_line(uint32_t key);
 void receipt_rejected(uint32_t key, const char *why);
 void receipt_unknown(uint32_t key);
-/* An acknowledged order that was found in the books; of receipt_won the order's own, order-KEY. */
+/* Adds an acknowledged order that was found in the books; receipt_won() names it order-KEY. */
 void receipt_won(uint32_t key);
 void receipt_won_content(uint32_t key, const char *order, uint64_t content);
-/* Likewise so many of a basket: order-KEY-PART. A transfer is won as a purchase is. */
+/* The same for the lines of a basket: order-KEY-PART. For a transfer use receipt_won(). */
 void receipt_won_basket(uint32_t key, unsigned lines);
-/* What was acknowledged first for that line of that key. */
-struct ledger_order *receipt_order(uint32_t key, unsigned part);
+/* The first acknowledgement of this line of this key. */
+struct log_order *receipt_order(uint32_t key, unsigned part);
 
 /* `after` may be NULL. */
 struct verdict receipt_judge(const struct options *options, const struct books *before,
                              const struct books *after);
-/* All counters in one text, so that a check sees also those that should be zero; torn and unbalanced where
- * one is not. */
+/* All counters as one text, so that a check covers those that should be 0; torn and unbalanced only if one of
+ * them is not 0. */
 const char *receipt_text(struct verdict v);
 
 #endif

@@ -21,7 +21,7 @@ struct seller {
     pthread_t threads[THREADS];
     pthread_mutex_t lock; /* of all that follows */
     bool ending;
-    int fds[THREADS]; /* of each thread's connection, -1: none */
+    int fds[THREADS]; /* the connection of each thread; -1: none */
     int started;
     int answers;
     struct books books;
@@ -43,7 +43,7 @@ static bool send_text(int fd, const char *format, ...) {
     return send(fd, text, (size_t)length, MSG_NOSIGNAL) == length;
 }
 
-/* True if the connection goes on. */
+/* True: the connection stays open. */
 static bool reply(int fd, const struct books_answer *answer, bool awkward, int number) {
     int length = (int)strlen(answer->body);
     int half = length / 2;
@@ -68,7 +68,7 @@ static bool reply(int fd, const struct books_answer *answer, bool awkward, int n
     }
 }
 
-/* A whole request, ended by a NUL; false when the connection has ended. */
+/* Reads a whole request, and adds a NUL; false: the connection has ended. */
 static bool receive(int fd, char *request, size_t size) {
     size_t held = 0;
     for (;;) {
@@ -99,7 +99,7 @@ static bool serve_one(struct seller *seller, int fd) {
     switch (mischief) {
     case BOOKS_DROP: return false;
     case BOOKS_GARBLE: send_text(fd, "HTTP/1.1 two hundred\r\n\r\n"); return false;
-    case BOOKS_SILENCE: return receive(fd, request, sizeof request); /* until the other side has had enough */
+    case BOOKS_SILENCE: return receive(fd, request, sizeof request); /* until the other side closes */
     default: return reply(fd, &answer, (seller->faults & SELLER_AWKWARD) != 0, number);
     }
 }

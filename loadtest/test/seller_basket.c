@@ -1,4 +1,4 @@
-/* The books' baskets and transfers: all or nothing, and every way in which that can be wrong. */
+/* Baskets and transfers of the seller: all or nothing, and every fault of that. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static bool replay(const struct books *books, const char *key, struct books_answ
     return true;
 }
 
-/* How many units the basket asks for of its line's item, up to that line. */
+/* The units that the basket requests of a line's item, up to that line. */
 static int asked(const struct basket *basket, int line) {
     int units = 0;
     for (int i = 0; i <= line; i++)
@@ -53,7 +53,7 @@ static int asked(const struct basket *basket, int line) {
     return units;
 }
 
-/* The first line that cannot be had, or -1. */
+/* The first line that cannot be sold, or -1. */
 static int first_short(const struct basket *basket) {
     for (int i = 0; i < basket->count; i++) {
         const struct books_item *item = basket->lines[i].item;
@@ -82,7 +82,7 @@ static bool read_basket(struct books *books, const char *request, const char *ke
     return basket->count > 0;
 }
 
-/* The line that is told in place `place` of the answer. */
+/* The line at place `place` of the answer. */
 static struct books_order told_line(const struct basket *basket, int place, unsigned faults) {
     struct books_order told = basket->lines[place];
     if (faults & SELLER_MIXES_UP)

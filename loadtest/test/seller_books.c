@@ -90,7 +90,7 @@ static const struct books_order *find_order(const struct books *books, const cha
     return known;
 }
 
-/* Notes a try of the request's key, and says what is to be done to its answer. */
+/* Counts an attempt of the request's key, and returns what to do with its answer. */
 static enum books_mischief try_key(struct books *books, const char *request, unsigned faults) {
     char text[64];
     books_copy_after(request, "Idempotency-Key: ", "\r", text, sizeof text);
@@ -151,7 +151,7 @@ static void audit(struct books_item *item, const char *request, struct books_ans
         return;
     }
     bool lies = (item->faults & SELLER_LIES) != 0, unbalanced = (item->faults & SELLER_UNBALANCED) != 0;
-    char counters[64] = ""; /* not all sellers tell them */
+    char counters[64] = ""; /* not all sellers have them */
     if (unbalanced)
         snprintf(counters, sizeof counters, ",\"counters\":{\"held\":0,\"sold\":%d}", item->units + 7);
     books_say(answer, 200,

@@ -1,5 +1,5 @@
-/* What the seller for tests has in stock, and what it makes of a request. The caller sees to it that one
- * thread uses the books at a time. */
+/* The stock of the seller for tests, and its answers. The caller ensures that one thread uses the books at a
+ * time. */
 #ifndef LOADTEST_TEST_SELLER_BOOKS_H
 #define LOADTEST_TEST_SELLER_BOOKS_H
 
@@ -55,7 +55,7 @@ struct books_answer {
     char body[ANSWER];
 };
 
-/* What is to be done instead of answering as one should. The answer of a 503 is already one. */
+/* What to do instead of sending the answer; the answer of a 503 is already that of the 503. */
 enum books_mischief { BOOKS_HONEST, BOOKS_503, BOOKS_DROP, BOOKS_GARBLE, BOOKS_SILENCE };
 
 enum books_mischief books_decide(struct books *books, const char *request, struct books_answer *answer);
@@ -65,14 +65,14 @@ void books_close(struct books *books);
 
 void books_say(struct books_answer *answer, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* What stands between `before` and the first of the characters `end`; "" without `before`. */
+/* The text between `before` and the first of the characters `end`; "" without `before`. */
 void books_copy_after(const char *text, const char *before, const char *end, char *value, size_t size);
-/* The item whose name stands there; NULL if there is none. */
+/* The item with the name between them; NULL: none. */
 struct books_item *books_find_item(struct books *books, const char *text, const char *before,
                                    const char *end);
-/* How many units of it must be left: fewer than none for one that oversells. */
+/* The units that must be left; negative for a seller that oversells. */
 int books_least(const struct books_item *item);
-/* Takes the units and writes the order, as far as the item's faults let it. Numbers it. */
+/* Takes the units and writes the order, unless the item's faults prevent it. Numbers the order. */
 void books_sell(struct books *books, struct books_order *order);
 void books_write(struct books *books, struct books_order *order);
 /* `text` is an order as JSON. */

@@ -4,7 +4,7 @@
 #include "test/harness.h"
 
 static bool read_text(const char *text, struct body *body) {
-    /* Of exactly this size, without a NUL, so that a sanitizer sees a read past its end. */
+    /* A copy of exactly this size, without a NUL, so that a sanitizer finds a read past its end. */
     size_t length = strlen(text);
     char *copy = harness_alloc(length);
     for (size_t i = 0; i < length; i++)
@@ -81,7 +81,7 @@ static void test_orders(void) {
     CHECK_STR(text_of(order.order), "b:]7");
     CHECK_INT(order.content, read_good("{\"order\":\"b:]7\",\"quantity\":3}").content);
     CHECK(!body_next_order(&body.orders, &order));
-    CHECK_STR(text_of(order.order), "b:]7"); /* as it was */
+    CHECK_STR(text_of(order.order), "b:]7"); /* unchanged */
 }
 
 static void test_no_orders(void) {

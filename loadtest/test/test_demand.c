@@ -33,7 +33,7 @@ static void test_one(void) {
     }
 }
 
-/* Each item gets its share of the keys: 400 of them give or take ten standard deviations. */
+/* Each item gets its share of the keys: 400, within ten standard deviations. */
 static void test_even(void) {
     enum { ITEMS = 1000, SHARE = 400, SLACK = 200 };
     struct options options = {.item = "demo", .items = ITEMS, .seed = harness_seed()};
@@ -45,7 +45,7 @@ static void test_even(void) {
         CHECK(counts[i] > SHARE - SLACK && counts[i] < SHARE + SLACK);
 }
 
-/* Each item is drawn as often as its weight says, give or take seven standard deviations. */
+/* Each item is drawn by its weight, within seven standard deviations. */
 static void check_zipf(double exponent, uint32_t items) {
     enum { KEYS = 400000 };
     struct options options = {.item = "demo", .items = items, .zipf = exponent, .seed = harness_seed()};
@@ -74,7 +74,7 @@ static void test_zipf(void) {
     check_zipf(5, 100);
 }
 
-/* The same seed draws the same, another one not. */
+/* The same seed draws the same items, another seed others. */
 static void check_seed(struct options options) {
     enum { KEYS = 1000 };
     struct demand other;
@@ -127,7 +127,7 @@ static void test_baskets(void) {
           !demand_has(&demand, DEMAND_TRANSFER));
 }
 
-/* Three in ten, between two items that differ, however unlike their shares. */
+/* Three of ten requests, between two different items, whatever their weights. */
 static void test_transfers(void) {
     struct options options = {.items = 2, .seed = harness_seed(), .transfers = 30, .zipf = 5};
     int transfers = 0;

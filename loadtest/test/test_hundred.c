@@ -1,9 +1,9 @@
-/* A hundred times for each strategy that should not oversell, each time with another seed: a hundred units,
- * 64 connections, 5,000 purchases of which a fifth repeat a key. Exactly the hundred are sold, every repeated
- * key hears what it heard first, the books balance. The real service, judged by seckill-load. */
+/* The real service, judged by seckill-load, a hundred times for each strategy that should not oversell, each
+ * time with another seed: a hundred units, 64 connections, 5,000 purchases of which a fifth repeat a key.
+ * Exactly a hundred units are sold, every repeated key gets its first answer, the books balance. */
 #include "loadtest/test/attack.h"
 
-/* A sanitizer looks at every access: fewer rounds show it all there is. */
+/* A sanitizer checks every access: fewer rounds suffice. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { ROUNDS = 5 };
 #else
@@ -19,7 +19,7 @@ static void sell_out(const char *strategy, int round, uint64_t *random) {
     CHECK_INT(
         web_call(service.port, "PUT", harness_format("/v1/items/%s", item), SECKILLD_ADMIN, terms, NULL),
         201);
-    struct outcome outcome =
+    struct attack_result outcome =
         attack_run(harness_format("--url http://127.0.0.1:%d --token test-token --item %s --users 100000 "
                                   "--connections 64 --requests 5000 "
                                   "--duplicates 20 --seed %llu",

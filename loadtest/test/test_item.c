@@ -26,7 +26,7 @@ static void test_names(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("item: without --items there is one", test_one);
+    harness_run("item: one without --items", test_one);
     harness_run("item: names", test_names);
     return harness_finish();
 }

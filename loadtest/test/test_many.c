@@ -4,23 +4,23 @@
 #include "loadtest/test/seller.h"
 #include "test/harness.h"
 
-/* So many requests that each item is sold out: a hundred for the twenty units of each, on average. */
+/* Enough requests to sell every item out: on average a hundred for the twenty units of each. */
 enum { ITEMS = 40, EACH = 20, ALL = ITEMS * EACH };
 
-static struct outcome attack_many(const struct seller *seller, const char *more) {
+static struct attack_result attack_many(const struct seller *seller, const char *more) {
     return attack_sale(seller,
                        harness_format("--items 40 --requests 4000%s%s", more[0] != '\0' ? " " : "", more));
 }
 
 /* One item, chosen by the seed, has the faults; the others are honest. */
-static struct outcome attack_one_faulty(unsigned faults, const char *more) {
+static struct attack_result attack_one_faulty(unsigned faults, const char *more) {
     int faulty = (int)(harness_seed() % ITEMS);
     return attack_many(seller_start_many(ITEMS, faulty, faults, EACH), more);
 }
 
 static void test_honest(void) {
     struct seller *seller = seller_start_many(ITEMS, 0, 0, EACH);
-    struct outcome outcome = attack_many(seller, "--duplicates 20");
+    struct attack_result outcome = attack_many(seller, "--duplicates 20");
     attack_check_code(&outcome, 0);
     CHECK_HAS(outcome.text, "items demo-0 to demo-39 at ");
     CHECK_INT(attack_number_of(&outcome, "items"), ITEMS);
@@ -33,29 +33,29 @@ static void test_honest(void) {
     CHECK_INT(attack_number_of(&outcome, "sold-out"), attack_number_of(&outcome, "rejected"));
 }
 
-/* Much is left, and nobody was refused. */
+/* Many units are left, and no request was rejected. */
 static void test_plenty(void) {
     struct seller *seller = seller_start_many(ITEMS, 0, 0, 1000);
-    struct outcome outcome = attack_sale(seller, "--items 40");
+    struct attack_result outcome = attack_sale(seller, "--items 40");
     attack_check_code(&outcome, 0);
     CHECK_INT(attack_number_of(&outcome, "accepted"), 1000);
     CHECK_HAS(outcome.text, "available 39000, held 0, sold 1000, orders 1000\n");
 }
 
 static void test_lost_replies(void) {
-    struct outcome outcome = attack_one_faulty(SELLER_DROPS_REPLIES, "--retries --duplicates 20");
+    struct attack_result outcome = attack_one_faulty(SELLER_DROPS_REPLIES, "--retries --duplicates 20");
     attack_check_code(&outcome, 0);
     CHECK(attack_number_of(&outcome, "connection-broken") > 0);
 }
 
 static void test_oversold(void) {
-    struct outcome outcome = attack_one_faulty(SELLER_OVERSELLS, "");
+    struct attack_result outcome = attack_one_faulty(SELLER_OVERSELLS, "");
     attack_check_violated(&outcome, "oversold", 5);
     CHECK_INT(attack_verdict_of(&outcome, "oversold"), 5);
 }
 
-/* Of all items the one in most demand is oversold, and its audit conceals it: the units that the others have
- * left must not. */
+/* The item in most demand is oversold, and its audit hides it; the units left of other items must not hide it
+ * too. */
 static void test_oversold_behind_plenty(void) {
     enum { REQUESTS = 800, EXTRA = 5 };
     struct options options = {.items = ITEMS, .seed = harness_seed() >> 1}; /* that of attack_sale */
@@ -70,54 +70,54 @@ static void test_oversold_behind_plenty(void) {
         busiest = demand[i] > demand[busiest] ? i : busiest;
     struct seller *seller =
         seller_start_many(ITEMS, busiest, SELLER_OVERSELLS | SELLER_LIES, demand[busiest] - EXTRA);
-    struct outcome outcome = attack_sale(seller, harness_format("--items 40 --requests %d", REQUESTS));
+    struct attack_result outcome = attack_sale(seller, harness_format("--items 40 --requests %d", REQUESTS));
     attack_check_violated(&outcome, "oversold", EXTRA);
     CHECK_INT(attack_verdict_of(&outcome, "oversold"), EXTRA);
 }
 
 static void test_lost(void) {
-    struct outcome outcome = attack_one_faulty(SELLER_LOSES | SELLER_LIES, "");
+    struct attack_result outcome = attack_one_faulty(SELLER_LOSES | SELLER_LIES, "");
     attack_check_violated(&outcome, "lost", 2);
     CHECK_INT(attack_verdict_of(&outcome, "lost"), 2);
 }
 
 static void test_altered(void) {
-    struct outcome outcome = attack_one_faulty(SELLER_ALTERS, "");
+    struct attack_result outcome = attack_one_faulty(SELLER_ALTERS, "");
     attack_check_violated(&outcome, "lost", 2);
     CHECK_INT(attack_verdict_of(&outcome, "lost"), 2);
 }
 
 static void test_duplicated(void) {
-    struct outcome outcome = attack_one_faulty(SELLER_SELLS_TWICE, "--duplicates 50");
+    struct attack_result outcome = attack_one_faulty(SELLER_SELLS_TWICE, "--duplicates 50");
     attack_check_violated(&outcome, "duplicated", 1);
 }
 
 static void test_phantom(void) {
-    struct outcome outcome = attack_one_faulty(SELLER_PHANTOM, "");
+    struct attack_result outcome = attack_one_faulty(SELLER_PHANTOM, "");
     attack_check_violated(&outcome, "phantom", 1);
 }
 
 static void test_undersold(void) {
-    struct outcome outcome = attack_one_faulty(SELLER_UNDERSELLS, "");
+    struct attack_result outcome = attack_one_faulty(SELLER_UNDERSELLS, "");
     attack_check_violated(&outcome, "undersold", 5);
     CHECK_INT(attack_verdict_of(&outcome, "undersold"), 5);
 }
 
 static void test_unbalanced(void) {
-    struct outcome outcome = attack_one_faulty(SELLER_UNBALANCED, "");
+    struct attack_result outcome = attack_one_faulty(SELLER_UNBALANCED, "");
     attack_check_violated(&outcome, "none of them", 0);
     CHECK_HAS(outcome.json, "\"conserved\": false");
 }
 
 static void test_audit_goes_away(void) {
-    struct outcome outcome = attack_one_faulty(SELLER_AUDITS_ONCE, "--settle 300ms");
+    struct attack_result outcome = attack_one_faulty(SELLER_AUDITS_ONCE, "--settle 300ms");
     attack_check_code(&outcome, 3);
-    CHECK_HAS(outcome.text, "no audit: the audit was answered with an error");
+    CHECK_HAS(outcome.text, "no audit: the audit failed");
 }
 
 static void test_missing_item(void) {
     struct seller *seller = seller_start_many(ITEMS - 1, 0, 0, EACH);
-    struct outcome outcome = attack_many(seller, "");
+    struct attack_result outcome = attack_many(seller, "");
     attack_check_code(&outcome, 3);
     CHECK_HAS(outcome.text, "no such item");
     CHECK_INT(seller_requests(seller), 0);
@@ -126,7 +126,7 @@ static void test_missing_item(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("many items: an honest seller is clean", test_honest);
-    harness_run("many items: units left that nobody was refused are clean", test_plenty);
+    harness_run("many items: units left without a rejection are clean", test_plenty);
     harness_run("many items: lost replies of one are retried", test_lost_replies);
     harness_run("many items: catches one oversold", test_oversold);
     harness_run("many items: catches one oversold that the audit conceals", test_oversold_behind_plenty);
@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
     harness_run("many items: catches phantom orders of one", test_phantom);
     harness_run("many items: catches one undersold", test_undersold);
     harness_run("many items: catches one that is not conserved", test_unbalanced);
-    harness_run("many items: without the audit of one it cannot tell", test_audit_goes_away);
-    harness_run("many items: one that is missing", test_missing_item);
+    harness_run("many items: without the audit of one there is no verdict", test_audit_goes_away);
+    harness_run("many items: a missing item", test_missing_item);
     return harness_finish();
 }

@@ -1,6 +1,5 @@
-/* A sale of single items and baskets by two services, with units moved between the items, while one thing
- * after the other fails: nothing is oversold, lost, torn or left unfinished. SECKILL_TORTURE_ROUNDS says how
- * many sales (3). */
+/* Two services sell single items and baskets, with transfers between the items, while one part after another
+ * fails: nothing is oversold, lost, torn or left unfinished. SECKILL_TORTURE_ROUNDS (3): number of sales. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +20,7 @@ static void strike(uint64_t *random) {
         seckilld_kill(service);
         seckilld_restart(service);
         break;
-    case 1: /* longer than its locks last */
+    case 1: /* longer than the TTL of its locks */
         proc_kill(&service->proc, SIGSTOP);
         harness_pause_ms(2 * LOCK_TTL_MS);
         proc_kill(&service->proc, SIGCONT);
@@ -41,7 +40,7 @@ static bool is_settled(void *arg) {
     return redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL) == 0;
 }
 
-/* It looks at the books first, and they must be there. */
+/* The program reads the audits first, so the items must exist. */
 static bool has_begun(void *arg) {
     const char *key = harness_format("seckill:{r%d-0}:item", *(int *)arg);
     return redis_integer(&redis, "HGET", key, "available", NULL) < EACH;
@@ -70,7 +69,7 @@ static void sale(int round, uint64_t *random) {
         strike(random);
         harness_pause_ms(100 + (int)(harness_random(random) % 400));
     }
-    struct outcome outcome = attack_finish(&load);
+    struct attack_result outcome = attack_finish(&load);
     attack_check_code(&outcome, 0);
     CHECK(harness_wait(is_settled, NULL, PATIENCE_MS));
     printf("     sale %d: %lld attempts, %lld acknowledged, %lld unknown at first; all resolved\n", round,

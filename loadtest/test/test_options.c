@@ -159,11 +159,11 @@ static void test_help_names_all(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("options: defaults", test_defaults);
-    harness_run("options: all of them", test_all);
+    harness_run("options: all flags", test_all);
     harness_run("options: the token from the environment", test_token_from_environment);
     harness_run("options: help and version", test_help);
-    harness_run("options: what is wrong is named", test_wrong);
+    harness_run("options: errors name the flag", test_wrong);
     harness_run("options: a name and its number must fit", test_long_item);
-    harness_run("options: the help names every one", test_help_names_all);
+    harness_run("options: the help names every flag", test_help_names_all);
     return harness_finish();
 }

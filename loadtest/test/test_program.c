@@ -1,4 +1,4 @@
-/* seckill-load as people run it, against a seller that is honest, if at times awkward or hard to reach. */
+/* seckill-load as users run it, against a right seller that is at times awkward or hard to reach. */
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,8 +8,8 @@
 #include "loadtest/test/seller.h"
 #include "test/harness.h"
 
-/* Clean, all sold, and each request has one outcome. */
-static void check_clean(const struct outcome *outcome, struct seller *seller) {
+/* Checks that the run is clean, all is sold, and each request has one outcome. */
+static void check_clean(const struct attack_result *outcome, struct seller *seller) {
     attack_check_code(outcome, 0);
     CHECK_HAS(outcome->text, "CLEAN  1000 attempts: ");
     CHECK_HAS(outcome->text, " 0 lost, 0 duplicated, 0 oversold, ");
@@ -22,7 +22,7 @@ static void check_clean(const struct outcome *outcome, struct seller *seller) {
 
 static void test_honest(void) {
     struct seller *seller = seller_start(0, STOCK);
-    struct outcome outcome = attack_sale(seller, "");
+    struct attack_result outcome = attack_sale(seller, "");
     check_clean(&outcome, seller);
     CHECK_INT(attack_number_of(&outcome, "accepted"), STOCK);
     CHECK_INT(attack_number_of(&outcome, "unknown"), 0);
@@ -34,7 +34,7 @@ static void test_honest(void) {
 
 static void test_duplicates(void) {
     struct seller *seller = seller_start(0, STOCK);
-    struct outcome outcome = attack_sale(seller, "--duplicates 50");
+    struct attack_result outcome = attack_sale(seller, "--duplicates 50");
     check_clean(&outcome, seller);
     CHECK(attack_number_of(&outcome, "duplicates") > 300);
     CHECK(attack_number_of(&outcome, "replayed") > 0);
@@ -43,7 +43,7 @@ static void test_duplicates(void) {
 
 static void test_second_run(void) {
     struct seller *seller = seller_start(0, STOCK + 50);
-    struct outcome outcome = attack_sale(seller, "--requests 50");
+    struct attack_result outcome = attack_sale(seller, "--requests 50");
     attack_check_code(&outcome, 0);
     outcome = attack_sale(seller, "");
     attack_check_code(&outcome, 0);
@@ -52,14 +52,14 @@ static void test_second_run(void) {
 
 static void test_awkward_http(void) {
     struct seller *seller = seller_start(SELLER_AWKWARD, STOCK);
-    struct outcome outcome = attack_sale(seller, "--duplicates 20");
+    struct attack_result outcome = attack_sale(seller, "--duplicates 20");
     check_clean(&outcome, seller);
     CHECK_INT(attack_number_of(&outcome, "unknown"), 0);
 }
 
 static void check_unknowns(unsigned faults, const char *cause, const char *more) {
     struct seller *seller = seller_start(faults, STOCK);
-    struct outcome outcome = attack_sale(seller, more);
+    struct attack_result outcome = attack_sale(seller, more);
     check_clean(&outcome, seller);
     CHECK(attack_number_of(&outcome, "unknown") > 100);
     CHECK_INT(attack_number_of(&outcome, cause), attack_number_of(&outcome, "unknown"));
@@ -85,7 +85,7 @@ static void test_garbled(void) {
 
 static void test_quantity(void) {
     struct seller *seller = seller_start(0, STOCK);
-    struct outcome outcome = attack_sale(seller, "--quantity 3");
+    struct attack_result outcome = attack_sale(seller, "--quantity 3");
     attack_check_code(&outcome, 0);
     CHECK_INT(attack_number_of(&outcome, "accepted"), 33);
     CHECK_INT(seller_orders(seller), 33);
@@ -93,7 +93,7 @@ static void test_quantity(void) {
 
 static void test_one_of_two_is_down(void) {
     struct seller *seller = seller_start(0, STOCK);
-    struct outcome outcome =
+    struct attack_result outcome =
         attack_sale(seller, harness_format("--retries --url http://127.0.0.1:%d", harness_free_port()));
     check_clean(&outcome, seller);
     CHECK_HAS(outcome.text, "WARNING: cannot connect");
@@ -101,11 +101,11 @@ static void test_one_of_two_is_down(void) {
     CHECK(attack_number_of(&outcome, "retries") > 0);
 }
 
-/* Without retries every seller must be there, at the start */
+/* Without retries every seller must run at the start … */
 static void test_one_is_missing(void) {
     struct seller *seller = seller_start(0, STOCK);
     const char *url = harness_format("http://127.0.0.1:%d", harness_free_port());
-    struct outcome outcome = attack_sale(seller, harness_format("--requests 100 --url %s", url));
+    struct attack_result outcome = attack_sale(seller, harness_format("--requests 100 --url %s", url));
     attack_check_code(&outcome, 3);
     CHECK_HAS(outcome.text, harness_format("%s: cannot connect", url));
     CHECK_INT(seller_requests(seller), 0);
@@ -115,7 +115,7 @@ static bool is_asked(void *seller) {
     return seller_requests(seller) > 0;
 }
 
-/* and until the end. */
+/* … and until the end. */
 static void test_not_sent(void) {
     struct seller *seller = seller_start(0, STOCK);
     struct proxy *proxy = proxy_start(seller_port(seller));
@@ -126,26 +126,26 @@ static void test_not_sent(void) {
                                        seller_port(seller), proxy_port(proxy)));
     CHECK(harness_wait(is_asked, seller, TIME_MS));
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
-    struct outcome outcome = attack_finish(&load);
+    struct attack_result outcome = attack_finish(&load);
     proxy_stop(proxy);
     attack_check_code(&outcome, 3);
     CHECK(attack_number_of(&outcome, "not_sent") > 0);
     CHECK_INT(attack_verdict_of(&outcome, "unsent"), attack_number_of(&outcome, "not_sent"));
-    CHECK_HAS(outcome.text, "COULD NOT TELL");
+    CHECK_HAS(outcome.text, "NO VERDICT");
     CHECK_HAS(outcome.text, "--retries tries again");
     CHECK_HAS(outcome.json, "\"clean\": false");
 }
 
 static void test_wrong_token(void) {
     struct seller *seller = seller_start(0, STOCK);
-    struct outcome outcome = attack_sale(seller, "--token wrong");
+    struct attack_result outcome = attack_sale(seller, "--token wrong");
     attack_check_code(&outcome, 3);
     CHECK_HAS(outcome.text, "SECKILL_ADMIN_TOKEN");
     CHECK_INT(seller_requests(seller), 0);
 }
 
 static void test_no_seller(void) {
-    struct outcome outcome =
+    struct attack_result outcome =
         attack_run(harness_format("--url http://127.0.0.1:%d --item demo --requests 1", harness_free_port()));
     attack_check_code(&outcome, 3);
     CHECK_HAS(outcome.text, "cannot connect");
@@ -154,13 +154,13 @@ static void test_no_seller(void) {
 
 static void test_no_item(void) {
     struct seller *seller = seller_start(0, STOCK);
-    struct outcome outcome = attack_sale(seller, "--item other");
+    struct attack_result outcome = attack_sale(seller, "--item other");
     attack_check_code(&outcome, 3);
     CHECK_HAS(outcome.text, "no such item");
 }
 
 static void test_usage(void) {
-    struct outcome outcome = attack_run("--item demo");
+    struct attack_result outcome = attack_run("--item demo");
     attack_check_code(&outcome, 2);
     CHECK_HAS(outcome.text, "--requests");
     outcome = attack_run("--item demo --requests 1 --url https://127.0.0.1");
@@ -188,7 +188,7 @@ static void test_json_to_output(void) {
                harness_format("%s/sh", harness_dir()));
     CHECK(proc_wait(&proc, TIME_MS, &status));
     CHECK_INT(status, 0);
-    struct outcome outcome = {.json = attack_read_file(out)};
+    struct attack_result outcome = {.json = attack_read_file(out)};
     CHECK(outcome.json[0] == '{');
     CHECK_INT(attack_number_of(&outcome, "accepted"), 10);
     CHECK_HAS(attack_read_file(err), "CLEAN");
@@ -196,7 +196,7 @@ static void test_json_to_output(void) {
 
 static void test_json_cannot_be_written(void) {
     struct seller *seller = seller_start(0, STOCK);
-    struct outcome outcome = attack_sale(seller, harness_format("--json %s/none/x", harness_dir()));
+    struct attack_result outcome = attack_sale(seller, harness_format("--json %s/none/x", harness_dir()));
     attack_check_code(&outcome, 3);
     CHECK_HAS(outcome.text, "none/x: No such file or directory");
     outcome =
@@ -204,13 +204,13 @@ static void test_json_cannot_be_written(void) {
     attack_check_code(&outcome, 1);
 }
 
-/* A name that stands for a device must not be replaced by a file. */
+/* A device must not be replaced by a file. */
 static void test_json_to_device(void) {
     struct seller *seller = seller_start(0, STOCK);
     struct stat known;
     const char *link = harness_format("%s/device", harness_dir());
     CHECK(symlink("/dev/null", link) == 0);
-    struct outcome outcome = attack_sale(seller, harness_format("--requests 10 --json %s", link));
+    struct attack_result outcome = attack_sale(seller, harness_format("--requests 10 --json %s", link));
     attack_check_code(&outcome, 0);
     CHECK(lstat(link, &known) == 0 && S_ISLNK(known.st_mode));
 }
@@ -228,7 +228,7 @@ static void test_interrupted(void) {
                                 seller_port(seller)));
     CHECK(harness_wait(has_begun, seller, TIME_MS));
     proc_kill(&proc, SIGINT);
-    struct outcome outcome = attack_finish(&proc);
+    struct attack_result outcome = attack_finish(&proc);
     attack_check_code(&outcome, 0);
     CHECK_HAS(outcome.text, "interrupted");
     CHECK_HAS(outcome.json, "\"interrupted\": true");
@@ -253,7 +253,7 @@ static void test_interrupted_twice(void) {
                                 seller_port(seller)));
     CHECK(harness_wait(hears_all, seller, TIME_MS));
     CHECK(harness_wait(interrupt_again, &proc, TIME_MS));
-    struct outcome outcome = attack_finish(&proc);
+    struct attack_result outcome = attack_finish(&proc);
     attack_check_code(&outcome, 3);
     CHECK_HAS(outcome.text, "without a verdict");
 }
@@ -265,13 +265,13 @@ int main(int argc, char **argv) {
     harness_run("program: a second run repeats no key", test_second_run);
     harness_run("program: quantity", test_quantity);
     harness_run("program: awkward HTTP", test_awkward_http);
-    harness_run("program: lost replies are settled at the end", test_lost_replies);
+    harness_run("program: lost replies are resolved at the end", test_lost_replies);
     harness_run("program: lost replies are retried", test_lost_replies_retried);
     harness_run("program: a 503 is unknown", test_503);
     harness_run("program: an answer that is not HTTP is unknown", test_garbled);
     harness_run("program: a retry goes to the next url", test_one_of_two_is_down);
-    harness_run("program: one of two is missing, and nothing is retried", test_one_is_missing);
-    harness_run("program: what was not sent is no clean run", test_not_sent);
+    harness_run("program: one of two targets is down, without retries", test_one_is_missing);
+    harness_run("program: unsent requests are not clean", test_not_sent);
     harness_run("program: a wrong token", test_wrong_token);
     harness_run("program: no seller", test_no_seller);
     harness_run("program: no item", test_no_item);
@@ -279,7 +279,7 @@ int main(int argc, char **argv) {
     harness_run("program: JSON to standard output", test_json_to_output);
     harness_run("program: JSON that cannot be written", test_json_cannot_be_written);
     harness_run("program: JSON to a device", test_json_to_device);
-    harness_run("program: interrupted, it still judges", test_interrupted);
-    harness_run("program: interrupted twice, it ends", test_interrupted_twice);
+    harness_run("program: interrupted once, it still judges", test_interrupted);
+    harness_run("program: interrupted twice, it stops", test_interrupted_twice);
     return harness_finish();
 }

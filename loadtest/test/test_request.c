@@ -6,7 +6,7 @@
 #define RUN "0123456789abcdef"
 
 static struct request_form form;
-static char request[CLIENT_REQUEST];
+static char request[REQUEST_SIZE];
 
 static const char *render(uint32_t key, uint32_t user, const struct wish *wish) {
     size_t length = request_render(&form, key, user, wish, request);
@@ -31,7 +31,7 @@ static void test_purchase(void) {
     CHECK_STR(user, "u00000042");
 }
 
-/* The body, which must be as long as its Content-Length says. */
+/* The body; checks its length against Content-Length. */
 static const char *body_of(const char *text) {
     const char *body = strstr(text, "\r\n\r\n") + 4;
     CHECK_HAS(text, harness_format("\r\nContent-Length: %zu\r\n", strlen(body)));
@@ -73,9 +73,9 @@ static void test_transfer(void) {
     CHECK_STR(body_of(text), "{\"from\":\"demo-10\",\"to\":\"demo-2\" ,\"quantity\":3}");
 }
 
-/* All that can be long is as long as it may be. */
+/* Everything has its greatest length. */
 static void test_largest(void) {
-    const char *host = harness_repeat('h', sizeof((struct client_target *)0)->host - 1);
+    const char *host = harness_repeat('h', sizeof((struct target *)0)->host - 1);
     struct options options = {
         .item = harness_repeat('i', OPTIONS_ITEM - 6),
         .items = 100000,

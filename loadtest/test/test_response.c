@@ -185,8 +185,8 @@ static void test_bounds(void) {
     CHECK_INT(feed(r, "x", 1, &used), RESPONSE_BAD);
 }
 
-/* Good responses with a few bytes changed, in pieces: whatever comes of it stays within bounds, and is the
- * same as in one piece. */
+/* Good responses with some bytes changed, in pieces: the result stays within the limits, and equals that of
+ * one piece. */
 static void test_garbage(void) {
     uint64_t state = harness_seed();
     struct response *whole = harness_alloc(sizeof *whole);
@@ -224,10 +224,10 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("response: split anywhere", test_every_split);
     harness_run("response: byte by byte", test_byte_by_byte);
-    harness_run("response: takes no byte beyond its end", test_stops_at_its_end);
-    harness_run("response: cut off anywhere is no response", test_cut_off);
-    harness_run("response: what is not HTTP is refused", test_bad);
-    harness_run("response: lines, heads and bodies are bounded", test_bounds);
+    harness_run("response: consumes no byte beyond its end", test_stops_at_its_end);
+    harness_run("response: truncated anywhere it is no response", test_cut_off);
+    harness_run("response: garbage is refused", test_bad);
+    harness_run("response: limits of lines, heads and bodies", test_bounds);
     harness_run("response: garbage, the same in pieces as whole", test_garbage);
     return harness_finish();
 }

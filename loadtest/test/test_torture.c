@@ -1,7 +1,6 @@
-/* A sale that is hit while it runs, over and over, on one Redis that grows older: whatever is killed, frozen
- * or cut, nothing is lost, duplicated or oversold, and what was unknown is resolved. SECKILL_TORTURE_ROUNDS
- * says how many sales; without it there are a few. `round-17:` as argument, with the SECKILL_SEED of a run,
- * plays its round 17 again. */
+/* Sales with faults, one after another on one Redis: whatever is killed, paused or cut, nothing is lost,
+ * duplicated or oversold, and unknown requests are resolved. SECKILL_TORTURE_ROUNDS: number of sales; a few
+ * without it. The argument `round-17:` with the SECKILL_SEED of a run repeats its round 17. */
 #include <glob.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -29,20 +28,20 @@ static struct {
     struct redis_server redis;
     struct proxy *proxy; /* between Redis and the last of the services */
     struct seckilld services[TORTURE_SERVICES];
-    struct round *played; /* to their end: so many */
+    struct round *played; /* the number of rounds that ended */
     int played_count, rounds;
 
-    struct torture_plan plan; /* of the round that is played now */
+    struct torture_plan plan; /* of the current round */
     struct proc load;
     long long answered;               /* purchases, since the round began */
-    long long seen[TORTURE_SERVICES]; /* of them: what each service said last */
+    long long seen[TORTURE_SERVICES]; /* by service: its last answer */
 
     /* Of all rounds: */
     int planned, struck[TORTURE_KINDS];
     long long attempts, acknowledged, lost, duplicated, oversold, unknown, unresolved;
 } torture;
 
-/* ---- what goes on ---- */
+/* ---- progress of the load ---- */
 
 static void check_runs(struct proc *proc, const char *what) {
     int status;
@@ -60,7 +59,7 @@ static void check_alive(void) {
         check_runs(&torture.services[i].proc, "seckilld");
 }
 
-/* Purchases that the service has answered since it was started; -1: it does not say. */
+/* Purchases that the service has answered since its start; -1: no answer. */
 static long long ask_answered(const struct seckilld *service) {
     static const char name[] = "\nseckill_purchases_total{";
     struct web_response metrics;
@@ -88,7 +87,7 @@ static bool has_answered(void *least) {
     return torture.answered >= *(long long *)least || !proc_running(&torture.load);
 }
 
-/* True if so many purchases are answered; false if the load ended before. */
+/* True: so many purchases are answered. False: the load ended before. */
 static bool wait_answered(long long least) {
     if (!harness_wait(has_answered, &least, PATIENCE_MS))
         FAIL("%lld purchases answered, not %lld, and no more of them", torture.answered, least);
@@ -102,7 +101,7 @@ static bool has_cut(void *faults) {
 
 /* ---- faults ---- */
 
-/* As seckilld_kill(), but nothing else may have ended it. */
+/* Like seckilld_kill(), but checks that nothing else ended it. */
 static void kill_service(struct seckilld *service) {
     int status;
     proc_kill(&service->proc, SIGKILL);
@@ -121,7 +120,7 @@ static bool is_port_free(void *port) {
     return is_free;
 }
 
-/* A child that Redis had just forked, to rewrite its file, outlives it and has the port for a moment. */
+/* A child that Redis forked to rewrite its file outlives it, and keeps the port for a moment. */
 static void kill_redis(int pause_ms) {
     redis_kill(&torture.redis);
     harness_pause_ms(pause_ms);
@@ -129,7 +128,7 @@ static void kill_redis(int pause_ms) {
     redis_restart(&torture.redis);
 }
 
-/* The half of a file that was being rewritten stays behind for ever, of no use: in many rounds a gigabyte. */
+/* A half-written file stays for ever, useless: a gigabyte after many rounds. */
 static void remove_rewritten(void) {
     glob_t found = {.gl_pathc = 0};
     glob(harness_format("%s/temp-rewriteaof-*", torture.redis.dir), 0, NULL, &found);
@@ -203,7 +202,7 @@ static void strike(const struct torture_fault *fault) {
     }
 }
 
-/* Counted is what fell into the load: purchases were answered before it and, of the same load, after it. */
+/* Counts the faults during a load: purchases of it were answered before and after the fault. */
 static void strike_all(void) {
     const struct torture_plan *plan = &torture.plan;
     for (int i = 0; i < plan->fault_count; i++) {
@@ -250,7 +249,7 @@ static void start_load(void) {
                                 plan->requests, plan->timeout_ms, (long long)plan->seed));
 }
 
-static void judge(const struct outcome *outcome) {
+static void judge(const struct attack_result *outcome) {
     static const char *const never[] = {"lost", "duplicated", "oversold", "unresolved", "unchecked"};
     long long *const sums[] = {&torture.lost, &torture.duplicated, &torture.oversold, &torture.unresolved};
     if (!*outcome->json)
@@ -283,7 +282,7 @@ static void play(void) {
     put_on_sale();
     start_load();
     strike_all();
-    struct outcome outcome = attack_finish(&torture.load);
+    struct attack_result outcome = attack_finish(&torture.load);
     check_alive();
     judge(&outcome);
     if (plan->hold_s == 1)
@@ -302,7 +301,7 @@ static void play(void) {
 
 /* ---- all rounds ---- */
 
-/* What was right after its round must be so after all that came later. */
+/* Books that were right after their round must still be right after all later rounds. */
 static void close_books(void) {
     kill_redis(0);
     for (int i = 0; i < torture.played_count; i++) {
@@ -370,7 +369,7 @@ int main(int argc, char **argv) {
     torture.played = harness_alloc((size_t)rounds * sizeof *torture.played);
     if (!listing)
         start_servers();
-    /* After a failure what follows would only repeat it. */
+    /* After a failure, later rounds would only repeat it. */
     for (int i = 1; i <= rounds && !harness_failed(); i++) {
         torture.plan = torture_plan_make(harness_seed(), i);
         harness_run(torture.plan.name, play);

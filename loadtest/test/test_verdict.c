@@ -4,7 +4,7 @@
 static struct books before;
 static struct books after;
 
-/* Ten units, all of them sold to keys 0 to 9, and key 10 told so. */
+/* Ten units, all sold to keys 0 to 9; key 10 was told sold-out. */
 static void begin(void) {
     receipt_begin();
     before = (struct books){.conserved = true, .stock = 10, .available = 10};
@@ -63,8 +63,8 @@ static void test_oversold_by_receipts(void) {
 
 static void test_missing(void) {
     begin();
-    ledger.orders[4].check = LEDGER_MISSING;
-    ledger.orders[5].check = LEDGER_OTHER;
+    request_log.orders[4].check = ORDER_MISSING;
+    request_log.orders[5].check = ORDER_DIFFERENT;
     CHECK_VERDICT("violated over 0 lost 2 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 
@@ -107,7 +107,7 @@ static void test_winner_told_sold_out(void) {
 static void test_rejected_while_winning(void) {
     begin();
     receipt_rejected(3, "sold-out");
-    ledger.lines[ledger.line_count - 1].sent_ns = ledger.orders[3].answered_ns;
+    request_log.lines[request_log.line_count - 1].sent_ns = request_log.orders[3].answered_ns;
     CHECK_VERDICT("clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 
@@ -126,7 +126,7 @@ static void test_unresolved_may_be_in_books(void) {
     before.stock = after.stock = 20;
     receipt_unknown(11);
     after.sold = after.orders = 11;
-    CHECK_VERDICT("untold over 0 lost 0 dup 0 phantom 0 under 0 unresolved 1 unchecked 0");
+    CHECK_VERDICT("inconclusive over 0 lost 0 dup 0 phantom 0 under 0 unresolved 1 unchecked 0");
     after.sold = after.orders = 12;
     CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 1 under 0 unresolved 1 unchecked 0");
 }
@@ -155,10 +155,10 @@ static void test_rest_too_small(void) {
 
 static void test_returned_units(void) {
     begin();
-    ledger.orders[2].check = LEDGER_RETURNED;
+    request_log.orders[2].check = ORDER_RETURNED;
     after = (struct books){.conserved = true, .stock = 10, .available = 1, .sold = 9, .orders = 10};
     CHECK_VERDICT("clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
-    after.sold = 10; /* it was still held when the audit was taken */
+    after.sold = 10; /* the audit counted it as held */
     after.available = 0;
     CHECK_VERDICT("clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }
@@ -178,11 +178,11 @@ static void test_not_conserved(void) {
 
 static void test_could_not_tell(void) {
     begin();
-    ledger.orders[7].check = LEDGER_UNCHECKED;
-    CHECK_VERDICT("untold over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 1");
-    ledger.orders[7].check = LEDGER_HERE;
+    request_log.orders[7].check = ORDER_UNCHECKED;
+    CHECK_VERDICT("inconclusive over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 1");
+    request_log.orders[7].check = ORDER_FOUND;
     struct verdict v = receipt_judge(&(struct options){.quantity = 1}, &before, NULL);
-    CHECK_STR(receipt_text(v), "untold over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
+    CHECK_STR(receipt_text(v), "inconclusive over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
     CHECK(!v.audited && !v.conserved);
 }
 
@@ -197,33 +197,33 @@ static void test_nothing_answered(void) {
     begin();
     receipt_begin();
     after = before;
-    receipt_line(0)->outcome = LEDGER_NOT_SENT;
-    CHECK_VERDICT("untold over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
+    receipt_line(0)->outcome = OUTCOME_NOT_SENT;
+    CHECK_VERDICT("inconclusive over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("verdict: clean", test_clean);
-    harness_run("verdict: earlier sales are not ours", test_earlier_sales);
+    harness_run("verdict: earlier sales do not count", test_earlier_sales);
     harness_run("verdict: duplicates with the first answer are clean", test_duplicates_replayed);
     harness_run("verdict: a rejected key may win after a restock", test_restock_lets_rejected_key_win);
-    harness_run("verdict: oversold, the audit says so", test_oversold_by_audit);
-    harness_run("verdict: oversold, the receipts say so", test_oversold_by_receipts);
-    harness_run("verdict: lost, or something else in the books", test_missing);
+    harness_run("verdict: oversold, by the audit", test_oversold_by_audit);
+    harness_run("verdict: oversold, by the receipts", test_oversold_by_receipts);
+    harness_run("verdict: missing or different orders are lost", test_missing);
     harness_run("verdict: lost from the audit's count", test_uncounted);
     harness_run("verdict: lost, one order for two keys", test_one_order_for_two);
     harness_run("verdict: duplicated, two and three orders for a key", test_two_orders_for_one);
-    harness_run("verdict: duplicated, the same order told otherwise", test_other_content);
+    harness_run("verdict: duplicated, the same order with other content", test_other_content);
     harness_run("verdict: duplicated, a winner is told sold-out", test_winner_told_sold_out);
-    harness_run("verdict: a rejection under way while its key wins is clean", test_rejected_while_winning);
+    harness_run("verdict: a rejection in flight while its key wins is clean", test_rejected_while_winning);
     harness_run("verdict: phantom units and orders", test_phantom);
-    harness_run("verdict: what is unresolved may be in the books", test_unresolved_may_be_in_books);
+    harness_run("verdict: unresolved requests may be in the books", test_unresolved_may_be_in_books);
     harness_run("verdict: undersold", test_undersold);
-    harness_run("verdict: a rest smaller than a purchase is not undersold", test_rest_too_small);
-    harness_run("verdict: holds that lapse are clean", test_returned_units);
-    harness_run("verdict: earlier holds that lapse are clean", test_earlier_holds_lapse);
+    harness_run("verdict: units left for less than a purchase are not undersold", test_rest_too_small);
+    harness_run("verdict: expired holds are clean", test_returned_units);
+    harness_run("verdict: expired earlier holds are clean", test_earlier_holds_lapse);
     harness_run("verdict: not conserved", test_not_conserved);
-    harness_run("verdict: could not tell", test_could_not_tell);
+    harness_run("verdict: no verdict", test_could_not_tell);
     harness_run("verdict: violated also without an audit", test_violated_without_audit);
     harness_run("verdict: nothing answered is not clean", test_nothing_answered);
     return harness_finish();

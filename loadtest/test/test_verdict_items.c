@@ -1,4 +1,4 @@
-/* The verdict on several items: what would cancel out in the sum must be seen. */
+/* The verdict on several items: faults that cancel out in the sum must be found. */
 #include "loadtest/plan/demand.h"
 #include "loadtest/test/receipt.h"
 #include "test/harness.h"
@@ -9,7 +9,7 @@ static struct books before[ITEMS];
 static struct books after[ITEMS];
 static uint32_t next_key;
 
-/* A key that buys that item, another one each time. */
+/* A new key that buys this item. */
 static uint32_t key_of(uint32_t item) {
     struct demand demand = {.options = &options};
     struct wish wish;
@@ -19,7 +19,7 @@ static uint32_t key_of(uint32_t item) {
     return next_key - 1;
 }
 
-/* Four units of each item, all of them sold, and one buyer of each told so. */
+/* Four units of each item, all sold; one buyer of each was told sold-out. */
 static void begin(void) {
     receipt_begin();
     next_key = 0;
@@ -40,12 +40,13 @@ static void test_clean(void) {
     CHECK_VERDICT("clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
 }
 
-/* Nobody has heard that item 2 is sold out. */
+/* No buyer of item 2 was told sold-out. */
 static void refuse_otherwise(void) {
-    ledger.lines[ledger.line_count - 1].reason = ledger_reason(&ledger, "purchase-limit", 14);
+    request_log.lines[request_log.line_count - 1].reason =
+        request_log_reason(&request_log, "purchase-limit", 14);
 }
 
-/* Five of the four of item 0, which its audit conceals, and one of item 2 left. */
+/* Five of the four units of item 0 are sold, which its audit hides; one unit of item 2 is left. */
 static void test_oversold(void) {
     begin();
     refuse_otherwise();
@@ -68,8 +69,8 @@ static void test_lost_and_phantom(void) {
 
 static void test_wrong_orders(void) {
     begin();
-    ledger.orders[1].check = LEDGER_MISSING;
-    ledger.orders[9].check = LEDGER_OTHER;
+    request_log.orders[1].check = ORDER_MISSING;
+    request_log.orders[9].check = ORDER_DIFFERENT;
     CHECK_VERDICT("violated over 0 lost 2 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
     CHECK_INT(receipt_judge(&options, before, NULL).lost, 2);
 }
@@ -86,7 +87,7 @@ static void test_undersold(void) {
     CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 0 under 1 unresolved 0 unchecked 0");
 }
 
-/* What is unresolved of one item does not excuse the books of another; nor do returns. */
+/* Unresolved requests and returned orders of one item do not excuse the books of another. */
 static void test_unresolved_and_returned(void) {
     begin();
     receipt_unknown(key_of(0));
@@ -94,7 +95,7 @@ static void test_unresolved_and_returned(void) {
     after[1].sold = after[1].orders = 5;
     CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 1 under 0 unresolved 1 unchecked 0");
     begin();
-    ledger.orders[0].check = LEDGER_RETURNED;
+    request_log.orders[0].check = ORDER_RETURNED;
     after[0].sold = 3;
     after[0].available = 1;
     CHECK_VERDICT("clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
@@ -109,20 +110,20 @@ static void test_not_conserved(void) {
     struct verdict v = receipt_judge(&options, before, after);
     CHECK_INT(v.kind, VERDICT_VIOLATED);
     CHECK(!v.conserved);
-    CHECK(!verdict_sum(after, ITEMS).conserved);
+    CHECK(!books_sum(after, ITEMS).conserved);
 }
 
 static void test_sum(void) {
     struct books books[] = {{true, 10, 1, 2, 7, 8, 0, true, true, 9},
                             {true, 100, 20, 30, 50, 60, 4, true, true, 81}};
-    struct books sum = verdict_sum(books, 2);
+    struct books sum = books_sum(books, 2);
     CHECK_STR(harness_format("%d %d %d %d %d %d %d", sum.conserved, (int)sum.stock, (int)sum.available,
                              (int)sum.held, (int)sum.sold, (int)sum.orders, (int)sum.oversold),
               "1 110 21 32 57 68 4");
-    CHECK(sum.counts);
+    CHECK(sum.has_counters);
     CHECK_INT(sum.counted, 90);
-    books[1].counts = false;
-    CHECK(!verdict_sum(books, 2).counts);
+    books[1].has_counters = false;
+    CHECK(!books_sum(books, 2).has_counters);
 }
 
 int main(int argc, char **argv) {
@@ -132,7 +133,7 @@ int main(int argc, char **argv) {
     harness_run("verdict of several items: one lost and one phantom", test_lost_and_phantom);
     harness_run("verdict of several items: wrong orders", test_wrong_orders);
     harness_run("verdict of several items: one undersold", test_undersold);
-    harness_run("verdict of several items: each with its own excuse", test_unresolved_and_returned);
+    harness_run("verdict of several items: each is judged alone", test_unresolved_and_returned);
     harness_run("verdict of several items: one not conserved", test_not_conserved);
     harness_run("verdict of several items: the sum of the books", test_sum);
     return harness_finish();

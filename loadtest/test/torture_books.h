@@ -1,4 +1,4 @@
-/* The books of an item as Redis itself has them: a judge who asks neither the service nor the generator. */
+/* The books of an item as Redis has them, read without the service and without the load generator. */
 #ifndef LOADTEST_TEST_TORTURE_BOOKS_H
 #define LOADTEST_TEST_TORTURE_BOOKS_H
 
@@ -7,13 +7,13 @@
 #include "test/harness.h"
 
 struct torture_books {
-    /* The counters that the sale goes by. */
+    /* The counters of the item. */
     long long initial, restocked, available, held, sold;
     /* Counted from the orders: all of them, and the units of those that are held or confirmed. */
     long long orders, held_units, confirmed_units;
     /* By the ledger: the most units that were held or confirmed at once. */
     long long most_units;
-    /* What does not agree with the orders. */
+    /* Entries that disagree with the orders. */
     long long unreadable;  /* records that are no orders */
     long long over_limit;  /* users whose orders are for more units than the item allows */
     long long wrong_users; /* users' counters */
@@ -22,11 +22,11 @@ struct torture_books {
                               settled at most once if it was held */
 };
 
-/* All of it from one moment. */
+/* Reads all at one moment. */
 struct torture_books torture_books_read(const struct redis_server *redis, const char *item);
 
-/* What must hold whatever happened: never more units in orders than there are, nor more than a user may have.
- * With `whole` (the order and its units are written in one step) also: every unit in exactly one place, and
+/* Checks what must hold after any fault: no more units in orders than in stock, nor than a user may have.
+ * With `whole` (an order and its units are written in one step) also: every unit is in exactly one place, and
  * everything agrees with the orders. */
 void torture_books_check(const struct torture_books *books, bool whole);
 

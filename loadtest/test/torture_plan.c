@@ -26,8 +26,7 @@ static int pick(uint64_t *position, int least, int most) {
 }
 
 static void pick_strategy(struct torture_plan *plan, uint64_t *position) {
-    /* Enough that the load goes on when a fault is over: what one service cannot sell meanwhile, another
-     * does. */
+    /* Enough for the load to outlast the fault, since other services sell meanwhile. */
     static const struct {
         const char *name;
         int least_requests, most_requests;
@@ -49,19 +48,20 @@ static void pick_sale(struct torture_plan *plan, uint64_t *position) {
     plan->users = plan->requests;
     plan->connections = pick(position, 0, 3) ? pick(position, 16, 64) : pick(position, 64, 600);
     int limited = pick(position, 0, 5);
-    if (limited == 0) { /* many buyers who may buy little */
+    if (limited == 0) { /* many buyers with a low limit */
         plan->limit = plan->quantity * pick(position, 1, 3);
         plan->users = plan->requests / pick(position, 1, 6);
-    } else if (limited == 1) { /* few who may buy much: they are more than once in a batch */
+    } else if (limited ==
+               1) { /* few buyers with a high limit, so that a batch has several requests of one buyer */
         plan->connections = pick(position, 64, 600);
         plan->users = pick(position, 5, plan->connections / 4);
         plan->limit = plan->quantity * (plan->requests / plan->users / pick(position, 1, 4));
     }
     if (pick(position, 0, 2) == 0)
         plan->hold_s = pick(position, 0, 1) ? 1 : 3600;
-    /* A buyer who gives up early asks again while the first request is still under way. Not where units come
-     * back meanwhile: there the first may rightly win after the second was told sold-out. Nor in a crowd,
-     * which on a slow machine would do nothing but give up. */
+    /* A short time-out makes buyers retry while the first request is still in flight. Not if units return
+     * meanwhile: then the first may rightly win after the second was told sold-out. Nor with many
+     * connections, which on a slow machine would all time out. */
     bool patient = plan->hold_s == 1 || plan->connections > 64 || pick(position, 0, 2);
     plan->timeout_ms = patient ? 5000 : 250;
     plan->seed = (int64_t)(harness_random(position) >> 1);
@@ -70,7 +70,7 @@ static void pick_sale(struct torture_plan *plan, uint64_t *position) {
 static struct torture_fault pick_fault(const struct torture_plan *plan, uint64_t *position) {
     struct torture_fault fault = {.kind = (enum torture_kind)pick(position, 0, TORTURE_KINDS - 1)};
     if (fault.kind == TORTURE_REDIS_AWAY && pick(position, 0, 3))
-        fault.kind = TORTURE_REDIS_KILLED; /* it takes seconds: only now and then */
+        fault.kind = TORTURE_REDIS_KILLED; /* takes seconds, so it is rare */
     fault.percent = pick(position, 2, 55);
     fault.service = TORTURE_SERVICES - pick(position, 1, plan->services);
     if (pick(position, 0, 1))
@@ -101,8 +101,8 @@ static void put_in_words(struct torture_plan *plan) {
 
 struct torture_plan torture_plan_make(uint64_t seed, int round) {
     uint64_t position = seed + (uint64_t)round;
-    position =
-        harness_random(&position); /* else a round's numbers were those of the one before, moved by one */
+    position = harness_random(
+        &position); /* otherwise the numbers of a round were those of the one before, shifted by one */
     struct torture_plan plan = {.fault_count = 0};
     snprintf(plan.item, sizeof plan.item, "round-%d", round);
     pick_strategy(&plan, &position);

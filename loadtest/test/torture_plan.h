@@ -1,5 +1,5 @@
-/* What a round of the torture is: one sale, and what goes wrong meanwhile. All of it follows from the seed
- * and the round's number alone, so that one round can be played again without those before it. */
+/* The plan of a round: one sale, and its faults. It follows from the seed and the number of the round alone,
+ * so that a round can be repeated without those before it. */
 #ifndef LOADTEST_TEST_TORTURE_PLAN_H
 #define LOADTEST_TEST_TORTURE_PLAN_H
 
@@ -29,23 +29,23 @@ extern const char *const torture_kind_names[TORTURE_KINDS];
 
 struct torture_fault {
     enum torture_kind kind;
-    int percent;  /* of the load's requests that are answered before it strikes */
-    int service;  /* that it strikes, if it strikes one */
-    int pause_ms; /* until it is undone, beyond what its kind needs */
-    int bytes;    /* of the reply that come before the cut */
+    int percent;  /* requests that are answered before the fault */
+    int service;  /* the service that it hits, if it hits one */
+    int pause_ms; /* until the fault ends, beyond what its kind needs */
+    int bytes;    /* bytes of the reply before the cut */
 };
 
 struct torture_plan {
     char item[32];
-    char name[320]; /* all of it in words */
+    char name[320]; /* the plan as text */
     const char *strategy;
     bool whole; /* an order and its units are written in one step; not so in decr, which may strand units */
     int stock, limit, hold_s;
-    int services; /* that are sold through: the last so many */
+    int services; /* services that sell: the last ones */
     int requests, users, quantity, connections, timeout_ms;
     int64_t seed; /* the generator's */
     int fault_count;
-    struct torture_fault faults[TORTURE_FAULTS]; /* in the order of their moments */
+    struct torture_fault faults[TORTURE_FAULTS]; /* in the order of time */
 };
 
 struct torture_plan torture_plan_make(uint64_t seed, int round);

@@ -22,7 +22,7 @@ static void read_cpu(char *cpu, size_t size) {
     fclose(file);
 }
 
-struct bench_machine bench_machine_look(void) {
+struct bench_machine bench_machine_read(void) {
     struct bench_machine machine = {.cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     struct utsname names;
     read_cpu(machine.cpu, sizeof machine.cpu);

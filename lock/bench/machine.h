@@ -1,13 +1,13 @@
-/* What was measured on: a figure without it says little. */
+/* The machine that a result was measured on. */
 #ifndef LOCK_BENCH_MACHINE_H
 #define LOCK_BENCH_MACHINE_H
 
 struct bench_machine {
     int cores;
-    char cpu[128]; /* "unknown" where the kernel does not say */
+    char cpu[128]; /* "unknown": the kernel does not say */
     char kernel[160];
 };
 
-struct bench_machine bench_machine_look(void);
+struct bench_machine bench_machine_read(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* lock-bench: see options.c for what it does and says. */
+/* lock-bench: options.c has its help text. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct session {
 
 static volatile sig_atomic_t stop;
 
-/* A second Ctrl-C ends at once, and the workers with it. */
+/* A second Ctrl-C ends the program at once, and its child processes with it. */
 static void on_signal(int number) {
     stop = 1;
     signal(number, SIG_DFL);
@@ -46,7 +46,7 @@ static int fail_with_lock(int code, const char *url, const char *why) {
     return fail(code, name, why);
 }
 
-/* Every lock is tried before the first is measured: who gave a wrong one learns it now. */
+/* Tries every lock before the first one is measured, so that a wrong URL fails at once. */
 static int probe_all(struct session *s) {
     const struct bench_options *o = &s->options;
     for (unsigned i = 0; i < o->url_count; i++) {
@@ -60,7 +60,7 @@ static int probe_all(struct session *s) {
     return EXIT_MEASURED;
 }
 
-/* Before anything is measured, so that a name that cannot be written does not cost minutes. */
+/* Before anything is measured, so that a wrong file name fails at once. */
 static int open_json(struct session *s) {
     const char *file = s->options.json;
     bool to_stdout = file && strcmp(file, "-") == 0;
@@ -79,13 +79,12 @@ static void clear_progress(const struct session *s) {
         fprintf(stderr, "\r\033[K");
 }
 
-static int run_cases(struct session *s, const struct bench_case *cases, unsigned count,
-                     struct bench_store *store) {
+static int run_cases(struct session *s, const struct bench_case *cases, unsigned count) {
     char error[LOCK_ERROR_SIZE + 64];
     for (unsigned i = 0; i < count; i++) {
         struct bench_row *row = &s->report.rows[s->report.count];
         show_progress(s, i + 1, count);
-        enum bench_run_status status = bench_run(&cases[i], store, &stop, row, error, sizeof error);
+        enum bench_run_status status = bench_run(&cases[i], &stop, row, error, sizeof error);
         clear_progress(s);
         if (status == BENCH_INTERRUPTED)
             return EXIT_CTRL_C;
@@ -93,13 +92,13 @@ static int run_cases(struct session *s, const struct bench_case *cases, unsigned
             return fail_with_lock(EXIT_FAILED, cases[i].url, error);
         s->report.count++;
         bench_print_row(s->table, row);
-        if (row->pairs == 0 && row->errors > 0) /* the store is gone; more rows would say so again */
+        if (row->pairs == 0 && row->errors > 0) /* the store is gone, also for the next rows */
             return EXIT_FAILED;
     }
     return EXIT_MEASURED;
 }
 
-/* Of the rows of that lock. */
+/* True: a row of that lock has a fault. */
 static bool shows_wrong(const struct session *s, const char *url) {
     for (unsigned i = 0; i < s->report.count; i++) {
         if (s->report.rows[i].what.url == url && bench_wrong(&s->report.rows[i]) > 0)
@@ -111,29 +110,24 @@ static bool shows_wrong(const struct session *s, const char *url) {
 static int run_lock(struct session *s, unsigned which) {
     struct bench_case cases[BENCH_CASES];
     const char *url = s->options.urls[which];
-    char error[256];
     bool one_process = !(s->caps[which] & LOCK_IS_SHARED) && !s->options.teaching, left_out;
     unsigned count = bench_plan(&s->options, url, one_process, cases, &left_out);
     struct bench_row *rows = realloc(s->report.rows, (s->report.count + count + 1) * sizeof *s->report.rows);
     if (!rows)
         return fail(EXIT_FAILED, "no memory", "for the rows");
     s->report.rows = rows;
-    struct bench_store *store = bench_store_open(url, error, sizeof error);
     bench_print_head(s->table, url);
-    int code = run_cases(s, cases, count, store);
-    if (error[0])
-        fprintf(s->table, "  commands and calls are not known: %s\n", error);
+    int code = run_cases(s, cases, count);
     if (code == EXIT_MEASURED && !(s->caps[which] & LOCK_IS_SAFE) && !shows_wrong(s, url))
-        fprintf(s->table, "  It is known to be wrong all the same: nothing of it was seen in this run. "
-                          "--hold gives it time.\n");
+        fputs("  It is known to be wrong, though this run did not show it. --hold makes it more likely.\n",
+              s->table);
     if (left_out)
-        fprintf(s->table, "  It holds within one process only: several on one key are left out without "
-                          "--teaching.\n");
-    bench_store_close(store);
+        fputs("  It works within one process only: rows with several processes on one key need --teaching.\n",
+              s->table);
     return code;
 }
 
-/* What is wrong with a lock outweighs how the run ended. */
+/* A fault of a lock outweighs how the run ended. */
 static int judge(const struct bench_report *report, int code) {
     for (unsigned i = 0; i < report->count; i++) {
         if (bench_wrong(&report->rows[i]) > 0)
@@ -147,7 +141,7 @@ static int judge(const struct bench_report *report, int code) {
 static int run_all(struct session *s) {
     int code = EXIT_MEASURED;
     s->progress = isatty(STDERR_FILENO) == 1;
-    s->report.machine = bench_machine_look();
+    s->report.machine = bench_machine_read();
     bench_print_machine(s->table, &s->report.machine);
     for (unsigned i = 0; i < s->options.url_count && code == EXIT_MEASURED; i++)
         code = run_lock(s, i);

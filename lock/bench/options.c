@@ -7,61 +7,57 @@
 #include <string.h>
 
 const char bench_help[] =
-    "lock-bench: measures locks, and watches that they hold.\n"
+    "lock-bench: measures locks, and checks that they exclude each other.\n"
     "\n"
     "usage: lock-bench [option]... URL...\n"
-    "   as: lock-bench redis://127.0.0.1:6379 local:\n"
+    "example: lock-bench redis://127.0.0.1:6379 local:\n"
     "\n"
-    "  --seconds S        measure so long for each row of the table, from 0.05 (2)\n"
-    "  --contenders LIST  how many threads want the lock, 1 to 1024 (1,2,4,16,64)\n"
-    "  --processes LIST   over how many processes they are spread, 1 to 64 (1,4); never more than "
-    "contenders\n"
-    "  --own              only rows where each contender has a key of its own: nobody waits for anybody\n"
-    "  --shared           only rows where all want one key\n"
-    "  --hold US          keep the lock for so many microseconds each time, asleep (0); longer than its "
+    "  --seconds S        duration of the measurement of each row, from 0.05 (2)\n"
+    "  --contenders LIST  numbers of threads that want the lock, 1 to 1024 (1,2,4,16,64)\n"
+    "  --processes LIST   numbers of processes that the contenders are spread over, 1 to 64 (1,4); never "
+    "more\n"
+    "                     than contenders\n"
+    "  --own              only rows in which each contender has its own key, so that none waits for another\n"
+    "  --shared           only rows in which all contenders want one key\n"
+    "  --hold US          each holder sleeps so many microseconds (0); a grant that is held longer than its "
     "time\n"
-    "                     to live, and it is rightly lost\n"
-    "  --json FILE        the results as one JSON object; with - they go to standard output, and the table\n"
-    "                     to standard error\n"
-    "  --teaching         allow locks that are wrong: those for lessons, and those of one process between\n"
-    "                     several\n"
+    "                     to live is rightly lost\n"
+    "  --json FILE        write the results as one JSON object; -: to standard output, and the table to "
+    "standard\n"
+    "                     error\n"
+    "  --teaching         allow wrong locks: the lessons, and locks of one process between several\n"
     "  --help, --version\n"
     "\n"
-    "A process opens the lock once and its threads share it, as in a service. A contender acquires, does "
-    "its\n"
-    "work, releases, and at once acquires again.\n"
+    "A process opens the lock once and its threads share it, as in a service. A contender acquires the lock, "
+    "does\n"
+    "its work, releases the lock, and acquires it again at once. The table has:\n"
     "  pairs      acquired and released, a second\n"
-    "  hand-overs changes of holder, a second: the holder is another contender than the one before\n"
-    "  waiting    how long acquiring took; of those who still wait at the end, max knows how long already\n"
-    "  commands   all that a Redis carried out, those inside of scripts too: from INFO commandstats, for "
-    "each\n"
-    "             pair and each hand-over. What others send to that Redis meanwhile is counted as well\n"
-    "  calls      the commands that clients sent to a Redis, scripts as one: heard by MONITOR, for a fifth "
-    "of\n"
-    "             a second after the measurement, since neither INFO nor its total_commands_processed tell\n"
-    "             them apart. The messages that etcd and ZooKeeper were sent, as they count them themselves\n"
-    "  share      of the pairs, the smallest and the largest of a contender: 1 is a fair one; then the same "
-    "of\n"
-    "             a process\n"
-    "  wrong      what no right lock lets happen. Holders work on memory that all processes share: two at "
-    "once\n"
-    "             meet there, or lose a step of its count; a fence must be larger than the one before; and a "
-    "grant\n"
-    "             is its holder's until it is over or released. 0 proves nothing of a lock that is known to "
-    "be\n"
-    "             wrong, which is said then\n"
-    "Of redlock: the commands of all its servers are added up. The keys are named lock-bench:...; what a "
-    "lock\n"
-    "keeps of a key for ever, as its fence, stays in the store. Threads of a process may hand the lock to "
-    "each\n"
-    "other without a word to the store: as many processes as contenders measure the store alone.\n"
+    "  hand-overs changes of the holder, a second\n"
+    "  waiting    the time that acquiring took; max includes contenders that still wait at the end\n"
+    "  requests   that the lock sent to its stores, for each pair and each hand-over: commands of a Redis "
+    "(a\n"
+    "             script is one), RPCs of etcd, operations of ZooKeeper; no heartbeats\n"
+    "  share      the smallest and the largest share of the pairs that a contender got, where 1 is fair; "
+    "then the\n"
+    "             same for a process\n"
+    "  wrong      faults that no right lock allows. Holders work on memory that all processes share: two "
+    "holders\n"
+    "             at once meet there, or lose an update of its count. A fence must be larger than the one "
+    "before.\n"
+    "             A grant must last until its deadline or its release. 0 proves nothing for a lock that is "
+    "known\n"
+    "             to be wrong\n"
+    "The keys are named lock-bench:...; what a lock keeps for ever, such as the fence of a key, stays in the "
+    "store.\n"
+    "Threads of a process may pass the lock on without a request to the store: to measure the store alone, "
+    "use as\n"
+    "many processes as contenders.\n"
     "\n"
-    "Ctrl-C ends with the rows so far.\n"
+    "Ctrl-C ends the run with the rows so far.\n"
     "\n"
-    "exit status: 0 measured, and nothing was wrong; 1 a lock was wrong, 2 bad usage or no such lock, 3 a "
-    "store that could not be "
-    "used\n"
-    "or something else that failed, 130 ended by Ctrl-C\n";
+    "exit status: 0 measured, no fault; 1 a lock was wrong; 2 bad usage or no such lock; 3 the store could "
+    "not be\n"
+    "used, or another failure; 130 ended by Ctrl-C\n";
 
 enum flag {
     FLAG_SECONDS = 256,
@@ -168,7 +164,7 @@ static bool take_urls(const struct parse *parse, int count, char **urls) {
     return o->url_count > 0;
 }
 
-static void say_what_failed(int flag, char **argv, char *error, size_t error_size) {
+static void explain_failure(int flag, char **argv, char *error, size_t error_size) {
     char letter[] = {'-', (char)optopt, '\0'};
     bool is_letter = optopt > 0 && optopt < FLAG_SECONDS;
     snprintf(error, error_size, flag == ':' ? "%s needs a value" : "%s is no option, or not with a value",
@@ -190,7 +186,7 @@ enum bench_options_status bench_options_parse(int argc, char **argv, struct benc
         if (flag == FLAG_HELP || flag == FLAG_VERSION)
             return flag == FLAG_HELP ? BENCH_HELP : BENCH_SHOW_VERSION;
         if (flag == ':' || flag == '?') {
-            say_what_failed(flag, argv, error, error_size);
+            explain_failure(flag, argv, error, error_size);
             return BENCH_WRONG;
         }
         if (!read_flag(&parse, flag))

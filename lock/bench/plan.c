@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_there(const struct bench_case *cases, unsigned count, const struct bench_case *one) {
+static bool is_planned(const struct bench_case *cases, unsigned count, const struct bench_case *one) {
     for (unsigned i = 0; i < count; i++)
         if (cases[i].shared == one->shared && cases[i].processes == one->processes &&
             cases[i].contenders == one->contenders)
@@ -11,7 +11,7 @@ static bool is_there(const struct bench_case *cases, unsigned count, const struc
     return false;
 }
 
-/* One contender alone on one key is what it is on a key of its own. */
+/* A single contender on the shared key is the same as on its own key. */
 static bool is_wanted(const struct bench_options *options, const struct bench_case *one) {
     if (one->shared)
         return options->shared && (one->contenders > 1 || !options->own);
@@ -34,7 +34,7 @@ unsigned bench_plan(const struct bench_options *options, const char *url, bool o
                                          .seconds = options->seconds,
                                          .hold_us = options->hold_us,
                                          .teaching = options->teaching};
-                if (!is_wanted(options, &one) || is_there(cases, count, &one))
+                if (!is_wanted(options, &one) || is_planned(cases, count, &one))
                     continue;
                 if (one_process && shared && one.processes > 1)
                     *left_out = true;

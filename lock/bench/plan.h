@@ -1,10 +1,10 @@
-/* Which rows the table has. */
+/* The plan: the rows of the table. */
 #ifndef LOCK_BENCH_PLAN_H
 #define LOCK_BENCH_PLAN_H
 
 #include "lock/bench/options.h"
 
-/* What one row measures. */
+/* The case that one row measures. */
 struct bench_case {
     const char *url;
     bool shared; /* one key for all; otherwise each contender has its own */
@@ -16,9 +16,9 @@ struct bench_case {
 
 enum { BENCH_CASES = 2 * BENCH_LIST * BENCH_LIST };
 
-/* The rows of one lock: each contender alone first, then all on one key. With `one_process` (the lock holds
- * only within one, and nobody wants to see that) there are none of several processes on one key.
- * `*left_out` says whether there would have been. Returns how many. */
+/* Writes the cases of one lock: first each contender on its own key, then all on one key. Returns how many.
+ * With `one_process` (the lock holds only within a process) it leaves out several processes on one key;
+ * `*left_out`: there were such cases. */
 unsigned bench_plan(const struct bench_options *options, const char *url, bool one_process,
                     struct bench_case cases[BENCH_CASES], bool *left_out);
 

@@ -10,23 +10,18 @@ void bench_print_head(FILE *out, const char *url) {
     char name[BENCH_NAME_SIZE];
     bench_name(url, name);
     fprintf(out, "\n%s\n", name);
-    fprintf(out, "  %-6s %9s %10s  %10s %10s  %28s  %15s  %15s  %11s  %11s\n", "", "", "", "", "",
-            "waiting, us        ", "commands a", "calls a", "share", "of process");
-    fprintf(out, "  %-6s %9s %10s  %10s %10s  %8s %9s %9s  %6s %8s  %6s %8s  %5s %5s  %5s %5s  %s\n", "keys",
+    fprintf(out, "  %-6s %9s %10s  %10s %10s  %28s  %15s  %11s  %11s\n", "", "", "", "", "",
+            "waiting, us        ", "requests a", "share", "of process");
+    fprintf(out, "  %-6s %9s %10s  %10s %10s  %8s %9s %9s  %6s %8s  %5s %5s  %5s %5s  %s\n", "keys",
             "processes", "contenders", "pairs/s", "handover/s", "p50", "p99", "max", "pair", "handover",
-            "pair", "handover", "least", "most", "least", "most", "wrong");
+            "least", "most", "least", "most", "wrong");
 }
 
-static void print_cost(FILE *out, const struct bench_cost *cost) {
-    fprintf(out, "  ");
-    if (cost->per_pair < 0)
-        fprintf(out, "%6s", "-");
+static void print_quotient(FILE *out, int width, uint64_t requests, uint64_t count) {
+    if (requests > 0 && count > 0)
+        fprintf(out, " %*.2f", width, (double)requests / (double)count);
     else
-        fprintf(out, "%6.2f", cost->per_pair);
-    if (cost->per_handover < 0)
-        fprintf(out, " %8s", "-");
-    else
-        fprintf(out, " %8.2f", cost->per_handover);
+        fprintf(out, " %*s", width, "-");
 }
 
 void bench_print_row(FILE *out, const struct bench_row *row) {
@@ -37,9 +32,9 @@ void bench_print_row(FILE *out, const struct bench_row *row) {
         fprintf(out, "%10.0f", (double)row->handovers / row->seconds);
     else
         fprintf(out, "%10s", "-");
-    fprintf(out, "  %8.1f %9.1f %9.1f", row->wait_p50_us, row->wait_p99_us, row->wait_max_us);
-    print_cost(out, &row->commands);
-    print_cost(out, &row->calls);
+    fprintf(out, "  %8.1f %9.1f %9.1f ", row->wait_p50_us, row->wait_p99_us, row->wait_max_us);
+    print_quotient(out, 6, row->requests, row->pairs);
+    print_quotient(out, 8, row->requests, row->handovers);
     fprintf(out, "  %5.2f %5.2f  %5.2f %5.2f  %" PRIu64 "\n", row->of_contender.least, row->of_contender.most,
             row->of_process.least, row->of_process.most, bench_wrong(row));
     fflush(out);
@@ -60,7 +55,7 @@ void bench_print_faults(FILE *out, const struct bench_report *report) {
             fprintf(out,
                     "%" PRIu64 " times two holders at once, %" PRIu64 " updates lost, %" PRIu64
                     " fences that did not grow, %" PRIu64 " grants lost before their time\n",
-                    row->met, row->lost_updates, row->old_fences, row->lost_grants);
+                    row->two_holders, row->lost_updates, row->old_fences, row->lost_grants);
         }
         if (row->errors > 0) {
             print_where(out, "FAILED", row);

@@ -1,4 +1,4 @@
-/* What is said: the table for people, row by row, and the same as JSON. */
+/* The report: the table, row by row, and the same as JSON. */
 #ifndef LOCK_BENCH_REPORT_H
 #define LOCK_BENCH_REPORT_H
 
@@ -7,7 +7,7 @@
 #include "lock/bench/machine.h"
 #include "lock/bench/row.h"
 
-/* All that was measured. */
+/* All results. */
 struct bench_report {
     struct bench_machine machine;
     struct bench_row *rows;
@@ -19,7 +19,7 @@ void bench_print_machine(FILE *out, const struct bench_machine *machine);
 /* Above the rows of one lock. */
 void bench_print_head(FILE *out, const char *url);
 void bench_print_row(FILE *out, const struct bench_row *row);
-/* A line for each row with which something is wrong. */
+/* One line for each row with a fault or an error. */
 void bench_print_faults(FILE *out, const struct bench_report *report);
 
 /* Writes one object. False: it could not be written. */

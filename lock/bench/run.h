@@ -1,4 +1,4 @@
-/* Measures one row. */
+/* Measures one case. */
 #ifndef LOCK_BENCH_RUN_H
 #define LOCK_BENCH_RUN_H
 
@@ -6,7 +6,6 @@
 #include <stddef.h>
 
 #include "lock/bench/row.h"
-#include "lock/bench/store.h"
 
 enum bench_run_status {
     BENCH_DONE,
@@ -14,9 +13,8 @@ enum bench_run_status {
     BENCH_FAILED, /* `error` says why */
 };
 
-/* `store` may be NULL. Gives up as soon as `*stop` is not 0. */
-enum bench_run_status bench_run(const struct bench_case *what, struct bench_store *store,
-                                const volatile sig_atomic_t *stop, struct bench_row *row, char *error,
-                                size_t error_size);
+/* Stops as soon as `*stop` is not 0. */
+enum bench_run_status bench_run(const struct bench_case *what, const volatile sig_atomic_t *stop,
+                                struct bench_row *row, char *error, size_t error_size);
 
 #endif

@@ -1,6 +1,7 @@
 #include "lock/core/env.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -15,7 +16,7 @@ static uint64_t machine_random(void *ctx) {
     (void)ctx;
     uint64_t number;
     if (getrandom(&number, sizeof number, 0) != sizeof number)
-        abort(); /* cannot be: eight bytes are never cut short, and the call needs no file */
+        abort(); /* impossible: eight bytes are never cut short, and the call needs no file */
     return number;
 }
 
@@ -44,20 +45,12 @@ int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns) {
     return until_ns - own > INT64_MAX - machine ? INT64_MAX : machine + (until_ns - own);
 }
 
-void lock_env_failed(const struct lock_env *env, const char *server, const char *why) {
-    if (env && env->failed)
-        env->failed(env->layer, server, why);
-}
-
 uint64_t lock_env_random(const struct lock_env *env, uint64_t below) {
     return env->random(env->ctx) % below;
 }
 
-int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor) {
-    int64_t least_ms = ttl_ms / 3 < 50 ? ttl_ms / 3 : 50, timeout_ms = ttl_ms / divisor;
-    if (timeout_ms < least_ms)
-        timeout_ms = least_ms;
-    return timeout_ms > LOCK_TIMEOUT_MAX_MS ? LOCK_TIMEOUT_MAX_MS : (int)timeout_ms;
+void lock_env_at_point(const struct lock_env *env, const char *point, const char *key) {
+    env->at_point(env->ctx, point, key);
 }
 
 bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg) {
@@ -67,4 +60,21 @@ bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg
     bool started = pthread_create(thread, NULL, run, arg) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
+}
+
+int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor) {
+    int64_t least_ms = ttl_ms / 3 < 50 ? ttl_ms / 3 : 50, timeout_ms = ttl_ms / divisor;
+    if (timeout_ms < least_ms)
+        timeout_ms = least_ms;
+    return timeout_ms > LOCK_TIMEOUT_MAX_MS ? LOCK_TIMEOUT_MAX_MS : (int)timeout_ms;
+}
+
+void lock_env_failed(const struct lock_env *env, const char *server, const char *why) {
+    if (env && env->failed)
+        env->failed(env->lock, server, why);
+}
+
+void lock_env_count_requests(const struct lock_env *env, int count) {
+    if (env && env->requests)
+        atomic_fetch_add_explicit(env->requests, (uint64_t)count, memory_order_relaxed);
 }

@@ -1,29 +1,53 @@
-/* What the library has from the machine, or from the user: time, chance, threads. Not for users. */
+/* What a lock gets from outside: time, random numbers, threads; and what its backend reports to it. Not for
+ * users. */
 #ifndef LOCK_CORE_ENV_H
 #define LOCK_CORE_ENV_H
 
 #include <pthread.h>
 
-#include "lock/core/backend.h"
+#include "lock/lock.h"
 
-/* No call to a store takes longer: two of them are less than the second that lock.h gives a call beyond its
+/* No call to a store takes longer. Two of them fit into the second that lock.h allows a call beyond its
  * deadline. */
 enum { LOCK_TIMEOUT_MAX_MS = 450 };
 
-/* Fills in all but `wake`, `failed` and `layer`. */
+/* Outlives the backend's store. */
+struct lock_env {
+    /* Clock and random numbers of the user (lock_config), or of the machine. */
+    int64_t (*now_ns)(void *ctx);
+    uint64_t (*random)(void *ctx);
+    void (*at_point)(void *ctx, const char *point, const char *key);
+    void *ctx;
+    uint64_t session; /* the first half of all owner ids of this lock: a store finds the process by it */
+    /* What the backend reports, from any thread, but never from within a call of the core.
+     *
+     * wake: the waiter `owner` of `key` shall ask the store again. If nobody waits under that name, whatever
+     * the store has granted to it is released. `key` NULL: all waiters shall ask again.
+     * failed: `server` could not be used, and why (never a password). See lock_env_failed(). */
+    void (*wake)(void *lock, const char *key, const char *owner);
+    void (*failed)(void *lock, const char *server, const char *why);
+    void *lock;
+    _Atomic uint64_t *requests; /* see lock_env_count_requests(); NULL: nobody counts */
+};
+
+/* Fills in what comes from `config` or the machine; the reports are left to the caller. */
 void lock_env_init(struct lock_env *env, const struct lock_config *config);
 
 int64_t lock_env_now_ns(const struct lock_env *env);
-/* CLOCK_MONOTONIC, by which threads sleep, for a time of the lock's own clock. */
+/* Converts a time of the lock's own clock to CLOCK_MONOTONIC, by which threads sleep. */
 int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns);
-/* A thread that takes no signals: those are for the program's own. */
-bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg);
-/* How long a call may take: a fraction of the time to live, but 50 ms if that is no more than a third, and
- * LOCK_TIMEOUT_MAX_MS at most. */
-int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
-/* What lock_last_error() is to say: "SERVER: WHY". Nothing where nobody wants to know (`env` may be NULL). */
-void lock_env_failed(const struct lock_env *env, const char *server, const char *why);
 /* 0 to `below` - 1. */
 uint64_t lock_env_random(const struct lock_env *env, uint64_t below);
+void lock_env_at_point(const struct lock_env *env, const char *point, const char *key);
+/* Starts a thread that takes no signals: those are for the program's own threads. */
+bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg);
+/* How long a call may take: this fraction of the time to live, but at least 50 ms (or a third of the time to
+ * live if that is less), and at most LOCK_TIMEOUT_MAX_MS. */
+int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
+
+/* Sets what lock_last_error() says: "SERVER: WHY". `env` may be NULL: nobody wants to know. */
+void lock_env_failed(const struct lock_env *env, const char *server, const char *why);
+/* Every backend counts here what it sends to its store (lock_metrics.requests). `env` may be NULL. */
+void lock_env_count_requests(const struct lock_env *env, int count);
 
 #endif

@@ -1,4 +1,4 @@
-/* A lock: what open.c makes and lock.c uses. Not for users. */
+/* struct lock: its parts, and the callbacks that its backend and its background thread use. Not for users. */
 #ifndef LOCK_CORE_HANDLE_H
 #define LOCK_CORE_HANDLE_H
 
@@ -9,31 +9,27 @@
 
 struct lock {
     const struct lock_backend *backend;
-    void *store; /* NULL where there is none */
+    void *store; /* NULL: this lock has none */
     struct lock_env env;
     struct lock_config config;
     int64_t ttl_ns;
-    _Atomic uint64_t owners; /* made so far */
+    enum lock_renewal renewal;
+    _Atomic uint64_t owner_count; /* owner ids that were made */
     pthread_mutex_t error_mutex;
-    char last_error[LOCK_ERROR_SIZE]; /* "": none yet */
-    struct lock_lines *lines;         /* NULL where the backend does without */
-    struct lock_keeper *keeper;       /* NULL where there are no lines, or no store */
+    char last_error[LOCK_ERROR_SIZE];     /* "": none yet */
+    struct lock_local_queue *queue;       /* NULL: every thread asks the store */
+    struct lock_maintenance *maintenance; /* NULL: no queue, or no store */
     struct {
         _Atomic uint64_t by_status[LOCK_STATUSES]; /* how acquiring ended */
-        _Atomic uint64_t released, extended, lost, passed, wait_ns, hold_ns;
-        _Atomic uint64_t waiting; /* for the store; lines count the rest */
-    } figures;
+        _Atomic uint64_t released, extended, lost, passed, wait_ns, hold_ns, requests;
+        _Atomic uint64_t waiting; /* for the store; the local queue counts the others */
+    } metrics;
 };
 
-/* As lock_release(), for one of many where nobody waits for the store: it is not asked, and the keeper
- * releases it later, or, where there is none, it runs out. LOCK_UNAVAILABLE, LOCK_NOT_OWNER, LOCK_OK (there
- * was nothing to ask). */
-enum lock_status lock_release_later(struct lock *lock, const struct lock_grant *grant);
-
-/* Called by the backend and the keeper; `layer` is the lock. */
-void lock_on_wake(void *layer, const char *key, const char *owner);
-void lock_on_failed(void *layer, const char *server, const char *why);
-void lock_on_lost(void *layer, const struct lock_grant *grant);
-void lock_on_renewed(void *layer);
+/* `lock` is a struct lock. */
+void lock_on_wake(void *lock, const char *key, const char *owner);
+void lock_on_failed(void *lock, const char *server, const char *why);
+void lock_on_lost(void *lock, const struct lock_grant *grant);
+void lock_on_renewed(void *lock);
 
 #endif

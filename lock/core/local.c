@@ -1,5 +1,5 @@
-/* local: a lock within this process: the line that all backends share (line.c), with nothing behind it. Fair,
- * and worth nothing to another process. */
+/* local: a lock within this process: the local queue (local_queue.c) without a store. Fair, and useless
+ * between processes. */
 #include "lock/core/backend.h"
 
 const struct lock_backend lock_local = {
@@ -7,5 +7,5 @@ const struct lock_backend lock_local = {
     .variant = "",
     .flaw = "another process does not know of it",
     .caps = LOCK_IS_FAIR | LOCK_CAN_WAKE | LOCK_IS_SAFE,
-    .lines_up = true,
+    .queues_locally = true,
 };

@@ -3,61 +3,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 1024, LOOKS = 3 /* at what is held, in each time to live */, EARLY = 16 * LOOKS };
+enum { BUCKETS = 1024, VERIFIED_PER_TTL = 3, EARLY = 16 * VERIFIED_PER_TTL };
 
-/* One key. There is one as long as somebody has the turn or waits. */
-struct line {
-    struct line *chain;
-    struct lock_waiter *head, *tail;
-    struct lock_waiter *asker; /* who has the turn, while it waits for the store */
-    struct lock_grant grant;   /* the turn's; owner "": nobody has it. Until the lock is had its deadline is
-                                  INT64_MAX */
-    struct lock_held held;     /* stays from one turn to the next */
+/* The queue of one key. It exists as long as the key has a local holder or waiters. */
+struct key_queue {
+    struct key_queue *next; /* in its bucket */
+    struct lock_waiter *first, *last;
+    struct lock_waiter *store_waiter; /* the holder, while it waits for the store */
+    struct lock_grant grant;         /* the holder's; owner "": no holder. Its deadline is INT64_MAX until the
+                                        store has granted */
+    struct lock_store_grant granted; /* passes from one holder to the next */
     uint64_t thread;
-    unsigned depth; /* how often it acquired again */
+    unsigned reentries;
     bool lost;
-    int64_t look_ns, progress_ns;
+    int64_t verify_ns, progress_ns;
 };
 
-struct lock_lines {
+struct lock_local_queue {
     const struct lock_env *env;
     int64_t ttl_ns;
-    bool renews, lasts;
+    bool renews, outlives_deadline;
     pthread_mutex_t mutex;
     uint64_t waiting;
-    struct line *buckets[BUCKETS];
+    struct key_queue *buckets[BUCKETS];
 };
 
-struct lock_lines *lock_lines_new(const struct lock_env *env, int64_t ttl_ns, bool renews, bool lasts) {
-    struct lock_lines *lines = calloc(1, sizeof *lines);
-    if (!lines)
+struct lock_local_queue *lock_local_queue_new(const struct lock_env *env, int64_t ttl_ns, bool renews,
+                                              bool outlives_deadline) {
+    struct lock_local_queue *queue = calloc(1, sizeof *queue);
+    if (!queue)
         return NULL;
-    lines->env = env;
-    lines->ttl_ns = ttl_ns;
-    lines->renews = renews;
-    lines->lasts = lasts;
-    pthread_mutex_init(&lines->mutex, NULL);
-    return lines;
+    queue->env = env;
+    queue->ttl_ns = ttl_ns;
+    queue->renews = renews;
+    queue->outlives_deadline = outlives_deadline;
+    pthread_mutex_init(&queue->mutex, NULL);
+    return queue;
 }
 
-void lock_lines_free(struct lock_lines *lines) {
-    if (!lines)
+void lock_local_queue_free(struct lock_local_queue *queue) {
+    if (!queue)
         return;
     for (int i = 0; i < BUCKETS; i++) {
-        while (lines->buckets[i]) {
-            struct line *next = lines->buckets[i]->chain;
-            free(lines->buckets[i]->held.pending);
-            free(lines->buckets[i]);
-            lines->buckets[i] = next;
+        while (queue->buckets[i]) {
+            struct key_queue *next = queue->buckets[i]->next;
+            free(queue->buckets[i]->granted.pending);
+            free(queue->buckets[i]);
+            queue->buckets[i] = next;
         }
     }
-    pthread_mutex_destroy(&lines->mutex);
-    free(lines);
+    pthread_mutex_destroy(&queue->mutex);
+    free(queue);
 }
 
-/* ---- all below, up to the functions of line.h: with the mutex held ---- */
+/* ---- helpers, called with the mutex held ---- */
 
-/* Unlike a pthread_t it is not given to another thread once this one has ended. */
+/* Unlike a pthread_t this number is not used again after the thread has ended. */
 static uint64_t this_thread(void) {
     static _Atomic uint64_t newest;
     static _Thread_local uint64_t number;
@@ -66,354 +67,366 @@ static uint64_t this_thread(void) {
     return number;
 }
 
-static int64_t now_ns(const struct lock_lines *lines) {
-    return lock_env_now_ns(lines->env);
+static int64_t now_ns(const struct lock_local_queue *queue) {
+    return lock_env_now_ns(queue->env);
 }
 
-static struct line **find(struct lock_lines *lines, const char *key) {
+static struct key_queue **find(struct lock_local_queue *queue, const char *key) {
     uint32_t hash = 2166136261U; /* FNV-1a */
     for (const char *c = key; *c; c++)
         hash = (hash ^ (unsigned char)*c) * 16777619U;
-    struct line **at = &lines->buckets[hash % BUCKETS];
+    struct key_queue **at = &queue->buckets[hash % BUCKETS];
     while (*at && strcmp((*at)->grant.key, key) != 0)
-        at = &(*at)->chain;
+        at = &(*at)->next;
     return at;
 }
 
-/* The line in which `owner` has the turn. */
-static struct line *find_turn(struct lock_lines *lines, const char *key, const char *owner) {
-    struct line *line = *find(lines, key);
-    return line && strcmp(line->grant.owner, owner) == 0 ? line : NULL;
+/* NULL: `owner` is not the holder. */
+static struct key_queue *find_held_by(struct lock_local_queue *queue, const char *key, const char *owner) {
+    struct key_queue *each = *find(queue, key);
+    return each && strcmp(each->grant.owner, owner) == 0 ? each : NULL;
 }
 
-static bool is_over(const struct lock_lines *lines, const struct line *line) {
-    return !line->grant.owner[0] || now_ns(lines) >= line->grant.deadline_ns;
+static bool is_free(const struct lock_local_queue *queue, const struct key_queue *each) {
+    return !each->grant.owner[0] || now_ns(queue) >= each->grant.deadline_ns;
 }
 
-static void wake_head(struct line *line) {
-    if (line->head)
-        lock_waiter_wake(line->head);
+static void wake_first(struct key_queue *each) {
+    if (each->first)
+        lock_waiter_wake(each->first);
 }
 
-static void give_turn(struct line *line, const char *owner) {
-    memcpy(line->grant.owner, owner, sizeof line->grant.owner);
-    line->grant.deadline_ns = INT64_MAX;
-    line->thread = this_thread();
-    line->depth = 0;
-    line->lost = false;
-    line->asker = NULL;
+static void set_holder(struct key_queue *each, const char *owner) {
+    memcpy(each->grant.owner, owner, sizeof each->grant.owner);
+    each->grant.deadline_ns = INT64_MAX;
+    each->thread = this_thread();
+    each->reentries = 0;
+    each->lost = false;
+    each->store_waiter = NULL;
 }
 
-static void append(struct line *line, struct lock_waiter *waiter) {
+static void append(struct key_queue *each, struct lock_waiter *waiter) {
     waiter->next = NULL;
-    if (line->head)
-        line->tail->next = waiter;
+    if (each->first)
+        each->last->next = waiter;
     else
-        line->head = waiter;
-    line->tail = waiter;
+        each->first = waiter;
+    each->last = waiter;
 }
 
-static void take_out(struct line *line, struct lock_waiter *waiter) {
+static void take_out(struct key_queue *each, struct lock_waiter *waiter) {
     struct lock_waiter *before = NULL;
-    for (struct lock_waiter *each = line->head; each != waiter; each = each->next)
-        before = each;
+    for (struct lock_waiter *other = each->first; other != waiter; other = other->next)
+        before = other;
     if (before)
         before->next = waiter->next;
     else
-        line->head = waiter->next;
-    if (line->tail == waiter)
-        line->tail = before;
+        each->first = waiter->next;
+    if (each->last == waiter)
+        each->last = before;
 }
 
-/* Frees a line that is of no use to anybody. */
-static void drop(struct line **at) {
-    struct line *line = *at;
-    if (line->head || line->grant.owner[0])
+static void free_if_unused(struct key_queue **at) {
+    struct key_queue *each = *at;
+    if (each->first || each->grant.owner[0])
         return;
-    *at = line->chain;
-    free(line->held.pending);
-    free(line);
+    *at = each->next;
+    free(each->granted.pending);
+    free(each);
 }
 
-/* What is held goes to whoever has to give it back. */
-static struct lock_held take_held(struct line *line) {
-    struct lock_held held = line->held;
-    line->held.pending = NULL;
-    return held;
+/* The caller is responsible for its release from then on. */
+static struct lock_store_grant take_granted(struct key_queue *each) {
+    struct lock_store_grant granted = each->granted;
+    each->granted.pending = NULL;
+    return granted;
 }
 
-/* Until it is free, or held for longer than its grant was good for, and nobody came before `waiter`. Called,
- * and returns, with the mutex held. `line` stays as long as its waiter is in it. */
-static enum lock_status wait_for_turn(struct lock_lines *lines, struct line *line, struct lock_waiter *waiter,
-                                      int64_t deadline_ns, struct lock_cancel *cancel) {
+/* ---- entering and leaving ---- */
+
+/* Waits until `waiter` is the first and the key has no holder, or its holder's deadline has passed. Called,
+ * and returns, with the mutex held. `each` exists as long as its waiter is in it. */
+static enum lock_status wait_until_free(struct lock_local_queue *queue, struct key_queue *each,
+                                        struct lock_waiter *waiter, int64_t deadline_ns,
+                                        struct lock_cancel *cancel) {
     enum lock_status status = LOCK_OK;
-    while (line->head != waiter || !is_over(lines, line)) {
-        if (status == LOCK_CANCELLED || now_ns(lines) >= deadline_ns)
+    while (each->first != waiter || !is_free(queue, each)) {
+        if (status == LOCK_CANCELLED || now_ns(queue) >= deadline_ns)
             return status == LOCK_CANCELLED ? status : LOCK_TIMEOUT;
-        bool next = line->head == waiter && line->grant.deadline_ns < deadline_ns;
-        int64_t until_ns = lock_env_machine_ns(lines->env, next ? line->grant.deadline_ns : deadline_ns);
-        pthread_mutex_unlock(&lines->mutex);
+        bool next = each->first == waiter && each->grant.deadline_ns < deadline_ns;
+        int64_t until_ns = lock_env_machine_ns(queue->env, next ? each->grant.deadline_ns : deadline_ns);
+        pthread_mutex_unlock(&queue->mutex);
         status = lock_waiter_wait(waiter, until_ns, cancel);
-        pthread_mutex_lock(&lines->mutex);
+        pthread_mutex_lock(&queue->mutex);
     }
     return LOCK_OK;
 }
 
-enum lock_status lock_lines_enter(struct lock_lines *lines, const char *key, const char *owner,
-                                  int64_t deadline_ns, struct lock_cancel *cancel, struct lock_held *held) {
+enum lock_status lock_local_queue_enter(struct lock_local_queue *queue, const char *key, const char *owner,
+                                        int64_t deadline_ns, struct lock_cancel *cancel,
+                                        struct lock_store_grant *granted) {
     enum lock_status status = LOCK_NOMEM;
-    pthread_mutex_lock(&lines->mutex);
-    struct line **at = find(lines, key);
-    struct line *line = *at ? *at : (*at = calloc(1, sizeof *line));
-    if (!line)
+    pthread_mutex_lock(&queue->mutex);
+    struct key_queue **at = find(queue, key);
+    struct key_queue *each = *at ? *at : (*at = calloc(1, sizeof *each));
+    if (!each)
         goto unlock;
-    if (!line->grant.key[0])
-        memcpy(line->grant.key, key, strlen(key) + 1);
+    if (!each->grant.key[0])
+        memcpy(each->grant.key, key, strlen(key) + 1);
     struct lock_waiter waiter;
     lock_waiter_init(&waiter);
-    append(line, &waiter);
-    lines->waiting++;
-    status = wait_for_turn(lines, line, &waiter, deadline_ns, cancel);
-    lines->waiting--;
-    bool was_first = line->head == &waiter;
-    take_out(line, &waiter);
+    append(each, &waiter);
+    queue->waiting++;
+    status = wait_until_free(queue, each, &waiter, deadline_ns, cancel);
+    queue->waiting--;
+    bool was_first = each->first == &waiter;
+    take_out(each, &waiter);
     if (status == LOCK_OK) {
-        give_turn(line, owner);
-        *held = take_held(line);
+        set_holder(each, owner);
+        *granted = take_granted(each);
     } else if (was_first) {
-        wake_head(line); /* it is first now: to see whether its turn has come */
+        wake_first(each); /* it has become the first, and must wait for the holder's deadline now */
     }
-    drop(find(lines, key));
+    free_if_unused(find(queue, key));
     lock_waiter_destroy(&waiter);
 unlock:
-    pthread_mutex_unlock(&lines->mutex);
+    pthread_mutex_unlock(&queue->mutex);
     return status;
 }
 
-uint64_t lock_lines_waiting(struct lock_lines *lines) {
-    pthread_mutex_lock(&lines->mutex);
-    uint64_t waiting = lines->waiting;
-    pthread_mutex_unlock(&lines->mutex);
+uint64_t lock_local_queue_count_waiting(struct lock_local_queue *queue) {
+    pthread_mutex_lock(&queue->mutex);
+    uint64_t waiting = queue->waiting;
+    pthread_mutex_unlock(&queue->mutex);
     return waiting;
 }
 
-void lock_lines_hold(struct lock_lines *lines, const struct lock_grant *grant, const struct lock_held *held) {
-    pthread_mutex_lock(&lines->mutex);
-    struct line *line = find_turn(lines, grant->key, grant->owner);
-    if (line) {
-        line->grant = *grant;
-        line->held = *held;
-        line->progress_ns = line->held.since_ns = now_ns(lines);
-        line->look_ns = line->progress_ns + lines->ttl_ns / LOOKS;
-        wake_head(line); /* to wait no longer than the deadline */
+void lock_local_queue_set_grant(struct lock_local_queue *queue, const struct lock_grant *grant,
+                                const struct lock_store_grant *granted) {
+    pthread_mutex_lock(&queue->mutex);
+    struct key_queue *each = find_held_by(queue, grant->key, grant->owner);
+    if (each) {
+        each->grant = *grant;
+        each->granted = *granted;
+        each->progress_ns = each->granted.since_ns = now_ns(queue);
+        each->verify_ns = each->progress_ns + queue->ttl_ns / VERIFIED_PER_TTL;
+        wake_first(each); /* it must wait no longer than this deadline */
     }
-    pthread_mutex_unlock(&lines->mutex);
+    pthread_mutex_unlock(&queue->mutex);
 }
 
-enum lock_turn lock_lines_leave(struct lock_lines *lines, const char *key, const char *owner, bool pass,
-                                struct lock_held *held) {
-    enum lock_turn turn = LOCK_TURN_OVER;
-    pthread_mutex_lock(&lines->mutex);
-    struct line *line = find_turn(lines, key, owner);
-    if (!line)
+enum lock_local_release lock_local_queue_leave(struct lock_local_queue *queue, const char *key,
+                                               const char *owner, bool may_pass_on,
+                                               struct lock_store_grant *granted) {
+    enum lock_local_release result = LOCK_LOCAL_NOT_HOLDER;
+    pthread_mutex_lock(&queue->mutex);
+    struct key_queue *each = find_held_by(queue, key, owner);
+    if (!each)
         goto unlock;
-    *held = line->held;
-    held->pending = NULL;
-    if (line->depth > 0) {
-        line->depth--;
-        turn = LOCK_TURN_INNER;
-    } else if (!line->head || !pass) {
-        line->grant.deadline_ns = INT64_MAX; /* nobody comes in before lock_lines_end() */
-        *held = take_held(line);
-        turn = LOCK_TURN_LAST;
-    } else if (!is_over(lines, line)) {
-        line->grant.owner[0] = '\0';
-        wake_head(line);
-        turn = LOCK_TURN_PASSED;
+    *granted = each->granted;
+    granted->pending = NULL;
+    if (each->reentries > 0) {
+        each->reentries--;
+        result = LOCK_LOCAL_STILL_HELD;
+    } else if (!each->first || !may_pass_on) {
+        each->grant.deadline_ns = INT64_MAX; /* no thread enters before lock_local_queue_end() */
+        *granted = take_granted(each);
+        result = LOCK_LOCAL_TO_STORE;
+    } else if (!is_free(queue, each)) {
+        each->grant.owner[0] = '\0';
+        wake_first(each);
+        result = LOCK_LOCAL_PASSED_ON;
     }
 unlock:
-    pthread_mutex_unlock(&lines->mutex);
-    return turn;
+    pthread_mutex_unlock(&queue->mutex);
+    return result;
 }
 
-void lock_lines_end(struct lock_lines *lines, const char *key, const char *owner) {
-    pthread_mutex_lock(&lines->mutex);
-    struct line *line = find_turn(lines, key, owner);
-    if (line) {
-        line->grant.owner[0] = '\0';
-        line->held = (struct lock_held){.fences = 0};
-        wake_head(line);
-        drop(find(lines, key));
+void lock_local_queue_end(struct lock_local_queue *queue, const char *key, const char *owner) {
+    pthread_mutex_lock(&queue->mutex);
+    struct key_queue *each = find_held_by(queue, key, owner);
+    if (each) {
+        each->grant.owner[0] = '\0';
+        each->granted = (struct lock_store_grant){.holders_left = 0};
+        wake_first(each);
+        free_if_unused(find(queue, key));
     }
-    pthread_mutex_unlock(&lines->mutex);
+    pthread_mutex_unlock(&queue->mutex);
 }
 
-bool lock_lines_reenter(struct lock_lines *lines, const char *key, struct lock_grant *grant) {
-    pthread_mutex_lock(&lines->mutex);
-    struct line *line = *find(lines, key);
-    bool has = line && !line->lost && !is_over(lines, line) && line->grant.deadline_ns != INT64_MAX &&
-               line->thread == this_thread();
-    if (has) {
-        line->depth++;
-        line->progress_ns = now_ns(lines);
-        *grant = line->grant;
+bool lock_local_queue_reenter(struct lock_local_queue *queue, const char *key, struct lock_grant *grant) {
+    pthread_mutex_lock(&queue->mutex);
+    struct key_queue *each = *find(queue, key);
+    bool holds = each && !each->lost && !is_free(queue, each) && each->grant.deadline_ns != INT64_MAX &&
+                 each->thread == this_thread();
+    if (holds) {
+        each->reentries++;
+        each->progress_ns = now_ns(queue);
+        *grant = each->grant;
     }
-    pthread_mutex_unlock(&lines->mutex);
-    return has;
+    pthread_mutex_unlock(&queue->mutex);
+    return holds;
 }
 
 /* ---- waiting for the store ---- */
 
-void lock_lines_ask(struct lock_lines *lines, const char *key, const char *owner, struct lock_waiter *asker) {
-    pthread_mutex_lock(&lines->mutex);
-    struct line *line = find_turn(lines, key, owner);
-    if (line)
-        line->asker = asker;
-    pthread_mutex_unlock(&lines->mutex);
+void lock_local_queue_set_waiter(struct lock_local_queue *queue, const char *key, const char *owner,
+                                 struct lock_waiter *waiter) {
+    pthread_mutex_lock(&queue->mutex);
+    struct key_queue *each = find_held_by(queue, key, owner);
+    if (each)
+        each->store_waiter = waiter;
+    pthread_mutex_unlock(&queue->mutex);
 }
 
-bool lock_lines_wake(struct lock_lines *lines, const char *key, const char *owner) {
-    pthread_mutex_lock(&lines->mutex);
-    struct line *line = *find(lines, key);
-    bool asks = line && strcmp(line->grant.owner, owner) == 0;
-    if (asks && line->asker)
-        lock_waiter_wake(line->asker);
-    bool known = asks || (line && strcmp(line->held.owner, owner) == 0);
-    pthread_mutex_unlock(&lines->mutex);
+bool lock_local_queue_wake(struct lock_local_queue *queue, const char *key, const char *owner) {
+    pthread_mutex_lock(&queue->mutex);
+    struct key_queue *each = *find(queue, key);
+    bool is_holder = each && strcmp(each->grant.owner, owner) == 0;
+    if (is_holder && each->store_waiter)
+        lock_waiter_wake(each->store_waiter);
+    bool known = is_holder || (each && strcmp(each->granted.owner, owner) == 0);
+    pthread_mutex_unlock(&queue->mutex);
     return known;
 }
 
-void lock_lines_wake_all(struct lock_lines *lines) {
-    pthread_mutex_lock(&lines->mutex);
+void lock_local_queue_wake_all(struct lock_local_queue *queue) {
+    pthread_mutex_lock(&queue->mutex);
     for (int i = 0; i < BUCKETS; i++) {
-        for (struct line *line = lines->buckets[i]; line; line = line->chain) {
-            if (line->asker)
-                lock_waiter_wake(line->asker);
+        for (struct key_queue *each = queue->buckets[i]; each; each = each->next) {
+            if (each->store_waiter)
+                lock_waiter_wake(each->store_waiter);
         }
     }
-    pthread_mutex_unlock(&lines->mutex);
+    pthread_mutex_unlock(&queue->mutex);
 }
 
-/* ---- what is held ---- */
+/* ---- grants ---- */
 
-int64_t lock_lines_deadline(struct lock_lines *lines, const struct lock_grant *grant) {
-    pthread_mutex_lock(&lines->mutex);
-    const struct line *line = find_turn(lines, grant->key, grant->owner);
-    int64_t deadline_ns = line && !line->lost ? line->grant.deadline_ns : 0;
-    pthread_mutex_unlock(&lines->mutex);
+int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struct lock_grant *grant) {
+    pthread_mutex_lock(&queue->mutex);
+    const struct key_queue *each = find_held_by(queue, grant->key, grant->owner);
+    int64_t deadline_ns = each && !each->lost ? each->grant.deadline_ns : 0;
+    pthread_mutex_unlock(&queue->mutex);
     return deadline_ns;
 }
 
-void lock_lines_progress(struct lock_lines *lines, const struct lock_grant *grant) {
-    pthread_mutex_lock(&lines->mutex);
-    struct line *line = find_turn(lines, grant->key, grant->owner);
-    if (line)
-        line->progress_ns = now_ns(lines);
-    pthread_mutex_unlock(&lines->mutex);
+void lock_local_queue_report_progress(struct lock_local_queue *queue, const struct lock_grant *grant) {
+    pthread_mutex_lock(&queue->mutex);
+    struct key_queue *each = find_held_by(queue, grant->key, grant->owner);
+    if (each)
+        each->progress_ns = now_ns(queue);
+    pthread_mutex_unlock(&queue->mutex);
 }
 
-/* Had from the store, and its holder has not heard otherwise. */
-static bool is_had(const struct line *line) {
-    return line->grant.owner[0] && line->held.owner[0] && line->grant.deadline_ns != INT64_MAX && !line->lost;
+/* The store has granted it, and its holder was not told that it is lost. */
+static bool is_granted(const struct key_queue *each) {
+    return each->grant.owner[0] && each->granted.owner[0] && each->grant.deadline_ns != INT64_MAX &&
+           !each->lost;
 }
 
-/* When to look at what is held. What lasts must be taken back once it has run out: others wait for it. */
-static int64_t wake_at_ns(const struct lock_lines *lines, const struct line *line) {
-    return lines->lasts && line->grant.deadline_ns < line->look_ns ? line->grant.deadline_ns : line->look_ns;
+/* A grant that outlives its deadline in the store must be released soon after it: others wait for it. */
+static int64_t due_ns(const struct lock_local_queue *queue, const struct key_queue *each) {
+    return queue->outlives_deadline && each->grant.deadline_ns < each->verify_ns ? each->grant.deadline_ns
+                                                                                 : each->verify_ns;
 }
 
-/* Looks through one bucket. */
-static struct line **find_due(struct lock_lines *lines, struct line **at, int64_t *next_ns, bool *forgotten) {
+/* The first of one bucket that is due, or NULL. */
+static struct key_queue **find_due(struct lock_local_queue *queue, struct key_queue **at, int64_t *next_ns,
+                                   bool *forgotten) {
     while (*at) {
-        struct line *line = *at;
-        bool over = is_over(lines, line);
-        if (is_had(line) && (!over || lines->renews)) {
-            if (over || line->look_ns - lines->ttl_ns / EARLY <= now_ns(lines))
+        struct key_queue *each = *at;
+        bool over = is_free(queue, each);
+        if (is_granted(each) && (!over || queue->renews)) {
+            if (over || each->verify_ns - queue->ttl_ns / EARLY <= now_ns(queue))
                 return at;
-            if (wake_at_ns(lines, line) < *next_ns)
-                *next_ns = wake_at_ns(lines, line);
-        } else if (over && !line->head) {
-            *forgotten = lines->lasts && line->held.owner[0];
+            if (due_ns(queue, each) < *next_ns)
+                *next_ns = due_ns(queue, each);
+        } else if (over && !each->first) {
+            *forgotten = queue->outlives_deadline && each->granted.owner[0];
             if (*forgotten)
                 return at;
-            line->grant.owner[0] = '\0';
-            drop(at);
+            each->grant.owner[0] = '\0';
+            free_if_unused(at);
             continue;
         }
-        at = &line->chain;
+        at = &each->next;
     }
     return NULL;
 }
 
-bool lock_lines_due(struct lock_lines *lines, struct lock_scan *scan, struct lock_due *due) {
+bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan *scan, struct lock_due *due) {
     bool forgotten = false;
-    struct line **at = NULL;
-    pthread_mutex_lock(&lines->mutex);
+    struct key_queue **at = NULL;
+    pthread_mutex_lock(&queue->mutex);
     for (; scan->bucket < BUCKETS && !at; scan->bucket += at == NULL)
-        at = find_due(lines, &lines->buckets[scan->bucket], &scan->next_ns, &forgotten);
+        at = find_due(queue, &queue->buckets[scan->bucket], &scan->next_ns, &forgotten);
     if (at) {
-        struct line *line = *at;
-        int64_t now = now_ns(lines);
-        line->look_ns = now + lines->ttl_ns / LOOKS;
-        *due = (struct lock_due){line->grant, line->held, now - line->progress_ns, forgotten};
-        due->held.pending = NULL;
+        struct key_queue *each = *at;
+        int64_t now = now_ns(queue);
+        each->verify_ns = now + queue->ttl_ns / VERIFIED_PER_TTL;
+        *due = (struct lock_due){each->grant, each->granted, now - each->progress_ns, forgotten};
+        due->granted.pending = NULL;
         if (forgotten) {
-            due->held = take_held(line);
-            line->grant.owner[0] = '\0';
-            drop(at);
+            due->granted = take_granted(each);
+            each->grant.owner[0] = '\0';
+            free_if_unused(at);
         }
     }
-    pthread_mutex_unlock(&lines->mutex);
+    pthread_mutex_unlock(&queue->mutex);
     return at != NULL;
 }
 
-static struct line *find_had(struct lock_lines *lines, const struct lock_due *due) {
-    struct line *line = find_turn(lines, due->grant.key, due->grant.owner);
-    return line && is_had(line) ? line : NULL;
+static struct key_queue *find_granted(struct lock_local_queue *queue, const struct lock_due *due) {
+    struct key_queue *each = find_held_by(queue, due->grant.key, due->grant.owner);
+    return each && is_granted(each) ? each : NULL;
 }
 
-static struct line *find_held(struct lock_lines *lines, const struct lock_due *due) {
-    struct line *line = find_had(lines, due);
-    return line && !is_over(lines, line) ? line : NULL;
+/* NULL also after its deadline. */
+static struct key_queue *find_valid(struct lock_local_queue *queue, const struct lock_due *due) {
+    struct key_queue *each = find_granted(queue, due);
+    return each && !is_free(queue, each) ? each : NULL;
 }
 
-bool lock_lines_find(struct lock_lines *lines, struct lock_due *due) {
-    pthread_mutex_lock(&lines->mutex);
-    const struct line *line = find_held(lines, due);
-    if (line)
-        due->held = line->held;
-    pthread_mutex_unlock(&lines->mutex);
-    return line != NULL;
+bool lock_local_queue_find(struct lock_local_queue *queue, struct lock_due *due) {
+    pthread_mutex_lock(&queue->mutex);
+    const struct key_queue *each = find_valid(queue, due);
+    if (each)
+        due->granted = each->granted;
+    pthread_mutex_unlock(&queue->mutex);
+    return each != NULL;
 }
 
-void lock_lines_look_at(struct lock_lines *lines, const struct lock_due *due, int64_t look_ns) {
-    pthread_mutex_lock(&lines->mutex);
-    struct line *line = find_held(lines, due);
-    if (line)
-        line->look_ns = look_ns;
-    pthread_mutex_unlock(&lines->mutex);
+void lock_local_queue_verify_at(struct lock_local_queue *queue, const struct lock_due *due,
+                                int64_t verify_ns) {
+    pthread_mutex_lock(&queue->mutex);
+    struct key_queue *each = find_valid(queue, due);
+    if (each)
+        each->verify_ns = verify_ns;
+    pthread_mutex_unlock(&queue->mutex);
 }
 
-bool lock_lines_renewed(struct lock_lines *lines, const struct lock_due *due, int64_t deadline_ns) {
-    pthread_mutex_lock(&lines->mutex);
-    struct line *line = find_held(lines, due);
-    if (line)
-        line->grant.deadline_ns = line->held.deadline_ns = deadline_ns;
-    pthread_mutex_unlock(&lines->mutex);
-    return line != NULL;
+bool lock_local_queue_set_deadline(struct lock_local_queue *queue, const struct lock_due *due,
+                                   int64_t deadline_ns) {
+    pthread_mutex_lock(&queue->mutex);
+    struct key_queue *each = find_valid(queue, due);
+    if (each)
+        each->grant.deadline_ns = each->granted.deadline_ns = deadline_ns;
+    pthread_mutex_unlock(&queue->mutex);
+    return each != NULL;
 }
 
-bool lock_lines_lost(struct lock_lines *lines, const struct lock_due *due, bool gone) {
-    pthread_mutex_lock(&lines->mutex);
-    struct line *line = find_had(lines, due), *any = *find(lines, due->grant.key);
-    if (any && strcmp(any->held.owner, due->held.owner) == 0)
-        any->held.fences = 0; /* whoever has the turn meanwhile, nobody gets one on it any more */
-    if (line) {
-        line->lost = true;
-        if (gone && !is_over(lines, line))
-            line->grant.deadline_ns = now_ns(lines);
-        wake_head(line);
+bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock_due *due, bool gone) {
+    pthread_mutex_lock(&queue->mutex);
+    struct key_queue *each = find_granted(queue, due), *any = *find(queue, due->grant.key);
+    if (any && strcmp(any->granted.owner, due->granted.owner) == 0)
+        any->granted.holders_left = 0; /* whichever owner holds it now, it is not passed on any more */
+    if (each) {
+        each->lost = true;
+        if (gone && !is_free(queue, each))
+            each->grant.deadline_ns = now_ns(queue);
+        wake_first(each);
     }
-    pthread_mutex_unlock(&lines->mutex);
-    return line != NULL;
+    pthread_mutex_unlock(&queue->mutex);
+    return each != NULL;
 }

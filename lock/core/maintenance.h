@@ -1,45 +1,55 @@
-/* The background thread of a lock: verifies what is held (renews it, or sees that it is lost), and releases
- * what attempts and holders have left in the store when they could not wait for it. To verify comes first,
- * however much is to be released, but for one release each time. Not for users. */
+/* The background thread of a lock. It verifies or renews what is held, notices losses, and does the releases
+ * that attempts and holders could not wait for. Verifying comes first, however much is to be released, but
+ * for one release in each round. Not for users. */
 #ifndef LOCK_CORE_MAINTENANCE_H
 #define LOCK_CORE_MAINTENANCE_H
 
+#include "lock/core/backend.h"
 #include "lock/core/local_queue.h"
 
-/* Where the keeper tells what it did; the layer counts. From the keeper's thread. */
-struct lock_keeper_config {
+/* Which grants the thread extends in time. */
+enum lock_renewal {
+    LOCK_RENEW_NONE,
+    LOCK_RENEW_ACTIVE, /* those whose holders report progress (variant=watchdog) */
+    LOCK_RENEW_ALL,    /* until they are released (renew=on) */
+};
+
+struct lock_maintenance_config {
     const struct lock_backend *backend;
     void *store;
     const struct lock_env *env;
-    struct lock_lines *lines;
+    struct lock_local_queue *queue;
     int64_t ttl_ns;
-    void (*on_lost)(void *layer, const struct lock_grant *grant);
-    void (*on_renewed)(void *layer);
-    void *layer;
+    enum lock_renewal renewal;
+    /* Called by the thread. */
+    void (*on_lost)(void *lock, const struct lock_grant *grant);
+    void (*on_renewed)(void *lock);
+    void *lock;
 };
 
-struct lock_keeper;
+struct lock_maintenance;
 
 /* NULL when out of memory, or of threads. */
-struct lock_keeper *lock_keeper_open(const struct lock_keeper_config *config);
-/* Tries for half a second to release what is pending, and ends the thread; what is called after that has no
- * effect. */
-void lock_keeper_stop(struct lock_keeper *keeper);
-/* NULL is fine. It must have been stopped. */
-void lock_keeper_free(struct lock_keeper *keeper);
+struct lock_maintenance *lock_maintenance_start(const struct lock_maintenance_config *config);
+/* Tries for half a second to do the pending releases, and ends the thread. Calls after that have no effect.
+ */
+void lock_maintenance_stop(struct lock_maintenance *maintenance);
+/* After lock_maintenance_stop(), or NULL. */
+void lock_maintenance_free(struct lock_maintenance *maintenance);
 
-/* Something is held from now on. Costs nothing while the keeper is awake anyway. */
-void lock_keeper_rouse(struct lock_keeper *keeper);
+/* There is a new grant. Costs nothing while the thread is awake. */
+void lock_maintenance_wake(struct lock_maintenance *maintenance);
 
 /* NULL when out of memory. */
-struct lock_pending *lock_pending_new(const char *key, const char *owner);
-/* Whatever its owner has of its key, or waits for, is released, however often the store must be asked; takes
- * `pending`. What the store does not hear of in a time to live it forgets by itself, unless the backend says
- * that it lasts. Does not block. */
-void lock_keeper_release(struct lock_keeper *keeper, struct lock_pending *pending);
-/* The same, and waits until that is done, or CLOCK_MONOTONIC passes `until_ns`. */
-void lock_keeper_release_within(struct lock_keeper *keeper, struct lock_pending *pending, int64_t until_ns);
-/* So much is to be released that nothing more may be asked for. */
-bool lock_keeper_is_full(const struct lock_keeper *keeper);
+struct lock_pending_release *lock_pending_release_new(const char *key, const char *owner);
+/* Withdraws `pending->owner` from `pending->key`, as often as it takes to get an answer; takes `pending`. It
+ * gives up after two times to live, since the store has forgotten the grant by then, but never for a backend
+ * with `outlives_deadline`. Does not block. */
+void lock_maintenance_release(struct lock_maintenance *maintenance, struct lock_pending_release *pending);
+/* The same, and waits until it is done, or CLOCK_MONOTONIC passes `until_ns`. */
+void lock_maintenance_release_until(struct lock_maintenance *maintenance,
+                                    struct lock_pending_release *pending, int64_t until_ns);
+/* So many releases are pending that the store must not be asked for more grants. */
+bool lock_maintenance_is_full(const struct lock_maintenance *maintenance);
 
 #endif

@@ -1,10 +1,10 @@
-/* Several keys at once. Everybody takes them in the order of their bytes, so that among those who wait for
- * each other there is always one who waits for nobody (E. G. Coffman et al., "System Deadlocks", 1971: no
- * circular wait). */
+/* Several keys at once. Every caller takes them in the order of their bytes, so no callers can wait for each
+ * other in a circle (E. G. Coffman et al., "System Deadlocks", 1971). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "lock/core/acquire.h"
 #include "lock/core/handle.h"
 
 static int by_key(const void *a, const void *b) {
@@ -22,12 +22,12 @@ static const char *const **sort(const char *const keys[], size_t count) {
     return sorted;
 }
 
-/* So long after the deadline no other key is asked for, extended or waited for: lock.h gives the calls for
- * several keys a second more than that, which is what one key may take. */
+/* So long after the deadline no more keys are acquired or extended. The last of them may take another second:
+ * lock.h allows these calls two. */
 static const int64_t grace_ns = 1000000000;
 
 /* CLOCK_MONOTONIC. */
-static int64_t late_after(const struct lock *lock, int64_t deadline_ns) {
+static int64_t last_call_ns(const struct lock *lock, int64_t deadline_ns) {
     int64_t until_ns = lock_env_machine_ns(&lock->env, deadline_ns);
     return until_ns > INT64_MAX - grace_ns ? INT64_MAX : until_ns + grace_ns;
 }
@@ -36,7 +36,7 @@ static bool is_late(int64_t until_ns) {
     return clock_mono_ns(&clock_system) >= until_ns;
 }
 
-/* A store that does not answer, or is slow, is not waited for with each key anew. */
+/* Once the store has failed, or time is up, `*later` becomes true, and the store is not asked any more. */
 static enum lock_status release_next(struct lock *lock, const struct lock_grant *grant, int64_t until_ns,
                                      bool *later) {
     *later = *later || is_late(until_ns);
@@ -45,43 +45,42 @@ static enum lock_status release_next(struct lock *lock, const struct lock_grant 
     return status;
 }
 
-/* What is asked for, and what was had of it. */
 struct many {
     struct lock *lock;
     const char *const *keys;
     const char *const **sorted;
-    struct lock_grant *had; /* in the order of `keys` */
-    size_t count, done;     /* the first `done` of `sorted` were had */
-    int64_t deadline_ns, late_ns;
+    struct lock_grant *grants; /* in the order of `keys` */
+    size_t count, done;        /* the first `done` of `sorted` are acquired */
+    int64_t deadline_ns, last_call_ns;
     struct lock_cancel *cancel;
 };
 
-static struct lock_grant *had_at(const struct many *many, size_t i) {
-    return &many->had[many->sorted[i] - many->keys];
+static struct lock_grant *grant_of(const struct many *many, size_t i) {
+    return &many->grants[many->sorted[i] - many->keys];
 }
 
-static bool is_again(const struct many *many, size_t i) {
+static bool is_repeated(const struct many *many, size_t i) {
     return i > 0 && strcmp(*many->sorted[i], *many->sorted[i - 1]) == 0;
 }
 
-static void release_had(struct many *many, bool later) {
+static void release_done(struct many *many, bool later) {
     while (many->done-- > 0) {
-        if (!is_again(many, many->done))
-            release_next(many->lock, had_at(many, many->done), many->late_ns, &later);
+        if (!is_repeated(many, many->done))
+            release_next(many->lock, grant_of(many, many->done), many->last_call_ns, &later);
     }
 }
 
-/* While it waited for the later ones the earlier may have run out, or nearly. True: all are held, and none
- * has less than half of the time that the last has, if this lock can see to that: a store that does not
- * answer is not asked for each of them, and who is cancelled or late extends nothing. */
-static bool freshen(const struct many *many) {
+/* While the later keys were waited for, the earlier grants may have expired, or nearly. True: all are held,
+ * and none has less than half of the time that the last one has, if this lock can extend. Nothing is extended
+ * after the store has failed, the call was cancelled, or its time is up. */
+static bool extend_early_grants(const struct many *many) {
     struct lock *lock = many->lock;
-    int64_t last_ns = many->count ? lock_remaining_ns(lock, had_at(many, many->count - 1)) : 0;
+    int64_t last_ns = many->count ? lock_remaining_ns(lock, grant_of(many, many->count - 1)) : 0;
     bool extends = lock_caps(lock) & LOCK_CAN_EXTEND;
     for (size_t i = 0; i < many->count; i++) {
-        struct lock_grant *grant = had_at(many, i);
+        struct lock_grant *grant = grant_of(many, i);
         int64_t left_ns = lock_remaining_ns(lock, grant);
-        extends = extends && !lock_cancel_called(many->cancel) && !is_late(many->late_ns);
+        extends = extends && !lock_cancel_called(many->cancel) && !is_late(many->last_call_ns);
         if (left_ns < last_ns / 2 && extends) {
             extends = lock_extend(lock, grant) == LOCK_OK;
             left_ns = lock_remaining_ns(lock, grant);
@@ -96,10 +95,10 @@ static enum lock_status acquire_each(struct many *many) {
     enum lock_status status = LOCK_OK;
     for (many->done = 0; many->done < many->count; many->done++) {
         const char *key = *many->sorted[many->done];
-        struct lock_grant *grant = had_at(many, many->done);
-        if (is_again(many, many->done))
-            *grant = *had_at(many, many->done - 1);
-        else if (many->done > 0 && is_late(many->late_ns))
+        struct lock_grant *grant = grant_of(many, many->done);
+        if (is_repeated(many, many->done))
+            *grant = *grant_of(many, many->done - 1);
+        else if (many->done > 0 && is_late(many->last_call_ns))
             return LOCK_TIMEOUT;
         else if ((status = lock_acquire(many->lock, key, many->deadline_ns, many->cancel, grant)) != LOCK_OK)
             return status;
@@ -107,19 +106,19 @@ static enum lock_status acquire_each(struct many *many) {
     return LOCK_OK;
 }
 
-/* A store that failed is not asked again; and whoever is cancelled, or may yet be, leaves it to the keeper,
- * since the store may hang. */
+/* A store that failed is not asked again. A call that is cancelled, or may yet be, leaves the release to the
+ * background thread, since the store may hang. */
 static bool releases_later(const struct lock *lock, enum lock_status status) {
     bool has_failed = status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE;
-    return has_failed || (lock->keeper && (status == LOCK_OK || status == LOCK_CANCELLED));
+    return has_failed || (lock->maintenance && (status == LOCK_OK || status == LOCK_CANCELLED));
 }
 
 static enum lock_status acquire_all(struct many *many) {
     for (;;) {
         enum lock_status status = acquire_each(many);
-        if (status == LOCK_OK && freshen(many))
+        if (status == LOCK_OK && extend_early_grants(many))
             return LOCK_OK;
-        release_had(many, releases_later(many->lock, status));
+        release_done(many, releases_later(many->lock, status));
         if (status == LOCK_OK && lock_now_ns(many->lock) >= many->deadline_ns)
             status = LOCK_TIMEOUT;
         if (status != LOCK_OK)
@@ -133,15 +132,15 @@ enum lock_status lock_acquire_all(struct lock *lock, const char *const keys[], s
     struct many many = {.lock = lock,
                         .keys = keys,
                         .sorted = sort(keys, count),
-                        .had = malloc(sizeof *many.had * (count ? count : 1)),
+                        .grants = malloc(sizeof *many.grants * (count ? count : 1)),
                         .count = count,
                         .deadline_ns = deadline_ns,
-                        .late_ns = late_after(lock, deadline_ns),
+                        .last_call_ns = last_call_ns(lock, deadline_ns),
                         .cancel = cancel};
-    enum lock_status status = many.sorted && many.had ? acquire_all(&many) : LOCK_NOMEM;
+    enum lock_status status = many.sorted && many.grants ? acquire_all(&many) : LOCK_NOMEM;
     if (status == LOCK_OK)
-        memcpy(grants, many.had, sizeof *grants * count);
-    free(many.had);
+        memcpy(grants, many.grants, sizeof *grants * count);
+    free(many.grants);
     free(many.sorted);
     return status;
 }

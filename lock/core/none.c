@@ -1,9 +1,10 @@
-/* none: no lock at all. Everybody is let in at once; what is sold under it is oversold. For comparison. */
+/* none: no lock at all, for comparison. Every caller is granted at once; what is sold under it is oversold.
+ */
 #include "lock/core/backend.h"
 
 const struct lock_backend lock_none = {
     .scheme = "none",
     .variant = "",
     .flaw = "locks nothing",
-    .teaches = true,
+    .is_lesson = true,
 };

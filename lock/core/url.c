@@ -5,7 +5,7 @@
 #include <string.h>
 
 static bool fail(char *error, size_t size, const char *what) {
-    snprintf(error, size, "%s (want SCHEME:[//ADDRESS][?variant=NAME&ttl=MS])", what);
+    snprintf(error, size, "%s (want SCHEME:[//ADDRESS][?variant=NAME&ttl=MS&renew=on])", what);
     return false;
 }
 
@@ -28,54 +28,38 @@ static bool read_ttl(const char *text, size_t length, int64_t *ttl_ms) {
     return true;
 }
 
-/* One of the files of TLS. */
-static bool read_file(struct lock_url *url, const char *text, size_t name, const char *value, size_t length) {
+/* NULL: it is good; or what is wrong. */
+static const char *read_option(struct lock_url *url, const char *name, size_t name_length, const char *value,
+                               size_t length) {
     const struct {
         const char *name;
-        char *file;
-    } files[] = {{"ca", url->ca_file}, {"cert", url->cert_file}, {"key", url->key_file}};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        if (name == strlen(files[i].name) && memcmp(text, files[i].name, name) == 0)
-            return length > 0 && copy(files[i].file, sizeof url->ca_file, value, length);
-    }
-    return false;
-}
-
-/* A name stands once; what it was set to says whether it was there. */
-static bool is_again(const struct lock_url *url, const char *text, size_t name) {
-    const struct {
-        const char *name;
-        bool set;
-    } options[] = {{"variant", url->variant[0]},
-                   {"ttl", url->ttl_ms != 0},
-                   {"ca", url->ca_file[0]},
-                   {"cert", url->cert_file[0]},
-                   {"key", url->key_file[0]}};
+        char *text; /* NULL: it is no text */
+        size_t size;
+        bool given;
+        const char *wanted;
+    } options[] = {
+        {"variant", url->variant, sizeof url->variant, url->variant[0], "variant wants a name"},
+        {"ttl", NULL, 0, url->ttl_ms != 0, "ttl wants 10 to 86400000 milliseconds"},
+        {"renew", NULL, 0, url->renew, "renew wants to be on"},
+        {"ca", url->ca_file, sizeof url->ca_file, url->ca_file[0], "ca wants a file"},
+        {"cert", url->cert_file, sizeof url->cert_file, url->cert_file[0], "cert wants a file"},
+        {"key", url->key_file, sizeof url->key_file, url->key_file[0], "key wants a file"},
+    };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        if (options[i].set && name == strlen(options[i].name) && memcmp(text, options[i].name, name) == 0)
-            return true;
+        if (name_length != strlen(options[i].name) || memcmp(name, options[i].name, name_length) != 0)
+            continue;
+        if (options[i].given)
+            return "an option is there twice";
+        bool good = false;
+        if (options[i].text)
+            good = length > 0 && copy(options[i].text, options[i].size, value, length);
+        else if (name[0] == 't')
+            good = read_ttl(value, length, &url->ttl_ms);
+        else
+            good = url->renew = length == 2 && memcmp(value, "on", 2) == 0;
+        return good ? NULL : options[i].wanted;
     }
-    return false;
-}
-
-static bool read_option(struct lock_url *url, const char *text, size_t length, char *error, size_t size) {
-    const char *equals = memchr(text, '=', length);
-    size_t name = equals ? (size_t)(equals - text) : length;
-    const char *value = equals ? equals + 1 : text + length;
-    size_t rest = length - (size_t)(value - text);
-    if (is_again(url, text, name))
-        return fail(error, size, "an option is there twice");
-    if (name == 7 && memcmp(text, "variant", 7) == 0)
-        return (rest > 0 && copy(url->variant, sizeof url->variant, value, rest)) ||
-               fail(error, size, "variant wants a name");
-    if (name == 3 && memcmp(text, "ttl", 3) == 0)
-        return read_ttl(value, rest, &url->ttl_ms) ||
-               fail(error, size, "ttl wants 10 to 86400000 milliseconds");
-    if (memchr(text, '@', length) && !equals)
-        return fail(error, size, "a ? in a user or password is written %3F");
-    return read_file(url, text, name, value, rest) ||
-           fail(error, size,
-                "unknown option, or none that makes sense; there are variant, ttl, ca, cert and key");
+    return "unknown option; there are variant, ttl, renew, ca, cert and key";
 }
 
 bool lock_url_parse(struct lock_url *url, const char *text, char *error, size_t error_size) {
@@ -98,9 +82,13 @@ bool lock_url_parse(struct lock_url *url, const char *text, char *error, size_t 
     if (*at && *at != '?')
         return fail(error, error_size, "an address begins with //");
     while (*at) {
-        size_t length = strcspn(++at, "&");
-        if (!read_option(&read, at, length, error, error_size))
-            return false;
+        size_t length = strcspn(++at, "&"), name = strcspn(at, "=&");
+        const char *value = name < length ? at + name + 1 : at + length;
+        const char *wrong = read_option(&read, at, name, value, length - (size_t)(value - at));
+        if (wrong && name == length && memchr(at, '@', length))
+            wrong = "a ? in a user or password is written %3F";
+        if (wrong)
+            return fail(error, error_size, wrong);
         at += length;
     }
     *url = read;

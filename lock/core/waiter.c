@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 static const int64_t poll_ns = 25000000;
 
-/* Held while `newest` is walked. */
 struct lock_cancel {
-    pthread_mutex_t mutex;
-    _Atomic bool cancelled; /* written with the mutex */
+    pthread_mutex_t mutex;  /* of the list */
+    _Atomic bool cancelled; /* written with the mutex held */
     struct lock_waiter *newest;
 };
 
@@ -28,7 +29,8 @@ void lock_cancel_free(struct lock_cancel *cancel) {
     free(cancel);
 }
 
-/* Who sees the reason may be on its way before it is posted; it waits for that at the end. */
+/* The waiting thread may see `reason` and go before the semaphore is posted: so lock_waiter_destroy() waits
+ * for all posts. */
 static void post(struct lock_waiter *waiter, _Atomic bool *reason) {
     atomic_fetch_add(&waiter->posts, 1);
     atomic_store(reason, true);
@@ -73,6 +75,10 @@ bool lock_cancel_called(const struct lock_cancel *cancel) {
     return cancel && atomic_load(&cancel->cancelled);
 }
 
+static struct timespec timespec_of(int64_t ns) {
+    return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
 void lock_waiter_init(struct lock_waiter *waiter) {
     *waiter = (struct lock_waiter){.taken = 0};
     sem_init(&waiter->sem, 0, 0);
@@ -89,7 +95,7 @@ void lock_waiter_wake(struct lock_waiter *waiter) {
 }
 
 enum lock_status lock_waiter_wait(struct lock_waiter *waiter, int64_t until_ns, struct lock_cancel *cancel) {
-    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    const struct timespec until = timespec_of(until_ns);
     bool woken = false, over = false;
     if (cancel)
         join(cancel, waiter);
@@ -103,7 +109,21 @@ enum lock_status lock_waiter_wait(struct lock_waiter *waiter, int64_t until_ns, 
                                                                 : LOCK_TIMEOUT;
     if (cancel) {
         part(cancel, waiter);
-        atomic_store(&waiter->cancelled, false); /* by this one; the next wait may be without it */
+        atomic_store(&waiter->cancelled, false); /* the next wait may have another `cancel` */
     }
     return status;
+}
+
+bool lock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until_ns) {
+    const struct timespec until = timespec_of(until_ns);
+    return pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, &until) == 0;
+}
+
+bool lock_limit_is_over(const struct lock_limit *limit) {
+    return lock_cancel_called(limit->cancel) || clock_mono_ns(&clock_system) >= limit->until_ns;
+}
+
+void lock_limit_wait(const struct lock_limit *limit, pthread_cond_t *cond, pthread_mutex_t *mutex) {
+    int64_t now_ns = clock_mono_ns(&clock_system);
+    lock_wait_until(cond, mutex, lock_cancel_poll_ns(limit->cancel, now_ns, limit->until_ns));
 }

@@ -1,4 +1,4 @@
-/* Waiting, for one thread, that others can end. Not for users. */
+/* How a thread waits, and how other threads end its wait. Not for users. */
 #ifndef LOCK_CORE_WAITER_H
 #define LOCK_CORE_WAITER_H
 
@@ -7,30 +7,45 @@
 
 #include "lock/lock.h"
 
-/* Lives on the stack of the thread that waits. A semaphore rather than a condition: who is woken does not run
- * into the mutex of the one that wakes it. */
+/* One waiting thread; lives on its stack. It has a semaphore and no condition variable: a thread that is
+ * woken does not run into the mutex of the thread that wakes it. */
 struct lock_waiter {
     sem_t sem;
     _Atomic bool woken, cancelled;
-    _Atomic int posts;                 /* of the semaphore, also those that are about to be made; */
+    _Atomic int posts;                 /* of the semaphore, including those that are about to be made */
     int taken;                         /* how many of them the thread has taken */
-    struct lock_waiter *next;          /* in line (line.c) */
-    struct lock_waiter *newer, *older; /* of those that one cancel ends */
+    struct lock_waiter *next;          /* in its queue (local_queue.c) */
+    struct lock_waiter *newer, *older; /* among those that one lock_cancel() ends */
 };
 
 void lock_waiter_init(struct lock_waiter *waiter);
 void lock_waiter_destroy(struct lock_waiter *waiter);
 
-/* From any thread; kept if nobody waits yet. */
+/* From any thread; remembered if nobody waits yet. */
 void lock_waiter_wake(struct lock_waiter *waiter);
-
-/* Whether it has been called; of NULL never. */
-bool lock_cancel_called(const struct lock_cancel *cancel);
-/* For those who wait for something else too: until when to wait before they ask again. */
-int64_t lock_cancel_poll_ns(const struct lock_cancel *cancel, int64_t now_ns, int64_t until_ns);
 
 /* Blocks until woken (LOCK_OK, and the waiter can be woken anew), CLOCK_MONOTONIC passes `until_ns`
  * (LOCK_TIMEOUT), or `cancel`, which may be NULL, is called (LOCK_CANCELLED). */
 enum lock_status lock_waiter_wait(struct lock_waiter *waiter, int64_t until_ns, struct lock_cancel *cancel);
+
+/* Whether lock_cancel() was called; false for NULL. */
+bool lock_cancel_called(const struct lock_cancel *cancel);
+/* For a thread that waits for something else: until when it may wait before it must check `cancel` again. */
+int64_t lock_cancel_poll_ns(const struct lock_cancel *cancel, int64_t now_ns, int64_t until_ns);
+
+/* Waits on a condition until CLOCK_MONOTONIC passes `until_ns`: then it returns false. */
+bool lock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until_ns);
+
+/* How long a call may wait for its store: until this time of CLOCK_MONOTONIC, or until soon after `cancel`
+ * (which may be NULL) is called. A backend that cannot abandon a call in flight ends it within
+ * lock_env_timeout_ms(). */
+struct lock_limit {
+    int64_t until_ns;
+    struct lock_cancel *cancel;
+};
+
+bool lock_limit_is_over(const struct lock_limit *limit);
+/* Waits on a condition until the limit is over, or it is time to check whether it is. */
+void lock_limit_wait(const struct lock_limit *limit, pthread_cond_t *cond, pthread_mutex_t *mutex);
 
 #endif

@@ -8,34 +8,27 @@
 #include "base/percent.h"
 #include "lock/core/waiter.h"
 
-/* A deposed leader can go on answering renewals for an election time-out, a second unless etcd is told
- * otherwise: so a lease is not trusted for its last second. And it is renewed eight times in each time to
- * live of a grant, so that an eighth more is always left of it than a grant wants; and a hundredth, for
- * clocks that drift. */
+/* A deposed leader can answer renewals for an election timeout, by default a second: so the last second of a
+ * lease is not trusted. The lease is renewed eight times in each time to live of a grant, so it always has an
+ * eighth more left than a grant needs; and a hundredth, because clocks drift. */
 enum { MARGIN_S = 1, LEASE_LEAST_S = 3, RENEWALS = 8, EVERY_LEAST_MS = 250, DRIFT = 100 };
 
 const int64_t etcd_session_grace_ns = 50000000;
 
-/* Who has less than that part of what a call may take sends nothing any more: it would end as unknown, and
- * with it all that go along (etcd_batch.c). */
+/* A caller with less than this part of the timeout left sends nothing: its request would end as unknown, and
+ * all that go with it in a batch (txn_batch.c). */
 enum { LEAST = 8 };
-
-/* Who waits for what another thread of this process does. */
-struct follower {
-    struct follower *older, **link;
-    struct lock_waiter waiter;
-    bool told;
-};
 
 struct etcd_session {
     const struct lock_env *env;
     struct etcd *etcd;
-    int64_t ttl_ms, every_ms, lease_ttl_s, call_ns;
-    pthread_mutex_t mutex;   /* for what follows; not held while the store is asked */
-    bool busy;               /* somebody gets a lease, or raises the epoch; */
-    struct follower *newest; /* who waits for that, */
-    enum lock_status mended; /* and what came of it the last time */
-    bool doubt;              /* a write with this epoch may still be on its way, or was refused */
+    int64_t ttl_ms, every_ms, lease_ttl_s, timeout_ns;
+    pthread_mutex_t mutex;        /* for what follows; not held during requests */
+    pthread_cond_t repaired;      /* `repairs` has grown */
+    bool repairing;               /* a thread gets a lease or raises the epoch */
+    uint64_t repairs;             /* that have ended, */
+    enum lock_status last_repair; /* and how the last one did */
+    bool doubt;                   /* a put in this epoch was refused, or may still be in flight */
     struct etcd_epoch epoch;
     struct etcd_keep *keep; /* NULL: no lease yet */
 };
@@ -44,8 +37,8 @@ struct etcd_session {
 
 enum { NAME_SIZE = 256 };
 
-/* [USER:PASSWORD@]HOSTS: the hosts; NULL: it makes no sense. With a comma in it a user would be given to each
- * host, and all but the last be taken for a password. */
+/* [USER:PASSWORD@]HOSTS: returns the hosts; NULL: not valid. A comma before the @ is not valid: it looks as
+ * if each host had its own user. */
 static const char *read_user(const char *address, char user[NAME_SIZE], char password[NAME_SIZE]) {
     const char *at = strrchr(address, '@'), *colon = strchr(address, ':');
     user[0] = password[0] = '\0';
@@ -62,8 +55,8 @@ static void on_error(void *env, const char *member, const char *why) {
     lock_env_failed(env, member, why);
 }
 
-static enum lock_status open_client(const struct lock_url *url, const struct lock_env *env, int64_t call_ns,
-                                    struct etcd **etcd, char *error, size_t error_size) {
+static enum lock_status open_client(const struct lock_url *url, const struct lock_env *env,
+                                    int64_t timeout_ns, struct etcd **etcd, char *error, size_t error_size) {
     char user[NAME_SIZE], password[NAME_SIZE],
         what[ETCD_ERROR_SIZE] =
             "the user makes no sense: USER:PASSWORD stands once, before all hosts, a comma in "
@@ -75,9 +68,9 @@ static enum lock_status open_client(const struct lock_url *url, const struct loc
         .ca_file = url->ca_file[0] ? url->ca_file : NULL,
         .cert_file = url->cert_file[0] ? url->cert_file : NULL,
         .key_file = url->key_file[0] ? url->key_file : NULL,
-        .timeout_ms = call_ns / 1000000,
+        .timeout_ms = timeout_ns / 1000000,
         .on_error = on_error,
-        .ctx = (void *)(uintptr_t)env, /* it comes back as what it was */
+        .ctx = (void *)(uintptr_t)env, /* on_error() does not write to it */
     };
     enum etcd_status status = config.endpoints ? etcd_open(&config, etcd, what, sizeof what) : ETCD_CONFIG;
     if (status == ETCD_CONFIG)
@@ -96,21 +89,22 @@ enum lock_status etcd_session_open(const struct lock_url *url, const struct lock
     session->lease_ttl_s = (url->ttl_ms + session->every_ms + url->ttl_ms / DRIFT + 999) / 1000 + MARGIN_S;
     if (session->lease_ttl_s < LEASE_LEAST_S)
         session->lease_ttl_s = LEASE_LEAST_S;
-    session->call_ns = (int64_t)lock_env_timeout_ms(url->ttl_ms, 8) * 1000000;
-    enum lock_status status = open_client(url, env, session->call_ns, &session->etcd, error, error_size);
+    session->timeout_ns = (int64_t)lock_env_timeout_ms(url->ttl_ms, 8) * 1000000;
+    enum lock_status status = open_client(url, env, session->timeout_ns, &session->etcd, error, error_size);
     if (status != LOCK_OK) {
         free(session);
         return status;
     }
     pthread_mutex_init(&session->mutex, NULL);
+    pthread_cond_init(&session->repaired, NULL);
     *store = session;
     return LOCK_OK;
 }
 
-/* What is held is left to run out, with the lease. */
 void etcd_session_close(void *store) {
     struct etcd_session *session = store;
     etcd_close(session->etcd);
+    pthread_cond_destroy(&session->repaired);
     pthread_mutex_destroy(&session->mutex);
     free(session);
 }
@@ -124,42 +118,43 @@ const struct lock_env *etcd_session_env(const struct etcd_session *session) {
 }
 
 struct etcd_call etcd_session_call(const struct etcd_session *session) {
-    return (struct etcd_call){.deadline_ns = clock_mono_ns(&clock_system) + session->call_ns};
+    lock_env_count_requests(session->env, 1);
+    return (struct etcd_call){.deadline_ns = clock_mono_ns(&clock_system) + session->timeout_ns};
 }
 
 bool etcd_session_may_call(const struct etcd_session *session, const struct lock_limit *limit) {
     return !lock_cancel_called(limit->cancel) &&
-           clock_mono_ns(&clock_system) + session->call_ns / LEAST < limit->until_ns;
+           clock_mono_ns(&clock_system) + session->timeout_ns / LEAST < limit->until_ns;
 }
 
 bool etcd_session_gives_up(void *ctx) {
-    struct etcd_patience *patience = ctx;
-    if (!lock_cancel_called(patience->limit.cancel))
+    struct etcd_call_limit *call_limit = ctx;
+    if (!lock_cancel_called(call_limit->limit.cancel))
         return false;
     int64_t now_ns = clock_mono_ns(&clock_system);
-    if (!patience->cancelled_ns)
-        patience->cancelled_ns = now_ns;
-    return now_ns - patience->cancelled_ns >= etcd_session_grace_ns;
+    if (!call_limit->cancelled_ns)
+        call_limit->cancelled_ns = now_ns;
+    return now_ns - call_limit->cancelled_ns >= etcd_session_grace_ns;
 }
 
 struct etcd_call etcd_session_call_within(const struct etcd_session *session,
-                                          struct etcd_patience *patience) {
-    int64_t until_ns = clock_mono_ns(&clock_system) + session->call_ns;
-    return (struct etcd_call){.deadline_ns =
-                                  until_ns < patience->limit.until_ns ? until_ns : patience->limit.until_ns,
-                              .gives_up = patience->limit.cancel ? etcd_session_gives_up : NULL,
-                              .ctx = patience};
+                                          struct etcd_call_limit *call_limit) {
+    struct etcd_call call = etcd_session_call(session);
+    if (call_limit->limit.until_ns < call.deadline_ns)
+        call.deadline_ns = call_limit->limit.until_ns;
+    call.gives_up = call_limit->limit.cancel ? etcd_session_gives_up : NULL;
+    call.ctx = call_limit;
+    return call;
 }
 
 struct lock_limit etcd_session_limit(const struct etcd_session *session) {
-    return (struct lock_limit){.until_ns = clock_mono_ns(&clock_system) + session->call_ns};
+    return (struct lock_limit){.until_ns = clock_mono_ns(&clock_system) + session->timeout_ns};
 }
 
 enum lock_status etcd_session_status(enum etcd_status status) {
     switch (status) {
     case ETCD_OK: return LOCK_OK;
     case ETCD_UNKNOWN: return LOCK_UNKNOWN;
-    case ETCD_NOT_FOUND: /* the lease */ return LOCK_NOT_OWNER;
     case ETCD_NOMEM: return LOCK_NOMEM;
     default: return LOCK_UNAVAILABLE;
     }
@@ -167,22 +162,18 @@ enum lock_status etcd_session_status(enum etcd_status status) {
 
 /* ---- the lease ---- */
 
-/* From the loop of the client. Whoever waits has lost its place. */
+/* Called by the client's loop. All waiters have lost their places. */
 static void on_lost(void *ctx, int64_t lease) {
     const struct etcd_session *session = ctx;
     (void)lease;
-    session->env->wake(session->env->layer, NULL, NULL);
+    session->env->wake(session->env->lock, NULL, NULL);
 }
 
 static bool is_alive(const struct etcd_session *session) {
     return session->keep && etcd_keep_deadline_ns(session->keep) > 0;
 }
 
-static bool is_over(const struct lock_limit *limit) {
-    return lock_cancel_called(limit->cancel) || clock_mono_ns(&clock_system) >= limit->until_ns;
-}
-
-/* The epoch's key, if it has that version still, gets the next one: so it can be repeated. */
+/* Writes the epoch key if it still has this version, which raises the version by one; may be repeated. */
 static enum etcd_status write_epoch(const struct etcd_session *session, const struct etcd_epoch *epoch,
                                     bool *written, const struct lock_limit *limit) {
     const struct etcd_compare compare = etcd_session_compare(epoch);
@@ -194,8 +185,8 @@ static enum etcd_status write_epoch(const struct etcd_session *session, const st
                                  .then_count = 1,
                                  .otherwise = &get,
                                  .otherwise_count = 1};
-    struct etcd_patience patience = {.limit = *limit};
-    struct etcd_call call = etcd_session_call_within(session, &patience);
+    struct etcd_call_limit call_limit = {.limit = *limit};
+    struct etcd_call call = etcd_session_call_within(session, &call_limit);
     call.idempotent = true;
     struct etcd_reply *reply;
     enum etcd_status status = etcd_txn(session->etcd, &txn, &call, &reply);
@@ -207,11 +198,11 @@ static enum etcd_status write_epoch(const struct etcd_session *session, const st
     return ETCD_OK;
 }
 
-/* A new lease, and its epoch's key. One that is granted without our knowing runs out by itself. */
-static enum etcd_status grant(struct etcd_session *session, struct etcd_epoch *epoch, struct etcd_keep **keep,
-                              const struct lock_limit *limit) {
-    struct etcd_patience patience = {.limit = *limit};
-    struct etcd_call call = etcd_session_call_within(session, &patience);
+/* Gets a lease, and writes its epoch key. A lease whose grant is not known here expires. */
+static enum etcd_status get_lease(struct etcd_session *session, struct etcd_epoch *epoch,
+                                  struct etcd_keep **keep, const struct lock_limit *limit) {
+    struct etcd_call_limit call_limit = {.limit = *limit};
+    struct etcd_call call = etcd_session_call_within(session, &call_limit);
     int64_t granted_ns = clock_mono_ns(&clock_system), ttl_s;
     bool written = false;
     call.idempotent = true;
@@ -221,7 +212,7 @@ static enum etcd_status grant(struct etcd_session *session, struct etcd_epoch *e
         return status;
     epoch->version = 0;
     snprintf(epoch->key, sizeof epoch->key, "lock session %016llx", (unsigned long long)epoch->lease);
-    if (is_over(limit)) /* each call gives an answer that is about to come its time */
+    if (lock_limit_is_over(limit)) /* the next request would wait for the grace time again */
         return ETCD_TIMEOUT;
     status = write_epoch(session, epoch, &written, limit);
     epoch->version = 1;
@@ -232,12 +223,13 @@ static enum etcd_status grant(struct etcd_session *session, struct etcd_epoch *e
     return status;
 }
 
-/* Alone. A new lease instead of one that is lost. */
-static enum lock_status renew(struct etcd_session *session, const struct lock_limit *limit) {
+/* The functions named repair_ are called by one thread at a time. */
+
+static enum lock_status repair_lease(struct etcd_session *session, const struct lock_limit *limit) {
     struct etcd_epoch fresh;
     struct etcd_keep *keep, *old = session->keep;
-    enum etcd_status status = grant(session, &fresh, &keep, limit);
-    if (status != ETCD_OK) /* also where the new one is lost already: later there will be another */
+    enum etcd_status status = get_lease(session, &fresh, &keep, limit);
+    if (status != ETCD_OK) /* also if the new one is lost already: there will be another */
         return status == ETCD_NOMEM ? LOCK_NOMEM : LOCK_UNAVAILABLE;
     pthread_mutex_lock(&session->mutex);
     session->epoch = fresh;
@@ -248,100 +240,77 @@ static enum lock_status renew(struct etcd_session *session, const struct lock_li
     return LOCK_OK;
 }
 
-/* Alone. LOCK_NOT_OWNER: the lease is gone. */
-static enum lock_status raise_epoch(struct etcd_session *session, const struct lock_limit *limit) {
+/* ETCD_NOT_FOUND: the lease is gone. */
+static enum etcd_status repair_epoch(struct etcd_session *session, const struct lock_limit *limit) {
     bool written = false;
     enum etcd_status status = write_epoch(session, &session->epoch, &written, limit);
-    if (status == ETCD_OK && !written)
-        status = ETCD_NOT_FOUND;
-    if (status != ETCD_OK)
-        return etcd_session_status(status == ETCD_UNKNOWN ? ETCD_UNAVAILABLE : status);
+    if (status != ETCD_OK || !written)
+        return status == ETCD_OK ? ETCD_NOT_FOUND : status;
     pthread_mutex_lock(&session->mutex);
     session->epoch.version++;
     session->doubt = false;
     pthread_mutex_unlock(&session->mutex);
-    return LOCK_OK;
+    return ETCD_OK;
 }
 
-/* Alone. */
-static enum lock_status mend(struct etcd_session *session, const struct lock_limit *limit) {
-    enum lock_status status = is_alive(session) ? raise_epoch(session, limit) : LOCK_NOT_OWNER;
-    if (status != LOCK_NOT_OWNER)
-        return status;
-    return is_over(limit) ? LOCK_UNAVAILABLE : renew(session, limit);
+static enum lock_status repair(struct etcd_session *session, const struct lock_limit *limit) {
+    enum etcd_status status = is_alive(session) ? repair_epoch(session, limit) : ETCD_NOT_FOUND;
+    if (status == ETCD_NOT_FOUND)
+        return lock_limit_is_over(limit) ? LOCK_UNAVAILABLE : repair_lease(session, limit);
+    /* It does not matter whether that write was done: it may be repeated. */
+    return status == ETCD_UNKNOWN ? LOCK_UNAVAILABLE : etcd_session_status(status);
 }
 
-/* Called, and returns, with the mutex held. */
-static enum lock_status follow(struct etcd_session *session, const struct lock_limit *limit) {
-    struct follower follower = {.older = session->newest, .link = &session->newest};
-    lock_waiter_init(&follower.waiter);
-    if (follower.older)
-        follower.older->link = &follower.older;
-    /* cppcheck-suppress autoVariables ; it is out of the list again when this returns */
-    session->newest = &follower;
+/* Waits for the repair that another thread does. */
+static enum lock_status await_repair(struct etcd_session *session, const struct lock_limit *limit) {
+    uint64_t before = session->repairs;
+    while (session->repairs == before && !lock_limit_is_over(limit))
+        lock_limit_wait(limit, &session->repaired, &session->mutex);
+    return session->repairs != before ? session->last_repair : LOCK_UNAVAILABLE;
+}
+
+/* Called, and returns, with the mutex held. A hundred threads that need a repair share one: if the store does
+ * not answer they wait together, not one after the other. If the repairing thread gives up for its own
+ * reasons, that says nothing about the store, and another thread begins. */
+static enum lock_status repair_once(struct etcd_session *session, const struct lock_limit *limit) {
+    if (session->repairing)
+        return await_repair(session, limit);
+    session->repairing = true;
     pthread_mutex_unlock(&session->mutex);
-    lock_waiter_wait(&follower.waiter, limit->until_ns, limit->cancel);
+    enum lock_status status = repair(session, limit);
     pthread_mutex_lock(&session->mutex);
-    if (!follower.told) {
-        *follower.link = follower.older;
-        if (follower.older)
-            follower.older->link = follower.link;
-    }
-    lock_waiter_destroy(&follower.waiter);
-    return follower.told ? session->mended : LOCK_UNAVAILABLE;
-}
-
-/* With the mutex held. */
-static void tell_followers(struct etcd_session *session) {
-    for (struct follower *follower = session->newest, *older; follower; follower = older) {
-        older = follower->older;
-        follower->told = true;
-        lock_waiter_wake(&follower->waiter);
-    }
-    session->newest = NULL;
-}
-
-/* Called, and returns, with the mutex held. Who comes while somebody is at it has what comes of that: a
- * hundred that ask a store that does not answer do so together, not one after the other. Where that one gives
- * up for reasons of its own it says nothing of the store, and the next is at it. */
-static enum lock_status mend_once(struct etcd_session *session, const struct lock_limit *limit) {
-    if (session->busy)
-        return follow(session, limit);
-    session->busy = true;
-    pthread_mutex_unlock(&session->mutex);
-    enum lock_status status = mend(session, limit);
-    pthread_mutex_lock(&session->mutex);
-    session->busy = false;
-    session->mended = status != LOCK_OK && is_over(limit) ? LOCK_OK : status;
-    tell_followers(session);
+    session->repairing = false;
+    session->repairs++;
+    session->last_repair = status != LOCK_OK && lock_limit_is_over(limit) ? LOCK_OK : status;
+    pthread_cond_broadcast(&session->repaired);
     return status;
 }
 
-enum lock_status etcd_session_begin(struct etcd_session *session, struct etcd_epoch *epoch,
-                                    const struct lock_limit *limit) {
+enum lock_status etcd_session_get_epoch(struct etcd_session *session, struct etcd_epoch *epoch,
+                                        const struct lock_limit *limit) {
     enum lock_status status = LOCK_OK;
     pthread_mutex_lock(&session->mutex);
     while (status == LOCK_OK && (session->doubt || !is_alive(session)))
-        status = is_over(limit) ? LOCK_UNAVAILABLE : mend_once(session, limit);
+        status = lock_limit_is_over(limit) ? LOCK_UNAVAILABLE : repair_once(session, limit);
     if (status == LOCK_OK)
         *epoch = session->epoch;
     pthread_mutex_unlock(&session->mutex);
     return status;
 }
 
-void etcd_session_doubt(struct etcd_session *session, const struct etcd_epoch *epoch) {
+void etcd_session_doubt_epoch(struct etcd_session *session, const struct etcd_epoch *epoch) {
     pthread_mutex_lock(&session->mutex);
     if (session->epoch.lease == epoch->lease && session->epoch.version == epoch->version)
         session->doubt = true;
     pthread_mutex_unlock(&session->mutex);
 }
 
-enum lock_status etcd_session_settle(struct etcd_session *session, const struct lock_limit *limit) {
+enum lock_status etcd_session_end_doubt(struct etcd_session *session, const struct lock_limit *limit) {
     struct etcd_epoch epoch;
     pthread_mutex_lock(&session->mutex);
     bool doubt = session->doubt;
     pthread_mutex_unlock(&session->mutex);
-    return doubt ? etcd_session_begin(session, &epoch, limit) : LOCK_OK;
+    return doubt ? etcd_session_get_epoch(session, &epoch, limit) : LOCK_OK;
 }
 
 struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch) {
@@ -351,8 +320,10 @@ struct etcd_compare etcd_session_compare(const struct etcd_epoch *epoch) {
                                  .number = epoch->version};
 }
 
-enum lock_status etcd_session_grant(struct etcd_session *session, int64_t lease, int64_t sent_ns,
-                                    struct lock_grant *grant) {
+/* ---- grants ---- */
+
+enum lock_status etcd_session_set_deadline(struct etcd_session *session, int64_t lease, int64_t sent_ns,
+                                           struct lock_grant *grant) {
     pthread_mutex_lock(&session->mutex);
     int64_t lease_ns =
         session->keep && session->epoch.lease == lease ? etcd_keep_deadline_ns(session->keep) : 0;
@@ -366,50 +337,46 @@ enum lock_status etcd_session_grant(struct etcd_session *session, int64_t lease,
     return LOCK_OK;
 }
 
-/* The lease of the grant's key, if it is among those that were found; 0. */
-static int64_t lease_of(const struct etcd_reply *range, const struct lock_grant *grant) {
-    for (size_t i = 0; i < range->kv_count; i++) {
-        if ((uint64_t)range->kvs[i].create_revision == grant->fence)
-            return range->kvs[i].lease;
-    }
-    return 0;
+/* `range` is what was read of the grant's key. */
+static enum lock_status read_check(struct etcd_session *session, const struct etcd_reply *range,
+                                   int64_t sent_ns, struct lock_grant *grant) {
+    if (range->kv_count == 0 || (uint64_t)range->kvs[0].create_revision != grant->fence)
+        return LOCK_NOT_OWNER;
+    enum lock_status status = etcd_session_set_deadline(session, range->kvs[0].lease, sent_ns, grant);
+    return status == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
 }
 
-enum lock_status etcd_session_extend(struct etcd_session *session, const char *name, bool prefix,
+enum lock_status etcd_session_extend(struct etcd_session *session, const char *name,
                                      struct lock_grant *grant) {
-    const struct etcd_range range = {.key = etcd_text(name), .prefix = prefix, .keys_only = true};
+    const struct etcd_range range = {.key = etcd_text(name), .keys_only = true};
     const struct etcd_call call = etcd_session_call(session);
     int64_t sent_ns = lock_env_now_ns(session->env);
     struct etcd_reply *reply;
     enum etcd_status status = etcd_range(session->etcd, &range, &call, &reply);
     if (status != ETCD_OK)
         return etcd_session_status(status);
-    int64_t lease = lease_of(reply, grant);
+    enum lock_status result = read_check(session, reply, sent_ns, grant);
     etcd_reply_free(reply);
-    if (lease == 0)
-        return LOCK_NOT_OWNER;
-    return etcd_session_grant(session, lease, sent_ns, grant) == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
+    return result;
 }
 
-void etcd_session_look(struct etcd_session *session, const struct lock_grant grants[],
-                       enum lock_status statuses[], size_t count, bool prefix,
-                       void (*name)(char out[ETCD_KEY_SIZE], const struct lock_grant *grant)) {
-    char names[ETCD_TOGETHER_MAX][ETCD_KEY_SIZE];
-    struct etcd_op ops[ETCD_TOGETHER_MAX];
+void etcd_session_verify(struct etcd_session *session, struct lock_check checks[], size_t count,
+                         void (*make_name)(char out[ETCD_KEY_SIZE], const char *key, const char *owner)) {
+    char names[LOCK_CHECKS_MAX][ETCD_KEY_SIZE];
+    struct etcd_op ops[LOCK_CHECKS_MAX];
     for (size_t i = 0; i < count; i++) {
-        name(names[i], &grants[i]);
-        ops[i] = (struct etcd_op){ETCD_RANGE,
-                                  .range = {.key = etcd_text(names[i]), .prefix = prefix, .keys_only = true}};
+        make_name(names[i], checks[i].grant.key, checks[i].grant.owner);
+        ops[i] = (struct etcd_op){ETCD_RANGE, .range = {.key = etcd_text(names[i]), .keys_only = true}};
     }
     const struct etcd_txn all = {.then = ops, .then_count = count};
     const struct etcd_call call = etcd_session_call(session);
+    int64_t sent_ns = lock_env_now_ns(session->env);
     struct etcd_reply *reply;
     enum etcd_status status = etcd_txn(session->etcd, &all, &call, &reply);
-    for (size_t i = 0; i < count; i++) {
-        statuses[i] = etcd_session_status(status);
-        if (status == ETCD_OK && lease_of(&reply->replies[i], &grants[i]) == 0)
-            statuses[i] = LOCK_NOT_OWNER;
-    }
+    for (size_t i = 0; i < count; i++)
+        checks[i].status = status == ETCD_OK
+                               ? read_check(session, &reply->replies[i], sent_ns, &checks[i].grant)
+                               : etcd_session_status(status);
     if (status == ETCD_OK)
         etcd_reply_free(reply);
 }

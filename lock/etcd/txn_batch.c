@@ -5,46 +5,45 @@
 #include "base/clock.h"
 #include "lock/core/waiter.h"
 
-/* Two under way: one is written while the other is on its way. */
+/* Requests in flight at a time: one travels while the store works on the other. */
 enum { FLYING_MAX = 2 };
 
-/* So long to read what is sent takes at most. */
+/* libetcd takes at most so long to read a request that it is given. */
 static const int64_t read_ns = 5000000;
 
 enum state {
     QUEUED,
-    TAKEN, /* a leader reads it */
-    SENT,  /* whoever put it in may leave */
-    LEADS, /* whoever put it in is to lead, and hears so */
-    DONE   /* the same */
+    TAKEN, /* a leader reads it, for a moment: its thread must stay */
+    SENT,  /* its thread may leave */
+    LEADS, /* its thread is appointed leader, and is woken */
+    DONE   /* its thread is woken */
 };
 
-/* A thread in it. Who comes while fewer are under way leads: sends what has gathered, and its own with it.
- * The rest wait until it is done, they are to lead, or they have no more time. */
+/* A thread's transaction; lives on its stack. A thread that comes while fewer than FLYING_MAX requests are in
+ * flight leads: it sends its own transaction, and those that have gathered. The others wait until theirs is
+ * done, they are appointed leader, or their time is up. */
 struct item {
     struct item *next, **link; /* while it is queued */
-    struct item **seat;        /* while it is under way: where the leader has it */
+    struct item **seat;        /* while it is in flight: the leader's pointer to it */
     const struct etcd_txn *txn;
-    const struct etcd_op *plain; /* to be sent instead where it is alone, or NULL */
-    bool was_plain;
     void (*read)(void *ctx, const struct etcd_reply *reply);
     void *ctx;
     struct lock_limit limit;
     struct lock_waiter waiter;
-    enum state state; /* with the mutex, and `status` */
+    enum state state; /* this and `status`: with the mutex held */
     enum etcd_status status;
 };
 
 struct etcd_batch {
     struct etcd_session *session;
     pthread_mutex_t mutex;
-    int flying;                 /* who leads, or is about to */
-    struct item *first, **last; /* who waits */
+    int flying;                 /* leaders, with those that are appointed */
+    struct item *first, **last; /* queued */
 };
 
-/* What one leader sends. With the mutex an item is there as long as its thread waits for it. */
+/* What one leader sends. An item is set to NULL when its thread leaves. */
 struct flight {
-    struct etcd_patience patience; /* the leader's; first, for the callbacks of its calls */
+    struct etcd_call_limit call_limit; /* the leader's */
     struct etcd_batch *batch;
     struct item *items[ETCD_TOGETHER_MAX];
     size_t count;
@@ -92,8 +91,8 @@ static struct item *take_first(struct etcd_batch *batch) {
     return first;
 }
 
-/* The next to lead, who is to be woken without the mutex; NULL: nobody waits. */
-static struct item *pass_on(struct etcd_batch *batch) {
+/* The leader is done. Returns the next, to be woken without the mutex; NULL: no thread waits. */
+static struct item *appoint_leader(struct etcd_batch *batch) {
     struct item *next = take_first(batch);
     if (next)
         next->state = LEADS;
@@ -102,7 +101,7 @@ static struct item *pass_on(struct etcd_batch *batch) {
     return next;
 }
 
-/* An answer, also for one who has left: `reply` NULL where there is none. */
+/* `item` NULL: its thread has left. `reply` is only for ETCD_OK. */
 static void finish(struct item *item, enum etcd_status status, const struct etcd_reply *reply) {
     if (!item)
         return;
@@ -119,6 +118,7 @@ static void wake(struct item *item) {
         lock_waiter_wake(&item->waiter);
 }
 
+/* libetcd has read the request: the threads need not stay for it any more. */
 static void on_read(void *ctx) {
     struct flight *flight = ctx;
     pthread_mutex_lock(&flight->batch->mutex);
@@ -129,10 +129,10 @@ static void on_read(void *ctx) {
     pthread_mutex_unlock(&flight->batch->mutex);
 }
 
-/* A leader that is cancelled stays as long as others wait for what it sends. */
+/* A leader that is cancelled stays as long as other threads wait for its request. */
 static bool gives_up(void *ctx) {
     struct flight *flight = ctx;
-    if (!etcd_session_gives_up(&flight->patience))
+    if (!etcd_session_gives_up(&flight->call_limit))
         return false;
     bool is_alone = true;
     pthread_mutex_lock(&flight->batch->mutex);
@@ -143,7 +143,7 @@ static bool gives_up(void *ctx) {
 }
 
 static struct etcd_call make_call(struct flight *flight) {
-    struct etcd_call call = etcd_session_call_within(flight->batch->session, &flight->patience);
+    struct etcd_call call = etcd_session_call_within(flight->batch->session, &flight->call_limit);
     call.gives_up = call.gives_up ? gives_up : NULL;
     call.on_read = on_read;
     call.ctx = flight;
@@ -160,20 +160,18 @@ static bool take_again(struct flight *flight, size_t i) {
     return item;
 }
 
-/* Whoever put it in does not wait for the rest; nor does the leader, once it is cancelled, send it. */
+/* Its thread is woken at once, and does not wait for the other items. A leader that is cancelled sends
+ * nothing more. */
 static void send_one(struct flight *flight, size_t i) {
     struct etcd_batch *batch = flight->batch;
-    const struct etcd_call call = make_call(flight);
     struct etcd_reply *reply = NULL;
     enum etcd_status status = ETCD_UNAVAILABLE;
     if (!take_again(flight, i))
         return;
     struct item *item = flight->items[i];
-    const struct etcd_op txn = {ETCD_TXN, .txn = *item->txn};
-    if (etcd_session_may_call(batch->session, &flight->patience.limit)) {
-        item->was_plain = item->plain != NULL;
-        status =
-            etcd_do(etcd_session_client(batch->session), item->plain ? item->plain : &txn, &call, &reply);
+    if (etcd_session_may_call(batch->session, &flight->call_limit.limit)) {
+        const struct etcd_call call = make_call(flight);
+        status = etcd_txn(etcd_session_client(batch->session), item->txn, &call, &reply);
     }
     pthread_mutex_lock(&batch->mutex);
     item = flight->items[i];
@@ -185,14 +183,14 @@ static void send_one(struct flight *flight, size_t i) {
     etcd_reply_free(reply);
 }
 
-/* One that is refused (no space to put, no lease) takes the others with it. */
+/* One transaction that is refused (no space left, no such lease) makes etcd refuse all. */
 static bool is_refusal(enum etcd_status status) {
     return status == ETCD_NOT_FOUND || status == ETCD_EXHAUSTED || status == ETCD_INVALID ||
            status == ETCD_FAILED || status == ETCD_DENIED;
 }
 
-/* Each within one, which has nothing to compare itself. What is nested compares before anything is done.
- * False: they are to be sent one by one. */
+/* Sends the transactions nested in one that compares nothing. etcd evaluates all compares before it writes
+ * anything. False: they must be sent one by one. */
 static bool send_many(struct flight *flight) {
     struct etcd_batch *batch = flight->batch;
     struct etcd_op ops[ETCD_TOGETHER_MAX];
@@ -217,7 +215,7 @@ static bool send_many(struct flight *flight) {
 
 /* Called with the mutex held, which it gives up. */
 static void lead(struct etcd_batch *batch, struct item *item) {
-    struct flight flight = {.patience.limit = item->limit, .batch = batch};
+    struct flight flight = {.call_limit.limit = item->limit, .batch = batch};
     for (struct item *each = item; each; each = flight.count < ETCD_TOGETHER_MAX ? take_first(batch) : NULL) {
         each->state = TAKEN;
         each->seat = &flight.items[flight.count];
@@ -229,16 +227,17 @@ static void lead(struct etcd_batch *batch, struct item *item) {
             send_one(&flight, i);
     }
     pthread_mutex_lock(&batch->mutex);
-    struct item *next = pass_on(batch);
+    struct item *next = appoint_leader(batch);
     pthread_mutex_unlock(&batch->mutex);
     wake(next);
     for (size_t i = 1; i < flight.count; i++)
-        wake(flight.items[i]); /* it waits for that, as it is done; who went alone has been woken */
+        wake(flight
+                 .items[i]); /* it is done, and its thread waits for this; one that went alone is NULL here */
 }
 
 /* ---- waiting ---- */
 
-/* Its time is up. False: something is about to happen to it, for which it must wait until `*until_ns`. */
+/* The thread's time is up. False: it must still wait, until `*until_ns`, for what is about to happen. */
 static bool leave(struct etcd_batch *batch, struct item *item, int64_t *until_ns) {
     bool left = item->state == QUEUED || item->state == SENT;
     if (item->state == QUEUED)
@@ -252,7 +251,7 @@ static bool leave(struct etcd_batch *batch, struct item *item, int64_t *until_ns
 }
 
 /* Without the mutex. */
-static void wait_in_line(struct etcd_batch *batch, struct item *item) {
+static void wait_in_queue(struct etcd_batch *batch, struct item *item) {
     struct lock_cancel *cancel = item->limit.cancel;
     int64_t until_ns = item->limit.until_ns;
     enum lock_status status;
@@ -275,13 +274,13 @@ static void wait_in_line(struct etcd_batch *batch, struct item *item) {
         lead(batch, item);
         return;
     }
-    struct item *next = pass_on(batch);
+    struct item *next = appoint_leader(batch);
     pthread_mutex_unlock(&batch->mutex);
     item->status = ETCD_UNAVAILABLE;
     wake(next);
 }
 
-static void pass(struct etcd_batch *batch, struct item *item) {
+static void send_or_wait(struct etcd_batch *batch, struct item *item) {
     item->status = ETCD_UNAVAILABLE;
     if (!etcd_session_may_call(batch->session, &item->limit))
         return;
@@ -294,7 +293,7 @@ static void pass(struct etcd_batch *batch, struct item *item) {
     lock_waiter_init(&item->waiter);
     append(batch, item);
     pthread_mutex_unlock(&batch->mutex);
-    wait_in_line(batch, item);
+    wait_in_queue(batch, item);
     lock_waiter_destroy(&item->waiter);
 }
 
@@ -302,16 +301,6 @@ enum etcd_status etcd_batch_do(struct etcd_batch *batch, const struct etcd_txn *
                                const struct lock_limit *limit,
                                void (*read)(void *ctx, const struct etcd_reply *reply), void *ctx) {
     struct item item = {.txn = txn, .limit = *limit, .read = read, .ctx = ctx};
-    pass(batch, &item);
-    return item.status;
-}
-
-enum etcd_status etcd_batch_delete(struct etcd_batch *batch, const struct etcd_txn *txn,
-                                   const struct etcd_op *plain, bool *was_plain,
-                                   const struct lock_limit *limit,
-                                   void (*read)(void *ctx, const struct etcd_reply *reply), void *ctx) {
-    struct item item = {.txn = txn, .plain = plain, .limit = *limit, .read = read, .ctx = ctx};
-    pass(batch, &item);
-    *was_plain = item.was_plain;
+    send_or_wait(batch, &item);
     return item.status;
 }

@@ -1,56 +1,49 @@
-/* etcd, variant fixed-key: one key, put by whoever finds it missing.
+/* etcd, variant fixed-key: one key for each lock, put by the first owner that finds it missing.
  *
- * Right, and the fence is the create revision as with the queue; but all who wait wait for the same key, and
- * all are told when it goes: one gets it, and the rest have asked in vain. Who waits longest has no better
- * chance than who has just come. Beside the queue it shows what a line is for. */
+ * It is right, and its fence is the create revision, as with the queue. But all waiters wait for the same
+ * key, and all are woken when it is deleted: one gets the lock, and the others have asked for nothing (the
+ * "herd"). The longest waiter has no better chance than the newest. Beside the queue it shows what a queue is
+ * for. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "lock/etcd/txn_batch.h"
-#include "lock/etcd/waits.h"
+#include "lock/etcd/store.h"
 
-struct fixed {
-    struct etcd_session *session;
-    struct etcd_batch *batch;
-    struct etcd_waits *waits;
-};
+enum { TRIES = 3 };
 
-static void make_name(char out[ETCD_KEY_SIZE], const char *key) {
+static void make_name(char out[ETCD_KEY_SIZE], const char *key, const char *owner) {
+    (void)owner;
     snprintf(out, ETCD_KEY_SIZE, "lock/%s", key);
 }
 
-/* What put() found. */
+/* What a put request found. */
 struct found {
     const struct etcd_epoch *epoch;
     const char *owner;
-    int64_t seen;            /* the store's revision then */
-    bool refused;            /* the epoch is another */
-    int64_t revision, lease; /* of the key, if it is the attempt's own; 0: somebody else's */
+    int64_t read_revision; /* the store's */
+    bool wrong_epoch;
+    int64_t revision, lease; /* of the key, if it is the owner's; 0: another owner has it */
 };
-
-static bool is_owner(const struct etcd_kv *kv, const char *owner) {
-    return kv->value.size == strlen(owner) && memcmp(kv->value.data, owner, kv->value.size) == 0;
-}
 
 static void read_found(void *ctx, const struct etcd_reply *reply) {
     struct found *found = ctx;
-    found->seen = reply->revision;
+    found->read_revision = reply->revision;
     if (reply->succeeded) {
         found->revision = reply->revision;
         found->lease = found->epoch->lease;
         return;
     }
-    const struct etcd_reply *key = &reply->replies[0], *ours = &reply->replies[1];
-    found->refused = ours->kv_count == 0 || ours->kvs[0].version != found->epoch->version;
-    if (key->kv_count == 1 && is_owner(&key->kvs[0], found->owner)) { /* by an attempt whose reply was lost */
-        found->revision = key->kvs[0].create_revision;
+    const struct etcd_reply *key = &reply->replies[0], *epoch = &reply->replies[1];
+    const struct etcd_bytes *value = key->kv_count == 1 ? &key->kvs[0].value : NULL;
+    if (value && value->size == strlen(found->owner) && memcmp(value->data, found->owner, value->size) == 0) {
+        found->revision = key->kvs[0].create_revision; /* put by an attempt whose reply was lost */
         found->lease = key->kvs[0].lease;
+    } else {
+        found->wrong_epoch = epoch->kv_count == 0 || epoch->kvs[0].version != found->epoch->version;
     }
 }
 
-/* ETCD_NOT_FOUND: the lease is gone. */
-static enum etcd_status put(struct fixed *fixed, const char *name, const struct lock_limit *limit,
+static enum etcd_status put(struct etcd_store *store, const char *name, const struct lock_limit *limit,
                             struct found *found) {
     const struct etcd_epoch *epoch = found->epoch;
     const struct etcd_compare compares[] = {
@@ -67,127 +60,97 @@ static enum etcd_status put(struct fixed *fixed, const char *name, const struct 
                                  .then_count = 1,
                                  .otherwise = otherwise,
                                  .otherwise_count = 2};
-    return etcd_batch_do(fixed->batch, &txn, limit, read_found, found);
+    return etcd_batch_do(store->batch, &txn, limit, read_found, found);
 }
 
-/* Anew while the epoch is another, or the lease is gone. LOCK_OK, LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_NOMEM.
- */
-static enum lock_status put_with_epoch(struct fixed *fixed, const struct lock_attempt *attempt,
-                                       const char *name, struct etcd_epoch *epoch, struct found *found) {
-    enum lock_status status = LOCK_NOT_OWNER;
-    for (int tries = 0; status == LOCK_NOT_OWNER && tries < 3; tries++) {
+/* Tries again with the next epoch, or another lease, if the current one is over. */
+static enum lock_status put_in_epoch(struct etcd_store *store, const struct lock_attempt *attempt,
+                                     const char *name, struct etcd_epoch *epoch, struct found *found) {
+    for (int tries = 0; tries < TRIES; tries++) {
         *found = (struct found){.epoch = epoch, .owner = attempt->grant.owner};
-        status = etcd_session_begin(fixed->session, epoch, &attempt->limit);
+        enum lock_status status = etcd_session_get_epoch(store->session, epoch, &attempt->limit);
         if (status != LOCK_OK)
             return status;
-        status = etcd_session_status(put(fixed, name, &attempt->limit, found));
-        if (status == LOCK_OK && found->refused && !found->revision)
-            status = LOCK_NOT_OWNER;
-        if (status == LOCK_NOT_OWNER || status == LOCK_UNKNOWN)
-            etcd_session_doubt(fixed->session, epoch);
+        enum etcd_status done = put(store, name, &attempt->limit, found);
+        bool is_over = done == ETCD_NOT_FOUND /* the lease */ || found->wrong_epoch;
+        if (is_over || done == ETCD_UNKNOWN)
+            etcd_session_doubt_epoch(store->session, epoch);
+        if (!is_over)
+            return etcd_session_status(done);
     }
-    return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status;
+    return LOCK_UNAVAILABLE;
 }
 
-static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
-    struct fixed *fixed = store;
+static enum lock_status fixed_attempt(void *opened, struct lock_attempt *attempt) {
+    struct etcd_store *store = opened;
     struct lock_grant *grant = &attempt->grant;
     struct etcd_place place = {.revision = 0};
     struct etcd_epoch epoch;
     struct found found;
-    int64_t sent_ns = lock_env_now_ns(etcd_session_env(fixed->session));
-    make_name(place.name, grant->key);
-    enum lock_status status = put_with_epoch(fixed, attempt, place.name, &epoch, &found);
-    attempt->clean = status == LOCK_UNAVAILABLE;
+    int64_t sent_ns = lock_env_now_ns(etcd_session_env(store->session));
+    make_name(place.predecessor, grant->key, grant->owner);
+    enum lock_status status = put_in_epoch(store, attempt, place.predecessor, &epoch, &found);
+    attempt->nothing_left = status == LOCK_UNAVAILABLE;
     if (status != LOCK_OK)
         return status;
     if (found.revision) {
-        etcd_waits_drop(fixed->waits, grant->owner);
+        etcd_watches_drop(store->watches, place.predecessor, grant->owner);
         grant->fence = (uint64_t)found.revision;
-        return etcd_session_grant(fixed->session, found.lease, sent_ns, grant);
+        return etcd_session_set_deadline(store->session, found.lease, sent_ns, grant);
     }
-    place.seen = found.seen;
-    enum etcd_wait told =
-        attempt->waits ? etcd_waits_note(fixed->waits, grant, place.name, &place) : ETCD_WAIT_DEAF;
-    return etcd_waits_busy(fixed->waits, told, attempt);
+    place.read_revision = found.read_revision;
+    return attempt->waits ? etcd_watches_wait(store->watches, place.predecessor, attempt, &place) : LOCK_BUSY;
 }
 
 static void read_deleted(void *ctx, const struct etcd_reply *reply) {
-    bool *was_there = ctx;
-    *was_there = reply->succeeded;
+    *(bool *)ctx = reply->succeeded;
 }
 
 /* Deletes the key if its value is `owner`. LOCK_NOT_OWNER: it is not. */
-static enum lock_status delete_key(struct fixed *fixed, const char *key, const char *owner,
+static enum lock_status delete_key(struct etcd_store *store, const char *key, const char *owner,
                                    const struct lock_limit *limit) {
     char name[ETCD_KEY_SIZE];
-    bool was_there;
-    make_name(name, key);
-    const struct etcd_compare is_ours = {
+    bool existed;
+    make_name(name, key, owner);
+    const struct etcd_compare is_owner = {
         .key = etcd_text(name), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
     const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(name)}};
-    const struct etcd_txn txn = {.compares = &is_ours, .compare_count = 1, .then = &del, .then_count = 1};
-    enum etcd_status status = etcd_batch_do(fixed->batch, &txn, limit, read_deleted, &was_there);
-    return status != ETCD_OK ? etcd_session_status(status) : was_there ? LOCK_OK : LOCK_NOT_OWNER;
+    const struct etcd_txn txn = {.compares = &is_owner, .compare_count = 1, .then = &del, .then_count = 1};
+    enum etcd_status status = etcd_batch_do(store->batch, &txn, limit, read_deleted, &existed);
+    return status != ETCD_OK ? etcd_session_status(status) : existed ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
-static enum lock_status release(void *store, const char *key, const char *owner) {
-    struct fixed *fixed = store;
-    const struct lock_limit limit = etcd_session_limit(fixed->session);
-    return delete_key(fixed, key, owner, &limit);
+static enum lock_status fixed_release(void *opened, const char *key, const char *owner) {
+    struct etcd_store *store = opened;
+    const struct lock_limit limit = etcd_session_limit(store->session);
+    return delete_key(store, key, owner, &limit);
 }
 
-static enum lock_status withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
-    struct fixed *fixed = store;
+static enum lock_status fixed_withdraw(void *opened, const char *key, const char *owner, int64_t until_ns) {
+    struct etcd_store *store = opened;
     const struct lock_limit limit = {.until_ns = until_ns};
-    etcd_waits_drop(fixed->waits, owner);
-    enum lock_status status = etcd_session_settle(fixed->session, &limit);
-    return status == LOCK_OK ? delete_key(fixed, key, owner, &limit) : status;
-}
-
-static enum lock_status extend(void *store, struct lock_grant *grant) {
     char name[ETCD_KEY_SIZE];
-    make_name(name, grant->key);
-    return etcd_session_extend(((struct fixed *)store)->session, name, false, grant);
+    make_name(name, key, owner);
+    etcd_watches_drop(store->watches, name, owner);
+    enum lock_status status = etcd_session_end_doubt(store->session, &limit);
+    return status == LOCK_OK ? delete_key(store, key, owner, &limit) : status;
 }
 
-static void name_granted(char out[ETCD_KEY_SIZE], const struct lock_grant *grant) {
-    make_name(out, grant->key);
+static enum lock_status fixed_extend(void *opened, struct lock_grant *grant) {
+    struct etcd_store *store = opened;
+    char name[ETCD_KEY_SIZE];
+    make_name(name, grant->key, grant->owner);
+    return etcd_session_extend(store->session, name, grant);
 }
 
-static void look_many(void *store, const struct lock_grant grants[], enum lock_status statuses[],
-                      size_t count) {
-    etcd_session_look(((struct fixed *)store)->session, grants, statuses, count, false, name_granted);
+static void fixed_verify_many(void *opened, struct lock_check checks[], size_t count) {
+    struct etcd_store *store = opened;
+    etcd_session_verify(store->session, checks, count, make_name);
 }
 
-static void close_fixed(void *store) {
-    struct fixed *fixed = store;
-    etcd_session_close(fixed->session);
-    etcd_waits_free(fixed->waits);
-    etcd_batch_free(fixed->batch);
-    free(fixed);
-}
-
-static enum lock_status open_fixed(const struct lock_url *url, const struct lock_env *env, void **store,
+static enum lock_status fixed_open(const struct lock_url *url, const struct lock_env *env, void **store,
                                    char *error, size_t error_size) {
-    void *session;
-    enum lock_status status = etcd_session_open(url, env, &session, error, error_size);
-    if (status != LOCK_OK)
-        return status;
-    struct fixed *fixed = calloc(1, sizeof *fixed);
-    if (!fixed) {
-        etcd_session_close(session);
-        return LOCK_NOMEM;
-    }
-    fixed->session = session;
-    fixed->batch = etcd_batch_new(session);
-    fixed->waits = etcd_waits_new(session, false);
-    if (!fixed->batch || !fixed->waits) {
-        close_fixed(fixed);
-        return LOCK_NOMEM;
-    }
-    *store = fixed;
-    return LOCK_OK;
+    return etcd_store_open(url, env, false, store, error, error_size);
 }
 
 const struct lock_backend lock_etcd_fixed_key = {
@@ -197,14 +160,14 @@ const struct lock_backend lock_etcd_fixed_key = {
             "queue",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_CAN_WAKE | LOCK_IS_SHARED |
             LOCK_IS_SAFE,
-    .tls = true,
-    .lines_up = true,
-    .lasts = true,
-    .open = open_fixed,
-    .close = close_fixed,
-    .attempt = attempt,
-    .release = release,
-    .withdraw = withdraw,
-    .extend = extend,
-    .look_many = look_many,
+    .has_tls = true,
+    .queues_locally = true,
+    .outlives_deadline = true,
+    .open = fixed_open,
+    .close = etcd_store_close,
+    .attempt = fixed_attempt,
+    .release = fixed_release,
+    .withdraw = fixed_withdraw,
+    .extend = fixed_extend,
+    .verify_many = fixed_verify_many,
 };

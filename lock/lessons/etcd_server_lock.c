@@ -1,15 +1,20 @@
-/* etcd, variant rpc: the server's own lock service, v3lock, to compare with.
+/* etcd, variant rpc: WRONG, for lessons. The server's own lock service, v3lock.
  *
- * The server does the waiting: one request, answered when the lock is had. What is wrong with it, with
- * servers up to and including 3.4: a lease that runs out while its owner waits takes the owner's key with it,
- * and when the one before is gone the server answers all the same, without looking for the key. So it grants
- * to one who is not in the line any more, beside the next who is. And the key belongs to the lease, not to
- * the acquisition: two that share a lease share a grant. There is no fence in the answer that would tell.
+ * Why it looks right: the server does the waiting. One request is answered when the lock is granted.
  *
- * Who waits asks anew every second, and has lost its place each time. */
+ * What is wrong, with servers up to and including 3.4: when a lease expires while its owner waits, the
+ * owner's key goes with it. When the owner before it releases, the server answers all the same, without
+ * checking that the key exists. So it grants the lock to an owner that is not in the queue any more, beside
+ * the next one that is. And the key belongs to the lease, not to the acquisition: two acquisitions with one
+ * lease share a grant. The reply has no fence that would show it.
+ *
+ * What fixes it: verify the own key after each wake-up (queue.c).
+ *
+ * A waiter asks anew every second, and has lost its place each time. */
 #include <stdio.h>
 
 #include "lock/etcd/session.h"
+#include "lock/libetcd/v3lock.h"
 
 enum { NAME_SIZE = LOCK_KEY_MAX + 32, WAIT_MS = 1000, TRY_MS = 250 };
 
@@ -17,18 +22,18 @@ static void make_name(char out[NAME_SIZE], const char *key) {
     snprintf(out, NAME_SIZE, "lock-rpc/%s", key);
 }
 
-/* The service deletes the key without a word of whether it was there. */
+/* The reply does not say whether the key existed. */
 static enum lock_status unlock(struct etcd_session *session, const char *key,
                                const struct lock_limit *limit) {
     char name[NAME_SIZE], own[NAME_SIZE + 24];
     struct etcd_epoch epoch;
-    enum lock_status status = etcd_session_begin(session, &epoch, limit);
+    enum lock_status status = etcd_session_get_epoch(session, &epoch, limit);
     if (status != LOCK_OK)
         return status;
     make_name(name, key);
     snprintf(own, sizeof own, "%s/%llx", name, (unsigned long long)epoch.lease);
-    struct etcd_patience patience = {.limit = *limit};
-    const struct etcd_call call = etcd_session_call_within(session, &patience);
+    struct etcd_call_limit call_limit = {.limit = *limit};
+    const struct etcd_call call = etcd_session_call_within(session, &call_limit);
     return etcd_session_status(etcd_unlock(etcd_session_client(session), etcd_text(own), &call));
 }
 
@@ -49,31 +54,31 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     char name[NAME_SIZE];
     struct etcd_epoch epoch;
     int64_t sent_ns = lock_env_now_ns(etcd_session_env(session)), revision;
-    enum lock_status status = etcd_session_begin(session, &epoch, &attempt->limit);
+    enum lock_status status = etcd_session_get_epoch(session, &epoch, &attempt->limit);
     if (status != LOCK_OK)
         return status;
     make_name(name, attempt->grant.key);
-    struct etcd_patience patience = {.limit = attempt->limit};
-    struct etcd_call call = etcd_session_call_within(session, &patience);
+    struct etcd_call_limit call_limit = {.limit = attempt->limit};
+    struct etcd_call call = etcd_session_call_within(session, &call_limit);
     int64_t until_ns = lock_env_machine_ns(etcd_session_env(session), sent_ns) +
                        (int64_t)(attempt->waits ? WAIT_MS : TRY_MS) * 1000000;
     call.deadline_ns = until_ns < attempt->limit.until_ns ? until_ns : attempt->limit.until_ns;
     struct etcd_bytes *key;
     enum etcd_status locked =
         etcd_lock(etcd_session_client(session), etcd_text(name), epoch.lease, &call, &key, &revision);
-    attempt->again_ns = lock_env_now_ns(etcd_session_env(session));
-    if (locked ==
-        ETCD_UNKNOWN) { /* as a rule it waits still; if it was granted, the next request finds it so */
+    attempt->retry_ns = lock_env_now_ns(etcd_session_env(session));
+    /* The server probably still waits. If it has granted the lock, the next request finds that. */
+    if (locked == ETCD_UNKNOWN) {
         status = attempt->waits ? LOCK_OK : unlock(session, attempt->grant.key, &attempt->limit);
         return status == LOCK_OK || status == LOCK_NOT_OWNER ? LOCK_BUSY : status;
     }
     if (locked == ETCD_NOT_FOUND)
-        etcd_session_doubt(session, &epoch);
+        etcd_session_doubt_epoch(session, &epoch);
     if (locked != ETCD_OK)
-        return locked == ETCD_NOT_FOUND ? LOCK_UNAVAILABLE : etcd_session_status(locked);
+        return etcd_session_status(locked);
     etcd_lock_key_free(key);
     attempt->grant.fence = 0;
-    return etcd_session_grant(session, epoch.lease, sent_ns, &attempt->grant);
+    return etcd_session_set_deadline(session, epoch.lease, sent_ns, &attempt->grant);
 }
 
 const struct lock_backend lock_etcd_rpc = {
@@ -81,10 +86,10 @@ const struct lock_backend lock_etcd_rpc = {
     .variant = "rpc",
     .flaw = "is granted to one whose lease has gone while it waited, beside another",
     .caps = LOCK_CAN_WAKE | LOCK_IS_SHARED,
-    .teaches = true,
-    .tls = true,
-    .lines_up = true,
-    .lasts = true,
+    .is_lesson = true,
+    .has_tls = true,
+    .queues_locally = true,
+    .outlives_deadline = true,
     .open = etcd_session_open,
     .close = etcd_session_close,
     .attempt = attempt,

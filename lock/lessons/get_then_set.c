@@ -22,22 +22,18 @@ static enum lock_status get_set_attempt(void *opened, struct lock_attempt *attem
     redis_store_key(name, grant->key, "");
     const char *get[] = {"GET", name}, *set[] = {"SET", name, grant->owner, "PX", store->ttl_text};
     struct redis_answer answer;
-    enum lock_status status = redis_store_call(store, &answer, 2, get);
+    enum lock_status status = redis_store_call(store, &answer, 2, get, NULL);
     if (status != LOCK_OK)
         return status;
     /* Its own, of a SET whose reply was lost, is as good as nobody. */
     if (answer.type != REDIS_ANSWER_NIL && strcmp(answer.text, grant->owner) != 0)
         return redis_store_busy(store, attempt);
-    env->at_point(env->ctx, "between GET and SET", grant->key);
+    lock_env_at_point(env, "between GET and SET", grant->key);
     int64_t sent_ns = lock_env_now_ns(env);
-    status = redis_store_call(store, &answer, 5, set);
+    status = redis_store_call(store, &answer, 5, set, NULL);
     if (status == LOCK_OK)
         grant->deadline_ns = redis_store_deadline_ns(sent_ns, store->ttl_ms);
     return status;
-}
-
-static enum lock_status get_set_release(void *store, const char *key, const char *owner) {
-    return redis_store_delete_if(store, key, owner);
 }
 
 const struct lock_backend lock_redis_get_set = {
@@ -45,9 +41,9 @@ const struct lock_backend lock_redis_get_set = {
     .variant = "get-set",
     .flaw = "lets two hold it at once: both GET before either SETs",
     .caps = LOCK_IS_SHARED,
-    .teaches = true,
+    .is_lesson = true,
     .open = redis_store_open,
     .close = redis_store_close,
     .attempt = get_set_attempt,
-    .release = get_set_release,
+    .release = redis_store_release,
 };

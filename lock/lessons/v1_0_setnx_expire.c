@@ -27,25 +27,21 @@ static enum lock_status setnx_expire_attempt(void *opened, struct lock_attempt *
     const char *setnx[] = {"SETNX", name, grant->owner}, *get[] = {"GET", name};
     const char *pexpire[] = {"PEXPIRE", name, store->ttl_text};
     struct redis_answer answer;
-    enum lock_status status = redis_store_call(store, &answer, 3, setnx);
+    enum lock_status status = redis_store_call(store, &answer, 3, setnx, NULL);
     if (status == LOCK_OK && answer.integer == 0) {
         /* Perhaps it is its own, of a call whose reply was lost. */
-        status = redis_store_call(store, &answer, 2, get);
+        status = redis_store_call(store, &answer, 2, get, NULL);
         if (status == LOCK_OK && strcmp(answer.text, grant->owner) != 0)
             return redis_store_busy(store, attempt);
     }
     if (status != LOCK_OK)
         return status;
-    env->at_point(env->ctx, "after SETNX", grant->key);
+    lock_env_at_point(env, "after SETNX", grant->key);
     int64_t sent_ns = lock_env_now_ns(env);
-    status = redis_store_call(store, &answer, 3, pexpire);
+    status = redis_store_call(store, &answer, 3, pexpire, NULL);
     if (status == LOCK_OK)
         grant->deadline_ns = redis_store_deadline_ns(sent_ns, store->ttl_ms);
     return status;
-}
-
-static enum lock_status setnx_expire_release(void *store, const char *key, const char *owner) {
-    return redis_store_delete_if(store, key, owner);
 }
 
 const struct lock_backend lock_redis_setnx_expire = {
@@ -53,9 +49,9 @@ const struct lock_backend lock_redis_setnx_expire = {
     .variant = "setnx-expire",
     .flaw = "stays locked for ever when its holder dies between SETNX and EXPIRE",
     .caps = LOCK_IS_SHARED,
-    .teaches = true,
+    .is_lesson = true,
     .open = redis_store_open,
     .close = redis_store_close,
     .attempt = setnx_expire_attempt,
-    .release = setnx_expire_release,
+    .release = redis_store_release,
 };

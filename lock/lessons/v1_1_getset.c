@@ -43,24 +43,20 @@ static enum lock_status getset_attempt(void *opened, struct lock_attempt *attemp
     const char *getset[] = {"GETSET", name, grant->owner};
     struct redis_answer end, was;
     set_end(store, grant);
-    enum lock_status status = redis_store_call(store, &was, 3, setnx);
+    enum lock_status status = redis_store_call(store, &was, 3, setnx, NULL);
     if (status != LOCK_OK || was.integer == 1)
         return status;
-    status = redis_store_call(store, &end, 2, get);
+    status = redis_store_call(store, &end, 2, get, NULL);
     if (status != LOCK_OK)
         return status;
     if (end.type == REDIS_ANSWER_NIL || lock_env_now_ns(env) / 1000000 < strtoll(end.text, NULL, 10))
         return redis_store_busy(store, attempt);
-    env->at_point(env->ctx, "between GET and GETSET", grant->key);
+    lock_env_at_point(env, "between GET and GETSET", grant->key);
     set_end(store, grant);
-    status = redis_store_call(store, &was, 3, getset);
+    status = redis_store_call(store, &was, 3, getset, NULL);
     if (status == LOCK_OK && strcmp(was.text, end.text) != 0)
         return redis_store_busy(store, attempt); /* lost; and its time is where the winner's was */
     return status;
-}
-
-static enum lock_status getset_release(void *store, const char *key, const char *owner) {
-    return redis_store_delete_if(store, key, owner);
 }
 
 const struct lock_backend lock_redis_getset = {
@@ -68,9 +64,9 @@ const struct lock_backend lock_redis_getset = {
     .variant = "getset",
     .flaw = "lets those who lose move the winner's time, and in the end nobody has it",
     .caps = LOCK_IS_SHARED,
-    .teaches = true,
+    .is_lesson = true,
     .open = redis_store_open,
     .close = redis_store_close,
     .attempt = getset_attempt,
-    .release = getset_release,
+    .release = redis_store_release,
 };

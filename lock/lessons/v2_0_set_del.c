@@ -29,8 +29,8 @@ static enum lock_status set_del_release(void *opened, const char *key, const cha
     redis_store_key(name, key, "");
     const char *del[] = {"DEL", name};
     struct redis_answer answer;
-    store->env->at_point(store->env->ctx, "before DEL", key);
-    enum lock_status status = redis_store_call(store, &answer, 2, del);
+    lock_env_at_point(store->env, "before DEL", key);
+    enum lock_status status = redis_store_call(store, &answer, 2, del, NULL);
     return status == LOCK_OK && answer.integer == 0 ? LOCK_NOT_OWNER : status; /* nobody's */
 }
 
@@ -39,7 +39,7 @@ const struct lock_backend lock_redis_set_del = {
     .variant = "set-del",
     .flaw = "deletes another's lock, if its own had run out",
     .caps = LOCK_IS_SHARED,
-    .teaches = true,
+    .is_lesson = true,
     .open = redis_store_open,
     .close = redis_store_close,
     .attempt = set_del_attempt,

@@ -25,18 +25,14 @@ static enum lock_status timestamp_attempt(void *opened, struct lock_attempt *att
     return redis_store_set_nx(store, attempt, grant->owner);
 }
 
-static enum lock_status timestamp_release(void *store, const char *key, const char *owner) {
-    return redis_store_delete_if(store, key, owner);
-}
-
 const struct lock_backend lock_redis_timestamp = {
     .scheme = "redis",
     .variant = "timestamp",
     .flaw = "takes two grants of the same millisecond for one, so that either deletes the other's",
     .caps = LOCK_IS_SHARED,
-    .teaches = true,
+    .is_lesson = true,
     .open = redis_store_open,
     .close = redis_store_close,
     .attempt = timestamp_attempt,
-    .release = timestamp_release,
+    .release = redis_store_release,
 };

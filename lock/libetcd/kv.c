@@ -1,24 +1,153 @@
-/* Keys and values. */
-#include <stdlib.h>
-
+/* Operations on keys: range, put, delete, txn and compact. */
+#include "etcd.pb-c.h"
 #include "lock/libetcd/client.h"
-#include "lock/libetcd/message.h"
-
-/* A reply and the memory it points into. */
-struct held {
-    struct etcd_reply reply; /* first */
-    struct etcd_answer answer;
-};
+#include "lock/libetcd/wire/key_range.h"
+#include "lock/libetcd/wire/reply.h"
 
 static const struct {
     struct etcd_method method;
-    const ProtobufCMessageDescriptor *response;
-} kinds[] = {
-    [ETCD_RANGE] = {{.path = "/etcdserverpb.KV/Range", .reads = true}, &pb__range_response__descriptor},
-    [ETCD_PUT] = {{.path = "/etcdserverpb.KV/Put"}, &pb__put_response__descriptor},
-    [ETCD_DELETE] = {{.path = "/etcdserverpb.KV/DeleteRange"}, &pb__delete_response__descriptor},
-    [ETCD_TXN] = {{.path = "/etcdserverpb.KV/Txn"}, &pb__txn_response__descriptor},
+    Pb__RequestOp__RequestCase request_case; /* inside a transaction */
+} methods[] = {
+    [ETCD_RANGE] = {{.path = "/etcdserverpb.KV/Range",
+                     .response = &pb__range_response__descriptor,
+                     .reads = true},
+                    PB__REQUEST_OP__REQUEST_RANGE},
+    [ETCD_PUT] = {{.path = "/etcdserverpb.KV/Put", .response = &pb__put_response__descriptor},
+                  PB__REQUEST_OP__REQUEST_PUT},
+    [ETCD_DELETE] = {{.path = "/etcdserverpb.KV/DeleteRange", .response = &pb__delete_response__descriptor},
+                     PB__REQUEST_OP__REQUEST_DELETE_RANGE},
+    [ETCD_TXN] = {{.path = "/etcdserverpb.KV/Txn", .response = &pb__txn_response__descriptor},
+                  PB__REQUEST_OP__REQUEST_TXN},
 };
+
+/* ---- requests; NULL when out of memory ---- */
+
+static const ProtobufCMessage *pack_range(struct etcd_arena *arena, const struct etcd_range *range) {
+    Pb__RangeRequest *request = etcd_arena_alloc(arena, sizeof *request);
+    if (!request)
+        return NULL;
+    pb__range_request__init(request);
+    request->limit = range->limit;
+    request->revision = range->revision;
+    request->sort_order = (int32_t)range->order;
+    request->sort_target = (int32_t)range->sort_by;
+    request->serializable = range->serializable;
+    request->keys_only = range->keys_only;
+    request->count_only = range->count_only;
+    request->min_mod_revision = range->min_mod_revision;
+    request->max_mod_revision = range->max_mod_revision;
+    request->min_create_revision = range->min_create_revision;
+    request->max_create_revision = range->max_create_revision;
+    return etcd_key_range_pack(arena, range->key, range->end, range->prefix, &request->key,
+                               &request->range_end)
+               ? &request->base
+               : NULL;
+}
+
+static const ProtobufCMessage *pack_put(struct etcd_arena *arena, const struct etcd_put *put) {
+    Pb__PutRequest *request = etcd_arena_alloc(arena, sizeof *request);
+    if (!request)
+        return NULL;
+    pb__put_request__init(request);
+    request->key = etcd_bytes_pack(put->key);
+    request->value = etcd_bytes_pack(put->value);
+    request->lease = put->lease;
+    request->prev_kv = put->prev;
+    request->ignore_value = put->ignore_value;
+    request->ignore_lease = put->ignore_lease;
+    return &request->base;
+}
+
+static const ProtobufCMessage *pack_delete(struct etcd_arena *arena, const struct etcd_delete *del) {
+    Pb__DeleteRequest *request = etcd_arena_alloc(arena, sizeof *request);
+    if (!request)
+        return NULL;
+    pb__delete_request__init(request);
+    request->prev_kv = del->prev;
+    return etcd_key_range_pack(arena, del->key, del->end, del->prefix, &request->key, &request->range_end)
+               ? &request->base
+               : NULL;
+}
+
+/* Version, revisions and lease are numbers, and one union in protobuf-c's struct. */
+static Pb__Compare *pack_compare(struct etcd_arena *arena, const struct etcd_compare *compare) {
+    static const Pb__Compare__TargetUnionCase cases[] = {
+        [ETCD_VERSION] = PB__COMPARE__TARGET_UNION_VERSION,
+        [ETCD_CREATE_REVISION] = PB__COMPARE__TARGET_UNION_CREATE_REVISION,
+        [ETCD_MOD_REVISION] = PB__COMPARE__TARGET_UNION_MOD_REVISION,
+        [ETCD_VALUE] = PB__COMPARE__TARGET_UNION_VALUE,
+        [ETCD_LEASE] = PB__COMPARE__TARGET_UNION_LEASE,
+    };
+    Pb__Compare *packed = etcd_arena_alloc(arena, sizeof *packed);
+    if (!packed)
+        return NULL;
+    pb__compare__init(packed);
+    packed->result = (int32_t)compare->relation;
+    packed->target = (int32_t)compare->target - 1;
+    packed->target_union_case = cases[compare->target];
+    if (compare->target == ETCD_VALUE)
+        packed->value = etcd_bytes_pack(compare->value);
+    else
+        packed->version = compare->number;
+    return etcd_key_range_pack(arena, compare->key, compare->end, compare->prefix, &packed->key,
+                               &packed->range_end)
+               ? packed
+               : NULL;
+}
+
+static const ProtobufCMessage *pack_request(struct etcd_arena *arena, const struct etcd_op *op);
+
+static Pb__RequestOp *pack_op(struct etcd_arena *arena, const struct etcd_op *op) {
+    Pb__RequestOp *packed = etcd_arena_alloc(arena, sizeof *packed);
+    const ProtobufCMessage *request = pack_request(arena, op);
+    if (!packed || !request)
+        return NULL;
+    pb__request_op__init(packed);
+    packed->request_case = methods[op->kind].request_case;
+    packed->range = (Pb__RangeRequest *)(uintptr_t)request; /* a union of pointers */
+    return packed;
+}
+
+static bool pack_ops(struct etcd_arena *arena, const struct etcd_op *ops, size_t count, size_t *n,
+                     Pb__RequestOp ***packed) {
+    *packed = etcd_arena_array(arena, count, sizeof(void *));
+    for (*n = 0; *packed && *n < count; (*n)++) {
+        if (!((*packed)[*n] = pack_op(arena, &ops[*n])))
+            return false;
+    }
+    return *packed != NULL;
+}
+
+static const ProtobufCMessage *pack_txn(struct etcd_arena *arena, const struct etcd_txn *txn) {
+    Pb__TxnRequest *request = etcd_arena_alloc(arena, sizeof *request);
+    if (!request)
+        return NULL;
+    pb__txn_request__init(request);
+    request->compare = etcd_arena_array(arena, txn->compare_count, sizeof(void *));
+    for (; request->compare && request->n_compare < txn->compare_count; request->n_compare++) {
+        Pb__Compare *compare = pack_compare(arena, &txn->compares[request->n_compare]);
+        if (!compare)
+            return NULL;
+        request->compare[request->n_compare] = compare;
+    }
+    return request->compare &&
+                   pack_ops(arena, txn->then, txn->then_count, &request->n_success, &request->success) &&
+                   pack_ops(arena, txn->otherwise, txn->otherwise_count, &request->n_failure,
+                            &request->failure)
+               ? &request->base
+               : NULL;
+}
+
+static const ProtobufCMessage *pack_request(struct etcd_arena *arena, const struct etcd_op *op) {
+    switch (op->kind) {
+    case ETCD_RANGE: return pack_range(arena, &op->range);
+    case ETCD_PUT: return pack_put(arena, &op->put);
+    case ETCD_DELETE: return pack_delete(arena, &op->del);
+    default: return pack_txn(arena, &op->txn);
+    }
+}
+
+/* ---- calls ---- */
 
 static bool only_reads(const struct etcd_op *ops, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -31,70 +160,55 @@ static bool only_reads(const struct etcd_op *ops, size_t count) {
     return true;
 }
 
-/* A server of 3.4 dies of an order that it does not know, and takes a compare that it does not know for true.
- */
-static bool is_sane(const struct etcd_op *op, int depth) {
+/* A server of version 3.4 crashes on an unknown sort order, and takes an unknown compare for true. */
+static bool is_valid(const struct etcd_op *op, int depth) {
     if (op->kind == ETCD_RANGE)
         return op->range.sort_by <= ETCD_VALUE && op->range.order <= ETCD_DESCENDING;
     if (op->kind != ETCD_TXN)
         return true;
     const struct etcd_txn *txn = &op->txn;
-    bool sane = depth <= ETCD_DEPTH_MAX;
-    for (size_t i = 0; i < txn->compare_count && sane; i++)
-        sane = txn->compares[i].target >= ETCD_VERSION && txn->compares[i].target <= ETCD_LEASE &&
-               txn->compares[i].relation <= ETCD_NOT_EQUAL;
-    for (size_t i = 0; i < txn->then_count && sane; i++)
-        sane = is_sane(&txn->then[i], depth + 1);
-    for (size_t i = 0; i < txn->otherwise_count && sane; i++)
-        sane = is_sane(&txn->otherwise[i], depth + 1);
-    return sane;
-}
-
-static bool read_reply(struct held *held, enum etcd_kind kind, struct etcd_reply **reply) {
-    void *response = etcd_answer_unpack(&held->answer, kinds[kind].response);
-    struct etcd_reply *read = response ? etcd_message_reply(&held->answer.arena, kind, response) : NULL;
-    if (!read)
-        return false;
-    held->reply = *read;
-    *reply = &held->reply;
-    return true;
+    bool valid = depth <= ETCD_DEPTH_MAX;
+    for (size_t i = 0; i < txn->compare_count && valid; i++)
+        valid = txn->compares[i].target >= ETCD_VERSION && txn->compares[i].target <= ETCD_LEASE &&
+                txn->compares[i].relation <= ETCD_NOT_EQUAL;
+    for (size_t i = 0; i < txn->then_count && valid; i++)
+        valid = is_valid(&txn->then[i], depth + 1);
+    for (size_t i = 0; i < txn->otherwise_count && valid; i++)
+        valid = is_valid(&txn->otherwise[i], depth + 1);
+    return valid;
 }
 
 enum etcd_status etcd_do(struct etcd *etcd, const struct etcd_op *op, const struct etcd_call *call,
                          struct etcd_reply **reply) {
-    if (!is_sane(op, 0)) {
-        etcd_call_explain(call, "no such order or compare, or too many transactions in each other");
+    if (!is_valid(op, 0)) {
+        etcd_call_explain(call, "unknown sort order or compare, or transactions nested too deep");
         return ETCD_INVALID;
     }
-    const enum etcd_kind kind = op->kind; /* once it has been read, see on_read, it may be gone */
-    struct etcd_method method = kinds[kind].method;
-    struct etcd_arena arena;
-    etcd_arena_init(&arena);
-    struct held *held = calloc(1, sizeof *held);
-    const ProtobufCMessage *request = etcd_message_request(&arena, op);
-    enum etcd_status status = ETCD_NOMEM;
+    const enum etcd_kind kind = op->kind; /* `op` may be gone after on_read() */
+    struct etcd_method method = methods[kind].method;
     method.reads = only_reads(op, 1);
     method.leaderless = kind == ETCD_RANGE && op->range.serializable;
-    if (held && request)
-        status = etcd_rpc(etcd, &method, -1, request, call, &held->answer);
+    struct etcd_arena arena;
+    etcd_arena_init(&arena);
+    const ProtobufCMessage *request = pack_request(&arena, op);
+    struct etcd_answer *answer = NULL;
+    enum etcd_status status = ETCD_NOMEM;
+    if (request)
+        status = etcd_rpc(&etcd->rpc, &method, request, call, reply ? &answer : NULL);
     etcd_arena_free(&arena);
-    if (status != ETCD_OK) {
-        free(held);
+    if (status != ETCD_OK || !reply)
         return status;
+    struct etcd_reply *made = etcd_answer_result(answer, sizeof *made);
+    if (made && etcd_reply_unpack(made, &answer->arena, kind, answer->message)) {
+        *reply = made;
+        return ETCD_OK;
     }
-    if (reply && !read_reply(held, kind, reply))
-        status = etcd_call_no_sense(&method, call);
-    if (!reply || status != ETCD_OK)
-        etcd_reply_free(&held->reply);
-    return status;
+    etcd_answer_free(answer);
+    return etcd_rpc_unreadable(&method, call);
 }
 
 void etcd_reply_free(struct etcd_reply *reply) {
-    struct held *held = (struct held *)reply;
-    if (!held)
-        return;
-    etcd_answer_free(&held->answer);
-    free(held);
+    etcd_answer_free_result(reply);
 }
 
 enum etcd_status etcd_range(struct etcd *etcd, const struct etcd_range *range, const struct etcd_call *call,
@@ -127,5 +241,5 @@ enum etcd_status etcd_compact(struct etcd *etcd, int64_t revision, bool physical
     Pb__CompactRequest request = PB__COMPACT_REQUEST__INIT;
     request.revision = revision;
     request.physical = physical;
-    return etcd_rpc_unpack(etcd, &compact, -1, &request.base, call, NULL, NULL, NULL);
+    return etcd_rpc(&etcd->rpc, &compact, &request.base, call, NULL);
 }

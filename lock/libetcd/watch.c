@@ -1,83 +1,87 @@
-/* Watches: many over one stream, and each goes on where it was when the stream breaks.
+/* Watches: many over one shared stream. When the stream breaks, each is created again where it stopped.
  *
- * A watch remembers the first revision of which it may not have seen everything, `next`. What is older is
- * dropped. What is created anew starts there, or, where the revision before was seen, with that one: a server
- * of 3.4 that is compacted at `next` would start there without a word, and has forgotten the deletions of
- * that revision. The server never splits a revision but into fragments, which are
- * put together before anybody sees them. So nothing is lost, and nothing comes twice.
+ * A watch remembers `next`, the first revision of which it may not have seen everything, and drops older
+ * events. When it is created again it starts there; or at the revision before, if it has seen that one: after
+ * a compaction at `next`, a server of version 3.4 would start there without an error, though it has forgotten
+ * the deletions of that revision. The server splits a revision only into fragments, which are joined before
+ * the user sees them. So no event is lost, and none comes twice.
  *
- * `next` grows with the events only, and with progress that the server reports to one watch: the revision in
- * the header of other answers can be newer than what has been sent. */
+ * `next` grows only with events, and with progress that the server reports to one watch: the revision in the
+ * header of other answers may be newer than the events that were sent. */
+#include "lock/libetcd/watch.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/libetcd/hub.h"
-#include "lock/libetcd/message.h"
+#include "lock/libetcd/calls/shared_stream.h"
+#include "lock/libetcd/wire/key_range.h"
+#include "lock/libetcd/wire/reply.h"
 
 enum { BUCKETS = 256 };
 
 struct etcd_watch {
     struct etcd_watch *chain; /* in its bucket */
-    struct etcd_watcher *watcher;
+    struct etcd_watch_stream *watches;
     int64_t id;
     struct etcd_watch_config config; /* its bytes are in the arena */
     struct etcd_arena arena;
     int64_t next;  /* 0: not known before it is created */
-    bool has_seen; /* next - 1, not only been told to start at next */
+    bool has_seen; /* next - 1; false: the user chose next */
     bool is_over;
-    uint64_t denied_token; /* refused with this one; 0: it was not */
-    uint8_t *partial;      /* fragments so far, as they came */
+    uint64_t denied_token; /* the server denied the watch with this token; 0: it did not */
+    uint8_t *partial;      /* the fragments received, one after another */
     size_t partial_size;
 };
 
-/* Sent, and not confirmed. */
+/* A creation that was sent, and not confirmed yet. */
 struct creation {
     struct creation *next;
     int64_t id;
 };
 
-struct etcd_watcher {
-    struct etcd_hub hub;
+struct etcd_watch_stream {
+    struct etcd_shared_stream shared;
     struct etcd_watch *buckets[BUCKETS];
     size_t live; /* watches that are not over */
     int64_t newest_id;
-    /* Of this stream. The server confirms in the order of the requests, and does not say which one it
-     * refuses. */
+    /* The creations on this stream: the server confirms in the order of the requests, and does not name the
+     * one that it refuses. */
     struct creation *first, **last;
 };
 
-static struct etcd_watcher *watcher_of(const struct etcd_hub *hub) {
-    return (struct etcd_watcher *)((char *)(uintptr_t)hub - offsetof(struct etcd_watcher, hub));
+static struct etcd_watch_stream *watches_of(const struct etcd_shared_stream *shared) {
+    return (struct etcd_watch_stream *)((char *)(uintptr_t)shared -
+                                        offsetof(struct etcd_watch_stream, shared));
 }
 
 /* ---- with the mutex held ---- */
 
-static struct etcd_watch **find(struct etcd_watcher *watcher, int64_t id) {
-    struct etcd_watch **at = &watcher->buckets[(uint64_t)id % BUCKETS];
+static struct etcd_watch **find(struct etcd_watch_stream *watches, int64_t id) {
+    struct etcd_watch **at = &watches->buckets[(uint64_t)id % BUCKETS];
     while (*at && (*at)->id != id)
         at = &(*at)->chain;
     return at;
 }
 
-static int64_t take_creation(struct etcd_watcher *watcher) {
-    struct creation *creation = watcher->first;
+static int64_t take_creation(struct etcd_watch_stream *watches) {
+    struct creation *creation = watches->first;
     if (!creation)
         return 0;
     int64_t id = creation->id;
-    watcher->first = creation->next;
-    if (!watcher->first)
-        watcher->last = &watcher->first;
+    watches->first = creation->next;
+    if (!watches->first)
+        watches->last = &watches->first;
     free(creation);
     return id;
 }
 
-static void create(struct etcd_watcher *watcher, struct etcd_watch *watch) {
+static void create(struct etcd_watch_stream *watches, struct etcd_watch *watch) {
     const struct etcd_watch_config *config = &watch->config;
     Pb__WatchCreateRequest creating = PB__WATCH_CREATE_REQUEST__INIT;
     Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
     int32_t filters[2];
-    creating.key = etcd_message_bytes(config->key);
-    creating.range_end = etcd_message_bytes(config->end);
+    creating.key = etcd_bytes_pack(config->key);
+    creating.range_end = etcd_bytes_pack(config->end);
     creating.start_revision = watch->next - watch->has_seen;
     creating.progress_notify = config->progress;
     creating.prev_kv = config->prev;
@@ -92,13 +96,13 @@ static void create(struct etcd_watcher *watcher, struct etcd_watch *watch) {
     request.create = &creating;
     struct creation *creation = calloc(1, sizeof *creation);
     if (!creation) {
-        etcd_hub_break(&watcher->hub); /* and tries again later */
+        etcd_shared_stream_break(&watches->shared); /* the next stream creates it again */
         return;
     }
     creation->id = watch->id;
-    *watcher->last = creation;
-    watcher->last = &creation->next;
-    etcd_stream_send(watcher->hub.stream, &request.base);
+    *watches->last = creation;
+    watches->last = &creation->next;
+    etcd_stream_send(watches->shared.stream, &request.base);
 }
 
 static void drop_partial(struct etcd_watch *watch) {
@@ -107,88 +111,87 @@ static void drop_partial(struct etcd_watch *watch) {
     watch->partial_size = 0;
 }
 
-static bool is_wanted(const struct etcd_hub *hub) {
-    return watcher_of(hub)->live > 0;
+static bool is_wanted(const struct etcd_shared_stream *shared) {
+    return watches_of(shared)->live > 0;
 }
 
-static void on_open(struct etcd_hub *hub) {
-    struct etcd_watcher *watcher = watcher_of(hub);
+static void on_open(struct etcd_shared_stream *shared) {
+    struct etcd_watch_stream *watches = watches_of(shared);
     for (size_t i = 0; i < BUCKETS; i++) {
-        for (struct etcd_watch *watch = watcher->buckets[i]; watch; watch = watch->chain) {
-            if (!watch->is_over && etcd_hub_stream(hub))
-                create(watcher, watch);
+        for (struct etcd_watch *watch = watches->buckets[i]; watch; watch = watch->chain) {
+            if (!watch->is_over && etcd_shared_stream_get(shared))
+                create(watches, watch);
         }
     }
 }
 
-static void on_broken(struct etcd_hub *hub) {
-    struct etcd_watcher *watcher = watcher_of(hub);
-    while (watcher->first)
-        take_creation(watcher);
+static void on_broken(struct etcd_shared_stream *shared) {
+    struct etcd_watch_stream *watches = watches_of(shared);
+    while (watches->first)
+        take_creation(watches);
     for (size_t i = 0; i < BUCKETS; i++) {
-        for (struct etcd_watch *watch = watcher->buckets[i]; watch; watch = watch->chain)
+        for (struct etcd_watch *watch = watches->buckets[i]; watch; watch = watch->chain)
             drop_partial(watch);
     }
 }
 
-static int64_t tick(struct etcd_hub *hub, int64_t now_ns) {
-    (void)hub;
-    (void)now_ns;
-    return INT64_MAX;
-}
+/* ---- answers of the server ---- */
 
-/* ---- what the server says ---- */
-
-/* Called, and returns, with the mutex held. Afterwards the watch may be gone. */
-static void tell(struct etcd_hub *hub, struct etcd_watch *watch, const struct etcd_watch_event *event) {
+/* The mutex is held before and after, but not during the callback. `watch` may be gone afterwards. */
+static void call_user(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                      const struct etcd_watch_event *event) {
     struct etcd_watch_config config = watch->config;
-    etcd_loop_enter(hub->etcd->loop, watch);
-    pthread_mutex_unlock(&hub->mutex);
+    etcd_loop_enter(shared->transport->loop, watch);
+    pthread_mutex_unlock(&shared->mutex);
     config.on_event(config.ctx, event);
-    etcd_loop_leave(hub->etcd->loop);
-    pthread_mutex_lock(&hub->mutex);
+    etcd_loop_leave(shared->transport->loop);
+    pthread_mutex_lock(&shared->mutex);
 }
 
-static void end(struct etcd_hub *hub, struct etcd_watch *watch, const struct etcd_watch_event *event) {
+static void end(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                const struct etcd_watch_event *event) {
     watch->is_over = true;
-    watcher_of(hub)->live--;
+    watches_of(shared)->live--;
     drop_partial(watch);
-    tell(hub, watch, event);
+    call_user(shared, watch, event);
 }
 
-static void on_cancelled(struct etcd_hub *hub, struct etcd_watch *watch, const Pb__WatchResponse *response) {
+static void on_cancelled(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                         const Pb__WatchResponse *response) {
     const char *reason = response->cancel_reason;
     bool denied = strstr(reason, "permission denied") || strstr(reason, "auth") ||
-                  strstr(reason, "user name is empty"); /* it wants a token, which it did not before */
-    uint64_t token = etcd_stream_token(hub->stream);
+                  strstr(reason, "user name is empty"); /* authentication was switched on meanwhile */
+    uint64_t token = shared->token_number;
     if (response->compact_revision > 0) {
-        end(hub, watch,
+        end(shared, watch,
             &(struct etcd_watch_event){.kind = ETCD_WATCH_COMPACTED, .revision = response->compact_revision});
-    } else if (denied && hub->etcd->user && watch->denied_token == 0) {
-        /* The server does not say whether the user may not, or the token has run out: once more with another.
-         */
-        watch->denied_token = hub->refused_token = token;
-        etcd_hub_break(hub);
+    } else if (denied && shared->auth->user && watch->denied_token == 0) {
+        /* The server does not say whether the user lacks the permission or the token has expired: try once
+         * more with another token. */
+        watch->denied_token = shared->refused_token = token;
+        etcd_shared_stream_break(shared);
     } else {
-        end(hub, watch,
+        end(shared, watch,
             &(struct etcd_watch_event){
                 .kind = ETCD_WATCH_ENDED, .status = denied ? ETCD_DENIED : ETCD_INVALID, .reason = reason});
     }
 }
 
-static void see(struct etcd_watch *watch, int64_t revision) {
+static void advance(struct etcd_watch *watch, int64_t revision) {
     watch->next = revision + 1;
     watch->has_seen = true;
 }
 
-static void on_created(struct etcd_hub *hub, struct etcd_watch *watch, const Pb__WatchResponse *response) {
+static void on_created(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                       const Pb__WatchResponse *response) {
     watch->denied_token = 0;
     if (watch->next == 0 && response->header)
-        see(watch, response->header->revision);
-    tell(hub, watch, &(struct etcd_watch_event){.kind = ETCD_WATCH_CREATED, .revision = watch->next - 1});
+        advance(watch, response->header->revision);
+    call_user(shared, watch,
+              &(struct etcd_watch_event){.kind = ETCD_WATCH_CREATED, .revision = watch->next - 1});
 }
 
-/* Those that are new; NULL when out of memory. */
+/* The events that are new; NULL when out of memory. */
 static struct etcd_event *read_events(struct etcd_arena *arena, const Pb__WatchResponse *response,
                                       int64_t next, size_t *count) {
     struct etcd_event *events = etcd_arena_array(arena, response->n_events, sizeof *events);
@@ -199,10 +202,10 @@ static struct etcd_event *read_events(struct etcd_arena *arena, const Pb__WatchR
             continue;
         struct etcd_event *event = &events[(*count)++];
         event->deleted = from->type == 1;
-        etcd_message_kv(&event->kv, from->kv);
+        event->kv = etcd_kv_unpack(from->kv);
         struct etcd_kv *prev = from->prev_kv ? etcd_arena_alloc(arena, sizeof *prev) : NULL;
         if (prev)
-            etcd_message_kv(prev, from->prev_kv);
+            *prev = etcd_kv_unpack(from->prev_kv);
         else if (from->prev_kv)
             return NULL;
         event->prev = prev;
@@ -210,26 +213,28 @@ static struct etcd_event *read_events(struct etcd_arena *arena, const Pb__WatchR
     return events;
 }
 
-static void on_events(struct etcd_hub *hub, struct etcd_watch *watch, struct etcd_arena *arena,
+static void on_events(struct etcd_shared_stream *shared, struct etcd_watch *watch, struct etcd_arena *arena,
                       const Pb__WatchResponse *response) {
     struct etcd_watch_event event = {.kind = ETCD_WATCH_EVENTS};
     event.events = read_events(arena, response, watch->next, &event.count);
     if (!event.events) {
-        etcd_hub_break(hub); /* they come again */
+        etcd_shared_stream_break(shared); /* the next stream sends them again */
         return;
     }
     if (event.count == 0)
         return;
     event.revision = event.events[event.count - 1].kv.mod_revision;
-    see(watch, event.revision);
-    tell(hub, watch, &event);
+    advance(watch, event.revision);
+    call_user(shared, watch, &event);
 }
 
-static void on_progress(struct etcd_hub *hub, struct etcd_watch *watch, const Pb__WatchResponse *response) {
+static void on_progress(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                        const Pb__WatchResponse *response) {
     int64_t revision = response->header ? response->header->revision : 0;
     if (revision >= watch->next)
-        see(watch, revision);
-    tell(hub, watch, &(struct etcd_watch_event){.kind = ETCD_WATCH_PROGRESS, .revision = watch->next - 1});
+        advance(watch, revision);
+    call_user(shared, watch,
+              &(struct etcd_watch_event){.kind = ETCD_WATCH_PROGRESS, .revision = watch->next - 1});
 }
 
 static bool append(struct etcd_watch *watch, const struct etcd_answer *answer) {
@@ -242,12 +247,12 @@ static bool append(struct etcd_watch *watch, const struct etcd_answer *answer) {
     return true;
 }
 
-/* A message that follows another one is merged with it, in Protocol Buffers: its events come after the
- * other's. */
-static void on_fragment(struct etcd_hub *hub, struct etcd_watch *watch, struct etcd_answer *answer,
-                        bool is_last) {
+/* Protocol Buffers merges two messages that are unpacked as one: the events of the second follow those of the
+ * first. */
+static void on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                        struct etcd_answer *answer, bool is_last) {
     if (!append(watch, answer)) {
-        etcd_hub_break(hub);
+        etcd_shared_stream_break(shared);
         return;
     }
     if (!is_last)
@@ -256,61 +261,59 @@ static void on_fragment(struct etcd_hub *hub, struct etcd_watch *watch, struct e
         &pb__watch_response__descriptor, &answer->arena.allocator, watch->partial_size, watch->partial);
     drop_partial(watch);
     if (whole)
-        on_events(hub, watch, &answer->arena, whole);
+        on_events(shared, watch, &answer->arena, whole);
     else
-        etcd_hub_break(hub);
+        etcd_shared_stream_break(shared);
 }
 
-static void on_response(struct etcd_hub *hub, struct etcd_answer *answer, const Pb__WatchResponse *response) {
-    struct etcd_watcher *watcher = watcher_of(hub);
-    int64_t id = response->created ? take_creation(watcher) : response->watch_id;
-    struct etcd_watch *watch = *find(watcher, id);
+static void on_response(struct etcd_shared_stream *shared, struct etcd_answer *answer,
+                        const Pb__WatchResponse *response) {
+    struct etcd_watch_stream *watches = watches_of(shared);
+    int64_t id = response->created ? take_creation(watches) : response->watch_id;
+    struct etcd_watch *watch = *find(watches, id);
     if (!watch || watch->is_over)
-        return; /* cancelled meanwhile */
+        return; /* the user has cancelled it */
     if (response->canceled)
-        on_cancelled(hub, watch, response);
+        on_cancelled(shared, watch, response);
     else if (response->created)
-        on_created(hub, watch, response);
+        on_created(shared, watch, response);
     else if (response->fragment || watch->partial)
-        on_fragment(hub, watch, answer, !response->fragment);
+        on_fragment(shared, watch, answer, !response->fragment);
     else if (response->n_events > 0)
-        on_events(hub, watch, &answer->arena, response);
+        on_events(shared, watch, &answer->arena, response);
     else
-        on_progress(hub, watch, response);
+        on_progress(shared, watch, response);
 }
 
-static void on_message(struct etcd_hub *hub, struct etcd_answer *answer) {
+static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
     const Pb__WatchResponse *response = etcd_answer_unpack(answer, &pb__watch_response__descriptor);
-    pthread_mutex_lock(&hub->mutex);
     if (response)
-        on_response(hub, answer, response);
+        on_response(shared, answer, response);
     else
-        etcd_hub_break(hub);
-    pthread_mutex_unlock(&hub->mutex);
+        etcd_shared_stream_break(shared);
 }
 
-static const struct etcd_hub_kind kind = {
+static const struct etcd_shared_stream_kind kind = {
     .path = "/etcdserverpb.Watch/Watch",
     .is_wanted = is_wanted,
     .on_open = on_open,
     .on_broken = on_broken,
     .on_message = on_message,
-    .tick = tick,
 };
 
-/* ---- etcd.h and client.h ---- */
+/* ---- the interface ---- */
 
-struct etcd_watcher *etcd_watcher_new(struct etcd *etcd) {
-    struct etcd_watcher *watcher = calloc(1, sizeof *watcher);
-    if (!watcher)
+struct etcd_watch_stream *etcd_watch_stream_new(struct etcd *etcd) {
+    struct etcd_watch_stream *watches = calloc(1, sizeof *watches);
+    if (!watches)
         return NULL;
-    watcher->last = &watcher->first;
-    etcd_hub_init(&watcher->hub, etcd, &kind);
-    return watcher;
+    watches->last = &watches->first;
+    etcd_shared_stream_init(&watches->shared, &etcd->transport, &etcd->auth, &kind);
+    return watches;
 }
 
-void etcd_watcher_stop(struct etcd_watcher *watcher) {
-    etcd_hub_stop(&watcher->hub);
+void etcd_watch_stream_stop(struct etcd_watch_stream *watches) {
+    etcd_shared_stream_stop(&watches->shared);
 }
 
 static void destroy(struct etcd_watch *watch) {
@@ -319,24 +322,24 @@ static void destroy(struct etcd_watch *watch) {
     free(watch);
 }
 
-void etcd_watcher_free(struct etcd_watcher *watcher) {
-    if (!watcher)
+void etcd_watch_stream_free(struct etcd_watch_stream *watches) {
+    if (!watches)
         return;
     for (size_t i = 0; i < BUCKETS; i++) {
-        while (watcher->buckets[i]) {
-            struct etcd_watch *next = watcher->buckets[i]->chain;
-            destroy(watcher->buckets[i]);
-            watcher->buckets[i] = next;
+        while (watches->buckets[i]) {
+            struct etcd_watch *next = watches->buckets[i]->chain;
+            destroy(watches->buckets[i]);
+            watches->buckets[i] = next;
         }
     }
-    etcd_hub_destroy(&watcher->hub);
-    free(watcher);
+    etcd_shared_stream_destroy(&watches->shared);
+    free(watches);
 }
 
-/* A copy in the watch's arena, with the range as the server wants it. */
+/* Copies the key range into the watch's arena, as the server expects it. */
 static bool copy_range(struct etcd_watch *watch, const struct etcd_watch_config *config) {
     ProtobufCBinaryData key, end;
-    if (!etcd_message_range(&watch->arena, config->key, config->end, config->prefix, &key, &end))
+    if (!etcd_key_range_pack(&watch->arena, config->key, config->end, config->prefix, &key, &end))
         return false;
     uint8_t *copy = etcd_arena_alloc(&watch->arena, key.len + end.len);
     if (!copy)
@@ -352,49 +355,49 @@ static bool copy_range(struct etcd_watch *watch, const struct etcd_watch_config 
 
 enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *config,
                             struct etcd_watch **watch) {
-    struct etcd_watcher *watcher = etcd->watcher;
+    struct etcd_watch_stream *watches = etcd->watch_stream;
     struct etcd_watch *made = calloc(1, sizeof *made);
     if (!made)
         return ETCD_NOMEM;
     etcd_arena_init(&made->arena);
-    made->watcher = watcher;
+    made->watches = watches;
     made->config = *config;
     made->next = config->revision;
     if (!copy_range(made, config)) {
         destroy(made);
         return ETCD_NOMEM;
     }
-    pthread_mutex_lock(&watcher->hub.mutex);
-    made->id = ++watcher->newest_id;
-    *find(watcher, made->id) = made;
-    watcher->live++;
+    pthread_mutex_lock(&watches->shared.mutex);
+    made->id = ++watches->newest_id;
+    *find(watches, made->id) = made;
+    watches->live++;
     *watch = made; /* before the first callback */
-    bool open = etcd_hub_stream(&watcher->hub);
+    bool open = etcd_shared_stream_get(&watches->shared);
     if (open)
-        create(watcher, made);
-    pthread_mutex_unlock(&watcher->hub.mutex);
+        create(watches, made);
+    pthread_mutex_unlock(&watches->shared.mutex);
     if (!open)
-        etcd_hub_wake(&watcher->hub);
+        etcd_transport_wake(&etcd->transport);
     return ETCD_OK;
 }
 
 void etcd_watch_cancel(struct etcd_watch *watch) {
     if (!watch)
         return;
-    struct etcd_hub *hub = &watch->watcher->hub;
-    pthread_mutex_lock(&hub->mutex);
-    struct etcd_watch **at = find(watch->watcher, watch->id);
+    struct etcd_shared_stream *shared = &watch->watches->shared;
+    pthread_mutex_lock(&shared->mutex);
+    struct etcd_watch **at = find(watch->watches, watch->id);
     *at = watch->chain;
-    watch->watcher->live -= watch->is_over ? 0 : 1;
-    if (!watch->is_over && etcd_hub_stream(hub)) {
+    watch->watches->live -= watch->is_over ? 0 : 1;
+    if (!watch->is_over && etcd_shared_stream_get(shared)) {
         Pb__WatchCancelRequest cancelling = PB__WATCH_CANCEL_REQUEST__INIT;
         Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
         cancelling.watch_id = watch->id;
         request.request_case = PB__WATCH_REQUEST__REQUEST_CANCEL;
         request.cancel = &cancelling;
-        etcd_stream_send(hub->stream, &request.base);
+        etcd_stream_send(shared->stream, &request.base);
     }
-    pthread_mutex_unlock(&hub->mutex);
-    etcd_loop_quiesce(hub->etcd->loop, watch);
+    pthread_mutex_unlock(&shared->mutex);
+    etcd_loop_quiesce(shared->transport->loop, watch);
     destroy(watch);
 }

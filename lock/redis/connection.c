@@ -15,220 +15,197 @@
 #include "lock/core/waiter.h"
 #include "lock/redis/dial.h"
 
-enum { NUMBER_SIZE = 32 }; /* a mark, digits, and two ends of lines */
-
-/* After a failed connect calls fail at once for so long. */
+/* After a failed connect, calls fail at once for so long. */
 static const int64_t retry_ns = 100000000;
+/* A connection that was not used for so long is tested before it is used. */
 static const int64_t idle_ns = 50000000;
-/* Who waits looks for so long before it sleeps, if the store has answered that quickly the last time: to be
- * woken costs more than most answers take, where processors sleep deeply. Who could run meanwhile does. */
-static const int64_t look_ns = 200000;
+/* A waiter busy-polls for so long before it sleeps, if the last answer came that quickly: waking a thread
+ * takes longer than most answers, on processors that sleep deeply. It yields to threads that can run. */
+static const int64_t busy_poll_ns = 200000;
 
-struct redis_link {
+struct redis_connection {
     struct redis_target target;
     const struct lock_env *env; /* may be NULL */
     int timeout_ms;
     pthread_mutex_t mutex; /* not held while the socket is read or written */
     redisContext *hiredis; /* NULL: not connected */
-    bool reading;          /* there is a leader, if perhaps it does not know yet */
-    bool writing;          /* somebody is at it */
-    _Atomic bool quick;    /* the store answers within look_ns */
-    bool broken;           /* to be closed by the last who reads or writes */
-    bool leaving;          /* broken as soon as all that is under way is answered; nothing more is sent */
+    bool has_leader;       /* a thread reads, or is appointed to */
+    bool writing;          /* a thread writes */
+    _Atomic bool quick;    /* the last answer came within busy_poll_ns */
+    bool broken;           /* to be closed by the last thread that reads or writes */
+    bool is_replica;       /* broken as soon as all calls in flight are answered; no more commands are sent */
     int64_t retry_at_ns, used_ns;
     struct redis_call *oldest, *newest;
     uint64_t queued, written, answered; /* bytes of commands */
-    char *out;                          /* queued and not yet being written */
-    size_t out_length, out_size;
+    struct redis_output output;         /* queued, and not being written yet */
 };
 
 static int64_t now_ns(void) {
     return clock_mono_ns(&clock_system);
 }
 
-struct redis_link *redis_link_open(const struct redis_target *target, int timeout_ms,
-                                   const struct lock_env *env) {
-    struct redis_link *link = calloc(1, sizeof *link);
-    if (!link)
+struct redis_connection *redis_connection_open(const struct redis_target *target, int timeout_ms,
+                                               const struct lock_env *env) {
+    struct redis_connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
         return NULL;
-    link->target = *target;
-    link->env = env;
-    link->timeout_ms = timeout_ms;
-    pthread_mutex_init(&link->mutex, NULL);
-    return link;
+    connection->target = *target;
+    connection->env = env;
+    connection->timeout_ms = timeout_ms;
+    pthread_mutex_init(&connection->mutex, NULL);
+    return connection;
 }
 
-void redis_link_close(struct redis_link *link) {
-    if (!link)
+void redis_connection_close(struct redis_connection *connection) {
+    if (!connection)
         return;
-    redisFree(link->hiredis);
-    while (link->oldest) { /* left */
-        struct redis_call *next = link->oldest->next;
-        free(link->oldest);
-        link->oldest = next;
+    redisFree(connection->hiredis);
+    while (connection->oldest) { /* abandoned calls */
+        struct redis_call *next = connection->oldest->next;
+        free(connection->oldest);
+        connection->oldest = next;
     }
-    pthread_mutex_destroy(&link->mutex);
-    free(link->out);
-    free(link);
+    pthread_mutex_destroy(&connection->mutex);
+    free(connection->output.bytes);
+    free(connection);
 }
 
-void redis_link_tell(const struct redis_link *link, const char *why) {
-    char server[sizeof link->target.host + 16];
-    snprintf(server, sizeof server, strchr(link->target.host, ':') ? "[%s]:%d" : "%s:%d", link->target.host,
-             link->target.port);
-    lock_env_failed(link->env, server, why);
+void redis_connection_report(const struct redis_connection *connection, const char *why) {
+    const struct redis_target *target = &connection->target;
+    char server[sizeof target->host + 16];
+    snprintf(server, sizeof server, strchr(target->host, ':') ? "[%s]:%d" : "%s:%d", target->host,
+             target->port);
+    lock_env_failed(connection->env, server, why);
 }
 
-/* ---- all below: with the mutex held, unless it says otherwise ---- */
+/* ---- calls in flight: with the mutex held ---- */
 
+/* Needs no mutex. */
 static void post(struct redis_call *call) {
     atomic_fetch_add(&call->posts, 1);
     sem_post(&call->ready);
 }
 
-static void close_if_unused(struct redis_link *link) {
-    if (!link->broken || link->reading || link->writing)
-        return;
-    redisFree(link->hiredis);
-    link->hiredis = NULL;
-    link->broken = link->leaving = false;
-    link->out_length = 0;
-    link->queued = link->written = link->answered = 0;
-}
-
-/* A call that ends by another thread's hand, as all do but the `leader`'s own (NULL: nobody's), must be
- * posted. NULL: its caller has left. */
-static struct redis_call *finish_oldest(struct redis_link *link, enum lock_status status,
+/* Returns the call if its thread must be told by post(): not for the leader's own call, and not for an
+ * abandoned one. */
+static struct redis_call *finish_oldest(struct redis_connection *connection, enum lock_status status,
                                         const struct redis_call *leader) {
-    struct redis_call *call = link->oldest;
-    link->oldest = call->next;
-    if (!link->oldest)
-        link->newest = NULL;
-    link->answered = call->ends_at;
-    if (call->left) {
+    struct redis_call *call = connection->oldest;
+    connection->oldest = call->next;
+    if (!connection->oldest)
+        connection->newest = NULL;
+    connection->answered = call->ends_at;
+    if (call->abandoned) {
         free(call);
         return NULL;
     }
     call->next = NULL;
     call->status = status;
-    call->told = call != leader;
+    call->is_posted = call != leader;
     call->done = true;
-    return call;
+    return call->is_posted ? call : NULL;
 }
 
-static void append(struct redis_link *link, struct redis_call *call) {
-    call->ends_at = link->queued;
-    if (link->newest)
-        link->newest->next = call;
+static void append(struct redis_connection *connection, struct redis_call *call) {
+    call->ends_at = connection->queued;
+    if (connection->newest)
+        connection->newest->next = call;
     else
-        link->oldest = call;
-    link->newest = call;
+        connection->oldest = call;
+    connection->newest = call;
 }
 
-/* A command that was not written to its end was not carried out. `why`: an errno, 0: the other side closed
- * it. */
-static void break_link(struct redis_link *link, int why) {
+/* A copy replaces the call, which has no answer yet, so that its caller may go. False: out of memory. */
+static bool abandon(struct redis_connection *connection, struct redis_call *call) {
+    struct {
+        struct redis_call call;
+        struct redis_answer answer;
+    } *copy = malloc(sizeof *copy);
+    if (!copy)
+        return false;
+    copy->call = (struct redis_call){
+        .next = call->next, .answer = &copy->answer, .ends_at = call->ends_at, .abandoned = true};
+    struct redis_call **at = &connection->oldest;
+    while (*at && *at != call)
+        at = &(*at)->next;
+    *at = &copy->call;
+    if (connection->newest == call)
+        connection->newest = &copy->call;
+    call->status = LOCK_UNKNOWN;
+    call->done = true;
+    return true;
+}
+
+/* ---- connecting and closing: with the mutex held ---- */
+
+static void close_if_unused(struct redis_connection *connection) {
+    if (!connection->broken || connection->has_leader || connection->writing)
+        return;
+    redisFree(connection->hiredis);
+    connection->hiredis = NULL;
+    connection->broken = connection->is_replica = false;
+    connection->output.length = 0;
+    connection->queued = connection->written = connection->answered = 0;
+}
+
+/* Fails all calls. Those whose command was not written to its end were not carried out. `why` is an errno;
+ * 0: the other side closed the connection. */
+static void break_connection(struct redis_connection *connection, int why) {
     char text[128];
-    if (!link->broken && link->hiredis) {
-        link->broken = true;
+    if (!connection->broken && connection->hiredis) {
+        connection->broken = true;
         if (why == ETIMEDOUT)
-            snprintf(text, sizeof text, "no answer within %d ms", link->timeout_ms);
+            snprintf(text, sizeof text, "no answer within %d ms", connection->timeout_ms);
         else
             snprintf(text, sizeof text, "%s", why ? strerror(why) : "it closed the connection");
-        if (link->oldest) /* otherwise it was closed while nobody wanted anything of it */
-            redis_link_tell(link, text);
-        shutdown(link->hiredis->fd, SHUT_RDWR);
-        while (link->oldest) {
-            bool written = link->oldest->ends_at <= link->written;
-            struct redis_call *call = finish_oldest(link, written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE, NULL);
+        if (connection->oldest) /* otherwise it was closed while nothing was in flight */
+            redis_connection_report(connection, text);
+        shutdown(connection->hiredis->fd, SHUT_RDWR);
+        while (connection->oldest) {
+            bool written = connection->oldest->ends_at <= connection->written;
+            struct redis_call *call =
+                finish_oldest(connection, written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE, NULL);
             if (call)
                 post(call);
         }
     }
-    close_if_unused(link);
+    close_if_unused(connection);
 }
 
-/* Others wait meanwhile: they need the connection too. */
-static bool connect_link(struct redis_link *link) {
-    if (now_ns() < link->retry_at_ns)
+/* Keeps the mutex: other callers need the connection too. */
+static bool connect_now(struct redis_connection *connection) {
+    if (now_ns() < connection->retry_at_ns)
         return false;
     char why[LOCK_ERROR_SIZE];
-    link->hiredis = redis_dial(&link->target, link->timeout_ms, why, sizeof why);
-    if (!link->hiredis) {
-        link->retry_at_ns = now_ns() + retry_ns;
-        redis_link_tell(link, why);
+    connection->hiredis = redis_dial(&connection->target, connection->timeout_ms, why, sizeof why);
+    if (!connection->hiredis) {
+        connection->retry_at_ns = now_ns() + retry_ns;
+        redis_connection_report(connection, why);
     }
-    return link->hiredis != NULL;
+    return connection->hiredis != NULL;
 }
 
-static int64_t time_out_ns(const struct redis_link *link) {
-    return now_ns() + (int64_t)link->timeout_ms * 1000000;
-}
-
-/* True: a third of the time-out is left at least, which is as much as one answer took where there were two to
- * connect. Otherwise the connection is there for the next. */
-static bool has_time(const struct redis_link *link, int64_t until_ns) {
-    bool has = until_ns - now_ns() >= (int64_t)link->timeout_ms * 1000000 / 3;
-    if (!has)
-        redis_link_tell(link, "connected, but too late for what was to be sent");
-    return has;
-}
-
-/* The other side may have closed a connection that nobody used for a while; noticed now, the next command
- * need not end as unknown. */
-static void check_idle(struct redis_link *link) {
+/* The server may have closed a connection that was idle. If that is noticed now, the next command need not
+ * end as unknown. */
+static void test_idle(struct redis_connection *connection) {
     char byte;
     int64_t now = now_ns();
-    bool idle = link->hiredis && !link->oldest && now - link->used_ns > idle_ns;
-    link->used_ns = now;
-    if (idle && (recv(link->hiredis->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN))
-        break_link(link, 0);
+    bool idle = connection->hiredis && !connection->oldest && now - connection->used_ns > idle_ns;
+    connection->used_ns = now;
+    if (idle && (recv(connection->hiredis->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN))
+        break_connection(connection, 0);
 }
 
-/* The mark, a number, and the end of a line. */
-static char *put_number(char *at, char mark, size_t number) {
-    char digits[NUMBER_SIZE];
-    int count = 0;
-    do {
-        digits[count++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number);
-    *at++ = mark;
-    while (count)
-        *at++ = digits[--count];
-    *at++ = '\r';
-    *at++ = '\n';
-    return at;
+static void leave_replica(struct redis_connection *connection) {
+    if (!connection->is_replica || connection->oldest)
+        return;
+    connection->retry_at_ns = now_ns() + retry_ns; /* the name may still mean the replica */
+    break_connection(connection, 0);
 }
 
-/* As the protocol has it (RESP, "arrays of bulk strings"). hiredis would do it with printf and a copy, which
- * cost more than all else that is done for a call here. */
-static bool queue_command(struct redis_link *link, int argc, const char *const argv[]) {
-    size_t most = NUMBER_SIZE;
-    for (int i = 0; i < argc; i++)
-        most += NUMBER_SIZE + strlen(argv[i]);
-    if (link->out_length + most > link->out_size) {
-        char *out = realloc(link->out, 2 * (link->out_length + most));
-        if (!out)
-            return false;
-        link->out = out;
-        link->out_size = 2 * (link->out_length + most);
-    }
-    char *begin = link->out + link->out_length, *at = put_number(begin, '*', (size_t)argc);
-    for (int i = 0; i < argc; i++) {
-        size_t length = strlen(argv[i]);
-        at = put_number(at, '$', length);
-        memcpy(at, argv[i], length);
-        at += length;
-        *at++ = '\r';
-        *at++ = '\n';
-    }
-    link->out_length += (size_t)(at - begin);
-    link->queued += (uint64_t)(at - begin);
-    return true;
-}
+/* ---- writing ---- */
 
-/* Without the mutex. 0, or an errno: broken, or not taken before the time is up. `*sent` counts what was. */
+/* Without the mutex. Returns 0, or an errno. `*sent` counts what was written. */
 static int write_all(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent) {
     while (*sent < length) {
         ssize_t n = send(fd, bytes + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -249,95 +226,66 @@ static int write_all(int fd, const char *bytes, size_t length, int64_t until_ns,
     return 0;
 }
 
-/* What gathered leaves when nothing is under way, or as a second lot when it is as large as the first: the
- * store works on one while the answers to the other travel, and neither is small. */
-static bool may_leave(const struct redis_link *link) {
-    return link->out_length > 0 && !link->broken && link->out_length >= link->written - link->answered;
+/* What gathered is written when nothing is in flight, or when it is as large as what is in flight: then the
+ * store works on one batch while the answers to the other travel, and neither is small. */
+static bool may_write(const struct redis_connection *connection) {
+    return connection->output.length > 0 && !connection->broken &&
+           connection->output.length >= connection->written - connection->answered;
 }
 
-/* Writes what is queued, of all callers, unless somebody is at it already, who then does. */
-static void flush_commands(struct redis_link *link, int64_t until_ns) {
-    if (link->writing || !may_leave(link))
+/* Writes the queued commands of all callers, unless another thread is writing and will do it. Called, and
+ * returns, with the mutex held. */
+static void write_queued(struct redis_connection *connection, int64_t until_ns) {
+    if (connection->writing || !may_write(connection))
         return;
-    link->writing = true;
-    while (may_leave(link)) {
-        char *bytes = link->out;
-        size_t length = link->out_length, size = link->out_size, sent = 0;
-        int fd = link->hiredis->fd;
-        link->out = NULL;
-        link->out_length = link->out_size = 0;
-        link->written += length; /* of what is being written nobody knows; whoever breaks it must not */
-        pthread_mutex_unlock(&link->mutex);
-        int why = write_all(fd, bytes, length, until_ns, &sent);
-        pthread_mutex_lock(&link->mutex);
-        link->written -= length - sent;
-        if (link->out) {
-            free(bytes);
+    connection->writing = true;
+    while (may_write(connection)) {
+        struct redis_output output = connection->output;
+        size_t sent = 0;
+        int fd = connection->hiredis->fd;
+        connection->output = (struct redis_output){.length = 0};
+        connection->written +=
+            output.length; /* until it is known: whoever breaks it must not say UNAVAILABLE */
+        pthread_mutex_unlock(&connection->mutex);
+        int why = write_all(fd, output.bytes, output.length, until_ns, &sent);
+        pthread_mutex_lock(&connection->mutex);
+        connection->written -= output.length - sent;
+        if (connection->output.bytes) {
+            free(output.bytes);
         } else {
-            link->out = bytes; /* for the next */
-            link->out_size = size;
+            connection->output = output; /* use the buffer again */
+            connection->output.length = 0;
         }
         if (why)
-            break_link(link, why);
+            break_connection(connection, why);
     }
-    link->writing = false;
-    close_if_unused(link);
+    connection->writing = false;
+    close_if_unused(connection);
 }
 
-static void read_answer(struct redis_answer *answer, const redisReply *reply) {
-    answer->type = REDIS_ANSWER_NIL;
-    answer->integer = 0;
-    answer->text[0] = '\0';
-    switch (reply->type) {
-    case REDIS_REPLY_INTEGER:
-        answer->type = REDIS_ANSWER_INTEGER;
-        answer->integer = reply->integer;
-        break;
-    case REDIS_REPLY_STRING:
-    case REDIS_REPLY_STATUS:
-    case REDIS_REPLY_ERROR:
-        answer->type = reply->type == REDIS_REPLY_ERROR ? REDIS_ANSWER_ERROR : REDIS_ANSWER_TEXT;
-        snprintf(answer->text, sizeof answer->text, "%s", reply->str);
-        break;
-    case REDIS_REPLY_ARRAY: answer->type = REDIS_ANSWER_LIST; break;
-    default: break;
-    }
+/* ---- reading: the leader ---- */
+
+/* A missing script is no failure: its text is sent then. */
+static void note_error(struct redis_connection *connection, const struct redis_answer *answer) {
+    if (answer->type == REDIS_ANSWER_ERROR && !redis_answer_is_no_script(answer))
+        redis_connection_report(connection, answer->text);
+    connection->is_replica = connection->is_replica || redis_answer_is_replica(answer);
 }
 
-/* Before 7.0 what a script meets stands within the error. */
-bool redis_answer_is_replica(const struct redis_answer *answer) {
-    return answer->type == REDIS_ANSWER_ERROR &&
-           (strstr(answer->text, "READONLY ") || strncmp(answer->text, "MASTERDOWN", 10) == 0);
-}
-
-/* That it does not have a script is no failure: it is sent then. */
-static void note_error(struct redis_link *link, const struct redis_answer *answer) {
-    if (answer->type == REDIS_ANSWER_ERROR && strncmp(answer->text, "NOSCRIPT", 8) != 0)
-        redis_link_tell(link, answer->text);
-    link->leaving = link->leaving || redis_answer_is_replica(answer);
-}
-
-static void leave(struct redis_link *link) {
-    if (!link->leaving || link->oldest)
-        return;
-    link->retry_at_ns = now_ns() + retry_ns; /* it may be a replica still */
-    break_link(link, 0);
-}
-
-/* Hands out the answers that are there, and lists in `*done` the calls that are still to be posted. False:
- * not the protocol, or an answer to nothing. */
-static bool deal(struct redis_link *link, const char *bytes, size_t length, const struct redis_call *leader,
-                 struct redis_call **done) {
-    redisReader *reader = link->hiredis->reader;
+/* Delivers the answers, and lists in `*done` the calls that must be posted. False: the bytes are not the
+ * protocol, or there was no call for an answer. */
+static bool deliver(struct redis_connection *connection, const char *bytes, size_t length,
+                    const struct redis_call *leader, struct redis_call **done) {
+    redisReader *reader = connection->hiredis->reader;
     void *reply = NULL;
     bool good = redisReaderFeed(reader, bytes, length) == REDIS_OK;
     while (good && (good = redisReaderGetReply(reader, &reply) == REDIS_OK) && reply) {
-        good = link->oldest != NULL;
+        good = connection->oldest != NULL;
         if (good) {
-            read_answer(link->oldest->answer, reply);
-            note_error(link, link->oldest->answer);
-            struct redis_call *call = finish_oldest(link, LOCK_OK, leader);
-            if (call && call->told) {
+            redis_answer_read(connection->oldest->answer, reply);
+            note_error(connection, connection->oldest->answer);
+            struct redis_call *call = finish_oldest(connection, LOCK_OK, leader);
+            if (call) {
                 *done = call;
                 done = &call->next;
             }
@@ -348,7 +296,8 @@ static bool deal(struct redis_link *link, const char *bytes, size_t length, cons
     return good;
 }
 
-/* Without the mutex, so that those who are told do not run into it. A call is gone once it was posted. */
+/* Without the mutex, so that the threads that are told do not run into it. A call is gone once it was posted.
+ */
 static void post_all(struct redis_call *done) {
     while (done) {
         struct redis_call *call = done;
@@ -357,44 +306,24 @@ static void post_all(struct redis_call *done) {
     }
 }
 
-/* Whoever leads has to name the next: the one whose answer comes next, which it then reads itself. */
-static void name_leader(struct redis_link *link) {
-    struct redis_call *next = link->oldest;
-    while (next && next->left)
+/* A leader that is done appoints the next: the thread whose answer comes next. */
+static void appoint_leader(struct redis_connection *connection) {
+    struct redis_call *next = connection->oldest;
+    while (next && next->abandoned)
         next = next->next;
-    link->reading = next != NULL;
+    connection->has_leader = next != NULL;
     if (next) {
         next->leads = true;
         post(next);
     }
-    close_if_unused(link);
+    close_if_unused(connection);
 }
 
-/* A copy takes the place of the call, which has no answer yet, so that its caller may go. False when out of
- * memory. */
-static bool leave_call(struct redis_link *link, struct redis_call *call) {
-    struct {
-        struct redis_call call;
-        struct redis_answer answer;
-    } *copy = malloc(sizeof *copy);
-    if (!copy)
-        return false;
-    copy->call = (struct redis_call){
-        .next = call->next, .answer = &copy->answer, .ends_at = call->ends_at, .left = true};
-    struct redis_call **at = &link->oldest;
-    while (*at && *at != call)
-        at = &(*at)->next;
-    *at = &copy->call;
-    if (link->newest == call)
-        link->newest = &copy->call;
-    call->status = LOCK_UNKNOWN;
-    call->done = true;
-    return true;
-}
-
-/* Without the mutex. ETIMEDOUT: the time is up. */
-static ssize_t receive(struct redis_link *link, int fd, char *bytes, size_t size, int64_t until_ns) {
-    int64_t since_ns = now_ns(), sleep_ns = atomic_load(&link->quick) ? since_ns + look_ns : since_ns;
+/* Without the mutex. Fails with ETIMEDOUT after `until_ns`. */
+static ssize_t receive(struct redis_connection *connection, int fd, char *bytes, size_t size,
+                       int64_t until_ns) {
+    int64_t since_ns = now_ns();
+    int64_t sleep_ns = atomic_load(&connection->quick) ? since_ns + busy_poll_ns : since_ns;
     ssize_t n;
     while ((n = recv(fd, bytes, size, MSG_DONTWAIT)) < 0 && errno == EAGAIN && now_ns() < sleep_ns)
         sched_yield();
@@ -405,48 +334,52 @@ static ssize_t receive(struct redis_link *link, int fd, char *bytes, size_t size
             errno = ETIMEDOUT;
         else if (poll(&ready, 1, (int)left_ms) >= 0)
             n = recv(fd, bytes, size, MSG_DONTWAIT);
-        atomic_store(&link->quick, now_ns() - since_ns < look_ns);
+        atomic_store(&connection->quick, now_ns() - since_ns < busy_poll_ns);
     }
     return n;
 }
 
-/* Reads for all until its own call is done, or left. */
-static void lead(struct redis_link *link, struct redis_call *call, const struct lock_cancel *cancel) {
+/* Reads for all threads until its own call is done or abandoned. Called, and returns, with the mutex held. */
+static void lead(struct redis_connection *connection, struct redis_call *call,
+                 const struct lock_cancel *cancel) {
     char bytes[16384];
-    bool named = false;
+    bool appointed = false;
     while (!call->done) {
         struct redis_call *done = NULL;
-        assert(link->hiredis); /* whoever breaks it leaves no call that is not done */
-        int fd = link->hiredis->fd;
-        pthread_mutex_unlock(&link->mutex);
+        assert(connection->hiredis); /* break_connection() leaves no call that is not done */
+        int fd = connection->hiredis->fd;
+        pthread_mutex_unlock(&connection->mutex);
         int64_t until_ns = lock_cancel_poll_ns(cancel, now_ns(), call->until_ns);
-        ssize_t n = receive(link, fd, bytes, sizeof bytes, until_ns);
+        ssize_t n = receive(connection, fd, bytes, sizeof bytes, until_ns);
         int why = n < 0 ? errno : 0;
         bool nothing_yet = why == EINTR || why == EAGAIN || (why == ETIMEDOUT && until_ns < call->until_ns);
-        pthread_mutex_lock(&link->mutex);
-        if (n > 0 && !link->broken && !deal(link, bytes, (size_t)n, call, &done))
-            break_link(link, EPROTO);
+        pthread_mutex_lock(&connection->mutex);
+        if (n > 0 && !connection->broken && !deliver(connection, bytes, (size_t)n, call, &done))
+            break_connection(connection, EPROTO);
         else if (n <= 0 && !nothing_yet)
-            break_link(link, why);
-        flush_commands(link, call->until_ns);
-        leave(link);
+            break_connection(connection, why);
+        write_queued(connection, call->until_ns);
+        leave_replica(connection);
         if (!call->done && lock_cancel_called(cancel))
-            leave_call(link, call);
-        named = call->done;
-        if (named)
-            name_leader(link);
-        pthread_mutex_unlock(&link->mutex);
+            abandon(connection, call);
+        appointed = call->done;
+        if (appointed)
+            appoint_leader(connection);
+        pthread_mutex_unlock(&connection->mutex);
         post_all(done);
-        pthread_mutex_lock(&link->mutex);
+        pthread_mutex_lock(&connection->mutex);
     }
-    if (!named) /* broken while the others were told */
-        name_leader(link);
+    if (!appointed) /* the connection broke while the mutex was not held */
+        appoint_leader(connection);
 }
 
-/* Without the mutex: waits to be told, and gives up the connection when its time is up. False: cancelled, and
- * the call is left. */
-static bool follow(struct redis_link *link, struct redis_call *call, const struct lock_cancel *cancel) {
-    for (int64_t sleep_ns = now_ns() + look_ns; atomic_load(&link->quick) && now_ns() < sleep_ns;
+/* ---- waiting: the followers ---- */
+
+/* Without the mutex. Waits for the post, and breaks the connection when the call's time is up. False: it was
+ * cancelled and is abandoned. */
+static bool follow(struct redis_connection *connection, struct redis_call *call,
+                   const struct lock_cancel *cancel) {
+    for (int64_t sleep_ns = now_ns() + busy_poll_ns; atomic_load(&connection->quick) && now_ns() < sleep_ns;
          sched_yield()) {
         if (sem_trywait(&call->ready) == 0)
             return true;
@@ -458,85 +391,103 @@ static bool follow(struct redis_link *link, struct redis_call *call, const struc
             return true;
         if (errno != ETIMEDOUT)
             continue;
-        bool left = false, late = until_ns == late_ns;
-        pthread_mutex_lock(&link->mutex);
+        bool abandoned = false, late = until_ns == late_ns;
+        pthread_mutex_lock(&connection->mutex);
         if (!call->done && late)
-            break_link(link, ETIMEDOUT);
+            break_connection(connection, ETIMEDOUT);
         else if (!call->done && !call->leads && lock_cancel_called(cancel))
-            left = leave_call(link, call);
-        pthread_mutex_unlock(&link->mutex);
-        if (left)
+            abandoned = abandon(connection, call);
+        pthread_mutex_unlock(&connection->mutex);
+        if (abandoned)
             return false;
         if (late)
-            late_ns += 3600 * INT64_C(1000000000); /* by now, or in a moment, there is a post */
+            late_ns += 3600 * INT64_C(1000000000); /* the post is made by now, or in a moment */
     }
 }
 
-/* `until_ns`: to be answered by then, also where it has to connect first; 0: within the time-out once
- * connected. */
-static void begin_call(struct redis_link *link, struct redis_call *call, int argc, const char *const argv[],
-                       struct redis_answer *answer, int64_t until_ns) {
+/* ---- calls ---- */
+
+static int64_t timeout_from_now_ns(const struct redis_connection *connection) {
+    return now_ns() + (int64_t)connection->timeout_ms * 1000000;
+}
+
+/* At least a third of the timeout must be left after connecting. Otherwise the next call has the connection.
+ */
+static bool has_time(const struct redis_connection *connection, int64_t until_ns) {
+    bool has = until_ns - now_ns() >= (int64_t)connection->timeout_ms * 1000000 / 3;
+    if (!has)
+        redis_connection_report(connection, "connected, but too late for what was to be sent");
+    return has;
+}
+
+/* `until_ns`: when it must be answered, including the time to connect; 0: a timeout after connecting. */
+static void begin_call(struct redis_connection *connection, struct redis_call *call, int argc,
+                       const char *const argv[], struct redis_answer *answer, int64_t until_ns) {
     *call = (struct redis_call){.answer = answer, .status = LOCK_UNAVAILABLE, .done = true};
     sem_init(&call->ready, 0, 0);
-    pthread_mutex_lock(&link->mutex);
-    check_idle(link);
-    if (link->leaving && !link->reading) /* all who waited have left */
-        break_link(link, 0);
-    if (!link->broken && !link->leaving && (link->hiredis || connect_link(link)) &&
-        (!until_ns || has_time(link, until_ns))) {
-        call->until_ns = until_ns ? until_ns : time_out_ns(link);
-        if (queue_command(link, argc, argv)) {
+    pthread_mutex_lock(&connection->mutex);
+    test_idle(connection);
+    if (connection->is_replica && !connection->has_leader) /* all calls were abandoned */
+        break_connection(connection, 0);
+    if (!connection->broken && !connection->is_replica && (connection->hiredis || connect_now(connection)) &&
+        (!until_ns || has_time(connection, until_ns))) {
+        call->until_ns = until_ns ? until_ns : timeout_from_now_ns(connection);
+        size_t length = redis_output_append(&connection->output, argc, argv);
+        connection->queued += length;
+        if (length > 0) {
+            lock_env_count_requests(connection->env, 1);
             call->done = false;
-            append(link, call);
+            append(connection, call);
         } else {
             call->status = LOCK_NOMEM;
         }
     }
-    pthread_mutex_unlock(&link->mutex);
+    pthread_mutex_unlock(&connection->mutex);
 }
 
-void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc, const char *const argv[],
-                      struct redis_answer *answer) {
-    begin_call(link, call, argc, argv, answer, 0);
+void redis_connection_begin(struct redis_connection *connection, struct redis_call *call, int argc,
+                            const char *const argv[], struct redis_answer *answer) {
+    begin_call(connection, call, argc, argv, answer, 0);
 }
 
-static enum lock_status end_call(struct redis_link *link, struct redis_call *call,
+static enum lock_status end_call(struct redis_connection *connection, struct redis_call *call,
                                  const struct lock_cancel *cancel) {
     int posts = 0;
-    pthread_mutex_lock(&link->mutex);
+    pthread_mutex_lock(&connection->mutex);
     if (!call->done)
-        flush_commands(link, call->until_ns);
-    if (!call->done && link->reading) {
-        pthread_mutex_unlock(&link->mutex);
-        bool told = follow(link, call, cancel);
+        write_queued(connection, call->until_ns);
+    if (!call->done && connection->has_leader) {
+        pthread_mutex_unlock(&connection->mutex);
+        bool posted = follow(connection, call, cancel);
         atomic_load(&call->posts);
-        if (!told || !call->leads)
-            goto done; /* that was the post, and there is no other; or there is none */
+        if (!posted || !call->leads)
+            goto done; /* no other post follows */
         posts = 1;
-        pthread_mutex_lock(&link->mutex);
+        pthread_mutex_lock(&connection->mutex);
     }
     if (!call->done) {
-        link->reading = true;
-        lead(link, call, cancel);
+        connection->has_leader = true;
+        lead(connection, call, cancel);
     } else if (call->leads) {
-        name_leader(link); /* it was named, and then the connection broke */
+        appoint_leader(connection); /* it was appointed, and then the connection broke */
     }
-    int all = call->leads + call->told;
-    pthread_mutex_unlock(&link->mutex);
-    while (posts < all) /* whoever posts must be done with it before it goes */
+    int all = call->leads + call->is_posted;
+    pthread_mutex_unlock(&connection->mutex);
+    while (posts < all) /* a thread that posts uses the call until it has */
         posts += sem_wait(&call->ready) == 0;
 done:
     sem_destroy(&call->ready);
     return call->status;
 }
 
-enum lock_status redis_link_end(struct redis_link *link, struct redis_call *call) {
-    return end_call(link, call, NULL);
+enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_call *call) {
+    return end_call(connection, call, NULL);
 }
 
-enum lock_status redis_link_call(struct redis_link *link, int argc, const char *const argv[],
-                                 struct redis_answer *answer, const struct lock_cancel *cancel) {
+enum lock_status redis_connection_call(struct redis_connection *connection, int argc,
+                                       const char *const argv[], struct redis_answer *answer,
+                                       const struct lock_cancel *cancel) {
     struct redis_call call;
-    begin_call(link, &call, argc, argv, answer, time_out_ns(link));
-    return end_call(link, &call, cancel);
+    begin_call(connection, &call, argc, argv, answer, timeout_from_now_ns(connection));
+    return end_call(connection, &call, cancel);
 }

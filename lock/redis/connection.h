@@ -1,9 +1,9 @@
-/* One connection to a Redis, shared by the threads that call over it. Not for users.
+/* One connection to a Redis, shared by all threads that call over it. Not for users.
  *
- * Commands are answered in the order in which they were written; one of those who wait for an answer reads
- * for all of them (D. C. Schmidt et al., "Leader/Followers", PLoP 2000). While answers are under way commands
- * gather, and then leave as one. So a lone caller costs one write and one read, with no thread in between,
- * and a crowd shares both. */
+ * Answers come in the order of the commands. One of the threads that wait reads for all of them (D. C.
+ * Schmidt et al., "Leader/Followers", PLoP 2000). While answers are in flight commands gather, and are then
+ * written together. So a lone caller costs one write and one read, with no other thread in between, and many
+ * callers share both. */
 #ifndef LOCK_REDIS_CONNECTION_H
 #define LOCK_REDIS_CONNECTION_H
 
@@ -11,69 +11,53 @@
 
 #include "base/redis_target.h"
 #include "lock/core/env.h"
+#include "lock/redis/protocol.h"
 
-enum redis_answer_type {
-    REDIS_ANSWER_NIL,
-    REDIS_ANSWER_INTEGER,
-    REDIS_ANSWER_TEXT,
-    REDIS_ANSWER_LIST, /* no command of ours is answered by one, and it is not kept */
-    REDIS_ANSWER_ERROR
-};
-
-enum { REDIS_ANSWER_TEXT_SIZE = 160 };
-
-/* A reply, as far as locks need it. */
-struct redis_answer {
-    enum redis_answer_type type;
-    int64_t integer;                   /* INTEGER */
-    char text[REDIS_ANSWER_TEXT_SIZE]; /* TEXT and ERROR, cut where it is longer */
-};
-
-/* A call under way; the caller's own. */
+/* A call in flight; the caller's own. */
 struct redis_call {
     struct redis_call *next;
     struct redis_answer *answer;
-    int64_t until_ns; /* answered by then, or the connection is given up */
-    uint64_t ends_at; /* where in the stream of bytes written its command ends */
+    int64_t until_ns; /* not answered by then: the connection is closed */
+    uint64_t ends_at; /* position of its command's end in all bytes ever queued */
     enum lock_status status;
     bool done;
-    bool told;  /* another thread has finished it, and posts */
-    bool leads; /* named by whoever led before, who has posted */
-    bool left;  /* its caller has gone, and this is a copy; its answer is thrown away */
+    bool is_posted; /* another thread has finished it, and posts `ready` */
+    bool leads;     /* the leader before it has appointed it, and posts `ready` */
+    bool abandoned; /* its caller has gone, and this is a copy; the answer is thrown away */
     sem_t ready;
-    /* Counts the posts. What is written before one is read after it: the semaphore sees to that as well, but
-     * thread sanitizers do not know sem_clockwait(). */
+    /* Counts the posts. What is written before a post is read after it: the semaphore guarantees that too,
+     * but thread sanitizers do not know sem_clockwait(). */
     _Atomic int posts;
 };
 
-struct redis_link;
+struct redis_connection;
 
-/* Connects with the first call. A call that is not answered within `timeout_ms` breaks the connection, and
- * with it all calls behind it. `env` is told what fails, and may be NULL. NULL when out of memory. */
-struct redis_link *redis_link_open(const struct redis_target *target, int timeout_ms,
-                                   const struct lock_env *env);
-/* Nobody may be in a call. */
-void redis_link_close(struct redis_link *link);
+/* Connects with the first call. A call that is not answered within `timeout_ms` closes the connection, and
+ * fails all calls behind it. `env` may be NULL. NULL when out of memory. */
+struct redis_connection *redis_connection_open(const struct redis_target *target, int timeout_ms,
+                                               const struct lock_env *env);
+/* No thread may be inside a call. NULL does nothing. */
+void redis_connection_close(struct redis_connection *connection);
 
-/* The server is a replica, which cannot write: its name may mean another one by now. So the connection is
- * left once nobody waits on it, and nothing is sent by it any more. */
-bool redis_answer_is_replica(const struct redis_answer *answer);
+/* lock_env_failed() for this server, for failures that only the caller notices. */
+void redis_connection_report(const struct redis_connection *connection, const char *why);
 
-/* Tells `env` that this server failed, where only the caller knows. */
-void redis_link_tell(const struct redis_link *link, const char *why);
+/* LOCK_OK: answered, perhaps with an ERROR. LOCK_UNKNOWN: the command may have been carried out or not; also
+ * soon after `cancel` (which may be NULL) is called: another thread reads the answer then. LOCK_UNAVAILABLE,
+ * LOCK_NOMEM: it was not carried out. Blocks for the timeout at most, which includes connecting: if too
+ * little of it is left then, the command is not sent.
+ *
+ * An answer that the server is a replica closes the connection once no thread waits on it, since the host
+ * name may mean another server by now. */
+enum lock_status redis_connection_call(struct redis_connection *connection, int argc,
+                                       const char *const argv[], struct redis_answer *answer,
+                                       const struct lock_cancel *cancel);
 
-/* LOCK_OK: answered, if perhaps with an ERROR. LOCK_UNKNOWN: the command may have been carried out or not,
- * also soon after `cancel` (which may be NULL) was called: the answer, which others behind it wait for as
- * well, is read without the caller. LOCK_UNAVAILABLE: it was not. LOCK_NOMEM: the same. Blocks for the
- * time-out, also where it has to connect: if that leaves too little of it, the command is not sent. */
-enum lock_status redis_link_call(struct redis_link *link, int argc, const char *const argv[],
-                                 struct redis_answer *answer, const struct lock_cancel *cancel);
-
-/* The two halves, for a thread that has several things to say at once: what is begun leaves with the first
- * call that is waited for. Each that was begun must be ended, the first first. To connect may take another
- * time-out, since what is begun must not be sent out of turn. */
-void redis_link_begin(struct redis_link *link, struct redis_call *call, int argc, const char *const argv[],
-                      struct redis_answer *answer);
-enum lock_status redis_link_end(struct redis_link *link, struct redis_call *call);
+/* The two halves of a call, for a thread that has several commands to send at once: they are written with the
+ * first redis_connection_end(). Each call that was begun must be ended, in the same order. Connecting may
+ * take another timeout, since commands that were begun must keep their order. */
+void redis_connection_begin(struct redis_connection *connection, struct redis_call *call, int argc,
+                            const char *const argv[], struct redis_answer *answer);
+enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_call *call);
 
 #endif

@@ -1,3 +1,3 @@
--- Deletes what has this value.
+-- Deletes a key that has this value.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])

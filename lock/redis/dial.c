@@ -13,7 +13,7 @@ static int64_t now_ns(void) {
     return clock_mono_ns(&clock_system);
 }
 
-/* The `share`-th part of what is left; never nothing, which would be no limit to hiredis. */
+/* The `share`-th part of the time left. At least 1 ms: 0 would mean no limit to hiredis. */
 static struct timeval left_until(int64_t until_ns, int share) {
     int64_t left_us = (until_ns - now_ns()) / 1000 / share;
     if (left_us < 1000)
@@ -21,10 +21,10 @@ static struct timeval left_until(int64_t until_ns, int share) {
     return (struct timeval){.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
 }
 
-/* Was it done? Takes the reply. `refused` is told where it was not; with `quotes` the server's words too:
- * those about an AUTH that it does not know have the password in them. */
-static bool is_good(const redisContext *hiredis, redisReply *reply, const char *refused, bool quotes,
-                    char *error, size_t size) {
+/* Checks and frees a reply. `error` is `refused` if it is an error; with `quotes` also the server's words,
+ * which for AUTH may contain the password. */
+static bool check_reply(const redisContext *hiredis, redisReply *reply, const char *refused, bool quotes,
+                        char *error, size_t size) {
     bool good = reply && reply->type != REDIS_REPLY_ERROR, silent = !reply && errno == EAGAIN;
     if (!reply)
         snprintf(error, size, "connected, but %s", silent ? "no answer came in time" : hiredis->errstr);
@@ -34,7 +34,7 @@ static bool is_good(const redisContext *hiredis, redisReply *reply, const char *
     return good;
 }
 
-static void *ask(redisContext *hiredis, int64_t until_ns, const char *format, ...) {
+static void *send_and_read(redisContext *hiredis, int64_t until_ns, const char *format, ...) {
     va_list rest;
     if (redisSetTimeout(hiredis, left_until(until_ns, 1)) != REDIS_OK)
         return NULL;
@@ -47,19 +47,19 @@ static void *ask(redisContext *hiredis, int64_t until_ns, const char *format, ..
 static bool greet(redisContext *hiredis, const struct redis_target *target, int64_t until_ns, char *error,
                   size_t size) {
     if (target->user[0] &&
-        !is_good(hiredis, ask(hiredis, until_ns, "AUTH %s %s", target->user, target->password),
-                 "the user or the password is refused", false, error, size))
+        !check_reply(hiredis, send_and_read(hiredis, until_ns, "AUTH %s %s", target->user, target->password),
+                     "the user or the password is refused", false, error, size))
         return false;
     if (!target->user[0] && target->password[0] &&
-        !is_good(hiredis, ask(hiredis, until_ns, "AUTH %s", target->password), "the password is refused",
-                 false, error, size))
+        !check_reply(hiredis, send_and_read(hiredis, until_ns, "AUTH %s", target->password),
+                     "the password is refused", false, error, size))
         return false;
-    return is_good(hiredis, ask(hiredis, until_ns, "SELECT %d", target->database),
-                   "the database, or a client without a password, is refused", true, error, size);
+    return check_reply(hiredis, send_and_read(hiredis, until_ns, "SELECT %d", target->database),
+                       "the database, or a client without a password, is refused", true, error, size);
 }
 
-/* NULL: `*why`. IPv6 where there is no other, as hiredis has it; it takes the time for each address anew, so
- * it is given one at a time. */
+/* NULL: `*why`. IPv6 only if there is no IPv4, as in hiredis. hiredis would spend its timeout on each
+ * address, so connect_tcp() gives it one at a time. */
 static struct addrinfo *look_up(const char *host, int port, const char **why) {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
     char service[8];
@@ -72,7 +72,7 @@ static struct addrinfo *look_up(const char *host, int port, const char **why) {
     return status != 0 ? NULL : found;
 }
 
-/* The first address that is there, each with its part of the time. */
+/* Tries one address after the other, each for its part of the time. */
 static redisContext *connect_tcp(const struct addrinfo *found, int port, int64_t until_ns) {
     redisContext *hiredis = NULL;
     int count = 0;
@@ -105,9 +105,9 @@ static redisContext *connect_to(const struct redis_target *target, int timeout_m
 }
 
 redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char *error, size_t error_size) {
-    struct timeval patience = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000L};
-    /* What was not delivered when a connection is given up is not to be delivered later: by then its caller
-     * has been told something, and may have done something about it. */
+    struct timeval timeout = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000L};
+    /* When the connection is closed, unsent commands are dropped: their callers have been told that they were
+     * not carried out. */
     struct linger drop = {.l_onoff = 1};
     const char *why = NULL;
     int64_t until_ns;
@@ -117,7 +117,7 @@ redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char
     if (why)
         snprintf(error, error_size, "%s", why);
     else if (greet(hiredis, target, until_ns, error, error_size) &&
-             redisSetTimeout(hiredis, patience) == REDIS_OK)
+             redisSetTimeout(hiredis, timeout) == REDIS_OK)
         return hiredis;
     redisFree(hiredis);
     return NULL;

@@ -8,13 +8,13 @@
 #include "delete_if.lua.h"
 #include "extend.lua.h"
 #include "lock/redis/subscriber.h"
-#include "turn.lua.h"
+#include "owner.lua.h"
 
 enum { POLL_MS = 4 };
 
-const struct redis_script redis_script_turn = {turn_lua, turn_lua_sha1},
-                          redis_script_extend = {extend_lua, extend_lua_sha1},
-                          redis_script_delete_if = {delete_if_lua, delete_if_lua_sha1};
+const struct redis_script redis_script_owner = {owner_lua, owner_lua_sha1},
+                          redis_script_extend = {extend_lua, extend_lua_sha1};
+static const struct redis_script script_delete_if = {delete_if_lua, delete_if_lua_sha1};
 
 void redis_store_key(char out[REDIS_KEY_SIZE], const char *key, const char *suffix) {
     char *end = stpcpy(stpcpy(out, "lock:{"), key); /* keys are valid: at most LOCK_KEY_MAX */
@@ -23,7 +23,7 @@ void redis_store_key(char out[REDIS_KEY_SIZE], const char *key, const char *suff
 }
 
 int64_t redis_store_deadline_ns(int64_t sent_ns, int64_t ttl_ms) {
-    /* As Redlock counts: a hundredth, and 2 ms for the precision with which Redis expires. */
+    /* As in Redlock: less a hundredth, and less 2 ms for the precision with which Redis expires keys. */
     return sent_ns + ttl_ms * 990000 - 2000000;
 }
 
@@ -44,8 +44,8 @@ enum lock_status redis_store_open(const struct lock_url *url, const struct lock_
     opened->target = target;
     opened->ttl_ms = url->ttl_ms;
     snprintf(opened->ttl_text, sizeof opened->ttl_text, "%lld", (long long)url->ttl_ms);
-    opened->link = redis_link_open(&target, lock_env_timeout_ms(url->ttl_ms, 8), env);
-    if (!opened->link) {
+    opened->connection = redis_connection_open(&target, lock_env_timeout_ms(url->ttl_ms, 8), env);
+    if (!opened->connection) {
         free(opened);
         return LOCK_NOMEM;
     }
@@ -56,72 +56,62 @@ enum lock_status redis_store_open(const struct lock_url *url, const struct lock_
 
 void redis_store_close(void *store) {
     struct redis_store *opened = store;
-    redis_listener_close(opened->listener);
-    redis_link_close(opened->link);
+    redis_subscriber_close(opened->subscriber);
+    redis_connection_close(opened->connection);
     pthread_mutex_destroy(&opened->mutex);
     free(opened);
 }
 
-bool redis_store_hears(struct redis_store *store, bool listen) {
+bool redis_store_is_subscribed(struct redis_store *store, bool subscribe) {
     pthread_mutex_lock(&store->mutex);
-    if (listen && !store->listener)
-        store->listener = redis_listener_open(&store->target, store->env);
-    bool hears = redis_listener_hears(store->listener);
+    if (subscribe && !store->subscriber)
+        store->subscriber = redis_subscriber_open(&store->target, store->env);
+    bool is_subscribed = redis_subscriber_is_subscribed(store->subscriber);
     pthread_mutex_unlock(&store->mutex);
-    return hears;
+    return is_subscribed;
 }
 
-/* Once another server answers what is published there must be heard too: the one that was left before says
- * nothing, or late. */
+/* Once another server answers, the subscriber must connect to it too: the old one publishes nothing, or too
+ * late. */
 static void follow_name(struct redis_store *store, bool is_replica) {
     if (is_replica) {
-        atomic_store(&store->moves, true);
-    } else if (atomic_load_explicit(&store->moves, memory_order_relaxed) &&
-               atomic_exchange(&store->moves, false)) {
+        atomic_store(&store->was_replica, true);
+    } else if (atomic_load_explicit(&store->was_replica, memory_order_relaxed) &&
+               atomic_exchange(&store->was_replica, false)) {
         pthread_mutex_lock(&store->mutex);
-        redis_listener_move(store->listener);
+        redis_subscriber_reconnect(store->subscriber);
         pthread_mutex_unlock(&store->mutex);
     }
 }
 
-static enum lock_status call_until(struct redis_store *store, struct redis_answer *answer, int argc,
-                                   const char *const argv[], const struct lock_cancel *cancel) {
-    enum lock_status status = redis_link_call(store->link, argc, argv, answer, cancel);
+enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
+                                  const char *const argv[], const struct lock_cancel *cancel) {
+    enum lock_status status = redis_connection_call(store->connection, argc, argv, answer, cancel);
     if (status == LOCK_OK)
         follow_name(store, redis_answer_is_replica(answer));
     return status == LOCK_OK && answer->type == REDIS_ANSWER_ERROR ? LOCK_UNAVAILABLE : status;
 }
 
-enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
-                                  const char *const argv[]) {
-    return call_until(store, answer, argc, argv, NULL);
-}
-
-enum lock_status redis_store_script_until(struct redis_store *store, const struct redis_script *script,
-                                          struct redis_answer *answer, int argc, const char *argv[],
-                                          const struct lock_cancel *cancel) {
+enum lock_status redis_store_run(struct redis_store *store, const struct redis_script *script,
+                                 struct redis_answer *answer, int argc, const char *argv[],
+                                 const struct lock_cancel *cancel) {
+    answer->type = REDIS_ANSWER_NIL;
     argv[0] = "EVALSHA";
     argv[1] = script->sha1;
-    enum lock_status status = call_until(store, answer, argc, argv, cancel);
-    if (status != LOCK_UNAVAILABLE || answer->type != REDIS_ANSWER_ERROR ||
-        strncmp(answer->text, "NOSCRIPT", 8) != 0)
+    enum lock_status status = redis_store_call(store, answer, argc, argv, cancel);
+    if (status != LOCK_UNAVAILABLE || !redis_answer_is_no_script(answer))
         return status;
     argv[0] = "EVAL";
     argv[1] = script->text;
-    return call_until(store, answer, argc, argv, cancel);
+    return redis_store_call(store, answer, argc, argv, cancel);
 }
 
-enum lock_status redis_store_script(struct redis_store *store, const struct redis_script *script,
-                                    struct redis_answer *answer, int argc, const char *argv[]) {
-    return redis_store_script_until(store, script, answer, argc, argv, NULL);
-}
-
-enum lock_status redis_store_delete_if(struct redis_store *store, const char *key, const char *value) {
+enum lock_status redis_store_release(void *store, const char *key, const char *owner) {
     char name[REDIS_KEY_SIZE];
     redis_store_key(name, key, "");
-    const char *argv[] = {NULL, NULL, "1", name, value};
+    const char *argv[] = {NULL, NULL, "1", name, owner};
     struct redis_answer answer;
-    enum lock_status status = redis_store_script(store, &redis_script_delete_if, &answer, 5, argv);
+    enum lock_status status = redis_store_run(store, &script_delete_if, &answer, 5, argv, NULL);
     return status == LOCK_OK && answer.integer != 1 ? LOCK_NOT_OWNER : status;
 }
 
@@ -132,9 +122,9 @@ enum lock_status redis_store_set_nx(struct redis_store *store, struct lock_attem
     const char *set[] = {"SET", name, value, "NX", "PX", store->ttl_text}, *get[] = {"GET", name};
     int64_t sent_ns = lock_env_now_ns(store->env);
     struct redis_answer answer;
-    enum lock_status status = redis_store_call(store, &answer, 6, set);
+    enum lock_status status = redis_store_call(store, &answer, 6, set, NULL);
     if (status == LOCK_UNKNOWN) {
-        status = redis_store_call(store, &answer, 2, get);
+        status = redis_store_call(store, &answer, 2, get, NULL);
         if (status == LOCK_OK && strcmp(answer.text, value) != 0)
             status = LOCK_UNAVAILABLE; /* it was not done */
     } else if (status == LOCK_OK && answer.type != REDIS_ANSWER_TEXT) {
@@ -146,7 +136,7 @@ enum lock_status redis_store_set_nx(struct redis_store *store, struct lock_attem
 }
 
 enum lock_status redis_store_busy(const struct redis_store *store, struct lock_attempt *attempt) {
-    attempt->again_ns = lock_env_now_ns(store->env) + 500000 +
+    attempt->retry_ns = lock_env_now_ns(store->env) + 500000 +
                         (int64_t)lock_env_random(store->env, (uint64_t)POLL_MS * 1000000);
     return LOCK_BUSY;
 }

@@ -1,23 +1,24 @@
-/* What the locks in one Redis share: the connection, the names of keys, scripts. Not for users. */
+/* What the locks in one Redis share: the connection, the subscriber, names of keys, scripts. Not for users.
+ */
 #ifndef LOCK_REDIS_STORE_H
 #define LOCK_REDIS_STORE_H
 
 #include <pthread.h>
 
-#include "lock/core/env.h"
+#include "lock/core/backend.h"
 #include "lock/redis/connection.h"
 
 enum { REDIS_KEY_SIZE = LOCK_KEY_MAX + 32, REDIS_NUMBER_SIZE = 24 };
 
-struct redis_listener;
+struct redis_subscriber;
 
 struct redis_store {
     const struct lock_env *env;
     struct redis_target target;
-    struct redis_link *link;
-    pthread_mutex_t mutex;           /* for the pointer */
-    struct redis_listener *listener; /* of locks that wake; from the first that waits on */
-    _Atomic bool moves;              /* the server was a replica when it was last asked */
+    struct redis_connection *connection;
+    pthread_mutex_t mutex;               /* for the pointer */
+    struct redis_subscriber *subscriber; /* NULL until the first waiter needs it */
+    _Atomic bool was_replica;            /* the server's last answer said so */
     int64_t ttl_ms;
     char ttl_text[REDIS_NUMBER_SIZE];
 };
@@ -26,38 +27,36 @@ struct redis_script {
     const char *text, *sha1;
 };
 
-extern const struct redis_script redis_script_turn, redis_script_extend, redis_script_delete_if;
+extern const struct redis_script redis_script_owner, redis_script_extend;
 
-/* The text of a key: lock:{KEY}SUFFIX. The braces keep all of a lock's keys in one slot of a cluster. */
+/* lock:{KEY}SUFFIX. The braces keep all keys of a lock in one slot of a cluster. */
 void redis_store_key(char out[REDIS_KEY_SIZE], const char *key, const char *suffix);
-/* A grant's deadline: its time to live from `sent_ns`, less what two clocks may drift apart meanwhile. */
+/* A grant's deadline: its time to live after `sent_ns`, less what two clocks may drift apart meanwhile. */
 int64_t redis_store_deadline_ns(int64_t sent_ns, int64_t ttl_ms);
 
-/* lock_backend's open and close, for stores that are a struct redis_store. */
+/* lock_backend's open and close; the store is a struct redis_store. */
 enum lock_status redis_store_open(const struct lock_url *url, const struct lock_env *env, void **store,
                                   char *error, size_t error_size);
 void redis_store_close(void *store);
 
-/* As redis_link_call(); a reply that is an error is LOCK_UNAVAILABLE: the store cannot do its work. */
+/* As redis_connection_call(), but an answer that is an ERROR is LOCK_UNAVAILABLE. */
 enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
-                                  const char *const argv[]);
-/* Runs a script by its digest, and sends its text where the store does not have it. `argv`: two places for
- * the layer, the number of keys, keys, arguments. */
-enum lock_status redis_store_script(struct redis_store *store, const struct redis_script *script,
-                                    struct redis_answer *answer, int argc, const char *argv[]);
-/* As redis_link_call(). */
-enum lock_status redis_store_script_until(struct redis_store *store, const struct redis_script *script,
-                                          struct redis_answer *answer, int argc, const char *argv[],
-                                          const struct lock_cancel *cancel);
-/* Does this process hear what is published to it? `listen`: it shall. */
-bool redis_store_hears(struct redis_store *store, bool listen);
-/* Compare-and-delete. LOCK_OK; LOCK_NOT_OWNER: it has another value, or is not there. */
-enum lock_status redis_store_delete_if(struct redis_store *store, const char *key, const char *value);
-/* SET NX PX. LOCK_OK, with the deadline, also where an earlier call whose reply was lost did it; LOCK_BUSY,
- * and when to look again. */
+                                  const char *const argv[], const struct lock_cancel *cancel);
+/* Runs a script by its digest, and by its text if the server does not have it. `argv`: two places that this
+ * function fills, the number of keys, the keys, the arguments. */
+enum lock_status redis_store_run(struct redis_store *store, const struct redis_script *script,
+                                 struct redis_answer *answer, int argc, const char *argv[],
+                                 const struct lock_cancel *cancel);
+
+/* Is this process subscribed to what is published to it? `subscribe`: starts the subscriber. */
+bool redis_store_is_subscribed(struct redis_store *store, bool subscribe);
+
+/* lock_backend's release for a key whose value is the owner: compare and delete. */
+enum lock_status redis_store_release(void *store, const char *key, const char *owner);
+/* SET NX PX. LOCK_OK, with the deadline, also if an earlier call did it and its reply was lost; LOCK_BUSY. */
 enum lock_status redis_store_set_nx(struct redis_store *store, struct lock_attempt *attempt,
                                     const char *value);
-/* LOCK_BUSY, for those who poll: a short time from now, by chance so that they do not meet again. */
+/* LOCK_BUSY for a lock that polls: again after a short random time, so that two waiters do not meet again. */
 enum lock_status redis_store_busy(const struct redis_store *store, struct lock_attempt *attempt);
 
 #endif

@@ -17,8 +17,8 @@ struct asks {
 };
 
 struct redlock_node {
-    struct redis_link *link; /* the thread's own */
-    struct asks left;        /* the thread's own: they insist, and the node did not answer */
+    struct redis_connection *connection; /* the thread's own */
+    struct asks left;                    /* the thread's own: they insist, and the node did not answer */
     pthread_t thread;
     _Atomic int length; /* of `queue` and `left`, and what is being asked */
     pthread_mutex_t mutex;
@@ -81,9 +81,10 @@ static void ask_once(struct redlock_node *node, struct asks *asks) {
     struct asks silent = {NULL, NULL};
     drop_late(node, asks);
     for (struct redlock_ask *ask = asks->head; ask; ask = ask->next)
-        redis_link_begin(node->link, &ask->call, ask->round->argc, ask->round->argv, &ask->answer);
+        redis_connection_begin(node->connection, &ask->call, ask->round->argc, ask->round->argv,
+                               &ask->answer);
     for (struct redlock_ask *ask; (ask = take_first(asks));) {
-        enum lock_status status = redis_link_end(node->link, &ask->call);
+        enum lock_status status = redis_connection_end(node->connection, &ask->call);
         ask->lost |= status == LOCK_UNKNOWN;
         if (status == LOCK_OK)
             vote(node, ask, read_vote(ask));
@@ -173,7 +174,7 @@ static void *run(void *arg) {
 /* ---- from any thread ---- */
 
 static void free_node(struct redlock_node *node) {
-    redis_link_close(node->link);
+    redis_connection_close(node->connection);
     pthread_cond_destroy(&node->cond);
     pthread_mutex_destroy(&node->mutex);
     free(node);
@@ -186,8 +187,8 @@ struct redlock_node *redlock_node_open(const struct redis_target *target, int pa
         return NULL;
     pthread_mutex_init(&node->mutex, NULL);
     pthread_cond_init(&node->cond, NULL);
-    node->link = redis_link_open(target, patience_ms, env);
-    if (node->link && lock_env_start_thread(&node->thread, run, node))
+    node->connection = redis_connection_open(target, patience_ms, env);
+    if (node->connection && lock_env_start_thread(&node->thread, run, node))
         return node;
     free_node(node);
     return NULL;
@@ -211,7 +212,7 @@ void redlock_node_close(struct redlock_node *node) {
 }
 
 void redlock_node_tell(const struct redlock_node *node, const char *why) {
-    redis_link_tell(node->link, why);
+    redis_connection_report(node->connection, why);
 }
 
 void redlock_node_post(struct redlock_node *node, struct redlock_ask *ask) {

@@ -37,11 +37,11 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "extend.lua.h"
 #include "lock/core/waiter.h"
 #include "lock/redlock/node.h"
-#include "redlock_extend.lua.h"
-#include "redlock_give.lua.h"
-#include "redlock_take.lua.h"
+#include "redlock_acquire.lua.h"
+#include "redlock_release.lua.h"
 
 enum { CALL_MIN_MS = 5 };
 
@@ -195,7 +195,7 @@ static void tell_silent(const struct redlock *redlock, const struct redlock_vote
 static struct redlock_round *new_take(const struct redlock *redlock, const char *key, const char *owner,
                                       const char *value) {
     struct redlock_round *round =
-        new_round(redlock, redlock_take_lua, 7, key, owner, redlock->ttl_text, value);
+        new_round(redlock, redlock_acquire_lua, 7, key, owner, redlock->ttl_text, value);
     if (round)
         round->rests = REDLOCK_DOWN; /* one no and one down of three is: busy */
     return round;
@@ -204,7 +204,7 @@ static struct redlock_round *new_take(const struct redlock *redlock, const char 
 /* Insists: a key that is left behind holds up others. After twice the time to live it has long run out, or
  * the node has hung so long that it does not matter what it does. */
 static struct redlock_round *new_give(const struct redlock *redlock, const char *key, const char *who) {
-    struct redlock_round *round = new_round(redlock, redlock_give_lua, 5, key, who, NULL, "");
+    struct redlock_round *round = new_round(redlock, redlock_release_lua, 5, key, who, NULL, "");
     if (round) {
         round->insists = true;
         round->late_ns = clock_mono_ns(&clock_system) + 2 * redlock->ttl_ms * 1000000;
@@ -234,7 +234,7 @@ static enum lock_status busy(const struct redlock *redlock, struct lock_attempt 
     int64_t spread_ns = took_ns < retry_most_ns / 8 ? 8 * took_ns : retry_most_ns;
     if (spread_ns < retry_spread_ns)
         spread_ns = retry_spread_ns;
-    attempt->again_ns = now_ns + retry_least_ns + (int64_t)lock_env_random(redlock->env, (uint64_t)spread_ns);
+    attempt->retry_ns = now_ns + retry_least_ns + (int64_t)lock_env_random(redlock->env, (uint64_t)spread_ns);
     return LOCK_BUSY;
 }
 
@@ -254,7 +254,7 @@ static enum lock_status take(void *store, struct lock_attempt *attempt) {
     int64_t deadline_ns = redis_store_deadline_ns(sent_ns, redlock->ttl_ms);
     bool had = votes.count[REDLOCK_YES] >= redlock->quorum;
     if (had) {
-        redlock->env->at_point(redlock->env->ctx, "voted", grant->key);
+        lock_env_at_point(redlock->env, "voted", grant->key);
         if (lock_env_now_ns(redlock->env) < deadline_ns) {
             grant->deadline_ns = deadline_ns;
             return LOCK_OK;
@@ -262,7 +262,7 @@ static enum lock_status take(void *store, struct lock_attempt *attempt) {
     }
     bool cancelled = lock_cancel_called(attempt->limit.cancel);
     take_back(redlock, grant->key, value, &votes, !cancelled);
-    attempt->clean = true; /* or it runs out */
+    attempt->nothing_left = true; /* or it runs out */
     if (had || votes.count[REDLOCK_DOWN] > redlock->count - redlock->quorum) {
         if (!cancelled)
             tell_silent(redlock, &votes);
@@ -307,8 +307,7 @@ static enum lock_status withdraw(void *store, const char *key, const char *owner
 
 static enum lock_status extend_by(const struct redlock *redlock, const struct lock_grant *grant,
                                   const char *ttl_text) {
-    struct redlock_round *round =
-        new_round(redlock, redlock_extend_lua, 6, grant->key, grant->owner, ttl_text, "");
+    struct redlock_round *round = new_round(redlock, extend_lua, 6, grant->key, grant->owner, ttl_text, "");
     if (!round)
         return LOCK_NOMEM;
     struct redlock_votes votes = ask(redlock, round);
@@ -334,12 +333,12 @@ const struct lock_backend lock_redlock = {
     .variant = "",
     .flaw = "has two holders when a node forgets or a clock jumps, and after a pause, as it has no fence",
     .caps = LOCK_CAN_EXTEND | LOCK_IS_SHARED | LOCK_IS_SAFE,
-    .lines_up = true,
+    .queues_locally = true,
     .open = open_all,
     .close = close_all,
     .attempt = take,
     .release = give,
     .withdraw = withdraw,
     .extend = extend,
-    .look = look,
+    .verify = look,
 };

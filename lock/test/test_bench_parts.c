@@ -1,7 +1,6 @@
-/* Parts of lock-bench: its command line, its rows, its histogram. */
+/* Parts of lock-bench: its command line, and its plan. */
 #include <string.h>
 
-#include "lock/bench/histogram.h"
 #include "lock/bench/options.h"
 #include "lock/bench/plan.h"
 #include "test/harness.h"
@@ -139,38 +138,13 @@ static void names(void) {
     }
 }
 
-static void histogram(void) {
-    struct bench_histogram *h = harness_alloc(sizeof *h), *other = harness_alloc(sizeof *other);
-    CHECK_INT(bench_histogram_quantile(h, 0.5), 0);
-    bench_histogram_record(other, 1);
-    bench_histogram_record(other, 2);
-    CHECK_INT(bench_histogram_quantile(other, 0.5), 1);
-    CHECK_INT(bench_histogram_quantile(other, 0.51), 2);
-    memset(other, 0, sizeof *other);
-    for (uint64_t value = 1; value <= 100000; value++)
-        bench_histogram_record(value % 2 ? h : other, value);
-    bench_histogram_add(h, other);
-    CHECK_INT(h->total, 100000);
-    for (int percent = 1; percent <= 99; percent++) {
-        uint64_t exact = (uint64_t)percent * 1000, got = bench_histogram_quantile(h, percent / 100.0);
-        if (got < exact || got > exact + exact / 64 + 1)
-            FAIL("%d percent: %llu", percent, (unsigned long long)got);
-    }
-    CHECK_INT(bench_histogram_quantile(h, 1), 100000);
-    bench_histogram_record(h, UINT64_MAX);
-    CHECK(bench_histogram_quantile(h, 1) == UINT64_MAX);
-    bench_histogram_record(h, 0);
-    CHECK_INT(bench_histogram_quantile(h, 0), 0);
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("options: defaults", defaults);
-    harness_run("options: all of them", all_of_them);
-    harness_run("options: what is wrong is named", wrong);
-    harness_run("options: the help names every one", help_names_all);
-    harness_run("rows: which there are", rows);
+    harness_run("options: all flags", all_of_them);
+    harness_run("options: errors name the flag", wrong);
+    harness_run("options: the help names every flag", help_names_all);
+    harness_run("the plan: its cases", rows);
     harness_run("names: without passwords", names);
-    harness_run("histogram", histogram);
     return harness_finish();
 }

@@ -133,8 +133,15 @@ static void time_out(void) {
     CHECK(lock_now_ns(lock) - began_ns >= 30000000);
     tools_check_status(lock_acquire(lock, "a", began_ns, NULL, &grant), LOCK_TIMEOUT);
     tools_check_status(lock_acquire(lock, "a", INT64_MIN, NULL, &grant), LOCK_TIMEOUT);
+    began_ns = lock_now_ns(lock);
+    tools_check_status(lock_acquire_for(lock, "a", 30, &grant), LOCK_TIMEOUT);
+    CHECK(lock_now_ns(lock) - began_ns >= 30000000);
+    tools_check_status(lock_acquire_for(lock, "a", 0, &grant), LOCK_TIMEOUT);
+    tools_check_status(lock_acquire_for(lock, "a", INT64_MIN, &grant), LOCK_TIMEOUT);
     CHECK_INT(grant.fence, 77);
     tools_give(lock, &held);
+    tools_check_status(lock_acquire_for(lock, "a", INT64_MAX, &grant), LOCK_OK);
+    tools_give(lock, &grant);
     tools_check_free(lock, "a");
 }
 
@@ -152,7 +159,7 @@ static void cancelled_before(void) {
     lock_close(NULL);
 }
 
-static void figures(void) {
+static void metrics(void) {
     struct lock *lock = tools_open(NULL, url);
     struct lock_grant grant = tools_take_elsewhere(lock, "a");
     tools_check_held(lock, "a");
@@ -170,6 +177,35 @@ static void figures(void) {
     CHECK_INT(metrics.waiting, 0);
     CHECK(metrics.hold_ns >= 1000000); /* somebody waited so long for it */
     CHECK(metrics.hold_ns < PATIENCE_MS * 1000000ULL);
+}
+
+/* An acquisition and its release that nothing disturbs. */
+static int requests_least, requests_most;
+static struct lock *requests_lock;
+static uint64_t requests_before;
+
+static uint64_t count_requests(const struct lock *lock) {
+    struct lock_metrics metrics;
+    lock_read_metrics(lock, &metrics);
+    return metrics.requests;
+}
+
+static bool are_requested(void *arg) {
+    (void)arg;
+    uint64_t count = count_requests(requests_lock) - requests_before;
+    return count >= (uint64_t)requests_least && count <= (uint64_t)requests_most;
+}
+
+static void requests(void) {
+    struct lock *lock = requests_lock = tools_open(NULL, url);
+    for (int i = 0; i < 3; i++) { /* the first may create a lease, load scripts, and so on */
+        struct lock_grant grant = tools_take(lock, "a");
+        tools_give(lock, &grant);
+        if (i > 0)
+            CHECK(harness_wait(are_requested, NULL, PATIENCE_MS)); /* redlock's threads send them later */
+        harness_pause_ms(i == 0 ? 200 : 0);
+        requests_before = count_requests(lock);
+    }
 }
 
 static void extend(void) {
@@ -225,6 +261,69 @@ static void lost_grant(void) {
     tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
     tools_give(lock, &next);
     CHECK_INT(lost_times, 1);
+}
+
+static const char *url_with(const char *option) {
+    return harness_format("%s%c%s", url, strchr(url, '?') ? '&' : '?', option);
+}
+
+enum { RENEWED_TTL_MS = 2000 };
+
+static struct lock *open_renewed(void) {
+    lost_times = 0;
+    struct lock_config config = {.on_lost = on_lost, .ttl_ms = RENEWED_TTL_MS};
+    return tools_open(&config, url_with("renew=on"));
+}
+
+/* The holder reports nothing, and holds it for longer than its time to live. */
+static void renewed(void) {
+    if (!hang) /* local: */
+        return;
+    struct lock *lock = open_renewed();
+    CHECK(lock_caps(lock) & LOCK_RENEWS);
+    struct lock_grant grant = tools_take(lock, "a");
+    while (lock_now_ns(lock) < grant.deadline_ns + RENEWED_TTL_MS / 2 * 1000000LL) {
+        CHECK(lock_remaining_ns(lock, &grant) > 0);
+        harness_pause_ms(20);
+    }
+    tools_check_held(lock, "a");
+    int64_t first_deadline_ns = grant.deadline_ns;
+    tools_check_status(lock_progress(lock, &grant), LOCK_OK);
+    CHECK(grant.deadline_ns > first_deadline_ns);
+    struct lock_metrics metrics;
+    lock_read_metrics(lock, &metrics);
+    CHECK(metrics.extended >= 2);
+    CHECK_INT(lost_times, 0);
+    tools_give(lock, &grant);
+    tools_check_free(lock, "a");
+}
+
+static void resume(void *ctx) {
+    (void)ctx;
+    hang(false);
+}
+
+/* The store does not answer: the holder is told while it still has time to stop. */
+static void not_renewed(void) {
+    if (!hang)
+        return;
+    struct lock *lock = open_renewed();
+    struct lock_grant grant = tools_take(lock, "a");
+    harness_defer(resume, NULL);
+    hang(true);
+    CHECK(harness_wait(is_lost, NULL, PATIENCE_MS));
+    CHECK(lock_now_ns(lock) < grant.deadline_ns + RENEWED_TTL_MS * 1000000LL);
+    CHECK_STR(lost.owner, grant.owner);
+    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
+    tools_check_status(lock_progress(lock, &grant), LOCK_LOST);
+    tools_check_status(lock_extend(lock, &grant), LOCK_LOST);
+    hang(false);
+    enum lock_status status = lock_release(lock, &grant);
+    CHECK(status == LOCK_OK || status == LOCK_NOT_OWNER || status == LOCK_UNKNOWN ||
+          status == LOCK_UNAVAILABLE);
+    tools_check_status(lock_acquire_for(lock, "a", PATIENCE_MS, &grant), LOCK_OK);
+    CHECK_INT(lost_times, 1);
+    tools_give(lock, &grant);
 }
 
 /* ---- several keys ---- */
@@ -445,11 +544,6 @@ static void nobody_pushes_in(void) {
 /* No call is later than that; and so much may go by until a thread runs, on a machine with others on it. */
 enum { HUNG_THREADS = 100, MANY_KEYS = 20, LATE_MS = 1000, CANCELLED_MS = 500, SLACK_MS = 2000 };
 
-static void resume(void *arg) {
-    (void)arg;
-    hang(false);
-}
-
 static bool is_free(void *arg) {
     struct tools_waiter *waiter = arg;
     waiter->status = lock_try(waiter->lock, waiter->key, &waiter->grant);
@@ -515,9 +609,12 @@ int main(int argc, char **argv) {
         {"keys", keys},
         {"time-out", time_out},
         {"cancelled before", cancelled_before},
-        {"figures", figures},
+        {"metrics", metrics},
+        {"requests", requests},
         {"extend", extend},
         {"a lost grant", lost_grant},
+        {"renewed until it is released", renewed},
+        {"not renewed in time", not_renewed},
         {"several keys, all or nothing", all_or_nothing},
         {"exclusion", exclusion},
         {"in turn, and some give up", in_turn},
@@ -536,23 +633,28 @@ int main(int argc, char **argv) {
         const char *url;
         void (*forget)(const char *key);
         void (*hang)(bool hangs);
-        int slowness;
+        int slowness, requests_least, requests_most;
     } locks[] = {
-        {"local:", NULL, NULL, 1},
-        {one, forget_in_redis, hang_redis, 1},
-        {harness_format("%s?variant=watchdog", one), forget_in_redis, hang_redis, 1},
+        {"local:", NULL, NULL, 1, 0, 0},
+        {one, forget_in_redis, hang_redis, 1, 2, 2},
+        {harness_format("%s?variant=watchdog", one), forget_in_redis, hang_redis, 1, 2, 2},
         {harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", nodes[0].port, nodes[1].port,
                         nodes[2].port),
-         forget_in_nodes, hang_nodes, 1},
-        {harness_format("etcd://127.0.0.1:%d", etcd.port), forget_in_etcd, hang_etcd, 3},
-        {harness_format("etcd://127.0.0.1:%d?variant=fixed-key", etcd.port), forget_in_etcd, hang_etcd, 3},
-        {harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), forget_in_zookeeper, hang_zookeeper, 5},
+         forget_in_nodes, hang_nodes, 1, 6, 6},
+        {harness_format("etcd://127.0.0.1:%d", etcd.port), forget_in_etcd, hang_etcd, 3, 2, 2},
+        {harness_format("etcd://127.0.0.1:%d?variant=fixed-key", etcd.port), forget_in_etcd, hang_etcd, 3, 2,
+         2},
+        /* The most: its server has removed the empty container. */
+        {harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), forget_in_zookeeper, hang_zookeeper, 5,
+         3, 8},
     };
     for (size_t u = 0; u < sizeof locks / sizeof *locks; u++) {
         url = locks[u].url;
         forget = locks[u].forget;
         hang = locks[u].hang;
         slowness = locks[u].slowness;
+        requests_least = locks[u].requests_least;
+        requests_most = locks[u].requests_most;
         for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
             harness_run(harness_format("%s %s", url, tests[i].name), tests[i].test);
     }

@@ -44,7 +44,7 @@ static void open_batch(int port) {
 struct doing {
     pthread_t thread;
     struct etcd_op op;
-    const struct etcd_op *plain; /* instead of it, where it goes alone; NULL: itself */
+    struct proxy *then_hangs; /* from this one's reply on it delays those after a "hang-here"; or NULL */
     struct lock_cancel *cancel;
     int64_t revision;
     enum etcd_status status;
@@ -55,17 +55,16 @@ struct doing {
 static void read_revision(void *ctx, const struct etcd_reply *reply) {
     struct doing *doing = ctx;
     doing->revision = reply->revision;
+    if (doing->then_hangs)
+        proxy_set(doing->then_hangs, PROXY_DELAY, 60000, "hang-here");
 }
 
 static void *run(void *arg) {
     struct doing *doing = arg;
     const struct etcd_txn txn = {.then = &doing->op, .then_count = 1};
     const struct lock_limit limit = {.until_ns = INT64_MAX, .cancel = doing->cancel};
-    bool was_plain;
     doing->tid = gettid();
-    doing->status =
-        doing->plain ? etcd_batch_delete(batch, &txn, doing->plain, &was_plain, &limit, read_revision, doing)
-                     : etcd_batch_do(batch, &txn, &limit, read_revision, doing);
+    doing->status = etcd_batch_do(batch, &txn, &limit, read_revision, doing);
     doing->done = true;
     return NULL;
 }
@@ -185,13 +184,14 @@ static void one_is_refused(void) {
 static bool go_one_by_one(struct proxy *proxy) {
     enum { DOINGS = 12, HANGS = 2 };
     struct doing doings[DOINGS];
-    const struct etcd_op hangs = del("hang-here");
     struct lock_cancel *cancel = lock_cancel_new();
     for (int i = 0; i < DOINGS; i++)
-        doings[i] = (struct doing){.op = i == 1 ? put("no-lease", 12345) : put("each", 0),
-                                   .plain = i == HANGS ? &hangs : NULL,
+        doings[i] = (struct doing){.op = i == 1       ? put("no-lease", 12345)
+                                         : i == HANGS ? put("hang-here", 0)
+                                                      : put("each", 0),
+                                   .then_hangs = i == 0 ? proxy : NULL,
                                    .cancel = i == 0 ? cancel : NULL};
-    gather(proxy, doings, DOINGS, "hang-here");
+    gather(proxy, doings, DOINGS, "nothing");
     CHECK(harness_wait(is_done, &doings[1], PATIENCE_MS));
     harness_pause_ms(50);
     bool good = !doings[DOINGS - 1].done;
@@ -279,19 +279,19 @@ static void grants_of_a_lease(void) {
     begin();
     open_batch(etcd.port);
     int64_t before_ns = lock_env_now_ns(&env);
-    tools_check_status(etcd_session_begin(session, &epoch, &patient), LOCK_OK);
-    tools_check_status(etcd_session_grant(session, epoch.lease, before_ns, &grant), LOCK_OK);
+    tools_check_status(etcd_session_get_epoch(session, &epoch, &patient), LOCK_OK);
+    tools_check_status(etcd_session_set_deadline(session, epoch.lease, before_ns, &grant), LOCK_OK);
     CHECK_INT(grant.deadline_ns, before_ns + TTL_S * 1000000000LL);
-    tools_check_status(etcd_session_grant(session, epoch.lease, before_ns + LATE_S * 1000000000LL, &grant),
-                       LOCK_OK);
+    tools_check_status(
+        etcd_session_set_deadline(session, epoch.lease, before_ns + LATE_S * 1000000000LL, &grant), LOCK_OK);
     CHECK(grant.deadline_ns < lock_env_now_ns(&env) + (LEASE_S - 1) * 1000000000LL);
-    tools_check_status(etcd_session_grant(session, epoch.lease + 1, before_ns, &grant), LOCK_UNKNOWN);
+    tools_check_status(etcd_session_set_deadline(session, epoch.lease + 1, before_ns, &grant), LOCK_UNKNOWN);
     CHECK_HAS(
         etcd_command(&etcd, "lease", "revoke", harness_format("%llx", (unsigned long long)epoch.lease), NULL),
         "revoked");
     for (int64_t lease = epoch.lease; epoch.lease == lease; harness_pause_ms(10)) {
-        etcd_session_doubt(session, &epoch);
-        tools_check_status(etcd_session_begin(session, &epoch, &patient), LOCK_OK);
+        etcd_session_doubt_epoch(session, &epoch);
+        tools_check_status(etcd_session_get_epoch(session, &epoch, &patient), LOCK_OK);
     }
     CHECK_INT(epoch.version, 1);
 }

@@ -2,8 +2,8 @@
  */
 #include <string.h>
 
-#include "lock/bench/counter.h"
 #include "lock/libetcd/etcd.h"
+#include "lock/libetcd/v3lock.h"
 #include "lock/test/etcd_tools.h"
 
 enum { WAITERS = 8 };
@@ -12,23 +12,31 @@ static struct etcd_server server;
 
 /* ---- how many are told ---- */
 
-static struct bench_counter *counter;
+static struct lock *held_lock, *waiting_locks[WAITERS];
 
-static uint64_t messages(void) {
-    uint64_t count;
-    CHECK(bench_counter_read(counter, &count));
-    return count;
+static uint64_t requests_of(const struct lock *lock) {
+    struct lock_metrics metrics;
+    lock_read_metrics(lock, &metrics);
+    return metrics.requests;
+}
+
+/* Of all locks. */
+static uint64_t requests(void) {
+    uint64_t sum = requests_of(held_lock);
+    for (int i = 0; i < WAITERS; i++)
+        sum += requests_of(waiting_locks[i]);
+    return sum;
 }
 
 static bool is_quiet(void *last) {
     uint64_t before = *(uint64_t *)last;
-    *(uint64_t *)last = messages();
+    *(uint64_t *)last = requests();
     return before == *(uint64_t *)last;
 }
 
-/* Whatever was under way has been said: twice in a row nothing was. */
-static uint64_t messages_when_quiet(void) {
-    uint64_t last = messages();
+/* When no request was sent twice in a row. */
+static uint64_t requests_when_quiet(void) {
+    uint64_t last = requests();
     for (int i = 0; i < 2; i++) {
         harness_pause_ms(50);
         CHECK(harness_wait(is_quiet, &last, PATIENCE_MS));
@@ -54,24 +62,25 @@ static bool one_has_it(void *locks) {
     return waiting_in(locks) == WAITERS - 1;
 }
 
-/* Eight wait, each with a lock_open() of its own. Returns how many messages the hand-over to one of them
+/* Eight wait, each with a lock_open() of its own. Returns how many requests the hand-over to one of them
  * cost. The time to live is a day, so that no lease is renewed meanwhile; and nobody is woken but by a
  * hand-over for a second. */
 static uint64_t hand_over(const char *options) {
     const char *url = harness_format("etcd://127.0.0.1:%d?ttl=86400000%s", server.port, options);
-    struct lock *locks[WAITERS], *first = tools_open(NULL, url);
+    struct lock **locks = waiting_locks;
+    held_lock = tools_open(NULL, url);
     struct tools_waiter waiters[WAITERS];
     struct lock_cancel *cancel = lock_cancel_new();
-    struct lock_grant held = tools_take(first, "k");
+    struct lock_grant held = tools_take(held_lock, "k");
     for (int i = 0; i < WAITERS; i++) {
         locks[i] = tools_open(NULL, url);
         tools_wait(&waiters[i], locks[i], "k", PATIENCE_MS, cancel);
     }
     CHECK(harness_wait(all_wait, locks, PATIENCE_MS));
-    uint64_t before = messages_when_quiet();
-    tools_give(first, &held);
+    uint64_t before = requests_when_quiet();
+    tools_give(held_lock, &held);
     CHECK(harness_wait(one_has_it, locks, PATIENCE_MS));
-    uint64_t cost = messages_when_quiet() - before;
+    uint64_t cost = requests_when_quiet() - before;
     lock_cancel(cancel);
     int had = 0, who = 0;
     for (int i = 0; i < WAITERS; i++) {
@@ -90,7 +99,7 @@ static uint64_t hand_over(const char *options) {
 static void fixed_key_wakes_all(void) {
     uint64_t cost = hand_over("&variant=fixed-key");
     if (cost < 1 + WAITERS)
-        FAIL("%llu messages", (unsigned long long)cost);
+        FAIL("%llu requests", (unsigned long long)cost);
 }
 
 /* The release, and the next one looks. (A look of another that comes by once a second is not excluded.) */
@@ -208,13 +217,10 @@ static void rpc_locks(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     etcd_start(&server, NULL);
-    char error[256];
-    counter = bench_counter_open(harness_format("etcd://127.0.0.1:%d", server.port), error, sizeof error);
     harness_run("fixed-key wakes all who wait", fixed_key_wakes_all);
     harness_run("the queue wakes one", queue_wakes_one);
     harness_run("rpc locks", rpc_locks);
     harness_run("rpc grants to one whose lease has gone", rpc_grants_to_the_dead);
     harness_run("the queue does not", queue_does_not);
-    bench_counter_close(counter);
     return harness_finish();
 }

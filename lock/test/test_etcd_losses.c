@@ -172,7 +172,7 @@ static void a_late_gift(void) {
     tools_give(lock, &grant);
 }
 
-/* A lock is given back with a deletion that comes late: in the meantime another has it who would have the
+/* A release is carried out late: by then another owner has a key of the
  * same name. */
 static void a_late_deletion(void) {
     enum { NAMES = 16 };
@@ -199,7 +199,7 @@ static void a_late_deletion(void) {
     tools_check_status(lock_extend(lock, &grant), LOCK_OK);
     tools_give(lock, &grant);
     etcd_tools_check_no_trace(&etcd);
-    for (int i = 0; i < 2 * NAMES; i++) /* each name once more, the stained one too */
+    for (int i = 0; i < 2 * NAMES; i++) /* each name once more */
         tools_check_free(lock, "a");
 }
 

@@ -93,6 +93,13 @@ static void open_and_refuse(void) {
     refuse("redis://a?ttl=100?ttl=200", true, "ttl wants");
     refuse("redis://a?s3cret", true, "unknown option");
     refuse("redis://u:s3cret?s3cret@a", true, "a ? in a user or password is written %3F");
+    refuse("redis://a?renew=off", true, "renew wants to be on");
+    refuse("redis://a?renew", true, "renew wants to be on");
+    refuse("redis://a?renew=on&renew=on", true, "an option is there twice");
+    refuse("local:?renew=on", true, "local: cannot renew");
+    refuse("none:?renew=on", true, "renew is not for the locks of lessons");
+    refuse("redis://a?variant=set-del&renew=on", true, "renew is not for the locks of lessons");
+    refuse("etcd://a?variant=rpc&renew=on", true, "renew is not for the locks of lessons");
     refuse("none:", false, "for lessons: it locks nothing");
 }
 

@@ -233,8 +233,8 @@ static void read_given(const struct talk *talk, struct lock_attempt *attempt, bo
                        enum zookeeper_result result) {
     if (!over && result != ZOOKEEPER_DONE && result != ZOOKEEPER_NO_NODE)
         return;
-    drop_node(talk->store, attempt->giving);
-    attempt->giving[0] = '\0';
+    drop_node(talk->store, attempt->releasing);
+    attempt->releasing[0] = '\0';
 }
 
 static void read_queued(struct talk *talk, struct node *node, int queued, uint64_t session) {
@@ -254,9 +254,9 @@ static enum lock_status queue_up(struct talk *talk, struct lock_attempt *attempt
     struct node given;
     uint64_t session = 0;
     int at_given = -1;
-    if (attempt->giving[0] && !read_node(talk->store, node->key, attempt->giving, &given))
-        attempt->giving[0] = '\0';
-    if (attempt->giving[0]) { /* it was granted, so it has a name */
+    if (attempt->releasing[0] && !read_node(talk->store, node->key, attempt->releasing, &given))
+        attempt->releasing[0] = '\0';
+    if (attempt->releasing[0]) { /* it was granted, so it has a name */
         session = given.session;
         make_path(talk->store, talk->other, node->key, given.name);
         at_given = add(talk, ZOOKEEPER_DELETE, talk->other, &given);
@@ -311,7 +311,7 @@ static enum lock_status watch(struct talk *talk, struct lock_attempt *attempt, c
         return status;
     if (talk->replies[0].result == ZOOKEEPER_NO_NODE)
         return LOCK_NOT_OWNER;
-    attempt->again_ns = lock_env_now_ns(talk->store->env) + LOOK_MS * 1000000LL;
+    attempt->retry_ns = lock_env_now_ns(talk->store->env) + LOOK_MS * 1000000LL;
     return LOCK_BUSY;
 }
 
@@ -333,7 +333,7 @@ static enum lock_status try_once(struct talk *talk, struct lock_attempt *attempt
     if (!place.name[0]) /* it was, and is gone */
         return LOCK_NOT_OWNER;
     int64_t deadline_ns = zookeeper_session_deadline_ns(store->session, node->session, sent_ns);
-    attempt->again_ns = sent_ns + 20000000;
+    attempt->retry_ns = sent_ns + 20000000;
     if (deadline_ns == 0) /* the first, but perhaps not for long: until the server has heard of us again */
         return attempt->waits ? LOCK_BUSY : LOCK_UNAVAILABLE;
     attempt->grant.fence = (uint64_t)node->czxid;
@@ -352,7 +352,7 @@ static enum lock_status attempt_it(void *opened, struct lock_attempt *attempt) {
     end_by(&talk, attempt->limit.until_ns);
     talk.limit.cancel = attempt->limit.cancel;
     enum lock_status status = LOCK_NOT_OWNER;
-    attempt->again_ns = lock_env_now_ns(store->env);
+    attempt->retry_ns = lock_env_now_ns(store->env);
     for (int round = 0; round < ROUNDS_MAX && status == LOCK_NOT_OWNER; round++)
         status = try_once(&talk, attempt, &node, &parents);
     if (status == LOCK_NOT_OWNER)
@@ -452,14 +452,14 @@ const struct lock_backend lock_zookeeper = {
     .flaw = "two hold it after a pause longer than the session, and the fence stops the second",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE |
             LOCK_IS_SHARED | LOCK_IS_SAFE,
-    .lines_up = true,
-    .hands_over = true,
-    .lasts = true,
+    .queues_locally = true,
+    .attempt_releases = true,
+    .outlives_deadline = true,
     .open = open_store,
     .close = close_store,
     .attempt = attempt_it,
     .release = release,
     .withdraw = withdraw,
     .extend = extend,
-    .look = look,
+    .verify = look,
 };

@@ -190,7 +190,7 @@ static void on_gone(zhandle_t *handle, int type, int state, const char *path, vo
     pthread_mutex_lock(&session->mutex);
     take_out_watch(watch);
     pthread_mutex_unlock(&session->mutex);
-    session->env->wake(session->env->layer, watch->key, watch->owner);
+    session->env->wake(session->env->lock, watch->key, watch->owner);
     free(watch);
 }
 

@@ -65,7 +65,7 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->mutex);
     if (over)
-        session->env->wake(session->env->layer, NULL, NULL);
+        session->env->wake(session->env->lock, NULL, NULL);
 }
 
 void zookeeper_session_end_beat(struct zookeeper_session *session, int64_t sent_ns, bool answered) {
@@ -139,7 +139,7 @@ static void give_up(struct zookeeper_session *session) {
     close_handle(session);
     pthread_mutex_unlock(&session->mutex);
     if (born)
-        session->env->wake(session->env->layer, NULL, NULL);
+        session->env->wake(session->env->lock, NULL, NULL);
     pthread_mutex_lock(&session->mutex);
 }
 
@@ -291,6 +291,7 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
     if (status != LOCK_OK)
         goto unlock;
     call->waited_for = true;
+    lock_env_count_requests(session->env, count);
     zookeeper_call_queue(call, requests, count);
     while (call->open > 0 && !is_over(limit))
         wait_within(session, &call->done, limit);

@@ -2,7 +2,7 @@
 #ifndef LOCK_ZOOKEEPER_SESSION_H
 #define LOCK_ZOOKEEPER_SESSION_H
 
-#include "lock/core/env.h"
+#include "lock/core/backend.h"
 
 /* The name of a node is OWNER-SEQUENCE; the sequence has ten digits, or eleven characters once it overflows.
  */

@@ -275,7 +275,7 @@ static void measuring_needs_a_redis(void) {
         harness_format("mkdir %s && for program in dirname mktemp rm tail; do ln -s $(command -v "
                        "$program) %s; done; PATH=%s exec $BASH loadtest/",
                        bin, bin, bin);
-    CHECK_HAS(said_by(harness_format("%soversell.sh", path), 1), "There is no redis-server here");
+    CHECK_HAS(said_by(harness_format("%soversell.sh", path), 1), "redis-server is missing");
 }
 
 /* ---- three members of etcd ---- */

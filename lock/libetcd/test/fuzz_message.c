@@ -1,9 +1,9 @@
-/* What comes from the wire, as a reply: the first byte chooses which. Whatever it is, a reply that is made of
- * it can be read from end to end. */
+/* Unpacks bytes as a reply; the first byte chooses the kind. Whatever the bytes are, the reply can be read
+ * completely. */
 #include <stdlib.h>
 
-#include "lock/libetcd/client.h"
-#include "lock/libetcd/message.h"
+#include "lock/libetcd/wire/answer.h"
+#include "lock/libetcd/wire/reply.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -12,7 +12,7 @@ static void must(bool holds) {
         abort();
 }
 
-/* Where the sanitizer looks on. */
+/* So that a sanitizer checks every byte. */
 static unsigned read_bytes(struct etcd_bytes bytes) {
     unsigned sum = 0;
     for (size_t i = 0; i < bytes.size; i++)
@@ -48,10 +48,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct etcd_answer answer = {.data = data + 1, .size = size - 1};
     etcd_arena_init(&answer.arena);
     void *response = etcd_answer_unpack(&answer, responses[kind]);
-    struct etcd_reply *reply = response ? etcd_message_reply(&answer.arena, kind, response) : NULL;
-    must(!reply || reply->kind == kind);
-    if (reply)
-        sum += read_reply(reply, 0);
+    struct etcd_reply reply = {0};
+    if (response && etcd_reply_unpack(&reply, &answer.arena, kind, response)) {
+        must(reply.kind == kind);
+        sum += read_reply(&reply, 0);
+    }
     etcd_arena_free(&answer.arena);
     return 0;
 }

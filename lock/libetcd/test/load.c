@@ -8,7 +8,7 @@
 
 enum { MOST = 20000, PAUSE_MS = 3, WRITE_MS = 2000 };
 
-/* One thread's. */
+/* The counts of one thread. */
 struct kind {
     const char *name;
     pthread_t thread;
@@ -22,7 +22,7 @@ struct load {
     atomic_bool stop;
     _Atomic uint64_t member_id;
     struct kind reads, idempotent, others;
-    /* Of the others: each writes a key of its own, once. */
+    /* Other writes: each writes its own key, once. */
     int count;
     enum etcd_status outcome[MOST];
 };
@@ -64,7 +64,8 @@ static void *write_idempotent(void *arg) {
     return NULL;
 }
 
-/* A key of its own, and a counter: both or none, and each attempt counts one. */
+/* Writes a new key and a counter in one transaction; each attempt that is done adds one version to the
+ * counter. */
 static enum etcd_status write_once(struct load *load, int number) {
     char key[48], counter[32], value[16];
     snprintf(key, sizeof key, "load/%d/once/%d", load->run, number);
@@ -146,7 +147,7 @@ int load_member(struct load *load, const struct etcd_server *members, int count)
     FAIL("no member has the id %llx", (unsigned long long)id);
 }
 
-/* Every acknowledged write is there, none that was refused, and none was done twice. */
+/* Every acknowledged write is in the store, no refused one is, and none was done twice. */
 static void compare_with_the_store(struct load *load) {
     const char *prefix = harness_format("load/%d/once/", load->run);
     const char *counter = harness_format("load/%d/counter", load->run);

@@ -1,4 +1,4 @@
-/* What a client is asked while members fail: reads, idempotent writes, and others; and what came of it. */
+/* A load on a client while members fail: reads, idempotent writes, other writes; and their outcomes. */
 #ifndef LOCK_LIBETCD_TEST_LOAD_H
 #define LOCK_LIBETCD_TEST_LOAD_H
 
@@ -6,14 +6,14 @@
 
 struct load;
 
-/* Until load_finish(). Only one at a time. */
+/* Runs until load_finish(). One load at a time. */
 struct load *load_start(struct etcd *etcd);
-/* Which of the members answered last. */
+/* The member that answered last. */
 int load_member(struct load *load, const struct etcd_server *members, int count);
-/* Waits until reads, and writes of both kinds, have succeeded since now. */
+/* Waits until some more reads and writes of both kinds have succeeded. */
 void load_wait(struct load *load);
-/* Compares with what the store holds, and prints the longest times without a success of each kind. `away`:
- * there was no majority for long enough that some may have been refused. */
+/* Ends the load, compares it with the store, and prints the longest time without a success of each kind.
+ * `away`: there was no majority for so long that writes may have been refused. */
 void load_finish(struct load *load, const char *what, bool away);
 
 #endif

@@ -6,14 +6,15 @@
 
 #include "lock/libetcd/client.h"
 #include "lock/libetcd/test/tools.h"
+#include "lock/libetcd/v3lock.h"
 
 enum { THREADS = 8 };
 
-/* ---- setting up; as root. Passwords are cheap to check (--bcrypt-cost 4) unless that matters ---- */
+/* ---- setup, as root. --bcrypt-cost 4 makes logins cheap where their cost does not matter ---- */
 
 #define CTL(server, ...) etcd_command(server, __VA_ARGS__, "--user", "root:rootpw", NULL)
 
-/* Users: root, who may all; alice, who may read and write all; bob, who may read what begins with b. */
+/* Users: root may do everything; alice may read and write all keys; bob may read keys that begin with b. */
 static void add_users(const struct etcd_server *server) {
     static const char *const commands[][6] = {
         {"user", "add", "root:rootpw"},
@@ -45,11 +46,11 @@ static struct etcd *open_as(const struct etcd_server *server, const char *user, 
     return tools_open_config(&config);
 }
 
-/* How many tokens there were. */
+/* The number of tokens so far. */
 static uint64_t tokens(struct etcd *etcd) {
-    pthread_mutex_lock(&etcd->mutex);
-    uint64_t number = etcd->token_number;
-    pthread_mutex_unlock(&etcd->mutex);
+    pthread_mutex_lock(&etcd->auth.mutex);
+    uint64_t number = etcd->auth.token_number;
+    pthread_mutex_unlock(&etcd->auth.mutex);
     return number;
 }
 
@@ -68,11 +69,11 @@ static enum etcd_status get(struct etcd *etcd, const char *key, char error[ETCD_
     return etcd_range(etcd, &it, &call, NULL);
 }
 
-/* ---- one server of users ---- */
+/* ---- one server with users ---- */
 
 static struct etcd_server server;
 
-static void who_may(void) {
+static void permissions(void) {
     struct etcd *alice = open_as(&server, "alice", "secret-word"), *bob = open_as(&server, "bob", "bobpw");
     char error[ETCD_ERROR_SIZE] = "";
     CHECK_STATUS(put(alice, "b1", error), ETCD_OK);
@@ -85,8 +86,8 @@ static void who_may(void) {
     const struct etcd_op op = {ETCD_PUT, .put = {.key = etcd_text("b1")}};
     const struct etcd_txn txn = {.otherwise = &op, .otherwise_count = 1};
     CHECK_STATUS(etcd_txn(bob, &txn, NULL, NULL), ETCD_DENIED);
-    CHECK_INT(tokens(bob), 1); /* another one would not help, and is not asked for */
-    /* The lock service asks on behalf of who asks it. */
+    CHECK_INT(tokens(bob), 1); /* the client does not log in again */
+    /* The lock service acts with the permissions of its caller. */
     int64_t lease = tools_grant(alice, 100), revision;
     struct etcd_bytes *key;
     CHECK_STATUS(etcd_lock(bob, etcd_text("b"), lease, NULL, &key, &revision), ETCD_DENIED);
@@ -109,7 +110,7 @@ static void check_denied(const char *user, const char *password, const char *tex
     CHECK_STATUS(put(etcd, "b1", error), ETCD_DENIED);
 }
 
-static void who_is_nobody(void) {
+static void unknown_users(void) {
     check_denied("alice", "Secret-word", "authentication failed");
     check_denied("alice", "", "authentication failed");
     check_denied("nobody", "secret-word", "authentication failed");
@@ -117,8 +118,8 @@ static void who_is_nobody(void) {
     check_denied(NULL, NULL, "user name is empty");
 }
 
-/* Who logged in goes through Raft, and is known again. */
-static void restarted(void) {
+/* Tokens go through Raft, so the server knows them after the restart. */
+static void server_restarts(void) {
     struct etcd *alice = open_as(&server, "alice", "secret-word");
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     etcd_kill(&server);
@@ -128,7 +129,7 @@ static void restarted(void) {
     CHECK_STR(error, "");
 }
 
-static void another_password(void) {
+static void password_changes(void) {
     CHECK_HAS(CTL(&server, "user", "add", "carol:one"), "created");
     CHECK(!strstr(CTL(&server, "user", "grant-role", "carol", "all"), "Error"));
     struct etcd *carol = open_as(&server, "carol", "one");
@@ -140,14 +141,14 @@ static void another_password(void) {
     CHECK_STATUS(put(open_as(&server, "carol", "two"), "c", NULL), ETCD_OK);
 }
 
-/* ---- tokens that run out ---- */
+/* ---- tokens that expire ---- */
 
 struct crowd {
     struct etcd *etcd;
     pthread_t threads[THREADS];
     atomic_int next;
     atomic_bool stop;
-    int puts; /* of each; 0: until it is told to stop */
+    int puts; /* of each thread; 0: until `stop` */
 };
 
 static void *put_often(void *arg) {
@@ -173,7 +174,7 @@ static void join(struct crowd *crowd) {
         CHECK_INT(pthread_join(crowd->threads[i], NULL), 0);
 }
 
-static void tokens_run_out(void) {
+static void tokens_expire(void) {
     struct etcd_server hasty;
     etcd_start(&hasty, "--auth-token-ttl", "1", "--bcrypt-cost", "4", NULL);
     add_users(&hasty);
@@ -182,19 +183,19 @@ static void tokens_run_out(void) {
     char error[ETCD_ERROR_SIZE] = "";
     CHECK_STATUS(put(alice, "a", error), ETCD_OK);
     uint64_t before = tokens(alice);
-    harness_pause_ms(2200); /* it lives for a second, and dies in the next */
+    harness_pause_ms(2200); /* it lives for a second, and expires in the next */
     struct crowd crowd = {.etcd = alice, .puts = 20};
     start(&crowd);
     join(&crowd);
     CHECK(tokens(alice) > before);
-    CHECK(tokens(alice) < before + THREADS); /* one asks for all */
+    CHECK(tokens(alice) < before + THREADS); /* one login serves all threads */
 
     CHECK_STATUS(put(alice, "a", error), ETCD_OK);
     CHECK_STR(error, "");
 }
 
-/* Of keys that openssl makes. What is written in such a token is also the revision of who may what. */
-static void tokens_of_a_revision(void) {
+/* JWT, with keys from openssl. Such a token contains the revision of the auth store. */
+static void tokens_of_old_revision(void) {
     struct etcd_server signing;
     struct proc proc;
     int status;
@@ -221,7 +222,7 @@ static void tokens_of_a_revision(void) {
     CHECK_STR(error, "");
     CHECK_HAS(CTL(&signing, "user", "delete", "dave"), "deleted");
     CHECK_STATUS(get(alice, "a", error), ETCD_OK);
-    /* While eight threads are at it. */
+    /* While eight threads call. */
     struct crowd crowd = {.etcd = alice};
     start(&crowd);
     for (int i = 0; i < 6; i++)
@@ -231,7 +232,7 @@ static void tokens_of_a_revision(void) {
 
 /* ---- on and off ---- */
 
-static void switched_on(void) {
+static void auth_switched(void) {
     struct etcd_server plain;
     etcd_start(&plain, "--bcrypt-cost", "4", NULL);
     struct etcd *alice = open_as(&plain, "alice", "secret-word"), *none = open_as(&plain, NULL, NULL);
@@ -256,12 +257,12 @@ int main(int argc, char **argv) {
     etcd_start(&server, "--bcrypt-cost", "4", NULL);
     add_users(&server);
     enable(&server);
-    harness_run("who may, and who may not", who_may);
-    harness_run("who is not known", who_is_nobody);
-    harness_run("a restart", restarted);
-    harness_run("another password", another_password);
-    harness_run("tokens that run out", tokens_run_out);
-    harness_run("tokens of an old revision", tokens_of_a_revision);
-    harness_run("authentication that is switched on", switched_on);
+    harness_run("permissions", permissions);
+    harness_run("unknown users", unknown_users);
+    harness_run("the server restarts", server_restarts);
+    harness_run("the password changes", password_changes);
+    harness_run("tokens expire", tokens_expire);
+    harness_run("tokens of an old auth revision", tokens_of_old_revision);
+    harness_run("authentication is switched on and off", auth_switched);
     return harness_finish();
 }

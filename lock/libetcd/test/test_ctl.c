@@ -28,7 +28,7 @@ static unsigned below(unsigned n) {
 
 /* ---- an operation, of no keyspace yet ---- */
 
-enum { OURS = 'o', THEIRS = 't' }; /* libetcd's, etcdctl's */
+enum { OURS = 'o', THEIRS = 't' }; /* of libetcd, of etcdctl */
 
 struct step {
     const char *value;

@@ -1,4 +1,4 @@
-/* What libetcd says when it cannot, of real servers: those that refuse, are not there, or do not answer. */
+/* Errors with real servers: servers that refuse, do not run, or do not answer. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@ static int64_t version_of(struct etcd *etcd, const char *key) {
     return version;
 }
 
-/* ---- what a server refuses ---- */
+/* ---- refusals ---- */
 
 static void invalid_requests(void) {
     struct etcd_server server;
@@ -44,7 +44,7 @@ static void invalid_requests(void) {
     struct etcd_put large = {.key = {"a", 1}, .value = {harness_alloc(3 << 20), 3 << 19}};
     CHECK_STATUS(etcd_put(etcd, &large, &call, NULL), ETCD_INVALID);
     CHECK_HAS(error, "request is too large");
-    large.value.size = 3 << 20; /* which the server's gRPC refuses already */
+    large.value.size = 3 << 20; /* refused by the server's gRPC */
     CHECK_STATUS(etcd_put(etcd, &large, &call, NULL), ETCD_INVALID);
     CHECK_HAS(error, "larger than max");
     const struct etcd_put no_lease = {.key = {"a", 1}, .lease = 7};
@@ -71,9 +71,9 @@ static void no_space(void) {
     CHECK_STATUS(etcd_delete(etcd, &del, NULL, NULL), ETCD_OK);
 }
 
-/* ---- who is not there ---- */
+/* ---- servers that do not run ---- */
 
-static void nobody_listens(void) {
+static void no_server_listens(void) {
     struct etcd *etcd = tools_open_at(harness_format("127.0.0.1:%d", harness_free_port()));
     char error[ETCD_ERROR_SIZE] = "";
     const struct etcd_call call = {
@@ -85,7 +85,7 @@ static void nobody_listens(void) {
     tools_check_range(etcd, -1000, ETCD_UNAVAILABLE);
     struct etcd_member_status status;
     CHECK_STATUS(etcd_member_look(etcd, 0, &call, &status), ETCD_UNAVAILABLE);
-    /* A name that nobody has, and a socket's name, which is not one here. */
+    /* A host name that does not exist, and "unix", which is not a scheme here. */
     tools_check_range(tools_open_at("nobody.invalid"), SOON_MS, ETCD_UNAVAILABLE);
     tools_check_range(tools_open_at("unix:1,dns:1,ipv4:1"), SOON_MS, ETCD_UNAVAILABLE);
 }
@@ -104,7 +104,7 @@ static bool one_is_blocked(void *etcd) {
     return tools_blocked(etcd) == 1;
 }
 
-static void nobody_leads(void) {
+static void no_leader_yet(void) {
     struct etcd_server members[3];
     pthread_t thread;
     etcd_start_cluster(members, 3, NULL);
@@ -123,7 +123,7 @@ static void nobody_leads(void) {
     CHECK_STATUS(etcd_member_list(etcd, NULL, &list), ETCD_OK);
     CHECK_INT(list->count, 3);
     etcd_members_free(list);
-    /* Nothing was done so far, and what waits now is done once there is a leader; once. */
+    /* Nothing was done so far. A write that waits now is done exactly once when there is a leader. */
     CHECK_INT(pthread_create(&thread, NULL, put_patiently, etcd), 0);
     CHECK(harness_wait(one_is_blocked, etcd, PATIENCE_MS));
     etcd_restart_all(members, 3);
@@ -131,9 +131,9 @@ static void nobody_leads(void) {
     CHECK_INT(version_of(etcd, "a"), 1);
 }
 
-/* ---- who does not answer ---- */
+/* ---- servers that do not answer ---- */
 
-static void a_paused_server(void) {
+static void paused_server(void) {
     struct etcd_server server;
     etcd_start(&server, NULL);
     struct etcd *etcd = tools_open(&server, 1);
@@ -160,14 +160,14 @@ static void a_paused_server(void) {
     call.deadline_ns = tools_in_ms(SOON_MS);
     CHECK_STATUS(etcd_lease_grant(etcd, 5, 0, &call, &id, NULL), ETCD_UNKNOWN);
     call.deadline_ns = tools_in_ms(SOON_MS);
-    call.idempotent = true; /* still nobody knows */
+    call.idempotent = true; /* still unknown */
     CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, &reply), ETCD_UNKNOWN);
     CHECK(!reply && !info && id == -7);
     etcd_resume(&server);
     tools_check_put(etcd, 0, ETCD_OK);
 }
 
-static void a_reply_that_is_cut(void) {
+static void truncated_reply(void) {
     struct etcd_server server;
     etcd_start(&server, NULL);
     struct etcd *etcd = tools_open(&server, 1);
@@ -193,7 +193,7 @@ static void a_reply_that_is_cut(void) {
     CHECK(version == 1 || version == 2);
 }
 
-static void a_server_that_comes_back(void) {
+static void restart_between_calls(void) {
     struct etcd_server server;
     etcd_start(&server, NULL);
     struct etcd *etcd = tools_open(&server, 1);
@@ -212,10 +212,10 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("requests that are refused", invalid_requests);
     harness_run("no space left", no_space);
-    harness_run("nobody listens", nobody_listens);
-    harness_run("nobody leads, until somebody does", nobody_leads);
-    harness_run("a server that is paused", a_paused_server);
-    harness_run("a reply that is cut", a_reply_that_is_cut);
-    harness_run("a server that comes back between two calls", a_server_that_comes_back);
+    harness_run("no server listens", no_server_listens);
+    harness_run("no leader, then one", no_leader_yet);
+    harness_run("a paused server", paused_server);
+    harness_run("a truncated reply", truncated_reply);
+    harness_run("the server restarts between two calls", restart_between_calls);
     return harness_finish();
 }

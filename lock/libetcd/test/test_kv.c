@@ -1,57 +1,58 @@
-/* Keys and values, asked of one server. */
+/* Keys and values, on one server. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/libetcd/test/asking.h"
+#include "lock/libetcd/test/requests.h"
 
 /* ---- ranges ---- */
 
 static void ranges(void) {
-    ask_begin();
+    request_clear();
     static const char *const names[] = {"a", "p", "p/1", "p/2", "p/3", "p0", "q"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ask_put(names[i], names[i]);
-    CHECK_STR(ask_pairs(RANGE(.key = T("p"))), "p=p");
-    CHECK_STR(ask_keys(RANGE(.key = T("nothing"))), "");
-    CHECK_STR(ask_keys(RANGE(.key = T("p/"), .prefix = true)), "p/1 p/2 p/3");
-    CHECK_STR(ask_keys(RANGE(.key = T("p"), .prefix = true)), "p p/1 p/2 p/3 p0");
-    CHECK_STR(ask_keys(RANGE(.key = T("x"), .prefix = true)), "");
-    CHECK_STR(ask_keys(RANGE(.prefix = true)), "a p p/1 p/2 p/3 p0 q");
-    CHECK_STR(ask_keys(RANGE(.key = T("p/2"), .end = T("q"))), "p/2 p/3 p0");
-    CHECK_STR(ask_keys(RANGE(.key = T("p/3"), .end = ask_bytes("", 1))), "p/3 p0 q"); /* to the end of all */
-    CHECK_STR(ask_keys(RANGE(.key = T("q"), .end = T("a"))), "");
+        request_put(names[i], names[i]);
+    CHECK_STR(request_pairs(RANGE(.key = T("p"))), "p=p");
+    CHECK_STR(request_keys(RANGE(.key = T("nothing"))), "");
+    CHECK_STR(request_keys(RANGE(.key = T("p/"), .prefix = true)), "p/1 p/2 p/3");
+    CHECK_STR(request_keys(RANGE(.key = T("p"), .prefix = true)), "p p/1 p/2 p/3 p0");
+    CHECK_STR(request_keys(RANGE(.key = T("x"), .prefix = true)), "");
+    CHECK_STR(request_keys(RANGE(.prefix = true)), "a p p/1 p/2 p/3 p0 q");
+    CHECK_STR(request_keys(RANGE(.key = T("p/2"), .end = T("q"))), "p/2 p/3 p0");
+    CHECK_STR(request_keys(RANGE(.key = T("p/3"), .end = request_bytes("", 1))),
+              "p/3 p0 q"); /* to the end of the store */
+    CHECK_STR(request_keys(RANGE(.key = T("q"), .end = T("a"))), "");
     CHECK_INT(RANGE(.key = T("p"))->count, 1);
     CHECK(!RANGE(.key = T("p"))->more);
-    CHECK_STR(ask_pairs(RANGE(.key = T("p/"), .prefix = true, .serializable = true)),
+    CHECK_STR(request_pairs(RANGE(.key = T("p/"), .prefix = true, .serializable = true)),
               "p/1=p/1 p/2=p/2 p/3=p/3");
 }
 
 static void parts_of_ranges(void) {
-    ask_begin();
+    request_clear();
     for (int i = 0; i < 5; i++)
-        ask_put(harness_format("k%d", i), "value");
+        request_put(harness_format("k%d", i), "value");
     struct etcd_reply *reply = RANGE(.key = T("k"), .prefix = true, .limit = 2);
-    CHECK_STR(ask_keys(reply), "k0 k1");
+    CHECK_STR(request_keys(reply), "k0 k1");
     CHECK(reply->more);
     CHECK_INT(reply->count, 5);
     reply = RANGE(.key = T("k"), .prefix = true, .limit = 5);
     CHECK(!reply->more);
     CHECK_INT(reply->kv_count, 5);
     reply = RANGE(.key = T("k"), .prefix = true, .keys_only = true);
-    CHECK_STR(ask_pairs(reply), "k0= k1= k2= k3= k4=");
+    CHECK_STR(request_pairs(reply), "k0= k1= k2= k3= k4=");
     CHECK_INT(reply->kvs[4].version, 1);
     reply = RANGE(.key = T("k"), .prefix = true, .count_only = true);
     CHECK_INT(reply->kv_count, 0);
     CHECK_INT(reply->count, 5);
 }
 
-static void the_past(void) {
-    ask_begin();
-    int64_t first = ask_put("a", "1"), second = ask_put("a", "2"), third = ask_put("b", "3");
+static void ranges_at_past_revision(void) {
+    request_clear();
+    int64_t first = request_put("a", "1"), second = request_put("a", "2"), third = request_put("b", "3");
     CHECK_INT(second, first + 1);
-    CHECK_STR(ask_pairs(RANGE(.prefix = true, .revision = first)), "a=1");
-    CHECK_STR(ask_pairs(RANGE(.prefix = true, .revision = second)), "a=2");
-    CHECK_STR(ask_pairs(RANGE(.prefix = true, .revision = third)), "a=2 b=3");
+    CHECK_STR(request_pairs(RANGE(.prefix = true, .revision = first)), "a=1");
+    CHECK_STR(request_pairs(RANGE(.prefix = true, .revision = second)), "a=2");
+    CHECK_STR(request_pairs(RANGE(.prefix = true, .revision = third)), "a=2 b=3");
     struct etcd_reply *reply = RANGE(.key = T("a"), .revision = first);
     CHECK_INT(reply->revision, third); /* the store's */
     CHECK_INT(reply->kvs[0].version, 1);
@@ -62,7 +63,7 @@ static void the_past(void) {
     CHECK_INT(reply->kvs[0].lease, 0);
 }
 
-/* Three keys that stand in another order by each target. */
+/* Three keys whose order differs for each target. */
 static void sorted(void) {
     static const struct {
         enum etcd_target by;
@@ -74,94 +75,96 @@ static void sorted(void) {
         {ETCD_MOD_REVISION, "2 3 1", "1 3 2"},
         {ETCD_VALUE, "3 2 1", "1 2 3"},
     };
-    ask_begin();
-    ask_put("3", "a");
-    ask_put("1", "c");
-    ask_put("2", "b");
-    ask_put("3", "a");
-    ask_put("3", "a");
-    ask_put("1", "c");
+    request_clear();
+    request_put("3", "a");
+    request_put("1", "c");
+    request_put("2", "b");
+    request_put("3", "a");
+    request_put("3", "a");
+    request_put("1", "c");
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         struct etcd_range range = {.prefix = true, .sort_by = orders[i].by, .order = ETCD_ASCENDING};
-        CHECK_STR(ask_keys(ask_op(&(struct etcd_op){ETCD_RANGE, .range = range})), orders[i].ascending);
+        CHECK_STR(request_keys(request_op(&(struct etcd_op){ETCD_RANGE, .range = range})),
+                  orders[i].ascending);
         range.order = ETCD_DESCENDING;
-        CHECK_STR(ask_keys(ask_op(&(struct etcd_op){ETCD_RANGE, .range = range})), orders[i].descending);
+        CHECK_STR(request_keys(request_op(&(struct etcd_op){ETCD_RANGE, .range = range})),
+                  orders[i].descending);
         range.limit = 1;
-        CHECK_STR(ask_keys(ask_op(&(struct etcd_op){ETCD_RANGE, .range = range})),
+        CHECK_STR(request_keys(request_op(&(struct etcd_op){ETCD_RANGE, .range = range})),
                   harness_format("%.1s", orders[i].descending));
     }
 }
 
 static void between_revisions(void) {
-    ask_begin();
-    int64_t first = ask_put("a", "");
-    ask_put("b", "");
-    ask_put("c", "");
-    int64_t fourth = ask_put("a", "");
-    CHECK_STR(ask_keys(RANGE(.prefix = true, .min_mod_revision = first + 2)), "a c");
-    CHECK_STR(ask_keys(RANGE(.prefix = true, .max_mod_revision = fourth - 1)), "b c");
-    CHECK_STR(ask_keys(RANGE(.prefix = true, .min_create_revision = first + 1)), "b c");
-    CHECK_STR(ask_keys(RANGE(.prefix = true, .max_create_revision = first + 1)), "a b");
+    request_clear();
+    int64_t first = request_put("a", "");
+    request_put("b", "");
+    request_put("c", "");
+    int64_t fourth = request_put("a", "");
+    CHECK_STR(request_keys(RANGE(.prefix = true, .min_mod_revision = first + 2)), "a c");
+    CHECK_STR(request_keys(RANGE(.prefix = true, .max_mod_revision = fourth - 1)), "b c");
+    CHECK_STR(request_keys(RANGE(.prefix = true, .min_create_revision = first + 1)), "b c");
+    CHECK_STR(request_keys(RANGE(.prefix = true, .max_create_revision = first + 1)), "a b");
 }
 
 /* ---- puts and deletes ---- */
 
 static void puts_(void) {
-    ask_begin();
-    int64_t lease = tools_grant(asked.etcd, 1000), other = tools_grant(asked.etcd, 1000);
+    request_clear();
+    int64_t lease = tools_grant(requests.etcd, 1000), other = tools_grant(requests.etcd, 1000);
     struct etcd_reply *reply = PUT(.key = T("a"), .value = T("1"), .prev = true, .lease = lease);
     CHECK_INT(reply->kv_count, 0);
     reply = PUT(.key = T("a"), .value = T("2"), .prev = true, .ignore_lease = true);
-    CHECK_STR(ask_pairs(reply), "a=1");
+    CHECK_STR(request_pairs(reply), "a=1");
     CHECK_INT(reply->kvs[0].lease, lease);
     CHECK_INT(reply->kvs[0].version, 1);
     CHECK_INT(RANGE(.key = T("a"))->kvs[0].lease, lease);
     CHECK_INT(PUT(.key = T("a"), .ignore_value = true, .lease = other)->kv_count, 0);
     reply = RANGE(.key = T("a"));
-    CHECK_STR(ask_pairs(reply), "a=2");
+    CHECK_STR(request_pairs(reply), "a=2");
     CHECK_INT(reply->kvs[0].lease, other);
     CHECK_INT(reply->kvs[0].version, 3);
-    ask_put("a", "");
+    request_put("a", "");
     reply = RANGE(.key = T("a"));
-    CHECK_STR(ask_pairs(reply), "a=");
+    CHECK_STR(request_pairs(reply), "a=");
     CHECK_INT(reply->kvs[0].lease, 0);
     const struct etcd_put nothing_there = {.key = T("b"), .ignore_value = true};
-    CHECK_STATUS(etcd_put(asked.etcd, &nothing_there, NULL, NULL), ETCD_INVALID);
+    CHECK_STATUS(etcd_put(requests.etcd, &nothing_there, NULL, NULL), ETCD_INVALID);
 }
 
 static void deletes(void) {
-    ask_begin();
+    request_clear();
     for (int i = 0; i < 6; i++)
-        ask_put(harness_format("k%d", i), "v");
-    ask_put("l", "w");
+        request_put(harness_format("k%d", i), "v");
+    request_put("l", "w");
     struct etcd_reply *reply = DELETE(.key = T("k0"));
     CHECK_INT(reply->count, 1);
     CHECK_INT(reply->kv_count, 0);
     CHECK_INT(DELETE(.key = T("k0"))->count, 0);
     reply = DELETE(.key = T("k1"), .prev = true);
     CHECK_INT(reply->count, 1);
-    CHECK_STR(ask_pairs(reply), "k1=v");
+    CHECK_STR(request_pairs(reply), "k1=v");
     reply = DELETE(.key = T("k2"), .end = T("k4"), .prev = true);
     CHECK_INT(reply->count, 2);
-    CHECK_STR(ask_pairs(reply), "k2=v k3=v");
+    CHECK_STR(request_pairs(reply), "k2=v k3=v");
     CHECK_INT(DELETE(.key = T("k"), .prefix = true)->count, 2);
-    CHECK_STR(ask_pairs(RANGE(.prefix = true)), "l=w");
+    CHECK_STR(request_pairs(RANGE(.prefix = true)), "l=w");
     CHECK_INT(DELETE(.prefix = true)->count, 1);
 }
 
 static void compacts(void) {
-    ask_begin();
-    int64_t first = ask_put("a", "1"), second = ask_put("a", "2"), third = ask_put("a", "3");
-    CHECK_STATUS(etcd_compact(asked.etcd, second, false, NULL), ETCD_OK);
+    request_clear();
+    int64_t first = request_put("a", "1"), second = request_put("a", "2"), third = request_put("a", "3");
+    CHECK_STATUS(etcd_compact(requests.etcd, second, false, NULL), ETCD_OK);
     struct etcd_range range = {.key = T("a"), .revision = first};
-    CHECK_STATUS(etcd_range(asked.etcd, &range, NULL, NULL), ETCD_COMPACTED);
-    CHECK_STR(ask_pairs(RANGE(.key = T("a"), .revision = second)), "a=2");
-    CHECK_STATUS(etcd_compact(asked.etcd, second, true, NULL), ETCD_COMPACTED);
-    CHECK_STATUS(etcd_compact(asked.etcd, third, true, NULL), ETCD_OK);
+    CHECK_STATUS(etcd_range(requests.etcd, &range, NULL, NULL), ETCD_COMPACTED);
+    CHECK_STR(request_pairs(RANGE(.key = T("a"), .revision = second)), "a=2");
+    CHECK_STATUS(etcd_compact(requests.etcd, second, true, NULL), ETCD_COMPACTED);
+    CHECK_STATUS(etcd_compact(requests.etcd, third, true, NULL), ETCD_OK);
     range.revision = second;
-    CHECK_STATUS(etcd_range(asked.etcd, &range, NULL, NULL), ETCD_COMPACTED);
-    CHECK_STATUS(etcd_compact(asked.etcd, third + 1, false, NULL), ETCD_FUTURE);
-    CHECK_STR(ask_pairs(RANGE(.key = T("a"))), "a=3");
+    CHECK_STATUS(etcd_range(requests.etcd, &range, NULL, NULL), ETCD_COMPACTED);
+    CHECK_STATUS(etcd_compact(requests.etcd, third + 1, false, NULL), ETCD_FUTURE);
+    CHECK_STR(request_pairs(RANGE(.key = T("a"))), "a=3");
 }
 
 /* ---- bytes ---- */
@@ -170,31 +173,31 @@ static void check_bytes(struct etcd_bytes key, struct etcd_bytes value) {
     PUT(.key = key, .value = value);
     struct etcd_reply *reply = RANGE(.key = key);
     CHECK_INT(reply->kv_count, 1);
-    CHECK(ask_same(reply->kvs[0].key, key));
-    CHECK(ask_same(reply->kvs[0].value, value));
+    CHECK(request_same(reply->kvs[0].key, key));
+    CHECK(request_same(reply->kvs[0].value, value));
 }
 
 static void any_bytes(void) {
-    ask_begin();
-    check_bytes(ask_bytes("\0", 1), ask_bytes("\0\0", 2));
-    check_bytes(ask_bytes("\0\0", 2), ask_bytes("", 0));
-    check_bytes(ask_bytes("a\0b", 3), ask_bytes("\xff\0\xfe", 3));
-    check_bytes(ask_bytes("\xff", 1), ask_bytes(NULL, 0));
+    request_clear();
+    check_bytes(request_bytes("\0", 1), request_bytes("\0\0", 2));
+    check_bytes(request_bytes("\0\0", 2), request_bytes("", 0));
+    check_bytes(request_bytes("a\0b", 3), request_bytes("\xff\0\xfe", 3));
+    check_bytes(request_bytes("\xff", 1), request_bytes(NULL, 0));
     uint8_t all[256];
     for (int i = 0; i < 256; i++)
         all[i] = (uint8_t)i;
-    check_bytes(ask_bytes(all, sizeof all), ask_bytes(all, sizeof all));
+    check_bytes(request_bytes(all, sizeof all), request_bytes(all, sizeof all));
     CHECK_INT(RANGE(.prefix = true)->kv_count, 5);
-    /* One NUL, of the keys that begin with it. */
-    CHECK_INT(RANGE(.key = ask_bytes("\0", 1), .prefix = true)->kv_count, 3);
+    /* The prefix is one NUL byte. */
+    CHECK_INT(RANGE(.key = request_bytes("\0", 1), .prefix = true)->kv_count, 3);
     const struct etcd_compare compare = {
-        .key = ask_bytes("a\0b", 3), .target = ETCD_VALUE, .value = ask_bytes("\xff\0\xfe", 3)};
-    CHECK(ask_holds(&compare, 1));
+        .key = request_bytes("a\0b", 3), .target = ETCD_VALUE, .value = request_bytes("\xff\0\xfe", 3)};
+    CHECK(request_holds(&compare, 1));
 }
 
-/* The last byte of a prefix may be one that nothing comes after. */
+/* The last byte of a prefix may be 0xff, which cannot grow. */
 static void prefixes_of_ff(void) {
-    ask_begin();
+    request_clear();
     static const struct {
         const char *data;
         size_t size;
@@ -203,47 +206,48 @@ static void prefixes_of_ff(void) {
                  {"\xff", 1},      {"\xff\xff", 2},   {"\xff\xff\xff", 3}};
     enum { NAMES = sizeof names / sizeof *names };
     for (int i = 0; i < NAMES; i++)
-        PUT(.key = ask_bytes(names[i].data, names[i].size), .value = ask_bytes(names[i].data, names[i].size));
-    /* Each as a prefix, against what memcmp says. */
+        PUT(.key = request_bytes(names[i].data, names[i].size),
+            .value = request_bytes(names[i].data, names[i].size));
+    /* Each name as a prefix, compared with memcmp(). */
     for (int i = 0; i < NAMES; i++) {
         int64_t want = 0;
         for (int j = 0; j < NAMES; j++)
             want +=
                 names[j].size >= names[i].size && memcmp(names[j].data, names[i].data, names[i].size) == 0;
-        struct etcd_bytes prefix = ask_bytes(names[i].data, names[i].size);
+        struct etcd_bytes prefix = request_bytes(names[i].data, names[i].size);
         struct etcd_reply *reply = RANGE(.key = prefix, .prefix = true);
         CHECK_INT(reply->count, want);
         for (size_t j = 0; j < reply->kv_count; j++)
             CHECK(memcmp(reply->kvs[j].key.data, prefix.data, prefix.size) == 0);
         const struct etcd_compare compare = {
             .key = prefix, .prefix = true, .target = ETCD_VALUE, .relation = ETCD_LESS, .value = prefix};
-        CHECK(!ask_holds(&compare, 1));
+        CHECK(!request_holds(&compare, 1));
     }
-    CHECK_INT(DELETE(.key = ask_bytes("a\xff", 2), .prefix = true)->count, 4);
-    CHECK_INT(DELETE(.key = ask_bytes("\xff\xff", 2), .prefix = true)->count, 2);
+    CHECK_INT(DELETE(.key = request_bytes("a\xff", 2), .prefix = true)->count, 4);
+    CHECK_INT(DELETE(.key = request_bytes("\xff\xff", 2), .prefix = true)->count, 2);
     CHECK_INT(RANGE(.prefix = true)->count, NAMES - 6);
 }
 
 static void large_values(void) {
-    ask_begin();
+    request_clear();
     size_t size = 1 << 20;
     char *value = harness_alloc(size);
     for (size_t i = 0; i < size; i++)
         value[i] = (char)(i * 7 + i / 251);
-    check_bytes(T("a"), ask_bytes(value, size));
-    check_bytes(T("b"), ask_bytes(value, size));
-    check_bytes(ask_bytes(value, 200000), T("of a long key"));
+    check_bytes(T("a"), request_bytes(value, size));
+    check_bytes(T("b"), request_bytes(value, size));
+    check_bytes(request_bytes(value, 200000), T("of a long key"));
     CHECK_INT(RANGE(.prefix = true)->kv_count, 3);
     for (int i = 0; i < 8; i++)
-        check_bytes(T(harness_format("c%d", i)), ask_bytes(value, size));
-    struct etcd_reply *reply = RANGE(.key = T("c"), .prefix = true); /* more than gRPC takes unless told */
+        check_bytes(T(harness_format("c%d", i)), request_bytes(value, size));
+    struct etcd_reply *reply = RANGE(.key = T("c"), .prefix = true); /* more than gRPC's default limit */
     CHECK_INT(reply->kv_count, 8);
     for (int i = 0; i < 8; i++)
-        CHECK(ask_same(reply->kvs[i].value, ask_bytes(value, size)));
+        CHECK(request_same(reply->kvs[i].value, request_bytes(value, size)));
 }
 
 static void many_keys(void) {
-    ask_begin();
+    request_clear();
     enum { KEYS = 10000, AT_ONCE = 100 };
     struct etcd_op ops[AT_ONCE];
     for (int i = 0; i < KEYS; i += AT_ONCE) {
@@ -256,19 +260,19 @@ static void many_keys(void) {
     CHECK_INT(reply->kv_count, KEYS);
     CHECK_INT(reply->count, KEYS);
     for (int i = 0; i < KEYS; i++) {
-        CHECK_STR(ask_text(reply->kvs[i].key), harness_format("key-%05d", i));
-        CHECK_STR(ask_text(reply->kvs[i].value), harness_format("value of %d", i));
+        CHECK_STR(request_text(reply->kvs[i].key), harness_format("key-%05d", i));
+        CHECK_STR(request_text(reply->kvs[i].value), harness_format("value of %d", i));
     }
     CHECK_INT(DELETE(.key = T("key-"), .prefix = true, .prev = true)->kv_count, KEYS);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    etcd_start(&asked.server, NULL);
-    asked.etcd = tools_open(&asked.server, 1);
+    etcd_start(&requests.server, NULL);
+    requests.etcd = tools_open(&requests.server, 1);
     harness_run("ranges: one key, from and to, prefixes, all", ranges);
     harness_run("ranges: limit, keys only, count only", parts_of_ranges);
-    harness_run("ranges as of a revision", the_past);
+    harness_run("ranges at a past revision", ranges_at_past_revision);
     harness_run("ranges in each order", sorted);
     harness_run("ranges between revisions", between_revisions);
     harness_run("puts", puts_);

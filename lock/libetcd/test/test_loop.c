@@ -1,5 +1,5 @@
-/* The loop is woken, whatever state the channel is in by which it is; and stops. */
-#include "lock/libetcd/loop.h"
+/* The loop wakes, whatever the state of the channel that wakes it; and it stops. */
+#include "lock/libetcd/transport/loop.h"
 
 #include <grpc/grpc_security.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@ static int64_t count(struct etcd_ticker *ticker, int64_t now_ns) {
     return INT64_MAX;
 }
 
-/* Each wake comes through. The slowest is printed. */
+/* Every wake has its effect. Prints the slowest. */
 static void wake_by(grpc_channel *channel, const char *what) {
     enum { WAKES = 2000 };
     struct counter counter = {.ticker = {.tick = count, .next_ns = INT64_MAX}};
@@ -39,7 +39,7 @@ static void wake_by(grpc_channel *channel, const char *what) {
         slowest_ns = took_ns > slowest_ns ? took_ns : slowest_ns;
     }
     printf("     %s: %d us at most\n", what, (int)(slowest_ns / 1000));
-    etcd_loop_wake(loop, channel); /* under way when it stops */
+    etcd_loop_wake(loop, channel); /* in flight when it stops */
     etcd_loop_stop(loop);
     etcd_loop_free(loop);
 }
@@ -51,7 +51,7 @@ static grpc_channel *channel_to(const char *target) {
     return channel;
 }
 
-static void woken_by_any_channel(void) {
+static void any_channel_wakes(void) {
     struct etcd_server server;
     etcd_start(&server, NULL);
     grpc_init();
@@ -79,6 +79,6 @@ static void woken_by_any_channel(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("woken by any channel", woken_by_any_channel);
+    harness_run("any channel wakes the loop", any_channel_wakes);
     return harness_finish();
 }

@@ -1,14 +1,15 @@
-/* Members that fail, each in another way, while a client asks on. */
+/* Members that fail in different ways while a client makes calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lock/libetcd/test/load.h"
-#include "lock/libetcd/test/seen.h"
+#include "lock/libetcd/test/recorder.h"
+#include "lock/libetcd/v3lock.h"
 
-static struct etcd_server members[3]; /* of each test, as what a test restarts ends with it */
+static struct etcd_server members[3]; /* started by each test, since a restarted process ends with the test */
 
-/* A client that talks to the leader first, which is the worst to fail. */
+/* A client that uses the leader, whose failure is the worst case. */
 static struct etcd *open_to_leader(int *leader) {
     *leader = etcd_leader(members, 3);
     const char *first = tools_endpoints(&members[*leader], 1);
@@ -22,7 +23,7 @@ static struct etcd *open_to_leader(int *leader) {
     return etcd;
 }
 
-/* Also those that were away are connected again. */
+/* Members that failed are connected again too. */
 static void all_answer(struct etcd *etcd) {
     for (size_t i = 0; i < etcd_endpoint_count(etcd); i++) {
         struct etcd_member_status status;
@@ -36,8 +37,8 @@ static void fail_one(const char *what, void (*fault)(int which), void (*mend)(in
     etcd_start_cluster(members, 3, NULL);
     struct etcd *etcd = open_to_leader(&leader);
     static const struct etcd_watch_config watched = {.key = {"load/read", 9}};
-    struct seen *seen = seen_watch(etcd, &watched, 0);
-    seen_created(seen);
+    struct recorder *recorder = recorder_watch(etcd, &watched, 0);
+    recorder_created(recorder);
     struct load *load = load_start(etcd);
     int asked = load_member(load, members, 3);
     CHECK_INT(asked, leader);
@@ -51,7 +52,7 @@ static void fail_one(const char *what, void (*fault)(int which), void (*mend)(in
     load_wait(load);
     load_finish(load, what, away);
     tools_put(etcd, "load/read", "2");
-    seen_has(seen, " load/read=2@");
+    recorder_has(recorder, " load/read=2@");
 }
 
 static void stop(int which) {
@@ -89,28 +90,28 @@ static void replace(int which) {
     etcd_replace(members, 3, which);
 }
 
-static void one_is_stopped(void) {
+static void member_stopped(void) {
     fail_one("stopped", stop, restart, false);
 }
 
-static void one_is_killed(void) {
+static void member_killed(void) {
     fail_one("killed", kill_it, restart, false);
 }
 
-static void one_is_paused(void) {
+static void member_paused(void) {
     fail_one("paused", pause_it, resume, false);
 }
 
-static void one_is_replaced(void) {
+static void member_replaced(void) {
     fail_one("replaced", kill_it, replace, false);
 }
 
-static void all_are_killed(void) {
+static void all_members_killed(void) {
     fail_one("all killed", kill_all, restart_all, true);
 }
 
-/* One after the other, in the order of the endpoints, and each comes back before the next goes. */
-static void each_is_restarted(void) {
+/* One after another, in the order of the endpoints; each is restarted before the next one is stopped. */
+static void each_member_restarted(void) {
     int leader;
     etcd_start_cluster(members, 3, NULL);
     struct etcd *etcd = open_to_leader(&leader);
@@ -134,12 +135,12 @@ static void asks_and_is_told(const char *endpoints) {
     int64_t began_ms = harness_now_ms();
     tools_put(etcd, "wrong", "1");
     int64_t took_ms = harness_now_ms() - began_ms;
-    struct seen *seen = seen_watch(etcd, &watched, 0);
-    seen_created(seen);
+    struct recorder *recorder = recorder_watch(etcd, &watched, 0);
+    recorder_created(recorder);
     printf("     %s: first write %d ms, first watch %d ms\n", endpoints, (int)took_ms,
            (int)(harness_now_ms() - began_ms - took_ms));
     tools_put(etcd, "wrong", "2");
-    seen_has(seen, "wrong=2");
+    recorder_has(recorder, "wrong=2");
     CHECK_STR(tools_get(etcd, "wrong"), "2");
 }
 
@@ -157,8 +158,8 @@ static void wrong_endpoints(void) {
 
 /* ---- answers that are lost ---- */
 
-/* The server did it, and the connection is closed before it can say so: not known, and not done again. What
- * may be done twice is. */
+/* The server does the write, and the connection is closed before the answer: the outcome is unknown, and the
+ * write is not repeated unless it is idempotent. */
 static void answers_are_lost(void) {
     enum { ROUNDS = 8 };
     struct etcd_server server;
@@ -175,7 +176,7 @@ static void answers_are_lost(void) {
         const struct etcd_call idempotent = {.idempotent = true};
         struct etcd_reply *reply = NULL;
         tools_get(etcd, once); /* it is connected */
-        /* Not what the server says for other reasons before it hears of this. */
+        /* Other answers of the server, from before it notices, do not count. */
         proxy_set(proxy, PROXY_CUT, 0, once);
         CHECK_STATUS(etcd_put(etcd, &put, NULL, NULL), ETCD_UNKNOWN);
         tools_get(etcd, once);
@@ -207,7 +208,7 @@ static uint64_t who_answers(struct etcd *etcd) {
     return member;
 }
 
-/* A member that lets one wait for a lock until the time is up is no reason to leave it. */
+/* The client does not leave a member because a lock was waited for until the deadline. */
 static void waiting_for_a_lock(void) {
     enum { TIMES = 3, LONG_MS = 500 };
     struct etcd_bytes *key = NULL, *none;
@@ -230,11 +231,11 @@ int main(int argc, char **argv) {
     harness_run("wrong endpoints", wrong_endpoints);
     harness_run("answers are lost", answers_are_lost);
     harness_run("waiting for a lock", waiting_for_a_lock);
-    harness_run("one is stopped", one_is_stopped);
-    harness_run("one is killed", one_is_killed);
-    harness_run("one is paused", one_is_paused);
-    harness_run("one is replaced", one_is_replaced);
-    harness_run("each is restarted", each_is_restarted);
-    harness_run("all are killed", all_are_killed);
+    harness_run("a member is stopped", member_stopped);
+    harness_run("a member is killed", member_killed);
+    harness_run("a member is paused", member_paused);
+    harness_run("a member is replaced", member_replaced);
+    harness_run("each member is restarted", each_member_restarted);
+    harness_run("all members are killed", all_members_killed);
     return harness_finish();
 }

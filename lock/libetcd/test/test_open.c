@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/libetcd/test/rogue.h"
+#include "lock/libetcd/test/fake_server.h"
 #include "lock/libetcd/test/tools.h"
+#include "lock/libetcd/v3lock.h"
 
 /* ---- closing ---- */
 
@@ -35,7 +36,7 @@ static void *call_for_ever(void *arg) {
 enum { CALLERS = 16 };
 
 static bool all_are_blocked(void *etcd) {
-    return tools_blocked(etcd) >= CALLERS; /* more: those that get a token */
+    return tools_blocked(etcd) >= CALLERS; /* more threads: those that log in */
 }
 
 static void check_closing(const struct etcd_config *config) {
@@ -57,18 +58,18 @@ static void check_closing(const struct etcd_config *config) {
 }
 
 static void closing(void) {
-    static const struct rogue_answer waits = {.how = ROGUE_WAITS},
-                                     no_leader = {.code = GRPC_STATUS_UNAVAILABLE,
-                                                  .message = "etcdserver: no leader"};
-    /* Nobody is there; somebody is there but does not answer, or has no leader, or gives no token. */
+    static const struct fake_server_answer waits = {.how = FAKE_WAIT},
+                                           no_leader = {.code = GRPC_STATUS_UNAVAILABLE,
+                                                        .message = "etcdserver: no leader"};
+    /* No server; then a server that does not answer, has no leader, or does not answer a login. */
     struct etcd_config config = {.endpoints = harness_format("127.0.0.1:%d", harness_free_port())};
     check_closing(&config);
-    config.endpoints = rogue_endpoint(rogue_start(ROGUE_SILENT, NULL, 0));
+    config.endpoints = fake_server_endpoint(fake_server_start(FAKE_SILENT, NULL, 0));
     check_closing(&config);
-    config.endpoints = rogue_endpoint(rogue_start(ROGUE_ANSWERS, &no_leader, 1));
+    config.endpoints = fake_server_endpoint(fake_server_start(FAKE_GRPC, &no_leader, 1));
     check_closing(&config);
-    struct rogue *rogue = rogue_start(ROGUE_ANSWERS, &waits, 1);
-    config.endpoints = rogue_endpoint(rogue);
+    struct fake_server *server = fake_server_start(FAKE_GRPC, &waits, 1);
+    config.endpoints = fake_server_endpoint(server);
     check_closing(&config);
     config.user = config.password = "somebody";
     check_closing(&config);
@@ -76,7 +77,7 @@ static void closing(void) {
 }
 
 /* A client that was never used, and one whose calls have all been answered. */
-static void closing_in_peace(void) {
+static void closing_idle_client(void) {
     struct etcd_server server;
     etcd_start(&server, NULL);
     char error[ETCD_ERROR_SIZE] = "";
@@ -88,7 +89,7 @@ static void closing_in_peace(void) {
         if (i % 2)
             tools_check_put(etcd, 0, ETCD_OK);
         etcd_close(etcd);
-        tools_check_put(other, 0, ETCD_OK); /* gRPC is still there for it */
+        tools_check_put(other, 0, ETCD_OK); /* gRPC is still initialized */
         etcd_close(other);
     }
 }
@@ -148,7 +149,7 @@ static const char *file_of(const char *name, const char *text) {
 static void users_and_files(void) {
     const char *pem = file_of("some.pem", "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n");
     const char *text = file_of("text", "no PEM\n"), *empty = file_of("empty", "");
-    check_config(&(struct etcd_config){.endpoints = "a", .user = "u"}, "a user wants a password");
+    check_config(&(struct etcd_config){.endpoints = "a", .user = "u"}, "a user needs a password");
     check_config(&(struct etcd_config){.endpoints = "a", .password = "secret-word"}, "a password a user");
     check_config(&(struct etcd_config){.endpoints = "a:x", .user = "u", .password = "secret-word"},
                  "endpoint 1 ");
@@ -182,9 +183,9 @@ static void texts(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("closing ends calls", closing);
-    harness_run("closing in peace", closing_in_peace);
+    harness_run("closing an idle client", closing_idle_client);
     harness_run("endpoints as text", endpoint_texts);
-    harness_run("users without passwords, files that are none", users_and_files);
+    harness_run("a user without a password, files that are not PEM", users_and_files);
     harness_run("texts of statuses", texts);
     return harness_finish();
 }

@@ -1,15 +1,15 @@
-/* Members that are cut off: from all, or from their peers only. In a network of the program's own. */
+/* Members that are cut off from everyone, or from their peers only, in a network of the program's own. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lock/libetcd/test/load.h"
-#include "lock/libetcd/test/seen.h"
+#include "lock/libetcd/test/recorder.h"
 
 static struct etcd_server members[3];
 
-/* A client that talks to this one first; it is connected to all. */
+/* A client that uses this member, and is connected to all of them. */
 static struct etcd *open_first(int first) {
     const char *endpoints = tools_endpoints(&members[first], 1);
     for (int i = 1; i < 3; i++)
@@ -23,12 +23,12 @@ static struct etcd *open_first(int first) {
     return etcd;
 }
 
-/* How long until a watch hears of a write again that is made now, by way of another member. */
-static int heard_after_ms(struct seen *seen, struct etcd *other) {
-    size_t before = seen_events(seen);
+/* The time until a watch reports a write that is made now through another member. */
+static int heard_after_ms(struct recorder *recorder, struct etcd *other) {
+    size_t before = recorder_events(recorder);
     int64_t began_ms = harness_now_ms();
     tools_put(other, "told", "1");
-    while (seen_events(seen) == before) {
+    while (recorder_events(recorder) == before) {
         if (harness_now_ms() > began_ms + PATIENCE_MS)
             FAIL("the watch hears nothing");
         harness_pause_ms(2);
@@ -54,8 +54,8 @@ static bool is_renewed(void *arg) {
     return etcd_keep_deadline_ns(renewal->keep) > renewal->than_ns;
 }
 
-/* The member that serves everything is cut off. Who only listens is told elsewhere, too: waited for after
- * some time in which it was quiet. */
+/* The member that serves everything is cut off. A client that only watches is served by another member too;
+ * it is quiet for some time before. */
 static void serving_member(const char *what, bool leads, void (*cut)(struct net_host *), int quiet_ms) {
     static atomic_int lost;
     etcd_start_network(members, 3, NULL);
@@ -63,24 +63,25 @@ static void serving_member(const char *what, bool leads, void (*cut)(struct net_
     struct etcd *etcd = open_first(which), *silent = open_first(which);
     struct etcd *other = tools_open(&members[(which + 1) % 3], 1);
     const struct etcd_watch_config config = {.key = etcd_text("told")};
-    struct seen *seen = seen_watch(etcd, &config, 0), *by_silent = seen_watch(silent, &config, 0);
+    struct recorder *recorder = recorder_watch(etcd, &config, 0),
+                    *by_silent = recorder_watch(silent, &config, 0);
     struct etcd_keep *keep;
-    seen_created(seen);
-    seen_created(by_silent);
+    recorder_created(recorder);
+    recorder_created(by_silent);
     harness_pause_ms(quiet_ms);
     atomic_store(&lost, 0);
     int64_t granted_ns = tools_in_ms(0), id = tools_grant(etcd, LEASE_S);
     CHECK_STATUS(etcd_keep(etcd, id, LEASE_S, granted_ns, 300, on_lost, &lost, &keep), ETCD_OK);
     struct load *load = load_start(etcd);
     CHECK_INT(load_member(load, members, 3), which);
-    CHECK_INT(seen_serving(members, 3, "Watch"), which);
+    CHECK_INT(recorder_serving(members, 3, "Watch"), which);
     cut(&members[which].net);
     int64_t cut_ms = harness_now_ms();
     load_wait(load);
     int again_ms = (int)(harness_now_ms() - cut_ms);
-    int heard_ms = heard_after_ms(seen, other);
+    int heard_ms = heard_after_ms(recorder, other);
     int silent_ms = (int)(harness_now_ms() - cut_ms);
-    while (quiet_ms && seen_events(by_silent) == 0) {
+    while (quiet_ms && recorder_events(by_silent) == 0) {
         CHECK(harness_now_ms() < cut_ms + PATIENCE_MS);
         harness_pause_ms(2);
         silent_ms = (int)(harness_now_ms() - cut_ms);
@@ -125,7 +126,7 @@ static void follower_without_peers(void) {
     serving_member("follower without peers", false, net_cut_peers, 50);
 }
 
-/* What a leader that cannot reach its peers still says to who keeps a lease. */
+/* The answers of a leader that cannot reach its peers, to a client that renews a lease. */
 static void a_deposed_leader_renews(void) {
     static atomic_int lost;
     etcd_start_network(members, 3, NULL);
@@ -153,7 +154,7 @@ static void a_deposed_leader_renews(void) {
     printf("     renews for %d ms after it was cut off (a new leader after %d ms); it has %d ms left\n",
            (int)((last_ns - cut_ns) / 1000000), (int)((elected_ns - cut_ns) / 1000000),
            (int)((etcd_keep_deadline_ns(keep) - tools_in_ms(0)) / 1000000));
-    /* Nobody renews it with the others; they let it live at least as long as was said here. */
+    /* No client renews it at the other members; they let it live at least as long as this one promised. */
     int64_t deadline_ns = etcd_keep_deadline_ns(keep);
     while (tools_in_ms(0) < deadline_ns) {
         struct etcd_lease_info *info = NULL;
@@ -166,12 +167,12 @@ static void a_deposed_leader_renews(void) {
     net_join(&members[leader].net);
 }
 
-/* An address from which nothing comes. */
+/* An address that never answers. */
 static void endpoints_in_a_black_hole(void) {
     etcd_start_network(members, 3, NULL);
     const char *a = tools_endpoints(&members[0], 1);
     net_cut(&members[1].net);
-    etcd_leader(members, 3); /* what comes to the others before is not known, maybe */
+    etcd_leader(members, 3); /* a write at another member before that may be unknown */
     const struct etcd_config config = {
         .endpoints = harness_format("%s,10.77.1.201:2379,%s", tools_endpoints(&members[1], 1), a),
         .timeout_ms = PATIENCE_MS};
@@ -184,7 +185,7 @@ static void endpoints_in_a_black_hole(void) {
     struct etcd *closed;
     CHECK_STATUS(etcd_open(&config, &closed, NULL, 0), ETCD_OK);
     struct etcd_watch_config watch = {.key = etcd_text("a")};
-    seen_watch(closed, &watch, 0);
+    recorder_watch(closed, &watch, 0);
     etcd_close(closed);
     printf("     closed after %d ms\n", (int)(harness_now_ms() - began_ms));
 }

@@ -1,5 +1,5 @@
-/* One client for many threads, while the server comes and goes: what was acknowledged is there, once, what
- * was refused is not, and what is unknown is either. */
+/* One client for many threads while the server restarts: an acknowledged write is in the store once, a
+ * refused one is not, and an unknown one may be. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,10 +22,10 @@ struct worker {
     atomic_bool *stop;
     struct counter *counters;
     int number, mark_count;
-    enum etcd_status marks[MARKS]; /* what became of each put of a new key */
+    enum etcd_status marks[MARKS]; /* the outcome of each put of a new key */
 };
 
-/* Only these are to be met. Returns it. */
+/* Checks that the status is one of these, and returns it. */
 static enum etcd_status usual(enum etcd_status status, const char *error) {
     if (status != ETCD_OK && status != ETCD_UNKNOWN && status != ETCD_UNAVAILABLE && status != ETCD_TIMEOUT)
         FAIL("%s: %s", etcd_status_text(status), error);
@@ -39,7 +39,7 @@ static enum etcd_status ask(struct worker *worker, const struct etcd_op *op, str
     return usual(etcd_do(worker->etcd, op, &call, reply), error);
 }
 
-/* 0 where it is not there; -1: cannot be read. */
+/* 0: it does not exist; -1: it cannot be read. */
 static int64_t read_counter(struct worker *worker, const char *key, int64_t *mod_revision) {
     const struct etcd_op op = {ETCD_RANGE, .range = {.key = etcd_text(key)}};
     struct etcd_reply *reply = NULL;
@@ -116,7 +116,7 @@ static void check_marks(struct etcd *etcd, const struct worker *worker) {
     }
 }
 
-static void restarts(void) {
+static void threads_while_server_restarts(void) {
     static struct worker workers[THREADS];
     struct counter counters[COUNTERS] = {0};
     atomic_bool stop = false;
@@ -158,7 +158,7 @@ static void restarts(void) {
     etcd_close(etcd);
 }
 
-/* Clients of their own, opened and closed all the time: what they share is gRPC. */
+/* Each thread opens and closes its own clients, which share only gRPC. */
 static void *come_and_go(void *arg) {
     const struct etcd_config config = {.endpoints = tools_endpoints(arg, 1), .timeout_ms = PATIENCE_MS};
     char error[ETCD_ERROR_SIZE] = "";
@@ -171,7 +171,7 @@ static void *come_and_go(void *arg) {
     return NULL;
 }
 
-static void clients_come_and_go(void) {
+static void clients_open_and_close(void) {
     struct etcd_server server;
     pthread_t threads[8];
     etcd_start(&server, NULL);
@@ -183,7 +183,7 @@ static void clients_come_and_go(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("thirty-two threads, and a server that comes and goes", restarts);
-    harness_run("clients that come and go", clients_come_and_go);
+    harness_run("thirty-two threads while the server restarts", threads_while_server_restarts);
+    harness_run("clients open and close", clients_open_and_close);
     return harness_finish();
 }

@@ -5,8 +5,8 @@
 
 enum { SOON_MS = 400 };
 
-/* Two authorities. Of the first: a server for 127.0.0.1 and localhost, one for another host, one whose time
- * is over, and a client. Of the other: a client. */
+/* Two authorities. The first signed a server for 127.0.0.1 and localhost, one for another host, an expired
+ * one, and a client; the second signed a client. */
 static void make_certificates(void) {
     static const char here[] = "IP:127.0.0.1,DNS:localhost", both[] = "serverAuth,clientAuth";
     certificate_authority("ca");
@@ -18,7 +18,7 @@ static void make_certificates(void) {
     certificate_make("stranger", "other", 2, "DNS:stranger", "clientAuth");
 }
 
-/* Where it is. */
+/* Its endpoint. */
 static const char *start(const char *certificate, bool asks_clients) {
     struct etcd_server server;
     etcd_start_tls(&server, "--cert-file", certificate_file(certificate, "pem"), "--key-file",
@@ -27,8 +27,8 @@ static const char *start(const char *certificate, bool asks_clients) {
     return harness_format("127.0.0.1:%d", server.port);
 }
 
-/* Asks as a client with this authority and this certificate of its own (NULL: none). `refusal`: what the
- * error tells of why it cannot be reached; NULL: it can. */
+/* Makes a call with this authority and this client certificate (NULL: none). `refusal`: the reason in the
+ * error; NULL: the call succeeds. */
 static void check(const char *endpoint, const char *authority, const char *certificate, const char *refusal) {
     const struct etcd_config config = {
         .endpoints = endpoint,
@@ -49,7 +49,7 @@ static void a_server_with_a_certificate(void) {
     const char *endpoint = start("server", false);
     check(endpoint, "ca", NULL, NULL);
     check(harness_format("localhost%s", strchr(endpoint, ':')), "ca", NULL, NULL);
-    check(endpoint, "ca", "stranger", NULL); /* who is not asked for one */
+    check(endpoint, "ca", "stranger", NULL); /* the server does not request a client certificate */
     check(endpoint, "other", NULL, "certificate verify failed");
     check(endpoint, NULL, NULL, "no member can be reached"); /* without TLS */
 }
@@ -61,7 +61,7 @@ static void clients_with_certificates(void) {
     check(endpoint, "ca", "stranger", "no member can be reached");
 }
 
-static void certificates_of_others(void) {
+static void foreign_and_expired_certificates(void) {
     check(start("elsewhere", false), "ca", NULL, "is not in peer certificate");
     check(start("expired", false), "ca", NULL, "certificate verify failed");
 }
@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     make_certificates();
     harness_run("a server with a certificate", a_server_with_a_certificate);
     harness_run("clients with certificates", clients_with_certificates);
-    harness_run("certificates of others, and of the past", certificates_of_others);
+    harness_run("foreign and expired certificates", foreign_and_expired_certificates);
     harness_run("a server without TLS", a_server_without);
     return harness_finish();
 }

@@ -1,41 +1,41 @@
-/* Watches of a server that comes and goes. */
+/* Watches of a server that restarts. */
 #include <string.h>
 
-#include "lock/libetcd/test/seen.h"
+#include "lock/libetcd/test/recorder.h"
 
-static void begun_before_the_server(void) {
+static void started_before_server(void) {
     struct etcd_server later;
     etcd_start(&later, NULL);
     etcd_kill(&later);
     struct etcd *etcd = tools_open(&later, 1);
-    struct etcd_watch_config config = seen_key("a");
-    struct seen *seen = seen_watch(etcd, &config, 1);
-    struct seen *cancelled = seen_watch(etcd, &config, 1);
+    struct etcd_watch_config config = recorder_key("a");
+    struct recorder *recorder = recorder_watch(etcd, &config, 1);
+    struct recorder *cancelled = recorder_watch(etcd, &config, 1);
     harness_pause_ms(20);
-    seen_cancel(cancelled);
-    CHECK_INT(seen->calls, 0);
+    recorder_cancel(cancelled);
+    CHECK_INT(recorder->calls, 0);
     etcd_restart(&later);
-    seen_created(seen);
+    recorder_created(recorder);
     tools_put(etcd, "a", "1");
-    seen_is(seen, "created@0 a=1@1");
+    recorder_is(recorder, "created@0 a=1@1");
 }
 
-/* While the loop stands still the server is killed and comes back; then `change` happens, unseen. */
-static void miss(struct etcd_server *etcd, struct seen *gate, struct etcd *other,
+/* While the loop is blocked, the server is killed and restarted; then `change` happens without the watch. */
+static void miss(struct etcd_server *etcd, struct recorder *gate, struct etcd *other,
                  void (*change)(struct etcd *other, int64_t base), int64_t base) {
-    seen_hold(gate);
+    recorder_hold(gate);
     tools_put(other, "gate", "1");
-    seen_wait_held(gate);
+    recorder_wait_held(gate);
     etcd_kill(etcd);
     etcd_restart(etcd);
     change(other, base);
-    seen_release(gate);
+    recorder_release(gate);
 }
 
 static void change_a(struct etcd *other, int64_t base) {
     (void)base;
     tools_put(other, "a", "2");
-    seen_delete(other, "a");
+    recorder_delete(other, "a");
     tools_put(other, "a", "3");
 }
 
@@ -45,7 +45,7 @@ static void compact_a(struct etcd *other, int64_t base) {
 }
 
 static void compact_at_delete(struct etcd *other, int64_t base) {
-    seen_delete(other, "a");
+    recorder_delete(other, "a");
     CHECK_STATUS(etcd_compact(other, base + 2, true, NULL), ETCD_OK);
 }
 
@@ -53,48 +53,48 @@ struct missing {
     struct etcd_server etcd;
     struct etcd *client, *other;
     int64_t base;
-    struct seen *gate, *seen;
+    struct recorder *gate, *recorder;
 };
 
 static void start_missing(struct missing *m) {
     etcd_start(&m->etcd, NULL);
     m->client = tools_open(&m->etcd, 1);
     m->other = tools_open(&m->etcd, 1);
-    m->base = seen_revision(m->other);
-    struct etcd_watch_config config = seen_key("gate");
-    m->gate = seen_watch(m->client, &config, m->base);
-    config = seen_key("a");
+    m->base = recorder_revision(m->other);
+    struct etcd_watch_config config = recorder_key("gate");
+    m->gate = recorder_watch(m->client, &config, m->base);
+    config = recorder_key("a");
     config.prev = true;
-    m->seen = seen_watch(m->client, &config, m->base);
-    seen_created(m->gate);
-    seen_created(m->seen);
+    m->recorder = recorder_watch(m->client, &config, m->base);
+    recorder_created(m->gate);
+    recorder_created(m->recorder);
     tools_put(m->other, "a", "1");
-    seen_is(m->seen, "created@0 a=1@1");
+    recorder_is(m->recorder, "created@0 a=1@1");
 }
 
 static void resumed_after_a_kill(void) {
     struct missing m;
     start_missing(&m);
     miss(&m.etcd, m.gate, m.other, change_a, m.base);
-    seen_is(m.seen, "created@0 a=1@1 created@1 a=2@3(1) -a@4(2) a=3@5");
-    seen_is(m.gate, "created@0 gate=1@2 created@2");
+    recorder_is(m.recorder, "created@0 a=1@1 created@1 a=2@3(1) -a@4(2) a=3@5");
+    recorder_is(m.gate, "created@0 gate=1@2 created@2");
 }
 
 static void compacted_meanwhile(void) {
     struct missing m;
     start_missing(&m);
     miss(&m.etcd, m.gate, m.other, compact_a, m.base);
-    seen_is(m.seen, "created@0 a=1@1 created@1 compacted@4");
+    recorder_is(m.recorder, "created@0 a=1@1 created@1 compacted@4");
     tools_put(m.other, "a", "4");
-    struct etcd_watch_config config = seen_key("a");
+    struct etcd_watch_config config = recorder_key("a");
     config.revision = m.base + 4;
-    struct seen *again = seen_watch(m.client, &config, m.base);
-    seen_has(again, "a=4@6");
-    /* What is over is not begun again. */
+    struct recorder *again = recorder_watch(m.client, &config, m.base);
+    recorder_has(again, "a=4@6");
+    /* A watch that is over is not resumed. */
     etcd_kill(&m.etcd);
     etcd_restart(&m.etcd);
-    seen_has(again, "a=4@6 created@6");
-    seen_is(m.seen, "created@0 a=1@1 created@1 compacted@4");
+    recorder_has(again, "a=4@6 created@6");
+    recorder_is(m.recorder, "created@0 a=1@1 created@1 compacted@4");
 }
 
 static void compact_the_first_five(struct etcd *other, int64_t base) {
@@ -103,56 +103,56 @@ static void compact_the_first_five(struct etcd *other, int64_t base) {
 }
 
 static bool has_progressed_by_five(void *arg) {
-    struct seen *seen = arg;
-    pthread_mutex_lock(&seen->mutex);
-    bool so = seen->progress_revision >= seen->base + 5;
-    pthread_mutex_unlock(&seen->mutex);
+    struct recorder *recorder = arg;
+    pthread_mutex_lock(&recorder->mutex);
+    bool so = recorder->progress_revision >= recorder->base + 5;
+    pthread_mutex_unlock(&recorder->mutex);
     return so;
 }
 
-/* Of a watch that is told nothing but progress nothing is lost by a compaction. */
+/* A compaction costs nothing to a watch that was only told progress. */
 static void resumed_after_its_progress(void) {
     struct etcd_server own;
     etcd_start(&own, "--experimental-watch-progress-notify-interval", "100ms", NULL);
     struct etcd *client = tools_open(&own, 1), *other = tools_open(&own, 1);
-    int64_t base = seen_revision(other);
-    struct etcd_watch_config config = seen_key("gate");
-    struct seen *gate = seen_watch(client, &config, base);
-    config = seen_key("quiet");
-    struct seen *no_progress = seen_watch(client, &config, base);
+    int64_t base = recorder_revision(other);
+    struct etcd_watch_config config = recorder_key("gate");
+    struct recorder *gate = recorder_watch(client, &config, base);
+    config = recorder_key("quiet");
+    struct recorder *no_progress = recorder_watch(client, &config, base);
     config.progress = true;
-    struct seen *quiet = seen_watch(client, &config, base);
-    seen_created(quiet);
+    struct recorder *quiet = recorder_watch(client, &config, base);
+    recorder_created(quiet);
     for (int i = 0; i < 5; i++)
         tools_put(other, "a", "1");
     CHECK(harness_wait(has_progressed_by_five, quiet, PATIENCE_MS));
     miss(&own, gate, other, compact_the_first_five, base);
-    seen_has(quiet, "quiet=1@7");
+    recorder_has(quiet, "quiet=1@7");
     CHECK_INT(quiet->events, 1);
     CHECK(!strstr(quiet->text, "compacted"));
-    seen_is(no_progress, "created@0 created@0 compacted@5");
+    recorder_is(no_progress, "created@0 created@0 compacted@5");
 }
 
-/* Servers of 3.4 forget a deletion that was made at the very revision that is compacted, and say nothing.
- * Such a watch, which would wait for it forever, is told instead. */
-static void compacted_at_what_is_next(void) {
+/* A server of version 3.4 silently forgets a deletion at exactly the compacted revision. A watch that would
+ * wait for it for ever reports a compaction instead. */
+static void compacted_at_next_revision(void) {
     struct etcd_server own;
     etcd_start(&own, NULL);
     struct etcd *client = tools_open(&own, 1), *other = tools_open(&own, 1);
     int64_t base = tools_put(other, "a", "0");
     struct etcd_watch_config config = {.prefix = true};
-    struct seen *seen = seen_watch(client, &config, base);
-    seen_created(seen);
-    miss(&own, seen, other, compact_at_delete, base);
-    seen_is(seen, "created@0 gate=1@1 created@1 compacted@2");
+    struct recorder *recorder = recorder_watch(client, &config, base);
+    recorder_created(recorder);
+    miss(&own, recorder, other, compact_at_delete, base);
+    recorder_is(recorder, "created@0 gate=1@1 created@1 compacted@2");
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("begun before the server", begun_before_the_server);
+    harness_run("started before the server", started_before_server);
     harness_run("resumed after a kill", resumed_after_a_kill);
     harness_run("compacted meanwhile", compacted_meanwhile);
     harness_run("resumed after its progress", resumed_after_its_progress);
-    harness_run("compacted at what is next", compacted_at_what_is_next);
+    harness_run("compacted at the next revision", compacted_at_next_revision);
     return harness_finish();
 }

@@ -1,15 +1,15 @@
 /* A watch sees a hundred thousand events while members are killed: each once, in order, and none is missing.
  *
  * Each thread writes its own keys, all of them in one transaction, again and again. The server counts how
- * often a key was written since it was made, its version, and sends it with each event: what is seen of a key
- * must be 1, 2, 3, … and end with what the store holds. So nothing is to be remembered, and it is no matter
- * which of the writes that were not answered were done. */
+ * often a key was written since it was made, its version, and sends it with each event: what a watch tells of
+ * a key must be 1, 2, 3, … and end with what the store holds. So nothing is to be remembered, and it is no
+ * matter which of the writes that were not answered were done. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/libetcd/test/seen.h"
+#include "lock/libetcd/test/recorder.h"
 
 enum { WRITE_MS = 2000 };
 enum { THREADS = 4, KEYS = 50, ROUNDS = 510 }; /* 102,000 events, less what is lost with a member */
@@ -18,7 +18,7 @@ struct storm {
     struct etcd *writers;
     struct etcd_watch *watch;
     int kills;
-    atomic_int rounds; /* acknowledged, of all threads */
+    atomic_int rounds; /* acknowledged writes of all threads */
     atomic_int unknown;
     /* Of the watch's callback. */
     int64_t version[THREADS][KEYS], value[THREADS][KEYS];
@@ -27,7 +27,7 @@ struct storm {
     atomic_long events;
     atomic_int resumed;
     int64_t last_ns, gap_ns; /* between two calls */
-    bool acknowledged[THREADS][ROUNDS], seen[THREADS][ROUNDS];
+    bool acknowledged[THREADS][ROUNDS], recorder[THREADS][ROUNDS];
 };
 
 struct writer {
@@ -38,7 +38,7 @@ struct writer {
 
 static struct storm storm;
 
-/* ---- what is written ---- */
+/* ---- writes ---- */
 
 static void *write_all(void *arg) {
     struct writer *writer = arg;
@@ -64,7 +64,7 @@ static void *write_all(void *arg) {
     return NULL;
 }
 
-/* ---- what is seen ---- */
+/* ---- events ---- */
 
 static void __attribute__((noreturn))
 wrong(const struct etcd_event *event, const char *what, int64_t expected) {
@@ -109,7 +109,7 @@ static void check_event(struct storm *s, const struct etcd_event *event) {
     if (event->kv.version > 1 && value <= s->value[thread][key])
         wrong(event, "written twice, after", s->value[thread][key]);
     s->value[thread][key] = value;
-    s->seen[thread][value] = true;
+    s->recorder[thread][value] = true;
 }
 
 static void on_event(void *ctx, const struct etcd_watch_event *event) {
@@ -127,7 +127,7 @@ static void on_event(void *ctx, const struct etcd_watch_event *event) {
     atomic_fetch_add(&s->events, (long)event->count);
 }
 
-/* ---- what the store holds ---- */
+/* ---- the store ---- */
 
 struct total {
     int64_t versions;
@@ -160,8 +160,8 @@ static void compare_with_the_store(struct etcd *etcd) {
     int done = 0;
     for (int thread = 0; thread < THREADS; thread++) {
         for (int round = 0; round < ROUNDS; round++) {
-            done += storm.seen[thread][round];
-            if (storm.acknowledged[thread][round] && !storm.seen[thread][round])
+            done += storm.recorder[thread][round];
+            if (storm.acknowledged[thread][round] && !storm.recorder[thread][round])
                 FAIL("write %d of thread %d was acknowledged, and is not in the store", round, thread);
         }
     }
@@ -172,7 +172,7 @@ static bool is_written(void *arg) {
     return atomic_load(&storm.rounds) >= *(int *)arg || harness_failed();
 }
 
-/* `disturb` is called `times` times while it is written. */
+/* Calls `disturb` `times` times during the writes. */
 static void rage(struct etcd_server *members, int count, int times,
                  void (*disturb)(struct etcd_server *members, int count, int time)) {
     struct writer writers[THREADS];
@@ -206,7 +206,7 @@ static void rage(struct etcd_server *members, int count, int times,
 
 static void kill_and_restart(struct etcd_server *members, int count, int time) {
     (void)time;
-    int which = count > 1 ? seen_serving(members, count, "Watch") : 0;
+    int which = count > 1 ? recorder_serving(members, count, "Watch") : 0;
     etcd_kill(&members[which]);
     etcd_restart(&members[which]);
 }
@@ -217,19 +217,19 @@ static void one_server_is_killed(void) {
     rage(&server, 1, 5, kill_and_restart);
 }
 
-/* Paused it is left only when it has not answered pings for ten seconds: see there. */
+/* A paused member is left only after ten seconds without an answer to pings. */
 static void kill_or_pause(struct etcd_server *members, int count, int time) {
     if (time != 2) {
         kill_and_restart(members, count, time);
         return;
     }
-    int which = seen_serving(members, count, "Watch");
+    int which = recorder_serving(members, count, "Watch");
     etcd_pause(&members[which]);
     harness_pause_ms(1000);
     etcd_resume(&members[which]);
 }
 
-static void the_member_that_serves_is_killed(void) {
+static void serving_member_killed(void) {
     struct etcd_server members[3];
     etcd_start_cluster(members, 3, NULL);
     rage(members, 3, 4, kill_or_pause);
@@ -238,6 +238,6 @@ static void the_member_that_serves_is_killed(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("one server is killed", one_server_is_killed);
-    harness_run("the member that serves is killed", the_member_that_serves_is_killed);
+    harness_run("the serving member is killed", serving_member_killed);
     return harness_finish();
 }

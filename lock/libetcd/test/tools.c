@@ -91,9 +91,9 @@ struct etcd *tools_open_at(const char *endpoints) {
 }
 
 size_t tools_blocked(struct etcd *etcd) {
-    pthread_mutex_lock(&etcd->mutex);
-    size_t count = etcd->blocked;
-    pthread_mutex_unlock(&etcd->mutex);
+    pthread_mutex_lock(&etcd->transport.mutex);
+    size_t count = etcd->transport.blocked;
+    pthread_mutex_unlock(&etcd->transport.mutex);
     return count;
 }
 

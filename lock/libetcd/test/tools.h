@@ -1,4 +1,4 @@
-/* What the tests of libetcd share. */
+/* Helpers of the tests of libetcd. */
 #ifndef LOCK_LIBETCD_TEST_TOOLS_H
 #define LOCK_LIBETCD_TEST_TOOLS_H
 
@@ -12,22 +12,22 @@ enum { PATIENCE_MS = 20000 };
 void tools_check_status(const char *file, int line, const char *what, enum etcd_status got,
                         enum etcd_status want);
 
-/* HOST:PORT,… of these servers. */
+/* HOST:PORT,… for these servers. */
 const char *tools_endpoints(const struct etcd_server *servers, int count);
-/* A client of theirs, with a time-out of PATIENCE_MS; closed when the test ends. */
+/* A client of these servers, with a time-out of PATIENCE_MS; closed when the test ends. */
 struct etcd *tools_open(const struct etcd_server *servers, int count);
 /* The same with any configuration. Fails the test where it cannot. */
 struct etcd *tools_open_config(const struct etcd_config *config);
 
-/* The same, of an endpoint that is no etcd_server. */
+/* The same for an endpoint that is not an etcd_server. */
 struct etcd *tools_open_at(const char *endpoints);
-/* How many threads are in its calls. */
+/* The number of threads inside calls. */
 size_t tools_blocked(struct etcd *etcd);
 
-/* CLOCK_MONOTONIC, and so many milliseconds from now. */
+/* CLOCK_MONOTONIC, `ms` milliseconds from now. */
 int64_t tools_in_ms(int64_t ms);
 
-/* Each fails the test where it cannot. */
+/* A failure ends the test. */
 int64_t tools_put(struct etcd *etcd, const char *key, const char *value); /* the revision */
 const char *tools_get(struct etcd *etcd, const char *key);                /* NULL: there is none */
 int64_t tools_grant(struct etcd *etcd, int64_t ttl_s);

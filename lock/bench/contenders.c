@@ -1,0 +1,201 @@
+#include "lock/bench/contenders.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { GATHER_POLL_US = 5000, PHASE_POLL_US = 1000, PAUSE_AFTER_ERROR_US = 10000 };
+
+static const int64_t acquire_limit_ns = INT64_C(3600) * 1000000000;
+
+/* What the threads of a process share. */
+struct process {
+    struct bench_shared_memory *memory;
+    const struct bench_case *what;
+    struct lock *lock;
+    struct lock_cancel *cancel;
+    bool fences;
+};
+
+struct contender {
+    pthread_t thread;
+    const struct process *process;
+    struct bench_key *key;
+    struct bench_counts *counts;
+    unsigned number;
+    char key_name[32];
+};
+
+static void pause_us(unsigned us) {
+    struct timespec time = {.tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000};
+    while (nanosleep(&time, &time) != 0 && errno == EINTR)
+        continue;
+}
+
+static enum bench_phase phase_of(const struct process *process) {
+    return (enum bench_phase)atomic_load(&process->memory->phase);
+}
+
+static void note_error(const struct contender *me, enum lock_status status) {
+    struct bench_counts *counts = me->counts;
+    if (counts->errors++ > 0)
+        return;
+    counts->error = status;
+    if (status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN)
+        lock_last_error(me->process->lock, counts->why, sizeof counts->why);
+}
+
+/* The work under the lock, which shows the faults of a wrong one. True: the holder is not the one before. */
+static bool work(struct contender *me, const struct lock_grant *grant) {
+    struct bench_key *key = me->key;
+    uint32_t name = me->number + 1;
+    me->counts->entered++;
+    me->counts->two_holders += atomic_exchange(&key->holder, name) != 0;
+    uint64_t count = atomic_load(&key->count);
+    if (me->process->fences) {
+        me->counts->old_fences += grant->fence <= atomic_load(&key->fence);
+        atomic_store(&key->fence, grant->fence);
+    }
+    bool changed = atomic_load(&key->last) != name;
+    atomic_store(&key->last, name);
+    if (me->process->what->hold_us > 0)
+        pause_us(me->process->what->hold_us);
+    atomic_store(&key->count, count + 1);
+    uint32_t expected = name; /* a second holder stays */
+    atomic_compare_exchange_strong(&key->holder, &expected, 0);
+    return changed;
+}
+
+static void take_turn(struct contender *me) {
+    struct bench_counts *counts = me->counts;
+    struct lock_grant grant;
+    int64_t since_ns = clock_mono_ns(&clock_system);
+    atomic_store_explicit(&counts->waiting_since_ns, since_ns, memory_order_relaxed);
+    enum lock_status status = lock_acquire(me->process->lock, me->key_name, since_ns + acquire_limit_ns,
+                                           me->process->cancel, &grant);
+    int64_t acquired_ns = clock_mono_ns(&clock_system);
+    atomic_store_explicit(&counts->waiting_since_ns, 0, memory_order_relaxed);
+    if (status != LOCK_OK) {
+        if (status == LOCK_CANCELLED)
+            return;
+        note_error(me, status);
+        pause_us(PAUSE_AFTER_ERROR_US);
+        return;
+    }
+    /* A pair belongs to the phase in which the lock was acquired. */
+    enum bench_phase phase = phase_of(me->process);
+    bool changed = work(me, &grant);
+    status = lock_release(me->process->lock, &grant);
+    /* The store granted it to another contender, even if the two did not meet. */
+    if (status == LOCK_NOT_OWNER && lock_now_ns(me->process->lock) < grant.deadline_ns) {
+        counts->lost++;
+    } else if (status != LOCK_OK) {
+        note_error(me, status);
+    } else if (phase == BENCH_MEASURE) {
+        counts->pairs++;
+        counts->handovers += changed;
+        histogram_record(&counts->waits, (uint64_t)(acquired_ns - since_ns));
+    }
+}
+
+static void *contend(void *arg) {
+    struct contender *me = arg;
+    struct bench_shared_memory *memory = me->process->memory;
+    atomic_fetch_add(&memory->ready, 1);
+    while (phase_of(me->process) == BENCH_GATHER)
+        pause_us(GATHER_POLL_US);
+    take_turn(me);
+    atomic_store(&memory->begun, true);
+    while (phase_of(me->process) != BENCH_STOP)
+        take_turn(me);
+    return NULL;
+}
+
+unsigned bench_first_contender(const struct bench_case *what, unsigned process) {
+    return what->contenders * process / what->processes;
+}
+
+void bench_follow_parent(pid_t parent) {
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* the parent ended before the call above */
+        _exit(1);
+    prctl(PR_SET_TIMERSLACK, 1UL); /* --hold without the usual 50 us more */
+}
+
+/* Ends this process, and with it the run. */
+static _Noreturn void give_up(struct bench_shared_memory *memory, const char *why) {
+    snprintf(memory->error, sizeof memory->error, "%s", why);
+    _exit(1);
+}
+
+static void start(struct contender *contenders, const struct process *process, unsigned first,
+                  unsigned count) {
+    bool shared = process->what->shared;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned number = first + i;
+        contenders[i] = (struct contender){.process = process,
+                                           .key = &process->memory->keys[shared ? 0 : number],
+                                           .counts = &process->memory->contenders[number],
+                                           .number = number};
+        snprintf(contenders[i].key_name, sizeof contenders[i].key_name,
+                 shared ? "lock-bench:shared" : "lock-bench:own:%u", number);
+        int error = pthread_create(&contenders[i].thread, NULL, contend, &contenders[i]);
+        if (error != 0)
+            give_up(process->memory, strerror(error));
+    }
+}
+
+static uint64_t requests_of(const struct process *process) {
+    struct lock_metrics metrics;
+    lock_read_metrics(process->lock, &metrics);
+    return metrics.requests;
+}
+
+/* Until BENCH_STOP. Sees each change of the phase up to a millisecond late, at the begin as at the end. */
+static void count_requests(const struct process *process) {
+    while (phase_of(process) < BENCH_MEASURE)
+        pause_us(PHASE_POLL_US);
+    uint64_t before = requests_of(process);
+    while (phase_of(process) == BENCH_MEASURE)
+        pause_us(PHASE_POLL_US);
+    atomic_fetch_add(&process->memory->requests, requests_of(process) - before);
+    while (phase_of(process) != BENCH_STOP)
+        pause_us(PHASE_POLL_US);
+}
+
+void bench_work(struct bench_shared_memory *memory, const struct bench_case *what, unsigned number,
+                pid_t parent) {
+    struct process process = {.memory = memory, .what = what};
+    struct lock_config config = {.teaching = what->teaching};
+    unsigned first = bench_first_contender(what, number);
+    unsigned count = bench_first_contender(what, number + 1) - first;
+    char error[LOCK_ERROR_SIZE];
+    bench_follow_parent(parent);
+    if (lock_open(what->url, &config, &process.lock, error, sizeof error) != LOCK_OK)
+        give_up(memory, error);
+    process.fences = (lock_caps(process.lock) & LOCK_CAN_FENCE) != 0;
+    process.cancel = lock_cancel_new();
+    struct contender *contenders = calloc(count, sizeof *contenders);
+    if (!process.cancel || !contenders)
+        give_up(memory, "out of memory");
+    start(contenders, &process, first, count);
+    count_requests(&process);
+    lock_cancel(process.cancel);
+    for (unsigned i = 0; i < count; i++)
+        pthread_join(contenders[i].thread, NULL);
+    lock_cancel_free(process.cancel);
+    lock_close(process.lock);
+    free(contenders);
+    _exit(0);
+}

@@ -1,0 +1,139 @@
+#include "lock/core/handle.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- callbacks ---- */
+
+void lock_on_wake(void *ctx, const char *key, const char *owner) {
+    struct lock *lock = ctx;
+    if (!lock->queue)
+        return;
+    if (!key) {
+        lock_local_queue_wake_all(lock->queue);
+    } else if (!lock_local_queue_wake(lock->queue, key, owner)) {
+        /* That waiter has given up before the store knew. If no release can be noted the grant expires. */
+        bool full = lock_maintenance_is_full(lock->maintenance);
+        struct lock_pending_release *pending = full ? NULL : lock_pending_release_new(key, owner);
+        if (pending)
+            lock_maintenance_release(lock->maintenance, pending);
+    }
+}
+
+void lock_on_failed(void *ctx, const char *server, const char *why) {
+    struct lock *lock = ctx;
+    pthread_mutex_lock(&lock->error_mutex);
+    snprintf(lock->last_error, sizeof lock->last_error, "%s: %s", server, why);
+    pthread_mutex_unlock(&lock->error_mutex);
+}
+
+void lock_on_lost(void *ctx, const struct lock_grant *grant) {
+    struct lock *lock = ctx;
+    atomic_fetch_add(&lock->metrics.lost, 1);
+    if (lock->config.on_lost)
+        lock->config.on_lost(lock->config.ctx, grant);
+}
+
+void lock_on_renewed(void *ctx) {
+    struct lock *lock = ctx;
+    atomic_fetch_add(&lock->metrics.extended, 1);
+}
+
+/* ---- lock.h: what a lock is ---- */
+
+const char *lock_status_text(enum lock_status status) {
+    static const char *const texts[] = {
+        [LOCK_OK] = "ok",
+        [LOCK_BUSY] = "busy",
+        [LOCK_TIMEOUT] = "timed out",
+        [LOCK_CANCELLED] = "cancelled",
+        [LOCK_LOST] = "lost",
+        [LOCK_NOT_OWNER] = "not the owner",
+        [LOCK_UNKNOWN] = "unknown",
+        [LOCK_UNAVAILABLE] = "unavailable",
+        [LOCK_STALE] = "stale",
+        [LOCK_CONFIG] = "not valid",
+        [LOCK_NOMEM] = "out of memory",
+    };
+    return (unsigned)status < LOCK_STATUSES ? texts[status] : "no status";
+}
+
+unsigned lock_caps(const struct lock *lock) {
+    return lock->backend->caps | (lock->renewal != LOCK_RENEW_NONE ? LOCK_RENEWS : 0U);
+}
+
+int64_t lock_ttl_ns(const struct lock *lock) {
+    return lock->ttl_ns;
+}
+
+int64_t lock_now_ns(const struct lock *lock) {
+    return lock_env_now_ns(&lock->env);
+}
+
+void lock_last_error(struct lock *lock, char *error, size_t error_size) {
+    pthread_mutex_lock(&lock->error_mutex);
+    snprintf(error, error_size, "%s", lock->last_error);
+    pthread_mutex_unlock(&lock->error_mutex);
+}
+
+void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics) {
+    uint64_t by_status[LOCK_STATUSES], all = 0;
+    for (int i = 0; i < LOCK_STATUSES; i++)
+        all += by_status[i] = atomic_load(&lock->metrics.by_status[i]);
+    *metrics = (struct lock_metrics){
+        .acquired = by_status[LOCK_OK],
+        .busy = by_status[LOCK_BUSY],
+        .timeouts = by_status[LOCK_TIMEOUT],
+        .cancelled = by_status[LOCK_CANCELLED],
+        .failed = all - by_status[LOCK_OK] - by_status[LOCK_BUSY] - by_status[LOCK_TIMEOUT] -
+                  by_status[LOCK_CANCELLED],
+        .released = atomic_load(&lock->metrics.released),
+        .extended = atomic_load(&lock->metrics.extended),
+        .lost = atomic_load(&lock->metrics.lost),
+        .passed = atomic_load(&lock->metrics.passed),
+        .waiting = atomic_load(&lock->metrics.waiting) +
+                   (lock->queue ? lock_local_queue_count_waiting(lock->queue) : 0),
+        .wait_ns = atomic_load(&lock->metrics.wait_ns),
+        .hold_ns = atomic_load(&lock->metrics.hold_ns),
+        .requests = atomic_load(&lock->metrics.requests),
+    };
+}
+
+/* ---- lock.h: while a grant is held ---- */
+
+int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *grant) {
+    int64_t deadline_ns = lock->queue ? lock_local_queue_deadline_ns(lock->queue, grant) : grant->deadline_ns;
+    int64_t now_ns = lock_now_ns(lock);
+    return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+}
+
+enum lock_status lock_progress(struct lock *lock, struct lock_grant *grant) {
+    if (lock_remaining_ns(lock, grant) == 0)
+        return LOCK_LOST;
+    if (lock->queue) {
+        lock_local_queue_report_progress(lock->queue, grant);
+        grant->deadline_ns = lock_local_queue_deadline_ns(lock->queue, grant);
+    }
+    return LOCK_OK;
+}
+
+enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
+    struct lock_due due = {.grant = *grant};
+    if (!lock->backend->extend)
+        return LOCK_CONFIG;
+    if (!lock_local_queue_find(lock->queue, &due))
+        return LOCK_LOST;
+    struct lock_grant extended = *grant;
+    memcpy(extended.owner, due.granted.owner, sizeof extended.owner);
+    enum lock_status status = lock->backend->extend(lock->store, &extended);
+    if (status == LOCK_NOT_OWNER)
+        lock_local_queue_set_lost(lock->queue, &due, true);
+    if (status != LOCK_OK)
+        return status == LOCK_NOT_OWNER ? LOCK_LOST : status;
+    if (!lock_local_queue_set_deadline(lock->queue, &due, extended.deadline_ns))
+        return LOCK_LOST;
+    lock_local_queue_report_progress(lock->queue, grant);
+    atomic_fetch_add(&lock->metrics.extended, 1);
+    grant->deadline_ns = extended.deadline_ns;
+    return LOCK_OK;
+}

@@ -1,0 +1,224 @@
+#include "lock/etcd/watches.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* A waiter asks again after RETRY_MS in case a wake-up was lost; more often without a watch. */
+enum { BUCKETS = 256, RETRY_MS = 1000, UNWATCHED_RETRY_MS = 20, UNUSED_S = 10, SWEEP_MS = 500 };
+
+struct watched {
+    struct watched *next;
+    struct etcd_watches *watches;
+    char name[ETCD_KEY_SIZE];
+    struct etcd_watch *watch;
+    bool has_ended;              /* the watch has */
+    bool has_begun;              /* it has, and tells of all revisions after its first; */
+    int64_t newest;              /* it has told up to this one */
+    int64_t unused_ns;           /* since when there is no waiter */
+    char owner[LOCK_OWNER_SIZE]; /* the waiter; "": none */
+    char key[LOCK_KEY_MAX + 1];
+    struct etcd_place place;
+};
+
+struct etcd_watches {
+    struct etcd_session *session;
+    bool prefix;
+    pthread_mutex_t mutex; /* not held while a watch is cancelled, which waits for its callback */
+    int64_t sweep_ns;      /* when to look for unused watches again */
+    struct watched *buckets[BUCKETS];
+};
+
+struct etcd_watches *etcd_watches_new(struct etcd_session *session, bool prefix) {
+    struct etcd_watches *watches = calloc(1, sizeof *watches);
+    if (!watches)
+        return NULL;
+    watches->session = session;
+    watches->prefix = prefix;
+    pthread_mutex_init(&watches->mutex, NULL);
+    return watches;
+}
+
+void etcd_watches_free(struct etcd_watches *watches) {
+    if (!watches)
+        return;
+    for (int i = 0; i < BUCKETS; i++) {
+        while (watches->buckets[i]) {
+            struct watched *next = watches->buckets[i]->next;
+            free(watches->buckets[i]); /* its watch was freed with the client */
+            watches->buckets[i] = next;
+        }
+    }
+    pthread_mutex_destroy(&watches->mutex);
+    free(watches);
+}
+
+/* ---- with the mutex held ---- */
+
+static struct watched **find(struct etcd_watches *watches, const char *name) {
+    uint32_t hash = 2166136261U; /* FNV-1a */
+    for (const char *c = name; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619U;
+    struct watched **at = &watches->buckets[hash % BUCKETS];
+    while (*at && strcmp((*at)->name, name) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+/* NULL: `owner` does not wait under that name. */
+static struct watched *find_waiter(struct etcd_watches *watches, const char *name, const char *owner) {
+    struct watched *watched = *find(watches, name);
+    return watched && strcmp(watched->owner, owner) == 0 ? watched : NULL;
+}
+
+static void wake(const struct watched *watched) {
+    const struct lock_env *env = etcd_session_env(watched->watches->session);
+    if (watched->owner[0])
+        env->wake(env->lock, watched->key, watched->owner);
+}
+
+static bool is_predecessor(const struct watched *watched, const struct etcd_bytes *key) {
+    const char *name = watched->place.predecessor;
+    return strlen(name) == key->size && memcmp(name, key->data, key->size) == 0;
+}
+
+/* Takes out the watches that were unused for some time; not on each call, as there may be thousands. */
+static struct watched *take_unused(struct etcd_watches *watches) {
+    int64_t now_ns = clock_mono_ns(&clock_system), until_ns = now_ns - UNUSED_S * 1000000000L;
+    struct watched *unused = NULL;
+    if (now_ns < watches->sweep_ns)
+        return NULL;
+    watches->sweep_ns = now_ns + SWEEP_MS * 1000000L;
+    for (int i = 0; i < BUCKETS; i++) {
+        for (struct watched **at = &watches->buckets[i]; *at;) {
+            struct watched *watched = *at;
+            if (watched->owner[0] || watched->unused_ns >= until_ns) {
+                at = &watched->next;
+                continue;
+            }
+            *at = watched->next;
+            watched->next = unused;
+            unused = watched;
+        }
+    }
+    return unused;
+}
+
+/* Without the mutex. */
+static void free_unused(struct watched *watched) {
+    while (watched) {
+        struct watched *next = watched->next;
+        etcd_watch_cancel(watched->watch);
+        free(watched);
+        watched = next;
+    }
+}
+
+/* ---- watching ---- */
+
+/* Called by the client's loop. */
+static void on_event(void *ctx, const struct etcd_watch_event *event) {
+    struct watched *watched = ctx;
+    pthread_mutex_lock(&watched->watches->mutex);
+    if (event->kind == ETCD_WATCH_COMPACTED || event->kind == ETCD_WATCH_ENDED) {
+        watched->has_ended = true;
+        wake(watched);
+    } else if (event->kind == ETCD_WATCH_CREATED && !watched->has_begun) {
+        watched->has_begun = true;
+        watched->newest = event->revision;
+        if (watched->place.read_revision < event->revision) /* nobody tells of deletions before that */
+            wake(watched);
+    }
+    for (size_t i = 0; i < event->count; i++) {
+        watched->newest = event->events[i].kv.mod_revision;
+        if (is_predecessor(watched, &event->events[i].kv.key))
+            wake(watched);
+    }
+    pthread_mutex_unlock(&watched->watches->mutex);
+}
+
+/* With the mutex held: etcd_watch() does not block. */
+static bool begin_watch(struct watched *watched) {
+    struct etcd_watches *watches = watched->watches;
+    struct etcd_watch_config config = {.key = etcd_text(watched->name),
+                                       .prefix = watches->prefix,
+                                       .no_puts = true,
+                                       .on_event = on_event,
+                                       .ctx = watched};
+    lock_env_count_requests(etcd_session_env(watches->session), 1);
+    watched->has_ended =
+        etcd_watch(etcd_session_client(watches->session), &config, &watched->watch) != ETCD_OK;
+    watched->has_begun = false;
+    return !watched->has_ended;
+}
+
+/* With the mutex held. NULL when out of memory. */
+static struct watched *find_or_add(struct etcd_watches *watches, const char *name) {
+    struct watched **at = find(watches, name);
+    if (*at)
+        return *at;
+    struct watched *watched = calloc(1, sizeof *watched);
+    if (!watched)
+        return NULL;
+    watched->watches = watches;
+    snprintf(watched->name, sizeof watched->name, "%s", name);
+    if (!begin_watch(watched)) {
+        free(watched);
+        return NULL;
+    }
+    return *at = watched;
+}
+
+/* ---- called by the locks ---- */
+
+bool etcd_watches_find(struct etcd_watches *watches, const char *name, const char *owner,
+                       struct etcd_place *place) {
+    pthread_mutex_lock(&watches->mutex);
+    const struct watched *watched = find_waiter(watches, name, owner);
+    if (watched)
+        *place = watched->place;
+    pthread_mutex_unlock(&watches->mutex);
+    return watched != NULL;
+}
+
+enum lock_status etcd_watches_wait(struct etcd_watches *watches, const char *name,
+                                   struct lock_attempt *attempt, const struct etcd_place *place) {
+    int retry_ms = UNWATCHED_RETRY_MS;
+    struct etcd_watch *ended = NULL;
+    pthread_mutex_lock(&watches->mutex);
+    struct watched *unused = *find(watches, name) ? NULL : take_unused(watches);
+    struct watched *watched = find_or_add(watches, name);
+    if (watched) {
+        memcpy(watched->owner, attempt->grant.owner, sizeof watched->owner);
+        memcpy(watched->key, attempt->grant.key, sizeof watched->key);
+        watched->place = *place;
+        if (watched->has_ended) {
+            ended = watched->watch;
+            watched->watch = NULL;
+            begin_watch(watched);
+        }
+        bool is_late = watched->has_begun && watched->newest > place->read_revision; /* it may be gone */
+        if (!watched->has_ended)
+            retry_ms = is_late ? 0 : RETRY_MS;
+    }
+    pthread_mutex_unlock(&watches->mutex);
+    etcd_watch_cancel(ended);
+    free_unused(unused);
+    attempt->retry_ns = lock_env_now_ns(etcd_session_env(watches->session)) + (int64_t)retry_ms * 1000000;
+    return LOCK_BUSY;
+}
+
+void etcd_watches_drop(struct etcd_watches *watches, const char *name, const char *owner) {
+    pthread_mutex_lock(&watches->mutex);
+    struct watched *watched = find_waiter(watches, name, owner);
+    if (watched) {
+        watched->owner[0] = '\0';
+        watched->unused_ns = clock_mono_ns(&clock_system);
+    }
+    struct watched *unused = take_unused(watches);
+    pthread_mutex_unlock(&watches->mutex);
+    free_unused(unused);
+}

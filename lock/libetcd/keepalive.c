@@ -1,0 +1,253 @@
+/* Keepalives: the client renews leases over one shared stream.
+ *
+ * A renewal counts from when it was sent: the lease lives at least its time to live after that. So each lease
+ * has at most one renewal in flight, and a dropped or lost one stays in the list until its answer has come,
+ * so that the answer is not taken for that of a later one. The client leaves a member that does not answer
+ * for too long.
+ *
+ * An answer says less than it seems to. A deposed leader that does not know it yet renews leases too: cut off
+ * from its peers it did so for 340 to 480 ms, at an election time-out of 300 ms (once per time-out it checks
+ * that it heard from a majority, so two are the most). The next leader was elected after 295 to 830 ms, so
+ * both answered for some 80 ms. The lease itself outlives the promise, since a new leader counts all leases
+ * from the start; but the old leader does not hear of a lease that is revoked at the new one. Code that
+ * builds on a lease leaves a margin for that, or makes a request that goes through Raft. */
+#include "lock/libetcd/keepalive.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "etcd.pb-c.h"
+#include "lock/libetcd/calls/shared_stream.h"
+
+static const int64_t answer_limit_max_ns = 2000000000;
+
+struct etcd_keep {
+    struct etcd_keep *next;
+    struct etcd_keepalive_stream *keepalives;
+    int64_t id, ttl_ns, every_ns;
+    int64_t sent_ns;             /* the renewal in flight; 0: none */
+    int64_t next_ns;             /* when to send the next one */
+    _Atomic int64_t deadline_ns; /* 0: lost or dropped */
+    bool is_dropped;             /* it stays only until its answer comes */
+    void (*on_lost)(void *ctx, int64_t id);
+    void *ctx;
+};
+
+struct etcd_keepalive_stream {
+    struct etcd_shared_stream shared;
+    struct etcd_keep *first;
+};
+
+static struct etcd_keepalive_stream *keepalives_of(const struct etcd_shared_stream *shared) {
+    return (struct etcd_keepalive_stream *)((char *)(uintptr_t)shared -
+                                            offsetof(struct etcd_keepalive_stream, shared));
+}
+
+static bool is_lost(const struct etcd_keep *keep) {
+    return atomic_load(&keep->deadline_ns) == 0;
+}
+
+static bool is_wanted(const struct etcd_shared_stream *shared) {
+    for (const struct etcd_keep *keep = keepalives_of(shared)->first; keep; keep = keep->next) {
+        if (!is_lost(keep))
+            return true;
+    }
+    return false;
+}
+
+/* With the mutex held. */
+static void remove_keep(struct etcd_keep *keep) {
+    struct etcd_keep **at = &keep->keepalives->first;
+    while (*at != keep)
+        at = &(*at)->next;
+    *at = keep->next;
+}
+
+static void reset_renewals(struct etcd_shared_stream *shared) {
+    for (struct etcd_keep *keep = keepalives_of(shared)->first, *next; keep; keep = next) {
+        next = keep->next;
+        keep->sent_ns = 0;
+        keep->next_ns = 0;
+        if (keep->is_dropped) {
+            remove_keep(keep);
+            free(keep);
+        }
+    }
+}
+
+static void send(struct etcd_shared_stream *shared, struct etcd_keep *keep, int64_t now_ns) {
+    Pb__LeaseKeepAliveRequest request = PB__LEASE_KEEP_ALIVE_REQUEST__INIT;
+    request.id = keep->id;
+    keep->sent_ns = now_ns;
+    keep->next_ns = now_ns + keep->every_ns;
+    etcd_stream_send(shared->stream, &request.base);
+}
+
+/* The mutex is held before and after, but not during the callback. `keep` may be gone afterwards. */
+static void lose(struct etcd_shared_stream *shared, struct etcd_keep *keep) {
+    atomic_store(&keep->deadline_ns, 0);
+    void (*on_lost)(void *ctx, int64_t id) = keep->on_lost;
+    void *ctx = keep->ctx;
+    int64_t id = keep->id;
+    if (!on_lost)
+        return;
+    etcd_loop_enter(shared->transport->loop, keep);
+    pthread_mutex_unlock(&shared->mutex);
+    on_lost(ctx, id);
+    etcd_loop_leave(shared->transport->loop);
+    pthread_mutex_lock(&shared->mutex);
+}
+
+static void lose_expired(struct etcd_shared_stream *shared, int64_t now_ns) {
+    struct etcd_keep *keep = keepalives_of(shared)->first;
+    while (keep && !shared->stopping) {
+        bool over = !is_lost(keep) && atomic_load(&keep->deadline_ns) <= now_ns;
+        if (over)
+            lose(shared, keep);
+        keep = over ? keepalives_of(shared)->first : keep->next;
+    }
+}
+
+/* The limit of an answer: the client can try three members in the time to live. */
+static int64_t answer_limit_ns(const struct etcd_keep *keep) {
+    return keep->ttl_ns / 4 < answer_limit_max_ns ? keep->ttl_ns / 4 : answer_limit_max_ns;
+}
+
+static int64_t tick(struct etcd_shared_stream *shared, int64_t now_ns) {
+    int64_t next_ns = INT64_MAX;
+    bool stuck = false;
+    lose_expired(shared, now_ns);
+    bool open = etcd_shared_stream_get(shared);
+    for (struct etcd_keep *keep = keepalives_of(shared)->first; keep; keep = keep->next) {
+        if (is_lost(keep))
+            continue;
+        if (open && keep->sent_ns == 0 && keep->next_ns <= now_ns)
+            send(shared, keep, now_ns);
+        int64_t due_ns = !open           ? INT64_MAX
+                         : keep->sent_ns ? keep->sent_ns + answer_limit_ns(keep)
+                                         : keep->next_ns;
+        stuck = stuck || due_ns <= now_ns;
+        if (atomic_load(&keep->deadline_ns) < due_ns)
+            due_ns = atomic_load(&keep->deadline_ns);
+        if (due_ns < next_ns)
+            next_ns = due_ns;
+    }
+    if (stuck) {
+        etcd_endpoints_fail(&shared->transport->endpoints, shared->endpoint, true);
+        etcd_transport_wake(shared->transport); /* the watches leave the member too */
+        etcd_shared_stream_break(shared);
+    }
+    return next_ns;
+}
+
+/* Answers come in the order of the requests: if a lease is kept twice, the answer belongs to the renewal that
+ * was sent first. */
+static struct etcd_keep *find_sent(const struct etcd_shared_stream *shared, int64_t id) {
+    struct etcd_keep *found = NULL;
+    for (struct etcd_keep *keep = keepalives_of(shared)->first; keep; keep = keep->next) {
+        if (keep->id == id && keep->sent_ns && (!found || keep->sent_ns <= found->sent_ns))
+            found = keep;
+    }
+    return found;
+}
+
+/* The mutex is held before and after. `keep` may be gone afterwards. */
+static void on_renewed(struct etcd_shared_stream *shared, struct etcd_keep *keep, int64_t ttl_s) {
+    int64_t deadline_ns = keep->sent_ns + ttl_s * 1000000000;
+    keep->sent_ns = 0;
+    if (keep->is_dropped) {
+        remove_keep(keep);
+        free(keep);
+    } else if (is_lost(keep)) {
+        return;
+    } else if (ttl_s <= 0) {
+        lose(shared, keep);
+    } else if (deadline_ns > atomic_load(&keep->deadline_ns)) {
+        atomic_store(&keep->deadline_ns, deadline_ns);
+    }
+}
+
+static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
+    const Pb__LeaseKeepAliveResponse *response =
+        etcd_answer_unpack(answer, &pb__lease_keep_alive_response__descriptor);
+    struct etcd_keep *keep = response ? find_sent(shared, response->id) : NULL;
+    if (keep)
+        on_renewed(shared, keep, response->ttl);
+    shared->ticker.next_ns = 0;
+}
+
+static const struct etcd_shared_stream_kind kind = {
+    .path = "/etcdserverpb.Lease/LeaseKeepAlive",
+    .is_wanted = is_wanted,
+    .on_open = reset_renewals,
+    .on_broken = reset_renewals,
+    .on_message = on_message,
+    .tick = tick,
+};
+
+struct etcd_keepalive_stream *etcd_keepalive_stream_new(struct etcd *etcd) {
+    struct etcd_keepalive_stream *keepalives = calloc(1, sizeof *keepalives);
+    if (keepalives)
+        etcd_shared_stream_init(&keepalives->shared, &etcd->transport, &etcd->auth, &kind);
+    return keepalives;
+}
+
+void etcd_keepalive_stream_stop(struct etcd_keepalive_stream *keepalives) {
+    etcd_shared_stream_stop(&keepalives->shared);
+}
+
+void etcd_keepalive_stream_free(struct etcd_keepalive_stream *keepalives) {
+    if (!keepalives)
+        return;
+    while (keepalives->first) {
+        struct etcd_keep *next = keepalives->first->next;
+        free(keepalives->first);
+        keepalives->first = next;
+    }
+    etcd_shared_stream_destroy(&keepalives->shared);
+    free(keepalives);
+}
+
+enum etcd_status etcd_keep(struct etcd *etcd, int64_t id, int64_t ttl_s, int64_t granted_ns, int64_t every_ms,
+                           void (*on_lost)(void *ctx, int64_t id), void *ctx, struct etcd_keep **keep) {
+    struct etcd_shared_stream *shared = &etcd->keepalive_stream->shared;
+    struct etcd_keep *made = calloc(1, sizeof *made);
+    if (!made)
+        return ETCD_NOMEM;
+    made->keepalives = etcd->keepalive_stream;
+    made->id = id;
+    made->ttl_ns = ttl_s * 1000000000;
+    made->every_ns = (every_ms < 10 ? 10 : every_ms) * 1000000;
+    made->next_ns = granted_ns + made->every_ns;
+    atomic_store(&made->deadline_ns, granted_ns + made->ttl_ns);
+    made->on_lost = on_lost;
+    made->ctx = ctx;
+    pthread_mutex_lock(&shared->mutex);
+    made->next = etcd->keepalive_stream->first;
+    etcd->keepalive_stream->first = made;
+    *keep = made; /* before on_lost() can be called */
+    pthread_mutex_unlock(&shared->mutex);
+    etcd_transport_wake(shared->transport);
+    return ETCD_OK;
+}
+
+int64_t etcd_keep_deadline_ns(const struct etcd_keep *keep) {
+    return atomic_load(&keep->deadline_ns);
+}
+
+void etcd_keep_drop(struct etcd_keep *keep) {
+    if (!keep)
+        return;
+    struct etcd_shared_stream *shared = &keep->keepalives->shared;
+    pthread_mutex_lock(&shared->mutex);
+    bool stays = keep->sent_ns != 0;
+    if (stays)
+        keep->is_dropped = true;
+    else
+        remove_keep(keep);
+    atomic_store(&keep->deadline_ns, 0);
+    pthread_mutex_unlock(&shared->mutex);
+    etcd_loop_quiesce(shared->transport->loop, keep); /* by address only: the loop may have freed it */
+    if (!stays)
+        free(keep);
+}

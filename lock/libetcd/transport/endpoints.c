@@ -1,0 +1,195 @@
+#include "lock/libetcd/transport/endpoints.h"
+
+#include <errno.h>
+#include <grpc/grpc_security.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/libetcd/transport/loop.h"
+
+enum { PEM_MAX = 1 << 20, SHUN_MS = 5000 };
+
+/* ---- addresses ---- */
+
+static bool is_port(const char *text, size_t length) {
+    if (length == 0 || length > 5 || strspn(text, "0123456789") < length)
+        return false;
+    long port = strtol(text, NULL, 10);
+    return port > 0 && port < 65536;
+}
+
+/* HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT, of `length` bytes. The target names its scheme, dns, since
+ * gRPC would take a host called "unix" for a scheme. */
+static bool read_target(char target[ETCD_TARGET_SIZE], const char *text, size_t length) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";
+    if (length == 0 || length > ETCD_TARGET_SIZE - sizeof "dns:///:2379")
+        return false;
+    size_t host = length;
+    if (text[0] == '[') {
+        const char *end = memchr(text, ']', length);
+        if (!end || end == text + 1 || strspn(text + 1, letters) < (size_t)(end - text - 1))
+            return false;
+        host = (size_t)(end - text) + 1;
+    } else {
+        const char *colon = memchr(text, ':', length);
+        host = colon ? (size_t)(colon - text) : length;
+        if (host == 0 || strspn(text, letters) < host)
+            return false;
+    }
+    if (host < length && (text[host] != ':' || !is_port(text + host + 1, length - host - 1)))
+        return false;
+    snprintf(target, ETCD_TARGET_SIZE, "dns:///%.*s%s", (int)length, text, host < length ? "" : ":2379");
+    return true;
+}
+
+static enum etcd_status read_targets(struct etcd_endpoints *endpoints, const char *text, char *error,
+                                     size_t size) {
+    for (const char *at = text ? text : "";;) {
+        size_t length = strcspn(at, ",");
+        if (endpoints->count == ETCD_ENDPOINTS_MAX) {
+            snprintf(error, size, "more than %d endpoints", ETCD_ENDPOINTS_MAX);
+            return ETCD_CONFIG;
+        }
+        if (!read_target(endpoints->each[endpoints->count].target, at, length)) {
+            snprintf(error, size, "endpoint %zu is not HOST[:PORT] or [ADDRESS]:PORT", endpoints->count + 1);
+            return ETCD_CONFIG;
+        }
+        endpoints->count++;
+        if (!at[length])
+            return ETCD_OK;
+        at += length + 1;
+    }
+}
+
+/* ---- credentials ---- */
+
+/* The file's text, to be freed; NULL and `error` if it cannot be read. */
+static char *read_pem(const char *file, char *error, size_t size) {
+    char *text = NULL;
+    errno = 0;
+    FILE *stream = fopen(file, "re");
+    if (!stream || !(text = calloc(1, PEM_MAX)) || fread(text, 1, PEM_MAX - 1, stream) == 0 ||
+        ferror(stream) || !strstr(text, "-----BEGIN ")) {
+        snprintf(error, size, "%s: %s", file, errno ? strerror(errno) : "is not a PEM file");
+        free(text);
+        text = NULL;
+    }
+    if (stream)
+        fclose(stream);
+    return text;
+}
+
+static grpc_channel_credentials *read_credentials(const struct etcd_config *config, char *error,
+                                                  size_t size) {
+    grpc_channel_credentials *credentials = NULL;
+    char *ca = NULL, *cert = NULL, *key = NULL;
+    if (!config->ca_file && !config->cert_file && !config->key_file)
+        return grpc_insecure_credentials_create();
+    if (!config->ca_file || !config->cert_file != !config->key_file) {
+        snprintf(error, size, "TLS needs ca_file, and cert_file and key_file both or none");
+        return NULL;
+    }
+    if (!(ca = read_pem(config->ca_file, error, size)))
+        return NULL;
+    if (config->cert_file && (!(cert = read_pem(config->cert_file, error, size)) ||
+                              !(key = read_pem(config->key_file, error, size))))
+        goto free_pems;
+    grpc_ssl_pem_key_cert_pair pair = {.private_key = key, .cert_chain = cert};
+    credentials = grpc_ssl_credentials_create(ca, cert ? &pair : NULL, NULL, NULL);
+    if (!credentials)
+        snprintf(error, size, "the certificates of %s cannot be used", config->ca_file);
+free_pems:
+    free(key);
+    free(cert);
+    free(ca);
+    return credentials;
+}
+
+/* ---- channels ---- */
+
+static grpc_arg number(const char *key, int value) {
+    return (grpc_arg){.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)key, .value.integer = value};
+}
+
+static grpc_channel *open_channel(const char *target, grpc_channel_credentials *credentials) {
+    grpc_arg args[] = {
+        number(GRPC_ARG_ENABLE_RETRIES, 0), /* rpc.c decides what is repeated */
+        number(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
+        number(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
+        number(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1), /* share no connection or backoff with other clients */
+        number(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1),
+        number(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100),
+        number(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000), /* the limit of one attempt to connect */
+        number(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000),
+        /* Streams notice a member that vanished. etcd closes connections that ping more often than every five
+         * seconds. */
+        number(GRPC_ARG_KEEPALIVE_TIME_MS, 7000),
+        number(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 3000),
+        number(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
+    };
+    grpc_channel_args all = {.num_args = sizeof args / sizeof *args, .args = args};
+    return grpc_channel_create(target, credentials, &all);
+}
+
+enum etcd_status etcd_endpoints_open(struct etcd_endpoints *endpoints, const struct etcd_config *config,
+                                     char *error, size_t error_size) {
+    enum etcd_status status = read_targets(endpoints, config->endpoints, error, error_size);
+    if (status != ETCD_OK)
+        return status;
+    grpc_channel_credentials *credentials = read_credentials(config, error, error_size);
+    if (!credentials)
+        return ETCD_CONFIG;
+    for (size_t i = 0; i < endpoints->count; i++)
+        endpoints->each[i].channel = open_channel(endpoints->each[i].target, credentials);
+    grpc_channel_credentials_release(credentials);
+    return ETCD_OK;
+}
+
+void etcd_endpoints_close(struct etcd_endpoints *endpoints) {
+    for (size_t i = 0; i < endpoints->count; i++) {
+        if (endpoints->each[i].channel)
+            grpc_channel_destroy(endpoints->each[i].channel);
+    }
+}
+
+/* ---- the choice of an endpoint ---- */
+
+bool etcd_endpoint_is_ready(struct etcd_endpoint *endpoint) {
+    return grpc_channel_check_connectivity_state(endpoint->channel, 1) == GRPC_CHANNEL_READY;
+}
+
+int etcd_endpoints_pick(struct etcd_endpoints *endpoints) {
+    size_t current = atomic_load_explicit(&endpoints->current, memory_order_relaxed);
+    int64_t now_ns = endpoints->count > 1 ? etcd_loop_now_ns() : 0;
+    int fallback = -1; /* connected, but silent lately */
+    for (size_t i = 0; i < endpoints->count; i++) {
+        size_t at = (current + i) % endpoints->count;
+        struct etcd_endpoint *endpoint = &endpoints->each[at];
+        if (!etcd_endpoint_is_ready(endpoint))
+            continue;
+        if (atomic_load_explicit(&endpoint->shunned_until_ns, memory_order_relaxed) <= now_ns) {
+            if (i > 0)
+                atomic_store_explicit(&endpoints->current, at, memory_order_relaxed);
+            return (int)at;
+        }
+        if (fallback < 0)
+            fallback = (int)at;
+    }
+    return fallback;
+}
+
+void etcd_endpoints_fail(struct etcd_endpoints *endpoints, int at, bool silent) {
+    size_t failed = (size_t)at;
+    if (endpoints->count < 2)
+        return;
+    if (silent)
+        atomic_store(&endpoints->each[at].shunned_until_ns, etcd_loop_now_ns() + (int64_t)SHUN_MS * 1000000);
+    atomic_compare_exchange_strong(&endpoints->current, &failed, (failed + 1) % endpoints->count);
+}
+
+bool etcd_endpoints_should_leave(struct etcd_endpoints *endpoints, int at) {
+    return atomic_load(&endpoints->each[at].shunned_until_ns) > etcd_loop_now_ns() &&
+           etcd_endpoints_pick(endpoints) != at;
+}

@@ -1,0 +1,55 @@
+/* The loop: the one thread of a client. It takes gRPC's completions and runs timed work. Not for users.
+ *
+ * gRPC core needs a thread inside its completion queue at all times: that thread also reads the sockets. */
+#ifndef LOCK_LIBETCD_TRANSPORT_LOOP_H
+#define LOCK_LIBETCD_TRANSPORT_LOOP_H
+
+#include <grpc/grpc.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct etcd_loop;
+
+/* Names a batch of operations to gRPC. The loop calls `done` once for each batch that began with the tag;
+ * `ok`: gRPC reports success. */
+struct etcd_tag {
+    void (*done)(struct etcd_tag *tag, bool ok);
+};
+
+/* Begins a batch of operations; `tag` is done when all of them are. */
+void etcd_loop_begin(grpc_call *call, const grpc_op *ops, size_t count, struct etcd_tag *tag);
+
+/* Timed work. */
+struct etcd_ticker {
+    /* From the loop. Returns when to call it next; INT64_MAX: when it is woken. */
+    int64_t (*tick)(struct etcd_ticker *ticker, int64_t now_ns);
+    int64_t next_ns;
+    struct etcd_ticker *next;
+};
+
+int64_t etcd_loop_now_ns(void);
+gpr_timespec etcd_loop_deadline(int64_t deadline_ns);
+
+/* NULL when out of memory. */
+struct etcd_loop *etcd_loop_new(void);
+grpc_completion_queue *etcd_loop_queue(struct etcd_loop *loop);
+/* Before it is started. */
+void etcd_loop_add(struct etcd_loop *loop, struct etcd_ticker *ticker);
+/* False: no thread could be started. */
+bool etcd_loop_start(struct etcd_loop *loop);
+/* Waits until all operations are done. No operation may begin any more, except in a callback that is running,
+ * and no callback may follow that one. Not from the loop. */
+void etcd_loop_stop(struct etcd_loop *loop);
+/* The loop was never started, or has been stopped. `loop` may be NULL. */
+void etcd_loop_free(struct etcd_loop *loop);
+
+/* All tickers run soon. `channel`: any that lives as long as the loop. From any thread. */
+void etcd_loop_wake(struct etcd_loop *loop, grpc_channel *channel);
+
+/* Around a callback to the user for `object`; from the loop, without a mutex. */
+void etcd_loop_enter(struct etcd_loop *loop, const void *object);
+void etcd_loop_leave(struct etcd_loop *loop);
+/* Waits until no callback for `object` is running; called from the loop itself it returns at once. */
+void etcd_loop_quiesce(struct etcd_loop *loop, const void *object);
+
+#endif

@@ -1,0 +1,22 @@
+/* The server's own lock service, v3lock. Exported for liblock's lesson on it (etcd://…?variant=rpc), and not
+ * installed.
+ *
+ * A server of version 3.4 grants the lock to a waiter whose lease is gone: check that the key exists. */
+#ifndef LOCK_LIBETCD_V3LOCK_H
+#define LOCK_LIBETCD_V3LOCK_H
+
+#include "lock/libetcd/etcd.h"
+
+#pragma GCC visibility push(default)
+
+/* Blocks until the lock `name` is acquired with `lease`. `*key` is the ownership key, to be freed with
+ * etcd_lock_key_free(); `*revision` is the store's revision at the answer. After ETCD_TIMEOUT and
+ * ETCD_UNKNOWN a key may keep waiting until the lease is gone. */
+enum etcd_status etcd_lock(struct etcd *etcd, struct etcd_bytes name, int64_t lease,
+                           const struct etcd_call *call, struct etcd_bytes **key, int64_t *revision);
+void etcd_lock_key_free(struct etcd_bytes *key);
+enum etcd_status etcd_unlock(struct etcd *etcd, struct etcd_bytes key, const struct etcd_call *call);
+
+#pragma GCC visibility pop
+
+#endif

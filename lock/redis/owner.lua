@@ -1,0 +1,58 @@
+-- One call releases a lock, passes it on to the process that waits longest, or acquires it.
+-- KEYS  the lock, its fence, its list of waiting owners
+-- ARGV  releasing: an owner, or ''; acquiring: an owner, or ''; ttl_ms; list_ms, optional:
+--       'acquiring' waits in the list, which is kept for so long; '-1': 'releasing' leaves the list
+-- Returns, if 'acquiring' has the lock now, the last of the grant's fences; if not, -1 less the ms that its
+--       holder has left. Without 'acquiring': 1 if 'releasing' had the lock, otherwise 0
+local FENCES = 16 -- of a grant: OWNER_FENCES
+local lock, fence, list = KEYS[1], KEYS[2], KEYS[3]
+local releasing, acquiring, ttl_ms, list_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+-- The usual cases: acquire a free lock, or release one that no process waits for.
+if releasing == '' and redis.call('EXISTS', list) == 0 then
+  if redis.call('SET', lock, acquiring, 'NX', 'PX', ttl_ms) then
+    local newest = redis.pcall('INCRBY', fence, FENCES)
+    if type(newest) ~= 'number' then redis.call('DEL', lock) end
+    return newest
+  end
+elseif releasing ~= '' and acquiring == '' and not list_ms and redis.call('GET', lock) == releasing and redis.call('EXISTS', list) == 0 then
+  return redis.call('DEL', lock)
+end
+
+if list_ms == '-1' then redis.call('LREM', list, 1, releasing) end
+local holder = redis.call('GET', lock)
+local released = releasing ~= '' and holder == releasing
+if released then holder = false end
+
+if acquiring ~= '' and holder == acquiring then -- it was passed on to it, or an earlier answer was lost
+  redis.call('PEXPIRE', lock, ttl_ms)
+  return tonumber(redis.call('GET', fence))
+end
+
+if not holder then
+  local first = redis.call('LPOP', list)
+  while first and first ~= acquiring do
+    local channel = 'lock:wake:' .. string.sub(first, 1, 16)
+    if redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
+      redis.call('PUBLISH', channel, first .. ' ' .. string.sub(lock, #'lock:{' + 1, -2))
+      break
+    end -- no subscriber: its process has died, and its place is void. (Pattern subscribers are not counted)
+    first = redis.call('LPOP', list)
+  end
+  local owner = first or acquiring
+  if owner ~= '' then
+    local newest = redis.call('INCRBY', fence, FENCES) -- before SET: if it fails, nothing is done
+    redis.call('SET', lock, owner, 'PX', ttl_ms)
+    if owner == acquiring then return newest end
+  elseif released then
+    redis.call('DEL', lock)
+  end
+end
+
+if acquiring == '' then return released and 1 or 0 end
+if list_ms then
+  if not redis.call('LPOS', list, acquiring) then redis.call('RPUSH', list, acquiring) end
+  redis.call('PEXPIRE', list, list_ms)
+end
+local left_ms = redis.call('PTTL', lock)
+return -1 - (left_ms < 0 and 1000 or left_ms) -- below 0: another program has set it without an expiry

@@ -1,0 +1,152 @@
+/* The local queue: a holder that forgets to release keeps the key until its deadline, and the next in the
+ * queue gets it then. */
+#include <pthread.h>
+#include <string.h>
+
+#include "lock/core/local_queue.h"
+#include "test/harness.h"
+
+enum { PATIENCE_MS = 20000 };
+
+static const int64_t MS = 1000000;
+
+static int64_t ahead_ns;
+
+static int64_t now_ns(void *ctx) {
+    (void)ctx;
+    return harness_now_ms() * MS + ahead_ns;
+}
+
+static const struct lock_env env = {.now_ns = now_ns};
+
+struct entrant {
+    pthread_t thread;
+    struct lock_local_queue *queue;
+    const char *owner;
+    int64_t deadline_ns;
+    enum lock_status status;
+    _Atomic int64_t entered_ns; /* 0: not yet */
+};
+
+/* Owners have a fixed size. */
+static const char *owner_named(char c) {
+    return harness_repeat(c, LOCK_OWNER_SIZE - 1);
+}
+
+static void *enter_and_note(void *arg) {
+    struct entrant *entrant = arg;
+    struct lock_store_grant granted;
+    entrant->status =
+        lock_local_queue_enter(entrant->queue, "key", entrant->owner, entrant->deadline_ns, NULL, &granted);
+    entrant->entered_ns = now_ns(NULL);
+    return NULL;
+}
+
+static void start(struct entrant *entrant, struct lock_local_queue *queue, char owner, int64_t deadline_ns) {
+    *entrant = (struct entrant){.queue = queue, .owner = owner_named(owner), .deadline_ns = deadline_ns};
+    CHECK_INT(pthread_create(&entrant->thread, NULL, enter_and_note, entrant), 0);
+    harness_pause_ms(20); /* they enter in this order */
+}
+
+static enum lock_status end(struct entrant *entrant) {
+    pthread_join(entrant->thread, NULL);
+    return entrant->status;
+}
+
+static enum lock_status enter(struct lock_local_queue *queue, char owner) {
+    struct lock_store_grant granted;
+    return lock_local_queue_enter(queue, "key", owner_named(owner), 0, NULL, &granted);
+}
+
+static void hold(struct lock_local_queue *queue, char owner, int64_t deadline_ns) {
+    struct lock_grant grant = {.key = "key", .deadline_ns = deadline_ns};
+    struct lock_store_grant granted = {.deadline_ns = deadline_ns};
+    memcpy(grant.owner, owner_named(owner), sizeof grant.owner);
+    lock_local_queue_set_grant(queue, &grant, &granted);
+}
+
+static bool leave(struct lock_local_queue *queue, char owner) {
+    struct lock_store_grant granted;
+    if (lock_local_queue_leave(queue, "key", owner_named(owner), false, &granted) != LOCK_LOCAL_TO_STORE)
+        return false;
+    lock_local_queue_end(queue, "key", owner_named(owner));
+    return true;
+}
+
+/* `a` holds the key until `ms` from now, and does not release it. */
+static struct lock_local_queue *open_forgotten(int64_t ms, int64_t *until_ns) {
+    struct lock_local_queue *queue = lock_local_queue_new(&env, 10000 * MS, false, false);
+    CHECK(queue != NULL);
+    CHECK_INT(enter(queue, 'a'), LOCK_OK);
+    *until_ns = now_ns(NULL) + ms * MS;
+    hold(queue, 'a', *until_ns);
+    return queue;
+}
+
+static void forgotten(void) {
+    int64_t until_ns;
+    struct lock_local_queue *queue = open_forgotten(100, &until_ns);
+    struct entrant next, behind;
+    start(&next, queue, 'b', INT64_MAX);
+    start(&behind, queue, 'c', INT64_MAX);
+    CHECK_INT(end(&next), LOCK_OK);
+    CHECK(next.entered_ns >= until_ns);
+    /* Its late release ends no other holder's time. */
+    CHECK(!leave(queue, 'a'));
+    CHECK_INT(behind.entered_ns, 0);
+    CHECK(leave(queue, 'b'));
+    CHECK_INT(end(&behind), LOCK_OK);
+    CHECK(leave(queue, 'c'));
+    CHECK(!leave(queue, 'c'));
+    lock_local_queue_free(queue);
+}
+
+/* The first in the queue gives up; the second still gets the key at the holder's deadline. */
+static void the_first_gives_up(void) {
+    int64_t until_ns;
+    struct lock_local_queue *queue = open_forgotten(200, &until_ns);
+    struct entrant first, second;
+    start(&first, queue, 'b', now_ns(NULL) + 50 * MS);
+    start(&second, queue, 'c', now_ns(NULL) + PATIENCE_MS * MS);
+    CHECK_INT(end(&first), LOCK_TIMEOUT);
+    CHECK_INT(end(&second), LOCK_OK);
+    CHECK(second.entered_ns >= until_ns);
+    CHECK(second.entered_ns < second.deadline_ns - PATIENCE_MS / 2 * MS);
+    lock_local_queue_free(queue);
+}
+
+/* The deadline is set, and moved, while another thread waits. */
+static void moved(void) {
+    int64_t until_ns;
+    struct lock_local_queue *queue = open_forgotten(PATIENCE_MS, &until_ns);
+    struct entrant next;
+    start(&next, queue, 'b', INT64_MAX);
+    until_ns = now_ns(NULL) + 30 * MS;
+    hold(queue, 'x', 0); /* not the holder */
+    hold(queue, 'a', until_ns);
+    hold(queue, 'a', until_ns + 50 * MS);
+    CHECK_INT(end(&next), LOCK_OK);
+    CHECK(next.entered_ns >= until_ns + 50 * MS);
+    lock_local_queue_free(queue);
+}
+
+/* The queue uses the clock of its env. */
+static void turned_clock(void) {
+    int64_t until_ns;
+    struct lock_local_queue *queue = open_forgotten(PATIENCE_MS, &until_ns);
+    CHECK_INT(enter(queue, 'b'), LOCK_TIMEOUT);
+    ahead_ns = PATIENCE_MS * MS;
+    CHECK_INT(enter(queue, 'b'), LOCK_OK);
+    ahead_ns = 0;
+    lock_local_queue_free(queue);
+    lock_local_queue_free(NULL);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("a forgotten release", forgotten);
+    harness_run("the first in the queue gives up", the_first_gives_up);
+    harness_run("the deadline moves", moved);
+    harness_run("a clock that is turned", turned_clock);
+    return harness_finish();
+}

@@ -1,0 +1,553 @@
+/* What its holder forgets lasts in some stores: the maintenance takes it back. And what else it does in which
+ * order. The store is made up here, and lets everybody in, or nobody; what it is asked is counted. */
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/core/handle.h"
+#include "lock/test/tools.h"
+
+enum { TTL_MS = 60 };
+
+static const int64_t MS = 1000000;
+
+static int64_t now_ns(void *ctx) {
+    (void)ctx;
+    return harness_now_ms() * MS;
+}
+
+static const struct lock_env env = {.now_ns = now_ns};
+
+/* ---- the store ---- */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int failures, withdrawn, lost; /* how many calls will fail; did not */
+static char withdrawn_owner[LOCK_OWNER_SIZE];
+
+static enum lock_status withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
+    (void)until_ns;
+    (void)store;
+    (void)key;
+    pthread_mutex_lock(&mutex);
+    bool fails = failures > 0;
+    failures -= fails;
+    withdrawn += !fails;
+    memcpy(withdrawn_owner, owner, strlen(owner) + 1);
+    pthread_mutex_unlock(&mutex);
+    return fails ? LOCK_UNAVAILABLE : LOCK_OK;
+}
+
+static int read_count(const int *count) {
+    pthread_mutex_lock(&mutex);
+    int value = *count;
+    pthread_mutex_unlock(&mutex);
+    return value;
+}
+
+static bool is_withdrawn(void *times) {
+    return read_count(&withdrawn) >= *(int *)times;
+}
+
+static bool has_failed(void *arg) {
+    (void)arg;
+    return read_count(&failures) == 0;
+}
+
+static void on_lost(void *layer, const struct lock_grant *grant) {
+    (void)layer;
+    (void)grant;
+    pthread_mutex_lock(&mutex);
+    lost++;
+    pthread_mutex_unlock(&mutex);
+}
+
+/* ---- the tests ---- */
+
+static struct lock_local_queue *queue;
+static struct lock_maintenance *maintenance;
+
+static void end(void *arg) {
+    (void)arg;
+    if (maintenance)
+        lock_maintenance_stop(maintenance);
+    lock_maintenance_free(maintenance);
+    lock_local_queue_free(queue);
+}
+
+static void begin_with(const struct lock_backend *backend, int ttl_ms, int that_fail) {
+    failures = that_fail;
+    withdrawn = lost = 0;
+    queue = lock_local_queue_new(&env, ttl_ms * MS, false, backend->outlives_deadline);
+    const struct lock_maintenance_config config = {
+        .backend = backend, .env = &env, .queue = queue, .ttl_ns = ttl_ms * MS, .on_lost = on_lost};
+    maintenance = lock_maintenance_start(&config);
+    CHECK(maintenance != NULL);
+    harness_defer(end, NULL);
+}
+
+static void begin(bool outlives_deadline, int that_fail) {
+    static struct lock_backend backend;
+    backend = (struct lock_backend){.outlives_deadline = outlives_deadline, .withdraw = withdraw};
+    begin_with(&backend, TTL_MS, that_fail);
+}
+
+/* The store knows the holder by another name: it has had the turn passed on to it. */
+static void hold(const char *key, int ms) {
+    struct lock_grant grant = {.deadline_ns = now_ns(NULL) + ms * MS};
+    struct lock_store_grant granted;
+    strncpy(grant.key, key, LOCK_KEY_MAX);
+    memcpy(grant.owner, harness_repeat('a', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
+    CHECK_INT(lock_local_queue_enter(queue, key, grant.owner, 0, NULL, &granted), LOCK_OK);
+    granted = (struct lock_store_grant){.deadline_ns = grant.deadline_ns};
+    memcpy(granted.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
+    CHECK((granted.pending = lock_pending_release_new(key, granted.owner)) != NULL);
+    lock_local_queue_set_grant(queue, &grant, &granted);
+    lock_maintenance_wake(maintenance);
+}
+
+static void taken_back(void) {
+    int once = 1, twice = 2;
+    begin(true, 0);
+    hold("key", TTL_MS);
+    CHECK(harness_wait(is_withdrawn, &once, PATIENCE_MS));
+    CHECK_STR(withdrawn_owner, harness_repeat('b', LOCK_OWNER_SIZE - 1));
+    /* Once, and nobody is told that a grant was lost which simply ran out. */
+    hold("another", TTL_MS);
+    CHECK(harness_wait(is_withdrawn, &twice, PATIENCE_MS));
+    harness_pause_ms(TTL_MS);
+    CHECK_INT(read_count(&withdrawn), 2);
+    CHECK_INT(read_count(&lost), 0);
+}
+
+/* A store that forgets by itself is not asked for each grant that ran out. */
+static void left_alone(void) {
+    begin(false, 0);
+    hold("key", TTL_MS);
+    harness_pause_ms(2 * TTL_MS);
+    CHECK_INT(read_count(&withdrawn), 0);
+}
+
+/* For longer than other stores would be asked. */
+static void not_given_up(void) {
+    int once = 1;
+    begin(true, 2); /* 2 ttl are over before the third */
+    hold("key", TTL_MS);
+    CHECK(harness_wait(has_failed, NULL, PATIENCE_MS));
+    CHECK(harness_wait(is_withdrawn, &once, PATIENCE_MS));
+}
+
+/* A store that will not is not asked ten times a second for ever: at once, then after 0.1, 0.2, 0.4, 0.8 s.
+ */
+static void asked_less_often(void) {
+    int once = 1;
+    begin(true, 4);
+    int64_t began_ms = harness_now_ms();
+    hold("key", 0);
+    CHECK(harness_wait(is_withdrawn, &once, PATIENCE_MS));
+    CHECK(harness_now_ms() - began_ms >= 200 + 400 + 800);
+}
+
+/* Who waits takes over what is granted, and has to give it back. */
+static void taken_over(void) {
+    begin(true, 0);
+    hold("key", 500);
+    struct lock_store_grant granted;
+    const char *owner = harness_repeat('c', LOCK_OWNER_SIZE - 1);
+    CHECK_INT(lock_local_queue_enter(queue, "key", owner, now_ns(NULL) + PATIENCE_MS * MS, NULL, &granted),
+              LOCK_OK);
+    CHECK_STR(granted.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1));
+    harness_pause_ms(TTL_MS);
+    CHECK_INT(read_count(&withdrawn), 0);
+    free(granted.pending);
+    lock_local_queue_end(queue, "key", owner);
+}
+
+/* ---- what is granted, and what is to be released ---- */
+
+static enum lock_status withdraw_slowly(void *store, const char *key, const char *owner, int64_t until_ns) {
+    harness_pause_ms(5);
+    return withdraw(store, key, owner, until_ns);
+}
+
+static enum lock_status verify_gone(void *store, const struct lock_grant *grant) {
+    (void)store;
+    (void)grant;
+    return LOCK_NOT_OWNER;
+}
+
+static bool is_lost(void *times) {
+    return read_count(&lost) >= *(int *)times;
+}
+
+/* Whatever is to be released, who holds hears of a loss in time: it is told before its grant is over, or
+ * never. */
+static void verified_first(void) {
+    enum { PENDING = 400, LONG_MS = 600, SLOW_MS = 5 };
+    static struct lock_backend slow = {
+        .outlives_deadline = true, .withdraw = withdraw_slowly, .verify = verify_gone};
+    int once = 1;
+    begin_with(&slow, LONG_MS, 0);
+    for (int i = 0; i < PENDING; i++)
+        lock_maintenance_release(maintenance,
+                                 lock_pending_release_new(harness_format("left-%d", i), "owner"));
+    hold("key", LONG_MS);
+    CHECK(harness_wait(is_lost, &once, PATIENCE_MS));
+    CHECK(read_count(&withdrawn) < PENDING); /* not even half of it */
+}
+
+static _Atomic int verifications;
+
+static enum lock_status verify_slowly(void *store, const struct lock_grant *grant) {
+    (void)store;
+    (void)grant;
+    verifications++;
+    harness_pause_ms(20);
+    return LOCK_UNAVAILABLE; /* so it is looked at again, and soon */
+}
+
+/* Though one that holds is due at any time, what is to be released is. */
+static void released_all_the_same(void) {
+    enum { KEYS = 8, LONG_MS = 600, PENDING = 3 };
+    static struct lock_backend slow = {
+        .outlives_deadline = true, .withdraw = withdraw, .verify = verify_slowly};
+    begin_with(&slow, LONG_MS, 0);
+    for (int i = 0; i < KEYS; i++)
+        hold(harness_format("key-%d", i), 3 * PATIENCE_MS);
+    for (verifications = 0; verifications < 2 * KEYS;)
+        harness_pause_ms(1);
+    for (int i = 0; i < PENDING; i++)
+        lock_maintenance_release(maintenance,
+                                 lock_pending_release_new(harness_format("left-%d", i), "owner"));
+    CHECK(harness_wait(is_withdrawn, &(int){PENDING}, PATIENCE_MS));
+}
+
+/* Whatever is still to be verified, the end comes. */
+static void stopped_at_once(void) {
+    enum { KEYS = 60 };
+    static struct lock_backend slow = {
+        .outlives_deadline = true, .withdraw = withdraw, .verify = verify_slowly};
+    begin_with(&slow, TTL_MS, 0);
+    verifications = 0;
+    for (int i = 0; i < KEYS; i++)
+        hold(harness_format("key-%d", i), PATIENCE_MS);
+    while (verifications == 0)
+        harness_pause_ms(1);
+    int before = verifications;
+    lock_maintenance_stop(maintenance);
+    CHECK(verifications - before < KEYS / 2);
+    lock_maintenance_free(maintenance);
+    maintenance = NULL;
+}
+
+static int calls;
+
+static void verify_all_gone(void *store, struct lock_check checks[], size_t count) {
+    (void)store;
+    calls++;
+    for (size_t i = 0; i < count; i++)
+        checks[i].status = LOCK_NOT_OWNER;
+}
+
+/* A store that can be asked for many at a time is. */
+static void verified_together(void) {
+    enum { KEYS = 500, LONG_MS = 1500 };
+    static struct lock_backend together = {.withdraw = withdraw, .verify_many = verify_all_gone};
+    begin_with(&together, LONG_MS, 0);
+    calls = 0;
+    for (int i = 0; i < KEYS; i++)
+        hold(harness_format("key-%d", i), LONG_MS);
+    CHECK(harness_wait(is_lost, &(int){KEYS}, PATIENCE_MS));
+    CHECK(calls < KEYS / 4);
+}
+
+/* ---- a whole lock with a store that fails ---- */
+
+static struct lock lock;
+static int attempts;
+static bool sends; /* what is asked reaches the store, which does not answer */
+
+static enum lock_status fail_attempt(void *store, struct lock_attempt *attempt) {
+    (void)store;
+    attempts++;
+    attempt->nothing_left = !sends;
+    return sends ? LOCK_UNKNOWN : LOCK_UNAVAILABLE;
+}
+
+static enum lock_status grant_attempt(void *store, struct lock_attempt *attempt) {
+    (void)store;
+    attempt->grant.deadline_ns = now_ns(NULL) + PATIENCE_MS * MS;
+    return LOCK_OK;
+}
+
+static enum lock_status release_without_memory(void *store, const char *key, const char *owner) {
+    (void)store;
+    (void)key;
+    (void)owner;
+    return LOCK_NOMEM;
+}
+
+static void open_with(struct lock_backend *backend, int that_fail) {
+    const struct lock_config config = {.ctx = NULL};
+    begin_with(backend, TTL_MS, that_fail);
+    lock = (struct lock){.backend = backend,
+                         .store = &lock,
+                         .ttl_ns = TTL_MS * MS,
+                         .queue = queue,
+                         .maintenance = maintenance};
+    lock_env_init(&lock.env, &config);
+    attempts = 0;
+}
+
+/* A release that fails for want of memory is done later, by what was made with the grant. */
+static void without_memory(void) {
+    static struct lock_backend backend = {.outlives_deadline = true,
+                                          .attempt = grant_attempt,
+                                          .release = release_without_memory,
+                                          .withdraw = withdraw};
+    open_with(&backend, 0);
+    struct lock_grant grant;
+    tools_check_status(lock_try(&lock, "key", &grant), LOCK_OK);
+    tools_check_status(lock_release(&lock, &grant), LOCK_NOMEM);
+    CHECK(harness_wait(is_withdrawn, &(int){1}, PATIENCE_MS));
+    CHECK_STR(withdrawn_owner, grant.owner);
+}
+
+static const enum lock_status *answers; /* of the store to releases, the last one for ever */
+static int answer_ms;                   /* after which the first comes */
+
+static enum lock_status grant_for_a_while(void *store, struct lock_attempt *attempt) {
+    (void)store;
+    attempt->grant.deadline_ns = now_ns(NULL) + 200 * MS;
+    return LOCK_OK;
+}
+
+static enum lock_status release_as_told(void *store, const char *key, const char *owner) {
+    (void)store;
+    (void)key;
+    (void)owner;
+    harness_pause_ms(answer_ms);
+    answer_ms = 0;
+    return *answers == LOCK_UNAVAILABLE && answers[1] == LOCK_STATUSES ? *answers : *answers++;
+}
+
+/* A release whose reply was lost tells no more than can be known. */
+static void lost_replies(void) {
+    static struct lock_backend backend = {.outlives_deadline = true,
+                                          .attempt = grant_for_a_while,
+                                          .release = release_as_told,
+                                          .withdraw = withdraw};
+    static const struct {
+        enum lock_status answers[5], status;
+        int first_ms, withdrawn;
+    } cases[] = {
+        {{LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0},
+        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_OK, 0, 0},
+        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 250, 0}, /* or it had run out before */
+        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0},
+        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_STATUSES}, LOCK_UNKNOWN, 0, 1},
+        {{LOCK_UNAVAILABLE, LOCK_OK},
+         LOCK_UNAVAILABLE,
+         0,
+         1}, /* nothing was sent: the maintenance has time */
+        {{LOCK_NOT_OWNER}, LOCK_NOT_OWNER, 0, 0},
+    };
+    open_with(&backend, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lock_grant grant;
+        answers = cases[i].answers;
+        answer_ms = cases[i].first_ms;
+        tools_check_status(lock_try(&lock, "key", &grant), LOCK_OK);
+        withdrawn = 0;
+        tools_check_status(lock_release(&lock, &grant), cases[i].status);
+        if (cases[i].withdrawn)
+            CHECK(harness_wait(is_withdrawn, &(int){1}, PATIENCE_MS));
+        CHECK_INT(read_count(&withdrawn), cases[i].withdrawn);
+    }
+}
+
+static struct lock_backend failing = {
+    .outlives_deadline = true, .attempt = fail_attempt, .withdraw = withdraw};
+
+/* What never reached the store leaves nothing to be released. */
+static void never_sent(void) {
+    struct lock_grant grant;
+    sends = false;
+    open_with(&failing, 0);
+    for (int i = 0; i < 10; i++)
+        tools_check_status(
+            lock_acquire(&lock, "key", lock_now_ns(&lock) + (i == 0 ? 50 * MS : 0), NULL, &grant),
+            LOCK_UNAVAILABLE);
+    harness_pause_ms(TTL_MS);
+    CHECK_INT(read_count(&withdrawn), 0);
+}
+
+static bool may_ask(void *arg) {
+    struct lock_grant grant;
+    int before = attempts;
+    (void)arg;
+    lock_try(&lock, "another", &grant);
+    return attempts > before;
+}
+
+/* However many fail, there is an end to what is remembered: then the store is asked no more, until it has
+ * heard of the releases. */
+static void remembered(void) {
+    enum { MOST = 4096, MORE = 1000 };
+    struct lock_grant grant;
+    sends = true;
+    open_with(&failing, INT_MAX);
+    for (int i = 0; i < MOST + MORE; i++) {
+        enum lock_status status = lock_try(&lock, "key", &grant);
+        tools_check_status(status, i < MOST ? LOCK_UNKNOWN : LOCK_UNAVAILABLE);
+    }
+    CHECK_INT(attempts, 2 * MOST); /* each again, as its reply is lost */
+    sends = false;
+    pthread_mutex_lock(&mutex);
+    failures = 0;
+    pthread_mutex_unlock(&mutex);
+    CHECK(harness_wait(may_ask, NULL, PATIENCE_MS));
+}
+
+/* ---- several keys with a store that is slow, or fails ---- */
+
+enum { SEVERAL = 12, SLOW_MS = 300 };
+
+static _Atomic int granted, asked_to_release, extended;
+
+static const char *several[SEVERAL];
+static struct lock_grant grants[SEVERAL];
+
+static enum lock_status grant_slowly(void *store, struct lock_attempt *attempt) {
+    granted++;
+    harness_pause_ms(SLOW_MS);
+    return grant_attempt(store, attempt);
+}
+
+static enum lock_status release_slowly(void *store, const char *key, const char *owner) {
+    (void)store;
+    (void)key;
+    (void)owner;
+    asked_to_release++;
+    harness_pause_ms(SLOW_MS);
+    return LOCK_OK;
+}
+
+static void open_several(struct lock_backend *backend) {
+    granted = asked_to_release = extended = 0;
+    for (int i = 0; i < SEVERAL; i++)
+        several[i] = harness_format("key-%02d", i);
+    open_with(backend, 0);
+}
+
+/* All but the last are had, for which another waits. */
+static enum lock_status grant_all_but_last(void *store, struct lock_attempt *attempt) {
+    granted++;
+    attempt->retry_ns = now_ns(NULL) + PATIENCE_MS * MS;
+    return strcmp(attempt->grant.key, several[SEVERAL - 1]) == 0 ? LOCK_BUSY : grant_attempt(store, attempt);
+}
+
+static bool all_are_asked_for(void *arg) {
+    (void)arg;
+    return granted == SEVERAL;
+}
+
+static void *acquire_several(void *arg) {
+    struct tools_waiter *waiter = arg;
+    waiter->status = lock_acquire_all(&lock, several, SEVERAL, waiter->deadline_ns, waiter->cancel, grants);
+    return NULL;
+}
+
+/* Whoever is cancelled does not wait for the store to hear of what was had: the maintenance releases it. */
+static void cancelled_among_several(void) {
+    static struct lock_backend backend = {.outlives_deadline = true,
+                                          .attempt = grant_all_but_last,
+                                          .release = release_slowly,
+                                          .withdraw = withdraw};
+    open_several(&backend);
+    struct tools_waiter waiter = {.deadline_ns = tools_in_ms(&lock, PATIENCE_MS),
+                                  .cancel = lock_cancel_new()};
+    CHECK_INT(pthread_create(&waiter.thread, NULL, acquire_several, &waiter), 0);
+    CHECK(harness_wait(all_are_asked_for, NULL, PATIENCE_MS));
+    lock_cancel(waiter.cancel);
+    tools_check_status(tools_join(&waiter), LOCK_CANCELLED);
+    CHECK_INT(asked_to_release, 0);
+    CHECK(harness_wait(is_withdrawn, &(int){SEVERAL}, PATIENCE_MS)); /* and the attempt */
+    lock_cancel_free(waiter.cancel);
+}
+
+/* A store that takes its time with each key does not hold up who asks for many for as often as that. */
+static void late_with_several(void) {
+    static struct lock_backend backend = {
+        .outlives_deadline = true, .attempt = grant_slowly, .release = release_slowly, .withdraw = withdraw};
+    open_several(&backend);
+    tools_check_status(lock_acquire_all(&lock, several, SEVERAL, lock_now_ns(&lock), NULL, grants),
+                       LOCK_TIMEOUT);
+    int had = granted;
+    CHECK(had > 1 && had < SEVERAL / 2);
+    CHECK_INT(asked_to_release, 0);
+    CHECK(harness_wait(is_withdrawn, &had, PATIENCE_MS));
+}
+
+static void slow_to_release_several(void) {
+    static struct lock_backend backend = {
+        .outlives_deadline = true, .attempt = grant_attempt, .release = release_slowly, .withdraw = withdraw};
+    open_several(&backend);
+    tools_check_status(
+        lock_acquire_all(&lock, several, SEVERAL, tools_in_ms(&lock, PATIENCE_MS), NULL, grants), LOCK_OK);
+    tools_check_status(lock_release_all(&lock, grants, SEVERAL), LOCK_UNAVAILABLE);
+    int asked = asked_to_release;
+    CHECK(asked > 1 && asked < SEVERAL / 2);
+    CHECK(harness_wait(is_withdrawn, &(int){SEVERAL - asked}, PATIENCE_MS));
+}
+
+/* The last lasts for much longer than the others. */
+static enum lock_status grant_last_for_long(void *store, struct lock_attempt *attempt) {
+    bool is_last = strcmp(attempt->grant.key, several[SEVERAL - 1]) == 0;
+    (void)store;
+    attempt->grant.deadline_ns = now_ns(NULL) + (is_last ? 10LL : 1LL) * PATIENCE_MS * MS;
+    return LOCK_OK;
+}
+
+static enum lock_status fail_to_extend(void *store, struct lock_grant *grant) {
+    (void)store;
+    (void)grant;
+    extended++;
+    return LOCK_UNAVAILABLE;
+}
+
+/* A store that does not answer is not asked to extend each of them. */
+static void several_that_cannot_be_extended(void) {
+    static struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
+                                          .outlives_deadline = true,
+                                          .attempt = grant_last_for_long,
+                                          .release = release_slowly,
+                                          .withdraw = withdraw,
+                                          .extend = fail_to_extend};
+    open_several(&backend);
+    tools_check_status(
+        lock_acquire_all(&lock, several, SEVERAL, tools_in_ms(&lock, PATIENCE_MS), NULL, grants), LOCK_OK);
+    CHECK_INT(extended, 1);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("what is forgotten is taken back", taken_back);
+    harness_run("what the store forgets is not", left_alone);
+    harness_run("it is tried until it is done", not_given_up);
+    harness_run("but less and less often", asked_less_often);
+    harness_run("who waits takes it over", taken_over);
+    harness_run("what is held is verified first", verified_first);
+    harness_run("what is to be released is, all the same", released_all_the_same);
+    harness_run("stopped at once", stopped_at_once);
+    harness_run("many are verified together", verified_together);
+    harness_run("a release without memory", without_memory);
+    harness_run("lost replies to releases", lost_replies);
+    harness_run("what was never sent", never_sent);
+    harness_run("what is remembered has an end", remembered);
+    harness_run("cancelled among several", cancelled_among_several);
+    harness_run("late with several", late_with_several);
+    harness_run("slow to release several", slow_to_release_several);
+    harness_run("several that cannot be extended", several_that_cannot_be_extended);
+    return harness_finish();
+}

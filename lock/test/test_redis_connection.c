@@ -1,0 +1,521 @@
+/* The connection that locks share, with a real Redis behind it. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lock/redis/connection.h"
+#include "lock/test/tools.h"
+
+enum { TIMEOUT_MS = 1000, THREADS = 16 };
+
+static _Atomic bool slow_posts;
+
+/* Before that of the C library: telling others takes time, in which all may change. */
+int sem_post(sem_t *semaphore) { /* NOLINT(readability-inconsistent-declaration-parameter-name) */
+    static int (*_Atomic real)(sem_t * semaphore);
+    if (!real)
+        real = (int (*)(sem_t *))dlsym(RTLD_NEXT, "sem_post");
+    int status = real(semaphore);
+    if (slow_posts)
+        usleep(50);
+    return status;
+}
+
+static struct redis_connection *open_connection(int port, const char *password, int timeout_ms) {
+    struct redis_target target;
+    char error[256];
+    if (!redis_target_parse(&target, harness_format("redis://%s127.0.0.1:%d", password, port), error,
+                            sizeof error))
+        FAIL("%s", error);
+    struct redis_connection *connection = redis_connection_open(&target, timeout_ms, NULL);
+    CHECK(connection != NULL);
+    return connection;
+}
+
+static enum lock_status call(struct redis_connection *connection, struct redis_answer *answer, const char *a,
+                             const char *b, const char *c) {
+    const char *argv[] = {a, b, c};
+    return redis_connection_call(connection, b ? c ? 3 : 2 : 1, argv, answer, NULL);
+}
+
+static void check_works(struct redis_connection *connection) {
+    struct redis_answer answer;
+    tools_check_status(call(connection, &answer, "ECHO", "here", NULL), LOCK_OK);
+    CHECK_STR(answer.text, "here");
+}
+
+static void answers(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct redis_connection *connection = open_connection(redis.port, "", TIMEOUT_MS);
+    struct redis_answer answer;
+    tools_check_status(call(connection, &answer, "GET", "nothing", NULL), LOCK_OK);
+    CHECK_INT(answer.type, REDIS_ANSWER_NIL);
+    tools_check_status(call(connection, &answer, "SET", "k", "text"), LOCK_OK);
+    CHECK_INT(answer.type, REDIS_ANSWER_TEXT);
+    CHECK_STR(answer.text, "OK");
+    tools_check_status(call(connection, &answer, "GET", "k", NULL), LOCK_OK);
+    CHECK_STR(answer.text, "text");
+    tools_check_status(call(connection, &answer, "INCRBY", "n", "41"), LOCK_OK);
+    CHECK_INT(answer.type, REDIS_ANSWER_INTEGER);
+    CHECK_INT(answer.integer, 41);
+    tools_check_status(call(connection, &answer, "INCR", "k", NULL), LOCK_OK);
+    CHECK_INT(answer.type, REDIS_ANSWER_ERROR);
+    CHECK_HAS(answer.text, "not an integer");
+    tools_check_status(call(connection, &answer, "EVAL", "return {7,'x',-3,9,9}", "0"), LOCK_OK);
+    CHECK_INT(answer.type, REDIS_ANSWER_LIST);
+    tools_check_status(call(connection, &answer, "EVAL", "return string.rep('y', 100000)", "0"), LOCK_OK);
+    CHECK_INT(strlen(answer.text), REDIS_ANSWER_TEXT_SIZE - 1);
+    char *large = harness_alloc(1000001);
+    memset(large, 'z', 1000000);
+    tools_check_status(call(connection, &answer, "SET", "large", large), LOCK_OK);
+    CHECK_INT(redis_integer(&redis, "STRLEN", "large", NULL), 1000000);
+    redis_connection_close(connection);
+    redis_connection_close(NULL);
+}
+
+static void passwords(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    redis_command(&redis, "CONFIG", "SET", "requirepass", "sesame", NULL);
+    static const char *const good[] = {":sesame@", "default:sesame@"}, *const bad[] = {"", ":open@",
+                                                                                       "me:sesame@"};
+    struct redis_answer answer;
+    for (size_t i = 0; i < 2; i++) {
+        struct redis_connection *connection = open_connection(redis.port, good[i], TIMEOUT_MS);
+        check_works(connection);
+        redis_connection_close(connection);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        struct redis_connection *connection = open_connection(redis.port, bad[i], TIMEOUT_MS);
+        tools_check_status(call(connection, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
+        redis_connection_close(connection);
+    }
+}
+
+static bool works_again(void *connection) {
+    struct redis_answer answer;
+    return call(connection, &answer, "PING", NULL, NULL) == LOCK_OK;
+}
+
+static void not_there(void) {
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct redis_connection *connection = open_connection(redis.port, "", TIMEOUT_MS);
+    redis_stop(&redis);
+    tools_check_status(call(connection, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
+    redis_restart(&redis);
+    CHECK(harness_wait(works_again, connection, 5000));
+    redis_connection_close(connection);
+}
+
+/* The command was carried out, its reply is lost: unknown, and the next call has a new connection. */
+static void lost_reply(void) {
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct proxy *proxy = proxy_start(redis.port);
+    struct redis_connection *connection = open_connection(proxy_port(proxy), "", TIMEOUT_MS);
+    for (int cut = 0; cut < 4; cut++) {
+        CHECK(harness_wait(works_again, connection, 5000));
+        proxy_set(proxy, PROXY_CUT, cut, "INCR");
+        tools_check_status(call(connection, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
+        CHECK_INT(redis_integer(&redis, "GET", "n", NULL), cut + 1);
+    }
+    redis_connection_close(connection);
+    proxy_stop(proxy);
+}
+
+static void slow_reply(void) {
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct redis_connection *connection = open_connection(redis.port, "", 50);
+    check_works(connection);
+    redis_pause(&redis);
+    int64_t began_ms = harness_now_ms();
+    tools_check_status(call(connection, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
+    CHECK(harness_now_ms() - began_ms >= 49);
+    redis_resume(&redis);
+    CHECK(harness_wait(works_again, connection, 5000));
+    CHECK_INT(redis_integer(&redis, "GET", "n", NULL), 1);
+    redis_connection_close(connection);
+}
+
+/* All it takes to connect is within one time-out, however many steps there are. And where that leaves too
+ * little of it nothing is sent, but the connection is there for the next. */
+static void slow_to_connect(void) {
+    enum { SLOW_MS = 1000, STEP_MS = 750 };
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct proxy *proxy = proxy_start(redis.port);
+    struct redis_connection *open = open_connection(proxy_port(proxy), "", SLOW_MS);
+    proxy_set(proxy, PROXY_DELAY, STEP_MS, NULL);
+    tools_check_status(call(open, &answer, "INCR", "n", NULL), LOCK_UNAVAILABLE);
+    tools_check_status(call(open, &answer, "INCR", "n", NULL), LOCK_OK);
+    CHECK_INT(answer.integer, 1);
+    redis_command(&redis, "CONFIG", "SET", "requirepass", "sesame", NULL);
+    struct redis_connection *closed = open_connection(proxy_port(proxy), ":sesame@", SLOW_MS);
+    for (int i = 0; i < 3; i++) {
+        tools_check_status(call(closed, &answer, "INCR", "n", NULL), LOCK_UNAVAILABLE);
+        harness_pause_ms(110); /* until it connects again */
+    }
+    proxy_set(proxy, PROXY_PASS, 0, NULL);
+    CHECK(harness_wait(works_again, closed, PATIENCE_MS));
+    redis_connection_close(open);
+    redis_connection_close(closed);
+    proxy_stop(proxy);
+}
+
+/* More answers than questions: the connection is given up, nothing else. */
+static void answers_to_nothing(void) {
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct redis_connection *connection = open_connection(redis.port, "", TIMEOUT_MS);
+    tools_check_status(call(connection, &answer, "MONITOR", NULL, NULL), LOCK_OK);
+    for (int i = 0; i < 5; i++)
+        redis_command(&redis, "PING", NULL);
+    for (int i = 0; i < 5; i++)
+        call(connection, &answer, "PING", NULL, NULL);
+    check_works(connection);
+    redis_connection_close(connection);
+}
+
+struct command {
+    pthread_t thread;
+    struct redis_connection *connection;
+    const char *argv[3];
+    enum lock_status status;
+    struct redis_answer answer;
+};
+
+static void *carry_out(void *arg) {
+    struct command *command = arg;
+    command->status =
+        call(command->connection, &command->answer, command->argv[0], command->argv[1], command->argv[2]);
+    return NULL;
+}
+
+static void start(struct command *command, struct redis_connection *connection, const char *a, const char *b,
+                  const char *c) {
+    *command = (struct command){.connection = connection, .argv = {a, b, c}};
+    CHECK_INT(pthread_create(&command->thread, NULL, carry_out, command), 0);
+    harness_pause_ms(20);
+}
+
+/* Who read for both has the first answer and goes; the other reads on. */
+static void the_next_reads(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct redis_connection *connection = open_connection(redis.port, "", TIMEOUT_MS);
+    struct command first, second;
+    start(&first, connection, "BLPOP", "a", "0.1");
+    start(&second, connection, "BLPOP", "b", "0.1");
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    tools_check_status(first.status, LOCK_OK);
+    tools_check_status(second.status, LOCK_OK);
+    redis_connection_close(connection);
+}
+
+/* What was not written to its end was not carried out, and is not later. */
+static void not_written(void) {
+    enum { LARGE = 40 * 1000 * 1000 };
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct redis_connection *connection = open_connection(redis.port, "", 1500);
+    check_works(connection);
+    char *large = harness_alloc(LARGE + 1);
+    memset(large, 'z', LARGE);
+    redis_pause(&redis);
+    struct command first, second;
+    start(&first, connection, "SET", "large", large);
+    harness_pause_ms(500); /* it is being written now, and stuck */
+    start(&second, connection, "SET", "small", "z");
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    redis_resume(&redis);
+    /* Where the one who reads gave up before the one who writes, of what was being written nobody knows. */
+    CHECK(first.status == LOCK_UNAVAILABLE || first.status == LOCK_UNKNOWN);
+    tools_check_status(second.status, LOCK_UNAVAILABLE);
+    CHECK(harness_wait(works_again, connection, 5000));
+    CHECK_INT(redis_integer(&redis, "EXISTS", "large", "small", NULL), 0);
+    redis_connection_close(connection);
+}
+
+struct caller {
+    pthread_t thread;
+    struct redis_connection *connection;
+    int number, calls;
+    long acknowledged, unknown, unavailable;
+    _Atomic bool *stop;
+};
+
+static void *echo(void *arg) {
+    struct caller *caller = arg;
+    for (int i = 0; i < caller->calls; i++) {
+        char text[32];
+        struct redis_answer answer;
+        snprintf(text, sizeof text, "%d of %d", i, caller->number);
+        tools_check_status(call(caller->connection, &answer, "ECHO", text, NULL), LOCK_OK);
+        CHECK_STR(answer.text, text);
+    }
+    return NULL;
+}
+
+/* Each hears its own answers. */
+static void many_threads(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct redis_connection *connection = open_connection(redis.port, "", 20000);
+    struct caller callers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (struct caller){.connection = connection, .number = i, .calls = 1000};
+        CHECK_INT(pthread_create(&callers[i].thread, NULL, echo, &callers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(callers[i].thread, NULL);
+    CHECK(!harness_failed());
+    /* One connection, and the one that asks. */
+    CHECK_HAS(redis_command(&redis, "INFO", "clients", NULL), "connected_clients:2\r");
+    redis_connection_close(connection);
+}
+
+static void *count(void *arg) {
+    struct caller *caller = arg;
+    while (!*caller->stop) {
+        struct redis_answer answer;
+        enum lock_status status = call(caller->connection, &answer, "INCR", "n", NULL);
+        if (status == LOCK_OK && answer.type == REDIS_ANSWER_INTEGER)
+            caller->acknowledged++;
+        else if (status == LOCK_UNKNOWN)
+            caller->unknown++;
+        else
+            caller->unavailable++;
+        if (status != LOCK_OK)
+            harness_pause_ms(1);
+    }
+    return NULL;
+}
+
+static struct caller *start_crowd(struct redis_connection *connection, _Atomic bool *stop) {
+    struct caller *callers = harness_alloc(THREADS * sizeof *callers);
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (struct caller){.connection = connection, .stop = stop};
+        CHECK_INT(pthread_create(&callers[i].thread, NULL, count, &callers[i]), 0);
+    }
+    return callers;
+}
+
+/* What was acknowledged is there, and nothing that was said not to be. */
+static void end_crowd(struct caller *callers, const struct redis_server *redis) {
+    long acknowledged = 0, unknown = 0;
+    *callers[0].stop = true;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(callers[i].thread, NULL);
+        acknowledged += callers[i].acknowledged;
+        unknown += callers[i].unknown;
+    }
+    long there = (long)redis_integer(redis, "GET", "n", NULL);
+    if (there < acknowledged || there > acknowledged + unknown)
+        FAIL("%ld acknowledged, %ld unknown, and the store has %ld", acknowledged, unknown, there);
+    CHECK(acknowledged > 0);
+    CHECK(unknown > 0);
+}
+
+/* Killed, cut and frozen while a crowd counts. */
+static void crowd_under_faults(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct proxy *proxy = proxy_start(redis.port);
+    struct redis_connection *connection = open_connection(proxy_port(proxy), "", 200);
+    _Atomic bool stop = false;
+    uint64_t random = harness_seed();
+    struct caller *callers = start_crowd(connection, &stop);
+    for (int i = 0; i < 12; i++) {
+        harness_pause_ms(20 + (int)(harness_random(&random) % 50));
+        switch (harness_random(&random) % 3) {
+        case 0:
+            redis_kill(&redis);
+            redis_restart(&redis);
+            break;
+        case 1:
+            redis_pause(&redis);
+            harness_pause_ms((int)(harness_random(&random) % 300));
+            redis_resume(&redis);
+            break;
+        default: proxy_set(proxy, PROXY_CUT, (int)(harness_random(&random) % 10), NULL);
+        }
+    }
+    CHECK(harness_wait(works_again, connection, 5000));
+    end_crowd(callers, &redis);
+    redis_connection_close(connection);
+    proxy_stop(proxy);
+}
+
+/* The connection is ended by the store as often as it can: whoever leads, or writes, or is told, may be at
+ * any point of it. */
+static void crowd_cut_off(void) {
+    struct redis_server redis;
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    struct redis_connection *connection = open_connection(redis.port, "", 2000),
+                            *killer = open_connection(redis.port, "", 2000);
+    _Atomic bool stop = false;
+    slow_posts = true;
+    struct caller *callers = start_crowd(connection, &stop);
+    struct redis_answer answer;
+    uint64_t random = harness_seed();
+    const char *kill[] = {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"};
+    for (int64_t until_ms = harness_now_ms() + 2000; harness_now_ms() < until_ms;) {
+        tools_check_status(redis_connection_call(killer, 6, kill, &answer, NULL), LOCK_OK);
+        if (harness_random(&random) % 64 == 0)
+            harness_pause_ms(1); /* so that some get through */
+    }
+    CHECK(harness_wait(works_again, connection, 5000));
+    end_crowd(callers, &redis);
+    slow_posts = false;
+    redis_connection_close(connection);
+    redis_connection_close(killer);
+}
+
+/* ---- cancelled ---- */
+
+struct leaver {
+    pthread_t thread;
+    struct redis_connection *connection;
+    struct lock_cancel *cancel;
+    enum lock_status status;
+    long counted; /* not unavailable, so it may be there */
+    long acknowledged;
+    _Atomic bool *stop;
+};
+
+static enum lock_status count_until(struct leaver *leaver) {
+    const char *argv[] = {"INCR", "n"};
+    struct redis_answer answer;
+    leaver->status = redis_connection_call(leaver->connection, 2, argv, &answer, leaver->cancel);
+    leaver->counted += leaver->status != LOCK_UNAVAILABLE;
+    leaver->acknowledged += leaver->status == LOCK_OK;
+    return leaver->status;
+}
+
+static void *count_once(void *leaver) {
+    count_until(leaver);
+    return NULL;
+}
+
+/* They leave a store that hangs; what they have sent is done when it goes on, and its answers are nobody's.
+ */
+static void cancelled(void) {
+    struct redis_server redis;
+    struct redis_answer answer;
+    redis_start(&redis, NULL);
+    struct redis_connection *connection = open_connection(redis.port, "", PATIENCE_MS);
+    struct leaver leavers[THREADS];
+    check_works(connection);
+    for (int others = 0; others < 2; others++) {
+        struct command other;
+        struct lock_cancel *cancel = lock_cancel_new();
+        redis_pause(&redis);
+        if (others)
+            start(&other, connection, "ECHO", "other", NULL);
+        for (int i = 0; i < THREADS; i++) {
+            leavers[i] = (struct leaver){.connection = connection, .cancel = cancel};
+            CHECK_INT(pthread_create(&leavers[i].thread, NULL, count_once, &leavers[i]), 0);
+        }
+        harness_pause_ms(100);
+        int64_t began_ms = harness_now_ms();
+        lock_cancel(cancel);
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(leavers[i].thread, NULL);
+            tools_check_status(leavers[i].status, LOCK_UNKNOWN);
+        }
+        CHECK(harness_now_ms() - began_ms < PATIENCE_MS / 2);
+        redis_resume(&redis);
+        if (others) {
+            pthread_join(other.thread, NULL);
+            tools_check_status(other.status, LOCK_OK);
+        }
+        check_works(connection);
+        tools_check_status(call(connection, &answer, "GET", "n", NULL), LOCK_OK);
+        CHECK_STR(answer.text, harness_format("%d", (others + 1) * THREADS));
+        lock_cancel_free(cancel);
+    }
+    redis_connection_close(connection);
+}
+
+static void *count_and_leave(void *arg) {
+    struct leaver *leaver = arg;
+    while (!*leaver->stop) {
+        if (count_until(leaver) != LOCK_OK)
+            harness_pause_ms(1);
+    }
+    return NULL;
+}
+
+/* The half of a crowd leaves at once what does not come at once, while the store stands still now and then,
+ * or breaks the connection. */
+static void crowd_that_leaves(void) {
+    struct redis_server redis;
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    struct redis_connection *connection = open_connection(redis.port, "", 200),
+                            *killer = open_connection(redis.port, "", 2000);
+    struct lock_cancel *cancel = lock_cancel_new();
+    struct leaver leavers[THREADS];
+    _Atomic bool stop = false;
+    long acknowledged = 0, counted = 0;
+    lock_cancel(cancel);
+    for (int i = 0; i < THREADS; i++) {
+        leavers[i] =
+            (struct leaver){.connection = connection, .cancel = i % 2 ? cancel : NULL, .stop = &stop};
+        CHECK_INT(pthread_create(&leavers[i].thread, NULL, count_and_leave, &leavers[i]), 0);
+    }
+    uint64_t random = harness_seed();
+    for (int64_t until_ms = harness_now_ms() + 1500; harness_now_ms() < until_ms;) {
+        struct redis_answer answer;
+        const char *kill[] = {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"};
+        if (harness_random(&random) % 2)
+            redis_connection_call(killer, 6, kill, &answer, NULL);
+        redis_pause(&redis);
+        harness_pause_ms((int)(harness_random(&random) % 60));
+        redis_resume(&redis);
+        harness_pause_ms((int)(harness_random(&random) % 20));
+    }
+    stop = true;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(leavers[i].thread, NULL);
+        acknowledged += leavers[i].acknowledged;
+        counted += leavers[i].counted;
+    }
+    CHECK(harness_wait(works_again, connection, 5000));
+    long there = (long)redis_integer(&redis, "GET", "n", NULL);
+    if (acknowledged == 0 || there < acknowledged || there > counted)
+        FAIL("%ld acknowledged, %ld at most, and the store has %ld", acknowledged, counted, there);
+    lock_cancel_free(cancel);
+    redis_connection_close(connection);
+    redis_connection_close(killer);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("answers", answers);
+    harness_run("passwords", passwords);
+    harness_run("not there, then there", not_there);
+    harness_run("a lost reply", lost_reply);
+    harness_run("a slow reply", slow_reply);
+    harness_run("slow to connect", slow_to_connect);
+    harness_run("answers to nothing", answers_to_nothing);
+    harness_run("the next reads", the_next_reads);
+    harness_run("what was not written", not_written);
+    harness_run("many threads", many_threads);
+    harness_run("a crowd under faults", crowd_under_faults);
+    harness_run("a crowd that is cut off", crowd_cut_off);
+    harness_run("cancelled", cancelled);
+    harness_run("a crowd that leaves", crowd_that_leaves);
+    return harness_finish();
+}
