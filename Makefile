@@ -158,7 +158,7 @@ SOURCES    := $(foreach m,$(MODULES),$(call sources,$m)) $(wildcard $(foreach m,
 HEADERS    := $(wildcard $(sort $(SOURCES:.c=.h) $(addsuffix *.h,$(dir $(SOURCES)))))
 SCRIPTS    := $(wildcard */*.sh .ci/run)
 
-lint: ## check format, clang-tidy, cppcheck, shellcheck, and that the README names every option
+lint: ## check format, clang-tidy, cppcheck, shellcheck, the arrows between files, and that the docs name every option
 	@deploy/deps.sh build check
 	@+$(remake) all
 	@echo '  LINT clang-format' && clang-format --dry-run -Werror $(SOURCES) $(HEADERS)
@@ -167,7 +167,8 @@ lint: ## check format, clang-tidy, cppcheck, shellcheck, and that the README nam
 	@echo '  LINT cppcheck' && cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	    --inline-suppr --suppress=varFuncNullUB --suppress=ctuuninitvar --std=c11 -D_GNU_SOURCE -I. $(SOURCES)
 	@echo '  LINT shellcheck' && shellcheck $(SCRIPTS)
-	@echo '  LINT options' && test/options.sh $(BUILD)/seckilld README.md && test/options.sh $(BUILD)/lock-bench README.md
+	@echo '  LINT arrows' && python3 test/arrows.py
+	@echo '  LINT options' && test/options.sh $(BUILD)/seckilld docs/sell.md && test/options.sh $(BUILD)/lock-bench docs/measure.md
 
 fmt: ## format all C sources
 	@deploy/deps.sh check

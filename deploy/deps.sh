@@ -12,7 +12,7 @@ declare -A packages=(
     [run]="redis-server redis-tools etcd-server curl"
     [measure]="jq"
     [test]="etcd-client iproute2 zookeeper openssl npm"
-    [check]="clang-format clang-tidy cppcheck shellcheck"
+    [check]="clang-format clang-tidy cppcheck shellcheck python3"
     [fuzz]="clang libclang-rt-dev"
 )
 # What is looked for where there is no package manager to ask.
@@ -21,7 +21,7 @@ declare -A programs=(
     [run]="redis-server redis-cli redis-check-aof etcd curl"
     [measure]="jq"
     [test]="etcdctl ip java openssl node npm"
-    [check]="clang-format clang-tidy cppcheck shellcheck"
+    [check]="clang-format clang-tidy cppcheck shellcheck python3"
     [fuzz]="clang"
 )
 

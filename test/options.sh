@@ -1,5 +1,5 @@
 #!/bin/sh
-# options.sh PROGRAM README: fails unless the README names every option that PROGRAM --help does.
+# options.sh PROGRAM DOCUMENT: fails unless the document names every option that PROGRAM --help does.
 set -eu
 options=$("$1" --help | grep -oE -e '--[a-z][a-z-]*' | sort -u)
 [ -n "$options" ] || { echo "$1 --help names no option"; exit 1; }
