@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "lock/core/maintenance.h"
 #include "lock/core/store_calls.h"
 
 /* So long a cancelled call waits for the background thread to withdraw its attempt. */

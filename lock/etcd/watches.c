@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "lock/core/hash.h"
 
 /* A waiter asks again after RETRY_MS in case a wake-up was lost; more often without a watch. */
 enum { BUCKETS = 256, RETRY_MS = 1000, UNWATCHED_RETRY_MS = 20, UNUSED_S = 10, SWEEP_MS = 500 };
@@ -59,10 +60,7 @@ void etcd_watches_free(struct etcd_watches *watches) {
 /* ---- with the mutex held ---- */
 
 static struct watched **find(struct etcd_watches *watches, const char *name) {
-    uint32_t hash = 2166136261U; /* FNV-1a */
-    for (const char *c = name; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619U;
-    struct watched **at = &watches->buckets[hash % BUCKETS];
+    struct watched **at = &watches->buckets[lock_hash_text(name) % BUCKETS];
     while (*at && strcmp((*at)->name, name) != 0)
         at = &(*at)->next;
     return at;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/handle.h"
+#include "lock/core/maintenance.h"
 #include "lock/test/tools.h"
 
 enum { TTL_MS = 60 };
@@ -16,8 +16,6 @@ static int64_t now_ns(void *ctx) {
     (void)ctx;
     return harness_now_ms() * MS;
 }
-
-static const struct lock_env env = {.now_ns = now_ns};
 
 /* ---- the store ---- */
 
@@ -54,8 +52,8 @@ static bool has_failed(void *arg) {
     return read_count(&failures) == 0;
 }
 
-static void on_lost(void *layer, const struct lock_grant *grant) {
-    (void)layer;
+static void on_lost(void *ctx, const struct lock_grant *grant) {
+    (void)ctx;
     (void)grant;
     pthread_mutex_lock(&mutex);
     lost++;
@@ -64,6 +62,7 @@ static void on_lost(void *layer, const struct lock_grant *grant) {
 
 /* ---- the tests ---- */
 
+static struct lock lock;
 static struct lock_local_queue *queue;
 static struct lock_maintenance *maintenance;
 
@@ -76,12 +75,13 @@ static void end(void *arg) {
 }
 
 static void begin_with(const struct lock_backend *backend, int ttl_ms, int that_fail) {
+    const struct lock_config config = {.now_ns = now_ns, .on_lost = on_lost};
     failures = that_fail;
     withdrawn = lost = 0;
-    queue = lock_local_queue_new(&env, ttl_ms * MS, false, backend->outlives_deadline);
-    const struct lock_maintenance_config config = {
-        .backend = backend, .env = &env, .queue = queue, .ttl_ns = ttl_ms * MS, .on_lost = on_lost};
-    maintenance = lock_maintenance_start(&config);
+    lock = (struct lock){.backend = backend, .store = &lock, .config = config, .ttl_ns = ttl_ms * MS};
+    lock_env_init(&lock.env, &config);
+    queue = lock.queue = lock_local_queue_new(&lock.env, ttl_ms * MS, false, backend->outlives_deadline);
+    maintenance = lock.maintenance = lock_maintenance_start(&lock);
     CHECK(maintenance != NULL);
     harness_defer(end, NULL);
 }
@@ -263,7 +263,6 @@ static void verified_together(void) {
 
 /* ---- a whole lock with a store that fails ---- */
 
-static struct lock lock;
 static int attempts;
 static bool sends; /* what is asked reaches the store, which does not answer */
 
@@ -288,14 +287,7 @@ static enum lock_status release_without_memory(void *store, const char *key, con
 }
 
 static void open_with(struct lock_backend *backend, int that_fail) {
-    const struct lock_config config = {.ctx = NULL};
     begin_with(backend, TTL_MS, that_fail);
-    lock = (struct lock){.backend = backend,
-                         .store = &lock,
-                         .ttl_ns = TTL_MS * MS,
-                         .queue = queue,
-                         .maintenance = maintenance};
-    lock_env_init(&lock.env, &config);
     attempts = 0;
 }
 
@@ -346,10 +338,7 @@ static void lost_replies(void) {
         {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 250, 0}, /* or it had run out before */
         {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0},
         {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_STATUSES}, LOCK_UNKNOWN, 0, 1},
-        {{LOCK_UNAVAILABLE, LOCK_OK},
-         LOCK_UNAVAILABLE,
-         0,
-         1}, /* nothing was sent: the maintenance has time */
+        {{LOCK_UNAVAILABLE, LOCK_OK}, LOCK_UNAVAILABLE, 0, 1}, /* nothing was sent: it is released later */
         {{LOCK_NOT_OWNER}, LOCK_NOT_OWNER, 0, 0},
     };
     open_with(&backend, 0);

@@ -236,14 +236,14 @@ static struct redlock_round *ping(bool insists, int64_t late_ms) {
     round->argc = 3;
     round->enough = 1;
     round->insists = insists;
-    round->until_ns = harness_now_ms() * 1000000;
+    round->limit.until_ns = harness_now_ms() * 1000000;
     round->late_ns = (harness_now_ms() + late_ms) * 1000000;
     return round;
 }
 
 static bool answers(void *node) {
     struct redlock_round *round = ping(true, 60000);
-    round->until_ns += 5000000000;
+    round->limit.until_ns += 5000000000;
     redlock_node_post(node, &round->asks[0]);
     return redlock_round_end(round).by_node[0] == REDLOCK_YES;
 }
