@@ -312,8 +312,7 @@ static enum lock_status queue_open(const struct lock_url *url, const struct lock
 const struct lock_backend lock_etcd_queue = {
     .scheme = "etcd",
     .variant = "queue",
-    .flaw =
-        "has two who believe they hold it after a pause longer than the lease; the fence stops the second",
+    .flaw = "two hold it after a pause longer than the lease, and the fence stops the second",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE |
             LOCK_IS_SHARED | LOCK_IS_SAFE,
     .has_tls = true,

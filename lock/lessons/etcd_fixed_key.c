@@ -156,8 +156,7 @@ static enum lock_status fixed_open(const struct lock_url *url, const struct lock
 const struct lock_backend lock_etcd_fixed_key = {
     .scheme = "etcd",
     .variant = "fixed-key",
-    .flaw = "wakes all who wait for one who gets it, and whoever comes first is served; after a pause as the "
-            "queue",
+    .flaw = "wakes all waiters though only one gets it, and is not fair; after a pause as the queue",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_CAN_WAKE | LOCK_IS_SHARED |
             LOCK_IS_SAFE,
     .has_tls = true,

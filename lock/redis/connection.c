@@ -244,8 +244,9 @@ static void write_queued(struct redis_connection *connection, int64_t until_ns) 
         size_t sent = 0;
         int fd = connection->hiredis->fd;
         connection->output = (struct redis_output){.length = 0};
-        connection->written +=
-            output.length; /* until it is known: whoever breaks it must not say UNAVAILABLE */
+        /* Counted before it is known: another thread that breaks the connection meanwhile must not answer
+           UNAVAILABLE. */
+        connection->written += output.length;
         pthread_mutex_unlock(&connection->mutex);
         int why = write_all(fd, output.bytes, output.length, until_ns, &sent);
         pthread_mutex_lock(&connection->mutex);

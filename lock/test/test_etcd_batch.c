@@ -82,7 +82,7 @@ static bool is_done(void *doing) {
     return ((struct doing *)doing)->done;
 }
 
-/* Its thread sleeps: it waits for its turn, or for etcd. */
+/* Its thread sleeps: it is queued, or waits for etcd. */
 static bool is_asleep(void *arg) {
     const struct doing *doing = arg;
     char text[256] = "";
@@ -339,7 +339,7 @@ static void many_threads(void) {
         const char *key = harness_format("key-%d", i);
         takings[i] = (struct taking){.lock = lock, .key = key, .turns = TURNS, .is_free = i % 2 == 0};
         if (i % 2)
-            held[i] = tools_take(other, key);
+            held[i] = tools_acquire(other, key);
     }
     tools_check_free(lock, "warm");
     long long before = etcd_tools_requests(&etcd);
@@ -352,7 +352,7 @@ static void many_threads(void) {
     CHECK(etcd_tools_requests(&etcd) - before < MOST); /* ALONE if each went by itself */
     CHECK_INT(etcd_tools_count(&etcd, "lock/"), THREADS / 2);
     for (int i = 1; i < THREADS; i += 2)
-        tools_give(other, &held[i]);
+        tools_release(other, &held[i]);
     etcd_tools_check_no_trace(&etcd);
 }
 
@@ -363,7 +363,7 @@ static void raised(void) {
     static struct taking takings[THREADS];
     begin();
     struct lock *lock = etcd_tools_open(&etcd, "ttl=60000");
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     const char *epoch = etcd_tools_field(&etcd, "lock session ", 0, "Key");
     const char *lease = etcd_tools_lease(&etcd, "a", 0);
     for (int k = 0; k < TIMES; k++) {
@@ -380,7 +380,7 @@ static void raised(void) {
         tools_check_free(lock, "b");
     }
     CHECK_STR(etcd_tools_lease(&etcd, "a", 0), lease);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     etcd_tools_check_no_trace(&etcd);
 }
 

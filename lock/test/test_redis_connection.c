@@ -171,7 +171,7 @@ static void slow_to_connect(void) {
     proxy_stop(proxy);
 }
 
-/* More answers than questions: the connection is given up, nothing else. */
+/* More answers than commands: the connection is closed, nothing else. */
 static void answers_to_nothing(void) {
     struct redis_server redis;
     struct redis_answer answer;

@@ -28,7 +28,7 @@ void tools_check_status(enum lock_status got, enum lock_status want) {
     CHECK_STR(lock_status_text(got), lock_status_text(want));
 }
 
-struct lock_grant tools_take(struct lock *lock, const char *key) {
+struct lock_grant tools_acquire(struct lock *lock, const char *key) {
     struct lock_grant grant;
     tools_check_status(lock_acquire(lock, key, tools_in_ms(lock, PATIENCE_MS), NULL, &grant), LOCK_OK);
     CHECK_STR(grant.key, key);
@@ -36,14 +36,14 @@ struct lock_grant tools_take(struct lock *lock, const char *key) {
     return grant;
 }
 
-void tools_give(struct lock *lock, const struct lock_grant *grant) {
+void tools_release(struct lock *lock, const struct lock_grant *grant) {
     tools_check_status(lock_release(lock, grant), LOCK_OK);
 }
 
 void tools_check_free(struct lock *lock, const char *key) {
     struct lock_grant grant;
     tools_check_status(lock_try(lock, key, &grant), LOCK_OK);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
 }
 
 static void *try_it(void *arg) {
@@ -58,7 +58,7 @@ void tools_check_held(struct lock *lock, const char *key) {
     tools_check_status(tools_join(&waiter), LOCK_BUSY);
 }
 
-struct lock_grant tools_take_elsewhere(struct lock *lock, const char *key) {
+struct lock_grant tools_acquire_elsewhere(struct lock *lock, const char *key) {
     struct tools_waiter waiter;
     tools_wait(&waiter, lock, key, PATIENCE_MS, NULL);
     tools_check_status(tools_join(&waiter), LOCK_OK);
@@ -93,7 +93,7 @@ static bool has_that_many(void *count) {
            *(int *)count;
 }
 
-void tools_wait_for_line(const struct redis_server *redis, const char *key, int count) {
+void tools_wait_for_queue(const struct redis_server *redis, const char *key, int count) {
     line_redis = redis;
     line_key = key;
     CHECK(harness_wait(has_that_many, &count, PATIENCE_MS));
