@@ -64,7 +64,7 @@ static enum lock_status check_options(const struct lock_backend *backend, const 
         return refuse(error, size, backend->scheme, ": does not speak TLS; ca, cert and key are for etcd");
     if (url->renew && backend->is_lesson)
         return refuse(error, size, backend->scheme, ": renew is not for the locks of lessons");
-    if (url->renew && !backend->extend)
+    if (url->renew && !(backend->caps & LOCK_CAN_EXTEND))
         return refuse(error, size, backend->scheme, ": cannot renew, as its grants cannot be extended");
     if (!backend->open && url->address[0])
         return refuse(error, size, backend->scheme, ": has no address");

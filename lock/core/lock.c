@@ -83,22 +83,26 @@ enum lock_status lock_progress(struct lock *lock, struct lock_grant *grant) {
 }
 
 enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
+    const struct lock_backend *backend = lock->backend;
     struct lock_due due = {.grant = *grant};
-    if (!lock->backend->extend)
+    if (!(backend->caps & LOCK_CAN_EXTEND))
         return LOCK_CONFIG;
     if (!lock_local_queue_find(lock->queue, &due))
         return LOCK_LOST;
-    struct lock_grant extended = *grant;
-    memcpy(extended.owner, due.granted.owner, sizeof extended.owner);
-    enum lock_status status = lock->backend->extend(lock->store, &extended);
-    if (status == LOCK_NOT_OWNER)
+    struct lock_check check = {.grant = *grant};
+    memcpy(check.grant.owner, due.granted.owner, sizeof check.grant.owner);
+    if (backend->verify_many)
+        backend->verify_many(lock->store, &check, 1);
+    else
+        check.status = backend->extend(lock->store, &check.grant);
+    if (check.status == LOCK_NOT_OWNER)
         lock_local_queue_set_lost(lock->queue, &due, true);
-    if (status != LOCK_OK)
-        return status == LOCK_NOT_OWNER ? LOCK_LOST : status;
-    if (!lock_local_queue_set_deadline(lock->queue, &due, extended.deadline_ns))
+    if (check.status != LOCK_OK)
+        return check.status == LOCK_NOT_OWNER ? LOCK_LOST : check.status;
+    if (!lock_local_queue_set_deadline(lock->queue, &due, check.grant.deadline_ns))
         return LOCK_LOST;
     lock_local_queue_report_progress(lock->queue, grant);
     atomic_fetch_add(&lock->metrics.extended, 1);
-    grant->deadline_ns = extended.deadline_ns;
+    grant->deadline_ns = check.grant.deadline_ns;
     return LOCK_OK;
 }

@@ -84,10 +84,10 @@ static void apply(struct lock_maintenance *maintenance, const struct lock_due *d
 
 static enum lock_status verify_one(struct lock_maintenance *maintenance, const struct lock_due *due,
                                    struct lock_grant *grant) {
-    const struct lock_backend *backend = maintenance->lock->backend;
-    if (is_renewed(maintenance, due))
-        return backend->extend(maintenance->lock->store, grant);
-    return backend->verify ? backend->verify(maintenance->lock->store, grant) : LOCK_OK;
+    const struct lock *lock = maintenance->lock;
+    if (lock->backend->verify && !is_renewed(maintenance, due))
+        return lock->backend->verify(lock->store, grant);
+    return lock->backend->extend ? lock->backend->extend(lock->store, grant) : LOCK_OK;
 }
 
 /* True: `check` is for verify_many(). Otherwise `due` is done. */

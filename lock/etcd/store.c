@@ -29,3 +29,24 @@ enum lock_status etcd_store_open(const struct lock_url *url, const struct lock_e
     *opened = store;
     return LOCK_OK;
 }
+
+void etcd_owner_delete_make(struct etcd_owner_delete *delete, const char *name, const char *owner) {
+    delete->is_owner = (struct etcd_compare){
+        .key = etcd_text(name), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
+    delete->del = (struct etcd_op){ETCD_DELETE, .del = {.key = etcd_text(name)}};
+    delete->txn = (struct etcd_txn){
+        .compares = &delete->is_owner, .compare_count = 1, .then = &delete->del, .then_count = 1};
+}
+
+static void read_deleted(void *ctx, const struct etcd_reply *reply) {
+    *(bool *)ctx = reply->succeeded;
+}
+
+enum lock_status etcd_store_delete(struct etcd_store *store, const char *name, const char *owner,
+                                   const struct lock_limit *limit) {
+    struct etcd_owner_delete delete;
+    bool existed;
+    etcd_owner_delete_make(&delete, name, owner);
+    enum etcd_status status = etcd_batch_do(store->batch, &delete.txn, limit, read_deleted, &existed);
+    return status != ETCD_OK ? etcd_session_status(status) : existed ? LOCK_OK : LOCK_NOT_OWNER;
+}

@@ -37,7 +37,7 @@ static enum lock_status set_del_release(void *opened, const char *key, const cha
 const struct lock_backend lock_redis_set_del = {
     .scheme = "redis",
     .variant = "set-del",
-    .flaw = "deletes another owner's lock, if its own has expired",
+    .flaw = "deletes another's lock, if its own has expired",
     .caps = LOCK_IS_SHARED,
     .is_lesson = true,
     .open = redis_store_open,

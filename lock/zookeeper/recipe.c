@@ -372,39 +372,29 @@ static enum lock_status zookeeper_attempt(void *opened, struct lock_attempt *att
 
 /* ---- while it is held ---- */
 
-static enum lock_status read_node_state(struct store *store, const struct lock_grant *grant,
-                                        struct node *node) {
+static enum lock_status extend(void *opened, struct lock_grant *grant) {
+    struct store *store = opened;
     struct batch batch;
-    if (!read_node(store, grant->key, grant->owner, node) || !node->name[0])
+    struct node node;
+    int64_t sent_ns = lock_env_now_ns(store->env);
+    if (!read_node(store, grant->key, grant->owner, &node) || !node.name[0])
         return LOCK_NOT_OWNER;
-    begin(&batch, store, node, INT64_MAX);
-    add(&batch, ZOOKEEPER_SYNC, batch.parent, node); /* the server may not have the latest writes yet */
-    int stat = add_own(&batch, ZOOKEEPER_STAT, node);
-    enum lock_status status = send_batch(&batch, &node->session);
+    begin(&batch, store, &node, INT64_MAX);
+    /* The server may not have the latest writes yet. */
+    add(&batch, ZOOKEEPER_SYNC, batch.parent, &node);
+    int stat = add_own(&batch, ZOOKEEPER_STAT, &node);
+    enum lock_status status = send_batch(&batch, &node.session);
     if (status != LOCK_OK)
         return status;
     if (batch.replies[stat].result == ZOOKEEPER_NOT_DONE)
         return LOCK_UNAVAILABLE;
-    return batch.replies[stat].czxid == node->czxid ? LOCK_OK : LOCK_NOT_OWNER;
-}
-
-static enum lock_status extend(void *opened, struct lock_grant *grant) {
-    struct store *store = opened;
-    struct node node;
-    int64_t sent_ns = lock_env_now_ns(store->env);
-    enum lock_status status = read_node_state(store, grant, &node);
-    if (status != LOCK_OK)
-        return status;
+    if (batch.replies[stat].czxid != node.czxid)
+        return LOCK_NOT_OWNER;
     int64_t deadline_ns = zookeeper_session_deadline_ns(store->session, node.session, sent_ns);
     if (deadline_ns == 0)
         return LOCK_UNAVAILABLE;
     grant->deadline_ns = deadline_ns;
     return LOCK_OK;
-}
-
-static enum lock_status verify(void *store, const struct lock_grant *grant) {
-    struct node node;
-    return read_node_state(store, grant, &node);
 }
 
 /* ---- opening ---- */
@@ -465,5 +455,4 @@ const struct lock_backend lock_zookeeper = {
     .release = release,
     .withdraw = withdraw,
     .extend = extend,
-    .verify = verify,
 };
