@@ -131,25 +131,25 @@ static struct lock *new_lock(const struct lock_backend *backend, const struct lo
     return lock;
 }
 
-enum lock_status lock_open(const char *text, const struct lock_config *config, struct lock **lock,
-                           char *error, size_t error_size) {
+enum lock_status lock_open(const char *url, const struct lock_config *config, struct lock **lock, char *error,
+                           size_t error_size) {
     static const struct lock_config defaults;
-    struct lock_url url;
+    struct lock_url parts;
     if (!config)
         config = &defaults;
-    if (!lock_url_parse(&url, text, error, error_size))
+    if (!lock_url_parse(&parts, url, error, error_size))
         return LOCK_CONFIG;
-    if (url.ttl_ms == 0)
-        url.ttl_ms = config->ttl_ms ? config->ttl_ms : TTL_DEFAULT_MS;
-    if (url.ttl_ms < LOCK_TTL_MIN_MS || url.ttl_ms > LOCK_TTL_MAX_MS) {
+    if (parts.ttl_ms == 0)
+        parts.ttl_ms = config->ttl_ms ? config->ttl_ms : TTL_DEFAULT_MS;
+    if (parts.ttl_ms < LOCK_TTL_MIN_MS || parts.ttl_ms > LOCK_TTL_MAX_MS) {
         snprintf(error, error_size, "ttl_ms wants %d to %d milliseconds", LOCK_TTL_MIN_MS, LOCK_TTL_MAX_MS);
         return LOCK_CONFIG;
     }
-    const struct lock_backend *backend = find_backend(&url, error, error_size);
-    if (!backend || check_options(backend, &url, config->teaching, error, error_size) != LOCK_OK)
+    const struct lock_backend *backend = find_backend(&parts, error, error_size);
+    if (!backend || check_options(backend, &parts, config->teaching, error, error_size) != LOCK_OK)
         return LOCK_CONFIG;
-    struct lock *opened = new_lock(backend, config, &url);
-    enum lock_status status = opened ? open_parts(opened, &url, error, error_size) : LOCK_NOMEM;
+    struct lock *opened = new_lock(backend, config, &parts);
+    enum lock_status status = opened ? open_parts(opened, &parts, error, error_size) : LOCK_NOMEM;
     if (status == LOCK_OK) {
         *lock = opened;
         return LOCK_OK;

@@ -1,4 +1,4 @@
-/* What a backend implements: one attempt, release, withdraw, extend, verify. The core does what is the same
+/* The interface of a backend: one attempt, release, withdraw, extend, verify. The core does what is the same
  * for all locks: keys and URLs, the local queue, deadlines, cancelling, renewal, losses, several keys,
  * metrics. A backend is one file with its table at the end. Not for users. */
 #ifndef LOCK_CORE_BACKEND_H

@@ -1,4 +1,4 @@
-/* What lock.h has to ask about a lock, and about a grant that is held. */
+/* The functions of lock.h that ask about a lock, or about a grant that is held. */
 #include "lock/lock.h"
 
 #include <stdio.h>

@@ -56,9 +56,9 @@ static bool is_renewed(const struct lock_maintenance *maintenance, const struct 
            (renewal == LOCK_RENEW_ACTIVE && due->silent_ns <= SILENT_TTLS * maintenance->lock->ttl_ns);
 }
 
-/* A renewal that failed is repeated until so little time is left; then the holder is told, while it still has
- * the time to stop. A call to the store takes an eighth of the time to live, also if it has to connect first,
- * so a try that begins before this as a rule ends before the deadline. */
+/* A failed renewal is repeated until a third of the time to live is left. Then the holder is told, so that it
+ * has time to stop. A call to the store takes at most an eighth of the time to live, including connecting, so
+ * a try that begins earlier usually ends before the deadline. */
 static bool is_too_late(const struct lock_maintenance *maintenance, const struct lock_due *due) {
     return due->granted.deadline_ns - now_ns(maintenance) < maintenance->lock->ttl_ns / 3;
 }

@@ -29,7 +29,7 @@ enum { NAMES = 4, TRIES = 3 };
 
 /* ---- names ---- */
 
-/* What the names of all keys of a lock begin with. A lock's key contains no space, so no other lock's do. */
+/* All keys of a lock begin with this, and no other lock's do: a lock's key contains no space. */
 static int make_prefix(char out[ETCD_KEY_SIZE], const char *key) {
     return snprintf(out, ETCD_KEY_SIZE, "lock/%s ", key);
 }
@@ -105,7 +105,7 @@ static enum lock_status release_key(struct etcd_store *store, const char *key, c
 
 /* ---- entering the queue ---- */
 
-/* What an enqueue request found. */
+/* The result of an enqueue request. */
 struct enqueued {
     const struct etcd_epoch *epoch;
     const char *owner;

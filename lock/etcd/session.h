@@ -1,4 +1,4 @@
-/* What the locks in etcd share: the client, and the lease of this process. Not for users.
+/* The parts that all locks in etcd share: the client, and the lease of this process. Not for users.
  *
  * Every key that a lock writes is attached to one lease, which is kept alive as long as the lock is open. A
  * process that dies, or is paused for longer than the lease, loses the lease and all its keys at once. */

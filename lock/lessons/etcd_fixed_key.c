@@ -16,7 +16,7 @@ static void make_name(char out[ETCD_KEY_SIZE], const char *key, const char *owne
     snprintf(out, ETCD_KEY_SIZE, "lock/%s", key);
 }
 
-/* What a put request found. */
+/* The result of a put request. */
 struct found {
     const struct etcd_epoch *epoch;
     const char *owner;

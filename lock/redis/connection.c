@@ -86,8 +86,7 @@ static void post(struct redis_call *call) {
     sem_post(&call->ready);
 }
 
-/* Returns the call if its thread must be told by post(): not for the leader's own call, and not for an
- * abandoned one. */
+/* Returns the call if it must be posted: not the leader's own call, and not an abandoned one. */
 static struct redis_call *finish_oldest(struct redis_connection *connection, enum lock_status status,
                                         const struct redis_call *leader) {
     struct redis_call *call = connection->oldest;
@@ -226,7 +225,7 @@ static int write_all(int fd, const char *bytes, size_t length, int64_t until_ns,
     return 0;
 }
 
-/* What gathered is written when nothing is in flight, or when it is as large as what is in flight: then the
+/* The queued commands are written when no others are in flight, or when they are as many as those: then the
  * store works on one batch while the answers to the other travel, and neither is small. */
 static bool may_write(const struct redis_connection *connection) {
     return connection->output.length > 0 && !connection->broken &&
@@ -297,8 +296,7 @@ static bool deliver(struct redis_connection *connection, const char *bytes, size
     return good;
 }
 
-/* Without the mutex, so that the threads that are told do not run into it. A call is gone once it was posted.
- */
+/* Without the mutex, so that the woken threads do not run into it. A call is gone once it was posted. */
 static void post_all(struct redis_call *done) {
     while (done) {
         struct redis_call *call = done;
