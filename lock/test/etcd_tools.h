@@ -1,4 +1,4 @@
-/* What the tests of locks in etcd share. They look into the store with etcdctl, or over its HTTP. */
+/* Helpers for tests of locks in etcd. They read the store with etcdctl, or over HTTP. */
 #ifndef LOCK_TEST_ETCD_TOOLS_H
 #define LOCK_TEST_ETCD_TOOLS_H
 

@@ -37,7 +37,7 @@ bool taker_open_url(struct taker *taker, const char *url);
 void taker_open(struct taker *taker);
 bool taker_try(struct taker *taker);
 enum lock_status taker_release(struct taker *taker);
-/* What a lock calls at its points. */
+/* For lock_config.at_point. */
 void taker_at_point(void *ctx, const char *point, const char *key);
 
 #endif

@@ -175,7 +175,7 @@ static void metrics(void) {
     CHECK_INT(metrics.failed, 1);
     CHECK_INT(metrics.released, 1);
     CHECK_INT(metrics.waiting, 0);
-    CHECK(metrics.hold_ns >= 1000000); /* somebody waited so long for it */
+    CHECK(metrics.hold_ns >= 1000000); /* the timed-out attempt waited so long for it */
     CHECK(metrics.hold_ns < PATIENCE_MS * 1000000ULL);
 }
 

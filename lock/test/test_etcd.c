@@ -104,7 +104,7 @@ static bool watches_none(void *lock) {
     return etcd_tools_watches(&etcd) == 0;
 }
 
-/* What nobody has waited for in a while is not watched any more, though nobody waits for anything else. */
+/* A lock without waiters is not watched any more after a while, also if there are no other waiters. */
 static void watched_no_more(void) {
     enum { KEYS = 20 };
     begin();

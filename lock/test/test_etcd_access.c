@@ -1,4 +1,4 @@
-/* The lock in an etcd that asks who one is: passwords, certificates. */
+/* The lock in an etcd with authentication: passwords, certificates. */
 #include <string.h>
 
 #include "lock/test/etcd_tools.h"
@@ -68,7 +68,7 @@ static void passwords(void) {
     check_denied("root:s3cr@");
     check_denied("root:@");
     check_denied("nobody:s3cret@");
-    /* What one may do is what one may do to the keys of locks. */
+    /* The permissions are those on the keys of locks. */
     check_denied("al:s3cret@");
     CHECK_HAS(etcd_command(&etcd, "--command-timeout", "20s", "--user", "root:s3cr:et@/?%", "role",
                            "grant-permission", "locks", "readwrite", "--prefix", "lock", NULL),

@@ -214,7 +214,7 @@ static void one_by_one(void) {
     CHECK(good);
 }
 
-/* Who has no time left for an answer, or is cancelled already, sends nothing. */
+/* A thread without time for a reply, or that is already cancelled, sends nothing. */
 static void not_worth_sending(void) {
     enum { CALL_MS = 450 };
     struct doing doing;
@@ -253,7 +253,7 @@ static void a_leader_is_cancelled(void) {
     start_with(&leader, put("leader", 0), cancel);
     CHECK(harness_wait(is_asleep, &leader, PATIENCE_MS));
     start(&other, put("other", 0));
-    etcd_tools_wait_for(&etcd, "leader", 1); /* both are under way */
+    etcd_tools_wait_for(&etcd, "leader", 1); /* both are in flight */
     lock_cancel(cancel);
     pthread_join(other.thread, NULL);
     CHECK_INT(other.status, ETCD_OK);

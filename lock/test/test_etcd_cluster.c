@@ -58,7 +58,7 @@ static const char *stop_file(const char *file) {
     return name;
 }
 
-/* One turn: whether the number was written. */
+/* One hold of the lock. Returns whether the number was written. */
 static bool use(struct work *work, const struct lock_grant *grant) {
     long number;
     if (!go_to_store(work->file, grant->fence, false, &number))
@@ -68,7 +68,8 @@ static bool use(struct work *work, const struct lock_grant *grant) {
     return lock_remaining_ns(work->lock, grant) > 0 && go_to_store(work->file, grant->fence, true, &number);
 }
 
-/* Every turn is a line of its output: when it began and was over by its own belief, fence, written or not. */
+/* Prints a line for each hold: when it began and ended as far as the holder knows, its fence, written or not.
+ */
 static void *work(void *arg) {
     struct work *work = arg;
     while (access(stop_file(work->file), F_OK) != 0) {
@@ -241,7 +242,7 @@ static struct fault {
     bool leader; /* or one of the others */
     void (*begin)(struct etcd_server *member);
     void (*end)(struct etcd_server *member);
-    long long gap_ns; /* the longest in which nobody got it */
+    long long gap_ns; /* the longest time in which no process acquired it */
 } faults[] = {
     {"the leader killed", true, kill_it, etcd_restart, 0},
     {"the leader cut off", true, cut_it, join_it, 0},

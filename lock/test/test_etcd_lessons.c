@@ -26,7 +26,7 @@ static bool is_quiet(void *last) {
     return before == *(uint64_t *)last;
 }
 
-/* Whatever was under way has been said: twice in a row nothing was. */
+/* Waits until no more events come: twice in a row there was none. */
 static uint64_t messages_when_quiet(void) {
     uint64_t last = messages();
     for (int i = 0; i < 2; i++) {
@@ -158,7 +158,7 @@ static void rpc_grants_to_the_dead(void) {
     pthread_join(dead.thread, NULL);
     CHECK_INT(dead.status, ETCD_OK);
     CHECK(!is_there((char *)key_of(dead.lease)));
-    ask(&next); /* would wait for whoever has it */
+    ask(&next); /* would wait for the holder */
     CHECK_INT(next.status, ETCD_OK);
     CHECK(is_there((char *)key_of(next.lease)));
     etcd_lock_key_free(holder.key);
@@ -166,7 +166,8 @@ static void rpc_grants_to_the_dead(void) {
     etcd_lock_key_free(next.key);
 }
 
-/* The same with the queue: it sees that its key has gone, and stands in line anew, behind the next. */
+/* The same with the queue: the waiter notices that its key is gone, and enters the queue anew, behind the
+ * next. */
 static void queue_does_not(void) {
     const char *url = harness_format("etcd://127.0.0.1:%d?ttl=60000", server.port);
     struct lock *first = tools_open(NULL, url), *second = tools_open(NULL, url),

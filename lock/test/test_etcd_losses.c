@@ -126,7 +126,7 @@ static bool has_one_more(void *txns) {
     return etcd_tools_requests(&etcd) > *(long long *)txns;
 }
 
-/* The same, where nothing is known to be left, and nobody asks for anything any more. */
+/* The same if nothing is known to be left, and no thread asks for anything any more. */
 static void a_late_request_of_one_who_gave_up(void) {
     begin();
     struct lock *lock = open_late();
@@ -220,7 +220,7 @@ static bool is_told(void *times) {
     return told_times >= *(int *)times;
 }
 
-/* While it is held: who holds it is told, and the next has it. */
+/* While it is held: the holder is told, and the next owner gets the lock. */
 static void lost_while_held(void) {
     begin();
     struct lock_config config = {.on_lost = on_lost};
@@ -250,7 +250,7 @@ static void lost_while_held(void) {
     CHECK_INT(told_times, 1);
 }
 
-/* The lease is lost while nothing is held: nobody need know. */
+/* The lease is lost while nothing is held: no holder is told. */
 static void lost_while_idle(void) {
     begin();
     struct lock *lock = open_lock("");
@@ -276,7 +276,7 @@ static void many_are_lost(void) {
     told_times = 0;
     proxy_set(proxy, PROXY_DELAY, FAR_MS, NULL);
     etcd_command(&etcd, "del", "--prefix", "lock/", NULL);
-    CHECK(harness_wait(is_told, &(int){KEYS}, PATIENCE_MS)); /* which nobody is once it is over */
+    CHECK(harness_wait(is_told, &(int){KEYS}, PATIENCE_MS)); /* no holder is told after its deadline */
 }
 
 /* ---- an outage ---- */
@@ -421,7 +421,7 @@ static void compacted(void) {
     etcd_tools_check_no_trace(&etcd);
 }
 
-/* Nothing is heard while the lock is given back, and what was to be heard is forgotten. */
+/* The watch receives nothing while the lock is released, and the events are lost. */
 static void compacted_while_deaf(void) {
     begin();
     struct proxy *proxy = proxy_start(etcd.port);
@@ -457,7 +457,7 @@ static void killed_while_waiting(void) {
     etcd_restart(&etcd);
     harness_pause_ms(100);
     CHECK(!waiter.done);
-    proxy_set(proxy, PROXY_REFUSE, 0, NULL); /* and goes again, when it is its turn */
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL); /* and is away again when the waiter becomes the first */
     CHECK(lock_remaining_ns(holder, &held) > 0);
     tools_release(holder, &held);
     etcd_kill(&etcd);

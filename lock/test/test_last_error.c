@@ -1,4 +1,4 @@
-/* What lock_last_error() says of a store that cannot be used: which server, and why. */
+/* lock_last_error() names the server that could not be used, and why. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -117,7 +117,7 @@ static bool can_be_had(void *lock) {
     return lock_try(lock, "k", &grant) == LOCK_OK && lock_release(lock, &grant) == LOCK_OK;
 }
 
-/* Who asked before is hung up as well as who comes now. */
+/* Calls in flight and new calls: both fail. */
 static void check_hung(const char *url, int port, struct proc *server) {
     struct lock *before = open_lock(url, port), *now = open_lock(url, port);
     CHECK(harness_wait(can_be_had, before, PATIENCE_MS)); /* a busy machine may be late */

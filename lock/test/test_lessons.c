@@ -19,7 +19,7 @@ static void open_takers(void) {
     taker_open(&c);
 }
 
-/* What is in the store: whose, or what, and until when. */
+/* The state of the store: owner, value, expiry. */
 static const char *value(void) {
     return redis_command(&stage.redis, "GET", "lock:{k}", NULL);
 }
@@ -31,7 +31,7 @@ static const char *state(void) {
 
 /* ---- the five failures, each brought about for every lock ---- */
 
-/* Where a lock has no point in its attempt, what would happen there happens after it. */
+/* If a lock has no point inside its attempt, `meanwhile` happens after the attempt. */
 static void a_tries_while(void (*other)(struct taker *i)) {
     a.meanwhile = other;
     taker_try(&a);

@@ -84,7 +84,8 @@ static void open_behind_proxy(void) {
     taker_open(&b);
 }
 
-/* getset: a time does not say who wrote it: had or not, nobody has it, until it is over. */
+/* getset: a time does not name its writer: after a lost reply nobody holds the lock until the time is over.
+ */
 static void lost_and_not_found(void) {
     static const char *const takes[] = {"SETNX", "GETSET"};
     open_behind_proxy();

@@ -99,7 +99,7 @@ static int run_holder(const char *url) {
 
 /* ---- the tests ---- */
 
-/* What the tests must know of a store. */
+/* The stores, as far as the tests must know them. */
 static const struct kind {
     const char *name;
     void (*begin)(void);
@@ -252,7 +252,7 @@ static void killed(void) {
     if (number < done || number > done + count)
         FAIL("%ld rounds done, and the number is %ld", done, number);
     tools_release(lock, &grant);
-    grant = tools_acquire(lock, "number"); /* if after those who died while they waited */
+    grant = tools_acquire(lock, "number"); /* perhaps after the processes that died while they waited */
     tools_release(lock, &grant);
 }
 
@@ -312,7 +312,7 @@ static void gone_waiter(void) {
     }
 }
 
-/* ---- two who believe they hold it ---- */
+/* ---- two processes that believe they hold it ---- */
 
 static bool write_with_fence(uint64_t fence, const char *text) {
     static const char script[] = "if tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) > tonumber(ARGV[1]) "

@@ -20,7 +20,7 @@ static struct lock *open_by(const struct proxy *proxy, const char *options) {
 
 /* ---- lost replies ---- */
 
-/* The script has run, its reply is lost: who owns the key is asked. */
+/* The script has run and its reply is lost: the next attempt finds the owner. */
 static void unknown_is_resolved(void) {
     begin();
     struct proxy *proxy = proxy_start(redis.port);
@@ -90,7 +90,7 @@ static void not_there(void) {
     tools_release(lock, &grant);
 }
 
-/* While somebody waits the store goes and comes back. */
+/* The store goes away and comes back while a thread waits. */
 static void gone_while_waiting(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
@@ -141,7 +141,7 @@ static bool hears_nobody(void *server) {
     return !strstr(redis_command(server, "PUBSUB", "CHANNELS", "lock:wake:*", NULL), "lock:");
 }
 
-/* So is the one by which those who wait are woken: at a replica it would hear nothing. */
+/* So is the subscriber's connection: a replica would publish nothing to it. */
 static void listens_where_it_asks(void) {
     struct redis_server next;
     begin();
@@ -262,7 +262,7 @@ static void ask_and_give_back(void *ctx, const struct lock_grant *grant) {
     on_lost(ctx, grant);
 }
 
-/* Who is told may use the lock there and then. */
+/* on_lost() may use the lock. */
 static void told_and_at_work(void) {
     begin();
     struct lock_config config = {.on_lost = ask_and_give_back};

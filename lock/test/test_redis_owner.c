@@ -110,7 +110,7 @@ static void signals(void) {
     tools_release(holder, &held);
 }
 
-/* ---- in turn ---- */
+/* ---- in order ---- */
 
 static void in_turn_among_processes(void) {
     enum { MANY = 6 };
@@ -149,7 +149,7 @@ static void after_a_dead_holder(void) {
     tools_check_status(lock_try(other, "a", &grant), LOCK_BUSY);
     tools_check_status(tools_join(&waiter), LOCK_OK);
     tools_release(first, &waiter.grant);
-    for (int i = 0; i < 2; i++) { /* it looks by itself, once it stands in line */
+    for (int i = 0; i < 2; i++) { /* it asks by itself once it is in the list */
         grant = tools_acquire(other, "a");
         tools_wait(&waiter, first, "a", PATIENCE_MS, NULL);
         tools_wait_for_queue(&redis, "a", 1);
@@ -166,14 +166,15 @@ static bool hears_everything(void *arg) {
     return redis_integer(&redis, "PUBSUB", "NUMPAT", NULL) > 0;
 }
 
-/* Whose process has died is passed over; who has given up without the store's knowing gives it back. */
+/* A dead process is passed over; a waiter that has given up without the store's knowledge releases the grant.
+ */
 static void the_dead_and_the_gone(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter waiter;
     char gone[LOCK_OWNER_SIZE];
-    struct proc all; /* who listens to everything is nobody's process */
+    struct proc all; /* a subscriber by pattern is no waiting process */
     const char *argv[] = {"redis-cli", "-p", harness_format("%d", redis.port), "PSUBSCRIBE", "*", NULL};
     proc_spawn(&all, argv, NULL, harness_format("%s/psubscribe.log", harness_dir()));
     CHECK(harness_wait(hears_everything, NULL, PATIENCE_MS));
@@ -217,7 +218,7 @@ static void deaf(void) {
     tools_check_no_trace(&redis, "a");
 }
 
-/* It is given away, and nobody tells: who waits looks again all the same. */
+/* It is passed on without a message: the waiter asks again all the same. */
 static void lost_message(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
@@ -271,7 +272,7 @@ static void a_hundred_wait(void) {
     tools_check_no_trace(&redis, "a");
 }
 
-/* Somebody has set the key for ever: who waits looks now and then, no more. */
+/* The key was set without expiry by another program: waiters ask only now and then. */
 static void held_for_ever(void) {
     begin();
     struct lock *lock = open_lock("");

@@ -137,7 +137,7 @@ static void minority_down(void) {
     work_with(5, 2);
 }
 
-/* What the live nodes were asked for is taken back, though nobody waits for it. */
+/* The votes of the live nodes are released, though no thread waits for it. */
 static void majority_down(void) {
     for (int count = 2; count <= 5; count++) {
         struct nodes nodes;
@@ -180,7 +180,7 @@ static uint64_t always_long(void *ctx) {
     return 7999999; /* of the 8 ms, or more, by which asking again is spread */
 }
 
-/* Two no decide it; what comes of the third is taken back. Asked again after 1 to 9 ms. */
+/* Two NO decide it; the vote of the third is released. Asked again after 1 to 9 ms. */
 static void held_by_others(void) {
     struct nodes nodes;
     struct lock_grant grant;
@@ -195,9 +195,9 @@ static void held_by_others(void) {
     nodes_wait_gone(&nodes, 0, "a", 4);
     for (int i = 1; i < 3; i++) {
         CHECK_STR(nodes_value(&nodes, i, "a"), "another");
-        CHECK(nodes_scripts(&nodes, i) <= 1 + 50 / 9 + 3); /* with one at the end, and what takes back */
+        CHECK(nodes_scripts(&nodes, i) <= 1 + 50 / 9 + 3); /* with one at the end, and the release */
     }
-    /* One has a vote, and one is down: busy, as the one who has it may give it back. */
+    /* Another owner has one vote, and one node is down: busy, since that owner may release its vote. */
     redis_command(&nodes.redis[2], "DEL", "lock:{a}", NULL);
     redis_kill(&nodes.redis[0]);
     tools_check_status(lock_try(lock, "a", &grant), LOCK_BUSY);
@@ -326,7 +326,7 @@ static void forgetful_node(void) {
     tools_check_status(lock_try(second, "a", &two), LOCK_OK);
     CHECK(lock_remaining_ns(first, &one) > 0);
     CHECK(lock_remaining_ns(second, &two) > 0);
-    /* Who asks learns of it, and who gives it back leaves the other's votes alone. */
+    /* A verification notices it, and a release leaves the other owner's votes alone. */
     tools_check_status(extend_at_last(first, &one), LOCK_LOST);
     tools_check_status(lock_release(first, &one), LOCK_NOT_OWNER);
     CHECK(nodes_has(&nodes, 1, &two));
@@ -336,7 +336,7 @@ static void forgetful_node(void) {
     lock_close(second);
 }
 
-/* ---- two who split the votes ---- */
+/* ---- two owners that split the votes ---- */
 
 struct contender {
     pthread_t thread;
@@ -359,7 +359,7 @@ static void *contend(void *arg) {
     return NULL;
 }
 
-/* With two nodes a quorum is both: whenever each has one, nobody has the lock. */
+/* With two nodes the quorum is both: if each owner has one vote, nobody has the lock. */
 static void split_votes(int node_count) {
     enum { CONTENDERS = 3, ROUNDS = 80 };
     struct nodes nodes;

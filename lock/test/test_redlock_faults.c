@@ -91,7 +91,7 @@ static void slow_majority(void) {
     lock_close(lock);
 }
 
-/* Who closes the lock waits until what was given back is given back. */
+/* lock_close() waits until the releases are sent. */
 static void closed_at_once(void) {
     struct nodes nodes;
     nodes_start(&nodes, 3, true);
@@ -131,7 +131,7 @@ static void lost_replies(void) {
     lock_close(lock);
 }
 
-/* The reply is lost and the node cannot be reached any more; once it can, what it had is taken back. */
+/* The reply is lost and the node cannot be reached any more; once it can, its vote is released. */
 static void lost_half_way(void) {
     struct nodes nodes;
     struct lock_grant grant;
@@ -199,7 +199,7 @@ static void sleep_too_long(void *ctx, const char *point, const char *key) {
     ahead_ns += TTL_MS * 990000LL - 2000000;
 }
 
-/* All votes, and no time left: not had, and given back. */
+/* All votes, but no time left: not granted, and released. */
 static void too_late(void) {
     struct nodes nodes;
     struct lock_grant grant;

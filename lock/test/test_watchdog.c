@@ -66,7 +66,7 @@ static void no_heir(void) {
     tools_release(lock, &grant);
 }
 
-/* A lock of the other variants is not: who has it waits for itself. */
+/* Locks of the other variants are not reentrant: the holder waits for itself. */
 static void owner_is_not_reentrant(void) {
     begin();
     struct lock *lock = tools_open(NULL, tools_redis_url(redis.port, ""));
@@ -142,7 +142,7 @@ static void renewal_fails(void) {
     redis_resume(&redis);
 }
 
-/* Who is told to stop has the time to: nobody in this process has it before that is over. */
+/* A holder that is told to stop has time to: no thread of this process gets the lock before its deadline. */
 static void told_in_time(void) {
     begin();
     struct lock *lock = open_lock("ttl=2400");
@@ -198,7 +198,7 @@ static void renewal_gets_over_a_failure(void) {
     tools_release(lock, &grant);
 }
 
-/* Not one renewal of what was given back, while others take the same key. */
+/* A released grant is not renewed, while others acquire the same key. */
 static void no_renewal_after_release(void) {
     begin();
     struct lock *lock = open_lock("ttl=450");

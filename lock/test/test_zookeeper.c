@@ -59,7 +59,7 @@ static void names(void) {
     CHECK_INT(count_nodes("/lock/plain"), 0);
 }
 
-/* All of them at once, so that no two are taken for one. */
+/* All of them at the same time: no two keys have the same node. */
 static void odd_keys(void) {
     char longest[LOCK_KEY_MAX + 1], visible['~' - '!' + 2];
     memset(longest, '/', LOCK_KEY_MAX);
@@ -124,7 +124,7 @@ static void longest_names(void) {
 
 /* ---- memory ---- */
 
-/* It is told as such, and what is left meanwhile is taken back once there is some. */
+/* LOCK_NOMEM; what is left in the store is withdrawn once there is memory. */
 static void out_of_memory(void) {
     struct lock *lock = open_lock("");
     struct lock_grant grant = tools_acquire(lock, "m"), other;
@@ -183,7 +183,7 @@ static void addresses(void) {
     CHECK_STR(servers_of("h"), "h:2181");
     CHECK_STR(servers_of("h:1,g,127.0.0.1:00020/a"), "h:1,g:2181,127.0.0.1:20");
     CHECK_STR(servers_of("[::1],[fe80::1%lo]:7"), "::1:2181,fe80::1%lo:7");
-    /* Nobody need be there. */
+    /* No server need be there. */
     struct lock *lock = tools_open(NULL, "zookeeper://127.0.0.1:1,[::1]:1/a/b?ttl=20");
     CHECK(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER);
 }
@@ -226,7 +226,7 @@ static void time_out(struct lock *lock, const char *key, int times) {
         tools_check_status(lock_acquire(lock, key, tools_in_ms(lock, 1), NULL, &grant), LOCK_TIMEOUT);
 }
 
-/* Who polls a lock that is long held leaves a watch with the first time-out, which does for all others. */
+/* A caller that polls a held lock leaves a watch with its first timeout, which serves all later ones. */
 static void watches_are_shared(void) {
     struct lock *lock = open_lock(""), *other = open_lock("");
     struct lock_grant held = tools_acquire(lock, "w");
@@ -272,7 +272,7 @@ static void closed(void) {
     }
 }
 
-/* Its holder lives, and with it the session; it is the background thread who takes it back. */
+/* Its holder lives, and with it the session; the background thread releases the grant. */
 static void forgotten(void) {
     struct lock *lock = open_lock("?ttl=300"), *other = open_lock("?ttl=60000");
     for (int waits = 0; waits < 2; waits++) {
@@ -286,7 +286,7 @@ static void forgotten(void) {
         tools_check_held(lock, "forgotten");
         tools_release(other, &next);
     }
-    /* Taken over by a thread of the same process, it is given back to the store all the same. */
+    /* A thread of the same process takes it over, and it is released in the store all the same. */
     struct lock_grant first = tools_acquire(lock, "forgotten");
     struct lock_grant second = tools_acquire_elsewhere(lock, "forgotten");
     CHECK(second.fence > first.fence);

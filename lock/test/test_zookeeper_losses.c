@@ -29,7 +29,7 @@ static void check_one_node(const struct lock_grant *grant) {
     CHECK_HAS(zookeeper_list(&server, "/lock/a"), grant->owner);
 }
 
-/* As who uses a lock does when the store is away for a while. */
+/* Acquires as a user does when the store is away for a while. */
 static struct lock_grant take_in_the_end(struct lock *lock, const char *key) {
     struct lock_grant grant;
     enum lock_status status;
@@ -67,7 +67,7 @@ static void lost_replies(void) {
     }
 }
 
-/* From thread to thread, what is given back and what is made for the next go in one call. */
+/* Between threads, one call releases the node of one and creates that of the next. */
 static void lost_hand_over(void) {
     begin();
     struct proxy *proxy = proxy_start(server.port);
@@ -175,7 +175,7 @@ static void still_held(struct lock *lock, struct lock_grant *grant) {
         tools_check_status(status, LOCK_OK);
 }
 
-/* Who waits comes back with a new session, and queues up anew. */
+/* A waiter gets a new session, and enters the queue anew. */
 static void over_while_waiting(void) {
     bounded("1500");
     struct proxy *proxy = proxy_start(server.port);
@@ -291,7 +291,8 @@ static void session_lost(void) {
     CHECK_INT(lost_times, 1);
 }
 
-/* All is lost. The server turns away who has seen more of it than it knows; so the session is given up. */
+/* The server has lost its data. It refuses clients that have seen more than it knows; so the session is given
+ * up. */
 static void wiped(void) {
     bounded("800");
     struct proxy *proxy = proxy_start(server.port);
@@ -337,7 +338,7 @@ static void failover(void) {
     }
 }
 
-/* lock_open() does not need it, and waits for nobody; each call says what is so. */
+/* lock_open() does not need the store and does not wait; each call reports that it is away. */
 static void away(void) {
     begin();
     struct proxy *proxy = proxy_start(server.port);
@@ -353,7 +354,7 @@ static void away(void) {
     tools_release(lock, &grant);
 }
 
-/* It hangs: calls end all the same, and so does the lock, with replies under way. */
+/* The store hangs: calls end in time, and so does lock_close(), with replies in flight. */
 static void hung(void) {
     begin();
     char error[LOCK_ERROR_SIZE];

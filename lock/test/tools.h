@@ -1,4 +1,4 @@
-/* What the tests of locks share. */
+/* Helpers for tests of locks. */
 #ifndef LOCK_TEST_TOOLS_H
 #define LOCK_TEST_TOOLS_H
 
