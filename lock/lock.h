@@ -107,7 +107,7 @@ struct lock_cancel *lock_cancel_new(void);
 void lock_cancel(struct lock_cancel *cancel);
 void lock_cancel_free(struct lock_cancel *cancel);
 
-/* What lock_open() may be given; every field may be 0. */
+/* Options of lock_open(); every field may be 0. */
 struct lock_config {
     /* A grant was lost before its deadline: it is not in the store any more (which is verified every third of
      * the time to live); or it is renewed, and could not be in time, or its holder has been silent. Not
@@ -129,7 +129,7 @@ struct lock_config {
     bool teaching;
 };
 
-/* What a lock can do. */
+/* The capabilities of a lock. */
 enum lock_caps {
     LOCK_CAN_FENCE = 1, /* grants have a fence. Not those of redlock: its servers know nothing of each other,
                            so there is no one number that grows, see redlock.c */

@@ -1,9 +1,11 @@
 /* Opens a lock from its URL. The table of all backends. */
+#include "lock/lock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/handle.h"
+#include "lock/core/maintenance.h"
 
 enum { TTL_DEFAULT_MS = 10000 };
 
@@ -62,12 +64,38 @@ static enum lock_status check_options(const struct lock_backend *backend, const 
         return refuse(error, size, backend->scheme, ": does not speak TLS; ca, cert and key are for etcd");
     if (url->renew && backend->is_lesson)
         return refuse(error, size, backend->scheme, ": renew is not for the locks of lessons");
-    if (url->renew && !backend->extend)
+    if (url->renew && !(backend->caps & LOCK_CAN_EXTEND))
         return refuse(error, size, backend->scheme, ": cannot renew, as its grants cannot be extended");
     if (!backend->open && url->address[0])
         return refuse(error, size, backend->scheme, ": has no address");
     return LOCK_OK;
 }
+
+/* ---- what the backend reports (env.h) ---- */
+
+static void on_wake(void *ctx, const char *key, const char *owner) {
+    struct lock *lock = ctx;
+    if (!lock->queue)
+        return;
+    if (!key) {
+        lock_local_queue_wake_all(lock->queue);
+    } else if (!lock_local_queue_wake(lock->queue, key, owner)) {
+        /* That waiter has given up before the store knew. If no release can be noted the grant expires. */
+        bool full = lock_maintenance_is_full(lock->maintenance);
+        struct lock_pending_release *pending = full ? NULL : lock_pending_release_new(key, owner);
+        if (pending)
+            lock_maintenance_release(lock->maintenance, pending);
+    }
+}
+
+static void on_failed(void *ctx, const char *server, const char *why) {
+    struct lock *lock = ctx;
+    pthread_mutex_lock(&lock->error_mutex);
+    snprintf(lock->last_error, sizeof lock->last_error, "%s: %s", server, why);
+    pthread_mutex_unlock(&lock->error_mutex);
+}
+
+/* ---- opening and closing ---- */
 
 static enum lock_status open_parts(struct lock *lock, const struct lock_url *url, char *error, size_t size) {
     const struct lock_backend *backend = lock->backend;
@@ -79,18 +107,7 @@ static enum lock_status open_parts(struct lock *lock, const struct lock_url *url
         backend->open ? backend->open(url, &lock->env, &lock->store, error, size) : LOCK_OK;
     if (status != LOCK_OK || !lock->store || !lock->queue)
         return status;
-    const struct lock_maintenance_config config = {
-        .backend = backend,
-        .store = lock->store,
-        .env = &lock->env,
-        .queue = lock->queue,
-        .ttl_ns = lock->ttl_ns,
-        .renewal = lock->renewal,
-        .on_lost = lock_on_lost,
-        .on_renewed = lock_on_renewed,
-        .lock = lock,
-    };
-    lock->maintenance = lock_maintenance_start(&config);
+    lock->maintenance = lock_maintenance_start(lock);
     return lock->maintenance ? LOCK_OK : LOCK_NOMEM;
 }
 
@@ -106,33 +123,33 @@ static struct lock *new_lock(const struct lock_backend *backend, const struct lo
                     : backend->renews_active ? LOCK_RENEW_ACTIVE
                                              : LOCK_RENEW_NONE;
     lock_env_init(&lock->env, config);
-    lock->env.wake = lock_on_wake;
-    lock->env.failed = lock_on_failed;
+    lock->env.wake = on_wake;
+    lock->env.failed = on_failed;
     lock->env.lock = lock;
     lock->env.requests = &lock->metrics.requests;
     pthread_mutex_init(&lock->error_mutex, NULL);
     return lock;
 }
 
-enum lock_status lock_open(const char *text, const struct lock_config *config, struct lock **lock,
-                           char *error, size_t error_size) {
+enum lock_status lock_open(const char *url, const struct lock_config *config, struct lock **lock, char *error,
+                           size_t error_size) {
     static const struct lock_config defaults;
-    struct lock_url url;
+    struct lock_url parts;
     if (!config)
         config = &defaults;
-    if (!lock_url_parse(&url, text, error, error_size))
+    if (!lock_url_parse(&parts, url, error, error_size))
         return LOCK_CONFIG;
-    if (url.ttl_ms == 0)
-        url.ttl_ms = config->ttl_ms ? config->ttl_ms : TTL_DEFAULT_MS;
-    if (url.ttl_ms < LOCK_TTL_MIN_MS || url.ttl_ms > LOCK_TTL_MAX_MS) {
+    if (parts.ttl_ms == 0)
+        parts.ttl_ms = config->ttl_ms ? config->ttl_ms : TTL_DEFAULT_MS;
+    if (parts.ttl_ms < LOCK_TTL_MIN_MS || parts.ttl_ms > LOCK_TTL_MAX_MS) {
         snprintf(error, error_size, "ttl_ms wants %d to %d milliseconds", LOCK_TTL_MIN_MS, LOCK_TTL_MAX_MS);
         return LOCK_CONFIG;
     }
-    const struct lock_backend *backend = find_backend(&url, error, error_size);
-    if (!backend || check_options(backend, &url, config->teaching, error, error_size) != LOCK_OK)
+    const struct lock_backend *backend = find_backend(&parts, error, error_size);
+    if (!backend || check_options(backend, &parts, config->teaching, error, error_size) != LOCK_OK)
         return LOCK_CONFIG;
-    struct lock *opened = new_lock(backend, config, &url);
-    enum lock_status status = opened ? open_parts(opened, &url, error, error_size) : LOCK_NOMEM;
+    struct lock *opened = new_lock(backend, config, &parts);
+    enum lock_status status = opened ? open_parts(opened, &parts, error, error_size) : LOCK_NOMEM;
     if (status == LOCK_OK) {
         *lock = opened;
         return LOCK_OK;

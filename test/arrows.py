@@ -22,7 +22,7 @@ ORDER = {
     'inventory': 'model store purchases strategies transactions inventory',
     'lock': 'core redis redlock etcd zookeeper lessons open',
     'service': 'rfc3339 log spelling systemd failpoint config http metrics service background api worker admin_token main',
-    'loadtest': 'options plan http judge report load main',
+    'loadtest': 'options progress plan http judge report load main',
 }
 
 

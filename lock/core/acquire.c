@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "lock/core/maintenance.h"
 #include "lock/core/store_calls.h"
 
-/* So long a cancelled call waits for the background thread to withdraw its attempt. */
+/* A cancelled call waits at most so long for the background thread to withdraw its attempt. */
 static const int64_t cancelled_ns = 40000000;
 
 /* ---- acquiring ---- */

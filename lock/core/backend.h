@@ -1,4 +1,4 @@
-/* What a backend implements: one attempt, release, withdraw, extend, verify. The core does what is the same
+/* The interface of a backend: one attempt, release, withdraw, extend, verify. The core does what is the same
  * for all locks: keys and URLs, the local queue, deadlines, cancelling, renewal, losses, several keys,
  * metrics. A backend is one file with its table at the end. Not for users. */
 #ifndef LOCK_CORE_BACKEND_H
@@ -60,13 +60,14 @@ struct lock_backend {
      * that queues locally and has a store has it. */
     enum lock_status (*withdraw)(void *store, const char *key, const char *owner, int64_t until_ns);
     /* Holds the grant for another time to live: LOCK_OK moves its deadline. Otherwise LOCK_NOT_OWNER,
-     * LOCK_UNKNOWN or LOCK_UNAVAILABLE. NULL: this lock cannot. */
+     * LOCK_UNKNOWN or LOCK_UNAVAILABLE. */
     enum lock_status (*extend)(void *store, struct lock_grant *grant);
-    /* The same answers: is the grant still there? NULL: losses are not noticed. */
+    /* The same answers: is the grant still there? NULL, with `extend`: that writes nothing, and is called
+     * instead. */
     enum lock_status (*verify)(void *store, const struct lock_grant *grant);
-    /* Replaces `verify` and, in maintenance, `extend`: does it for up to LOCK_CHECKS_MAX grants with one
-     * request, and moves the deadlines of those that are LOCK_OK. NULL if extending costs the store a write,
-     * or it cannot answer for several. */
+    /* Replaces both for a backend that answers for up to LOCK_CHECKS_MAX grants with one request, and writes
+     * nothing: moves the deadlines of those that are LOCK_OK. NULL, like `extend` and `verify`: losses are
+     * not noticed. */
     void (*verify_many)(void *store, struct lock_check checks[], size_t count);
 };
 

@@ -1,5 +1,4 @@
-/* What a lock gets from outside: time, random numbers, threads; and what its backend reports to it. Not for
- * users. */
+/* The environment of a lock: time, random numbers, threads, and the reports of its backend. Not for users. */
 #ifndef LOCK_CORE_ENV_H
 #define LOCK_CORE_ENV_H
 
@@ -19,15 +18,15 @@ struct lock_env {
     void (*at_point)(void *ctx, const char *point, const char *key);
     void *ctx;
     uint64_t session; /* the first half of all owner ids of this lock: a store finds the process by it */
-    /* What the backend reports, from any thread, but never from within a call of the core.
+    /* Reports of the backend: called by any thread, but never inside a call of the core.
      *
-     * wake: the waiter `owner` of `key` shall ask the store again. If nobody waits under that name, whatever
-     * the store has granted to it is released. `key` NULL: all waiters shall ask again.
-     * failed: `server` could not be used, and why (never a password). See lock_env_failed(). */
+     * wake: the waiter `owner` of `key` shall ask the store again. If no thread waits under that name, the
+     * grant that the store gave it is released. `key` NULL: all waiters shall ask again. failed: `server`
+     * could not be used, and why (never a password). See lock_env_failed(). */
     void (*wake)(void *lock, const char *key, const char *owner);
     void (*failed)(void *lock, const char *server, const char *why);
     void *lock;
-    _Atomic uint64_t *requests; /* see lock_env_count_requests(); NULL: nobody counts */
+    _Atomic uint64_t *requests; /* see lock_env_count_requests(); NULL: not counted */
 };
 
 /* Fills in what comes from `config` or the machine; the reports are left to the caller. */
@@ -45,7 +44,7 @@ bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg
  * live if that is less), and at most LOCK_TIMEOUT_MAX_MS. */
 int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
 
-/* Sets what lock_last_error() says: "SERVER: WHY". `env` may be NULL: nobody wants to know. */
+/* Sets what lock_last_error() says: "SERVER: WHY". `env` may be NULL: then it does nothing. */
 void lock_env_failed(const struct lock_env *env, const char *server, const char *why);
 /* Every backend counts here what it sends to its store (lock_metrics.requests). `env` may be NULL. */
 void lock_env_count_requests(const struct lock_env *env, int count);

@@ -1,11 +1,20 @@
-/* struct lock: its parts, and the callbacks that its backend and its background thread use. Not for users. */
+/* struct lock: its parts. Not for users. */
 #ifndef LOCK_CORE_HANDLE_H
 #define LOCK_CORE_HANDLE_H
 
 #include <stdatomic.h>
 
+#include "lock/core/backend.h"
 #include "lock/core/local_queue.h"
-#include "lock/core/maintenance.h"
+
+/* Which grants the background thread extends in time. */
+enum lock_renewal {
+    LOCK_RENEW_NONE,
+    LOCK_RENEW_ACTIVE, /* those whose holders report progress (variant=watchdog) */
+    LOCK_RENEW_ALL,    /* until they are released (renew=on) */
+};
+
+struct lock_maintenance;
 
 struct lock {
     const struct lock_backend *backend;
@@ -25,11 +34,5 @@ struct lock {
         _Atomic uint64_t waiting; /* for the store; the local queue counts the others */
     } metrics;
 };
-
-/* `lock` is a struct lock. */
-void lock_on_wake(void *lock, const char *key, const char *owner);
-void lock_on_failed(void *lock, const char *server, const char *why);
-void lock_on_lost(void *lock, const struct lock_grant *grant);
-void lock_on_renewed(void *lock);
 
 #endif

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/core/hash.h"
+
 enum { BUCKETS = 1024, VERIFIED_PER_TTL = 3, EARLY = 16 * VERIFIED_PER_TTL };
 
 /* The queue of one key. It exists as long as the key has a local holder or waiters. */
@@ -72,10 +74,7 @@ static int64_t now_ns(const struct lock_local_queue *queue) {
 }
 
 static struct key_queue **find(struct lock_local_queue *queue, const char *key) {
-    uint32_t hash = 2166136261U; /* FNV-1a */
-    for (const char *c = key; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619U;
-    struct key_queue **at = &queue->buckets[hash % BUCKETS];
+    struct key_queue **at = &queue->buckets[lock_hash_text(key) % BUCKETS];
     while (*at && strcmp((*at)->grant.key, key) != 0)
         at = &(*at)->next;
     return at;

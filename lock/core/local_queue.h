@@ -21,7 +21,7 @@ struct lock_pending_release {
     char key[LOCK_KEY_MAX + 1];
 };
 
-/* What the store has granted to this process. */
+/* A grant of the store to this process. */
 struct lock_store_grant {
     char owner[LOCK_OWNER_SIZE]; /* as the store knows it; "": nothing is granted */
     unsigned holders_left;       /* how many more local holders it may serve */

@@ -20,7 +20,7 @@ static const int64_t pause_least_ns = 100000000, pause_most_ns = 1600000000;
 static const int64_t stop_ns = 500000000;
 
 struct lock_maintenance {
-    struct lock_maintenance_config config;
+    struct lock *lock;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t cond;
@@ -36,54 +36,58 @@ struct lock_maintenance {
 };
 
 static int64_t now_ns(const struct lock_maintenance *maintenance) {
-    return lock_env_now_ns(maintenance->config.env);
+    return lock_env_now_ns(&maintenance->lock->env);
 }
 
 /* ---- verifying and renewing ---- */
 
 static void lose(struct lock_maintenance *maintenance, const struct lock_due *due, bool gone) {
-    if (lock_local_queue_set_lost(maintenance->config.queue, due, gone))
-        maintenance->config.on_lost(maintenance->config.lock, &due->grant);
+    struct lock *lock = maintenance->lock;
+    if (!lock_local_queue_set_lost(lock->queue, due, gone))
+        return;
+    atomic_fetch_add(&lock->metrics.lost, 1);
+    if (lock->config.on_lost)
+        lock->config.on_lost(lock->config.ctx, &due->grant);
 }
 
 static bool is_renewed(const struct lock_maintenance *maintenance, const struct lock_due *due) {
-    enum lock_renewal renewal = maintenance->config.renewal;
+    enum lock_renewal renewal = maintenance->lock->renewal;
     return renewal == LOCK_RENEW_ALL ||
-           (renewal == LOCK_RENEW_ACTIVE && due->silent_ns <= SILENT_TTLS * maintenance->config.ttl_ns);
+           (renewal == LOCK_RENEW_ACTIVE && due->silent_ns <= SILENT_TTLS * maintenance->lock->ttl_ns);
 }
 
-/* A renewal that failed is repeated until so little time is left; then the holder is told, while it still has
- * the time to stop. A call to the store takes an eighth of the time to live, also if it has to connect first,
- * so a try that begins before this as a rule ends before the deadline. */
+/* A failed renewal is repeated until a third of the time to live is left. Then the holder is told, so that it
+ * has time to stop. A call to the store takes at most an eighth of the time to live, including connecting, so
+ * a try that begins earlier usually ends before the deadline. */
 static bool is_too_late(const struct lock_maintenance *maintenance, const struct lock_due *due) {
-    return due->granted.deadline_ns - now_ns(maintenance) < maintenance->config.ttl_ns / 3;
+    return due->granted.deadline_ns - now_ns(maintenance) < maintenance->lock->ttl_ns / 3;
 }
 
 static void apply(struct lock_maintenance *maintenance, const struct lock_due *due,
                   const struct lock_check *check) {
-    const struct lock_maintenance_config *config = &maintenance->config;
+    struct lock *lock = maintenance->lock;
     if (check->status == LOCK_NOT_OWNER) {
         lose(maintenance, due, true);
         return;
     }
     if (check->status == LOCK_OK && is_renewed(maintenance, due)) {
-        if (lock_local_queue_set_deadline(config->queue, due, check->grant.deadline_ns))
-            config->on_renewed(config->lock);
+        if (lock_local_queue_set_deadline(lock->queue, due, check->grant.deadline_ns))
+            atomic_fetch_add(&lock->metrics.extended, 1);
         return;
     }
-    bool should_renew = config->renewal != LOCK_RENEW_NONE;
+    bool should_renew = lock->renewal != LOCK_RENEW_NONE;
     if (should_renew || check->status != LOCK_OK)
-        lock_local_queue_verify_at(config->queue, due, now_ns(maintenance) + config->ttl_ns / 12);
+        lock_local_queue_verify_at(lock->queue, due, now_ns(maintenance) + lock->ttl_ns / 12);
     if (should_renew && is_too_late(maintenance, due))
         lose(maintenance, due, false);
 }
 
 static enum lock_status verify_one(struct lock_maintenance *maintenance, const struct lock_due *due,
                                    struct lock_grant *grant) {
-    const struct lock_backend *backend = maintenance->config.backend;
-    if (is_renewed(maintenance, due))
-        return backend->extend(maintenance->config.store, grant);
-    return backend->verify ? backend->verify(maintenance->config.store, grant) : LOCK_OK;
+    const struct lock *lock = maintenance->lock;
+    if (lock->backend->verify && !is_renewed(maintenance, due))
+        return lock->backend->verify(lock->store, grant);
+    return lock->backend->extend ? lock->backend->extend(lock->store, grant) : LOCK_OK;
 }
 
 /* True: `check` is for verify_many(). Otherwise `due` is done. */
@@ -94,13 +98,13 @@ static bool prepare(struct lock_maintenance *maintenance, const struct lock_due 
         return false;
     }
     if (due->granted.deadline_ns <= now_ns(maintenance)) { /* this process was paused, or too busy */
-        if (maintenance->config.renewal != LOCK_RENEW_NONE)
+        if (maintenance->lock->renewal != LOCK_RENEW_NONE)
             lose(maintenance, due, true);
         return false;
     }
     check->grant = due->grant;
     memcpy(check->grant.owner, due->granted.owner, sizeof check->grant.owner);
-    if (maintenance->config.backend->verify_many)
+    if (maintenance->lock->backend->verify_many)
         return true;
     check->status = verify_one(maintenance, due, &check->grant);
     apply(maintenance, due, check);
@@ -113,10 +117,10 @@ static bool verify_some(struct lock_maintenance *maintenance, struct lock_scan *
     struct lock_check *checks = maintenance->checks;
     size_t count = 0;
     while (count < LOCK_CHECKS_MAX && !atomic_load(&maintenance->stop) &&
-           lock_local_queue_next_due(maintenance->config.queue, scan, &dues[count]))
+           lock_local_queue_next_due(maintenance->lock->queue, scan, &dues[count]))
         count += prepare(maintenance, &dues[count], &checks[count]);
     if (count > 0)
-        maintenance->config.backend->verify_many(maintenance->config.store, checks, count);
+        maintenance->lock->backend->verify_many(maintenance->lock->store, checks, count);
     for (size_t i = 0; i < count; i++)
         apply(maintenance, &dues[i], &checks[i]);
     return count == LOCK_CHECKS_MAX;
@@ -151,11 +155,10 @@ static struct lock_pending_release *take_first(struct lock_maintenance *maintena
 
 /* True: the store has answered, or it is too late to matter. */
 static bool try_release(struct lock_maintenance *maintenance, const struct lock_pending_release *pending) {
-    const struct lock_maintenance_config *config = &maintenance->config;
-    int64_t timeout_ms = lock_env_timeout_ms(config->ttl_ns / 1000000, 8);
+    const struct lock *lock = maintenance->lock;
+    int64_t timeout_ms = lock_env_timeout_ms(lock->ttl_ns / 1000000, 8);
     int64_t until_ns = clock_mono_ns(&clock_system) + timeout_ms * 1000000;
-    enum lock_status status =
-        config->backend->withdraw(config->store, pending->key, pending->owner, until_ns);
+    enum lock_status status = lock->backend->withdraw(lock->store, pending->key, pending->owner, until_ns);
     return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(maintenance) >= pending->until_ns;
 }
 
@@ -186,7 +189,7 @@ static bool release_some(struct lock_maintenance *maintenance, int64_t until_ns)
 
 /* Called, and returns, with the mutex held. */
 static void sleep_until(struct lock_maintenance *maintenance, int64_t until_ns) {
-    int64_t machine_ns = lock_env_machine_ns(maintenance->config.env, until_ns);
+    int64_t machine_ns = lock_env_machine_ns(&maintenance->lock->env, until_ns);
     while (!maintenance->woken && !maintenance->stop &&
            lock_wait_until(&maintenance->cond, &maintenance->mutex, machine_ns))
         ;
@@ -215,7 +218,7 @@ static void *run(void *arg) {
         if (maintenance->stop)
             break;
         /* A grant from now on is due in a third of the time to live. */
-        int64_t until_ns = now_ns(maintenance) + maintenance->config.ttl_ns / 12;
+        int64_t until_ns = now_ns(maintenance) + maintenance->lock->ttl_ns / 12;
         bool done = release_some(maintenance, next_ns < until_ns ? next_ns : until_ns);
         if (!done && next_ns > now_ns(maintenance) + maintenance->pause_ns)
             next_ns = now_ns(maintenance) + maintenance->pause_ns;
@@ -231,11 +234,11 @@ static void *run(void *arg) {
     return NULL;
 }
 
-struct lock_maintenance *lock_maintenance_start(const struct lock_maintenance_config *config) {
+struct lock_maintenance *lock_maintenance_start(struct lock *lock) {
     struct lock_maintenance *maintenance = calloc(1, sizeof *maintenance);
     if (!maintenance)
         return NULL;
-    maintenance->config = *config;
+    maintenance->lock = lock;
     maintenance->pause_ns = pause_least_ns;
     maintenance->last = &maintenance->first;
     pthread_mutex_init(&maintenance->mutex, NULL);
@@ -282,9 +285,8 @@ void lock_maintenance_wake(struct lock_maintenance *maintenance) {
 
 static void add(struct lock_maintenance *maintenance, struct lock_pending_release *pending,
                 struct lock_waiter *waiter) {
-    const struct lock_maintenance_config *config = &maintenance->config;
-    pending->until_ns =
-        config->backend->outlives_deadline ? INT64_MAX : now_ns(maintenance) + 2 * config->ttl_ns;
+    const struct lock *lock = maintenance->lock;
+    pending->until_ns = lock->backend->outlives_deadline ? INT64_MAX : now_ns(maintenance) + 2 * lock->ttl_ns;
     pending->waiter = waiter;
     atomic_fetch_add(&maintenance->pending_count, 1);
     pthread_mutex_lock(&maintenance->mutex);

@@ -4,33 +4,13 @@
 #ifndef LOCK_CORE_MAINTENANCE_H
 #define LOCK_CORE_MAINTENANCE_H
 
-#include "lock/core/backend.h"
-#include "lock/core/local_queue.h"
-
-/* Which grants the thread extends in time. */
-enum lock_renewal {
-    LOCK_RENEW_NONE,
-    LOCK_RENEW_ACTIVE, /* those whose holders report progress (variant=watchdog) */
-    LOCK_RENEW_ALL,    /* until they are released (renew=on) */
-};
-
-struct lock_maintenance_config {
-    const struct lock_backend *backend;
-    void *store;
-    const struct lock_env *env;
-    struct lock_local_queue *queue;
-    int64_t ttl_ns;
-    enum lock_renewal renewal;
-    /* Called by the thread. */
-    void (*on_lost)(void *lock, const struct lock_grant *grant);
-    void (*on_renewed)(void *lock);
-    void *lock;
-};
+#include "lock/core/handle.h"
 
 struct lock_maintenance;
 
-/* NULL when out of memory, or of threads. */
-struct lock_maintenance *lock_maintenance_start(const struct lock_maintenance_config *config);
+/* For a lock with a store and a local queue, whose parts are all set but `maintenance`. NULL when out of
+ * memory, or of threads. */
+struct lock_maintenance *lock_maintenance_start(struct lock *lock);
 /* Tries for half a second to do the pending releases, and ends the thread. Calls after that have no effect.
  */
 void lock_maintenance_stop(struct lock_maintenance *maintenance);

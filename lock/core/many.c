@@ -22,8 +22,8 @@ static const char *const **sort(const char *const keys[], size_t count) {
     return sorted;
 }
 
-/* So long after the deadline no more keys are acquired or extended. The last of them may take another second:
- * lock.h allows these calls two. */
+/* After the deadline and this time no more keys are acquired or extended. The last call may take another
+ * second: lock.h allows two. */
 static const int64_t grace_ns = 1000000000;
 
 /* CLOCK_MONOTONIC. */

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "lock/core/maintenance.h"
 
 /* A waiter asks a store that fails again after `pause_ns`, and gives up after `failing_ns`. */
 static const int64_t failing_ns = 1000000000, pause_ns = 20000000;

@@ -21,7 +21,7 @@ struct lock_waiter {
 void lock_waiter_init(struct lock_waiter *waiter);
 void lock_waiter_destroy(struct lock_waiter *waiter);
 
-/* From any thread; remembered if nobody waits yet. */
+/* May be called by any thread, also before the wait begins. */
 void lock_waiter_wake(struct lock_waiter *waiter);
 
 /* Blocks until woken (LOCK_OK, and the waiter can be woken anew), CLOCK_MONOTONIC passes `until_ns`

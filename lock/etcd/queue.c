@@ -29,7 +29,7 @@ enum { NAMES = 4, TRIES = 3 };
 
 /* ---- names ---- */
 
-/* What the names of all keys of a lock begin with. A lock's key contains no space, so no other lock's do. */
+/* All keys of a lock begin with this, and no other lock's do: a lock's key contains no space. */
 static int make_prefix(char out[ETCD_KEY_SIZE], const char *key) {
     return snprintf(out, ETCD_KEY_SIZE, "lock/%s ", key);
 }
@@ -95,43 +95,17 @@ static enum lock_status find_predecessor(struct etcd_store *store, const struct 
     return status != ETCD_OK ? etcd_session_status(status) : place->revision ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
-/* Deletes the key of an owner, and no other owner's. The pointers go into the struct itself: do not copy it.
- */
-struct release {
-    char name[ETCD_KEY_SIZE];
-    struct etcd_compare is_owner;
-    struct etcd_op del;
-    struct etcd_txn txn;
-};
-
-static void make_release(struct release *release, const char *key, const char *owner) {
-    make_name(release->name, key, owner);
-    release->is_owner = (struct etcd_compare){.key = etcd_text(release->name),
-                                              .target = ETCD_VALUE,
-                                              .relation = ETCD_EQUAL,
-                                              .value = etcd_text(owner)};
-    release->del = (struct etcd_op){ETCD_DELETE, .del = {.key = etcd_text(release->name)}};
-    release->txn = (struct etcd_txn){
-        .compares = &release->is_owner, .compare_count = 1, .then = &release->del, .then_count = 1};
-}
-
-static void read_released(void *ctx, const struct etcd_reply *reply) {
-    *(bool *)ctx = reply->succeeded;
-}
-
 /* LOCK_NOT_OWNER: there is no key of that owner. */
 static enum lock_status release_key(struct etcd_store *store, const char *key, const char *owner,
                                     const struct lock_limit *limit) {
-    struct release release;
-    bool existed;
-    make_release(&release, key, owner);
-    enum etcd_status status = etcd_batch_do(store->batch, &release.txn, limit, read_released, &existed);
-    return status != ETCD_OK ? etcd_session_status(status) : existed ? LOCK_OK : LOCK_NOT_OWNER;
+    char name[ETCD_KEY_SIZE];
+    make_name(name, key, owner);
+    return etcd_store_delete(store, name, owner, limit);
 }
 
 /* ---- entering the queue ---- */
 
-/* What an enqueue request found. */
+/* The result of an enqueue request. */
 struct enqueued {
     const struct etcd_epoch *epoch;
     const char *owner;
@@ -178,15 +152,16 @@ static enum lock_status enqueue(struct etcd_store *store, const struct lock_atte
                                 const struct etcd_epoch *epoch, struct etcd_place *place, bool *existed,
                                 bool *retry) {
     const struct lock_grant *grant = &attempt->grant;
-    char name[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE];
+    char name[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE], released[ETCD_KEY_SIZE];
     struct etcd_op then[3], otherwise[3];
-    struct release release;
+    struct etcd_owner_delete del;
     size_t n = 0;
     make_name(name, grant->key, grant->owner);
     make_prefix(prefix, grant->key);
     if (attempt->releasing[0]) {
-        make_release(&release, grant->key, attempt->releasing);
-        then[n] = otherwise[n] = (struct etcd_op){ETCD_TXN, .txn = release.txn};
+        make_name(released, grant->key, attempt->releasing);
+        etcd_owner_delete_make(&del, released, attempt->releasing);
+        then[n] = otherwise[n] = (struct etcd_op){ETCD_TXN, .txn = del.txn};
         n++;
     }
     struct enqueued enqueued = {.epoch = epoch, .owner = grant->owner, .first = n, .place = place};
@@ -210,9 +185,9 @@ static enum lock_status enqueue(struct etcd_store *store, const struct lock_atte
     if (status != ETCD_OK || !enqueued.name_owner[0])
         return etcd_session_status(status);
     /* An attempt of this process has left that key; the background thread would delete it later. */
-    enum lock_status released = release_key(store, grant->key, enqueued.name_owner, &attempt->limit);
-    *retry = released == LOCK_OK || released == LOCK_NOT_OWNER;
-    return released;
+    enum lock_status deleted = release_key(store, grant->key, enqueued.name_owner, &attempt->limit);
+    *retry = deleted == LOCK_OK || deleted == LOCK_NOT_OWNER;
+    return deleted;
 }
 
 /* A transaction may change a key only once: so a key of the same name is deleted before. */
@@ -292,13 +267,6 @@ static enum lock_status queue_withdraw(void *opened, const char *key, const char
     return status == LOCK_OK ? release_key(store, key, owner, &limit) : status;
 }
 
-static enum lock_status queue_extend(void *opened, struct lock_grant *grant) {
-    struct etcd_store *store = opened;
-    char name[ETCD_KEY_SIZE];
-    make_name(name, grant->key, grant->owner);
-    return etcd_session_extend(store->session, name, grant);
-}
-
 static void queue_verify_many(void *opened, struct lock_check checks[], size_t count) {
     struct etcd_store *store = opened;
     etcd_session_verify(store->session, checks, count, make_name);
@@ -312,8 +280,7 @@ static enum lock_status queue_open(const struct lock_url *url, const struct lock
 const struct lock_backend lock_etcd_queue = {
     .scheme = "etcd",
     .variant = "queue",
-    .flaw =
-        "has two who believe they hold it after a pause longer than the lease; the fence stops the second",
+    .flaw = "two hold it after a pause longer than the lease, and the fence stops the second",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE |
             LOCK_IS_SHARED | LOCK_IS_SAFE,
     .has_tls = true,
@@ -325,6 +292,5 @@ const struct lock_backend lock_etcd_queue = {
     .attempt = queue_attempt,
     .release = queue_release,
     .withdraw = queue_withdraw,
-    .extend = queue_extend,
     .verify_many = queue_verify_many,
 };

@@ -346,20 +346,6 @@ static enum lock_status read_check(struct etcd_session *session, const struct et
     return status == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
 }
 
-enum lock_status etcd_session_extend(struct etcd_session *session, const char *name,
-                                     struct lock_grant *grant) {
-    const struct etcd_range range = {.key = etcd_text(name), .keys_only = true};
-    const struct etcd_call call = etcd_session_call(session);
-    int64_t sent_ns = lock_env_now_ns(session->env);
-    struct etcd_reply *reply;
-    enum etcd_status status = etcd_range(session->etcd, &range, &call, &reply);
-    if (status != ETCD_OK)
-        return etcd_session_status(status);
-    enum lock_status result = read_check(session, reply, sent_ns, grant);
-    etcd_reply_free(reply);
-    return result;
-}
-
 void etcd_session_verify(struct etcd_session *session, struct lock_check checks[], size_t count,
                          void (*make_name)(char out[ETCD_KEY_SIZE], const char *key, const char *owner)) {
     char names[LOCK_CHECKS_MAX][ETCD_KEY_SIZE];
@@ -369,7 +355,8 @@ void etcd_session_verify(struct etcd_session *session, struct lock_check checks[
         ops[i] = (struct etcd_op){ETCD_RANGE, .range = {.key = etcd_text(names[i]), .keys_only = true}};
     }
     const struct etcd_txn all = {.then = ops, .then_count = count};
-    const struct etcd_call call = etcd_session_call(session);
+    struct etcd_call call = etcd_session_call(session);
+    call.idempotent = true;
     int64_t sent_ns = lock_env_now_ns(session->env);
     struct etcd_reply *reply;
     enum etcd_status status = etcd_txn(session->etcd, &all, &call, &reply);

@@ -1,4 +1,4 @@
-/* What the locks in etcd share: the client, and the lease of this process. Not for users.
+/* The parts that all locks in etcd share: the client, and the lease of this process. Not for users.
  *
  * Every key that a lock writes is attached to one lease, which is kept alive as long as the lock is open. A
  * process that dies, or is paused for longer than the lease, loses the lease and all its keys at once. */
@@ -74,10 +74,8 @@ enum lock_status etcd_session_end_doubt(struct etcd_session *session, const stru
  * not after the lease may be gone. LOCK_UNKNOWN: the lease may be gone now. */
 enum lock_status etcd_session_set_deadline(struct etcd_session *session, int64_t lease, int64_t sent_ns,
                                            struct lock_grant *grant);
-/* lock_backend's extend, for a grant whose key is `name` and whose fence is the key's create revision. */
-enum lock_status etcd_session_extend(struct etcd_session *session, const char *name,
-                                     struct lock_grant *grant);
-/* lock_backend's verify_many. `make_name` writes the name of a grant's key. */
+/* lock_backend's verify_many, for grants whose fence is the create revision of a key. `make_name` writes its
+ * name. */
 void etcd_session_verify(struct etcd_session *session, struct lock_check checks[], size_t count,
                          void (*make_name)(char out[ETCD_KEY_SIZE], const char *key, const char *owner));
 

@@ -16,4 +16,16 @@ enum lock_status etcd_store_open(const struct lock_url *url, const struct lock_e
                                  void **store, char *error, size_t error_size);
 void etcd_store_close(void *store);
 
+/* A transaction that deletes a key if its value is `owner`. Its pointers go into the struct: do not copy it.
+ * `name` and `owner` must outlive it. */
+struct etcd_owner_delete {
+    struct etcd_compare is_owner;
+    struct etcd_op del;
+    struct etcd_txn txn;
+};
+void etcd_owner_delete_make(struct etcd_owner_delete *delete, const char *name, const char *owner);
+/* Does that. LOCK_NOT_OWNER: the key does not exist, or has another owner. */
+enum lock_status etcd_store_delete(struct etcd_store *store, const char *name, const char *owner,
+                                   const struct lock_limit *limit);
+
 #endif

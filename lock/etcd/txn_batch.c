@@ -41,7 +41,7 @@ struct etcd_batch {
     struct item *first, **last; /* queued */
 };
 
-/* What one leader sends. An item is set to NULL when its thread leaves. */
+/* The items that one leader sends. An item is set to NULL when its thread leaves. */
 struct flight {
     struct etcd_call_limit call_limit; /* the leader's */
     struct etcd_batch *batch;

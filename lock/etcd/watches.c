@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "lock/core/hash.h"
 
 /* A waiter asks again after RETRY_MS in case a wake-up was lost; more often without a watch. */
 enum { BUCKETS = 256, RETRY_MS = 1000, UNWATCHED_RETRY_MS = 20, UNUSED_S = 10, SWEEP_MS = 500 };
@@ -16,8 +17,8 @@ struct watched {
     char name[ETCD_KEY_SIZE];
     struct etcd_watch *watch;
     bool has_ended;              /* the watch has */
-    bool has_begun;              /* it has, and tells of all revisions after its first; */
-    int64_t newest;              /* it has told up to this one */
+    bool has_begun;              /* it has, and reports all later revisions; */
+    int64_t newest;              /* its events up to this revision were received */
     int64_t unused_ns;           /* since when there is no waiter */
     char owner[LOCK_OWNER_SIZE]; /* the waiter; "": none */
     char key[LOCK_KEY_MAX + 1];
@@ -59,10 +60,7 @@ void etcd_watches_free(struct etcd_watches *watches) {
 /* ---- with the mutex held ---- */
 
 static struct watched **find(struct etcd_watches *watches, const char *name) {
-    uint32_t hash = 2166136261U; /* FNV-1a */
-    for (const char *c = name; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619U;
-    struct watched **at = &watches->buckets[hash % BUCKETS];
+    struct watched **at = &watches->buckets[lock_hash_text(name) % BUCKETS];
     while (*at && strcmp((*at)->name, name) != 0)
         at = &(*at)->next;
     return at;
@@ -129,7 +127,7 @@ static void on_event(void *ctx, const struct etcd_watch_event *event) {
     } else if (event->kind == ETCD_WATCH_CREATED && !watched->has_begun) {
         watched->has_begun = true;
         watched->newest = event->revision;
-        if (watched->place.read_revision < event->revision) /* nobody tells of deletions before that */
+        if (watched->place.read_revision < event->revision) /* deletions before that are not reported */
             wake(watched);
     }
     for (size_t i = 0; i < event->count; i++) {
@@ -157,12 +155,9 @@ static bool begin_watch(struct watched *watched) {
 
 /* With the mutex held. NULL when out of memory. */
 static struct watched *find_or_add(struct etcd_watches *watches, const char *name) {
-    struct watched **at = find(watches, name);
-    if (*at)
-        return *at;
-    struct watched *watched = calloc(1, sizeof *watched);
-    if (!watched)
-        return NULL;
+    struct watched **at = find(watches, name), *watched = *at;
+    if (watched || !(watched = calloc(1, sizeof *watched)))
+        return watched;
     watched->watches = watches;
     snprintf(watched->name, sizeof watched->name, "%s", name);
     if (!begin_watch(watched)) {

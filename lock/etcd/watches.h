@@ -13,7 +13,7 @@
 
 struct etcd_watches;
 
-/* Where an owner is in the queue of its lock. */
+/* An owner's place in the queue of its lock. */
 struct etcd_place {
     int64_t revision, lease; /* of its own key; 0: it has none */
     /* The key whose deletion it waits for ("": it does not wait), and the store's revision when that was

@@ -16,7 +16,7 @@ static void make_name(char out[ETCD_KEY_SIZE], const char *key, const char *owne
     snprintf(out, ETCD_KEY_SIZE, "lock/%s", key);
 }
 
-/* What a put request found. */
+/* The result of a put request. */
 struct found {
     const struct etcd_epoch *epoch;
     const char *owner;
@@ -102,28 +102,12 @@ static enum lock_status fixed_attempt(void *opened, struct lock_attempt *attempt
     return attempt->waits ? etcd_watches_wait(store->watches, place.predecessor, attempt, &place) : LOCK_BUSY;
 }
 
-static void read_deleted(void *ctx, const struct etcd_reply *reply) {
-    *(bool *)ctx = reply->succeeded;
-}
-
-/* Deletes the key if its value is `owner`. LOCK_NOT_OWNER: it is not. */
-static enum lock_status delete_key(struct etcd_store *store, const char *key, const char *owner,
-                                   const struct lock_limit *limit) {
-    char name[ETCD_KEY_SIZE];
-    bool existed;
-    make_name(name, key, owner);
-    const struct etcd_compare is_owner = {
-        .key = etcd_text(name), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
-    const struct etcd_op del = {ETCD_DELETE, .del = {.key = etcd_text(name)}};
-    const struct etcd_txn txn = {.compares = &is_owner, .compare_count = 1, .then = &del, .then_count = 1};
-    enum etcd_status status = etcd_batch_do(store->batch, &txn, limit, read_deleted, &existed);
-    return status != ETCD_OK ? etcd_session_status(status) : existed ? LOCK_OK : LOCK_NOT_OWNER;
-}
-
 static enum lock_status fixed_release(void *opened, const char *key, const char *owner) {
     struct etcd_store *store = opened;
     const struct lock_limit limit = etcd_session_limit(store->session);
-    return delete_key(store, key, owner, &limit);
+    char name[ETCD_KEY_SIZE];
+    make_name(name, key, owner);
+    return etcd_store_delete(store, name, owner, &limit);
 }
 
 static enum lock_status fixed_withdraw(void *opened, const char *key, const char *owner, int64_t until_ns) {
@@ -133,14 +117,7 @@ static enum lock_status fixed_withdraw(void *opened, const char *key, const char
     make_name(name, key, owner);
     etcd_watches_drop(store->watches, name, owner);
     enum lock_status status = etcd_session_end_doubt(store->session, &limit);
-    return status == LOCK_OK ? delete_key(store, key, owner, &limit) : status;
-}
-
-static enum lock_status fixed_extend(void *opened, struct lock_grant *grant) {
-    struct etcd_store *store = opened;
-    char name[ETCD_KEY_SIZE];
-    make_name(name, grant->key, grant->owner);
-    return etcd_session_extend(store->session, name, grant);
+    return status == LOCK_OK ? etcd_store_delete(store, name, owner, &limit) : status;
 }
 
 static void fixed_verify_many(void *opened, struct lock_check checks[], size_t count) {
@@ -156,8 +133,7 @@ static enum lock_status fixed_open(const struct lock_url *url, const struct lock
 const struct lock_backend lock_etcd_fixed_key = {
     .scheme = "etcd",
     .variant = "fixed-key",
-    .flaw = "wakes all who wait for one who gets it, and whoever comes first is served; after a pause as the "
-            "queue",
+    .flaw = "wakes all waiters though only one gets it, and is not fair; after a pause as the queue",
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_CAN_WAKE | LOCK_IS_SHARED |
             LOCK_IS_SAFE,
     .has_tls = true,
@@ -168,6 +144,5 @@ const struct lock_backend lock_etcd_fixed_key = {
     .attempt = fixed_attempt,
     .release = fixed_release,
     .withdraw = fixed_withdraw,
-    .extend = fixed_extend,
     .verify_many = fixed_verify_many,
 };

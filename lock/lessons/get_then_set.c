@@ -1,13 +1,15 @@
-/* redis, variant get-set: WRONG, for lessons. Look whether anybody has it, and if not, write that you do.
+/* redis, variant get-set: WRONG, for lessons. Read whether the lock has a holder; if not, write that you hold
+ * it.
  *
- * Why it looks right: Redis does one command after the other, so neither GET nor SET can be caught halfway.
+ * Why it looks right: Redis carries out one command after the other, so neither GET nor SET can be
+ * interrupted.
  *
- * What is wrong: between the two everybody else has a turn. Two who GET before either SETs both see nobody,
- * both SET, both are sure. It is the flaw of `naive`, which reads the stock and then writes it, one floor up:
- * a lock built on check-then-act needs a lock itself. Time to live, owner and compare-and-delete are all as
- * they should be, and do not help.
+ * What is wrong: other clients' commands come between the two. If two clients GET before either SETs, both
+ * read that there is no holder, both SET, and both believe that they hold it. It is the flaw of the strategy
+ * `naive`, which reads the stock and then writes it, one level up: a lock that checks and then acts needs a
+ * lock itself. Time to live, owner and compare-and-delete are as they should be, and do not help.
  *
- * What fixes it: looking and taking in one command: SET NX (redis_set_del.c), or a script (redis_owner.c).
+ * What fixes it: check and write in one command, SET NX (v2_0_set_del.c), or in a script (owner.c).
  *
  * Point: "between GET and SET". */
 #include <string.h>
@@ -25,7 +27,7 @@ static enum lock_status get_set_attempt(void *opened, struct lock_attempt *attem
     enum lock_status status = redis_store_call(store, &answer, 2, get, NULL);
     if (status != LOCK_OK)
         return status;
-    /* Its own, of a SET whose reply was lost, is as good as nobody. */
+    /* Its own value, from a SET whose reply was lost, is as good as no holder. */
     if (answer.type != REDIS_ANSWER_NIL && strcmp(answer.text, grant->owner) != 0)
         return redis_store_busy(store, attempt);
     lock_env_at_point(env, "between GET and SET", grant->key);

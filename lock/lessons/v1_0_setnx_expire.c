@@ -1,17 +1,17 @@
-/* redis, variant setnx-expire: WRONG, for lessons. V1.0: SETNX takes the lock, EXPIRE gives it an end.
+/* redis, variant setnx-expire (V1.0): WRONG, for lessons. SETNX acquires the lock, EXPIRE limits its life.
  *
- * Why it looks right: SETNX looks and takes in one command, so there is one holder; and thanks to EXPIRE the
- * lock of one who died is free again after a while.
+ * Why it looks right: SETNX checks and writes in one command, so there is one holder; and thanks to EXPIRE
+ * the lock of a client that died is free again after a while.
  *
- * What is wrong: who dies between the two has a lock without an end, and nobody ever has it again until
- * somebody deletes the key by hand. It takes no crash of the machine: a deployment, a process out of memory,
- * a connection that breaks, a Redis that is restarted just then.
+ * What is wrong: a client that dies between the two leaves a lock without expiry. Nobody ever gets it again
+ * until somebody deletes the key by hand. It does not take a crash of the machine: a deployment, a process
+ * out of memory, a connection that breaks, or a restart of Redis at that moment is enough.
  *
- * What fixes it: both in one command, SET NX PX (redis_set_del.c; Redis has it since 2.6.12, of 2013, which
- * is why so much older code looks like this).
+ * What fixes it: both in one command, SET NX PX (v2_0_set_del.c; Redis has it since 2.6.12, of 2013, which is
+ * why so much older code looks like this).
  *
- * The classic gives back by a plain DEL. That is another flaw, shown by redis_set_del.c; here it is
- * compare-and-delete, so that this file has but one.
+ * The classic releases by a plain DEL. That is another flaw, shown by v2_0_set_del.c; this file compares and
+ * deletes, so that it has only one flaw.
  *
  * Point: "after SETNX". */
 #include <string.h>
@@ -29,7 +29,7 @@ static enum lock_status setnx_expire_attempt(void *opened, struct lock_attempt *
     struct redis_answer answer;
     enum lock_status status = redis_store_call(store, &answer, 3, setnx, NULL);
     if (status == LOCK_OK && answer.integer == 0) {
-        /* Perhaps it is its own, of a call whose reply was lost. */
+        /* Perhaps the value is its own, from a call whose reply was lost. */
         status = redis_store_call(store, &answer, 2, get, NULL);
         if (status == LOCK_OK && strcmp(answer.text, grant->owner) != 0)
             return redis_store_busy(store, attempt);

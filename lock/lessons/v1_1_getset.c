@@ -1,22 +1,24 @@
-/* redis, variant getset: WRONG, for lessons. V1.1: no EXPIRE to be missed: the value of the key is the time
- * at which the lock is over, and who finds it over swaps in a time of its own by GETSET.
+/* redis, variant getset (V1.1): WRONG, for lessons. There is no EXPIRE that can be missed: the value of the
+ * key is the time at which the lock ends. A client that reads a time in the past writes its own time by
+ * GETSET.
  *
- * Why it looks right: it is in the manual of SETNX. No crash leaves a lock without an end; and of all who
- * find it over only one gets from GETSET the time that it had read, so there is one winner.
+ * Why it looks right: it is in the manual of SETNX. No crash leaves a lock without an end; and of all clients
+ * that read the old time, GETSET returns it to only one, so there is one winner.
  *
- * What is wrong: GETSET writes also where it loses. A loser moves the winner's time: a dead winner's lock
- * lasts longer with each loser, a live one's value is gone, so that it cannot give its lock back, and if it
- * had already done so the lock is shut and nobody has it. Under contention that is what happens, once each
- * time to live. Besides, all must have the same clock: people write the wall clock; here it is the layer's,
- * which tests can turn, and which is that of one machine. (Who reckons the new time before it waits, and not
- * when it writes, moves the winner's time back, and there are two holders.)
+ * What is wrong: GETSET also writes when it loses. A loser replaces the winner's time. So the lock of a dead
+ * winner lasts longer with each loser. A live winner cannot release its lock any more, because its value is
+ * gone; and if it had released already, the lock is taken and nobody holds it. Under contention this happens
+ * once in each time to live. Also, all clients must have the same clock. People use the wall clock; here it
+ * is the lock's own clock, which tests can control and which is the same for one machine. (A client that
+ * computes the new time before it waits, and not when it writes, moves the winner's time back, and there are
+ * two holders.)
  *
- * What fixes it: let Redis keep the time, and a value say who: SET NX PX with an owner (redis_owner.c).
+ * What fixes it: Redis keeps the time, and the value is an owner: SET NX PX (owner.c).
  *
- * The classic gives back by DEL, unless its own time is over: pause it in between, and it is redis_set_del.c.
- * A time is no owner: either one deletes what may be another's, or one cannot delete what a loser has moved.
- * Here it is the latter, so that this file has but one flaw. Nor can a lost reply be resolved by a time: what
- * it left is over by itself.
+ * The classic releases by DEL unless its own time has passed; with a pause in between that is the flaw of
+ * v2_0_set_del.c. A time is no owner: either a client deletes a lock that may be another's, or it cannot
+ * delete one whose time a loser has replaced. This file does the latter, so that it has only one flaw. Nor
+ * can a time show whose write had its reply lost: what such a write has left ends by itself.
  *
  * Point: "between GET and GETSET". */
 #include <inttypes.h>
@@ -26,7 +28,7 @@
 
 #include "lock/redis/store.h"
 
-/* As if it were taken now. The end is all the owner that there is. */
+/* Counted from now. The end is the only owner that there is. */
 static void set_end(const struct redis_store *store, struct lock_grant *grant) {
     int64_t now_ns = lock_env_now_ns(store->env);
     snprintf(grant->owner, sizeof grant->owner, "%" PRId64, now_ns / 1000000 + store->ttl_ms);
@@ -55,14 +57,14 @@ static enum lock_status getset_attempt(void *opened, struct lock_attempt *attemp
     set_end(store, grant);
     status = redis_store_call(store, &was, 3, getset, NULL);
     if (status == LOCK_OK && strcmp(was.text, end.text) != 0)
-        return redis_store_busy(store, attempt); /* lost; and its time is where the winner's was */
+        return redis_store_busy(store, attempt); /* lost; and it has replaced the winner's time */
     return status;
 }
 
 const struct lock_backend lock_redis_getset = {
     .scheme = "redis",
     .variant = "getset",
-    .flaw = "lets those who lose move the winner's time, and in the end nobody has it",
+    .flaw = "lets losers replace the winner's time, so that in the end nobody can release it",
     .caps = LOCK_IS_SHARED,
     .is_lesson = true,
     .open = redis_store_open,

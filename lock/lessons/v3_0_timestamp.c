@@ -1,18 +1,19 @@
-/* redis, variant timestamp: WRONG, for lessons. V3.0: the value says whose lock it is, and is compared before
- * it is deleted, in one script; the value is the time at which it was taken.
+/* redis, variant timestamp (V3.0): WRONG, for lessons. The value names the owner, and one script compares and
+ * deletes it; but the value is the time of the acquisition.
  *
- * Why it looks right: all of it is, but for the value, and two do not take a lock at the same time.
+ * Why it looks right: everything but the value is right, and two clients do not acquire a lock at the same
+ * time.
  *
- * What is wrong: they do take it in the same millisecond. One gives it back and the next has it at once; or
- * the next one's clock is behind and reads what the first one's read when it took it. Then both have the same
- * value, and a late release of the first, or one that is repeated because its reply was lost, is taken for
- * the second's and deletes its lock. The busier the lock, the likelier.
+ * What is wrong: they do acquire it in the same millisecond. One releases and the next acquires at once; or
+ * the next one's clock is behind, and shows the time that the first one's showed. Then both have the same
+ * value, and a late release of the first, or one that is repeated because its reply was lost, deletes the
+ * lock of the second. The busier the lock, the likelier.
  *
- * What fixes it: a value that nobody else has: 64 random bits for the process and 64 for the grant
- * (redis_owner.c; the layer makes them, and this lock throws them away).
+ * What fixes it: a unique value: 64 random bits for the process and 64 counted ones for the grant (owner.c;
+ * the core makes them, and this lock throws them away).
  *
- * Point: none; it breaks by the clock (lock_config.now_ns). People write the wall clock; it does not matter
- * which. */
+ * Point: none; it breaks by the clock (lock_config.now_ns). People use the wall clock; every clock has this
+ * flaw. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -35,7 +35,7 @@ struct redis_connection {
     bool broken;           /* to be closed by the last thread that reads or writes */
     bool is_replica;       /* broken as soon as all calls in flight are answered; no more commands are sent */
     int64_t retry_at_ns, used_ns;
-    struct redis_call *oldest, *newest;
+    struct redis_request *oldest, *newest;
     uint64_t queued, written, answered; /* bytes of commands */
     struct redis_output output;         /* queued, and not being written yet */
 };
@@ -61,7 +61,7 @@ void redis_connection_close(struct redis_connection *connection) {
         return;
     redisFree(connection->hiredis);
     while (connection->oldest) { /* abandoned calls */
-        struct redis_call *next = connection->oldest->next;
+        struct redis_request *next = connection->oldest->next;
         free(connection->oldest);
         connection->oldest = next;
     }
@@ -81,16 +81,15 @@ void redis_connection_report(const struct redis_connection *connection, const ch
 /* ---- calls in flight: with the mutex held ---- */
 
 /* Needs no mutex. */
-static void post(struct redis_call *call) {
+static void post(struct redis_request *call) {
     atomic_fetch_add(&call->posts, 1);
     sem_post(&call->ready);
 }
 
-/* Returns the call if its thread must be told by post(): not for the leader's own call, and not for an
- * abandoned one. */
-static struct redis_call *finish_oldest(struct redis_connection *connection, enum lock_status status,
-                                        const struct redis_call *leader) {
-    struct redis_call *call = connection->oldest;
+/* Returns the call if it must be posted: not the leader's own call, and not an abandoned one. */
+static struct redis_request *finish_oldest(struct redis_connection *connection, enum lock_status status,
+                                           const struct redis_request *leader) {
+    struct redis_request *call = connection->oldest;
     connection->oldest = call->next;
     if (!connection->oldest)
         connection->newest = NULL;
@@ -106,7 +105,7 @@ static struct redis_call *finish_oldest(struct redis_connection *connection, enu
     return call->is_posted ? call : NULL;
 }
 
-static void append(struct redis_connection *connection, struct redis_call *call) {
+static void append(struct redis_connection *connection, struct redis_request *call) {
     call->ends_at = connection->queued;
     if (connection->newest)
         connection->newest->next = call;
@@ -116,16 +115,16 @@ static void append(struct redis_connection *connection, struct redis_call *call)
 }
 
 /* A copy replaces the call, which has no answer yet, so that its caller may go. False: out of memory. */
-static bool abandon(struct redis_connection *connection, struct redis_call *call) {
+static bool abandon(struct redis_connection *connection, struct redis_request *call) {
     struct {
-        struct redis_call call;
+        struct redis_request call;
         struct redis_answer answer;
     } *copy = malloc(sizeof *copy);
     if (!copy)
         return false;
-    copy->call = (struct redis_call){
+    copy->call = (struct redis_request){
         .next = call->next, .answer = &copy->answer, .ends_at = call->ends_at, .abandoned = true};
-    struct redis_call **at = &connection->oldest;
+    struct redis_request **at = &connection->oldest;
     while (*at && *at != call)
         at = &(*at)->next;
     *at = &copy->call;
@@ -163,7 +162,7 @@ static void break_connection(struct redis_connection *connection, int why) {
         shutdown(connection->hiredis->fd, SHUT_RDWR);
         while (connection->oldest) {
             bool written = connection->oldest->ends_at <= connection->written;
-            struct redis_call *call =
+            struct redis_request *call =
                 finish_oldest(connection, written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE, NULL);
             if (call)
                 post(call);
@@ -226,7 +225,7 @@ static int write_all(int fd, const char *bytes, size_t length, int64_t until_ns,
     return 0;
 }
 
-/* What gathered is written when nothing is in flight, or when it is as large as what is in flight: then the
+/* The queued commands are written when no others are in flight, or when they are as many as those: then the
  * store works on one batch while the answers to the other travel, and neither is small. */
 static bool may_write(const struct redis_connection *connection) {
     return connection->output.length > 0 && !connection->broken &&
@@ -244,8 +243,9 @@ static void write_queued(struct redis_connection *connection, int64_t until_ns) 
         size_t sent = 0;
         int fd = connection->hiredis->fd;
         connection->output = (struct redis_output){.length = 0};
-        connection->written +=
-            output.length; /* until it is known: whoever breaks it must not say UNAVAILABLE */
+        /* Counted before it is known: another thread that breaks the connection meanwhile must not answer
+           UNAVAILABLE. */
+        connection->written += output.length;
         pthread_mutex_unlock(&connection->mutex);
         int why = write_all(fd, output.bytes, output.length, until_ns, &sent);
         pthread_mutex_lock(&connection->mutex);
@@ -275,7 +275,7 @@ static void note_error(struct redis_connection *connection, const struct redis_a
 /* Delivers the answers, and lists in `*done` the calls that must be posted. False: the bytes are not the
  * protocol, or there was no call for an answer. */
 static bool deliver(struct redis_connection *connection, const char *bytes, size_t length,
-                    const struct redis_call *leader, struct redis_call **done) {
+                    const struct redis_request *leader, struct redis_request **done) {
     redisReader *reader = connection->hiredis->reader;
     void *reply = NULL;
     bool good = redisReaderFeed(reader, bytes, length) == REDIS_OK;
@@ -284,7 +284,7 @@ static bool deliver(struct redis_connection *connection, const char *bytes, size
         if (good) {
             redis_answer_read(connection->oldest->answer, reply);
             note_error(connection, connection->oldest->answer);
-            struct redis_call *call = finish_oldest(connection, LOCK_OK, leader);
+            struct redis_request *call = finish_oldest(connection, LOCK_OK, leader);
             if (call) {
                 *done = call;
                 done = &call->next;
@@ -296,11 +296,10 @@ static bool deliver(struct redis_connection *connection, const char *bytes, size
     return good;
 }
 
-/* Without the mutex, so that the threads that are told do not run into it. A call is gone once it was posted.
- */
-static void post_all(struct redis_call *done) {
+/* Without the mutex, so that the woken threads do not run into it. A call is gone once it was posted. */
+static void post_all(struct redis_request *done) {
     while (done) {
-        struct redis_call *call = done;
+        struct redis_request *call = done;
         done = call->next;
         post(call);
     }
@@ -308,7 +307,7 @@ static void post_all(struct redis_call *done) {
 
 /* A leader that is done appoints the next: the thread whose answer comes next. */
 static void appoint_leader(struct redis_connection *connection) {
-    struct redis_call *next = connection->oldest;
+    struct redis_request *next = connection->oldest;
     while (next && next->abandoned)
         next = next->next;
     connection->has_leader = next != NULL;
@@ -340,12 +339,12 @@ static ssize_t receive(struct redis_connection *connection, int fd, char *bytes,
 }
 
 /* Reads for all threads until its own call is done or abandoned. Called, and returns, with the mutex held. */
-static void lead(struct redis_connection *connection, struct redis_call *call,
+static void lead(struct redis_connection *connection, struct redis_request *call,
                  const struct lock_cancel *cancel) {
     char bytes[16384];
     bool appointed = false;
     while (!call->done) {
-        struct redis_call *done = NULL;
+        struct redis_request *done = NULL;
         assert(connection->hiredis); /* break_connection() leaves no call that is not done */
         int fd = connection->hiredis->fd;
         pthread_mutex_unlock(&connection->mutex);
@@ -377,7 +376,7 @@ static void lead(struct redis_connection *connection, struct redis_call *call,
 
 /* Without the mutex. Waits for the post, and breaks the connection when the call's time is up. False: it was
  * cancelled and is abandoned. */
-static bool follow(struct redis_connection *connection, struct redis_call *call,
+static bool follow(struct redis_connection *connection, struct redis_request *call,
                    const struct lock_cancel *cancel) {
     for (int64_t sleep_ns = now_ns() + busy_poll_ns; atomic_load(&connection->quick) && now_ns() < sleep_ns;
          sched_yield()) {
@@ -421,9 +420,9 @@ static bool has_time(const struct redis_connection *connection, int64_t until_ns
 }
 
 /* `until_ns`: when it must be answered, including the time to connect; 0: a timeout after connecting. */
-static void begin_call(struct redis_connection *connection, struct redis_call *call, int argc,
+static void begin_call(struct redis_connection *connection, struct redis_request *call, int argc,
                        const char *const argv[], struct redis_answer *answer, int64_t until_ns) {
-    *call = (struct redis_call){.answer = answer, .status = LOCK_UNAVAILABLE, .done = true};
+    *call = (struct redis_request){.answer = answer, .status = LOCK_UNAVAILABLE, .done = true};
     sem_init(&call->ready, 0, 0);
     pthread_mutex_lock(&connection->mutex);
     test_idle(connection);
@@ -445,12 +444,12 @@ static void begin_call(struct redis_connection *connection, struct redis_call *c
     pthread_mutex_unlock(&connection->mutex);
 }
 
-void redis_connection_begin(struct redis_connection *connection, struct redis_call *call, int argc,
+void redis_connection_begin(struct redis_connection *connection, struct redis_request *call, int argc,
                             const char *const argv[], struct redis_answer *answer) {
     begin_call(connection, call, argc, argv, answer, 0);
 }
 
-static enum lock_status end_call(struct redis_connection *connection, struct redis_call *call,
+static enum lock_status end_call(struct redis_connection *connection, struct redis_request *call,
                                  const struct lock_cancel *cancel) {
     int posts = 0;
     pthread_mutex_lock(&connection->mutex);
@@ -480,14 +479,14 @@ done:
     return call->status;
 }
 
-enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_call *call) {
+enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_request *call) {
     return end_call(connection, call, NULL);
 }
 
 enum lock_status redis_connection_call(struct redis_connection *connection, int argc,
                                        const char *const argv[], struct redis_answer *answer,
                                        const struct lock_cancel *cancel) {
-    struct redis_call call;
+    struct redis_request call;
     begin_call(connection, &call, argc, argv, answer, timeout_from_now_ns(connection));
     return end_call(connection, &call, cancel);
 }

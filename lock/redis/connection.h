@@ -14,8 +14,8 @@
 #include "lock/redis/protocol.h"
 
 /* A call in flight; the caller's own. */
-struct redis_call {
-    struct redis_call *next;
+struct redis_request {
+    struct redis_request *next;
     struct redis_answer *answer;
     int64_t until_ns; /* not answered by then: the connection is closed */
     uint64_t ends_at; /* position of its command's end in all bytes ever queued */
@@ -56,8 +56,8 @@ enum lock_status redis_connection_call(struct redis_connection *connection, int 
 /* The two halves of a call, for a thread that has several commands to send at once: they are written with the
  * first redis_connection_end(). Each call that was begun must be ended, in the same order. Connecting may
  * take another timeout, since commands that were begun must keep their order. */
-void redis_connection_begin(struct redis_connection *connection, struct redis_call *call, int argc,
+void redis_connection_begin(struct redis_connection *connection, struct redis_request *call, int argc,
                             const char *const argv[], struct redis_answer *answer);
-enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_call *call);
+enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_request *call);
 
 #endif

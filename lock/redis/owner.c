@@ -114,7 +114,7 @@ enum {
         LOCK_CAN_FENCE | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE | LOCK_IS_SHARED | LOCK_IS_SAFE
 };
 
-/* What both variants do. */
+/* Both variants. */
 #define OWNER_FUNCTIONS                                                                                      \
     .scheme = "redis", .queues_locally = true, .attempt_releases = true, .fences_per_grant = OWNER_FENCES,   \
     .open = redis_store_open, .close = redis_store_close, .attempt = owner_attempt,                          \

@@ -1,4 +1,4 @@
-/* What the locks in one Redis share: the connection, the subscriber, names of keys, scripts. Not for users.
+/* The parts that all locks in one Redis share: connection, subscriber, names of keys, scripts. Not for users.
  */
 #ifndef LOCK_REDIS_STORE_H
 #define LOCK_REDIS_STORE_H

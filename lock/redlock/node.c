@@ -4,27 +4,28 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "lock/core/waiter.h"
 
-/* What a node that hangs may have before it: more is not taken, and its vote is down. Of that half is left to
- * those that insist, which take back what others have left. */
+/* More questions do not wait for a node that hangs: its vote is DOWN at once. Half of the places are reserved
+ * for questions that insist, which are releases. */
 enum { ASKS_MAX = 4096 };
 
-/* A node that did not answer is asked again after so long, or when there is something new to ask. */
-static const int64_t knock_ns = 100000000;
+/* A node that did not answer is asked again after so long, or when there is a new question. */
+static const int64_t retry_ns = 100000000;
 
 struct asks {
-    struct redlock_ask *head, *tail;
+    struct redlock_ask *first, *last;
 };
 
 struct redlock_node {
     struct redis_connection *connection; /* the thread's own */
-    struct asks left;                    /* the thread's own: they insist, and the node did not answer */
+    struct asks unanswered;              /* the thread's own: questions that insist */
     pthread_t thread;
-    _Atomic int length; /* of `queue` and `left`, and what is being asked */
+    _Atomic int length; /* of `queue` and `unanswered`, and what is being sent */
     pthread_mutex_t mutex;
     pthread_cond_t cond;
     struct asks queue;
-    _Atomic bool stop; /* written with the mutex */
+    _Atomic bool stop; /* written with the mutex held */
 };
 
 static int64_t now_ns(void) {
@@ -33,17 +34,17 @@ static int64_t now_ns(void) {
 
 static void append(struct asks *asks, struct redlock_ask *ask) {
     ask->next = NULL;
-    if (asks->head)
-        asks->tail->next = ask;
+    if (asks->first)
+        asks->last->next = ask;
     else
-        asks->head = ask;
-    asks->tail = ask;
+        asks->first = ask;
+    asks->last = ask;
 }
 
 static struct redlock_ask *take_first(struct asks *asks) {
-    struct redlock_ask *ask = asks->head;
+    struct redlock_ask *ask = asks->first;
     if (ask)
-        asks->head = ask->next;
+        asks->first = ask->next;
     return ask;
 }
 
@@ -54,7 +55,7 @@ static void vote(struct redlock_node *node, struct redlock_ask *ask, enum redloc
     redlock_round_vote(ask, vote);
 }
 
-/* Votes for what it is too late to send. */
+/* Votes DOWN on questions that it is too late to send. */
 static void drop_late(struct redlock_node *node, struct asks *asks) {
     struct asks good = {NULL, NULL};
     int64_t now = now_ns();
@@ -67,7 +68,7 @@ static void drop_late(struct redlock_node *node, struct asks *asks) {
     *asks = good;
 }
 
-/* A reply that is an error is not an answer: the node cannot do its work. */
+/* An answer that is an error means that the node cannot work. */
 static enum redlock_vote read_vote(const struct redlock_ask *ask) {
     if (ask->answer.type != REDIS_ANSWER_INTEGER)
         return REDLOCK_DOWN;
@@ -76,11 +77,11 @@ static enum redlock_vote read_vote(const struct redlock_ask *ask) {
     return ask->round->insists && ask->lost ? REDLOCK_LOST : REDLOCK_NO;
 }
 
-/* Asks all in one go; what is not answered stays. */
-static void ask_once(struct redlock_node *node, struct asks *asks) {
+/* Sends all questions together; those without an answer stay in `asks`. */
+static void send_once(struct redlock_node *node, struct asks *asks) {
     struct asks silent = {NULL, NULL};
     drop_late(node, asks);
-    for (struct redlock_ask *ask = asks->head; ask; ask = ask->next)
+    for (struct redlock_ask *ask = asks->first; ask; ask = ask->next)
         redis_connection_begin(node->connection, &ask->call, ask->round->argc, ask->round->argv,
                                &ask->answer);
     for (struct redlock_ask *ask; (ask = take_first(asks));) {
@@ -94,65 +95,62 @@ static void ask_once(struct redlock_node *node, struct asks *asks) {
     *asks = silent;
 }
 
-/* The node did not answer: who insists is kept. */
-static void put_off(struct redlock_node *node, struct asks *asks) {
+/* The node did not answer: questions that insist are kept. */
+static void keep_insisting(struct redlock_node *node, struct asks *asks) {
     for (struct redlock_ask *ask; (ask = take_first(asks));) {
         if (ask->round->insists)
-            append(&node->left, ask);
+            append(&node->unanswered, ask);
         else
             vote(node, ask, REDLOCK_DOWN);
     }
 }
 
-/* True: the node answers, as far as is known. Where it did not the last time, only one is asked to find out,
- * however many are left. */
-static bool knock(struct redlock_node *node) {
-    while (node->left.head && now_ns() >= node->left.head->round->late_ns)
-        vote(node, take_first(&node->left), REDLOCK_DOWN);
-    if (!node->left.head)
+/* True: as far as is known the node answers. If it did not the last time, one of the unanswered questions is
+ * sent to find out, however many there are. */
+static bool test_node(struct redlock_node *node) {
+    while (node->unanswered.first && now_ns() >= node->unanswered.first->round->late_ns)
+        vote(node, take_first(&node->unanswered), REDLOCK_DOWN);
+    if (!node->unanswered.first)
         return true;
-    struct redlock_ask *ask = take_first(&node->left);
+    struct redlock_ask *ask = take_first(&node->unanswered);
     struct asks one = {NULL, NULL};
     append(&one, ask);
-    ask_once(node, &one);
-    if (!one.head)
+    send_once(node, &one);
+    if (!one.first)
         return true;
-    ask->next = node->left.head;
-    if (!node->left.head)
-        node->left.tail = ask;
-    node->left.head = ask;
+    ask->next = node->unanswered.first;
+    if (!node->unanswered.first)
+        node->unanswered.last = ask;
+    node->unanswered.first = ask;
     return false;
 }
 
-/* Asks what is left and then what is new: the order in which it was posted. Twice, as a connection that has
- * broken is often noticed only by the first; but at the end a node that hangs is not waited for twice. */
-static void ask_all(struct redlock_node *node, struct asks *asks) {
-    if (knock(node)) {
-        struct asks all = node->left;
+/* Sends unanswered questions, then new ones: in the order in which they were posted. Twice if necessary,
+ * since often only the first try finds that the connection is broken; but a stopped node that hangs is not
+ * waited for twice. */
+static void send_all(struct redlock_node *node, struct asks *asks) {
+    if (test_node(node)) {
+        struct asks all = node->unanswered;
         int64_t since_ns = now_ns();
-        node->left = (struct asks){NULL, NULL};
+        node->unanswered = (struct asks){NULL, NULL};
         for (struct redlock_ask *ask; (ask = take_first(asks));)
             append(&all, ask);
-        ask_once(node, &all);
-        if (all.head && (!atomic_load(&node->stop) || now_ns() - since_ns < knock_ns))
-            ask_once(node, &all);
+        send_once(node, &all);
+        if (all.first && (!atomic_load(&node->stop) || now_ns() - since_ns < retry_ns))
+            send_once(node, &all);
         *asks = all;
     }
-    put_off(node, asks);
+    keep_insisting(node, asks);
 }
 
-/* Called, and returns, with the mutex held. False: the end. */
+/* Called, and returns, with the mutex held. False: stopped, and nothing is queued. */
 static bool wait_for_work(struct redlock_node *node) {
-    int64_t until_ns = now_ns() + knock_ns;
-    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-    int over = 0;
-    while (!node->queue.head && !node->stop && !over) {
-        if (node->left.head)
-            over = pthread_cond_clockwait(&node->cond, &node->mutex, CLOCK_MONOTONIC, &until);
-        else
-            pthread_cond_wait(&node->cond, &node->mutex);
-    }
-    return node->queue.head || !node->stop;
+    int64_t until_ns = now_ns() + retry_ns;
+    if (!node->unanswered.first)
+        until_ns = INT64_MAX;
+    while (!node->queue.first && !node->stop && lock_wait_until(&node->cond, &node->mutex, until_ns))
+        ;
+    return node->queue.first || !node->stop;
 }
 
 static void *run(void *arg) {
@@ -162,16 +160,16 @@ static void *run(void *arg) {
         struct asks asks = node->queue;
         node->queue = (struct asks){NULL, NULL};
         pthread_mutex_unlock(&node->mutex);
-        ask_all(node, &asks);
+        send_all(node, &asks);
         pthread_mutex_lock(&node->mutex);
     }
     pthread_mutex_unlock(&node->mutex);
-    for (struct redlock_ask *ask; (ask = take_first(&node->left));)
+    for (struct redlock_ask *ask; (ask = take_first(&node->unanswered));)
         vote(node, ask, REDLOCK_DOWN);
     return NULL;
 }
 
-/* ---- from any thread ---- */
+/* ---- called by any thread ---- */
 
 static void free_node(struct redlock_node *node) {
     redis_connection_close(node->connection);
@@ -180,14 +178,14 @@ static void free_node(struct redlock_node *node) {
     free(node);
 }
 
-struct redlock_node *redlock_node_open(const struct redis_target *target, int patience_ms,
+struct redlock_node *redlock_node_open(const struct redis_target *target, int timeout_ms,
                                        const struct lock_env *env) {
     struct redlock_node *node = calloc(1, sizeof *node);
     if (!node)
         return NULL;
     pthread_mutex_init(&node->mutex, NULL);
     pthread_cond_init(&node->cond, NULL);
-    node->connection = redis_connection_open(target, patience_ms, env);
+    node->connection = redis_connection_open(target, timeout_ms, env);
     if (node->connection && lock_env_start_thread(&node->thread, run, node))
         return node;
     free_node(node);
@@ -211,7 +209,7 @@ void redlock_node_close(struct redlock_node *node) {
     free_node(node);
 }
 
-void redlock_node_tell(const struct redlock_node *node, const char *why) {
+void redlock_node_report(const struct redlock_node *node, const char *why) {
     redis_connection_report(node->connection, why);
 }
 

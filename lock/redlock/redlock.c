@@ -1,35 +1,35 @@
 /* redlock: one lock in several Redis servers that know nothing of each other (S. Sanfilippo, "Distributed
  * locks with Redis", redis.io; "Is Redlock safe?", 2016).
  *
- * The lock is had by whoever has the votes of more than half of the nodes. All of them are asked at once, and
- * whoever asks waits for as many as decide it, a twentieth of the time to live at the longest. What was had
- * counts from before the first was asked, less a hundredth of the time to live and 2 ms, since clocks do not
- * run alike; where nothing is left of that it is not had. Who fails takes back its votes at once, also from
- * those nodes that have not answered yet: they get it after the question, over the same connection, and
- * nobody waits for them. Then it waits for a random time, out of several times as long as asking took, so
- * that two who split the votes do not do it again.
+ * The owner that has the votes of more than half of the nodes has the lock. All nodes are asked at the same
+ * time, and the caller waits until enough votes decide it, for at most a twentieth of the time to live. The
+ * grant counts from before the first question, less a hundredth of the time to live and 2 ms, because clocks
+ * differ; if nothing is left of it, it is not granted. An attempt that fails releases its votes at once, also
+ * on nodes that have not answered yet: the release follows the question over the same connection, and no
+ * caller waits for it. Then the owner pauses for a random time, out of several times as long as asking took,
+ * so that two owners that split the votes do not do it again.
  *
- * With each attempt of an owner the value that a node stores is another: the owner, and the number of the
- * round. So what takes an earlier round back, and arrives late over a connection that was given up, cannot
- * take the vote of a later one.
+ * Each attempt of an owner has another value: the owner and the number of the round. So a release of an
+ * earlier round that arrives late, over a connection that was given up, does not delete the vote of a later
+ * one.
  *
- * Scripts are sent as they are, not by their digest: who asks for a script that the node does not have asks
- * again, and would come after what was to follow it.
+ * Scripts are sent as text, not by digest: a script that a node does not have would have to be sent again,
+ * and would come after what was to follow it.
  *
- * No attempt ends as unknown: a vote that may have been given is taken back by the node's thread, however
- * long the caller has been gone, until the node answers or twice the time to live has passed.
+ * No attempt ends as unknown: the node's thread releases a vote that may have been given, however long the
+ * caller has been gone, until the node answers or two times to live have passed.
  *
- * What it cannot do. There is no fence: each node could count the grants for itself, but two grants need have
- * only one node in common, and of the numbers they bring home none need be larger than all before; to make
- * one number of them is consensus, which this is not (M. Kleppmann, "How to do distributed locking", 2016).
- * So a holder that is paused beyond its time, and whose key has a next one, writes all the same. It is not
- * fair, and wakes nobody: a line in which to wait would have to be the same on all nodes.
+ * No fence: each node could count its grants, but two grants need to have only one node in common, and of the
+ * counts they read none is certain to be larger than all before; to agree on one number is consensus, which
+ * this is not (M. Kleppmann, "How to do distributed locking", 2016). So a holder that is paused past its
+ * deadline writes beside the next holder. The lock is not fair and wakes no waiters: a queue would have to be
+ * the same on all nodes.
  *
- * When it is wrong. It believes in clocks and in memory: a node that starts again without what it knew, or
- * whose clock jumps, votes a second time, and two hold the lock. Let nodes write with appendfsync always, or
- * start them again only after the longest time to live has passed, and let clocks be slewed, not set. Two
- * addresses of one server are two votes of one memory, and so are a master and its replica; only what is
- * written alike in the URL is seen. */
+ * Flaw: it trusts clocks and memory. A node that restarts without its data, or whose clock jumps, votes a
+ * second time, and two owners hold the lock. Let nodes write with appendfsync always, or restart them only
+ * after the longest time to live has passed, and let clocks be slewed, not set. Two addresses of one server
+ * are two votes of one memory, and so are a master and its replica; lock_open() notices only addresses that
+ * are written alike. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@
 
 enum { CALL_MIN_MS = 5 };
 
-/* Asking again: not before the least, and a few times as late as asking took, but then within the most. */
+/* A busy lock is asked again after `least`, and a random part of 8 times what asking took, from `spread` to
+ * `most`. */
 static const int64_t retry_least_ns = 1000000, retry_spread_ns = 8000000, retry_most_ns = 250000000;
 
 struct redlock {
@@ -68,7 +69,7 @@ static enum lock_status refuse(char *error, size_t size, const char *what) {
     return LOCK_CONFIG;
 }
 
-/* One part, `length` bytes, as target number `n`. */
+/* Reads `length` bytes as target number `n`. False: `what` says what is wrong. */
 static bool read_node(struct redis_target targets[], int n, const char *text, size_t length, char *what,
                       size_t size) {
     char url[sizeof((struct lock_url *)0)->address + 16], why[200];
@@ -78,7 +79,7 @@ static bool read_node(struct redis_target targets[], int n, const char *text, si
         return false;
     }
     if (!redis_target_parse(&targets[n], url, why, sizeof why)) {
-        char *hint = strstr(why, " ("); /* how a whole URL is written, which this is not */
+        char *hint = strstr(why, " ("); /* the form of a whole URL, which this is not */
         snprintf(what, size, "node %d: %.*s", n + 1, hint ? (int)(hint - why) : -1, why);
         return false;
     }
@@ -91,7 +92,7 @@ static bool read_node(struct redis_target targets[], int n, const char *text, si
     return true;
 }
 
-/* How many there are; 0: `error` says what is wrong. */
+/* Returns how many there are; 0: `error` says what is wrong. */
 static int read_nodes(struct redis_target targets[], const char *address, char *error, size_t size) {
     char what[256] = "has no address";
     int count = 0;
@@ -151,8 +152,8 @@ static enum lock_status open_all(const struct lock_url *url, const struct lock_e
 
 /* ---- rounds ---- */
 
-/* A round that runs `script` with `key`, `who`, the time to live and `value`, of which it takes `argc` - 4.
- * It is decided by a quorum, or by so many no that there is none. NULL when out of memory. */
+/* A round that runs `script` with `key`, `who`, the time to live and `value`; `argc` - 4 of these are sent.
+ * It is decided by a quorum of YES, or by so many NO that there is none. NULL when out of memory. */
 static struct redlock_round *new_round(const struct redlock *redlock, const char *script, int argc,
                                        const char *key, const char *who, const char *ttl_text,
                                        const char *value) {
@@ -167,13 +168,14 @@ static struct redlock_round *new_round(const struct redlock *redlock, const char
     round->argc = argc;
     round->enough = redlock->quorum;
     round->spare = redlock->count - redlock->quorum;
-    round->rests = REDLOCK_NO;
-    round->until_ns = clock_mono_ns(&clock_system) + (int64_t)redlock->call_ms * 1000000;
-    round->late_ns = round->until_ns;
+    round->counted = REDLOCK_NO;
+    round->limit.until_ns = clock_mono_ns(&clock_system) + (int64_t)redlock->call_ms * 1000000;
+    round->late_ns = round->limit.until_ns;
     return round;
 }
 
-/* Asks those nodes that are not skipped. (Only the node itself changes its vote, once it is posted.) */
+/* Asks the nodes that are not skipped. (A posted vote is changed by its node alone, so no mutex is needed.)
+ */
 static struct redlock_votes ask(const struct redlock *redlock, struct redlock_round *round) {
     for (int i = 0; i < redlock->count; i++) {
         if (round->votes.by_node[i] == REDLOCK_OPEN)
@@ -182,28 +184,29 @@ static struct redlock_votes ask(const struct redlock *redlock, struct redlock_ro
     return redlock_round_end(round);
 }
 
-/* Of the nodes that refuse or are not there their connections tell. */
-static void tell_silent(const struct redlock *redlock, const struct redlock_votes *votes) {
+/* Reports nodes that did not answer in time. Other failures are reported by their connections. */
+static void report_silent(const struct redlock *redlock, const struct redlock_votes *votes) {
     char why[64];
     snprintf(why, sizeof why, "no answer within %d ms", redlock->call_ms);
     for (int i = 0; i < redlock->count && votes->count[REDLOCK_OPEN] == 0; i++) { /* not decided before */
         if (votes->by_node[i] == REDLOCK_OPEN)
-            redlock_node_tell(redlock->nodes[i], why);
+            redlock_node_report(redlock->nodes[i], why);
     }
 }
 
-static struct redlock_round *new_take(const struct redlock *redlock, const char *key, const char *owner,
-                                      const char *value) {
+static struct redlock_round *new_acquire_round(const struct redlock *redlock, const char *key,
+                                               const char *owner, const char *value) {
     struct redlock_round *round =
         new_round(redlock, redlock_acquire_lua, 7, key, owner, redlock->ttl_text, value);
     if (round)
-        round->rests = REDLOCK_DOWN; /* one no and one down of three is: busy */
+        round->counted = REDLOCK_DOWN; /* of three nodes one NO and one DOWN mean: busy */
     return round;
 }
 
-/* Insists: a key that is left behind holds up others. After twice the time to live it has long run out, or
- * the node has hung so long that it does not matter what it does. */
-static struct redlock_round *new_give(const struct redlock *redlock, const char *key, const char *who) {
+/* It insists, since a vote that is left blocks other owners. After two times to live the vote has expired, or
+ * the node has hung for so long that its votes do not matter. */
+static struct redlock_round *new_release_round(const struct redlock *redlock, const char *key,
+                                               const char *who) {
     struct redlock_round *round = new_round(redlock, redlock_release_lua, 5, key, who, NULL, "");
     if (round) {
         round->insists = true;
@@ -212,13 +215,13 @@ static struct redlock_round *new_give(const struct redlock *redlock, const char 
     return round;
 }
 
-/* Takes a round back from where it is, or may yet come to be: from all but those that have said no. Waits
- * only for those that have said yes, as the others may hang. */
-static void take_back(const struct redlock *redlock, const char *key, const char *value,
-                      const struct redlock_votes *votes, bool waits) {
-    struct redlock_round *round = new_give(redlock, key, value);
+/* Releases the votes of one round, on all nodes but those that voted NO. Waits only for those that voted YES,
+ * since the others may hang. */
+static void release_votes(const struct redlock *redlock, const char *key, const char *value,
+                          const struct redlock_votes *votes, bool waits) {
+    struct redlock_round *round = new_release_round(redlock, key, value);
     if (!round)
-        return; /* it runs out by itself */
+        return; /* the votes expire */
     round->enough = waits ? votes->count[REDLOCK_YES] : 0;
     for (int i = 0; i < redlock->count; i++) {
         if (votes->by_node[i] == REDLOCK_NO)
@@ -227,7 +230,7 @@ static void take_back(const struct redlock *redlock, const char *key, const char
     ask(redlock, round);
 }
 
-/* ---- what the layer calls ---- */
+/* ---- the backend ---- */
 
 static enum lock_status busy(const struct redlock *redlock, struct lock_attempt *attempt, int64_t sent_ns) {
     int64_t now_ns = lock_env_now_ns(redlock->env), took_ns = now_ns - sent_ns;
@@ -238,22 +241,22 @@ static enum lock_status busy(const struct redlock *redlock, struct lock_attempt 
     return LOCK_BUSY;
 }
 
-/* Points: "voted", a quorum has said yes, and what time is left is not looked at yet. */
-static enum lock_status take(void *store, struct lock_attempt *attempt) {
+/* Point "voted": a quorum has voted YES; it is not checked yet how much time is left. */
+static enum lock_status redlock_attempt(void *store, struct lock_attempt *attempt) {
     struct redlock *redlock = store;
     struct lock_grant *grant = &attempt->grant;
     char value[REDLOCK_VALUE_SIZE];
     snprintf(value, sizeof value, "%s:%015llx", grant->owner,
              (unsigned long long)atomic_fetch_add(&redlock->rounds, 1));
     int64_t sent_ns = lock_env_now_ns(redlock->env);
-    struct redlock_round *round = new_take(redlock, grant->key, grant->owner, value);
+    struct redlock_round *round = new_acquire_round(redlock, grant->key, grant->owner, value);
     if (!round)
         return LOCK_NOMEM;
-    round->cancel = attempt->limit.cancel;
+    round->limit.cancel = attempt->limit.cancel;
     struct redlock_votes votes = ask(redlock, round);
     int64_t deadline_ns = redis_store_deadline_ns(sent_ns, redlock->ttl_ms);
-    bool had = votes.count[REDLOCK_YES] >= redlock->quorum;
-    if (had) {
+    bool voted = votes.count[REDLOCK_YES] >= redlock->quorum;
+    if (voted) {
         lock_env_at_point(redlock->env, "voted", grant->key);
         if (lock_env_now_ns(redlock->env) < deadline_ns) {
             grant->deadline_ns = deadline_ns;
@@ -261,43 +264,43 @@ static enum lock_status take(void *store, struct lock_attempt *attempt) {
         }
     }
     bool cancelled = lock_cancel_called(attempt->limit.cancel);
-    take_back(redlock, grant->key, value, &votes, !cancelled);
-    attempt->nothing_left = true; /* or it runs out */
-    if (had || votes.count[REDLOCK_DOWN] > redlock->count - redlock->quorum) {
+    release_votes(redlock, grant->key, value, &votes, !cancelled);
+    attempt->nothing_left = true; /* the nodes release it, or it expires */
+    if (voted || votes.count[REDLOCK_DOWN] > redlock->count - redlock->quorum) {
         if (!cancelled)
-            tell_silent(redlock, &votes);
+            report_silent(redlock, &votes);
         return LOCK_UNAVAILABLE;
     }
     return busy(redlock, attempt, sent_ns);
 }
 
-/* What a quorum says of a grant. Yes is sure; a grant that so many do not have that the others are no quorum
- * is over: somebody else may have had it. Fewer than that prove nothing. */
+/* The answer of all nodes about a grant. LOCK_NOT_OWNER: so many nodes do not have it that the others are no
+ * quorum, so another owner may have it. */
 static enum lock_status judge(const struct redlock *redlock, const struct redlock_votes *votes) {
     if (votes->count[REDLOCK_YES] >= redlock->quorum)
         return LOCK_OK;
     if (votes->count[REDLOCK_NO] > redlock->count - redlock->quorum)
         return LOCK_NOT_OWNER;
-    tell_silent(redlock, votes);
+    report_silent(redlock, votes);
     return votes->count[REDLOCK_LOST] > 0 ? LOCK_UNKNOWN : LOCK_UNAVAILABLE;
 }
 
-static enum lock_status give(void *store, const char *key, const char *owner) {
+static enum lock_status release(void *store, const char *key, const char *owner) {
     const struct redlock *redlock = store;
-    struct redlock_round *round = new_give(redlock, key, owner);
+    struct redlock_round *round = new_release_round(redlock, key, owner);
     if (!round)
         return LOCK_NOMEM;
     struct redlock_votes votes = ask(redlock, round);
     return judge(redlock, &votes);
 }
 
-/* An attempt takes back what it leaves, and a release goes on asking; this is for what was dropped because a
- * node had too much before it. It waits for nothing: the node's thread has it in hand, and the keeper has
- * more to do than to stand by a node that is down. */
+/* Attempts release their own votes, and a release insists; this is for questions that a node did not take
+ * because its queue was full. It does not wait: the node's thread insists, and the background thread has
+ * other work. */
 static enum lock_status withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
     const struct redlock *redlock = store;
     (void)until_ns;
-    struct redlock_round *round = new_give(redlock, key, owner);
+    struct redlock_round *round = new_release_round(redlock, key, owner);
     if (!round)
         return LOCK_NOMEM;
     round->enough = 0;
@@ -324,7 +327,7 @@ static enum lock_status extend(void *store, struct lock_grant *grant) {
     return status;
 }
 
-static enum lock_status look(void *store, const struct lock_grant *grant) {
+static enum lock_status verify(void *store, const struct lock_grant *grant) {
     return extend_by(store, grant, "0");
 }
 
@@ -336,9 +339,9 @@ const struct lock_backend lock_redlock = {
     .queues_locally = true,
     .open = open_all,
     .close = close_all,
-    .attempt = take,
-    .release = give,
+    .attempt = redlock_attempt,
+    .release = release,
     .withdraw = withdraw,
     .extend = extend,
-    .verify = look,
+    .verify = verify,
 };

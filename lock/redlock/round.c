@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "lock/core/waiter.h"
 
 struct redlock_round *redlock_round_new(int nodes) {
@@ -11,7 +10,7 @@ struct redlock_round *redlock_round_new(int nodes) {
         return NULL;
     pthread_mutex_init(&round->mutex, NULL);
     pthread_cond_init(&round->decided, NULL);
-    round->users = 1 + nodes;
+    round->references = 1 + nodes;
     round->votes.count[REDLOCK_OPEN] = nodes;
     for (int i = 0; i < nodes; i++) {
         round->asks[i].round = round;
@@ -20,9 +19,9 @@ struct redlock_round *redlock_round_new(int nodes) {
     return round;
 }
 
-/* With the mutex held, which is gone then, and perhaps the round. */
-static void let_go(struct redlock_round *round) {
-    bool last = --round->users == 0;
+/* Called with the mutex held, and releases it; may free the round. */
+static void drop_reference(struct redlock_round *round) {
+    bool last = --round->references == 0;
     pthread_mutex_unlock(&round->mutex);
     if (!last)
         return;
@@ -33,10 +32,10 @@ static void let_go(struct redlock_round *round) {
 
 static bool is_decided(const struct redlock_round *round) {
     const int *count = round->votes.count;
-    int yes = count[REDLOCK_YES], open = count[REDLOCK_OPEN], rest = count[round->rests];
+    int yes = count[REDLOCK_YES], open = count[REDLOCK_OPEN], counted = count[round->counted];
     if (yes >= round->enough)
         return true;
-    return yes + open < round->enough && (rest > round->spare || rest + open <= round->spare);
+    return yes + open < round->enough && (counted > round->spare || counted + open <= round->spare);
 }
 
 static void count_vote(struct redlock_round *round, int node, enum redlock_vote vote) {
@@ -47,7 +46,7 @@ static void count_vote(struct redlock_round *round, int node, enum redlock_vote 
 
 void redlock_round_skip(struct redlock_round *round, int node) {
     count_vote(round, node, REDLOCK_NO);
-    round->users--;
+    round->references--;
 }
 
 void redlock_round_vote(struct redlock_ask *ask, enum redlock_vote vote) {
@@ -56,22 +55,18 @@ void redlock_round_vote(struct redlock_ask *ask, enum redlock_vote vote) {
     count_vote(round, ask->node, vote);
     if (is_decided(round))
         pthread_cond_signal(&round->decided);
-    let_go(round);
+    drop_reference(round);
 }
 
 struct redlock_votes redlock_round_end(struct redlock_round *round) {
     pthread_mutex_lock(&round->mutex);
-    for (int64_t now_ns; !is_decided(round) && !lock_cancel_called(round->cancel) &&
-                         (now_ns = clock_mono_ns(&clock_system)) < round->until_ns;) {
-        int64_t until_ns = lock_cancel_poll_ns(round->cancel, now_ns, round->until_ns);
-        struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-        pthread_cond_clockwait(&round->decided, &round->mutex, CLOCK_MONOTONIC, &until);
-    }
+    while (!is_decided(round) && !lock_limit_is_over(&round->limit))
+        lock_limit_wait(&round->limit, &round->decided, &round->mutex);
     struct redlock_votes votes = round->votes;
     if (!is_decided(round)) {
         votes.count[REDLOCK_DOWN] += votes.count[REDLOCK_OPEN];
         votes.count[REDLOCK_OPEN] = 0;
     }
-    let_go(round);
+    drop_reference(round);
     return votes;
 }

@@ -75,7 +75,7 @@ void etcd_tools_wait_for(const struct etcd_server *etcd, const char *prefix, int
         FAIL("there are %d keys \"%s…\", not %d", wanted.found, prefix, count);
 }
 
-void etcd_tools_wait_for_line(const struct etcd_server *etcd, const char *key, int count) {
+void etcd_tools_wait_for_queue(const struct etcd_server *etcd, const char *key, int count) {
     etcd_tools_wait_for(etcd, harness_format("lock/%s ", key), count);
 }
 

@@ -24,7 +24,7 @@ static void must_be_host(const char *host, size_t length) {
     must(length > 0 && strspn(host, letters) >= length);
 }
 
-/* What it prints means the same server. */
+/* The printed URL means the same server. */
 static void read_redis(const char *text) {
     char error[256] = "", printed[512];
     struct redis_target target = {.port = 77}, again;

@@ -17,7 +17,7 @@ void nodes_start(struct nodes *nodes, int count, bool proxies);
 /* Opens redlock://… on all of them; `config` may be NULL. */
 struct lock *nodes_open(const struct nodes *nodes, int64_t ttl_ms, const struct lock_config *config);
 
-/* What this node has for the key, "(nil)" where it has nothing. */
+/* The node's value of the key; "(nil)": none. */
 const char *nodes_value(const struct nodes *nodes, int node, const char *key);
 /* It has it for this grant. */
 bool nodes_has(const struct nodes *nodes, int node, const struct lock_grant *grant);

@@ -50,7 +50,7 @@ bool taker_try(struct taker *taker) {
     return taker->got;
 }
 
-enum lock_status taker_give_back(struct taker *taker) {
+enum lock_status taker_release(struct taker *taker) {
     taker->got = false;
     return lock_release(taker->lock, &taker->grant);
 }

@@ -1,5 +1,4 @@
-/* Who wants a lock in a lesson, and the stage it stands on: one Redis, one clock that is turned, one key "k".
- */
+/* The clients of a lesson (takers), and its stage: one Redis, one clock that tests control, one key "k". */
 #ifndef LOCK_TEST_TAKERS_H
 #define LOCK_TEST_TAKERS_H
 
@@ -37,8 +36,8 @@ bool taker_open_url(struct taker *taker, const char *url);
 /* One of the stage's variant. */
 void taker_open(struct taker *taker);
 bool taker_try(struct taker *taker);
-enum lock_status taker_give_back(struct taker *taker);
-/* What a lock calls at its points. */
+enum lock_status taker_release(struct taker *taker);
+/* For lock_config.at_point. */
 void taker_at_point(void *ctx, const char *point, const char *key);
 
 #endif

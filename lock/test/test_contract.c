@@ -1,4 +1,4 @@
-/* The contract of lock.h, for every lock that is right. */
+/* The contract of lock.h, for every lock that is safe. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -7,12 +7,12 @@
 #include "lock/test/tools.h"
 
 static const char *url;
-/* Of its store: the longer a call takes, the fewer are made. */
+/* Of its store: tests of a slow store make fewer calls. */
 static int slowness;
-/* Makes its store forget who has a key. NULL: it has none. */
+/* Makes the store lose the grant of a key. NULL: the lock has no store. */
 static void (*forget)(const char *key);
 
-/* Its store stands still, or goes on. NULL: it has none. */
+/* Pauses or resumes the store. NULL: the lock has no store. */
 static void (*hang)(bool hangs);
 
 static struct redis_server redis, nodes[3];
@@ -78,33 +78,33 @@ static void wait_for_waiters(struct lock *lock, uint64_t count) {
 
 static void one_holder(void) {
     struct lock *lock = tools_open(NULL, url);
-    struct lock_grant first = tools_take(lock, "a");
+    struct lock_grant first = tools_acquire(lock, "a");
     CHECK(first.deadline_ns == INT64_MAX || first.deadline_ns <= lock_now_ns(lock) + lock_ttl_ns(lock));
     tools_check_held(lock, "a");
     tools_check_free(lock, "b");
-    tools_give(lock, &first);
-    struct lock_grant second = tools_take(lock, "a");
+    tools_release(lock, &first);
+    struct lock_grant second = tools_acquire(lock, "a");
     CHECK_INT(strlen(first.owner), LOCK_OWNER_SIZE - 1);
     CHECK(strcmp(first.owner, second.owner) != 0);
     if (lock_caps(lock) & LOCK_CAN_FENCE)
         CHECK(second.fence > first.fence);
     else
         CHECK_INT(first.fence + second.fence, 0);
-    tools_give(lock, &second);
+    tools_release(lock, &second);
 }
 
 static void only_the_owner_releases(void) {
     struct lock *lock = tools_open(NULL, url);
-    struct lock_grant first = tools_take(lock, "a"), foreign = first;
+    struct lock_grant first = tools_acquire(lock, "a"), foreign = first;
     foreign.owner[0] ^= 1;
     tools_check_status(lock_release(lock, &foreign), LOCK_NOT_OWNER);
     tools_check_held(lock, "a");
-    tools_give(lock, &first);
+    tools_release(lock, &first);
     tools_check_status(lock_release(lock, &first), LOCK_NOT_OWNER);
-    struct lock_grant second = tools_take(lock, "a");
+    struct lock_grant second = tools_acquire(lock, "a");
     tools_check_status(lock_release(lock, &first), LOCK_NOT_OWNER);
     tools_check_held(lock, "a");
-    tools_give(lock, &second);
+    tools_release(lock, &second);
     tools_check_free(lock, "a");
 }
 
@@ -127,7 +127,7 @@ static void keys(void) {
 
 static void time_out(void) {
     struct lock *lock = tools_open(NULL, url);
-    struct lock_grant held = tools_take_elsewhere(lock, "a"), grant = {.fence = 77};
+    struct lock_grant held = tools_acquire_elsewhere(lock, "a"), grant = {.fence = 77};
     int64_t began_ns = lock_now_ns(lock);
     tools_check_status(lock_acquire(lock, "a", began_ns + 30000000, NULL, &grant), LOCK_TIMEOUT);
     CHECK(lock_now_ns(lock) - began_ns >= 30000000);
@@ -139,20 +139,20 @@ static void time_out(void) {
     tools_check_status(lock_acquire_for(lock, "a", 0, &grant), LOCK_TIMEOUT);
     tools_check_status(lock_acquire_for(lock, "a", INT64_MIN, &grant), LOCK_TIMEOUT);
     CHECK_INT(grant.fence, 77);
-    tools_give(lock, &held);
+    tools_release(lock, &held);
     tools_check_status(lock_acquire_for(lock, "a", INT64_MAX, &grant), LOCK_OK);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     tools_check_free(lock, "a");
 }
 
 static void cancelled_before(void) {
     struct lock *lock = tools_open(NULL, url);
     struct lock_cancel *cancel = lock_cancel_new();
-    struct lock_grant held = tools_take_elsewhere(lock, "a"), grant;
+    struct lock_grant held = tools_acquire_elsewhere(lock, "a"), grant;
     lock_cancel(cancel);
     lock_cancel(cancel);
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 20000), cancel, &grant), LOCK_CANCELLED);
-    tools_give(lock, &held);
+    tools_release(lock, &held);
     tools_check_free(lock, "a");
     lock_cancel_free(cancel);
     lock_cancel_free(NULL);
@@ -161,11 +161,11 @@ static void cancelled_before(void) {
 
 static void metrics(void) {
     struct lock *lock = tools_open(NULL, url);
-    struct lock_grant grant = tools_take_elsewhere(lock, "a");
+    struct lock_grant grant = tools_acquire_elsewhere(lock, "a");
     tools_check_held(lock, "a");
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 1), NULL, &grant), LOCK_TIMEOUT);
     tools_check_status(lock_try(lock, "", &grant), LOCK_CONFIG);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     struct lock_metrics metrics;
     lock_read_metrics(lock, &metrics);
     CHECK_INT(metrics.acquired, 1);
@@ -175,7 +175,7 @@ static void metrics(void) {
     CHECK_INT(metrics.failed, 1);
     CHECK_INT(metrics.released, 1);
     CHECK_INT(metrics.waiting, 0);
-    CHECK(metrics.hold_ns >= 1000000); /* somebody waited so long for it */
+    CHECK(metrics.hold_ns >= 1000000); /* the timed-out attempt waited so long for it */
     CHECK(metrics.hold_ns < PATIENCE_MS * 1000000ULL);
 }
 
@@ -199,8 +199,8 @@ static bool are_requested(void *arg) {
 static void requests(void) {
     struct lock *lock = requests_lock = tools_open(NULL, url);
     for (int i = 0; i < 3; i++) { /* the first may create a lease, load scripts, and so on */
-        struct lock_grant grant = tools_take(lock, "a");
-        tools_give(lock, &grant);
+        struct lock_grant grant = tools_acquire(lock, "a");
+        tools_release(lock, &grant);
         if (i > 0)
             CHECK(harness_wait(are_requested, NULL, PATIENCE_MS)); /* redlock's threads send them later */
         harness_pause_ms(i == 0 ? 200 : 0);
@@ -210,7 +210,7 @@ static void requests(void) {
 
 static void extend(void) {
     struct lock *lock = tools_open(NULL, url);
-    struct lock_grant grant = tools_take(lock, "a"), foreign = grant;
+    struct lock_grant grant = tools_acquire(lock, "a"), foreign = grant;
     int64_t before_ns = grant.deadline_ns;
     harness_pause_ms(2);
     if (!(lock_caps(lock) & LOCK_CAN_EXTEND)) {
@@ -225,7 +225,7 @@ static void extend(void) {
     before_ns = foreign.deadline_ns;
     tools_check_status(lock_extend(lock, &foreign), LOCK_LOST);
     CHECK_INT(foreign.deadline_ns, before_ns);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     tools_check_status(lock_extend(lock, &grant), LOCK_LOST);
     tools_check_status(lock_progress(lock, &grant), LOCK_LOST);
 }
@@ -244,22 +244,22 @@ static bool is_lost(void *arg) {
     return lost_times > 0;
 }
 
-/* The store forgets it: the holder is told before its time is over, and the next one has it. */
+/* The store loses the grant: its holder is told before the deadline, and the next owner gets the lock. */
 static void lost_grant(void) {
     if (!forget)
         return;
     lost_times = 0;
     struct lock_config config = {.on_lost = on_lost, .ttl_ms = 3000};
     struct lock *lock = tools_open(&config, url);
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     forget("a");
     CHECK(harness_wait(is_lost, NULL, PATIENCE_MS));
     CHECK(lock_now_ns(lock) < grant.deadline_ns);
     CHECK_STR(lost.owner, grant.owner);
     CHECK_INT(lock_remaining_ns(lock, &grant), 0);
-    struct lock_grant next = tools_take_elsewhere(lock, "a");
+    struct lock_grant next = tools_acquire_elsewhere(lock, "a");
     tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
-    tools_give(lock, &next);
+    tools_release(lock, &next);
     CHECK_INT(lost_times, 1);
 }
 
@@ -281,7 +281,7 @@ static void renewed(void) {
         return;
     struct lock *lock = open_renewed();
     CHECK(lock_caps(lock) & LOCK_RENEWS);
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     while (lock_now_ns(lock) < grant.deadline_ns + RENEWED_TTL_MS / 2 * 1000000LL) {
         CHECK(lock_remaining_ns(lock, &grant) > 0);
         harness_pause_ms(20);
@@ -294,7 +294,7 @@ static void renewed(void) {
     lock_read_metrics(lock, &metrics);
     CHECK(metrics.extended >= 2);
     CHECK_INT(lost_times, 0);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     tools_check_free(lock, "a");
 }
 
@@ -308,7 +308,7 @@ static void not_renewed(void) {
     if (!hang)
         return;
     struct lock *lock = open_renewed();
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     harness_defer(resume, NULL);
     hang(true);
     CHECK(harness_wait(is_lost, NULL, PATIENCE_MS));
@@ -323,7 +323,7 @@ static void not_renewed(void) {
           status == LOCK_UNAVAILABLE);
     tools_check_status(lock_acquire_for(lock, "a", PATIENCE_MS, &grant), LOCK_OK);
     CHECK_INT(lost_times, 1);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
 }
 
 /* ---- several keys ---- */
@@ -341,12 +341,12 @@ static void all_or_nothing(void) {
     tools_check_status(lock_release_all(lock, grants, 4), LOCK_OK);
     tools_check_status(lock_release_all(lock, grants, 4), LOCK_NOT_OWNER);
     for (int i = 0; i < 4; i++) {
-        held = tools_take_elsewhere(lock, names[i]);
+        held = tools_acquire_elsewhere(lock, names[i]);
         grants[0].fence = 77;
         tools_check_status(lock_acquire_all(lock, names, 4, tools_in_ms(lock, 2), NULL, grants),
                            LOCK_TIMEOUT);
         CHECK_INT(grants[0].fence, 77);
-        tools_give(lock, &held);
+        tools_release(lock, &held);
         for (int k = 0; k < 4; k++)
             tools_check_free(lock, names[k]);
     }
@@ -390,9 +390,9 @@ static void work(struct crowd *crowd, int key, const struct lock_grant *grant) {
 static void *take_turns(void *arg) {
     struct crowd *crowd = arg;
     for (int i = 0; i < crowd->rounds; i++) {
-        struct lock_grant grant = tools_take(crowd->lock, "k0");
+        struct lock_grant grant = tools_acquire(crowd->lock, "k0");
         work(crowd, 0, &grant);
-        tools_give(crowd->lock, &grant);
+        tools_release(crowd->lock, &grant);
     }
     return NULL;
 }
@@ -478,14 +478,14 @@ static void *queue_up(void *arg) {
     if (queuer->status != LOCK_OK)
         return NULL;
     queuer->place = (*queuer->places)++;
-    tools_give(queuer->lock, &grant);
+    tools_release(queuer->lock, &grant);
     return NULL;
 }
 
-/* One after the other they queue up; two in the middle give up, and nobody minds. */
-static void in_turn(void) {
+/* They queue one after the other. Two in the middle give up; the others still get it in order. */
+static void in_order(void) {
     struct lock *lock = tools_open(NULL, url);
-    struct lock_grant held = tools_take(lock, "a");
+    struct lock_grant held = tools_acquire(lock, "a");
     struct lock_cancel *cancel = lock_cancel_new();
     struct queuer queuers[THREADS];
     _Atomic int places = 0;
@@ -501,7 +501,7 @@ static void in_turn(void) {
     tools_check_status(queuers[0].status, LOCK_CANCELLED);
     tools_check_status(queuers[5].status, LOCK_CANCELLED);
     CHECK_INT(places, 0);
-    tools_give(lock, &held);
+    tools_release(lock, &held);
     for (int i = 1, place = 0; i < THREADS; i++) {
         if (i == 5)
             continue;
@@ -514,13 +514,13 @@ static void in_turn(void) {
     lock_cancel_free(cancel);
 }
 
-/* Whoever gives a lock back and wants it again at once comes after those who wait. */
-static void nobody_pushes_in(void) {
+/* A thread that releases and acquires again at once comes after those that wait. */
+static void no_queue_jumping(void) {
     struct lock *lock = tools_open(NULL, url);
     if (!(lock_caps(lock) & LOCK_IS_FAIR))
         return;
     for (int i = 0; i < 200; i++) {
-        struct lock_grant held = tools_take(lock, "a"), again;
+        struct lock_grant held = tools_acquire(lock, "a"), again;
         _Atomic int places = 0;
         struct queuer queuer = {.lock = lock, .places = &places};
         CHECK_INT(pthread_create(&queuer.thread, NULL, queue_up, &queuer), 0);
@@ -528,11 +528,11 @@ static void nobody_pushes_in(void) {
         wanted = 1;
         while (!that_many_wait(NULL))
             sched_yield();
-        tools_give(lock, &held);
+        tools_release(lock, &held);
         enum lock_status status = lock_try(lock, "a", &again);
         bool was_first = places == 1;
         if (status == LOCK_OK)
-            tools_give(lock, &again);
+            tools_release(lock, &again);
         pthread_join(queuer.thread, NULL);
         CHECK(status == LOCK_BUSY || was_first);
         tools_check_status(queuer.status, LOCK_OK);
@@ -574,7 +574,7 @@ static void hung_store(void) {
     if (!hang)
         return;
     struct lock *lock = tools_open(NULL, url);
-    struct lock_grant held = tools_take(lock, "held"), many[MANY_KEYS];
+    struct lock_grant held = tools_acquire(lock, "held"), many[MANY_KEYS];
     const char *names[MANY_KEYS];
     struct lock_cancel *cancel = lock_cancel_new();
     for (int i = 0; i < MANY_KEYS; i++)
@@ -617,8 +617,8 @@ int main(int argc, char **argv) {
         {"not renewed in time", not_renewed},
         {"several keys, all or nothing", all_or_nothing},
         {"exclusion", exclusion},
-        {"in turn, and some give up", in_turn},
-        {"nobody pushes in", nobody_pushes_in},
+        {"in order, and some give up", in_order},
+        {"no thread jumps the queue", no_queue_jumping},
         {"a hung store", hung_store},
         {"anything at random", anything},
     };

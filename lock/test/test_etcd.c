@@ -21,7 +21,7 @@ static void in_the_store(void) {
     begin();
     struct lock *lock = open_lock("ttl=5000"), *other = open_lock("ttl=5000");
     int64_t before_ns = lock_now_ns(lock);
-    struct lock_grant grant = tools_take(lock, "a"), none;
+    struct lock_grant grant = tools_acquire(lock, "a"), none;
     CHECK(grant.deadline_ns <= lock_now_ns(lock) + 5000 * 1000000LL);
     CHECK(grant.deadline_ns >= before_ns + 5000 * 1000000LL / 8 * 7);
     CHECK_INT(etcd_tools_count(&etcd, "lock/"), 1);
@@ -34,7 +34,7 @@ static void in_the_store(void) {
     CHECK_INT(etcd_tools_count(&etcd, "lock/"), 1);
     tools_check_status(lock_acquire(other, "a", tools_in_ms(other, 100), NULL, &none), LOCK_TIMEOUT);
     CHECK_INT(etcd_tools_count(&etcd, "lock/"), 1);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     etcd_tools_check_no_trace(&etcd);
     CHECK(etcd_tools_count(&etcd, "lock session ") > 0); /* on its lease, until that runs out */
 }
@@ -45,10 +45,10 @@ static void fences(void) {
     struct lock *locks[2] = {open_lock(""), open_lock("")};
     uint64_t fence = 0;
     for (int i = 0; i < TURNS; i++) {
-        struct lock_grant grant = tools_take(locks[i % 2], "a");
+        struct lock_grant grant = tools_acquire(locks[i % 2], "a");
         CHECK(grant.fence > fence);
         fence = grant.fence;
-        tools_give(locks[i % 2], &grant);
+        tools_release(locks[i % 2], &grant);
     }
 }
 
@@ -58,66 +58,66 @@ static void requests(void) {
     enum { PAIRS = 50 };
     begin();
     struct lock *lock = open_lock("ttl=60000");
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     long long before = etcd_tools_requests(&etcd);
     for (int i = 0; i < PAIRS; i++) {
-        grant = tools_take(lock, "a");
-        tools_give(lock, &grant);
+        grant = tools_acquire(lock, "a");
+        tools_release(lock, &grant);
     }
     CHECK_INT(etcd_tools_requests(&etcd) - before, 2 * PAIRS);
 }
 
-/* Twenty processes wait. Each hand-over costs what gives it and what takes it, whoever else waits; and all
- * look once a second. */
+/* Twenty processes wait. A hand-over takes two requests, however many wait; and each waiter asks once a
+ * second. */
 static void a_crowd_waits(void) {
     enum { MANY = 20, LEAST = 2 * (MANY + 1) };
     static struct tools_waiter waiters[MANY];
     begin();
     struct lock *holder = open_lock("ttl=60000");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     for (int i = 0; i < MANY; i++) {
         tools_wait(&waiters[i], open_lock("ttl=60000"), "a", PATIENCE_MS, NULL);
-        etcd_tools_wait_for_line(&etcd, "a", i + 2);
+        etcd_tools_wait_for_queue(&etcd, "a", i + 2);
     }
     harness_pause_ms(200); /* until they have seen that their watches are there */
     long long before = etcd_tools_requests(&etcd);
     int64_t began_ms = harness_now_ms();
     uint64_t fence = held.fence;
-    tools_give(holder, &held);
+    tools_release(holder, &held);
     for (int i = 0; i < MANY; i++) {
         tools_check_status(tools_join(&waiters[i]), LOCK_OK);
         CHECK(waiters[i].grant.fence > fence);
         fence = waiters[i].grant.fence;
         for (int k = i + 1; k < MANY; k++)
             CHECK(!waiters[k].done);
-        tools_give(waiters[i].lock, &waiters[i].grant);
+        tools_release(waiters[i].lock, &waiters[i].grant);
     }
-    long long looks = (harness_now_ms() - began_ms) / 1000 + 1;
-    CHECK(etcd_tools_requests(&etcd) - before <= LEAST + looks * MANY);
+    long long retries = (harness_now_ms() - began_ms) / 1000 + 1;
+    CHECK(etcd_tools_requests(&etcd) - before <= LEAST + retries * MANY);
     etcd_tools_check_no_trace(&etcd);
 }
 
 static bool watches_none(void *lock) {
-    struct lock_grant grant = tools_take(lock, "free");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "free");
+    tools_release(lock, &grant);
     return etcd_tools_watches(&etcd) == 0;
 }
 
-/* What nobody has waited for in a while is not watched any more, though nobody waits for anything else. */
+/* A lock without waiters is not watched any more after a while, also if there are no other waiters. */
 static void watched_no_more(void) {
     enum { KEYS = 20 };
     begin();
     struct lock *holder = open_lock("ttl=60000"), *lock = open_lock("ttl=60000");
     for (int i = 0; i < KEYS; i++) {
         const char *key = harness_format("key-%d", i);
-        struct lock_grant held = tools_take(holder, key);
+        struct lock_grant held = tools_acquire(holder, key);
         struct tools_waiter waiter;
         tools_wait(&waiter, lock, key, PATIENCE_MS, NULL);
-        etcd_tools_wait_for_line(&etcd, key, 2);
-        tools_give(holder, &held);
+        etcd_tools_wait_for_queue(&etcd, key, 2);
+        tools_release(holder, &held);
         tools_check_status(tools_join(&waiter), LOCK_OK);
-        tools_give(lock, &waiter.grant);
+        tools_release(lock, &waiter.grant);
     }
     CHECK_INT(etcd_tools_watches(&etcd), KEYS);
     CHECK(harness_wait(watches_none, lock, PATIENCE_MS));
@@ -135,9 +135,9 @@ static _Atomic bool stop_hammering;
 static void *hammer(void *arg) {
     struct hammer *hammer = arg;
     while (!stop_hammering) {
-        struct lock_grant grant = tools_take(hammer->lock, hammer->key);
+        struct lock_grant grant = tools_acquire(hammer->lock, hammer->key);
         hammer->turns++;
-        tools_give(hammer->lock, &grant);
+        tools_release(hammer->lock, &grant);
     }
     return NULL;
 }
@@ -187,16 +187,16 @@ static void odd_keys(void) {
     CHECK_INT(count, MANY);
     for (int i = 0; i < MANY; i++) {
         struct lock_grant none;
-        grants[i] = tools_take(lock, keys[i]);
+        grants[i] = tools_acquire(lock, keys[i]);
         tools_check_status(lock_try(other, keys[i], &none), LOCK_BUSY);
     }
     CHECK_INT(etcd_tools_count(&etcd, "lock/"), MANY);
     for (int i = 0; i < MANY; i += 2) {
-        tools_give(lock, &grants[i]);
+        tools_release(lock, &grants[i]);
         tools_check_free(other, keys[i]);
     }
     for (int i = 1; i < MANY; i += 2)
-        tools_give(lock, &grants[i]);
+        tools_release(lock, &grants[i]);
     etcd_tools_check_no_trace(&etcd);
 }
 
@@ -204,67 +204,67 @@ static void odd_keys(void) {
 static void two_handles(void) {
     begin();
     struct lock *one = open_lock(""), *other = open_lock("");
-    struct lock_grant grant = tools_take(one, "a"), none;
+    struct lock_grant grant = tools_acquire(one, "a"), none;
     tools_check_status(lock_try(other, "a", &none), LOCK_BUSY);
     tools_check_status(lock_release(other, &grant), LOCK_NOT_OWNER);
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
-    tools_give(one, &grant);
-    grant = tools_take(other, "a");
+    tools_release(one, &grant);
+    grant = tools_acquire(other, "a");
     tools_check_status(lock_try(one, "a", &none), LOCK_BUSY);
-    tools_give(other, &grant);
+    tools_release(other, &grant);
 }
 
 /* ---- giving up ---- */
 
-/* Who gives up leaves the line, and those behind have their turn all the same. */
+/* A waiter that gives up leaves the queue; those behind it get the lock all the same. */
 static void who_gives_up(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000");
     struct lock *first = open_lock("ttl=60000"), *second = open_lock("ttl=60000");
     struct lock *third = open_lock("ttl=60000");
     struct lock_cancel *cancel = lock_cancel_new();
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter cancelled, late, last;
     tools_wait(&cancelled, first, "a", PATIENCE_MS, cancel);
-    etcd_tools_wait_for_line(&etcd, "a", 2);
+    etcd_tools_wait_for_queue(&etcd, "a", 2);
     tools_wait(&late, second, "a", 700, NULL);
-    etcd_tools_wait_for_line(&etcd, "a", 3);
+    etcd_tools_wait_for_queue(&etcd, "a", 3);
     tools_wait(&last, third, "a", PATIENCE_MS, NULL);
     tools_check_status(tools_join(&late), LOCK_TIMEOUT);
-    etcd_tools_wait_for_line(&etcd, "a", 3);
+    etcd_tools_wait_for_queue(&etcd, "a", 3);
     lock_cancel(cancel);
     tools_check_status(tools_join(&cancelled), LOCK_CANCELLED);
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 2);
     CHECK(!last.done);
-    tools_give(holder, &held);
+    tools_release(holder, &held);
     tools_check_status(tools_join(&last), LOCK_OK);
-    tools_give(third, &last.grant);
+    tools_release(third, &last.grant);
     etcd_tools_check_no_trace(&etcd);
     lock_cancel_free(cancel);
 }
 
 /* The process of one who waits has died, which is to lose its lease: those behind it wait on, and are served.
  * And if it lives after all it stands at the end. */
-static void one_in_line_is_gone(void) {
+static void one_in_the_queue_is_gone(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000");
     struct lock *first = open_lock("ttl=60000"), *second = open_lock("ttl=60000");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter gone, next;
     tools_wait(&gone, first, "a", PATIENCE_MS, NULL);
-    etcd_tools_wait_for_line(&etcd, "a", 2);
+    etcd_tools_wait_for_queue(&etcd, "a", 2);
     tools_wait(&next, second, "a", PATIENCE_MS, NULL);
-    etcd_tools_wait_for_line(&etcd, "a", 3);
+    etcd_tools_wait_for_queue(&etcd, "a", 3);
     etcd_tools_revoke(&etcd, etcd_tools_lease(&etcd, "a", 1));
-    etcd_tools_wait_for_line(&etcd, "a", 3); /* again */
+    etcd_tools_wait_for_queue(&etcd, "a", 3); /* again */
     CHECK(!next.done);
-    tools_give(holder, &held);
+    tools_release(holder, &held);
     tools_check_status(tools_join(&next), LOCK_OK);
     CHECK(!gone.done);
-    tools_give(second, &next.grant);
+    tools_release(second, &next.grant);
     tools_check_status(tools_join(&gone), LOCK_OK);
     CHECK(gone.grant.fence > next.grant.fence);
-    tools_give(first, &gone.grant);
+    tools_release(first, &gone.grant);
     etcd_tools_check_no_trace(&etcd);
 }
 
@@ -272,16 +272,16 @@ static void one_in_line_is_gone(void) {
 static void the_holder_is_gone(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter waiter;
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
-    etcd_tools_wait_for_line(&etcd, "a", 2);
+    etcd_tools_wait_for_queue(&etcd, "a", 2);
     etcd_tools_revoke(&etcd, etcd_tools_lease(&etcd, "a", 0));
     tools_check_status(tools_join(&waiter), LOCK_OK);
     CHECK(waiter.grant.fence > held.fence);
     tools_check_status(lock_release(holder, &held), LOCK_NOT_OWNER);
     CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), waiter.grant.owner);
-    tools_give(other, &waiter.grant);
+    tools_release(other, &waiter.grant);
     etcd_tools_check_no_trace(&etcd);
 }
 
@@ -307,33 +307,33 @@ static void times_to_live(void) {
             tools_check_status(lock_progress(lock, &grant), LOCK_LOST);
         }
         lock_release(lock, &grant);
-        etcd_tools_wait_for_line(&etcd, "a", 0);
+        etcd_tools_wait_for_queue(&etcd, "a", 0);
     }
 }
 
-/* A grant that is not given back is over for its holder; the keeper takes it from the store, since the lease
- * lives on. */
+/* A grant that is not given back is over for its holder; the background thread takes it from the store, since
+ * the lease lives on. */
 static void forgotten(void) {
     begin();
     struct lock *lock = open_lock("ttl=300"), *other = open_lock("ttl=60000");
-    struct lock_grant grant = tools_take(lock, "a");
-    etcd_tools_wait_for_line(&etcd, "a", 0);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    etcd_tools_wait_for_queue(&etcd, "a", 0);
     CHECK(lock_now_ns(lock) >= grant.deadline_ns);
     CHECK_INT(etcd_tools_count(&etcd, "lock session "), 1);
     tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
-    grant = tools_take(lock, "a");
-    struct lock_grant next = tools_take(other, "a");
+    grant = tools_acquire(lock, "a");
+    struct lock_grant next = tools_acquire(other, "a");
     CHECK(lock_now_ns(lock) >= grant.deadline_ns);
     CHECK(next.fence > grant.fence);
     tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
     tools_check_held(lock, "a");
-    tools_give(other, &next);
-    grant = tools_take(lock, "a"); /* and one that waits in the same process takes it over */
-    next = tools_take(lock, "a");
+    tools_release(other, &next);
+    grant = tools_acquire(lock, "a"); /* and one that waits in the same process takes it over */
+    next = tools_acquire(lock, "a");
     CHECK(lock_now_ns(lock) >= grant.deadline_ns);
     CHECK(next.fence > grant.fence);
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
-    tools_give(lock, &next);
+    tools_release(lock, &next);
     etcd_tools_check_no_trace(&etcd);
 }
 
@@ -355,7 +355,7 @@ static void grant_and_lease(void) {
     stop_hammering = false;
     for (int i = 0; i < HAMMERS; i++)
         start_hammer(&hammers[i], lock, keys[i]);
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     const char *lease = etcd_tools_lease(&etcd, "a", 0);
     for (int i = 0; i < 10; i++) {
         tools_check_status(lock_extend(lock, &grant), LOCK_OK);
@@ -388,7 +388,7 @@ int main(int argc, char **argv) {
     harness_run("odd keys", odd_keys);
     harness_run("two handles", two_handles);
     harness_run("who gives up", who_gives_up);
-    harness_run("one in line is gone", one_in_line_is_gone);
+    harness_run("one in the queue is gone", one_in_the_queue_is_gone);
     harness_run("the holder is gone", the_holder_is_gone);
     harness_run("times to live", times_to_live);
     harness_run("forgotten", forgotten);

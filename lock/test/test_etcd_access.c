@@ -1,4 +1,4 @@
-/* The lock in an etcd that asks who one is: passwords, certificates. */
+/* The lock in an etcd with authentication: passwords, certificates. */
 #include <string.h>
 
 #include "lock/test/etcd_tools.h"
@@ -43,15 +43,15 @@ static void check_can(const char *who) {
     /* To check a password is meant to take time, and takes a busy machine longer than a call may. */
     CHECK(harness_wait(is_let_in, lock, PATIENCE_MS));
     CHECK(harness_wait(is_let_in, other, PATIENCE_MS));
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     struct tools_waiter waiter;
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
     harness_pause_ms(100);
     CHECK(!waiter.done);
     tools_check_status(lock_extend(lock, &grant), LOCK_OK);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_give(other, &waiter.grant);
+    tools_release(other, &waiter.grant);
 }
 
 static void passwords(void) {
@@ -68,7 +68,7 @@ static void passwords(void) {
     check_denied("root:s3cr@");
     check_denied("root:@");
     check_denied("nobody:s3cret@");
-    /* What one may do is what one may do to the keys of locks. */
+    /* The permissions are those on the keys of locks. */
     check_denied("al:s3cret@");
     CHECK_HAS(etcd_command(&etcd, "--command-timeout", "20s", "--user", "root:s3cr:et@/?%", "role",
                            "grant-permission", "locks", "readwrite", "--prefix", "lock", NULL),
@@ -116,8 +116,8 @@ static void certificates(void) {
         tools_open(NULL, harness_format("%s&ca=%s&cert=%s&key=%s", where, certificate_file("ca", "pem"),
                                         certificate_file("both", "pem"), certificate_file("both", "key")));
     for (int i = 0; i < 2; i++) {
-        grant = tools_take(lock, "a");
-        tools_give(lock, &grant);
+        grant = tools_acquire(lock, "a");
+        tools_release(lock, &grant);
     }
     const char *const wrong[] = {
         where, harness_format("%s&ca=%s", where, certificate_file("ca", "pem")),

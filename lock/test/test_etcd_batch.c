@@ -82,7 +82,7 @@ static bool is_done(void *doing) {
     return ((struct doing *)doing)->done;
 }
 
-/* Its thread sleeps: it waits for its turn, or for etcd. */
+/* Its thread sleeps: it is queued, or waits for etcd. */
 static bool is_asleep(void *arg) {
     const struct doing *doing = arg;
     char text[256] = "";
@@ -214,7 +214,7 @@ static void one_by_one(void) {
     CHECK(good);
 }
 
-/* Who has no time left for an answer, or is cancelled already, sends nothing. */
+/* A thread without time for a reply, or that is already cancelled, sends nothing. */
 static void not_worth_sending(void) {
     enum { CALL_MS = 450 };
     struct doing doing;
@@ -253,7 +253,7 @@ static void a_leader_is_cancelled(void) {
     start_with(&leader, put("leader", 0), cancel);
     CHECK(harness_wait(is_asleep, &leader, PATIENCE_MS));
     start(&other, put("other", 0));
-    etcd_tools_wait_for(&etcd, "leader", 1); /* both are under way */
+    etcd_tools_wait_for(&etcd, "leader", 1); /* both are in flight */
     lock_cancel(cancel);
     pthread_join(other.thread, NULL);
     CHECK_INT(other.status, ETCD_OK);
@@ -339,7 +339,7 @@ static void many_threads(void) {
         const char *key = harness_format("key-%d", i);
         takings[i] = (struct taking){.lock = lock, .key = key, .turns = TURNS, .is_free = i % 2 == 0};
         if (i % 2)
-            held[i] = tools_take(other, key);
+            held[i] = tools_acquire(other, key);
     }
     tools_check_free(lock, "warm");
     long long before = etcd_tools_requests(&etcd);
@@ -352,7 +352,7 @@ static void many_threads(void) {
     CHECK(etcd_tools_requests(&etcd) - before < MOST); /* ALONE if each went by itself */
     CHECK_INT(etcd_tools_count(&etcd, "lock/"), THREADS / 2);
     for (int i = 1; i < THREADS; i += 2)
-        tools_give(other, &held[i]);
+        tools_release(other, &held[i]);
     etcd_tools_check_no_trace(&etcd);
 }
 
@@ -363,7 +363,7 @@ static void raised(void) {
     static struct taking takings[THREADS];
     begin();
     struct lock *lock = etcd_tools_open(&etcd, "ttl=60000");
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     const char *epoch = etcd_tools_field(&etcd, "lock session ", 0, "Key");
     const char *lease = etcd_tools_lease(&etcd, "a", 0);
     for (int k = 0; k < TIMES; k++) {
@@ -380,7 +380,7 @@ static void raised(void) {
         tools_check_free(lock, "b");
     }
     CHECK_STR(etcd_tools_lease(&etcd, "a", 0), lease);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     etcd_tools_check_no_trace(&etcd);
 }
 

@@ -37,7 +37,7 @@ static bool go_to_store(const char *file, uint64_t fence, bool writes, long *num
     return agrees;
 }
 
-static long look_at_number(const char *file) {
+static long read_number(const char *file) {
     long number;
     go_to_store(file, 0, false, &number);
     return number;
@@ -58,7 +58,7 @@ static const char *stop_file(const char *file) {
     return name;
 }
 
-/* One turn: whether the number was written. */
+/* One hold of the lock. Returns whether the number was written. */
 static bool use(struct work *work, const struct lock_grant *grant) {
     long number;
     if (!go_to_store(work->file, grant->fence, false, &number))
@@ -68,7 +68,8 @@ static bool use(struct work *work, const struct lock_grant *grant) {
     return lock_remaining_ns(work->lock, grant) > 0 && go_to_store(work->file, grant->fence, true, &number);
 }
 
-/* Every turn is a line of its output: when it began and was over by its own belief, fence, written or not. */
+/* Prints a line for each hold: when it began and ended as far as the holder knows, its fence, written or not.
+ */
 static void *work(void *arg) {
     struct work *work = arg;
     while (access(stop_file(work->file), F_OK) != 0) {
@@ -213,7 +214,7 @@ static void judge(const char *file) {
         if (i > 0 && turns[i].fence <= turns[i - 1].fence)
             FAIL("fence %llu after fence %llu", turns[i].fence, turns[i - 1].fence);
     }
-    CHECK_INT(look_at_number(file), written);
+    CHECK_INT(read_number(file), written);
 }
 
 /* ---- faults ---- */
@@ -241,7 +242,7 @@ static struct fault {
     bool leader; /* or one of the others */
     void (*begin)(struct etcd_server *member);
     void (*end)(struct etcd_server *member);
-    long long gap_ns; /* the longest in which nobody got it */
+    long long gap_ns; /* the longest time in which no process acquired it */
 } faults[] = {
     {"the leader killed", true, kill_it, etcd_restart, 0},
     {"the leader cut off", true, cut_it, join_it, 0},
@@ -270,12 +271,12 @@ struct progress {
 
 static bool has_progressed(void *arg) {
     struct progress *progress = arg;
-    return look_at_number(progress->file) >= progress->number;
+    return read_number(progress->file) >= progress->number;
 }
 
 static void wait_for_progress(const char *file) {
     enum { SOME = 8 };
-    struct progress progress = {file, look_at_number(file) + SOME};
+    struct progress progress = {file, read_number(file) + SOME};
     if (!harness_wait(has_progressed, &progress, 3 * PATIENCE_MS))
         FAIL("nobody gets it any more");
 }
@@ -390,12 +391,12 @@ static void gone_holders(void) {
             CHECK_INT(exit_of(&procs[i]), 0); /* it went on as if it held it: its writes follow */
             number = FIRST;
             CHECK(!go_to_store(checked, fences[i], true, &number));
-            CHECK_INT(look_at_number(checked), SECOND);
+            CHECK_INT(read_number(checked), SECOND);
             CHECK(go_to_store(unchecked, 1, true, &number));
-            lost += look_at_number(unchecked) != SECOND;
+            lost += read_number(unchecked) != SECOND;
         }
         CHECK(lock_remaining_ns(lock, &waiters[i].grant) > 0);
-        tools_give(lock, &waiters[i].grant);
+        tools_release(lock, &waiters[i].grant);
     }
     CHECK_INT(lost, HOLDERS / 3 * 2);
     etcd_tools_wait_for(&members[0], "lock/", 0);

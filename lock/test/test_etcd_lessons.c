@@ -71,14 +71,14 @@ static uint64_t hand_over(const char *options) {
     held_lock = tools_open(NULL, url);
     struct tools_waiter waiters[WAITERS];
     struct lock_cancel *cancel = lock_cancel_new();
-    struct lock_grant held = tools_take(held_lock, "k");
+    struct lock_grant held = tools_acquire(held_lock, "k");
     for (int i = 0; i < WAITERS; i++) {
         locks[i] = tools_open(NULL, url);
         tools_wait(&waiters[i], locks[i], "k", PATIENCE_MS, cancel);
     }
     CHECK(harness_wait(all_wait, locks, PATIENCE_MS));
     uint64_t before = requests_when_quiet();
-    tools_give(held_lock, &held);
+    tools_release(held_lock, &held);
     CHECK(harness_wait(one_has_it, locks, PATIENCE_MS));
     uint64_t cost = requests_when_quiet() - before;
     lock_cancel(cancel);
@@ -90,7 +90,7 @@ static uint64_t hand_over(const char *options) {
         }
     }
     CHECK_INT(had, 1);
-    tools_give(locks[who], &waiters[who].grant);
+    tools_release(locks[who], &waiters[who].grant);
     lock_cancel_free(cancel);
     return cost;
 }
@@ -167,7 +167,7 @@ static void rpc_grants_to_the_dead(void) {
     pthread_join(dead.thread, NULL);
     CHECK_INT(dead.status, ETCD_OK);
     CHECK(!is_there((char *)key_of(dead.lease)));
-    ask(&next); /* would wait for whoever has it */
+    ask(&next); /* would wait for the holder */
     CHECK_INT(next.status, ETCD_OK);
     CHECK(is_there((char *)key_of(next.lease)));
     etcd_lock_key_free(holder.key);
@@ -175,42 +175,43 @@ static void rpc_grants_to_the_dead(void) {
     etcd_lock_key_free(next.key);
 }
 
-/* The same with the queue: it sees that its key has gone, and stands in line anew, behind the next. */
+/* The same with the queue: the waiter notices that its key is gone, and enters the queue anew, behind the
+ * next. */
 static void queue_does_not(void) {
     const char *url = harness_format("etcd://127.0.0.1:%d?ttl=60000", server.port);
     struct lock *first = tools_open(NULL, url), *second = tools_open(NULL, url),
                 *third = tools_open(NULL, url);
-    struct lock_grant held = tools_take(first, "k");
+    struct lock_grant held = tools_acquire(first, "k");
     struct tools_waiter dead, next;
     tools_wait(&dead, second, "k", PATIENCE_MS, NULL);
-    etcd_tools_wait_for_line(&server, "k", 2);
+    etcd_tools_wait_for_queue(&server, "k", 2);
     const char *lease = etcd_tools_lease(&server, "k", 1);
     tools_wait(&next, third, "k", PATIENCE_MS, NULL);
-    etcd_tools_wait_for_line(&server, "k", 3);
+    etcd_tools_wait_for_queue(&server, "k", 3);
     etcd_tools_revoke(&server, lease);
-    tools_give(first, &held);
+    tools_release(first, &held);
     tools_check_status(tools_join(&next), LOCK_OK);
     CHECK(!dead.done);
-    tools_give(third, &next.grant);
+    tools_release(third, &next.grant);
     tools_check_status(tools_join(&dead), LOCK_OK);
     CHECK(dead.grant.fence > next.grant.fence);
-    tools_give(second, &dead.grant);
+    tools_release(second, &dead.grant);
 }
 
 static void rpc_locks(void) {
     struct lock_config teaching = {.teaching = true};
     const char *url = harness_format("etcd://127.0.0.1:%d?variant=rpc", server.port);
     struct lock *lock = tools_open(&teaching, url), *other = tools_open(&teaching, url);
-    struct lock_grant held = tools_take(lock, "k");
+    struct lock_grant held = tools_acquire(lock, "k");
     tools_check_held(other, "k");
     CHECK_INT(held.fence, 0);
     struct tools_waiter waiter;
     tools_wait(&waiter, other, "k", PATIENCE_MS, NULL);
     harness_pause_ms(20);
     CHECK(!waiter.done);
-    tools_give(lock, &held);
+    tools_release(lock, &held);
     tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_give(other, &waiter.grant);
+    tools_release(other, &waiter.grant);
     tools_check_free(lock, "k");
 }
 

@@ -19,7 +19,7 @@ static struct lock *open_lock(const char *options) {
 
 /* It was done, and the reply does not come; then the connection breaks. */
 static void lose_reply(struct proxy *proxy, const char *key, int count) {
-    etcd_tools_wait_for_line(&etcd, key, count);
+    etcd_tools_wait_for_queue(&etcd, key, count);
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
 }
@@ -49,8 +49,8 @@ static void lost_replies(void) {
     begin();
     struct proxy *proxy = proxy_start(etcd.port);
     struct lock *lock = etcd_tools_open_by(proxy, "ttl=60000");
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     for (int known = 0, tries = 0; known < TIMES; tries++) {
         CHECK(tries < TRIES);
         struct tools_waiter waiter;
@@ -67,23 +67,24 @@ static void lost_replies(void) {
     }
 }
 
-/* The store had given it when it went out of reach: it is taken back as soon as it can be. */
+/* The store granted it and could not be reached any more: it is withdrawn as soon as the store can be
+ * reached. */
 static void taken_back(void) {
     begin();
     struct proxy *proxy = proxy_start(etcd.port);
     struct lock *lock = etcd_tools_open_by(proxy, "ttl=3000");
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     struct tools_waiter waiter;
     proxy_set(proxy, PROXY_DELAY, 60000, "lock/a ");
     tools_wait(&waiter, lock, "a", 100, NULL);
-    etcd_tools_wait_for_line(&etcd, "a", 1);
+    etcd_tools_wait_for_queue(&etcd, "a", 1);
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
     tools_check_status(tools_join(&waiter), LOCK_UNKNOWN);
     harness_pause_ms(200); /* the first tries are in vain */
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
-    etcd_tools_wait_for_line(&etcd, "a", 0);
+    etcd_tools_wait_for_queue(&etcd, "a", 0);
     tools_check_free(lock, "a");
     etcd_tools_check_no_trace(&etcd);
 }
@@ -100,20 +101,21 @@ static struct lock *open_late(void) {
     proxy_set(other_way, PROXY_REFUSE, 0, NULL);
     struct lock *lock = tools_open(NULL, harness_format("etcd://127.0.0.1:%d,127.0.0.1:%d?ttl=4000",
                                                         late_port(late), proxy_port(other_way)));
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     return lock;
 }
 
-/* It is given up as unknown, had by another way, and given back: what comes then puts nothing. */
+/* An attempt ends as unknown; the lock is acquired another way, and released. The late request puts nothing.
+ */
 static void a_late_request(void) {
     begin();
     struct lock *lock = open_late(), *other = open_lock("");
     proxy_set(other_way, PROXY_PASS, 0, NULL);
     late_expect(late, "lock/a ");
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     late_wait(late);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     etcd_tools_check_no_trace(&etcd);
     late_deliver(late, "lock");
     etcd_tools_check_no_trace(&etcd);
@@ -124,7 +126,7 @@ static bool has_one_more(void *txns) {
     return etcd_tools_requests(&etcd) > *(long long *)txns;
 }
 
-/* The same, where nothing is known to be left, and nobody asks for anything any more. */
+/* The same if nothing is known to be left, and no thread asks for anything any more. */
 static void a_late_request_of_one_who_gave_up(void) {
     begin();
     struct lock *lock = open_late();
@@ -134,10 +136,10 @@ static void a_late_request_of_one_who_gave_up(void) {
     late_wait(late);
     long long txns = etcd_tools_requests(&etcd);
     proxy_set(other_way, PROXY_PASS, 0, NULL);
-    CHECK(harness_wait(has_one_more, &txns, PATIENCE_MS)); /* it is taken back, */
+    CHECK(harness_wait(has_one_more, &txns, PATIENCE_MS)); /* it is withdrawn, */
     harness_pause_ms(300);                                 /* whatever that takes */
     late_deliver(late, "lock");
-    etcd_tools_wait_for_line(&etcd, "a", 0);
+    etcd_tools_wait_for_queue(&etcd, "a", 0);
 }
 
 /* The one before in the same process was given back with a request that comes late: in the meantime its name
@@ -147,7 +149,7 @@ static void a_late_gift(void) {
     begin();
     struct lock *lock = open_late();
     struct tools_waiter waiter;
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
     struct lock_metrics metrics;
     do {
@@ -155,21 +157,21 @@ static void a_late_gift(void) {
     } while (metrics.waiting == 0);
     proxy_set(other_way, PROXY_PASS, 0, NULL);
     late_expect(late, "lock/a ");
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     char name = grant.owner[LOCK_OWNER_SIZE - 2];
     tools_check_status(tools_join(&waiter), LOCK_OK);
     late_wait(late);
     grant = waiter.grant;
     for (int i = 0; i < NAMES && grant.owner[LOCK_OWNER_SIZE - 2] != name; i++) {
-        tools_give(lock, &grant);
-        grant = tools_take(lock, "a");
+        tools_release(lock, &grant);
+        grant = tools_acquire(lock, "a");
     }
     CHECK_INT(grant.owner[LOCK_OWNER_SIZE - 2], name);
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     late_deliver(late, "lock");
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), grant.owner);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
 }
 
 /* A release is carried out late: by then another owner has a key of the
@@ -178,17 +180,17 @@ static void a_late_deletion(void) {
     enum { NAMES = 16 };
     begin();
     struct lock *lock = open_late();
-    struct lock_grant grant = tools_take(lock, "a"), given = grant;
+    struct lock_grant grant = tools_acquire(lock, "a"), given = grant;
     proxy_set(other_way, PROXY_PASS, 0, NULL);
     late_expect(late, "lock/a ");
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     late_wait(late);
     etcd_tools_check_no_trace(&etcd);
     do {
-        grant = tools_take(lock, "a");
+        grant = tools_acquire(lock, "a");
         if (grant.owner[LOCK_OWNER_SIZE - 2] == given.owner[LOCK_OWNER_SIZE - 2])
             break;
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
     } while (true);
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     long long requests = etcd_tools_requests(&etcd);
@@ -197,7 +199,7 @@ static void a_late_deletion(void) {
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), grant.owner);
     tools_check_status(lock_extend(lock, &grant), LOCK_OK);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     etcd_tools_check_no_trace(&etcd);
     for (int i = 0; i < 2 * NAMES; i++) /* each name once more */
         tools_check_free(lock, "a");
@@ -218,16 +220,16 @@ static bool is_told(void *times) {
     return told_times >= *(int *)times;
 }
 
-/* While it is held: who holds it is told, and the next has it. */
+/* While it is held: the holder is told, and the next owner gets the lock. */
 static void lost_while_held(void) {
     begin();
     struct lock_config config = {.on_lost = on_lost};
     struct lock *lock = tools_open(&config, etcd_tools_url(&etcd, 1, "ttl=1500")), *other = open_lock("");
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     struct tools_waiter waiter;
     struct lock_metrics metrics;
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
-    etcd_tools_wait_for_line(&etcd, "a", 2);
+    etcd_tools_wait_for_queue(&etcd, "a", 2);
     told_times = 0;
     etcd_tools_revoke(&etcd, etcd_tools_lease(&etcd, "a", 0));
     tools_check_status(tools_join(&waiter), LOCK_OK);
@@ -240,22 +242,22 @@ static void lost_while_held(void) {
     tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     tools_check_held(lock, "a");
-    tools_give(other, &waiter.grant);
-    grant = tools_take(lock, "a"); /* on another lease */
-    tools_give(lock, &grant);
+    tools_release(other, &waiter.grant);
+    grant = tools_acquire(lock, "a"); /* on another lease */
+    tools_release(lock, &grant);
     lock_read_metrics(lock, &metrics);
     CHECK_INT(metrics.lost, 1);
     CHECK_INT(told_times, 1);
 }
 
-/* The lease is lost while nothing is held: nobody need know. */
+/* The lease is lost while nothing is held: no holder is told. */
 static void lost_while_idle(void) {
     begin();
     struct lock *lock = open_lock("");
     for (int i = 0; i < 2; i++) {
-        struct lock_grant grant = tools_take(lock, "a");
+        struct lock_grant grant = tools_acquire(lock, "a");
         const char *lease = etcd_tools_lease(&etcd, "a", 0);
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
         etcd_tools_revoke(&etcd, lease);
         tools_check_free(lock, "a");
     }
@@ -270,11 +272,11 @@ static void many_are_lost(void) {
     struct lock *lock =
         tools_open(&config, harness_format("etcd://127.0.0.1:%d?ttl=8000", proxy_port(proxy)));
     for (int i = 0; i < KEYS; i++)
-        tools_take(lock, harness_format("key-%d", i));
+        tools_acquire(lock, harness_format("key-%d", i));
     told_times = 0;
     proxy_set(proxy, PROXY_DELAY, FAR_MS, NULL);
     etcd_command(&etcd, "del", "--prefix", "lock/", NULL);
-    CHECK(harness_wait(is_told, &(int){KEYS}, PATIENCE_MS)); /* which nobody is once it is over */
+    CHECK(harness_wait(is_told, &(int){KEYS}, PATIENCE_MS)); /* no holder is told after its deadline */
 }
 
 /* ---- an outage ---- */
@@ -320,7 +322,7 @@ static void told_after_an_outage(void) {
         pthread_join(failing[i].thread, NULL);
     proxy_set(proxy, PROXY_DELAY, FAR_MS, NULL);
     etcd_resume(&etcd);
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     told_times = 0;
     etcd_command(&etcd, "del", "--prefix", "lock/a ", NULL);
     CHECK(harness_wait(is_told, &(int){1}, PATIENCE_MS));
@@ -350,7 +352,7 @@ static void lost_when_new(void) {
     etcd_tools_revoke(&etcd, last_line(etcd_command(&etcd, "lease", "list", NULL)));
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_give(lock, &waiter.grant);
+    tools_release(lock, &waiter.grant);
     etcd_tools_check_no_trace(&etcd);
 }
 
@@ -375,10 +377,10 @@ static void the_store_is_paused(void) {
     enum { LEASE_MS = 3000 };
     begin();
     struct lock *holder = open_lock("ttl=1000"), *other = open_lock("ttl=1000");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter waiter;
     wait_and_persist(&waiter, other, "a");
-    etcd_tools_wait_for_line(&etcd, "a", 2);
+    etcd_tools_wait_for_queue(&etcd, "a", 2);
     etcd_tools_pause(&etcd);
     int64_t paused_ms = harness_now_ms();
     tools_check_status(lock_release(holder, &held), LOCK_UNKNOWN);
@@ -389,9 +391,9 @@ static void the_store_is_paused(void) {
     tools_check_status(tools_join(&waiter), LOCK_OK);
     CHECK(waiter.grant.fence > held.fence);
     lock_release(other, &waiter.grant);
-    etcd_tools_wait_for_line(&etcd, "a", 0);
-    held = tools_take(holder, "a");
-    tools_give(holder, &held);
+    etcd_tools_wait_for_queue(&etcd, "a", 0);
+    held = tools_acquire(holder, "a");
+    tools_release(holder, &held);
     tools_check_free(other, "a");
 }
 
@@ -406,65 +408,65 @@ static void compact(void) {
 static void compacted(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter waiter;
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
-    etcd_tools_wait_for_line(&etcd, "a", 2);
+    etcd_tools_wait_for_queue(&etcd, "a", 2);
     for (int i = 0; i < 3; i++)
         compact();
     CHECK(!waiter.done);
-    tools_give(holder, &held);
+    tools_release(holder, &held);
     tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_give(other, &waiter.grant);
+    tools_release(other, &waiter.grant);
     etcd_tools_check_no_trace(&etcd);
 }
 
-/* Nothing is heard while the lock is given back, and what was to be heard is forgotten. */
+/* The watch receives nothing while the lock is released, and the events are lost. */
 static void compacted_while_deaf(void) {
     begin();
     struct proxy *proxy = proxy_start(etcd.port);
     struct lock *holder = open_lock("ttl=60000"), *other = etcd_tools_open_by(proxy, "ttl=60000");
     for (int i = 0; i < 2; i++) {
-        struct lock_grant held = tools_take(holder, "a");
+        struct lock_grant held = tools_acquire(holder, "a");
         struct tools_waiter waiter;
         wait_and_persist(&waiter, other, "a");
-        etcd_tools_wait_for_line(&etcd, "a", 2);
+        etcd_tools_wait_for_queue(&etcd, "a", 2);
         harness_pause_ms(100); /* it watches */
         proxy_set(proxy, PROXY_REFUSE, 0, NULL);
-        tools_give(holder, &held);
+        tools_release(holder, &held);
         compact();
         compact();
         CHECK(!waiter.done);
         proxy_set(proxy, PROXY_PASS, 0, NULL);
         tools_check_status(tools_join(&waiter), LOCK_OK);
-        tools_give(other, &waiter.grant);
-        etcd_tools_wait_for_line(&etcd, "a", 0);
+        tools_release(other, &waiter.grant);
+        etcd_tools_wait_for_queue(&etcd, "a", 0);
     }
 }
 
-/* The store is killed while one waits: what it had stays, and so do places in the line. */
+/* The store is killed while an owner waits: its keys stay, and so do the places in the queue. */
 static void killed_while_waiting(void) {
     begin();
     struct proxy *proxy = proxy_start(etcd.port);
     struct lock *holder = open_lock("ttl=60000"), *other = etcd_tools_open_by(proxy, "ttl=60000");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter waiter;
     wait_and_persist(&waiter, other, "a");
-    etcd_tools_wait_for_line(&etcd, "a", 2);
+    etcd_tools_wait_for_queue(&etcd, "a", 2);
     etcd_kill(&etcd);
     etcd_restart(&etcd);
     harness_pause_ms(100);
     CHECK(!waiter.done);
-    proxy_set(proxy, PROXY_REFUSE, 0, NULL); /* and goes again, when it is its turn */
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL); /* and is away again when the waiter becomes the first */
     CHECK(lock_remaining_ns(holder, &held) > 0);
-    tools_give(holder, &held);
+    tools_release(holder, &held);
     etcd_kill(&etcd);
     etcd_restart(&etcd);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     tools_check_status(tools_join(&waiter), LOCK_OK);
     CHECK(waiter.grant.fence > held.fence);
-    tools_give(other, &waiter.grant);
-    etcd_tools_wait_for_line(&etcd, "a", 0);
+    tools_release(other, &waiter.grant);
+    etcd_tools_wait_for_queue(&etcd, "a", 0);
 }
 
 /* ---- a store that is not there, or does not answer ---- */
@@ -472,7 +474,7 @@ static void killed_while_waiting(void) {
 static void not_there(void) {
     begin();
     struct lock *lock = open_lock("ttl=2400");
-    struct lock_grant grant = tools_take(lock, "a"), none;
+    struct lock_grant grant = tools_acquire(lock, "a"), none;
     etcd_kill(&etcd);
     harness_pause_ms(100);
     tools_check_status(lock_release(lock, &grant), LOCK_UNAVAILABLE);
@@ -480,7 +482,7 @@ static void not_there(void) {
     tools_check_status(lock_acquire(lock, "b", tools_in_ms(lock, 50), NULL, &none), LOCK_UNAVAILABLE);
     tools_check_status(lock_acquire(lock, "b", tools_in_ms(lock, 600000), NULL, &none), LOCK_UNAVAILABLE);
     etcd_restart(&etcd);
-    etcd_tools_wait_for_line(&etcd, "a", 0);
+    etcd_tools_wait_for_queue(&etcd, "a", 0);
     tools_check_free(lock, "a");
 }
 
@@ -490,7 +492,7 @@ static void all_fail_at_once(void) {
     static struct tools_waiter waiters[THREADS];
     begin();
     struct lock *fresh = open_lock("ttl=4000"), *used = open_lock("ttl=4000");
-    struct lock_grant grant = tools_take(used, "a");
+    struct lock_grant grant = tools_acquire(used, "a");
     etcd_tools_pause(&etcd);
     int64_t began_ms = harness_now_ms();
     for (int i = 0; i < THREADS; i++)
@@ -511,7 +513,7 @@ static void all_fail_at_once(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("lost replies", lost_replies);
-    harness_run("taken back", taken_back);
+    harness_run("withdrawn later", taken_back);
     harness_run("a late request", a_late_request);
     harness_run("a late request of one who gave up", a_late_request_of_one_who_gave_up);
     harness_run("a late gift", a_late_gift);

@@ -55,12 +55,12 @@ static void failover(void) {
     struct lock *lock = tools_open(NULL, tools_redis_url(redis.port, "ttl=60000"));
     redis_pause(&replica);
     redis_command(&redis, "CLIENT", "KILL", "TYPE", "replica", NULL); /* not even on the way to it */
-    struct lock_grant first = tools_take(lock, "a");
+    struct lock_grant first = tools_acquire(lock, "a");
     redis_kill(&redis);
     redis_resume(&replica);
     CHECK(harness_wait(is_promoted, &replica.port, PATIENCE_MS));
     struct lock *after = tools_open(NULL, tools_redis_url(replica.port, "ttl=60000"));
-    struct lock_grant second = tools_take(after, "a");
+    struct lock_grant second = tools_acquire(after, "a");
     CHECK(lock_remaining_ns(lock, &first) > 0);
     CHECK(lock_remaining_ns(after, &second) > 0);
     CHECK(second.fence <= first.fence);

@@ -26,7 +26,7 @@ struct library {
     void (*check_example)(void);
 };
 
-/* What the shell says, in that directory. */
+/* The shell's output, in that directory. */
 static char *run_in(const char *directory, const char *command, int code) {
     static int count;
     struct proc proc;
@@ -64,7 +64,7 @@ static const char *install(void) {
 static void installed(void) {
     const char *said = install();
     CHECK_HAS(said, "install ");
-    /* Who installs may be another than who built, and must not write into the tree. */
+    /* Another user than the one that built may install; so it must not write into the tree. */
     CHECK(!strstr(said, "  CC ") && !strstr(said, "  AR ") && !strstr(said, "  LD "));
     char *v = run("pkg-config --modversion liblock");
     v[strcspn(v, "\n")] = '\0';

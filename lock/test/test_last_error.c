@@ -1,4 +1,4 @@
-/* What lock_last_error() says of a store that cannot be used: which server, and why. */
+/* lock_last_error() names the server that could not be used, and why. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,16 +41,16 @@ static void nothing_yet(void) {
     CHECK_STR(last_error(local), "");
 }
 
-/* Whoever gives up has not found out anything about the store, be it at work or before it was asked. */
+/* A cancelled call says nothing about the store, whether it was asked or not. */
 static void check_cancelled(const char *url, int port) {
     struct proxy *proxy = proxy_start(port);
     struct lock *lock = open_lock(url, proxy_port(proxy));
     struct lock_cancel *cancel = lock_cancel_new();
     struct tools_waiter waiter;
     struct lock_metrics metrics;
-    struct lock_grant grant = tools_take(lock, "k");
+    struct lock_grant grant = tools_acquire(lock, "k");
     char before[sizeof last];
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     snprintf(before, sizeof before, "%s", last_error(lock)); /* it may have taken time to connect */
     proxy_set(proxy, PROXY_DELAY, 200, NULL);
     tools_wait(&waiter, lock, "k", PATIENCE_MS, cancel);
@@ -79,19 +79,19 @@ static void cancelled(void) {
     check_cancelled("zookeeper://", zookeeper.port);
 }
 
-/* Nor who waits in the store's own line until the deadline. */
+/* Nor does a call that waits in the store's queue until its deadline. */
 static void waited_in_vain(void) {
     struct etcd_server etcd;
     const struct lock_config config = {.teaching = true};
     etcd_start(&etcd, NULL);
     const char *url = harness_format("etcd://127.0.0.1:%d?variant=rpc&ttl=%d", etcd.port, TTL_MS);
     struct lock *holder = tools_open(&config, url), *lock = tools_open(&config, url);
-    struct lock_grant grant = tools_take(holder, "k"), none;
+    struct lock_grant grant = tools_acquire(holder, "k"), none;
     tools_check_free(lock, "another");
     CHECK_STR(last_error(lock), "");
     tools_check_status(lock_acquire(lock, "k", tools_in_ms(lock, 100), NULL, &none), LOCK_TIMEOUT);
     CHECK_STR(last_error(lock), "");
-    tools_give(holder, &grant);
+    tools_release(holder, &grant);
 }
 
 static void refused(void) {
@@ -117,7 +117,7 @@ static bool can_be_had(void *lock) {
     return lock_try(lock, "k", &grant) == LOCK_OK && lock_release(lock, &grant) == LOCK_OK;
 }
 
-/* Who asked before is hung up as well as who comes now. */
+/* Calls in flight and new calls: both fail. */
 static void check_hung(const char *url, int port, struct proc *server) {
     struct lock *before = open_lock(url, port), *now = open_lock(url, port);
     CHECK(harness_wait(can_be_had, before, PATIENCE_MS)); /* a busy machine may be late */

@@ -19,7 +19,7 @@ static void open_takers(void) {
     taker_open(&c);
 }
 
-/* What is in the store: whose, or what, and until when. */
+/* The state of the store: owner, value, expiry. */
 static const char *value(void) {
     return redis_command(&stage.redis, "GET", "lock:{k}", NULL);
 }
@@ -31,7 +31,7 @@ static const char *state(void) {
 
 /* ---- the five failures, each brought about for every lock ---- */
 
-/* Where a lock has no point in its attempt, what would happen there happens after it. */
+/* If a lock has no point inside its attempt, `meanwhile` happens after the attempt. */
 static void a_tries_while(void (*other)(struct taker *i)) {
     a.meanwhile = other;
     taker_try(&a);
@@ -39,7 +39,7 @@ static void a_tries_while(void (*other)(struct taker *i)) {
         taker_at_point(&a, NULL, "k");
 }
 
-/* Somebody had it, did not give it back, and its time is over. */
+/* A holder did not release, and its time is over. */
 static void left_by_one_who_died(void) {
     CHECK(taker_try(&c));
     stage_time_passes();
@@ -110,25 +110,25 @@ static bool a_loser_moves_the_time(void) {
     return !a.got && strcmp(state_of_b, state()) != 0;
 }
 
-static void b_takes_and_gives_back(struct taker *i) {
+static void b_acquires_and_releases(struct taker *i) {
     (void)i;
     if (taker_try(&b))
-        tools_check_status(taker_give_back(&b), LOCK_OK);
+        tools_check_status(taker_release(&b), LOCK_OK);
 }
 
 static bool nobody_has_it(void) {
     open_takers();
     left_by_one_who_died();
-    a_tries_while(b_takes_and_gives_back);
+    a_tries_while(b_acquires_and_releases);
     return !a.got && !taker_try(&b);
 }
 
-/* b takes it once a's time is over in the store, and then a gives back. Does c get in beside b? */
+/* b acquires it once a's time is over in the store, and then a releases. Does c acquire it beside b? */
 static bool late_release_lets_in(void (*pass)(void)) {
     CHECK(taker_try(&a));
     pass();
     taker_try(&b);
-    taker_give_back(&a);
+    taker_release(&a);
     return b.got && taker_try(&c);
 }
 
@@ -197,9 +197,9 @@ static void two_holders(void) {
     CHECK(a.got && b.got);
     CHECK(lock_remaining_ns(a.lock, &a.grant) > 0);
     CHECK(lock_remaining_ns(b.lock, &b.grant) > 0);
-    CHECK_STR(value(), a.grant.owner); /* who wrote last; b does not hear of it before it gives back */
-    tools_check_status(taker_give_back(&b), LOCK_NOT_OWNER);
-    tools_check_status(taker_give_back(&a), LOCK_OK);
+    CHECK_STR(value(), a.grant.owner); /* the last to write; b does not notice before it releases */
+    tools_check_status(taker_release(&b), LOCK_NOT_OWNER);
+    tools_check_status(taker_release(&a), LOCK_OK);
 }
 
 /* Killed after SETNX, with the machine's clock and a time to live that can be waited for. */
@@ -236,21 +236,21 @@ static void moved_time(void) {
     CHECK(b.got && !a.got);
     CHECK_HAS(state_of_b, harness_format("%lld until", (long long)won_ms + TTL_MS));
     CHECK_STR(value(), harness_format("%lld", (long long)won_ms + 7 + TTL_MS));
-    tools_check_status(taker_give_back(&b), LOCK_NOT_OWNER); /* in time, and yet */
+    tools_check_status(taker_release(&b), LOCK_NOT_OWNER); /* in time, and yet */
     stage.clock_ns = (won_ms + 6 + TTL_MS) * 1000000;
     CHECK(!taker_try(&c));
     stage.clock_ns = (won_ms + 7 + TTL_MS) * 1000000;
     CHECK(taker_try(&c));
 }
 
-/* All have read the same time that is over. The last is the first to write, and gives back at once. */
+/* All have read the same time in the past. The last of them is the first to write, and releases at once. */
 static void next_tries(struct taker *i) {
     struct taker *next = i + 1;
     if (next < crowd + CROWD - 1)
         next->meanwhile = next_tries;
     stage.clock_ns += 1000000;
     if (taker_try(next))
-        tools_check_status(taker_give_back(next), LOCK_OK);
+        tools_check_status(taker_release(next), LOCK_OK);
     CHECK(next->point != NULL);
 }
 
@@ -290,13 +290,13 @@ static void deletes_anothers(void) {
     open_takers();
     CHECK(taker_try(&a));
     a.meanwhile = b_takes_over;
-    tools_check_status(taker_give_back(&a), LOCK_OK); /* so it says */
+    tools_check_status(taker_release(&a), LOCK_OK); /* so it says */
     CHECK_STR(a.point, "before DEL");
     CHECK_STR(value(), "(nil)");
     CHECK(taker_try(&c));
     CHECK(lock_remaining_ns(b.lock, &b.grant) > 0);
-    tools_check_status(taker_give_back(&b), LOCK_OK); /* and this was c's */
-    tools_check_status(taker_give_back(&c), LOCK_NOT_OWNER);
+    tools_check_status(taker_release(&b), LOCK_OK); /* and this was c's */
+    tools_check_status(taker_release(&c), LOCK_NOT_OWNER);
 }
 
 static void equal_timestamps(void) {
@@ -304,21 +304,21 @@ static void equal_timestamps(void) {
     stage_begin();
     open_takers();
     CHECK(taker_try(&a));
-    tools_check_status(taker_give_back(&a), LOCK_OK);
+    tools_check_status(taker_release(&a), LOCK_OK);
     stage.clock_ns += 999999; /* of one millisecond */
     CHECK(taker_try(&b));
     CHECK_STR(b.grant.owner, a.grant.owner);
-    tools_check_status(taker_give_back(&a), LOCK_OK); /* once more, as after a lost reply */
+    tools_check_status(taker_release(&a), LOCK_OK); /* once more, as after a lost reply */
     CHECK(taker_try(&c));
     CHECK(lock_remaining_ns(b.lock, &b.grant) > 0);
-    tools_check_status(taker_give_back(&c), LOCK_OK);
+    tools_check_status(taker_release(&c), LOCK_OK);
 
     CHECK(taker_try(&a));
-    tools_check_status(taker_give_back(&a), LOCK_OK);
+    tools_check_status(taker_release(&a), LOCK_OK);
     stage.clock_ns += 1;
     CHECK(taker_try(&b));
-    tools_check_status(taker_give_back(&a), LOCK_NOT_OWNER); /* the next millisecond */
-    tools_check_status(taker_give_back(&b), LOCK_OK);
+    tools_check_status(taker_release(&a), LOCK_NOT_OWNER); /* the next millisecond */
+    tools_check_status(taker_release(&b), LOCK_OK);
 }
 
 int main(int argc, char **argv) {
@@ -337,9 +337,9 @@ int main(int argc, char **argv) {
     }
     harness_run("get-set: both are sure", two_holders);
     harness_run("setnx-expire: nobody waits long enough", locked_for_ever);
-    harness_run("getset: the winner cannot give back", moved_time);
+    harness_run("getset: the winner cannot release", moved_time);
     harness_run("getset: a crowd, and nobody gets it", nobody_gets_it);
     harness_run("set-del: and so on", deletes_anothers);
-    harness_run("timestamp: given back twice", equal_timestamps);
+    harness_run("timestamp: released twice", equal_timestamps);
     return harness_finish();
 }

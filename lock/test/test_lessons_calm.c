@@ -11,7 +11,7 @@ static const struct {
 } locks[] = {
     {"get-set", "lets two hold it at once"},
     {"setnx-expire", "stays locked for ever"},
-    {"getset", "move the winner's time"},
+    {"getset", "replace the winner's time"},
     {"set-del", "deletes another's lock"},
     {"timestamp", "two grants of the same millisecond"},
     {"owner", NULL},
@@ -33,20 +33,21 @@ static void in_calm(void) {
     CHECK(taker_try(&a));
     CHECK(!taker_try(&b));
     CHECK(lock_remaining_ns(a.lock, &a.grant) > TTL_MS * 900000LL);
-    tools_check_status(taker_give_back(&a), LOCK_OK);
-    tools_check_status(taker_give_back(&a), LOCK_NOT_OWNER);
+    tools_check_status(taker_release(&a), LOCK_OK);
+    tools_check_status(taker_release(&a), LOCK_NOT_OWNER);
     CHECK(taker_try(&b));
     CHECK(!taker_try(&a));
     stage_time_passes();
     CHECK_INT(lock_remaining_ns(b.lock, &b.grant), 0);
     CHECK(taker_try(&a));
-    tools_check_status(taker_give_back(&a), LOCK_OK);
+    tools_check_status(taker_release(&a), LOCK_OK);
     if (strcmp(stage.variant, "owner") != 0) {
         CHECK_INT(lock_caps(a.lock), LOCK_IS_SHARED);
         CHECK_INT(a.grant.fence, 0);
         tools_check_status(lock_extend(a.lock, &a.grant), LOCK_CONFIG);
     }
-    /* Taken in one instant they have one owner where the owner is a time; each is given back all the same. */
+    /* If the owner is a time, two grants of one instant have the same owner; each is released all the same.
+     */
     const char *const names[] = {"k", "l", "k", "m"};
     struct lock_grant grants[4];
     tools_check_status(lock_acquire_all(a.lock, names, 4, 0, NULL, grants), LOCK_OK);
@@ -54,7 +55,7 @@ static void in_calm(void) {
     CHECK_STR(redis_command(&stage.redis, "EXISTS", "lock:{k}", "lock:{l}", "lock:{m}", NULL), "0");
 }
 
-/* Whoever waits looks again until it has it: here, until the time of one that died is over. */
+/* A waiter polls until it gets the lock: here, until the time of a dead holder is over. */
 static void waiting(void) {
     stage_begin();
     struct lock *lock;
@@ -83,7 +84,8 @@ static void open_behind_proxy(void) {
     taker_open(&b);
 }
 
-/* getset: a time does not say who wrote it: had or not, nobody has it, until it is over. */
+/* getset: a time does not name its writer: after a lost reply nobody holds the lock until the time is over.
+ */
 static void lost_and_not_found(void) {
     static const char *const takes[] = {"SETNX", "GETSET"};
     open_behind_proxy();
@@ -96,7 +98,7 @@ static void lost_and_not_found(void) {
     }
     CHECK(taker_try(&a));
     proxy_set(proxy, PROXY_CUT, 0, "EVALSHA");
-    tools_check_status(taker_give_back(&a), LOCK_OK);
+    tools_check_status(taker_release(&a), LOCK_OK);
     CHECK_INT(proxy_faults(proxy), 3);
     CHECK(taker_try(&b));
     proxy_stop(proxy);
@@ -118,9 +120,9 @@ static void lost_replies(void) {
         CHECK(!taker_try(&b));
         CHECK(redis_integer(&stage.redis, "PTTL", "lock:{k}", NULL) > 0);
         proxy_set(proxy, PROXY_CUT, 0, "lock:{k}");
-        tools_check_status(taker_give_back(&a), LOCK_OK);
+        tools_check_status(taker_release(&a), LOCK_OK);
         CHECK(taker_try(&b));
-        tools_check_status(taker_give_back(&b), LOCK_OK);
+        tools_check_status(taker_release(&b), LOCK_OK);
     }
     CHECK(proxy_faults(proxy) > count);
     proxy_stop(proxy);

@@ -1,11 +1,11 @@
-/* What its holder forgets lasts in some stores: the maintenance takes it back. And what else it does in which
- * order. The store is made up here, and lets everybody in, or nobody; what it is asked is counted. */
+/* The background thread: it releases grants that their holders forgot, verifies, and does pending releases.
+ * The store is made up here: it grants everything, or nothing, and counts what it is asked. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/handle.h"
+#include "lock/core/maintenance.h"
 #include "lock/test/tools.h"
 
 enum { TTL_MS = 60 };
@@ -17,12 +17,10 @@ static int64_t now_ns(void *ctx) {
     return harness_now_ms() * MS;
 }
 
-static const struct lock_env env = {.now_ns = now_ns};
-
 /* ---- the store ---- */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static int failures, withdrawn, lost; /* how many calls will fail; did not */
+static int failures, withdrawn, lost; /* calls that will fail; calls that did not; on_lost() calls */
 static char withdrawn_owner[LOCK_OWNER_SIZE];
 
 static enum lock_status withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
@@ -54,8 +52,8 @@ static bool has_failed(void *arg) {
     return read_count(&failures) == 0;
 }
 
-static void on_lost(void *layer, const struct lock_grant *grant) {
-    (void)layer;
+static void on_lost(void *ctx, const struct lock_grant *grant) {
+    (void)ctx;
     (void)grant;
     pthread_mutex_lock(&mutex);
     lost++;
@@ -64,6 +62,7 @@ static void on_lost(void *layer, const struct lock_grant *grant) {
 
 /* ---- the tests ---- */
 
+static struct lock lock;
 static struct lock_local_queue *queue;
 static struct lock_maintenance *maintenance;
 
@@ -76,12 +75,13 @@ static void end(void *arg) {
 }
 
 static void begin_with(const struct lock_backend *backend, int ttl_ms, int that_fail) {
+    const struct lock_config config = {.now_ns = now_ns, .on_lost = on_lost};
     failures = that_fail;
     withdrawn = lost = 0;
-    queue = lock_local_queue_new(&env, ttl_ms * MS, false, backend->outlives_deadline);
-    const struct lock_maintenance_config config = {
-        .backend = backend, .env = &env, .queue = queue, .ttl_ns = ttl_ms * MS, .on_lost = on_lost};
-    maintenance = lock_maintenance_start(&config);
+    lock = (struct lock){.backend = backend, .store = &lock, .config = config, .ttl_ns = ttl_ms * MS};
+    lock_env_init(&lock.env, &config);
+    queue = lock.queue = lock_local_queue_new(&lock.env, ttl_ms * MS, false, backend->outlives_deadline);
+    maintenance = lock.maintenance = lock_maintenance_start(&lock);
     CHECK(maintenance != NULL);
     harness_defer(end, NULL);
 }
@@ -92,7 +92,7 @@ static void begin(bool outlives_deadline, int that_fail) {
     begin_with(&backend, TTL_MS, that_fail);
 }
 
-/* The store knows the holder by another name: it has had the turn passed on to it. */
+/* The store knows another owner: the grant was passed on to this holder. */
 static void hold(const char *key, int ms) {
     struct lock_grant grant = {.deadline_ns = now_ns(NULL) + ms * MS};
     struct lock_store_grant granted;
@@ -112,7 +112,7 @@ static void taken_back(void) {
     hold("key", TTL_MS);
     CHECK(harness_wait(is_withdrawn, &once, PATIENCE_MS));
     CHECK_STR(withdrawn_owner, harness_repeat('b', LOCK_OWNER_SIZE - 1));
-    /* Once, and nobody is told that a grant was lost which simply ran out. */
+    /* Once; and an expired grant is not reported as lost. */
     hold("another", TTL_MS);
     CHECK(harness_wait(is_withdrawn, &twice, PATIENCE_MS));
     harness_pause_ms(TTL_MS);
@@ -120,7 +120,7 @@ static void taken_back(void) {
     CHECK_INT(read_count(&lost), 0);
 }
 
-/* A store that forgets by itself is not asked for each grant that ran out. */
+/* A store in which keys expire is not asked to release each expired grant. */
 static void left_alone(void) {
     begin(false, 0);
     hold("key", TTL_MS);
@@ -128,7 +128,7 @@ static void left_alone(void) {
     CHECK_INT(read_count(&withdrawn), 0);
 }
 
-/* For longer than other stores would be asked. */
+/* For longer than a store in which keys expire would be asked. */
 static void not_given_up(void) {
     int once = 1;
     begin(true, 2); /* 2 ttl are over before the third */
@@ -137,8 +137,7 @@ static void not_given_up(void) {
     CHECK(harness_wait(is_withdrawn, &once, PATIENCE_MS));
 }
 
-/* A store that will not is not asked ten times a second for ever: at once, then after 0.1, 0.2, 0.4, 0.8 s.
- */
+/* A store that fails is asked at once, then after 0.1, 0.2, 0.4, 0.8 s. */
 static void asked_less_often(void) {
     int once = 1;
     begin(true, 4);
@@ -148,7 +147,7 @@ static void asked_less_often(void) {
     CHECK(harness_now_ms() - began_ms >= 200 + 400 + 800);
 }
 
-/* Who waits takes over what is granted, and has to give it back. */
+/* A waiter takes over the forgotten grant, and is responsible for its release. */
 static void taken_over(void) {
     begin(true, 0);
     hold("key", 500);
@@ -180,8 +179,7 @@ static bool is_lost(void *times) {
     return read_count(&lost) >= *(int *)times;
 }
 
-/* Whatever is to be released, who holds hears of a loss in time: it is told before its grant is over, or
- * never. */
+/* However many releases are pending, a holder is told of a loss before its deadline. */
 static void verified_first(void) {
     enum { PENDING = 400, LONG_MS = 600, SLOW_MS = 5 };
     static struct lock_backend slow = {
@@ -203,10 +201,10 @@ static enum lock_status verify_slowly(void *store, const struct lock_grant *gran
     (void)grant;
     verifications++;
     harness_pause_ms(20);
-    return LOCK_UNAVAILABLE; /* so it is looked at again, and soon */
+    return LOCK_UNAVAILABLE; /* so it is verified again, and soon */
 }
 
-/* Though one that holds is due at any time, what is to be released is. */
+/* Pending releases are done although a grant is due at any time. */
 static void released_all_the_same(void) {
     enum { KEYS = 8, LONG_MS = 600, PENDING = 3 };
     static struct lock_backend slow = {
@@ -222,7 +220,7 @@ static void released_all_the_same(void) {
     CHECK(harness_wait(is_withdrawn, &(int){PENDING}, PATIENCE_MS));
 }
 
-/* Whatever is still to be verified, the end comes. */
+/* Stopping does not wait until everything is verified. */
 static void stopped_at_once(void) {
     enum { KEYS = 60 };
     static struct lock_backend slow = {
@@ -249,7 +247,7 @@ static void verify_all_gone(void *store, struct lock_check checks[], size_t coun
         checks[i].status = LOCK_NOT_OWNER;
 }
 
-/* A store that can be asked for many at a time is. */
+/* If the backend can verify many grants with one call, it is used. */
 static void verified_together(void) {
     enum { KEYS = 500, LONG_MS = 1500 };
     static struct lock_backend together = {.withdraw = withdraw, .verify_many = verify_all_gone};
@@ -263,7 +261,6 @@ static void verified_together(void) {
 
 /* ---- a whole lock with a store that fails ---- */
 
-static struct lock lock;
 static int attempts;
 static bool sends; /* what is asked reaches the store, which does not answer */
 
@@ -288,18 +285,11 @@ static enum lock_status release_without_memory(void *store, const char *key, con
 }
 
 static void open_with(struct lock_backend *backend, int that_fail) {
-    const struct lock_config config = {.ctx = NULL};
     begin_with(backend, TTL_MS, that_fail);
-    lock = (struct lock){.backend = backend,
-                         .store = &lock,
-                         .ttl_ns = TTL_MS * MS,
-                         .queue = queue,
-                         .maintenance = maintenance};
-    lock_env_init(&lock.env, &config);
     attempts = 0;
 }
 
-/* A release that fails for want of memory is done later, by what was made with the grant. */
+/* A release that fails for want of memory is done later: what it needs was allocated with the grant. */
 static void without_memory(void) {
     static struct lock_backend backend = {.outlives_deadline = true,
                                           .attempt = grant_attempt,
@@ -331,7 +321,7 @@ static enum lock_status release_as_told(void *store, const char *key, const char
     return *answers == LOCK_UNAVAILABLE && answers[1] == LOCK_STATUSES ? *answers : *answers++;
 }
 
-/* A release whose reply was lost tells no more than can be known. */
+/* After a lost reply a release answers no more than can be known. */
 static void lost_replies(void) {
     static struct lock_backend backend = {.outlives_deadline = true,
                                           .attempt = grant_for_a_while,
@@ -346,10 +336,7 @@ static void lost_replies(void) {
         {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 250, 0}, /* or it had run out before */
         {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0},
         {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_STATUSES}, LOCK_UNKNOWN, 0, 1},
-        {{LOCK_UNAVAILABLE, LOCK_OK},
-         LOCK_UNAVAILABLE,
-         0,
-         1}, /* nothing was sent: the maintenance has time */
+        {{LOCK_UNAVAILABLE, LOCK_OK}, LOCK_UNAVAILABLE, 0, 1}, /* nothing was sent: it is released later */
         {{LOCK_NOT_OWNER}, LOCK_NOT_OWNER, 0, 0},
     };
     open_with(&backend, 0);
@@ -369,7 +356,7 @@ static void lost_replies(void) {
 static struct lock_backend failing = {
     .outlives_deadline = true, .attempt = fail_attempt, .withdraw = withdraw};
 
-/* What never reached the store leaves nothing to be released. */
+/* An attempt that never reached the store needs no release. */
 static void never_sent(void) {
     struct lock_grant grant;
     sends = false;
@@ -390,8 +377,8 @@ static bool may_ask(void *arg) {
     return attempts > before;
 }
 
-/* However many fail, there is an end to what is remembered: then the store is asked no more, until it has
- * heard of the releases. */
+/* The number of pending releases is bounded: beyond that the store is not asked for more grants until some
+ * are done. */
 static void remembered(void) {
     enum { MOST = 4096, MORE = 1000 };
     struct lock_grant grant;
@@ -440,7 +427,7 @@ static void open_several(struct lock_backend *backend) {
     open_with(backend, 0);
 }
 
-/* All but the last are had, for which another waits. */
+/* All keys are granted but the last, which is busy. */
 static enum lock_status grant_all_but_last(void *store, struct lock_attempt *attempt) {
     granted++;
     attempt->retry_ns = now_ns(NULL) + PATIENCE_MS * MS;
@@ -458,7 +445,7 @@ static void *acquire_several(void *arg) {
     return NULL;
 }
 
-/* Whoever is cancelled does not wait for the store to hear of what was had: the maintenance releases it. */
+/* A cancelled call does not wait until its grants are released: the background thread does it. */
 static void cancelled_among_several(void) {
     static struct lock_backend backend = {.outlives_deadline = true,
                                           .attempt = grant_all_but_last,
@@ -476,7 +463,7 @@ static void cancelled_among_several(void) {
     lock_cancel_free(waiter.cancel);
 }
 
-/* A store that takes its time with each key does not hold up who asks for many for as often as that. */
+/* A slow store does not delay a call for several keys by its slowness times their number. */
 static void late_with_several(void) {
     static struct lock_backend backend = {
         .outlives_deadline = true, .attempt = grant_slowly, .release = release_slowly, .withdraw = withdraw};
@@ -501,7 +488,7 @@ static void slow_to_release_several(void) {
     CHECK(harness_wait(is_withdrawn, &(int){SEVERAL - asked}, PATIENCE_MS));
 }
 
-/* The last lasts for much longer than the others. */
+/* The last grant has a much later deadline than the others. */
 static enum lock_status grant_last_for_long(void *store, struct lock_attempt *attempt) {
     bool is_last = strcmp(attempt->grant.key, several[SEVERAL - 1]) == 0;
     (void)store;
@@ -516,6 +503,12 @@ static enum lock_status fail_to_extend(void *store, struct lock_grant *grant) {
     return LOCK_UNAVAILABLE;
 }
 
+static enum lock_status verify_good(void *store, const struct lock_grant *grant) {
+    (void)store;
+    (void)grant;
+    return LOCK_OK;
+}
+
 /* A store that does not answer is not asked to extend each of them. */
 static void several_that_cannot_be_extended(void) {
     static struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
@@ -523,7 +516,8 @@ static void several_that_cannot_be_extended(void) {
                                           .attempt = grant_last_for_long,
                                           .release = release_slowly,
                                           .withdraw = withdraw,
-                                          .extend = fail_to_extend};
+                                          .extend = fail_to_extend,
+                                          .verify = verify_good};
     open_several(&backend);
     tools_check_status(
         lock_acquire_all(&lock, several, SEVERAL, tools_in_ms(&lock, PATIENCE_MS), NULL, grants), LOCK_OK);
@@ -532,19 +526,19 @@ static void several_that_cannot_be_extended(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("what is forgotten is taken back", taken_back);
-    harness_run("what the store forgets is not", left_alone);
-    harness_run("it is tried until it is done", not_given_up);
-    harness_run("but less and less often", asked_less_often);
-    harness_run("who waits takes it over", taken_over);
-    harness_run("what is held is verified first", verified_first);
-    harness_run("what is to be released is, all the same", released_all_the_same);
+    harness_run("a forgotten grant is released", taken_back);
+    harness_run("an expired grant is not", left_alone);
+    harness_run("a release is tried until it is done", not_given_up);
+    harness_run("tries become rarer", asked_less_often);
+    harness_run("a waiter takes over a forgotten grant", taken_over);
+    harness_run("verifying comes before releasing", verified_first);
+    harness_run("releases are done all the same", released_all_the_same);
     harness_run("stopped at once", stopped_at_once);
-    harness_run("many are verified together", verified_together);
+    harness_run("many grants are verified together", verified_together);
     harness_run("a release without memory", without_memory);
     harness_run("lost replies to releases", lost_replies);
-    harness_run("what was never sent", never_sent);
-    harness_run("what is remembered has an end", remembered);
+    harness_run("an attempt that was never sent", never_sent);
+    harness_run("pending releases are bounded", remembered);
     harness_run("cancelled among several", cancelled_among_several);
     harness_run("late with several", late_with_several);
     harness_run("slow to release several", slow_to_release_several);

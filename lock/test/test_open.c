@@ -1,4 +1,4 @@
-/* What lock_open() takes, what it refuses, and with which words. */
+/* The URLs that lock_open() accepts and refuses, and its error texts. */
 #include <string.h>
 
 #include "lock/core/url.h"

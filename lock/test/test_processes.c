@@ -37,7 +37,7 @@ struct work {
     uint64_t random;
 };
 
-/* Every round it did is a line of its output. */
+/* It prints a line for each round. */
 static void *work(void *arg) {
     struct work *work = arg;
     for (int i = 0; i < work->rounds; i++) {
@@ -99,13 +99,13 @@ static int run_holder(const char *url) {
 
 /* ---- the tests ---- */
 
-/* What the tests must know of a store. */
+/* The stores, as far as the tests must know them. */
 static const struct kind {
     const char *name;
     void (*begin)(void);
     /* A lock with this time to live. */
     const char *(*url)(int ttl_ms);
-    /* Waits until so many processes wait in line. NULL: the store has no line, and its lock no fence. */
+    /* Waits until so many processes are queued. NULL: the store has no queue, and the lock no fence. */
     void (*wait_for_line)(const char *key, int count);
     void (*check_no_trace)(const char *key);
 } * kind;
@@ -146,7 +146,7 @@ static const char *zookeeper_url(int ttl_ms) {
 }
 
 static void wait_in_redis(const char *key, int count) {
-    tools_wait_for_line(&redis, key, count);
+    tools_wait_for_queue(&redis, key, count);
 }
 
 static void wait_in_zookeeper(const char *key, int count) {
@@ -239,7 +239,7 @@ static void killed(void) {
     }
     CHECK(harness_wait(has_counted, file, PATIENCE_MS));
     struct lock *lock = open_lock(20000);
-    struct lock_grant grant = tools_take(lock, "number"); /* the survivors wait */
+    struct lock_grant grant = tools_acquire(lock, "number"); /* the survivors wait */
     long done = 0, number = read_number(file);
     for (int i = 0; i < count; i++) {
         if (i >= KILLS)
@@ -251,9 +251,9 @@ static void killed(void) {
     CHECK(done > 10);
     if (number < done || number > done + count)
         FAIL("%ld rounds done, and the number is %ld", done, number);
-    tools_give(lock, &grant);
-    grant = tools_take(lock, "number"); /* if after those who died while they waited */
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
+    grant = tools_acquire(lock, "number"); /* perhaps after the processes that died while they waited */
+    tools_release(lock, &grant);
 }
 
 static bool is_stopped(void *proc) {
@@ -276,9 +276,9 @@ static void gone_holder(void) {
         uint64_t fence = start_holder(&proc, kind->url(400));
         if (i % 2)
             proc_kill(&proc, SIGKILL);
-        struct lock_grant grant = tools_take(lock, "a");
+        struct lock_grant grant = tools_acquire(lock, "a");
         CHECK(grant.fence > fence || !kind->wait_for_line);
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
         proc_kill(&proc, i % 2 ? SIGKILL : SIGCONT);
         CHECK_INT(exit_of(&proc), i % 2 ? 128 + SIGKILL : 0);
     }
@@ -290,7 +290,7 @@ static void gone_waiter(void) {
     kind->begin();
     struct lock *lock = open_lock(1000), *other = open_lock(1000);
     for (int i = 0; i < 2; i++) {
-        struct lock_grant held = tools_take(lock, "a");
+        struct lock_grant held = tools_acquire(lock, "a");
         struct proc proc;
         struct tools_waiter waiter;
         start(&proc, "holder", kind->url(1000), NULL, NULL, NULL, NULL);
@@ -301,10 +301,10 @@ static void gone_waiter(void) {
         if (i)
             exit_of(&proc);
         lock_extend(lock, &held);
-        tools_give(lock, &held);
+        tools_release(lock, &held);
         tools_check_status(tools_join(&waiter), LOCK_OK);
         CHECK(waiter.grant.fence > held.fence);
-        tools_give(other, &waiter.grant);
+        tools_release(other, &waiter.grant);
         if (!i)
             proc_kill(&proc, SIGKILL);
         if (!i)
@@ -312,7 +312,7 @@ static void gone_waiter(void) {
     }
 }
 
-/* ---- two who believe they hold it ---- */
+/* ---- two processes that believe they hold it ---- */
 
 static bool write_with_fence(uint64_t fence, const char *text) {
     static const char script[] = "if tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) > tonumber(ARGV[1]) "
@@ -333,7 +333,7 @@ static void two_believe(void) {
     for (int i = 0; i < ROUNDS; i++) {
         struct proc proc;
         uint64_t paused = start_holder(&proc, kind->url(300));
-        struct lock_grant grant = tools_take(lock, "a");
+        struct lock_grant grant = tools_acquire(lock, "a");
         CHECK(write_with_fence(grant.fence, "second"));
         redis_command(&redis, "SET", "unchecked", "second", NULL);
         proc_kill(&proc, SIGCONT);
@@ -366,7 +366,7 @@ int main(int argc, char **argv) {
         run("a holder that is gone", gone_holder);
         if (!kind->wait_for_line)
             continue;
-        run("one in line that is gone", gone_waiter);
+        run("one in the queue that is gone", gone_waiter);
         run("two believe that they hold it", two_believe);
     }
     return harness_finish();

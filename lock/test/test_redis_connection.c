@@ -171,7 +171,7 @@ static void slow_to_connect(void) {
     proxy_stop(proxy);
 }
 
-/* More answers than questions: the connection is given up, nothing else. */
+/* More answers than commands: the connection is closed, nothing else. */
 static void answers_to_nothing(void) {
     struct redis_server redis;
     struct redis_answer answer;
@@ -208,7 +208,7 @@ static void start(struct command *command, struct redis_connection *connection, 
     harness_pause_ms(20);
 }
 
-/* Who read for both has the first answer and goes; the other reads on. */
+/* The leader gets the first answer and goes; the other thread reads on. */
 static void the_next_reads(void) {
     struct redis_server redis;
     redis_start(&redis, NULL);
@@ -223,7 +223,7 @@ static void the_next_reads(void) {
     redis_connection_close(connection);
 }
 
-/* What was not written to its end was not carried out, and is not later. */
+/* A command that was not written to its end was not carried out, and will not be. */
 static void not_written(void) {
     enum { LARGE = 40 * 1000 * 1000 };
     struct redis_server redis;
@@ -240,7 +240,8 @@ static void not_written(void) {
     pthread_join(first.thread, NULL);
     pthread_join(second.thread, NULL);
     redis_resume(&redis);
-    /* Where the one who reads gave up before the one who writes, of what was being written nobody knows. */
+    /* If the reader gave up before the writer, it is unknown whether what was being written was carried out.
+     */
     CHECK(first.status == LOCK_UNAVAILABLE || first.status == LOCK_UNKNOWN);
     tools_check_status(second.status, LOCK_UNAVAILABLE);
     CHECK(harness_wait(works_again, connection, 5000));
@@ -312,7 +313,7 @@ static struct caller *start_crowd(struct redis_connection *connection, _Atomic b
     return callers;
 }
 
-/* What was acknowledged is there, and nothing that was said not to be. */
+/* Acknowledged commands were carried out, and none that was reported as not carried out. */
 static void end_crowd(struct caller *callers, const struct redis_server *redis) {
     long acknowledged = 0, unknown = 0;
     *callers[0].stop = true;

@@ -20,13 +20,13 @@ static struct lock *open_by(const struct proxy *proxy, const char *options) {
 
 /* ---- lost replies ---- */
 
-/* The script has run, its reply is lost: who owns the key is asked. */
+/* The script has run and its reply is lost: the next attempt finds the owner. */
 static void unknown_is_resolved(void) {
     begin();
     struct proxy *proxy = proxy_start(redis.port);
     struct lock *lock = open_by(proxy, "ttl=60000");
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     for (int cut = 0; cut < 4; cut++) {
         proxy_set(proxy, PROXY_CUT, cut, "EVALSHA");
         uint64_t before = grant.fence;
@@ -34,10 +34,10 @@ static void unknown_is_resolved(void) {
                                    : lock_acquire(lock, "a", tools_in_ms(lock, PATIENCE_MS), NULL, &grant),
                            LOCK_OK);
         CHECK_INT(proxy_faults(proxy), 2 * cut + 1);
-        CHECK_INT(grant.fence, before + 16); /* given once */
+        CHECK_INT(grant.fence, before + 16); /* granted once */
         CHECK_STR(redis_command(&redis, "GET", "lock:{a}", NULL), grant.owner);
         proxy_set(proxy, PROXY_CUT, cut, "EVALSHA");
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
         tools_check_no_trace(&redis, "a");
     }
 }
@@ -51,13 +51,14 @@ static bool is_given(void *arg) {
     return !is_taken_back(arg);
 }
 
-/* The store had given it when it went out of reach: it is taken back as soon as it can be. */
+/* The store granted it and could not be reached any more: it is withdrawn as soon as the store can be
+ * reached. */
 static void unknown_is_taken_back(void) {
     begin();
     struct proxy *proxy = proxy_start(redis.port);
     struct lock *lock = open_by(proxy, "ttl=60000");
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     struct tools_waiter waiter;
     proxy_set(proxy, PROXY_DELAY, 60000, "EVALSHA");
     tools_wait(&waiter, lock, "a", 100, NULL);
@@ -74,7 +75,7 @@ static void unknown_is_taken_back(void) {
 static void not_there(void) {
     begin();
     struct lock *lock = open_lock("");
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     redis_stop(&redis);
     harness_pause_ms(100); /* a connection that was idle is looked at: nothing is sent, nothing is unknown */
     tools_check_status(lock_try(lock, "b", &grant), LOCK_UNAVAILABLE);
@@ -85,26 +86,26 @@ static void not_there(void) {
     tools_check_status(lock_release(lock, &grant), LOCK_UNAVAILABLE);
     redis_restart(&redis);
     CHECK(harness_wait(is_taken_back, NULL, PATIENCE_MS));
-    grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
 }
 
-/* While somebody waits the store goes and comes back. */
+/* The store goes away and comes back while a thread waits. */
 static void gone_while_waiting(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter waiter;
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
-    tools_wait_for_line(&redis, "a", 1);
+    tools_wait_for_queue(&redis, "a", 1);
     redis_kill(&redis);
     redis_restart(&redis);
-    tools_wait_for_line(&redis, "a", 1);
+    tools_wait_for_queue(&redis, "a", 1);
     CHECK(!waiter.done);
     tools_check_status(lock_release(holder, &held), LOCK_OK);
     tools_check_status(tools_join(&waiter), LOCK_OK);
     CHECK(waiter.grant.fence > held.fence);
-    tools_give(other, &waiter.grant);
+    tools_release(other, &waiter.grant);
 }
 
 /* ---- a master that becomes a replica ---- */
@@ -140,44 +141,44 @@ static bool hears_nobody(void *server) {
     return !strstr(redis_command(server, "PUBSUB", "CHANNELS", "lock:wake:*", NULL), "lock:");
 }
 
-/* So is the one by which those who wait are woken: at a replica it would hear nothing. */
+/* So is the subscriber's connection: a replica would publish nothing to it. */
 static void listens_where_it_asks(void) {
     struct redis_server next;
     begin();
     redis_start(&next, NULL);
     struct proxy *proxy = proxy_start(redis.port);
     struct lock *lock = open_by(proxy, "ttl=60000"), *holder = open_by(proxy, "ttl=60000");
-    struct lock_grant grant = tools_take(holder, "a");
+    struct lock_grant grant = tools_acquire(holder, "a");
     struct tools_waiter waiter;
     tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
-    tools_wait_for_line(&redis, "a", 1);
-    tools_give(holder, &grant);
+    tools_wait_for_queue(&redis, "a", 1);
+    tools_release(holder, &grant);
     tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_give(lock, &waiter.grant);
+    tools_release(lock, &waiter.grant);
     CHECK(!hears_nobody(&redis));
     redis_command(&redis, "REPLICAOF", "127.0.0.1", harness_format("%d", next.port), NULL);
     proxy_point(proxy, next.port);
     CHECK(harness_wait(can_be_had, lock, PATIENCE_MS));
     CHECK(harness_wait(hears_nobody, &redis, PATIENCE_MS));
     struct lock *other = tools_open(NULL, tools_redis_url(next.port, "ttl=60000"));
-    grant = tools_take(other, "a");
+    grant = tools_acquire(other, "a");
     tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
-    tools_wait_for_line(&next, "a", 1);
+    tools_wait_for_queue(&next, "a", 1);
     CHECK(!hears_nobody(&next));
-    tools_give(other, &grant);
+    tools_release(other, &grant);
     tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_give(lock, &waiter.grant);
+    tools_release(lock, &waiter.grant);
 }
 
 static void scripts_flushed(void) {
     begin();
     struct lock *lock = open_lock("");
     for (int i = 0; i < 3; i++) {
-        struct lock_grant grant = tools_take(lock, "a");
+        struct lock_grant grant = tools_acquire(lock, "a");
         redis_command(&redis, "SCRIPT", "FLUSH", NULL);
         tools_check_status(lock_extend(lock, &grant), LOCK_OK);
         redis_command(&redis, "SCRIPT", "FLUSH", NULL);
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
         redis_command(&redis, "SCRIPT", "FLUSH", NULL);
     }
 }
@@ -186,7 +187,7 @@ static void scripts_flushed(void) {
 static void the_store_refuses(void) {
     begin();
     struct lock *lock = open_lock(""), *other = open_lock("");
-    struct lock_grant grant, held = tools_take(other, "b");
+    struct lock_grant grant, held = tools_acquire(other, "b");
     redis_command(&redis, "SET", "lock:{a}:fence", "no number", NULL);
     tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
     redis_command(&redis, "SET", "lock:{b}:line", "no list", NULL);
@@ -228,7 +229,7 @@ static void lost_grant(void) {
     begin();
     struct lock_config config = {.on_lost = on_lost};
     struct lock *lock = told_lock = tools_open(&config, tools_redis_url(redis.port, "ttl=1200"));
-    struct lock_grant first = tools_take(lock, "a"), second = tools_take(lock, "b");
+    struct lock_grant first = tools_acquire(lock, "a"), second = tools_acquire(lock, "b");
     struct lock_metrics metrics;
     told_times = 0;
     redis_command(&redis, "DEL", "lock:{a}", NULL);
@@ -238,9 +239,9 @@ static void lost_grant(void) {
     CHECK_INT(lock_remaining_ns(lock, &first), 0);
     tools_check_status(lock_progress(lock, &first), LOCK_LOST);
     tools_check_status(lock_extend(lock, &first), LOCK_LOST);
-    struct lock_grant anew = tools_take(lock, "a");
+    struct lock_grant anew = tools_acquire(lock, "a");
     tools_check_status(lock_release(lock, &first), LOCK_NOT_OWNER);
-    tools_give(lock, &anew);
+    tools_release(lock, &anew);
     tools_check_status(lock_extend(lock, &second), LOCK_OK);
     redis_command(&redis, "SET", "lock:{b}", "somebody", NULL);
     tools_check_status(lock_extend(lock, &second), LOCK_LOST);
@@ -261,14 +262,14 @@ static void ask_and_give_back(void *ctx, const struct lock_grant *grant) {
     on_lost(ctx, grant);
 }
 
-/* Who is told may use the lock there and then. */
+/* on_lost() may use the lock. */
 static void told_and_at_work(void) {
     begin();
     struct lock_config config = {.on_lost = ask_and_give_back};
     struct lock *lock = told_lock = tools_open(&config, tools_redis_url(redis.port, "ttl=600"));
     told_times = 0;
     for (int i = 1; i <= 2; i++) {
-        tools_take(lock, "a");
+        tools_acquire(lock, "a");
         redis_command(&redis, "DEL", "lock:{a}", NULL);
         CHECK(harness_wait(is_told, &i, PATIENCE_MS));
     }
@@ -284,7 +285,7 @@ struct late_release {
 static void *release_late(void *arg) {
     struct late_release *late = arg;
     harness_pause_ms(late->after_ms);
-    tools_give(late->lock, &late->grant);
+    tools_release(late->lock, &late->grant);
     return NULL;
 }
 
@@ -293,7 +294,7 @@ static void several_that_take_long(void) {
     begin();
     struct lock *lock = open_lock("ttl=400"), *other = open_lock("ttl=60000");
     const char *const keys[] = {"a", "b"};
-    struct lock_grant grants[2], held = tools_take(other, "b");
+    struct lock_grant grants[2], held = tools_acquire(other, "b");
     struct tools_waiter waiter;
     tools_wait(&waiter, other, "b", 900, NULL); /* keeps it busy in the end too */
     pthread_t thread;
@@ -317,12 +318,12 @@ static void run_out(void) {
     struct lock *lock = told_lock = tools_open(&config, tools_redis_url(redis.port, "ttl=200"));
     struct lock *other = open_lock("ttl=200");
     told_times = 0;
-    struct lock_grant grant = tools_take(lock, "a"), next = tools_take(other, "a");
+    struct lock_grant grant = tools_acquire(lock, "a"), next = tools_acquire(other, "a");
     CHECK(lock_now_ns(lock) >= grant.deadline_ns);
     CHECK(next.fence > grant.fence);
     tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
     tools_check_held(lock, "a");
-    tools_give(other, &next);
+    tools_release(other, &next);
     CHECK_INT(told_times, 0);
 }
 

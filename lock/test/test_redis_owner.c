@@ -26,13 +26,13 @@ static void in_the_store(void) {
     begin();
     struct lock *lock = open_lock("ttl=5000");
     int64_t before_ns = lock_now_ns(lock);
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     CHECK_STR(redis_command(&redis, "GET", "lock:{a}", NULL), grant.owner);
     long long left_ms = redis_integer(&redis, "PTTL", "lock:{a}", NULL);
     CHECK(left_ms > 0 && left_ms <= 5000);
     CHECK(grant.deadline_ns < before_ns + 5000 * 1000000LL);
     CHECK(grant.fence > 0);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     tools_check_no_trace(&redis, "a");
     CHECK_STR(redis_command(&redis, "KEYS", "*", NULL), "[lock:{a}:fence]");
 }
@@ -42,35 +42,35 @@ static void slow_answer(void) {
     begin();
     struct proxy *proxy = proxy_start(redis.port);
     struct lock *lock = open_by(proxy, "ttl=5000");
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     proxy_set(proxy, PROXY_DELAY, 300, NULL);
     int64_t before_ns = lock_now_ns(lock);
-    grant = tools_take(lock, "a");
+    grant = tools_acquire(lock, "a");
     CHECK(lock_now_ns(lock) >= before_ns + 300 * 1000000LL);
     CHECK(grant.deadline_ns <= before_ns + 4950 * 1000000LL);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     int64_t extended_ns = lock_now_ns(lock);
     tools_check_status(lock_extend(lock, &grant), LOCK_OK);
     CHECK(grant.deadline_ns >= extended_ns + 4900 * 1000000LL);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
 }
 
 static void no_trace(void) {
     begin();
     struct lock *holder = open_lock(""), *other = open_lock("");
     struct lock_cancel *cancel = lock_cancel_new();
-    struct lock_grant held = tools_take(holder, "a"), grant;
+    struct lock_grant held = tools_acquire(holder, "a"), grant;
     struct tools_waiter waiter;
     tools_check_status(lock_acquire(other, "a", tools_in_ms(other, 200), NULL, &grant), LOCK_TIMEOUT);
     CHECK_STR(redis_command(&redis, "EXISTS", "lock:{a}:line", NULL), "0");
     tools_wait(&waiter, other, "a", PATIENCE_MS, cancel);
-    tools_wait_for_line(&redis, "a", 1);
+    tools_wait_for_queue(&redis, "a", 1);
     CHECK(redis_integer(&redis, "PTTL", "lock:{a}:line", NULL) > 0); /* should all its processes die */
     lock_cancel(cancel);
     tools_check_status(tools_join(&waiter), LOCK_CANCELLED);
     CHECK_STR(redis_command(&redis, "EXISTS", "lock:{a}:line", NULL), "0");
-    tools_give(holder, &held);
+    tools_release(holder, &held);
     tools_check_no_trace(&redis, "a");
     lock_cancel_free(cancel);
 }
@@ -103,34 +103,34 @@ static void signals(void) {
     begin();
     int others = count_threads(false), blocking = count_threads(true);
     struct lock *holder = open_lock(""), *lock = open_lock("");
-    struct lock_grant held = tools_take(holder, "a"), grant;
+    struct lock_grant held = tools_acquire(holder, "a"), grant;
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 50), NULL, &grant), LOCK_TIMEOUT);
     CHECK_INT(count_threads(false), others);
     CHECK_INT(count_threads(true), blocking + 3);
-    tools_give(holder, &held);
+    tools_release(holder, &held);
 }
 
-/* ---- in turn ---- */
+/* ---- in order ---- */
 
 static void in_turn_among_processes(void) {
     enum { MANY = 6 };
     begin();
     struct lock *holder = open_lock("");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter waiters[MANY];
     for (int i = 0; i < MANY; i++) {
         tools_wait(&waiters[i], open_lock(""), "a", PATIENCE_MS, NULL);
-        tools_wait_for_line(&redis, "a", i + 1);
+        tools_wait_for_queue(&redis, "a", i + 1);
     }
     uint64_t fence = held.fence;
-    tools_give(holder, &held);
+    tools_release(holder, &held);
     for (int i = 0; i < MANY; i++) {
         tools_check_status(tools_join(&waiters[i]), LOCK_OK);
         CHECK(waiters[i].grant.fence > fence);
         fence = waiters[i].grant.fence;
         for (int k = i + 1; k < MANY; k++)
             CHECK(!waiters[k].done);
-        tools_give(waiters[i].lock, &waiters[i].grant);
+        tools_release(waiters[i].lock, &waiters[i].grant);
     }
     tools_check_no_trace(&redis, "a");
 }
@@ -141,22 +141,22 @@ static void after_a_dead_holder(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *first = open_lock("ttl=60000"),
                 *other = open_lock("ttl=60000");
-    struct lock_grant grant = tools_take(holder, "a");
+    struct lock_grant grant = tools_acquire(holder, "a");
     struct tools_waiter waiter;
     tools_wait(&waiter, first, "a", PATIENCE_MS, NULL);
-    tools_wait_for_line(&redis, "a", 1);
+    tools_wait_for_queue(&redis, "a", 1);
     redis_command(&redis, "DEL", "lock:{a}", NULL);
     tools_check_status(lock_try(other, "a", &grant), LOCK_BUSY);
     tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_give(first, &waiter.grant);
-    for (int i = 0; i < 2; i++) { /* it looks by itself, once it stands in line */
-        grant = tools_take(other, "a");
+    tools_release(first, &waiter.grant);
+    for (int i = 0; i < 2; i++) { /* it asks by itself once it is in the list */
+        grant = tools_acquire(other, "a");
         tools_wait(&waiter, first, "a", PATIENCE_MS, NULL);
-        tools_wait_for_line(&redis, "a", 1);
+        tools_wait_for_queue(&redis, "a", 1);
         redis_command(&redis, "DEL", "lock:{a}", NULL);
         tools_check_status(tools_join(&waiter), LOCK_OK);
         CHECK_STR(redis_command(&redis, "EXISTS", "lock:{a}:line", NULL), "0");
-        tools_give(first, &waiter.grant);
+        tools_release(first, &waiter.grant);
         lock_release(other, &grant);
     }
 }
@@ -166,28 +166,29 @@ static bool hears_everything(void *arg) {
     return redis_integer(&redis, "PUBSUB", "NUMPAT", NULL) > 0;
 }
 
-/* Whose process has died is passed over; who has given up without the store's knowing gives it back. */
+/* A dead process is passed over; a waiter that has given up without the store's knowledge releases the grant.
+ */
 static void the_dead_and_the_gone(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter waiter;
     char gone[LOCK_OWNER_SIZE];
-    struct proc all; /* who listens to everything is nobody's process */
+    struct proc all; /* a subscriber by pattern is no waiting process */
     const char *argv[] = {"redis-cli", "-p", harness_format("%d", redis.port), "PSUBSCRIBE", "*", NULL};
     proc_spawn(&all, argv, NULL, harness_format("%s/psubscribe.log", harness_dir()));
     CHECK(harness_wait(hears_everything, NULL, PATIENCE_MS));
     redis_command(&redis, "RPUSH", "lock:{a}:line", harness_repeat('d', LOCK_OWNER_SIZE - 1), NULL);
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
-    tools_wait_for_line(&redis, "a", 2);
-    tools_give(holder, &held);
+    tools_wait_for_queue(&redis, "a", 2);
+    tools_release(holder, &held);
     tools_check_status(tools_join(&waiter), LOCK_OK);
     memcpy(gone, waiter.grant.owner, sizeof gone);
     memset(gone + 16, 'f', 16);
     redis_command(&redis, "RPUSH", "lock:{a}:line", gone, NULL);
-    tools_give(other, &waiter.grant);
-    held = tools_take(holder, "a");
-    tools_give(holder, &held);
+    tools_release(other, &waiter.grant);
+    held = tools_acquire(holder, "a");
+    tools_release(holder, &held);
     tools_check_no_trace(&redis, "a");
 }
 
@@ -204,27 +205,27 @@ static bool hears_somebody(void *arg) {
 static void deaf(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter waiter;
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
-    tools_wait_for_line(&redis, "a", 1);
+    tools_wait_for_queue(&redis, "a", 1);
     redis_command(&redis, "CLIENT", "KILL", "TYPE", "pubsub", NULL);
     CHECK(harness_wait(hears_nobody, NULL, PATIENCE_MS));
-    tools_give(holder, &held);
+    tools_release(holder, &held);
     tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_give(other, &waiter.grant);
+    tools_release(other, &waiter.grant);
     CHECK(harness_wait(hears_somebody, NULL, PATIENCE_MS));
     tools_check_no_trace(&redis, "a");
 }
 
-/* It is given away, and nobody tells: who waits looks again all the same. */
+/* It is passed on without a message: the waiter asks again all the same. */
 static void lost_message(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter waiter;
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
-    tools_wait_for_line(&redis, "a", 1);
+    tools_wait_for_queue(&redis, "a", 1);
     redis_command(&redis, "EVAL",
                   "redis.call('INCRBY', KEYS[2], 16)"
                   "return redis.call('SET', KEYS[1], redis.call('LPOP', KEYS[3]), 'PX', 60000)",
@@ -232,7 +233,7 @@ static void lost_message(void) {
     tools_check_status(tools_join(&waiter), LOCK_OK);
     CHECK(waiter.grant.fence > held.fence);
     tools_check_status(lock_release(holder, &held), LOCK_NOT_OWNER);
-    tools_give(other, &waiter.grant);
+    tools_release(other, &waiter.grant);
     tools_check_no_trace(&redis, "a");
 }
 
@@ -248,20 +249,20 @@ static void a_hundred_wait(void) {
     enum { MANY = 100 };
     begin();
     struct lock *holder = open_lock("ttl=60000");
-    struct lock_grant held = tools_take(holder, "a");
+    struct lock_grant held = tools_acquire(holder, "a");
     static struct tools_waiter waiters[MANY];
     for (int i = 0; i < MANY; i++)
         tools_wait(&waiters[i], open_lock("ttl=60000"), "a", PATIENCE_MS, NULL);
-    tools_wait_for_line(&redis, "a", MANY);
+    tools_wait_for_queue(&redis, "a", MANY);
     redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
     int64_t began_ms = harness_now_ms();
-    tools_give(holder, &held);
+    tools_release(holder, &held);
     for (int left = MANY; left > 0;) {
         for (int i = 0; i < MANY; i++) {
             if (!waiters[i].done || !waiters[i].lock)
                 continue;
             tools_check_status(tools_join(&waiters[i]), LOCK_OK);
-            tools_give(waiters[i].lock, &waiters[i].grant);
+            tools_release(waiters[i].lock, &waiters[i].grant);
             waiters[i].lock = NULL;
             left--;
         }
@@ -271,7 +272,7 @@ static void a_hundred_wait(void) {
     tools_check_no_trace(&redis, "a");
 }
 
-/* Somebody has set the key for ever: who waits looks now and then, no more. */
+/* The key was set without expiry by another program: waiters ask only now and then. */
 static void held_for_ever(void) {
     begin();
     struct lock *lock = open_lock("");
@@ -293,9 +294,9 @@ static _Atomic bool stop_hammering;
 static void *hammer(void *arg) {
     struct hammer *hammer = arg;
     while (!stop_hammering) {
-        struct lock_grant grant = tools_take(hammer->lock, "a");
+        struct lock_grant grant = tools_acquire(hammer->lock, "a");
         hammer->turns++;
-        tools_give(hammer->lock, &grant);
+        tools_release(hammer->lock, &grant);
     }
     return NULL;
 }

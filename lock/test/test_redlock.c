@@ -93,7 +93,7 @@ static void what_it_can(void) {
     for (int i = 0; i < 3; i++)
         proxy_set(nodes.proxy[i], PROXY_DELAY, 300, "EVAL");
     int64_t before_ns = lock_now_ns(lock), valid_ns = TTL_MS * 990000LL - 2000000;
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     CHECK_INT(grant.fence, 0);
     CHECK(grant.deadline_ns >= before_ns + valid_ns);
     CHECK(grant.deadline_ns < before_ns + valid_ns + 300000000);
@@ -101,7 +101,7 @@ static void what_it_can(void) {
     tools_check_status(lock_extend(lock, &grant), LOCK_OK);
     CHECK(grant.deadline_ns >= before_ns + valid_ns);
     CHECK(grant.deadline_ns < before_ns + valid_ns + 300000000);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     lock_close(lock);
 }
 
@@ -113,17 +113,17 @@ static void work_with(int count, int down) {
     for (int i = 0; i < down; i++)
         redis_kill(&nodes.redis[i]);
     for (int round = 0; round < 3; round++) {
-        struct lock_grant grant = tools_take(lock, "a"), foreign = grant;
+        struct lock_grant grant = tools_acquire(lock, "a"), foreign = grant;
         foreign.owner[3] ^= 1;
         tools_check_status(nodes_try(other, "a"), LOCK_BUSY);
         tools_check_status(lock_release(lock, &foreign), LOCK_NOT_OWNER);
         tools_check_status(lock_extend(lock, &grant), LOCK_OK);
         tools_check_status(nodes_try(other, "a"), LOCK_BUSY);
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
         tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
-        struct lock_grant next = tools_take(other, "a");
+        struct lock_grant next = tools_acquire(other, "a");
         tools_check_status(nodes_try(lock, "a"), LOCK_BUSY);
-        tools_give(other, &next);
+        tools_release(other, &next);
     }
     lock_close(lock);
     lock_close(other);
@@ -137,7 +137,7 @@ static void minority_down(void) {
     work_with(5, 2);
 }
 
-/* What the live nodes were asked for is taken back, though nobody waits for it. */
+/* The votes of the live nodes are released, though no thread waits for it. */
 static void majority_down(void) {
     for (int count = 2; count <= 5; count++) {
         struct nodes nodes;
@@ -155,8 +155,8 @@ static void majority_down(void) {
         for (int i = down; i < count; i++)
             nodes_wait_gone(&nodes, i, "a", 4);
         redis_restart(&nodes.redis[0]);
-        grant = tools_take(lock, "a");
-        tools_give(lock, &grant);
+        grant = tools_acquire(lock, "a");
+        tools_release(lock, &grant);
         lock_close(lock);
     }
 }
@@ -167,8 +167,8 @@ static void errors(void) {
     nodes_start(&nodes, 3, false);
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
     redis_command(&nodes.redis[0], "RPUSH", "lock:{a}", "x", NULL);
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     redis_command(&nodes.redis[1], "RPUSH", "lock:{a}", "x", NULL);
     tools_check_status(nodes_try(lock, "a"), LOCK_UNAVAILABLE);
     nodes_wait_gone(&nodes, 2, "a", 4);
@@ -180,7 +180,7 @@ static uint64_t always_long(void *ctx) {
     return 7999999; /* of the 8 ms, or more, by which asking again is spread */
 }
 
-/* Two no decide it; what comes of the third is taken back. Asked again after 1 to 9 ms. */
+/* Two NO decide it; the vote of the third is released. Asked again after 1 to 9 ms. */
 static void held_by_others(void) {
     struct nodes nodes;
     struct lock_grant grant;
@@ -195,16 +195,16 @@ static void held_by_others(void) {
     nodes_wait_gone(&nodes, 0, "a", 4);
     for (int i = 1; i < 3; i++) {
         CHECK_STR(nodes_value(&nodes, i, "a"), "another");
-        CHECK(nodes_scripts(&nodes, i) <= 1 + 50 / 9 + 3); /* with one at the end, and what takes back */
+        CHECK(nodes_scripts(&nodes, i) <= 1 + 50 / 9 + 3); /* with one at the end, and the release */
     }
-    /* One has a vote, and one is down: busy, as the one who has it may give it back. */
+    /* Another owner has one vote, and one node is down: busy, since that owner may release its vote. */
     redis_command(&nodes.redis[2], "DEL", "lock:{a}", NULL);
     redis_kill(&nodes.redis[0]);
     tools_check_status(lock_try(lock, "a", &grant), LOCK_BUSY);
     nodes_wait_gone(&nodes, 2, "a", 0);
     redis_command(&nodes.redis[1], "DEL", "lock:{a}", NULL);
-    grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     lock_close(lock);
 }
 
@@ -233,7 +233,7 @@ static void extend(void) {
     struct nodes nodes;
     nodes_start(&nodes, 3, false);
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     redis_kill(&nodes.redis[0]);
     for (int i = 1; i < 3; i++)
         redis_command(&nodes.redis[i], "PEXPIRE", "lock:{a}", "4000", NULL);
@@ -291,7 +291,7 @@ static void lost(void) {
     losses = 0;
     nodes_start(&nodes, 3, false);
     struct lock *lock = nodes_open(&nodes, 6000, &config);
-    struct lock_grant grant = tools_take(lock, "a"), kept = tools_take(lock, "b");
+    struct lock_grant grant = tools_acquire(lock, "a"), kept = tools_acquire(lock, "b");
     /* A quorum was enough for it: the last vote may still be on its way. */
     CHECK(harness_wait(all_voted, &(struct votes){&nodes, &grant}, PATIENCE_MS));
     CHECK(harness_wait(all_voted, &(struct votes){&nodes, &kept}, PATIENCE_MS));
@@ -303,7 +303,7 @@ static void lost(void) {
     CHECK_INT(lock_remaining_ns(lock, &grant), 0);
     CHECK(lock_remaining_ns(lock, &kept) > 0);
     tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
-    tools_give(lock, &kept);
+    tools_release(lock, &kept);
     CHECK_INT(losses, 1);
     lock_close(lock);
 }
@@ -315,7 +315,7 @@ static void forgetful_node(void) {
     nodes_start(&nodes, 3, false);
     struct lock *first = nodes_open(&nodes, TTL_MS, NULL), *second = nodes_open(&nodes, TTL_MS, NULL);
     redis_kill(&nodes.redis[2]);
-    struct lock_grant one = tools_take(first, "a"), two;
+    struct lock_grant one = tools_acquire(first, "a"), two;
     redis_kill(&nodes.redis[1]);
     redis_restart(&nodes.redis[1]);
     redis_restart(&nodes.redis[2]);
@@ -326,17 +326,17 @@ static void forgetful_node(void) {
     tools_check_status(lock_try(second, "a", &two), LOCK_OK);
     CHECK(lock_remaining_ns(first, &one) > 0);
     CHECK(lock_remaining_ns(second, &two) > 0);
-    /* Who asks learns of it, and who gives it back leaves the other's votes alone. */
+    /* A verification notices it, and a release leaves the other owner's votes alone. */
     tools_check_status(extend_at_last(first, &one), LOCK_LOST);
     tools_check_status(lock_release(first, &one), LOCK_NOT_OWNER);
     CHECK(nodes_has(&nodes, 1, &two));
     CHECK(nodes_has(&nodes, 2, &two));
-    tools_give(second, &two);
+    tools_release(second, &two);
     lock_close(first);
     lock_close(second);
 }
 
-/* ---- two who split the votes ---- */
+/* ---- two owners that split the votes ---- */
 
 struct contender {
     pthread_t thread;
@@ -349,17 +349,17 @@ static _Atomic int inside, rounds_done;
 static void *contend(void *arg) {
     struct contender *contender = arg;
     for (int i = 0; i < contender->rounds; i++) {
-        struct lock_grant grant = tools_take(contender->lock, "a");
+        struct lock_grant grant = tools_acquire(contender->lock, "a");
         CHECK_INT(inside++, 0);
         sched_yield();
         rounds_done++;
         CHECK_INT(--inside, 0);
-        tools_give(contender->lock, &grant);
+        tools_release(contender->lock, &grant);
     }
     return NULL;
 }
 
-/* With two nodes a quorum is both: whenever each has one, nobody has the lock. */
+/* With two nodes the quorum is both: if each owner has one vote, nobody has the lock. */
 static void split_votes(int node_count) {
     enum { CONTENDERS = 3, ROUNDS = 80 };
     struct nodes nodes;

@@ -21,25 +21,25 @@ static void hanging(int count, int hang, bool linked) {
     nodes_start(&nodes, count, false);
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
     if (linked) {
-        struct lock_grant first = tools_take(lock, "first");
-        tools_give(lock, &first);
+        struct lock_grant first = tools_acquire(lock, "first");
+        tools_release(lock, &first);
     }
     for (int i = 0; i < count; i++) {
         redis_command(&nodes.redis[i], "CONFIG", "RESETSTAT", NULL);
         if (i < hang)
             redis_pause(&nodes.redis[i]);
     }
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     for (int i = hang; i < count; i++)
         CHECK(nodes_has(&nodes, i, &grant));
     tools_check_status(lock_extend(lock, &grant), LOCK_OK);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     for (int i = hang; i < count; i++)
         CHECK_STR(nodes_value(&nodes, i, "a"), absent);
-    struct lock_grant next = tools_take(lock, "a");
+    struct lock_grant next = tools_acquire(lock, "a");
     for (int i = 0; i < hang; i++)
         redis_resume(&nodes.redis[i]);
-    tools_give(lock, &next);
+    tools_release(lock, &next);
     for (int i = 0; i < hang; i++)
         nodes_wait_gone(&nodes, i, "a", linked ? 3 : 1);
     lock_close(lock);
@@ -57,13 +57,13 @@ static void node_hangs_long(void) {
     struct nodes nodes;
     nodes_start(&nodes, 3, false);
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
-    struct lock_grant first = tools_take(lock, "first");
-    tools_give(lock, &first);
+    struct lock_grant first = tools_acquire(lock, "first");
+    tools_release(lock, &first);
     for (int i = 0; i < 3; i++)
         redis_command(&nodes.redis[i], "CONFIG", "RESETSTAT", NULL);
     redis_pause(&nodes.redis[2]);
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     harness_pause_ms(2300);
     redis_resume(&nodes.redis[2]);
     nodes_wait_gone(&nodes, 2, "a", 2);
@@ -86,19 +86,19 @@ static void slow_majority(void) {
         nodes_wait_gone(&nodes, i, "a", 2);
         proxy_set(nodes.proxy[i], PROXY_PASS, 0, NULL);
     }
-    grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     lock_close(lock);
 }
 
-/* Who closes the lock waits until what was given back is given back. */
+/* lock_close() waits until the releases are sent. */
 static void closed_at_once(void) {
     struct nodes nodes;
     nodes_start(&nodes, 3, true);
     struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
     proxy_set(nodes.proxy[0], PROXY_DELAY, 300, "EVAL");
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     lock_close(lock);
     CHECK_STR(nodes_value(&nodes, 0, "a"), absent);
     CHECK_INT(nodes_scripts(&nodes, 0), 2);
@@ -113,13 +113,13 @@ static void lost_replies(void) {
     for (int lost = 0; lost <= 3; lost++) { /* by so many nodes */
         for (int i = 0; i < lost; i++)
             proxy_set(nodes.proxy[i], PROXY_CUT, lost % 2, "EVAL");
-        struct lock_grant grant = tools_take(lock, "a");
+        struct lock_grant grant = tools_acquire(lock, "a");
         for (int i = 0; i < lost; i++)
             proxy_set(nodes.proxy[i], PROXY_CUT, lost % 2, "EVAL");
         tools_check_status(lock_extend(lock, &grant), LOCK_OK);
         for (int i = 0; i < lost; i++)
             proxy_set(nodes.proxy[i], PROXY_CUT, lost % 2, "EVAL");
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
         for (int i = 0; i < 3; i++) {
             nodes_wait_gone(&nodes, i, "a", 0);
             CHECK_STR(nodes_value(&nodes, i, "a"), absent);
@@ -131,7 +131,7 @@ static void lost_replies(void) {
     lock_close(lock);
 }
 
-/* The reply is lost and the node cannot be reached any more; once it can, what it had is taken back. */
+/* The reply is lost and the node cannot be reached any more; once it can, its vote is released. */
 static void lost_half_way(void) {
     struct nodes nodes;
     struct lock_grant grant;
@@ -155,7 +155,7 @@ static void lost_half_way(void) {
 
 static void *take_at_last(void *arg) {
     static struct lock_grant grant;
-    grant = tools_take(arg, "a");
+    grant = tools_acquire(arg, "a");
     return &grant;
 }
 
@@ -178,7 +178,7 @@ static void earlier_round(void) {
     const char *round = harness_format("%s:%015x", grant->owner, 0);
     for (int i = 0; i < 3; i++)
         CHECK_INT(redis_integer(&nodes.redis[i], "EVAL", redlock_give_lua, "1", "lock:{a}", round, NULL), 0);
-    tools_give(lock, grant);
+    tools_release(lock, grant);
     lock_close(lock);
 }
 
@@ -199,7 +199,7 @@ static void sleep_too_long(void *ctx, const char *point, const char *key) {
     ahead_ns += TTL_MS * 990000LL - 2000000;
 }
 
-/* All votes, and no time left: not had, and given back. */
+/* All votes, but no time left: not granted, and released. */
 static void too_late(void) {
     struct nodes nodes;
     struct lock_grant grant;
@@ -217,12 +217,12 @@ static void forgotten(void) {
     struct nodes nodes;
     nodes_start(&nodes, 3, false);
     struct lock *lock = nodes_open(&nodes, 1500, NULL), *other = nodes_open(&nodes, TTL_MS, NULL);
-    struct lock_grant grant = tools_take(lock, "a"), next;
+    struct lock_grant grant = tools_acquire(lock, "a"), next;
     lock_close(lock);
     tools_check_status(lock_try(other, "a", &next), LOCK_BUSY);
-    next = tools_take(other, "a");
+    next = tools_acquire(other, "a");
     CHECK(lock_now_ns(other) >= grant.deadline_ns);
-    tools_give(other, &next);
+    tools_release(other, &next);
     lock_close(other);
 }
 
@@ -236,14 +236,14 @@ static struct redlock_round *ping(bool insists, int64_t late_ms) {
     round->argc = 3;
     round->enough = 1;
     round->insists = insists;
-    round->until_ns = harness_now_ms() * 1000000;
+    round->limit.until_ns = harness_now_ms() * 1000000;
     round->late_ns = (harness_now_ms() + late_ms) * 1000000;
     return round;
 }
 
 static bool answers(void *node) {
     struct redlock_round *round = ping(true, 60000);
-    round->until_ns += 5000000000;
+    round->limit.until_ns += 5000000000;
     redlock_node_post(node, &round->asks[0]);
     return redlock_round_end(round).by_node[0] == REDLOCK_YES;
 }

@@ -38,48 +38,48 @@ static void begin(void) {
 static void reentrant(void) {
     begin();
     struct lock *lock = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
-    struct lock_grant outer = tools_take(lock, "a"), inner = tools_take(lock, "a"), innermost;
+    struct lock_grant outer = tools_acquire(lock, "a"), inner = tools_acquire(lock, "a"), innermost;
     CHECK_STR(inner.owner, outer.owner);
     CHECK_INT(inner.fence, outer.fence);
     tools_check_status(lock_try(lock, "a", &innermost), LOCK_OK);
     CHECK_INT(innermost.fence, outer.fence);
-    tools_give(lock, &innermost);
-    tools_give(lock, &inner);
+    tools_release(lock, &innermost);
+    tools_release(lock, &inner);
     tools_check_held(lock, "a");
     tools_check_held(other, "a");
-    tools_give(lock, &outer);
+    tools_release(lock, &outer);
     tools_check_status(lock_release(lock, &outer), LOCK_NOT_OWNER);
-    struct lock_grant next = tools_take(other, "a");
+    struct lock_grant next = tools_acquire(other, "a");
     CHECK(next.fence > outer.fence);
-    tools_give(other, &next);
+    tools_release(other, &next);
 }
 
 /* A thread that ends while it holds the lock has no heir, though the next may have its pthread_t. */
 static void no_heir(void) {
     begin();
     struct lock *lock = open_lock("ttl=60000");
-    struct lock_grant grant = tools_take_elsewhere(lock, "a");
+    struct lock_grant grant = tools_acquire_elsewhere(lock, "a");
     for (int i = 0; i < 10; i++)
         tools_check_held(lock, "a");
-    tools_give(lock, &grant);
-    grant = tools_take_elsewhere(lock, "a");
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
+    grant = tools_acquire_elsewhere(lock, "a");
+    tools_release(lock, &grant);
 }
 
-/* A lock of the other variants is not: who has it waits for itself. */
+/* Locks of the other variants are not reentrant: the holder waits for itself. */
 static void owner_is_not_reentrant(void) {
     begin();
     struct lock *lock = tools_open(NULL, tools_redis_url(redis.port, ""));
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     tools_check_held(lock, "a");
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
 }
 
 /* Held for many times to live, by a holder that works. */
 static void renewed(void) {
     begin();
     struct lock *lock = open_lock("ttl=400"), *other = open_lock("ttl=400");
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     int64_t first_ns = grant.deadline_ns;
     for (int i = 0; i < 60; i++) {
         harness_pause_ms(20);
@@ -88,7 +88,7 @@ static void renewed(void) {
         CHECK_STR(redis_command(&redis, "GET", "lock:{a}", NULL), grant.owner);
     }
     CHECK(grant.deadline_ns > first_ns + 2 * (400 * MS));
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     CHECK_INT(told_times, 0);
     struct lock_metrics metrics;
     lock_read_metrics(lock, &metrics);
@@ -107,7 +107,7 @@ static long long extensions(void) {
 static void hung_holder(void) {
     begin();
     struct lock *other = open_lock("ttl=400"), *lock = open_lock("ttl=400");
-    struct lock_grant hung = tools_take(lock, "a");
+    struct lock_grant hung = tools_acquire(lock, "a");
     int64_t since_ns = lock_now_ns(lock), deadline_ns = hung.deadline_ns;
     while (told_times == 0) { /* to look is no progress */
         int64_t left_ns = lock_remaining_ns(lock, &hung);
@@ -118,12 +118,12 @@ static void hung_holder(void) {
     }
     CHECK(told_ns - since_ns > 3 * (390 * MS)); /* it was renewed, but not for ever */
     CHECK(told_ns < deadline_ns);               /* and should it come to itself, it is told in time */
-    struct lock_grant next = tools_take(other, "a");
+    struct lock_grant next = tools_acquire(other, "a");
     CHECK(lock_now_ns(lock) >= deadline_ns);
     CHECK(next.fence > hung.fence);
     tools_check_status(lock_progress(lock, &hung), LOCK_LOST);
     tools_check_status(lock_release(lock, &hung), LOCK_NOT_OWNER);
-    tools_give(other, &next);
+    tools_release(other, &next);
 }
 
 /* The store hangs: all holders hear of it while they still have time to stop, though each call hangs. */
@@ -133,7 +133,7 @@ static void renewal_fails(void) {
     struct lock *lock = open_lock("ttl=1500");
     struct lock_grant grants[MANY];
     for (int i = 0; i < MANY; i++)
-        grants[i] = tools_take(lock, harness_format("k%d", i));
+        grants[i] = tools_acquire(lock, harness_format("k%d", i));
     redis_pause(&redis);
     CHECK(harness_wait(is_told, &(int){MANY}, PATIENCE_MS));
     CHECK(told_ns < grants[0].deadline_ns);
@@ -142,11 +142,11 @@ static void renewal_fails(void) {
     redis_resume(&redis);
 }
 
-/* Who is told to stop has the time to: nobody in this process has it before that is over. */
+/* A holder that is told to stop has time to: no thread of this process gets the lock before its deadline. */
 static void told_in_time(void) {
     begin();
     struct lock *lock = open_lock("ttl=2400");
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     struct tools_waiter next;
     tools_wait(&next, lock, "a", PATIENCE_MS, NULL);
     redis_pause(&redis);
@@ -155,7 +155,7 @@ static void told_in_time(void) {
     CHECK(lock_now_ns(lock) < grant.deadline_ns);
     tools_check_status(tools_join(&next), LOCK_OK);
     CHECK(lock_now_ns(lock) >= grant.deadline_ns);
-    tools_give(lock, &next.grant);
+    tools_release(lock, &next.grant);
 }
 
 static int64_t now_ns(void *ctx) {
@@ -171,7 +171,7 @@ static void paused(void) {
     struct lock_config config = {.on_lost = on_lost, .now_ns = now_ns, .ctx = &ahead_ns};
     struct lock *lock = told_lock =
         tools_open(&config, tools_redis_url(redis.port, "variant=watchdog&ttl=1500"));
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     ahead_ns = 60000 * MS;
     CHECK(harness_wait(is_told, &(int){1}, PATIENCE_MS));
     tools_check_status(lock_progress(lock, &grant), LOCK_LOST);
@@ -185,7 +185,7 @@ static void renewal_gets_over_a_failure(void) {
     told_times = 0;
     struct lock *lock = told_lock =
         tools_open(&config, tools_redis_url(proxy_port(proxy), "variant=watchdog&ttl=900"));
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     int64_t first_ns = grant.deadline_ns;
     proxy_set(proxy, PROXY_CUT, 0, "EVALSHA"); /* the first renewal's answer is lost */
     while (lock_now_ns(lock) < first_ns + 100 * MS) {
@@ -195,17 +195,17 @@ static void renewal_gets_over_a_failure(void) {
     CHECK_INT(proxy_faults(proxy), 1);
     CHECK(grant.deadline_ns > first_ns);
     CHECK_INT(told_times, 0);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
 }
 
-/* Not one renewal of what was given back, while others take the same key. */
+/* A released grant is not renewed, while others acquire the same key. */
 static void no_renewal_after_release(void) {
     begin();
     struct lock *lock = open_lock("ttl=450");
     for (int i = 0; i < 20; i++) {
-        struct lock_grant grant = tools_take(lock, "a");
+        struct lock_grant grant = tools_acquire(lock, "a");
         harness_pause_ms(140 + i); /* about when it is renewed */
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
         long long before = extensions();
         redis_command(&redis, "SET", "lock:{a}", "somebody", "PX", "100000", NULL);
         harness_pause_ms(20);

@@ -53,13 +53,13 @@ static void wait_for_watches(const char *text) {
 
 static void names(void) {
     struct lock *lock = open_lock("");
-    struct lock_grant grant = tools_take(lock, "plain");
+    struct lock_grant grant = tools_acquire(lock, "plain");
     CHECK_STR(zookeeper_list(&server, "/lock/plain"), harness_format("%s-0000000000", grant.owner));
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     CHECK_INT(count_nodes("/lock/plain"), 0);
 }
 
-/* All of them at once, so that no two are taken for one. */
+/* All of them at the same time: no two keys have the same node. */
 static void odd_keys(void) {
     char longest[LOCK_KEY_MAX + 1], visible['~' - '!' + 2];
     memset(longest, '/', LOCK_KEY_MAX);
@@ -74,11 +74,11 @@ static void odd_keys(void) {
     struct lock *lock = open_lock(""), *other = open_lock("");
     struct lock_grant grants[KEYS];
     for (int i = 0; i < KEYS; i++)
-        grants[i] = tools_take(lock, keys[i]);
+        grants[i] = tools_acquire(lock, keys[i]);
     for (int i = 0; i < KEYS; i++)
         tools_check_held(other, keys[i]);
     for (int i = 0; i < KEYS; i++) {
-        tools_give(lock, &grants[i]);
+        tools_release(lock, &grants[i]);
         tools_check_free(other, keys[i]);
     }
     CHECK_INT(count_nodes("/lock/a"), 0);
@@ -86,11 +86,11 @@ static void odd_keys(void) {
 
 static void chroot(void) {
     struct lock *lock = open_lock("/some/where"), *same = open_lock("/some/where"), *none = open_lock("/");
-    struct lock_grant grant = tools_take(lock, "c");
+    struct lock_grant grant = tools_acquire(lock, "c");
     CHECK_STR(zookeeper_list(&server, "/some/where/lock/c"), harness_format("%s-0000000000", grant.owner));
     tools_check_held(same, "c");
     tools_check_free(none, "c");
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
 }
 
 static void refuse(const char *address, const char *words) {
@@ -111,23 +111,23 @@ static void longest_names(void) {
         path = harness_format("%s%%2F", path);
     struct lock *holder = open_lock(harness_format("/%s", chroot));
     struct lock *other = open_lock(harness_format("/%s", chroot));
-    struct lock_grant grant = tools_take(holder, key);
+    struct lock_grant grant = tools_acquire(holder, key);
     struct tools_waiter waiter;
     tools_wait(&waiter, other, key, PATIENCE_MS, NULL);
     wait_for_nodes(path, 2);
     tools_check_status(lock_extend(holder, &grant), LOCK_OK);
-    tools_give(holder, &grant);
+    tools_release(holder, &grant);
     tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_give(other, &waiter.grant);
+    tools_release(other, &waiter.grant);
     refuse(harness_format("//h/%sr", chroot), "the path is too long");
 }
 
 /* ---- memory ---- */
 
-/* It is told as such, and what is left meanwhile is taken back once there is some. */
+/* LOCK_NOMEM; what is left in the store is withdrawn once there is memory. */
 static void out_of_memory(void) {
     struct lock *lock = open_lock("");
-    struct lock_grant grant = tools_take(lock, "m"), other;
+    struct lock_grant grant = tools_acquire(lock, "m"), other;
     is_out_of_memory = true;
     tools_check_status(lock_try(lock, "n", &other), LOCK_NOMEM);
     tools_check_status(lock_acquire(lock, "n", tools_in_ms(lock, 100), NULL, &other), LOCK_NOMEM);
@@ -183,7 +183,7 @@ static void addresses(void) {
     CHECK_STR(servers_of("h"), "h:2181");
     CHECK_STR(servers_of("h:1,g,127.0.0.1:00020/a"), "h:1,g:2181,127.0.0.1:20");
     CHECK_STR(servers_of("[::1],[fe80::1%lo]:7"), "::1:2181,fe80::1%lo:7");
-    /* Nobody need be there. */
+    /* No server need be there. */
     struct lock *lock = tools_open(NULL, "zookeeper://127.0.0.1:1,[::1]:1/a/b?ttl=20");
     CHECK(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER);
 }
@@ -193,17 +193,17 @@ static void addresses(void) {
 static void containers(void) {
     struct lock *lock = open_lock("/tidy"), *other = open_lock("/tidy");
     for (int i = 0; i < 3; i++) {
-        struct lock_grant grant = tools_take(lock, "a");
+        struct lock_grant grant = tools_acquire(lock, "a");
         tools_check_held(other, "a");
         CHECK_STR(zookeeper_list(&server, "/tidy/lock"), "a");
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
         wait_for_nodes("/tidy/lock", 0); /* and it is made again */
     }
 }
 
 static void nothing_is_left(void) {
     struct lock *lock = open_lock(""), *other = open_lock("");
-    struct lock_grant held = tools_take(lock, "left"), grant;
+    struct lock_grant held = tools_acquire(lock, "left"), grant;
     struct lock_cancel *cancel = lock_cancel_new();
     struct tools_waiter waiter;
     tools_check_status(lock_try(other, "left", &grant), LOCK_BUSY);
@@ -215,7 +215,7 @@ static void nothing_is_left(void) {
     lock_cancel(cancel);
     tools_check_status(tools_join(&waiter), LOCK_CANCELLED);
     CHECK_INT(count_nodes("/lock/left"), 1);
-    tools_give(lock, &held);
+    tools_release(lock, &held);
     CHECK_INT(count_nodes("/lock/left"), 0);
     lock_cancel_free(cancel);
 }
@@ -226,10 +226,10 @@ static void time_out(struct lock *lock, const char *key, int times) {
         tools_check_status(lock_acquire(lock, key, tools_in_ms(lock, 1), NULL, &grant), LOCK_TIMEOUT);
 }
 
-/* Who polls a lock that is long held leaves a watch with the first time-out, which does for all others. */
+/* A caller that polls a held lock leaves a watch with its first timeout, which serves all later ones. */
 static void watches_are_shared(void) {
     struct lock *lock = open_lock(""), *other = open_lock("");
-    struct lock_grant held = tools_take(lock, "w");
+    struct lock_grant held = tools_acquire(lock, "w");
     time_out(other, "w", 20);
     size_t before = mallinfo2().uordblks;
     time_out(other, "w", 100);
@@ -238,9 +238,9 @@ static void watches_are_shared(void) {
     tools_wait(&waiter, other, "w", PATIENCE_MS, NULL);
     wait_for_nodes("/lock/w", 2);
     CHECK_HAS(zookeeper_ask(&server, "wchs"), "1 connections watching 1 paths");
-    tools_give(lock, &held);
+    tools_release(lock, &held);
     tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_give(other, &waiter.grant);
+    tools_release(other, &waiter.grant);
 }
 
 static long count_sessions(void) {
@@ -259,40 +259,40 @@ static void closed(void) {
     for (int holds = 0; holds < 2; holds++) {
         long sessions = count_sessions();
         tools_check_status(lock_open(url, NULL, &lock, error, sizeof error), LOCK_OK);
-        struct lock_grant grant = tools_take(lock, "closed");
+        struct lock_grant grant = tools_acquire(lock, "closed");
         if (!holds)
-            tools_give(lock, &grant);
+            tools_release(lock, &grant);
         lock_close(lock);
         CHECK_INT(count_nodes("/lock/closed"), holds);
         CHECK_INT(count_sessions(), sessions + holds);
-        struct lock_grant next = tools_take(other, "closed");
+        struct lock_grant next = tools_acquire(other, "closed");
         CHECK(!holds || lock_now_ns(other) > grant.deadline_ns);
         CHECK(next.fence > grant.fence);
-        tools_give(other, &next);
+        tools_release(other, &next);
     }
 }
 
-/* Its holder lives, and with it the session; it is the keeper who takes it back. */
+/* Its holder lives, and with it the session; the background thread releases the grant. */
 static void forgotten(void) {
     struct lock *lock = open_lock("?ttl=300"), *other = open_lock("?ttl=60000");
     for (int waits = 0; waits < 2; waits++) {
-        struct lock_grant grant = tools_take(lock, "forgotten");
+        struct lock_grant grant = tools_acquire(lock, "forgotten");
         if (!waits)
             wait_for_nodes("/lock/forgotten", 0);
-        struct lock_grant next = tools_take(other, "forgotten");
+        struct lock_grant next = tools_acquire(other, "forgotten");
         CHECK(lock_now_ns(other) > grant.deadline_ns);
         CHECK(next.fence > grant.fence);
         tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
         tools_check_held(lock, "forgotten");
-        tools_give(other, &next);
+        tools_release(other, &next);
     }
-    /* Taken over by a thread of the same process, it is given back to the store all the same. */
-    struct lock_grant first = tools_take(lock, "forgotten");
-    struct lock_grant second = tools_take_elsewhere(lock, "forgotten");
+    /* A thread of the same process takes it over, and it is released in the store all the same. */
+    struct lock_grant first = tools_acquire(lock, "forgotten");
+    struct lock_grant second = tools_acquire_elsewhere(lock, "forgotten");
     CHECK(second.fence > first.fence);
     CHECK_INT(count_nodes("/lock/forgotten"), 1);
     CHECK_HAS(zookeeper_list(&server, "/lock/forgotten"), second.owner);
-    tools_give(lock, &second);
+    tools_release(lock, &second);
 }
 
 /* ---- waiting ---- */
@@ -305,7 +305,7 @@ static void no_herd(void) {
     struct tools_waiter waiters[CROWD];
     for (int i = 0; i < CROWD; i++)
         locks[i] = open_lock("");
-    struct lock_grant held = tools_take(locks[0], "herd");
+    struct lock_grant held = tools_acquire(locks[0], "herd");
     uint64_t fence = held.fence;
     for (int i = 1; i < CROWD; i++) {
         tools_wait(&waiters[i], locks[i], "herd", PATIENCE_MS, NULL);
@@ -313,7 +313,7 @@ static void no_herd(void) {
     }
     wait_for_watches(harness_format("%d connections watching %d paths\nTotal watches:%d", CROWD - 1,
                                     CROWD - 1, CROWD - 1));
-    tools_give(locks[0], &held);
+    tools_release(locks[0], &held);
     for (int i = 1; i < CROWD; i++) {
         tools_check_status(tools_join(&waiters[i]), LOCK_OK);
         for (int k = i + 1; k < CROWD; k++)
@@ -321,7 +321,7 @@ static void no_herd(void) {
         CHECK(waiters[i].grant.fence > fence);
         fence = waiters[i].grant.fence;
         wait_for_watches(harness_format("%d paths\nTotal watches:%d", CROWD - 1 - i, CROWD - 1 - i));
-        tools_give(locks[i], &waiters[i].grant);
+        tools_release(locks[i], &waiters[i].grant);
     }
 }
 
@@ -332,7 +332,7 @@ static void gone_between(void) {
         locks[i] = open_lock("");
     struct lock_cancel *cancel = lock_cancel_new();
     struct tools_waiter first, second;
-    struct lock_grant held = tools_take(locks[0], "between");
+    struct lock_grant held = tools_acquire(locks[0], "between");
     tools_wait(&first, locks[1], "between", PATIENCE_MS, cancel);
     wait_for_nodes("/lock/between", 2);
     tools_wait(&second, locks[2], "between", PATIENCE_MS, NULL);
@@ -343,9 +343,9 @@ static void gone_between(void) {
     wait_for_watches("2 connections watching 1 paths"); /* the first has left its watch */
     CHECK(!second.done);
     CHECK_INT(count_nodes("/lock/between"), 2);
-    tools_give(locks[0], &held);
+    tools_release(locks[0], &held);
     tools_check_status(tools_join(&second), LOCK_OK);
-    tools_give(locks[2], &second.grant);
+    tools_release(locks[2], &second.grant);
     lock_cancel_free(cancel);
 }
 

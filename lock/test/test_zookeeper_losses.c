@@ -29,7 +29,7 @@ static void check_one_node(const struct lock_grant *grant) {
     CHECK_HAS(zookeeper_list(&server, "/lock/a"), grant->owner);
 }
 
-/* As who uses a lock does when the store is away for a while. */
+/* Acquires as a user does when the store is away for a while. */
 static struct lock_grant take_in_the_end(struct lock *lock, const char *key) {
     struct lock_grant grant;
     enum lock_status status;
@@ -48,8 +48,8 @@ static void lost_replies(void) {
     begin();
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock = open_by(proxy_port(proxy), "?ttl=3000");
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     for (int cut = 0; cut < 4; cut++) {
         uint64_t before = grant.fence;
         proxy_set(proxy, PROXY_CUT, cut * 30, "/lock/a");
@@ -61,13 +61,13 @@ static void lost_replies(void) {
         check_one_node(&grant);
         tools_check_status(lock_extend(lock, &grant), LOCK_OK); /* the fence is that node's */
         proxy_set(proxy, PROXY_CUT, cut, "/lock/a");
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
         CHECK_INT(proxy_faults(proxy), 2 * cut + 2);
         CHECK_INT(count_nodes(), 0);
     }
 }
 
-/* From thread to thread, what is given back and what is made for the next go in one call. */
+/* Between threads, one call releases the node of one and creates that of the next. */
 static void lost_hand_over(void) {
     begin();
     struct proxy *proxy = proxy_start(server.port);
@@ -75,18 +75,18 @@ static void lost_hand_over(void) {
     for (int cut = 0; cut < 4; cut++) {
         struct tools_waiter waiter;
         struct lock_metrics metrics;
-        struct lock_grant grant = tools_take(lock, "a");
+        struct lock_grant grant = tools_acquire(lock, "a");
         tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
         do
             lock_read_metrics(lock, &metrics);
         while (metrics.waiting == 0);
         proxy_set(proxy, PROXY_CUT, cut * 20, "/lock/a");
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
         tools_check_status(tools_join(&waiter), LOCK_OK);
         CHECK_INT(proxy_faults(proxy), cut + 1);
         CHECK(waiter.grant.fence > grant.fence);
         check_one_node(&waiter.grant);
-        tools_give(lock, &waiter.grant);
+        tools_release(lock, &waiter.grant);
     }
 }
 
@@ -99,7 +99,7 @@ static void taken_back(void) {
     struct lock_grant grant;
     for (int tries = 0; tries < 2; tries++) {
         grant = take_in_the_end(lock, "a");
-        tools_give(lock, &grant);
+        tools_release(lock, &grant);
         proxy_set(proxy, PROXY_DELAY, 60000, "/lock/a");
         enum lock_status status = tries ? lock_try(lock, "a", &grant)
                                         : lock_acquire(lock, "a", tools_in_ms(lock, 10), NULL, &grant);
@@ -108,7 +108,7 @@ static void taken_back(void) {
         wait_for_nodes(0);
     }
     grant = take_in_the_end(lock, "a");
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
 }
 
 /* ---- sessions that end ---- */
@@ -139,7 +139,7 @@ static void over_while_held(void) {
             still_held(lock, &grant);
         proxy_set(proxy, PROXY_REFUSE, 0, NULL);
         CHECK(lock_remaining_ns(lock, &grant) > 0);
-        again = tools_take(other, "a");
+        again = tools_acquire(other, "a");
         CHECK_INT(lock_remaining_ns(lock, &grant), 0);
         CHECK(grant.deadline_ns < lock_now_ns(lock));
         CHECK(again.fence > grant.fence);
@@ -147,7 +147,7 @@ static void over_while_held(void) {
         tools_check_status(lock_extend(lock, &grant), LOCK_LOST);
         tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
         check_one_node(&again);
-        tools_give(other, &again);
+        tools_release(other, &again);
     }
 }
 
@@ -165,22 +165,22 @@ static void silence(void) {
     begin();
     struct lock_config config = {.now_ns = turned_now_ns};
     struct lock *lock = tools_open(&config, harness_format("zookeeper://127.0.0.1:%d?ttl=4000", server.port));
-    struct lock_grant grant = tools_take(lock, "a");
-    tools_give(lock, &grant);
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
     ahead_ns = 4000000000;
     tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
     CHECK_INT(count_nodes(), 0);
-    grant = tools_take(lock, "a");
+    grant = tools_acquire(lock, "a");
     CHECK(lock_remaining_ns(lock, &grant) > 2000000000);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
 }
 
-/* Who waits comes back with a new session, and queues up anew. */
+/* A waiter gets a new session, and enters the queue anew. */
 static void over_while_waiting(void) {
     bounded("1500");
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock = open_by(proxy_port(proxy), "?ttl=5000"), *other = open_by(server.port, "?ttl=60000");
-    struct lock_grant held = tools_take(other, "a");
+    struct lock_grant held = tools_acquire(other, "a");
     struct tools_waiter waiter;
     for (int i = 0; i < 2; i++) {
         tools_wait(&waiter, lock, "a", 60000, NULL);
@@ -191,16 +191,16 @@ static void over_while_waiting(void) {
         proxy_set(proxy, PROXY_PASS, 0, NULL);
         while (count_nodes() < 2 && !waiter.done)
             still_held(other, &held);
-        tools_give(other, &held);
+        tools_release(other, &held);
         if (tools_join(&waiter) == LOCK_OK)
             break;
         tools_check_status(waiter.status, LOCK_UNAVAILABLE); /* it was away for a second: too long */
-        held = tools_take(other, "a");
+        held = tools_acquire(other, "a");
     }
     tools_check_status(waiter.status, LOCK_OK);
     CHECK(waiter.grant.fence > held.fence);
     check_one_node(&waiter.grant);
-    tools_give(lock, &waiter.grant);
+    tools_release(lock, &waiter.grant);
 }
 
 /* ---- servers that go ---- */
@@ -224,7 +224,7 @@ static void restarted(void) {
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock = open_by(proxy_port(proxy), ""), *other = open_by(proxy_port(proxy), "");
     struct tools_waiter waiter;
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
     wait_for_nodes(2);
     zookeeper_kill(&server);
@@ -234,11 +234,11 @@ static void restarted(void) {
     void *args[] = {lock, &grant};
     CHECK(harness_wait(extends, args, PATIENCE_MS));
     CHECK(!waiter.done || waiter.status != LOCK_OK);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
     if (tools_join(&waiter) != LOCK_OK)
         waiter.grant = take_in_the_end(other, "a");
     CHECK(waiter.grant.fence > grant.fence);
-    tools_give(other, &waiter.grant);
+    tools_release(other, &waiter.grant);
 }
 
 static _Atomic int lost_times;
@@ -274,7 +274,7 @@ static void session_lost(void) {
         tools_open(&config, harness_format("zookeeper://127.0.0.1:%d?ttl=9000", proxy_port(proxy)));
     for (int i = 0; i < 30; i++) /* so that it counts further than what this process has seen */
         zookeeper_list(&other, "/");
-    struct lock_grant grant = tools_take(lock, "a"), extended = grant;
+    struct lock_grant grant = tools_acquire(lock, "a"), extended = grant;
     zookeeper_kill(&server);
     zookeeper_kill(&other);
     run_shell(harness_format("rm -r %s/data && cp -r %s/data %s/data", server.dir, other.dir, server.dir));
@@ -287,23 +287,24 @@ static void session_lost(void) {
     CHECK(next.fence > grant.fence);
     tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
     check_one_node(&next);
-    tools_give(lock, &next);
+    tools_release(lock, &next);
     CHECK_INT(lost_times, 1);
 }
 
-/* All is lost. The server turns away who has seen more of it than it knows; so the session is given up. */
+/* The server has lost its data. It refuses clients that have seen more than it knows; so the session is given
+ * up. */
 static void wiped(void) {
     bounded("800");
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock = open_by(proxy_port(proxy), "?ttl=3000");
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     zookeeper_kill(&server);
     run_shell(harness_format("rm -r %s/data", server.dir));
     restart_behind(proxy);
     struct lock_grant next = take_in_the_end(lock, "a");
     CHECK_INT(lock_remaining_ns(lock, &grant), 0);
     check_one_node(&next);
-    tools_give(lock, &next);
+    tools_release(lock, &next);
 }
 
 /* The leader is killed, twice: what was held is held, and fences grow. */
@@ -315,7 +316,7 @@ static void failover(void) {
                                      servers[0].port, servers[1].port, servers[2].port);
     struct lock *lock = tools_open(NULL, url), *other = tools_open(NULL, url);
     CHECK(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER);
-    struct lock_grant grant = tools_take(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     for (int i = 0; i < 2; i++) {
         int leader = zookeeper_leader(servers, SERVERS);
         zookeeper_kill(&servers[leader]);
@@ -337,7 +338,7 @@ static void failover(void) {
     }
 }
 
-/* lock_open() does not need it, and waits for nobody; each call says what is so. */
+/* lock_open() does not need the store and does not wait; each call reports that it is away. */
 static void away(void) {
     begin();
     struct proxy *proxy = proxy_start(server.port);
@@ -350,10 +351,10 @@ static void away(void) {
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     grant = take_in_the_end(lock, "a");
     check_one_node(&grant);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
 }
 
-/* It hangs: calls end all the same, and so does the lock, with replies under way. */
+/* The store hangs: calls end in time, and so does lock_close(), with replies in flight. */
 static void hung(void) {
     begin();
     char error[LOCK_ERROR_SIZE];
@@ -361,7 +362,7 @@ static void hung(void) {
     struct lock *lock;
     struct lock_grant held, grant;
     tools_check_status(lock_open(url, NULL, &lock, error, sizeof error), LOCK_OK);
-    held = tools_take(lock, "held");
+    held = tools_acquire(lock, "held");
     zookeeper_pause(&server);
     tools_check_status(lock_try(lock, "a", &grant), LOCK_UNKNOWN);
     tools_check_status(lock_extend(lock, &held), LOCK_UNKNOWN);

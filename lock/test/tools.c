@@ -28,7 +28,7 @@ void tools_check_status(enum lock_status got, enum lock_status want) {
     CHECK_STR(lock_status_text(got), lock_status_text(want));
 }
 
-struct lock_grant tools_take(struct lock *lock, const char *key) {
+struct lock_grant tools_acquire(struct lock *lock, const char *key) {
     struct lock_grant grant;
     tools_check_status(lock_acquire(lock, key, tools_in_ms(lock, PATIENCE_MS), NULL, &grant), LOCK_OK);
     CHECK_STR(grant.key, key);
@@ -42,12 +42,12 @@ static void note_slow(void) {
     CHECK(++count <= 3);
 }
 
-void tools_give(struct lock *lock, const struct lock_grant *grant) {
+void tools_release(struct lock *lock, const struct lock_grant *grant) {
     enum lock_status status = lock_release(lock, grant);
     if (status == LOCK_UNKNOWN) {
         note_slow();
-        struct lock_grant next = tools_take(lock, grant->key);
-        tools_give(lock, &next);
+        struct lock_grant next = tools_acquire(lock, grant->key);
+        tools_release(lock, &next);
         return;
     }
     tools_check_status(status, LOCK_OK);
@@ -59,7 +59,7 @@ void tools_check_free(struct lock *lock, const char *key) {
     while ((status = lock_try(lock, key, &grant)) == LOCK_UNKNOWN)
         note_slow();
     tools_check_status(status, LOCK_OK);
-    tools_give(lock, &grant);
+    tools_release(lock, &grant);
 }
 
 static void *try_it(void *arg) {
@@ -74,7 +74,7 @@ void tools_check_held(struct lock *lock, const char *key) {
     tools_check_status(tools_join(&waiter), LOCK_BUSY);
 }
 
-struct lock_grant tools_take_elsewhere(struct lock *lock, const char *key) {
+struct lock_grant tools_acquire_elsewhere(struct lock *lock, const char *key) {
     struct tools_waiter waiter;
     tools_wait(&waiter, lock, key, PATIENCE_MS, NULL);
     tools_check_status(tools_join(&waiter), LOCK_OK);
@@ -109,7 +109,7 @@ static bool has_that_many(void *count) {
            *(int *)count;
 }
 
-void tools_wait_for_line(const struct redis_server *redis, const char *key, int count) {
+void tools_wait_for_queue(const struct redis_server *redis, const char *key, int count) {
     line_redis = redis;
     line_key = key;
     CHECK(harness_wait(has_that_many, &count, PATIENCE_MS));

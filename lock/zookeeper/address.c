@@ -6,7 +6,7 @@
 
 enum { PORT = 2181 };
 
-/* 0: it is none. */
+/* Returns 0 if it is not a port. */
 static int read_port(const char *text, size_t length) {
     int port = 0;
     for (size_t i = 0; i < length && port <= 65535; i++)
@@ -14,7 +14,8 @@ static int read_port(const char *text, size_t length) {
     return port <= 65535 ? port : 0;
 }
 
-/* HOST[:PORT], or [IPV6][:PORT], of which the C client wants IPV6:PORT. What is wrong; NULL: nothing. */
+/* Reads HOST[:PORT] or [IPV6][:PORT], and writes HOST:PORT or IPV6:PORT, as the C client wants it. Returns
+ * NULL, or what is wrong. */
 static const char *append_server(char **out, const char *text, size_t length) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";
     const char *end = text + length;
@@ -38,7 +39,7 @@ static const char *append_server(char **out, const char *text, size_t length) {
     return NULL;
 }
 
-/* What is wrong; NULL: nothing. */
+/* Returns NULL, or what is wrong. */
 static const char *read_chroot(const char *text, char *root) {
     int levels = 0;
     size_t length = strlen(text);

@@ -1,43 +1,46 @@
-/* zookeeper: the lock of ZooKeeper's own recipe ("ZooKeeper Recipes and Solutions", Locks), with an owner in
- * the names.
+/* zookeeper: the lock of ZooKeeper's own recipe ("ZooKeeper Recipes and Solutions", Locks), with the owner in
+ * the nodes' names.
  *
- * Who wants KEY makes an ephemeral, sequential node /lock/KEY/OWNER-SEQUENCE. The one with the lowest
- * sequence has the lock; each of the others watches the one right before its own, so that a release wakes
- * one. The owner in the name finds a node again whose making was not answered. /lock/KEY is a container: the
- * server removes it some time after its last child.
+ * An owner that wants KEY creates an ephemeral sequential node /lock/KEY/OWNER-SEQUENCE. The node with the
+ * lowest sequence has the lock; each other owner watches the node right before its own, so a release wakes
+ * one waiter. By the owner in the name a node is found whose creation was not answered. /lock/KEY is a
+ * container: the server removes it some time after its last child.
  *
- * The fence is the czxid of the node, the number of the transaction that made it. ZooKeeper counts all of its
- * transactions in one order, which a new leader goes on with; and who queued up later has both the higher
- * sequence and the higher czxid. It counts anew in an ensemble that is set up anew without its data.
+ * The fence is the czxid of the node, the number of the transaction that created it. ZooKeeper numbers all
+ * its transactions in one order, and a new leader goes on with it. An owner that queues later has both the
+ * higher sequence and the higher czxid. Only an ensemble that is set up anew without its data begins anew.
  *
- * A node lasts as long as the session of its process, which is one for all keys. So a grant does not run out
- * in the store: who forgets to give it back keeps it from the others until the keeper takes it back.
+ * A node exists as long as the session of its process, which is one for all keys. So a grant does not expire
+ * in the store: if a holder forgets to release it, the background thread does.
  *
- * What it cannot do: a holder that is paused beyond its time does not know, which is what the fence is for.
- */
+ * Flaw: a holder that is paused past its deadline does not notice; the fence stops its writes. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/core/hash.h"
 #include "lock/zookeeper/address.h"
 #include "lock/zookeeper/session.h"
 
 enum {
-    LOOK_MS = 1000, /* a wake-up that was lost costs so much */
+    RETRY_MS = 1000, /* in case a wake-up is lost */
     /* ROOT/KEY/NAME, where a character of a key may take three. */
     PATH_SIZE = (ZOOKEEPER_ROOT_SIZE - 1) + 1 + 3 * LOCK_KEY_MAX + 1 + ZOOKEEPER_NAME_SIZE,
     BUCKETS = 1024,
-    ROUNDS_MAX = 8, /* of an attempt, while others come and go */
+    ROUNDS_MAX = 8, /* of an attempt, while other owners come and go */
 };
 
-/* What this process has in the store, or may have. Only who has the turn of `key`, and the keeper, ask for an
- * owner, one after the other; but for looks, which change nothing. */
+/* Used within an attempt only: something has changed meanwhile, try again. */
+static const enum lock_status RETRY = LOCK_STATUSES;
+
+/* A node that this process has in the store, or may have. The local holder of `key` and the background thread
+ * use an owner's node one after the other, except to verify it, which changes nothing. */
 struct node {
     struct node *chain;
     uint64_t session;
     int64_t czxid;
-    char name[ZOOKEEPER_NAME_SIZE]; /* "": it may be there */
+    char name[ZOOKEEPER_NAME_SIZE]; /* "": it may exist */
     char owner[LOCK_OWNER_SIZE];
     char key[LOCK_KEY_MAX + 1];
 };
@@ -52,20 +55,17 @@ struct store {
 
 /* ---- nodes: copies go in and out ---- */
 
-static struct node **find_node(struct store *store, const char *owner) {
-    uint32_t hash = 2166136261U; /* FNV-1a */
-    for (const char *c = owner; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619U;
-    struct node **at = &store->nodes[hash % BUCKETS];
+static struct node **find_in_table(struct store *store, const char *owner) {
+    struct node **at = &store->nodes[lock_hash_text(owner) % BUCKETS];
     while (*at && strcmp((*at)->owner, owner) != 0)
         at = &(*at)->chain;
     return at;
 }
 
-/* False: `owner` has nothing there; `*node` has only its name then. */
+/* False: `owner` has no node; `*node` is empty but for key and owner then. */
 static bool read_node(struct store *store, const char *key, const char *owner, struct node *node) {
     pthread_mutex_lock(&store->mutex);
-    const struct node *found = *find_node(store, owner);
+    const struct node *found = *find_in_table(store, owner);
     *node = found ? *found : (struct node){.chain = NULL};
     pthread_mutex_unlock(&store->mutex);
     memcpy(node->key, key, strlen(key) + 1);
@@ -73,22 +73,22 @@ static bool read_node(struct store *store, const char *key, const char *owner, s
     return found != NULL;
 }
 
-/* False when out of memory; not for one that is there. */
+/* False when out of memory, which cannot be if `owner` has a node. */
 static bool write_node(struct store *store, const struct node *node) {
     pthread_mutex_lock(&store->mutex);
-    struct node **at = find_node(store, node->owner), *chain = *at ? (*at)->chain : NULL;
+    struct node **at = find_in_table(store, node->owner), *chain = *at ? (*at)->chain : NULL;
     if (!*at)
         *at = malloc(sizeof **at);
-    bool there = *at != NULL;
-    if (there)
+    bool written = *at != NULL;
+    if (written)
         **at = *node, (*at)->chain = chain;
     pthread_mutex_unlock(&store->mutex);
-    return there;
+    return written;
 }
 
 static void drop_node(struct store *store, const char *owner) {
     pthread_mutex_lock(&store->mutex);
-    struct node **at = find_node(store, owner), *node = *at;
+    struct node **at = find_in_table(store, owner), *node = *at;
     if (node) {
         *at = node->chain;
         free(node);
@@ -98,8 +98,8 @@ static void drop_node(struct store *store, const char *owner) {
 
 /* ---- paths ---- */
 
-/* `rest`: of a path below the key's, or NULL. A key may have any visible character; a name may not have '/',
- * nor be "." or "..". */
+/* `rest`: a name below the key's node, or NULL. A key may contain characters that a node's name may not: '/',
+ * and a dot if it is "." or "..". */
 static void make_path(const struct store *store, char path[PATH_SIZE], const char *key, const char *rest) {
     char *at = stpcpy(path, store->root);
     *at++ = '/';
@@ -114,10 +114,10 @@ static void make_path(const struct store *store, char path[PATH_SIZE], const cha
         stpcpy(stpcpy(at, "/"), rest);
 }
 
-/* ---- talking ---- */
+/* ---- batches of requests ---- */
 
-/* The requests of one call after the other, and the replies to the last one. */
-struct talk {
+/* The requests of one call after the other, and the replies to the last. */
+struct batch {
     struct store *store;
     struct lock_limit limit;
     char parent[PATH_SIZE], queue[PATH_SIZE], own[PATH_SIZE], other[PATH_SIZE];
@@ -127,60 +127,60 @@ struct talk {
     int count;
 };
 
-static void begin(struct talk *talk, struct store *store, const struct node *node) {
+/* Its calls end at `until_ns`, or earlier. */
+static void begin(struct batch *batch, struct store *store, const struct node *node, int64_t until_ns) {
     char start[LOCK_OWNER_SIZE + 1];
-    talk->store = store;
-    talk->limit = (struct lock_limit){.until_ns = zookeeper_session_until_ns(store->session)};
-    talk->count = 0;
+    batch->store = store;
+    batch->limit = (struct lock_limit){.until_ns = zookeeper_session_until_ns(store->session)};
+    if (until_ns < batch->limit.until_ns)
+        batch->limit.until_ns = until_ns;
+    batch->count = 0;
     stpcpy(stpcpy(start, node->owner), "-");
-    make_path(store, talk->parent, node->key, NULL);
-    make_path(store, talk->queue, node->key, start);
+    make_path(store, batch->parent, node->key, NULL);
+    make_path(store, batch->queue, node->key, start);
 }
 
-static void end_by(struct talk *talk, int64_t until_ns) {
-    if (until_ns < talk->limit.until_ns)
-        talk->limit.until_ns = until_ns;
-}
-
-/* Its reply is the answer's, in talk->replies. */
-static int add(struct talk *talk, enum zookeeper_verb verb, const char *path, const struct node *node) {
-    talk->requests[talk->count] =
+/* Returns the index of its reply in batch->replies. */
+static int add(struct batch *batch, enum zookeeper_verb verb, const char *path, const struct node *node) {
+    batch->requests[batch->count] =
         (struct zookeeper_request){.verb = verb, .path = path, .key = node->key, .owner = node->owner};
-    return talk->count++;
+    return batch->count++;
 }
 
-static int add_own(struct talk *talk, enum zookeeper_verb verb, const struct node *node) {
-    make_path(talk->store, talk->own, node->key, node->name);
-    return add(talk, verb, talk->own, node);
+static int add_own(struct batch *batch, enum zookeeper_verb verb, const struct node *node) {
+    make_path(batch->store, batch->own, node->key, node->name);
+    return add(batch, verb, batch->own, node);
 }
 
-static void add_parents(struct talk *talk, const struct node *node) {
-    const char *slash = talk->store->root;
+static void add_parents(struct batch *batch, const struct node *node) {
+    const char *slash = batch->store->root;
     for (int i = 0; slash; i++) {
         slash = strchr(slash + 1, '/');
-        size_t length = slash ? (size_t)(slash - talk->store->root) : strlen(talk->store->root);
-        memcpy(talk->levels[i], talk->store->root, length);
-        talk->levels[i][length] = '\0';
-        add(talk, ZOOKEEPER_MAKE, talk->levels[i], node);
+        size_t length = slash ? (size_t)(slash - batch->store->root) : strlen(batch->store->root);
+        memcpy(batch->levels[i], batch->store->root, length);
+        batch->levels[i][length] = '\0';
+        add(batch, ZOOKEEPER_CREATE, batch->levels[i], node);
     }
-    add(talk, ZOOKEEPER_CONTAINER, talk->parent, node);
+    add(batch, ZOOKEEPER_CONTAINER, batch->parent, node);
 }
 
-static enum lock_status talk_in(struct talk *talk, uint64_t *session) {
-    int count = talk->count;
-    talk->count = 0;
-    return zookeeper_session_call(talk->store->session, session, talk->requests, count, talk->replies,
-                                  &talk->limit);
+static enum lock_status send_batch(struct batch *batch, uint64_t *session) {
+    int count = batch->count;
+    batch->count = 0;
+    return zookeeper_session_call(batch->store->session, session, batch->requests, count, batch->replies,
+                                  &batch->limit);
 }
 
-/* ---- giving back ---- */
+/* ---- releasing ---- */
 
-/* Whose making was not answered. LOCK_OK: it has its name now; LOCK_NOT_OWNER: it is not there. */
-static enum lock_status find_again(struct talk *talk, struct node *node) {
-    add(talk, ZOOKEEPER_SYNC, talk->parent, node); /* another server may answer now than was asked first */
-    int place = add(talk, ZOOKEEPER_PLACE, talk->parent, node);
-    enum lock_status status = talk_in(talk, &node->session);
-    const struct zookeeper_reply *reply = &talk->replies[place];
+/* Finds a node whose creation was not answered. LOCK_OK: node->name is set; LOCK_NOT_OWNER: it does not
+ * exist. */
+static enum lock_status find_node_again(struct batch *batch, struct node *node) {
+    /* Another server may answer than the one that was asked to create it. */
+    add(batch, ZOOKEEPER_SYNC, batch->parent, node);
+    int place = add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
+    enum lock_status status = send_batch(batch, &node->session);
+    const struct zookeeper_reply *reply = &batch->replies[place];
     if (status != LOCK_OK)
         return status;
     if (reply->result == ZOOKEEPER_NOT_DONE)
@@ -189,173 +189,176 @@ static enum lock_status find_again(struct talk *talk, struct node *node) {
     return node->name[0] ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
-static enum lock_status remove_node(struct talk *talk, struct node *node) {
+static enum lock_status remove_node(struct batch *batch, struct node *node) {
     enum lock_status status = node->session ? LOCK_OK : LOCK_NOT_OWNER;
     if (status == LOCK_OK && !node->name[0])
-        status = find_again(talk, node);
+        status = find_node_again(batch, node);
     if (status == LOCK_OK) {
-        add_own(talk, ZOOKEEPER_DELETE, node);
-        status = talk_in(talk, &node->session);
-        if (status == LOCK_OK && talk->replies[0].result != ZOOKEEPER_DONE)
-            status = talk->replies[0].result == ZOOKEEPER_NO_NODE ? LOCK_NOT_OWNER : LOCK_UNAVAILABLE;
+        add_own(batch, ZOOKEEPER_DELETE, node);
+        status = send_batch(batch, &node->session);
+        if (status == LOCK_OK && batch->replies[0].result != ZOOKEEPER_DONE)
+            status = batch->replies[0].result == ZOOKEEPER_NO_NODE ? LOCK_NOT_OWNER : LOCK_UNAVAILABLE;
     }
     if (status == LOCK_OK || status == LOCK_NOT_OWNER)
-        drop_node(talk->store, node->owner);
+        drop_node(batch->store, node->owner);
     return status;
 }
 
 static enum lock_status withdraw(void *opened, const char *key, const char *owner, int64_t until_ns) {
     struct store *store = opened;
-    struct talk talk;
+    struct batch batch;
     struct node node;
     if (!read_node(store, key, owner, &node))
         return LOCK_NOT_OWNER;
-    begin(&talk, store, &node);
-    end_by(&talk, until_ns);
-    return remove_node(&talk, &node);
+    begin(&batch, store, &node, until_ns);
+    return remove_node(&batch, &node);
 }
 
 static enum lock_status release(void *store, const char *key, const char *owner) {
     return withdraw(store, key, owner, INT64_MAX);
 }
 
-/* ---- taking ---- */
+/* ---- acquiring ---- */
 
-static void forget(struct store *store, struct node *node) {
+/* The node does not exist any more; another is to be created. */
+static void clear_node(struct store *store, struct node *node) {
     node->session = 0;
     node->czxid = 0;
     node->name[0] = '\0';
     write_node(store, node);
 }
 
-/* Of the node that is given back with the same call. */
-static void read_given(const struct talk *talk, struct lock_attempt *attempt, bool over,
-                       enum zookeeper_result result) {
+/* `result` is of the deletion of attempt->releasing; `over`: its session is. */
+static void read_released(const struct batch *batch, struct lock_attempt *attempt, bool over,
+                          enum zookeeper_result result) {
     if (!over && result != ZOOKEEPER_DONE && result != ZOOKEEPER_NO_NODE)
         return;
-    drop_node(talk->store, attempt->releasing);
+    drop_node(batch->store, attempt->releasing);
     attempt->releasing[0] = '\0';
 }
 
-static void read_queued(struct talk *talk, struct node *node, int queued, uint64_t session) {
-    const struct zookeeper_reply *reply = &talk->replies[queued];
+static void read_created(struct batch *batch, struct node *node, int queued, uint64_t session) {
+    const struct zookeeper_reply *reply = &batch->replies[queued];
     if (reply->result != ZOOKEEPER_DONE && reply->result != ZOOKEEPER_LOST)
         return;
     node->session = session;
     node->czxid = reply->czxid;
     memcpy(node->name, reply->name, sizeof node->name);
-    write_node(talk->store, node);
+    write_node(batch->store, node);
 }
 
-/* Makes the node, and gives back what is to be given back. LOCK_OK, with the place in `*place`;
- * LOCK_NOT_OWNER: try again. */
-static enum lock_status queue_up(struct talk *talk, struct lock_attempt *attempt, struct node *node,
-                                 bool *parents, struct zookeeper_reply *place) {
-    struct node given;
+/* Creates the node, and releases attempt->releasing with the same call. LOCK_OK, with the place in `*place`;
+ * RETRY.
+ * `*parents`: creates the nodes above it too. */
+static enum lock_status create_node(struct batch *batch, struct lock_attempt *attempt, struct node *node,
+                                    bool *parents, struct zookeeper_reply *place) {
+    struct node released;
     uint64_t session = 0;
-    int at_given = -1;
-    if (attempt->releasing[0] && !read_node(talk->store, node->key, attempt->releasing, &given))
+    int at_released = -1;
+    if (attempt->releasing[0] && !read_node(batch->store, node->key, attempt->releasing, &released))
         attempt->releasing[0] = '\0';
-    if (attempt->releasing[0]) { /* it was granted, so it has a name */
-        session = given.session;
-        make_path(talk->store, talk->other, node->key, given.name);
-        at_given = add(talk, ZOOKEEPER_DELETE, talk->other, &given);
+    if (attempt->releasing[0]) { /* it was granted, so its name is known */
+        session = released.session;
+        make_path(batch->store, batch->other, node->key, released.name);
+        at_released = add(batch, ZOOKEEPER_DELETE, batch->other, &released);
     }
     if (*parents)
-        add_parents(talk, node);
-    int at_queue = add(talk, ZOOKEEPER_QUEUE, talk->queue, node);
-    int at_place = add(talk, ZOOKEEPER_PLACE, talk->parent, node);
-    enum lock_status status = talk_in(talk, &session);
-    if (at_given >= 0 && status != LOCK_UNAVAILABLE && status != LOCK_NOMEM)
-        read_given(talk, attempt, status == LOCK_NOT_OWNER, talk->replies[at_given].result);
+        add_parents(batch, node);
+    int at_queue = add(batch, ZOOKEEPER_QUEUE, batch->queue, node);
+    int at_place = add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
+    enum lock_status status = send_batch(batch, &session);
+    if (at_released >= 0 && status != LOCK_UNAVAILABLE && status != LOCK_NOMEM)
+        read_released(batch, attempt, status == LOCK_NOT_OWNER, batch->replies[at_released].result);
     if (status == LOCK_NOT_OWNER || status == LOCK_UNAVAILABLE || status == LOCK_NOMEM)
-        return status;
-    read_queued(talk, node, at_queue, session);
+        return status == LOCK_NOT_OWNER ? RETRY : status;
+    read_created(batch, node, at_queue, session);
     if (status != LOCK_OK)
         return status;
-    bool again = talk->replies[at_queue].result == ZOOKEEPER_NO_NODE && !*parents;
+    bool again = batch->replies[at_queue].result == ZOOKEEPER_NO_NODE && !*parents;
     *parents = true;
-    *place = talk->replies[at_place];
-    return again ? LOCK_NOT_OWNER : node->session ? LOCK_OK : LOCK_UNAVAILABLE;
+    *place = batch->replies[at_place];
+    return again ? RETRY : node->session ? LOCK_OK : LOCK_UNAVAILABLE;
 }
 
-/* LOCK_OK, with the place in `*place`, of a node that was made before; LOCK_NOT_OWNER: it is not there. */
-static enum lock_status look_up(struct talk *talk, struct node *node, struct zookeeper_reply *place) {
+/* For a node that exists. LOCK_OK, with the place in `*place`; LOCK_NOT_OWNER: it does not exist any more. */
+static enum lock_status find_place(struct batch *batch, struct node *node, struct zookeeper_reply *place) {
     if (!node->name[0]) {
-        enum lock_status status = find_again(talk, node);
+        enum lock_status status = find_node_again(batch, node);
         if (status != LOCK_OK)
             return status;
-        write_node(talk->store, node);
+        write_node(batch->store, node);
     }
-    int at_stat = node->czxid ? -1 : add_own(talk, ZOOKEEPER_STAT, node);
-    int at_place = add(talk, ZOOKEEPER_PLACE, talk->parent, node);
-    enum lock_status status = talk_in(talk, &node->session);
+    int at_stat = node->czxid ? -1 : add_own(batch, ZOOKEEPER_STAT, node);
+    int at_place = add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
+    enum lock_status status = send_batch(batch, &node->session);
     if (status != LOCK_OK)
         return status;
     if (at_stat >= 0)
-        node->czxid = talk->replies[at_stat].czxid;
-    *place = talk->replies[at_place];
+        node->czxid = batch->replies[at_stat].czxid;
+    *place = batch->replies[at_place];
     if (place->result == ZOOKEEPER_NOT_DONE)
         return LOCK_UNAVAILABLE;
-    write_node(talk->store, node);
+    write_node(batch->store, node);
     return place->name[0] && node->czxid ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
-static enum lock_status watch(struct talk *talk, struct lock_attempt *attempt, const struct node *node,
-                              const char *before) {
+/* LOCK_BUSY, or RETRY: the predecessor is gone. */
+static enum lock_status watch(struct batch *batch, struct lock_attempt *attempt, const struct node *node,
+                              const char *predecessor) {
     uint64_t session = node->session;
-    make_path(talk->store, talk->other, node->key, before);
-    add(talk, ZOOKEEPER_WATCH, talk->other, node);
-    enum lock_status status = talk_in(talk, &session);
+    make_path(batch->store, batch->other, node->key, predecessor);
+    add(batch, ZOOKEEPER_WATCH, batch->other, node);
+    enum lock_status status = send_batch(batch, &session);
     if (status != LOCK_OK)
-        return status;
-    if (talk->replies[0].result == ZOOKEEPER_NO_NODE)
-        return LOCK_NOT_OWNER;
-    attempt->retry_ns = lock_env_now_ns(talk->store->env) + LOOK_MS * 1000000LL;
+        return status == LOCK_NOT_OWNER ? RETRY : status;
+    if (batch->replies[0].result == ZOOKEEPER_NO_NODE)
+        return RETRY;
+    attempt->retry_ns = lock_env_now_ns(batch->store->env) + RETRY_MS * 1000000LL;
     return LOCK_BUSY;
 }
 
-/* LOCK_NOT_OWNER: something has changed meanwhile, try again. */
-static enum lock_status try_once(struct talk *talk, struct lock_attempt *attempt, struct node *node,
+/* LOCK_OK, LOCK_BUSY, RETRY, or a failure. */
+static enum lock_status try_once(struct batch *batch, struct lock_attempt *attempt, struct node *node,
                                  bool *parents) {
-    struct store *store = talk->store;
+    struct store *store = batch->store;
     struct zookeeper_reply place;
     int64_t sent_ns = lock_env_now_ns(store->env);
-    bool made = node->session != 0;
+    bool created = node->session != 0;
     enum lock_status status =
-        made ? look_up(talk, node, &place) : queue_up(talk, attempt, node, parents, &place);
-    if (status == LOCK_NOT_OWNER && made)
-        forget(store, node);
+        created ? find_place(batch, node, &place) : create_node(batch, attempt, node, parents, &place);
+    if (status == LOCK_NOT_OWNER) {
+        clear_node(store, node);
+        return RETRY;
+    }
     if (status != LOCK_OK)
         return status;
-    if (place.before[0])
-        return attempt->waits ? watch(talk, attempt, node, place.before) : LOCK_BUSY;
-    if (!place.name[0]) /* it was, and is gone */
-        return LOCK_NOT_OWNER;
+    if (place.predecessor[0])
+        return attempt->waits ? watch(batch, attempt, node, place.predecessor) : LOCK_BUSY;
+    if (!place.name[0]) /* it was created, and is gone */
+        return RETRY;
     int64_t deadline_ns = zookeeper_session_deadline_ns(store->session, node->session, sent_ns);
     attempt->retry_ns = sent_ns + 20000000;
-    if (deadline_ns == 0) /* the first, but perhaps not for long: until the server has heard of us again */
+    if (deadline_ns == 0) /* it is the first, but the session may soon end: wait for a heartbeat */
         return attempt->waits ? LOCK_BUSY : LOCK_UNAVAILABLE;
     attempt->grant.fence = (uint64_t)node->czxid;
     attempt->grant.deadline_ns = deadline_ns;
     return LOCK_OK;
 }
 
-static enum lock_status attempt_it(void *opened, struct lock_attempt *attempt) {
+static enum lock_status zookeeper_attempt(void *opened, struct lock_attempt *attempt) {
     struct store *store = opened;
-    struct talk talk;
+    struct batch batch;
     struct node node;
     bool parents = false, known = read_node(store, attempt->grant.key, attempt->grant.owner, &node);
-    if (!known && !write_node(store, &node)) /* before anything is made, so that it is not lost */
+    if (!known && !write_node(store, &node)) /* before anything is created, so that no node is forgotten */
         return LOCK_NOMEM;
-    begin(&talk, store, &node);
-    end_by(&talk, attempt->limit.until_ns);
-    talk.limit.cancel = attempt->limit.cancel;
-    enum lock_status status = LOCK_NOT_OWNER;
+    begin(&batch, store, &node, attempt->limit.until_ns);
+    batch.limit.cancel = attempt->limit.cancel;
+    enum lock_status status = RETRY;
     attempt->retry_ns = lock_env_now_ns(store->env);
-    for (int round = 0; round < ROUNDS_MAX && status == LOCK_NOT_OWNER; round++)
-        status = try_once(&talk, attempt, &node, &parents);
-    if (status == LOCK_NOT_OWNER)
+    for (int round = 0; round < ROUNDS_MAX && status == RETRY; round++)
+        status = try_once(&batch, attempt, &node, &parents);
+    if (status == RETRY)
         status = LOCK_BUSY;
     if (status == LOCK_OK || attempt->waits)
         return status;
@@ -363,44 +366,35 @@ static enum lock_status attempt_it(void *opened, struct lock_attempt *attempt) {
         drop_node(store, node.owner);
         return status;
     }
-    enum lock_status removed = remove_node(&talk, &node);
+    enum lock_status removed = remove_node(&batch, &node);
     return removed == LOCK_OK || removed == LOCK_NOT_OWNER ? status : LOCK_UNKNOWN;
 }
 
 /* ---- while it is held ---- */
 
-static enum lock_status check(struct store *store, const struct lock_grant *grant, struct node *node) {
-    struct talk talk;
-    if (!read_node(store, grant->key, grant->owner, node) || !node->name[0])
-        return LOCK_NOT_OWNER;
-    begin(&talk, store, node);
-    add(&talk, ZOOKEEPER_SYNC, talk.parent, node); /* what the server knows may be old */
-    int stat = add_own(&talk, ZOOKEEPER_STAT, node);
-    enum lock_status status = talk_in(&talk, &node->session);
-    if (status != LOCK_OK)
-        return status;
-    if (talk.replies[stat].result == ZOOKEEPER_NOT_DONE)
-        return LOCK_UNAVAILABLE;
-    return talk.replies[stat].czxid == node->czxid ? LOCK_OK : LOCK_NOT_OWNER;
-}
-
 static enum lock_status extend(void *opened, struct lock_grant *grant) {
     struct store *store = opened;
+    struct batch batch;
     struct node node;
     int64_t sent_ns = lock_env_now_ns(store->env);
-    enum lock_status status = check(store, grant, &node);
+    if (!read_node(store, grant->key, grant->owner, &node) || !node.name[0])
+        return LOCK_NOT_OWNER;
+    begin(&batch, store, &node, INT64_MAX);
+    /* The server may not have the latest writes yet. */
+    add(&batch, ZOOKEEPER_SYNC, batch.parent, &node);
+    int stat = add_own(&batch, ZOOKEEPER_STAT, &node);
+    enum lock_status status = send_batch(&batch, &node.session);
     if (status != LOCK_OK)
         return status;
+    if (batch.replies[stat].result == ZOOKEEPER_NOT_DONE)
+        return LOCK_UNAVAILABLE;
+    if (batch.replies[stat].czxid != node.czxid)
+        return LOCK_NOT_OWNER;
     int64_t deadline_ns = zookeeper_session_deadline_ns(store->session, node.session, sent_ns);
     if (deadline_ns == 0)
         return LOCK_UNAVAILABLE;
     grant->deadline_ns = deadline_ns;
     return LOCK_OK;
-}
-
-static enum lock_status look(void *store, const struct lock_grant *grant) {
-    struct node node;
-    return check(store, grant, &node);
 }
 
 /* ---- opening ---- */
@@ -428,7 +422,7 @@ static enum lock_status open_store(const struct lock_url *url, const struct lock
     return LOCK_OK;
 }
 
-/* Grants that are held run out with the session; if there are none it ends now. */
+/* Grants that are held expire with the session; if there are none it ends now. */
 static void close_store(void *store) {
     struct store *opened = store;
     uint64_t session = zookeeper_session_number(opened->session);
@@ -457,9 +451,8 @@ const struct lock_backend lock_zookeeper = {
     .outlives_deadline = true,
     .open = open_store,
     .close = close_store,
-    .attempt = attempt_it,
+    .attempt = zookeeper_attempt,
     .release = release,
     .withdraw = withdraw,
     .extend = extend,
-    .verify = look,
 };

@@ -3,33 +3,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From before the request until it fires, or the session is over: the C client sets it anew on another
- * server.
- */
+/* Exists from before its request is sent until it fires, or the session is over: the C client sets it anew on
+ * another server. */
 struct zookeeper_watch {
     struct zookeeper_watch *next;
-    struct zookeeper_session *session;
+    struct zookeeper_requests *requests;
     bool set;
-    char name[ZOOKEEPER_NAME_SIZE]; /* of the node: no two have the same, of whatever key */
+    char name[ZOOKEEPER_NAME_SIZE]; /* of the node: unique, also among all keys */
     char owner[LOCK_OWNER_SIZE];
     char key[LOCK_KEY_MAX + 1];
 };
 
 /* ---- calls: with the mutex held ---- */
 
-struct zookeeper_call *zookeeper_call_new(struct zookeeper_session *session, int count) {
+struct zookeeper_call *zookeeper_call_new(struct zookeeper_requests *requests, int count) {
     struct zookeeper_call *call = calloc(1, sizeof *call);
     if (!call)
         return NULL;
-    call->session = session;
+    call->requests = requests;
     call->open = count;
     pthread_cond_init(&call->done, NULL);
     for (int i = 0; i < count; i++)
         call->slots[i].call = call;
-    call->older = session->calls;
+    call->older = requests->calls;
     if (call->older)
         call->older->newer = call;
-    session->calls = call;
+    requests->calls = call;
     return call;
 }
 
@@ -42,13 +41,13 @@ static void take_out_call(struct zookeeper_call *call) {
     if (call->newer)
         call->newer->older = call->older;
     else
-        call->session->calls = call->older;
+        call->requests->calls = call->older;
     if (call->older)
         call->older->newer = call->newer;
 }
 
 static void take_out_watch(struct zookeeper_watch *watch) {
-    struct zookeeper_watch **at = &watch->session->watches;
+    struct zookeeper_watch **at = &watch->requests->watches;
     while (*at != watch)
         at = &(*at)->next;
     *at = watch->next;
@@ -68,10 +67,10 @@ static void answer(struct zookeeper_slot *slot, enum zookeeper_result result) {
     if (--call->open > 0)
         return;
     take_out_call(call);
-    if (call->beats)
-        zookeeper_session_end_beat(call->session, call->sent_ns, result == ZOOKEEPER_DONE);
-    if (call->session->stop)
-        pthread_cond_broadcast(&call->session->changed);
+    if (call->on_answered)
+        call->on_answered(call, result == ZOOKEEPER_DONE);
+    if (call->requests->draining)
+        pthread_cond_signal(&call->requests->finished);
     if (call->waited_for)
         pthread_cond_signal(&call->done);
     else
@@ -89,18 +88,18 @@ static enum zookeeper_result result_of(int rc) {
     case ZOPERATIONTIMEOUT:
     case ZRUNTIMEINCONSISTENCY:
     case ZCLOSING: return ZOOKEEPER_LOST;
-    default: return ZOOKEEPER_NOT_DONE; /* or it is gone, with the session */
+    default: return ZOOKEEPER_NOT_DONE; /* also when the session is over */
     }
 }
 
 static void complete(struct zookeeper_slot *slot, int rc) {
-    struct zookeeper_session *session = slot->call->session;
+    struct zookeeper_requests *requests = slot->call->requests;
     enum zookeeper_result result = result_of(rc);
     if (result == ZOOKEEPER_LOST || result == ZOOKEEPER_NOT_DONE)
-        lock_env_failed(session->env, session->servers, zerror(rc));
-    pthread_mutex_lock(&session->mutex);
+        lock_env_failed(requests->env, requests->servers, zerror(rc));
+    pthread_mutex_lock(&requests->mutex);
     answer(slot, result);
-    pthread_mutex_unlock(&session->mutex);
+    pthread_mutex_unlock(&requests->mutex);
 }
 
 static void on_done(int rc, const void *slot) {
@@ -119,7 +118,7 @@ static void on_data(int rc, const char *value, int length, const struct Stat *st
     complete((struct zookeeper_slot *)slot, rc);
 }
 
-/* Nobody waits for a slot's reply, or reads it, before its call is answered; but a call may be given up. */
+/* A reply is written without the mutex: its thread reads it only after answer(). */
 static void on_stat(int rc, const struct Stat *stat, const void *data) {
     struct zookeeper_slot *slot = (struct zookeeper_slot *)data;
     if (rc == ZOK)
@@ -137,7 +136,7 @@ static void on_created(int rc, const char *path, const struct Stat *stat, const 
     complete(slot, rc);
 }
 
-/* OWNER-SEQUENCE. What is not ours has no such name. */
+/* False: the name is not OWNER-SEQUENCE, so another program has made the node. */
 static bool read_sequence(const char *name, int32_t *sequence) {
     size_t length = strlen(name);
     if (length < LOCK_OWNER_SIZE + 1 || length >= ZOOKEEPER_NAME_SIZE || name[LOCK_OWNER_SIZE - 1] != '-')
@@ -147,8 +146,8 @@ static bool read_sequence(const char *name, int32_t *sequence) {
     return *end == '\0';
 }
 
-/* The server counts in 32 bits with a sign, for each parent anew: after 2^31 nodes comes -2^31. Of the few
- * that are there at a time the difference tells which is the older. */
+/* The server counts each parent's children in signed 32 bits: after 2^31 - 1 comes -2^31. Of the few that
+ * exist at a time the difference tells which is older. */
 static bool is_before(int32_t a, int32_t b) {
     return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
 }
@@ -165,8 +164,8 @@ static void find_place(struct zookeeper_slot *slot, const struct String_vector *
     }
     for (int32_t i = 0; reply->name[0] && i < names->count; i++) {
         if (read_sequence(names->data[i], &each) && is_before(each, own) &&
-            (!reply->before[0] || is_before(best, each))) {
-            memcpy(reply->before, names->data[i], strlen(names->data[i]) + 1);
+            (!reply->predecessor[0] || is_before(best, each))) {
+            memcpy(reply->predecessor, names->data[i], strlen(names->data[i]) + 1);
             best = each;
         }
     }
@@ -184,91 +183,79 @@ static void on_gone(zhandle_t *handle, int type, int state, const char *path, vo
     (void)state;
     (void)path;
     struct zookeeper_watch *watch = ctx;
-    struct zookeeper_session *session = watch->session;
+    struct zookeeper_requests *requests = watch->requests;
     if (type == ZOO_SESSION_EVENT)
-        return; /* and it stays */
-    pthread_mutex_lock(&session->mutex);
+        return; /* the watch stays */
+    pthread_mutex_lock(&requests->mutex);
     take_out_watch(watch);
-    pthread_mutex_unlock(&session->mutex);
-    session->env->wake(session->env->lock, watch->key, watch->owner);
+    pthread_mutex_unlock(&requests->mutex);
+    requests->env->wake(requests->env->lock, watch->key, watch->owner);
     free(watch);
 }
 
 /* ---- requests: with the mutex held ---- */
 
-static struct zookeeper_watch *find_watch(struct zookeeper_session *session, const char *name) {
-    struct zookeeper_watch *watch = session->watches;
+static int send_watch(struct zookeeper_requests *requests, const struct zookeeper_request *request,
+                      struct zookeeper_slot *slot) {
+    const char *name = strrchr(request->path, '/') + 1;
+    struct zookeeper_watch *watch = requests->watches;
     while (watch && !(watch->set && strcmp(watch->name, name) == 0))
         watch = watch->next;
-    return watch;
-}
-
-/* Who gave up has left a watch behind, which does for the next one. True: there is one. */
-static bool has_watch(struct zookeeper_session *session, const struct zookeeper_request *request,
-                      const char *name) {
-    struct zookeeper_watch *watch = find_watch(session, name);
-    if (watch)
+    if (watch) { /* of a waiter that has given up */
         memcpy(watch->owner, request->owner, sizeof watch->owner);
-    return watch != NULL;
-}
-
-static int queue_watch(struct zookeeper_session *session, const struct zookeeper_request *request,
-                       struct zookeeper_slot *slot) {
-    const char *name = strrchr(request->path, '/') + 1;
-    if (has_watch(session, request, name)) {
         answer(slot, ZOOKEEPER_DONE);
         return ZOK;
     }
-    struct zookeeper_watch *watch = calloc(1, sizeof *watch);
+    watch = calloc(1, sizeof *watch);
     if (!watch)
         return ZSYSTEMERROR;
-    watch->session = session;
+    watch->requests = requests;
     memcpy(watch->name, name, strlen(name) + 1);
     memcpy(watch->owner, request->owner, sizeof watch->owner);
     memcpy(watch->key, request->key, strlen(request->key) + 1);
-    watch->next = session->watches;
-    session->watches = slot->watch = watch;
-    /* Not `exists`, which would watch for ever what is gone already. */
-    return zoo_awget(session->handle, request->path, on_gone, watch, on_data, slot);
+    watch->next = requests->watches;
+    requests->watches = slot->watch = watch;
+    /* Not `exists`: it would watch for ever a node that is gone already. */
+    return zoo_awget(requests->handle, request->path, on_gone, watch, on_data, slot);
 }
 
-static int queue_request(struct zookeeper_session *session, const struct zookeeper_request *request,
-                         struct zookeeper_slot *slot) {
-    zhandle_t *handle = session->handle;
+static int send_request(struct zookeeper_requests *requests, const struct zookeeper_request *request,
+                        struct zookeeper_slot *slot) {
+    zhandle_t *handle = requests->handle;
     const char *path = request->path;
     const struct ACL_vector *all = &ZOO_OPEN_ACL_UNSAFE;
     switch (request->verb) {
     case ZOOKEEPER_SYNC: return zoo_async(handle, path, on_text, slot);
-    case ZOOKEEPER_MAKE: return zoo_acreate(handle, path, NULL, -1, all, ZOO_PERSISTENT, on_text, slot);
+    case ZOOKEEPER_CREATE: return zoo_acreate(handle, path, NULL, -1, all, ZOO_PERSISTENT, on_text, slot);
     case ZOOKEEPER_CONTAINER: return zoo_acreate(handle, path, NULL, -1, all, ZOO_CONTAINER, on_text, slot);
     case ZOOKEEPER_QUEUE:
         return zoo_acreate2(handle, path, NULL, -1, all, ZOO_EPHEMERAL_SEQUENTIAL, on_created, slot);
-    case ZOOKEEPER_PLACE:
+    case ZOOKEEPER_FIND_PLACE:
         memcpy(slot->owner, request->owner, sizeof slot->owner);
         return zoo_aget_children(handle, path, 0, on_names, slot);
     case ZOOKEEPER_STAT: return zoo_aexists(handle, path, 0, on_stat, slot);
-    case ZOOKEEPER_WATCH: return queue_watch(session, request, slot);
+    case ZOOKEEPER_WATCH: return send_watch(requests, request, slot);
     case ZOOKEEPER_DELETE: return zoo_adelete(handle, path, -1, on_done, slot);
     }
     return ZBADARGUMENTS;
 }
 
-void zookeeper_call_queue(struct zookeeper_call *call, const struct zookeeper_request *requests, int count) {
+void zookeeper_call_send(struct zookeeper_call *call, const struct zookeeper_request *requests, int count) {
     for (int i = 0; i < count; i++) {
-        int rc = queue_request(call->session, &requests[i], &call->slots[i]);
+        int rc = send_request(call->requests, &requests[i], &call->slots[i]);
         if (rc == ZOK)
             continue;
-        if (rc == ZSYSTEMERROR || rc == ZMARSHALLINGERROR) /* nothing else is told by them here */
+        if (rc == ZSYSTEMERROR || rc == ZMARSHALLINGERROR) /* here they mean nothing else */
             call->no_memory = true;
         else
-            lock_env_failed(call->session->env, call->session->servers, zerror(rc));
+            lock_env_failed(call->requests->env, call->requests->servers, zerror(rc));
         answer(&call->slots[i], ZOOKEEPER_NOT_DONE);
     }
 }
 
-void zookeeper_call_forget_all(struct zookeeper_session *session) {
-    while (session->calls) {
-        struct zookeeper_call *call = session->calls;
+void zookeeper_requests_drop_all(struct zookeeper_requests *requests) {
+    while (requests->calls) {
+        struct zookeeper_call *call = requests->calls;
         for (int i = 0, open = call->open; open > 0; i++) {
             if (call->slots[i].answered)
                 continue;
@@ -276,9 +263,9 @@ void zookeeper_call_forget_all(struct zookeeper_session *session) {
             answer(&call->slots[i], ZOOKEEPER_LOST);
         }
     }
-    while (session->watches) {
-        struct zookeeper_watch *next = session->watches->next;
-        free(session->watches);
-        session->watches = next;
+    while (requests->watches) {
+        struct zookeeper_watch *next = requests->watches->next;
+        free(requests->watches);
+        requests->watches = next;
     }
 }

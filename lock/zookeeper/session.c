@@ -1,46 +1,58 @@
-/* How long a session lives. The leader of the ensemble ends it when it has not heard of it for the time-out T
- * that was agreed on. A client may be connected to another server, which tells the leader whom it heard when
- * the leader asks, every half tick. So an answer proves little by itself: that server may be cut off,
- * together with us, right after it; what the leader has heard of us is up to half a tick older, and as much
- * older still as we had been silent before.
+/* How long a session lives. The leader of the ensemble ends it when it has not heard of it for the agreed
+ * timeout T. A client may be connected to another server, which tells the leader which clients it has heard,
+ * whenever the leader asks: every half tick. So an answer alone proves little. That server may be cut off,
+ * together with its clients, right after it; and what the leader has heard of a client is up to half a tick
+ * older, and older still by as much as the client was silent before.
  *
- * Hence the beat: every T/16 a `sync`, which goes through the leader, on the connection by which that server
- * also tells it whom it heard. When a beat was answered, all that was told before the beat was sent has
- * reached the leader; and a beat that was sent half a tick earlier was told by then. T is at least two ticks
- * unless the server was set up otherwise (minSessionTimeout), so half a tick is at most T/4, which is four
- * beats: the session lives until T after the sending of the fourth beat before the last one that was
- * answered. The first ones count from before the session was asked for. Where one of them was sent to another
- * server, the leader has heard of the session when it moved; and a new leader begins with all sessions as if
- * it had just heard of them.
+ * Hence the heartbeat: every T/16 a `sync`, which goes through the leader on the connection by which the
+ * server also tells it which clients it heard. When a heartbeat is answered, everything that was told before
+ * it was sent has reached the leader; and a heartbeat that was sent half a tick earlier was told by then. T
+ * is at least two ticks (unless the server's minSessionTimeout says otherwise), so half a tick is at most
+ * T/4, which is four heartbeats. So the session lives until T after the sending of the fourth heartbeat
+ * before the last one that was answered. The first ones count from before the session was asked for. If a
+ * heartbeat was sent to another server, the leader has heard of the session when it moved; and a new leader
+ * starts with all sessions as if it had just heard of them.
  *
- * T is asked for as one and a half times to live, so that a grant has its full time to live even so: 11/16 of
- * T are left when a beat is due. The server bounds T (to 2 and 20 ticks, of 2 s by default); where it gives
- * less, grants end earlier. */
+ * T is asked for as one and a half times to live, so that a grant gets its full time to live all the same:
+ * 11/16 of T are left when a heartbeat is due. The server bounds T (by default to 2 and 20 ticks of 2 s); if
+ * it gives less, grants end earlier. */
+#include "lock/zookeeper/session.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "lock/core/waiter.h"
-#include "lock/zookeeper/requests.h"
 
-enum { BEATS_IN_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
+enum { HEARTBEATS = 5 /* that are remembered */, PER_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
 
-/* A session that was away for so many of its time-outs is given up, though nobody has said that it is over: a
- * server that knows less than we have seen, since it has lost its data, turns it away for ever. While an
- * ensemble is down its sessions do not end, so it is not given up sooner. */
+/* A session that is not connected for so many timeouts is given up, though no server has ended it: a server
+ * that has lost its data refuses a client that has seen more, for ever. While an ensemble is down its
+ * sessions do not end, so it is not given up sooner. */
 enum { GIVE_UP_TIMEOUTS = 4 };
 
 static const int64_t ms_ns = 1000000;
-/* After the C client could not be started; and for replies under way, at the end. */
-static const int64_t retry_ns = 100 * ms_ns, calm_ns = 100 * ms_ns;
+/* After the C client could not be started; and for replies in flight, at the end. */
+static const int64_t retry_ns = 100 * ms_ns, drain_ns = 100 * ms_ns;
+
+struct zookeeper_session {
+    struct zookeeper_requests requests; /* with the mutex of all below; its handle is the thread's */
+    int64_t ttl_ms;
+    pthread_t thread;
+    pthread_cond_t changed;
+    bool stop, expire;
+    bool connected, over;
+    bool born; /* was connected: the server has the session */
+    bool heartbeat_in_flight;
+    uint64_t number;
+    int64_t give_up_ns;           /* CLOCK_MONOTONIC: replaced if it is not connected before */
+    int64_t timeout_ns;           /* T */
+    int64_t heard_ns[HEARTBEATS]; /* when heartbeats that were answered were sent; the newest is the first */
+    int64_t heartbeat_at_ns;      /* CLOCK_MONOTONIC: the next one is due */
+};
 
 static int64_t now_ns(void) {
     return clock_mono_ns(&clock_system);
-}
-
-static void wait_for(struct zookeeper_session *session, pthread_cond_t *cond, int64_t until_ns) {
-    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-    pthread_cond_clockwait(cond, &session->mutex, CLOCK_MONOTONIC, &until);
 }
 
 /* ---- on the C client's thread ---- */
@@ -50,7 +62,7 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
     struct zookeeper_session *session = ctx;
     if (type != ZOO_SESSION_EVENT)
         return;
-    pthread_mutex_lock(&session->mutex);
+    pthread_mutex_lock(&session->requests.mutex);
     bool was_connected = session->connected;
     session->connected = state == ZOO_CONNECTED_STATE;
     session->over = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE;
@@ -63,22 +75,22 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
     session->number += session->over;
     bool over = session->over;
     pthread_cond_broadcast(&session->changed);
-    pthread_mutex_unlock(&session->mutex);
+    pthread_mutex_unlock(&session->requests.mutex);
     if (over)
-        session->env->wake(session->env->lock, NULL, NULL);
+        session->requests.env->wake(session->requests.env->lock, NULL, NULL);
 }
 
-void zookeeper_session_end_beat(struct zookeeper_session *session, int64_t sent_ns, bool answered) {
-    session->beating = false;
+static void on_heartbeat(const struct zookeeper_call *call, bool answered) {
+    struct zookeeper_session *session = call->ctx;
+    session->heartbeat_in_flight = false;
     if (answered) {
-        memmove(&session->heard_ns[1], &session->heard_ns[0],
-                (ZOOKEEPER_BEATS - 1) * sizeof session->heard_ns[0]);
-        session->heard_ns[0] = sent_ns;
+        memmove(&session->heard_ns[1], &session->heard_ns[0], (HEARTBEATS - 1) * sizeof session->heard_ns[0]);
+        session->heard_ns[0] = call->sent_ns;
     }
     pthread_cond_broadcast(&session->changed);
 }
 
-/* ---- the thread: with the mutex held, which it gives away where it may block ---- */
+/* ---- the thread: with the mutex held, except where it may block ---- */
 
 static void log_nothing(const char *message) {
     (void)message;
@@ -87,70 +99,72 @@ static void log_nothing(const char *message) {
 static void open_handle(struct zookeeper_session *session) {
     int64_t asked_ms = session->ttl_ms * 3 / 2 > ASKED_MIN_MS ? session->ttl_ms * 3 / 2 : ASKED_MIN_MS;
     int64_t connect_ms = asked_ms / 4 > CONNECT_MIN_MS ? asked_ms / 4 : CONNECT_MIN_MS;
-    int64_t began_ns = lock_env_now_ns(session->env);
+    int64_t began_ns = lock_env_now_ns(session->requests.env);
     session->give_up_ns = now_ns() + connect_ms * ms_ns;
-    session->beat_at_ns = 0;
-    session->born = session->over = session->connected = session->beating = false;
-    for (int i = 0; i < ZOOKEEPER_BEATS; i++)
+    session->heartbeat_at_ns = 0;
+    session->born = session->over = session->connected = session->heartbeat_in_flight = false;
+    for (int i = 0; i < HEARTBEATS; i++)
         session->heard_ns[i] = began_ns;
-    pthread_mutex_unlock(&session->mutex);
-    /* Its threads take no signals, as this one does not. */
-    zhandle_t *handle = zookeeper_init2(session->servers, on_session, (int)asked_ms, NULL, session,
+    pthread_mutex_unlock(&session->requests.mutex);
+    /* Its threads inherit that this one takes no signals. */
+    zhandle_t *handle = zookeeper_init2(session->requests.servers, on_session, (int)asked_ms, NULL, session,
                                         ZOO_NO_LOG_CLIENTENV, log_nothing);
-    if (handle) /* else all names would be looked up with each message */
+    if (handle) /* by default it looks up all names with each message */
         zoo_set_servers_resolution_delay(handle, -1);
-    pthread_mutex_lock(&session->mutex);
-    session->handle = handle;
+    pthread_mutex_lock(&session->requests.mutex);
+    session->requests.handle = handle;
     pthread_cond_broadcast(&session->changed);
 }
 
 static void close_handle(struct zookeeper_session *session) {
-    zhandle_t *handle = session->handle;
-    bool leave = session->leave;
-    session->handle = NULL;
+    zhandle_t *handle = session->requests.handle;
+    bool expire = session->expire;
+    session->requests.handle = NULL;
     session->connected = false;
-    pthread_mutex_unlock(&session->mutex);
-    /* Closed while connected it would end the session, and with it grants that are to run out. The C client
-     * leaves a server that is not in its list any more; nobody can be at this address, and no packet is sent.
-     */
-    if (handle && leave)
+    pthread_mutex_unlock(&session->requests.mutex);
+    /* Closing while connected would end the session, and with it grants that are to expire. The C client
+     * leaves a server that is not in its list any more; no server can have this address, and no packet is
+     * sent to it. */
+    if (handle && expire)
         zoo_set_servers(handle, "255.255.255.255:1");
     if (handle)
         zookeeper_close(handle);
-    pthread_mutex_lock(&session->mutex);
-    zookeeper_call_forget_all(session); /* the C client does not tell all of them */
+    pthread_mutex_lock(&session->requests.mutex);
+    zookeeper_requests_drop_all(&session->requests); /* the C client does not report all of them */
 }
 
-static void beat(struct zookeeper_session *session) {
+static void send_heartbeat(struct zookeeper_session *session) {
     static const struct zookeeper_request request = {.verb = ZOOKEEPER_SYNC, .path = "/"};
-    session->beat_at_ns = now_ns() + session->timeout_ns / BEATS_IN_TIMEOUT;
-    struct zookeeper_call *call = zookeeper_call_new(session, 1);
+    session->heartbeat_at_ns = now_ns() + session->timeout_ns / PER_TIMEOUT;
+    struct zookeeper_call *call = zookeeper_call_new(&session->requests, 1);
     if (!call)
         return;
-    session->beating = call->beats = true;
-    call->sent_ns = lock_env_now_ns(session->env);
-    zookeeper_call_queue(call, &request, 1);
+    session->heartbeat_in_flight = true;
+    call->on_answered = on_heartbeat;
+    call->ctx = session;
+    call->sent_ns = lock_env_now_ns(session->requests.env);
+    zookeeper_call_send(call, &request, 1);
 }
 
-/* Its nodes, if there are any left, run out. */
+/* Its nodes expire. */
 static void give_up(struct zookeeper_session *session) {
     bool born = session->born;
     session->number += born;
     close_handle(session);
-    pthread_mutex_unlock(&session->mutex);
+    pthread_mutex_unlock(&session->requests.mutex);
     if (born)
-        session->env->wake(session->env->lock, NULL, NULL);
-    pthread_mutex_lock(&session->mutex);
+        session->requests.env->wake(session->requests.env->lock, NULL, NULL);
+    pthread_mutex_lock(&session->requests.mutex);
 }
 
 static void *run(void *arg) {
     struct zookeeper_session *session = arg;
-    pthread_mutex_lock(&session->mutex);
+    pthread_mutex_lock(&session->requests.mutex);
     while (!session->stop) {
         int64_t now = now_ns(), until_ns = now + 1000 * ms_ns;
-        if (!session->handle) {
+        if (!session->requests.handle) {
             open_handle(session);
-            if (session->handle)
+            if (session->requests.handle)
                 continue;
             until_ns = now_ns() + retry_ns;
         } else if (session->over) {
@@ -160,60 +174,64 @@ static void *run(void *arg) {
             if (now >= session->give_up_ns)
                 give_up(session);
             until_ns = session->give_up_ns;
-        } else if (!session->beating) {
-            if (now >= session->beat_at_ns)
-                beat(session);
-            until_ns = session->beat_at_ns;
+        } else if (!session->heartbeat_in_flight) {
+            if (now >= session->heartbeat_at_ns)
+                send_heartbeat(session);
+            until_ns = session->heartbeat_at_ns;
         }
         if (until_ns > now)
-            wait_for(session, &session->changed, until_ns);
+            lock_wait_until(&session->changed, &session->requests.mutex, until_ns);
     }
-    for (int64_t until_ns = now_ns() + calm_ns; session->calls && now_ns() < until_ns;)
-        wait_for(session, &session->changed, until_ns);
+    session->requests.draining = true;
+    for (int64_t until_ns = now_ns() + drain_ns; session->requests.calls && now_ns() < until_ns;)
+        lock_wait_until(&session->requests.finished, &session->requests.mutex, until_ns);
     close_handle(session);
-    pthread_mutex_unlock(&session->mutex);
+    pthread_mutex_unlock(&session->requests.mutex);
     return NULL;
 }
 
-/* ---- */
+/* ---- opening and closing ---- */
+
+static void free_session(struct zookeeper_session *session) {
+    pthread_cond_destroy(&session->requests.finished);
+    pthread_cond_destroy(&session->changed);
+    pthread_mutex_destroy(&session->requests.mutex);
+    free(session->requests.servers);
+    free(session);
+}
 
 struct zookeeper_session *zookeeper_session_open(const char *servers, int64_t ttl_ms,
                                                  const struct lock_env *env) {
     struct zookeeper_session *session = calloc(1, sizeof *session);
     if (!session)
         return NULL;
-    session->env = env;
+    session->requests.env = env;
     session->ttl_ms = ttl_ms;
     session->number = 1;
-    session->servers = strdup(servers);
-    pthread_mutex_init(&session->mutex, NULL);
+    session->requests.servers = strdup(servers);
+    pthread_mutex_init(&session->requests.mutex, NULL);
     pthread_cond_init(&session->changed, NULL);
-    if (session->servers && lock_env_start_thread(&session->thread, run, session))
+    pthread_cond_init(&session->requests.finished, NULL);
+    if (session->requests.servers && lock_env_start_thread(&session->thread, run, session))
         return session;
-    pthread_cond_destroy(&session->changed);
-    pthread_mutex_destroy(&session->mutex);
-    free(session->servers);
-    free(session);
+    free_session(session);
     return NULL;
 }
 
-void zookeeper_session_close(struct zookeeper_session *session, bool leave) {
-    pthread_mutex_lock(&session->mutex);
+void zookeeper_session_close(struct zookeeper_session *session, bool expire) {
+    pthread_mutex_lock(&session->requests.mutex);
     session->stop = true;
-    session->leave = leave;
+    session->expire = expire;
     pthread_cond_broadcast(&session->changed);
-    pthread_mutex_unlock(&session->mutex);
+    pthread_mutex_unlock(&session->requests.mutex);
     pthread_join(session->thread, NULL);
-    pthread_cond_destroy(&session->changed);
-    pthread_mutex_destroy(&session->mutex);
-    free(session->servers);
-    free(session);
+    free_session(session);
 }
 
 uint64_t zookeeper_session_number(struct zookeeper_session *session) {
-    pthread_mutex_lock(&session->mutex);
+    pthread_mutex_lock(&session->requests.mutex);
     uint64_t number = session->number;
-    pthread_mutex_unlock(&session->mutex);
+    pthread_mutex_unlock(&session->requests.mutex);
     return number;
 }
 
@@ -221,26 +239,20 @@ int64_t zookeeper_session_until_ns(const struct zookeeper_session *session) {
     return now_ns() + lock_env_timeout_ms(session->ttl_ms, 8) * ms_ns;
 }
 
-/* Which of its servers it was the C client does not say. */
-static void tell(const struct zookeeper_session *session, const char *why) {
-    lock_env_failed(session->env, session->servers, why);
+/* The C client does not say which of its servers it was. */
+static void report(const struct zookeeper_session *session, const char *why) {
+    lock_env_failed(session->requests.env, session->requests.servers, why);
 }
 
-/* The C client has the reason in its log alone. */
-static void tell_no_connection(const struct zookeeper_session *session) {
-    bool associates = session->handle && zoo_state(session->handle) == ZOO_ASSOCIATING_STATE;
-    tell(session, associates ? "connected, but no answer came in time"
-                             : "no connection: refused, not to be reached, or an unknown name");
+/* The C client writes the reason only into its log. */
+static void report_no_connection(const struct zookeeper_session *session) {
+    bool associates =
+        session->requests.handle && zoo_state(session->requests.handle) == ZOO_ASSOCIATING_STATE;
+    report(session, associates ? "connected, but no answer came in time"
+                               : "no connection: refused, not to be reached, or an unknown name");
 }
 
-static bool is_over(const struct lock_limit *limit) {
-    return now_ns() >= limit->until_ns || lock_cancel_called(limit->cancel);
-}
-
-static void wait_within(struct zookeeper_session *session, pthread_cond_t *cond,
-                        const struct lock_limit *limit) {
-    wait_for(session, cond, lock_cancel_poll_ns(limit->cancel, now_ns(), limit->until_ns));
-}
+/* ---- calls ---- */
 
 /* LOCK_OK, LOCK_NOT_OWNER, LOCK_UNAVAILABLE. */
 static enum lock_status wait_for_connection(struct zookeeper_session *session, uint64_t *number,
@@ -248,21 +260,21 @@ static enum lock_status wait_for_connection(struct zookeeper_session *session, u
     for (;;) {
         if (*number && *number != session->number)
             return LOCK_NOT_OWNER;
-        bool in_time = !is_over(limit);
-        if (session->handle && session->connected && in_time) {
+        bool in_time = !lock_limit_is_over(limit);
+        if (session->requests.handle && session->connected && in_time) {
             *number = session->number;
             return LOCK_OK;
         }
         if (!in_time) {
             if (lock_cancel_called(limit->cancel))
                 return LOCK_UNAVAILABLE; /* which says nothing of the server */
-            if (session->handle && session->connected)
-                tell(session, "no answer came in time");
+            if (session->requests.handle && session->connected)
+                report(session, "no answer came in time");
             else
-                tell_no_connection(session);
+                report_no_connection(session);
             return LOCK_UNAVAILABLE;
         }
-        wait_within(session, &session->changed, limit);
+        lock_limit_wait(limit, &session->changed, &session->requests.mutex);
     }
 }
 
@@ -284,23 +296,23 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
                                         struct zookeeper_reply *replies, const struct lock_limit *limit) {
     struct zookeeper_call *call = NULL;
     memset(replies, 0, (size_t)count * sizeof *replies);
-    pthread_mutex_lock(&session->mutex);
+    pthread_mutex_lock(&session->requests.mutex);
     enum lock_status status = wait_for_connection(session, number, limit);
-    if (status == LOCK_OK && !(call = zookeeper_call_new(session, count)))
+    if (status == LOCK_OK && !(call = zookeeper_call_new(&session->requests, count)))
         status = LOCK_NOMEM;
     if (status != LOCK_OK)
         goto unlock;
     call->waited_for = true;
-    lock_env_count_requests(session->env, count);
-    zookeeper_call_queue(call, requests, count);
-    while (call->open > 0 && !is_over(limit))
-        wait_within(session, &call->done, limit);
+    lock_env_count_requests(session->requests.env, count);
+    zookeeper_call_send(call, requests, count);
+    while (call->open > 0 && !lock_limit_is_over(limit))
+        lock_limit_wait(limit, &call->done, &session->requests.mutex);
     for (int i = 0; i < count; i++) {
         if (call->slots[i].answered)
             replies[i] = call->slots[i].reply;
     }
     if (call->open > 0 && !lock_cancel_called(limit->cancel))
-        tell(session, "no answer came in time");
+        report(session, "no answer came in time");
     status = status_of(session, *number, replies, count);
     if (status == LOCK_UNAVAILABLE && call->no_memory)
         status = LOCK_NOMEM;
@@ -308,15 +320,16 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
     if (call->open == 0)
         zookeeper_call_free(call);
 unlock:
-    pthread_mutex_unlock(&session->mutex);
+    pthread_mutex_unlock(&session->requests.mutex);
     return status;
 }
 
 int64_t zookeeper_session_deadline_ns(struct zookeeper_session *session, uint64_t number, int64_t sent_ns) {
-    pthread_mutex_lock(&session->mutex);
-    int64_t timeout_ns = session->timeout_ns, heard_ns = session->heard_ns[ZOOKEEPER_BEATS - 1];
-    bool good = number == session->number && heard_ns + timeout_ns / 2 >= lock_env_now_ns(session->env);
-    pthread_mutex_unlock(&session->mutex);
+    pthread_mutex_lock(&session->requests.mutex);
+    int64_t timeout_ns = session->timeout_ns, heard_ns = session->heard_ns[HEARTBEATS - 1];
+    bool good =
+        number == session->number && heard_ns + timeout_ns / 2 >= lock_env_now_ns(session->requests.env);
+    pthread_mutex_unlock(&session->requests.mutex);
     /* Less a hundredth for what two clocks may drift apart, and 2 ms, as for other stores. */
     int64_t until_ns = heard_ns + timeout_ns / 100 * 99 - 2 * ms_ns;
     int64_t deadline_ns = sent_ns + session->ttl_ms * 990000 - 2 * ms_ns;

@@ -1,45 +1,10 @@
-#include "lock/core/handle.h"
+/* The functions of lock.h that ask about a lock, or about a grant that is held. */
+#include "lock/lock.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- callbacks ---- */
-
-void lock_on_wake(void *ctx, const char *key, const char *owner) {
-    struct lock *lock = ctx;
-    if (!lock->queue)
-        return;
-    if (!key) {
-        lock_local_queue_wake_all(lock->queue);
-    } else if (!lock_local_queue_wake(lock->queue, key, owner)) {
-        /* That waiter has given up before the store knew. If no release can be noted the grant expires. */
-        bool full = lock_maintenance_is_full(lock->maintenance);
-        struct lock_pending_release *pending = full ? NULL : lock_pending_release_new(key, owner);
-        if (pending)
-            lock_maintenance_release(lock->maintenance, pending);
-    }
-}
-
-void lock_on_failed(void *ctx, const char *server, const char *why) {
-    struct lock *lock = ctx;
-    pthread_mutex_lock(&lock->error_mutex);
-    snprintf(lock->last_error, sizeof lock->last_error, "%s: %s", server, why);
-    pthread_mutex_unlock(&lock->error_mutex);
-}
-
-void lock_on_lost(void *ctx, const struct lock_grant *grant) {
-    struct lock *lock = ctx;
-    atomic_fetch_add(&lock->metrics.lost, 1);
-    if (lock->config.on_lost)
-        lock->config.on_lost(lock->config.ctx, grant);
-}
-
-void lock_on_renewed(void *ctx) {
-    struct lock *lock = ctx;
-    atomic_fetch_add(&lock->metrics.extended, 1);
-}
-
-/* ---- lock.h: what a lock is ---- */
+#include "lock/core/handle.h"
 
 const char *lock_status_text(enum lock_status status) {
     static const char *const texts[] = {
@@ -99,7 +64,7 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics) {
     };
 }
 
-/* ---- lock.h: while a grant is held ---- */
+/* ---- while a grant is held ---- */
 
 int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *grant) {
     int64_t deadline_ns = lock->queue ? lock_local_queue_deadline_ns(lock->queue, grant) : grant->deadline_ns;
@@ -118,22 +83,26 @@ enum lock_status lock_progress(struct lock *lock, struct lock_grant *grant) {
 }
 
 enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
+    const struct lock_backend *backend = lock->backend;
     struct lock_due due = {.grant = *grant};
-    if (!lock->backend->extend)
+    if (!(backend->caps & LOCK_CAN_EXTEND))
         return LOCK_CONFIG;
     if (!lock_local_queue_find(lock->queue, &due))
         return LOCK_LOST;
-    struct lock_grant extended = *grant;
-    memcpy(extended.owner, due.granted.owner, sizeof extended.owner);
-    enum lock_status status = lock->backend->extend(lock->store, &extended);
-    if (status == LOCK_NOT_OWNER)
+    struct lock_check check = {.grant = *grant};
+    memcpy(check.grant.owner, due.granted.owner, sizeof check.grant.owner);
+    if (backend->verify_many)
+        backend->verify_many(lock->store, &check, 1);
+    else
+        check.status = backend->extend(lock->store, &check.grant);
+    if (check.status == LOCK_NOT_OWNER)
         lock_local_queue_set_lost(lock->queue, &due, true);
-    if (status != LOCK_OK)
-        return status == LOCK_NOT_OWNER ? LOCK_LOST : status;
-    if (!lock_local_queue_set_deadline(lock->queue, &due, extended.deadline_ns))
+    if (check.status != LOCK_OK)
+        return check.status == LOCK_NOT_OWNER ? LOCK_LOST : check.status;
+    if (!lock_local_queue_set_deadline(lock->queue, &due, check.grant.deadline_ns))
         return LOCK_LOST;
     lock_local_queue_report_progress(lock->queue, grant);
     atomic_fetch_add(&lock->metrics.extended, 1);
-    grant->deadline_ns = extended.deadline_ns;
+    grant->deadline_ns = check.grant.deadline_ns;
     return LOCK_OK;
 }
