@@ -105,42 +105,19 @@ static void keep_insisting(struct redlock_node *node, struct asks *asks) {
     }
 }
 
-/* True: as far as is known the node answers. If it did not the last time, one of the unanswered questions is
- * sent to find out, however many there are. */
-static bool test_node(struct redlock_node *node) {
-    while (node->unanswered.first && now_ns() >= node->unanswered.first->round->late_ns)
-        vote(node, take_first(&node->unanswered), REDLOCK_DOWN);
-    if (!node->unanswered.first)
-        return true;
-    struct redlock_ask *ask = take_first(&node->unanswered);
-    struct asks one = {NULL, NULL};
-    append(&one, ask);
-    send_once(node, &one);
-    if (!one.first)
-        return true;
-    ask->next = node->unanswered.first;
-    if (!node->unanswered.first)
-        node->unanswered.last = ask;
-    node->unanswered.first = ask;
-    return false;
-}
-
 /* Sends unanswered questions, then new ones: in the order in which they were posted. Twice if necessary,
  * since often only the first try finds that the connection is broken; but a stopped node that hangs is not
  * waited for twice. */
 static void send_all(struct redlock_node *node, struct asks *asks) {
-    if (test_node(node)) {
-        struct asks all = node->unanswered;
-        int64_t since_ns = now_ns();
-        node->unanswered = (struct asks){NULL, NULL};
-        for (struct redlock_ask *ask; (ask = take_first(asks));)
-            append(&all, ask);
+    struct asks all = node->unanswered;
+    int64_t since_ns = now_ns();
+    node->unanswered = (struct asks){NULL, NULL};
+    for (struct redlock_ask *ask; (ask = take_first(asks));)
+        append(&all, ask);
+    send_once(node, &all);
+    if (all.first && (!atomic_load(&node->stop) || now_ns() - since_ns < retry_ns))
         send_once(node, &all);
-        if (all.first && (!atomic_load(&node->stop) || now_ns() - since_ns < retry_ns))
-            send_once(node, &all);
-        *asks = all;
-    }
-    keep_insisting(node, asks);
+    keep_insisting(node, &all);
 }
 
 /* Called, and returns, with the mutex held. False: stopped, and nothing is queued. */
