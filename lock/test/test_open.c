@@ -53,7 +53,7 @@ static void open_and_refuse(void) {
     refuse("local:?ca=ca.pem", true, "does not speak TLS");
     refuse("redis://h?cert=a&key=b", true, "does not speak TLS");
     refuse("etcd://h?ca=/nowhere/ca.pem", true, "/nowhere/ca.pem");
-    refuse("etcd://h?key=/nowhere/key.pem", true, "TLS wants ca_file");
+    refuse("etcd://h?key=/nowhere/key.pem", true, "TLS needs ca_file");
     refuse("etcd://", true, "want etcd://");
     refuse("etcd://me@h", true, "the user makes no sense");
     refuse("etcd://h:70000", true, "endpoint 1");
