@@ -2,13 +2,13 @@
 
 #include <stdio.h>
 
-void failpoint_write(struct inventory *inventory, const char *when, const char *step, int part) {
+void failpoint_write(struct inventory *inventory, const char *when, const char *name, int n) {
     const struct inventory_config *config = &inventory->config;
     char text[48];
     if (!config->at_failpoint)
         return;
     redis_push(inventory->redis);
-    snprintf(text, sizeof text, part < 0 ? "%s %s" : "%s %s %d", when, step, part);
+    snprintf(text, sizeof text, n < 0 ? "%s %s" : "%s %s %d", when, name, n);
     config->at_failpoint(config->at_failpoint_ctx, text);
 }
 

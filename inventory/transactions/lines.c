@@ -342,10 +342,10 @@ void lines_write(struct transaction_run *run, enum line_write write,
     lines_count_down(run, true);
 }
 
-void lines_each_part(struct transaction_run *run, enum line_write write, const char *step,
+void lines_each_part(struct transaction_run *run, enum line_write write, const char *failpoint_name,
                      bool (*fn)(struct transaction_part *part, enum line_write write),
                      void (*then)(struct transaction_run *run)) {
     begin(run, write, then);
-    for_each_part(run, step, -1, fn);
+    for_each_part(run, failpoint_name, -1, fn);
     lines_count_down(run, true);
 }

@@ -52,23 +52,6 @@ static void open_and_refuse(void) {
     refuse("local:?ttl=100&", true, "unknown option");
     refuse("local:?ca=ca.pem", true, "does not speak TLS");
     refuse("redis://h?cert=a&key=b", true, "does not speak TLS");
-    refuse("etcd://h?ca=/nowhere/ca.pem", true, "/nowhere/ca.pem");
-    refuse("etcd://h?key=/nowhere/key.pem", true, "TLS needs ca_file");
-    refuse("etcd://", true, "want etcd://");
-    refuse("etcd://me@h", true, "the user makes no sense");
-    refuse("etcd://h:70000", true, "endpoint 1");
-    refuse("etcd://h:0", true, "endpoint 1");
-    refuse("etcd://h:12x", true, "endpoint 1");
-    refuse("etcd://a,b c", true, "endpoint 2");
-    refuse("etcd://a,,b", true, "endpoint 2");
-    refuse("etcd://a,b,", true, "endpoint 3");
-    refuse("etcd://a#frag", true, "endpoint 1");
-    refuse("etcd://a/b", true, "endpoint 1");
-    refuse("etcd://a\n", true, "a control character");
-    refuse("etcd://u:s3cret@a,u:s3cret@b", true, "USER:PASSWORD stands once");
-    refuse("etcd://a:1,u:s3cret@b", true, "USER:PASSWORD stands once");
-    refuse("etcd://u:s3c,ret@b", true, "a comma in it is written %2C");
-    accept("etcd://u:s3c%2cret@127.0.0.1:1");
     refuse("redis://", true, "has no address");
     refuse("redis://?ttl=100", true, "has no address");
     refuse("redis://a,b", true, "redis: the host has a comma, and it is one server (want redis://");
@@ -93,6 +76,30 @@ static void open_and_refuse(void) {
     refuse("redis://a?ttl=100?ttl=200", true, "ttl wants");
     refuse("redis://a?s3cret", true, "unknown option");
     refuse("redis://u:s3cret?s3cret@a", true, "a ? in a user or password is written %3F");
+    refuse("none:", false, "for lessons: it locks nothing");
+}
+
+static void etcd_urls(void) {
+    refuse("etcd://h?ca=/nowhere/ca.pem", true, "/nowhere/ca.pem");
+    refuse("etcd://h?key=/nowhere/key.pem", true, "TLS needs ca_file");
+    refuse("etcd://", true, "want etcd://");
+    refuse("etcd://me@h", true, "the user makes no sense");
+    refuse("etcd://h:70000", true, "endpoint 1");
+    refuse("etcd://h:0", true, "endpoint 1");
+    refuse("etcd://h:12x", true, "endpoint 1");
+    refuse("etcd://a,b c", true, "endpoint 2");
+    refuse("etcd://a,,b", true, "endpoint 2");
+    refuse("etcd://a,b,", true, "endpoint 3");
+    refuse("etcd://a#frag", true, "endpoint 1");
+    refuse("etcd://a/b", true, "endpoint 1");
+    refuse("etcd://a\n", true, "a control character");
+    refuse("etcd://u:s3cret@a,u:s3cret@b", true, "USER:PASSWORD stands once");
+    refuse("etcd://a:1,u:s3cret@b", true, "USER:PASSWORD stands once");
+    refuse("etcd://u:s3c,ret@b", true, "a comma in it is written %2C");
+    accept("etcd://u:s3c%2cret@127.0.0.1:1");
+}
+
+static void renewing(void) {
     refuse("redis://a?renew=off", true, "renew wants to be on");
     refuse("redis://a?renew", true, "renew wants to be on");
     refuse("redis://a?renew=on&renew=on", true, "an option is there twice");
@@ -100,7 +107,6 @@ static void open_and_refuse(void) {
     refuse("none:?renew=on", true, "renew is not for the locks of lessons");
     refuse("redis://a?variant=set-del&renew=on", true, "renew is not for the locks of lessons");
     refuse("etcd://a?variant=rpc&renew=on", true, "renew is not for the locks of lessons");
-    refuse("none:", false, "for lessons: it locks nothing");
 }
 
 static void times_to_live(void) {
@@ -154,6 +160,8 @@ static void every_status_has_its_text(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("what is opened and what is refused", open_and_refuse);
+    harness_run("what etcd opens and refuses", etcd_urls);
+    harness_run("which locks renew", renewing);
     harness_run("times to live", times_to_live);
     harness_run("the parts of a URL", parts);
     harness_run("statuses", every_status_has_its_text);
