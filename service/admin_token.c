@@ -43,7 +43,7 @@ static bool find_directory(char *path, size_t size) {
     return ours;
 }
 
-/* Writes a new file and puts it in the place of an old one, so that nobody reads half a token. */
+/* Writes a new file and renames it, so that nobody reads half a token. */
 static bool write_file(const char *path, const char *token) {
     char fresh[PATH_SIZE + 8];
     snprintf(fresh, sizeof fresh, "%s.XXXXXX", path);
@@ -62,7 +62,7 @@ static bool write_file(const char *path, const char *token) {
 void admin_token_keep(const char *token, const char *listen) {
     char directory[PATH_SIZE / 2], path[PATH_SIZE];
     bool kept = find_directory(directory, sizeof directory);
-    /* Named after where it is served: several may run side by side. */
+    /* Named after the address, since several services may run side by side. */
     int begin = snprintf(path, sizeof path, "%s/", directory);
     snprintf(path + begin, sizeof path - (size_t)begin, "admin-token-%.200s", listen);
     for (char *c = path + begin; *c; c++) {

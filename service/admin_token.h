@@ -1,11 +1,11 @@
-/* The token that admin calls must bear, where nobody chose one: without one none of them would be protected.
- */
+/* The token of admin calls, if the operator has chosen none: without a token the calls would not be
+ * protected. */
 #ifndef SERVICE_ADMIN_TOKEN_H
 #define SERVICE_ADMIN_TOKEN_H
 
 #include "service/config.h"
 
-/* Makes one up. */
+/* Makes up a token. */
 void admin_token_make(char token[CONFIG_TEXT]);
 
 /* Keeps it in a file that only this user can read, and logs where that is: the log itself is read by many. A

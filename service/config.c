@@ -110,7 +110,7 @@ const char *config_origin(const struct config *config, const char *name) {
     return config->origins[setting_find(name, strlen(name)) - settings];
 }
 
-/* The name that may have been meant; NULL: none is near. `name` is written as flags are. */
+/* The name that may have been meant; NULL: none is similar. `name` is written as a flag. */
 static const char *nearest(const char *name) {
     size_t best = 3;
     const char *found = NULL;
@@ -224,7 +224,7 @@ static bool read_file(struct config *config, const char *path, char *error, size
     return good;
 }
 
-/* Told is only what can be no URL with a password in it. */
+/* The error shows the value only if it cannot be a URL with a password. */
 static bool complain_of_flag(const char *flag, char *error, size_t size) {
     int length = (int)strcspn(flag, "=:");
     char name[64];
@@ -234,7 +234,7 @@ static bool complain_of_flag(const char *flag, char *error, size_t size) {
                     meant ? ", perhaps --" : "", meant ? meant : "");
 }
 
-/* One flag at argv[*i], "--name value" or "--name=value"; `config` NULL: only steps over it. */
+/* Reads one flag at argv[*i], "--name value" or "--name=value". `config` NULL: only skips it. */
 static bool read_flag(struct config *config, char **argv, int *i, const char **file, char *error,
                       size_t size) {
     const char *flag = argv[*i];
@@ -259,7 +259,7 @@ static bool read_flag(struct config *config, char **argv, int *i, const char **f
     return !config || setting_set(config, s, value, where, error, size);
 }
 
-/* Only the form; whether there is such a host shows when it is opened. */
+/* Checks only the form; whether the host exists shows when the socket is opened. */
 static bool listen_valid(const char *listen) {
     const char *colon = strrchr(listen, ':');
     size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
@@ -269,7 +269,7 @@ static bool listen_valid(const char *listen) {
     return port >= 1 && port <= 65535;
 }
 
-/* What is refused without --teaching: the setting, and why; NULL: nothing is. */
+/* The setting that needs --teaching, and why; NULL: none does. */
 static const char *find_unsafe(const struct config *config, const char **why) {
     *why = "naive and locked oversell";
     if (inventory_strategy_teaches(config->strategy))
@@ -319,7 +319,7 @@ void config_warn_of_variables(void) {
         char name[64] = "";
         size_t length = strcspn(*variable, "=");
         bool known = strncmp(*variable, "SECKILL_", 8) != 0 || length == 8;
-        /* As the flag would be written. */
+        /* as the flag would be written */
         for (size_t i = 8; !known && i < length && i < 8 + sizeof name - 1; i++)
             name[i - 8] = (*variable)[i] == '_' ? '-' : (char)tolower((unsigned char)(*variable)[i]);
         char own[64] = "";

@@ -1,4 +1,5 @@
-/* The service's settings: flags before environment before configuration file before defaults. */
+/* The settings of the service: flags go before the environment, then the configuration file, then defaults.
+ */
 #ifndef SERVICE_CONFIG_H
 #define SERVICE_CONFIG_H
 
@@ -29,11 +30,11 @@ enum config_result { CONFIG_RUN, CONFIG_EXIT, CONFIG_BAD };
 enum config_result config_read(struct config *config, int argc, char **argv, FILE *out, char *error,
                                size_t error_size);
 
-/* Where the value of a setting comes from, for who is to change it: "--lock", "SECKILL_LOCK" or "FILE:3:
- * lock". */
+/* Where the value of a setting comes from, so that an operator can change it: "--lock", "SECKILL_LOCK" or
+ * "FILE:3: lock". */
 const char *config_origin(const struct config *config, const char *name);
 
-/* Warns of each SECKILL_ variable of the environment that is none of the settings: it may be misspelt. */
+/* Warns of each SECKILL_ variable in the environment that is not a setting: it may be misspelt. */
 void config_warn_of_variables(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* From a member to what it lies in: for calls that hand out the member alone. */
+/* From a member of a struct to the struct: for callbacks that get only the member. */
 #ifndef SERVICE_CONTAINER_H
 #define SERVICE_CONTAINER_H
 

@@ -1,4 +1,4 @@
-/* Lines for people on standard error: time, level, text. Nothing secret goes here. */
+/* The log: lines for people on standard error, with time, level and text. It must contain no secrets. */
 #ifndef SERVICE_LOG_H
 #define SERVICE_LOG_H
 

@@ -7,7 +7,7 @@
 
 #define YEAR_10000_MS 253402300800000
 
-/* Reads exactly `digits` digits and what follows them. */
+/* Reads exactly `digits` digits and the characters that must follow them. */
 static bool read_part(const char **at, int digits, int low, int high, char then, int *out) {
     int value = 0;
     for (int i = 0; i < digits; i++) {
@@ -66,7 +66,7 @@ bool rfc3339_read(const char *text, int64_t *ms) {
                        .tm_min = minute,
                        .tm_sec = second};
     int64_t read = ((int64_t)timegm(&parts) - offset) * 1000 + fraction;
-    /* An offset may lead out of the years that can be written. */
+    /* An offset may lead to a year that cannot be written. */
     if (read < 0 || read >= YEAR_10000_MS)
         return false;
     *ms = read;

@@ -1,4 +1,4 @@
-/* Instants as RFC 3339 text, in UTC with milliseconds when written. */
+/* Instants as RFC 3339 text; written in UTC with milliseconds. */
 #ifndef SERVICE_API_RFC3339_H
 #define SERVICE_API_RFC3339_H
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* By rows of the table of their beginnings; the last three are kept. */
+/* Computes the table of distances between all prefixes row by row, and keeps three rows. */
 size_t spelling_distance(const char *typed, const char *name) {
     size_t rows[3][SPELLING_MAX + 1] = {{0}}, length = strlen(name);
     if (length > SPELLING_MAX)

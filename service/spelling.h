@@ -1,4 +1,4 @@
-/* What may have been meant by a name that does not exist. */
+/* The name that may have been meant by a misspelt one. */
 #ifndef SERVICE_SPELLING_H
 #define SERVICE_SPELLING_H
 

@@ -14,7 +14,7 @@ void notify_manager(const char *state) {
     if (length < 2 || length >= sizeof address.sun_path)
         return;
     memcpy(address.sun_path, path, length);
-    if (*path == '@') /* a name that is in no file system begins with a 0 */
+    if (*path == '@') /* the name of an abstract socket begins with a NUL */
         address.sun_path[0] = '\0';
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)

@@ -1,4 +1,4 @@
-/* Tells systemd how the service stands, as sd_notify(3) has it; nothing is done where nobody wants to know.
+/* Tells systemd the state of the service, as sd_notify(3) does. Does nothing if systemd did not ask for it.
  */
 #ifndef SERVICE_SYSTEMD_H
 #define SERVICE_SYSTEMD_H

@@ -51,7 +51,7 @@ void answer_lock(struct http_request *request, enum lock_status status) {
                        "the lock's store cannot be used now; nothing was done, retry with the same key");
 }
 
-/* What is said of each status that is no success. */
+/* The problem and the text of each status that is a failure. */
 static const struct refusal {
     enum problem problem;
     const char *detail;
@@ -89,7 +89,7 @@ static const struct refusal {
                                "the store cannot be used now; retry with the same key"},
 };
 
-/* A status that has no row must not be told as the first problem, which is that something is sold out. */
+/* A status without a row must not be answered as the first problem, which is "sold out". */
 static const struct refusal *refusal_of(enum inventory_status status) {
     return &refusals[refusals[status].detail ? status : INVENTORY_UNAVAILABLE];
 }
@@ -105,8 +105,8 @@ bool answer_is_of_terms(enum inventory_status status) {
     return status == INVENTORY_LIMIT || status == INVENTORY_NOT_STARTED || status == INVENTORY_ENDED;
 }
 
-/* Writes the term of `item` that refused it: a sentence, and a member with its comma before it. Without that
- * term (the item is not known, or was put on sale anew meanwhile) the sentence is that of the status. */
+/* Writes the term of `item` that refused: a sentence, and a member with a comma before it. If the term is not
+ * known (no item, or it was created anew meanwhile), the sentence is that of the status. */
 static void tell_refusal(enum inventory_status status, const struct inventory_item *item,
                          char detail[DETAIL_SIZE], char members[MEMBERS_SIZE]) {
     char time[RFC3339_SIZE];
@@ -142,7 +142,7 @@ void answer_line(struct http_request *request, enum inventory_status status, int
     problem_answer_line(request, refusal_of(status)->problem, detail, line, item, members);
 }
 
-/* Appends one term that differs to the sentence and to the list. */
+/* Appends a term that differs to the sentence and to the list. */
 static void tell_term(char *detail, size_t size, char *list, size_t list_size, const char *name,
                       const char *value) {
     size_t length = strlen(detail), listed = strlen(list);
@@ -178,6 +178,6 @@ void answer_exists(struct http_request *request, const struct inventory_item *it
     snprintf(members, sizeof members, ",\"differs\":[%s]", list);
     if (*list)
         problem_answer_members(request, PROBLEM_ITEM_EXISTS, detail, members);
-    else /* it was put on sale anew meanwhile */
+    else /* it was created anew meanwhile */
         answer_status(request, INVENTORY_EXISTS);
 }

@@ -23,8 +23,8 @@ static bool refuse(struct codec_error *error, const char *field, const char *for
     return false;
 }
 
-/* What is wrong with a text that is no JSON, or has a field twice: then jansson has put the name behind its
- * words, near '"NAME"', where it is not long. */
+/* Tells what is wrong with text that is not JSON, or has a field twice: then jansson puts the name behind its
+ * message, as near '"NAME"', if it is short. */
 static void refuse_text(const json_error_t *at, struct codec_error *error) {
     const char *what = "not valid JSON", *near = strstr(at->text, " near '\"");
     char field[sizeof error->field] = "body";
@@ -53,7 +53,7 @@ static void refuse_text(const json_error_t *at, struct codec_error *error) {
 static bool refuse_unknown(const char *name, const char *const *names, struct codec_error *error) {
     char field[sizeof error->field], known[96] = "", *end = known;
     size_t i = 0;
-    /* It is the sender's: what would need escapes is told as a question mark. */
+    /* It comes from the client: characters that need escaping become question marks. */
     for (; i < sizeof field - 1 && name[i]; i++)
         field[i] = name[i];
     field[i] = '\0';
@@ -66,7 +66,7 @@ static bool refuse_unknown(const char *name, const char *const *names, struct co
                   *known ? "there are " : "there are none", known);
 }
 
-/* Before the fields are read: one that is misspelt is missing, too. */
+/* Before the fields are read: a misspelt field is missing, too. */
 static bool known_only(json_t *object, const char *const *names, struct codec_error *error) {
     const char *name;
     json_t *value;
@@ -80,7 +80,7 @@ static bool known_only(json_t *object, const char *const *names, struct codec_er
     return true;
 }
 
-/* The object in `body`, with no fields but these, to be freed by json_decref(); NULL where it is none. */
+/* Parses an object that has only these fields; NULL if `body` is not one. The caller calls json_decref(). */
 static json_t *read_object(const char *body, size_t length, const char *const *names,
                            struct codec_error *error) {
     json_error_t at;
@@ -113,7 +113,7 @@ static bool read_integer(json_t *object, const char *field, int64_t low, int64_t
     return true;
 }
 
-/* The same for a field that may be left out: `out` is untouched then. */
+/* The same for an optional field: if it is missing, `out` is untouched. */
 static bool read_optional(json_t *object, const char *field, int64_t low, int64_t high, int64_t *out,
                           struct codec_error *error) {
     return !json_object_get(object, field) || read_integer(object, field, low, high, out, error);
@@ -124,7 +124,7 @@ static bool read_instant(json_t *object, const char *field, int64_t *out, struct
     int64_t read;
     if (!value)
         return true;
-    /* 0 stands for none; as an end it would turn a sale that is over into one without end. */
+    /* 0 means none; an end of 0 would turn a sale that is over into one without end. */
     if (!json_is_string(value) || !rfc3339_read(json_string_value(value), &read) || read == 0)
         return refuse(error, field, "must be an RFC 3339 time such as 2030-01-31T20:00:00Z");
     *out = read;
@@ -263,8 +263,9 @@ bool codec_read_nothing(const char *body, size_t length, struct codec_error *err
     return good;
 }
 
-/* ---- answers. Names need no escaping (see inventory_name_valid()), so most are printed; it is the way of
- * each purchase. ---- */
+/* ---- answers ----
+ * Most are printed, since each purchase goes this way, and names need no escaping (see
+ * inventory_name_valid()). */
 
 static size_t print(char out[CODEC_BODY_SIZE], const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -361,8 +362,8 @@ size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit
 
 size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining,
                           const char *baskets, const char *transfers) {
-    /* Perhaps the words of a server that is no Redis: what is no plain text would have no JSON, or too long a
-     * one. */
+    /* The text may come from a server that is not Redis: then it may be no plain text, or too long for the
+     * answer. */
     char reason[sizeof health->reason];
     size_t i = 0;
     for (; health->reason[i]; i++)

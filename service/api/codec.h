@@ -1,5 +1,5 @@
-/* Request bodies in, answers out; the only files that know jansson. Strict: unknown or doubled fields,
- * fractions and trailing text are refused, and the field is named. */
+/* Reads request bodies and writes answers; the only files that include jansson. Strict: unknown or doubled
+ * fields, fractions and trailing text are refused, and the error names the field. */
 #ifndef SERVICE_API_JSON_H
 #define SERVICE_API_JSON_H
 
@@ -10,7 +10,7 @@
 #include "inventory/transactions.h"
 
 struct codec_error {
-    char field[32]; /* "body" where it is none of the fields; of an unknown one the name, ? for what is odd */
+    char field[32]; /* "body" if it is no field; the name of an unknown field, with ? for odd characters */
     char detail[160];
 };
 
@@ -27,13 +27,13 @@ struct codec_purchase {
 bool codec_read_purchase(const char *body, size_t length, struct codec_purchase *purchase,
                          struct codec_error *error);
 
-/* Reads the terms of a sale (all but the name). Left out: no limit, no hold, no window, and `strategy`. */
+/* Reads the terms of a sale, without the name. Defaults: no limit, no hold, no window, and `strategy`. */
 bool codec_read_item(const char *body, size_t length, enum inventory_strategy strategy,
                      struct inventory_item *item, struct codec_error *error);
 
 bool codec_read_restock(const char *body, size_t length, int64_t *quantity, struct codec_error *error);
 
-/* What is wanted: of a basket the user and the lines, of a transfer two lines. */
+/* Reads the user and the lines of a basket, or the two lines of a transfer. */
 bool codec_read_basket(const char *body, size_t length, struct inventory_transaction *basket,
                        struct codec_error *error);
 bool codec_read_transfer(const char *body, size_t length, struct inventory_transaction *transfer,
@@ -48,14 +48,14 @@ bool codec_read_nothing(const char *body, size_t length, struct codec_error *err
 
 /* Each returns the length of what it wrote. */
 size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order *order);
-/* The basket in transaction->state, with its orders in the same. */
+/* Writes the basket in the state transaction->state, and its orders in the same. */
 size_t codec_write_basket(char out[CODEC_BASKET_SIZE], const struct inventory_transaction *basket);
 size_t codec_write_transfer(char out[CODEC_BODY_SIZE], const struct inventory_transaction *transfer);
 size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *item);
 size_t codec_write_restock(char out[CODEC_BODY_SIZE], const char *item,
                            const struct inventory_restock *restock);
 size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit *audit);
-/* `baskets` and `transfers` say how it stands with those. */
+/* `baskets` and `transfers` say whether they can be made. */
 size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining,
                           const char *baskets, const char *transfers);
 

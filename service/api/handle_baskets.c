@@ -1,10 +1,10 @@
 /* /v1/baskets and /v1/transfers.
  *
- * To make one takes the locks of all its items. Whether it can be made is asked first, without them, so that
- * neither a retry nor a basket of what is sold out waits for a lock. Locks block and a loop must not. So a
- * thread of the pool acquires them, has the back office carry their tokens to the inventory, waits for that,
- * releases the locks, and has the worker answer. To settle one, or to finish what was left, takes no lock: it
- * is done on the loop where it is asked for, and waits for nobody who makes another. */
+ * To make a transaction takes the locks of all its items. It is checked before, without locks, so that
+ * neither a retry nor a basket of what is sold out waits for a lock. Locks block, and a loop must not. So a
+ * thread of the pool acquires them, has the background thread write with their fencing tokens, waits for
+ * that, releases the locks, and has the worker answer. To settle a basket takes no lock: the worker does it
+ * on its own loop, and waits for no other basket. */
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,23 +19,23 @@
 #include "service/failpoint.h"
 #include "service/worker.h"
 
-/* A transaction under way. */
+/* A request for a transaction, in flight. */
 struct call {
     struct inventory_transaction transaction;
     struct http_request *request;
     struct service *service;
-    struct worker *worker; /* whose request it is */
-    bool make;             /* it is to be made, otherwise settled */
+    struct worker *worker; /* that got the request */
+    bool make;             /* it is made; otherwise settled */
     struct pool_job job;
     struct mailbox_post post;
     enum inventory_status status;
-    enum lock_status locked; /* how its locks were had */
+    enum lock_status locked; /* the outcome of acquiring its locks */
     sem_t done;
 };
 
 #define CONTAINER(pointer, member) CONTAINER_OF(pointer, struct call, member)
 
-/* A basket, where they are made in this way. */
+/* Whether it is a basket, and this service makes them in this way. */
 static bool is_basket(const struct call *call, enum config_basket way) {
     return call->transaction.kind == INVENTORY_BASKET && call->service->config.basket == way;
 }
@@ -58,7 +58,7 @@ static void answer_done(struct call *call) {
     if (call->status == INVENTORY_REPLAYED) {
         headers[count++] = "Idempotent-Replayed";
         headers[count++] = "true";
-        /* The first answer stays what it was; what has become of the basket since stands beside it. */
+        /* The first answer stays as it was; beside it stands the state now. */
         if (basket && journalled) {
             headers[count++] = "Order-State";
             headers[count++] = inventory_state_name(transaction->now);
@@ -67,7 +67,7 @@ static void answer_done(struct call *call) {
     http_answer(call->request, created ? 201 : 200, "application/json", body, length, headers);
 }
 
-/* `terms` is that item of which a line was refused by them; NULL where it was not, or they are not known. */
+/* `terms` is the item whose terms refused a line; NULL if none did, or it is not known. */
 static void answer_refusal(const struct call *call, const struct inventory_item *terms) {
     const struct inventory_transaction *transaction = &call->transaction;
     int line = transaction->kind == INVENTORY_BASKET ? transaction->failed : -1;
@@ -119,8 +119,8 @@ static void on_terms(void *ctx, enum inventory_status status, const struct inven
     end(ctx, status == INVENTORY_OK ? item : NULL);
 }
 
-/* On the worker, or the back office: the end of it. Who refuses a basket does not tell the terms of the item,
- * as with a purchase. */
+/* The end, on the worker. A refusal by a term does not bring the term with it, so the item is read for the
+ * answer. */
 static void finish(struct call *call, enum inventory_status status) {
     const struct inventory_transaction *transaction = &call->transaction;
     struct inventory *inventory = call->worker->inventory;
@@ -158,7 +158,7 @@ static void do_in_background(struct mailbox_post *post) {
         inventory_transaction_make(inventory, transaction);
 }
 
-/* Has it done with the tokens of these grants, and waits. */
+/* Has the background thread make it with the fencing tokens of these grants, and waits. */
 static void do_with(struct call *call, const struct lock_switch_use *use, const struct lock_grant grants[]) {
     struct inventory_transaction *transaction = &call->transaction;
     transaction->locked = true;
@@ -238,7 +238,7 @@ static struct call *under_way_new(struct worker *worker, struct http_request *re
     return call;
 }
 
-/* What others began in steps is finished, and then made, under its locks. */
+/* An attempt of another process is finished first, and this one made, under the locks. */
 static void on_tried(struct inventory_transaction *transaction, enum inventory_status status) {
     struct call *call = CONTAINER(transaction, transaction);
     if (status == INVENTORY_WANTS_LOCK || status == INVENTORY_PENDING)
@@ -255,7 +255,7 @@ static void make(struct call *call) {
     if (is_basket(call, CONFIG_BASKET_SCRIPT))
         inventory_transaction_make_at_once(inventory, transaction);
     else if (is_basket(call, CONFIG_BASKET_NAIVE))
-        submit(call); /* the journal does not know it */
+        submit(call); /* it is not in the journal */
     else
         inventory_transaction_check(inventory, transaction);
 }

@@ -1,4 +1,4 @@
-/* /v1/items: put on sale, look, restock, audit. */
+/* /v1/items: create, read, restock, audit. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "service/container.h"
 #include "service/worker.h"
 
-/* The name in the path; answers and returns false where it is none. */
+/* Checks the name in the path; if it cannot be one, answers and returns false. */
 static bool check_name(struct http_request *request, const char *name) {
     if (inventory_name_valid(name, strlen(name)))
         return true;
@@ -41,7 +41,7 @@ struct put {
 
 _Static_assert(sizeof(struct put) <= HTTP_CONTEXT_SIZE, "an item must fit into its request");
 
-/* The item as it stands now: with its restocks and sales where it was there before. */
+/* Answers with the item as it is now, with restocks and sales if it existed before. */
 static void on_put_looked(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct put *put = ctx;
     char body[CODEC_BODY_SIZE], location[INVENTORY_NAME_MAX + 16];
@@ -137,7 +137,7 @@ void items_restock(struct worker *worker, struct http_request *request, const ch
     inventory_item_restock(worker->inventory, name, digest, quantity, on_restock, restock);
 }
 
-/* ---- audit: the background thread reads it, off the way of purchases ---- */
+/* ---- audit: read by the background thread, off the purchase path ---- */
 
 struct audit {
     struct http_request *request;

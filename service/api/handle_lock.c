@@ -10,11 +10,11 @@
 #include "service/container.h"
 #include "service/worker.h"
 
-/* Beyond the time that old grants can last: for locks to be opened and closed, and beats to come round. */
+/* Beyond the time that old grants can last: time to open and close locks, and for heartbeats. */
 static const int64_t patience_ns = 3000000000;
 
-/* A switch under way: this instance opens such a lock and has it once to see whether it can, the store raises
- * the epoch, and when that is in force here, the call is answered. */
+/* A lock switch in flight: this instance opens the lock and acquires it once to see whether it can; the store
+ * raises the epoch; the call is answered when that epoch is in force here. */
 struct change {
     struct http_request *request;
     struct worker *worker;
@@ -31,7 +31,7 @@ static int64_t now_ns(void) {
     return (int64_t)uv_hrtime();
 }
 
-/* `since_ns` 0: nobody has waited. */
+/* `since_ns` 0: the call has not waited. */
 static void answer_state(struct http_request *request, const struct lock_switch_state *state,
                          int64_t since_ns) {
     static const char *const phases[] = {[LOCK_SWITCH_NONE] = "none",
@@ -115,7 +115,7 @@ static void on_switched(void *ctx, enum inventory_status status, const struct in
     lock_switch_wait(change->worker->service->lock_switch, &change->wait);
 }
 
-/* The lock cannot be had: of a bad URL that is its sender's fault. */
+/* The lock cannot be acquired: if the URL is bad, the client is at fault. */
 static void answer_check(struct http_request *request, const struct lock_switch_check *check, bool teaching) {
     char detail[300], error[200];
     lock_name_print_plain(error, sizeof error, check->error);
@@ -137,7 +137,7 @@ static void go_on(struct mailbox_post *post) {
     if (change->check.status == LOCK_OK && change->worker->inventory) {
         struct lock_switch_state state;
         lock_switch_read_state(change->worker->service->lock_switch, &state);
-        if (state.epoch == 0) { /* with its first beat it may choose another lock */
+        if (state.epoch == 0) { /* the first heartbeat may choose another lock */
             problem_answer(change->request, PROBLEM_STORE_UNAVAILABLE,
                            "the store has not been reached yet; nothing was done");
             free(change);

@@ -1,4 +1,4 @@
-/* For those who run it: /livez /readyz /metrics /openapi.json. */
+/* For operators: /livez /readyz /metrics /openapi.json. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ void operations_live(struct worker *worker, struct http_request *request, const 
     http_answer(request, 200, "application/json", body, sizeof body - 1, NULL);
 }
 
-/* Each worker has a connection of its own: a client may meet any of them. */
+/* Each worker has a connection of its own, and a client may get any worker. */
 static bool all_connected(const struct service *service) {
     for (int i = 0; i < service->worker_count; i++) {
         if (atomic_load(&service->workers[i].store) != WORKER_STORE_UP)
@@ -26,7 +26,7 @@ static bool all_connected(const struct service *service) {
 
 enum { LOCKED_SIZE = 160 };
 
-/* How it stands with what needs the lock in force. */
+/* Whether baskets and transfers can be made. */
 static void print_locked(const struct service *service, char out[LOCKED_SIZE]) {
     struct lock_switch_state state;
     lock_switch_read_state(service->lock_switch, &state);
@@ -54,7 +54,7 @@ static void answer_health(struct http_request *request, const struct inventory_h
         snprintf(all.reason, sizeof all.reason, "the store's clock is not known yet");
     }
     bool ready = all.ready && !draining;
-    /* Purchases need no lock: without one it is ready all the same. */
+    /* Purchases need no lock, so the service is ready without one. */
     char body[CODEC_BODY_SIZE], locked[LOCKED_SIZE];
     print_locked(service, locked);
     size_t length = codec_write_health(

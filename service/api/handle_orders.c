@@ -1,4 +1,4 @@
-/* /v1/orders: look, confirm, cancel. */
+/* /v1/orders: read, confirm, cancel. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,14 +18,14 @@ static void answer(struct http_request *request, enum inventory_status status,
         answer_status(request, status);
 }
 
-/* An order that its basket settles. */
+/* An order that is settled with its basket. */
 struct of_basket {
     struct inventory_transaction transaction;
     struct inventory_order order;
     struct http_request *request;
 };
 
-/* Nobody was told of the orders of a basket that is not decided. */
+/* The orders of a basket that is not decided are unknown: nobody was told of them. */
 static void on_basket(struct inventory_transaction *transaction, enum inventory_status status) {
     struct of_basket *of_basket = (struct of_basket *)(void *)transaction;
     bool found = status == INVENTORY_OK || status == INVENTORY_PENDING;
@@ -40,7 +40,7 @@ static void on_basket(struct inventory_transaction *transaction, enum inventory_
     free(of_basket);
 }
 
-/* Its record may be behind what the journal has: a basket is decided there, and then written item by item. */
+/* The record may be older than the journal: a basket is decided there, and then written item by item. */
 static void ask_basket(struct http_request *request, const struct inventory_order *order) {
     struct worker *worker = http_request_server_ctx(request);
     struct of_basket *of_basket = calloc(1, sizeof *of_basket);

@@ -10,12 +10,11 @@
 #include "service/container.h"
 #include "service/worker.h"
 
-/* A purchase under way; lives in its request.
+/* A purchase in flight; lives in its request.
  *
  * Strategy `locked` takes three more steps, since a lock may block and the loop must not: a thread of the
  * pool acquires the lock, has the worker sell, waits for that, releases the lock, and has the worker answer.
- * Should the process be paused until the lock is lost, it cannot know: the grant's fence tells the inventory.
- */
+ * If the process is paused until the lock is lost, it cannot know; the fencing token tells the inventory. */
 struct call {
     struct inventory_purchase purchase;
     struct http_request *request;
@@ -23,7 +22,7 @@ struct call {
     struct pool_job job;
     struct mailbox_post post;
     enum inventory_status status;
-    enum lock_status locked; /* how that was, where the lock was not had */
+    enum lock_status locked; /* the outcome, if the lock was not acquired */
     sem_t sold;
 };
 
@@ -35,7 +34,7 @@ static void answer_order(struct call *call, bool replayed) {
     char body[CODEC_BODY_SIZE], location[INVENTORY_ORDER_SIZE + 16];
     size_t length = codec_write_order(body, &call->purchase.order);
     stpcpy(stpcpy(location, "/v1/orders/"), call->purchase.order.id);
-    /* The first answer stays what it was; what has become of the order since stands beside it. */
+    /* The first answer stays as it was; beside it stands the state now. */
     const char *headers[] = {
         "Location", location,      replayed ? "Idempotent-Replayed" : NULL,
         "true",     "Order-State", replayed ? inventory_state_name(call->purchase.now) : NULL,
@@ -57,8 +56,8 @@ static void on_terms(void *ctx, enum inventory_status status, const struct inven
     answer_terms(call->request, call->status, status == INVENTORY_OK ? item : NULL);
 }
 
-/* The script that refuses does not tell the item's terms, since it tells nothing that a sale has no use for.
- */
+/* The script that refuses does not return the terms of the item, which a sale does not need. So they are read
+ * for the answer. */
 static void answer_by_terms(struct call *call, enum inventory_status status) {
     struct inventory *inventory = call->worker->inventory;
     call->status = status;

@@ -6,21 +6,22 @@
 
 struct worker;
 
-/* `name` is what stands for the * of the route, "" where there is none; good until the handler returns. */
+/* `name` is the segment of the path at the * of the route; "" if the route has none. Valid until the handler
+ * returns. */
 typedef void routes_fn(struct worker *worker, struct http_request *request, const char *name);
 
-/* purchases.c */
+/* handle_purchases.c */
 routes_fn purchases_post;
-/* items.c */
+/* handle_items.c */
 routes_fn items_put, items_get, items_restock, items_audit;
-/* orders.c */
+/* handle_orders.c */
 routes_fn orders_get, orders_confirm, orders_cancel;
-/* transactions.c */
+/* handle_baskets.c */
 routes_fn baskets_post, baskets_get, baskets_confirm, baskets_cancel, transfers_post;
-/* operations.c */
+/* handle_operations.c */
 routes_fn operations_live, operations_ready, operations_metrics, operations_openapi;
 
-/* locks.c */
+/* handle_lock.c */
 routes_fn locks_put, locks_get;
 
 #endif

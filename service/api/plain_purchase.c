@@ -20,7 +20,7 @@ static bool take(struct reader *reader, char c) {
     return true;
 }
 
-/* A string that is a valid name, which leaves no room for escapes. */
+/* Reads a string that is a valid name, so it has no escapes. */
 static bool take_name(struct reader *reader, char out[INVENTORY_NAME_MAX + 1]) {
     if (!take(reader, '"'))
         return false;
@@ -34,8 +34,7 @@ static bool take_name(struct reader *reader, char out[INVENTORY_NAME_MAX + 1]) {
     return true;
 }
 
-/* Digits that do not begin with 0; the comma or brace that must follow tells that they are all of the number.
- */
+/* Reads digits that do not begin with 0. A comma or brace must follow, so no digit is left out. */
 static bool take_quantity(struct reader *reader, int64_t *out) {
     int64_t quantity = 0;
     if (at_end(reader) || *reader->at == '0')

@@ -13,7 +13,7 @@
 static const struct route {
     const char *method, *path;
     routes_fn *fn;
-    enum { ANYBODY, ADMIN, BY_TIME } of; /* BY_TIME: anybody's, and the store's clock must be known */
+    enum { ANYBODY, ADMIN, BY_TIME } of; /* BY_TIME: for anybody, once the store's clock is known */
 } routes[] = {
     {"POST", "/v1/purchases", purchases_post, ANYBODY},
     {"POST", "/v1/baskets", baskets_post, BY_TIME},
@@ -36,7 +36,7 @@ static const struct route {
     {"GET", "/openapi.json", operations_openapi, ANYBODY},
 };
 
-/* Compares a path with a route's; the segment at the * is copied. */
+/* Compares a path with that of a route, and copies the segment at the *. */
 static bool matches(const char *pattern, const char *path, char name[HTTP_PATH_MAX]) {
     name[0] = '\0';
     const char *star = strchr(pattern, '*');
@@ -53,7 +53,7 @@ static bool matches(const char *pattern, const char *path, char name[HTTP_PATH_M
     return true;
 }
 
-/* Compares digests, which have one length whatever was sent, in constant time. */
+/* Compares digests, which have the same length for any token, in constant time. */
 static bool is_admin(const struct service *service, const struct http_request *request) {
     static const char scheme[] = "Bearer ";
     const char *header;

@@ -40,8 +40,7 @@ void http_client_notify(void *cls, struct MHD_Connection *mhd, void **socket_con
         list_remove(connection);
         server->connections--;
         free(connection);
-        /* At its limit libmicrohttpd looks at no new connections, and does again only in a run after this
-         * one. */
+        /* At its limit libmicrohttpd accepts no new connection until a run after this one. */
         uv_timer_start(&server->soon, http_server_soon, 0, 0);
     }
 }
@@ -52,9 +51,9 @@ void http_client_renew(struct connection *connection) {
     list_renew(connection);
 }
 
-/* libmicrohttpd does not see the end of a connection that came in one packet with the last data: its epoll
- * set is edge-triggered, and it takes a short read for the last one. It is told once more of those that have
- * ended. */
+/* libmicrohttpd does not notice the end of a connection that came in one packet with the last data: its epoll
+ * set is edge-triggered, and it takes a short read for the last one. So it is told again of connections that
+ * have ended. */
 static void tell_of_ends(struct pollfd *ends, nfds_t count) {
     if (poll(ends, count, 0) <= 0)
         return;
@@ -63,15 +62,14 @@ static void tell_of_ends(struct pollfd *ends, nfds_t count) {
             shutdown(ends[i].fd, SHUT_RD);
 }
 
-/* How long a client may be silent. Where nearly all places are taken he must not be silent for long, since
- * others wait outside. */
+/* How long a client may be silent: shorter if nearly all places are taken, since others wait for one. */
 static int idle_ms(const struct http_server *server) {
     const struct http_config *config = &server->config;
     bool crowded = server->connections >= config->connections_max - config->connections_max / 8;
     return crowded ? config->idle_ms / 12 : config->idle_ms;
 }
 
-/* The end of the list is that of the longest wait. The close is seen by libmicrohttpd as the client's. */
+/* The last in the list is silent for longest. libmicrohttpd takes the shutdown for a close by the client. */
 void http_client_sweep(uv_timer_t *timer) {
     struct http_server *server = timer->data;
     int64_t now_ms = (int64_t)uv_now(server->loop), limit_ms = now_ms - idle_ms(server);

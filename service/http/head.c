@@ -12,7 +12,7 @@ enum {
     GROWTH_MAX = 256,
 };
 
-/* An escaped slash separates nothing, and a path with %00 in it must not be taken for the one that ends
+/* An escaped slash (%2F) separates nothing, and a path with %00 must not be taken for the one that ends
  * there: both become blanks, which are in no path and in no name. */
 size_t http_head_unescape(void *cls, struct MHD_Connection *mhd, char *text) {
     (void)cls;
@@ -31,30 +31,30 @@ size_t http_head_unescape(void *cls, struct MHD_Connection *mhd, char *text) {
 
 /* ---- the target ---- */
 
-/* Of http://HOST/PATH the path; NULL where it is no such URI. */
+/* Returns the path of http://HOST/PATH; NULL if it is not such a URI. */
 static char *path_of(char *text) {
     size_t scheme = strncasecmp(text, "http://", 7) == 0 ? 7 : strncasecmp(text, "https://", 8) == 0 ? 8 : 0;
     size_t host = scheme ? strcspn(text + scheme, "/?") : 0;
     return host ? text + scheme + host : NULL;
 }
 
-/* Before libmicrohttpd takes it apart. No call here has a query: it is cut off, since where it has too many
- * arguments for the connection's memory, version 0.9.75 forgets the connection, and never closes it. Of a
- * target in absolute form the path is left. What is no target begins with a blank, or is empty, from then on.
- * The text lies in the connection's memory, which may be written. */
+/* Called before libmicrohttpd parses the target. It cuts off the query, which no call has: if a query has too
+ * many arguments for the memory of the connection, version 0.9.75 forgets the connection and never closes it.
+ * Of a target in absolute form it keeps the path. A target that is wrong begins with a blank, or is empty,
+ * from then on. The text lies in the memory of the connection, which may be written. */
 void *http_head_target(void *cls, const char *target, struct MHD_Connection *mhd) {
     (void)cls;
     (void)mhd;
     char *text = (char *)(uintptr_t)target, *end = text;
     while ((unsigned char)*end > ' ' && *end != 0x7f)
         end++;
-    /* Behind the end of the text, where libmicrohttpd has put a NUL, stands the version. */
+    /* libmicrohttpd has put a NUL at the end of the text; the version stands behind it. */
     bool good = *end == '\0' && strncmp(end + 1, "HTTP/", 5) == 0;
     char *query = strchr(text, '?'), *path = good ? path_of(text) : NULL;
     if (query)
         query[1] = '\0';
     if (!good) {
-        if (*text) /* else what is behind the NUL would belong to it */
+        if (*text) /* otherwise what is behind the NUL would belong to it */
             *text = ' ';
     } else if (path && *path == '/') {
         memmove(text, path, (size_t)((query ? query : end) - path));
@@ -68,11 +68,11 @@ void *http_head_target(void *cls, const char *target, struct MHD_Connection *mhd
 /* ---- the headers ---- */
 
 struct head {
-    const char *end; /* of what was seen of it */
+    const char *end; /* of the part that was read */
     size_t entries;  /* headers, cookies, arguments */
     size_t cookies;  /* their length */
-    int hosts;       /* how often it says for which host it is, */
-    int lengths;     /* and where the body ends */
+    int hosts;       /* number of Host headers, */
+    int lengths;     /* and of headers that tell the length */
     bool bad_host, broken, chunked, coded, encoded;
 };
 
@@ -88,9 +88,9 @@ static bool is_token(const char *text, size_t length) {
     return length > 0;
 }
 
-/* The lines of a head lie one behind the other in the connection's memory, each end of line (LF, or CR and
- * LF) overwritten with NULs. Where there is more between two of them, the line had a NUL of its own, by which
- * libmicrohttpd takes it for shorter than it is, or was continued on the next one. */
+/* The lines of a head lie one behind the other in the memory of the connection, with each line end (LF, or CR
+ * and LF) overwritten by NULs. If there is more between two lines, the line had a NUL of its own, and
+ * libmicrohttpd takes it for shorter than it is, or it was continued on the next line. */
 static bool follows(const char *end, const char *next) {
     uintptr_t gap = (uintptr_t)next - (uintptr_t)end;
     return gap == 1 || gap == 2;
@@ -111,7 +111,7 @@ static enum MHD_Result see(void *cls, enum MHD_ValueKind kind, const char *name,
     if (!follows(head->end, name) || !is_token(name, name_length) || memchr(value, '\r', length))
         head->broken = true;
     head->end = value + length;
-    switch (name_length) { /* few headers are compared with more than one name */
+    switch (name_length) { /* so that most headers are compared with one name */
     case 4:
         if (is(name, name_length, MHD_HTTP_HEADER_HOST)) {
             head->hosts++;
@@ -131,15 +131,15 @@ static enum MHD_Result see(void *cls, enum MHD_ValueKind kind, const char *name,
         if (is(name, name_length, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
             head->lengths++;
             head->coded = true;
-            head->chunked = strcasecmp(value, "chunked") == 0; /* as libmicrohttpd has it */
+            head->chunked = strcasecmp(value, "chunked") == 0; /* as libmicrohttpd does */
         }
     }
     return MHD_YES;
 }
 
-/* A connection's memory must hold the answer's head too, or a purchase would be made and never told. In it
- * are half of it or the request's head, whichever is more, a copy of its cookies, and an entry for each
- * header, cookie and argument. */
+/* The memory of the connection must have room for the head of the answer, or a purchase would be made and
+ * never answered. It holds half of its size or the head of the request, whichever is more, a copy of its
+ * cookies, and an entry for each header, cookie and argument. */
 static bool fits(const struct head *head, size_t size) {
     size_t used = size + GROWTH_MAX;
     if (used < CONNECTION_MEMORY / 2)

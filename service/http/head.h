@@ -5,9 +5,9 @@
 #include <microhttpd.h>
 #include <stdbool.h>
 
-/* Why a request is refused before it is read; `field` is NULL but with status 400. */
+/* Why a request is refused before it is read. `field` is set only with status 400. */
 struct http_fault {
-    int status; /* 0: it is not */
+    int status; /* 0: it is not refused */
     const char *field, *detail;
 };
 

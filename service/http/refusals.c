@@ -18,10 +18,10 @@ static struct connection *connection_of(struct MHD_Connection *mhd) {
     return info ? info->socket_context : NULL;
 }
 
-/* Answers past libmicrohttpd, straight into the socket, and ends the stream there: its memory may have no
- * room for the head of an answer, and after some refusals of its own version 0.9.75 goes on and sends a
- * second head inside of the first one's body. The answers before this one have been sent: requests of a
- * connection are taken up one after the other. */
+/* Writes the answer straight into the socket, past libmicrohttpd, and ends the stream. The memory of the
+ * connection may have no room for the head of an answer, and after some of its own refusals version 0.9.75
+ * goes on and sends a second head inside the first body. All earlier answers have been sent: the requests of
+ * a connection are handled one after the other. */
 static void refuse(struct connection *connection, const struct http_fault *fault, bool body_wanted) {
     if (connection->refused)
         return;
@@ -50,7 +50,7 @@ void http_refuse(struct MHD_Connection *mhd, const struct http_fault *fault, boo
     if (!connection)
         return;
     refuse(connection, fault, body_wanted);
-    /* What is unread when a socket is closed makes the close a reset, which may overtake the answer. */
+    /* If bytes are unread when a socket is closed, the close is a reset, which may overtake the answer. */
     for (int i = 0; i < DISCARDS_MAX; i++)
         if (recv(connection->fd, discarded, sizeof discarded, MSG_DONTWAIT) <= 0)
             break;
@@ -81,10 +81,10 @@ enum MHD_Result http_queue(struct MHD_Connection *mhd, unsigned int status, stru
     return library_queue(mhd, status, response);
 }
 
-/* What libmicrohttpd cannot read it answers by itself, with a page of HTML, and no option has it ask. But it
- * queues the page by this function, which it exports: as with any function of a shared library, that of the
- * program takes its place, also for calls from within. So this is called by libmicrohttpd alone; the program
- * calls http_queue(). The page is queued all the same, and goes nowhere: the stream has ended. */
+/* libmicrohttpd answers a request that it cannot parse with a page of HTML, and no option changes that. But
+ * it queues the page by this function, which it exports: as with any function of a shared library, the one of
+ * the program takes its place, also for calls inside the library. So only libmicrohttpd calls this; the
+ * program calls http_queue(). The page is queued all the same, but never sent: the stream has ended. */
 enum MHD_Result MHD_queue_response(struct MHD_Connection *mhd, unsigned int status,
                                    struct MHD_Response *response) {
     struct http_fault fault = {400, "request",

@@ -11,8 +11,8 @@
 #include "service/http/refusals.h"
 
 enum {
-    /* Read and thrown away of a body that is too large: then it is answered at once, and the connection ends
-     * with that; after so much more it is cut. */
+    /* Of a body that is too large so much is read and thrown away. It is answered at once, and the connection
+     * ends with the answer; after this many bytes it is cut. */
     DISCARD_MAX = 1024 * 1024,
     DISCARD_CUT = 16 * DISCARD_MAX,
     SPARE_MAX = 1024,
@@ -137,7 +137,7 @@ static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *
     request->method = method;
     request->encoded = encoded;
     request->since_ns = (int64_t)uv_hrtime();
-    /* A path that is too long is no path of ours: it is cut, and not found. */
+    /* A path that is too long is cut, and so not found. */
     size_t length = strnlen(url, HTTP_PATH_MAX - 1);
     memcpy(request->path, url, length);
     request->path[length] = '\0';
@@ -147,8 +147,7 @@ static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *
     const char *declared = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (!declared || strtoull(declared, NULL, 10) <= HTTP_BODY_MAX)
         return MHD_YES;
-    /* Answered before the body is read, and without asking for it where the client waits for "100 Continue".
-     */
+    /* Answered before the body is read, and without asking for it if the client waits for "100 Continue". */
     request->too_large = true;
     request->handled = true;
     server->receiving--;
@@ -225,8 +224,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
         request->server->receiving--;
     http_client_renew(request->connection);
     if (request->handled && !request->answered)
-        request->mhd =
-            NULL; /* the client has left; whoever works on the request does not know, and will answer it */
+        request->mhd = NULL; /* the client has left; the handler does not know, and will answer */
     else
         request_drop(request);
 }
@@ -239,8 +237,8 @@ static struct MHD_Response *make_response(const struct http_server *server, int 
     if (!response)
         return NULL;
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    /* All of it changes, and without this a cache may keep an answer, such as a 404, for as long as it likes.
-     * It keeps no 201 (RFC 9110, 15.1), so a purchase does not pay for the header. */
+    /* Every answer changes, and without this header a cache may keep one, such as a 404, for as long as it
+     * likes. A cache keeps no 201 (RFC 9110, 15.1), so a purchase does not pay for the header. */
     if (status != MHD_HTTP_CREATED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     for (; headers && headers[0]; headers += 2)
@@ -265,10 +263,10 @@ void http_answer(struct http_request *request, int status, const char *content_t
         status = MHD_HTTP_INTERNAL_SERVER_ERROR;
     }
     if (!response)
-        abort(); /* not even that: nothing can be said to anybody any more */
+        abort(); /* not even that: no request can be answered any more */
     server->answered = true;
     request->answered = true;
-    /* From now on the client is waited for. */
+    /* From now on the client's silence counts. */
     http_client_renew(request->connection);
     if (request->suspended) {
         request->suspended = false;
@@ -277,7 +275,7 @@ void http_answer(struct http_request *request, int status, const char *content_t
         MHD_resume_connection(request->mhd);
     } else {
         http_queue(request->mhd, (unsigned int)status, response);
-        MHD_destroy_response(response); /* libmicrohttpd has its own hold on it */
+        MHD_destroy_response(response); /* libmicrohttpd has its own reference */
     }
 }
 
@@ -291,17 +289,17 @@ static void on_ready(uv_poll_t *poll, int status, int events) {
 
 /* How requests wait.
  *
- * To suspend a connection takes it out of libmicrohttpd's epoll set, and to resume it reads it in vain and
- * puts it back: three system calls a request, more than the work itself. So a request is not suspended while
- * its answer is likely near: on_access() returns without an answer, libmicrohttpd keeps the connection in its
- * list of those to be looked at, and each run asks on_access() again, which costs some tens of nanoseconds.
- * After PATIENCE_MS it is suspended all the same, so that a slow store does not make each run look at
- * thousands.
+ * To suspend a connection removes it from libmicrohttpd's epoll set; to resume it reads it in vain and adds
+ * it again. That is three system calls a request, more than the work itself. So a request is not suspended
+ * while its answer is likely to come soon: on_access() returns without an answer, libmicrohttpd keeps the
+ * connection in its list of ready ones, and each run calls on_access() again, which costs some tens of
+ * nanoseconds. After PATIENCE_MS it is suspended, so that a slow store does not make each run visit thousands
+ * of connections.
  *
- * libmicrohttpd then wants to be run again at once (a time-out of 0) as long as anybody waits. That is heeded
- * as long as runs make progress; after one that made none there is nothing to do but for what comes by epoll
- * or by an answer. Only to be safe (input that filled the buffer to the last byte shows as neither) it is run
- * again after GLANCE_MS, until all have their answer or are suspended. */
+ * libmicrohttpd then asks to be run again at once (a time-out of 0) as long as a request waits. The server
+ * does so as long as runs make progress. After a run without progress there is nothing to do until epoll or
+ * an answer brings work. Input that fills the buffer to the last byte shows as neither, so the server runs
+ * again after GLANCE_MS until all requests are answered or suspended. */
 void http_server_turn(struct http_server *server) {
     if (!server->answered && !server->ready)
         return;
@@ -325,8 +323,8 @@ struct http_server *http_server_open(uv_loop_t *loop, const struct http_config *
         return NULL;
     server->config = *config;
     server->loop = loop;
-    /* Suspend and resume happen on one thread, so the pipe that libmicrohttpd would write to for each resume
-     * is left out. */
+    /* All suspends and resumes happen on one thread, so libmicrohttpd need not have the pipe to which it
+     * would write for each resume. */
     unsigned int flags =
         MHD_USE_EPOLL | MHD_USE_TURBO | (MHD_ALLOW_SUSPEND_RESUME & ~(unsigned int)MHD_USE_ITC);
     server->daemon = MHD_start_daemon(
@@ -345,7 +343,7 @@ struct http_server *http_server_open(uv_loop_t *loop, const struct http_config *
     uv_timer_init(loop, &server->soon);
     uv_poll_start(&server->poll, UV_READABLE, on_ready);
     uv_timer_start(&server->sweep, http_client_sweep, HTTP_SWEEP_MS, HTTP_SWEEP_MS);
-    server->ready = true; /* the first run puts the listening socket into the set */
+    server->ready = true; /* the first run adds the listening socket */
     return server;
 fail:
     if (server->daemon)
@@ -364,7 +362,7 @@ void http_server_drain(struct http_server *server) {
         return;
     server->draining = true;
     int before;
-    do { /* a socket that is closed forgets whoever has connected and was not taken in */
+    do { /* closing a listening socket drops the clients in its backlog */
         before = server->connections;
         server->ready = true;
         http_server_turn(server);
@@ -372,8 +370,8 @@ void http_server_drain(struct http_server *server) {
     int fd = MHD_quiesce_daemon(server->daemon);
     if (fd >= 0)
         close(fd);
-    /* Nobody who is idle need be waited for. A client that sends at this very moment is cut off before
-     * anything was read. */
+    /* Idle connections are not waited for. A client that sends at this moment is cut off before anything was
+     * read. */
     for (struct connection *connection = server->newest; connection; connection = connection->older) {
         if (!connection->busy && !has_sent(connection))
             shutdown(connection->fd, SHUT_RD);
@@ -398,7 +396,7 @@ static void on_handle_closed(uv_handle_t *handle) {
 void http_server_close(struct http_server *server) {
     if (!server)
         return;
-    do { /* answers given just now are sent */
+    do { /* sends the last answers */
         server->ready = true;
         http_server_turn(server);
     } while (server->progress);

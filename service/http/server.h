@@ -7,15 +7,15 @@
 #include "service/http/http.h"
 
 enum {
-    /* libmicrohttpd keeps the head of a request and of its answer in one piece of memory a connection, and
-     * clears it for each request: no larger than heads of real browsers need. */
+    /* libmicrohttpd keeps the heads of a request and of its answer in one block of memory a connection, and
+     * clears it for each request. It is no larger than the heads of real browsers need. */
     CONNECTION_MEMORY = 8 * 1024,
     BODY_START = 512,
     HTTP_SWEEP_MS = 1000,
 };
 
 struct http_request {
-    struct http_request *next; /* among the spare ones */
+    struct http_request *next; /* in the list of spare ones */
     struct http_server *server;
     struct MHD_Connection *mhd; /* NULL once the client has left */
     struct connection *connection;
@@ -24,7 +24,7 @@ struct http_request {
     char *body; /* `start`, or allocated */
     size_t length, size, discarded;
     int64_t since_ns;
-    struct MHD_Response *response; /* of a suspended request: to be sent when it is looked at again */
+    struct MHD_Response *response; /* of a suspended request: sent when it is resumed */
     unsigned int status;
     bool handled, answered, suspended, too_large, encoded;
     char start[BODY_START];
@@ -37,14 +37,14 @@ struct http_server {
     struct MHD_Daemon *daemon;
     uv_poll_t poll;
     uv_timer_t sweep;
-    uv_timer_t soon; /* what MHD_get_timeout() asks for */
+    uv_timer_t soon; /* for MHD_get_timeout() */
     struct connection *newest, *oldest;
     struct http_request *spare;
     int spares, connections;
-    int receiving, pending; /* requests that are not wholly there, and that are not answered */
-    int closing;            /* handles not yet closed */
-    bool answered;          /* something is to be sent */
-    bool ready;             /* something is to be read, or was asked to be looked at */
+    int receiving, pending; /* requests that are not complete; that are not answered */
+    int closing;            /* handles that are not closed yet */
+    bool answered;          /* an answer is to be sent */
+    bool ready;             /* a run is due */
     bool progress;          /* the last run did something after which there may be more to do at once */
     bool received;          /* the last run read something */
     bool draining;
