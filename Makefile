@@ -212,7 +212,7 @@ $(STOPS): $(O)/service/main.o $(O)/test/stops.o $(filter-out %/failpoint.o,$(SER
 $(TESTS): | $(TURNED_CLOCK)
 $(TURNED_CLOCK): test/turned_clock.c test/harness.h
 	@mkdir -p $(@D) && echo '  LD $@' && $(CC) -std=c17 -O1 $(WARN) -D_GNU_SOURCE -I. -fPIC -shared -o $@ $<
-$(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(O)/base/histogram.o $(LOCKS) ; $(LINK)
+$(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(LOCKS) $(LIB) ; $(LINK)
 
 $(BUILD)/bench-%: $(O)/inventory/bench/%.o $(LIB)                                ; $(LINK)
 $(BUILD)/bench-%: $(O)/service/bench/%.o $(SERVICE) $(LOCKS) $(LIB)            ; $(LINK)
@@ -220,8 +220,10 @@ $(BUILD)/bench-%: $(O)/loadtest/bench/%.o $(LOADTEST) $(LIB)                    
 
 BASE_TEST      := $(call helpers,base) $(HARNESS) $(LIB)
 INVENTORY_TEST := $(call helpers,inventory) $(HARNESS) $(LIB)
-LOCK_TEST      := $(call helpers,lock) $(LOCK_BENCH) $(HARNESS) $(LOCKS) $(LIB)
-ETCD_TEST      := $(call helpers,lock/libetcd) $(HARNESS) $(LIBETCD)
+# Tests of the two libraries call what their archives hide.
+LOCK_PARTS     := $(LIBLOCK_PARTS) $(LIBETCD_PARTS)
+LOCK_TEST      := $(call helpers,lock) $(LOCK_BENCH) $(HARNESS) $(LOCK_PARTS) $(LIB)
+ETCD_TEST      := $(call helpers,lock/libetcd) $(HARNESS) $(LIBETCD_PARTS)
 SERVICE_TEST   := $(call helpers,service) $(SERVICE) $(HARNESS) $(LOCKS) $(LIB)
 LOADTEST_TEST  := $(call helpers,loadtest) $(LOADTEST) $(HARNESS) $(LIB)
 REPLAY         := $(O)/test/fuzz_main.o
@@ -231,7 +233,7 @@ $(BUILD)/test/test_%:      $(O)/test/test/test_%.o $(HARNESS) $(LIB)            
 $(BUILD)/test/inventory_%: $(O)/inventory/test/test_%.o $(INVENTORY_TEST)        ; $(LINK)
 $(BUILD)/test/lock_%:      $(O)/lock/test/test_%.o $(LOCK_TEST)                  ; $(LINK)
 # Without the room's helpers: it has its own lock_open() and the like, and needs none of liblock's.
-$(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(LOCK_BENCH) $(HARNESS) $(LOCKS) $(LIB) ; $(LINK)
+$(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(O)/lock/core/waiter.o $(O)/lock/core/env.o $(LOCK_BENCH) $(HARNESS) $(LIB) ; $(LINK)
 $(BUILD)/test/etcd_%:      $(O)/lock/libetcd/test/test_%.o $(ETCD_TEST)             ; $(LINK)
 $(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)            ; $(LINK)
 $(BUILD)/test/loadtest_%:  $(O)/loadtest/test/test_%.o $(LOADTEST_TEST)          ; $(LINK)
@@ -243,16 +245,20 @@ $(BUILD)/test/service_fuzz_%:   $(O)/service/test/fuzz_%.o $(REPLAY) $(SERVICE_T
 $(BUILD)/test/loadtest_fuzz_%:  $(O)/loadtest/test/fuzz_%.o $(REPLAY) $(LOADTEST_TEST)   ; $(LINK)
 
 build/fuzz/inventory_%: $(O)/inventory/test/fuzz_%.o $(LIB)                      ; $(LINK)
-build/fuzz/lock_%:      $(O)/lock/test/fuzz_%.o $(LOCKS) $(LIB)                  ; $(LINK)
-build/fuzz/etcd_%:      $(O)/lock/libetcd/test/fuzz_%.o $(LIBETCD)                  ; $(LINK)
+build/fuzz/lock_%:      $(O)/lock/test/fuzz_%.o $(LOCK_PARTS) $(LIB)             ; $(LINK)
+build/fuzz/etcd_%:      $(O)/lock/libetcd/test/fuzz_%.o $(LIBETCD_PARTS)            ; $(LINK)
 build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LOCKS) $(LIB)  ; $(LINK)
 build/fuzz/loadtest_%:  $(O)/loadtest/test/fuzz_%.o $(LOADTEST) $(LIB)           ; $(LINK)
 
+$(LIB): $(LIB_PARTS)
+	@echo '  AR $@' && rm -f $@ && ar rcs $@ $^
+
+# One object each, in which only what the public headers declare is global: nothing else can collide with the names of a
+# program that links the archive.
 $(LIBLOCK): $(LIBLOCK_PARTS)
 $(LIBETCD): $(LIBETCD_PARTS)
-$(LIB): $(LIB_PARTS)
-$(LIB) $(LOCKS):
-	@echo '  AR $@' && rm -f $@ && ar rcs $@ $^
+$(LOCKS):
+	@echo '  AR $@' && rm -f $@ && ld -r -o $(@:.a=.o) $^ && objcopy --localize-hidden $(@:.a=.o) && ar rcs $@ $(@:.a=.o)
 
 # Static and shared libraries are made of the same objects. What their headers declare is exported, by a pragma there,
 # and nothing else.

@@ -138,6 +138,11 @@ static void exports(void) {
                                  "grep -vxE 'etcd_(lock|unlock|lock_key_free)' | sort",
                                  library->name)),
               declared);
+    /* Neither does the archive have any other name. */
+    CHECK_STR(run(harness_format("nm -g --defined-only root/usr/lib/%s.a | grep -E ' [A-Z] ' | cut -d ' ' "
+                                 "-f 3 | grep -vxE 'etcd_(lock|unlock|lock_key_free)' | sort",
+                                 library->name)),
+              declared);
 }
 
 static void header_alone(void) {
