@@ -51,7 +51,7 @@ static const struct setting {
     {"connections", NUMBER, offsetof(struct config, connections_max), "16384", 1, 1000000, "N",
      "clients connected at once; more wait to be accepted"},
     {"drain", NUMBER, offsetof(struct config, drain_ms), "10000", 0, 600000, "MS",
-     "at SIGTERM: how long requests under way may take to end"},
+     "at SIGTERM: how long requests in flight may take to end"},
     {"admin-token", TEXT, offsetof(struct config, admin_token), "", 0, 0, "TOKEN",
      "what admin calls must bear; left out, one is made up and kept in a file that the log names (prefer the "
      "environment: flags are seen in ps)"},
@@ -94,7 +94,7 @@ static void print_help(FILE *out) {
         "  seckilld --redis redis://127.0.0.1:6379          # sell from there, on http://127.0.0.1:8080\n"
         "  curl http://127.0.0.1:8080/openapi.json          # every call and answer\n"
         "  curl http://127.0.0.1:8080/readyz                # is the store there, and how durable is it?\n\n"
-        "SIGTERM, SIGINT and SIGHUP drain: no new connections, what is under way ends. Exit status: 0 after\n"
+        "SIGTERM, SIGINT and SIGHUP drain: no new connections, what is in flight ends. Exit status: 0 after\n"
         "a clean shutdown, 1 on a failure at start, 2 on bad usage.\n");
 }
 

@@ -66,7 +66,7 @@ static const struct {
      offsetof(struct inventory_metrics, batched)},
     {"seckill_checks_total", "counter", "Calls that only asked, of items sold out.",
      offsetof(struct inventory_metrics, checks)},
-    {"seckill_purchases_waiting", "gauge", "Purchases under way.",
+    {"seckill_purchases_waiting", "gauge", "Purchases in flight.",
      offsetof(struct inventory_metrics, waiting)},
     {"seckill_unknown_total", "counter", "Purchases whose reply was lost.",
      offsetof(struct inventory_metrics, unknown)},

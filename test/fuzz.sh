@@ -1,5 +1,5 @@
 #!/bin/sh
-# fuzz.sh SECONDS FUZZER...: runs each libFuzzer program ROOM_NAME from the corpus ROOM/test/corpus/NAME.
+# fuzz.sh SECONDS FUZZER...: runs each libFuzzer program MODULE_NAME from the corpus MODULE/test/corpus/NAME.
 # What it finds on its way is kept beside it in build/, what it breaks on is named.
 set -u
 seconds=$1
@@ -8,12 +8,12 @@ shift
 failed=0
 for fuzzer in "$@"; do
     name=$(basename "$fuzzer")
-    room=${name%%_*}
-    [ -d "$room" ] || room=lock/lib$room
+    module=${name%%_*}
+    [ -d "$module" ] || module=lock/lib$module
     found=$fuzzer.found
     mkdir -p "$found"
     echo "== $name, $seconds s"
     "$fuzzer" -max_total_time="$seconds" -timeout=10 -print_final_stats=1 -verbosity=0 -artifact_prefix="$fuzzer.broken-" \
-        "$found" "$room/test/corpus/${name#*_}" || failed=1
+        "$found" "$module/test/corpus/${name#*_}" || failed=1
 done
 exit $failed

@@ -1,5 +1,5 @@
 /* Gives a fuzz target every file of its corpus once, with no need for libFuzzer: ROOM_fuzz_NAME reads
- * ROOM/test/corpus/NAME; etcd_fuzz_NAME reads that of lock/libetcd. */
+ * MODULE/test/corpus/NAME; etcd_fuzz_NAME reads that of lock/libetcd. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@ const char *inventory_status_text(enum inventory_status status) {
         [INVENTORY_UNKNOWN_ORDER] = "no such order",
         [INVENTORY_UNKNOWN_BASKET] = "no such basket",
         [INVENTORY_OF_BASKET] = "the order is its basket's to settle",
-        [INVENTORY_PENDING] = "under way, or left unfinished",
+        [INVENTORY_PENDING] = "in flight, or left unfinished",
         [INVENTORY_CROSS_SLOT] = "the items lie in several slots",
         [INVENTORY_EXISTS] = "the item exists otherwise",
         [INVENTORY_KEY_REUSED] = "the key belongs to another request",

@@ -65,7 +65,7 @@ static const struct refusal {
     [INVENTORY_UNKNOWN_BASKET] = {PROBLEM_UNKNOWN_BASKET, "there is no such basket"},
     [INVENTORY_OF_BASKET] = {PROBLEM_BASKET_ORDER,
                              "the order is part of a held basket: confirm or cancel that"},
-    [INVENTORY_PENDING] = {PROBLEM_OVERLOADED, "it is under way already; retry with the same key"},
+    [INVENTORY_PENDING] = {PROBLEM_OVERLOADED, "it is in flight already; retry with the same key"},
     [INVENTORY_CROSS_SLOT] = {PROBLEM_CROSS_SLOT,
                               "no one script reaches items in several slots of a Redis Cluster; it takes a "
                               "service with --basket locked"},
@@ -83,7 +83,7 @@ static const struct refusal {
     [INVENTORY_OVERLOADED] = {PROBLEM_OVERLOADED, "too many requests wait; nothing was done"},
     [INVENTORY_UNKNOWN] =
         {PROBLEM_STORE_UNAVAILABLE,
-         "the store did not reply, or another attempt with this key is under way: it may have been "
+         "the store did not reply, or another attempt with this key is in flight: it may have been "
          "done; send the same request again to learn it"},
     [INVENTORY_UNAVAILABLE] = {PROBLEM_STORE_UNAVAILABLE,
                                "the store cannot be used now; retry with the same key"},

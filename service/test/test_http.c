@@ -1,4 +1,4 @@
-/* The HTTP room: how requests wait for their answers, and who is cut off. */
+/* HTTP: how requests wait for their answers, and who is cut off. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* A basket as people write it: look at all items, decide, work, write all. Teaching only.
+/* A basket as people write it: read all items, decide, work, write all. For lessons.
  *
- * What is wrong with it: whoever looked at the same units meanwhile is overwritten, as in naive.c; and
- * between the first item that is written and the last one there is half a basket, of which nobody knows that
- * it is half of one, should this process end there. Where the lines have tokens with a fence, line.lua writes
- * what is there now, and refuses whoever was overtaken: that stops the first, and not the second. */
+ * Two things are wrong with it. A caller that read the same units meanwhile is overwritten, as in naive.c.
+ * And between the first and the last write there is half a basket; if the process ends there, nobody knows
+ * that it is half of one. If the lines have fencing tokens, line.lua writes by increments and refuses an
+ * overtaken holder: that stops the first fault, not the second. */
 #include <stdio.h>
 #include <string.h>
 
