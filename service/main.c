@@ -173,7 +173,7 @@ int main(int argc, char **argv) {
     service.lock_switch = lock_switch_open(&service.config, &service.clock, error, sizeof error);
     if (!service.lock_switch) {
         /* Not the URL, which may contain a password. */
-        fprintf(stderr, "seckilld: %s: %s; the README's Locks lists all%s\n",
+        fprintf(stderr, "seckilld: %s: %s; docs/locks.md lists all%s\n",
                 config_origin(&service.config, "lock"), error,
                 service.config.teaching ? "" : "; those for lessons need --teaching");
         return EXIT_USAGE;

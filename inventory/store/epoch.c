@@ -20,27 +20,27 @@ struct call {
     void *ctx;
 };
 
-static bool read_epoch(struct inventory_lock_epoch *domain, const struct redis_value *value) {
+static bool read_epoch(struct inventory_lock_epoch *epoch, const struct redis_value *value) {
     if (redis_value_count(value) != 6)
         return false;
-    *domain =
+    *epoch =
         (struct inventory_lock_epoch){.epoch = (uint64_t)redis_value_integer(redis_value_at(value, 0), 0),
                                       .lock = redis_value_text(redis_value_at(value, 1)),
                                       .live = (int)redis_value_integer(redis_value_at(value, 2), 0),
                                       .behind = (int)redis_value_integer(redis_value_at(value, 3), 0),
                                       .laggard = redis_value_text(redis_value_at(value, 4)),
                                       .store_ms = redis_value_integer(redis_value_at(value, 5), 0)};
-    return domain->lock && domain->laggard;
+    return epoch->lock && epoch->laggard;
 }
 
 static void on_reply(void *ctx, const struct redis_value *value) {
     struct call call = *(struct call *)ctx;
     free(ctx);
-    struct inventory_lock_epoch domain;
+    struct inventory_lock_epoch epoch;
     enum inventory_status status = store_status(call.inventory, value);
-    if (status == INVENTORY_OK && !read_epoch(&domain, value))
+    if (status == INVENTORY_OK && !read_epoch(&epoch, value))
         status = INVENTORY_UNAVAILABLE;
-    call.fn(call.ctx, status, status == INVENTORY_OK ? &domain : NULL);
+    call.fn(call.ctx, status, status == INVENTORY_OK ? &epoch : NULL);
 }
 
 /* The caller's arguments begin at argv[SCRIPT_ARGV + 2]. */

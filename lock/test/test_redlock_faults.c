@@ -7,7 +7,7 @@
 
 #include "lock/redlock/node.h"
 #include "lock/test/nodes.h"
-#include "redlock_give.lua.h"
+#include "redlock_release.lua.h"
 
 /* A call waits for 500 ms then, and a connection for 2 s. */
 enum { TTL_MS = 10000 };
@@ -177,7 +177,8 @@ static void earlier_round(void) {
     struct lock_grant *grant = result;
     const char *round = harness_format("%s:%015x", grant->owner, 0);
     for (int i = 0; i < 3; i++)
-        CHECK_INT(redis_integer(&nodes.redis[i], "EVAL", redlock_give_lua, "1", "lock:{a}", round, NULL), 0);
+        CHECK_INT(redis_integer(&nodes.redis[i], "EVAL", redlock_release_lua, "1", "lock:{a}", round, NULL),
+                  0);
     tools_release(lock, grant);
     lock_close(lock);
 }

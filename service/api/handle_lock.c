@@ -120,7 +120,7 @@ static void answer_check(struct http_request *request, const struct lock_switch_
     char detail[300], error[200];
     lock_name_print_plain(error, sizeof error, check->error);
     if (check->status == LOCK_CONFIG) {
-        snprintf(detail, sizeof detail, "%s; the README's Locks lists all%s", error,
+        snprintf(detail, sizeof detail, "%s; docs/locks.md lists all%s", error,
                  teaching ? "" : "; those for lessons need --teaching");
         problem_answer_field(request, "lock", detail);
     } else if (check->status == LOCK_NOMEM) {

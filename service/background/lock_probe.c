@@ -21,6 +21,15 @@ static int64_t now_ns(void) {
     return clock_mono_ns(&clock_system);
 }
 
+enum lock_status lock_probe_open(const char *url, const struct lock_config *config, struct lock **lock,
+                                 char *error, size_t error_size) {
+    const char *options = strchr(url, '?');
+    if (!options || !strstr(options, "renew="))
+        return lock_open(url, config, lock, error, error_size);
+    snprintf(error, error_size, "renew is not for a service: a lock switch relies on grants that end");
+    return LOCK_CONFIG;
+}
+
 /* Opens a lock and acquires it once. BUSY proves as well that it can be reached. On failure `error` says why.
  * The lock stays open. */
 static enum lock_status try_lock(const struct lock_switch *lock_switch, const char *url, struct lock **lock,
@@ -28,7 +37,7 @@ static enum lock_status try_lock(const struct lock_switch *lock_switch, const ch
     struct lock_config config = lock_switch->lock_config;
     struct lock_grant grant;
     config.at_point = NULL; /* a probe is not a failpoint */
-    enum lock_status status = lock_open(url, &config, lock, error, error_size);
+    enum lock_status status = lock_probe_open(url, &config, lock, error, error_size);
     if (status != LOCK_OK)
         return status;
     status = lock_try(*lock, PROBE_KEY, &grant);

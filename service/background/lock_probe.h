@@ -5,6 +5,12 @@
 
 #include "service/background/lock_switch_state.h"
 
+/* Opens a lock that may come in force, as lock_open(). LOCK_CONFIG also for renew=on: grants that a live
+ * process renews without end would outlast the time for which the other instances wait for them
+ * (lock_switch.h). */
+enum lock_status lock_probe_open(const char *url, const struct lock_config *config, struct lock **lock,
+                                 char *error, size_t error_size);
+
 /* The thread; `arg` is the struct lock_switch. */
 void *lock_probe_run(void *arg);
 

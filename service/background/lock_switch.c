@@ -176,7 +176,7 @@ static struct lock *open_lock(struct lock_switch *lock_switch, const char *url, 
                               char error[LOCK_ERROR_SIZE]) {
     char name[LOCK_NAME_SIZE];
     struct lock *lock = NULL;
-    if (lock_open(url, &lock_switch->lock_config, &lock, error, LOCK_ERROR_SIZE) == LOCK_OK)
+    if (lock_probe_open(url, &lock_switch->lock_config, &lock, error, LOCK_ERROR_SIZE) == LOCK_OK)
         return lock;
     lock_name_print(name, url);
     log_error("the lock %s, epoch %llu, cannot be opened here; nothing is done under a lock until PUT "
@@ -278,7 +278,7 @@ struct lock_switch *lock_switch_open(const struct config *config, struct store_c
     lock_switch->lock_config = (struct lock_config){.ttl_ms = config->lock_ttl_ms,
                                                     .teaching = config->teaching,
                                                     .at_point = service_at_failpoint ? at_point : NULL};
-    if (lock_open(config->lock, &lock_switch->lock_config, &tried, error, error_size) != LOCK_OK)
+    if (lock_probe_open(config->lock, &lock_switch->lock_config, &tried, error, error_size) != LOCK_OK)
         goto fail;
     lock_close(tried);
     make_instance(lock_switch, config->listen);

@@ -106,10 +106,11 @@ static void bad_texts(void) {
     refused("--strategy best", NULL, "--strategy: \"best\"", "batch, lua, decr, optimistic");
     refused("", "SECKILL_STRATEGY=", "SECKILL_STRATEGY: \"\"", "batch");
     refused("--lock consul://h", NULL,
-            "--lock: no such lock; there are none:, local:, redis:", "; the README's Locks lists all");
+            "--lock: no such lock; there are none:, local:, redis:", "; docs/locks.md lists all");
     refused("--lock redis://h?variant=x", NULL, "--lock: no such lock; its variants are owner",
             "set-del, timestamp;");
     refused("--lock zookeeper:", NULL, "--lock", "want zookeeper://");
+    refused("--lock redis://h?ttl=500&renew=on", NULL, "--lock: renew is not for a service", "docs/locks.md");
     refused("", "SECKILL_LOCK=mutex", "SECKILL_LOCK: ", "SCHEME:");
     refused("", "SECKILL_LISTEN=here", "SECKILL_LISTEN: \"here\"", "HOST:PORT");
     refused("", "SECKILL_REDIS=here", "SECKILL_REDIS: ", "redis://");

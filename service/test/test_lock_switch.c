@@ -446,6 +446,9 @@ static void bad_requests(void) {
     }
     put_lock(0, harness_format("redis://%s", harness_repeat('h', 600)), &response);
     CHECK_PROBLEM(&response, 400, "invalid-request");
+    put_lock(0, harness_format("redis://127.0.0.1:%d?renew=on", redis.port), &response);
+    CHECK_PROBLEM(&response, 400, "invalid-request");
+    CHECK_HAS(shop_text(&response, "detail"), "renew is not for a service");
     CHECK_INT(web_call(services[0].port, "PUT", "/v1/lock", NULL, lock_body("none:"), NULL), 401);
     CHECK_INT(web_call(services[0].port, "GET", "/v1/lock", NULL, NULL, NULL), 401);
     wait_state(0, "in-force", 1, "local:");
