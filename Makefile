@@ -50,6 +50,9 @@ BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(patsubst %,%
 # Text that programs carry with them: X.lua becomes X_lua in X.lua.h.
 TEXTS      := $(foreach d,inventory lock,$(wildcard $d/*/*.lua $d/*/*/*.lua)) $(wildcard service/*/*.json)
 GEN        := $(addprefix $(BUILD)/gen/,$(addsuffix .h,$(notdir $(TEXTS)))) $(BUILD)/gen/etcd.pb-c.h
+# A header whose text is gone must not satisfy an include any more.
+stale      := $(filter-out $(GEN),$(wildcard $(BUILD)/gen/*.h))
+$(if $(stale),$(shell rm -f $(stale)))
 vpath %.lua  $(sort $(dir $(TEXTS)))
 vpath %.json $(sort $(dir $(TEXTS)))
 

@@ -394,6 +394,25 @@ static void test_unknown_names_are_forgotten(void) {
     CHECK_INT(redis_integer(&redis, "DBSIZE", NULL), 0);
 }
 
+/* Units came back, so a purchase is to start again with the next flush; the inventory is closed before that.
+ */
+static void test_closed_before_it_starts_again(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct shop *shop = shop_open();
+    struct till *till = till_open(shop, &redis), *other = till_open(shop, &redis);
+    item_sell(till, "phone", INVENTORY_BATCH, 1);
+    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
+    CHECK_STATUS(item_restock(other, "phone", "r", 1, NULL), INVENTORY_OK);
+    struct buy *late = buy_begin(till, "phone", "eve", "k3", 1);
+    while (!till->inventory->again && shop->open > 0)
+        shop_turn(shop);
+    CHECK(till->inventory->again != NULL);
+    till_close(till);
+    CHECK_STATUS(late->status, INVENTORY_UNAVAILABLE);
+    check_books(other, &redis, "phone", 1, 0, 1);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
@@ -417,5 +436,6 @@ int main(int argc, char **argv) {
     run_each("a full queue refuses", test_overload, INVENTORY_LOCKED);
     run_each("made anew behind the till's back", test_made_anew_for_many, INVENTORY_LOCKED);
     run_each("buying from within an answer", test_buys_when_answered, INVENTORY_LOCKED);
+    harness_run("closed before a purchase starts again", test_closed_before_it_starts_again);
     return harness_finish();
 }
