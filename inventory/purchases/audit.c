@@ -97,50 +97,39 @@ static void abandon(struct inventory *inventory) {
 
 static void on_reply(void *ctx, const struct redis_value *value);
 
-static bool ask_page(struct redis *redis, const char *key, const char *cursor, redis_reply_fn *fn,
+static void ask_page(struct redis *redis, const char *key, const char *cursor, redis_reply_fn *fn,
                      void *ctx) {
-    char page[8];
-    snprintf(page, sizeof page, "%d", PAGE);
-    return redis_callv(redis, fn, ctx, "HSCAN", key, cursor, "COUNT", page, NULL);
+    redis_callf(redis, fn, ctx, "HSCAN %s %s COUNT %d", key, cursor, PAGE);
 }
 
 /* Reads the counters at one moment. The first pages come with them, so that a small item is read in one step.
  */
-static bool ask_moment(struct inventory *inventory, const struct sale_keys *keys, bool pages) {
+static void ask_moment(struct inventory *inventory, const struct sale_keys *keys, bool pages) {
     struct redis *redis = inventory->audits.redis;
-    bool sent = redis_callv(redis, NULL, NULL, "MULTI", NULL) && item_ask(redis, keys->item, NULL, NULL) &&
-                redis_callv(redis, NULL, NULL, "HGET", keys->item, "returned", NULL) &&
-                redis_callv(redis, NULL, NULL, "HLEN", keys->orders, NULL) &&
-                redis_callv(redis, NULL, NULL, "ZCARD", keys->holds, NULL);
-    if (pages)
-        sent = sent && ask_page(redis, keys->orders, "0", NULL, NULL) &&
-               ask_page(redis, keys->users, "0", NULL, NULL);
-    return sent && redis_callv(redis, on_reply, inventory, "EXEC", NULL);
+    redis_callf(redis, NULL, NULL, "MULTI");
+    item_ask(redis, keys->item, NULL, NULL);
+    redis_callf(redis, NULL, NULL, "HGET %s returned", keys->item);
+    redis_callf(redis, NULL, NULL, "HLEN %s", keys->orders);
+    redis_callf(redis, NULL, NULL, "ZCARD %s", keys->holds);
+    if (pages) {
+        ask_page(redis, keys->orders, "0", NULL, NULL);
+        ask_page(redis, keys->users, "0", NULL, NULL);
+    }
+    redis_callf(redis, on_reply, inventory, "EXEC");
 }
 
 static void ask(struct inventory *inventory) {
-    struct audits *audits = &inventory->audits;
-    struct audit_run *run = audits->head;
-    bool sent = false;
+    struct redis *redis = inventory->audits.redis;
+    struct audit_run *run = inventory->audits.head;
     if (run->stage == STAGE_QUEUED)
         run->stage = STAGE_FIRST;
     run->asked_ns = clock_mono_ns(inventory->config.clock);
-    switch (run->stage) {
-    case STAGE_FIRST: sent = ask_moment(inventory, &run->keys, true); break;
-    case STAGE_ORDERS:
-        sent = ask_page(audits->redis, run->keys.orders, run->orders_cursor, on_reply, inventory);
-        break;
-    case STAGE_USERS:
-        sent = ask_page(audits->redis, run->keys.users, run->users_cursor, on_reply, inventory);
-        break;
-    case STAGE_LAST: sent = ask_moment(inventory, &run->keys, false); break;
-    case STAGE_QUEUED:
-    case STAGE_DONE: break;
-    }
-    if (sent)
-        redis_flush(audits->redis);
+    if (run->stage == STAGE_ORDERS)
+        ask_page(redis, run->keys.orders, run->orders_cursor, on_reply, inventory);
+    else if (run->stage == STAGE_USERS)
+        ask_page(redis, run->keys.users, run->users_cursor, on_reply, inventory);
     else
-        abandon(inventory);
+        ask_moment(inventory, &run->keys, run->stage == STAGE_FIRST);
 }
 
 static void on_pause(uv_timer_t *timer) {
@@ -195,16 +184,13 @@ static enum inventory_status read_first(struct audit_run *run, const struct redi
 }
 
 static enum inventory_status read_reply(struct audit_run *run, const struct redis_value *value) {
-    bool good = true;
     run->read = 0;
-    switch (run->stage) {
-    case STAGE_FIRST: return read_first(run, value);
-    case STAGE_LAST: return read_moment(&run->count.last, run->name, value);
-    case STAGE_ORDERS: good = read_page(run, run->orders_cursor, value, audit_count_orders); break;
-    case STAGE_USERS: good = read_page(run, run->users_cursor, value, audit_count_users); break;
-    case STAGE_QUEUED:
-    case STAGE_DONE: break;
-    }
+    if (run->stage == STAGE_FIRST)
+        return read_first(run, value);
+    if (run->stage == STAGE_LAST)
+        return read_moment(&run->count.last, run->name, value);
+    bool good = run->stage == STAGE_ORDERS ? read_page(run, run->orders_cursor, value, audit_count_orders)
+                                           : read_page(run, run->users_cursor, value, audit_count_users);
     return good ? INVENTORY_OK : INVENTORY_UNAVAILABLE;
 }
 
@@ -250,7 +236,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
     struct audits *audits = &inventory->audits;
     if (!audits->running) /* it was ended */
         return;
-    if (!value) {
+    if (!value || value == redis_unsent) {
         abandon(inventory);
         return;
     }

@@ -12,12 +12,10 @@
 static const struct script due_script = {due_lua, due_lua_sha1};
 
 /* The number of parts of the index. It must not change: it decides in which part an item is. */
-enum { DUE_PARTS = 8, DUE_KEY_SIZE = 24 };
+enum { DUE_PARTS = 8 };
 enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 
-static void due_key(char out[DUE_KEY_SIZE], unsigned part) {
-    snprintf(out, DUE_KEY_SIZE, "seckill:{due:%u}", part);
-}
+#define DUE_KEY "seckill:{due:%u}"
 
 /* FNV-1a: the same in all processes. */
 static unsigned due_part(const char *item) {
@@ -27,19 +25,13 @@ static unsigned due_part(const char *item) {
     return hash % DUE_PARTS;
 }
 
-bool due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
-    char key[DUE_KEY_SIZE], due[24];
-    due_key(key, due_part(item));
-    snprintf(due, sizeof due, "%lld", (long long)due_ms);
-    return redis_callv(redis, fn, ctx, "ZADD", key, "GT", due, item, NULL);
+void due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
+    redis_callf(redis, fn, ctx, "ZADD " DUE_KEY " GT %lld %s", due_part(item), (long long)due_ms, item);
 }
 
-bool due_touch(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
-    char key[DUE_KEY_SIZE], due[24];
-    due_key(key, due_part(item));
-    snprintf(due, sizeof due, "%lld", (long long)due_ms);
-    return redis_callv(redis, NULL, NULL, "ZADD", key, "NX", due, item, NULL) &&
-           redis_callv(redis, fn, ctx, "ZINCRBY", key, "-0.001", item, NULL);
+void due_touch(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
+    redis_callf(redis, NULL, NULL, "ZADD " DUE_KEY " NX %lld %s", due_part(item), (long long)due_ms, item);
+    redis_callf(redis, fn, ctx, "ZINCRBY " DUE_KEY " -0.001 %s", due_part(item), item);
 }
 
 /* ---- a store that stood still ---- */
@@ -66,9 +58,8 @@ struct due {
 
 struct sweep {
     struct inventory *inventory;
-    int64_t sent_ms;        /* of the call for the time */
-    char now[24];           /* by the store's clock */
-    char key[DUE_KEY_SIZE]; /* the part */
+    int64_t sent_ms; /* of the call for the time */
+    int64_t now_ms;  /* by the store's clock */
     unsigned part;
     bool more;  /* a part, or an item, had more than one call handles, and has fewer now */
     bool moved; /* an entry of this part was moved */
@@ -87,26 +78,28 @@ static void sweep_end(struct sweep *sweep) {
     free(sweep);
 }
 
-static void done_with(struct sweep *sweep) {
+/* A failed call is no reason to stop: that entry is due in the next sweep, too, and the others need not wait.
+ */
+static void go_on(struct sweep *sweep) {
     sweep->at++;
-    expire_next(sweep);
+    if (redis_is_up(sweep->inventory->redis))
+        expire_next(sweep);
+    else
+        sweep_end(sweep);
 }
 
 static void on_moved(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
     sweep->moved |= store_status(sweep->inventory, value) == INVENTORY_OK && redis_value_integer(value, 0);
-    done_with(sweep);
+    go_on(sweep);
 }
 
 /* Moves the entry to its item's next hold; "": the item has none, and the entry is removed. */
 static void move(struct sweep *sweep, const char *next) {
     const struct due *due = &sweep->due[sweep->at];
-    const char *argv[] = {NULL, NULL, NULL, sweep->key, due->item, due->score, next};
     failpoint(sweep->inventory, "before move");
-    if (script_call(sweep->inventory, &due_script, 1, 7, argv, on_moved, sweep))
-        redis_flush(sweep->inventory->redis);
-    else
-        sweep_end(sweep);
+    script_callf(sweep->inventory, &due_script, on_moved, sweep, "1 " DUE_KEY " %s %s %s", sweep->part,
+                 due->item, due->score, next);
 }
 
 static void on_expired(void *ctx, const struct redis_value *value) {
@@ -116,16 +109,16 @@ static void on_expired(void *ctx, const struct redis_value *value) {
     if (status == INVENTORY_OK && redis_value_count(value) == 2)
         next = redis_value_text(redis_value_at(value, 1));
     if (!next) {
-        done_with(sweep); /* it is due in the next sweep, too; the others need not wait */
+        go_on(sweep);
         return;
     }
     int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
     metric_add(&sweep->inventory->metrics->expired, (uint64_t)expired);
     if (expired == EXPIRE_MOST) {
         sweep->more = true; /* after the holds of other items */
-        done_with(sweep);
+        go_on(sweep);
     } else if (strcmp(next, sweep->due[sweep->at].score) == 0) {
-        done_with(sweep);
+        go_on(sweep);
     } else {
         move(sweep, next);
     }
@@ -140,25 +133,10 @@ static void expire_next(struct sweep *sweep) {
         return;
     }
     struct sale_keys keys;
-    char most[8];
     sale_keys_make(&keys, sweep->due[sweep->at].item);
-    snprintf(most, sizeof most, "%d", EXPIRE_MOST);
-    const char *argv[] = {NULL,
-                          NULL,
-                          NULL,
-                          keys.item,
-                          keys.orders,
-                          keys.users,
-                          keys.holds,
-                          keys.events,
-                          "sweep",
-                          most,
-                          sweep->due[sweep->at].score};
     failpoint(inventory, "before expire");
-    if (script_call(inventory, &settle_script, 5, 11, argv, on_expired, sweep))
-        redis_flush(inventory->redis);
-    else
-        sweep_end(sweep);
+    script_callf(inventory, &settle_script, on_expired, sweep, "5 %s %s %s %s %s sweep %d %s", keys.item,
+                 keys.orders, keys.users, keys.holds, keys.events, EXPIRE_MOST, sweep->due[sweep->at].score);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {
@@ -181,19 +159,14 @@ static void on_due(void *ctx, const struct redis_value *value) {
 }
 
 static void read_part(struct sweep *sweep) {
-    struct inventory *inventory = sweep->inventory;
-    char most[8];
-    if (sweep->part == DUE_PARTS && sweep->more) {
+    if (sweep->part == DUE_PARTS && sweep->more)
         begin(sweep); /* last, so that no part waits for the end of another */
-        return;
-    }
-    due_key(sweep->key, sweep->part);
-    snprintf(most, sizeof most, "%d", READ_MOST);
-    if (sweep->part < DUE_PARTS && redis_callv(inventory->redis, on_due, sweep, "ZRANGEBYSCORE", sweep->key,
-                                               "-inf", sweep->now, "WITHSCORES", "LIMIT", "0", most, NULL))
-        redis_flush(inventory->redis);
-    else
+    else if (sweep->part == DUE_PARTS || !redis_is_up(sweep->inventory->redis))
         sweep_end(sweep);
+    else
+        redis_callf(sweep->inventory->redis, on_due, sweep,
+                    "ZRANGEBYSCORE " DUE_KEY " -inf %lld WITHSCORES LIMIT 0 %d", sweep->part,
+                    (long long)sweep->now_ms, READ_MOST);
 }
 
 /* ---- a store without the index ----
@@ -216,7 +189,6 @@ static void on_taken_over(void *ctx, const struct redis_value *value) {
 /* They leave the old set after all of them are in the index. */
 static void on_entered(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
-    struct redis *redis = sweep->inventory->redis;
     const char *argv[2 + READ_MOST] = {"SREM", OLD_KEY};
     if (store_status(sweep->inventory, value) != INVENTORY_OK)
         sweep->failed = true;
@@ -224,38 +196,33 @@ static void on_entered(void *ctx, const struct redis_value *value) {
         return;
     for (int i = 0; i < sweep->count; i++)
         argv[2 + i] = sweep->due[i].item;
-    if (!sweep->failed && redis_call(redis, on_taken_over, sweep, 2 + sweep->count, argv))
-        redis_flush(redis);
-    else
+    if (sweep->failed)
         sweep_end(sweep);
+    else
+        redis_call(sweep->inventory->redis, on_taken_over, sweep, 2 + sweep->count, argv);
 }
 
 static void on_old(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
     struct inventory *inventory = sweep->inventory;
     bool told = store_status(inventory, value) == INVENTORY_OK;
-    size_t count = told ? redis_value_count(value) : 0;
-    sweep->count = 0;
-    for (size_t i = 0; i < count && sweep->count < READ_MOST; i++) {
-        const char *item = redis_value_text(redis_value_at(value, i));
-        if (item && due_enter_first(inventory->redis, item, 0, on_entered, sweep))
-            snprintf(sweep->due[sweep->count++].item, sizeof sweep->due->item, "%s", item);
-    }
-    sweep->pending = sweep->count;
+    int count = told ? (int)redis_value_count(value) : 0;
     inventory->taken_over = told && count == 0;
-    if (sweep->count > 0)
-        redis_flush(inventory->redis);
-    else
+    if (count == 0) {
         read_part(sweep);
+        return;
+    }
+    count = count < READ_MOST ? count : READ_MOST;
+    sweep->count = sweep->pending = count;
+    for (int i = 0; i < count; i++) { /* the last reply may end the sweep */
+        const char *item = redis_value_text(redis_value_at(value, (size_t)i));
+        snprintf(sweep->due[i].item, sizeof sweep->due[i].item, "%s", item ? item : "");
+        due_enter_first(inventory->redis, sweep->due[i].item, 0, on_entered, sweep);
+    }
 }
 
 static void enter_old(struct sweep *sweep) {
-    char most[8];
-    snprintf(most, sizeof most, "%d", READ_MOST);
-    if (redis_callv(sweep->inventory->redis, on_old, sweep, "SRANDMEMBER", OLD_KEY, most, NULL))
-        redis_flush(sweep->inventory->redis);
-    else
-        sweep_end(sweep);
+    redis_callf(sweep->inventory->redis, on_old, sweep, "SRANDMEMBER " OLD_KEY " %d", READ_MOST);
 }
 
 static void on_time(void *ctx, const struct redis_value *value) {
@@ -265,7 +232,7 @@ static void on_time(void *ctx, const struct redis_value *value) {
         sweep_end(sweep);
         return;
     }
-    snprintf(sweep->now, sizeof sweep->now, "%lld", (long long)store_time_ms(value));
+    sweep->now_ms = store_time_ms(value);
     if (sweep->inventory->taken_over)
         read_part(sweep);
     else
@@ -276,10 +243,7 @@ static void begin(struct sweep *sweep) {
     sweep->part = 0;
     sweep->more = false;
     sweep->sent_ms = clock_mono_ms(sweep->inventory->config.clock);
-    if (redis_callv(sweep->inventory->redis, on_time, sweep, "TIME", NULL))
-        redis_flush(sweep->inventory->redis);
-    else
-        sweep_end(sweep);
+    redis_callf(sweep->inventory->redis, on_time, sweep, "TIME");
 }
 
 void inventory_sweep(struct inventory *inventory) {

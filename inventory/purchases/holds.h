@@ -23,9 +23,9 @@
 
 /* Enters the item in the index for `due_ms` or later, as redis_call() does. Before an item's first hold: the
  * reply must be there before the hold is written. */
-bool due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
+void due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 /* The same, to be sent right before a hold that ends at `due_ms`. */
-bool due_touch(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
+void due_touch(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 
 /* To be called with the reply to a call that expiring begins with. If the reply took long, the store stood
  * still, and confirms that came in time may reach it only now: nothing expires by itself for

@@ -41,7 +41,8 @@ struct item_reader {
     void *ctx;
 };
 
-static void answer_looks(struct item *item, enum inventory_status status, const struct inventory_item *told) {
+static void answer_readers(struct item *item, enum inventory_status status,
+                           const struct inventory_item *told) {
     struct item_reader *readers = item->asking;
     item->asking = NULL;
     item->unknown = status != INVENTORY_OK;
@@ -56,13 +57,10 @@ static void answer_looks(struct item *item, enum inventory_status status, const 
 
 static void on_item(void *ctx, const struct redis_value *value);
 
-static void ask_for_looks(struct inventory *inventory, struct item *item) {
+static void ask_for_readers(struct inventory *inventory, struct item *item) {
     item->asking = item->waiting;
     item->waiting = NULL;
-    if (item_ask(inventory->redis, item->keys.item, on_item, item))
-        redis_flush(inventory->redis);
-    else
-        answer_looks(item, INVENTORY_UNAVAILABLE, NULL);
+    item_ask(inventory->redis, item->keys.item, on_item, item);
 }
 
 static void on_item(void *ctx, const struct redis_value *value) {
@@ -73,9 +71,9 @@ static void on_item(void *ctx, const struct redis_value *value) {
     if (status == INVENTORY_OK && !item_read(&told, item->name, value))
         status = INVENTORY_UNKNOWN_ITEM;
     item->users++;
-    answer_looks(item, status, status == INVENTORY_OK ? &told : NULL);
+    answer_readers(item, status, status == INVENTORY_OK ? &told : NULL);
     if (item->waiting && !item->asking) /* a callback may have */
-        ask_for_looks(inventory, item);
+        ask_for_readers(inventory, item);
     items_drop(&inventory->items, item);
 }
 
@@ -94,7 +92,7 @@ void inventory_item_get(struct inventory *inventory, const char *name, inventory
     *read = (struct item_reader){.next = item->waiting, .inventory = inventory, .fn = fn, .ctx = ctx};
     item->waiting = read;
     if (!item->asking)
-        ask_for_looks(inventory, item);
+        ask_for_readers(inventory, item);
 }
 
 /* ---- create ---- */
@@ -124,20 +122,9 @@ void inventory_item_create(struct inventory *inventory, const struct inventory_i
     request->item_fn = fn;
     struct sale_keys keys;
     sale_keys_make(&keys, item->item);
-    const int64_t numbers[] = {item->initial, item->limit, item->starts_ms, item->ends_ms, item->hold_ms};
-    char texts[5][24];
-    const char *argv[SCRIPT_ARGV + 7] = {[SCRIPT_ARGV] = keys.item};
-    for (int i = 0; i < 5; i++) {
-        snprintf(texts[i], sizeof texts[i], "%lld", (long long)numbers[i]);
-        argv[SCRIPT_ARGV + 1 + i] = texts[i];
-    }
-    argv[SCRIPT_ARGV + 6] = inventory_strategy_name(item->strategy);
-    if (!script_call(inventory, &create_script, 1, SCRIPT_ARGV + 7, argv, on_created, request)) {
-        free(request);
-        fn(ctx, INVENTORY_UNAVAILABLE, NULL);
-        return;
-    }
-    redis_flush(inventory->redis);
+    script_callf(inventory, &create_script, on_created, request, "1 %s %lld %lld %lld %lld %lld %s",
+                 keys.item, (long long)item->initial, (long long)item->limit, (long long)item->starts_ms,
+                 (long long)item->ends_ms, (long long)item->hold_ms, inventory_strategy_name(item->strategy));
 }
 
 /* ---- restock ---- */
@@ -173,14 +160,6 @@ void inventory_item_restock(struct inventory *inventory, const char *name, const
     request->restock_fn = fn;
     struct sale_keys keys;
     sale_keys_make(&keys, name);
-    char text[24], most[24];
-    snprintf(text, sizeof text, "%lld", (long long)quantity);
-    snprintf(most, sizeof most, "%d", INVENTORY_STOCK_MAX);
-    const char *argv[] = {NULL, NULL, NULL, keys.item, keys.restocks, keys.events, digest, text, most};
-    if (!script_call(inventory, &restock_script, 3, 9, argv, on_restocked, request)) {
-        free(request);
-        fn(ctx, INVENTORY_UNAVAILABLE, NULL);
-        return;
-    }
-    redis_flush(inventory->redis);
+    script_callf(inventory, &restock_script, on_restocked, request, "3 %s %s %s %s %lld %d", keys.item,
+                 keys.restocks, keys.events, digest, (long long)quantity, INVENTORY_STOCK_MAX);
 }

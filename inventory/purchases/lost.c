@@ -37,11 +37,9 @@ void lost_resolve(struct inventory *inventory) {
         struct inventory_purchase *purchase = list;
         list = purchase->next;
         purchase->next = NULL;
-        if (!redis_callv(inventory->redis, on_asked, purchase, "HGET", purchase->in->keys.orders,
-                         purchase->digest, NULL))
-            keep(purchase);
+        redis_callf(inventory->redis, on_asked, purchase, "HGET %s %s", purchase->in->keys.orders,
+                    purchase->digest);
     }
-    redis_flush(inventory->redis);
 }
 
 void lost_expire(struct inventory *inventory, bool all) {

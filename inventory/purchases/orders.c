@@ -87,12 +87,6 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
     if (arrived_ns)
         snprintf(arrived, sizeof arrived, "%lld",
                  (long long)clock_wall_at_ms(inventory->config.clock, arrived_ns));
-    const char *argv[] = {NULL,       NULL,        NULL,        keys.item, keys.orders, keys.users,
-                          keys.holds, keys.events, names[step], digest,    arrived};
-    if (!script_call(inventory, &settle_script, 5, 11, argv, on_step, call)) {
-        free(call);
-        fn(ctx, INVENTORY_UNAVAILABLE, NULL);
-        return;
-    }
-    redis_flush(inventory->redis);
+    script_callf(inventory, &settle_script, on_step, call, "5 %s %s %s %s %s %s %s %s", keys.item,
+                 keys.orders, keys.users, keys.holds, keys.events, names[step], digest, arrived);
 }

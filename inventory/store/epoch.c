@@ -2,7 +2,6 @@
 #include "inventory/store/epoch.h"
 #include "inventory/lock_epoch.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "epoch.lua.h"
@@ -12,7 +11,7 @@
 static const struct script epoch_script = {epoch_lua, epoch_lua_sha1};
 
 /* In the slot of the baskets: the journal's script reads the epoch. */
-#define INSTANCES_KEY "seckill:{baskets}:instances"
+#define KEYS "2 " LOCK_EPOCH_KEY " seckill:{baskets}:instances"
 
 struct call {
     struct inventory *inventory;
@@ -43,43 +42,36 @@ static void on_reply(void *ctx, const struct redis_value *value) {
     call.fn(call.ctx, status, status == INVENTORY_OK ? &epoch : NULL);
 }
 
-/* The caller's arguments begin at argv[SCRIPT_ARGV + 2]. */
-static void call_script(struct inventory *inventory, int argc, const char **argv, inventory_lock_epoch_fn *fn,
-                        void *ctx) {
+/* NULL when out of memory; the caller was told. */
+static struct call *call_new(struct inventory *inventory, inventory_lock_epoch_fn *fn, void *ctx) {
     struct call *call = malloc(sizeof *call);
-    argv[SCRIPT_ARGV] = LOCK_EPOCH_KEY;
-    argv[SCRIPT_ARGV + 1] = INSTANCES_KEY;
     if (call)
         *call = (struct call){inventory, fn, ctx};
-    if (call && script_call(inventory, &epoch_script, 2, argc, argv, on_reply, call)) {
-        redis_flush(inventory->redis);
-        return;
-    }
-    free(call);
-    fn(ctx, INVENTORY_UNAVAILABLE, NULL);
+    else
+        fn(ctx, INVENTORY_UNAVAILABLE, NULL);
+    return call;
 }
 
 void inventory_lock_epoch_heartbeat(struct inventory *inventory, const struct inventory_heartbeat *heartbeat,
                                     inventory_lock_epoch_fn *fn, void *ctx) {
-    char epoch[24], quiet[24], fresh[24], rewrite[24];
-    snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)heartbeat->epoch);
-    snprintf(quiet, sizeof quiet, "%lld", (long long)heartbeat->quiet_ms);
-    snprintf(fresh, sizeof fresh, "%lld", (long long)heartbeat->fresh_ms);
-    snprintf(rewrite, sizeof rewrite, "%lld", (long long)heartbeat->rewrite_ms);
-    const char *argv[] = {
-        NULL,  NULL,  NULL,   NULL, NULL, "heartbeat", heartbeat->instance, epoch, heartbeat->lock,
-        quiet, fresh, rewrite};
-    call_script(inventory, sizeof argv / sizeof *argv, argv, fn, ctx);
+    struct call *call = call_new(inventory, fn, ctx);
+    if (call)
+        script_callf(inventory, &epoch_script, on_reply, call, KEYS " heartbeat %s %llu %s %lld %lld %lld",
+                     heartbeat->instance, (unsigned long long)heartbeat->epoch, heartbeat->lock,
+                     (long long)heartbeat->quiet_ms, (long long)heartbeat->fresh_ms,
+                     (long long)heartbeat->rewrite_ms);
 }
 
 void inventory_lock_epoch_switch(struct inventory *inventory, const char *lock, inventory_lock_epoch_fn *fn,
                                  void *ctx) {
-    const char *argv[] = {NULL, NULL, NULL, NULL, NULL, "switch", lock};
-    call_script(inventory, sizeof argv / sizeof *argv, argv, fn, ctx);
+    struct call *call = call_new(inventory, fn, ctx);
+    if (call)
+        script_callf(inventory, &epoch_script, on_reply, call, KEYS " switch %s", lock);
 }
 
 void inventory_lock_epoch_leave(struct inventory *inventory, const char *instance,
                                 inventory_lock_epoch_fn *fn, void *ctx) {
-    const char *argv[] = {NULL, NULL, NULL, NULL, NULL, "leave", instance};
-    call_script(inventory, sizeof argv / sizeof *argv, argv, fn, ctx);
+    struct call *call = call_new(inventory, fn, ctx);
+    if (call)
+        script_callf(inventory, &epoch_script, on_reply, call, KEYS " leave %s", instance);
 }

@@ -111,18 +111,13 @@ void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn,
                                     .appendonly = "unknown",
                                     .appendfsync = "unknown",
                                     .eviction = "unknown"};
-    struct request *request = malloc(sizeof *request);
-    struct redis *redis = inventory->redis;
-    if (request && redis_is_up(redis)) {
+    struct request *request = redis_is_up(inventory->redis) ? malloc(sizeof *request) : NULL;
+    if (request) {
         *request = (struct request){.inventory = inventory, .fn = fn, .ctx = ctx, .health = down};
-        redis_callv(redis, on_info, request, "INFO", NULL);
-        if (redis_callv(redis, on_appendfsync, request, "CONFIG", "GET", "appendfsync", NULL)) {
-            redis_flush(redis);
-            return;
-        }
-        redis_break(redis, "out of memory"); /* answers the call that was sent */
+        redis_callf(inventory->redis, on_info, request, "INFO");
+        redis_callf(inventory->redis, on_appendfsync, request, "CONFIG GET appendfsync");
+        return;
     }
-    free(request);
     const char *error = inventory_last_error(inventory);
     snprintf(down.reason, sizeof down.reason, "no connection to the store%s%.200s", *error ? ": " : "",
              error);

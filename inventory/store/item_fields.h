@@ -9,8 +9,8 @@ enum { ITEM_FIELDS = 10 };
 /* The fields that item_read() reads, in its order. */
 extern const char *const item_fields[ITEM_FIELDS];
 
-/* Sends the HMGET whose reply is for item_read(). False: nothing was sent. */
-bool item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx);
+/* Sends the HMGET whose reply is for item_read(). */
+void item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx);
 /* Reads the reply to an HMGET of item_fields; false if there is no such item. */
 bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value);
 

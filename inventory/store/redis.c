@@ -13,7 +13,7 @@ struct redis_value {
     redisReply reply;
 };
 
-enum { TICK_MS = 50, LATE_MS = 500, FIRST_PAUSE_MS = 20, LAST_PAUSE_MS = 1000, CALLV_MAX = 12 };
+enum { TICK_MS = 50, LATE_MS = 500, FIRST_PAUSE_MS = 20, LAST_PAUSE_MS = 1000 };
 
 /* A call that waits for its reply. Replies come in order, so the head of the list is the oldest call. */
 struct call {
@@ -31,6 +31,9 @@ struct poll {
     int events;
 };
 
+static const struct redis_value unsent = {{.type = REDIS_REPLY_ERROR, .str = (char *)"not sent"}};
+const struct redis_value *const redis_unsent = &unsent;
+
 struct redis {
     uv_loop_t *loop;
     const struct redis_target *target;
@@ -42,9 +45,11 @@ struct redis {
     struct poll *poll;
     struct call *oldest, *newest, *spare;
     uv_timer_t tick;
+    uv_prepare_t flush; /* before the loop waits */
     int64_t ticked_ms;
     int64_t connecting_since_ms, retry_at_ms;
     int pause_ms;
+    int handles; /* that are not closed yet */
     bool want_write, up, closing, late;
     char error[256];
 };
@@ -195,7 +200,14 @@ static void auth_reply(void *ctx, const struct redis_value *value) {
         break_with(ctx, redis_value_text(value));
 }
 
-static bool queue_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
+static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command);
+
+/* Before the connection is up. */
+static void greet(struct redis *redis, redis_reply_fn *fn, int argc, const char **argv) {
+    struct redis_command command = redis_command_make(argc, argv);
+    queue(redis, fn, redis, &command);
+    redis_command_free(&command);
+}
 
 static void on_connect(const redisAsyncContext *hiredis, int status) {
     struct redis *redis = hiredis->data;
@@ -205,16 +217,13 @@ static void on_connect(const redisAsyncContext *hiredis, int status) {
         return;
     }
     const struct redis_target *target = redis->target;
-    if (target->password[0]) {
-        const char *argv[] = {"AUTH", target->user, target->password};
-        if (target->user[0])
-            queue_call(redis, auth_reply, redis, 3, argv);
-        else
-            queue_call(redis, auth_reply, redis, 2, (const char *[]){"AUTH", target->password});
-    }
+    if (target->password[0] && target->user[0])
+        greet(redis, auth_reply, 3, (const char *[]){"AUTH", target->user, target->password});
+    else if (target->password[0])
+        greet(redis, auth_reply, 2, (const char *[]){"AUTH", target->password});
     char database[16];
     snprintf(database, sizeof database, "%d", target->database);
-    queue_call(redis, greeting_reply, redis, 2, (const char *[]){"SELECT", database});
+    greet(redis, greeting_reply, 2, (const char *[]){"SELECT", database});
 }
 
 /* NULL when out of memory. */
@@ -290,14 +299,17 @@ static void on_reply(redisAsyncContext *hiredis, void *reply, void *data) {
         fn(ctx, reply);
 }
 
-static bool queue_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv) {
+static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command) {
     struct call *call = redis->spare;
+    if (!command->text)
+        return false;
     if (call)
         redis->spare = call->next;
     else if (!(call = malloc(sizeof *call)))
         return false;
     *call = (struct call){.redis = redis, .fn = fn, .ctx = ctx, .since_ms = clock_mono_ms(redis->clock)};
-    if (redisAsyncCommandArgv(redis->hiredis, on_reply, call, argc, argv, NULL) != REDIS_OK) {
+    if (redisAsyncFormattedCommand(redis->hiredis, on_reply, call, command->text, command->length) !=
+        REDIS_OK) {
         call->next = redis->spare;
         redis->spare = call;
         return false;
@@ -310,19 +322,48 @@ static bool queue_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int a
     return true;
 }
 
-bool redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv) {
-    return redis->up && redis->hiredis && queue_call(redis, fn, ctx, argc, argv);
+struct redis_command redis_command_make(int argc, const char **argv) {
+    sds text = NULL;
+    int length = redisFormatSdsCommandArgv(&text, argc, argv, NULL);
+    return (struct redis_command){length < 0 ? NULL : text, (size_t)length, redisFreeSdsCommand};
 }
 
-bool redis_callv(struct redis *redis, redis_reply_fn *fn, void *ctx, ...) {
-    const char *argv[CALLV_MAX];
-    int argc = 0;
+struct redis_command redis_command_print(const char *head, const char *format, va_list list) {
+    char *text = NULL, full[512];
+    snprintf(full, sizeof full, "%s%s", head, format);
+    int length = redisvFormatCommand(&text, full, list);
+    return (struct redis_command){length < 0 ? NULL : text, (size_t)length, redisFreeCommand};
+}
+
+void redis_command_free(struct redis_command *command) {
+    if (command->text)
+        command->free(command->text);
+    command->text = NULL;
+}
+
+void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command) {
+    bool up = redis_is_up(redis);
+    if (up && queue(redis, fn, ctx, command))
+        return;
+    if (up)
+        break_with(redis, "out of memory"); /* calls that belong together are not torn */
+    if (fn)
+        fn(ctx, redis_unsent);
+}
+
+void redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv) {
+    struct redis_command command = redis_command_make(argc, argv);
+    redis_send(redis, fn, ctx, &command);
+    redis_command_free(&command);
+}
+
+void redis_callf(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *format, ...) {
     va_list list;
-    va_start(list, ctx);
-    for (const char *argument; argc < CALLV_MAX && (argument = va_arg(list, const char *));)
-        argv[argc++] = argument;
+    va_start(list, format);
+    struct redis_command command = redis_command_print("", format, list);
     va_end(list);
-    return redis_call(redis, fn, ctx, argc, argv);
+    redis_send(redis, fn, ctx, &command);
+    redis_command_free(&command);
 }
 
 void redis_flush(struct redis *redis) {
@@ -357,6 +398,10 @@ void redis_break(struct redis *redis, const char *why) {
     break_with(redis, why);
 }
 
+static void on_prepare(uv_prepare_t *flush) {
+    redis_flush(flush->data);
+}
+
 struct redis *redis_open(uv_loop_t *loop, const struct redis_target *target, const struct clock *clock,
                          int timeout_ms, redis_state_fn *on_state, void *ctx) {
     struct redis *redis = calloc(1, sizeof *redis);
@@ -372,12 +417,17 @@ struct redis *redis_open(uv_loop_t *loop, const struct redis_target *target, con
     redis->tick.data = redis;
     uv_timer_init(loop, &redis->tick);
     uv_timer_start(&redis->tick, on_tick, TICK_MS, TICK_MS);
+    redis->flush.data = redis;
+    uv_prepare_init(loop, &redis->flush);
+    uv_prepare_start(&redis->flush, on_prepare);
     connect_start(redis);
     return redis;
 }
 
-static void on_tick_closed(uv_handle_t *handle) {
+static void on_closed(uv_handle_t *handle) {
     struct redis *redis = handle->data;
+    if (--redis->handles > 0)
+        return;
     while (redis->spare) {
         struct call *next = redis->spare->next;
         free(redis->spare);
@@ -390,6 +440,8 @@ void redis_close(struct redis *redis) {
     if (!redis)
         return;
     redis->closing = true;
+    redis->handles = 2;
     break_with(redis, "closed");
-    uv_close((uv_handle_t *)&redis->tick, on_tick_closed);
+    uv_close((uv_handle_t *)&redis->flush, on_closed);
+    uv_close((uv_handle_t *)&redis->tick, on_closed);
 }

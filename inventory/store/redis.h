@@ -1,10 +1,11 @@
 /* One pipelined connection to Redis on a libuv loop; the only files that know hiredis.
  *
- * Everything here belongs to the loop's thread. Calls are queued, written together by redis_flush(), and
- * answered in order. The connection is made anew by itself, for ever, with a pause that grows to a second. */
+ * Everything here belongs to the loop's thread. Calls are queued, written together, and answered in order.
+ * The connection is made anew by itself, for ever, with a pause that grows to a second. */
 #ifndef INVENTORY_STORE_REDIS_H
 #define INVENTORY_STORE_REDIS_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,8 +27,7 @@ size_t redis_value_count(const struct redis_value *value);
 /* The i-th element; i is below redis_value_count(). */
 const struct redis_value *redis_value_at(const struct redis_value *value, size_t i);
 
-/* `value` is NULL where the connection broke after the call was queued: it may have been carried out or not.
- */
+/* `value` is NULL if the connection broke after the call was queued: it may have been carried out or not. */
 typedef void redis_reply_fn(void *ctx, const struct redis_value *value);
 
 struct redis;
@@ -41,15 +41,33 @@ typedef void redis_state_fn(void *ctx, bool up);
 struct redis *redis_open(uv_loop_t *loop, const struct redis_target *target, const struct clock *clock,
                          int timeout_ms, redis_state_fn *on_state, void *ctx);
 
-/* Queues a call. False: not connected or out of memory, nothing was sent and `fn` will not be called. */
-bool redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
+/* Queues a call. It is written before the loop waits again. `fn`, which may be NULL, is called exactly once:
+ * with `redis_unsent` before this returns, if there is no connection or no memory. */
+void redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
+/* The same with a format as of printf(): blanks in it part the arguments. */
+void redis_callf(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
-/* The same for a few short arguments; the list ends with NULL. */
-bool redis_callv(struct redis *redis, redis_reply_fn *fn, void *ctx, ...) __attribute__((sentinel));
+/* An error, the answer to a call that was not sent. */
+extern const struct redis_value *const redis_unsent;
 
-/* Writes what is queued, as far as the socket takes it now; the rest follows by itself. */
+/* A call that can be queued more than once. `text` is NULL when out of memory. */
+struct redis_command {
+    char *text;
+    size_t length;
+    void (*free)(char *text);
+};
+
+struct redis_command redis_command_make(int argc, const char **argv);
+/* `head` stands before the format. */
+struct redis_command redis_command_print(const char *head, const char *format, va_list list)
+    __attribute__((format(printf, 2, 0)));
+void redis_command_free(struct redis_command *command);
+void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command);
+
+/* Writes what is queued now, as far as the socket takes it; the rest follows by itself. */
 void redis_flush(struct redis *redis);
-/* The same from within a callback too, where that leaves it to the loop: for those who stop there. */
+/* The same from within a callback too, where that leaves it to the loop: for a caller that stops there. */
 void redis_push(struct redis *redis);
 
 bool redis_is_up(const struct redis *redis);

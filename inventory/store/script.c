@@ -7,60 +7,65 @@
 #include "base/decimal.h"
 #include "inventory/context.h"
 
-/* A call keeps its arguments until the reply: only then it is known whether the text must be sent. */
+/* A call keeps its command until the reply: only then it is known whether the script must be loaded. */
 struct script_call {
     struct inventory *inventory;
+    const struct script *script;
     redis_reply_fn *fn;
     void *ctx;
-    const char *text;
-    bool by_text;
-    char keys[DECIMAL_SIZE]; /* how many */
-    int argc;
-    const char *argv[]; /* their bytes follow in the same block */
+    struct redis_command command;
+    bool loaded;
 };
 
 static void on_reply(void *ctx, const struct redis_value *value) {
     struct script_call *call = ctx;
-    struct inventory *inventory = call->inventory;
-    if (value && redis_value_type(value) == REDIS_ERROR && !call->by_text &&
+    struct redis *redis = call->inventory->redis;
+    if (value && redis_value_type(value) == REDIS_ERROR && !call->loaded &&
         strncmp(redis_value_text(value), "NOSCRIPT", 8) == 0) {
-        call->by_text = true;
-        call->argv[0] = "EVAL";
-        call->argv[1] = call->text;
-        if (redis_call(inventory->redis, on_reply, call, call->argc, call->argv)) {
-            metric_add(&inventory->metrics->scripts_loaded, 1);
-            redis_flush(inventory->redis);
-            return;
-        }
+        call->loaded = true;
+        metric_add(&call->inventory->metrics->scripts_loaded, 1);
+        redis_callf(redis, NULL, NULL, "SCRIPT LOAD %s", call->script->text);
+        redis_send(redis, on_reply, call, &call->command);
+        return;
     }
     redis_reply_fn *fn = call->fn;
     void *fn_ctx = call->ctx;
+    redis_command_free(&call->command);
     free(call);
     fn(fn_ctx, value);
 }
 
-bool script_call(struct inventory *inventory, const struct script *script, int keys, int argc,
-                 const char **argv, redis_reply_fn *fn, void *ctx) {
-    size_t bytes = 0;
-    for (int i = SCRIPT_ARGV; i < argc; i++)
-        bytes += strlen(argv[i]) + 1;
-    struct script_call *call = malloc(sizeof *call + sizeof(char *) * (size_t)argc + bytes);
-    if (!call)
-        return false;
-    *call = (struct script_call){
-        .inventory = inventory, .fn = fn, .ctx = ctx, .text = script->text, .argc = argc};
-    call->argv[0] = "EVALSHA";
-    call->argv[1] = script->sha;
-    decimal_append(call->keys, (uint64_t)keys);
-    call->argv[2] = call->keys;
-    char *copy = (char *)&call->argv[argc];
-    for (int i = SCRIPT_ARGV; i < argc; i++) {
-        size_t length = strlen(argv[i]) + 1;
-        call->argv[i] = memcpy(copy, argv[i], length);
-        copy += length;
+static void start(struct inventory *inventory, const struct script *script, struct redis_command *command,
+                  redis_reply_fn *fn, void *ctx) {
+    struct script_call *call = malloc(sizeof *call);
+    if (!call) {
+        redis_command_free(command);
+        fn(ctx, redis_unsent);
+        return;
     }
-    if (redis_call(inventory->redis, on_reply, call, argc, call->argv))
-        return true;
-    free(call);
-    return false;
+    *call = (struct script_call){
+        .inventory = inventory, .script = script, .fn = fn, .ctx = ctx, .command = *command};
+    redis_send(inventory->redis, on_reply, call, &call->command);
+}
+
+void script_call(struct inventory *inventory, const struct script *script, int keys, int argc,
+                 const char **argv, redis_reply_fn *fn, void *ctx) {
+    char number[DECIMAL_SIZE];
+    decimal_append(number, (uint64_t)keys);
+    argv[0] = "EVALSHA";
+    argv[1] = script->sha;
+    argv[2] = number;
+    struct redis_command command = redis_command_make(argc, argv);
+    start(inventory, script, &command, fn, ctx);
+}
+
+void script_callf(struct inventory *inventory, const struct script *script, redis_reply_fn *fn, void *ctx,
+                  const char *format, ...) {
+    char head[64];
+    va_list list;
+    snprintf(head, sizeof head, "EVALSHA %s ", script->sha);
+    va_start(list, format);
+    struct redis_command command = redis_command_print(head, format, list);
+    va_end(list);
+    start(inventory, script, &command, fn, ctx);
 }

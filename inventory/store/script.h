@@ -2,8 +2,6 @@
 #ifndef INVENTORY_STORE_SCRIPT_H
 #define INVENTORY_STORE_SCRIPT_H
 
-#include <stdbool.h>
-
 #include "inventory/store/redis.h"
 
 struct inventory;
@@ -16,9 +14,12 @@ struct script {
 /* The caller's keys and arguments begin at argv[SCRIPT_ARGV]; what stands before is not read. */
 enum { SCRIPT_ARGV = 3 };
 
-/* Calls a script by its digest, and once more by its text if the store does not know it (NOSCRIPT). `argv`
- * may be reused when this returns. False: nothing was sent. */
-bool script_call(struct inventory *inventory, const struct script *script, int keys, int argc,
+/* Calls a script by its digest. If the store does not know it (NOSCRIPT), loads it and calls it once more.
+ * `fn` is called exactly once, as by redis_call(). `argv` may be reused when this returns. */
+void script_call(struct inventory *inventory, const struct script *script, int keys, int argc,
                  const char **argv, redis_reply_fn *fn, void *ctx);
+/* The same with a format as of redis_callf(): the number of keys, the keys and the arguments. */
+void script_callf(struct inventory *inventory, const struct script *script, redis_reply_fn *fn, void *ctx,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 #endif

@@ -8,6 +8,8 @@ enum inventory_status store_status(struct inventory *inventory, const struct red
         return INVENTORY_UNKNOWN;
     if (redis_value_type(value) != REDIS_ERROR)
         return INVENTORY_OK;
+    if (value == redis_unsent)
+        return INVENTORY_UNAVAILABLE;
     const char *text = redis_value_text(value);
     metric_add(&inventory->metrics->store_errors, 1);
     snprintf(inventory->error, sizeof inventory->error, "%s", text);

@@ -136,25 +136,28 @@ static void finish_one(struct batch *batch, struct inventory_purchase *purchase,
     }
 }
 
-static bool send_sale(struct batch *batch);
+static void send_sale(struct batch *batch);
 
 static void on_indexed(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
     failpoint(batch->inventory, "before first hold");
-    if (store_status(batch->inventory, value) == INVENTORY_OK && send_sale(batch))
-        return;
-    finish_all(batch, INVENTORY_UNAVAILABLE);
-    batch_drop(batch);
+    if (store_status(batch->inventory, value) == INVENTORY_OK) {
+        send_sale(batch);
+    } else {
+        finish_all(batch, INVENTORY_UNAVAILABLE);
+        batch_drop(batch);
+    }
 }
 
 /* This would be the first hold of the item: enters the item in the index of due times, after which the call
- * is sent again. False: that was done already and took longer than a hold, or it cannot be sent. */
+ * is sent again. False: that was done already, and took longer than a hold. */
 static bool index_item(struct batch *batch, int64_t until_ms) {
     if (batch->indexed_ms)
         return false;
     batch->indexed_ms = until_ms;
     failpoint(batch->inventory, "before index");
-    return due_enter_first(batch->inventory->redis, batch->item->name, until_ms, on_indexed, batch);
+    due_enter_first(batch->inventory->redis, batch->item->name, until_ms, on_indexed, batch);
+    return true;
 }
 
 static void on_sold(void *ctx, const struct redis_value *value) {
@@ -183,7 +186,7 @@ static void on_sold(void *ctx, const struct redis_value *value) {
     batch_drop(batch);
 }
 
-static bool send_sale(struct batch *batch) {
+static void send_sale(struct batch *batch) {
     struct inventory *inventory = batch->inventory;
     const struct sale_keys *keys = &batch->item->keys;
     const char **argv = inventory->argv;
@@ -209,7 +212,7 @@ static bool send_sale(struct batch *batch) {
     }
     metric_add(&inventory->metrics->batches, 1);
     metric_add(&inventory->metrics->batched, (uint64_t)n);
-    return script_call(inventory, &purchase_script, 5, argc + 3 * n, argv, on_sold, batch);
+    script_call(inventory, &purchase_script, 5, argc + 3 * n, argv, on_sold, batch);
 }
 
 static void on_time(void *ctx, const struct redis_value *value) {
@@ -263,7 +266,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
     batch_drop(batch);
 }
 
-static bool send_check(struct batch *batch) {
+static void send_check(struct batch *batch) {
     struct inventory *inventory = batch->inventory;
     const char **argv = inventory->argv;
     argv[0] = "HMGET";
@@ -271,16 +274,9 @@ static bool send_check(struct batch *batch) {
     for (int i = 0; i < batch->count; i++)
         argv[2 + i] = batch->purchases[i]->digest;
     metric_add(&inventory->metrics->checks, 1);
-    if (!redis_callv(inventory->redis, on_time, batch, "TIME", NULL))
-        return false;
-    if (!redis_callv(inventory->redis, on_units, batch, "HMGET", batch->item->keys.item, "available",
-                     "starts", "ends", NULL) ||
-        !redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv)) {
-        /* Out of memory between the calls: on_time() must not find the batch freed. */
-        redis_break(inventory->redis, "out of memory");
-        return false;
-    }
-    return true;
+    redis_callf(inventory->redis, on_time, batch, "TIME");
+    redis_callf(inventory->redis, on_units, batch, "HMGET %s available starts ends", batch->item->keys.item);
+    redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv);
 }
 
 static bool may_leave(const struct item *item) {
@@ -294,10 +290,7 @@ void batch_flush(struct inventory *inventory, struct item *item) {
         struct batch *batch = batch_take(inventory, item, alone ? 1 : INVENTORY_BATCH_MAX);
         if (!batch)
             return; /* out of memory: the next purchase marks the item again */
-        if (!(item->sold_out ? send_check : send_sale)(batch)) {
-            finish_all(batch, INVENTORY_UNAVAILABLE);
-            batch_drop(batch);
-        }
+        (item->sold_out ? send_check : send_sale)(batch);
     }
 }
 

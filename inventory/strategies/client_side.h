@@ -13,15 +13,17 @@ struct client_read {
     void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
     bool moved;                   /* the item has another strategy now */
     bool fenced;                  /* its fencing token is checked, so fenced.c writes it */
-    int pending;                  /* replies to come */
-    enum inventory_status status; /* of those that came */
+    int part;                     /* of a read: the reply that comes next */
+    int pending;                  /* of a write: replies to come, and 1 until all is sent */
+    enum inventory_status status; /* of the replies that came */
     struct delayed delayed;
     int64_t now_ms; /* by the store's clock */
-    int64_t available, limit, starts_ms, ends_ms, hold_ms, had;
-    enum inventory_strategy strategy, begun_as; /* the item's; the one that is carried out */
-    int64_t indexed_ms;                         /* fenced: the item is in the index until then, see holds.h */
-    char order[RECORD_SIZE];                    /* the key's order, or "" */
-    char record[RECORD_SIZE];                   /* the order to write */
+    struct inventory_item item;
+    int64_t had; /* units of the user */
+    enum inventory_strategy begun_as;
+    int64_t indexed_ms;       /* fenced: the item is in the index until then, see holds.h */
+    char order[RECORD_SIZE];  /* the key's order, or "" */
+    char record[RECORD_SIZE]; /* the order to write */
 };
 
 /* Reads the item, the key's order and the user's units over `redis`, then calls `next`: OK, REPLAYED (there
@@ -32,13 +34,14 @@ void client_read_begin(struct inventory_purchase *purchase, struct redis *redis,
                        void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
 /* Ends the purchase with the status that `next` was told. */
 void client_read_finish(struct inventory_purchase *purchase, enum inventory_status status);
-/* Queues the writes of a sale that leaves `available` units; returns how many replies `fn` will get. */
-int client_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
+/* Queues the writes of a sale that leaves `available` units. This and the next two add the replies that `fn`
+ * will get to read->pending. */
+void client_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
 /* Queues, before the hold's entry, that of its item in the index of due times, on the same connection; see
  * holds.h. */
-int client_touch_index(struct inventory_purchase *purchase, redis_reply_fn *fn);
+void client_touch_index(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* Queues the entries that follow from an order: in the event stream, and of the hold. */
-int client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
+void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* Prints the order to write into read->record. */
 void client_print_record(struct inventory_purchase *purchase);
 /* When the hold of the order would end; 0: there is none. */

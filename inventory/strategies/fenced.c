@@ -13,7 +13,7 @@ static const struct script fenced_script = {fenced_lua, fenced_lua_sha1};
 
 enum { MORE = SCRIPT_ARGV + 10 }; /* where the arguments begin in which read and write differ */
 
-static bool call(struct inventory_purchase *purchase, const char *what, const char *const *more, int count,
+static void call(struct inventory_purchase *purchase, const char *what, const char *const *more, int count,
                  redis_reply_fn *fn) {
     const struct sale_keys *keys = &purchase->in->keys;
     char token[FENCING_TOKEN_SIZE];
@@ -22,7 +22,7 @@ static bool call(struct inventory_purchase *purchase, const char *what, const ch
         NULL,         NULL,        NULL, keys->item, keys->orders,     keys->users,   keys->holds,
         keys->events, keys->token, what, token,      purchase->digest, purchase->user};
     memcpy(argv + MORE, more, sizeof *more * (size_t)count);
-    return script_call(purchase->inventory, &fenced_script, 6, MORE + count, argv, fn, purchase);
+    script_call(purchase->inventory, &fenced_script, 6, MORE + count, argv, fn, purchase);
 }
 
 enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value) {
@@ -47,20 +47,20 @@ enum inventory_status fenced_decode(struct inventory_purchase *purchase, const s
     if (replies[i].status == INVENTORY_REPLAYED)
         snprintf(read->order, sizeof read->order, "%s", redis_value_text(redis_value_at(value, 1)));
     if (replies[i].status == INVENTORY_SOLD_OUT)
-        read->available = redis_value_integer(redis_value_at(value, 1), 0);
+        read->item.available = redis_value_integer(redis_value_at(value, 1), 0);
     return replies[i].status;
 }
 
-bool fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn) {
-    return call(purchase, "read", item_fields, ITEM_FIELDS, fn);
+void fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn) {
+    call(purchase, "read", item_fields, ITEM_FIELDS, fn);
 }
 
-bool fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn) {
+void fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn) {
     const struct client_read *read = purchase->read;
     char quantity[24], expires[24], indexed[24];
     snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
     snprintf(expires, sizeof expires, "%lld", (long long)expires_ms);
     snprintf(indexed, sizeof indexed, "%lld", (long long)read->indexed_ms);
     const char *const more[] = {quantity, read->record, expires, indexed};
-    return call(purchase, "write", more, 4, fn);
+    call(purchase, "write", more, 4, fn);
 }

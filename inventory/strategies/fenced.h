@@ -5,11 +5,11 @@
 
 #include "inventory/purchases/purchase.h"
 
-/* Sends the read. False: nothing was sent. If fenced_decode() says OK, the reply is {word, what item_read()
- * reads, the user's units, the store's time}. */
-bool fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn);
-/* Sends the write of purchase->read->record. False: nothing was sent. */
-bool fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn);
+/* Sends the read. If fenced_decode() says OK, the reply is {word, what item_read() reads, the user's units,
+ * the store's time}. */
+void fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn);
+/* Sends the write of purchase->read->record. */
+void fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn);
 /* The reply to either: OK; REPLAYED (fills in read->order); SOLD_OUT (fills in read->available); LIMIT,
  * STALE, UNKNOWN_ITEM; or as store_status(). */
 enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value);

@@ -78,29 +78,19 @@ static void on_executed(void *ctx, const struct redis_value *value) {
 static void on_read(struct inventory_purchase *purchase, enum inventory_status status) {
     struct client_read *read = purchase->read;
     if (status != INVENTORY_OK) {
-        redis_callv(read->redis, NULL, NULL, "UNWATCH", NULL);
-        redis_flush(read->redis);
+        redis_callf(read->redis, NULL, NULL, "UNWATCH");
         leave(purchase, status);
         return;
     }
     client_touch_index(purchase, on_queued); /* outside of MULTI: the index is in another slot */
-    if (!redis_callv(read->redis, NULL, NULL, "MULTI", NULL)) {
-        leave(purchase, INVENTORY_UNAVAILABLE);
-        return;
-    }
-    client_write(purchase, on_queued, read->available - purchase->quantity);
-    if (!redis_callv(read->redis, on_executed, purchase, "EXEC", NULL)) {
-        redis_break(read->redis, "out of memory");
-        leave(purchase, INVENTORY_UNAVAILABLE);
-        return;
-    }
-    redis_flush(read->redis);
+    redis_callf(read->redis, NULL, NULL, "MULTI");
+    client_write(purchase, on_queued, read->item.available - purchase->quantity);
+    redis_callf(read->redis, on_executed, purchase, "EXEC");
 }
 
 static void attempt(struct inventory_purchase *purchase, struct redis *redis) {
-    redis_callv(redis, NULL, NULL, "WATCH", purchase->in->keys.item, NULL);
+    redis_callf(redis, NULL, NULL, "WATCH %s", purchase->in->keys.item);
     client_read_begin(purchase, redis, INVENTORY_OPTIMISTIC, on_read);
-    redis_flush(redis);
 }
 
 static void on_state(void *ctx, bool up) {

@@ -13,6 +13,8 @@
 
 static const struct script journal_script = {journal_lua, journal_lua_sha1};
 
+#define KEYS "3 " JOURNAL_KEY " " JOURNAL_OPEN_KEY " " LOCK_EPOCH_KEY
+
 void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_transaction *transaction) {
     snprintf(out, JOURNAL_FIELD_SIZE, "%c:%s", transaction->kind == INVENTORY_BASKET ? 'b' : 't',
              transaction->id);
@@ -102,17 +104,14 @@ bool journal_read(struct inventory_transaction *transaction, const char *record)
     return true;
 }
 
-bool journal_ask(struct inventory *inventory, const struct inventory_transaction *transaction,
+void journal_ask(struct inventory *inventory, const struct inventory_transaction *transaction,
                  redis_reply_fn *fn, void *ctx) {
     char field[JOURNAL_FIELD_SIZE];
     journal_field(field, transaction);
-    if (!redis_callv(inventory->redis, fn, ctx, "HGET", JOURNAL_KEY, field, NULL))
-        return false;
-    redis_flush(inventory->redis);
-    return true;
+    redis_callf(inventory->redis, fn, ctx, "HGET " JOURNAL_KEY " %s", field);
 }
 
-bool journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
+void journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
                   int64_t due_ms, redis_reply_fn *fn, void *ctx) {
     char field[JOURNAL_FIELD_SIZE], from[48] = "", due[24] = "", epoch[24] = "",
                                     record[JOURNAL_RECORD_SIZE] = "";
@@ -127,12 +126,8 @@ bool journal_move(struct inventory *inventory, const struct inventory_transactio
         snprintf(due, sizeof due, "%lld", (long long)due_ms);
     if (transaction->locked && inventory->config.fencing)
         snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)transaction->lines[0].token.epoch);
-    const char *argv[] = {NULL, NULL,   NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY, LOCK_EPOCH_KEY, "move", field,
-                          from, record, due,  epoch};
-    if (!script_call(inventory, &journal_script, 3, 12, argv, fn, ctx))
-        return false;
-    redis_flush(inventory->redis);
-    return true;
+    script_callf(inventory, &journal_script, fn, ctx, KEYS " move %s %s %s %s %s", field, from, record, due,
+                 epoch);
 }
 
 /* ---- transactions that were left unfinished ---- */
@@ -180,16 +175,6 @@ void inventory_transaction_claim(struct inventory *inventory, int most, int64_t 
     *claim = (struct claim){
         .inventory = inventory, .fn = fn, .ctx = ctx, .sent_ms = clock_mono_ms(inventory->config.clock)};
     int64_t now_ms = clock_wall_ms(inventory->config.clock);
-    char now[24], until[24], count[16];
-    snprintf(now, sizeof now, "%lld", (long long)now_ms);
-    snprintf(until, sizeof until, "%lld", (long long)(now_ms + claim_ms));
-    snprintf(count, sizeof count, "%d", most);
-    const char *argv[] = {NULL,           NULL,    NULL, JOURNAL_KEY, JOURNAL_OPEN_KEY,
-                          LOCK_EPOCH_KEY, "claim", now,  until,       count};
-    if (!script_call(inventory, &journal_script, 3, 10, argv, on_claimed, claim)) {
-        free(claim);
-        fn(ctx, INVENTORY_UNAVAILABLE, NULL, 0);
-        return;
-    }
-    redis_flush(inventory->redis);
+    script_callf(inventory, &journal_script, on_claimed, claim, KEYS " claim %lld %lld %d", (long long)now_ms,
+                 (long long)(now_ms + claim_ms), most);
 }

@@ -27,13 +27,13 @@ bool journal_read(struct inventory_transaction *transaction, const char *record)
 /* Whether both ask for the same. */
 bool journal_is_same(const struct inventory_transaction *a, const struct inventory_transaction *b);
 
-/* Asks for the record. False: nothing was sent. */
-bool journal_ask(struct inventory *inventory, const struct inventory_transaction *transaction,
+/* Asks for the record. */
+void journal_ask(struct inventory *inventory, const struct inventory_transaction *transaction,
                  redis_reply_fn *fn, void *ctx);
 /* Replaces what the journal has by the transaction in phase `to`; PHASE_NONE removes it. Others may finish it
  * from `due_ms` on; 0: there is nothing to finish. The reply: 1, or the record that stands there instead, or
- * -1: the lock epoch is newer than the transaction's. False: nothing was sent. */
-bool journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
+ * -1: the lock epoch is newer than the transaction's. */
+void journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
                   int64_t due_ms, redis_reply_fn *fn, void *ctx);
 
 #endif

@@ -163,7 +163,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
 
 enum { MORE = SCRIPT_ARGV + 6 + 2, ARGV_MAX = MORE + 3 + 2 * INVENTORY_LINES_MAX };
 
-static bool call(struct transaction_part *part, const char *what, int argc, const char **argv) {
+static void call(struct transaction_part *part, const char *what, int argc, const char **argv) {
     const struct sale_keys *keys = &part->keys;
     const struct inventory_line *line = &part->run->transaction->lines[part->line];
     char token[FENCING_TOKEN_SIZE] = "";
@@ -172,7 +172,7 @@ static bool call(struct transaction_part *part, const char *what, int argc, cons
     const char *const head[] = {keys->item,  keys->orders,   keys->users, keys->events,
                                 keys->token, keys->restocks, what,        token};
     memcpy(argv + SCRIPT_ARGV, head, sizeof head);
-    return script_call(part->run->inventory, &line_script, 6, argc, argv, on_reply, part);
+    script_call(part->run->inventory, &line_script, 6, argc, argv, on_reply, part);
 }
 
 void lines_digest(const struct inventory_transaction *transaction, int line,
@@ -232,7 +232,7 @@ static int add_lines(const struct transaction_part *part, enum line_write write,
     return 2 * n;
 }
 
-static bool write_basket(struct transaction_part *part, enum line_write write) {
+static void write_basket(struct transaction_part *part, enum line_write write) {
     const struct transaction_run *run = part->run;
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
     char now[24], quantity[24];
@@ -244,33 +244,29 @@ static bool write_basket(struct transaction_part *part, enum line_write write) {
     argv[MORE + 1] = run->transaction->user;
     argv[MORE + 2] = quantity;
     int count = add_lines(part, write, argv + MORE + 3, digests, records);
-    return call(part, debit ? "debit" : "settle", MORE + 3 + count, argv);
+    call(part, debit ? "debit" : "settle", MORE + 3 + count, argv);
 }
 
-static bool write_transfer(struct transaction_part *part, enum line_write write) {
+static void write_transfer(struct transaction_part *part, enum line_write write) {
     char quantity[24];
     snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
     const char *argv[ARGV_MAX];
     argv[MORE] = part->run->transaction->nonce;
     argv[MORE + 1] = quantity;
-    return call(part, writes[write].transfer, MORE + 2, argv);
+    call(part, writes[write].transfer, MORE + 2, argv);
 }
 
 /* They leave together, so the store syncs its file once. */
 static void for_each_part(struct transaction_run *run, const char *step, int line,
-                          bool (*fn)(struct transaction_part *part, enum line_write write)) {
-    struct inventory *inventory = run->inventory;
+                          void (*fn)(struct transaction_part *part, enum line_write write)) {
     for (int p = 0; p < run->part_count; p++) {
         if (run->parts[p].done || (line >= 0 && run->parts[p].line != line))
             continue;
-        failpoint_write(inventory, "before", step, p);
+        failpoint_write(run->inventory, "before", step, p);
         run->pending++;
-        bool sent = fn(&run->parts[p], run->write);
-        failpoint_write(inventory, "after", step, p);
-        if (!sent)
-            lines_count_down(run, false);
+        fn(&run->parts[p], run->write);
+        failpoint_write(run->inventory, "after", step, p);
     }
-    redis_flush(inventory->redis);
 }
 
 static void begin(struct transaction_run *run, enum line_write write,
@@ -282,25 +278,25 @@ static void begin(struct transaction_run *run, enum line_write write,
     run->pending = 1; /* until all calls are sent */
 }
 
-static bool send_read(struct transaction_part *part, const char *what) {
+static void send_read(struct transaction_part *part, const char *what) {
     const char *argv[ARGV_MAX];
     argv[MORE] = part->run->transaction->user;
     memcpy(argv + MORE + 1, item_fields, sizeof item_fields);
-    return call(part, what, MORE + 1 + ITEM_FIELDS, argv);
+    call(part, what, MORE + 1 + ITEM_FIELDS, argv);
 }
 
-static bool read_fenced(struct transaction_part *part, enum line_write write) {
+static void read_fenced(struct transaction_part *part, enum line_write write) {
     (void)write;
-    return send_read(part, "read-fenced");
+    send_read(part, "read-fenced");
 }
 
-static bool read_unfenced(struct transaction_part *part, enum line_write write) {
+static void read_unfenced(struct transaction_part *part, enum line_write write) {
     (void)write;
-    return send_read(part, "read");
+    send_read(part, "read");
 }
 
 static void begin_read(struct transaction_run *run,
-                       bool (*fn)(struct transaction_part *part, enum line_write write),
+                       void (*fn)(struct transaction_part *part, enum line_write write),
                        void (*then)(struct transaction_run *run)) {
     begin(run, WRITE_NOTHING, then);
     run->hold_ms = 0;
@@ -321,11 +317,10 @@ static void on_item(void *ctx, enum inventory_status status, const struct invent
     lines_count_down(part->run, status == INVENTORY_OK || status == INVENTORY_UNKNOWN_ITEM);
 }
 
-static bool ask_item(struct transaction_part *part, enum line_write write) {
+static void ask_item(struct transaction_part *part, enum line_write write) {
     struct transaction_run *run = part->run;
     (void)write;
     inventory_item_get(run->inventory, run->transaction->lines[part->line].item, on_item, part);
-    return true;
 }
 
 void lines_check(struct transaction_run *run, void (*then)(struct transaction_run *run)) {
@@ -343,7 +338,7 @@ void lines_write(struct transaction_run *run, enum line_write write,
 }
 
 void lines_each_part(struct transaction_run *run, enum line_write write, const char *failpoint_name,
-                     bool (*fn)(struct transaction_part *part, enum line_write write),
+                     void (*fn)(struct transaction_part *part, enum line_write write),
                      void (*then)(struct transaction_run *run)) {
     begin(run, write, then);
     for_each_part(run, failpoint_name, -1, fn);

@@ -85,7 +85,7 @@ static int add_keys(struct transaction_run *run, const char **argv) {
     return keys;
 }
 
-static bool send_basket(struct transaction_run *run) {
+static void send_basket(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
     char field[JOURNAL_FIELD_SIZE], now[24], grace[24], lines[JOURNAL_RECORD_SIZE];
     char parts[INVENTORY_LINES_MAX][12], quantities[INVENTORY_LINES_MAX][24];
@@ -107,20 +107,15 @@ static bool send_basket(struct transaction_run *run) {
         memcpy(argv + argc, line, sizeof line);
         argc += LINE_ARGS;
     }
-    return script_call(run->inventory, &basket_script, keys, argc, argv, on_reply, run);
+    script_call(run->inventory, &basket_script, keys, argc, argv, on_reply, run);
 }
 
 static void at_once(struct transaction_run *run) {
-    struct inventory *inventory = run->inventory;
     if (!run->mine)
         transaction_begin_attempt(run);
-    failpoint_write(inventory, "before", "basket", -1);
-    if (!send_basket(run)) {
-        refused(run, INVENTORY_UNAVAILABLE);
-        return;
-    }
+    failpoint_write(run->inventory, "before", "basket", -1);
     run->begun = true;
-    redis_flush(inventory->redis);
+    send_basket(run);
 }
 
 void inventory_transaction_make_at_once(struct inventory *inventory,

@@ -147,8 +147,7 @@ static void on_journal_read(void *ctx, const struct redis_value *value) {
 }
 
 static void read_journal(struct transaction_run *run) {
-    if (!journal_ask(run->inventory, run->transaction, on_journal_read, run))
-        transaction_lost(run);
+    journal_ask(run->inventory, run->transaction, on_journal_read, run);
 }
 
 static void on_told(void *ctx, const struct redis_value *value) {
@@ -202,8 +201,7 @@ static void move(struct transaction_run *run, enum phase to) {
     run->to = to;
     run->begun = true;
     failpoint_write(run->inventory, "before", phases[to].name, -1);
-    if (!journal_move(run->inventory, run->transaction, to, due_ms(run, to), on_moved, run))
-        transaction_lost(run);
+    journal_move(run->inventory, run->transaction, to, due_ms(run, to), on_moved, run);
 }
 
 /* ---- the steps ---- */
@@ -336,8 +334,7 @@ static void on_journal_too(void *ctx, const struct redis_value *value) {
 static void by_steps(struct transaction_run *run) {
     lines_read(run, false, on_items_read);
     run->pending++;
-    if (!journal_ask(run->inventory, run->transaction, on_journal_too, run))
-        lines_count_down(run, false);
+    journal_ask(run->inventory, run->transaction, on_journal_too, run);
     lines_count_down(run, true);
 }
 
@@ -355,8 +352,7 @@ static void on_compared(void *ctx, const struct redis_value *value) {
 static void on_checked(struct transaction_run *run) {
     if (is_lost(run))
         return;
-    if (!journal_ask(run->inventory, run->transaction, on_compared, run))
-        transaction_lost(run);
+    journal_ask(run->inventory, run->transaction, on_compared, run);
 }
 
 static void by_checking(struct transaction_run *run) {
@@ -459,8 +455,5 @@ void inventory_transaction_find(struct inventory *inventory, struct inventory_tr
         return;
     }
     *find = (struct find){.inventory = inventory, .transaction = transaction};
-    if (!journal_ask(inventory, transaction, on_found, find)) {
-        free(find);
-        transaction->done(transaction, INVENTORY_UNAVAILABLE);
-    }
+    journal_ask(inventory, transaction, on_found, find);
 }

@@ -29,13 +29,13 @@ static void on_indexed(void *ctx, const struct redis_value *value) {
 /* As index_item() of batch.c does. */
 static void index_item(struct inventory_purchase *purchase, int64_t until_ms) {
     struct client_read *read = purchase->read;
-    bool again = read->indexed_ms != 0;
+    if (read->indexed_ms) {
+        client_read_finish(purchase, INVENTORY_UNAVAILABLE);
+        return;
+    }
     read->indexed_ms = until_ms;
     failpoint(purchase->inventory, "before index");
-    if (again || !due_enter_first(read->redis, purchase->item, until_ms, on_indexed, purchase))
-        client_read_finish(purchase, INVENTORY_UNAVAILABLE);
-    else
-        redis_flush(read->redis);
+    due_enter_first(read->redis, purchase->item, until_ms, on_indexed, purchase);
 }
 
 static void on_fenced_written(void *ctx, const struct redis_value *value) {
@@ -50,22 +50,23 @@ static void on_fenced_written(void *ctx, const struct redis_value *value) {
 
 static void write_fenced(struct inventory_purchase *purchase) {
     client_print_record(purchase);
-    if (fenced_send_write(purchase, client_expires_ms(purchase->read), on_fenced_written))
-        redis_flush(purchase->inventory->redis);
-    else
-        client_read_finish(purchase, INVENTORY_UNAVAILABLE);
+    fenced_send_write(purchase, client_expires_ms(purchase->read), on_fenced_written);
 }
 
 /* ---- a purchase ---- */
 
-static void on_written(void *ctx, const struct redis_value *value) {
-    struct inventory_purchase *purchase = ctx;
+static void count_down(struct inventory_purchase *purchase) {
     struct client_read *read = purchase->read;
-    enum inventory_status status = store_status(purchase->inventory, value);
-    if (read->status == INVENTORY_OK)
-        read->status = status;
     if (--read->pending == 0)
         client_read_finish(purchase, read->status == INVENTORY_OK ? INVENTORY_OK : INVENTORY_UNKNOWN);
+}
+
+static void on_written(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    enum inventory_status status = store_status(purchase->inventory, value);
+    if (purchase->read->status == INVENTORY_OK)
+        purchase->read->status = status;
+    count_down(purchase);
 }
 
 static void do_write(struct inventory_purchase *purchase) {
@@ -74,12 +75,14 @@ static void do_write(struct inventory_purchase *purchase) {
         write_fenced(purchase);
         return;
     }
-    read->pending = client_touch_index(purchase, on_written);
-    read->pending += client_write(purchase, on_written, read->available - purchase->quantity);
-    if (read->pending == 0)
+    if (!redis_is_up(read->redis)) {
         client_read_finish(purchase, INVENTORY_UNAVAILABLE);
-    else
-        redis_flush(read->redis);
+        return;
+    }
+    read->pending = 1;
+    client_touch_index(purchase, on_written);
+    client_write(purchase, on_written, read->item.available - purchase->quantity);
+    count_down(purchase);
 }
 
 static void on_worked(void *ctx, bool closing) {

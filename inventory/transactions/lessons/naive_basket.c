@@ -61,7 +61,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
     lines_count_down(run, good);
 }
 
-static bool ask_orders(struct transaction_part *part, enum line_write write) {
+static void ask_orders(struct transaction_part *part, enum line_write write) {
     (void)write;
     int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
@@ -70,7 +70,7 @@ static bool ask_orders(struct transaction_part *part, enum line_write write) {
         lines_digest(part->run->transaction, lines[i], digests[i]);
         argv[2 + i] = digests[i];
     }
-    return redis_call(part->run->inventory->redis, on_orders, part, 2 + n, argv);
+    redis_call(part->run->inventory->redis, on_orders, part, 2 + n, argv);
 }
 
 /* ---- the write ---- */
@@ -81,14 +81,13 @@ static void on_command(void *ctx, const struct redis_value *value) {
 }
 
 /* What was worked out from the look, and not from what is there now. */
-static bool overwrite(struct transaction_part *part, enum line_write write) {
+static void overwrite(struct transaction_part *part, enum line_write write) {
     (void)write;
     struct transaction_run *run = part->run;
     struct redis *redis = run->inventory->redis;
     const struct sale_keys *keys = &part->keys;
     int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
-    char left[24], quantity[24], total[24];
     const char *orders[2 + 2 * INVENTORY_LINES_MAX] = {"HSET", keys->orders};
     const char *entry[3 + 2 * INVENTORY_LINES_MAX] = {"XADD", keys->events, "*"};
     for (int i = 0; i < n; i++) {
@@ -99,17 +98,15 @@ static bool overwrite(struct transaction_part *part, enum line_write write) {
         orders[2 + 2 * i] = entry[3 + 2 * i] = digests[i];
         orders[3 + 2 * i] = entry[4 + 2 * i] = records[i];
     }
-    snprintf(left, sizeof left, "%lld", (long long)(part->available - part->quantity));
-    snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
-    snprintf(total, sizeof total, "%lld", (long long)(part->had + part->quantity));
-    int sent = redis_callv(redis, on_command, run, "HSET", keys->item, "available", left, NULL) +
-               redis_callv(redis, on_command, run, "HINCRBY", keys->item, "sold", quantity, NULL) +
-               redis_call(redis, on_command, run, 2 + 2 * n, orders);
+    run->pending += 3 + (part->limit > 0);
+    redis_callf(redis, on_command, run, "HSET %s available %lld", keys->item,
+                (long long)(part->available - part->quantity));
+    redis_callf(redis, on_command, run, "HINCRBY %s sold %lld", keys->item, (long long)part->quantity);
+    redis_call(redis, on_command, run, 2 + 2 * n, orders);
     if (part->limit)
-        sent += redis_callv(redis, on_command, run, "HSET", keys->users, run->transaction->user, total, NULL);
-    sent += redis_call(redis, on_command, run, 3 + 2 * n, entry);
-    run->pending += sent > 0 ? sent - 1 : 0;
-    return sent > 0;
+        redis_callf(redis, on_command, run, "HSET %s %s %lld", keys->users, run->transaction->user,
+                    (long long)(part->had + part->quantity));
+    redis_call(redis, on_command, run, 3 + 2 * n, entry);
 }
 
 /* The end of a read or a write that was refused, or whose reply was lost. */
