@@ -3,6 +3,7 @@
 #ifndef INVENTORY_CONTEXT_H
 #define INVENTORY_CONTEXT_H
 
+#include "base/metric.h"
 #include "base/redis_target.h"
 #include "inventory/inventory.h"
 #include "inventory/purchases/audit.h"
@@ -48,11 +49,5 @@ struct inventory {
     /* transactions/transaction.c */
     struct transaction_run *lost_transactions; /* their reply was lost */
 };
-
-/* One thread writes a metric, so no locked instruction is needed; others may read it. */
-static inline void metric_add(_Atomic uint64_t *metric, uint64_t n) {
-    __atomic_store_n((uint64_t *)metric, __atomic_load_n((uint64_t *)metric, __ATOMIC_RELAXED) + n,
-                     __ATOMIC_RELAXED);
-}
 
 #endif

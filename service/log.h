@@ -2,8 +2,10 @@
 #ifndef SERVICE_LOG_H
 #define SERVICE_LOG_H
 
-void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define log_info(...)    log_line("info ", __VA_ARGS__)
+#define log_warning(...) log_line("warn ", __VA_ARGS__)
+#define log_error(...)   log_line("error", __VA_ARGS__)
+
+void log_line(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -8,26 +8,12 @@
 const double metrics_bounds[METRICS_BUCKETS - 1] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                     0.25,   0.5,   1,      2.5,   5,    10,    30};
 
-/* One writer: no locked instruction is needed. */
-static void add(_Atomic uint64_t *metric, uint64_t n) {
-    __atomic_store_n((uint64_t *)metric, __atomic_load_n((uint64_t *)metric, __ATOMIC_RELAXED) + n,
-                     __ATOMIC_RELAXED);
-}
-
-static uint64_t get(const _Atomic uint64_t *metric) {
-    return __atomic_load_n((const uint64_t *)metric, __ATOMIC_RELAXED);
-}
-
-void metrics_count(_Atomic uint64_t *metric) {
-    add(metric, 1);
-}
-
 void metrics_time(struct metrics_histogram *histogram, int64_t ns) {
     int i = 0;
     while (i < METRICS_BUCKETS - 1 && (double)ns > metrics_bounds[i] * 1e9)
         i++;
-    add(&histogram->buckets[i], 1);
-    add(&histogram->sum_ns, (uint64_t)ns);
+    metric_add(&histogram->buckets[i], 1);
+    metric_add(&histogram->sum_ns, (uint64_t)ns);
 }
 
 /* A lock that was not free in time counts as overload. Any other failure of the lock has a label of its own.
@@ -88,43 +74,35 @@ static void print_head(FILE *out, const char *name, const char *type, const char
     fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* Counters by outcome, at `offset` in struct metrics. */
-static void print_outcomes(FILE *out, const struct metrics_source *sources, int count, const char *name,
-                           const char *help, size_t offset) {
+static void print_value(FILE *out, const char *name, const char *type, const char *help, uint64_t value) {
+    print_head(out, name, type, help);
+    fprintf(out, "%s %llu\n", name, (unsigned long long)value);
+}
+
+static void print_seconds(FILE *out, const char *name, const char *help, uint64_t ns) {
     print_head(out, name, "counter", help);
-    for (int outcome = 0; outcome < METRICS_OUTCOMES; outcome++) {
+    fprintf(out, "%s %.9f\n", name, (double)ns / 1e9);
+}
+
+/* An array of counters at `offset` in struct metrics, one for each value of a label; NULL: there is none. */
+static void print_labelled(FILE *out, const struct metrics_source *sources, int count, const char *name,
+                           const char *help, size_t offset, const char *label, const char *const values[],
+                           int values_count) {
+    print_head(out, name, "counter", help);
+    for (int value = 0; value < values_count; value++) {
         uint64_t sum = 0;
         for (int i = 0; i < count; i++) {
             const _Atomic uint64_t *metrics = (const void *)((const char *)sources[i].metrics + offset);
-            sum += get(&metrics[outcome]);
+            sum += metric_read(&metrics[value]);
         }
-        if (outcomes[outcome])
-            fprintf(out, "%s{outcome=\"%s\"} %llu\n", name, outcomes[outcome], (unsigned long long)sum);
+        if (values[value])
+            fprintf(out, "%s{%s=\"%s\"} %llu\n", name, label, values[value], (unsigned long long)sum);
     }
 }
 
-static void print_recovered(FILE *out, const struct metrics_source *sources, int count) {
-    print_head(
-        out, "seckill_recovered_total", "counter",
-        "Baskets and transfers that were left unfinished, or held and due, and attempts to finish them.");
-    static const char *const words[] = {"tried", "finished"};
-    for (int k = 0; k < 2; k++) {
-        uint64_t sum = 0;
-        for (int i = 0; i < count; i++)
-            sum += get(&sources[i].metrics->recovered[k]);
-        fprintf(out, "seckill_recovered_total{outcome=\"%s\"} %llu\n", words[k], (unsigned long long)sum);
-    }
-}
-
-static void print_responses(FILE *out, const struct metrics_source *sources, int count) {
-    print_head(out, "seckill_http_responses_total", "counter", "HTTP answers by class of status.");
-    for (int hundreds = 2; hundreds < 6; hundreds++) {
-        uint64_t sum = 0;
-        for (int i = 0; i < count; i++)
-            sum += get(&sources[i].metrics->responses[hundreds]);
-        fprintf(out, "seckill_http_responses_total{class=\"%dxx\"} %llu\n", hundreds,
-                (unsigned long long)sum);
-    }
+static void print_outcomes(FILE *out, const struct metrics_source *sources, int count, const char *name,
+                           const char *help, size_t offset) {
+    print_labelled(out, sources, count, name, help, offset, "outcome", outcomes, METRICS_OUTCOMES);
 }
 
 static void print_histogram(FILE *out, const struct metrics_source *sources, int count, const char *name,
@@ -134,8 +112,8 @@ static void print_histogram(FILE *out, const struct metrics_source *sources, int
         for (int i = 0; i < count; i++) {
             const struct metrics_histogram *histogram =
                 (const void *)((const char *)sources[i].metrics + offset);
-            running += get(&histogram->buckets[bucket]);
-            sum_ns += bucket == 0 ? get(&histogram->sum_ns) : 0;
+            running += metric_read(&histogram->buckets[bucket]);
+            sum_ns += bucket == 0 ? metric_read(&histogram->sum_ns) : 0;
         }
         char bound[32] = "+Inf";
         if (bucket < METRICS_BUCKETS - 1)
@@ -148,64 +126,48 @@ static void print_histogram(FILE *out, const struct metrics_source *sources, int
 }
 
 static void print_pool(FILE *out, const struct pool_metrics *pool) {
-    print_head(out, "seckill_pool_waiting", "gauge", "Blocking jobs that wait for a thread.");
-    fprintf(out, "seckill_pool_waiting %d\n", pool->waiting);
-    print_head(out, "seckill_pool_jobs_total", "counter", "Blocking jobs begun.");
-    fprintf(out, "seckill_pool_jobs_total %llu\n", (unsigned long long)pool->begun);
-    print_head(out, "seckill_pool_refused_total", "counter",
-               "Blocking jobs for which the queue was too full.");
-    fprintf(out, "seckill_pool_refused_total %llu\n", (unsigned long long)pool->refused);
-    print_head(out, "seckill_pool_wait_seconds_total", "counter", "Time that jobs waited for a thread.");
-    fprintf(out, "seckill_pool_wait_seconds_total %.9f\n", (double)pool->wait_ns / 1e9);
+    print_value(out, "seckill_pool_waiting", "gauge", "Blocking jobs that wait for a thread.",
+                (uint64_t)pool->waiting);
+    print_value(out, "seckill_pool_jobs_total", "counter", "Blocking jobs begun.", pool->begun);
+    print_value(out, "seckill_pool_refused_total", "counter",
+                "Blocking jobs for which the queue was too full.", pool->refused);
+    print_seconds(out, "seckill_pool_wait_seconds_total", "Time that jobs waited for a thread.",
+                  (uint64_t)pool->wait_ns);
 }
 
 static void print_store(FILE *out, const struct metrics_source *sources, int count) {
     for (size_t k = 0; k < sizeof store_metrics / sizeof *store_metrics; k++) {
         uint64_t sum = 0;
         for (int i = 0; i < count; i++)
-            sum += get((const void *)((const char *)sources[i].inventory + store_metrics[k].offset));
-        print_head(out, store_metrics[k].name, store_metrics[k].type, store_metrics[k].help);
-        fprintf(out, "%s %llu\n", store_metrics[k].name, (unsigned long long)sum);
+            sum += metric_read((const void *)((const char *)sources[i].inventory + store_metrics[k].offset));
+        print_value(out, store_metrics[k].name, store_metrics[k].type, store_metrics[k].help, sum);
     }
 }
 
 static void print_lock(FILE *out, const struct lock_switch_metrics *lock_switch) {
     const struct lock_metrics *lock = &lock_switch->lock;
-    const struct {
-        const char *name, *type, *help;
-        uint64_t value;
-        bool is_ns;
-    } metrics[] = {
-        {"seckill_lock_acquired_total", "counter", "Locks had.", lock->acquired, false},
-        {"seckill_lock_passed_total", "counter", "Of these, handed over within this process.", lock->passed,
-         false},
-        {"seckill_lock_timeouts_total", "counter", "Locks waited for in vain.", lock->timeouts, false},
-        {"seckill_lock_failed_total", "counter", "Locks not had since their store failed.", lock->failed,
-         false},
-        {"seckill_lock_lost_total", "counter", "Locks lost before their time.", lock->lost, false},
-        {"seckill_lock_waiting", "gauge", "Purchases, baskets and transfers that wait for a lock.",
-         lock->waiting, false},
-        {"seckill_lock_wait_seconds_total", "counter", "Time waited for locks that were had.", lock->wait_ns,
-         true},
-        {"seckill_lock_hold_seconds_total", "counter", "Time locks were held.", lock->hold_ns, true},
-        {"seckill_lock_epoch", "gauge", "Of the lock in force; 0: none is.", lock_switch->epoch, false},
-        {"seckill_lock_switches_total", "counter", "Times that another lock came in force.",
-         lock_switch->switches, false},
-    };
-    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
-        print_head(out, metrics[i].name, metrics[i].type, metrics[i].help);
-        if (metrics[i].is_ns)
-            fprintf(out, "%s %.9f\n", metrics[i].name, (double)metrics[i].value / 1e9);
-        else
-            fprintf(out, "%s %llu\n", metrics[i].name, (unsigned long long)metrics[i].value);
-    }
+    print_value(out, "seckill_lock_acquired_total", "counter", "Locks had.", lock->acquired);
+    print_value(out, "seckill_lock_passed_total", "counter", "Of these, handed over within this process.",
+                lock->passed);
+    print_value(out, "seckill_lock_timeouts_total", "counter", "Locks waited for in vain.", lock->timeouts);
+    print_value(out, "seckill_lock_failed_total", "counter", "Locks not had since their store failed.",
+                lock->failed);
+    print_value(out, "seckill_lock_lost_total", "counter", "Locks lost before their time.", lock->lost);
+    print_value(out, "seckill_lock_waiting", "gauge",
+                "Purchases, baskets and transfers that wait for a lock.", lock->waiting);
+    print_seconds(out, "seckill_lock_wait_seconds_total", "Time waited for locks that were had.",
+                  lock->wait_ns);
+    print_seconds(out, "seckill_lock_hold_seconds_total", "Time locks were held.", lock->hold_ns);
+    print_value(out, "seckill_lock_epoch", "gauge", "Of the lock in force; 0: none is.", lock_switch->epoch);
+    print_value(out, "seckill_lock_switches_total", "counter", "Times that another lock came in force.",
+                lock_switch->switches);
     if (lock_switch->reach == LOCK_SWITCH_UNTRIED)
         return;
-    print_head(
+    print_value(
         out, "seckill_lock_reachable", "gauge",
         "1: the lock of the newest epoch could be had when it was last tried; 0: it could not. Left out "
-        "until it is tried.");
-    fprintf(out, "seckill_lock_reachable %d\n", lock_switch->reach == LOCK_SWITCH_REACHABLE);
+        "until it is tried.",
+        lock_switch->reach == LOCK_SWITCH_REACHABLE);
 }
 
 char *metrics_print(const struct metrics_source *sources, int count, const struct pool_metrics *pool,
@@ -214,9 +176,9 @@ char *metrics_print(const struct metrics_source *sources, int count, const struc
     FILE *out = open_memstream(&text, length);
     if (!out)
         return NULL;
-    int connections = 0;
+    uint64_t connections = 0;
     for (int i = 0; i < count; i++)
-        connections += sources[i].connections;
+        connections += (uint64_t)sources[i].connections;
     print_head(out, "seckill_build_info", "gauge", "The version that runs.");
     fprintf(out, "seckill_build_info{version=\"%s\"} 1\n", SECKILL_VERSION);
     print_outcomes(out, sources, count, "seckill_purchases_total", "Purchases by how they ended.",
@@ -238,10 +200,15 @@ char *metrics_print(const struct metrics_source *sources, int count, const struc
     print_head(out, undone, "histogram",
                "How long a basket or transfer that failed had units which it gave back.");
     print_histogram(out, sources, count, undone, "aborted", offsetof(struct metrics, transactions_aborted));
-    print_recovered(out, sources, count);
-    print_responses(out, sources, count);
-    print_head(out, "seckill_http_connections", "gauge", "Clients connected.");
-    fprintf(out, "seckill_http_connections %d\n", connections);
+    static const char *const recovered[] = {"tried", "finished"};
+    static const char *const classes[] = {NULL, NULL, "2xx", "3xx", "4xx", "5xx"};
+    print_labelled(
+        out, sources, count, "seckill_recovered_total",
+        "Baskets and transfers that were left unfinished, or held and due, and attempts to finish them.",
+        offsetof(struct metrics, recovered), "outcome", recovered, 2);
+    print_labelled(out, sources, count, "seckill_http_responses_total", "HTTP answers by class of status.",
+                   offsetof(struct metrics, responses), "class", classes, 6);
+    print_value(out, "seckill_http_connections", "gauge", "Clients connected.", connections);
     print_pool(out, pool);
     print_lock(out, lock_switch);
     print_store(out, sources, count);

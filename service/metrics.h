@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/metric.h"
 #include "inventory/inventory.h"
 #include "service/background/blocking_pool.h"
 #include "service/background/lock_switch.h"
@@ -36,7 +37,6 @@ struct metrics {
     struct metrics_histogram transactions_aborted; /* how long units were gone that came back */
 };
 
-void metrics_count(_Atomic uint64_t *metric);
 void metrics_time(struct metrics_histogram *histogram, int64_t ns);
 
 /* What one thread counted. */

@@ -22,12 +22,6 @@ static bool read_part(const char **at, int digits, int low, int high, char then,
     return true;
 }
 
-static int days_of(int year, int month) {
-    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    return month == 2 && leap ? 29 : days[month - 1];
-}
-
 static bool read_offset(const char **at, int *seconds) {
     char sign = *(*at)++;
     int hours, minutes;
@@ -45,7 +39,7 @@ bool rfc3339_read(const char *text, int64_t *ms) {
     const char *at = text;
     int year, month, day, hour, minute, second, fraction = 0, offset;
     if (!read_part(&at, 4, 1970, 9999, '-', &year) || !read_part(&at, 2, 1, 12, '-', &month) ||
-        !read_part(&at, 2, 1, 31, '\0', &day) || day > days_of(year, month) || (*at != 'T' && *at != 't'))
+        !read_part(&at, 2, 1, 31, '\0', &day) || (*at != 'T' && *at != 't'))
         return false;
     at++;
     if (!read_part(&at, 2, 0, 23, ':', &hour) || !read_part(&at, 2, 0, 59, ':', &minute) ||
@@ -66,8 +60,8 @@ bool rfc3339_read(const char *text, int64_t *ms) {
                        .tm_min = minute,
                        .tm_sec = second};
     int64_t read = ((int64_t)timegm(&parts) - offset) * 1000 + fraction;
-    /* An offset may lead to a year that cannot be written. */
-    if (read < 0 || read >= YEAR_10000_MS)
+    /* timegm() makes March 2 of February 30. An offset may lead to a year that cannot be written. */
+    if (parts.tm_mday != day || read < 0 || read >= YEAR_10000_MS)
         return false;
     *ms = read;
     return true;

@@ -91,7 +91,7 @@ static void on_wake(uv_async_t *handle) {
 
 static void on_answer(void *ctx, int status) {
     struct worker *worker = ctx;
-    metrics_count(&worker->metrics.responses[status / 100]);
+    metric_add(&worker->metrics.responses[status / 100], 1);
 }
 
 static void end(struct worker *worker) {

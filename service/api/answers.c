@@ -99,47 +99,39 @@ void answer_status(struct http_request *request, enum inventory_status status) {
     problem_answer(request, refusal->problem, refusal->detail);
 }
 
-enum { DETAIL_SIZE = 128, MEMBERS_SIZE = 64 };
+enum { DETAIL_SIZE = 128, MEMBERS_SIZE = 160 };
 
 bool answer_is_of_terms(enum inventory_status status) {
     return status == INVENTORY_LIMIT || status == INVENTORY_NOT_STARTED || status == INVENTORY_ENDED;
 }
 
-/* Writes the term of `item` that refused: a sentence, and a member with a comma before it. If the term is not
- * known (no item, or it was created anew meanwhile), the sentence is that of the status. */
-static void tell_refusal(enum inventory_status status, const struct inventory_item *item,
-                         char detail[DETAIL_SIZE], char members[MEMBERS_SIZE]) {
-    char time[RFC3339_SIZE];
+/* If the term is not known (no item, or it was created anew meanwhile), the sentence is that of the status.
+ */
+void answer_refused(struct http_request *request, enum inventory_status status, int line, const char *item,
+                    int64_t available, const struct inventory_item *terms) {
+    const struct refusal *refusal = refusal_of(status);
+    char detail[DETAIL_SIZE], members[MEMBERS_SIZE], time[RFC3339_SIZE];
     bool starts = status == INVENTORY_NOT_STARTED, by_time = starts || status == INVENTORY_ENDED;
-    int64_t at_ms = !item || !by_time ? 0 : starts ? item->starts_ms : item->ends_ms;
+    int64_t at_ms = !terms || !by_time ? 0 : starts ? terms->starts_ms : terms->ends_ms;
+    int length = 0;
+    snprintf(detail, sizeof detail, "%s", refusal->detail);
     members[0] = '\0';
-    if (item && status == INVENTORY_LIMIT && item->limit) {
-        snprintf(detail, DETAIL_SIZE, "the user would have more than the item allows, which is %lld",
-                 (long long)item->limit);
-        snprintf(members, MEMBERS_SIZE, ",\"limit\":%lld", (long long)item->limit);
+    if (status == INVENTORY_SOLD_OUT) {
+        length = snprintf(members, sizeof members, ",\"available\":%lld", (long long)available);
+    } else if (terms && status == INVENTORY_LIMIT && terms->limit) {
+        snprintf(detail, sizeof detail, "the user would have more than the item allows, which is %lld",
+                 (long long)terms->limit);
+        length = snprintf(members, sizeof members, ",\"limit\":%lld", (long long)terms->limit);
     } else if (at_ms) {
         rfc3339_print(at_ms, time);
-        snprintf(detail, DETAIL_SIZE, "the sale %s at %s", starts ? "starts" : "ended", time);
-        snprintf(members, MEMBERS_SIZE, ",\"%s\":\"%s\"", starts ? "starts_at" : "ends_at", time);
-    } else {
-        snprintf(detail, DETAIL_SIZE, "%s", refusal_of(status)->detail);
+        snprintf(detail, sizeof detail, "the sale %s at %s", starts ? "starts" : "ended", time);
+        length = snprintf(members, sizeof members, ",\"%s\":\"%s\"", starts ? "starts_at" : "ends_at", time);
     }
-}
-
-void answer_terms(struct http_request *request, enum inventory_status status,
-                  const struct inventory_item *item) {
-    char detail[DETAIL_SIZE], members[MEMBERS_SIZE];
-    tell_refusal(status, item, detail, members);
-    problem_answer_members(request, refusal_of(status)->problem, detail, members);
-}
-
-void answer_line(struct http_request *request, enum inventory_status status, int line, const char *item,
-                 int64_t available, const struct inventory_item *terms) {
-    char detail[DETAIL_SIZE], members[MEMBERS_SIZE];
-    tell_refusal(status, terms, detail, members);
-    if (status == INVENTORY_SOLD_OUT)
-        snprintf(members, sizeof members, ",\"available\":%lld", (long long)available);
-    problem_answer_line(request, refusal_of(status)->problem, detail, line, item, members);
+    if (line >= 0)
+        length += snprintf(members + length, sizeof members - (size_t)length, ",\"line\":%d", line);
+    if (item)
+        snprintf(members + length, sizeof members - (size_t)length, ",\"item\":\"%s\"", item);
+    problem_answer_members(request, refusal->problem, detail, members);
 }
 
 /* Appends a term that differs to the sentence and to the list. */

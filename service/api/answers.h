@@ -16,13 +16,10 @@ void item_lock_key(char key[LOCK_KEY_SIZE], const char *item);
 void answer_status(struct http_request *request, enum inventory_status status);
 /* Whether the limit, start or end of an item refused. */
 bool answer_is_of_terms(enum inventory_status status);
-/* Answers a purchase that a term refused, and names the term. `item` is NULL if it is not known. */
-void answer_terms(struct http_request *request, enum inventory_status status,
-                  const struct inventory_item *item);
-/* Answers a basket whose line was refused (-1: a transfer): with its number and item, the units left if it is
- * sold out, and the term that refused if `terms` is not NULL. */
-void answer_line(struct http_request *request, enum inventory_status status, int line, const char *item,
-                 int64_t available, const struct inventory_item *terms);
+/* Answers that a purchase (`item` NULL) or a line of a basket (-1: a transfer) was refused: with the line and
+ * its item, with `available` if it is sold out, and with the term that refused if `terms` is not NULL. */
+void answer_refused(struct http_request *request, enum inventory_status status, int line, const char *item,
+                    int64_t available, const struct inventory_item *terms);
 /* Answers that the item exists, and which of its terms differ from `wanted`. */
 void answer_exists(struct http_request *request, const struct inventory_item *item,
                    const struct inventory_item *wanted);

@@ -81,8 +81,8 @@ static void answer_refusal(const struct call *call, const struct inventory_item 
     case INVENTORY_NOT_STARTED:
     case INVENTORY_ENDED:
     case INVENTORY_UNKNOWN_ITEM:
-        answer_line(call->request, call->status, line, transaction->lines[transaction->failed].item,
-                    transaction->available, terms);
+        answer_refused(call->request, call->status, line, transaction->lines[transaction->failed].item,
+                       transaction->available, terms);
         break;
     case INVENTORY_TOO_MANY:
         problem_answer_field(call->request, "quantity",
@@ -100,9 +100,9 @@ static void count(const struct call *call) {
         metrics_time(&metrics->transactions_aborted, call->transaction.aborted_ns);
     if (call->make) {
         int outcome = metrics_outcome(call->status, call->locked);
-        metrics_count(basket ? &metrics->baskets[outcome] : &metrics->transfers[outcome]);
+        metric_add(basket ? &metrics->baskets[outcome] : &metrics->transfers[outcome], 1);
         metrics_time(good ? &metrics->transactions_made : &metrics->transactions_rejected,
-                     (int64_t)uv_hrtime() - http_request_since_ns(call->request));
+                     (int64_t)uv_hrtime() - call->request->arrived_ns);
     }
 }
 
@@ -265,14 +265,12 @@ static void post(struct worker *worker, struct http_request *request,
                               struct codec_error *error)) {
     struct codec_error error;
     char digest[INVENTORY_DIGEST_SIZE];
-    size_t length;
-    const char *body = http_request_body(request, &length);
     if (!read_idempotency_key(request, digest))
         return;
     struct call *call = under_way_new(worker, request);
     if (!call)
         return;
-    if (!read(body, length, &call->transaction, &error)) {
+    if (!read(request->body, request->length, &call->transaction, &error)) {
         problem_answer_field(request, error.field, error.detail);
         free(call);
         return;
@@ -323,13 +321,11 @@ static void on_found_to_cancel(struct inventory_transaction *transaction, enum i
 static void look_up(struct worker *worker, struct http_request *request, const char *name,
                     void (*then)(struct inventory_transaction *transaction, enum inventory_status status)) {
     struct codec_error error;
-    size_t length;
-    const char *body = http_request_body(request, &length);
     if (!inventory_digest_valid(name)) {
         answer_status(request, INVENTORY_UNKNOWN_BASKET);
         return;
     }
-    if (then != on_found && !codec_read_nothing(body, length, &error)) {
+    if (then != on_found && !codec_read_nothing(request->body, request->length, &error)) {
         problem_answer_field(request, error.field, error.detail);
         return;
     }
@@ -337,7 +333,7 @@ static void look_up(struct worker *worker, struct http_request *request, const c
     if (!call)
         return;
     call->transaction.kind = INVENTORY_BASKET;
-    call->transaction.arrived_ns = http_request_since_ns(request);
+    call->transaction.arrived_ns = request->arrived_ns;
     memcpy(call->transaction.id, name, sizeof call->transaction.id);
     call->transaction.done = then;
     inventory_transaction_find(worker->inventory, &call->transaction);

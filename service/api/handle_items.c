@@ -64,7 +64,7 @@ static void on_put_refused(void *ctx, enum inventory_status status, const struct
 static void on_put(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     (void)item;
     struct put *put = ctx;
-    struct worker *worker = http_request_server_ctx(put->request);
+    struct worker *worker = put->request->ctx;
     if (status == INVENTORY_EXISTS && worker->inventory) {
         inventory_item_get(worker->inventory, put->item.item, on_put_refused, put);
         return;
@@ -78,16 +78,14 @@ static void on_put(void *ctx, enum inventory_status status, const struct invento
 }
 
 void items_put(struct worker *worker, struct http_request *request, const char *name) {
-    struct put *put = http_request_context(request);
+    struct put *put = request->context;
     struct codec_error error;
-    size_t length;
-    const char *body = http_request_body(request, &length);
     if (!check_name(request, name))
         return;
     memset(put, 0, sizeof *put);
     put->request = request;
     snprintf(put->item.item, sizeof put->item.item, "%s", name);
-    if (codec_read_item(body, length, worker->service->config.strategy, &put->item, &error))
+    if (codec_read_item(request->body, request->length, worker->service->config.strategy, &put->item, &error))
         inventory_item_create(worker->inventory, &put->item, on_put, put);
     else
         problem_answer_field(request, error.field, error.detail);
@@ -120,15 +118,13 @@ static void on_restock(void *ctx, enum inventory_status status, const struct inv
 }
 
 void items_restock(struct worker *worker, struct http_request *request, const char *name) {
-    struct restock *restock = http_request_context(request);
+    struct restock *restock = request->context;
     struct codec_error error;
     char digest[INVENTORY_DIGEST_SIZE];
     int64_t quantity;
-    size_t length;
-    const char *body = http_request_body(request, &length);
     if (!check_name(request, name) || !read_idempotency_key(request, digest))
         return;
-    if (!codec_read_restock(body, length, &quantity, &error)) {
+    if (!codec_read_restock(request->body, request->length, &quantity, &error)) {
         problem_answer_field(request, error.field, error.detail);
         return;
     }
@@ -179,7 +175,7 @@ static void begin_audit(struct mailbox_post *post) {
 }
 
 void items_audit(struct worker *worker, struct http_request *request, const char *name) {
-    struct audit *audit = http_request_context(request);
+    struct audit *audit = request->context;
     if (!check_name(request, name))
         return;
     audit->request = request;

@@ -163,14 +163,12 @@ static void on_checked(struct lock_switch_check *check) {
 void locks_put(struct worker *worker, struct http_request *request, const char *name) {
     (void)name;
     struct codec_error error;
-    size_t length;
-    const char *body = http_request_body(request, &length);
     struct change *change = calloc(1, sizeof *change);
     if (!change) {
         problem_answer(request, PROBLEM_OVERLOADED, "out of memory; nothing was done");
         return;
     }
-    if (!codec_read_lock(body, length, change->url, &error)) {
+    if (!codec_read_lock(request->body, request->length, change->url, &error)) {
         problem_answer_field(request, error.field, error.detail);
         free(change);
         return;

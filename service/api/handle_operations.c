@@ -41,7 +41,7 @@ static void print_locked(const struct service *service, char out[LOCKED_SIZE]) {
 }
 
 static void answer_health(struct http_request *request, const struct inventory_health *health) {
-    struct worker *worker = http_request_server_ctx(request);
+    struct worker *worker = request->ctx;
     const struct service *service = worker->service;
     bool draining = atomic_load(&service->draining);
     struct inventory_health all = *health;
@@ -80,7 +80,7 @@ static void on_down(void *ctx, const struct inventory_health *health) {
 
 void operations_ready(struct worker *worker, struct http_request *request, const char *name) {
     (void)name;
-    struct ready *ready = http_request_context(request);
+    struct ready *ready = request->context;
     *ready = (struct ready){.read = {.done = on_health}, .request = request};
     if (worker->inventory && !inventory_is_up(worker->inventory))
         inventory_health_read(worker->inventory, on_down, request); /* answers at once */

@@ -42,7 +42,7 @@ static void on_basket(struct inventory_transaction *transaction, enum inventory_
 
 /* The record may be older than the journal: a basket is decided there, and then written item by item. */
 static void ask_basket(struct http_request *request, const struct inventory_order *order) {
-    struct worker *worker = http_request_server_ctx(request);
+    struct worker *worker = request->ctx;
     struct of_basket *of_basket = calloc(1, sizeof *of_basket);
     if (!of_basket) {
         answer_status(request, INVENTORY_OVERLOADED);
@@ -64,18 +64,14 @@ static void on_order(void *ctx, enum inventory_status status, const struct inven
 }
 
 void orders_get(struct worker *worker, struct http_request *request, const char *name) {
-    inventory_order_step(worker->inventory, name, INVENTORY_READ, http_request_since_ns(request), on_order,
-                         request);
+    inventory_order_step(worker->inventory, name, INVENTORY_READ, request->arrived_ns, on_order, request);
 }
 
 static void settle(struct worker *worker, struct http_request *request, const char *name,
                    enum inventory_step step) {
     struct codec_error error;
-    size_t length;
-    const char *body = http_request_body(request, &length);
-    if (codec_read_nothing(body, length, &error))
-        inventory_order_step(worker->inventory, name, step, http_request_since_ns(request), on_order,
-                             request);
+    if (codec_read_nothing(request->body, request->length, &error))
+        inventory_order_step(worker->inventory, name, step, request->arrived_ns, on_order, request);
     else
         problem_answer_field(request, error.field, error.detail);
 }

@@ -45,15 +45,15 @@ static void answer_order(struct call *call, bool replayed) {
 static void count(struct call *call, enum inventory_status status) {
     struct metrics *metrics = &call->worker->metrics;
     bool good = status == INVENTORY_OK || status == INVENTORY_REPLAYED;
-    metrics_count(&metrics->purchases[metrics_outcome(status, call->locked)]);
+    metric_add(&metrics->purchases[metrics_outcome(status, call->locked)], 1);
     metrics_time(good ? &metrics->sold : &metrics->rejected,
-                 (int64_t)uv_hrtime() - http_request_since_ns(call->request));
+                 (int64_t)uv_hrtime() - call->request->arrived_ns);
 }
 
 static void on_terms(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct call *call = ctx;
     count(call, call->status);
-    answer_terms(call->request, call->status, status == INVENTORY_OK ? item : NULL);
+    answer_refused(call->request, call->status, -1, NULL, 0, status == INVENTORY_OK ? item : NULL);
 }
 
 /* The script that refuses does not return the terms of the item, which a sale does not need. So they are read
@@ -76,7 +76,7 @@ static void answer(struct call *call, enum inventory_status status) {
     else if (call->locked != LOCK_OK)
         answer_lock(call->request, call->locked);
     else if (status == INVENTORY_SOLD_OUT)
-        problem_answer_sold_out(call->request, call->purchase.available);
+        answer_refused(call->request, status, -1, NULL, call->purchase.available, NULL);
     else if (by_terms)
         answer_by_terms(call, status);
     else
@@ -153,15 +153,14 @@ static void on_done(struct inventory_purchase *purchase, enum inventory_status s
 
 void purchases_post(struct worker *worker, struct http_request *request, const char *name) {
     (void)name;
-    struct call *call = http_request_context(request);
+    struct call *call = request->context;
     struct inventory_purchase *purchase = &call->purchase;
     struct codec_purchase wanted;
     struct codec_error error;
-    size_t length;
-    const char *body = http_request_body(request, &length);
     if (!read_idempotency_key(request, purchase->digest))
         return;
-    if (!plain_read_purchase(body, length, &wanted) && !codec_read_purchase(body, length, &wanted, &error)) {
+    if (!plain_read_purchase(request->body, request->length, &wanted) &&
+        !codec_read_purchase(request->body, request->length, &wanted, &error)) {
         problem_answer_field(request, error.field, error.detail);
         return;
     }

@@ -62,20 +62,23 @@ static void answer(struct http_request *request, enum problem problem, const cha
     http_answer(request, problems[problem].status, "application/problem+json", body, length, headers);
 }
 
-void problem_answer(struct http_request *request, enum problem problem, const char *detail) {
+void problem_answer_members(struct http_request *request, enum problem problem, const char *detail,
+                            const char *members) {
     static const char *const retry[] = {"Retry-After", "1", NULL};
     static const char *const challenge[] = {"WWW-Authenticate", "Bearer realm=\"seckill\"", NULL};
+    static const char *const identity[] = {"Accept-Encoding", "identity", NULL};
     const char *const *headers = NULL;
     if (problems[problem].status == 503)
         headers = retry;
     else if (problem == PROBLEM_UNAUTHORIZED)
         headers = challenge;
-    answer(request, problem, detail, "", headers);
+    else if (problem == PROBLEM_UNSUPPORTED_ENCODING)
+        headers = identity;
+    answer(request, problem, detail, members, headers);
 }
 
-void problem_answer_members(struct http_request *request, enum problem problem, const char *detail,
-                            const char *members) {
-    answer(request, problem, detail, members, NULL);
+void problem_answer(struct http_request *request, enum problem problem, const char *detail) {
+    problem_answer_members(request, problem, detail, "");
 }
 
 static void write_field(char extra[FIELD_SIZE], const char *field) {
@@ -88,29 +91,9 @@ void problem_answer_field(struct http_request *request, const char *field, const
     answer(request, PROBLEM_INVALID_REQUEST, detail, extra, NULL);
 }
 
-void problem_answer_sold_out(struct http_request *request, int64_t available) {
-    char extra[48];
-    snprintf(extra, sizeof extra, ",\"available\":%lld", (long long)available);
-    answer(request, PROBLEM_SOLD_OUT, "fewer units are left than wanted", extra, NULL);
-}
-
-void problem_answer_line(struct http_request *request, enum problem problem, const char *detail, int line,
-                         const char *item, const char *members) {
-    char extra[160], number[24] = "";
-    if (line >= 0)
-        snprintf(number, sizeof number, ",\"line\":%d", line);
-    snprintf(extra, sizeof extra, "%s%s,\"item\":\"%s\"", members, number, item);
-    answer(request, problem, detail, extra, NULL);
-}
-
 void problem_answer_method(struct http_request *request, const char *allow) {
     answer(request, PROBLEM_METHOD_NOT_ALLOWED, "see the Allow header", "",
            (const char *const[]){"Allow", allow, NULL});
-}
-
-void problem_answer_encoding(struct http_request *request) {
-    answer(request, PROBLEM_UNSUPPORTED_ENCODING, "send the body as it is, without Content-Encoding", "",
-           (const char *const[]){"Accept-Encoding", "identity", NULL});
 }
 
 size_t problem_write_refusal(char *out, size_t size, int status, const char *field, const char *detail) {

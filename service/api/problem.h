@@ -51,19 +51,8 @@ void problem_answer_members(struct http_request *request, enum problem problem, 
 /* `invalid-request`, which names the field. */
 void problem_answer_field(struct http_request *request, const char *field, const char *detail);
 
-/* `sold-out`, with the units left. */
-void problem_answer_sold_out(struct http_request *request, int64_t available);
-
-/* The problem of a line of a basket, or of a transfer's item: with its number (-1: left out) and its item,
- * and further members, each with its comma before it. */
-void problem_answer_line(struct http_request *request, enum problem problem, const char *detail, int line,
-                         const char *item, const char *members);
-
 /* `method-not-allowed`, with the methods that are. */
 void problem_answer_method(struct http_request *request, const char *allow);
-
-/* `unsupported-encoding`, with the coding that is supported. */
-void problem_answer_encoding(struct http_request *request);
 
 /* For http_config. */
 size_t problem_write_refusal(char *out, size_t size, int status, const char *field, const char *detail);

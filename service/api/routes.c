@@ -74,7 +74,7 @@ static bool method_is(const struct route *route, const char *method) {
 
 void routes_handle(void *ctx, struct http_request *request) {
     struct worker *worker = ctx;
-    const char *method = http_request_method(request), *path = http_request_path(request);
+    const char *method = request->method, *path = request->path;
     char name[HTTP_PATH_MAX], allow[64] = "";
     const struct route *found = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof *routes && !found; i++) {
@@ -92,10 +92,11 @@ void routes_handle(void *ctx, struct http_request *request) {
         problem_answer_method(request, allow);
     else if (!found)
         problem_answer(request, PROBLEM_NOT_FOUND, "there is nothing here; see /openapi.json");
-    else if (http_request_too_large(request))
+    else if (request->too_large)
         problem_answer(request, PROBLEM_TOO_LARGE, "a body is at most 16384 bytes");
-    else if (http_request_encoded(request))
-        problem_answer_encoding(request);
+    else if (request->encoded)
+        problem_answer(request, PROBLEM_UNSUPPORTED_ENCODING,
+                       "send the body as it is, without Content-Encoding");
     else if (found->of == ADMIN && !is_admin(worker->service, request))
         problem_answer(request, PROBLEM_UNAUTHORIZED,
                        "this call needs Authorization: Bearer and the admin token");

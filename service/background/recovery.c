@@ -20,7 +20,7 @@ static void on_settled(struct inventory_transaction *transaction, enum inventory
     bool good = status == INVENTORY_OK || status == INVENTORY_REPLAYED || status == INVENTORY_UNKNOWN_BASKET;
     if (transaction->aborted_ns)
         metrics_time(&background->metrics.transactions_aborted, transaction->aborted_ns);
-    metrics_count(&background->metrics.recovered[good]);
+    metric_add(&background->metrics.recovered[good], 1);
     free(recovery);
     background->recovering--;
     if (background->more && background->inventory && !atomic_load(&background->service->draining))

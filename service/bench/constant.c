@@ -26,7 +26,7 @@ static void on_request(void *ctx, struct http_request *request) {
         "{\"type\":\"/problems/sold-out\",\"title\":\"Sold out\",\"status\":409,\"detail\":\"fewer "
         "units are left than wanted\",\"available\":0}";
     static const char *const location[] = {"Location", "/v1/orders/bench:PVm-l7C4g_566Nm-GMu1rg", NULL};
-    if (strcmp(http_request_method(request), "GET") == 0)
+    if (strcmp(request->method, "GET") == 0)
         http_answer(request, 200, "application/json", audit, sizeof audit - 1, NULL);
     else if (status == 201)
         http_answer(request, status, "application/json", sold, sizeof sold - 1, location);

@@ -20,8 +20,20 @@
 
 enum { HTTP_BODY_MAX = 16 * 1024, HTTP_PATH_MAX = 512, HTTP_CONTEXT_SIZE = 1024 };
 
-struct http_request;
 struct http_server;
+
+/* A complete request, to be read only. Valid until the answer. */
+struct http_request {
+    void *ctx; /* of http_config */
+    const char *method;
+    const char *body;
+    size_t length;      /* of the body */
+    bool too_large;     /* the body is larger than HTTP_BODY_MAX, and was not kept */
+    bool encoded;       /* the body has a content coding */
+    int64_t arrived_ns; /* of the monotonic clock */
+    void *context; /* HTTP_CONTEXT_SIZE bytes for the handler's own data, aligned for anything, not cleared */
+    char path[HTTP_PATH_MAX]; /* without the query, percent-decoded; %2F and %00 become blanks */
+};
 
 struct http_config {
     int listen_fd; /* owned by the server from now on */
@@ -54,22 +66,9 @@ void http_server_close(struct http_server *server);
 
 /* ---- a request ---- */
 
-const char *http_request_method(const struct http_request *request);
-/* The path without the query, percent-decoded. %2F and %00 become blanks. */
-const char *http_request_path(const struct http_request *request);
 /* How often the header is there. The value is that of the first one, without blanks at its ends. */
 int http_request_header(const struct http_request *request, const char *name, const char **value,
                         size_t *length);
-const char *http_request_body(const struct http_request *request, size_t *length);
-/* The body is larger than HTTP_BODY_MAX, and was not kept. */
-bool http_request_too_large(const struct http_request *request);
-/* The body has a content coding. */
-bool http_request_encoded(const struct http_request *request);
-/* HTTP_CONTEXT_SIZE bytes for the handler's own data, aligned for anything, not cleared. Valid until the
- * answer. */
-void *http_request_context(struct http_request *request);
-int64_t http_request_since_ns(const struct http_request *request);
-void *http_request_server_ctx(const struct http_request *request);
 
 /* Answers. `headers` are name, value pairs that end with NULL, or NULL; everything is copied. */
 void http_answer(struct http_request *request, int status, const char *content_type, const char *body,

@@ -23,42 +23,37 @@ enum {
 
 /* ---- requests ---- */
 
-static struct http_request *request_take(struct http_server *server) {
-    struct http_request *request = server->spare;
-    if (request) {
-        server->spare = request->next;
+static struct exchange *exchange_take(struct http_server *server) {
+    struct exchange *exchange = server->spare;
+    if (exchange) {
+        server->spare = exchange->next;
         server->spares--;
-    } else if (!(request = malloc(sizeof *request))) {
+    } else if (!(exchange = malloc(sizeof *exchange))) {
         return NULL;
     }
-    memset(request, 0, offsetof(struct http_request, start));
-    request->server = server;
-    request->body = request->start;
-    request->size = sizeof request->start;
-    return request;
+    memset(exchange, 0, offsetof(struct exchange, start));
+    exchange->server = server;
+    exchange->body = exchange->start;
+    exchange->size = sizeof exchange->start;
+    exchange->request.ctx = server->config.ctx;
+    exchange->request.body = exchange->start;
+    exchange->request.context = exchange->context;
+    return exchange;
 }
 
-static void request_drop(struct http_request *request) {
-    struct http_server *server = request->server;
-    if (request->body != request->start)
-        free(request->body);
-    if (request->response)
-        MHD_destroy_response(request->response);
+static void exchange_drop(struct exchange *exchange) {
+    struct http_server *server = exchange->server;
+    if (exchange->body != exchange->start)
+        free(exchange->body);
+    if (exchange->response)
+        MHD_destroy_response(exchange->response);
     if (server->spares >= SPARE_MAX) {
-        free(request);
+        free(exchange);
         return;
     }
-    request->next = server->spare;
-    server->spare = request;
+    exchange->next = server->spare;
+    server->spare = exchange;
     server->spares++;
-}
-
-const char *http_request_method(const struct http_request *request) {
-    return request->method;
-}
-
-const char *http_request_path(const struct http_request *request) {
-    return request->path;
 }
 
 struct search {
@@ -83,7 +78,7 @@ static enum MHD_Result compare(void *cls, enum MHD_ValueKind kind, const char *n
 int http_request_header(const struct http_request *request, const char *name, const char **value,
                         size_t *length) {
     struct search search = {.name = name, .name_length = strlen(name)};
-    MHD_get_connection_values_n(request->mhd, MHD_HEADER_KIND, compare, &search);
+    MHD_get_connection_values_n(((const struct exchange *)request)->mhd, MHD_HEADER_KIND, compare, &search);
     while (search.length &&
            (search.value[search.length - 1] == ' ' || search.value[search.length - 1] == '\t'))
         search.length--;
@@ -92,32 +87,15 @@ int http_request_header(const struct http_request *request, const char *name, co
     return search.count;
 }
 
-const char *http_request_body(const struct http_request *request, size_t *length) {
-    *length = request->length;
-    return request->body;
-}
-
-bool http_request_too_large(const struct http_request *request) {
-    return request->too_large;
-}
-
-bool http_request_encoded(const struct http_request *request) {
-    return request->encoded;
-}
-
-void *http_request_context(struct http_request *request) {
-    return request->context;
-}
-
-int64_t http_request_since_ns(const struct http_request *request) {
-    return request->since_ns;
-}
-
-void *http_request_server_ctx(const struct http_request *request) {
-    return request->server->config.ctx;
-}
-
 /* ---- libmicrohttpd's calls ---- */
+
+/* Passes the request to its handler. */
+static void handle(struct http_server *server, struct exchange *exchange) {
+    exchange->handled = true;
+    server->receiving--;
+    server->pending++;
+    server->config.on_request(server->config.ctx, &exchange->request);
+}
 
 static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *mhd, const char *url,
                              const char *method, const char *version, void **context) {
@@ -129,19 +107,18 @@ static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *
     }
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct connection *connection = info ? info->socket_context : NULL;
-    struct http_request *request = connection ? request_take(server) : NULL;
-    if (!request)
+    struct exchange *exchange = connection ? exchange_take(server) : NULL;
+    if (!exchange)
         return MHD_NO;
-    request->mhd = mhd;
-    request->connection = connection;
+    struct http_request *request = &exchange->request;
+    exchange->mhd = mhd;
+    exchange->connection = connection;
     request->method = method;
     request->encoded = encoded;
-    request->since_ns = (int64_t)uv_hrtime();
+    request->arrived_ns = (int64_t)uv_hrtime();
     /* A path that is too long is cut, and so not found. */
-    size_t length = strnlen(url, HTTP_PATH_MAX - 1);
-    memcpy(request->path, url, length);
-    request->path[length] = '\0';
-    *context = request;
+    memcpy(request->path, url, strnlen(url, HTTP_PATH_MAX - 1));
+    *context = exchange;
     server->receiving++;
     server->received = true;
     const char *declared = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -149,31 +126,28 @@ static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *
         return MHD_YES;
     /* Answered before the body is read, and without asking for it if the client waits for "100 Continue". */
     request->too_large = true;
-    request->handled = true;
-    server->receiving--;
-    server->pending++;
-    server->config.on_request(server->config.ctx, request);
-    return request->answered ? MHD_YES : MHD_NO;
+    handle(server, exchange);
+    return exchange->answered ? MHD_YES : MHD_NO;
 }
 
-static bool append(struct http_request *request, const char *data, size_t length) {
+static bool append(struct exchange *exchange, const char *data, size_t length) {
+    struct http_request *request = &exchange->request;
     if (request->too_large || request->length + length > HTTP_BODY_MAX) {
         request->too_large = true;
-        request->discarded += length;
-        if (request->discarded > DISCARD_MAX)
-            http_refuse_body(request->mhd, strcmp(request->method, MHD_HTTP_METHOD_HEAD) != 0);
-        return request->discarded <= DISCARD_CUT;
+        exchange->discarded += length;
+        if (exchange->discarded > DISCARD_MAX)
+            http_refuse_body(exchange->mhd, strcmp(request->method, MHD_HTTP_METHOD_HEAD) != 0);
+        return exchange->discarded <= DISCARD_CUT;
     }
-    if (request->length + length > request->size) {
-        size_t size = HTTP_BODY_MAX;
-        char *body = malloc(size);
+    if (request->length + length > exchange->size) {
+        char *body = malloc(HTTP_BODY_MAX);
         if (!body)
             return false;
-        memcpy(body, request->body, request->length);
-        request->body = body;
-        request->size = size;
+        memcpy(body, exchange->body, request->length);
+        request->body = exchange->body = body;
+        exchange->size = HTTP_BODY_MAX;
     }
-    memcpy(request->body + request->length, data, length);
+    memcpy(exchange->body + request->length, data, length);
     request->length += length;
     return true;
 }
@@ -181,30 +155,28 @@ static bool append(struct http_request *request, const char *data, size_t length
 static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
                                  const char *version, const char *data, size_t *data_size, void **context) {
     struct http_server *server = cls;
-    struct http_request *request = *context;
-    if (!request)
+    struct exchange *exchange = *context;
+    if (!exchange)
         return begin(server, mhd, url, method, version, context);
     if (*data_size) {
-        bool kept = append(request, data, *data_size);
+        bool kept = append(exchange, data, *data_size);
         *data_size = 0;
         server->received = true;
         return kept ? MHD_YES : MHD_NO;
     }
-    if (request->connection->refused)
+    if (exchange->connection->refused)
         return MHD_NO;
-    if (!request->handled) {
-        request->handled = true;
-        request->connection->busy = true;
-        server->receiving--;
-        server->pending++;
-        server->config.on_request(server->config.ctx, request);
+    if (!exchange->handled) {
+        exchange->connection->busy = true;
+        handle(server, exchange);
     }
-    if (request->response) {
+    if (exchange->response) {
         server->progress = true;
-        return http_queue(mhd, request->status, request->response);
+        return http_queue(mhd, exchange->status, exchange->response);
     }
-    if (!request->answered && (int64_t)uv_now(server->loop) - request->since_ns / 1000000 > PATIENCE_MS) {
-        request->suspended = true;
+    int64_t waited_ms = (int64_t)uv_now(server->loop) - exchange->request.arrived_ns / 1000000;
+    if (!exchange->answered && waited_ms > PATIENCE_MS) {
+        exchange->suspended = true;
         MHD_suspend_connection(mhd);
     }
     return MHD_YES;
@@ -215,18 +187,18 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
     (void)cls;
     (void)mhd;
     (void)code;
-    struct http_request *request = *context;
-    if (!request)
+    struct exchange *exchange = *context;
+    if (!exchange)
         return;
     *context = NULL;
-    request->server->progress = true;
-    if (!request->handled)
-        request->server->receiving--;
-    http_client_renew(request->connection);
-    if (request->handled && !request->answered)
-        request->mhd = NULL; /* the client has left; the handler does not know, and will answer */
+    exchange->server->progress = true;
+    if (!exchange->handled)
+        exchange->server->receiving--;
+    http_client_renew(exchange->connection);
+    if (exchange->handled && !exchange->answered)
+        exchange->mhd = NULL; /* the client has left; the handler does not know, and will answer */
     else
-        request_drop(request);
+        exchange_drop(exchange);
 }
 
 static struct MHD_Response *make_response(const struct http_server *server, int status,
@@ -250,11 +222,12 @@ static struct MHD_Response *make_response(const struct http_server *server, int 
 
 void http_answer(struct http_request *request, int status, const char *content_type, const char *body,
                  size_t length, const char *const *headers) {
-    struct http_server *server = request->server;
+    struct exchange *exchange = (struct exchange *)request;
+    struct http_server *server = exchange->server;
     server->pending--;
     server->config.on_answer(server->config.ctx, status);
-    if (!request->mhd) {
-        request_drop(request);
+    if (!exchange->mhd) {
+        exchange_drop(exchange);
         return;
     }
     struct MHD_Response *response = make_response(server, status, content_type, body, length, headers);
@@ -265,16 +238,16 @@ void http_answer(struct http_request *request, int status, const char *content_t
     if (!response)
         abort(); /* not even that: no request can be answered any more */
     server->answered = true;
-    request->answered = true;
+    exchange->answered = true;
     /* From now on the client's silence counts. */
-    http_client_renew(request->connection);
-    if (request->suspended) {
-        request->suspended = false;
-        request->response = response;
-        request->status = (unsigned int)status;
-        MHD_resume_connection(request->mhd);
+    http_client_renew(exchange->connection);
+    if (exchange->suspended) {
+        exchange->suspended = false;
+        exchange->response = response;
+        exchange->status = (unsigned int)status;
+        MHD_resume_connection(exchange->mhd);
     } else {
-        http_queue(request->mhd, (unsigned int)status, response);
+        http_queue(exchange->mhd, (unsigned int)status, response);
         MHD_destroy_response(response); /* libmicrohttpd has its own reference */
     }
 }
@@ -404,7 +377,7 @@ void http_server_close(struct http_server *server) {
     uv_poll_stop(&server->poll);
     MHD_stop_daemon(server->daemon);
     while (server->spare) {
-        struct http_request *next = server->spare->next;
+        struct exchange *next = server->spare->next;
         free(server->spare);
         server->spare = next;
     }

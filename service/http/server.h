@@ -14,19 +14,17 @@ enum {
     HTTP_SWEEP_MS = 1000,
 };
 
-struct http_request {
-    struct http_request *next; /* in the list of spare ones */
+struct exchange {
+    struct http_request request;
+    struct exchange *next; /* in the list of spare ones */
     struct http_server *server;
     struct MHD_Connection *mhd; /* NULL once the client has left */
     struct connection *connection;
-    const char *method;
-    char path[HTTP_PATH_MAX];
-    char *body; /* `start`, or allocated */
-    size_t length, size, discarded;
-    int64_t since_ns;
+    char *body; /* of the request: `start`, or allocated */
+    size_t size, discarded;
     struct MHD_Response *response; /* of a suspended request: sent when it is resumed */
     unsigned int status;
-    bool handled, answered, suspended, too_large, encoded;
+    bool handled, answered, suspended;
     char start[BODY_START];
     _Alignas(max_align_t) unsigned char context[HTTP_CONTEXT_SIZE];
 };
@@ -39,7 +37,7 @@ struct http_server {
     uv_timer_t sweep;
     uv_timer_t soon; /* for MHD_get_timeout() */
     struct connection *newest, *oldest;
-    struct http_request *spare;
+    struct exchange *spare;
     int spares, connections;
     int receiving, pending; /* requests that are not complete; that are not answered */
     int closing;            /* handles that are not closed yet */

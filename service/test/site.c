@@ -34,11 +34,10 @@ struct later {
 
 static void answer(struct site *site, struct http_request *request) {
     char body[HTTP_BODY_MAX + 64];
-    size_t size, id_size = 0;
-    const char *text = http_request_body(request, &size);
-    const char *id = memcpy(body, http_request_context(request), 16);
+    size_t size = request->length, id_size = 0;
+    const char *id = memcpy(body, request->context, 16);
     id_size = strlen(id);
-    memcpy(body + id_size, text, size);
+    memcpy(body + id_size, request->body, size);
     atomic_fetch_add(&site->metrics.answered, 1);
     http_answer(request, 200, "text/plain", body, id_size + size, NULL);
 }
@@ -59,12 +58,12 @@ static void on_request(void *ctx, struct http_request *request) {
     const char *id;
     http_request_header(request, "X-Id", &id, &length);
     atomic_fetch_add(&site->metrics.requests, 1);
-    snprintf(http_request_context(request), 16, "%.*s", (int)length, id ? id : "");
-    if (http_request_too_large(request)) {
+    snprintf(request->context, 16, "%.*s", (int)length, id ? id : "");
+    if (request->too_large) {
         http_answer(request, 413, "text/plain", "", 0, NULL);
         return;
     }
-    int delay_ms = (int)strtol(http_request_path(request) + 1, NULL, 10);
+    int delay_ms = (int)strtol(request->path + 1, NULL, 10);
     if (delay_ms < 0) { /* the whole server stands still */
         harness_pause_ms(-delay_ms);
         delay_ms = 0;

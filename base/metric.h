@@ -1,0 +1,15 @@
+/* A metric that one thread writes and others read: no locked instruction is needed. */
+#ifndef BASE_METRIC_H
+#define BASE_METRIC_H
+
+#include <stdint.h>
+
+static inline uint64_t metric_read(const _Atomic uint64_t *metric) {
+    return __atomic_load_n((const uint64_t *)metric, __ATOMIC_RELAXED);
+}
+
+static inline void metric_add(_Atomic uint64_t *metric, uint64_t n) {
+    __atomic_store_n((uint64_t *)metric, metric_read(metric) + n, __ATOMIC_RELAXED);
+}
+
+#endif
