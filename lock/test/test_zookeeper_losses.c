@@ -344,7 +344,7 @@ static void away(void) {
     struct proxy *proxy = proxy_start(server.port);
     struct lock_grant grant;
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
-    struct lock *lock = open_by(proxy_port(proxy), "?ttl=400");
+    struct lock *lock = open_by(proxy_port(proxy), "?ttl=2000");
     tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, PATIENCE_MS), NULL, &grant),
                        LOCK_UNAVAILABLE);
