@@ -41,6 +41,8 @@ helpers     = $(patsubst %.c,$(O)/%.o,$(filter-out $(1)/test/test_%.c $(1)/test/
 named       = $(foreach f,$(wildcard $(MODULES:%=%/test/$(1)_*.c)),\
                   $(patsubst lib%,%,$(lastword $(subst /, ,$(f:/test/$(notdir $f)=))))_$(2)$(patsubst $(1)_%.c,%,$(notdir $f)))
 TESTS      := $(addprefix $(BUILD)/test/,$(call named,test,) $(call named,fuzz,fuzz_))
+# What the documents print runs the programs as users build them.
+$(if $(SAN),$(eval TESTS := $(filter-out %/test_docs,$(TESTS))))
 FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 
 # MODULE/bench/NAME.c is the program build/bench-NAME: a ceiling that make bench measures against. But all of
@@ -112,7 +114,7 @@ test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitiz
 	@SECKILL_BUILD=$(BUILD) test/run.sh $(filter $(LONGEST),$(TESTS)) $(filter-out $(LONGEST),$(TESTS))
 
 # These begin first, so that none of them is left over at the end.
-LONGEST    := %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses
+LONGEST    := %/test_docs %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses
 
 # A seckilld for tests, which is killed or stopped at one of its steps.
 STOPS      := $(BUILD)/test/seckilld-stops

@@ -1,0 +1,129 @@
+#!/bin/bash
+# docs.sh DOCUMENT...: runs every command of these documents as printed, in their order, on a copy of the tree, in
+# namespaces of its own: ports, /etc and /usr/local are private, and all processes end with the script.
+#
+# Commands are the lines of blocks marked sh, and `curl ...` in tables. A block marked "LANGUAGE PATH" is a file that
+# the reader is told to write. An answer to curl must be 2xx, unless the row names another status, as in "(409 if".
+# Of `make X` within the text it is checked that there is such a target.
+# shellcheck disable=SC2016,SC2317 # for other shells; called by name
+set -u
+case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
+cd "$(dirname "$0")/.." || exit 1
+
+if [ $$ -ne 1 ]; then # not in its namespaces yet
+    SECKILL_DOCS_WORK=$(mktemp -d "${TMPDIR:-/tmp}/seckill-docs-XXXXXX") || exit 1
+    export SECKILL_DOCS_WORK
+    trap 'rm -rf "$SECKILL_DOCS_WORK"' EXIT
+    root=()
+    [ "$(id -u)" -eq 0 ] || root=(--map-root-user)
+    unshare "${root[@]}" --mount --net --pid --fork --kill-child --mount-proc "$0" "$@"
+    exit
+fi
+work=$SECKILL_DOCS_WORK real=$PWD
+
+fail() {
+    echo "$1" >&2
+    tail -n 20 "$work"/log/* "$work"/tree/var/*.log >&2 2>/dev/null
+    exit 1
+}
+
+# ---- the copy, and what stands in for the rest of a machine ----
+
+ip link set lo up || exit 1
+mkdir -p "$work"/{tree,bin,etc,local,home,log}
+cp -a /etc/. "$work/etc" 2>/dev/null
+mount --bind "$work/etc" /etc && mount --bind "$work/local" /usr/local || fail "no mounts of its own"
+[ ! -d /var/cache/ldconfig ] || mount -t tmpfs none /var/cache/ldconfig
+tar -C "$real" --exclude=./build --exclude=./var --exclude=./.git -cf - . | tar -C "$work/tree" -xf -
+cd "$work/tree" || exit 1
+ln -s "$real/build" build
+export HOME=$work/home TMPDIR=$work/log PATH=$work/bin:$PATH MAKEFLAGS=
+unset SECKILL_DOCS_WORK SECKILL_BUILD CI XDG_RUNTIME_DIR
+printf '%s\n' silent show-error 'write-out = "%{stderr}%{http_code}"' >"$HOME/.curlrc"
+printf '#!/bin/sh\nexec "$@"\n' >"$work/bin/sudo"
+# What systemd does with the unit, as far as that goes without systemd.
+cat >"$work/bin/systemctl" <<'EOF'
+#!/bin/bash
+unit=/usr/local/lib/systemd/system/seckilld.service
+of_unit() { sed -n "s/^$1=-\{0,1\}//p" $unit; }
+case "$*" in
+daemon-reload) [ -e $unit ] ;;
+'enable --now seckilld')
+    set -a
+    . "$(of_unit EnvironmentFile)" || exit 1
+    read -r -a start < <(of_unit ExecStart)
+    "${start[@]}" 2>"$TMPDIR/seckilld.log" &
+    ;;
+*) echo "systemctl $*: not known here" >&2 && exit 1 ;;
+esac
+EOF
+chmod +x "$work"/bin/*
+# The programs that the documents on libraries compile: the examples at the top of the headers.
+example() { sed -n '/^ \*     #include/,/^ \*     }$/s/^ \* \{0,5\}//p' "$1" >example.c; }
+
+# ---- commands ----
+
+# commands DOCUMENT: lines of KIND, a tab, the place, a tab, and the text. Kinds: sh, curl (a row of a table), make (a
+# target named in the text), or the path of a file to be written.
+commands() {
+    awk -v OFS='\t' '
+        /^```/ { kind = kind ? "" : $2 ? $2 : $1 == "```sh" ? "sh" : "-"; next }
+        kind && kind != "-" { print kind, FILENAME ":" FNR, $0 }
+        kind { next }
+        /^\|/ && match($0, /`curl [^`]*`/) { print "curl", FILENAME ":" FNR, $0 }
+        { while (match($0, /`make [a-z]+[ `]/)) {
+            print "make", FILENAME ":" FNR, substr($0, RSTART + 6, RLENGTH - 7); $0 = substr($0, RSTART + RLENGTH) } }
+    ' "$1"
+}
+
+answers() { [ "$(command curl -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/readyz 2>/dev/null)" = 200 ]; }
+
+wait_answers() {
+    local tries
+    for ((tries = 0; tries < 600; tries++)); do
+        answers && return
+        sleep 0.1
+    done
+    return 1
+}
+
+# run COMMAND STATUS: of curl the answer must have that status.
+run() {
+    case $1 in
+    make\ run*)
+        bash -c "$1" >"$work/log/make-run" 2>&1 &
+        wait_answers
+        ;;
+    # It runs this, or takes long.
+    make\ test* | make\ check* | make\ fuzz*) make -n -s "$(awk '{ print $2 }' <<<"$1")" >/dev/null ;;
+    curl*)
+        [[ $1 != */readyz ]] || wait_answers
+        eval "$1" >"$work/log/said" 2>"$work/log/status" && [[ $(cat "$work/log/status") == $2 ]]
+        ;;
+    *) eval "$1" >"$work/log/said" 2>&1 ;;
+    esac
+}
+
+count=0
+for document in "$@"; do
+    case $document in
+    *liblock.md) example lock/lock.h ;;
+    *libetcd.md) example lock/libetcd/etcd.h ;;
+    *sell.md) redis-server deploy/redis.conf --dir "$work/log" --daemonize yes >/dev/null ;;
+    esac
+    while IFS=$'\t' read -r kind place text <&3; do
+        echo "$place: $text"
+        case $kind in
+        sh) run "$text" '2??' ;;
+        curl)
+            status=$(sed -n 's/.*(\([45][0-9][0-9]\) .*/\1/p' <<<"$text")
+            text=$(grep -o '`curl [^`]*`' <<<"$text") && run "${text:1:-1}" "${status:-2??}"
+            ;;
+        make) make -n -s "$text" >/dev/null 2>&1 ;;
+        *) printf '%s\n' "$text" >>"$kind" ;;
+        esac || fail "$place: this does not do what it says: $text"
+        count=$((count + 1))
+    done 3< <(commands "$document")
+    [ $count -gt 0 ] || fail "$document: there is no command in it"
+done
+echo "$count commands"
