@@ -2,7 +2,7 @@
 # docs.sh DOCUMENT...: runs every command of these documents as printed, in their order, on a copy of the tree, in
 # namespaces of its own: ports, /etc and /usr/local are private, and all processes end with the script.
 #
-# Commands are the lines of blocks marked sh, and `curl ...` in tables. A block marked "LANGUAGE PATH" is a file that
+# Commands are the lines of blocks marked sh, and `curl ...` in the text. A block marked "LANGUAGE PATH" is a file that
 # the reader is told to write. An answer to curl must be 2xx, unless the row names another status, as in "(409 if".
 # Of `make X` within the text it is checked that there is such a target.
 # shellcheck disable=SC2016,SC2317 # for other shells; called by name
@@ -32,7 +32,7 @@ fail() {
 ip link set lo up || exit 1
 mkdir -p "$work"/{tree,bin,etc,local,home,log}
 cp -a /etc/. "$work/etc" 2>/dev/null
-mount --bind "$work/etc" /etc && mount --bind "$work/local" /usr/local || fail "no mounts of its own"
+{ mount --bind "$work/etc" /etc && mount --bind "$work/local" /usr/local; } || fail "no mounts of its own"
 [ ! -d /var/cache/ldconfig ] || mount -t tmpfs none /var/cache/ldconfig
 tar -C "$real" --exclude=./build --exclude=./var --exclude=./.git -cf - . | tar -C "$work/tree" -xf -
 cd "$work/tree" || exit 1
@@ -63,14 +63,15 @@ example() { sed -n '/^ \*     #include/,/^ \*     }$/s/^ \* \{0,5\}//p' "$1" >ex
 
 # ---- commands ----
 
-# commands DOCUMENT: lines of KIND, a tab, the place, a tab, and the text. Kinds: sh, curl (a row of a table), make (a
-# target named in the text), or the path of a file to be written.
+# commands DOCUMENT: lines of KIND, a tab, the place, a tab, and the text. Kinds: sh, curl (in a line of text), make (a
+# target named in the text), unmarked (a command in a block that is not marked sh), or the path of a file to be written.
 commands() {
     awk -v OFS='\t' '
         /^```/ { kind = kind ? "" : $2 ? $2 : $1 == "```sh" ? "sh" : "-"; next }
         kind && kind != "-" { print kind, FILENAME ":" FNR, $0 }
+        kind && /^(curl|make|sudo|cc|build\/)/ { print "unmarked", FILENAME ":" FNR, $0 }
         kind { next }
-        /^\|/ && match($0, /`curl [^`]*`/) { print "curl", FILENAME ":" FNR, $0 }
+        match($0, /`curl [^`]*`/) { print "curl", FILENAME ":" FNR, $0 }
         { while (match($0, /`make [a-z]+[ `]/)) {
             print "make", FILENAME ":" FNR, substr($0, RSTART + 6, RLENGTH - 7); $0 = substr($0, RSTART + RLENGTH) } }
     ' "$1"
@@ -98,7 +99,7 @@ run() {
     make\ test* | make\ check* | make\ fuzz*) make -n -s "$(awk '{ print $2 }' <<<"$1")" >/dev/null ;;
     curl*)
         [[ $1 != */readyz ]] || wait_answers
-        eval "$1" >"$work/log/said" 2>"$work/log/status" && [[ $(cat "$work/log/status") == $2 ]]
+        eval "$1" >"$work/log/said" 2>"$work/log/status" && [[ $(cat "$work/log/status") =~ ^$2$ ]]
         ;;
     *) eval "$1" >"$work/log/said" 2>&1 ;;
     esac
@@ -114,11 +115,12 @@ for document in "$@"; do
     while IFS=$'\t' read -r kind place text <&3; do
         echo "$place: $text"
         case $kind in
-        sh) run "$text" '2??' ;;
+        sh) run "$text" '2..' ;;
         curl)
             status=$(sed -n 's/.*(\([45][0-9][0-9]\) .*/\1/p' <<<"$text")
-            text=$(grep -o '`curl [^`]*`' <<<"$text") && run "${text:1:-1}" "${status:-2??}"
+            text=$(grep -o '`curl [^`]*`' <<<"$text") && run "${text:1:-1}" "${status:-2..}"
             ;;
+        unmarked) false ;;
         make) make -n -s "$text" >/dev/null 2>&1 ;;
         *) printf '%s\n' "$text" >>"$kind" ;;
         esac || fail "$place: this does not do what it says: $text"
