@@ -69,7 +69,7 @@ commands() {
     awk -v OFS='\t' '
         /^```/ { kind = kind ? "" : $2 ? $2 : $1 == "```sh" ? "sh" : "-"; next }
         kind && kind != "-" { print kind, FILENAME ":" FNR, $0 }
-        kind && /^(curl|make|sudo|cc|build\/)/ { print "unmarked", FILENAME ":" FNR, $0 }
+        kind == "-" && /^(curl|make|sudo|cc|build\/)/ { print "unmarked", FILENAME ":" FNR, $0 }
         kind { next }
         match($0, /`curl [^`]*`/) { print "curl", FILENAME ":" FNR, $0 }
         { while (match($0, /`make [a-z]+[ `]/)) {
