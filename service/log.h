@@ -2,10 +2,10 @@
 #ifndef SERVICE_LOG_H
 #define SERVICE_LOG_H
 
-#define log_info(...)    log_line("info ", __VA_ARGS__)
-#define log_warning(...) log_line("warn ", __VA_ARGS__)
-#define log_error(...)   log_line("error", __VA_ARGS__)
+#define log_info(...)    log_write("info ", __VA_ARGS__)
+#define log_warning(...) log_write("warn ", __VA_ARGS__)
+#define log_error(...)   log_write("error", __VA_ARGS__)
 
-void log_line(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_write(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -8,11 +8,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* A redis_value is a redisReply. It is declared so that users of this file need not include hiredis. */
-struct redis_value {
-    redisReply reply;
-};
-
 enum { TICK_MS = 50, LATE_MS = 500, FIRST_PAUSE_MS = 20, LAST_PAUSE_MS = 1000 };
 
 /* A call that waits for its reply. Replies come in order, so the head of the list is the oldest call. */
@@ -30,9 +25,6 @@ struct poll {
     struct redis *redis;
     int events;
 };
-
-static const struct redis_value unsent = {{.type = REDIS_REPLY_ERROR, .str = (char *)"not sent"}};
-const struct redis_value *const redis_unsent = &unsent;
 
 struct redis {
     uv_loop_t *loop;
@@ -55,44 +47,6 @@ struct redis {
 };
 
 static void connect_start(struct redis *redis);
-
-/* ---- values ---- */
-
-enum redis_type redis_value_type(const struct redis_value *value) {
-    switch (value->reply.type) {
-    case REDIS_REPLY_INTEGER: return REDIS_INTEGER;
-    case REDIS_REPLY_STRING:
-    case REDIS_REPLY_STATUS: return REDIS_STRING;
-    case REDIS_REPLY_ARRAY: return REDIS_ARRAY;
-    case REDIS_REPLY_NIL: return REDIS_NIL;
-    default: return REDIS_ERROR;
-    }
-}
-
-int64_t redis_value_integer(const struct redis_value *value, int64_t otherwise) {
-    if (value->reply.type == REDIS_REPLY_INTEGER)
-        return value->reply.integer;
-    if (value->reply.type != REDIS_REPLY_STRING)
-        return otherwise;
-    char *end;
-    long long number = strtoll(value->reply.str, &end, 10);
-    return *end == '\0' && end != value->reply.str ? number : otherwise;
-}
-
-const char *redis_value_text(const struct redis_value *value) {
-    int type = value->reply.type;
-    return type == REDIS_REPLY_STRING || type == REDIS_REPLY_STATUS || type == REDIS_REPLY_ERROR
-               ? value->reply.str
-               : NULL;
-}
-
-size_t redis_value_count(const struct redis_value *value) {
-    return value->reply.type == REDIS_REPLY_ARRAY ? value->reply.elements : 0;
-}
-
-const struct redis_value *redis_value_at(const struct redis_value *value, size_t i) {
-    return (const struct redis_value *)value->reply.element[i];
-}
 
 /* ---- hiredis on libuv ----
  * A request of hiredis to write is only noted: redis_flush() tries to write at the end of the turn of the
@@ -320,25 +274,6 @@ static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const stru
         redis->oldest = call;
     redis->newest = call;
     return true;
-}
-
-struct redis_command redis_command_make(int argc, const char **argv) {
-    sds text = NULL;
-    int length = redisFormatSdsCommandArgv(&text, argc, argv, NULL);
-    return (struct redis_command){length < 0 ? NULL : text, (size_t)length, redisFreeSdsCommand};
-}
-
-struct redis_command redis_command_print(const char *head, const char *format, va_list list) {
-    char *text = NULL, full[512];
-    snprintf(full, sizeof full, "%s%s", head, format);
-    int length = redisvFormatCommand(&text, full, list);
-    return (struct redis_command){length < 0 ? NULL : text, (size_t)length, redisFreeCommand};
-}
-
-void redis_command_free(struct redis_command *command) {
-    if (command->text)
-        command->free(command->text);
-    command->text = NULL;
 }
 
 void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command) {

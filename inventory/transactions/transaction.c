@@ -423,37 +423,3 @@ void inventory_transaction_settle(struct inventory *inventory, struct inventory_
                                   enum inventory_step step) {
     transaction_begin(inventory, transaction, NULL, step);
 }
-
-/* ---- find ---- */
-
-struct find {
-    struct inventory *inventory;
-    struct inventory_transaction *transaction;
-};
-
-static void on_found(void *ctx, const struct redis_value *value) {
-    struct find find = *(struct find *)ctx;
-    struct inventory_transaction *transaction = find.transaction;
-    free(ctx);
-    enum inventory_status status = store_status(find.inventory, value);
-    if (status == INVENTORY_OK && redis_value_type(value) != REDIS_STRING) {
-        status = INVENTORY_UNKNOWN_BASKET;
-    } else if (status == INVENTORY_OK && !journal_read(transaction, redis_value_text(value))) {
-        status = INVENTORY_UNAVAILABLE;
-    } else if (status == INVENTORY_OK) {
-        transaction->state = phases[transaction->phase].is;
-        if (!phases[transaction->phase].at_rest)
-            status = INVENTORY_PENDING;
-    }
-    transaction->done(transaction, status);
-}
-
-void inventory_transaction_find(struct inventory *inventory, struct inventory_transaction *transaction) {
-    struct find *find = malloc(sizeof *find);
-    if (!find) {
-        transaction->done(transaction, INVENTORY_OVERLOADED);
-        return;
-    }
-    *find = (struct find){.inventory = inventory, .transaction = transaction};
-    journal_ask(inventory, transaction, on_found, find);
-}
