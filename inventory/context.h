@@ -26,9 +26,9 @@ struct inventory {
 
     /* purchases/item_queue.c, purchases/purchase.c, purchases/lost.c */
     struct items items;
-    struct item *dirty;                            /* have purchases to send */
-    struct inventory_purchase *again, *again_last; /* are to start anew */
-    struct inventory_purchase *lost;               /* their reply was lost */
+    struct item *dirty;     /* have purchases to send */
+    struct purchases again; /* are to start anew */
+    struct purchases lost;  /* their reply was lost */
 
     /* purchases/holds.c */
     bool sweeping;

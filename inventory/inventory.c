@@ -46,6 +46,9 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     inventory->config = *config;
     inventory->loop = loop;
     items_init(&inventory->items);
+    STAILQ_INIT(&inventory->again);
+    STAILQ_INIT(&inventory->lost);
+    STAILQ_INIT(&inventory->audits.runs);
     inventory->metrics = config->metrics ? config->metrics : &inventory->own_metrics;
     if (!redis_target_parse(&inventory->target, config->redis_url, error, error_size))
         goto fail;
@@ -68,13 +71,9 @@ fail:
     return NULL;
 }
 
-static struct inventory_purchase *take_again(struct inventory *inventory) {
-    struct inventory_purchase *purchase = inventory->again;
-    if (purchase) {
-        inventory->again = purchase->next;
-        purchase->next = NULL;
-    }
-    return purchase;
+static void finish_all(struct purchases *purchases) {
+    for (struct inventory_purchase *purchase; (purchase = purchases_take(purchases));)
+        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
 }
 
 void inventory_close(struct inventory *inventory) {
@@ -89,15 +88,10 @@ void inventory_close(struct inventory *inventory) {
         inventory->dirty = item->next_dirty;
         item->dirty = false;
         item->users++;
-        while (item->head) {
-            struct inventory_purchase *purchase = item->head;
-            item->head = purchase->next;
-            purchase_finish(purchase, INVENTORY_UNAVAILABLE);
-        }
+        finish_all(&item->waiting);
         items_drop(&inventory->items, item);
     }
-    for (struct inventory_purchase *purchase; (purchase = take_again(inventory));)
-        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
+    finish_all(&inventory->again);
     lost_expire(inventory, true);
     transaction_tick(inventory, true);
     batch_free_spares(inventory);
@@ -120,7 +114,7 @@ const struct inventory_metrics *inventory_metrics_read(const struct inventory *i
 
 void inventory_flush(struct inventory *inventory) {
     struct inventory_purchase *purchase;
-    while ((purchase = take_again(inventory)))
+    while ((purchase = purchases_take(&inventory->again)))
         strategy_start(purchase);
     while (inventory->dirty) {
         struct item *item = inventory->dirty;
@@ -135,7 +129,6 @@ void inventory_flush(struct inventory *inventory) {
 
 void inventory_purchase_begin(struct inventory *inventory, struct inventory_purchase *purchase) {
     purchase->inventory = inventory;
-    purchase->next = NULL;
     purchase->in = NULL;
     purchase->read = NULL;
     uint64_t waiting = inventory->metrics->waiting;

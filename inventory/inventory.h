@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <uv.h>
 
 #include "base/clock.h"
@@ -176,7 +177,7 @@ struct inventory_purchase {
 
     /* The inventory's own: */
     struct inventory *inventory;
-    struct inventory_purchase *next;
+    STAILQ_ENTRY(inventory_purchase) next;
     struct item *in;
     int64_t sent_ms; /* by this process's clock, when it was sent last */
     int64_t deadline_ms;

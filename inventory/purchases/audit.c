@@ -27,7 +27,7 @@ enum { PAGE = 500, PAUSE_MOST_MS = 100, WAITING_MOST = 1024, CURSOR_SIZE = 24 };
 enum { AT_ITEM, AT_RETURNED, AT_RECORDS, AT_HOLDS, AT_ORDERS, AT_USERS };
 
 struct waiter {
-    struct waiter *next;
+    STAILQ_ENTRY(waiter) next;
     inventory_audit_fn *fn;
     void *ctx;
 };
@@ -35,8 +35,8 @@ struct waiter {
 enum stage { STAGE_QUEUED, STAGE_FIRST, STAGE_ORDERS, STAGE_USERS, STAGE_LAST, STAGE_DONE };
 
 struct audit_run {
-    struct audit_run *next;
-    struct waiter *waiters;
+    STAILQ_ENTRY(audit_run) next;
+    STAILQ_HEAD(, waiter) waiters;
     enum stage stage;
     int64_t asked_ns;
     size_t read; /* records in the last reply */
@@ -49,9 +49,8 @@ struct audit_run {
 /* ---- the end ---- */
 
 static void answer(struct inventory *inventory, struct audit_run *run, enum inventory_status status) {
-    while (run->waiters) {
-        struct waiter *waiter = run->waiters;
-        run->waiters = waiter->next;
+    for (struct waiter *waiter; (waiter = STAILQ_FIRST(&run->waiters));) {
+        STAILQ_REMOVE_HEAD(&run->waiters, next);
         inventory->audits.waiting--;
         waiter->fn(waiter->ctx, status, status == INVENTORY_OK ? &run->count.audit : NULL);
         free(waiter);
@@ -59,36 +58,18 @@ static void answer(struct inventory *inventory, struct audit_run *run, enum inve
     free(run);
 }
 
-static struct audit_run *remove_first(struct audits *audits) {
-    struct audit_run *run = audits->head;
-    audits->head = run->next;
-    if (!audits->head)
-        audits->tail = NULL;
-    return run;
-}
-
-static void add_last(struct audits *audits, struct audit_run *run) {
-    run->next = NULL;
-    if (audits->tail)
-        audits->tail->next = run;
-    else
-        audits->head = run;
-    audits->tail = run;
-}
-
 /* The connection is broken: all callers that wait are told, and the next audit opens a new one. */
 static void abandon(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
     struct redis *redis = audits->redis;
-    struct audit_run *runs = audits->head;
-    audits->head = audits->tail = NULL;
+    struct audit_runs runs = STAILQ_HEAD_INITIALIZER(runs);
+    STAILQ_CONCAT(&runs, &audits->runs);
     audits->running = false;
     audits->redis = NULL;
     uv_timer_stop(&audits->pause);
     redis_close(redis);
-    while (runs) {
-        struct audit_run *run = runs;
-        runs = run->next;
+    for (struct audit_run *run; (run = STAILQ_FIRST(&runs));) {
+        STAILQ_REMOVE_HEAD(&runs, next);
         answer(inventory, run, INVENTORY_UNAVAILABLE);
     }
 }
@@ -120,7 +101,7 @@ static void ask_moment(struct inventory *inventory, const struct sale_keys *keys
 
 static void ask(struct inventory *inventory) {
     struct redis *redis = inventory->audits.redis;
-    struct audit_run *run = inventory->audits.head;
+    struct audit_run *run = STAILQ_FIRST(&inventory->audits.runs);
     if (run->stage == STAGE_QUEUED)
         run->stage = STAGE_FIRST;
     run->asked_ns = clock_mono_ns(inventory->config.clock);
@@ -215,20 +196,14 @@ static uint64_t pause_ms(struct audits *audits, const struct audit_run *run, int
 /* Pages are still to come, and then the last counters. So callers that asked for this item meanwhile share
  * the result. */
 static void take_in(struct audits *audits) {
-    struct audit_run *run = audits->head;
-    for (struct audit_run *before = run, *same; (same = before->next); before = same) {
-        if (strcmp(same->name, run->name) != 0)
-            continue;
-        before->next = same->next;
-        if (!before->next)
-            audits->tail = before;
-        struct waiter **end = &run->waiters;
-        while (*end)
-            end = &(*end)->next;
-        *end = same->waiters;
-        free(same);
-        return; /* one audit an item */
-    }
+    struct audit_run *run = STAILQ_FIRST(&audits->runs), *same = STAILQ_NEXT(run, next);
+    while (same && strcmp(same->name, run->name) != 0)
+        same = STAILQ_NEXT(same, next);
+    if (!same)
+        return;
+    STAILQ_REMOVE(&audits->runs, same, audit_run, next);
+    STAILQ_CONCAT(&run->waiters, &same->waiters);
+    free(same);
 }
 
 static void on_reply(void *ctx, const struct redis_value *value) {
@@ -240,7 +215,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         abandon(inventory);
         return;
     }
-    struct audit_run *run = audits->head;
+    struct audit_run *run = STAILQ_FIRST(&audits->runs);
     int64_t took_ns = clock_mono_ns(inventory->config.clock) - run->asked_ns;
     enum inventory_status status = store_status(inventory, value);
     if (status == INVENTORY_OK)
@@ -254,12 +229,12 @@ static void on_reply(void *ctx, const struct redis_value *value) {
             status = INVENTORY_UNAVAILABLE;
     }
     uint64_t pause = pause_ms(audits, run, took_ns);
-    remove_first(audits);
+    STAILQ_REMOVE_HEAD(&audits->runs, next);
     if (status != INVENTORY_OK || run->stage == STAGE_DONE)
         answer(inventory, run, status);
     else
-        add_last(audits, run);
-    audits->running = audits->head != NULL;
+        STAILQ_INSERT_TAIL(&audits->runs, run, next);
+    audits->running = !STAILQ_EMPTY(&audits->runs);
     if (audits->running)
         uv_timer_start(&audits->pause, on_pause, pause, 0);
 }
@@ -279,7 +254,7 @@ static void on_state(void *ctx, bool up) {
 
 static void start(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
-    if (audits->running || !audits->head)
+    if (audits->running || STAILQ_EMPTY(&audits->runs))
         return;
     if (!audits->redis)
         audits->redis = redis_open(inventory->loop, &inventory->target, inventory->config.clock,
@@ -294,11 +269,12 @@ static void start(struct inventory *inventory) {
 
 /* An audit that reads its last counters after this call: it tells of a moment that is yet to come. */
 static struct audit_run *find_run(const struct audits *audits, const char *name) {
-    for (struct audit_run *run = audits->head; run; run = run->next) {
+    struct audit_run *run;
+    STAILQ_FOREACH (run, &audits->runs, next) {
         if (run->stage != STAGE_FIRST && run->stage != STAGE_LAST && strcmp(run->name, name) == 0)
-            return run;
+            break;
     }
-    return NULL;
+    return run;
 }
 
 static struct audit_run *add_run(struct audits *audits, const char *name) {
@@ -308,7 +284,8 @@ static struct audit_run *add_run(struct audits *audits, const char *name) {
     snprintf(run->name, sizeof run->name, "%s", name);
     sale_keys_make(&run->keys, name);
     audit_count_init(&run->count);
-    add_last(audits, run);
+    STAILQ_INIT(&run->waiters);
+    STAILQ_INSERT_TAIL(&audits->runs, run, next);
     return run;
 }
 
@@ -323,8 +300,8 @@ void inventory_item_audit(struct inventory *inventory, const char *name, invento
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    *waiter = (struct waiter){.next = run->waiters, .fn = fn, .ctx = ctx};
-    run->waiters = waiter;
+    *waiter = (struct waiter){.fn = fn, .ctx = ctx};
+    STAILQ_INSERT_TAIL(&run->waiters, waiter, next);
     audits->waiting++;
     start(inventory);
 }
@@ -333,7 +310,7 @@ void audit_tick(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
     if (!audits->redis)
         return;
-    if (!audits->head || (!redis_is_up(audits->redis) && *redis_error(audits->redis)))
+    if (STAILQ_EMPTY(&audits->runs) || (!redis_is_up(audits->redis) && *redis_error(audits->redis)))
         abandon(inventory);
 }
 

@@ -8,9 +8,8 @@ struct audit_run;
 
 /* One page at a time, on a connection of its own. */
 struct audits {
-    struct audit_run *head,
-        *tail; /* the first one's page is asked for, or will be after a pause, if `running` */
-    bool running;
+    STAILQ_HEAD(audit_runs, audit_run) runs;
+    bool running;        /* the first one's page is asked for, or will be after a pause */
     int waiting;         /* callers */
     struct redis *redis; /* NULL while there is no audit */
     uv_timer_t pause;

@@ -39,6 +39,7 @@ struct item *items_take(struct items *items, const char *name) {
         return NULL;
     item->users = 1;
     item->strategy = INVENTORY_BATCH;
+    STAILQ_INIT(&item->waiting);
     snprintf(item->name, sizeof item->name, "%s", name);
     sale_keys_make(&item->keys, name);
     item->chain = *bucket;

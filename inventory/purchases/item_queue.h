@@ -7,18 +7,28 @@
 
 struct item_reader;
 
+STAILQ_HEAD(purchases, inventory_purchase);
+
+/* Removes the first one; NULL: there is none. */
+static inline struct inventory_purchase *purchases_take(struct purchases *purchases) {
+    struct inventory_purchase *first = STAILQ_FIRST(purchases);
+    if (first)
+        STAILQ_REMOVE_HEAD(purchases, next);
+    return first;
+}
+
 struct item {
     struct item *chain; /* in its bucket */
     struct item *next_dirty;
-    struct inventory_purchase *head, *tail; /* wait for a call */
-    int gathered;                           /* how many wait */
-    int users;                              /* purchases and readers that point here */
-    int in_flight, in_flight_purchases;     /* calls of `batch`, and purchases in them */
-    struct item_reader *asking, *waiting;   /* share the reply in flight; came too late for it */
-    bool dirty;                             /* in inventory->dirty */
-    bool unknown;                     /* the store does not have it: forgotten when the last user leaves */
-    bool sold_out;                    /* it was: read the stock before the next sale */
-    enum inventory_strategy strategy; /* a guess until the store has told it */
+    struct purchases waiting;           /* for a call */
+    int gathered;                       /* how many wait */
+    int users;                          /* purchases and readers that point here */
+    int in_flight, in_flight_purchases; /* calls of `batch`, and purchases in them */
+    struct item_reader *asking, *late;  /* share the reply in flight; came too late for it */
+    bool dirty;                         /* in inventory->dirty */
+    bool unknown;                       /* the store does not have it: forgotten when the last user leaves */
+    bool sold_out;                      /* it was: read the stock before the next sale */
+    enum inventory_strategy strategy;   /* a guess until the store has told it */
     struct sale_keys keys;
     char name[INVENTORY_NAME_MAX + 1];
 };

@@ -58,8 +58,8 @@ static void answer_readers(struct item *item, enum inventory_status status,
 static void on_item(void *ctx, const struct redis_value *value);
 
 static void ask_for_readers(struct inventory *inventory, struct item *item) {
-    item->asking = item->waiting;
-    item->waiting = NULL;
+    item->asking = item->late;
+    item->late = NULL;
     item_ask(inventory->redis, item->keys.item, on_item, item);
 }
 
@@ -72,7 +72,7 @@ static void on_item(void *ctx, const struct redis_value *value) {
         status = INVENTORY_UNKNOWN_ITEM;
     item->users++;
     answer_readers(item, status, status == INVENTORY_OK ? &told : NULL);
-    if (item->waiting && !item->asking) /* a callback may have */
+    if (item->late && !item->asking) /* a callback may have */
         ask_for_readers(inventory, item);
     items_drop(&inventory->items, item);
 }
@@ -89,8 +89,8 @@ void inventory_item_get(struct inventory *inventory, const char *name, inventory
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    *read = (struct item_reader){.next = item->waiting, .inventory = inventory, .fn = fn, .ctx = ctx};
-    item->waiting = read;
+    *read = (struct item_reader){.next = item->late, .inventory = inventory, .fn = fn, .ctx = ctx};
+    item->late = read;
     if (!item->asking)
         ask_for_readers(inventory, item);
 }

@@ -3,9 +3,7 @@
 #include "inventory/store/status.h"
 
 static void keep(struct inventory_purchase *purchase) {
-    struct inventory *inventory = purchase->inventory;
-    purchase->next = inventory->lost;
-    inventory->lost = purchase;
+    STAILQ_INSERT_TAIL(&purchase->inventory->lost, purchase, next);
 }
 
 void purchase_lost(struct inventory_purchase *purchase) {
@@ -29,30 +27,23 @@ static void on_asked(void *ctx, const struct redis_value *value) {
 }
 
 void lost_resolve(struct inventory *inventory) {
-    struct inventory_purchase *list = inventory->lost;
-    if (!list || !redis_is_up(inventory->redis))
+    struct purchases lost = STAILQ_HEAD_INITIALIZER(lost);
+    if (!redis_is_up(inventory->redis))
         return;
-    inventory->lost = NULL;
-    while (list) {
-        struct inventory_purchase *purchase = list;
-        list = purchase->next;
-        purchase->next = NULL;
+    STAILQ_CONCAT(&lost, &inventory->lost);
+    for (struct inventory_purchase *purchase; (purchase = purchases_take(&lost));)
         redis_callf(inventory->redis, on_asked, purchase, "HGET %s %s", purchase->in->keys.orders,
                     purchase->digest);
-    }
 }
 
 void lost_expire(struct inventory *inventory, bool all) {
     int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    struct inventory_purchase **at = &inventory->lost;
-    while (*at) {
-        struct inventory_purchase *purchase = *at;
-        if (!all && now_ms < purchase->deadline_ms) {
-            at = &purchase->next;
-            continue;
-        }
-        *at = purchase->next;
-        purchase->next = NULL;
-        purchase_finish(purchase, INVENTORY_UNKNOWN);
+    struct purchases lost = STAILQ_HEAD_INITIALIZER(lost);
+    STAILQ_CONCAT(&lost, &inventory->lost);
+    for (struct inventory_purchase *purchase; (purchase = purchases_take(&lost));) {
+        if (all || now_ms >= purchase->deadline_ms)
+            purchase_finish(purchase, INVENTORY_UNKNOWN);
+        else
+            keep(purchase);
     }
 }

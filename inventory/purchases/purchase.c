@@ -15,13 +15,7 @@ void item_mark_dirty(struct inventory *inventory, struct item *item) {
 }
 
 void purchase_again(struct inventory_purchase *purchase) {
-    struct inventory *inventory = purchase->inventory;
-    purchase->next = NULL;
-    if (inventory->again)
-        inventory->again_last->next = purchase;
-    else
-        inventory->again = purchase;
-    inventory->again_last = purchase;
+    STAILQ_INSERT_TAIL(&purchase->inventory->again, purchase, next);
 }
 
 void purchase_finish(struct inventory_purchase *purchase, enum inventory_status status) {

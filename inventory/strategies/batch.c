@@ -51,15 +51,11 @@ static struct batch *batch_take(struct inventory *inventory, struct item *item, 
     batch->indexed_ms = 0;
     batch->count = 0;
     int64_t sent_ms = clock_wall_ms(inventory->config.clock);
-    while (item->head && batch->count < most) {
-        struct inventory_purchase *purchase = item->head;
-        item->head = purchase->next;
-        purchase->next = NULL;
+    while (!STAILQ_EMPTY(&item->waiting) && batch->count < most) {
+        struct inventory_purchase *purchase = purchases_take(&item->waiting);
         purchase->sent_ms = sent_ms;
         batch->purchases[batch->count++] = purchase;
     }
-    if (!item->head)
-        item->tail = NULL;
     item->gathered -= batch->count;
     item->in_flight++;
     item->in_flight_purchases += batch->count;
@@ -72,7 +68,7 @@ static void batch_drop(struct batch *batch) {
     struct item *item = batch->item;
     item->in_flight--;
     item->in_flight_purchases -= batch->count;
-    if (item->head)
+    if (!STAILQ_EMPTY(&item->waiting))
         item_mark_dirty(inventory, item);
     items_drop(&inventory->items, item);
     batch->next = inventory->spare_batches;
@@ -115,25 +111,17 @@ static void start_otherwise(struct batch *batch, const char *name) {
 /* `result` is NULL if all were sold. */
 static void finish_one(struct batch *batch, struct inventory_purchase *purchase,
                        const struct redis_value *result, int64_t hold_until_ms) {
-    if (!result) {
+    enum inventory_status refusal;
+    const char *text = result ? redis_value_text(result) : NULL;
+    purchase->available = batch->available;
+    if (!text && result && redis_value_integer(result, 0) != 1)
+        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
+    else if (!text)
         purchase_sold(purchase, batch->now_ms, hold_until_ms);
-        return;
-    }
-    if (redis_value_type(result) == REDIS_STRING) {
-        purchase_found(purchase, redis_value_text(result), 0);
-        return;
-    }
-    switch (redis_value_integer(result, 0)) {
-    case 1: purchase_sold(purchase, batch->now_ms, hold_until_ms); break;
-    case -1:
-        purchase->available = batch->available;
-        purchase_finish(purchase, INVENTORY_SOLD_OUT);
-        break;
-    case -2: purchase_finish(purchase, INVENTORY_LIMIT); break;
-    case -3: purchase_finish(purchase, INVENTORY_NOT_STARTED); break;
-    case -4: purchase_finish(purchase, INVENTORY_ENDED); break;
-    default: purchase_finish(purchase, INVENTORY_UNAVAILABLE);
-    }
+    else if (terms_refusal(text, &refusal))
+        purchase_finish(purchase, refusal);
+    else
+        purchase_found(purchase, text, 0);
 }
 
 static void send_sale(struct batch *batch);
@@ -286,7 +274,7 @@ static bool may_leave(const struct item *item) {
 
 void batch_flush(struct inventory *inventory, struct item *item) {
     bool alone = item->strategy == INVENTORY_LUA;
-    while (item->head && (alone || may_leave(item))) {
+    while (!STAILQ_EMPTY(&item->waiting) && (alone || may_leave(item))) {
         struct batch *batch = batch_take(inventory, item, alone ? 1 : INVENTORY_BATCH_MAX);
         if (!batch)
             return; /* out of memory: the next purchase marks the item again */
@@ -296,12 +284,7 @@ void batch_flush(struct inventory *inventory, struct item *item) {
 
 static void start(struct inventory_purchase *purchase) {
     struct item *item = purchase->in;
-    purchase->next = NULL;
-    if (item->tail)
-        item->tail->next = purchase;
-    else
-        item->head = purchase;
-    item->tail = purchase;
+    STAILQ_INSERT_TAIL(&item->waiting, purchase, next);
     item->gathered++;
     item_mark_dirty(purchase->inventory, item);
 }

@@ -5,6 +5,7 @@
 
 #include "fenced.lua.h"
 #include "inventory/model/fencing_token.h"
+#include "inventory/model/terms.h"
 #include "inventory/store/item_fields.h"
 #include "inventory/store/status.h"
 #include "inventory/strategies/client_side.h"
@@ -26,29 +27,26 @@ static void call(struct inventory_purchase *purchase, const char *what, const ch
 }
 
 enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value) {
-    static const struct {
-        const char *word;
-        size_t count;
-        enum inventory_status status;
-    } replies[] = {{"read", 4, INVENTORY_OK},        {"sold", 1, INVENTORY_OK},
-                   {"order", 2, INVENTORY_REPLAYED}, {"sold-out", 2, INVENTORY_SOLD_OUT},
-                   {"limit", 1, INVENTORY_LIMIT},    {"unknown-item", 1, INVENTORY_UNKNOWN_ITEM},
-                   {"stale", 1, INVENTORY_STALE}};
     struct client_read *read = purchase->read;
     enum inventory_status status = store_status(purchase->inventory, value);
     if (status != INVENTORY_OK)
         return status;
-    size_t count = redis_value_count(value), i = 0;
+    size_t count = redis_value_count(value);
     const char *word = count ? redis_value_text(redis_value_at(value, 0)) : NULL;
-    while (word && i < sizeof replies / sizeof *replies && strcmp(replies[i].word, word) != 0)
-        i++;
-    if (!word || i == sizeof replies / sizeof *replies || replies[i].count != count)
+    if (!word)
         return INVENTORY_UNKNOWN;
-    if (replies[i].status == INVENTORY_REPLAYED)
+    if (strcmp(word, "order") == 0 && count == 2) {
         snprintf(read->order, sizeof read->order, "%s", redis_value_text(redis_value_at(value, 1)));
-    if (replies[i].status == INVENTORY_SOLD_OUT)
-        read->item.available = redis_value_integer(redis_value_at(value, 1), 0);
-    return replies[i].status;
+        return INVENTORY_REPLAYED;
+    }
+    if (terms_refusal(word, &status)) {
+        read->item.available = count == 2 ? redis_value_integer(redis_value_at(value, 1), 0) : 0;
+        return status;
+    }
+    if (strcmp(word, "stale") == 0)
+        return INVENTORY_STALE;
+    bool known = (strcmp(word, "read") == 0 && count == 4) || strcmp(word, "sold") == 0;
+    return known ? INVENTORY_OK : INVENTORY_UNKNOWN;
 }
 
 void fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn) {

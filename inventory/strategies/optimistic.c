@@ -23,21 +23,18 @@ struct connection {
 struct optimistic {
     struct inventory *inventory;
     struct connection connections[CONNECTIONS];
-    struct inventory_purchase *head, *tail;
+    struct purchases waiting;
 };
 
 static void attempt(struct inventory_purchase *purchase, struct redis *redis);
 
 static void serve(struct optimistic *optimistic) {
-    for (int i = 0; i < CONNECTIONS && optimistic->head; i++) {
+    for (int i = 0; i < CONNECTIONS && !STAILQ_EMPTY(&optimistic->waiting); i++) {
         struct connection *connection = &optimistic->connections[i];
         if (connection->purchase || !redis_is_up(connection->redis))
             continue;
-        struct inventory_purchase *purchase = optimistic->head;
-        optimistic->head = purchase->next;
-        purchase->next = NULL;
-        connection->purchase = purchase;
-        attempt(purchase, connection->redis);
+        connection->purchase = purchases_take(&optimistic->waiting);
+        attempt(connection->purchase, connection->redis);
     }
 }
 
@@ -104,6 +101,7 @@ static struct optimistic *optimistic_open(struct inventory *inventory) {
     if (!optimistic)
         return NULL;
     optimistic->inventory = inventory;
+    STAILQ_INIT(&optimistic->waiting);
     for (int i = 0; i < CONNECTIONS; i++) {
         struct connection *connection = &optimistic->connections[i];
         connection->of = optimistic;
@@ -131,34 +129,24 @@ static void start(struct inventory_purchase *purchase) {
         return;
     }
     purchase->deadline_ms = clock_mono_ms(inventory->config.clock) + inventory->config.call_timeout_ms;
-    purchase->next = NULL;
-    if (optimistic->head)
-        optimistic->tail->next = purchase;
-    else
-        optimistic->head = purchase;
-    optimistic->tail = purchase;
+    STAILQ_INSERT_TAIL(&optimistic->waiting, purchase, next);
     serve(optimistic);
-}
-
-static void end_first(struct optimistic *optimistic, enum inventory_status status) {
-    struct inventory_purchase *purchase = optimistic->head;
-    optimistic->head = purchase->next;
-    purchase_finish(purchase, status);
 }
 
 void optimistic_tick(struct inventory *inventory) {
     struct optimistic *optimistic = inventory->optimistic;
     int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    while (optimistic && optimistic->head && now_ms > optimistic->head->deadline_ms)
-        end_first(optimistic, INVENTORY_OVERLOADED);
+    const struct inventory_purchase *first;
+    while (optimistic && (first = STAILQ_FIRST(&optimistic->waiting)) && now_ms > first->deadline_ms)
+        purchase_finish(purchases_take(&optimistic->waiting), INVENTORY_OVERLOADED);
 }
 
 void optimistic_close(struct inventory *inventory) {
     struct optimistic *optimistic = inventory->optimistic;
     if (!optimistic)
         return;
-    while (optimistic->head)
-        end_first(optimistic, INVENTORY_UNAVAILABLE);
+    for (struct inventory_purchase *purchase; (purchase = purchases_take(&optimistic->waiting));)
+        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     for (int i = 0; i < CONNECTIONS; i++)
         redis_close(optimistic->connections[i].redis);
     free(optimistic);

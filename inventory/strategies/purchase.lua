@@ -4,7 +4,7 @@
 -- ARGV: the strategy that the caller takes for granted (`batch` or `lua`), until when the item is in the index of due times (0: the caller does
 --   not know; see holds.h), then n digests, n users, n quantities.
 -- Replies {available, hold_until, now} if all were sold, as in most of a sale; otherwise {available, hold_until, now, r1 .. rn}, each r
---   1 sold | a record: this key has its order already | -1 sold out | -2 over the limit | -3 not started | -4 ended;
+--   1 sold | a record: this key has its order already | 'sold-out' | 'limit' | 'not-started' | 'ended';
 -- or {'index', until}: enter the item in the index for then, and call again; or {'unknown-item'}; or {'strategy', name}: the item has another
 -- strategy. Times (ms) are of this server's clock, so that all instances agree on when a sale begins.
 --
@@ -23,8 +23,8 @@ local limit, starts, ends, hold = tonumber(c[2]), tonumber(c[3]), tonumber(c[4])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local closed = nil
-if starts > 0 and now < starts then closed = -3 end
-if ends > 0 and now >= ends then closed = -4 end
+if starts > 0 and now < starts then closed = 'not-started' end
+if ends > 0 and now >= ends then closed = 'ended' end
 
 local hold_until, head, tail = 0, 'c ', string.format(' %.0f', now)
 if hold > 0 then
@@ -46,9 +46,9 @@ for i = 1, n do
     local units = tonumber(quantity)
     local before = had and (bought[user] or tonumber(had[i] or 0))
     if units > available then
-      r = -1
+      r = 'sold-out'
     elseif had and before + units > limit then
-      r = -2
+      r = 'limit'
     else
       r = 1
       available, taken = available - units, taken + units

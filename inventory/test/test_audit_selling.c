@@ -376,8 +376,9 @@ static void test_made_anew(void) {
 
 static void test_closed(void) {
     struct till *till = open_sale(INVENTORY_BATCH, false, 10 * SOME);
-    struct answer *answer = item_audit_begin(till, "phone"), *waits = item_audit_begin(till, "lamp");
+    struct answer *answer = item_audit_begin(till, "phone");
     wait_for_pages(till);
+    struct answer *waits = item_audit_begin(till, "lamp");
     till_close(till);
     CHECK_STATUS(answer->status, INVENTORY_UNAVAILABLE);
     CHECK_STATUS(waits->status, INVENTORY_UNAVAILABLE);

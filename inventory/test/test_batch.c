@@ -405,9 +405,9 @@ static void test_closed_before_it_starts_again(void) {
     CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
     CHECK_STATUS(item_restock(other, "phone", "r", 1, NULL), INVENTORY_OK);
     struct buy *late = buy_begin(till, "phone", "eve", "k3", 1);
-    while (!till->inventory->again && shop->open > 0)
+    while (STAILQ_EMPTY(&till->inventory->again) && shop->open > 0)
         shop_turn(shop);
-    CHECK(till->inventory->again != NULL);
+    CHECK(!STAILQ_EMPTY(&till->inventory->again));
     till_close(till);
     CHECK_STATUS(late->status, INVENTORY_UNAVAILABLE);
     check_books(other, &redis, "phone", 1, 0, 1);
