@@ -42,7 +42,7 @@ static void write_map(const char *path, const char *text) {
     close(fd);
 }
 
-/* Who is not root becomes it in a user namespace, where that is allowed. */
+/* A user who is not root becomes root in a user namespace, where that is allowed. */
 static void leave_the_machine(void) {
     unsigned uid = geteuid(), gid = getegid();
     if (unshare(CLONE_NEWNET) == 0)
@@ -58,7 +58,7 @@ void net_begin(void) {
     if (!*harness_dir() || begun)
         return; /* it only lists its tests */
     leave_the_machine();
-    /* Addresses of their own, as a bridge takes over that of whoever joins it. */
+    /* Addresses of their own, as a bridge takes over the address of each link that joins it. */
     run(FEW_TRIES "ip -batch - <<END\n"
                   "link set lo up\n"
                   "link add name clients address 02:00:00:00:01:fe type bridge\n"

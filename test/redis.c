@@ -160,7 +160,7 @@ void redis_kill(struct redis_server *redis) {
     CHECK(proc_wait(&redis->proc, START_MS, &status));
 }
 
-/* As whoever runs a Redis must do after a crash. */
+/* As an operator must do after a crash. */
 static void mend(const struct redis_server *redis) {
     int status;
     struct proc proc;

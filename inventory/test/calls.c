@@ -6,13 +6,13 @@
 #include "inventory/context.h"
 #include "inventory/test/fixture.h"
 
-static struct answer *answer_make(struct till *till) {
+static struct answer *answer_make(struct seller *seller) {
     struct answer *answer = calloc(1, sizeof *answer);
     CHECK(answer);
-    answer->shop = till->shop;
-    answer->next = till->shop->answers;
-    till->shop->answers = answer;
-    till->shop->open++;
+    answer->shop = seller->shop;
+    answer->next = seller->shop->answers;
+    seller->shop->answers = answer;
+    seller->shop->open++;
     return answer;
 }
 
@@ -66,73 +66,74 @@ struct inventory_item terms(const char *item, enum inventory_strategy sold_by, i
     return terms;
 }
 
-struct answer *item_put_begin(struct till *till, const struct inventory_item *item) {
-    struct answer *answer = answer_make(till);
-    inventory_item_create(till->inventory, item, on_item, answer);
+struct answer *item_put_begin(struct seller *seller, const struct inventory_item *item) {
+    struct answer *answer = answer_make(seller);
+    inventory_item_create(seller->inventory, item, on_item, answer);
     return answer;
 }
 
-enum inventory_status item_put(struct till *till, const struct inventory_item *item) {
-    return answer_wait(item_put_begin(till, item), NULL, 0);
+enum inventory_status item_put(struct seller *seller, const struct inventory_item *item) {
+    return answer_wait(item_put_begin(seller, item), NULL, 0);
 }
 
-void item_sell(struct till *till, const char *item, enum inventory_strategy sold_by, int64_t stock) {
+void item_sell(struct seller *seller, const char *item, enum inventory_strategy sold_by, int64_t stock) {
     struct inventory_item put = terms(item, sold_by, stock);
-    CHECK_STATUS(item_put(till, &put), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &put), INVENTORY_OK);
 }
 
-struct answer *item_read_begin(struct till *till, const char *item) {
-    struct answer *answer = answer_make(till);
-    inventory_item_get(till->inventory, item, on_item, answer);
+struct answer *item_read_begin(struct seller *seller, const char *item) {
+    struct answer *answer = answer_make(seller);
+    inventory_item_get(seller->inventory, item, on_item, answer);
     return answer;
 }
 
-enum inventory_status item_reader(struct till *till, const char *item, struct inventory_item *out) {
-    return answer_wait(item_read_begin(till, item), out, sizeof *out);
+enum inventory_status item_reader(struct seller *seller, const char *item, struct inventory_item *out) {
+    return answer_wait(item_read_begin(seller, item), out, sizeof *out);
 }
 
-struct answer *item_restock_begin(struct till *till, const char *item, const char *key, int64_t quantity) {
-    struct answer *answer = answer_make(till);
+struct answer *item_restock_begin(struct seller *seller, const char *item, const char *key,
+                                  int64_t quantity) {
+    struct answer *answer = answer_make(seller);
     char digest[INVENTORY_DIGEST_SIZE];
     inventory_key_digest(key, strlen(key), digest);
-    inventory_item_restock(till->inventory, item, digest, quantity, on_restock, answer);
+    inventory_item_restock(seller->inventory, item, digest, quantity, on_restock, answer);
     return answer;
 }
 
-enum inventory_status item_restock(struct till *till, const char *item, const char *key, int64_t quantity,
+enum inventory_status item_restock(struct seller *seller, const char *item, const char *key, int64_t quantity,
                                    struct inventory_restock *out) {
-    return answer_wait(item_restock_begin(till, item, key, quantity), out, sizeof *out);
+    return answer_wait(item_restock_begin(seller, item, key, quantity), out, sizeof *out);
 }
 
-struct answer *order_step_begin(struct till *till, const char *id, enum inventory_step step) {
-    struct answer *answer = answer_make(till);
-    inventory_order_step(till->inventory, id, step, 0, on_order, answer);
+struct answer *order_step_begin(struct seller *seller, const char *id, enum inventory_step step) {
+    struct answer *answer = answer_make(seller);
+    inventory_order_step(seller->inventory, id, step, 0, on_order, answer);
     return answer;
 }
 
-enum inventory_status order_step(struct till *till, const char *id, enum inventory_step step,
+enum inventory_status order_step(struct seller *seller, const char *id, enum inventory_step step,
                                  struct inventory_order *out) {
-    return answer_wait(order_step_begin(till, id, step), out, sizeof *out);
+    return answer_wait(order_step_begin(seller, id, step), out, sizeof *out);
 }
 
-struct answer *item_audit_begin(struct till *till, const char *item) {
-    struct answer *answer = answer_make(till);
-    inventory_item_audit(till->inventory, item, on_audit, answer);
+struct answer *item_audit_begin(struct seller *seller, const char *item) {
+    struct answer *answer = answer_make(seller);
+    inventory_item_audit(seller->inventory, item, on_audit, answer);
     return answer;
 }
 
-enum inventory_status item_audit(struct till *till, const char *item, struct inventory_audit *out) {
-    return answer_wait(item_audit_begin(till, item), out, sizeof *out);
+enum inventory_status item_audit(struct seller *seller, const char *item, struct inventory_audit *out) {
+    return answer_wait(item_audit_begin(seller, item), out, sizeof *out);
 }
 
-struct answer *store_health_begin(struct till *till) {
-    struct answer *answer = answer_make(till);
-    inventory_health_read(till->inventory, on_health, answer);
+struct answer *store_health_begin(struct seller *seller) {
+    struct answer *answer = answer_make(seller);
+    inventory_health_read(seller->inventory, on_health, answer);
     return answer;
 }
 
-void store_health(struct till *till, struct inventory_health *out) {
-    answer_wait(store_health_begin(till), out, sizeof *out);
+void store_health(struct seller *seller, struct inventory_health *out) {
+    answer_wait(store_health_begin(seller), out, sizeof *out);
 }
 
 /* ---- holds ---- */
@@ -146,27 +147,28 @@ long long holds_indexed(const struct redis_server *redis, const char *until_ms) 
 }
 
 struct swept {
-    struct till *till;
+    struct seller *seller;
     const struct redis_server *redis;
     char now[24];
 };
 
 static bool is_swept(void *arg) {
     struct swept *swept = arg;
-    inventory_sweep(swept->till->inventory); /* nothing, while one is under way */
+    inventory_sweep(swept->seller->inventory); /* nothing, while one is in flight */
     return holds_indexed(swept->redis, swept->now) == 0;
 }
 
-void holds_sweep_on(struct till *till) {
-    if (till->inventory->rest_until_ms != 0)
-        inventory_sweep(till->inventory);
+void holds_sweep_on(struct seller *seller) {
+    if (seller->inventory->rest_until_ms != 0)
+        inventory_sweep(seller->inventory);
 }
 
-void holds_sweep(struct till *till, const struct redis_server *redis) {
-    struct swept swept = {.till = till, .redis = redis};
-    snprintf(swept.now, sizeof swept.now, "%lld",
-             (long long)(clock_wall_ms(&till->shop->clock) - till->shop->ahead_ms - INVENTORY_HOLD_GRACE_MS));
-    shop_wait(till->shop, is_swept, &swept, "nothing is due");
+void holds_sweep(struct seller *seller, const struct redis_server *redis) {
+    struct swept swept = {.seller = seller, .redis = redis};
+    snprintf(
+        swept.now, sizeof swept.now, "%lld",
+        (long long)(clock_wall_ms(&seller->shop->clock) - seller->shop->ahead_ms - INVENTORY_HOLD_GRACE_MS));
+    shop_wait(seller->shop, is_swept, &swept, "nothing is due");
 }
 
 /* ---- checks ---- */
@@ -243,10 +245,10 @@ const char *ledger_audit(const struct redis_server *redis, const char *item) {
     return redis_command(redis, "EVAL", audit_lua, "0", item, NULL);
 }
 
-void check_books(struct till *till, const struct redis_server *redis, const char *item, int64_t available,
+void check_books(struct seller *seller, const struct redis_server *redis, const char *item, int64_t available,
                  int64_t held, int64_t sold) {
     struct inventory_audit audit = {.conserved = false};
-    CHECK_STATUS(item_audit(till, item, &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, item, &audit), INVENTORY_OK);
     CHECK_INT(audit.item.available, available);
     CHECK_INT(audit.units[INVENTORY_STATE_HELD], held);
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], sold);

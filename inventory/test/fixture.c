@@ -57,8 +57,8 @@ struct shop *shop_open(void) {
 }
 
 static const char *close_all(struct shop *shop) {
-    while (shop->tills)
-        till_close(shop->tills);
+    while (shop->sellers)
+        seller_close(shop->sellers);
     const char *fault = shop->fault;
     if (uv_run(&shop->loop, UV_RUN_NOWAIT) != 0)
         fault = "handles are open after the loop has run once more";
@@ -120,19 +120,19 @@ void shop_idle(struct shop *shop, int ms) {
         shop_turn(shop);
 }
 
-/* ---- tills ---- */
+/* ---- sellers ---- */
 
 static void on_prepare(uv_prepare_t *prepare) {
-    inventory_flush(((struct till *)prepare->data)->inventory);
+    inventory_flush(((struct seller *)prepare->data)->inventory);
 }
 
 static void on_closed(uv_handle_t *handle) {
     free(handle->data);
 }
 
-struct till *till_open_with(struct shop *shop, const struct till_options *options) {
-    struct till *till = calloc(1, sizeof *till);
-    CHECK(till);
+struct seller *seller_open_with(struct shop *shop, const struct seller_options *options) {
+    struct seller *seller = calloc(1, sizeof *seller);
+    CHECK(seller);
     struct inventory_config config = {
         .redis_url = options->url ? options->url : harness_format("redis://127.0.0.1:%d", options->port),
         .clock = &shop->clock,
@@ -146,49 +146,49 @@ struct till *till_open_with(struct shop *shop, const struct till_options *option
         .at_failpoint_ctx = options->at_failpoint_ctx,
         .metrics = options->metrics};
     char error[256] = "";
-    till->shop = shop;
-    till->locked = fenced;
-    till->fence = fenced ? A_FENCE : 0;
-    till->inventory = inventory_open(&shop->loop, &config, error, sizeof error);
-    if (!till->inventory)
+    seller->shop = shop;
+    seller->locked = fenced;
+    seller->fence = fenced ? A_FENCE : 0;
+    seller->inventory = inventory_open(&shop->loop, &config, error, sizeof error);
+    if (!seller->inventory)
         FAIL("cannot open: %s", error);
-    till->prepare.data = till;
-    uv_prepare_init(&shop->loop, &till->prepare);
-    uv_prepare_start(&till->prepare, on_prepare);
-    till->next = shop->tills;
-    shop->tills = till;
-    return till;
+    seller->prepare.data = seller;
+    uv_prepare_init(&shop->loop, &seller->prepare);
+    uv_prepare_start(&seller->prepare, on_prepare);
+    seller->next = shop->sellers;
+    shop->sellers = seller;
+    return seller;
 }
 
-void till_close(struct till *till) {
-    struct till **at = &till->shop->tills;
-    while (*at != till)
+void seller_close(struct seller *seller) {
+    struct seller **at = &seller->shop->sellers;
+    while (*at != seller)
         at = &(*at)->next;
-    *at = till->next;
-    inventory_close(till->inventory);
-    uv_close((uv_handle_t *)&till->prepare, on_closed);
+    *at = seller->next;
+    inventory_close(seller->inventory);
+    uv_close((uv_handle_t *)&seller->prepare, on_closed);
 }
 
 static bool is_up(void *arg) {
-    return inventory_is_up(((struct till *)arg)->inventory);
+    return inventory_is_up(((struct seller *)arg)->inventory);
 }
 
 static bool is_down(void *arg) {
     return !is_up(arg);
 }
 
-void till_wait_up(struct till *till) {
-    shop_wait(till->shop, is_up, till, "the connection is there");
+void seller_wait_up(struct seller *seller) {
+    shop_wait(seller->shop, is_up, seller, "the connection is there");
 }
 
-void till_wait_down(struct till *till) {
-    shop_wait(till->shop, is_down, till, "the connection is gone");
+void seller_wait_down(struct seller *seller) {
+    shop_wait(seller->shop, is_down, seller, "the connection is gone");
 }
 
-struct till *till_open(struct shop *shop, const struct redis_server *redis) {
-    struct till *till = till_open_with(shop, &(struct till_options){.port = redis->port});
-    till_wait_up(till);
-    return till;
+struct seller *seller_open(struct shop *shop, const struct redis_server *redis) {
+    struct seller *seller = seller_open_with(shop, &(struct seller_options){.port = redis->port});
+    seller_wait_up(seller);
+    return seller;
 }
 
 /* ---- purchases ---- */
@@ -197,7 +197,7 @@ static void on_again(struct inventory_purchase *purchase, enum inventory_status 
     (void)status;
     struct buy *buy = (struct buy *)purchase;
     buy->answers++;
-    buy->till->shop->fault = "a purchase was answered twice";
+    buy->seller->shop->fault = "a purchase was answered twice";
 }
 
 static void on_done(struct inventory_purchase *purchase, enum inventory_status status) {
@@ -206,7 +206,7 @@ static void on_done(struct inventory_purchase *purchase, enum inventory_status s
     buy->status = status;
     buy->order = purchase->order;
     buy->available = purchase->available;
-    buy->till->shop->open--;
+    buy->seller->shop->open--;
     /* The inventory may not touch it any more. */
     memset(purchase, 0xa5, sizeof *purchase);
     purchase->done = on_again;
@@ -214,24 +214,24 @@ static void on_done(struct inventory_purchase *purchase, enum inventory_status s
         buy->then(buy);
 }
 
-struct buy *buy_begin(struct till *till, const char *item, const char *user, const char *key,
+struct buy *buy_begin(struct seller *seller, const char *item, const char *user, const char *key,
                       int64_t quantity) {
     struct buy *buy = calloc(1, sizeof *buy);
     CHECK(buy);
-    buy->till = till;
-    buy->next = till->shop->buys;
-    till->shop->buys = buy;
-    till->shop->open++;
+    buy->seller = seller;
+    buy->next = seller->shop->buys;
+    seller->shop->buys = buy;
+    seller->shop->open++;
     snprintf(buy->item, sizeof buy->item, "%s", item);
     snprintf(buy->purchase.item, sizeof buy->purchase.item, "%s", item);
     snprintf(buy->purchase.user, sizeof buy->purchase.user, "%s", user);
     inventory_key_digest(key, strlen(key), buy->purchase.digest);
     snprintf(buy->id, sizeof buy->id, "%s:%s", item, buy->purchase.digest);
     buy->purchase.quantity = quantity;
-    buy->purchase.locked = till->locked;
-    buy->purchase.token = (struct inventory_fencing_token){.epoch = till->epoch, .fence = till->fence};
+    buy->purchase.locked = seller->locked;
+    buy->purchase.token = (struct inventory_fencing_token){.epoch = seller->epoch, .fence = seller->fence};
     buy->purchase.done = on_done;
-    inventory_purchase_begin(till->inventory, &buy->purchase);
+    inventory_purchase_begin(seller->inventory, &buy->purchase);
     return buy;
 }
 
@@ -239,9 +239,10 @@ static bool bought(void *arg) {
     return ((struct buy *)arg)->answers > 0;
 }
 
-struct buy *buy(struct till *till, const char *item, const char *user, const char *key, int64_t quantity) {
-    struct buy *buy = buy_begin(till, item, user, key, quantity);
-    shop_wait(till->shop, bought, buy, "a purchase is answered");
+struct buy *buy(struct seller *seller, const char *item, const char *user, const char *key,
+                int64_t quantity) {
+    struct buy *buy = buy_begin(seller, item, user, key, quantity);
+    shop_wait(seller->shop, bought, buy, "a purchase is answered");
     return buy;
 }
 

@@ -1,5 +1,5 @@
-/* A shop under test: a loop and a clock, and on them tills, which are inventories of one store. The store's
- * clock is turned by redis_clock(), and turned back when a shop closes.
+/* A shop under test: a loop and a clock, and sellers on them, each with an inventory of one store. The
+ * store's clock is turned by redis_clock(), and turned back when a shop closes.
  *
  * What is asked here runs the loop until the answer is there. Every answer must come exactly once: a second
  * one, and one that has not come when the shop closes, at the test's end, fails the test. */
@@ -10,7 +10,7 @@
 #include "test/harness.h"
 
 /* The strategy under test. run_each() runs `test` with each in turn, up to `last`; after `locked` comes
- * run_fenced(), which runs it with `locked` and tills that have the lock, and a fence. */
+ * run_fenced(), which runs it with `locked` and sellers that have the lock, and a fence. */
 extern enum inventory_strategy strategy;
 extern bool fenced;
 void run_each(const char *what, void (*test)(void), enum inventory_strategy last);
@@ -24,23 +24,23 @@ struct shop {
     int64_t hurried_ms; /* the monotonic clock is so much ahead of the machine's */
     const char *fault;  /* what went wrong within a callback; fails the test at the end of the turn */
     int open;           /* answers to come */
-    struct till *tills;
+    struct seller *sellers;
     struct buy *buys;
     struct answer *answers;
 };
 
-struct till {
+struct seller {
     struct shop *shop;
     struct inventory *inventory;
     uv_prepare_t prepare; /* calls inventory_flush() */
-    bool locked;          /* buy as one who holds the item's lock */
+    bool locked;          /* buy as the holder of the item's lock */
     uint64_t fence;       /* with this fence, */
     uint64_t epoch;       /* and this epoch */
-    struct till *next;
+    struct seller *next;
 };
 
 /* 0 and NULL: as most tests want it. */
-struct till_options {
+struct seller_options {
     int port;
     const char *url;       /* instead of `port` */
     int call_timeout_ms;   /* 20000 */
@@ -55,31 +55,31 @@ struct till_options {
 };
 
 struct shop *shop_open(void);
-/* Closes the tills with whatever is under way, and checks that all was answered, once. A shop that is not
+/* Closes the sellers with whatever is in flight, and checks that all was answered, once. A shop that is not
  * closed when the test ends is closed then. */
 void shop_close(struct shop *shop);
 /* One turn of the loop; it waits for something to happen, but no longer than the inventory's own timers. */
 void shop_turn(struct shop *shop);
 /* Turns until the condition holds; fails the test after half a minute. */
 void shop_wait(struct shop *shop, bool (*condition)(void *arg), void *arg, const char *what);
-/* Turns until nothing is under way. */
+/* Turns until nothing is in flight. */
 void shop_settle(struct shop *shop);
 /* Turns for so long. */
 void shop_idle(struct shop *shop, int ms);
 
-/* A till with a connection. */
-struct till *till_open(struct shop *shop, const struct redis_server *redis);
+/* A seller with a connection. */
+struct seller *seller_open(struct shop *shop, const struct redis_server *redis);
 /* One that may have none yet. */
-struct till *till_open_with(struct shop *shop, const struct till_options *options);
-void till_wait_up(struct till *till);
-void till_wait_down(struct till *till);
-void till_close(struct till *till);
+struct seller *seller_open_with(struct shop *shop, const struct seller_options *options);
+void seller_wait_up(struct seller *seller);
+void seller_wait_down(struct seller *seller);
+void seller_close(struct seller *seller);
 
 /* ---- purchases ---- */
 
 struct buy {
     struct inventory_purchase purchase; /* garbage once it is answered */
-    struct till *till;
+    struct seller *seller;
     struct buy *next;
     char item[INVENTORY_NAME_MAX + 1];
     char id[INVENTORY_ORDER_SIZE]; /* that the order has if there is one */
@@ -92,10 +92,10 @@ struct buy {
 };
 
 /* Submits a purchase and returns at once; it leaves with the loop's next turn. */
-struct buy *buy_begin(struct till *till, const char *item, const char *user, const char *key,
+struct buy *buy_begin(struct seller *seller, const char *item, const char *user, const char *key,
                       int64_t quantity);
 /* The same to the end. */
-struct buy *buy(struct till *till, const char *item, const char *user, const char *key, int64_t quantity);
+struct buy *buy(struct seller *seller, const char *item, const char *user, const char *key, int64_t quantity);
 /* How many of all the shop's purchases had this answer. */
 int buys_with(const struct shop *shop, enum inventory_status status);
 /* Takes the purchases so far out of that count. They must have been answered. */
@@ -104,20 +104,20 @@ void buys_forget(struct shop *shop);
 /* ---- the rest ---- */
 
 struct inventory_item terms(const char *item, enum inventory_strategy sold_by, int64_t stock);
-enum inventory_status item_put(struct till *till, const struct inventory_item *item);
+enum inventory_status item_put(struct seller *seller, const struct inventory_item *item);
 /* item_put(terms()), which must succeed. */
-void item_sell(struct till *till, const char *item, enum inventory_strategy sold_by, int64_t stock);
-enum inventory_status item_reader(struct till *till, const char *item, struct inventory_item *out);
-enum inventory_status item_restock(struct till *till, const char *item, const char *key, int64_t quantity,
+void item_sell(struct seller *seller, const char *item, enum inventory_strategy sold_by, int64_t stock);
+enum inventory_status item_reader(struct seller *seller, const char *item, struct inventory_item *out);
+enum inventory_status item_restock(struct seller *seller, const char *item, const char *key, int64_t quantity,
                                    struct inventory_restock *out);
-enum inventory_status order_step(struct till *till, const char *id, enum inventory_step step,
+enum inventory_status order_step(struct seller *seller, const char *id, enum inventory_step step,
                                  struct inventory_order *out);
-enum inventory_status item_audit(struct till *till, const char *item, struct inventory_audit *out);
-void store_health(struct till *till, struct inventory_health *out);
+enum inventory_status item_audit(struct seller *seller, const char *item, struct inventory_audit *out);
+void store_health(struct seller *seller, struct inventory_health *out);
 /* inventory_sweep() to its end: nothing is due any more. */
-void holds_sweep(struct till *till, const struct redis_server *redis);
+void holds_sweep(struct seller *seller, const struct redis_server *redis);
 /* After inventory_sweep(): begins anew if the store was so slow that nothing was to expire. */
-void holds_sweep_on(struct till *till);
+void holds_sweep_on(struct seller *seller);
 /* How many items are in the index of due times, and in it by then. */
 long long holds_indexed(const struct redis_server *redis, const char *until_ms);
 
@@ -137,19 +137,19 @@ struct answer {
     };
 };
 
-struct answer *order_step_begin(struct till *till, const char *id, enum inventory_step step);
-struct answer *item_put_begin(struct till *till, const struct inventory_item *item);
-struct answer *item_read_begin(struct till *till, const char *item);
-struct answer *item_restock_begin(struct till *till, const char *item, const char *key, int64_t quantity);
-struct answer *item_audit_begin(struct till *till, const char *item);
-struct answer *store_health_begin(struct till *till);
+struct answer *order_step_begin(struct seller *seller, const char *id, enum inventory_step step);
+struct answer *item_put_begin(struct seller *seller, const struct inventory_item *item);
+struct answer *item_read_begin(struct seller *seller, const char *item);
+struct answer *item_restock_begin(struct seller *seller, const char *item, const char *key, int64_t quantity);
+struct answer *item_audit_begin(struct seller *seller, const char *item);
+struct answer *store_health_begin(struct seller *seller);
 
 /* ---- checks ---- */
 
 #define CHECK_STATUS(got, want) CHECK_STR(inventory_status_text(got), inventory_status_text(want))
 
 /* The item's books balance, by the library's audit and by the test's own, and say this. */
-void check_books(struct till *till, const struct redis_server *redis, const char *item, int64_t available,
+void check_books(struct seller *seller, const struct redis_server *redis, const char *item, int64_t available,
                  int64_t held, int64_t sold);
 /* The test's own audit, which shares nothing with the library: counters, orders, users, holds and restocks
  * against each other and against what the ledger, replayed from its start, says. "balanced", or what is

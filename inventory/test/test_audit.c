@@ -48,13 +48,13 @@ static void expire_due(struct model *model, int64_t now_ms) {
     }
 }
 
-static void step_buy(struct model *model, struct till *till) {
+static void step_buy(struct model *model, struct seller *seller) {
     int i = (int)below(model, ITEMS), user = (int)below(model, USERS);
     int64_t quantity = 1 + below(model, 4);
     const struct inventory_item *item = &model->items[i];
     struct model_order *order = &model->orders[model->count];
     snprintf(order->key, sizeof order->key, "key%d", model->count);
-    struct buy *bought = buy(till, item->item, user_name(user), order->key, quantity);
+    struct buy *bought = buy(seller, item->item, user_name(user), order->key, quantity);
     bool over = item->limit && model->units[i][user] + quantity > item->limit;
     if (quantity > model->available[i] && over) {
         CHECK(bought->status == INVENTORY_SOLD_OUT || bought->status == INVENTORY_LIMIT);
@@ -79,19 +79,19 @@ static void step_buy(struct model *model, struct till *till) {
     }
 }
 
-static void step_retry(struct model *model, struct till *till) {
+static void step_retry(struct model *model, struct seller *seller) {
     if (model->count == 0)
         return;
     const struct model_order *order = &model->orders[below(model, model->count)];
     bool other = below(model, 4) == 0;
-    struct buy *again = buy(till, model->items[order->item].item, user_name(order->user), order->key,
+    struct buy *again = buy(seller, model->items[order->item].item, user_name(order->user), order->key,
                             order->quantity + other);
     CHECK_STATUS(again->status, other ? INVENTORY_KEY_REUSED : INVENTORY_REPLAYED);
     if (!other)
         CHECK_STR(again->order.id, order->id);
 }
 
-static void step_settle(struct model *model, struct till *till, enum inventory_step step) {
+static void step_settle(struct model *model, struct seller *seller, enum inventory_step step) {
     if (model->count == 0)
         return;
     struct model_order *order = &model->orders[below(model, model->count)];
@@ -104,19 +104,19 @@ static void step_settle(struct model *model, struct till *till, enum inventory_s
         refund(model, order, INVENTORY_STATE_CANCELLED);
     }
     struct inventory_order now;
-    order_step(till, order->id, step, &now);
+    order_step(seller, order->id, step, &now);
     CHECK_STR(inventory_state_name(now.state), inventory_state_name(order->state));
     CHECK_INT(now.quantity, order->quantity);
     CHECK_STR(now.user, user_name(order->user));
 }
 
-static void step_restock(struct model *model, struct till *till) {
+static void step_restock(struct model *model, struct seller *seller) {
     int i = (int)below(model, ITEMS);
     int64_t quantity = 1 + below(model, 5);
     const char *key = harness_format("restock%d", model->restocks++);
     struct inventory_restock said;
     for (int again = 0; again < 2; again++) {
-        CHECK_STATUS(item_restock(till, model->items[i].item, key, quantity, &said),
+        CHECK_STATUS(item_restock(seller, model->items[i].item, key, quantity, &said),
                      again ? INVENTORY_REPLAYED : INVENTORY_OK);
         if (!again) {
             model->available[i] += quantity;
@@ -127,13 +127,13 @@ static void step_restock(struct model *model, struct till *till) {
     }
 }
 
-static void compare(struct model *model, struct till *till) {
-    holds_sweep(till, &redis); /* so that what is due is as expired here as there */
+static void compare(struct model *model, struct seller *seller) {
+    holds_sweep(seller, &redis); /* so that what is due is as expired here as there */
     expire_due(model, redis_clock()->stopped_ms - INVENTORY_HOLD_GRACE_MS);
     for (int i = 0; i < ITEMS; i++) {
         struct inventory_audit audit;
         const char *name = model->items[i].item;
-        CHECK_STATUS(item_audit(till, name, &audit), INVENTORY_OK);
+        CHECK_STATUS(item_audit(seller, name, &audit), INVENTORY_OK);
         int64_t orders[4] = {0}, units[4] = {0}, user_units = 0;
         for (int j = 0; j < model->count; j++) {
             if (model->orders[j].item == i) {
@@ -151,14 +151,14 @@ static void compare(struct model *model, struct till *till) {
         CHECK_INT(audit.holds, orders[INVENTORY_STATE_HELD]);
         CHECK_INT(audit.user_units, model->items[i].limit ? user_units : 0);
         CHECK_INT(audit.over_limit + audit.unreadable, 0);
-        check_books(till, &redis, name, model->available[i], units[INVENTORY_STATE_HELD],
+        check_books(seller, &redis, name, model->available[i], units[INVENTORY_STATE_HELD],
                     units[INVENTORY_STATE_CONFIRMED]);
     }
 }
 
 static void test_random_mix(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = till_open(shop_open(), &redis);
+    struct seller *seller = seller_open(shop_open(), &redis);
     redis_clock()->stopped_ms = 1800000000000;
     struct model *model = harness_alloc(sizeof *model);
     model->random = harness_seed();
@@ -168,30 +168,30 @@ static void test_random_mix(void) {
         item->limit = below(model, 2) ? 3 + below(model, 10) : 0;
         item->hold_ms = i == 0 || below(model, 4) ? HOLD_MS : 0;
         model->available[i] = item->initial;
-        CHECK_STATUS(item_put(till, item), INVENTORY_OK);
+        CHECK_STATUS(item_put(seller, item), INVENTORY_OK);
     }
     for (int step = 0; step < STEPS; step++) {
         redis_clock()->stopped_ms += below(model, 300);
         int64_t what = below(model, 100);
         /* What is due is given back when somebody looks; who buys meanwhile finds less. */
         if (what < 50)
-            step_buy(model, till);
+            step_buy(model, seller);
         else if (what < 65)
-            step_retry(model, till);
+            step_retry(model, seller);
         else if (what < 75)
-            step_settle(model, till, INVENTORY_CONFIRM);
+            step_settle(model, seller, INVENTORY_CONFIRM);
         else if (what < 88)
-            step_settle(model, till, INVENTORY_CANCEL);
+            step_settle(model, seller, INVENTORY_CANCEL);
         else if (what < 93)
-            step_settle(model, till, INVENTORY_READ);
+            step_settle(model, seller, INVENTORY_READ);
         else if (what < 98)
-            step_restock(model, till);
+            step_restock(model, seller);
         else
-            compare(model, till);
+            compare(model, seller);
     }
-    compare(model, till);
+    compare(model, seller);
     redis_clock()->stopped_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS;
-    compare(model, till);
+    compare(model, seller);
 }
 
 /* ---- planted errors ---- */
@@ -199,32 +199,32 @@ static void test_random_mix(void) {
 static const char *
     order_of[6]; /* digests: ann 1 sold, ann 2 held, bob 3 cancelled, bob 1 expired, eve 4 held, dan 2 sold */
 
-static struct till *plant(void) {
+static struct seller *plant(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = till_open(shop_open(), &redis);
+    struct seller *seller = seller_open(shop_open(), &redis);
     struct inventory_item item = terms("phone", INVENTORY_BATCH, 10);
     item.hold_ms = HOLD_MS;
     item.limit = 4;
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
     static const char *const users[] = {"ann", "ann", "bob", "bob", "eve", "dan"};
     static const int quantities[] = {1, 2, 3, 1, 4, 2};
-    CHECK_STATUS(item_restock(till, "phone", "r", 5, NULL), INVENTORY_OK);
+    CHECK_STATUS(item_restock(seller, "phone", "r", 5, NULL), INVENTORY_OK);
     for (int i = 0; i < 6; i++) {
-        struct buy *bought = buy(till, "phone", users[i], harness_format("k%d", i), quantities[i]);
+        struct buy *bought = buy(seller, "phone", users[i], harness_format("k%d", i), quantities[i]);
         CHECK_STATUS(bought->status, INVENTORY_OK);
         order_of[i] = strchr(bought->order.id, ':') + 1;
         if (i == 0 || i == 5)
-            order_step(till, bought->order.id, INVENTORY_CONFIRM, NULL);
+            order_step(seller, bought->order.id, INVENTORY_CONFIRM, NULL);
         if (i == 2)
-            order_step(till, bought->order.id, INVENTORY_CANCEL, NULL);
+            order_step(seller, bought->order.id, INVENTORY_CANCEL, NULL);
         if (i == 3) {
             redis_clock()->ahead_ms = INT64_C(2) * HOLD_MS;
-            order_step(till, bought->order.id, INVENTORY_READ, NULL);
+            order_step(seller, bought->order.id, INVENTORY_READ, NULL);
             redis_clock()->ahead_ms = 0;
         }
     }
-    check_books(till, &redis, "phone", 6, 6, 3);
-    return till;
+    check_books(seller, &redis, "phone", 6, 6, 3);
+    return seller;
 }
 
 #define ITEM   "seckill:{phone}:item"
@@ -276,7 +276,7 @@ static const char *const planted[][5] = {
 
 static void test_planted(void) {
     for (size_t i = 0; i < sizeof planted / sizeof *planted; i++) {
-        struct till *till = plant();
+        struct seller *seller = plant();
         const char *words[5];
         for (int j = 0; j < 5; j++) {
             const char *word = planted[i][j];
@@ -286,64 +286,64 @@ static void test_planted(void) {
         if (strstr(reply, "error"))
             FAIL("planting %zu: %s", i, reply);
         struct inventory_audit audit = {.conserved = true};
-        CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+        CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
         if (audit.conserved)
             FAIL("not noticed: %s %s %s %s", words[0], words[1], words[2] ? words[2] : "",
                  words[3] ? words[3] : "");
         CHECK(strcmp(ledger_audit(&redis, "phone"), "balanced") != 0);
-        shop_close(till->shop);
+        shop_close(seller->shop);
     }
 }
 
 static void test_counts_of_errors(void) {
-    struct till *till = plant();
+    struct seller *seller = plant();
     struct inventory_audit audit;
     redis_command(&redis, "HSET", ORDERS, "x1", "c 10 ann 1700000000000", "x2", "??", "x3", "h 1 b 1 2 3",
                   NULL);
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK(!audit.conserved);
     CHECK_INT(audit.oversold, 4); /* 6 held and 13 sold of 15 */
     CHECK_INT(audit.unreadable, 2);
     CHECK_INT(audit.over_limit, 0);
     redis_command(&redis, "HSET", USED, "ann", "5", "eve", "5", NULL);
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK_INT(audit.over_limit, 2);
     /* oversold by the counters alone: as many orders as units, but fewer taken */
-    till = plant();
+    seller = plant();
     redis_command(&redis, "HSET", ITEM, "available", "-2", NULL);
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK(!audit.conserved);
     CHECK_INT(audit.item.available, -2);
     CHECK_INT(audit.oversold, 0);
     /* an over-full sale whose sums agree all the same */
-    till = plant();
+    seller = plant();
     redis_command(&redis, "HSET", ITEM, "available", "-2", "sold", "11", NULL);
     redis_command(&redis, "HSET", ORDERS, "x1", "c 8 ann 1700000000000", NULL);
     redis_command(&redis, "HINCRBY", USED, "zoe", "4", NULL);
     redis_command(&redis, "HINCRBY", USED, "tom", "4", NULL);
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK_INT(audit.oversold, 2);
     CHECK(!audit.conserved);
 }
 
 static void test_wrong_type(void) {
-    struct till *till = plant();
+    struct seller *seller = plant();
     struct inventory_audit audit;
     redis_command(&redis, "DEL", ORDERS, NULL);
     redis_command(&redis, "SET", ORDERS, "a string", NULL);
-    enum inventory_status status = item_audit(till, "phone", &audit);
+    enum inventory_status status = item_audit(seller, "phone", &audit);
     CHECK(status != INVENTORY_OK || !audit.conserved);
-    CHECK_STATUS(buy(till, "phone", "ann", "new", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_STATUS(buy(seller, "phone", "ann", "new", 1)->status, INVENTORY_UNAVAILABLE);
     CHECK_INT(redis_integer(&redis, "HGET", ITEM, "available", NULL), 6);
 }
 
 /* What was sold to a key whose record is garbage now must not be sold again. */
 static void test_garbled_record(void) {
-    struct till *till = plant();
+    struct seller *seller = plant();
     redis_command(&redis, "HSET", ORDERS, order_of[0], "garbage", NULL);
-    CHECK_STATUS(buy(till, "phone", "ann", "k0", 1)->status, INVENTORY_UNAVAILABLE);
-    struct answer *answer = order_step_begin(till, harness_format("phone:%s", order_of[0]), INVENTORY_READ);
-    shop_settle(till->shop);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k0", 1)->status, INVENTORY_UNAVAILABLE);
+    struct answer *answer = order_step_begin(seller, harness_format("phone:%s", order_of[0]), INVENTORY_READ);
+    shop_settle(seller->shop);
     CHECK_STATUS(answer->status, INVENTORY_UNAVAILABLE);
     CHECK_INT(redis_integer(&redis, "HGET", ITEM, "available", NULL), 6);
 }

@@ -36,15 +36,15 @@ static void grow(int count) {
                   STOCK - i - STEP);
 }
 
-static struct till *open_sale(enum inventory_strategy sold_by, bool held, int orders) {
+static struct seller *open_sale(enum inventory_strategy sold_by, bool held, int orders) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = till_open(shop_open(), &redis);
+    struct seller *seller = seller_open(shop_open(), &redis);
     struct inventory_item item = terms("phone", sold_by, STOCK);
     item.hold_ms = held ? HOLD_MS : 0;
     item.limit = 1000000;
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
     grow(orders);
-    return till;
+    return seller;
 }
 
 static long long calls_of(const char *command) {
@@ -57,10 +57,10 @@ static long long calls_of(const char *command) {
 
 static void test_large(void) {
     enum { MANY = 40000 };
-    struct till *till = open_sale(INVENTORY_BATCH, false, MANY);
+    struct seller *seller = open_sale(INVENTORY_BATCH, false, MANY);
     struct inventory_audit audit;
     redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK(audit.exact && audit.conserved);
     CHECK_INT(audit.off_by, 0);
     CHECK_INT(audit.orders[INVENTORY_STATE_CONFIRMED], MANY);
@@ -70,10 +70,10 @@ static void test_large(void) {
     CHECK_INT(calls_of("hgetall") + calls_of("hvals") + calls_of("hkeys"), 0);
     /* One order that was changed, and one that is missing, show among all of them. */
     redis_command(&redis, "HSET", ORDERS, "0000000000000000033333", "c 1 old33332 1700000000000", NULL);
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK(audit.exact && !audit.conserved);
     redis_command(&redis, "HDEL", ORDERS, "0000000000000000033333", NULL);
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK(audit.exact && !audit.conserved);
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], MANY - 1);
 }
@@ -81,7 +81,7 @@ static void test_large(void) {
 /* ---- beside a sale ---- */
 
 struct sale {
-    struct till *till;
+    struct seller *seller;
     uint64_t random;
     int bought, restocks, transactions;
     bool transactions_too;
@@ -92,28 +92,28 @@ static int below(struct sale *sale, int n) {
 }
 
 static void any_step(struct sale *sale) {
-    struct till *till = sale->till;
+    struct seller *seller = sale->seller;
     int what = below(sale, 20);
     const char *key = harness_format("k%d", below(sale, sale->bought + 1));
     if (what < 10) {
-        buy_begin(till, "phone", harness_format("u%d", below(sale, 50)),
+        buy_begin(seller, "phone", harness_format("u%d", below(sale, 50)),
                   harness_format("k%d", sale->bought++), 1 + below(sale, 9));
     } else if (what < 17) {
         char digest[INVENTORY_DIGEST_SIZE];
         inventory_key_digest(key, strlen(key), digest);
-        order_step_begin(till, harness_format("phone:%s", digest),
+        order_step_begin(seller, harness_format("phone:%s", digest),
                          what < 13 ? INVENTORY_CONFIRM : INVENTORY_CANCEL);
     } else if (what == 17) {
-        item_restock_begin(till, "phone", harness_format("r%d", sale->restocks++), 1 + below(sale, 100));
+        item_restock_begin(seller, "phone", harness_format("r%d", sale->restocks++), 1 + below(sale, 100));
     } else if (sale->transactions_too) {
         /* The second line fails now and then: what was taken of the first is undone. */
         const char *lines = harness_format("phone:2 lamp:%d phone:1", 1 + below(sale, 3));
-        struct bargain *bargain = bargain_new(till, harness_format("b%d", sale->transactions++), lines);
-        bargain_begin(bargain, what == 18 ? BARGAIN_MAKE : BARGAIN_FIND);
+        struct txn *txn = txn_new(seller, harness_format("b%d", sale->transactions++), lines);
+        txn_begin(txn, what == 18 ? TXN_MAKE : TXN_FIND);
     }
     if (below(sale, 50) == 0) { /* what is held so far is due */
         redis_clock()->ahead_ms += HOLD_MS;
-        inventory_sweep(till->inventory);
+        inventory_sweep(seller->inventory);
     }
 }
 
@@ -130,14 +130,14 @@ static void check_off_by(const struct inventory_audit *audit) {
 
 /* Audits while `steps` of the sale are begun at each turn; returns how many were not exact. */
 static int audit_beside(struct sale *sale, int audits) {
-    struct till *auditor = till_open(sale->till->shop, &redis);
+    struct seller *auditor = seller_open(sale->seller->shop, &redis);
     int inexact = 0;
     for (int i = 0; i < audits; i++) {
         struct answer *answer = item_audit_begin(auditor, "phone");
         while (answer->count == 0) {
             for (int k = 0; k < 3; k++)
                 any_step(sale);
-            shop_turn(sale->till->shop);
+            shop_turn(sale->seller->shop);
         }
         CHECK_STATUS(answer->status, INVENTORY_OK);
         check_off_by(&answer->audit);
@@ -146,17 +146,17 @@ static int audit_beside(struct sale *sale, int audits) {
             FAIL("audit %d is not conserved, off by %lld", i, (long long)answer->audit.off_by);
         inexact += !answer->audit.exact;
     }
-    shop_settle(sale->till->shop);
+    shop_settle(sale->seller->shop);
     return inexact;
 }
 
 /* A sweep may still be at work when all else has been answered. */
-static void check_quiet(struct till *till) {
+static void check_quiet(struct seller *seller) {
     struct inventory_audit audit;
     int64_t deadline_ms = harness_now_ms() + PATIENCE_MS;
     do {
         CHECK(harness_now_ms() < deadline_ms);
-        CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+        CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
         CHECK(audit.conserved);
         check_off_by(&audit);
     } while (!audit.exact);
@@ -165,30 +165,30 @@ static void check_quiet(struct till *till) {
 enum { SOME = 4000 };
 
 static void test_beside_a_sale(void) {
-    struct sale sale = {.till = open_sale(strategy, true, SOME), .random = harness_seed()};
+    struct sale sale = {.seller = open_sale(strategy, true, SOME), .random = harness_seed()};
     CHECK(audit_beside(&sale, 6) > 3);
     /* `decr` enters a hold after the order: one that was cancelled in between stays in the list until it is
      * due. */
     redis_clock()->ahead_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS + 1000;
-    holds_sweep(sale.till, &redis);
-    check_quiet(sale.till);
+    holds_sweep(sale.seller, &redis);
+    check_quiet(sale.seller);
 }
 
 static void test_beside_baskets(void) {
     struct sale sale = {
-        .till = open_sale(INVENTORY_BATCH, true, SOME), .random = harness_seed(), .transactions_too = true};
-    item_sell(sale.till, "lamp", INVENTORY_BATCH, 200);
+        .seller = open_sale(INVENTORY_BATCH, true, SOME), .random = harness_seed(), .transactions_too = true};
+    item_sell(sale.seller, "lamp", INVENTORY_BATCH, 200);
     CHECK(audit_beside(&sale, 6) > 3);
-    bargains_recover(sale.till);
-    check_quiet(sale.till);
+    txns_recover(sale.seller);
+    check_quiet(sale.seller);
 }
 
 /* One from before what is returned was counted: it does not begin to be. */
 static void test_older_item(void) {
-    struct sale sale = {.till = open_sale(INVENTORY_BATCH, true, SOME), .random = harness_seed()};
+    struct sale sale = {.seller = open_sale(INVENTORY_BATCH, true, SOME), .random = harness_seed()};
     CHECK_INT(redis_integer(&redis, "HDEL", ITEM, "returned", NULL), 1);
     CHECK(audit_beside(&sale, 5) > 2);
-    check_quiet(sale.till);
+    check_quiet(sale.seller);
     CHECK_STR(redis_command(&redis, "HGET", ITEM, "returned", NULL), "(nil)");
 }
 
@@ -199,24 +199,24 @@ static void buy_again(struct buy *buy) {
     if (*left == 0)
         return;
     static int bought;
-    struct buy *next = buy_begin(buy->till, "phone", "ann", harness_format("on%d", bought++), 1);
+    struct buy *next = buy_begin(buy->seller, "phone", "ann", harness_format("on%d", bought++), 1);
     next->ctx = left;
     next->then = buy_again;
 }
 
 /* An audit beside one buyer, in which some units were sold, and by far fewer than are wrong. */
-static void audit_while_selling(struct till *till, struct inventory_audit *audit) {
+static void audit_while_selling(struct seller *seller, struct inventory_audit *audit) {
     int64_t deadline_ms = harness_now_ms() + PATIENCE_MS;
     int selling = 1;
-    struct till *auditor = till_open(till->shop, &redis);
-    struct buy first = {.till = till, .ctx = &selling};
+    struct seller *auditor = seller_open(seller->shop, &redis);
+    struct buy first = {.seller = seller, .ctx = &selling};
     buy_again(&first);
     do {
         CHECK(harness_now_ms() < deadline_ms);
         CHECK_STATUS(item_audit(auditor, "phone", audit), INVENTORY_OK);
     } while (audit->exact || audit->off_by >= 5000);
     selling = 0;
-    shop_settle(till->shop);
+    shop_settle(seller->shop);
 }
 
 static const char *const planted[][8] = {
@@ -240,8 +240,8 @@ static const char *const planted[][8] = {
     {"HSET", ITEM, "sold", "0", "available", "9900000"}, /* the counters agree, but not with the orders */
 };
 
-static struct till *open_planted(void) {
-    struct till *till = open_sale(INVENTORY_BATCH, false, SOME);
+static struct seller *open_planted(void) {
+    struct seller *seller = open_sale(INVENTORY_BATCH, false, SOME);
     redis_command(&redis, "HSET", ORDERS, "sold", "c 100000 zoe 1700000000000", "held",
                   "h 100000 zoe 1700000000000 9900000000000", "over",
                   "x 100000 zoe 1700000000000 1700000060000", NULL);
@@ -250,34 +250,34 @@ static struct till *open_planted(void) {
     redis_command(&redis, "HSET", ITEM, "returned", "100000", "held", "100000", NULL);
     redis_command(&redis, "HINCRBY", ITEM, "sold", "100000", NULL);
     redis_command(&redis, "HINCRBY", ITEM, "available", "-200000", NULL);
-    return till;
+    return seller;
 }
 
 static void test_planted(void) {
     struct inventory_audit audit;
     for (size_t i = 0; i < sizeof planted / sizeof *planted; i++) {
         const char *const *p = planted[i];
-        struct till *till = open_planted();
+        struct seller *seller = open_planted();
         if (i == 0) {
-            audit_while_selling(till, &audit);
+            audit_while_selling(seller, &audit);
             CHECK(audit.conserved);
         }
         const char *reply = redis_command(&redis, p[0], p[1], p[2], p[3], p[4], p[5], NULL);
         CHECK(!strstr(reply, "error"));
-        audit_while_selling(till, &audit);
+        audit_while_selling(seller, &audit);
         if (audit.conserved)
             FAIL("not noticed: %s %s %s %s", p[0], p[1], p[2], p[3] ? p[3] : "");
-        CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+        CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
         CHECK(audit.exact && !audit.conserved);
-        shop_close(till->shop);
+        shop_close(seller->shop);
     }
 }
 
 static void test_oversold(void) {
     struct inventory_audit audit;
-    struct till *till = open_planted();
+    struct seller *seller = open_planted();
     redis_command(&redis, "HSET", ORDERS, "extra", "c 9999999 zoe 1700000000000", NULL);
-    audit_while_selling(till, &audit);
+    audit_while_selling(seller, &audit);
     CHECK(audit.oversold >= 200000 + SOME - 1);
     CHECK(!audit.conserved);
 }
@@ -294,41 +294,41 @@ static int count_status(struct answer **answers, int count, enum inventory_statu
 static void test_many(void) {
     enum { MOST = 1024, MORE = 100 };
     static struct answer *answers[MOST + MORE];
-    struct till *till = open_sale(INVENTORY_BATCH, false, SOME);
+    struct seller *seller = open_sale(INVENTORY_BATCH, false, SOME);
     redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
     for (int i = 0; i < MOST + MORE; i++)
-        answers[i] = item_audit_begin(till, "phone");
+        answers[i] = item_audit_begin(seller, "phone");
     CHECK_INT(count_status(answers, MOST + MORE, INVENTORY_OVERLOADED), MORE);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    shop_settle(till->shop);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    shop_settle(seller->shop);
     CHECK_INT(count_status(answers, MOST + MORE, INVENTORY_OK), MOST);
     /* Those who ask for the same are told by the same pages. */
     CHECK(calls_of("hscan") < 10 * 2 * SOME / 100);
-    CHECK_STATUS(item_audit(till, "phone", NULL), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", NULL), INVENTORY_OK);
 }
 
-static void wait_for_pages(struct till *till) {
+static void wait_for_pages(struct seller *seller) {
     long long before = calls_of("hscan");
     int64_t deadline_ms = harness_now_ms() + PATIENCE_MS;
     while (calls_of("hscan") < before + 3) {
         CHECK(harness_now_ms() < deadline_ms);
-        shop_turn(till->shop);
+        shop_turn(seller->shop);
     }
 }
 
 /* A small item does not wait until a large one is read. */
 static void test_turns(void) {
-    struct till *till = open_sale(INVENTORY_BATCH, false, 10 * SOME);
-    item_sell(till, "lamp", INVENTORY_BATCH, 1);
-    CHECK_STATUS(item_audit(till, "lamp", NULL), INVENTORY_OK); /* so that the connection is there */
-    struct answer *large = item_audit_begin(till, "phone"), *small = item_audit_begin(till, "lamp"),
-                  *same = item_audit_begin(till, "phone");
+    struct seller *seller = open_sale(INVENTORY_BATCH, false, 10 * SOME);
+    item_sell(seller, "lamp", INVENTORY_BATCH, 1);
+    CHECK_STATUS(item_audit(seller, "lamp", NULL), INVENTORY_OK); /* so that the connection is there */
+    struct answer *large = item_audit_begin(seller, "phone"), *small = item_audit_begin(seller, "lamp"),
+                  *same = item_audit_begin(seller, "phone");
     while (small->count == 0)
-        shop_turn(till->shop);
+        shop_turn(seller->shop);
     CHECK_STATUS(small->status, INVENTORY_OK);
     CHECK_INT(large->count, 0);
     CHECK_INT(same->count, 0);
-    shop_settle(till->shop);
+    shop_settle(seller->shop);
     CHECK_STATUS(large->status, INVENTORY_OK);
     CHECK_STATUS(same->status, INVENTORY_OK); /* told by the same pages */
 }
@@ -339,47 +339,47 @@ static void test_turns(void) {
 static void test_cut(void) {
     open_sale(INVENTORY_BATCH, false, SOME);
     struct proxy *proxy = proxy_start(redis.port);
-    struct till *till = till_open_with(
-        shop_open(), &(struct till_options){.port = proxy_port(proxy), .call_timeout_ms = 20000});
-    till_wait_up(till);
+    struct seller *seller = seller_open_with(
+        shop_open(), &(struct seller_options){.port = proxy_port(proxy), .call_timeout_ms = 20000});
+    seller_wait_up(seller);
     for (int bytes = 0; bytes < 40000; bytes += 13000) {
         int before = proxy_faults(proxy);
         proxy_set(proxy, PROXY_CUT, bytes, "HSCAN");
-        struct answer *answer = item_audit_begin(till, "phone"), *other = item_audit_begin(till, "lamp");
+        struct answer *answer = item_audit_begin(seller, "phone"), *other = item_audit_begin(seller, "lamp");
         for (int i = 0; answer->count == 0; i++)
-            CHECK_STATUS(buy(till, "phone", "ann", harness_format("k%d-%d", bytes, i), 1)->status,
+            CHECK_STATUS(buy(seller, "phone", "ann", harness_format("k%d-%d", bytes, i), 1)->status,
                          INVENTORY_OK);
         CHECK_STATUS(answer->status, INVENTORY_UNAVAILABLE);
-        shop_settle(till->shop);
+        shop_settle(seller->shop);
         CHECK_STATUS(other->status, INVENTORY_UNAVAILABLE);
         CHECK_INT(proxy_faults(proxy), before + 1);
-        CHECK_STATUS(item_audit(till, "phone", NULL), INVENTORY_OK);
+        CHECK_STATUS(item_audit(seller, "phone", NULL), INVENTORY_OK);
     }
-    CHECK_INT(inventory_metrics_read(till->inventory)->reconnects, 1);
-    CHECK_INT(inventory_metrics_read(till->inventory)->unknown, 0);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->reconnects, 1);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->unknown, 0);
 }
 
 /* What belongs to two items is not put together. */
 static void test_made_anew(void) {
-    struct till *till = open_sale(INVENTORY_BATCH, false, 10 * SOME);
-    struct answer *answer = item_audit_begin(till, "phone");
-    wait_for_pages(till);
+    struct seller *seller = open_sale(INVENTORY_BATCH, false, 10 * SOME);
+    struct answer *answer = item_audit_begin(seller, "phone");
+    wait_for_pages(seller);
     redis_command(&redis, "DEL", ITEM, ORDERS, USED, NULL);
-    item_sell(till, "phone", INVENTORY_BATCH, 10);
-    shop_settle(till->shop);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    shop_settle(seller->shop);
     CHECK_STATUS(answer->status, INVENTORY_UNAVAILABLE);
-    check_quiet(till);
+    check_quiet(seller);
     grow(0);
     redis_command(&redis, "DEL", ITEM, NULL);
-    CHECK_STATUS(item_audit(till, "phone", NULL), INVENTORY_UNKNOWN_ITEM);
+    CHECK_STATUS(item_audit(seller, "phone", NULL), INVENTORY_UNKNOWN_ITEM);
 }
 
 static void test_closed(void) {
-    struct till *till = open_sale(INVENTORY_BATCH, false, 10 * SOME);
-    struct answer *answer = item_audit_begin(till, "phone");
-    wait_for_pages(till);
-    struct answer *waits = item_audit_begin(till, "lamp");
-    till_close(till);
+    struct seller *seller = open_sale(INVENTORY_BATCH, false, 10 * SOME);
+    struct answer *answer = item_audit_begin(seller, "phone");
+    wait_for_pages(seller);
+    struct answer *waits = item_audit_begin(seller, "lamp");
+    seller_close(seller);
     CHECK_STATUS(answer->status, INVENTORY_UNAVAILABLE);
     CHECK_STATUS(waits->status, INVENTORY_UNAVAILABLE);
 }

@@ -8,26 +8,26 @@
 
 static struct redis_server redis;
 
-static struct till *open_till(void) {
+static struct seller *open_seller(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    return till_open(shop_open(), &redis);
+    return seller_open(shop_open(), &redis);
 }
 
-static void put_with_limit(struct till *till, const char *name, int64_t stock, int64_t limit) {
+static void put_with_limit(struct seller *seller, const char *name, int64_t stock, int64_t limit) {
     struct inventory_item item = terms(name, strategy, stock);
     item.limit = limit;
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
 }
 
-static struct buy *begin(struct till *till, const char *item, int i, int64_t quantity) {
+static struct buy *begin(struct seller *seller, const char *item, int i, int64_t quantity) {
     char name[32];
     snprintf(name, sizeof name, "u%d", i);
-    return buy_begin(till, item, name, name, quantity);
+    return buy_begin(seller, item, name, name, quantity);
 }
 
-/* How often this till has called the sale's script, by itself and by what the store counted. */
-static uint64_t calls(struct till *till) {
-    return inventory_metrics_read(till->inventory)->batches;
+/* How often this seller has called the sale's script, by itself and by what the store counted. */
+static uint64_t calls(struct seller *seller) {
+    return inventory_metrics_read(seller->inventory)->batches;
 }
 
 static long long called(const char *command) {
@@ -41,117 +41,117 @@ static void check_scripts_run(long long want) {
 }
 
 static void test_one_turn_one_call(void) {
-    struct till *till = open_till();
-    item_sell(till, "phone", INVENTORY_BATCH, 1000);
-    buy(till, "phone", "first", "first", 1); /* so that the script is loaded */
+    struct seller *seller = open_seller();
+    item_sell(seller, "phone", INVENTORY_BATCH, 1000);
+    buy(seller, "phone", "first", "first", 1); /* so that the script is loaded */
     redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
-    uint64_t before = calls(till);
+    uint64_t before = calls(seller);
     for (int i = 0; i < 200; i++)
-        begin(till, "phone", i, 1);
-    shop_settle(till->shop);
-    CHECK_INT(calls(till) - before, 1);
-    CHECK_INT(inventory_metrics_read(till->inventory)->batched, 201);
+        begin(seller, "phone", i, 1);
+    shop_settle(seller->shop);
+    CHECK_INT(calls(seller) - before, 1);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->batched, 201);
     check_scripts_run(1);
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 201);
-    check_books(till, &redis, "phone", 799, 0, 201);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 201);
+    check_books(seller, &redis, "phone", 799, 0, 201);
 }
 
 static void test_alone_at_once(void) {
-    struct till *till = open_till();
-    item_sell(till, "phone", INVENTORY_BATCH, 10);
-    buy(till, "phone", "first", "first", 1);
-    struct buy *lone = buy_begin(till, "phone", "ann", "k", 1);
-    CHECK_INT(calls(till), 1);
-    inventory_flush(till->inventory);
-    CHECK_INT(calls(till), 2); /* it has left, no timer came in between */
+    struct seller *seller = open_seller();
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    buy(seller, "phone", "first", "first", 1);
+    struct buy *lone = buy_begin(seller, "phone", "ann", "k", 1);
+    CHECK_INT(calls(seller), 1);
+    inventory_flush(seller->inventory);
+    CHECK_INT(calls(seller), 2); /* it has left, no timer came in between */
     while (!lone->answers)
-        uv_run(&till->shop->loop, UV_RUN_ONCE);
+        uv_run(&seller->shop->loop, UV_RUN_ONCE);
     CHECK_STATUS(lone->status, INVENTORY_OK);
 }
 
 /* While two calls are in flight the others gather; they leave by themselves when one returns. */
 static void test_two_in_flight(void) {
-    struct till *till = open_till();
-    item_sell(till, "phone", INVENTORY_BATCH, 1000);
-    buy(till, "phone", "first", "first", 1);
+    struct seller *seller = open_seller();
+    item_sell(seller, "phone", INVENTORY_BATCH, 1000);
+    buy(seller, "phone", "first", "first", 1);
     redis_pause(&redis);
-    uint64_t before = calls(till);
+    uint64_t before = calls(seller);
     for (int i = 0; i < 50; i++) {
-        begin(till, "phone", i, 1);
-        inventory_flush(till->inventory);
+        begin(seller, "phone", i, 1);
+        inventory_flush(seller->inventory);
     }
-    uint64_t sent = calls(till) - before;
+    uint64_t sent = calls(seller) - before;
     redis_resume(&redis);
     CHECK_INT(sent, 2);
-    shop_settle(till->shop);
-    CHECK_INT(calls(till) - before, 3);
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 51);
-    check_books(till, &redis, "phone", 949, 0, 51);
+    shop_settle(seller->shop);
+    CHECK_INT(calls(seller) - before, 3);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 51);
+    check_books(seller, &redis, "phone", 949, 0, 51);
 }
 
 /* The second call leaves once it is as large as the first, and takes all that have gathered. */
 static void test_the_second_is_as_large(void) {
-    struct till *till = open_till();
-    item_sell(till, "phone", INVENTORY_BATCH, 1000);
-    buy(till, "phone", "first", "first", 1);
+    struct seller *seller = open_seller();
+    item_sell(seller, "phone", INVENTORY_BATCH, 1000);
+    buy(seller, "phone", "first", "first", 1);
     redis_pause(&redis);
-    uint64_t before = calls(till), sent[30];
+    uint64_t before = calls(seller), sent[30];
     for (int i = 0; i < 10; i++)
-        begin(till, "phone", i, 1);
-    inventory_flush(till->inventory);
+        begin(seller, "phone", i, 1);
+    inventory_flush(seller->inventory);
     for (int i = 10; i < 30; i++) {
-        begin(till, "phone", i, 1);
-        inventory_flush(till->inventory);
-        sent[i] = calls(till) - before;
+        begin(seller, "phone", i, 1);
+        inventory_flush(seller->inventory);
+        sent[i] = calls(seller) - before;
     }
     redis_resume(&redis);
     for (int i = 10; i < 30; i++)
         CHECK_INT(sent[i], i < 19 ? 1 : 2);
-    shop_settle(till->shop);
-    CHECK_INT(calls(till) - before, 3);
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 31);
-    check_books(till, &redis, "phone", 969, 0, 31);
+    shop_settle(seller->shop);
+    CHECK_INT(calls(seller) - before, 3);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 31);
+    check_books(seller, &redis, "phone", 969, 0, 31);
 }
 
 static void test_lua_goes_alone(void) {
-    struct till *till = open_till();
-    item_sell(till, "phone", INVENTORY_LUA, 1000);
-    buy(till, "phone", "first", "first", 1);
+    struct seller *seller = open_seller();
+    item_sell(seller, "phone", INVENTORY_LUA, 1000);
+    buy(seller, "phone", "first", "first", 1);
     for (int i = 0; i < 2; i++)
-        begin(till, "phone", i, 1);
-    shop_settle(till->shop);
+        begin(seller, "phone", i, 1);
+    shop_settle(seller->shop);
     redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
-    uint64_t before = calls(till);
+    uint64_t before = calls(seller);
     for (int i = 2; i < 100; i++)
-        begin(till, "phone", i, 1);
-    shop_settle(till->shop);
-    CHECK_INT(calls(till) - before, 98);
+        begin(seller, "phone", i, 1);
+    shop_settle(seller->shop);
+    CHECK_INT(calls(seller) - before, 98);
     check_scripts_run(98);
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 101);
-    check_books(till, &redis, "phone", 899, 0, 101);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 101);
+    check_books(seller, &redis, "phone", 899, 0, 101);
 }
 
 static void test_more_than_a_batch(void) {
-    struct till *till = open_till();
-    item_sell(till, "phone", strategy, 1500);
+    struct seller *seller = open_seller();
+    item_sell(seller, "phone", strategy, 1500);
     for (int i = 0; i < 2000; i++)
-        begin(till, "phone", i, 1);
-    shop_settle(till->shop);
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 1500);
-    CHECK_INT(buys_with(till->shop, INVENTORY_SOLD_OUT), 500);
-    check_books(till, &redis, "phone", 0, 0, 1500);
+        begin(seller, "phone", i, 1);
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 1500);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_SOLD_OUT), 500);
+    check_books(seller, &redis, "phone", 0, 0, 1500);
     /* and every one of them again: the winners hear that they won, sold out though it is */
-    for (struct buy *buy = till->shop->buys; buy; buy = buy->next)
+    for (struct buy *buy = seller->shop->buys; buy; buy = buy->next)
         buy->ctx = buy->status == INVENTORY_OK ? buy->order.user : NULL;
     for (int i = 0; i < 2000; i++) {
-        struct buy *first = till->shop->buys;
+        struct buy *first = seller->shop->buys;
         for (int j = 0; j < 1999; j++)
             first = first->next;
-        struct buy *again = begin(till, "phone", i, 1);
+        struct buy *again = begin(seller, "phone", i, 1);
         again->ctx = first;
     }
-    shop_settle(till->shop);
-    struct buy *again = till->shop->buys;
+    shop_settle(seller->shop);
+    struct buy *again = seller->shop->buys;
     for (int i = 0; i < 2000; i++, again = again->next) {
         const struct buy *first = again->ctx;
         CHECK_STATUS(again->status, first->status == INVENTORY_OK ? INVENTORY_REPLAYED : INVENTORY_SOLD_OUT);
@@ -160,41 +160,41 @@ static void test_more_than_a_batch(void) {
             CHECK_STR(again->order.user, first->order.user);
         }
     }
-    check_books(till, &redis, "phone", 0, 0, 1500);
+    check_books(seller, &redis, "phone", 0, 0, 1500);
 }
 
 static void test_many_items(void) {
     int items = strategy == INVENTORY_OPTIMISTIC ? 2000 : 10000; /* it is slow */
-    struct till *till = open_till();
+    struct seller *seller = open_seller();
     char name[32];
     for (int i = 0; i < items; i++) {
         snprintf(name, sizeof name, "item%d", i);
         struct inventory_item item = terms(name, strategy, 1);
-        item_put_begin(till, &item);
+        item_put_begin(seller, &item);
     }
-    shop_settle(till->shop);
+    shop_settle(seller->shop);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < items; i++) {
             snprintf(name, sizeof name, "item%d", i);
-            buy_begin(till, name, "ann", round ? "second" : "first", 1);
+            buy_begin(seller, name, "ann", round ? "second" : "first", 1);
         }
-        shop_settle(till->shop);
+        shop_settle(seller->shop);
     }
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), items);
-    CHECK_INT(buys_with(till->shop, INVENTORY_SOLD_OUT), items);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), items);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_SOLD_OUT), items);
     for (int i = 0; i < items; i += 997)
-        check_books(till, &redis, harness_format("item%d", i), 0, 0, 1);
+        check_books(seller, &redis, harness_format("item%d", i), 0, 0, 1);
 }
 
 static void test_twins(void) {
-    struct till *till = open_till();
-    item_sell(till, "phone", strategy, 20);
+    struct seller *seller = open_seller();
+    item_sell(seller, "phone", strategy, 20);
     struct buy *twins[7];
     for (int i = 0; i < 5; i++)
-        twins[i] = buy_begin(till, "phone", "ann", "k", 2);
-    twins[5] = buy_begin(till, "phone", "bob", "k", 2);
-    twins[6] = buy_begin(till, "phone", "ann", "k", 1);
-    shop_settle(till->shop);
+        twins[i] = buy_begin(seller, "phone", "ann", "k", 2);
+    twins[5] = buy_begin(seller, "phone", "bob", "k", 2);
+    twins[6] = buy_begin(seller, "phone", "ann", "k", 1);
+    shop_settle(seller->shop);
     int first = -1;
     for (int i = 0; i < 5; i++) {
         if (twins[i]->status != INVENTORY_REPLAYED) {
@@ -209,43 +209,43 @@ static void test_twins(void) {
     CHECK(first >= 0);
     CHECK_STATUS(twins[5]->status, INVENTORY_KEY_REUSED);
     CHECK_STATUS(twins[6]->status, INVENTORY_KEY_REUSED);
-    check_books(till, &redis, "phone", 18, 0, 2);
+    check_books(seller, &redis, "phone", 18, 0, 2);
 }
 
 /* What the twins take for a moment must not turn them away from the order that one of them wrote. */
 static void test_twins_of_the_last_unit(void) {
-    struct till *till = open_till();
+    struct seller *seller = open_seller();
     /* Between two processes `decr` does not promise it. */
-    struct till *other = strategy == INVENTORY_DECR ? till : till_open(till->shop, &redis);
+    struct seller *other = strategy == INVENTORY_DECR ? seller : seller_open(seller->shop, &redis);
     for (int limit = 0; limit < 2; limit++) {
         for (int round = 0; round < 20; round++) {
             const char *name = harness_format("phone-%d-%d", limit, round);
-            put_with_limit(till, name, limit ? 100 : 1, limit);
+            put_with_limit(seller, name, limit ? 100 : 1, limit);
             for (int i = 0; i < 3; i++) {
-                buy_begin(till, name, "ann", "k", 1);
+                buy_begin(seller, name, "ann", "k", 1);
                 buy_begin(other, name, "ann", "k", 1);
             }
-            shop_settle(till->shop);
-            CHECK_INT(buys_with(till->shop, INVENTORY_OK), 1);
-            CHECK_INT(buys_with(till->shop, INVENTORY_REPLAYED), 5);
-            check_books(till, &redis, name, limit ? 99 : 0, 0, 1);
-            buys_forget(till->shop);
+            shop_settle(seller->shop);
+            CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 1);
+            CHECK_INT(buys_with(seller->shop, INVENTORY_REPLAYED), 5);
+            check_books(seller, &redis, name, limit ? 99 : 0, 0, 1);
+            buys_forget(seller->shop);
         }
     }
 }
 
 static void test_limit_within_a_turn(void) {
-    struct till *till = open_till();
-    put_with_limit(till, "phone", 100, 3);
+    struct seller *seller = open_seller();
+    put_with_limit(seller, "phone", 100, 3);
     for (int i = 0; i < 10; i++)
-        buy_begin(till, "phone", "ann", harness_format("a%d", i), 1);
-    buy_begin(till, "phone", "bob", "b1", 2);
-    shop_settle(till->shop);
-    buy_begin(till, "phone", "bob", "b2", 2);
-    buy_begin(till, "phone", "bob", "b3", 1);
-    shop_settle(till->shop);
+        buy_begin(seller, "phone", "ann", harness_format("a%d", i), 1);
+    buy_begin(seller, "phone", "bob", "b1", 2);
+    shop_settle(seller->shop);
+    buy_begin(seller, "phone", "bob", "b2", 2);
+    buy_begin(seller, "phone", "bob", "b3", 1);
+    shop_settle(seller->shop);
     struct inventory_audit audit;
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK(audit.conserved);
     CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
     if (strategy == INVENTORY_DECR) /* two that are in each other's way may both be refused */
@@ -254,45 +254,47 @@ static void test_limit_within_a_turn(void) {
         CHECK_INT(audit.user_units, 6);
 }
 
-/* Three want 5, 4 and 3 of 8 in one call: whoever comes first is served first, and who fits still gets it. */
+/* Three want 5, 4 and 3 of 8 in one call: the first one is served first, and one that still fits gets its
+ * units. */
 static void test_mixed_quantities(void) {
-    struct till *till = open_till();
-    item_sell(till, "phone", INVENTORY_BATCH, 8);
-    struct buy *five = begin(till, "phone", 1, 5), *four = begin(till, "phone", 2, 4),
-               *three = begin(till, "phone", 3, 3), *one = begin(till, "phone", 4, 1);
-    shop_settle(till->shop);
+    struct seller *seller = open_seller();
+    item_sell(seller, "phone", INVENTORY_BATCH, 8);
+    struct buy *five = begin(seller, "phone", 1, 5), *four = begin(seller, "phone", 2, 4),
+               *three = begin(seller, "phone", 3, 3), *one = begin(seller, "phone", 4, 1);
+    shop_settle(seller->shop);
     CHECK_STATUS(five->status, INVENTORY_OK);
     CHECK_STATUS(four->status, INVENTORY_SOLD_OUT);
     CHECK_STATUS(three->status, INVENTORY_OK);
     CHECK_STATUS(one->status, INVENTORY_SOLD_OUT);
     CHECK_INT(four->available, 0); /* when all in the call are served */
     CHECK_INT(one->available, 0);
-    CHECK_INT(calls(till), 1);
-    check_books(till, &redis, "phone", 0, 0, 8);
+    CHECK_INT(calls(seller), 1);
+    check_books(seller, &redis, "phone", 0, 0, 8);
 }
 
 static void test_overload(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct shop *shop = shop_open();
-    struct till *till = till_open_with(shop, &(struct till_options){.port = redis.port, .queue_max = 300});
-    till_wait_up(till);
-    till->locked = true;
-    item_sell(till, "phone", strategy, 1000);
+    struct seller *seller =
+        seller_open_with(shop, &(struct seller_options){.port = redis.port, .queue_max = 300});
+    seller_wait_up(seller);
+    seller->locked = true;
+    item_sell(seller, "phone", strategy, 1000);
     for (int i = 0; i < 1000; i++) {
-        struct buy *buy = begin(till, "phone", i, 1);
+        struct buy *buy = begin(seller, "phone", i, 1);
         CHECK_INT(buy->answers, i >= 300); /* refused at once */
     }
     CHECK_INT(buys_with(shop, INVENTORY_OVERLOADED), 700);
-    CHECK_INT(inventory_metrics_read(till->inventory)->waiting, 300);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->waiting, 300);
     shop_settle(shop);
     CHECK_INT(buys_with(shop, INVENTORY_OVERLOADED), 700);
-    CHECK_INT(inventory_metrics_read(till->inventory)->waiting, 0);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->waiting, 0);
     struct inventory_audit audit;
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK_INT(audit.orders[INVENTORY_STATE_CONFIRMED], 300);
     if (strategy < INVENTORY_NAIVE || fenced)
-        check_books(till, &redis, "phone", 700, 0, 300);
-    CHECK_STATUS(buy(till, "phone", "again", "again", 1)->status, INVENTORY_OK);
+        check_books(seller, &redis, "phone", 700, 0, 300);
+    CHECK_STATUS(buy(seller, "phone", "again", "again", 1)->status, INVENTORY_OK);
 }
 
 static void buy_more(struct buy *buy) {
@@ -301,96 +303,96 @@ static void buy_more(struct buy *buy) {
         return;
     char key[32];
     snprintf(key, sizeof key, "k%d", --*left);
-    struct buy *next = buy_begin(buy->till, buy->item, key, key, 1);
+    struct buy *next = buy_begin(buy->seller, buy->item, key, key, 1);
     next->then = buy_more;
     next->ctx = left;
     /* It may have been answered before it was told whom to call. */
     if (next->answers)
-        buy->till->shop->fault = "answered at once";
+        buy->seller->shop->fault = "answered at once";
 }
 
 /* A caller that buys from within the answer, as a server does when a pipelined request follows. */
 static void test_buys_when_answered(void) {
-    struct till *till = open_till();
-    till->locked = true;
-    item_sell(till, "phone", strategy, 150);
+    struct seller *seller = open_seller();
+    seller->locked = true;
+    item_sell(seller, "phone", strategy, 150);
     int left = 300;
     for (int i = 0; i < 4; i++) {
-        struct buy *buy = begin(till, "phone", i, 1);
+        struct buy *buy = begin(seller, "phone", i, 1);
         buy->then = buy_more;
         buy->ctx = &left;
     }
-    shop_settle(till->shop);
+    shop_settle(seller->shop);
     CHECK_INT(left, 0);
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK) + buys_with(till->shop, INVENTORY_SOLD_OUT), 304);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK) + buys_with(seller->shop, INVENTORY_SOLD_OUT), 304);
     if (strategy < INVENTORY_NAIVE || fenced) {
-        CHECK_INT(buys_with(till->shop, INVENTORY_OK), 150);
-        check_books(till, &redis, "phone", 0, 0, 150);
+        CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 150);
+        check_books(seller, &redis, "phone", 0, 0, 150);
     }
 }
 
-/* What a till remembers of an item must not sell another of that name as it must not be sold. */
+/* What a seller remembers of an item must not sell another of that name as it must not be sold. */
 static void test_made_anew_for_many(void) {
-    struct till *till = open_till();
-    till->locked = true;
-    item_sell(till, "phone", strategy, 10);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_seller();
+    seller->locked = true;
+    item_sell(seller, "phone", strategy, 10);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    item_sell(till, "phone", INVENTORY_BATCH, 10);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 100; i++)
-            begin(till, "phone", i, 1);
-        shop_settle(till->shop);
+            begin(seller, "phone", i, 1);
+        shop_settle(seller->shop);
     }
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 1 + 10);
-    check_books(till, &redis, "phone", 0, 0, 10);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 1 + 10);
+    check_books(seller, &redis, "phone", 0, 0, 10);
 }
 
 static void test_made_anew_in_batches(void) {
-    struct till *till = open_till();
-    item_sell(till, "phone", INVENTORY_LUA, 3);
+    struct seller *seller = open_seller();
+    item_sell(seller, "phone", INVENTORY_LUA, 3);
     for (int i = 0; i < 3; i++)
-        begin(till, "phone", i, 1);
-    shop_settle(till->shop);
+        begin(seller, "phone", i, 1);
+    shop_settle(seller->shop);
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    item_sell(till, "phone", INVENTORY_BATCH, 300);
+    item_sell(seller, "phone", INVENTORY_BATCH, 300);
     for (int i = 0; i < 100; i++)
-        begin(till, "phone", i, 1);
-    shop_settle(till->shop);
-    uint64_t before = calls(till);
+        begin(seller, "phone", i, 1);
+    shop_settle(seller->shop);
+    uint64_t before = calls(seller);
     for (int i = 100; i < 200; i++)
-        begin(till, "phone", i, 1);
-    shop_settle(till->shop);
-    CHECK_INT(calls(till) - before, 1);
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 3 + 200);
+        begin(seller, "phone", i, 1);
+    shop_settle(seller->shop);
+    CHECK_INT(calls(seller) - before, 1);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 3 + 200);
 }
 
 /* A connection that looked at one item must not stumble over it when it sells another. */
 static void test_no_conflict_with_another_item(void) {
-    struct till *till = open_till();
-    item_sell(till, "gone", INVENTORY_OPTIMISTIC, 0);
-    item_sell(till, "phone", INVENTORY_OPTIMISTIC, 10);
+    struct seller *seller = open_seller();
+    item_sell(seller, "gone", INVENTORY_OPTIMISTIC, 0);
+    item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 10);
     for (int i = 0; i < 8; i++) {
-        CHECK_STATUS(buy(till, "gone", "ann", "k", 1)->status, INVENTORY_SOLD_OUT);
+        CHECK_STATUS(buy(seller, "gone", "ann", "k", 1)->status, INVENTORY_SOLD_OUT);
         redis_command(&redis, "HSET", "seckill:{gone}:item", "sold", "0", NULL);
-        CHECK_STATUS(buy(till, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
+        CHECK_STATUS(buy(seller, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
     }
-    CHECK_INT(inventory_metrics_read(till->inventory)->conflicts, 0);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->conflicts, 0);
     for (int i = 0; i < 20; i++)
-        begin(till, "phone", i, 1);
-    shop_settle(till->shop);
-    CHECK(inventory_metrics_read(till->inventory)->conflicts > 0);
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 10);
+        begin(seller, "phone", i, 1);
+    shop_settle(seller->shop);
+    CHECK(inventory_metrics_read(seller->inventory)->conflicts > 0);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 10);
 }
 
 /* Names that are made up must not fill the memory. */
 static void test_unknown_names_are_forgotten(void) {
-    struct till *till = open_till();
+    struct seller *seller = open_seller();
     for (int i = 0; i < 3000; i++)
-        buy_begin(till, harness_format("none%d", i), "ann", "k", 1);
-    shop_settle(till->shop);
-    CHECK_INT(buys_with(till->shop, INVENTORY_UNKNOWN_ITEM), 3000);
-    CHECK_INT(till->inventory->items.count, 0);
+        buy_begin(seller, harness_format("none%d", i), "ann", "k", 1);
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_UNKNOWN_ITEM), 3000);
+    CHECK_INT(seller->inventory->items.count, 0);
     CHECK_INT(redis_integer(&redis, "DBSIZE", NULL), 0);
 }
 
@@ -399,16 +401,16 @@ static void test_unknown_names_are_forgotten(void) {
 static void test_closed_before_it_starts_again(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct shop *shop = shop_open();
-    struct till *till = till_open(shop, &redis), *other = till_open(shop, &redis);
-    item_sell(till, "phone", INVENTORY_BATCH, 1);
-    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
-    CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
+    struct seller *seller = seller_open(shop, &redis), *other = seller_open(shop, &redis);
+    item_sell(seller, "phone", INVENTORY_BATCH, 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
     CHECK_STATUS(item_restock(other, "phone", "r", 1, NULL), INVENTORY_OK);
-    struct buy *late = buy_begin(till, "phone", "eve", "k3", 1);
-    while (STAILQ_EMPTY(&till->inventory->again) && shop->open > 0)
+    struct buy *late = buy_begin(seller, "phone", "eve", "k3", 1);
+    while (STAILQ_EMPTY(&seller->inventory->again) && shop->open > 0)
         shop_turn(shop);
-    CHECK(!STAILQ_EMPTY(&till->inventory->again));
-    till_close(till);
+    CHECK(!STAILQ_EMPTY(&seller->inventory->again));
+    seller_close(seller);
     CHECK_STATUS(late->status, INVENTORY_UNAVAILABLE);
     check_books(other, &redis, "phone", 1, 0, 1);
 }
@@ -434,7 +436,7 @@ int main(int argc, char **argv) {
     run_each("one user many times in one turn", test_limit_within_a_turn, INVENTORY_OPTIMISTIC);
     run_fenced("one user many times in one turn", test_limit_within_a_turn);
     run_each("a full queue refuses", test_overload, INVENTORY_LOCKED);
-    run_each("made anew behind the till's back", test_made_anew_for_many, INVENTORY_LOCKED);
+    run_each("made anew behind the seller's back", test_made_anew_for_many, INVENTORY_LOCKED);
     run_each("buying from within an answer", test_buys_when_answered, INVENTORY_LOCKED);
     harness_run("closed before a purchase starts again", test_closed_before_it_starts_again);
     return harness_finish();

@@ -22,31 +22,31 @@ struct told {
     int live, behind;
 };
 
-static void on_told(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *domain) {
+static void on_told(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *epoch) {
     struct told *told = ctx;
     told->count++;
     told->status = status;
-    CHECK_INT(domain != NULL, status == INVENTORY_OK);
-    if (!domain)
+    CHECK_INT(epoch != NULL, status == INVENTORY_OK);
+    if (!epoch)
         return;
-    told->epoch = domain->epoch;
-    told->live = domain->live;
-    told->behind = domain->behind;
-    snprintf(told->lock, sizeof told->lock, "%s", domain->lock);
-    snprintf(told->laggard, sizeof told->laggard, "%s", domain->laggard);
+    told->epoch = epoch->epoch;
+    told->live = epoch->live;
+    told->behind = epoch->behind;
+    snprintf(told->lock, sizeof told->lock, "%s", epoch->lock);
+    snprintf(told->laggard, sizeof told->laggard, "%s", epoch->laggard);
 }
 
 static bool is_told(void *arg) {
     return ((struct told *)arg)->count > 0;
 }
 
-static struct told *finish(struct till *till, struct told *told) {
-    shop_wait(till->shop, is_told, told, "a beat is answered");
+static struct told *finish(struct seller *seller, struct told *told) {
+    shop_wait(seller->shop, is_told, told, "a beat is answered");
     CHECK_INT(told->count, 1);
     return told;
 }
 
-static struct told *heartbeat(struct till *till, const char *instance, uint64_t epoch, const char *lock) {
+static struct told *heartbeat(struct seller *seller, const char *instance, uint64_t epoch, const char *lock) {
     struct told *told = harness_alloc(sizeof *told);
     struct inventory_heartbeat heartbeat = {.instance = instance,
                                             .epoch = epoch,
@@ -54,20 +54,20 @@ static struct told *heartbeat(struct till *till, const char *instance, uint64_t 
                                             .quiet_ms = QUIET_MS,
                                             .fresh_ms = FRESH_MS,
                                             .rewrite_ms = REWRITE_MS};
-    inventory_lock_epoch_heartbeat(till->inventory, &heartbeat, on_told, told);
-    return finish(till, told);
+    inventory_lock_epoch_heartbeat(seller->inventory, &heartbeat, on_told, told);
+    return finish(seller, told);
 }
 
-static struct told *change(struct till *till, const char *lock) {
+static struct told *change(struct seller *seller, const char *lock) {
     struct told *told = harness_alloc(sizeof *told);
-    inventory_lock_epoch_switch(till->inventory, lock, on_told, told);
-    return finish(till, told);
+    inventory_lock_epoch_switch(seller->inventory, lock, on_told, told);
+    return finish(seller, told);
 }
 
-static void leave(struct till *till, const char *instance) {
+static void leave(struct seller *seller, const char *instance) {
     struct told *told = harness_alloc(sizeof *told);
-    inventory_lock_epoch_leave(till->inventory, instance, on_told, told);
-    CHECK_STATUS(finish(till, told)->status, INVENTORY_OK);
+    inventory_lock_epoch_leave(seller->inventory, instance, on_told, told);
+    CHECK_STATUS(finish(seller, told)->status, INVENTORY_OK);
 }
 
 static void check(const struct told *told, uint64_t epoch, const char *lock, int live, int behind) {
@@ -93,58 +93,58 @@ static void age(const char *instance, long long ms) {
                   harness_format("%lld %lld %lld", epoch, seen - ms, quiet), NULL);
 }
 
-static struct till *open_till(void) {
+static struct seller *open_seller(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    return till_open(shop_open(), &redis);
+    return seller_open(shop_open(), &redis);
 }
 
 static void the_first_chooses(void) {
-    struct till *till = open_till();
-    check(heartbeat(till, "a", 0, "etcd:"), 1, "etcd:", 1, 0);
+    struct seller *seller = open_seller();
+    check(heartbeat(seller, "a", 0, "etcd:"), 1, "etcd:", 1, 0);
     CHECK_STR(redis_command(&redis, "HGETALL", RECORD, NULL), "[epoch 1 lock etcd:]");
-    check(heartbeat(till, "b", 0, "redis:"), 1, "etcd:", 2, 0);
-    check(heartbeat(till, "b", 1, "etcd:"), 1, "etcd:", 2, 0);
-    check(heartbeat(till, "a", 1, "etcd:"), 1, "etcd:", 2, 0);
+    check(heartbeat(seller, "b", 0, "redis:"), 1, "etcd:", 2, 0);
+    check(heartbeat(seller, "b", 1, "etcd:"), 1, "etcd:", 2, 0);
+    check(heartbeat(seller, "a", 1, "etcd:"), 1, "etcd:", 2, 0);
 }
 
-/* Who comes alone has the lock that he wants; so does who comes after one that was not seen any more, but
- * that one may have grants yet. */
+/* An instance that comes alone gets the lock it wants. So does one that comes after another was not seen for a
+ * while; but that other may still have grants. */
 static void alone(void) {
-    struct till *till = open_till();
-    heartbeat(till, "a", 0, "etcd:");
-    leave(till, "a");
+    struct seller *seller = open_seller();
+    heartbeat(seller, "a", 0, "etcd:");
+    leave(seller, "a");
     CHECK_STR(redis_command(&redis, "HLEN", INSTANCES, NULL), "0");
-    check(heartbeat(till, "b", 0, "etcd:"), 1, "etcd:", 1, 0);
-    leave(till, "b");
-    check(heartbeat(till, "c", 0, "redis:"), 2, "redis:", 1, 0);
+    check(heartbeat(seller, "b", 0, "etcd:"), 1, "etcd:", 1, 0);
+    leave(seller, "b");
+    check(heartbeat(seller, "c", 0, "redis:"), 2, "redis:", 1, 0);
     age("c", FRESH_MS - 5000);
-    check(heartbeat(till, "d", 0, "local:"), 2, "redis:", 2, 0);
-    leave(till, "d");
+    check(heartbeat(seller, "d", 0, "local:"), 2, "redis:", 2, 0);
+    leave(seller, "d");
     age("c", 6000);
-    struct told *told = heartbeat(till, "d", 0, "local:");
+    struct told *told = heartbeat(seller, "d", 0, "local:");
     check(told, 3, "local:", 1, 1);
     CHECK_STR(told->laggard, "c");
-    check(heartbeat(till, "d", 0, "local:"), 3, "local:", 1, 1); /* as when its reply was lost */
+    check(heartbeat(seller, "d", 0, "local:"), 3, "local:", 1, 1); /* as when its reply was lost */
 }
 
 static void who_is_behind(void) {
-    struct till *till = open_till();
-    heartbeat(till, "a", 0, "x:");
-    heartbeat(till, "b", 0, "x:");
-    heartbeat(till, "c", 0, "x:");
-    struct told *told = change(till, "y:");
+    struct seller *seller = open_seller();
+    heartbeat(seller, "a", 0, "x:");
+    heartbeat(seller, "b", 0, "x:");
+    heartbeat(seller, "c", 0, "x:");
+    struct told *told = change(seller, "y:");
     CHECK_INT(told->epoch, 2);
     CHECK_INT(told->behind, 3);
-    check(heartbeat(till, "a", 1, "x:"), 2, "y:", 3, 2);
-    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 3, 2);
-    check(heartbeat(till, "b", 2, "y:"), 2, "y:", 3, 1);
-    told = heartbeat(till, "a", 2, "y:");
+    check(heartbeat(seller, "a", 1, "x:"), 2, "y:", 3, 2);
+    check(heartbeat(seller, "a", 2, "y:"), 2, "y:", 3, 2);
+    check(heartbeat(seller, "b", 2, "y:"), 2, "y:", 3, 1);
+    told = heartbeat(seller, "a", 2, "y:");
     check(told, 2, "y:", 3, 1);
     CHECK_STR(told->laggard, "c");
-    check(heartbeat(till, "d", 0, "x:"), 2, "y:", 4, 1); /* comes in the middle */
-    check(heartbeat(till, "c", 2, "y:"), 2, "y:", 4, 0);
-    CHECK_INT(change(till, "y:")->epoch, 3); /* the same lock, which has lost its data */
-    check(heartbeat(till, "a", 2, "y:"), 3, "y:", 4, 3);
+    check(heartbeat(seller, "d", 0, "x:"), 2, "y:", 4, 1); /* comes in the middle */
+    check(heartbeat(seller, "c", 2, "y:"), 2, "y:", 4, 0);
+    CHECK_INT(change(seller, "y:")->epoch, 3); /* the same lock, which has lost its data */
+    check(heartbeat(seller, "a", 2, "y:"), 3, "y:", 4, 3);
 }
 
 /* The dead are waited for until their grants have run out, by their own account. */
@@ -154,103 +154,103 @@ static void check_in_force(const char *epoch) {
 
 /* An epoch is in force once one has it and nobody is behind. */
 static void in_force(void) {
-    struct till *till = open_till();
-    heartbeat(till, "a", 0, "x:");
-    heartbeat(till, "b", 0, "x:");
+    struct seller *seller = open_seller();
+    heartbeat(seller, "a", 0, "x:");
+    heartbeat(seller, "b", 0, "x:");
     check_in_force("(nil)");
-    heartbeat(till, "a", 1, "x:");
+    heartbeat(seller, "a", 1, "x:");
     check_in_force("1");
-    change(till, "y:");
+    change(seller, "y:");
     check_in_force("1");
-    heartbeat(till, "a", 2, "y:");
+    heartbeat(seller, "a", 2, "y:");
     check_in_force("1");
-    heartbeat(till, "b", 2, "y:");
+    heartbeat(seller, "b", 2, "y:");
     check_in_force("2");
-    change(till, "z:");
-    heartbeat(till, "a", 3, "z:");
+    change(seller, "z:");
+    heartbeat(seller, "a", 3, "z:");
     age("b", QUIET_MS + 1);
     check_in_force("2");
-    heartbeat(till, "a", 3, "z:");
+    heartbeat(seller, "a", 3, "z:");
     check_in_force("3");
 }
 
 static void silence(void) {
-    struct till *till = open_till();
-    heartbeat(till, "a", 0, "x:");
-    heartbeat(till, "b", 0, "x:");
-    change(till, "y:");
-    heartbeat(till, "a", 2, "y:");
+    struct seller *seller = open_seller();
+    heartbeat(seller, "a", 0, "x:");
+    heartbeat(seller, "b", 0, "x:");
+    change(seller, "y:");
+    heartbeat(seller, "a", 2, "y:");
     age("b", FRESH_MS + 1);
-    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 1, 1);
+    check(heartbeat(seller, "a", 2, "y:"), 2, "y:", 1, 1);
     age("b", QUIET_MS - FRESH_MS - 5000);
-    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 1, 1);
+    check(heartbeat(seller, "a", 2, "y:"), 2, "y:", 1, 1);
     age("b", 5000);
-    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 1, 0);
+    check(heartbeat(seller, "a", 2, "y:"), 2, "y:", 1, 0);
     CHECK_STR(row("b"), "(nil)");
     /* It was only asleep. */
-    check(heartbeat(till, "b", 1, "x:"), 2, "y:", 2, 0);
-    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 2, 1);
+    check(heartbeat(seller, "b", 1, "x:"), 2, "y:", 2, 0);
+    check(heartbeat(seller, "a", 2, "y:"), 2, "y:", 2, 1);
     /* Oneself is never gone. */
     age("a", QUIET_MS + 1);
-    check(heartbeat(till, "a", 2, "y:"), 2, "y:", 2, 1);
+    check(heartbeat(seller, "a", 2, "y:"), 2, "y:", 2, 1);
 }
 
 /* A beat that tells nothing new costs no write. */
 static void few_writes(void) {
-    struct till *till = open_till();
-    heartbeat(till, "a", 0, "x:");
+    struct seller *seller = open_seller();
+    heartbeat(seller, "a", 0, "x:");
     const char *before = row("a");
     harness_pause_ms(3);
-    heartbeat(till, "a", 1, "x:");
+    heartbeat(seller, "a", 1, "x:");
     CHECK_STR(row("a"), before);
     age("a", REWRITE_MS - 10000);
     before = row("a");
-    heartbeat(till, "a", 1, "x:");
+    heartbeat(seller, "a", 1, "x:");
     CHECK_STR(row("a"), before);
     age("a", 10000);
     before = row("a");
-    heartbeat(till, "a", 1, "x:");
+    heartbeat(seller, "a", 1, "x:");
     CHECK(strcmp(row("a"), before) != 0);
     before = row("a");
-    change(till, "y:");
-    heartbeat(till, "a", 2, "y:");
+    change(seller, "y:");
+    heartbeat(seller, "a", 2, "y:");
     CHECK(strcmp(row("a"), before) != 0);
     CHECK_INT(strncmp(row("a"), "2 ", 2), 0);
 }
 
 /* The store comes back without its last moments. */
 static void a_store_that_forgot(void) {
-    struct till *till = open_till();
-    heartbeat(till, "a", 0, "x:");
+    struct seller *seller = open_seller();
+    heartbeat(seller, "a", 0, "x:");
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    check(heartbeat(till, "a", 7, "y:"), 7, "y:", 1, 0);
+    check(heartbeat(seller, "a", 7, "y:"), 7, "y:", 1, 0);
     CHECK_STR(redis_command(&redis, "HSET", RECORD, "epoch", "6", "lock", "x:", NULL), "0");
-    CHECK_INT(change(till, "z:")->epoch, 8); /* "a" has told of 7 */
+    CHECK_INT(change(seller, "z:")->epoch, 8); /* "a" has told of 7 */
     CHECK_STR(redis_command(&redis, "HSET", RECORD, "epoch", "7", "lock", "z:", NULL), "0");
-    check(heartbeat(till, "a", 7, "y:"), 8, "z:", 1, 0); /* two of one epoch */
-    check(heartbeat(till, "a", 8, "z:"), 8, "z:", 1, 0);
+    check(heartbeat(seller, "a", 7, "y:"), 8, "z:", 1, 0); /* two of one epoch */
+    check(heartbeat(seller, "a", 8, "z:"), 8, "z:", 1, 0);
     CHECK_STR(redis_command(&redis, "HSET", INSTANCES, "odd", "junk", NULL), "1");
-    check(heartbeat(till, "a", 8, "z:"), 8, "z:", 1, 0);
+    check(heartbeat(seller, "a", 8, "z:"), 8, "z:", 1, 0);
     CHECK_STR(row("odd"), "(nil)");
     /* Beyond what a double prints in full. */
     CHECK_STR(redis_command(&redis, "HSET", RECORD, "epoch", "4503599627370496", NULL), "0");
-    CHECK(change(till, "z:")->epoch == UINT64_C(4503599627370497));
+    CHECK(change(seller, "z:")->epoch == UINT64_C(4503599627370497));
     CHECK_STR(redis_command(&redis, "HGET", RECORD, "epoch", NULL), "4503599627370497");
 }
 
 static void no_store(void) {
-    struct till *till = open_till();
+    struct seller *seller = open_seller();
     CHECK_STR(redis_command(&redis, "SET", RECORD, "text", NULL), "OK");
-    CHECK_STATUS(heartbeat(till, "a", 0, "x:")->status, INVENTORY_UNAVAILABLE);
-    CHECK_STATUS(change(till, "x:")->status, INVENTORY_UNAVAILABLE);
+    CHECK_STATUS(heartbeat(seller, "a", 0, "x:")->status, INVENTORY_UNAVAILABLE);
+    CHECK_STATUS(change(seller, "x:")->status, INVENTORY_UNAVAILABLE);
     CHECK_STR(redis_command(&redis, "GET", RECORD, NULL), "text");
     struct proxy *proxy = proxy_start(redis.port);
-    till = till_open_with(till->shop, &(struct till_options){.port = proxy_port(proxy)});
-    CHECK_STATUS(heartbeat(till, "a", 0, "x:")->status, INVENTORY_UNAVAILABLE); /* not connected yet */
-    till_wait_up(till);
+    seller = seller_open_with(seller->shop, &(struct seller_options){.port = proxy_port(proxy)});
+    CHECK_STATUS(heartbeat(seller, "a", 0, "x:")->status, INVENTORY_UNAVAILABLE); /* not connected yet */
+    seller_wait_up(seller);
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     proxy_set(proxy, PROXY_CUT, 0, "switch");
-    CHECK_STATUS(change(till, "x:")->status, INVENTORY_UNKNOWN);
+    CHECK_STATUS(change(seller, "x:")->status, INVENTORY_UNKNOWN);
     CHECK_STR(redis_command(&redis, "HGET", RECORD, "epoch", NULL), "1");
 }
 

@@ -1,4 +1,5 @@
-/* Holds that nobody looks at end on time, whoever dies when, and what has no holds costs nothing. */
+/* Holds that nobody reads expire on time, whichever process dies at whichever step, and items without holds
+ * cost nothing. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,26 +15,26 @@ enum { HOLD_MS = 30000 };
 
 static struct redis_server redis;
 
-static struct till *open_till(void (*at_failpoint)(void *ctx, const char *step), void *ctx) {
-    struct till *till = till_open_with(
+static struct seller *open_seller(void (*at_failpoint)(void *ctx, const char *step), void *ctx) {
+    struct seller *seller = seller_open_with(
         shop_open(),
-        &(struct till_options){.port = redis.port, .at_failpoint = at_failpoint, .at_failpoint_ctx = ctx});
-    till_wait_up(till);
-    return till;
+        &(struct seller_options){.port = redis.port, .at_failpoint = at_failpoint, .at_failpoint_ctx = ctx});
+    seller_wait_up(seller);
+    return seller;
 }
 
-static void put(struct till *till, const char *name, int64_t stock, int64_t hold_ms) {
+static void put(struct seller *seller, const char *name, int64_t stock, int64_t hold_ms) {
     struct inventory_item item = terms(name, strategy, stock);
     item.hold_ms = hold_ms;
     item.limit = stock;
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
 }
 
-static struct till *open_sale(void) {
+static struct seller *open_sale(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = open_till(NULL, NULL);
-    put(till, "phone", 10, HOLD_MS);
-    return till;
+    struct seller *seller = open_seller(NULL, NULL);
+    put(seller, "phone", 10, HOLD_MS);
+    return seller;
 }
 
 static long long indexed(void) {
@@ -51,35 +52,36 @@ static long long commands(void) {
     return sum;
 }
 
-static int cost_of_sweeps(struct till *till, int count) {
+static int cost_of_sweeps(struct seller *seller, int count) {
     long long from = commands();
     for (int i = 0; i < count; i++) {
-        inventory_sweep(till->inventory);
-        shop_idle(till->shop, 20);
+        inventory_sweep(seller->inventory);
+        shop_idle(seller->shop, 20);
     }
     return (int)(commands() - from);
 }
 
 static void test_idle(void) {
     enum { ITEMS = 60, SWEEPS = 10, A_SWEEP = 10 };
-    struct till *till = open_sale();
+    struct seller *seller = open_sale();
     for (int i = 0; i < ITEMS; i++) {
         const char *name = harness_format("item%d", i);
-        put(till, name, 1, HOLD_MS);
-        struct buy *held = buy(till, name, "ann", "k", 1);
+        put(seller, name, 1, HOLD_MS);
+        struct buy *held = buy(seller, name, "ann", "k", 1);
         CHECK_STATUS(held->status, INVENTORY_OK);
         if (i % 3 > 0)
-            CHECK_STATUS(order_step(till, held->order.id, (enum inventory_step)(i % 3), NULL), INVENTORY_OK);
+            CHECK_STATUS(order_step(seller, held->order.id, (enum inventory_step)(i % 3), NULL),
+                         INVENTORY_OK);
     }
     CHECK_INT(indexed(), ITEMS);
-    CHECK(cost_of_sweeps(till, SWEEPS) <= SWEEPS * A_SWEEP);
+    CHECK(cost_of_sweeps(seller, SWEEPS) <= SWEEPS * A_SWEEP);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
-    holds_sweep(till, &redis);
+    holds_sweep(seller, &redis);
     CHECK_INT(indexed(), 0);
-    CHECK_INT(inventory_metrics_read(till->inventory)->expired, ITEMS / 3);
-    CHECK(cost_of_sweeps(till, SWEEPS) <= SWEEPS * A_SWEEP);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->expired, ITEMS / 3);
+    CHECK(cost_of_sweeps(seller, SWEEPS) <= SWEEPS * A_SWEEP);
     for (int i = 0; i < ITEMS; i++)
-        check_books(till, &redis, harness_format("item%d", i), i % 3 != 1, 0, i % 3 == 1);
+        check_books(seller, &redis, harness_format("item%d", i), i % 3 != 1, 0, i % 3 == 1);
 }
 
 static bool none_indexed(void *arg) {
@@ -91,11 +93,11 @@ static bool none_indexed(void *arg) {
 static void test_many_due(void) {
     static const char enter[] =
         "for i = 1, 250 do redis.call('ZADD', 'seckill:{due:' .. i % 2 .. '}', i, 'gone' .. i) end";
-    struct till *till = open_sale();
+    struct seller *seller = open_sale();
     redis_command(&redis, "EVAL", enter, "0", NULL);
     CHECK_INT(indexed(), 250);
-    inventory_sweep(till->inventory);
-    shop_wait(till->shop, none_indexed, till, "the index is empty");
+    inventory_sweep(seller->inventory);
+    shop_wait(seller->shop, none_indexed, seller, "the index is empty");
 }
 
 /* How many holds its item has. */
@@ -111,37 +113,37 @@ static bool late_are_over(void *arg) {
 /* An item with many holds is seen to by and by: those of other items do not wait for the last of them. */
 static void test_many_in_one(void) {
     enum { MANY = 5000 };
-    struct till *till = open_sale();
-    put(till, "many", MANY, HOLD_MS);
+    struct seller *seller = open_sale();
+    put(seller, "many", MANY, HOLD_MS);
     for (int i = 0; i < MANY; i++)
-        buy_begin(till, "many", "ann", harness_format("k%d", i), 1);
-    shop_settle(till->shop);
+        buy_begin(seller, "many", "ann", harness_format("k%d", i), 1);
+    shop_settle(seller->shop);
     for (int i = 1; i <= 4; i++) { /* in several parts of the index */
-        put(till, harness_format("late%d", i), 1, HOLD_MS);
-        CHECK_STATUS(buy(till, harness_format("late%d", i), "ann", "k", 1)->status, INVENTORY_OK);
+        put(seller, harness_format("late%d", i), 1, HOLD_MS);
+        CHECK_STATUS(buy(seller, harness_format("late%d", i), "ann", "k", 1)->status, INVENTORY_OK);
     }
     redis_clock()->ahead_ms = HOLD_MS + 1000;
-    inventory_sweep(till->inventory);
-    shop_wait(till->shop, late_are_over, till, "the holds of other items are over");
+    inventory_sweep(seller->inventory);
+    shop_wait(seller->shop, late_are_over, seller, "the holds of other items are over");
     CHECK(holds_of("many") > MANY - 1000);
-    holds_sweep(till, &redis);
+    holds_sweep(seller, &redis);
     CHECK_INT(indexed(), 0);
-    check_books(till, &redis, "many", MANY, 0, 0);
+    check_books(seller, &redis, "many", MANY, 0, 0);
 }
 
 /* An item that has left the index is entered again, though the store's clock has been set back meanwhile. */
 static void test_clock_set_back(void) {
-    struct till *till = open_sale();
-    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_sale();
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
-    holds_sweep(till, &redis);
+    holds_sweep(seller, &redis);
     CHECK_INT(indexed(), 0);
     redis_clock()->ahead_ms = 0;
-    CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
     CHECK_INT(indexed(), 1);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
-    holds_sweep(till, &redis);
-    check_books(till, &redis, "phone", 10, 0, 0);
+    holds_sweep(seller, &redis);
+    check_books(seller, &redis, "phone", 10, 0, 0);
 }
 
 /* ---- killed at each step ---- */
@@ -160,16 +162,16 @@ static void die_at_failpoint(void *ctx, const char *step) {
 /* Holds two, one after the other, and expires them. Ends with the number of its steps. */
 static void child(int until) {
     struct steps steps = {.until = until};
-    struct till *till = open_till(die_at_failpoint, &steps);
+    struct seller *seller = open_seller(die_at_failpoint, &steps);
     for (int i = 0; i < 2; i++) {
-        CHECK_STATUS(buy(till, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
+        CHECK_STATUS(buy(seller, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
         if (i == 0)
             redis_clock()->ahead_ms += HOLD_MS / 2;
     }
     redis_clock()->ahead_ms += HOLD_MS / 2 + INVENTORY_HOLD_GRACE_MS + 1000;
-    holds_sweep(till, &redis);
+    holds_sweep(seller, &redis);
     redis_clock()->ahead_ms += HOLD_MS;
-    holds_sweep(till, &redis);
+    holds_sweep(seller, &redis);
     _exit(steps.count);
 }
 
@@ -194,18 +196,18 @@ static int child_run(int until) {
 static void test_killed(void) {
     int steps = -1;
     for (int until = 0; steps < 0; until++) {
-        struct till *till = open_sale();
+        struct seller *seller = open_sale();
         int status = child_run(until);
         if (WIFEXITED(status))
             steps = WEXITSTATUS(status);
         else
             CHECK_INT(WTERMSIG(status), SIGKILL);
         redis_clock()->ahead_ms = INT64_C(3) * HOLD_MS;
-        holds_sweep(till, &redis);
+        holds_sweep(seller, &redis);
         CHECK_INT(indexed(), 0);
         CHECK_INT(redis_integer(&redis, "ZCARD", "seckill:{phone}:holds", NULL), 0);
-        check_books(till, &redis, "phone", 10, 0, 0);
-        shop_close(till->shop);
+        check_books(seller, &redis, "phone", 10, 0, 0);
+        shop_close(seller->shop);
     }
     CHECK(steps >= 4); /* to expire the first, and the last, and each time to move or take out the entry */
 }
@@ -214,7 +216,7 @@ static void test_killed(void) {
 
 struct meanwhile {
     const char *step; /* NULL: met */
-    struct till *other;
+    struct seller *other;
     void (*act)(struct meanwhile *meanwhile);
 };
 
@@ -232,19 +234,19 @@ static void hold_one(struct meanwhile *meanwhile) {
 
 /* A sweep has seen that there are no holds, and before it takes the entry out there is one. */
 static void test_held_meanwhile(void) {
-    struct till *other = open_sale();
+    struct seller *other = open_sale();
     struct meanwhile meanwhile = {.step = "before move", .other = other, .act = hold_one};
-    struct till *till = open_till(once_at_failpoint, &meanwhile);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_seller(once_at_failpoint, &meanwhile);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
-    holds_sweep(till, &redis);
+    holds_sweep(seller, &redis);
     CHECK(!meanwhile.step);
-    check_books(till, &redis, "phone", 9, 1, 0);
+    check_books(seller, &redis, "phone", 9, 1, 0);
     CHECK_INT(indexed(), 1);
     redis_clock()->ahead_ms += HOLD_MS + 1000;
-    holds_sweep(till, &redis);
+    holds_sweep(seller, &redis);
     CHECK_INT(indexed(), 0);
-    check_books(till, &redis, "phone", 10, 0, 0);
+    check_books(seller, &redis, "phone", 10, 0, 0);
 }
 
 static void sweep_later(struct meanwhile *meanwhile) {
@@ -255,14 +257,14 @@ static void sweep_later(struct meanwhile *meanwhile) {
 
 /* Whoever entered the item is stopped for so long that his entry is gone when he comes to hold. */
 static void test_stopped_before_hold(void) {
-    struct till *other = open_sale();
+    struct seller *other = open_sale();
     struct meanwhile meanwhile = {.step = "before first hold", .other = other, .act = sweep_later};
-    struct till *till = open_till(once_at_failpoint, &meanwhile);
-    till->locked = other->locked;
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    struct seller *seller = open_seller(once_at_failpoint, &meanwhile);
+    seller->locked = other->locked;
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
     CHECK(!meanwhile.step);
-    check_books(till, &redis, "phone", 10, 0, 0);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    check_books(seller, &redis, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     CHECK_INT(indexed(), 1);
 }
 
@@ -272,7 +274,7 @@ enum { RACERS = 4, RACES = 400, RACE_ITEMS = 3, RACE_STOCK = 8, RACE_HOLD_MS = 2
 
 struct racer {
     pthread_t thread;
-    struct till *till;
+    struct seller *seller;
     uint64_t random;
     int number;
 };
@@ -283,7 +285,7 @@ static int below(struct racer *racer, int n) {
 
 static void *race(void *arg) {
     struct racer *racer = arg;
-    struct shop *shop = racer->till->shop;
+    struct shop *shop = racer->seller->shop;
     char item[16], user[16], key[32], id[INVENTORY_ORDER_SIZE] = "";
     for (int i = 0; i < RACES; i++) {
         int what = below(racer, 10);
@@ -291,11 +293,11 @@ static void *race(void *arg) {
         snprintf(user, sizeof user, "user%d", racer->number);
         snprintf(key, sizeof key, "key%d-%d", racer->number, i);
         if (what < 5)
-            snprintf(id, sizeof id, "%s", buy_begin(racer->till, item, user, key, 1)->id);
+            snprintf(id, sizeof id, "%s", buy_begin(racer->seller, item, user, key, 1)->id);
         else if (what < 8 && *id)
-            order_step_begin(racer->till, id, what == 7 ? INVENTORY_READ : INVENTORY_CANCEL);
+            order_step_begin(racer->seller, id, what == 7 ? INVENTORY_READ : INVENTORY_CANCEL);
         else
-            inventory_sweep(racer->till->inventory);
+            inventory_sweep(racer->seller->inventory);
         do
             shop_turn(shop);
         while (shop->open > 4);
@@ -304,7 +306,7 @@ static void *race(void *arg) {
                                __ATOMIC_RELAXED);
     }
     shop_settle(shop);
-    while (racer->till->inventory->sweeping)
+    while (racer->seller->inventory->sweeping)
         shop_turn(shop);
     return NULL;
 }
@@ -315,9 +317,9 @@ static void test_race(void) {
     struct racer racers[RACERS];
     for (int i = 0; i < RACERS; i++)
         racers[i] =
-            (struct racer){.till = open_till(NULL, NULL), .number = i, .random = harness_random(&random)};
+            (struct racer){.seller = open_seller(NULL, NULL), .number = i, .random = harness_random(&random)};
     for (int i = 0; i < RACE_ITEMS; i++)
-        put(racers[0].till, harness_format("item%d", i), RACE_STOCK, RACE_HOLD_MS);
+        put(racers[0].seller, harness_format("item%d", i), RACE_STOCK, RACE_HOLD_MS);
     for (int i = 0; i < RACERS; i++)
         CHECK_INT(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
     for (int i = 0; i < RACERS; i++)
@@ -325,14 +327,14 @@ static void test_race(void) {
     CHECK(!harness_failed());
     int held = 0;
     for (int i = 0; i < RACERS; i++)
-        held += buys_with(racers[i].till->shop, INVENTORY_OK);
+        held += buys_with(racers[i].seller->shop, INVENTORY_OK);
     CHECK(held > 10);
     redis_clock()->ahead_ms += RACE_HOLD_MS + INVENTORY_HOLD_GRACE_MS;
-    holds_sweep(racers[0].till, &redis);
+    holds_sweep(racers[0].seller, &redis);
     CHECK_INT(indexed(), 0);
     for (int i = 0; i < RACE_ITEMS; i++) {
         struct inventory_audit audit;
-        CHECK_STATUS(item_audit(racers[0].till, harness_format("item%d", i), &audit), INVENTORY_OK);
+        CHECK_STATUS(item_audit(racers[0].seller, harness_format("item%d", i), &audit), INVENTORY_OK);
         CHECK(audit.conserved);
         CHECK_INT(audit.holds + audit.item.held, 0);
         CHECK_INT(audit.item.available, RACE_STOCK);
@@ -342,52 +344,52 @@ static void test_race(void) {
 /* ---- a store that stood still ---- */
 
 static bool is_over(void *arg) {
-    return !((struct till *)arg)->inventory->sweeping;
+    return !((struct seller *)arg)->inventory->sweeping;
 }
 
 /* The hold is over by the time the store goes on, and a confirm that came in time may be behind the sweep. */
 static void test_stood_still(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = till_open_with(
-        shop_open(), &(struct till_options){.port = redis.port, .call_timeout_ms = 2 * HOLD_MS});
-    till_wait_up(till);
-    put(till, "phone", 10, HOLD_MS);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    holds_sweep(till, &redis);
+    struct seller *seller = seller_open_with(
+        shop_open(), &(struct seller_options){.port = redis.port, .call_timeout_ms = 2 * HOLD_MS});
+    seller_wait_up(seller);
+    put(seller, "phone", 10, HOLD_MS);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    holds_sweep(seller, &redis);
     redis_pause(&redis);
-    inventory_sweep(till->inventory);
-    till->shop->hurried_ms = redis_clock()->ahead_ms = HOLD_MS + 1000;
+    inventory_sweep(seller->inventory);
+    seller->shop->hurried_ms = redis_clock()->ahead_ms = HOLD_MS + 1000;
     redis_resume(&redis);
-    shop_wait(till->shop, is_over, till, "the sweep is over");
-    inventory_sweep(till->inventory);
-    shop_wait(till->shop, is_over, till, "another is over");
-    CHECK_INT(inventory_metrics_read(till->inventory)->expired, 0);
-    till->shop->hurried_ms += INVENTORY_HOLD_GRACE_MS + 1;
-    holds_sweep(till, &redis);
-    CHECK_INT(inventory_metrics_read(till->inventory)->expired, 1);
-    check_books(till, &redis, "phone", 10, 0, 0);
+    shop_wait(seller->shop, is_over, seller, "the sweep is over");
+    inventory_sweep(seller->inventory);
+    shop_wait(seller->shop, is_over, seller, "another is over");
+    CHECK_INT(inventory_metrics_read(seller->inventory)->expired, 0);
+    seller->shop->hurried_ms += INVENTORY_HOLD_GRACE_MS + 1;
+    holds_sweep(seller, &redis);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->expired, 1);
+    check_books(seller, &redis, "phone", 10, 0, 0);
 }
 
 /* ---- a store of before the index ---- */
 
 static bool is_taken_over(void *arg) {
-    inventory_sweep(((struct till *)arg)->inventory);
+    inventory_sweep(((struct seller *)arg)->inventory);
     return redis_integer(&redis, "SCARD", "seckill:holding", NULL) == 0;
 }
 
 static void test_taken_over(void) {
     enum { ITEMS = 120 };
-    struct till *till = open_sale();
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_sale();
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     for (int part = 0; part < 8; part++)
         redis_command(&redis, "DEL", harness_format("seckill:{due:%d}", part), NULL);
     CHECK_INT(indexed(), 0);
     redis_command(&redis, "SADD", "seckill:holding", "phone", "gone", NULL);
     for (int i = 0; i < ITEMS; i++) {
-        put(till, harness_format("item%d", i), 1, HOLD_MS);
+        put(seller, harness_format("item%d", i), 1, HOLD_MS);
         redis_command(&redis, "SADD", "seckill:holding", harness_format("item%d", i), NULL);
     }
-    struct till *next = open_till(NULL, NULL);
+    struct seller *next = open_seller(NULL, NULL);
     shop_wait(next->shop, is_taken_over, next, "the old set is empty");
     holds_sweep(next, &redis);
     CHECK_INT(indexed(), 1);

@@ -9,26 +9,26 @@ static void start(struct redis_server *redis) {
 }
 
 /* Everything that can be asked is answered with UNAVAILABLE, and all but an audit at once. */
-static void check_all_unavailable(struct till *till) {
-    struct shop *shop = till->shop;
+static void check_all_unavailable(struct seller *seller) {
+    struct shop *shop = seller->shop;
     struct inventory_item item = terms("new", INVENTORY_BATCH, 1);
-    struct buy *bought = buy_begin(till, "phone", "ann", "down", 1);
+    struct buy *bought = buy_begin(seller, "phone", "ann", "down", 1);
     enum { CALLS = 5 };
     struct answer *answers[CALLS] = {
-        item_put_begin(till, &item), item_read_begin(till, "phone"),
-        item_restock_begin(till, "phone", "down", 1),
-        order_step_begin(till, "phone:0123456789012345678901", INVENTORY_READ),
-        order_step_begin(till, "phone:0123456789012345678901", INVENTORY_CONFIRM)};
-    inventory_sweep(till->inventory);
+        item_put_begin(seller, &item), item_read_begin(seller, "phone"),
+        item_restock_begin(seller, "phone", "down", 1),
+        order_step_begin(seller, "phone:0123456789012345678901", INVENTORY_READ),
+        order_step_begin(seller, "phone:0123456789012345678901", INVENTORY_CONFIRM)};
+    inventory_sweep(seller->inventory);
     CHECK_INT(shop->open, 0);
     CHECK_STATUS(bought->status, INVENTORY_UNAVAILABLE);
     for (int i = 0; i < CALLS; i++) {
         CHECK_STATUS(answers[i]->status, INVENTORY_UNAVAILABLE);
         CHECK(!answers[i]->told);
     }
-    CHECK_STATUS(item_audit(till, "phone", NULL), INVENTORY_UNAVAILABLE); /* once it has tried to connect */
+    CHECK_STATUS(item_audit(seller, "phone", NULL), INVENTORY_UNAVAILABLE); /* once it has tried to connect */
     struct inventory_health health;
-    store_health(till, &health);
+    store_health(seller, &health);
     CHECK(!health.ready);
     CHECK_HAS(health.reason, "no connection to the store");
     CHECK_STR(health.appendonly, "unknown");
@@ -38,62 +38,62 @@ static void test_down_at_start(void) {
     struct redis_server redis;
     start(&redis);
     redis_stop(&redis);
-    struct till *till = till_open_with(shop_open(), &(struct till_options){.port = redis.port});
-    check_all_unavailable(till);
-    shop_idle(till->shop, 100);
-    check_all_unavailable(till);
-    CHECK_HAS(inventory_last_error(till->inventory), "refused");
+    struct seller *seller = seller_open_with(shop_open(), &(struct seller_options){.port = redis.port});
+    check_all_unavailable(seller);
+    shop_idle(seller->shop, 100);
+    check_all_unavailable(seller);
+    CHECK_HAS(inventory_last_error(seller->inventory), "refused");
     redis_restart(&redis);
-    till_wait_up(till);
-    CHECK_STR(inventory_last_error(till->inventory), "");
-    item_sell(till, "phone", INVENTORY_BATCH, 1);
-    CHECK_STATUS(buy(till, "phone", "ann", "down", 1)->status, INVENTORY_OK);
-    check_books(till, &redis, "phone", 0, 0, 1);
+    seller_wait_up(seller);
+    CHECK_STR(inventory_last_error(seller->inventory), "");
+    item_sell(seller, "phone", INVENTORY_BATCH, 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "down", 1)->status, INVENTORY_OK);
+    check_books(seller, &redis, "phone", 0, 0, 1);
 }
 
 static void test_stopped_when_idle(void) {
     struct redis_server redis;
     start(&redis);
-    struct till *till = till_open(shop_open(), &redis);
-    item_sell(till, "phone", strategy, 3);
-    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    struct seller *seller = seller_open(shop_open(), &redis);
+    item_sell(seller, "phone", strategy, 3);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
     for (int round = 0; round < 2; round++) {
         redis_stop(&redis);
-        till_wait_down(till);
-        check_all_unavailable(till);
+        seller_wait_down(seller);
+        check_all_unavailable(seller);
         redis_restart(&redis);
-        till_wait_up(till);
+        seller_wait_up(seller);
     }
     if (strategy == INVENTORY_OPTIMISTIC) /* its own connections may take a moment longer */
-        shop_idle(till->shop, 300);
-    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_REPLAYED);
-    CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
-    CHECK_INT(inventory_metrics_read(till->inventory)->reconnects, 3);
-    check_books(till, &redis, "phone", 1, 0, 2);
+        shop_idle(seller->shop, 300);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_REPLAYED);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->reconnects, 3);
+    check_books(seller, &redis, "phone", 1, 0, 2);
 }
 
 /* ---- killed under load ---- */
 
 enum { BUYERS = 64 };
 
-/* Keeps so many purchases under way until `sold` were answered OK. */
-static void load_until(struct till *till, int *count, int sold) {
-    while (buys_with(till->shop, INVENTORY_OK) < sold) {
-        while (till->shop->open < BUYERS) {
+/* Keeps so many purchases in flight until `sold` were answered OK. */
+static void load_until(struct seller *seller, int *count, int sold) {
+    while (buys_with(seller->shop, INVENTORY_OK) < sold) {
+        while (seller->shop->open < BUYERS) {
             const char *name = harness_format("k%d", (*count)++);
-            if (buy_begin(till, "phone", name, name, 1)->answers)
+            if (buy_begin(seller, "phone", name, name, 1)->answers)
                 break; /* the store is down: the next turn is early enough */
         }
-        shop_turn(till->shop);
+        shop_turn(seller->shop);
     }
 }
 
 /* Each answer against what the store has: returns how many units the orders have. */
-static int64_t check_answers(struct till *till) {
+static int64_t check_answers(struct seller *seller) {
     int64_t units = 0;
-    for (const struct buy *buy = till->shop->buys; buy; buy = buy->next) {
+    for (const struct buy *buy = seller->shop->buys; buy; buy = buy->next) {
         struct inventory_order order;
-        enum inventory_status found = order_step(till, buy->id, INVENTORY_READ, &order);
+        enum inventory_status found = order_step(seller, buy->id, INVENTORY_READ, &order);
         if (buy->status == INVENTORY_OK || buy->status == INVENTORY_REPLAYED) {
             CHECK_STATUS(found, INVENTORY_OK);
             CHECK_STR(order.id, buy->order.id);
@@ -112,26 +112,26 @@ static void test_killed_under_load(void) {
     enum { STOCK = 100000 };
     struct redis_server redis;
     start(&redis);
-    struct till *till = till_open(shop_open(), &redis);
-    struct shop *shop = till->shop;
-    item_sell(till, "phone", strategy, STOCK);
+    struct seller *seller = seller_open(shop_open(), &redis);
+    struct shop *shop = seller->shop;
+    item_sell(seller, "phone", strategy, STOCK);
     int count = 0;
     for (int round = 1; round <= 3; round++) {
-        load_until(till, &count, round * 400);
+        load_until(seller, &count, round * 400);
         redis_kill(&redis);
-        till_wait_down(till);
+        seller_wait_down(seller);
         redis_restart(&redis);
-        till_wait_up(till);
+        seller_wait_up(seller);
     }
-    load_until(till, &count, 4 * 400);
+    load_until(seller, &count, 4 * 400);
     shop_settle(shop);
-    int64_t units = check_answers(till);
+    int64_t units = check_answers(seller);
     struct inventory_audit audit;
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], units);
     CHECK_INT(audit.oversold, 0);
     if (strategy != INVENTORY_DECR) /* which loses units when it is interrupted, but no order */
-        check_books(till, &redis, "phone", STOCK - units, 0, units);
+        check_books(seller, &redis, "phone", STOCK - units, 0, units);
 }
 
 static void ping_twice(const struct redis_server *redis) {
@@ -145,29 +145,29 @@ static void test_killed_between_reply_and_next_call(void) {
     struct redis_server redis;
     start(&redis);
     struct shop *shop = shop_open();
-    struct till *till = till_open(shop, &redis);
-    item_sell(till, "phone", strategy, 1000);
-    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    struct seller *seller = seller_open(shop, &redis);
+    item_sell(seller, "phone", strategy, 1000);
+    CHECK_STATUS(buy(seller, "phone", "first", "first", 1)->status, INVENTORY_OK);
     CHECK_STR(redis_command(&redis, "SCRIPT", "FLUSH", NULL), "OK");
     for (int i = 0; i < 50; i++) {
         const char *name = harness_format("k%d", i);
-        buy_begin(till, "phone", name, name, 1);
-        item_restock_begin(till, "phone", name, 1);
-        inventory_flush(till->inventory);
+        buy_begin(seller, "phone", name, name, 1);
+        item_restock_begin(seller, "phone", name, 1);
+        inventory_flush(seller->inventory);
     }
-    inventory_sweep(till->inventory);
-    inventory_flush(till->inventory);
+    inventory_sweep(seller->inventory);
+    inventory_flush(seller->inventory);
     ping_twice(&redis);
     redis_kill(&redis);
-    till_wait_down(till);
+    seller_wait_down(seller);
     redis_restart(&redis);
-    till_wait_up(till);
+    seller_wait_up(seller);
     shop_settle(shop);
     for (const struct buy *buy = shop->buys; buy; buy = buy->next)
         CHECK(buy->status == INVENTORY_OK || buy->status == INVENTORY_UNAVAILABLE ||
               buy->status == INVENTORY_UNKNOWN);
     struct inventory_audit audit;
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], buys_with(shop, INVENTORY_OK));
     if (strategy != INVENTORY_DECR)
         CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
@@ -178,23 +178,23 @@ static void test_killed_between_reply_and_next_call(void) {
 static void test_restarted_empty(void) {
     struct redis_server redis;
     start(&redis);
-    struct till *till = till_open(shop_open(), &redis);
-    item_sell(till, "phone", strategy, 5);
-    item_sell(till, "gone", strategy, 1);
-    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
-    CHECK_STATUS(buy(till, "gone", "ann", "k1", 1)->status, INVENTORY_OK);
-    CHECK_STATUS(buy(till, "gone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
+    struct seller *seller = seller_open(shop_open(), &redis);
+    item_sell(seller, "phone", strategy, 5);
+    item_sell(seller, "gone", strategy, 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "gone", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "gone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
     redis_kill(&redis);
-    till_wait_down(till);
+    seller_wait_down(seller);
     redis_wipe(&redis);
     redis_restart(&redis);
-    till_wait_up(till);
+    seller_wait_up(seller);
     if (strategy == INVENTORY_OPTIMISTIC)
-        shop_idle(till->shop, 300);
+        shop_idle(seller->shop, 300);
     for (int i = 0; i < 2; i++) {
-        CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_UNKNOWN_ITEM);
-        CHECK_STATUS(buy(till, "gone", "bob", "k2", 1)->status, INVENTORY_UNKNOWN_ITEM);
-        CHECK_STATUS(item_reader(till, "gone", &(struct inventory_item){.initial = 0}),
+        CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_UNKNOWN_ITEM);
+        CHECK_STATUS(buy(seller, "gone", "bob", "k2", 1)->status, INVENTORY_UNKNOWN_ITEM);
+        CHECK_STATUS(item_reader(seller, "gone", &(struct inventory_item){.initial = 0}),
                      INVENTORY_UNKNOWN_ITEM);
     }
 }
@@ -205,71 +205,71 @@ static void test_paused(void) {
     struct redis_server redis;
     start(&redis);
     struct shop *shop = shop_open();
-    struct till *till =
-        till_open_with(shop, &(struct till_options){.port = redis.port, .call_timeout_ms = 200});
-    till_wait_up(till);
-    item_sell(till, "phone", strategy, 100);
-    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    struct seller *seller =
+        seller_open_with(shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
+    seller_wait_up(seller);
+    item_sell(seller, "phone", strategy, 100);
+    CHECK_STATUS(buy(seller, "phone", "first", "first", 1)->status, INVENTORY_OK);
     redis_pause(&redis);
     struct buy *bought[20];
     for (int i = 0; i < 20; i++)
-        bought[i] = buy_begin(till, "phone", "ann", harness_format("k%d", i), 1);
-    till_wait_down(till);
+        bought[i] = buy_begin(seller, "phone", "ann", harness_format("k%d", i), 1);
+    seller_wait_down(seller);
     shop_idle(shop, 500); /* connecting again comes to nothing, too */
-    CHECK_STATUS(buy(till, "phone", "ann", "meanwhile", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_STATUS(buy(seller, "phone", "ann", "meanwhile", 1)->status, INVENTORY_UNAVAILABLE);
     redis_resume(&redis);
     shop_settle(shop);
-    till_wait_up(till);
+    seller_wait_up(seller);
     for (int i = 0; i < 20; i++) {
         CHECK(bought[i]->status == INVENTORY_OK || bought[i]->status == INVENTORY_UNKNOWN ||
               bought[i]->status == INVENTORY_UNAVAILABLE || bought[i]->status == INVENTORY_OVERLOADED);
-        struct buy *again = buy(till, "phone", "ann", harness_format("k%d", i), 1);
+        struct buy *again = buy(seller, "phone", "ann", harness_format("k%d", i), 1);
         if (bought[i]->status == INVENTORY_OK)
             CHECK_STATUS(again->status, INVENTORY_REPLAYED);
         else
             CHECK(again->status == INVENTORY_OK || again->status == INVENTORY_REPLAYED);
     }
-    check_books(till, &redis, "phone", 79, 0, 21);
+    check_books(seller, &redis, "phone", 79, 0, 21);
 }
 
 static void test_unknown_in_the_end(void) {
     struct redis_server redis;
     start(&redis);
     struct shop *shop = shop_open();
-    struct till *till = till_open_with(
-        shop, &(struct till_options){.port = redis.port, .call_timeout_ms = 150, .resolve_ms = 300});
-    till_wait_up(till);
-    item_sell(till, "phone", strategy, 10);
+    struct seller *seller = seller_open_with(
+        shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 150, .resolve_ms = 300});
+    seller_wait_up(seller);
+    item_sell(seller, "phone", strategy, 10);
     redis_pause(&redis);
     int64_t from_ms = harness_now_ms();
-    struct buy *bought = buy(till, "phone", "ann", "k", 1);
+    struct buy *bought = buy(seller, "phone", "ann", "k", 1);
     CHECK_STATUS(bought->status, INVENTORY_UNKNOWN);
     CHECK(harness_now_ms() - from_ms >= 450);
-    CHECK_INT(inventory_metrics_read(till->inventory)->unknown, 1);
-    CHECK_INT(inventory_metrics_read(till->inventory)->unknown_resolved, 0);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->unknown, 1);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->unknown_resolved, 0);
     redis_resume(&redis);
-    till_wait_up(till);
-    struct buy *again = buy(till, "phone", "ann", "k", 1);
+    seller_wait_up(seller);
+    struct buy *again = buy(seller, "phone", "ann", "k", 1);
     CHECK(again->status == INVENTORY_OK || again->status == INVENTORY_REPLAYED);
-    check_books(till, &redis, "phone", 9, 0, 1);
+    check_books(seller, &redis, "phone", 9, 0, 1);
 }
 
-/* ---- closed with everything under way ---- */
+/* ---- closed with everything in flight ---- */
 
-static void fill(struct till *till) {
+static void fill(struct seller *seller) {
     for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
         const char *item = inventory_strategy_name((enum inventory_strategy)i);
-        till->locked = true;
+        seller->locked = true;
         for (int j = 0; j < 700; j++)
-            buy_begin(till, item, item, harness_format("k%d", j), 1);
-        item_read_begin(till, item);
-        item_audit_begin(till, item);
-        item_restock_begin(till, item, "r", 1);
-        order_step_begin(till, harness_format("%s:0123456789012345678901", item), INVENTORY_CONFIRM);
+            buy_begin(seller, item, item, harness_format("k%d", j), 1);
+        item_read_begin(seller, item);
+        item_audit_begin(seller, item);
+        item_restock_begin(seller, item, "r", 1);
+        order_step_begin(seller, harness_format("%s:0123456789012345678901", item), INVENTORY_CONFIRM);
     }
-    store_health_begin(till);
-    inventory_sweep(till->inventory);
-    inventory_flush(till->inventory);
+    store_health_begin(seller);
+    inventory_sweep(seller->inventory);
+    inventory_flush(seller->inventory);
 }
 
 static void test_closed_when_busy(void) {
@@ -278,32 +278,32 @@ static void test_closed_when_busy(void) {
     for (int when = 0; when < 7; when++) {
         struct shop *shop = shop_open();
         struct inventory_metrics metrics = {.batches = 0};
-        struct till *till = till_open_with(
-            shop, &(struct till_options){
+        struct seller *seller = seller_open_with(
+            shop, &(struct seller_options){
                       .port = redis.port, .call_timeout_ms = 300, .work_delay_ms = 50, .metrics = &metrics});
-        till_wait_up(till);
+        seller_wait_up(seller);
         for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
             struct inventory_item item = terms(inventory_strategy_name((enum inventory_strategy)i),
                                                (enum inventory_strategy)i, 100000);
-            item_put(till, &item);
-            till->locked = true;
-            buy(till, item.item, "first", "first", 1);
+            item_put(seller, &item);
+            seller->locked = true;
+            buy(seller, item.item, "first", "first", 1);
         }
         if (when == 5)
             redis_pause(&redis);
-        fill(till);
+        fill(seller);
         if (when < 4)
             shop_idle(shop,
                       when * 15); /* some replies have come, some have not; some are in their work delay */
         else if (when == 4)
             redis_kill(&redis);
         else if (when == 5)
-            till_wait_down(till); /* they are lost now, and asked for */
+            seller_wait_down(seller); /* they are lost now, and asked for */
         int before = shop->open;
         for (struct buy *buy = shop->buys; buy; buy = buy->next)
             buy->ctx = buy->answers ? NULL : buy;
         CHECK_INT(metrics.waiting > 0, shop->open > 0);
-        till_close(till);
+        seller_close(seller);
         CHECK_INT(shop->open, 0);
         CHECK_INT(metrics.waiting, 0);
         CHECK(when > 0 || before > 0);
@@ -324,11 +324,11 @@ static void test_closed_at_once(void) {
     struct redis_server redis;
     start(&redis);
     struct shop *shop = shop_open();
-    till_open_with(shop, &(struct till_options){.port = redis.port});
+    seller_open_with(shop, &(struct seller_options){.port = redis.port});
     shop_close(shop);
     redis_stop(&redis);
     shop = shop_open();
-    till_open_with(shop, &(struct till_options){.port = redis.port});
+    seller_open_with(shop, &(struct seller_options){.port = redis.port});
     shop_close(shop);
     char error[128] = "";
     uv_loop_t loop;
@@ -346,26 +346,26 @@ static void test_killed_with_a_long_queue(void) {
     struct redis_server redis;
     start(&redis);
     struct shop *shop = shop_open();
-    struct till *till =
-        till_open_with(shop, &(struct till_options){.port = redis.port, .call_timeout_ms = 1500});
-    till_wait_up(till);
-    till->locked = true;
-    item_sell(till, "phone", strategy, STOCK);
-    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    struct seller *seller =
+        seller_open_with(shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 1500});
+    seller_wait_up(seller);
+    seller->locked = true;
+    item_sell(seller, "phone", strategy, STOCK);
+    CHECK_STATUS(buy(seller, "phone", "first", "first", 1)->status, INVENTORY_OK);
     for (int i = 0; i < QUEUE; i++) {
         char name[16];
         snprintf(name, sizeof name, "k%d", i);
-        buy_begin(till, "phone", name, name, 1);
+        buy_begin(seller, "phone", name, name, 1);
     }
     redis_kill(&redis);
-    till_wait_down(till);
+    seller_wait_down(seller);
     redis_restart(&redis);
-    till_wait_up(till);
+    seller_wait_up(seller);
     shop_settle(shop);
-    CHECK_INT(inventory_metrics_read(till->inventory)->waiting, 0);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->waiting, 0);
     if (strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA || strategy == INVENTORY_OPTIMISTIC ||
         fenced)
-        check_books(till, &redis, "phone", STOCK - buys_with(shop, INVENTORY_OK), 0,
+        check_books(seller, &redis, "phone", STOCK - buys_with(shop, INVENTORY_OK), 0,
                     buys_with(shop, INVENTORY_OK));
 }
 
@@ -383,7 +383,7 @@ int main(int argc, char **argv) {
     run_each("paused for longer than a call may take", test_paused, INVENTORY_LUA);
     run_fenced("paused for longer than a call may take", test_paused);
     run_each("not back before the deadline", test_unknown_in_the_end, INVENTORY_LUA);
-    harness_run("closed with everything under way", test_closed_when_busy);
+    harness_run("closed with everything in flight", test_closed_when_busy);
     harness_run("closed at once, and not opened at all", test_closed_at_once);
     return harness_finish();
 }

@@ -10,22 +10,22 @@ static struct redis_server redis;
 
 enum { WORK_MS = 10000 /* less than a call may take */ };
 
-/* A till with the lock, and this fence. */
-static struct till *holder(struct shop *shop, uint64_t fence, struct till_options options) {
+/* A seller with the lock, and this fence. */
+static struct seller *holder(struct shop *shop, uint64_t fence, struct seller_options options) {
     options.port = redis.port;
-    struct till *till = till_open_with(shop, &options);
-    till_wait_up(till);
-    till->locked = true;
-    till->fence = fence;
-    return till;
+    struct seller *seller = seller_open_with(shop, &options);
+    seller_wait_up(seller);
+    seller->locked = true;
+    seller->fence = fence;
+    return seller;
 }
 
 /* A shop of ten phones, and its first holder. */
-static struct till *open_sale(uint64_t fence) {
+static struct seller *open_sale(uint64_t fence) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = holder(shop_open(), fence, (struct till_options){0});
-    item_sell(till, "phone", INVENTORY_LOCKED, 10);
-    return till;
+    struct seller *seller = holder(shop_open(), fence, (struct seller_options){0});
+    item_sell(seller, "phone", INVENTORY_LOCKED, 10);
+    return seller;
 }
 
 /* EPOCH:FENCE, without the zeros before them. */
@@ -38,31 +38,31 @@ static const char *newest(const char *item) {
     return harness_format("%llu:%llu", strtoull(text, NULL, 10), strtoull(text + 21, NULL, 10));
 }
 
-static enum inventory_status buy_with(struct till *till, uint64_t fence, const char *key) {
-    till->fence = fence;
-    return buy(till, "phone", "ann", key, 1)->status;
+static enum inventory_status buy_with(struct seller *seller, uint64_t fence, const char *key) {
+    seller->fence = fence;
+    return buy(seller, "phone", "ann", key, 1)->status;
 }
 
 /* Refused, and nothing in the store is other than it was. */
-static void refused(struct till *till, uint64_t fence) {
+static void refused(struct seller *seller, uint64_t fence) {
     const char *before = store_dump(&redis, true);
-    CHECK_STATUS(buy_with(till, fence, "stale"), INVENTORY_STALE);
+    CHECK_STATUS(buy_with(seller, fence, "stale"), INVENTORY_STALE);
     CHECK_STR(store_dump(&redis, true), before);
 }
 
 static void test_older_is_refused(void) {
-    struct till *till = open_sale(0);
-    CHECK_STATUS(buy_with(till, 7, "k1"), INVENTORY_OK);
+    struct seller *seller = open_sale(0);
+    CHECK_STATUS(buy_with(seller, 7, "k1"), INVENTORY_OK);
     CHECK_STR(newest("phone"), "0:7");
-    refused(till, 6);
-    refused(till, 1);
-    CHECK_STATUS(buy_with(till, 7, "k2"), INVENTORY_OK);
+    refused(seller, 6);
+    refused(seller, 1);
+    CHECK_STATUS(buy_with(seller, 7, "k2"), INVENTORY_OK);
     CHECK_STR(newest("phone"), "0:7");
-    CHECK_STATUS(buy_with(till, 8, "k3"), INVENTORY_OK);
+    CHECK_STATUS(buy_with(seller, 8, "k3"), INVENTORY_OK);
     CHECK_STR(newest("phone"), "0:8");
-    refused(till, 7);
-    CHECK_STATUS(buy_with(till, 9, "stale"), INVENTORY_OK); /* what was refused may win later */
-    check_books(till, &redis, "phone", 6, 0, 4);
+    refused(seller, 7);
+    CHECK_STATUS(buy_with(seller, 9, "stale"), INVENTORY_OK); /* what was refused may win later */
+    check_books(seller, &redis, "phone", 6, 0, 4);
 }
 
 /* Each is newer than the one before it; some of them are one and the same as doubles, or before it as texts.
@@ -86,239 +86,239 @@ static void test_order_of_fences(void) {
                                       UINT64_C(10000000000000000000),
                                       UINT64_MAX};
     enum { FENCES = sizeof fences / sizeof *fences };
-    struct till *till = open_sale(0);
-    CHECK_STATUS(item_restock(till, "phone", "r", FENCES, NULL), INVENTORY_OK);
+    struct seller *seller = open_sale(0);
+    CHECK_STATUS(item_restock(seller, "phone", "r", FENCES, NULL), INVENTORY_OK);
     for (int i = 0; i < FENCES; i++) {
-        CHECK_STATUS(buy_with(till, fences[i], harness_format("k%d", i)), INVENTORY_OK);
+        CHECK_STATUS(buy_with(seller, fences[i], harness_format("k%d", i)), INVENTORY_OK);
         CHECK_STR(newest("phone"), harness_format("0:%llu", (unsigned long long)fences[i]));
         for (int j = 0; j < i; j++)
-            refused(till, fences[j]);
+            refused(seller, fences[j]);
     }
-    check_books(till, &redis, "phone", 10, 0, FENCES);
+    check_books(seller, &redis, "phone", 10, 0, FENCES);
 }
 
 /* A newer epoch counts whatever its fences. */
 static void test_order_of_epochs(void) {
     static const uint64_t epochs[] = {0, 1, 9, 10, 11, UINT64_C(9007199254740993), UINT64_MAX};
     enum { EPOCHS = sizeof epochs / sizeof *epochs };
-    struct till *till = open_sale(0);
-    CHECK_STATUS(item_restock(till, "phone", "r", EPOCHS, NULL), INVENTORY_OK);
+    struct seller *seller = open_sale(0);
+    CHECK_STATUS(item_restock(seller, "phone", "r", EPOCHS, NULL), INVENTORY_OK);
     for (int i = 0; i < EPOCHS; i++) {
-        till->epoch = epochs[i];
-        CHECK_STATUS(buy_with(till, 5, harness_format("k%d", i)), INVENTORY_OK);
+        seller->epoch = epochs[i];
+        CHECK_STATUS(buy_with(seller, 5, harness_format("k%d", i)), INVENTORY_OK);
         CHECK_STR(newest("phone"), harness_format("%llu:5", (unsigned long long)epochs[i]));
-        refused(till, 4);
+        refused(seller, 4);
         for (int j = 0; j < i; j++) {
-            till->epoch = epochs[j];
-            refused(till, 6);
+            seller->epoch = epochs[j];
+            refused(seller, 6);
         }
     }
-    check_books(till, &redis, "phone", 10, 0, EPOCHS);
+    check_books(seller, &redis, "phone", 10, 0, EPOCHS);
 }
 
 /* Without fence and epoch, and with fencing off, the write is the naive one, and no fence is looked at or
  * kept. */
 static void test_unchecked(void) {
-    struct till *till = open_sale(7);
-    struct till *off = holder(till->shop, 3, (struct till_options){.without_fencing = true});
-    CHECK_STATUS(buy(till, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
-    CHECK_STATUS(buy_with(till, 0, "k2"), INVENTORY_OK);
+    struct seller *seller = open_sale(7);
+    struct seller *off = holder(seller->shop, 3, (struct seller_options){.without_fencing = true});
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy_with(seller, 0, "k2"), INVENTORY_OK);
     CHECK_STATUS(buy_with(off, 3, "k3"), INVENTORY_OK);
     CHECK_STATUS(buy_with(off, 9, "k4"), INVENTORY_OK);
     CHECK_STR(newest("phone"), "0:7");
-    check_books(till, &redis, "phone", 6, 0, 4);
+    check_books(seller, &redis, "phone", 6, 0, 4);
 }
 
 /* A newer lock that has no fences stops the grants of older ones all the same, but not each other's. */
 static void test_epochs_without_fences(void) {
-    struct till *till = open_sale(7);
-    till->epoch = 1;
-    CHECK_STATUS(buy_with(till, 7, "k1"), INVENTORY_OK);
-    till->epoch = 2;
-    CHECK_STATUS(buy_with(till, 0, "k2"), INVENTORY_OK);
+    struct seller *seller = open_sale(7);
+    seller->epoch = 1;
+    CHECK_STATUS(buy_with(seller, 7, "k1"), INVENTORY_OK);
+    seller->epoch = 2;
+    CHECK_STATUS(buy_with(seller, 0, "k2"), INVENTORY_OK);
     CHECK_STR(newest("phone"), "2:0");
-    CHECK_STATUS(buy_with(till, 0, "k3"), INVENTORY_OK);
-    till->epoch = 1;
-    refused(till, 8);
-    refused(till, 0);
-    till->epoch = 3;
-    CHECK_STATUS(buy_with(till, 5, "k4"), INVENTORY_OK);
-    till->epoch = 2;
-    refused(till, 0);
-    check_books(till, &redis, "phone", 6, 0, 4);
+    CHECK_STATUS(buy_with(seller, 0, "k3"), INVENTORY_OK);
+    seller->epoch = 1;
+    refused(seller, 8);
+    refused(seller, 0);
+    seller->epoch = 3;
+    CHECK_STATUS(buy_with(seller, 5, "k4"), INVENTORY_OK);
+    seller->epoch = 2;
+    refused(seller, 0);
+    check_books(seller, &redis, "phone", 6, 0, 4);
 }
 
 /* Only `locked` is sold under a lock. */
 static void test_other_strategies(void) {
     for (int i = 0; i < INVENTORY_LOCKED; i++) {
-        struct till *till = open_sale(7);
-        item_sell(till, "lamp", (enum inventory_strategy)i, 2);
-        CHECK_STATUS(buy(till, "lamp", "ann", "k1", 1)->status, INVENTORY_OK);
-        till->fence = 6;
-        CHECK_STATUS(buy(till, "lamp", "ann", "k2", 1)->status, INVENTORY_OK);
+        struct seller *seller = open_sale(7);
+        item_sell(seller, "lamp", (enum inventory_strategy)i, 2);
+        CHECK_STATUS(buy(seller, "lamp", "ann", "k1", 1)->status, INVENTORY_OK);
+        seller->fence = 6;
+        CHECK_STATUS(buy(seller, "lamp", "ann", "k2", 1)->status, INVENTORY_OK);
         CHECK_STR(newest("lamp"), "(nil)");
-        shop_close(till->shop);
+        shop_close(seller->shop);
     }
 }
 
 static void test_replay(void) {
-    struct till *till = open_sale(7);
-    struct inventory_order first = buy(till, "phone", "ann", "k", 2)->order;
-    till->fence = 9;
-    CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_sale(7);
+    struct inventory_order first = buy(seller, "phone", "ann", "k", 2)->order;
+    seller->fence = 9;
+    CHECK_STATUS(buy(seller, "phone", "bob", "k2", 1)->status, INVENTORY_OK);
     const char *before = store_dump(&redis, true);
     for (uint64_t fence = 6; fence <= 8; fence++) {
-        till->fence = fence;
-        struct buy *again = buy(till, "phone", "ann", "k", 2);
+        seller->fence = fence;
+        struct buy *again = buy(seller, "phone", "ann", "k", 2);
         CHECK_STATUS(again->status, INVENTORY_REPLAYED);
         CHECK_STR(again->order.id, first.id);
         CHECK_INT(again->order.quantity, 2);
         CHECK_INT(again->order.created_ms, first.created_ms);
-        CHECK_STATUS(buy(till, "phone", "eve", "k", 2)->status, INVENTORY_KEY_REUSED);
+        CHECK_STATUS(buy(seller, "phone", "eve", "k", 2)->status, INVENTORY_KEY_REUSED);
     }
     CHECK_STR(store_dump(&redis, true), before);
 }
 
 static void test_each_item_has_its_own(void) {
-    struct till *till = open_sale(7);
-    item_sell(till, "lamp", INVENTORY_LOCKED, 10);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    till->fence = 3;
-    CHECK_STATUS(buy(till, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_sale(7);
+    item_sell(seller, "lamp", INVENTORY_LOCKED, 10);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    seller->fence = 3;
+    CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
     CHECK_STR(newest("phone"), "0:7");
     CHECK_STR(newest("lamp"), "0:3");
-    refused(till, 3);
-    check_books(till, &redis, "lamp", 9, 0, 1);
+    refused(seller, 3);
+    check_books(seller, &redis, "lamp", 9, 0, 1);
 }
 
 static void test_outlives_the_item(void) {
-    struct till *till = open_sale(7);
+    struct seller *seller = open_sale(7);
     struct inventory_item item = terms("phone", INVENTORY_LOCKED, 10);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STATUS(item_put(till, &item), INVENTORY_REPLAYED);
-    CHECK_STATUS(item_restock(till, "phone", "r", 5, NULL), INVENTORY_OK);
-    refused(till, 6);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_REPLAYED);
+    CHECK_STATUS(item_restock(seller, "phone", "r", 5, NULL), INVENTORY_OK);
+    refused(seller, 6);
     redis_command(&redis, "DEL", "seckill:{phone}:item", "seckill:{phone}:orders", "seckill:{phone}:ledger",
                   "seckill:{phone}:restocks", NULL);
-    CHECK_STATUS(buy_with(till, 8, "k"), INVENTORY_UNKNOWN_ITEM);
+    CHECK_STATUS(buy_with(seller, 8, "k"), INVENTORY_UNKNOWN_ITEM);
     CHECK_STR(newest("phone"), "0:7");
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
-    refused(till, 6);
-    CHECK_STATUS(buy_with(till, 7, "k"), INVENTORY_OK);
-    check_books(till, &redis, "phone", 9, 0, 1);
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    refused(seller, 6);
+    CHECK_STATUS(buy_with(seller, 7, "k"), INVENTORY_OK);
+    check_books(seller, &redis, "phone", 9, 0, 1);
 }
 
 /* Nothing is kept for what nobody sells, also where it is remembered as sold under a lock. */
 static void test_unknown_item(void) {
-    struct till *till = open_sale(7);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_sale(7);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     redis_command(&redis, "FLUSHALL", NULL);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_UNKNOWN_ITEM);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNKNOWN_ITEM);
     CHECK_INT(redis_integer(&redis, "DBSIZE", NULL), 0);
 }
 
 /* ---- paused between look and write ---- */
 
 static bool has_looked(void *arg) {
-    return ((struct till *)arg)->inventory->delayed != NULL;
+    return ((struct seller *)arg)->inventory->delayed != NULL;
 }
 
-/* A buyer who has looked, and is paused before the write. */
-static struct buy *pause_buyer(struct till *till, const char *user, const char *key, int64_t quantity) {
-    struct buy *paused = buy_begin(till, "phone", user, key, quantity);
-    shop_wait(till->shop, has_looked, till, "the buyer has looked");
+/* A purchase has read, and is paused before its write. */
+static struct buy *pause_buyer(struct seller *seller, const char *user, const char *key, int64_t quantity) {
+    struct buy *paused = buy_begin(seller, "phone", user, key, quantity);
+    shop_wait(seller->shop, has_looked, seller, "the buyer has looked");
     return paused;
 }
 
 static enum inventory_status wake(struct buy *paused) {
-    struct shop *shop = paused->till->shop;
+    struct shop *shop = paused->seller->shop;
     CHECK_INT(paused->answers, 0);
     shop->hurried_ms += WORK_MS;
     shop_settle(shop);
     return paused->status;
 }
 
-static struct till *slow_holder(struct till *till, uint64_t fence) {
-    return holder(till->shop, fence, (struct till_options){.work_delay_ms = WORK_MS});
+static struct seller *slow_holder(struct seller *seller, uint64_t fence) {
+    return holder(seller->shop, fence, (struct seller_options){.work_delay_ms = WORK_MS});
 }
 
 static void test_overtaken_by_a_sale(void) {
-    struct till *till = open_sale(6);
-    struct buy *paused = pause_buyer(slow_holder(till, 5), "ann", "k1", 1);
+    struct seller *seller = open_sale(6);
+    struct buy *paused = pause_buyer(slow_holder(seller, 5), "ann", "k1", 1);
     CHECK_STR(newest("phone"), "0:5");
-    CHECK_STATUS(buy(till, "phone", "bob", "k2", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "bob", "k2", 1)->status, INVENTORY_OK);
     const char *before = store_dump(&redis, true);
     CHECK_STATUS(wake(paused), INVENTORY_STALE);
     CHECK_STR(store_dump(&redis, true), before);
-    check_books(till, &redis, "phone", 9, 0, 1);
-    CHECK_STATUS(buy_with(till, 7, "k1"), INVENTORY_OK); /* the retry */
+    check_books(seller, &redis, "phone", 9, 0, 1);
+    CHECK_STATUS(buy_with(seller, 7, "k1"), INVENTORY_OK); /* the retry */
 }
 
 /* The new holder has but looked: what it saw must stay so until it writes. */
 static void test_overtaken_by_a_look(void) {
-    struct till *till = open_sale(0);
-    struct buy *old = pause_buyer(slow_holder(till, 5), "ann", "k1", 10);
-    till->shop->hurried_ms = WORK_MS / 2;
-    struct buy *new = pause_buyer(slow_holder(till, 6), "bob", "k2", 10);
+    struct seller *seller = open_sale(0);
+    struct buy *old = pause_buyer(slow_holder(seller, 5), "ann", "k1", 10);
+    seller->shop->hurried_ms = WORK_MS / 2;
+    struct buy *new = pause_buyer(slow_holder(seller, 6), "bob", "k2", 10);
     CHECK_STR(newest("phone"), "0:6");
     const char *before = store_dump(&redis, true);
-    till->shop->hurried_ms = WORK_MS + 1;
+    seller->shop->hurried_ms = WORK_MS + 1;
     while (!old->answers)
-        shop_turn(till->shop);
+        shop_turn(seller->shop);
     CHECK_STATUS(old->status, INVENTORY_STALE);
     CHECK_STR(store_dump(&redis, true), before);
     CHECK_STATUS(wake(new), INVENTORY_OK);
-    check_books(till, &redis, "phone", 0, 0, 10);
+    check_books(seller, &redis, "phone", 0, 0, 10);
 }
 
 /* Its own retry was faster, under a newer fence. */
 static void test_overtaken_by_its_retry(void) {
-    struct till *till = open_sale(6);
-    struct buy *paused = pause_buyer(slow_holder(till, 5), "ann", "k", 2);
-    struct inventory_order order = buy(till, "phone", "ann", "k", 2)->order;
+    struct seller *seller = open_sale(6);
+    struct buy *paused = pause_buyer(slow_holder(seller, 5), "ann", "k", 2);
+    struct inventory_order order = buy(seller, "phone", "ann", "k", 2)->order;
     CHECK_STATUS(wake(paused), INVENTORY_REPLAYED);
     CHECK_STR(paused->order.id, order.id);
     CHECK_INT(paused->order.created_ms, order.created_ms);
-    check_books(till, &redis, "phone", 8, 0, 2);
+    check_books(seller, &redis, "phone", 8, 0, 2);
 }
 
 /* What needs no lock goes on meanwhile, and the write does not undo it. */
 static void test_units_added_meanwhile(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = holder(shop_open(), 5, (struct till_options){0});
+    struct seller *seller = holder(shop_open(), 5, (struct seller_options){0});
     struct inventory_item item = terms("phone", INVENTORY_LOCKED, 10);
     item.hold_ms = 600000;
     item.limit = 6;
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
-    struct inventory_order held = buy(till, "phone", "ann", "k1", 4)->order;
-    struct buy *paused = pause_buyer(slow_holder(till, 6), "ann", "k2", 2);
-    CHECK_STATUS(item_restock(till, "phone", "r", 3, NULL), INVENTORY_OK);
-    CHECK_STATUS(order_step(till, held.id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    struct inventory_order held = buy(seller, "phone", "ann", "k1", 4)->order;
+    struct buy *paused = pause_buyer(slow_holder(seller, 6), "ann", "k2", 2);
+    CHECK_STATUS(item_restock(seller, "phone", "r", 3, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, held.id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     CHECK_STATUS(wake(paused), INVENTORY_OK);
     CHECK_INT(paused->order.state, INVENTORY_STATE_HELD);
-    check_books(till, &redis, "phone", 11, 2, 0);
+    check_books(seller, &redis, "phone", 11, 2, 0);
 }
 
 /* One fence, given out twice: both hold it by what is known here, and still nobody oversells. */
 static void test_one_fence_twice(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = holder(shop_open(), 5, (struct till_options){0});
+    struct seller *seller = holder(shop_open(), 5, (struct seller_options){0});
     struct inventory_item item = terms("phone", INVENTORY_LOCKED, 10);
     item.limit = 6;
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
-    struct buy *paused = pause_buyer(slow_holder(till, 5), "ann", "k1", 2);
-    CHECK_STATUS(buy(till, "phone", "ann", "k2", 5)->status, INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    struct buy *paused = pause_buyer(slow_holder(seller, 5), "ann", "k1", 2);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 5)->status, INVENTORY_OK);
     CHECK_STATUS(wake(paused), INVENTORY_LIMIT);
-    paused = pause_buyer(slow_holder(till, 5), "bob", "k3", 5);
-    CHECK_STATUS(buy(till, "phone", "eve", "k4", 2)->status, INVENTORY_OK);
+    paused = pause_buyer(slow_holder(seller, 5), "bob", "k3", 5);
+    CHECK_STATUS(buy(seller, "phone", "eve", "k4", 2)->status, INVENTORY_OK);
     CHECK_STATUS(wake(paused), INVENTORY_SOLD_OUT);
     CHECK_INT(paused->available, 3);
-    check_books(till, &redis, "phone", 3, 0, 7);
+    check_books(seller, &redis, "phone", 3, 0, 7);
 }
 
 static void test_item_gone_meanwhile(void) {
-    struct till *till = open_sale(0);
-    struct buy *paused = pause_buyer(slow_holder(till, 5), "ann", "k", 1);
+    struct seller *seller = open_sale(0);
+    struct buy *paused = pause_buyer(slow_holder(seller, 5), "ann", "k", 1);
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     CHECK_STATUS(wake(paused), INVENTORY_UNKNOWN_ITEM);
     CHECK_INT(redis_integer(&redis, "DBSIZE", NULL), 0);
@@ -326,7 +326,7 @@ static void test_item_gone_meanwhile(void) {
 
 /* ---- a lock that is lost all the time ---- */
 
-enum { TILLS = 4, STOCK = 30, GRANTS = 200 };
+enum { SELLERS = 4, STOCK = 30, GRANTS = 200 };
 
 static void let_all_write(struct shop *shop) {
     for (; shop->open > 0; shop->hurried_ms += 10)
@@ -337,17 +337,17 @@ static void let_all_write(struct shop *shop) {
 static struct shop *sell_by_a_bad_lock(uint64_t *random, bool without_fencing) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct shop *shop = shop_open();
-    struct till *tills[TILLS];
-    for (int i = 0; i < TILLS; i++)
-        tills[i] = holder(shop, 0,
-                          (struct till_options){.work_delay_ms = 10 * i, .without_fencing = without_fencing});
+    struct seller *sellers[SELLERS];
+    for (int i = 0; i < SELLERS; i++)
+        sellers[i] = holder(
+            shop, 0, (struct seller_options){.work_delay_ms = 10 * i, .without_fencing = without_fencing});
     struct inventory_item item = terms("phone", INVENTORY_LOCKED, STOCK);
     item.limit = 8;
-    CHECK_STATUS(item_put(tills[0], &item), INVENTORY_OK);
+    CHECK_STATUS(item_put(sellers[0], &item), INVENTORY_OK);
     for (uint64_t fence = 1; fence <= GRANTS; fence++) {
-        struct till *till = tills[harness_random(random) % TILLS];
-        till->fence = fence;
-        buy_begin(till, "phone", harness_format("user%d", (int)(harness_random(random) % 6)),
+        struct seller *seller = sellers[harness_random(random) % SELLERS];
+        seller->fence = fence;
+        buy_begin(seller, "phone", harness_format("user%d", (int)(harness_random(random) % 6)),
                   harness_format("k%d", (int)fence), 1);
         if (harness_random(random) % 2)
             shop_turn(shop);
@@ -366,12 +366,12 @@ static void test_a_bad_lock(void) {
         int sold = buys_with(shop, INVENTORY_OK);
         CHECK(buys_with(shop, INVENTORY_STALE) > 0);
         CHECK_INT(sold, STOCK);
-        check_books(shop->tills, &redis, "phone", 0, 0, sold);
+        check_books(shop->sellers, &redis, "phone", 0, 0, sold);
         shop_close(shop);
         /* The same without fences, to see that there was something to prevent. */
         shop = sell_by_a_bad_lock(&random, true);
         struct inventory_audit audit;
-        CHECK_STATUS(item_audit(shop->tills, "phone", &audit), INVENTORY_OK);
+        CHECK_STATUS(item_audit(shop->sellers, "phone", &audit), INVENTORY_OK);
         CHECK(!audit.conserved);
         CHECK_INT(buys_with(shop, INVENTORY_STALE), 0);
         shop_close(shop);

@@ -9,28 +9,28 @@ enum { HOLD_MS = 30000 };
 
 static struct redis_server redis;
 
-static struct till *open_till(int64_t stock, int64_t limit) {
+static struct seller *open_seller(int64_t stock, int64_t limit) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = till_open(shop_open(), &redis);
+    struct seller *seller = seller_open(shop_open(), &redis);
     struct inventory_item item = terms("phone", INVENTORY_BATCH, stock);
     item.hold_ms = HOLD_MS;
     item.limit = limit;
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
-    return till;
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    return seller;
 }
 
-static const struct inventory_order *hold(struct till *till, const char *user, int64_t quantity) {
+static const struct inventory_order *hold(struct seller *seller, const char *user, int64_t quantity) {
     static int count;
-    struct buy *held = buy(till, "phone", user, harness_format("key-%d", count++), quantity);
+    struct buy *held = buy(seller, "phone", user, harness_format("key-%d", count++), quantity);
     CHECK_STATUS(held->status, INVENTORY_OK);
     CHECK_INT(held->order.state, INVENTORY_STATE_HELD);
     return &held->order;
 }
 
-static void check_step(struct till *till, const struct inventory_order *held, enum inventory_step step,
+static void check_step(struct seller *seller, const struct inventory_order *held, enum inventory_step step,
                        enum inventory_status status, enum inventory_state state) {
     struct inventory_order order = {.id = ""};
-    CHECK_STATUS(order_step(till, held->id, step, &order), status);
+    CHECK_STATUS(order_step(seller, held->id, step, &order), status);
     CHECK_STR(order.id, held->id);
     CHECK_STR(order.item, "phone");
     CHECK_STR(order.user, held->user);
@@ -41,15 +41,16 @@ static void check_step(struct till *till, const struct inventory_order *held, en
 }
 
 /* All that can be asked of an order that has come to `state`, twice over. */
-static void check_settled(struct till *till, const struct inventory_order *held, enum inventory_state state) {
+static void check_settled(struct seller *seller, const struct inventory_order *held,
+                          enum inventory_state state) {
     for (int i = 0; i < 2; i++) {
-        check_step(till, held, INVENTORY_READ, INVENTORY_OK, state);
-        check_step(till, held, INVENTORY_CONFIRM,
+        check_step(seller, held, INVENTORY_READ, INVENTORY_OK, state);
+        check_step(seller, held, INVENTORY_CONFIRM,
                    state == INVENTORY_STATE_CONFIRMED   ? INVENTORY_OK
                    : state == INVENTORY_STATE_CANCELLED ? INVENTORY_CANCELLED
                                                         : INVENTORY_EXPIRED,
                    state);
-        check_step(till, held, INVENTORY_CANCEL,
+        check_step(seller, held, INVENTORY_CANCEL,
                    state == INVENTORY_STATE_CANCELLED   ? INVENTORY_OK
                    : state == INVENTORY_STATE_CONFIRMED ? INVENTORY_CONFIRMED
                                                         : INVENTORY_EXPIRED,
@@ -58,28 +59,28 @@ static void check_settled(struct till *till, const struct inventory_order *held,
 }
 
 static void test_states(void) {
-    struct till *till = open_till(10, 5);
-    const struct inventory_order *confirmed = hold(till, "ann", 1), *cancelled = hold(till, "ann", 2),
-                                 *expired = hold(till, "bob", 4);
-    check_books(till, &redis, "phone", 3, 7, 0);
+    struct seller *seller = open_seller(10, 5);
+    const struct inventory_order *confirmed = hold(seller, "ann", 1), *cancelled = hold(seller, "ann", 2),
+                                 *expired = hold(seller, "bob", 4);
+    check_books(seller, &redis, "phone", 3, 7, 0);
     for (int i = 0; i < 2; i++)
-        check_step(till, confirmed, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_HELD);
-    check_step(till, confirmed, INVENTORY_CONFIRM, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
-    check_books(till, &redis, "phone", 3, 6, 1);
-    check_step(till, cancelled, INVENTORY_CANCEL, INVENTORY_OK, INVENTORY_STATE_CANCELLED);
-    check_books(till, &redis, "phone", 5, 4, 1);
-    check_settled(till, confirmed, INVENTORY_STATE_CONFIRMED);
-    check_settled(till, cancelled, INVENTORY_STATE_CANCELLED);
+        check_step(seller, confirmed, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_HELD);
+    check_step(seller, confirmed, INVENTORY_CONFIRM, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
+    check_books(seller, &redis, "phone", 3, 6, 1);
+    check_step(seller, cancelled, INVENTORY_CANCEL, INVENTORY_OK, INVENTORY_STATE_CANCELLED);
+    check_books(seller, &redis, "phone", 5, 4, 1);
+    check_settled(seller, confirmed, INVENTORY_STATE_CONFIRMED);
+    check_settled(seller, cancelled, INVENTORY_STATE_CANCELLED);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
-    check_settled(till, expired, INVENTORY_STATE_EXPIRED);
-    check_settled(till, confirmed, INVENTORY_STATE_CONFIRMED);
-    check_settled(till, cancelled, INVENTORY_STATE_CANCELLED);
-    check_books(till, &redis, "phone", 9, 0, 1);
+    check_settled(seller, expired, INVENTORY_STATE_EXPIRED);
+    check_settled(seller, confirmed, INVENTORY_STATE_CONFIRMED);
+    check_settled(seller, cancelled, INVENTORY_STATE_CANCELLED);
+    check_books(seller, &redis, "phone", 9, 0, 1);
     /* the user's units came back, as many as there were: ann has 1 of 5, bob none */
-    CHECK_STATUS(buy(till, "phone", "ann", "more", 5)->status, INVENTORY_LIMIT);
-    CHECK_STATUS(buy(till, "phone", "ann", "more", 4)->status, INVENTORY_OK);
-    CHECK_STATUS(buy(till, "phone", "bob", "much", 5)->status, INVENTORY_OK);
-    check_books(till, &redis, "phone", 0, 9, 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "more", 5)->status, INVENTORY_LIMIT);
+    CHECK_STATUS(buy(seller, "phone", "ann", "more", 4)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "bob", "much", 5)->status, INVENTORY_OK);
+    check_books(seller, &redis, "phone", 0, 9, 1);
 }
 
 /* Each step on a due hold finds it expired; a moment earlier it did not. */
@@ -88,80 +89,80 @@ static void test_last_moment(void) {
     static const enum inventory_state before[] = {INVENTORY_STATE_HELD, INVENTORY_STATE_CONFIRMED,
                                                   INVENTORY_STATE_CANCELLED};
     for (int step = 0; step < 3; step++) {
-        struct till *till = open_till(10, 0);
+        struct seller *seller = open_seller(10, 0);
         redis_clock()->stopped_ms = 1800000000000;
-        const struct inventory_order *first = hold(till, "ann", 1), *second = hold(till, "ann", 1);
+        const struct inventory_order *first = hold(seller, "ann", 1), *second = hold(seller, "ann", 1);
         CHECK_INT(first->expires_ms, 1800000000000 + HOLD_MS);
         redis_clock()->stopped_ms = first->expires_ms - 1;
-        inventory_sweep(till->inventory);
-        check_step(till, first, (enum inventory_step)step, INVENTORY_OK, before[step]);
-        check_books(till, &redis, "phone", step == INVENTORY_CANCEL ? 9 : 8, step == 0 ? 2 : 1, step == 1);
+        inventory_sweep(seller->inventory);
+        check_step(seller, first, (enum inventory_step)step, INVENTORY_OK, before[step]);
+        check_books(seller, &redis, "phone", step == INVENTORY_CANCEL ? 9 : 8, step == 0 ? 2 : 1, step == 1);
         /* Nobody may confirm it any more; but it is there for those who came in time. */
         redis_clock()->stopped_ms = first->expires_ms + INVENTORY_HOLD_GRACE_MS - 1;
-        check_step(till, second, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_HELD);
+        check_step(seller, second, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_HELD);
         redis_clock()->stopped_ms =
             first->expires_ms + (step == INVENTORY_READ ? INVENTORY_HOLD_GRACE_MS : 0);
-        check_step(till, second, (enum inventory_step)step, due[step], INVENTORY_STATE_EXPIRED);
-        shop_close(till->shop);
+        check_step(seller, second, (enum inventory_step)step, due[step], INVENTORY_STATE_EXPIRED);
+        shop_close(seller->shop);
     }
 }
 
 /* An order that never was a hold. */
 static void test_never_held(void) {
-    struct till *till = open_till(10, 0);
-    item_sell(till, "cash", INVENTORY_BATCH, 3);
-    struct buy *sold = buy(till, "cash", "ann", "k", 2);
+    struct seller *seller = open_seller(10, 0);
+    item_sell(seller, "cash", INVENTORY_BATCH, 3);
+    struct buy *sold = buy(seller, "cash", "ann", "k", 2);
     struct inventory_order order;
-    CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_CANCEL, &order), INVENTORY_CONFIRMED);
+    CHECK_STATUS(order_step(seller, sold->order.id, INVENTORY_CANCEL, &order), INVENTORY_CONFIRMED);
     CHECK_INT(order.state, INVENTORY_STATE_CONFIRMED);
-    CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_CONFIRM, &order), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, sold->order.id, INVENTORY_CONFIRM, &order), INVENTORY_OK);
     redis_clock()->ahead_ms = 1000000000;
-    CHECK_STATUS(order_step(till, sold->order.id, INVENTORY_READ, &order), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, sold->order.id, INVENTORY_READ, &order), INVENTORY_OK);
     CHECK_INT(order.state, INVENTORY_STATE_CONFIRMED);
     CHECK_INT(order.expires_ms, 0);
-    check_books(till, &redis, "cash", 1, 0, 2);
+    check_books(seller, &redis, "cash", 1, 0, 2);
 }
 
 static bool all_expired(void *arg) {
     struct shop *shop = arg;
     uint64_t expired = 0;
-    for (struct till *till = shop->tills; till; till = till->next) {
-        holds_sweep_on(till);
-        expired += inventory_metrics_read(till->inventory)->expired;
+    for (struct seller *seller = shop->sellers; seller; seller = seller->next) {
+        holds_sweep_on(seller);
+        expired += inventory_metrics_read(seller->inventory)->expired;
     }
     return expired >= 250;
 }
 
 /* More than one step's worth, by one call of inventory_sweep() in one process, or in two at once. */
 static void check_sweep(bool two) {
-    struct till *till = open_till(300, 5);
-    struct till *other = till_open(till->shop, &redis);
-    item_sell(till, "cash", INVENTORY_BATCH, 10);
-    buy(till, "cash", "ann", "k", 1);
+    struct seller *seller = open_seller(300, 5);
+    struct seller *other = seller_open(seller->shop, &redis);
+    item_sell(seller, "cash", INVENTORY_BATCH, 10);
+    buy(seller, "cash", "ann", "k", 1);
     for (int i = 0; i < 250; i++)
-        buy_begin(till, "phone", harness_format("user%d", i % 125), harness_format("k%d", i), 1);
-    shop_settle(till->shop);
+        buy_begin(seller, "phone", harness_format("user%d", i % 125), harness_format("k%d", i), 1);
+    shop_settle(seller->shop);
     redis_clock()->ahead_ms = HOLD_MS / 2;
-    const struct inventory_order *young = hold(till, "young", 3);
-    check_books(till, &redis, "phone", 47, 253, 0);
-    inventory_sweep(till->inventory);
-    shop_idle(till->shop, 20);
-    check_books(till, &redis, "phone", 47, 253, 0);
+    const struct inventory_order *young = hold(seller, "young", 3);
+    check_books(seller, &redis, "phone", 47, 253, 0);
+    inventory_sweep(seller->inventory);
+    shop_idle(seller->shop, 20);
+    check_books(seller, &redis, "phone", 47, 253, 0);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
-    inventory_sweep(till->inventory);
+    inventory_sweep(seller->inventory);
     if (two)
         inventory_sweep(other->inventory);
-    shop_wait(till->shop, all_expired, till->shop, "all due holds are expired");
-    shop_idle(till->shop, 20);
-    CHECK_INT(inventory_metrics_read(till->inventory)->expired +
+    shop_wait(seller->shop, all_expired, seller->shop, "all due holds are expired");
+    shop_idle(seller->shop, 20);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->expired +
                   inventory_metrics_read(other->inventory)->expired,
               250);
-    check_books(till, &redis, "phone", 297, 3, 0);
+    check_books(seller, &redis, "phone", 297, 3, 0);
     CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:users", "user7", NULL), 0);
     CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:users", "young", NULL), 3);
-    CHECK_STATUS(order_step(till, young->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
-    check_books(till, &redis, "phone", 297, 0, 3);
-    check_books(till, &redis, "cash", 9, 0, 1);
+    CHECK_STATUS(order_step(seller, young->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    check_books(seller, &redis, "phone", 297, 0, 3);
+    check_books(seller, &redis, "cash", 9, 0, 1);
 }
 
 static void test_sweep(void) {
@@ -175,15 +176,15 @@ static void test_two_sweep(void) {
 /* Two who sweep and others who settle the same holds: each hold ends once, in the way that was told. */
 static void test_crossings(void) {
     uint64_t random = harness_seed();
-    struct till *tills[2] = {open_till(200, 0)};
-    struct shop *shop = tills[0]->shop;
-    tills[1] = till_open(shop, &redis);
+    struct seller *sellers[2] = {open_seller(200, 0)};
+    struct shop *shop = sellers[0]->shop;
+    sellers[1] = seller_open(shop, &redis);
     redis_clock()->stopped_ms = 1800000000000;
     const struct inventory_order *orders[100];
     for (int i = 0; i < 100; i++) {
         if (i == 50)
             redis_clock()->stopped_ms += 1000;
-        orders[i] = hold(tills[0], "ann", 1);
+        orders[i] = hold(sellers[0], "ann", 1);
     }
     redis_clock()->stopped_ms = orders[0]->expires_ms; /* half of them are due */
     struct answer *answers[100][2][2];
@@ -192,18 +193,18 @@ static void test_crossings(void) {
             bool first = harness_random(&random) % 2;
             for (int k = 0; k < 2; k++)
                 answers[i][j][first ? k : !k] = order_step_begin(
-                    tills[j], orders[i]->id, (first ? k : !k) ? INVENTORY_CANCEL : INVENTORY_CONFIRM);
+                    sellers[j], orders[i]->id, (first ? k : !k) ? INVENTORY_CANCEL : INVENTORY_CONFIRM);
         }
         if (i % 10 == 0) {
-            inventory_sweep(tills[0]->inventory);
-            inventory_sweep(tills[1]->inventory);
+            inventory_sweep(sellers[0]->inventory);
+            inventory_sweep(sellers[1]->inventory);
         }
     }
     shop_settle(shop);
     int counts[4] = {0};
     for (int i = 0; i < 100; i++) {
         struct inventory_order now;
-        CHECK_STATUS(order_step(tills[0], orders[i]->id, INVENTORY_READ, &now), INVENTORY_OK);
+        CHECK_STATUS(order_step(sellers[0], orders[i]->id, INVENTORY_READ, &now), INVENTORY_OK);
         CHECK(i < 50 ? now.state == INVENTORY_STATE_EXPIRED
                      : now.state == INVENTORY_STATE_CONFIRMED || now.state == INVENTORY_STATE_CANCELLED);
         counts[now.state]++;
@@ -218,13 +219,13 @@ static void test_crossings(void) {
                                                        : INVENTORY_EXPIRED);
         }
     }
-    check_books(tills[0], &redis, "phone", 200 - counts[INVENTORY_STATE_CONFIRMED], 0,
+    check_books(sellers[0], &redis, "phone", 200 - counts[INVENTORY_STATE_CONFIRMED], 0,
                 counts[INVENTORY_STATE_CONFIRMED]);
 }
 
 static void test_unknown_orders(void) {
-    struct till *till = open_till(10, 0);
-    const struct inventory_order *order = hold(till, "ann", 1);
+    struct seller *seller = open_seller(10, 0);
+    const struct inventory_order *order = hold(seller, "ann", 1);
     const char *digest = strchr(order->id, ':') + 1;
     const char *const ids[] = {
         "",
@@ -252,47 +253,47 @@ static void test_unknown_orders(void) {
     enum { IDS = sizeof ids / sizeof *ids };
     for (int i = 0; i < IDS; i++) {
         for (int step = 0; step < 3; step++) {
-            struct answer *answer = order_step_begin(till, ids[i], (enum inventory_step)step);
+            struct answer *answer = order_step_begin(seller, ids[i], (enum inventory_step)step);
             CHECK_INT(answer->count, i < IDS - 3); /* the store is not asked for what is none */
-            shop_settle(till->shop);
+            shop_settle(seller->shop);
             if (answer->status != INVENTORY_UNKNOWN_ORDER || answer->told)
                 FAIL("\"%s\": %s", ids[i], inventory_status_text(answer->status));
         }
     }
-    check_step(till, order, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_HELD);
-    check_books(till, &redis, "phone", 9, 1, 0);
+    check_step(seller, order, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_HELD);
+    check_books(seller, &redis, "phone", 9, 1, 0);
 }
 
 /* A list of holds that disagrees with the orders must neither undo what was settled nor keep the others from
  * expiring. */
 static void test_sweep_with_wrong_list(void) {
-    struct till *till = open_till(300, 5);
-    const struct inventory_order *sold = hold(till, "ann", 1), *due = hold(till, "bob", 1);
-    CHECK_STATUS(order_step(till, sold->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    struct seller *seller = open_seller(300, 5);
+    const struct inventory_order *sold = hold(seller, "ann", 1), *due = hold(seller, "bob", 1);
+    CHECK_STATUS(order_step(seller, sold->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     redis_command(&redis, "ZADD", "seckill:{phone}:holds", "1", strchr(sold->id, ':') + 1, NULL);
     redis_command(&redis, "ZADD", "seckill:{phone}:holds", "2", "no-such-order-is-there", NULL);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
-    holds_sweep(till, &redis);
-    check_step(till, sold, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
+    holds_sweep(seller, &redis);
+    check_step(seller, sold, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
     CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:item", "held", NULL), 0);
-    check_step(till, due, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_EXPIRED);
-    check_books(till, &redis, "phone", 299, 0, 1);
+    check_step(seller, due, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_EXPIRED);
+    check_books(seller, &redis, "phone", 299, 0, 1);
 }
 
 /* The item is gone, and its holds are not: nothing can be settled, and nothing is written. */
 static void test_item_gone(void) {
-    struct till *till = open_till(10, 5);
-    const struct inventory_order *held = hold(till, "ann", 2);
+    struct seller *seller = open_seller(10, 5);
+    const struct inventory_order *held = hold(seller, "ann", 2);
     CHECK_INT(redis_integer(&redis, "DEL", "seckill:{phone}:item", NULL), 1);
     const char *before = store_dump(&redis, true);
     for (int due = 0; due < 2; due++) {
         for (int step = due ? INVENTORY_READ : INVENTORY_CONFIRM; step <= INVENTORY_CANCEL; step++)
-            CHECK_STATUS(order_step(till, held->id, (enum inventory_step)step, NULL),
+            CHECK_STATUS(order_step(seller, held->id, (enum inventory_step)step, NULL),
                          INVENTORY_UNKNOWN_ORDER);
         redis_clock()->ahead_ms = HOLD_MS + 1000;
     }
-    holds_sweep(till, &redis);
-    CHECK_STR(inventory_last_error(till->inventory), "");
+    holds_sweep(seller, &redis);
+    CHECK_STR(inventory_last_error(seller->inventory), "");
     CHECK_HAS(before, store_dump(&redis, true)); /* less the index of due times, which comes first */
 }
 

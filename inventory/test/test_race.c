@@ -1,4 +1,4 @@
-/* A hundred units, several tills, many buyers of whom a fifth send a key again: exactly a hundred are sold,
+/* A hundred units, several sellers, many buyers of whom a fifth send a key again: exactly a hundred are sold,
  * and every repeated key hears what the first one heard. */
 #include <pthread.h>
 #include <stdio.h>
@@ -8,11 +8,11 @@
 #include "inventory/strategies/work_delay.h"
 #include "inventory/test/fixture.h"
 
-enum { STOCK = 100, TILLS = 4, ROUNDS = 25, BUYERS = 400, UNDER_WAY = 64 };
+enum { STOCK = 100, SELLERS = 4, ROUNDS = 25, BUYERS = 400, UNDER_WAY = 64 };
 
 static struct redis_server redis;
 
-/* ---- one loop, four tills, in random order ---- */
+/* ---- one loop, four sellers, in random order ---- */
 
 static int64_t below(uint64_t *random, uint64_t n) {
     return (int64_t)(harness_random(random) % n);
@@ -66,35 +66,36 @@ static void check_keys(const struct attempt *attempts, int count, int keys) {
 }
 
 /* Sells out `name`, and nobody hears anything wrong. */
-static void sell_out(struct till *const *tills, const char *name, uint64_t *random) {
-    struct shop *shop = tills[0]->shop;
+static void sell_out(struct seller *const *sellers, const char *name, uint64_t *random) {
+    struct shop *shop = sellers[0]->shop;
     struct attempt *attempts = harness_alloc(sizeof *attempts * BUYERS * 2);
     int count = 0, keys = 0;
-    item_sell(tills[0], name, strategy, STOCK);
+    item_sell(sellers[0], name, strategy, STOCK);
     while (keys < BUYERS) {
         struct attempt *attempt = &attempts[count++];
         bool again = keys > 0 && below(random, 100) < 20;
-        /* Half of the repeated keys are among the latest, and most likely under way. */
+        /* Half of the repeated keys are among the latest, and most likely in flight. */
         attempt->key = !again             ? keys++
                        : below(random, 2) ? (int)below(random, (uint64_t)keys)
                                           : keys - 1 - (int)below(random, keys < 20 ? (uint64_t)keys : 20);
         for (int i = 0; i < count - 1; i++)
             attempt->settled |=
                 attempts[i].key == attempt->key && attempts[i].buy->answers && won(attempts[i].buy);
-        attempt->buy = buy_begin(tills[below(random, TILLS)], name, harness_format("user%d", attempt->key),
-                                 harness_format("key%d", attempt->key), 1);
+        attempt->buy =
+            buy_begin(sellers[below(random, SELLERS)], name, harness_format("user%d", attempt->key),
+                      harness_format("key%d", attempt->key), 1);
         if (below(random, 8) == 0)
             shop_turn(shop);
         keep_below(shop, 1 + (int)below(random, UNDER_WAY));
     }
     shop_settle(shop);
-    /* `decr` turns buyers away while units are about to be given back; whoever comes again then gets them. */
+    /* `decr` refuses buyers while units are about to be refunded; a buyer who tries again later gets them. */
     for (int i = 0; strategy == INVENTORY_DECR && buys_with(shop, INVENTORY_OK) < STOCK && i < STOCK; i++)
         attempts[count++] = (struct attempt){
-            .key = BUYERS + i, .buy = buy(tills[0], name, "later", harness_format("later%d", i), 1)};
+            .key = BUYERS + i, .buy = buy(sellers[0], name, "later", harness_format("later%d", i), 1)};
     CHECK_INT(buys_with(shop, INVENTORY_OK), STOCK);
     check_keys(attempts, count, BUYERS + STOCK);
-    check_books(tills[0], &redis, name, 0, 0, STOCK);
+    check_books(sellers[0], &redis, name, 0, 0, STOCK);
     buys_forget(shop);
 }
 
@@ -102,11 +103,11 @@ static void test_hundred_units(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     uint64_t random = harness_seed();
     struct shop *shop = shop_open();
-    struct till *tills[TILLS];
-    for (int i = 0; i < TILLS; i++)
-        tills[i] = till_open(shop, &redis);
+    struct seller *sellers[SELLERS];
+    for (int i = 0; i < SELLERS; i++)
+        sellers[i] = seller_open(shop, &redis);
     for (int round = 0; round < ROUNDS; round++)
-        sell_out(tills, harness_format("phone%d", round), &random);
+        sell_out(sellers, harness_format("phone%d", round), &random);
 }
 
 /* Quantities, limits and holds that end while it goes on: the sum is right all the same. */
@@ -114,31 +115,31 @@ static void test_everything_at_once(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     uint64_t random = harness_seed();
     struct shop *shop = shop_open();
-    struct till *tills[TILLS];
-    for (int i = 0; i < TILLS; i++)
-        tills[i] = till_open(shop, &redis);
+    struct seller *sellers[SELLERS];
+    for (int i = 0; i < SELLERS; i++)
+        sellers[i] = seller_open(shop, &redis);
     struct inventory_item item = terms("phone", strategy, STOCK);
     item.hold_ms = 200;
     item.limit = 5;
-    CHECK_STATUS(item_put(tills[0], &item), INVENTORY_OK);
+    CHECK_STATUS(item_put(sellers[0], &item), INVENTORY_OK);
     for (int i = 0; i < 3000; i++) {
-        struct till *till = tills[below(&random, TILLS)];
+        struct seller *seller = sellers[below(&random, SELLERS)];
         redis_clock()->ahead_ms += below(&random, 4);
         int64_t what = below(&random, 100);
         int number = (int)below(&random, 600);
         const char *key = harness_format("key%d", number);
         if (what < 60) {
             /* one key is one request: user and quantity follow from it */
-            buy_begin(till, "phone", harness_format("user%d", number % 40), key, 1 + number % 3);
+            buy_begin(seller, "phone", harness_format("user%d", number % 40), key, 1 + number % 3);
         } else if (what < 95) {
             char digest[INVENTORY_DIGEST_SIZE];
             inventory_key_digest(key, strlen(key), digest);
-            order_step_begin(till, harness_format("phone:%s", digest),
+            order_step_begin(seller, harness_format("phone:%s", digest),
                              (enum inventory_step)below(&random, 3));
         } else if (what < 98) {
-            inventory_sweep(till->inventory);
+            inventory_sweep(seller->inventory);
         } else {
-            item_restock_begin(till, "phone", harness_format("r%d", (int)below(&random, 5)), 3);
+            item_restock_begin(seller, "phone", harness_format("r%d", (int)below(&random, 5)), 3);
         }
         keep_below(shop, UNDER_WAY);
     }
@@ -146,54 +147,54 @@ static void test_everything_at_once(void) {
     CHECK_INT(buys_with(shop, INVENTORY_KEY_REUSED) + buys_with(shop, INVENTORY_UNKNOWN), 0);
     CHECK(buys_with(shop, INVENTORY_OK) > STOCK / 3);
     struct inventory_audit audit;
-    CHECK_STATUS(item_audit(tills[0], "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(sellers[0], "phone", &audit), INVENTORY_OK);
     CHECK(audit.conserved);
     CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
 }
 
 /* ---- four threads, as the service has them ---- */
 
-struct seller {
+struct worker {
     pthread_t thread;
-    struct till *till;
+    struct seller *seller;
     int number;
     int sold; /* set by the thread */
 };
 
 static void *sell(void *arg) {
-    struct seller *seller = arg;
-    struct shop *shop = seller->till->shop;
+    struct worker *worker = arg;
+    struct shop *shop = worker->seller->shop;
     char name[32], key[32];
     for (int i = 0; i < BUYERS; i++) {
-        /* Each key is tried at all tills. */
+        /* Each key is tried at all sellers. */
         snprintf(name, sizeof name, "user%d", i);
         snprintf(key, sizeof key, "key%d", i);
-        buy_begin(seller->till, "phone", name, key, 1);
+        buy_begin(worker->seller, "phone", name, key, 1);
         keep_below(shop, UNDER_WAY);
     }
     shop_settle(shop);
-    seller->sold = buys_with(shop, INVENTORY_OK);
+    worker->sold = buys_with(shop, INVENTORY_OK);
     return NULL;
 }
 
 static void test_threads(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct seller sellers[TILLS];
-    for (int i = 0; i < TILLS; i++)
-        sellers[i] = (struct seller){.till = till_open(shop_open(), &redis), .number = i};
-    item_sell(sellers[0].till, "phone", strategy, STOCK);
-    for (int i = 0; i < TILLS; i++)
-        CHECK_INT(pthread_create(&sellers[i].thread, NULL, sell, &sellers[i]), 0);
+    struct worker workers[SELLERS];
+    for (int i = 0; i < SELLERS; i++)
+        workers[i] = (struct worker){.seller = seller_open(shop_open(), &redis), .number = i};
+    item_sell(workers[0].seller, "phone", strategy, STOCK);
+    for (int i = 0; i < SELLERS; i++)
+        CHECK_INT(pthread_create(&workers[i].thread, NULL, sell, &workers[i]), 0);
     uint64_t batched = 0; /* read while it is written, as the metrics do */
     for (int i = 0; i < 100; i++) {
-        for (int j = 0; j < TILLS; j++)
-            batched += inventory_metrics_read(sellers[j].till->inventory)->batched;
+        for (int j = 0; j < SELLERS; j++)
+            batched += inventory_metrics_read(workers[j].seller->inventory)->batched;
         harness_pause_ms(1);
     }
     int sold = 0;
-    for (int i = 0; i < TILLS; i++) {
-        pthread_join(sellers[i].thread, NULL);
-        sold += sellers[i].sold;
+    for (int i = 0; i < SELLERS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        sold += workers[i].sold;
     }
     CHECK(!harness_failed());
     if (strategy == INVENTORY_DECR)
@@ -201,30 +202,31 @@ static void test_threads(void) {
     else
         CHECK_INT(sold, STOCK);
     CHECK(strategy > INVENTORY_LUA || batched > 0);
-    check_books(sellers[0].till, &redis, "phone", STOCK - sold, 0, sold);
+    check_books(workers[0].seller, &redis, "phone", STOCK - sold, 0, sold);
 }
 
 /* ---- what teaches ---- */
 
-static struct till *open_teaching(struct shop *shop) {
-    struct till *till = till_open_with(shop, &(struct till_options){.port = redis.port, .work_delay_ms = 2});
-    till_wait_up(till);
-    return till;
+static struct seller *open_teaching(struct shop *shop) {
+    struct seller *seller =
+        seller_open_with(shop, &(struct seller_options){.port = redis.port, .work_delay_ms = 2});
+    seller_wait_up(seller);
+    return seller;
 }
 
 static void test_naive_oversells(void) {
     for (int round = 0; round < 5; round++) {
         CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
         struct shop *shop = shop_open();
-        struct till *tills[2] = {open_teaching(shop), open_teaching(shop)};
-        item_sell(tills[0], "phone", INVENTORY_NAIVE, 10);
+        struct seller *sellers[2] = {open_teaching(shop), open_teaching(shop)};
+        item_sell(sellers[0], "phone", INVENTORY_NAIVE, 10);
         for (int i = 0; i < 40; i++) {
-            buy_begin(tills[i % 2], "phone", "ann", harness_format("k%d", i), 1);
+            buy_begin(sellers[i % 2], "phone", "ann", harness_format("k%d", i), 1);
             keep_below(shop, 8);
         }
         shop_settle(shop);
         struct inventory_audit audit;
-        CHECK_STATUS(item_audit(tills[0], "phone", &audit), INVENTORY_OK);
+        CHECK_STATUS(item_audit(sellers[0], "phone", &audit), INVENTORY_OK);
         int sold = buys_with(shop, INVENTORY_OK);
         CHECK(sold > 10);
         CHECK_INT(audit.oversold, sold - 10);
@@ -236,7 +238,7 @@ static void test_naive_oversells(void) {
 /* The lock: the buyer whose turn it is. */
 struct queue {
     int next;
-    struct till *tills[2];
+    struct seller *sellers[2];
 };
 
 static void on_turn(struct buy *buy) {
@@ -246,7 +248,7 @@ static void on_turn(struct buy *buy) {
     int i = queue->next++;
     char key[16];
     snprintf(key, sizeof key, "k%d", i);
-    struct buy *next = buy_begin(queue->tills[i % 2], "phone", "ann", key, 1);
+    struct buy *next = buy_begin(queue->sellers[i % 2], "phone", "ann", key, 1);
     next->ctx = queue;
     next->then = on_turn;
 }
@@ -254,17 +256,17 @@ static void on_turn(struct buy *buy) {
 static void test_locked_does_not(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct shop *shop = shop_open();
-    struct queue queue = {.next = 1, .tills = {open_teaching(shop), open_teaching(shop)}};
+    struct queue queue = {.next = 1, .sellers = {open_teaching(shop), open_teaching(shop)}};
     for (int i = 0; i < 2; i++)
-        queue.tills[i]->locked = true;
-    item_sell(queue.tills[0], "phone", INVENTORY_LOCKED, 10);
-    struct buy *first = buy_begin(queue.tills[0], "phone", "ann", "k0", 1);
+        queue.sellers[i]->locked = true;
+    item_sell(queue.sellers[0], "phone", INVENTORY_LOCKED, 10);
+    struct buy *first = buy_begin(queue.sellers[0], "phone", "ann", "k0", 1);
     first->ctx = &queue;
     first->then = on_turn;
     shop_settle(shop);
     CHECK_INT(buys_with(shop, INVENTORY_OK), 10);
     CHECK_INT(buys_with(shop, INVENTORY_SOLD_OUT), 30);
-    check_books(queue.tills[0], &redis, "phone", 0, 0, 10);
+    check_books(queue.sellers[0], &redis, "phone", 0, 0, 10);
 }
 
 static void on_worked(void *ctx, bool closing) {
@@ -280,14 +282,15 @@ static void test_work_beside_arrivals(void) {
     struct delayed *delayed = harness_alloc(2 * sizeof *delayed);
     bool *done = harness_alloc(2 * sizeof *done);
     struct shop *shop = shop_open();
-    struct till *till = till_open_with(shop, &(struct till_options){.port = redis.port, .work_delay_ms = 1});
-    work_delay_begin(till->inventory, &delayed[0], on_worked, &done[0]);
-    while (uv_timer_get_due_in(&till->inventory->delay) > 0) {
+    struct seller *seller =
+        seller_open_with(shop, &(struct seller_options){.port = redis.port, .work_delay_ms = 1});
+    work_delay_begin(seller->inventory, &delayed[0], on_worked, &done[0]);
+    while (uv_timer_get_due_in(&seller->inventory->delay) > 0) {
         harness_pause_ms(1);
         uv_update_time(&shop->loop);
     }
-    work_delay_begin(till->inventory, &delayed[1], on_worked, &done[1]);
-    CHECK_INT(uv_timer_get_due_in(&till->inventory->delay), 0);
+    work_delay_begin(seller->inventory, &delayed[1], on_worked, &done[1]);
+    CHECK_INT(uv_timer_get_due_in(&seller->inventory->delay), 0);
     shop_wait(shop, is_set, &done[0], "the first has worked");
     shop_wait(shop, is_set, &done[1], "the second has worked");
 }
@@ -295,12 +298,12 @@ static void test_work_beside_arrivals(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
-    run_each("a hundred units, four tills, repeated keys", test_hundred_units, INVENTORY_OPTIMISTIC);
+    run_each("a hundred units, four sellers, repeated keys", test_hundred_units, INVENTORY_OPTIMISTIC);
     run_each("everything at once", test_everything_at_once, INVENTORY_LUA);
     strategy = INVENTORY_OPTIMISTIC; /* `decr` does not promise it: its orders come before their entries */
     harness_run("optimistic: everything at once", test_everything_at_once);
     run_each("four threads", test_threads, INVENTORY_OPTIMISTIC);
-    run_fenced("a hundred units, four tills, repeated keys", test_hundred_units);
+    run_fenced("a hundred units, four sellers, repeated keys", test_hundred_units);
     run_fenced("everything at once", test_everything_at_once);
     run_fenced("four threads", test_threads);
     harness_run("naive oversells, and the audit says by how much", test_naive_oversells);

@@ -29,34 +29,34 @@ static enum inventory_status expected(enum moment moment, int64_t units, bool ov
 
 /* The items are on sale; ann has one unit of each, and a second one would be her last. Whoever sold them
  * knows of those that are sold out. */
-static struct till *open_sale(void) {
+static struct seller *open_sale(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = till_open(shop_open(), &redis);
-    till->locked = strategy == INVENTORY_LOCKED;
+    struct seller *seller = seller_open(shop_open(), &redis);
+    seller->locked = strategy == INVENTORY_LOCKED;
     redis_clock()->stopped_ms = STARTS_MS;
     for (int i = 0; i < LEFT; i++) {
         struct inventory_item item = terms(item_of(i), strategy, STOCK);
         item.limit = LIMIT;
         item.starts_ms = STARTS_MS;
         item.ends_ms = ENDS_MS;
-        CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
-        CHECK_STATUS(buy(till, item.item, "ann", "first", 1)->status, INVENTORY_OK);
+        CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+        CHECK_STATUS(buy(seller, item.item, "ann", "first", 1)->status, INVENTORY_OK);
         for (int64_t n = 1; n < STOCK - left[i]; n++) {
             const char *name = harness_format("user-%d", (int)n);
-            CHECK_STATUS(buy(till, item.item, name, name, 1)->status, INVENTORY_OK);
+            CHECK_STATUS(buy(seller, item.item, name, name, 1)->status, INVENTORY_OK);
         }
     }
-    return till;
+    return seller;
 }
 
-static void check_purchases(struct till *till, enum moment moment, int i) {
+static void check_purchases(struct seller *seller, enum moment moment, int i) {
     static const char *const users[] = {"bob", "ann"};
     redis_clock()->stopped_ms = moments_ms[moment];
     for (int over_limit = 0; over_limit < 2; over_limit++) {
         enum inventory_status want = expected(moment, left[i], over_limit);
         if (want == INVENTORY_OK)
             continue;
-        struct buy *refused = buy(till, item_of(i), users[over_limit], "again", WANTED);
+        struct buy *refused = buy(seller, item_of(i), users[over_limit], "again", WANTED);
         CHECK_STATUS(refused->status, want);
         if (want == INVENTORY_SOLD_OUT)
             CHECK_INT(refused->available, left[i]);
@@ -64,8 +64,8 @@ static void check_purchases(struct till *till, enum moment moment, int i) {
 }
 
 static void test_purchases(void) {
-    struct till *knows = open_sale();
-    struct till *fresh = till_open(knows->shop, &redis);
+    struct seller *knows = open_sale();
+    struct seller *fresh = seller_open(knows->shop, &redis);
     fresh->locked = knows->locked;
     for (int round = 0; round < 2; round++) {
         for (int moment = 0; moment < MOMENTS; moment++) {
@@ -82,18 +82,18 @@ static void test_purchases(void) {
 /* Baskets are ann's. */
 static void test_baskets(void) {
     strategy = INVENTORY_BATCH;
-    struct till *till = open_sale();
+    struct seller *seller = open_sale();
     for (int moment = 0; moment < MOMENTS; moment++) {
         redis_clock()->stopped_ms = moments_ms[moment];
         for (int i = 0; i < LEFT; i++) {
-            struct bargain *basket = bargain_new(till, "basket", harness_format("%s:2", item_of(i)));
+            struct txn *basket = txn_new(seller, "basket", harness_format("%s:2", item_of(i)));
             enum inventory_status want = expected((enum moment)moment, left[i], true);
-            CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), want);
+            CHECK_STATUS(txn_do(basket, TXN_MAKE), want);
             CHECK_INT(basket->transaction.failed, 0);
         }
     }
     for (int i = 0; i < LEFT; i++)
-        check_books(till, &redis, item_of(i), left[i], 0, STOCK - left[i]);
+        check_books(seller, &redis, item_of(i), left[i], 0, STOCK - left[i]);
 }
 
 int main(int argc, char **argv) {

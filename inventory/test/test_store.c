@@ -8,11 +8,11 @@
 
 static struct redis_server redis;
 
-static struct till *open_till(void) {
+static struct seller *open_seller(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = till_open(shop_open(), &redis);
-    till->locked = true;
-    return till;
+    struct seller *seller = seller_open(shop_open(), &redis);
+    seller->locked = true;
+    return seller;
 }
 
 static void set(const struct redis_server *store, const char *name, const char *value) {
@@ -24,19 +24,19 @@ static void set(const struct redis_server *store, const char *name, const char *
 /* The scripts vanish while calls are in flight, again and again: nobody hears of it. */
 static void test_scripts_flushed(void) {
     enum { ROUNDS = 20, EACH = 600 };
-    struct till *till = open_till();
-    struct shop *shop = till->shop;
+    struct seller *seller = open_seller();
+    struct shop *shop = seller->shop;
     struct inventory_item item = terms("phone", strategy, (int64_t)ROUNDS * EACH + 1);
     item.hold_ms = 60000;
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
-    struct inventory_order held = buy(till, "phone", "ann", "first", 1)->order;
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    struct inventory_order held = buy(seller, "phone", "ann", "first", 1)->order;
     for (int round = 0; round < ROUNDS; round++) {
         CHECK_STR(redis_command(&redis, "SCRIPT", "FLUSH", NULL), "OK");
         for (int i = 0; i < EACH; i++)
-            buy_begin(till, "phone", "ann", harness_format("k%d-%d", round, i), 1);
+            buy_begin(seller, "phone", "ann", harness_format("k%d-%d", round, i), 1);
         struct answer *step =
-            order_step_begin(till, held.id, round == 10 ? INVENTORY_CONFIRM : INVENTORY_READ);
-        struct answer *restock = item_restock_begin(till, "phone", harness_format("r%d", round), 1);
+            order_step_begin(seller, held.id, round == 10 ? INVENTORY_CONFIRM : INVENTORY_READ);
+        struct answer *restock = item_restock_begin(seller, "phone", harness_format("r%d", round), 1);
         shop_turn(shop); /* now they are on their way */
         CHECK_STR(redis_command(&redis, "SCRIPT", "FLUSH", NULL), "OK");
         shop_settle(shop);
@@ -44,10 +44,10 @@ static void test_scripts_flushed(void) {
         CHECK_STATUS(restock->status, INVENTORY_OK);
     }
     CHECK_INT(buys_with(shop, INVENTORY_OK), ROUNDS * EACH + 1);
-    CHECK(inventory_metrics_read(till->inventory)->scripts_loaded >= ROUNDS);
-    CHECK_INT(inventory_metrics_read(till->inventory)->store_errors, 0);
-    CHECK_INT(inventory_metrics_read(till->inventory)->reconnects, 1);
-    check_books(till, &redis, "phone", ROUNDS, (int64_t)ROUNDS * EACH, 1);
+    CHECK(inventory_metrics_read(seller->inventory)->scripts_loaded >= ROUNDS);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->store_errors, 0);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->reconnects, 1);
+    check_books(seller, &redis, "phone", ROUNDS, (int64_t)ROUNDS * EACH, 1);
 }
 
 /* ---- memory ---- */
@@ -69,58 +69,58 @@ static void check_not_sold(const struct buy *refused) {
 
 /* A store that refuses to write: each call that would is UNAVAILABLE and leaves nothing, each that would not
  * is answered as ever. */
-static void check_refuses_writes(struct till *till, const struct inventory_order *first) {
+static void check_refuses_writes(struct seller *seller, const struct inventory_order *first) {
     struct inventory_item item;
     struct inventory_item put = terms("new", strategy, 1);
     struct inventory_order order;
     const char *before = everything();
     for (int i = 0; i < 3; i++) {
-        check_not_sold(buy(till, "phone", "bob", "refused", 2));
-        till_wait_up(till); /* a read-only store is left for a moment */
+        check_not_sold(buy(seller, "phone", "bob", "refused", 2));
+        seller_wait_up(seller); /* a read-only store is left for a moment */
     }
-    buy_begin(till, "phone", "bob", "refused", 2);
+    buy_begin(seller, "phone", "bob", "refused", 2);
     for (int i = 0; i < 5; i++)
-        buy_begin(till, "phone", "bob", harness_format("refused%d", i), 1);
-    shop_settle(till->shop);
-    CHECK_INT(buys_with(till->shop, INVENTORY_UNAVAILABLE) + buys_with(till->shop, INVENTORY_UNKNOWN), 9);
-    till_wait_up(till);
-    CHECK_STATUS(item_put(till, &put), INVENTORY_UNAVAILABLE);
-    till_wait_up(till);
-    CHECK_STATUS(item_restock(till, "phone", "refused", 1, NULL), INVENTORY_UNAVAILABLE);
-    till_wait_up(till);
-    CHECK_STATUS(order_step(till, first->id, INVENTORY_CONFIRM, NULL), INVENTORY_UNAVAILABLE);
-    till_wait_up(till);
-    CHECK_STATUS(order_step(till, first->id, INVENTORY_CANCEL, NULL), INVENTORY_UNAVAILABLE);
-    till_wait_up(till);
-    CHECK_STATUS(item_reader(till, "phone", &item), INVENTORY_OK);
-    CHECK_STATUS(order_step(till, first->id, INVENTORY_READ, &order), INVENTORY_OK);
-    CHECK_STATUS(buy(till, "phone", "ann", "first", 1)->status, INVENTORY_REPLAYED);
-    CHECK_STATUS(buy(till, "gone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+        buy_begin(seller, "phone", "bob", harness_format("refused%d", i), 1);
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_UNAVAILABLE) + buys_with(seller->shop, INVENTORY_UNKNOWN), 9);
+    seller_wait_up(seller);
+    CHECK_STATUS(item_put(seller, &put), INVENTORY_UNAVAILABLE);
+    seller_wait_up(seller);
+    CHECK_STATUS(item_restock(seller, "phone", "refused", 1, NULL), INVENTORY_UNAVAILABLE);
+    seller_wait_up(seller);
+    CHECK_STATUS(order_step(seller, first->id, INVENTORY_CONFIRM, NULL), INVENTORY_UNAVAILABLE);
+    seller_wait_up(seller);
+    CHECK_STATUS(order_step(seller, first->id, INVENTORY_CANCEL, NULL), INVENTORY_UNAVAILABLE);
+    seller_wait_up(seller);
+    CHECK_STATUS(item_reader(seller, "phone", &item), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, first->id, INVENTORY_READ, &order), INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "ann", "first", 1)->status, INVENTORY_REPLAYED);
+    CHECK_STATUS(buy(seller, "gone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
     if (strategy != INVENTORY_DECR) /* which finds out by writing */
-        CHECK_STATUS(buy(till, "gone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
+        CHECK_STATUS(buy(seller, "gone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
     CHECK_STR(everything(), before);
-    CHECK(inventory_last_error(till->inventory)[0]);
+    CHECK(inventory_last_error(seller->inventory)[0]);
 }
 
-static struct till *open_for_refusal(struct inventory_order *first) {
-    struct till *till = open_till();
+static struct seller *open_for_refusal(struct inventory_order *first) {
+    struct seller *seller = open_seller();
     struct inventory_item item = terms("phone", strategy, 10);
     item.hold_ms = 600000;
     item.limit = 20;
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
-    *first = buy(till, "phone", "ann", "first", 1)->order;
-    item_sell(till, "gone", strategy, 1);
-    CHECK_STATUS(buy(till, "gone", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STATUS(buy(till, "gone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
-    return till;
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    *first = buy(seller, "phone", "ann", "first", 1)->order;
+    item_sell(seller, "gone", strategy, 1);
+    CHECK_STATUS(buy(seller, "gone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "gone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
+    return seller;
 }
 
-static void check_sells_again(struct till *till, const struct inventory_order *first) {
-    till_wait_up(till);
-    CHECK_STATUS(buy(till, "phone", "bob", "refused", 2)->status, INVENTORY_OK);
-    CHECK_STATUS(item_restock(till, "phone", "refused", 1, NULL), INVENTORY_OK);
-    CHECK_STATUS(order_step(till, first->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
-    check_books(till, &redis, "phone", 8, 2, 1);
+static void check_sells_again(struct seller *seller, const struct inventory_order *first) {
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "bob", "refused", 2)->status, INVENTORY_OK);
+    CHECK_STATUS(item_restock(seller, "phone", "refused", 1, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, first->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    check_books(seller, &redis, "phone", 8, 2, 1);
 }
 
 static void memory_again(void *arg) {
@@ -130,14 +130,14 @@ static void memory_again(void *arg) {
 
 static void test_out_of_memory(void) {
     struct inventory_order first;
-    struct till *till = open_for_refusal(&first);
+    struct seller *seller = open_for_refusal(&first);
     harness_defer(memory_again, NULL);
     set(&redis, "maxmemory", "1");
-    check_refuses_writes(till, &first);
-    CHECK_HAS(inventory_last_error(till->inventory), "OOM");
-    CHECK_INT(inventory_metrics_read(till->inventory)->reconnects, 1);
+    check_refuses_writes(seller, &first);
+    CHECK_HAS(inventory_last_error(seller->inventory), "OOM");
+    CHECK_INT(inventory_metrics_read(seller->inventory)->reconnects, 1);
     memory_again(NULL);
-    check_sells_again(till, &first);
+    check_sells_again(seller, &first);
 }
 
 /* ---- read-only ---- */
@@ -159,53 +159,53 @@ static long long executing_client(void) {
 
 static void test_read_only(void) {
     struct inventory_order first;
-    struct till *till = open_for_refusal(&first);
+    struct seller *seller = open_for_refusal(&first);
     harness_defer(master_again, NULL);
     CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
-    check_refuses_writes(till, &first);
-    CHECK(inventory_metrics_read(till->inventory)->reconnects >=
+    check_refuses_writes(seller, &first);
+    CHECK(inventory_metrics_read(seller->inventory)->reconnects >=
           4); /* it was left, for its name may have moved */
     if (strategy == INVENTORY_OPTIMISTIC) {
-        check_not_sold(buy(till, "phone", "bob", "refused", 2));
+        check_not_sold(buy(seller, "phone", "bob", "refused", 2));
         long long client = executing_client();
         for (int i = 0; i < 200 && client; i++) {
-            shop_idle(till->shop, 10);
+            shop_idle(seller->shop, 10);
             client = executing_client();
         }
         CHECK_INT(client, 0);
     }
     struct inventory_health health;
-    store_health(till, &health);
+    store_health(seller, &health);
     CHECK(!health.ready);
     CHECK_STR(health.role, "slave");
     CHECK_HAS(health.reason, "replica");
     master_again(NULL);
-    check_sells_again(till, &first);
+    check_sells_again(seller, &first);
 }
 
 /* ---- passwords ---- */
 
-static struct till *open_url(struct shop *shop, const char *url) {
-    return till_open_with(shop, &(struct till_options){.url = url});
+static struct seller *open_url(struct shop *shop, const char *url) {
+    return seller_open_with(shop, &(struct seller_options){.url = url});
 }
 
 static bool has_error(void *arg) {
-    return inventory_last_error(((struct till *)arg)->inventory)[0] != '\0';
+    return inventory_last_error(((struct seller *)arg)->inventory)[0] != '\0';
 }
 
 static void check_not_let_in(struct shop *shop, const char *url, const char *error) {
-    struct till *till = open_url(shop, url);
-    shop_wait(shop, has_error, till, "the store's refusal");
+    struct seller *seller = open_url(shop, url);
+    shop_wait(shop, has_error, seller, "the store's refusal");
     shop_idle(shop, 150);
-    CHECK(!inventory_is_up(till->inventory));
-    CHECK_HAS(inventory_last_error(till->inventory), error);
-    CHECK(!strstr(inventory_last_error(till->inventory), "hunter2"));
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK(!inventory_is_up(seller->inventory));
+    CHECK_HAS(inventory_last_error(seller->inventory), error);
+    CHECK(!strstr(inventory_last_error(seller->inventory), "hunter2"));
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
     struct inventory_health health;
-    store_health(till, &health);
+    store_health(seller, &health);
     CHECK(!health.ready);
     CHECK_HAS(health.reason, error);
-    till_close(till);
+    seller_close(seller);
 }
 
 static void test_passwords(void) {
@@ -221,10 +221,10 @@ static void test_passwords(void) {
     for (int i = 0; i < 2; i++) {
         const char *url = i ? harness_format("redis://default:hunter2%%40%%2f%%3a%%25@127.0.0.1:%d/5", port)
                             : harness_format("redis://:hunter2@%%2f:%%25@127.0.0.1:%d", port);
-        struct till *till = open_url(shop, url);
-        till_wait_up(till);
-        item_sell(till, "phone", INVENTORY_OPTIMISTIC, 5); /* two databases, so twice */
-        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+        struct seller *seller = open_url(shop, url);
+        seller_wait_up(seller);
+        item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 5); /* two databases, so twice */
+        CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     }
 }
 
@@ -236,18 +236,18 @@ static void test_addresses(void) {
     const char *const urls[] = {harness_format("redis://:hunter2@localhost:%d/3", store.port),
                                 harness_format("unix://:hunter2@%s/a%%20socket.sock?db=4", harness_dir())};
     for (int i = 0; i < 2; i++) {
-        struct till *till = open_url(shop, urls[i]);
-        till_wait_up(till);
-        item_sell(till, "phone", INVENTORY_OPTIMISTIC, 1); /* each in a database of its own */
-        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+        struct seller *seller = open_url(shop, urls[i]);
+        seller_wait_up(seller);
+        item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 1); /* each in a database of its own */
+        CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     }
     check_not_let_in(shop, harness_format("unix://%s/none.sock", harness_dir()), "No such file");
     check_not_let_in(shop, harness_format("unix://%s/a%%20socket.sock", harness_dir()), "NOAUTH");
 }
 
 static bool is_refused(void *arg) {
-    const struct till *till = arg;
-    return strstr(inventory_last_error(till->inventory), "WRONGPASS") != NULL;
+    const struct seller *seller = arg;
+    return strstr(inventory_last_error(seller->inventory), "WRONGPASS") != NULL;
 }
 
 static void test_acl_user(void) {
@@ -258,12 +258,12 @@ static void test_acl_user(void) {
               "OK");
     struct shop *shop = shop_open();
     check_not_let_in(shop, harness_format("redis://shop:wrong@127.0.0.1:%d", store.port), "WRONGPASS");
-    struct till *till = open_url(shop, harness_format("redis://shop:s3cret@127.0.0.1:%d", store.port));
-    till_wait_up(till);
-    item_sell(till, "phone", INVENTORY_BATCH, 5);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_url(shop, harness_format("redis://shop:s3cret@127.0.0.1:%d", store.port));
+    seller_wait_up(seller);
+    item_sell(seller, "phone", INVENTORY_BATCH, 5);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     struct inventory_health health;
-    store_health(till, &health);
+    store_health(seller, &health);
     CHECK(health.ready);
     CHECK_STR(health.appendonly, "yes");
     CHECK_STR(health.appendfsync, "unknown");
@@ -271,27 +271,27 @@ static void test_acl_user(void) {
     CHECK_STR(health.role, "master");
     /* thrown out, and let in again */
     CHECK_STR(redis_command(&store, "ACL", "DELUSER", "shop", NULL), "1");
-    till_wait_down(till);
-    shop_wait(shop, is_refused, till, "the user is refused");
+    seller_wait_down(seller);
+    shop_wait(shop, is_refused, seller, "the user is refused");
     CHECK_STR(redis_command(&store, "ACL", "SETUSER", "shop", "on", ">s3cret", "~seckill:*", "+@all",
                             "-evalsha", NULL),
               "OK");
-    till_wait_up(till);
-    CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_UNAVAILABLE);
-    CHECK_HAS(inventory_last_error(till->inventory), "NOPERM");
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_HAS(inventory_last_error(seller->inventory), "NOPERM");
     CHECK_STR(redis_command(&store, "ACL", "SETUSER", "shop", "+evalsha", "-info", NULL), "OK");
-    CHECK_STATUS(buy(till, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
-    store_health(till, &health);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
+    store_health(seller, &health);
     CHECK(!health.ready);
     CHECK_HAS(health.reason, "NOPERM");
 }
 
 /* ---- health ---- */
 
-static void check_health(struct till *till, bool ready, const char *reason, const char *appendonly,
+static void check_health(struct seller *seller, bool ready, const char *reason, const char *appendonly,
                          const char *appendfsync, const char *eviction) {
     struct inventory_health health;
-    store_health(till, &health);
+    store_health(seller, &health);
     CHECK_STR(health.appendonly, appendonly);
     CHECK_STR(health.appendfsync, appendfsync);
     CHECK_STR(health.eviction, eviction);
@@ -305,57 +305,57 @@ static void test_health(void) {
     struct redis_server store, replica;
     redis_start(&store, NULL);
     struct shop *shop = shop_open();
-    struct till *till = till_open(shop, &store);
-    check_health(till, true, "", "yes", "no", "noeviction");
+    struct seller *seller = seller_open(shop, &store);
+    check_health(seller, true, "", "yes", "no", "noeviction");
     set(&store, "appendfsync", "everysec");
-    check_health(till, true, "", "yes", "everysec", "noeviction");
+    check_health(seller, true, "", "yes", "everysec", "noeviction");
     set(&store, "appendonly", "no");
-    check_health(till, true, "", "no", "everysec", "noeviction");
+    check_health(seller, true, "", "no", "everysec", "noeviction");
     set(&store, "maxmemory", "1gb");
-    check_health(till, true, "", "no", "everysec", "noeviction");
+    check_health(seller, true, "", "no", "everysec", "noeviction");
     set(&store, "maxmemory-policy", "allkeys-lru");
-    check_health(till, false, "evict", "no", "everysec", "allkeys-lru");
+    check_health(seller, false, "evict", "no", "everysec", "allkeys-lru");
     set(&store, "maxmemory", "0"); /* without a limit nothing is evicted */
-    check_health(till, true, "", "no", "everysec", "allkeys-lru");
+    check_health(seller, true, "", "no", "everysec", "allkeys-lru");
     redis_start_replica(&replica, &store);
-    struct till *other = till_open(shop, &replica);
+    struct seller *other = seller_open(shop, &replica);
     check_health(other, false, "replica", "yes", "no", "noeviction");
-    check_health(till, true, "", "no", "everysec", "allkeys-lru");
+    check_health(seller, true, "", "no", "everysec", "allkeys-lru");
 }
 
 static void test_loading(void) {
     struct redis_server store;
     redis_start(&store, "--key-load-delay", "300", NULL); /* microseconds a command */
     struct shop *shop = shop_open();
-    struct till *till = till_open(shop, &store);
-    item_sell(till, "phone", INVENTORY_BATCH, 5000);
+    struct seller *seller = seller_open(shop, &store);
+    item_sell(seller, "phone", INVENTORY_BATCH, 5000);
     for (int i = 0; i < 8; i++) {
         for (int j = 0; j < 100; j++)
-            item_restock_begin(till, "phone", harness_format("r%d-%d", i, j), 1);
+            item_restock_begin(seller, "phone", harness_format("r%d-%d", i, j), 1);
         shop_settle(shop);
     }
     for (int i = 0; i < 100; i++)
-        buy_begin(till, "phone", "ann", harness_format("k%d", i), 1);
-    inventory_flush(till->inventory);
+        buy_begin(seller, "phone", "ann", harness_format("k%d", i), 1);
+    inventory_flush(seller->inventory);
     redis_kill(&store);
     proc_respawn(&store.proc);
-    till_wait_down(till);
-    till_wait_up(till);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
     struct inventory_health health;
-    store_health(till, &health);
+    store_health(seller, &health);
     CHECK(!health.ready);
     CHECK_HAS(health.reason, "loading");
     int open = shop->open;
-    struct buy *early = buy(till, "phone", "bob", "early", 1);
+    struct buy *early = buy(seller, "phone", "bob", "early", 1);
     CHECK_STATUS(early->status, INVENTORY_UNAVAILABLE);
-    CHECK_HAS(inventory_last_error(till->inventory), "LOADING");
+    CHECK_HAS(inventory_last_error(seller->inventory), "LOADING");
     CHECK_INT(shop->open, open); /* whose reply was lost waits on */
     shop_settle(shop);
-    store_health(till, &health);
+    store_health(seller, &health);
     CHECK(health.ready);
     int sold = buys_with(shop, INVENTORY_OK);
     CHECK_INT(sold + buys_with(shop, INVENTORY_UNKNOWN) + buys_with(shop, INVENTORY_UNAVAILABLE), 101);
-    check_books(till, &store, "phone", 5800 - sold, 0, sold);
+    check_books(seller, &store, "phone", 5800 - sold, 0, sold);
 }
 
 int main(int argc, char **argv) {

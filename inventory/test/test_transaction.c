@@ -9,67 +9,66 @@
 static struct redis_server redis;
 
 /* Three phones, lamps and chairs, and nothing else in the store. */
-static struct till *open_sale(void) {
+static struct seller *open_sale(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = till_open(shop_open(), &redis);
-    till->fence = 5;
-    item_sell(till, "phone", INVENTORY_BATCH, 3);
-    item_sell(till, "lamp", INVENTORY_BATCH, 3);
-    item_sell(till, "chair", INVENTORY_LUA, 3);
-    return till;
+    struct seller *seller = seller_open(shop_open(), &redis);
+    seller->fence = 5;
+    item_sell(seller, "phone", INVENTORY_BATCH, 3);
+    item_sell(seller, "lamp", INVENTORY_BATCH, 3);
+    item_sell(seller, "chair", INVENTORY_LUA, 3);
+    return seller;
 }
 
-static void put(struct till *till, const char *name, int64_t stock, int64_t limit, int64_t hold_ms) {
+static void put(struct seller *seller, const char *name, int64_t stock, int64_t limit, int64_t hold_ms) {
     struct inventory_item item = terms(name, INVENTORY_BATCH, stock);
     item.limit = limit;
     item.hold_ms = hold_ms;
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
 }
 
-static void check_order(struct till *till, const struct bargain *bargain, int line,
-                        enum inventory_state state) {
+static void check_order(struct seller *seller, const struct txn *txn, int line, enum inventory_state state) {
     struct inventory_order told, stands;
-    inventory_transaction_order(&bargain->transaction, line, &told);
-    CHECK_STATUS(order_step(till, told.id, INVENTORY_READ, &stands), INVENTORY_OK);
+    inventory_transaction_order(&txn->transaction, line, &told);
+    CHECK_STATUS(order_step(seller, told.id, INVENTORY_READ, &stands), INVENTORY_OK);
     CHECK_STR(stands.id, told.id);
-    CHECK_STR(stands.item, bargain->transaction.lines[line].item);
+    CHECK_STR(stands.item, txn->transaction.lines[line].item);
     CHECK_STR(stands.user, "ann");
-    CHECK_STR(stands.basket, bargain->transaction.id);
-    CHECK_INT(stands.quantity, bargain->transaction.lines[line].quantity);
+    CHECK_STR(stands.basket, txn->transaction.id);
+    CHECK_INT(stands.quantity, txn->transaction.lines[line].quantity);
     CHECK_INT(stands.created_ms, told.created_ms);
     CHECK_INT(stands.expires_ms, told.expires_ms);
     CHECK_STR(inventory_state_name(stands.state), inventory_state_name(state));
 }
 
 static void test_basket(void) {
-    struct till *till = open_sale();
-    struct bargain *basket = bargain_new(till, "k1", "phone:1 lamp:2 chair:3");
+    struct seller *seller = open_sale();
+    struct txn *basket = txn_new(seller, "k1", "phone:1 lamp:2 chair:3");
     const char *before = store_dump(&redis, false);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CHECK), INVENTORY_WANTS_LOCK);
+    CHECK_STATUS(txn_do(basket, TXN_CHECK), INVENTORY_WANTS_LOCK);
     CHECK_STR(store_dump(&redis, false), before);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
     CHECK_STR(inventory_state_name(basket->transaction.state), "confirmed");
     CHECK_INT(basket->transaction.expires_ms, 0);
     for (int i = 0; i < 3; i++)
-        check_order(till, basket, i, INVENTORY_STATE_CONFIRMED);
-    check_books(till, &redis, "phone", 2, 0, 1);
-    check_books(till, &redis, "lamp", 1, 0, 2);
-    check_books(till, &redis, "chair", 0, 0, 3);
-    CHECK_STR(bargain_phase(&redis, basket), "confirmed");
+        check_order(seller, basket, i, INVENTORY_STATE_CONFIRMED);
+    check_books(seller, &redis, "phone", 2, 0, 1);
+    check_books(seller, &redis, "lamp", 1, 0, 2);
+    check_books(seller, &redis, "chair", 0, 0, 3);
+    CHECK_STR(txn_phase(&redis, basket), "confirmed");
     CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{baskets}:open", NULL), 0);
     CHECK_INT(redis_integer(&redis, "ZCARD", "seckill:{phone}:holds", NULL), 0);
 }
 
 static void test_replay(void) {
-    struct till *till = open_sale();
-    struct bargain *first = bargain_new(till, "k1", "phone:3 lamp:1");
-    CHECK_STATUS(bargain_do(first, BARGAIN_MAKE), INVENTORY_OK);
+    struct seller *seller = open_sale();
+    struct txn *first = txn_new(seller, "k1", "phone:3 lamp:1");
+    CHECK_STATUS(txn_do(first, TXN_MAKE), INVENTORY_OK);
     const char *before = store_dump(&redis, false);
-    struct till *other = till_open(till->shop, &redis);
+    struct seller *other = seller_open(seller->shop, &redis);
     other->fence = 2; /* older than what was seen: it writes nothing */
-    struct bargain *again = bargain_new(other, "k1", "phone:3 lamp:1");
-    for (int call = BARGAIN_MAKE; call <= BARGAIN_CHECK; call++) {
-        CHECK_STATUS(bargain_do(again, (enum bargain_call)call), INVENTORY_REPLAYED);
+    struct txn *again = txn_new(other, "k1", "phone:3 lamp:1");
+    for (int call = TXN_MAKE; call <= TXN_CHECK; call++) {
+        CHECK_STATUS(txn_do(again, (enum txn_call)call), INVENTORY_REPLAYED);
         for (int i = 0; i < 2; i++) {
             struct inventory_order a, b;
             inventory_transaction_order(&first->transaction, i, &a);
@@ -78,40 +77,40 @@ static void test_replay(void) {
             CHECK_INT(a.created_ms, b.created_ms);
         }
     }
-    CHECK_STATUS(bargain_do(bargain_new(till, "k1", "phone:3 lamp:2"), BARGAIN_CHECK), INVENTORY_KEY_REUSED);
-    CHECK_STATUS(bargain_make(till, "k1", "phone:3 lamp:2"), INVENTORY_KEY_REUSED);
-    CHECK_STATUS(bargain_make(till, "k1", "phone:3"), INVENTORY_KEY_REUSED);
-    CHECK_STATUS(bargain_make(till, "k1", "lamp:1 phone:3"), INVENTORY_KEY_REUSED);
-    struct bargain *bob = bargain_new(till, "k1", "phone:3 lamp:1");
+    CHECK_STATUS(txn_do(txn_new(seller, "k1", "phone:3 lamp:2"), TXN_CHECK), INVENTORY_KEY_REUSED);
+    CHECK_STATUS(txn_make(seller, "k1", "phone:3 lamp:2"), INVENTORY_KEY_REUSED);
+    CHECK_STATUS(txn_make(seller, "k1", "phone:3"), INVENTORY_KEY_REUSED);
+    CHECK_STATUS(txn_make(seller, "k1", "lamp:1 phone:3"), INVENTORY_KEY_REUSED);
+    struct txn *bob = txn_new(seller, "k1", "phone:3 lamp:1");
     strcpy(bob->transaction.user, "bob");
-    CHECK_STATUS(bargain_do(bob, BARGAIN_MAKE), INVENTORY_KEY_REUSED);
+    CHECK_STATUS(txn_do(bob, TXN_MAKE), INVENTORY_KEY_REUSED);
     CHECK_STR(store_dump(&redis, false), before);
     /* A purchase with the same key is another thing. */
-    CHECK_STATUS(buy(till, "lamp", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "lamp", "ann", "k1", 1)->status, INVENTORY_OK);
 }
 
 static void test_find(void) {
-    struct till *till = open_sale();
-    CHECK_STATUS(bargain_make(till, "k1", "phone:3 lamp:1"), INVENTORY_OK);
-    struct bargain *found = bargain_new(till, "k1", "");
-    CHECK_STATUS(bargain_do(found, BARGAIN_FIND), INVENTORY_OK);
+    struct seller *seller = open_sale();
+    CHECK_STATUS(txn_make(seller, "k1", "phone:3 lamp:1"), INVENTORY_OK);
+    struct txn *found = txn_new(seller, "k1", "");
+    CHECK_STATUS(txn_do(found, TXN_FIND), INVENTORY_OK);
     CHECK_STR(found->transaction.user, "ann");
     CHECK_INT(found->transaction.count, 2);
     CHECK_STR(found->transaction.lines[0].item, "phone");
     CHECK_INT(found->transaction.lines[0].quantity, 3);
-    check_order(till, found, 1, INVENTORY_STATE_CONFIRMED);
-    CHECK_STATUS(bargain_do(bargain_new(till, "k2", ""), BARGAIN_FIND), INVENTORY_UNKNOWN_BASKET);
-    CHECK_STATUS(bargain_do(bargain_new(till, "t", ""), BARGAIN_FIND), INVENTORY_UNKNOWN_BASKET);
+    check_order(seller, found, 1, INVENTORY_STATE_CONFIRMED);
+    CHECK_STATUS(txn_do(txn_new(seller, "k2", ""), TXN_FIND), INVENTORY_UNKNOWN_BASKET);
+    CHECK_STATUS(txn_do(txn_new(seller, "t", ""), TXN_FIND), INVENTORY_UNKNOWN_BASKET);
 }
 
 /* Refused for the line that is named, whatever comes after it; nothing was done, and the key may win later.
  */
-static void refused(struct till *till, const char *lines, enum inventory_status status, int line,
+static void refused(struct seller *seller, const char *lines, enum inventory_status status, int line,
                     int64_t available) {
     const char *before = store_dump(&redis, false);
-    for (int call = BARGAIN_MAKE; call <= BARGAIN_CHECK; call++) {
-        struct bargain *basket = bargain_new(till, "refused", lines);
-        CHECK_STATUS(bargain_do(basket, (enum bargain_call)call), status);
+    for (int call = TXN_MAKE; call <= TXN_CHECK; call++) {
+        struct txn *basket = txn_new(seller, "refused", lines);
+        CHECK_STATUS(txn_do(basket, (enum txn_call)call), status);
         CHECK_INT(basket->transaction.failed, line);
         if (status == INVENTORY_SOLD_OUT)
             CHECK_INT(basket->transaction.available, available);
@@ -120,225 +119,225 @@ static void refused(struct till *till, const char *lines, enum inventory_status 
 }
 
 static void test_refusals(void) {
-    struct till *till = open_sale();
-    int64_t now_ms = clock_wall_ms(&till->shop->clock);
-    put(till, "limited", 10, 2, 0);
-    put(till, "rare", 3, 2, 0);
+    struct seller *seller = open_sale();
+    int64_t now_ms = clock_wall_ms(&seller->shop->clock);
+    put(seller, "limited", 10, 2, 0);
+    put(seller, "rare", 3, 2, 0);
     struct inventory_item early = terms("early", INVENTORY_BATCH, 3),
                           late = terms("late", INVENTORY_BATCH, 3);
     early.starts_ms = now_ms + 60000;
     late.ends_ms = now_ms - 60000;
-    CHECK_STATUS(item_put(till, &early), INVENTORY_OK);
-    CHECK_STATUS(item_put(till, &late), INVENTORY_OK);
-    refused(till, "phone:4", INVENTORY_SOLD_OUT, 0, 3);
-    refused(till, "lamp:1 phone:4", INVENTORY_SOLD_OUT, 1, 3);
-    refused(till, "lamp:1 phone:2 chair:1 phone:2", INVENTORY_SOLD_OUT, 3, 3);
-    refused(till, "lamp:1 chair:4 phone:4", INVENTORY_SOLD_OUT, 1, 3);
-    refused(till, "lamp:1 nothing:1 phone:4", INVENTORY_UNKNOWN_ITEM, 1, 0);
-    refused(till, "phone:4 nothing:1", INVENTORY_SOLD_OUT, 0, 3);
-    refused(till, "lamp:1 limited:3", INVENTORY_LIMIT, 1, 0);
-    refused(till, "limited:1 lamp:1 limited:1 limited:1", INVENTORY_LIMIT, 3, 0);
-    refused(till, "limited:2 lamp:4 limited:1", INVENTORY_SOLD_OUT, 1, 3);
-    refused(till, "limited:2 lamp:2 limited:1 lamp:2", INVENTORY_LIMIT, 2, 0);
-    refused(till, "rare:3 lamp:1 rare:1", INVENTORY_LIMIT, 0, 0);
-    refused(till, "rare:4 rare:1", INVENTORY_SOLD_OUT, 0, 3);
-    refused(till, "lamp:1 early:1", INVENTORY_NOT_STARTED, 1, 0);
-    refused(till, "late:1 phone:4", INVENTORY_ENDED, 0, 0);
+    CHECK_STATUS(item_put(seller, &early), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &late), INVENTORY_OK);
+    refused(seller, "phone:4", INVENTORY_SOLD_OUT, 0, 3);
+    refused(seller, "lamp:1 phone:4", INVENTORY_SOLD_OUT, 1, 3);
+    refused(seller, "lamp:1 phone:2 chair:1 phone:2", INVENTORY_SOLD_OUT, 3, 3);
+    refused(seller, "lamp:1 chair:4 phone:4", INVENTORY_SOLD_OUT, 1, 3);
+    refused(seller, "lamp:1 nothing:1 phone:4", INVENTORY_UNKNOWN_ITEM, 1, 0);
+    refused(seller, "phone:4 nothing:1", INVENTORY_SOLD_OUT, 0, 3);
+    refused(seller, "lamp:1 limited:3", INVENTORY_LIMIT, 1, 0);
+    refused(seller, "limited:1 lamp:1 limited:1 limited:1", INVENTORY_LIMIT, 3, 0);
+    refused(seller, "limited:2 lamp:4 limited:1", INVENTORY_SOLD_OUT, 1, 3);
+    refused(seller, "limited:2 lamp:2 limited:1 lamp:2", INVENTORY_LIMIT, 2, 0);
+    refused(seller, "rare:3 lamp:1 rare:1", INVENTORY_LIMIT, 0, 0);
+    refused(seller, "rare:4 rare:1", INVENTORY_SOLD_OUT, 0, 3);
+    refused(seller, "lamp:1 early:1", INVENTORY_NOT_STARTED, 1, 0);
+    refused(seller, "late:1 phone:4", INVENTORY_ENDED, 0, 0);
     /* The key that was refused wins once it can. */
-    CHECK_STATUS(bargain_make(till, "refused", "limited:1 phone:1 limited:1"), INVENTORY_OK);
-    refused(till, "phone:1", INVENTORY_KEY_REUSED, 0, 0);
-    CHECK_STATUS(bargain_make(till, "k2", "lamp:1 limited:1"), INVENTORY_LIMIT);
-    CHECK_STATUS(buy(till, "limited", "ann", "k3", 1)->status, INVENTORY_LIMIT);
-    CHECK_STATUS(buy(till, "limited", "bob", "k4", 1)->status, INVENTORY_OK);
-    check_books(till, &redis, "limited", 7, 0, 3);
+    CHECK_STATUS(txn_make(seller, "refused", "limited:1 phone:1 limited:1"), INVENTORY_OK);
+    refused(seller, "phone:1", INVENTORY_KEY_REUSED, 0, 0);
+    CHECK_STATUS(txn_make(seller, "k2", "lamp:1 limited:1"), INVENTORY_LIMIT);
+    CHECK_STATUS(buy(seller, "limited", "ann", "k3", 1)->status, INVENTORY_LIMIT);
+    CHECK_STATUS(buy(seller, "limited", "bob", "k4", 1)->status, INVENTORY_OK);
+    check_books(seller, &redis, "limited", 7, 0, 3);
 }
 
 static void test_item_twice(void) {
-    struct till *till = open_sale();
-    struct bargain *basket = bargain_new(till, "k1", "phone:1 lamp:1 phone:2");
-    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+    struct seller *seller = open_sale();
+    struct txn *basket = txn_new(seller, "k1", "phone:1 lamp:1 phone:2");
+    CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
     for (int i = 0; i < 3; i++)
-        check_order(till, basket, i, INVENTORY_STATE_CONFIRMED);
-    check_books(till, &redis, "phone", 0, 0, 3);
+        check_order(seller, basket, i, INVENTORY_STATE_CONFIRMED);
+    check_books(seller, &redis, "phone", 0, 0, 3);
     CHECK_INT(redis_integer(&redis, "HLEN", "seckill:{phone}:orders", NULL), 2);
 }
 
 static void test_many_lines(void) {
-    struct till *till = open_sale();
+    struct seller *seller = open_sale();
     char lines[1024] = "";
     for (int i = 0; i < INVENTORY_LINES_MAX; i++) {
-        put(till, harness_format("i%d", i), 2, 2, 0);
+        put(seller, harness_format("i%d", i), 2, 2, 0);
         snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%si%d:1", i ? " " : "", i);
     }
-    CHECK_STATUS(bargain_make(till, "k1", lines), INVENTORY_OK);
-    CHECK_STATUS(bargain_make(till, "k2", lines), INVENTORY_OK);
-    struct bargain *third = bargain_new(till, "k3", lines);
-    CHECK_STATUS(bargain_do(third, BARGAIN_MAKE), INVENTORY_SOLD_OUT);
+    CHECK_STATUS(txn_make(seller, "k1", lines), INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "k2", lines), INVENTORY_OK);
+    struct txn *third = txn_new(seller, "k3", lines);
+    CHECK_STATUS(txn_do(third, TXN_MAKE), INVENTORY_SOLD_OUT);
     CHECK_INT(third->transaction.failed, 0);
     for (int i = 0; i < INVENTORY_LINES_MAX; i++)
-        check_books(till, &redis, harness_format("i%d", i), 0, 0, 2);
+        check_books(seller, &redis, harness_format("i%d", i), 0, 0, 2);
     /* All lines of one item. */
-    put(till, "one", 32, 0, 0);
+    put(seller, "one", 32, 0, 0);
     char same[1024] = "";
     for (int i = 0; i < INVENTORY_LINES_MAX; i++)
         snprintf(same + strlen(same), sizeof same - strlen(same), "%sone:1", i ? " " : "");
-    CHECK_STATUS(bargain_make(till, "k4", same), INVENTORY_OK);
-    check_books(till, &redis, "one", 0, 0, 32);
+    CHECK_STATUS(txn_make(seller, "k4", same), INVENTORY_OK);
+    check_books(seller, &redis, "one", 0, 0, 32);
 }
 
 /* As long as it comes: names, quantities, and so many items. */
 static void test_longest(void) {
-    struct till *till = open_sale();
+    struct seller *seller = open_sale();
     char lines[INVENTORY_LINES_MAX * (INVENTORY_NAME_MAX + 8)] = "";
     const char *long_name = harness_repeat('n', INVENTORY_NAME_MAX - 2);
     for (int i = 0; i < INVENTORY_LINES_MAX; i++) {
         const char *name = harness_format("%s%02d", long_name, i);
-        put(till, name, 2 * (int64_t)INVENTORY_QUANTITY_MAX, INVENTORY_QUANTITY_MAX, 0);
+        put(seller, name, 2 * (int64_t)INVENTORY_QUANTITY_MAX, INVENTORY_QUANTITY_MAX, 0);
         snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s%s:%d", i ? " " : "", name,
                  INVENTORY_QUANTITY_MAX);
     }
     const char *user = harness_repeat('u', INVENTORY_NAME_MAX);
-    struct bargain *basket = bargain_new(till, "k1", lines), *more = bargain_new(till, "k2", lines);
+    struct txn *basket = txn_new(seller, "k1", lines), *more = txn_new(seller, "k2", lines);
     snprintf(basket->transaction.user, sizeof basket->transaction.user, "%s", user);
     snprintf(more->transaction.user, sizeof more->transaction.user, "%s", user);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_REPLAYED);
-    CHECK_STATUS(bargain_do(more, BARGAIN_MAKE), INVENTORY_LIMIT);
+    CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_REPLAYED);
+    CHECK_STATUS(txn_do(more, TXN_MAKE), INVENTORY_LIMIT);
     CHECK_INT(more->transaction.failed, 0);
-    check_books(till, &redis, harness_format("%s31", long_name), INVENTORY_QUANTITY_MAX, 0,
+    check_books(seller, &redis, harness_format("%s31", long_name), INVENTORY_QUANTITY_MAX, 0,
                 INVENTORY_QUANTITY_MAX);
 }
 
 /* ---- holds ---- */
 
-static struct bargain *hold(struct till *till) {
-    put(till, "tv", 5, 2, 60000);
-    put(till, "sofa", 5, 0, 90000);
-    struct bargain *basket = bargain_new(till, "k1", "phone:1 sofa:1 tv:2");
-    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+static struct txn *hold(struct seller *seller) {
+    put(seller, "tv", 5, 2, 60000);
+    put(seller, "sofa", 5, 0, 90000);
+    struct txn *basket = txn_new(seller, "k1", "phone:1 sofa:1 tv:2");
+    CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
     CHECK_STR(inventory_state_name(basket->transaction.state), "held");
     CHECK_INT(basket->transaction.expires_ms, basket->transaction.created_ms + 60000);
     for (int i = 0; i < 3; i++)
-        check_order(till, basket, i, INVENTORY_STATE_HELD);
-    check_books(till, &redis, "phone", 2, 1, 0);
-    check_books(till, &redis, "tv", 3, 2, 0);
+        check_order(seller, basket, i, INVENTORY_STATE_HELD);
+    check_books(seller, &redis, "phone", 2, 1, 0);
+    check_books(seller, &redis, "tv", 3, 2, 0);
     struct inventory_audit audit;
-    CHECK_STATUS(item_audit(till, "tv", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "tv", &audit), INVENTORY_OK);
     CHECK_INT(audit.pending, 2);
     return basket;
 }
 
-static void check_settled(struct till *till, struct bargain *basket, enum inventory_state state) {
+static void check_settled(struct seller *seller, struct txn *basket, enum inventory_state state) {
     bool sold = state == INVENTORY_STATE_CONFIRMED;
     for (int i = 0; i < 3; i++)
-        check_order(till, basket, i, state);
-    check_books(till, &redis, "phone", sold ? 2 : 3, 0, sold ? 1 : 0);
-    check_books(till, &redis, "sofa", sold ? 4 : 5, 0, sold ? 1 : 0);
-    check_books(till, &redis, "tv", sold ? 3 : 5, 0, sold ? 2 : 0);
+        check_order(seller, basket, i, state);
+    check_books(seller, &redis, "phone", sold ? 2 : 3, 0, sold ? 1 : 0);
+    check_books(seller, &redis, "sofa", sold ? 4 : 5, 0, sold ? 1 : 0);
+    check_books(seller, &redis, "tv", sold ? 3 : 5, 0, sold ? 2 : 0);
     CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{baskets}:open", NULL), 0);
-    CHECK_STATUS(bargain_make(till, "k1", "phone:1 sofa:1 tv:2"), INVENTORY_REPLAYED);
+    CHECK_STATUS(txn_make(seller, "k1", "phone:1 sofa:1 tv:2"), INVENTORY_REPLAYED);
     /* Its buyer may have two more if it was not bought. */
-    CHECK_STATUS(bargain_make(till, "k2", "tv:2"), sold ? INVENTORY_LIMIT : INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "k2", "tv:2"), sold ? INVENTORY_LIMIT : INVENTORY_OK);
 }
 
 static void test_confirm(void) {
-    struct till *till = open_sale();
-    struct bargain *basket = hold(till);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_OK);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_OK);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CANCEL), INVENTORY_CONFIRMED);
-    check_settled(till, basket, INVENTORY_STATE_CONFIRMED);
+    struct seller *seller = open_sale();
+    struct txn *basket = hold(seller);
+    CHECK_STATUS(txn_do(basket, TXN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(txn_do(basket, TXN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(txn_do(basket, TXN_CANCEL), INVENTORY_CONFIRMED);
+    check_settled(seller, basket, INVENTORY_STATE_CONFIRMED);
 }
 
 static void test_cancel(void) {
-    struct till *till = open_sale();
-    struct bargain *basket = hold(till);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CANCEL), INVENTORY_OK);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CANCEL), INVENTORY_OK);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_CANCELLED);
-    check_settled(till, basket, INVENTORY_STATE_CANCELLED);
+    struct seller *seller = open_sale();
+    struct txn *basket = hold(seller);
+    CHECK_STATUS(txn_do(basket, TXN_CANCEL), INVENTORY_OK);
+    CHECK_STATUS(txn_do(basket, TXN_CANCEL), INVENTORY_OK);
+    CHECK_STATUS(txn_do(basket, TXN_CONFIRM), INVENTORY_CANCELLED);
+    check_settled(seller, basket, INVENTORY_STATE_CANCELLED);
 }
 
 static void test_expire(void) {
-    struct till *till = open_sale();
-    struct bargain *basket = hold(till);
+    struct seller *seller = open_sale();
+    struct txn *basket = hold(seller);
     redis_clock()->ahead_ms = 59000;
-    CHECK_INT(bargains_recover(till), 0);
+    CHECK_INT(txns_recover(seller), 0);
     redis_clock()->ahead_ms = 61000;
-    inventory_sweep(till->inventory);
-    CHECK_INT(bargains_recover(till), 1);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_EXPIRED);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CANCEL), INVENTORY_EXPIRED);
-    check_settled(till, basket, INVENTORY_STATE_EXPIRED);
+    inventory_sweep(seller->inventory);
+    CHECK_INT(txns_recover(seller), 1);
+    CHECK_STATUS(txn_do(basket, TXN_CONFIRM), INVENTORY_EXPIRED);
+    CHECK_STATUS(txn_do(basket, TXN_CANCEL), INVENTORY_EXPIRED);
+    check_settled(seller, basket, INVENTORY_STATE_EXPIRED);
 }
 
 /* Nobody can confirm what is due, swept or not. */
 static void test_confirm_too_late(void) {
-    struct till *till = open_sale();
-    struct bargain *basket = hold(till);
+    struct seller *seller = open_sale();
+    struct txn *basket = hold(seller);
     redis_clock()->ahead_ms = 61000;
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_EXPIRED);
-    check_settled(till, basket, INVENTORY_STATE_EXPIRED);
+    CHECK_STATUS(txn_do(basket, TXN_CONFIRM), INVENTORY_EXPIRED);
+    check_settled(seller, basket, INVENTORY_STATE_EXPIRED);
 }
 
 /* All or nothing holds for its orders, too. */
 static void test_orders_of_a_held_basket(void) {
-    struct till *till = open_sale();
-    struct bargain *basket = hold(till);
+    struct seller *seller = open_sale();
+    struct txn *basket = hold(seller);
     struct inventory_order order;
     inventory_transaction_order(&basket->transaction, 0, &order);
-    CHECK_STATUS(order_step(till, order.id, INVENTORY_CONFIRM, NULL), INVENTORY_OF_BASKET);
-    CHECK_STATUS(order_step(till, order.id, INVENTORY_CANCEL, NULL), INVENTORY_OF_BASKET);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_OK);
-    CHECK_STATUS(order_step(till, order.id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
-    CHECK_STATUS(order_step(till, order.id, INVENTORY_CANCEL, NULL), INVENTORY_CONFIRMED);
+    CHECK_STATUS(order_step(seller, order.id, INVENTORY_CONFIRM, NULL), INVENTORY_OF_BASKET);
+    CHECK_STATUS(order_step(seller, order.id, INVENTORY_CANCEL, NULL), INVENTORY_OF_BASKET);
+    CHECK_STATUS(txn_do(basket, TXN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, order.id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, order.id, INVENTORY_CANCEL, NULL), INVENTORY_CONFIRMED);
 }
 
 static void test_settle_nothing(void) {
-    struct till *till = open_sale();
-    CHECK_STATUS(bargain_do(bargain_new(till, "k1", "phone:1"), BARGAIN_CONFIRM), INVENTORY_UNKNOWN_BASKET);
-    CHECK_STATUS(bargain_do(bargain_new(till, "k1", "phone:1"), BARGAIN_FINISH), INVENTORY_UNKNOWN_BASKET);
-    CHECK_STATUS(bargain_make(till, "k1", "phone:1"), INVENTORY_OK);
-    CHECK_STATUS(bargain_do(bargain_new(till, "k1", "phone:1"), BARGAIN_CONFIRM), INVENTORY_OK);
-    CHECK_STATUS(bargain_do(bargain_new(till, "k1", "phone:1"), BARGAIN_CANCEL), INVENTORY_CONFIRMED);
+    struct seller *seller = open_sale();
+    CHECK_STATUS(txn_do(txn_new(seller, "k1", "phone:1"), TXN_CONFIRM), INVENTORY_UNKNOWN_BASKET);
+    CHECK_STATUS(txn_do(txn_new(seller, "k1", "phone:1"), TXN_FINISH), INVENTORY_UNKNOWN_BASKET);
+    CHECK_STATUS(txn_make(seller, "k1", "phone:1"), INVENTORY_OK);
+    CHECK_STATUS(txn_do(txn_new(seller, "k1", "phone:1"), TXN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(txn_do(txn_new(seller, "k1", "phone:1"), TXN_CANCEL), INVENTORY_CONFIRMED);
 }
 
 /* ---- transfers ---- */
 
 static void test_transfer(void) {
-    struct till *till = open_sale();
-    CHECK_STATUS(bargain_make(till, "t1", "phone:2 lamp:2"), INVENTORY_OK);
+    struct seller *seller = open_sale();
+    CHECK_STATUS(txn_make(seller, "t1", "phone:2 lamp:2"), INVENTORY_OK);
     struct inventory_item phone, lamp;
-    CHECK_STATUS(item_reader(till, "phone", &phone), INVENTORY_OK);
-    CHECK_STATUS(item_reader(till, "lamp", &lamp), INVENTORY_OK);
+    CHECK_STATUS(item_reader(seller, "phone", &phone), INVENTORY_OK);
+    CHECK_STATUS(item_reader(seller, "lamp", &lamp), INVENTORY_OK);
     CHECK_INT(phone.initial + phone.restocked, 1);
     CHECK_INT(lamp.initial + lamp.restocked, 5);
-    check_books(till, &redis, "phone", 1, 0, 0);
-    check_books(till, &redis, "lamp", 5, 0, 0);
+    check_books(seller, &redis, "phone", 1, 0, 0);
+    check_books(seller, &redis, "lamp", 5, 0, 0);
     const char *before = store_dump(&redis, false);
-    CHECK_STATUS(bargain_make(till, "t1", "phone:2 lamp:2"), INVENTORY_REPLAYED);
-    CHECK_STATUS(bargain_make(till, "t1", "phone:1 lamp:1"), INVENTORY_KEY_REUSED);
-    CHECK_STATUS(bargain_make(till, "t1", "lamp:2 phone:2"), INVENTORY_KEY_REUSED);
-    struct bargain *short_of = bargain_new(till, "t2", "phone:2 lamp:2");
-    CHECK_STATUS(bargain_do(short_of, BARGAIN_MAKE), INVENTORY_SOLD_OUT);
+    CHECK_STATUS(txn_make(seller, "t1", "phone:2 lamp:2"), INVENTORY_REPLAYED);
+    CHECK_STATUS(txn_make(seller, "t1", "phone:1 lamp:1"), INVENTORY_KEY_REUSED);
+    CHECK_STATUS(txn_make(seller, "t1", "lamp:2 phone:2"), INVENTORY_KEY_REUSED);
+    struct txn *short_of = txn_new(seller, "t2", "phone:2 lamp:2");
+    CHECK_STATUS(txn_do(short_of, TXN_MAKE), INVENTORY_SOLD_OUT);
     CHECK_INT(short_of->transaction.failed, 0);
     CHECK_INT(short_of->transaction.available, 1);
-    struct bargain *nowhere = bargain_new(till, "t3", "phone:1 nothing:1");
-    CHECK_STATUS(bargain_do(nowhere, BARGAIN_MAKE), INVENTORY_UNKNOWN_ITEM);
+    struct txn *nowhere = txn_new(seller, "t3", "phone:1 nothing:1");
+    CHECK_STATUS(txn_do(nowhere, TXN_MAKE), INVENTORY_UNKNOWN_ITEM);
     CHECK_INT(nowhere->transaction.failed, 1);
     CHECK_STR(store_dump(&redis, false), before);
     struct inventory_item full = terms("full", INVENTORY_BATCH, INVENTORY_STOCK_MAX - 1);
-    CHECK_STATUS(item_put(till, &full), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &full), INVENTORY_OK);
     before = store_dump(&redis, false);
-    CHECK_STATUS(bargain_make(till, "t5", "lamp:2 full:2"), INVENTORY_TOO_MANY);
+    CHECK_STATUS(txn_make(seller, "t5", "lamp:2 full:2"), INVENTORY_TOO_MANY);
     CHECK_STR(store_dump(&redis, false), before);
-    CHECK_STATUS(bargain_make(till, "t6", "lamp:1 full:1"), INVENTORY_OK);
-    CHECK_STATUS(bargain_make(till, "t7", "full:1 lamp:1"), INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "t6", "lamp:1 full:1"), INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "t7", "full:1 lamp:1"), INVENTORY_OK);
     /* And back: less than nothing was restocked then, in all. */
-    CHECK_STATUS(bargain_make(till, "t4", "lamp:5 phone:5"), INVENTORY_OK);
-    check_books(till, &redis, "phone", 6, 0, 0);
-    check_books(till, &redis, "lamp", 0, 0, 0);
-    CHECK_STATUS(buy(till, "phone", "ann", "k1", 6)->status, INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "t4", "lamp:5 phone:5"), INVENTORY_OK);
+    check_books(seller, &redis, "phone", 6, 0, 0);
+    check_books(seller, &redis, "lamp", 0, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 6)->status, INVENTORY_OK);
 }
 
 int main(int argc, char **argv) {

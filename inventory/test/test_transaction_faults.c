@@ -17,7 +17,7 @@ struct scene {
     const char *name, *key, *lines;
     int64_t hold_ms;  /* of the lamp */
     int64_t ahead_ms; /* the clock, then */
-    enum bargain_call call;
+    enum txn_call call;
     bool first_held;    /* it was made before */
     bool sold_out;      /* the last lamps are gone between look and take */
     bool without_fence; /* its lock numbers nothing */
@@ -37,19 +37,19 @@ static const struct scene scenes[] = {
     {.name = "a confirmation",
      .key = "k",
      .lines = "phone:2 lamp:2 chair:3",
-     .call = BARGAIN_CONFIRM,
+     .call = TXN_CONFIRM,
      .hold_ms = 60000,
      .first_held = true},
     {.name = "a cancellation",
      .key = "k",
      .lines = "phone:2 lamp:2 chair:3",
-     .call = BARGAIN_CANCEL,
+     .call = TXN_CANCEL,
      .hold_ms = 60000,
      .first_held = true},
     {.name = "an expiry",
      .key = "k",
      .lines = "phone:2 lamp:2 chair:3",
-     .call = BARGAIN_FINISH,
+     .call = TXN_FINISH,
      .hold_ms = 60000,
      .first_held = true,
      .ahead_ms = 61000},
@@ -63,20 +63,20 @@ static const struct scene scenes[] = {
 
 enum { OWN_FENCE = 5, NEXT_FENCE = 6, LEASE_MS = 10000 };
 
-static struct till *open_sale(const struct scene *scene) {
+static struct seller *open_sale(const struct scene *scene) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = till_open(shop_open(), &redis);
-    till->fence = scene->without_fence ? 0 : OWN_FENCE;
+    struct seller *seller = seller_open(shop_open(), &redis);
+    seller->fence = scene->without_fence ? 0 : OWN_FENCE;
     struct inventory_item lamp = terms("lamp", INVENTORY_BATCH, 3);
     lamp.hold_ms = scene->hold_ms;
     lamp.limit = 3;
-    item_sell(till, "phone", INVENTORY_BATCH, 3);
-    CHECK_STATUS(item_put(till, &lamp), INVENTORY_OK);
-    item_sell(till, "chair", INVENTORY_BATCH, 3);
+    item_sell(seller, "phone", INVENTORY_BATCH, 3);
+    CHECK_STATUS(item_put(seller, &lamp), INVENTORY_OK);
+    item_sell(seller, "chair", INVENTORY_BATCH, 3);
     if (scene->first_held)
-        CHECK_STATUS(bargain_make(till, scene->key, scene->lines), INVENTORY_OK);
+        CHECK_STATUS(txn_make(seller, scene->key, scene->lines), INVENTORY_OK);
     redis_clock()->ahead_ms = scene->ahead_ms;
-    return till;
+    return seller;
 }
 
 /* ---- the child ---- */
@@ -102,15 +102,15 @@ static void at_failpoint(void *ctx, const char *step) {
 static void child(const struct scene *scene, int until, int signal) {
     struct steps steps = {.scene = scene, .until = until, .signal = signal};
     struct shop *shop = shop_open();
-    struct till *till = till_open_with(
-        shop,
-        &(struct till_options){.port = redis.port, .at_failpoint = at_failpoint, .at_failpoint_ctx = &steps});
-    till_wait_up(till);
-    till->fence = scene->without_fence ? 0 : OWN_FENCE;
+    struct seller *seller = seller_open_with(shop, &(struct seller_options){.port = redis.port,
+                                                                            .at_failpoint = at_failpoint,
+                                                                            .at_failpoint_ctx = &steps});
+    seller_wait_up(seller);
+    seller->fence = scene->without_fence ? 0 : OWN_FENCE;
     redis_clock()->ahead_ms = scene->ahead_ms;
-    struct bargain *bargain = bargain_new(till, scene->key, scene->lines);
-    bargain->transaction.lease_ms = LEASE_MS;
-    _exit((int)bargain_do(bargain, scene->call));
+    struct txn *txn = txn_new(seller, scene->key, scene->lines);
+    txn->transaction.lease_ms = LEASE_MS;
+    _exit((int)txn_do(txn, scene->call));
 }
 
 static void kill_child(void *arg) {
@@ -135,9 +135,9 @@ static int64_t available(const char *item) {
 }
 
 /* All of it or nothing; true: all. */
-static bool check_whole(struct till *till, const struct scene *scene, const struct bargain *bargain) {
-    const struct inventory_transaction *transaction = &bargain->transaction;
-    const char *phase = bargain_phase(&redis, bargain);
+static bool check_whole(struct seller *seller, const struct scene *scene, const struct txn *txn) {
+    const struct inventory_transaction *transaction = &txn->transaction;
+    const char *phase = txn_phase(&redis, txn);
     int64_t lamps =
         scene->sold_out && redis_integer(&redis, "HGET", "seckill:{lamp}:item", "initial", NULL) == 1 ? 1 : 3;
     bool done = strcmp(phase, "none") != 0;
@@ -149,27 +149,27 @@ static bool check_whole(struct till *till, const struct scene *scene, const stru
     if (!held)
         CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{baskets}:open", NULL), 0);
     if (transfer && strncmp(scene->lines, "lamp", 4) == 0) {
-        check_books(till, &redis, "phone", sold ? 5 : 3, 0, 0);
-        check_books(till, &redis, "lamp", sold ? 1 : lamps, 0, 0);
+        check_books(seller, &redis, "phone", sold ? 5 : 3, 0, 0);
+        check_books(seller, &redis, "lamp", sold ? 1 : lamps, 0, 0);
         return sold;
     }
     if (transfer) {
-        check_books(till, &redis, "phone", sold ? 1 : 3, 0, 0);
-        check_books(till, &redis, "lamp", sold ? 5 : lamps, 0, 0);
+        check_books(seller, &redis, "phone", sold ? 1 : 3, 0, 0);
+        check_books(seller, &redis, "lamp", sold ? 5 : lamps, 0, 0);
         return sold;
     }
-    check_books(till, &redis, "phone", taken ? 1 : 3, held ? 2 : 0, sold ? 2 : 0);
-    check_books(till, &redis, "lamp", taken ? 1 : lamps, held ? 2 : 0, sold ? 2 : 0);
-    check_books(till, &redis, "chair", taken ? 0 : 3, held ? 3 : 0, sold ? 3 : 0);
+    check_books(seller, &redis, "phone", taken ? 1 : 3, held ? 2 : 0, sold ? 2 : 0);
+    check_books(seller, &redis, "lamp", taken ? 1 : lamps, held ? 2 : 0, sold ? 2 : 0);
+    check_books(seller, &redis, "chair", taken ? 0 : 3, held ? 3 : 0, sold ? 3 : 0);
     return done;
 }
 
 /* Whoever died left everything conserved: no unit is nowhere, but those that are on their way. */
-static void check_conserved(struct till *till, const struct scene *scene) {
+static void check_conserved(struct seller *seller, const struct scene *scene) {
     static const char *const items[] = {"phone", "lamp", "chair"};
     for (size_t i = 0; i < 3; i++) {
         struct inventory_audit audit;
-        CHECK_STATUS(item_audit(till, items[i], &audit), INVENTORY_OK);
+        CHECK_STATUS(item_audit(seller, items[i], &audit), INVENTORY_OK);
         CHECK(audit.conserved);
         CHECK_STR(ledger_audit(&redis, items[i]), "balanced");
     }
@@ -187,7 +187,7 @@ static int torn;
 
 /* The child is killed before step `until`. False: it had fewer steps. */
 static bool killed_at(const struct scene *scene, int until, bool by_retry) {
-    struct till *till = open_sale(scene);
+    struct seller *seller = open_sale(scene);
     int status;
     CHECK(waitpid(child_begin(scene, until, SIGKILL), &status, 0) > 0);
     if (WIFEXITED(status)) {
@@ -197,36 +197,35 @@ static bool killed_at(const struct scene *scene, int until, bool by_retry) {
     }
     CHECK_INT(WTERMSIG(status), SIGKILL);
     torn += is_torn();
-    check_conserved(till, scene);
-    till->fence = scene->without_fence ? 0 : NEXT_FENCE;
-    struct bargain *again = bargain_new(till, scene->key, scene->lines);
+    check_conserved(seller, scene);
+    seller->fence = scene->without_fence ? 0 : NEXT_FENCE;
+    struct txn *again = txn_new(seller, scene->key, scene->lines);
     if (!by_retry) {
         /* As long as its locks last it is let alone. */
         if (!scene->ahead_ms)
-            CHECK_INT(bargains_recover(till), 0);
+            CHECK_INT(txns_recover(seller), 0);
         redis_clock()->ahead_ms += LEASE_MS + 1;
-        bargains_recover(till);
-        check_whole(till, scene, again);
+        txns_recover(seller);
+        check_whole(seller, scene, again);
     }
     /* The same call again ends as if nothing had been. */
     enum inventory_status want = scene->first_held || !scene->sold_out ? INVENTORY_OK : INVENTORY_SOLD_OUT;
     if (scene->sold_out && redis_integer(&redis, "HGET", "seckill:{lamp}:item", "initial", NULL) == 3)
         want = INVENTORY_OK; /* it died before the lamps were gone */
-    bool before = strcmp(bargain_phase(&redis, again), "none") != 0;
-    enum inventory_status got = bargain_do(again, scene->call);
-    if (scene->call == BARGAIN_MAKE && want == INVENTORY_OK && got == INVENTORY_REPLAYED)
+    bool before = strcmp(txn_phase(&redis, again), "none") != 0;
+    enum inventory_status got = txn_do(again, scene->call);
+    if (scene->call == TXN_MAKE && want == INVENTORY_OK && got == INVENTORY_REPLAYED)
         CHECK(before);
     else
         CHECK_STATUS(got, want);
-    bool whole = check_whole(till, scene, again);
+    bool whole = check_whole(seller, scene, again);
     CHECK(whole || want != INVENTORY_OK);
     if (want == INVENTORY_OK)
-        CHECK_STR(bargain_phase(&redis, again), scene->call == BARGAIN_CANCEL   ? "cancelled"
-                                                : scene->call == BARGAIN_FINISH ? "expired"
-                                                : scene->call == BARGAIN_MAKE && scene->hold_ms
-                                                    ? "held"
-                                                    : "confirmed");
-    shop_close(till->shop);
+        CHECK_STR(txn_phase(&redis, again), scene->call == TXN_CANCEL                   ? "cancelled"
+                                            : scene->call == TXN_FINISH                 ? "expired"
+                                            : scene->call == TXN_MAKE && scene->hold_ms ? "held"
+                                                                                        : "confirmed");
+    shop_close(seller->shop);
     return true;
 }
 
@@ -248,35 +247,35 @@ static void test_killed(void) {
 /* ---- stopped: others do it meanwhile, and it goes on afterwards ---- */
 
 static bool stopped_at(int until) {
-    struct till *till = open_sale(scene);
+    struct seller *seller = open_sale(scene);
     int status;
     pid_t pid = child_begin(scene, until, SIGSTOP);
     CHECK(waitpid(pid, &status, WUNTRACED) > 0);
     if (WIFEXITED(status))
         return false;
-    till->fence = scene->without_fence ? 0 : NEXT_FENCE;
-    struct bargain *again = bargain_new(till, scene->key, scene->lines);
+    seller->fence = scene->without_fence ? 0 : NEXT_FENCE;
+    struct txn *again = txn_new(seller, scene->key, scene->lines);
     redis_clock()->ahead_ms += LEASE_MS + 1;
     if (until % 2)
-        bargains_recover(till);
+        txns_recover(seller);
     else
-        bargain_do(again, scene->call);
-    check_conserved(till, scene);
+        txn_do(again, scene->call);
+    check_conserved(seller, scene);
     kill(pid, SIGCONT);
     CHECK(waitpid(pid, &status, 0) > 0);
     CHECK(WIFEXITED(status));
     enum inventory_status its = (enum inventory_status)WEXITSTATUS(status);
-    check_conserved(till, scene);
+    check_conserved(seller, scene);
     /* What it left, having been overtaken, is finished by others. */
     redis_clock()->ahead_ms += LEASE_MS + 1;
-    bargains_recover(till);
-    bool done = check_whole(till, scene, again);
+    txns_recover(seller);
+    bool done = check_whole(seller, scene, again);
     if (its == INVENTORY_OK || its == INVENTORY_REPLAYED)
         CHECK(done);
     /* Another has made it meanwhile, and that is what is told. */
-    if (until % 2 == 0 && !scene->sold_out && scene->call == BARGAIN_MAKE)
+    if (until % 2 == 0 && !scene->sold_out && scene->call == TXN_MAKE)
         CHECK(its == INVENTORY_OK || its == INVENTORY_REPLAYED);
-    shop_close(till->shop);
+    shop_close(seller->shop);
     return true;
 }
 
@@ -292,28 +291,28 @@ static void test_stopped(void) {
  * look. */
 static enum inventory_status overtaken_at(int until, bool without_fence) {
     const struct scene plain = {.key = "k", .lines = "phone:1 lamp:1", .without_fence = without_fence};
-    struct till *till = open_sale(&plain);
+    struct seller *seller = open_sale(&plain);
     int status;
     pid_t pid = child_begin(&plain, until, SIGSTOP);
     CHECK(waitpid(pid, &status, WUNTRACED) > 0);
     if (WIFEXITED(status))
         return INVENTORY_UNAVAILABLE;
-    till->fence = without_fence ? 0 : NEXT_FENCE;
-    struct bargain *other = bargain_new(till, "other", "lamp:1 phone:1");
-    CHECK_STATUS(bargain_do(other, BARGAIN_MAKE), INVENTORY_OK);
+    seller->fence = without_fence ? 0 : NEXT_FENCE;
+    struct txn *other = txn_new(seller, "other", "lamp:1 phone:1");
+    CHECK_STATUS(txn_do(other, TXN_MAKE), INVENTORY_OK);
     kill(pid, SIGCONT);
     CHECK(waitpid(pid, &status, 0) > 0);
     CHECK(WIFEXITED(status));
     redis_clock()->ahead_ms = LEASE_MS + 1;
-    bargains_recover(till);
-    bool done = strcmp(bargain_phase(&redis, bargain_new(till, "k", "")), "none") != 0;
+    txns_recover(seller);
+    bool done = strcmp(txn_phase(&redis, txn_new(seller, "k", "")), "none") != 0;
     enum inventory_status its = (enum inventory_status)WEXITSTATUS(status);
     if (its != INVENTORY_UNKNOWN) /* decided, but not to the end: that was others' to do */
         CHECK_INT(done, its == INVENTORY_OK);
     int sold = done ? 2 : 1;
-    check_books(till, &redis, "phone", 3 - sold, 0, sold);
-    check_books(till, &redis, "lamp", 3 - sold, 0, sold);
-    shop_close(till->shop);
+    check_books(seller, &redis, "phone", 3 - sold, 0, sold);
+    check_books(seller, &redis, "lamp", 3 - sold, 0, sold);
+    shop_close(seller->shop);
     return its;
 }
 
@@ -337,15 +336,15 @@ static void test_overtaken_failing(void) {
     const struct scene failing = {.key = "k", .lines = "phone:2 lamp:2 chair:3", .sold_out = true};
     int counts[INVENTORY_UNKNOWN + 1] = {0}, left = 0;
     for (int until = 0;; until++) {
-        struct till *till = open_sale(&failing);
+        struct seller *seller = open_sale(&failing);
         int status;
         pid_t pid = child_begin(&failing, until, SIGSTOP);
         CHECK(waitpid(pid, &status, WUNTRACED) > 0);
         if (WIFEXITED(status))
             break;
-        till->fence = NEXT_FENCE;
-        struct bargain *other = bargain_new(till, "other", "phone:1");
-        CHECK_STATUS(bargain_do(other, BARGAIN_MAKE), INVENTORY_OK);
+        seller->fence = NEXT_FENCE;
+        struct txn *other = txn_new(seller, "other", "phone:1");
+        CHECK_STATUS(txn_do(other, TXN_MAKE), INVENTORY_OK);
         kill(pid, SIGCONT);
         CHECK(waitpid(pid, &status, 0) > 0);
         CHECK(WIFEXITED(status));
@@ -354,10 +353,10 @@ static void test_overtaken_failing(void) {
         if (WEXITSTATUS(status) == INVENTORY_SOLD_OUT)
             CHECK_INT(open, 0);
         left += open;
-        CHECK_INT(bargains_recover(till), open);
-        check_books(till, &redis, "phone", 2, 0, 1);
-        check_books(till, &redis, "chair", 3, 0, 0);
-        shop_close(till->shop);
+        CHECK_INT(txns_recover(seller), open);
+        check_books(seller, &redis, "phone", 2, 0, 1);
+        check_books(seller, &redis, "chair", 3, 0, 0);
+        shop_close(seller->shop);
     }
     printf("     %d times stale, of which %d left to others; %d times sold out\n", counts[INVENTORY_STALE],
            left, counts[INVENTORY_SOLD_OUT]);
@@ -367,19 +366,19 @@ static void test_overtaken_failing(void) {
 /* Another lock has come in force since: who had the old one begins nothing and decides nothing, whatever the
  * items have seen. */
 static void test_old_epoch(void) {
-    struct till *till = open_sale(&(struct scene){.key = "k"});
-    CHECK_STATUS(bargain_make(till, "k1", "phone:1 lamp:1"), INVENTORY_OK);
+    struct seller *seller = open_sale(&(struct scene){.key = "k"});
+    CHECK_STATUS(txn_make(seller, "k1", "phone:1 lamp:1"), INVENTORY_OK);
     redis_command(&redis, "HSET", "seckill:{baskets}:domain", "in_force", "3", NULL);
-    till->epoch = 2;
-    CHECK_STATUS(bargain_make(till, "k2", "phone:1 lamp:1"), INVENTORY_STALE);
-    CHECK_STATUS(bargain_make(till, "t2", "phone:1 lamp:1"), INVENTORY_STALE);
-    check_books(till, &redis, "phone", 2, 0, 1);
+    seller->epoch = 2;
+    CHECK_STATUS(txn_make(seller, "k2", "phone:1 lamp:1"), INVENTORY_STALE);
+    CHECK_STATUS(txn_make(seller, "t2", "phone:1 lamp:1"), INVENTORY_STALE);
+    check_books(seller, &redis, "phone", 2, 0, 1);
     CHECK_INT(redis_integer(&redis, "HLEN", "seckill:{baskets}:journal", NULL), 1);
     /* It comes between the taking and the decision. */
     for (int step = 9; step < 12; step++) {
         struct scene plain = {.key = "k", .lines = "phone:1 lamp:1"};
         int status;
-        till = open_sale(&plain);
+        seller = open_sale(&plain);
         pid_t pid = child_begin(&plain, step, SIGSTOP);
         CHECK(waitpid(pid, &status, WUNTRACED) > 0);
         redis_command(&redis, "HSET", "seckill:{baskets}:domain", "in_force", "3", NULL);
@@ -388,10 +387,10 @@ static void test_old_epoch(void) {
         CHECK(WIFEXITED(status));
         CHECK_STATUS((enum inventory_status)WEXITSTATUS(status), step < 11 ? INVENTORY_STALE : INVENTORY_OK);
         redis_clock()->ahead_ms = LEASE_MS + 1;
-        till->epoch = 3;
-        bargains_recover(till);
-        check_books(till, &redis, "phone", step < 11 ? 3 : 2, 0, step < 11 ? 0 : 1);
-        shop_close(till->shop);
+        seller->epoch = 3;
+        txns_recover(seller);
+        check_books(seller, &redis, "phone", step < 11 ? 3 : 2, 0, step < 11 ? 0 : 1);
+        shop_close(seller->shop);
     }
 }
 

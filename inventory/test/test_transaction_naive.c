@@ -11,49 +11,49 @@ static struct redis_server redis;
 
 enum { WORK_MS = 10000 /* less than a call may take */, LEAST_STOCK = 3 };
 
-/* A till that makes naive baskets, as one who holds the locks with this fence. */
-static struct till *holder(struct shop *shop, uint64_t fence, struct till_options options) {
+/* A seller that makes naive baskets, as the holder of the locks, with this fence. */
+static struct seller *holder(struct shop *shop, uint64_t fence, struct seller_options options) {
     options.port = options.port ? options.port : redis.port;
-    struct till *till = till_open_with(shop, &options);
-    till_wait_up(till);
-    till->fence = fence;
-    return till;
+    struct seller *seller = seller_open_with(shop, &options);
+    seller_wait_up(seller);
+    seller->fence = fence;
+    return seller;
 }
 
-static struct till *open_sale(uint64_t fence) {
+static struct seller *open_sale(uint64_t fence) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = holder(shop_open(), fence, (struct till_options){0});
+    struct seller *seller = holder(shop_open(), fence, (struct seller_options){0});
     struct inventory_item lamp = terms("lamp", INVENTORY_OPTIMISTIC, LEAST_STOCK);
     lamp.limit = 2;
     lamp.hold_ms = 60000;
-    item_sell(till, "phone", INVENTORY_BATCH, LEAST_STOCK);
-    CHECK_STATUS(item_put(till, &lamp), INVENTORY_OK);
-    return till;
+    item_sell(seller, "phone", INVENTORY_BATCH, LEAST_STOCK);
+    CHECK_STATUS(item_put(seller, &lamp), INVENTORY_OK);
+    return seller;
 }
 
-static void check_both(struct till *till, int64_t phones, int64_t lamps) {
-    check_books(till, &redis, "phone", LEAST_STOCK - phones, 0, phones);
-    check_books(till, &redis, "lamp", LEAST_STOCK - lamps, 0, lamps);
+static void check_both(struct seller *seller, int64_t phones, int64_t lamps) {
+    check_books(seller, &redis, "phone", LEAST_STOCK - phones, 0, phones);
+    check_books(seller, &redis, "lamp", LEAST_STOCK - lamps, 0, lamps);
 }
 
 static void test_needs_teaching(void) {
-    struct till *till = open_sale(0);
-    struct till *strict = holder(till->shop, 5, (struct till_options){.without_teaching = true});
+    struct seller *seller = open_sale(0);
+    struct seller *strict = holder(seller->shop, 5, (struct seller_options){.without_teaching = true});
     const char *before = store_dump(&redis, false);
-    CHECK_STATUS(bargain_make(strict, "k", "phone:1 lamp:1"), INVENTORY_REFUSED);
+    CHECK_STATUS(txn_make(strict, "k", "phone:1 lamp:1"), INVENTORY_REFUSED);
     CHECK_STR(store_dump(&redis, false), before);
 }
 
 /* Also what others hold is sold at once. With a fence and without. */
 static void basket(uint64_t fence) {
-    struct till *till = open_sale(fence);
-    struct bargain *first = bargain_new(till, "k", "lamp:1 phone:2 lamp:1");
-    CHECK_STATUS(bargain_do(first, BARGAIN_MAKE), INVENTORY_OK);
+    struct seller *seller = open_sale(fence);
+    struct txn *first = txn_new(seller, "k", "lamp:1 phone:2 lamp:1");
+    CHECK_STATUS(txn_do(first, TXN_MAKE), INVENTORY_OK);
     CHECK_STR(inventory_state_name(first->transaction.state), "confirmed");
     for (int i = 0; i < 3; i++) {
         struct inventory_order told, stands;
         inventory_transaction_order(&first->transaction, i, &told);
-        CHECK_STATUS(order_step(till, told.id, INVENTORY_READ, &stands), INVENTORY_OK);
+        CHECK_STATUS(order_step(seller, told.id, INVENTORY_READ, &stands), INVENTORY_OK);
         CHECK_STR(stands.item, first->transaction.lines[i].item);
         CHECK_STR(stands.user, "ann");
         CHECK_STR(stands.basket, first->transaction.id);
@@ -61,21 +61,21 @@ static void basket(uint64_t fence) {
         CHECK_INT(stands.created_ms, told.created_ms);
         CHECK_STR(inventory_state_name(stands.state), "confirmed");
     }
-    check_both(till, 2, 2);
+    check_both(seller, 2, 2);
     CHECK_STR(redis_command(&redis, "KEYS", "seckill:{baskets}:*", NULL), "[]");
     CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{phone}:token", NULL), fence > 0);
     /* A retry, with an older fence, and other requests with its key. */
     const char *before = store_dump(&redis, false);
-    till->fence = fence ? fence - 1 : 0;
+    seller->fence = fence ? fence - 1 : 0;
     redis_clock()->ahead_ms = 1000;
-    struct bargain *again = bargain_new(till, "k", "lamp:1 phone:2 lamp:1");
-    CHECK_STATUS(bargain_do(again, BARGAIN_MAKE), INVENTORY_REPLAYED);
+    struct txn *again = txn_new(seller, "k", "lamp:1 phone:2 lamp:1");
+    CHECK_STATUS(txn_do(again, TXN_MAKE), INVENTORY_REPLAYED);
     CHECK_INT(again->transaction.created_ms, first->transaction.created_ms);
-    CHECK_STATUS(bargain_make(till, "k", "lamp:1 phone:1 lamp:1"), INVENTORY_KEY_REUSED);
-    struct bargain *bob = bargain_new(till, "k", "lamp:1 phone:2 lamp:1");
+    CHECK_STATUS(txn_make(seller, "k", "lamp:1 phone:1 lamp:1"), INVENTORY_KEY_REUSED);
+    struct txn *bob = txn_new(seller, "k", "lamp:1 phone:2 lamp:1");
     strcpy(bob->transaction.user, "bob");
-    CHECK_STATUS(bargain_do(bob, BARGAIN_MAKE), INVENTORY_KEY_REUSED);
-    CHECK_STATUS(bargain_do(again, BARGAIN_FIND), INVENTORY_UNKNOWN_BASKET);
+    CHECK_STATUS(txn_do(bob, TXN_MAKE), INVENTORY_KEY_REUSED);
+    CHECK_STATUS(txn_do(again, TXN_FIND), INVENTORY_UNKNOWN_BASKET);
     CHECK_STR(store_dump(&redis, false), before);
 }
 
@@ -87,56 +87,56 @@ static void test_basket_fenced(void) {
     basket(5);
 }
 
-static void refused(struct till *till, const char *lines, enum inventory_status status, int line) {
+static void refused(struct seller *seller, const char *lines, enum inventory_status status, int line) {
     const char *before = store_dump(&redis, false);
-    struct bargain *bargain = bargain_new(till, "refused", lines);
-    CHECK_STATUS(bargain_do(bargain, BARGAIN_MAKE), status);
-    CHECK_INT(bargain->transaction.failed, line);
+    struct txn *txn = txn_new(seller, "refused", lines);
+    CHECK_STATUS(txn_do(txn, TXN_MAKE), status);
+    CHECK_INT(txn->transaction.failed, line);
     if (status == INVENTORY_SOLD_OUT)
-        CHECK_INT(bargain->transaction.available, LEAST_STOCK);
+        CHECK_INT(txn->transaction.available, LEAST_STOCK);
     CHECK_STR(store_dump(&redis, false), before);
 }
 
 static void test_refusals(void) {
     for (uint64_t fence = 0; fence <= 5; fence += 5) {
-        struct till *till = open_sale(fence);
-        refused(till, "lamp:1 phone:4", INVENTORY_SOLD_OUT, 1);
-        refused(till, "phone:2 lamp:2 lamp:1 phone:2", INVENTORY_LIMIT, 2);
-        refused(till, "phone:2 lamp:1 phone:2 lamp:2", INVENTORY_SOLD_OUT, 2);
-        refused(till, "phone:1 nothing:1 phone:3", INVENTORY_UNKNOWN_ITEM, 1);
-        CHECK_STATUS(bargain_make(till, "refused", "phone:1 lamp:1"), INVENTORY_OK);
-        check_both(till, 1, 1);
-        shop_close(till->shop);
+        struct seller *seller = open_sale(fence);
+        refused(seller, "lamp:1 phone:4", INVENTORY_SOLD_OUT, 1);
+        refused(seller, "phone:2 lamp:2 lamp:1 phone:2", INVENTORY_LIMIT, 2);
+        refused(seller, "phone:2 lamp:1 phone:2 lamp:2", INVENTORY_SOLD_OUT, 2);
+        refused(seller, "phone:1 nothing:1 phone:3", INVENTORY_UNKNOWN_ITEM, 1);
+        CHECK_STATUS(txn_make(seller, "refused", "phone:1 lamp:1"), INVENTORY_OK);
+        check_both(seller, 1, 1);
+        shop_close(seller->shop);
     }
 }
 
 /* ---- a lock that holds: each waits for the one before ---- */
 
-enum { TILLS = 4, BASKETS = 60, STOCK = 40 };
+enum { SELLERS = 4, BASKETS = 60, STOCK = 40 };
 
 static void in_turn(bool with_fences) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     uint64_t random = harness_seed();
     struct shop *shop = shop_open();
-    struct till *tills[TILLS];
-    for (int i = 0; i < TILLS; i++)
-        tills[i] = holder(shop, 0, (struct till_options){.work_delay_ms = i % 2});
+    struct seller *sellers[SELLERS];
+    for (int i = 0; i < SELLERS; i++)
+        sellers[i] = holder(shop, 0, (struct seller_options){.work_delay_ms = i % 2});
     static const char *const items[] = {"phone", "lamp", "chair"};
     for (int i = 0; i < 3; i++) {
         struct inventory_item item = terms(items[i], INVENTORY_BATCH, STOCK);
         item.limit = i ? 12 : 0;
-        CHECK_STATUS(item_put(tills[0], &item), INVENTORY_OK);
+        CHECK_STATUS(item_put(sellers[0], &item), INVENTORY_OK);
     }
     int64_t sold[3] = {0};
     int refusals = 0;
     for (int i = 0; i < BASKETS; i++) {
-        struct till *till = tills[harness_random(&random) % TILLS];
+        struct seller *seller = sellers[harness_random(&random) % SELLERS];
         int first = (int)(harness_random(&random) % 3), second = (int)(harness_random(&random) % 3);
-        struct bargain *bargain = bargain_new(till, harness_format("k%d", i),
-                                              harness_format("%s:1 %s:2", items[first], items[second]));
-        snprintf(bargain->transaction.user, sizeof bargain->transaction.user, "user%d", i % 4);
-        till->fence = with_fences ? (uint64_t)i + 1 : 0;
-        enum inventory_status status = bargain_do(bargain, BARGAIN_MAKE);
+        struct txn *txn = txn_new(seller, harness_format("k%d", i),
+                                  harness_format("%s:1 %s:2", items[first], items[second]));
+        snprintf(txn->transaction.user, sizeof txn->transaction.user, "user%d", i % 4);
+        seller->fence = with_fences ? (uint64_t)i + 1 : 0;
+        enum inventory_status status = txn_do(txn, TXN_MAKE);
         if (status == INVENTORY_OK) {
             sold[first] += 1;
             sold[second] += 2;
@@ -147,7 +147,7 @@ static void in_turn(bool with_fences) {
     }
     CHECK(refusals > 0);
     for (int i = 0; i < 3; i++)
-        check_books(tills[0], &redis, items[i], STOCK - sold[i], 0, sold[i]);
+        check_books(sellers[0], &redis, items[i], STOCK - sold[i], 0, sold[i]);
 }
 
 static void test_in_turn(void) {
@@ -161,107 +161,107 @@ static void test_in_turn_fenced(void) {
 /* ---- and one that does not ---- */
 
 static bool has_looked(void *arg) {
-    return ((struct till *)arg)->inventory->delayed != NULL;
+    return ((struct seller *)arg)->inventory->delayed != NULL;
 }
 
 /* A basket that has looked, and is paused before the write. */
-static struct bargain *pause_basket(struct till *till, const char *key, const char *lines) {
-    struct bargain *paused = bargain_new(till, key, lines);
-    bargain_begin(paused, BARGAIN_MAKE);
-    shop_wait(till->shop, has_looked, till, "the basket has looked");
+static struct txn *pause_basket(struct seller *seller, const char *key, const char *lines) {
+    struct txn *paused = txn_new(seller, key, lines);
+    txn_begin(paused, TXN_MAKE);
+    shop_wait(seller->shop, has_looked, seller, "the basket has looked");
     return paused;
 }
 
-static enum inventory_status wake(struct bargain *paused) {
+static enum inventory_status wake(struct txn *paused) {
     CHECK_INT(paused->answers, 0);
-    paused->till->shop->hurried_ms += WORK_MS;
-    return bargain_wait(paused);
+    paused->seller->shop->hurried_ms += WORK_MS;
+    return txn_wait(paused);
 }
 
-static struct till *slow_holder(struct till *till, uint64_t fence) {
-    return holder(till->shop, fence, (struct till_options){.work_delay_ms = WORK_MS});
+static struct seller *slow_holder(struct seller *seller, uint64_t fence) {
+    return holder(seller->shop, fence, (struct seller_options){.work_delay_ms = WORK_MS});
 }
 
-static int64_t oversold(struct till *till, const char *item) {
+static int64_t oversold(struct seller *seller, const char *item) {
     struct inventory_audit audit;
-    CHECK_STATUS(item_audit(till, item, &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, item, &audit), INVENTORY_OK);
     CHECK_INT(audit.conserved, audit.oversold == 0);
     return audit.oversold;
 }
 
 /* Without a fence, and with fencing off. */
 static void test_overlap_oversells(void) {
-    struct till *till = open_sale(0);
-    struct till *off =
-        holder(till->shop, 7, (struct till_options){.work_delay_ms = WORK_MS, .without_fencing = true});
-    struct till *none = slow_holder(till, 0);
-    struct bargain *first = pause_basket(none, "k1", "phone:2 lamp:1");
-    struct bargain *second = pause_basket(off, "k2", "phone:3 lamp:1");
+    struct seller *seller = open_sale(0);
+    struct seller *off =
+        holder(seller->shop, 7, (struct seller_options){.work_delay_ms = WORK_MS, .without_fencing = true});
+    struct seller *none = slow_holder(seller, 0);
+    struct txn *first = pause_basket(none, "k1", "phone:2 lamp:1");
+    struct txn *second = pause_basket(off, "k2", "phone:3 lamp:1");
     CHECK_STATUS(wake(first), INVENTORY_OK);
-    CHECK_STATUS(bargain_wait(second), INVENTORY_OK);
-    CHECK_INT(oversold(till, "phone"), 2);
+    CHECK_STATUS(txn_wait(second), INVENTORY_OK);
+    CHECK_INT(oversold(seller, "phone"), 2);
     CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{phone}:token", NULL), 0);
     /* Of lamps there were enough, and one was counted once. */
     struct inventory_audit audit;
-    CHECK_STATUS(item_audit(till, "lamp", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "lamp", &audit), INVENTORY_OK);
     CHECK(!audit.conserved);
     CHECK_INT(audit.item.available, LEAST_STOCK - 1);
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], 2);
 }
 
 static void test_overtaken_at_the_write(void) {
-    struct till *till = open_sale(6);
-    struct bargain *paused = pause_basket(slow_holder(till, 5), "k1", "phone:2 lamp:1");
-    CHECK_STATUS(bargain_make(till, "k2", "phone:2 lamp:1"), INVENTORY_OK);
+    struct seller *seller = open_sale(6);
+    struct txn *paused = pause_basket(slow_holder(seller, 5), "k1", "phone:2 lamp:1");
+    CHECK_STATUS(txn_make(seller, "k2", "phone:2 lamp:1"), INVENTORY_OK);
     const char *before = store_dump(&redis, false);
     CHECK_STATUS(wake(paused), INVENTORY_STALE);
     CHECK_STR(store_dump(&redis, false), before);
-    check_both(till, 2, 1);
+    check_both(seller, 2, 1);
 }
 
 static void test_overtaken_at_the_look(void) {
-    struct till *till = open_sale(6);
-    CHECK_STATUS(bargain_make(till, "k2", "phone:1"), INVENTORY_OK);
-    till->fence = 5;
+    struct seller *seller = open_sale(6);
+    CHECK_STATUS(txn_make(seller, "k2", "phone:1"), INVENTORY_OK);
+    seller->fence = 5;
     const char *before = store_dump(&redis, false);
-    CHECK_STATUS(bargain_make(till, "k1", "lamp:1 phone:1"), INVENTORY_STALE);
+    CHECK_STATUS(txn_make(seller, "k1", "lamp:1 phone:1"), INVENTORY_STALE);
     CHECK_STR(store_dump(&redis, false), before);
     /* The new one has but looked: what it saw stays so until it writes. */
-    struct bargain *old = pause_basket(slow_holder(till, 7), "k3", "phone:2 lamp:1");
-    struct bargain *new = pause_basket(slow_holder(till, 8), "k4", "phone:2 lamp:1");
+    struct txn *old = pause_basket(slow_holder(seller, 7), "k3", "phone:2 lamp:1");
+    struct txn *new = pause_basket(slow_holder(seller, 8), "k4", "phone:2 lamp:1");
     CHECK_STATUS(wake(old), INVENTORY_STALE);
-    CHECK_STATUS(bargain_wait(new), INVENTORY_OK);
-    check_both(till, 3, 1);
+    CHECK_STATUS(txn_wait(new), INVENTORY_OK);
+    check_both(seller, 3, 1);
 }
 
 /* Of two items one was overtaken: no fence makes it whole. Its retry does. */
 static void test_half_a_basket(void) {
-    struct till *till = open_sale(6);
-    struct bargain *paused = pause_basket(slow_holder(till, 5), "k1", "phone:2 lamp:1");
-    CHECK_STATUS(bargain_make(till, "k2", "lamp:1"), INVENTORY_OK);
+    struct seller *seller = open_sale(6);
+    struct txn *paused = pause_basket(slow_holder(seller, 5), "k1", "phone:2 lamp:1");
+    CHECK_STATUS(txn_make(seller, "k2", "lamp:1"), INVENTORY_OK);
     CHECK_STATUS(wake(paused), INVENTORY_STALE);
-    check_both(till, 2, 1);
-    till->fence = 7;
-    CHECK_STATUS(bargain_make(till, "k1", "phone:2 lamp:1"), INVENTORY_OK);
-    CHECK_STATUS(bargain_make(till, "k1", "phone:2 lamp:1"), INVENTORY_REPLAYED);
-    check_both(till, 2, 2);
+    check_both(seller, 2, 1);
+    seller->fence = 7;
+    CHECK_STATUS(txn_make(seller, "k1", "phone:2 lamp:1"), INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "k1", "phone:2 lamp:1"), INVENTORY_REPLAYED);
+    check_both(seller, 2, 2);
 }
 
 /* ---- what breaks ---- */
 
 static void test_reply_lost(void) {
     static const char *const after[] = {"HINCRBY", "HMGET", "EVALSHA"}; /* the write; its orders; the look */
-    struct till *till = open_sale(0);
+    struct seller *seller = open_sale(0);
     struct proxy *proxy = proxy_start(redis.port);
-    struct till *other = holder(till->shop, 0, (struct till_options){.port = proxy_port(proxy)});
+    struct seller *other = holder(seller->shop, 0, (struct seller_options){.port = proxy_port(proxy)});
     for (int i = 0; i < 3; i++) {
         proxy_set(proxy, PROXY_CUT, 0, after[i]);
-        struct bargain *basket = bargain_new(other, harness_format("k%d", i), "phone:1 lamp:1");
+        struct txn *basket = txn_new(other, harness_format("k%d", i), "phone:1 lamp:1");
         snprintf(basket->transaction.user, sizeof basket->transaction.user, "user%d", i);
-        CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+        CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
         CHECK_INT(proxy_faults(proxy), i + 1);
-        CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_REPLAYED);
-        check_both(till, i + 1, i + 1);
+        CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_REPLAYED);
+        check_both(seller, i + 1, i + 1);
     }
 }
 
@@ -283,26 +283,26 @@ static void at_failpoint(void *ctx, const char *step) {
 
 /* Nothing was written, by what its orders say; nobody knows what else was, so it is not written again. */
 static void test_refused_by_the_store(void) {
-    struct till *till = open_sale(0);
+    struct seller *seller = open_sale(0);
     int sold = 0;
-    struct till *other =
-        holder(till->shop, 0, (struct till_options){.at_failpoint = at_failpoint, .at_failpoint_ctx = &sold});
+    struct seller *other = holder(
+        seller->shop, 0, (struct seller_options){.at_failpoint = at_failpoint, .at_failpoint_ctx = &sold});
     harness_defer(settings_again, NULL);
-    CHECK_STATUS(bargain_make(other, "k1", "phone:1 lamp:1"), INVENTORY_UNKNOWN);
+    CHECK_STATUS(txn_make(other, "k1", "phone:1 lamp:1"), INVENTORY_UNKNOWN);
     CHECK_INT(sold, 2);
-    check_both(till, 0, 0);
-    CHECK_STATUS(bargain_make(till, "k1", "phone:1 lamp:1"), INVENTORY_OK);
-    check_both(till, 1, 1);
+    check_both(seller, 0, 0);
+    CHECK_STATUS(txn_make(seller, "k1", "phone:1 lamp:1"), INVENTORY_OK);
+    check_both(seller, 1, 1);
 }
 
 static void test_closed_at_work(void) {
-    struct till *till = open_sale(0);
-    struct till *slow = slow_holder(till, 0);
-    struct bargain *paused = pause_basket(slow, "k1", "phone:1 lamp:1");
-    till_close(slow);
+    struct seller *seller = open_sale(0);
+    struct seller *slow = slow_holder(seller, 0);
+    struct txn *paused = pause_basket(slow, "k1", "phone:1 lamp:1");
+    seller_close(slow);
     CHECK_INT(paused->answers, 1);
     CHECK_STATUS(paused->status, INVENTORY_UNAVAILABLE);
-    check_both(till, 0, 0);
+    check_both(seller, 0, 0);
 }
 
 int main(int argc, char **argv) {

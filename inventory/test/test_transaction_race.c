@@ -9,7 +9,7 @@
 #include "inventory/transactions.h"
 
 enum {
-    TILLS = 6,
+    SELLERS = 6,
     ITEMS = 5,
     STOCK = 120,
     KEYS = 300,
@@ -25,9 +25,9 @@ struct race {
     struct redis_server redis;
     uint64_t random;
     struct shop *shop;
-    struct till *tills[TILLS];
-    struct bargain *bargains[TRANSACTIONS_MOST];
-    enum bargain_call calls[TRANSACTIONS_MOST];
+    struct seller *sellers[SELLERS];
+    struct txn *txns[TRANSACTIONS_MOST];
+    enum txn_call calls[TRANSACTIONS_MOST];
     enum way ways[TRANSACTIONS_MOST];
     int count, begun;
 };
@@ -43,83 +43,79 @@ static struct race *race_begin(void) {
     redis_start(&race->redis, NULL);
     race->random = harness_seed();
     race->shop = shop_open();
-    for (int i = 0; i < TILLS; i++)
-        race->tills[i] = till_open(race->shop, &race->redis);
+    for (int i = 0; i < SELLERS; i++)
+        race->sellers[i] = seller_open(race->shop, &race->redis);
     for (int i = 0; i < ITEMS; i++) {
         static const enum inventory_strategy sold_by[] = {INVENTORY_BATCH, INVENTORY_LUA,
                                                           INVENTORY_OPTIMISTIC};
         struct inventory_item item = terms(items[i], sold_by[i % 3], STOCK);
         item.limit = i == 1 ? 20 : 0;
         item.hold_ms = i >= 3 ? HOLD_MS * (i - 2) : 0;
-        CHECK_STATUS(item_put(race->tills[0], &item), INVENTORY_OK);
+        CHECK_STATUS(item_put(race->sellers[0], &item), INVENTORY_OK);
     }
     return race;
 }
 
 /* One key is one request: its lines follow from it. */
-static struct bargain *transaction_of(struct till *till, bool transfer, int number) {
+static struct txn *transaction_of(struct seller *seller, bool transfer, int number) {
     if (transfer) {
         int from = number % ITEMS, to = (from + 1 + number / ITEMS % (ITEMS - 1)) % ITEMS;
-        return bargain_new(
-            till, harness_format("t%d", number),
-            harness_format("%s:%d %s:%d", items[from], 1 + number % 7, items[to], 1 + number % 7));
+        return txn_new(seller, harness_format("t%d", number),
+                       harness_format("%s:%d %s:%d", items[from], 1 + number % 7, items[to], 1 + number % 7));
     }
     uint64_t random = (uint64_t)number;
     char lines[256] = "";
     for (int64_t left = 1 + number % 4; left > 0; left--)
         snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s%s:%d", *lines ? " " : "",
                  items[harness_random(&random) % ITEMS], 1 + (int)(harness_random(&random) % 3));
-    struct bargain *basket = bargain_new(till, harness_format("k%d", number), lines);
+    struct txn *basket = txn_new(seller, harness_format("k%d", number), lines);
     snprintf(basket->transaction.user, sizeof basket->transaction.user, "user%d", number % 9);
     return basket;
 }
 
-static void begin_transaction(struct race *race, struct till *till, bool transfer, enum bargain_call call) {
+static void begin_transaction(struct race *race, struct seller *seller, bool transfer, enum txn_call call) {
     CHECK(race->count < TRANSACTIONS_MOST);
-    /* Among the latest keys, that most likely are under way elsewhere; some have been there before. */
+    /* Among the latest keys, that most likely are in flight elsewhere; some have been there before. */
     int newest = race->begun++ / 5;
     int number = transfer             ? (int)below(race, TRANSFERS)
                  : below(race, 8) > 0 ? (newest + (int)below(race, 8)) % KEYS
                                       : (int)below(race, KEYS);
-    struct bargain *bargain = transaction_of(till, transfer, number);
+    struct txn *txn = transaction_of(seller, transfer, number);
     way = transfer || below(race, 2) ? IN_STEPS : AT_ONCE;
-    race->bargains[race->count] = bargain;
+    race->txns[race->count] = txn;
     race->calls[race->count] = call;
     race->ways[race->count++] = way;
     if (below(race, 2))
-        bargain->transaction.lease_ms = 5; /* so others finish it while it is being made */
-    bargain_begin(bargain, call);
+        txn->transaction.lease_ms = 5; /* so others finish it while it is being made */
+    txn_begin(txn, call);
 }
 
 static void begin_something(struct race *race) {
-    struct till *till = race->tills[below(race, TILLS)];
+    struct seller *seller = race->sellers[below(race, SELLERS)];
     int64_t what = below(race, 100);
     int number = (int)below(race, 400);
     if (what < 45) {
-        begin_transaction(race, till, false, what < 35 ? BARGAIN_MAKE : BARGAIN_CHECK);
+        begin_transaction(race, seller, false, what < 35 ? TXN_MAKE : TXN_CHECK);
     } else if (what < 50) {
-        begin_transaction(race, till, true, BARGAIN_MAKE);
+        begin_transaction(race, seller, true, TXN_MAKE);
     } else if (what < 62) {
-        begin_transaction(race, till, false,
-                          what < 55   ? BARGAIN_CONFIRM
-                          : what < 60 ? BARGAIN_CANCEL
-                                      : BARGAIN_FINISH);
+        begin_transaction(race, seller, false, what < 55 ? TXN_CONFIRM : what < 60 ? TXN_CANCEL : TXN_FINISH);
     } else if (what < 85) {
-        buy_begin(till, items[number % ITEMS], harness_format("user%d", number % 9),
+        buy_begin(seller, items[number % ITEMS], harness_format("user%d", number % 9),
                   harness_format("p%d", number), 1 + number % 2);
     } else if (what < 95) {
         char digest[INVENTORY_DIGEST_SIZE];
         const char *key = harness_format("p%d", number);
         inventory_key_digest(key, strlen(key), digest);
-        order_step_begin(till, harness_format("%s:%s", items[number % ITEMS], digest),
+        order_step_begin(seller, harness_format("%s:%s", items[number % ITEMS], digest),
                          (enum inventory_step)below(race, 3));
     } else if (what < 97) {
-        inventory_sweep(till->inventory);
+        inventory_sweep(seller->inventory);
     } else if (what < 98) {
-        if (inventory_is_up(till->inventory))
-            bargains_recover(till);
+        if (inventory_is_up(seller->inventory))
+            txns_recover(seller);
     } else {
-        item_restock_begin(till, items[number % ITEMS], harness_format("r%d", number % 4), 3);
+        item_restock_begin(seller, items[number % ITEMS], harness_format("r%d", number % 4), 3);
     }
 }
 
@@ -139,7 +135,7 @@ static void run_race(struct race *race, int steps) {
 static void finish_all(struct race *race) {
     shop_settle(race->shop);
     redis_clock()->ahead_ms += 20000; /* longer than any lease or hold: whatever was left is anybody's */
-    bargains_recover(race->tills[0]);
+    txns_recover(race->sellers[0]);
     CHECK_INT(redis_integer(&race->redis, "ZCARD", "seckill:{baskets}:open", NULL), 0);
 }
 
@@ -160,8 +156,8 @@ static const char *orders_of(struct race *race, const char *id) {
 
 /* Each basket is in one state, with all of its lines, or there is none. */
 static void check_basket(struct race *race, int number) {
-    struct bargain *basket = transaction_of(race->tills[0], false, number);
-    const char *phase = bargain_phase(&race->redis, basket);
+    struct txn *basket = transaction_of(race->sellers[0], false, number);
+    const char *phase = txn_phase(&race->redis, basket);
     int units = 0;
     for (int i = 0; i < basket->transaction.count; i++)
         units += (int)basket->transaction.lines[i].quantity;
@@ -174,18 +170,18 @@ static void check_basket(struct race *race, int number) {
     /* What was told is so. */
     int ok = 0;
     for (int i = 0; i < race->count; i++) {
-        const struct bargain *told = race->bargains[i];
+        const struct txn *told = race->txns[i];
         if (strcmp(told->transaction.id, basket->transaction.id) != 0 ||
             told->transaction.kind != INVENTORY_BASKET)
             continue;
         enum inventory_status status = told->status;
         bool done = status == INVENTORY_OK || status == INVENTORY_REPLAYED;
-        if (race->calls[i] <= BARGAIN_CHECK && done) {
+        if (race->calls[i] <= TXN_CHECK && done) {
             CHECK(!none);
             ok += status == INVENTORY_OK;
-        } else if (race->calls[i] == BARGAIN_CONFIRM && (done || status == INVENTORY_CONFIRMED)) {
+        } else if (race->calls[i] == TXN_CONFIRM && (done || status == INVENTORY_CONFIRMED)) {
             CHECK_STR(phase, "confirmed");
-        } else if (race->calls[i] == BARGAIN_CANCEL && (done || status == INVENTORY_CANCELLED)) {
+        } else if (race->calls[i] == TXN_CANCEL && (done || status == INVENTORY_CANCELLED)) {
             CHECK_STR(phase, "cancelled");
         }
     }
@@ -196,7 +192,7 @@ static void check_all(struct race *race) {
     int64_t moved = 0;
     for (int i = 0; i < ITEMS; i++) {
         struct inventory_audit audit;
-        CHECK_STATUS(item_audit(race->tills[0], items[i], &audit), INVENTORY_OK);
+        CHECK_STATUS(item_audit(race->sellers[0], items[i], &audit), INVENTORY_OK);
         CHECK_INT(audit.pending, 0);
         CHECK_INT(audit.oversold, 0);
         CHECK(audit.conserved);
@@ -218,7 +214,7 @@ static void check_all(struct race *race) {
 static int told(const struct race *race, enum way by, enum inventory_status status) {
     int count = 0;
     for (int i = 0; i < race->count; i++)
-        count += race->calls[i] == BARGAIN_MAKE && race->ways[i] == by && race->bargains[i]->status == status;
+        count += race->calls[i] == TXN_MAKE && race->ways[i] == by && race->txns[i]->status == status;
     return count;
 }
 
@@ -239,18 +235,18 @@ static void test_race(void) {
            told(race, AT_ONCE, INVENTORY_PENDING), told(race, IN_STEPS, INVENTORY_STALE));
 }
 
-/* kill -9 with everything under way; every write was on the disk before it was answered. */
+/* kill -9 with everything in flight; every write was on the disk before it was answered. */
 static void test_killed(void) {
     struct race *race = race_begin();
     for (int round = 0; round < 3; round++) {
         run_race(race, 500);
         redis_kill(&race->redis);
         run_race(race, 20);
-        for (int i = 0; i < TILLS; i++)
-            till_wait_down(race->tills[i]);
+        for (int i = 0; i < SELLERS; i++)
+            seller_wait_down(race->sellers[i]);
         redis_restart(&race->redis);
-        for (int i = 0; i < TILLS; i++)
-            till_wait_up(race->tills[i]);
+        for (int i = 0; i < SELLERS; i++)
+            seller_wait_up(race->sellers[i]);
     }
     run_race(race, 300);
     finish_all(race);

@@ -9,23 +9,23 @@
 static struct redis_server redis;
 
 /* Three phones and lamps, in a shop that makes its baskets at once. */
-static struct till *open_sale(const struct till_options *options) {
+static struct seller *open_sale(const struct seller_options *options) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct till *till = till_open_with(shop_open(), options);
-    till_wait_up(till);
-    item_sell(till, "phone", INVENTORY_BATCH, 3);
-    item_sell(till, "lamp", INVENTORY_BATCH, 3);
+    struct seller *seller = seller_open_with(shop_open(), options);
+    seller_wait_up(seller);
+    item_sell(seller, "phone", INVENTORY_BATCH, 3);
+    item_sell(seller, "lamp", INVENTORY_BATCH, 3);
     way = AT_ONCE;
-    return till;
+    return seller;
 }
 
-static struct till *open_plain(void) {
-    return open_sale(&(struct till_options){.port = redis.port});
+static struct seller *open_plain(void) {
+    return open_sale(&(struct seller_options){.port = redis.port});
 }
 
-static void check_both(struct till *till, int64_t available, int64_t sold) {
-    check_books(till, &redis, "phone", available, 0, sold);
-    check_books(till, &redis, "lamp", available, 0, sold);
+static void check_both(struct seller *seller, int64_t available, int64_t sold) {
+    check_books(seller, &redis, "phone", available, 0, sold);
+    check_books(seller, &redis, "lamp", available, 0, sold);
 }
 
 /* ---- beside baskets in steps ---- */
@@ -48,19 +48,19 @@ static const char *left_by(enum way by, int64_t hold_ms) {
         "out[#out + 1] = table.concat(redis.call('ZRANGE', 'seckill:{baskets}:open', 0, -1, "
         "'WITHSCORES'), ' ')\n"
         "return table.concat(out, '\\n')\n";
-    struct till *till = open_plain();
+    struct seller *seller = open_plain();
     redis_clock()->stopped_ms = 1700000000000;
     way = by;
     struct inventory_item chair = terms("chair", INVENTORY_OPTIMISTIC, 9);
     chair.limit = 5;
     chair.hold_ms = hold_ms;
-    CHECK_STATUS(item_put(till, &chair), INVENTORY_OK);
-    CHECK_STATUS(bargain_make(till, "k1", "phone:1 chair:2 lamp:2 chair:1"), INVENTORY_OK);
-    CHECK_STATUS(bargain_make(till, "k2", "chair:1"), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &chair), INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "k1", "phone:1 chair:2 lamp:2 chair:1"), INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "k2", "chair:1"), INVENTORY_OK);
     const char *left = harness_format("%s", redis_command(&redis, "EVAL", dump, "0", NULL));
     int64_t sold = hold_ms ? 0 : 4;
-    check_books(till, &redis, "chair", 5, 4 - sold, sold);
-    shop_close(till->shop);
+    check_books(seller, &redis, "chair", 5, 4 - sold, sold);
+    shop_close(seller->shop);
     return left;
 }
 
@@ -75,69 +75,69 @@ static void test_leaves_the_same(void) {
 
 /* No lock, no token: a newer one that was seen is nothing to it, nor is it noted. */
 static void test_no_tokens(void) {
-    struct till *till = open_plain();
-    till->fence = 7;
+    struct seller *seller = open_plain();
+    seller->fence = 7;
     way = IN_STEPS;
-    CHECK_STATUS(bargain_make(till, "k1", "phone:1 lamp:1"), INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "k1", "phone:1 lamp:1"), INVENTORY_OK);
     way = AT_ONCE;
-    till->fence = 6;
-    CHECK_STATUS(bargain_make(till, "k2", "phone:1 lamp:1"), INVENTORY_OK);
-    till->fence = 9;
-    CHECK_STATUS(bargain_make(till, "k3", "phone:1 lamp:1"), INVENTORY_OK);
+    seller->fence = 6;
+    CHECK_STATUS(txn_make(seller, "k2", "phone:1 lamp:1"), INVENTORY_OK);
+    seller->fence = 9;
+    CHECK_STATUS(txn_make(seller, "k3", "phone:1 lamp:1"), INVENTORY_OK);
     CHECK_HAS(redis_command(&redis, "GET", "seckill:{phone}:token", NULL), ":00000000000000000007");
-    check_both(till, 0, 3);
+    check_both(seller, 0, 3);
 }
 
 /* What a process left, that made its basket in steps. */
 static void test_unfinished(void) {
     static const char *const phases[] = {"intent", "undoing"};
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
-        struct till *till = open_plain();
-        struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:2");
+        struct seller *seller = open_plain();
+        struct txn *basket = txn_new(seller, "k", "phone:1 lamp:2");
         const char *field = harness_format("b:%s", basket->transaction.id);
         const char *record =
             harness_format("%s 0123456789012345678901 1700000000000 0 ann phone:1,lamp:2", phases[i]);
         redis_command(&redis, "HSET", "seckill:{baskets}:journal", field, record, NULL);
         redis_command(&redis, "ZADD", "seckill:{baskets}:open", "1", field, NULL);
         const char *before = store_dump(&redis, true);
-        CHECK_STATUS(bargain_do(basket, BARGAIN_CHECK), INVENTORY_PENDING);
-        CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_PENDING);
-        CHECK_STATUS(bargain_make(till, "k", "phone:2 lamp:2"), INVENTORY_KEY_REUSED);
+        CHECK_STATUS(txn_do(basket, TXN_CHECK), INVENTORY_PENDING);
+        CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_PENDING);
+        CHECK_STATUS(txn_make(seller, "k", "phone:2 lamp:2"), INVENTORY_KEY_REUSED);
         CHECK_STR(store_dump(&redis, true), before);
-        CHECK_INT(bargains_recover(till), 1);
-        CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
-        check_books(till, &redis, "phone", 2, 0, 1);
-        check_books(till, &redis, "lamp", 1, 0, 2);
-        shop_close(till->shop);
+        CHECK_INT(txns_recover(seller), 1);
+        CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
+        check_books(seller, &redis, "phone", 2, 0, 1);
+        check_books(seller, &redis, "lamp", 1, 0, 2);
+        shop_close(seller->shop);
     }
 }
 
-/* What was decided is written by whoever meets it first: that takes no lock. */
+/* What was decided is written by the first run that reads it, which takes no lock. */
 static void test_decided(void) {
-    for (int call = BARGAIN_MAKE; call <= BARGAIN_CHECK; call++) {
-        struct till *till = open_plain();
+    for (int call = TXN_MAKE; call <= TXN_CHECK; call++) {
+        struct seller *seller = open_plain();
         struct inventory_item chair = terms("chair", INVENTORY_BATCH, 3);
         chair.hold_ms = 60000;
-        CHECK_STATUS(item_put(till, &chair), INVENTORY_OK);
-        struct bargain *basket = bargain_new(till, "k", "phone:1 chair:2");
-        CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
+        CHECK_STATUS(item_put(seller, &chair), INVENTORY_OK);
+        struct txn *basket = txn_new(seller, "k", "phone:1 chair:2");
+        CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
         const char *field = harness_format("b:%s", basket->transaction.id);
         const char *record = redis_command(&redis, "HGET", "seckill:{baskets}:journal", field, NULL);
         CHECK_HAS(record, "held ");
         record = harness_format("confirming%s", strchr(record, ' '));
         redis_command(&redis, "HSET", "seckill:{baskets}:journal", field, record, NULL);
-        CHECK_STATUS(bargain_do(basket, (enum bargain_call)call), INVENTORY_REPLAYED);
+        CHECK_STATUS(txn_do(basket, (enum txn_call)call), INVENTORY_REPLAYED);
         CHECK_STR(inventory_state_name(basket->transaction.state), "held");
         CHECK_STR(inventory_state_name(basket->transaction.now), "confirmed");
-        check_books(till, &redis, "phone", 2, 0, 1);
-        check_books(till, &redis, "chair", 1, 0, 2);
-        shop_close(till->shop);
+        check_books(seller, &redis, "phone", 2, 0, 1);
+        check_books(seller, &redis, "chair", 1, 0, 2);
+        shop_close(seller->shop);
     }
 }
 
 /* A basket at once comes between two steps of one in steps, which takes a second to give back what it had. */
 struct between {
-    struct till *till;
+    struct seller *seller;
     struct shop *shop; /* of the one in steps */
     const char *key, *lines;
     int at, count;
@@ -153,41 +153,40 @@ static void at_failpoint(void *ctx, const char *step) {
         return;
     way = AT_ONCE;
     between->came = true;
-    between->status = bargain_make(between->till, between->key, between->lines);
+    between->status = txn_make(between->seller, between->key, between->lines);
     way = IN_STEPS;
 }
 
 /* Returns the answer to the basket in steps, or to the question whether it can be made. */
-static enum inventory_status do_in_steps(struct between *between, enum bargain_call call,
-                                         struct bargain **basket) {
-    between->till = open_plain(); /* of another shop, whose loop turns while the first one's stands */
-    struct till *till = till_open_with(shop_open(), &(struct till_options){.port = redis.port,
-                                                                           .at_failpoint = at_failpoint,
-                                                                           .at_failpoint_ctx = between});
-    till_wait_up(till);
-    between->shop = till->shop;
+static enum inventory_status do_in_steps(struct between *between, enum txn_call call, struct txn **basket) {
+    between->seller = open_plain(); /* of another shop, whose loop turns while the first one's stands */
+    struct seller *seller = seller_open_with(
+        shop_open(), &(struct seller_options){
+                         .port = redis.port, .at_failpoint = at_failpoint, .at_failpoint_ctx = between});
+    seller_wait_up(seller);
+    between->shop = seller->shop;
     way = IN_STEPS;
-    *basket = bargain_new(till, "k", "phone:1 lamp:3");
-    enum inventory_status status = bargain_do(*basket, call);
+    *basket = txn_new(seller, "k", "phone:1 lamp:3");
+    enum inventory_status status = txn_do(*basket, call);
     CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{baskets}:open", NULL), 0);
-    shop_close(till->shop);
+    shop_close(seller->shop);
     return status;
 }
 
 static void test_same_key_in_between(void) {
     int answers[INVENTORY_UNKNOWN + 1] = {0};
     for (int at = 0;; at++) {
-        struct bargain *basket;
+        struct txn *basket;
         struct between between = {.at = at, .key = "k", .lines = "phone:1 lamp:3"};
-        enum inventory_status status = do_in_steps(&between, BARGAIN_MAKE, &basket);
+        enum inventory_status status = do_in_steps(&between, TXN_MAKE, &basket);
         if (!between.came)
             break;
         answers[between.status]++;
         CHECK_STATUS(status, between.status == INVENTORY_OK ? INVENTORY_REPLAYED : INVENTORY_OK);
-        CHECK_STR(bargain_phase(&redis, basket), "confirmed");
-        check_books(between.till, &redis, "phone", 2, 0, 1);
-        check_books(between.till, &redis, "lamp", 0, 0, 3);
-        shop_close(between.till->shop);
+        CHECK_STR(txn_phase(&redis, basket), "confirmed");
+        check_books(between.seller, &redis, "phone", 2, 0, 1);
+        check_books(between.seller, &redis, "lamp", 0, 0, 3);
+        shop_close(between.seller->shop);
     }
     CHECK(answers[INVENTORY_OK] > 0 && answers[INVENTORY_PENDING] > 0 && answers[INVENTORY_REPLAYED] > 0);
     for (int i = 0; i <= INVENTORY_UNKNOWN; i++)
@@ -197,10 +196,10 @@ static void test_same_key_in_between(void) {
 /* It takes the last units, and the journal has it by then: nobody is told that it is sold out. */
 static void test_checked_in_between(void) {
     for (int at = 0;; at++) {
-        struct bargain *basket;
+        struct txn *basket;
         struct between between = {.at = at, .key = "k", .lines = "phone:1 lamp:3"};
-        enum inventory_status status = do_in_steps(&between, BARGAIN_CHECK, &basket);
-        shop_close(between.till->shop);
+        enum inventory_status status = do_in_steps(&between, TXN_CHECK, &basket);
+        shop_close(between.seller->shop);
         if (!between.came) {
             CHECK_STATUS(status, INVENTORY_WANTS_LOCK);
             CHECK(at >= 4);
@@ -214,9 +213,9 @@ static void test_checked_in_between(void) {
 static void test_last_units_in_between(void) {
     int won = 0, lost = 0, undone = 0;
     for (int at = 0;; at++) {
-        struct bargain *basket;
+        struct txn *basket;
         struct between between = {.at = at, .key = "other", .lines = "phone:1 lamp:1"};
-        enum inventory_status status = do_in_steps(&between, BARGAIN_MAKE, &basket);
+        enum inventory_status status = do_in_steps(&between, TXN_MAKE, &basket);
         if (!between.came)
             break;
         if (between.status == INVENTORY_OK) {
@@ -234,9 +233,9 @@ static void test_last_units_in_between(void) {
         CHECK(aborted_ns == 0 || (status == INVENTORY_SOLD_OUT && aborted_ns >= 1000000000));
         undone += aborted_ns != 0;
         int64_t lamps = status == INVENTORY_OK ? 3 : 1;
-        check_books(between.till, &redis, "phone", 2, 0, 1);
-        check_books(between.till, &redis, "lamp", 3 - lamps, 0, lamps);
-        shop_close(between.till->shop);
+        check_books(between.seller, &redis, "phone", 2, 0, 1);
+        check_books(between.seller, &redis, "lamp", 3 - lamps, 0, lamps);
+        shop_close(between.seller->shop);
     }
     CHECK(won > 1 && lost > 0 && undone > 0 && undone < won);
 }
@@ -245,72 +244,72 @@ static void test_last_units_in_between(void) {
 
 static void test_reply_lost(void) {
     struct proxy *proxy = proxy_start(redis.port);
-    struct till *till = open_sale(&(struct till_options){.port = proxy_port(proxy)});
+    struct seller *seller = open_sale(&(struct seller_options){.port = proxy_port(proxy)});
     for (int i = 0; i < 3; i++) {
         const char *key = harness_format("k%d", i);
         proxy_set(proxy, PROXY_CUT, 7 * i, "b:");
-        CHECK_STATUS(bargain_make(till, key, "phone:1 lamp:1"), INVENTORY_OK);
+        CHECK_STATUS(txn_make(seller, key, "phone:1 lamp:1"), INVENTORY_OK);
         CHECK_INT(proxy_faults(proxy), i + 1);
-        CHECK_STATUS(bargain_make(till, key, "phone:1 lamp:1"), INVENTORY_REPLAYED);
-        check_both(till, 2 - i, 1 + i);
+        CHECK_STATUS(txn_make(seller, key, "phone:1 lamp:1"), INVENTORY_REPLAYED);
+        check_both(seller, 2 - i, 1 + i);
     }
     /* The reply to one that another had made. */
     proxy_set(proxy, PROXY_CUT, 0, "b:");
-    CHECK_STATUS(bargain_make(till, "k0", "phone:1 lamp:1"), INVENTORY_REPLAYED);
+    CHECK_STATUS(txn_make(seller, "k0", "phone:1 lamp:1"), INVENTORY_REPLAYED);
     /* A refusal. */
     proxy_set(proxy, PROXY_CUT, 0, "b:");
-    CHECK_STATUS(bargain_make(till, "k4", "phone:1 lamp:1"), INVENTORY_UNKNOWN);
+    CHECK_STATUS(txn_make(seller, "k4", "phone:1 lamp:1"), INVENTORY_UNKNOWN);
     CHECK_INT(proxy_faults(proxy), 5);
-    CHECK_STATUS(bargain_make(till, "k4", "phone:1 lamp:1"), INVENTORY_SOLD_OUT);
-    check_both(till, 0, 3);
+    CHECK_STATUS(txn_make(seller, "k4", "phone:1 lamp:1"), INVENTORY_SOLD_OUT);
+    check_both(seller, 0, 3);
 }
 
 static void test_unknown_in_the_end(void) {
     struct proxy *proxy = proxy_start(redis.port);
-    struct till *till = open_sale(&(struct till_options){.port = proxy_port(proxy), .resolve_ms = 300});
-    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
+    struct seller *seller = open_sale(&(struct seller_options){.port = proxy_port(proxy), .resolve_ms = 300});
+    struct txn *basket = txn_new(seller, "k", "phone:1 lamp:1");
     proxy_set(proxy, PROXY_DELAY, 60000, NULL); /* no reply comes before the end */
-    bargain_begin(basket, BARGAIN_MAKE);
+    txn_begin(basket, TXN_MAKE);
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
     int64_t from_ms = harness_now_ms();
-    CHECK_STATUS(bargain_wait(basket), INVENTORY_UNKNOWN);
+    CHECK_STATUS(txn_wait(basket), INVENTORY_UNKNOWN);
     CHECK(harness_now_ms() - from_ms >= 200);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_UNAVAILABLE);
+    CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_UNAVAILABLE);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
-    till_wait_up(till);
-    enum inventory_status again = bargain_do(basket, BARGAIN_MAKE);
+    seller_wait_up(seller);
+    enum inventory_status again = txn_do(basket, TXN_MAKE);
     CHECK(again == INVENTORY_OK || again == INVENTORY_REPLAYED);
-    check_both(till, 2, 1);
+    check_both(seller, 2, 1);
 }
 
 /* The call never reached the script: it is made again, once. */
 static void test_call_lost(void) {
-    struct till *till = open_sale(&(struct till_options){.port = redis.port, .call_timeout_ms = 200});
-    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
+    struct seller *seller = open_sale(&(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
+    struct txn *basket = txn_new(seller, "k", "phone:1 lamp:1");
     redis_pause(&redis);
-    bargain_begin(basket, BARGAIN_MAKE);
-    till_wait_down(till);
+    txn_begin(basket, TXN_MAKE);
+    seller_wait_down(seller);
     redis_kill(&redis);
     redis_restart(&redis);
-    CHECK_STATUS(bargain_wait(basket), INVENTORY_OK);
-    check_both(till, 2, 1);
+    CHECK_STATUS(txn_wait(basket), INVENTORY_OK);
+    check_both(seller, 2, 1);
 }
 
 /* The first call waits in a store that is but stopped, and the second one comes behind it. */
 static void test_call_late(void) {
-    struct till *till = open_sale(&(struct till_options){.port = redis.port, .call_timeout_ms = 200});
-    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
+    struct seller *seller = open_sale(&(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
+    struct txn *basket = txn_new(seller, "k", "phone:1 lamp:1");
     redis_pause(&redis);
-    bargain_begin(basket, BARGAIN_MAKE);
-    till_wait_down(till);
+    txn_begin(basket, TXN_MAKE);
+    seller_wait_down(seller);
     redis_resume(&redis);
-    CHECK_STATUS(bargain_wait(basket), INVENTORY_OK);
-    check_both(till, 2, 1);
+    CHECK_STATUS(txn_wait(basket), INVENTORY_OK);
+    check_both(seller, 2, 1);
 }
 
 /* It comes between the question what the journal has and the second call. */
 struct late {
-    struct bargain *basket;
+    struct txn *basket;
     int calls;
     char nonce[INVENTORY_DIGEST_SIZE]; /* of the first call */
 };
@@ -330,26 +329,26 @@ static void at_call(void *ctx, const char *step) {
 
 static void test_call_very_late(void) {
     struct late late = {.calls = 0};
-    struct till *till = open_sale(&(struct till_options){
+    struct seller *seller = open_sale(&(struct seller_options){
         .port = redis.port, .call_timeout_ms = 200, .at_failpoint = at_call, .at_failpoint_ctx = &late});
-    late.basket = bargain_new(till, "k", "phone:1 lamp:1");
+    late.basket = txn_new(seller, "k", "phone:1 lamp:1");
     redis_pause(&redis);
-    bargain_begin(late.basket, BARGAIN_MAKE);
-    till_wait_down(till);
+    txn_begin(late.basket, TXN_MAKE);
+    seller_wait_down(seller);
     redis_kill(&redis);
     redis_restart(&redis);
-    CHECK_STATUS(bargain_wait(late.basket), INVENTORY_OK);
+    CHECK_STATUS(txn_wait(late.basket), INVENTORY_OK);
     CHECK_INT(late.calls, 2);
     CHECK_INT(late.basket->transaction.created_ms, 1700000000000);
 }
 
 static void test_closed_meanwhile(void) {
-    struct till *till = open_plain();
-    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1"),
-                   *checked = bargain_new(till, "k2", "phone:1 lamp:1");
-    bargain_begin(basket, BARGAIN_MAKE);
-    bargain_begin(checked, BARGAIN_CHECK);
-    till_close(till);
+    struct seller *seller = open_plain();
+    struct txn *basket = txn_new(seller, "k", "phone:1 lamp:1"),
+               *checked = txn_new(seller, "k2", "phone:1 lamp:1");
+    txn_begin(basket, TXN_MAKE);
+    txn_begin(checked, TXN_CHECK);
+    seller_close(seller);
     CHECK_INT(basket->answers, 1);
     CHECK_STATUS(basket->status, INVENTORY_UNKNOWN);
     CHECK_INT(checked->answers, 1);
@@ -366,37 +365,37 @@ static void settings_again(void *arg) {
 static void test_refused_by_the_store(void) {
     static const char *const settings[][3] = {{"maxmemory", "1", "OOM"},
                                               {"min-replicas-to-write", "1", "NOREPLICAS"}};
-    struct till *till = open_plain();
+    struct seller *seller = open_plain();
     harness_defer(settings_again, NULL);
     for (size_t i = 0; i < 2; i++) {
         const char *before = store_dump(&redis, true);
         redis_command(&redis, "CONFIG", "SET", settings[i][0], settings[i][1], NULL);
-        CHECK_STATUS(bargain_make(till, "k", "phone:1 lamp:1"), INVENTORY_UNAVAILABLE);
-        CHECK_HAS(inventory_last_error(till->inventory), settings[i][2]);
+        CHECK_STATUS(txn_make(seller, "k", "phone:1 lamp:1"), INVENTORY_UNAVAILABLE);
+        CHECK_HAS(inventory_last_error(seller->inventory), settings[i][2]);
         settings_again(NULL);
         CHECK_STR(store_dump(&redis, true), before);
     }
-    CHECK_STATUS(bargain_make(till, "k", "phone:1 lamp:1"), INVENTORY_OK);
-    check_both(till, 2, 1);
+    CHECK_STATUS(txn_make(seller, "k", "phone:1 lamp:1"), INVENTORY_OK);
+    check_both(seller, 2, 1);
 }
 
 /* A store that refuses says nothing of an earlier call, whose reply was lost: so it is asked again. */
 static void test_lost_then_refused(void) {
-    struct till *till = open_sale(&(struct till_options){.port = redis.port, .call_timeout_ms = 200});
-    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
+    struct seller *seller = open_sale(&(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
+    struct txn *basket = txn_new(seller, "k", "phone:1 lamp:1");
     harness_defer(settings_again, NULL);
     redis_pause(&redis);
-    bargain_begin(basket, BARGAIN_MAKE);
-    till_wait_down(till);
+    txn_begin(basket, TXN_MAKE);
+    seller_wait_down(seller);
     redis_kill(&redis);
     redis_restart(&redis);
     redis_command(&redis, "CONFIG", "SET", "maxmemory", "1", NULL);
-    till_wait_up(till);
-    shop_idle(till->shop, 200);
+    seller_wait_up(seller);
+    shop_idle(seller->shop, 200);
     CHECK_INT(basket->answers, 0);
     settings_again(NULL);
-    CHECK_STATUS(bargain_wait(basket), INVENTORY_OK);
-    check_both(till, 2, 1);
+    CHECK_STATUS(txn_wait(basket), INVENTORY_OK);
+    check_both(seller, 2, 1);
 }
 
 /* ---- on a cluster ---- */
@@ -412,26 +411,26 @@ static void test_cluster(void) {
                 harness_format("%d", harness_free_port()), NULL);
     CHECK_STR(redis_command(&cluster, "CLUSTER", "ADDSLOTSRANGE", "0", "16383", NULL), "OK");
     CHECK(harness_wait(cluster_is_ok, &cluster, 20000));
-    struct till *till = till_open(shop_open(), &cluster);
-    till->fence = 5;
+    struct seller *seller = seller_open(shop_open(), &cluster);
+    seller->fence = 5;
     struct inventory_item lamp = terms("lamp", INVENTORY_BATCH, 3);
-    item_sell(till, "phone", INVENTORY_BATCH, 3);
+    item_sell(seller, "phone", INVENTORY_BATCH, 3);
     lamp.hold_ms = 60000;
-    CHECK_STATUS(item_put(till, &lamp), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &lamp), INVENTORY_OK);
     way = AT_ONCE;
-    CHECK_STATUS(bargain_make(till, "k", "phone:1 lamp:1"), INVENTORY_CROSS_SLOT);
-    CHECK_STATUS(bargain_make(till, "k", "phone:1"), INVENTORY_CROSS_SLOT); /* the journal has its own */
-    check_books(till, &cluster, "phone", 3, 0, 0);
-    check_books(till, &cluster, "lamp", 3, 0, 0);
+    CHECK_STATUS(txn_make(seller, "k", "phone:1 lamp:1"), INVENTORY_CROSS_SLOT);
+    CHECK_STATUS(txn_make(seller, "k", "phone:1"), INVENTORY_CROSS_SLOT); /* the journal has its own */
+    check_books(seller, &cluster, "phone", 3, 0, 0);
+    check_books(seller, &cluster, "lamp", 3, 0, 0);
     way = IN_STEPS;
-    struct bargain *basket = bargain_new(till, "k", "phone:1 lamp:1");
-    CHECK_STATUS(bargain_do(basket, BARGAIN_MAKE), INVENTORY_OK);
-    CHECK_STATUS(bargain_make(till, "k2", "phone:1 lamp:3"), INVENTORY_SOLD_OUT);
-    CHECK_STATUS(bargain_do(basket, BARGAIN_CONFIRM), INVENTORY_OK);
-    CHECK_STATUS(bargain_make(till, "t", "lamp:1 phone:1"), INVENTORY_OK);
-    CHECK_STATUS(buy(till, "phone", "bob", "k", 1)->status, INVENTORY_OK);
-    check_books(till, &cluster, "phone", 2, 0, 2);
-    check_books(till, &cluster, "lamp", 1, 0, 1);
+    struct txn *basket = txn_new(seller, "k", "phone:1 lamp:1");
+    CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "k2", "phone:1 lamp:3"), INVENTORY_SOLD_OUT);
+    CHECK_STATUS(txn_do(basket, TXN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "t", "lamp:1 phone:1"), INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "bob", "k", 1)->status, INVENTORY_OK);
+    check_books(seller, &cluster, "phone", 2, 0, 2);
+    check_books(seller, &cluster, "lamp", 1, 0, 1);
 }
 
 /* Where it starts in each test. */

@@ -1,4 +1,5 @@
-/* What goes wrong between the till and a store that is well: replies cut off, lost or late, requests lost. */
+/* What goes wrong between the seller and a store that is well: replies cut off, lost or late, requests lost.
+ */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,20 +14,20 @@
 static struct redis_server redis;
 static struct proxy *proxy;
 
-/* A till that reaches the store through the proxy, and one that reaches it directly. */
-static struct till *direct;
+/* A seller that reaches the store through the proxy, and one that reaches it directly. */
+static struct seller *direct;
 
-static struct till *open_till(int call_timeout_ms, int resolve_ms) {
+static struct seller *open_seller(int call_timeout_ms, int resolve_ms) {
     redis_command(&redis, "FLUSHALL", NULL);
     redis_command(&redis, "SCRIPT", "FLUSH", NULL);
     proxy = proxy_start(redis.port);
     struct shop *shop = shop_open();
-    direct = till_open(shop, &redis);
-    struct till *till = till_open_with(shop, &(struct till_options){.port = proxy_port(proxy),
-                                                                    .call_timeout_ms = call_timeout_ms,
-                                                                    .resolve_ms = resolve_ms});
-    till_wait_up(till);
-    return till;
+    direct = seller_open(shop, &redis);
+    struct seller *seller = seller_open_with(
+        shop, &(struct seller_options){
+                  .port = proxy_port(proxy), .call_timeout_ms = call_timeout_ms, .resolve_ms = resolve_ms});
+    seller_wait_up(seller);
+    return seller;
 }
 
 /* The request that sells, by a text that is in no other. */
@@ -37,18 +38,18 @@ static const char *selling(void) {
 /* The reply to a sale is cut after so many bytes: the buyer has bought, and hears that, and not that it was a
  * replay. */
 static void test_reply_cut(void) {
-    struct till *till = open_till(0, 0);
-    const struct inventory_metrics *metrics = inventory_metrics_read(till->inventory);
+    struct seller *seller = open_seller(0, 0);
+    const struct inventory_metrics *metrics = inventory_metrics_read(seller->inventory);
     static const int bytes[] = {0, 1, 3, 10};
     enum { ROUNDS = sizeof bytes / sizeof *bytes };
-    item_sell(till, "phone", strategy, 100);
+    item_sell(seller, "phone", strategy, 100);
     /* So that all connections are there, and the scripts loaded. */
-    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "first", "first", 1)->status, INVENTORY_OK);
     if (strategy == INVENTORY_OPTIMISTIC)
-        shop_idle(till->shop, 100);
+        shop_idle(seller->shop, 100);
     for (int i = 0; i < ROUNDS; i++) {
         proxy_set(proxy, PROXY_CUT, bytes[i], selling());
-        struct buy *bought = buy(till, "phone", "ann", harness_format("k%d", i), 2);
+        struct buy *bought = buy(seller, "phone", "ann", harness_format("k%d", i), 2);
         CHECK_INT(proxy_faults(proxy), i + 1);
         CHECK_STATUS(bought->status, INVENTORY_OK);
         CHECK_STR(bought->order.id, bought->id);
@@ -61,30 +62,31 @@ static void test_reply_cut(void) {
             CHECK_INT(metrics->unknown, i + 1);
             CHECK_INT(metrics->unknown_resolved, i + 1);
         }
-        till_wait_up(till);
+        seller_wait_up(seller);
         if (strategy == INVENTORY_OPTIMISTIC)
-            shop_idle(till->shop, 100);
+            shop_idle(seller->shop, 100);
     }
     if (strategy == INVENTORY_DECR) /* the order stands, its entries were never written */
         CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:item", "available", NULL), 99 - 2 * ROUNDS);
     else
-        check_books(till, &redis, "phone", 99 - 2 * ROUNDS, 0, 1 + 2 * ROUNDS);
+        check_books(seller, &redis, "phone", 99 - 2 * ROUNDS, 0, 1 + 2 * ROUNDS);
 }
 
 /* One of the connections of `optimistic` breaks: those who wait for one are served by the others. */
 static void test_one_connection_cut(void) {
-    struct till *till = open_till(0, 0);
-    item_sell(till, "phone", INVENTORY_OPTIMISTIC, 100);
-    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
-    shop_idle(till->shop, 100);
+    struct seller *seller = open_seller(0, 0);
+    item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 100);
+    CHECK_STATUS(buy(seller, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    shop_idle(seller->shop, 100);
     for (int round = 0; round < 3; round++) {
         proxy_set(proxy, PROXY_CUT, round, "EXEC");
         for (int i = 0; i < 30; i++)
-            buy_begin(till, "phone", "ann", harness_format("k%d-%d", round, i), 1);
-        shop_settle(till->shop);
+            buy_begin(seller, "phone", "ann", harness_format("k%d-%d", round, i), 1);
+        shop_settle(seller->shop);
         CHECK_INT(proxy_faults(proxy), round + 1);
         /* Cut in a conflict, its purchase was not sold; cut in a sale, it was. */
-        int unsold = buys_with(till->shop, INVENTORY_UNAVAILABLE) + buys_with(till->shop, INVENTORY_UNKNOWN);
+        int unsold =
+            buys_with(seller->shop, INVENTORY_UNAVAILABLE) + buys_with(seller->shop, INVENTORY_UNKNOWN);
         CHECK(unsold <= round + 1);
         check_books(direct, &redis, "phone", 100 - 31 - 30 * round + unsold, 0, 31 + 30 * round - unsold);
     }
@@ -93,61 +95,61 @@ static void test_one_connection_cut(void) {
 /* All in one call, and its reply cut somewhere in the middle: the answers that came and those that did not.
  */
 static void test_reply_of_many_cut(void) {
-    struct till *till = open_till(0, 0);
+    struct seller *seller = open_seller(0, 0);
     struct inventory_item item = terms("phone", strategy, 50);
     item.hold_ms = 60000;
     item.limit = 1;
-    CHECK_STATUS(item_put(till, &item), INVENTORY_OK);
-    struct inventory_order early = buy(till, "phone", "early", "early", 1)->order;
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    struct inventory_order early = buy(seller, "phone", "early", "early", 1)->order;
     redis_clock()->ahead_ms = 5000; /* so that it is told apart from what is sold now */
     struct buy *bought[61];
     proxy_set(proxy, PROXY_CUT, 60, "EVALSHA");
     for (int i = 0; i < 60; i++)
-        bought[i] = buy_begin(till, "phone", harness_format("user%d", i), harness_format("k%d", i), 1);
-    bought[60] = buy_begin(till, "phone", "early", "early", 1);
-    shop_settle(till->shop);
+        bought[i] = buy_begin(seller, "phone", harness_format("user%d", i), harness_format("k%d", i), 1);
+    bought[60] = buy_begin(seller, "phone", "early", "early", 1);
+    shop_settle(seller->shop);
     CHECK_INT(proxy_faults(proxy), 1);
     for (int i = 0; i < 60; i++) {
         struct inventory_order order;
         if (bought[i]->status == INVENTORY_OK) {
             CHECK_INT(bought[i]->order.state, INVENTORY_STATE_HELD);
             CHECK_INT(bought[i]->order.expires_ms, bought[i]->order.created_ms + 60000);
-            CHECK_STATUS(order_step(till, bought[i]->id, INVENTORY_READ, &order), INVENTORY_OK);
+            CHECK_STATUS(order_step(seller, bought[i]->id, INVENTORY_READ, &order), INVENTORY_OK);
             CHECK_INT(order.expires_ms, bought[i]->order.expires_ms);
         } else {
             CHECK(bought[i]->status == INVENTORY_UNKNOWN || bought[i]->status == INVENTORY_SOLD_OUT);
-            CHECK_STATUS(order_step(till, bought[i]->id, INVENTORY_READ, &order), INVENTORY_UNKNOWN_ORDER);
+            CHECK_STATUS(order_step(seller, bought[i]->id, INVENTORY_READ, &order), INVENTORY_UNKNOWN_ORDER);
         }
     }
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 50);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 50);
     CHECK_STATUS(bought[60]->status, INVENTORY_REPLAYED); /* it was bought before, and not by this call */
     CHECK_INT(bought[60]->order.created_ms, early.created_ms);
-    check_books(till, &redis, "phone", 0, 50, 0);
+    check_books(seller, &redis, "phone", 0, 50, 0);
 }
 
 /* The look at a sold-out item is but a question. */
 static void test_question_cut(void) {
-    struct till *till = open_till(0, 0);
-    item_sell(till, "phone", strategy, 1);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STATUS(buy(till, "phone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
+    struct seller *seller = open_seller(0, 0);
+    item_sell(seller, "phone", strategy, 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
     for (int bytes = 0; bytes < 12; bytes += 4) { /* the first reply is 4 bytes */
         proxy_set(proxy, PROXY_CUT, bytes, "HMGET");
-        struct buy *first = buy_begin(till, "phone", "ann", "k", 1),
-                   *second = buy_begin(till, "phone", "bob", "l", 1);
-        shop_settle(till->shop);
+        struct buy *first = buy_begin(seller, "phone", "ann", "k", 1),
+                   *second = buy_begin(seller, "phone", "bob", "l", 1);
+        shop_settle(seller->shop);
         CHECK_STATUS(first->status, INVENTORY_UNAVAILABLE);
         CHECK_STATUS(second->status, INVENTORY_UNAVAILABLE);
         CHECK_INT(proxy_faults(proxy), bytes / 4 + 1);
-        till_wait_up(till);
-        CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
-        CHECK_STATUS(buy(till, "phone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
+        seller_wait_up(seller);
+        CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+        CHECK_STATUS(buy(seller, "phone", "bob", "l", 1)->status, INVENTORY_SOLD_OUT);
     }
 }
 
 /* The other calls say UNKNOWN, and repeated tell what was done. */
 static void test_other_replies_cut(void) {
-    struct till *till = open_till(0, 0);
+    struct seller *seller = open_seller(0, 0);
     struct inventory_item item = terms("phone", INVENTORY_BATCH, 10), read;
     item.hold_ms = 60000;
     struct inventory_restock restock;
@@ -157,91 +159,91 @@ static void test_other_replies_cut(void) {
     /* Once before, so that the scripts are loaded: the reply that is lost must be the one that follows work.
      */
     struct inventory_item other = terms("other", INVENTORY_BATCH, 10);
-    CHECK_STATUS(item_put(till, &other), INVENTORY_OK);
-    CHECK_STATUS(item_restock(till, "other", "r", 1, NULL), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &other), INVENTORY_OK);
+    CHECK_STATUS(item_restock(seller, "other", "r", 1, NULL), INVENTORY_OK);
 
     proxy_set(proxy, PROXY_CUT, 0, "EVALSHA");
-    CHECK_STATUS(item_put(till, &item), INVENTORY_UNKNOWN);
-    till_wait_up(till);
-    CHECK_STATUS(item_put(till, &item), INVENTORY_REPLAYED);
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_UNKNOWN);
+    seller_wait_up(seller);
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_REPLAYED);
 
     proxy_set(proxy, PROXY_CUT, 3, "EVALSHA");
-    CHECK_STATUS(item_restock(till, "phone", "r", 5, &restock), INVENTORY_UNKNOWN);
-    till_wait_up(till);
-    CHECK_STATUS(item_restock(till, "phone", "r", 5, &restock), INVENTORY_REPLAYED);
+    CHECK_STATUS(item_restock(seller, "phone", "r", 5, &restock), INVENTORY_UNKNOWN);
+    seller_wait_up(seller);
+    CHECK_STATUS(item_restock(seller, "phone", "r", 5, &restock), INVENTORY_REPLAYED);
     CHECK_INT(restock.available, 15);
 
-    struct inventory_order held = buy(till, "phone", "ann", "k", 1)->order;
-    order_step(till, held.id, INVENTORY_READ, NULL);
+    struct inventory_order held = buy(seller, "phone", "ann", "k", 1)->order;
+    order_step(seller, held.id, INVENTORY_READ, NULL);
     proxy_set(proxy, PROXY_CUT, 3, "EVALSHA");
-    CHECK_STATUS(order_step(till, held.id, INVENTORY_CONFIRM, NULL), INVENTORY_UNKNOWN);
-    till_wait_up(till);
-    CHECK_STATUS(order_step(till, held.id, INVENTORY_CANCEL, &order), INVENTORY_CONFIRMED);
-    CHECK_STATUS(order_step(till, held.id, INVENTORY_CONFIRM, &order), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, held.id, INVENTORY_CONFIRM, NULL), INVENTORY_UNKNOWN);
+    seller_wait_up(seller);
+    CHECK_STATUS(order_step(seller, held.id, INVENTORY_CANCEL, &order), INVENTORY_CONFIRMED);
+    CHECK_STATUS(order_step(seller, held.id, INVENTORY_CONFIRM, &order), INVENTORY_OK);
 
     proxy_set(proxy, PROXY_CUT, 3, "HMGET");
-    CHECK_STATUS(item_reader(till, "phone", &read), INVENTORY_UNKNOWN);
-    till_wait_up(till);
+    CHECK_STATUS(item_reader(seller, "phone", &read), INVENTORY_UNKNOWN);
+    seller_wait_up(seller);
     /* It has a connection of its own, which alone is lost. */
     proxy_set(proxy, PROXY_CUT, 40, "EXEC");
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_UNAVAILABLE);
-    CHECK(inventory_is_up(till->inventory));
-    CHECK_STATUS(item_audit(till, "phone", &audit), INVENTORY_OK);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_UNAVAILABLE);
+    CHECK(inventory_is_up(seller->inventory));
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     for (int bytes = 0; bytes < 1000; bytes += 499) {
         proxy_set(proxy, PROXY_CUT, bytes, "INFO");
-        store_health(till, &health);
+        store_health(seller, &health);
         CHECK(!health.ready);
         CHECK_HAS(health.reason, "connection");
-        till_wait_up(till);
+        seller_wait_up(seller);
     }
-    store_health(till, &health);
+    store_health(seller, &health);
     CHECK(health.ready);
     proxy_set(proxy, PROXY_CUT, 2, "SRANDMEMBER");
-    inventory_sweep(till->inventory);
-    till_wait_down(till);
-    till_wait_up(till);
+    inventory_sweep(seller->inventory);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
     redis_clock()->ahead_ms = 120000;
-    struct inventory_order late = buy(till, "phone", "bob", "late", 1)->order;
+    struct inventory_order late = buy(seller, "phone", "bob", "late", 1)->order;
     redis_clock()->ahead_ms = 240000;
-    holds_sweep(till, &redis); /* it sweeps still */
-    CHECK_INT(inventory_metrics_read(till->inventory)->expired, 1);
-    CHECK_STATUS(order_step(till, late.id, INVENTORY_CONFIRM, NULL), INVENTORY_EXPIRED);
-    check_books(till, &redis, "phone", 14, 0, 1);
+    holds_sweep(seller, &redis); /* it sweeps still */
+    CHECK_INT(inventory_metrics_read(seller->inventory)->expired, 1);
+    CHECK_STATUS(order_step(seller, late.id, INVENTORY_CONFIRM, NULL), INVENTORY_EXPIRED);
+    check_books(seller, &redis, "phone", 14, 0, 1);
 }
 
 /* The connection is gone, and nobody has noticed: what is written into it was never there. */
 static void test_request_lost(void) {
-    struct till *till = open_till(500, 400);
-    item_sell(till, "phone", strategy, 10);
-    CHECK_STATUS(buy(till, "phone", "first", "first", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_seller(500, 400);
+    item_sell(seller, "phone", strategy, 10);
+    CHECK_STATUS(buy(seller, "phone", "first", "first", 1)->status, INVENTORY_OK);
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
-    struct buy *lost = buy_begin(till, "phone", "ann", "k1", 1);
-    inventory_flush(till->inventory);
-    till_wait_down(till);
+    struct buy *lost = buy_begin(seller, "phone", "ann", "k1", 1);
+    inventory_flush(seller->inventory);
+    seller_wait_down(seller);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
-    shop_settle(till->shop);
+    shop_settle(seller->shop);
     bool sells_at_once = strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA;
     CHECK_STATUS(lost->status, sells_at_once ? INVENTORY_UNKNOWN : INVENTORY_UNAVAILABLE);
-    till_wait_up(till);
+    seller_wait_up(seller);
 
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
-    lost = buy_begin(till, "phone", "ann", "k2", 1);
-    inventory_flush(till->inventory);
-    shop_settle(till->shop); /* nobody comes back before the deadline */
+    lost = buy_begin(seller, "phone", "ann", "k2", 1);
+    inventory_flush(seller->inventory);
+    shop_settle(seller->shop); /* nobody comes back before the deadline */
     if (sells_at_once)
         CHECK_STATUS(lost->status, INVENTORY_UNKNOWN);
     else
         CHECK(lost->status == INVENTORY_UNAVAILABLE || lost->status == INVENTORY_OVERLOADED);
     check_books(direct, &redis, "phone", 9, 0, 1);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
-    till_wait_up(till);
+    seller_wait_up(seller);
     for (int i = 0; i < 5; i++) { /* the connections that `optimistic` has besides may take a moment longer */
-        lost = buy(till, "phone", "ann", "k2", 1);
+        lost = buy(seller, "phone", "ann", "k2", 1);
         if (lost->status != INVENTORY_OVERLOADED)
             break;
     }
     CHECK_STATUS(lost->status, INVENTORY_OK);
-    check_books(till, &redis, "phone", 8, 0, 2);
+    check_books(seller, &redis, "phone", 8, 0, 2);
 }
 
 static bool has_orders(void *arg) {
@@ -251,25 +253,25 @@ static bool has_orders(void *arg) {
 /* The connection was given up, the store was asked for the order, which was not there; and then the sale
  * arrives after all. Its buyer was not told that nothing was done. */
 static void test_delivered_late(void) {
-    struct till *till = open_till(600, 0);
-    item_sell(till, "phone", strategy, 10);
+    struct seller *seller = open_seller(600, 0);
+    item_sell(seller, "phone", strategy, 10);
     for (int i = 0; i < 2; i++) /* together, so that it is known by now how the item is sold */
-        buy_begin(till, "phone", "first", harness_format("first%d", i), 1);
-    shop_settle(till->shop);
+        buy_begin(seller, "phone", "first", harness_format("first%d", i), 1);
+    shop_settle(seller->shop);
     if (strategy == INVENTORY_OPTIMISTIC)
-        shop_idle(till->shop, 100);
+        shop_idle(seller->shop, 100);
     proxy_set(proxy, PROXY_LATE, 0, selling());
-    struct buy *late = buy(till, "phone", "ann", "k", 1);
+    struct buy *late = buy(seller, "phone", "ann", "k", 1);
     int orders = 2;
     CHECK(has_orders(&orders));
     CHECK_STATUS(late->status, INVENTORY_UNKNOWN);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     orders = 3;
     CHECK(harness_wait(has_orders, &orders, 10000));
-    till_wait_up(till);
-    CHECK_STATUS(buy(till, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
     if (strategy != INVENTORY_DECR)
-        check_books(till, &redis, "phone", 7, 0, 3);
+        check_books(seller, &redis, "phone", 7, 0, 3);
 }
 
 /* ---- a store that takes calls and answers nothing ---- */
@@ -309,7 +311,7 @@ static void test_given_up(void) {
     CHECK(bind(deaf->listener, (struct sockaddr *)&address, sizeof address) == 0);
     CHECK(listen(deaf->listener, 8) == 0);
     struct shop *shop = shop_open();
-    till_open_with(shop, &(struct till_options){.port = ntohs(address.sin_port), .call_timeout_ms = 100});
+    seller_open_with(shop, &(struct seller_options){.port = ntohs(address.sin_port), .call_timeout_ms = 100});
     shop_wait(shop, given_up, deaf, "the connection is given up");
     CHECK(deaf->reset);
 }
@@ -326,25 +328,25 @@ static bool has_looked(void *arg) {
     return times_looked() > *(int *)arg;
 }
 
-/* Those who come while the item is asked for share the next reply: the one that is under way may be older
+/* Those who come while the item is asked for share the next reply: the one that is in flight may be older
  * than their question. */
 static void test_looks_are_shared(void) {
     enum { LOOKS = 50 };
-    struct till *till = open_till(0, 0);
+    struct seller *seller = open_seller(0, 0);
     struct answer *answers[LOOKS];
-    item_sell(till, "phone", INVENTORY_BATCH, 10);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
     int before = times_looked() + 1;
     proxy_set(proxy, PROXY_DELAY, 200, "HMGET");
-    struct answer *early = item_read_begin(till, "phone");
-    struct answer *other = item_read_begin(till, "none");
-    inventory_flush(till->inventory);
+    struct answer *early = item_read_begin(seller, "phone");
+    struct answer *other = item_read_begin(seller, "none");
+    inventory_flush(seller->inventory);
     CHECK(harness_wait(has_looked, &before, 10000));
     CHECK_STATUS(item_restock(direct, "phone", "r", 5, NULL), INVENTORY_OK);
     CHECK_INT(early->count, 0); /* its reply is on the way */
     for (int i = 0; i < LOOKS; i++)
-        answers[i] = item_read_begin(till, "phone");
+        answers[i] = item_read_begin(seller, "phone");
     before = times_looked();
-    shop_settle(till->shop);
+    shop_settle(seller->shop);
     CHECK_INT(times_looked() - before, 1);
     CHECK_INT(early->item.available, 10);
     CHECK_STATUS(other->status, INVENTORY_UNKNOWN_ITEM);
@@ -353,15 +355,15 @@ static void test_looks_are_shared(void) {
         CHECK_INT(answers[i]->item.available, 15);
         CHECK_STR(answers[i]->item.item, "phone");
     }
-    CHECK_INT(till->inventory->items.count, 1); /* a name that nobody sells is forgotten */
+    CHECK_INT(seller->inventory->items.count, 1); /* a name that nobody sells is forgotten */
     proxy_set(proxy, PROXY_CUT, 3, "HMGET");
     for (int i = 0; i < LOOKS; i++)
-        answers[i] = item_read_begin(till, "phone");
-    shop_settle(till->shop);
+        answers[i] = item_read_begin(seller, "phone");
+    shop_settle(seller->shop);
     CHECK_STATUS(answers[0]->status, INVENTORY_UNKNOWN);
     CHECK_STATUS(answers[LOOKS - 1]->status, INVENTORY_UNAVAILABLE);
-    till_wait_up(till);
-    CHECK_STATUS(item_reader(till, "phone", NULL), INVENTORY_OK);
+    seller_wait_up(seller);
+    CHECK_STATUS(item_reader(seller, "phone", NULL), INVENTORY_OK);
 }
 
 struct asker {
@@ -383,58 +385,58 @@ static bool all_answered(void *arg) {
     return ((struct asker *)arg)->answers == 7;
 }
 
-/* Who asks again when the answer comes is answered, too. */
+/* A caller that asks again from within the callback is answered, too. */
 static void test_looks_from_answers(void) {
-    struct till *till = open_till(0, 0);
-    struct asker asker = {.inventory = till->inventory, .left = 6};
-    item_sell(till, "phone", INVENTORY_BATCH, 10);
-    inventory_item_get(till->inventory, "phone", ask_twice, &asker);
-    shop_wait(till->shop, all_answered, &asker, "seven answers");
+    struct seller *seller = open_seller(0, 0);
+    struct asker asker = {.inventory = seller->inventory, .left = 6};
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    inventory_item_get(seller->inventory, "phone", ask_twice, &asker);
+    shop_wait(seller->shop, all_answered, &asker, "seven answers");
 }
 
 static void test_slow(void) {
-    struct till *till = open_till(0, 0);
-    item_sell(till, "phone", strategy, 100);
+    struct seller *seller = open_seller(0, 0);
+    item_sell(seller, "phone", strategy, 100);
     proxy_set(proxy, PROXY_DELAY, 15, NULL);
     for (int i = 0; i < 20; i++) {
-        buy_begin(till, "phone", "ann", harness_format("k%d", i), 1);
-        inventory_flush(till->inventory);
+        buy_begin(seller, "phone", "ann", harness_format("k%d", i), 1);
+        inventory_flush(seller->inventory);
     }
-    shop_settle(till->shop);
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 20);
-    CHECK_INT(inventory_metrics_read(till->inventory)->reconnects, 1);
-    check_books(till, &redis, "phone", 80, 0, 20);
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 20);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->reconnects, 1);
+    check_books(seller, &redis, "phone", 80, 0, 20);
 }
 
 /* Slower than a call may take: given up, made anew, and in the end found. */
 static void test_too_slow(void) {
-    struct till *till = open_till(150, 0);
-    item_sell(till, "phone", strategy, 100);
+    struct seller *seller = open_seller(150, 0);
+    item_sell(seller, "phone", strategy, 100);
     for (int i = 0; i < 2; i++) /* together, so that it is known by now how the item is sold */
-        buy_begin(till, "phone", "first", harness_format("first%d", i), 1);
-    shop_settle(till->shop);
+        buy_begin(seller, "phone", "first", harness_format("first%d", i), 1);
+    shop_settle(seller->shop);
     proxy_set(proxy, PROXY_DELAY, 600, "EVALSHA");
     for (int i = 0; i < 5; i++)
-        buy_begin(till, "phone", "ann", harness_format("k%d", i), 1);
-    till_wait_down(till);
-    CHECK_HAS(inventory_last_error(till->inventory), "time-out");
-    shop_settle(till->shop);
-    CHECK_INT(buys_with(till->shop, INVENTORY_OK), 7);
-    check_books(till, &redis, "phone", 93, 0, 7);
+        buy_begin(seller, "phone", "ann", harness_format("k%d", i), 1);
+    seller_wait_down(seller);
+    CHECK_HAS(inventory_last_error(seller->inventory), "time-out");
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 7);
+    check_books(seller, &redis, "phone", 93, 0, 7);
 }
 
 /* Cut off again and again under load, at random: everything is answered, and the books balance. */
 static void test_cut_under_load(void) {
-    struct till *till = open_till(0, 0);
-    struct shop *shop = till->shop;
+    struct seller *seller = open_seller(0, 0);
+    struct shop *shop = seller->shop;
     uint64_t random = harness_seed();
-    item_sell(till, "phone", strategy, 1000000);
+    item_sell(seller, "phone", strategy, 1000000);
     int count = 0;
     while (proxy_faults(proxy) < 10) {
-        till_wait_up(till);
+        seller_wait_up(seller);
         proxy_set(proxy, PROXY_CUT, (int)(harness_random(&random) % 300), NULL);
         for (int i = 0; i < 30; i++, count++)
-            buy_begin(till, "phone", harness_format("user%d", count), harness_format("k%d", count), 1);
+            buy_begin(seller, "phone", harness_format("user%d", count), harness_format("k%d", count), 1);
         shop_turn(shop);
         for (int i = 0; i < 10 && shop->open; i++)
             shop_turn(shop);

@@ -29,19 +29,19 @@ static void make(struct inventory *inventory, struct inventory_transaction *tran
 }
 
 static void on_done(struct inventory_transaction *transaction, enum inventory_status status) {
-    struct bargain *bargain = (struct bargain *)transaction;
-    if (bargain->answers++ > 0) {
-        bargain->till->shop->fault = "a transaction was answered twice";
+    struct txn *txn = (struct txn *)transaction;
+    if (txn->answers++ > 0) {
+        txn->seller->shop->fault = "a transaction was answered twice";
         return;
     }
-    bargain->status = status;
-    bargain->till->shop->open--;
+    txn->status = status;
+    txn->seller->shop->open--;
 }
 
-struct bargain *bargain_new(struct till *till, const char *key, const char *lines) {
-    struct bargain *bargain = harness_alloc(sizeof *bargain);
-    struct inventory_transaction *transaction = &bargain->transaction;
-    bargain->till = till;
+struct txn *txn_new(struct seller *seller, const char *key, const char *lines) {
+    struct txn *txn = harness_alloc(sizeof *txn);
+    struct inventory_transaction *transaction = &txn->transaction;
+    txn->seller = seller;
     transaction->kind = key[0] == 't' ? INVENTORY_TRANSFER : INVENTORY_BASKET;
     inventory_key_digest(key, strlen(key), transaction->id);
     snprintf(transaction->user, sizeof transaction->user, "%s",
@@ -57,46 +57,44 @@ struct bargain *bargain_new(struct till *till, const char *key, const char *line
     }
     transaction->lease_ms = 10000;
     transaction->done = on_done;
-    return bargain;
+    return txn;
 }
 
-void bargain_begin(struct bargain *bargain, enum bargain_call call) {
-    struct inventory_transaction *transaction = &bargain->transaction;
-    struct till *till = bargain->till;
-    bargain->answers = 0;
-    transaction->locked = till->fence > 0;
+void txn_begin(struct txn *txn, enum txn_call call) {
+    struct inventory_transaction *transaction = &txn->transaction;
+    struct seller *seller = txn->seller;
+    txn->answers = 0;
+    transaction->locked = seller->fence > 0;
     for (int i = 0; i < transaction->count; i++)
         transaction->lines[i].token =
-            (struct inventory_fencing_token){.epoch = till->epoch, .fence = till->fence};
-    till->shop->open++;
+            (struct inventory_fencing_token){.epoch = seller->epoch, .fence = seller->fence};
+    seller->shop->open++;
     switch (call) {
-    case BARGAIN_CHECK: inventory_transaction_check(till->inventory, transaction); break;
-    case BARGAIN_MAKE: make(till->inventory, transaction); break;
-    case BARGAIN_FIND: inventory_transaction_find(till->inventory, transaction); break;
-    case BARGAIN_FINISH: inventory_transaction_settle(till->inventory, transaction, INVENTORY_READ); break;
-    case BARGAIN_CONFIRM:
-        inventory_transaction_settle(till->inventory, transaction, INVENTORY_CONFIRM);
-        break;
-    case BARGAIN_CANCEL: inventory_transaction_settle(till->inventory, transaction, INVENTORY_CANCEL); break;
+    case TXN_CHECK: inventory_transaction_check(seller->inventory, transaction); break;
+    case TXN_MAKE: make(seller->inventory, transaction); break;
+    case TXN_FIND: inventory_transaction_find(seller->inventory, transaction); break;
+    case TXN_FINISH: inventory_transaction_settle(seller->inventory, transaction, INVENTORY_READ); break;
+    case TXN_CONFIRM: inventory_transaction_settle(seller->inventory, transaction, INVENTORY_CONFIRM); break;
+    case TXN_CANCEL: inventory_transaction_settle(seller->inventory, transaction, INVENTORY_CANCEL); break;
     }
 }
 
 static bool answered(void *arg) {
-    return ((struct bargain *)arg)->answers > 0;
+    return ((struct txn *)arg)->answers > 0;
 }
 
-enum inventory_status bargain_wait(struct bargain *bargain) {
-    shop_wait(bargain->till->shop, answered, bargain, "a transaction is answered");
-    return bargain->status;
+enum inventory_status txn_wait(struct txn *txn) {
+    shop_wait(txn->seller->shop, answered, txn, "a transaction is answered");
+    return txn->status;
 }
 
-enum inventory_status bargain_do(struct bargain *bargain, enum bargain_call call) {
-    bargain_begin(bargain, call);
-    return bargain_wait(bargain);
+enum inventory_status txn_do(struct txn *txn, enum txn_call call) {
+    txn_begin(txn, call);
+    return txn_wait(txn);
 }
 
-enum inventory_status bargain_make(struct till *till, const char *key, const char *lines) {
-    return bargain_do(bargain_new(till, key, lines), BARGAIN_MAKE);
+enum inventory_status txn_make(struct seller *seller, const char *key, const char *lines) {
+    return txn_do(txn_new(seller, key, lines), TXN_MAKE);
 }
 
 /* ---- recovery ---- */
@@ -104,10 +102,10 @@ enum inventory_status bargain_make(struct till *till, const char *key, const cha
 enum { CLAIM_MOST = 16 };
 
 struct claimed {
-    struct till *till;
+    struct seller *seller;
     bool done;
     size_t count;
-    struct bargain *bargains[CLAIM_MOST];
+    struct txn *txns[CLAIM_MOST];
 };
 
 static void on_claimed(void *ctx, enum inventory_status status,
@@ -116,9 +114,9 @@ static void on_claimed(void *ctx, enum inventory_status status,
     claimed->done = true;
     claimed->count = status == INVENTORY_OK ? count : 0;
     for (size_t i = 0; i < claimed->count; i++) {
-        claimed->bargains[i] = bargain_new(claimed->till, "b", "");
-        claimed->bargains[i]->transaction = transactions[i];
-        claimed->bargains[i]->transaction.done = on_done;
+        claimed->txns[i] = txn_new(claimed->seller, "b", "");
+        claimed->txns[i]->transaction = transactions[i];
+        claimed->txns[i]->transaction.done = on_done;
     }
 }
 
@@ -127,25 +125,25 @@ static bool is_claimed(void *arg) {
 }
 
 static bool is_awake(void *arg) {
-    return !expiry_rests(((struct till *)arg)->inventory);
+    return !expiry_rests(((struct seller *)arg)->inventory);
 }
 
-int bargains_recover(struct till *till) {
+int txns_recover(struct seller *seller) {
     int recovered = 0;
     for (;;) {
-        struct claimed claimed = {.till = till};
-        shop_wait(till->shop, is_awake, till, "the store was slow a while ago");
-        inventory_transaction_claim(till->inventory, CLAIM_MOST, 1000, on_claimed, &claimed);
-        shop_wait(till->shop, is_claimed, &claimed, "transactions are claimed");
+        struct claimed claimed = {.seller = seller};
+        shop_wait(seller->shop, is_awake, seller, "the store was slow a while ago");
+        inventory_transaction_claim(seller->inventory, CLAIM_MOST, 1000, on_claimed, &claimed);
+        shop_wait(seller->shop, is_claimed, &claimed, "transactions are claimed");
         if (claimed.count == 0)
             return recovered;
         for (size_t i = 0; i < claimed.count; i++, recovered++)
-            bargain_do(claimed.bargains[i], BARGAIN_FINISH);
+            txn_do(claimed.txns[i], TXN_FINISH);
     }
 }
 
-const char *bargain_phase(const struct redis_server *redis, const struct bargain *bargain) {
-    const struct inventory_transaction *transaction = &bargain->transaction;
+const char *txn_phase(const struct redis_server *redis, const struct txn *txn) {
+    const struct inventory_transaction *transaction = &txn->transaction;
     const char *field =
         harness_format("%c:%s", transaction->kind == INVENTORY_BASKET ? 'b' : 't', transaction->id);
     const char *record = redis_command(redis, "HGET", "seckill:{baskets}:journal", field, NULL);

@@ -1,6 +1,6 @@
 /* Baskets and transfers under test. */
-#ifndef INVENTORY_TEST_DEALS_H
-#define INVENTORY_TEST_DEALS_H
+#ifndef INVENTORY_TEST_TRANSACTIONS_H
+#define INVENTORY_TEST_TRANSACTIONS_H
 
 #include "inventory/test/fixture.h"
 #include "inventory/transactions.h"
@@ -11,37 +11,30 @@ enum way { IN_STEPS, AT_ONCE, NAIVELY, WAYS };
 extern enum way way;
 void run_ways(const char *what, void (*test)(void), enum way last);
 
-struct bargain {
+struct txn {
     struct inventory_transaction transaction;
-    struct till *till;
+    struct seller *seller;
     int answers;
     enum inventory_status status;
 };
 
 /* A basket of ann's with `lines`, "phone:1 lamp:2"; a transfer where the key begins with `t`. Its locks have
- * the till's fence, or none if the till has none. */
-struct bargain *bargain_new(struct till *till, const char *key, const char *lines);
+ * the seller's fence, or none if the seller has none. */
+struct txn *txn_new(struct seller *seller, const char *key, const char *lines);
 
-enum bargain_call {
-    BARGAIN_MAKE,
-    BARGAIN_CHECK,
-    BARGAIN_FIND,
-    BARGAIN_FINISH,
-    BARGAIN_CONFIRM,
-    BARGAIN_CANCEL
-};
+enum txn_call { TXN_MAKE, TXN_CHECK, TXN_FIND, TXN_FINISH, TXN_CONFIRM, TXN_CANCEL };
 
 /* Begins the call; the answer comes while the loop turns. */
-void bargain_begin(struct bargain *bargain, enum bargain_call call);
-enum inventory_status bargain_wait(struct bargain *bargain);
-enum inventory_status bargain_do(struct bargain *bargain, enum bargain_call call);
+void txn_begin(struct txn *txn, enum txn_call call);
+enum inventory_status txn_wait(struct txn *txn);
+enum inventory_status txn_do(struct txn *txn, enum txn_call call);
 /* A new one, made. */
-enum inventory_status bargain_make(struct till *till, const char *key, const char *lines);
+enum inventory_status txn_make(struct seller *seller, const char *key, const char *lines);
 
 /* Claims what is due and finishes it, until nothing is; returns how many there were. */
-int bargains_recover(struct till *till);
+int txns_recover(struct seller *seller);
 
 /* What the journal has of the transaction: its phase, "none" if there is none. */
-const char *bargain_phase(const struct redis_server *redis, const struct bargain *bargain);
+const char *txn_phase(const struct redis_server *redis, const struct txn *txn);
 
 #endif

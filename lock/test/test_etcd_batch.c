@@ -116,7 +116,7 @@ static void connect(void) {
     CHECK_INT(doing.status, ETCD_OK);
 }
 
-/* What comes while two are under way gathers, and goes as one, in order, once the first is cancelled. Replies
+/* What comes while two are in flight gathers, and goes as one, in order, once the first is cancelled. Replies
  * come after that, but none once a request has `hangs` in it. On a busy machine some may come too late, and
  * go by themselves: then the test tries again. */
 enum { TRIES = 10 };
@@ -236,7 +236,7 @@ static void not_worth_sending(void) {
     lock_cancel_free(cancel);
 }
 
-/* Two are under way, and of two that wait the first, which leads, is cancelled: the other has its answer.
+/* Two are in flight, and of two that wait the first, which leads, is cancelled: the other has its answer.
  * Once nobody else waits for it, it is given up. */
 static void a_leader_is_cancelled(void) {
     struct doing first[2], leader, other;
@@ -356,7 +356,7 @@ static void many_threads(void) {
     etcd_tools_check_no_trace(&etcd);
 }
 
-/* Somebody has raised the epoch under those who are under way: they are refused, and go again with another.
+/* Somebody has raised the epoch under those who are in flight: they are refused, and go again with another.
  */
 static void raised(void) {
     enum { THREADS = 20, TURNS = 20, TIMES = 5 };

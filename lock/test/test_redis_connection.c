@@ -359,8 +359,8 @@ static void crowd_under_faults(void) {
     proxy_stop(proxy);
 }
 
-/* The connection is ended by the store as often as it can: whoever leads, or writes, or is told, may be at
- * any point of it. */
+/* The connection is ended by the store as often as it can: the caller that reads for
+ * the others, one that writes and one that is answered may be at any point of their work. */
 static void crowd_cut_off(void) {
     struct redis_server redis;
     redis_start(&redis, "--appendfsync", "no", NULL);

@@ -135,8 +135,8 @@ static void in_turn_among_processes(void) {
     tools_check_no_trace(&redis, "a");
 }
 
-/* Its holder has died and the key has run out: the first in line has it, whoever looks first; and once it has
- * it, it stands in line no more. */
+/* Its holder has died and the key has run out: the first of the queue gets it, whichever waiter polls first;
+ * then it is in the queue no more. */
 static void after_a_dead_holder(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *first = open_lock("ttl=60000"),

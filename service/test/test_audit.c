@@ -93,7 +93,7 @@ static void cut_off(void) {
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
-/* One that is under way at SIGTERM has its answer. */
+/* One that is in flight at SIGTERM has its answer. */
 static void at_the_end(void) {
     struct shop shop;
     struct web_conn conn;

@@ -88,7 +88,7 @@ static bool killed_at(const struct scene *scene, int step) {
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     seckilld_start(&service, redis.port, "--lock", lock_url, "--lock-ttl", ttl_ms, NULL);
     seckilld_wait_ready(&service, 200);
-    /* Either it is finished by itself, or by whoever tries again. */
+    /* Recovery finishes it, or a retry does. */
     if (step % 2) {
         CHECK(harness_wait(is_settled, NULL, RECOVERY_MS));
         check_whole(scene, service.port);

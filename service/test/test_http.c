@@ -212,7 +212,7 @@ static void those_who_wait(void) {
     web_close(&conn);
 }
 
-/* One who asks and asks and reads no answer. */
+/* A client that sends request after request and reads no answer. */
 static void deaf_ones(void) {
     struct site *site = site_start(1000, IDLE_MS);
     struct web_conn conn;

@@ -161,7 +161,7 @@ static void dead_while_it_runs(void) {
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
-/* A store that does not answer holds up each call for seconds; who comes once that is known is told at once.
+/* A store that does not answer holds up each call for seconds; once that is known, a call is refused at once.
  */
 static void does_not_answer(void) {
     enum { AT_ONCE_MS = 1000 };

@@ -174,7 +174,7 @@ static void the_stopped_and_the_dead(void) {
     CHECK_INT(shop_admin(services[1].port, "GET", "/v1/lock", NULL, &response), 200);
     CHECK_INT(shop_number(&response, "behind"), 2);
     CHECK_INT(shop_metric(services[1].port, "seckill_lock_epoch"), 0);
-    /* Who comes meanwhile does not get a grant of the old, nor of the new. */
+    /* A caller that comes meanwhile gets a grant neither of the old lock nor of the new one. */
     CHECK(web_open(&early, services[1].port));
     web_send_text(&early, shop_purchase_raw("x", "early", 1, "early"));
     CHECK_INT(web_read_response(&early, &response), WEB_OK);
@@ -243,7 +243,7 @@ static void add_ghost(void) {
     redis_command(&redis, "HSET", INSTANCES, "ghost", "1 99999999999999 1", NULL);
 }
 
-/* Who waits is told that it goes on, and who is behind. */
+/* A caller that waits is told that the switch goes on, and which instance is behind. */
 static void it_takes_too_long(void) {
     struct web_response response;
     open_store();

@@ -89,8 +89,8 @@ static void set_del_oversells(void) {
     CHECK_INT(shop_number(&audit, "oversold"), sold - STOCK);
 }
 
-/* The same with the right lock: it is lost in the middle of the work just as often, but whoever writes then
- * has an older fence and is refused. */
+/* The same with the right lock: it is lost in the middle of the work just as often, but the holder that
+ * writes then has an older fence and is refused. */
 static void owner_with_a_fence_does_not(void) {
     struct web_response response;
     open_services("ttl=60", "75", "on");

@@ -359,11 +359,11 @@ int main(int argc, char **argv) {
     harness_run("two sell what there is", two_sell_what_there_is);
     harness_run("a rolling restart under load", rolling_restart);
     harness_run("drained under load", drained_under_load);
-    harness_run("what is under way is answered", what_is_under_way_is_answered);
+    harness_run("what is in flight is answered", what_is_under_way_is_answered);
     for (int i = 0; i < 5; i++)
         harness_run("what was sent is answered", what_was_sent_is_answered);
     harness_run("the bound of the drain", the_bound);
-    harness_run("the bound of the drain, with work under way", the_bound_with_work_under_way);
+    harness_run("the bound of the drain, with work in flight", the_bound_with_work_under_way);
     harness_run("signals", signals);
     return harness_finish();
 }

@@ -9,26 +9,26 @@
 enum { STOCK = 2400, BUYERS = 4000, THREADS = 24 };
 
 /* A store behind a proxy, and a service that gives up a call after `timeout`. */
-struct stand {
+struct setup {
     struct redis_server redis;
     struct proxy *proxy;
     struct seckilld service;
     int port;
 };
 
-static void open_stand(struct stand *stand, const char *timeout) {
-    redis_start(&stand->redis, NULL);
-    stand->proxy = proxy_start(stand->redis.port);
-    seckilld_start(&stand->service, proxy_port(stand->proxy), "--store-timeout", timeout, NULL);
-    stand->port = stand->service.port;
-    seckilld_wait_ready(&stand->service, 200);
+static void open_setup(struct setup *setup, const char *timeout) {
+    redis_start(&setup->redis, NULL);
+    setup->proxy = proxy_start(setup->redis.port);
+    seckilld_start(&setup->service, proxy_port(setup->proxy), "--store-timeout", timeout, NULL);
+    setup->port = setup->service.port;
+    seckilld_wait_ready(&setup->service, 200);
 }
 
 /* ---- a fault in the middle of a sale ---- */
 
 struct fault {
-    void (*strike)(struct stand *stand);
-    void (*heal)(struct stand *stand);
+    void (*strike)(struct setup *setup);
+    void (*heal)(struct setup *setup);
     const char *reason; /* in /readyz while it lasts; NULL: it stays ready */
 };
 
@@ -56,47 +56,47 @@ static void check_books(int port, const char *item, const struct crowd *crowd, i
     CHECK_INT(shop_audit(port, item, "sold"), crowd_count(again, 201));
 }
 
-static void check_readyz(struct stand *stand, const char *reason) {
+static void check_readyz(struct setup *setup, const char *reason) {
     struct web_response response;
     if (!reason) {
-        seckilld_wait_ready(&stand->service, 200);
+        seckilld_wait_ready(&setup->service, 200);
         return;
     }
-    shop_wait_unready(stand->port, reason);
-    CHECK_INT(shop_get(stand->port, "/readyz", &response), 503);
+    shop_wait_unready(setup->port, reason);
+    CHECK_INT(shop_get(setup->port, "/readyz", &response), 503);
     CHECK(web_header(&response, "Retry-After") != NULL);
-    CHECK_INT(shop_get(stand->port, "/livez", NULL), 200);
+    CHECK_INT(shop_get(setup->port, "/livez", NULL), 200);
 }
 
 static void in_the_middle_of_a_sale(const struct fault *fault) {
-    struct stand stand;
-    open_stand(&stand, "1000");
-    shop_put(stand.port, "sale", harness_format("\"stock\":%d", STOCK));
+    struct setup setup;
+    open_setup(&setup, "1000");
+    shop_put(setup.port, "sale", harness_format("\"stock\":%d", STOCK));
     struct crowd_plan plan = {
-        .ports = {stand.port}, .item = "sale", .prefix = "k", .threads = THREADS, .purchases = BUYERS};
+        .ports = {setup.port}, .item = "sale", .prefix = "k", .threads = THREADS, .purchases = BUYERS};
     struct crowd *crowd = crowd_start(&plan);
     crowd_wait(crowd, 300);
-    fault->strike(&stand);
-    check_readyz(&stand, fault->reason);
+    fault->strike(&setup);
+    check_readyz(&setup, fault->reason);
     int struck = crowd_answered(crowd);
     crowd_wait(crowd, struck + 2 * THREADS < BUYERS ? struck + 2 * THREADS : BUYERS);
-    fault->heal(&stand);
-    seckilld_wait_ready(&stand.service, 200);
+    fault->heal(&setup);
+    seckilld_wait_ready(&setup.service, 200);
     crowd_join(crowd);
     CHECK(!harness_failed());
     CHECK(fault->reason == NULL || crowd_count(crowd, 503) > 0);
-    check_books(stand.port, "sale", crowd, BUYERS);
-    CHECK_INT(seckilld_stop(&stand.service), 0);
+    check_books(setup.port, "sale", crowd, BUYERS);
+    CHECK_INT(seckilld_stop(&setup.service), 0);
 }
 
-static void stop_redis(struct stand *stand) {
-    redis_stop(&stand->redis);
+static void stop_redis(struct setup *setup) {
+    redis_stop(&setup->redis);
 }
-static void kill_redis(struct stand *stand) {
-    redis_kill(&stand->redis);
+static void kill_redis(struct setup *setup) {
+    redis_kill(&setup->redis);
 }
-static void restart_redis(struct stand *stand) {
-    redis_restart(&stand->redis);
+static void restart_redis(struct setup *setup) {
+    redis_restart(&setup->redis);
 }
 
 static void stopped(void) {
@@ -107,73 +107,73 @@ static void killed(void) {
     in_the_middle_of_a_sale(&(struct fault){kill_redis, restart_redis, "no connection to the store"});
 }
 
-static void kill_and_restart(struct stand *stand) {
-    redis_kill(&stand->redis);
-    redis_restart(&stand->redis);
+static void kill_and_restart(struct setup *setup) {
+    redis_kill(&setup->redis);
+    redis_restart(&setup->redis);
 }
-static void do_nothing(struct stand *stand) {
-    (void)stand;
+static void do_nothing(struct setup *setup) {
+    (void)setup;
 }
 
 static void killed_and_back(void) {
     in_the_middle_of_a_sale(&(struct fault){kill_and_restart, do_nothing, NULL});
 }
 
-static void pause_redis(struct stand *stand) {
-    redis_pause(&stand->redis);
+static void pause_redis(struct setup *setup) {
+    redis_pause(&setup->redis);
 }
-static void resume_redis(struct stand *stand) {
-    redis_resume(&stand->redis);
+static void resume_redis(struct setup *setup) {
+    redis_resume(&setup->redis);
 }
 
 static void hanging(void) {
     in_the_middle_of_a_sale(&(struct fault){pause_redis, resume_redis, "the store"});
 }
 
-static void refuse(struct stand *stand) {
-    proxy_set(stand->proxy, PROXY_REFUSE, 0, NULL);
+static void refuse(struct setup *setup) {
+    proxy_set(setup->proxy, PROXY_REFUSE, 0, NULL);
 }
-static void pass(struct stand *stand) {
-    proxy_set(stand->proxy, PROXY_PASS, 0, NULL);
+static void pass(struct setup *setup) {
+    proxy_set(setup->proxy, PROXY_PASS, 0, NULL);
 }
 
 static void unreachable(void) {
     in_the_middle_of_a_sale(&(struct fault){refuse, pass, "no connection to the store"});
 }
 
-static void slow_down(struct stand *stand) {
-    proxy_set(stand->proxy, PROXY_DELAY, 40, NULL);
+static void slow_down(struct setup *setup) {
+    proxy_set(setup->proxy, PROXY_DELAY, 40, NULL);
 }
 
 static void slow(void) {
     in_the_middle_of_a_sale(&(struct fault){slow_down, pass, NULL});
 }
 
-static void flush_scripts(struct stand *stand) {
-    CHECK_STR(redis_command(&stand->redis, "SCRIPT", "FLUSH", NULL), "OK");
+static void flush_scripts(struct setup *setup) {
+    CHECK_STR(redis_command(&setup->redis, "SCRIPT", "FLUSH", NULL), "OK");
 }
 
 static void scripts_flushed(void) {
     in_the_middle_of_a_sale(&(struct fault){flush_scripts, flush_scripts, NULL});
 }
 
-static void fill_memory(struct stand *stand) {
-    CHECK_STR(redis_command(&stand->redis, "CONFIG", "SET", "maxmemory", "100kb", NULL), "OK");
+static void fill_memory(struct setup *setup) {
+    CHECK_STR(redis_command(&setup->redis, "CONFIG", "SET", "maxmemory", "100kb", NULL), "OK");
 }
-static void free_memory(struct stand *stand) {
-    CHECK_STR(redis_command(&stand->redis, "CONFIG", "SET", "maxmemory", "0", NULL), "OK");
+static void free_memory(struct setup *setup) {
+    CHECK_STR(redis_command(&setup->redis, "CONFIG", "SET", "maxmemory", "0", NULL), "OK");
 }
 
 static void out_of_memory(void) {
     in_the_middle_of_a_sale(&(struct fault){fill_memory, free_memory, "memory"});
 }
 
-static void demote(struct stand *stand) {
+static void demote(struct setup *setup) {
     const char *nowhere = harness_format("%d", harness_free_port());
-    CHECK_STR(redis_command(&stand->redis, "REPLICAOF", "127.0.0.1", nowhere, NULL), "OK");
+    CHECK_STR(redis_command(&setup->redis, "REPLICAOF", "127.0.0.1", nowhere, NULL), "OK");
 }
-static void promote(struct stand *stand) {
-    CHECK_STR(redis_command(&stand->redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
+static void promote(struct setup *setup) {
+    CHECK_STR(redis_command(&setup->redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
 }
 
 static void read_only(void) {
@@ -181,34 +181,34 @@ static void read_only(void) {
 }
 
 /* Of a reply some twenty bytes long, a little more gets through each time. */
-static void cut_replies(struct stand *stand) {
+static void cut_replies(struct setup *setup) {
     for (int i = 0; i < 12; i++) {
-        int before = proxy_faults(stand->proxy);
-        proxy_set(stand->proxy, PROXY_CUT, i * 2, "{sale}:item");
-        for (int64_t until_ms = harness_now_ms() + 5000; proxy_faults(stand->proxy) == before;)
+        int before = proxy_faults(setup->proxy);
+        proxy_set(setup->proxy, PROXY_CUT, i * 2, "{sale}:item");
+        for (int64_t until_ms = harness_now_ms() + 5000; proxy_faults(setup->proxy) == before;)
             CHECK(harness_now_ms() < until_ms);
     }
 }
 
 static void replies_cut(void) {
-    struct stand stand;
-    open_stand(&stand, "1000");
-    shop_put(stand.port, "sale", harness_format("\"stock\":%d", 20 * BUYERS));
+    struct setup setup;
+    open_setup(&setup, "1000");
+    shop_put(setup.port, "sale", harness_format("\"stock\":%d", 20 * BUYERS));
     struct crowd_plan plan = {
-        .ports = {stand.port}, .item = "sale", .prefix = "k", .threads = THREADS, .purchases = 20 * BUYERS};
+        .ports = {setup.port}, .item = "sale", .prefix = "k", .threads = THREADS, .purchases = 20 * BUYERS};
     struct crowd *crowd = crowd_start(&plan);
     crowd_wait(crowd, 100);
-    cut_replies(&stand);
+    cut_replies(&setup);
     crowd_stop(crowd);
     crowd_join(crowd);
     CHECK(!harness_failed());
     int begun = 0;
     while (crowd_receipt(crowd, begun)->tries)
         begun++;
-    CHECK(shop_metric(stand.port, "seckill_unknown_resolved_total") > 0);
-    seckilld_wait_ready(&stand.service, 200);
-    check_books(stand.port, "sale", crowd, begun);
-    CHECK_INT(seckilld_stop(&stand.service), 0);
+    CHECK(shop_metric(setup.port, "seckill_unknown_resolved_total") > 0);
+    seckilld_wait_ready(&setup.service, 200);
+    check_books(setup.port, "sale", crowd, begun);
+    CHECK_INT(seckilld_stop(&setup.service), 0);
 }
 
 /* ---- one purchase, and exactly what its buyer hears ---- */
@@ -216,134 +216,134 @@ static void replies_cut(void) {
 /* The order stands and its reply is lost, wholly or in part: the service asks again, and the buyer is told of
  * a purchase, not of a repetition. */
 static void a_reply_cut_short(void) {
-    struct stand stand;
+    struct setup setup;
     struct web_response response, order;
-    open_stand(&stand, "1000");
-    shop_put(stand.port, "one", "\"stock\":100");
-    CHECK_INT(shop_buy(stand.port, "one", "u", 1, "first", NULL), 201); /* loads the script */
+    open_setup(&setup, "1000");
+    shop_put(setup.port, "one", "\"stock\":100");
+    CHECK_INT(shop_buy(setup.port, "one", "u", 1, "first", NULL), 201); /* loads the script */
     const int cuts[] = {0, 1, 3, 4, 7, 9};
     enum { CUTS = sizeof cuts / sizeof *cuts };
     for (int i = 0; i < CUTS; i++) {
-        seckilld_wait_ready(&stand.service, 200);
-        proxy_set(stand.proxy, PROXY_CUT, cuts[i], "{one}:item");
-        CHECK_INT(shop_buy(stand.port, "one", "u", 1, harness_format("k%d", i), &response), 201);
+        seckilld_wait_ready(&setup.service, 200);
+        proxy_set(setup.proxy, PROXY_CUT, cuts[i], "{one}:item");
+        CHECK_INT(shop_buy(setup.port, "one", "u", 1, harness_format("k%d", i), &response), 201);
         CHECK(!web_header(&response, "Idempotent-Replayed"));
-        CHECK_INT(proxy_faults(stand.proxy), i + 1);
-        seckilld_wait_ready(&stand.service, 200);
-        CHECK_INT(shop_order(stand.port, shop_text(&response, "order"), NULL, &order), 200);
+        CHECK_INT(proxy_faults(setup.proxy), i + 1);
+        seckilld_wait_ready(&setup.service, 200);
+        CHECK_INT(shop_order(setup.port, shop_text(&response, "order"), NULL, &order), 200);
         CHECK_STR(order.body, response.body);
     }
-    CHECK_INT(shop_metric(stand.port, "seckill_unknown_resolved_total"), CUTS);
-    CHECK_INT(shop_audit(stand.port, "one", "orders"), 1 + CUTS);
+    CHECK_INT(shop_metric(setup.port, "seckill_unknown_resolved_total"), CUTS);
+    CHECK_INT(shop_audit(setup.port, "one", "orders"), 1 + CUTS);
 }
 
 /* Longer away than the service asks for: the buyer is told that it is not known, and learns it by the key. */
 static void unknown_for_long(void) {
-    struct stand stand;
+    struct setup setup;
     struct web_response response;
-    open_stand(&stand, "1000");
-    shop_put(stand.port, "one", "\"stock\":100");
-    CHECK_INT(shop_buy(stand.port, "one", "u", 1, "first", NULL), 201); /* loads the script */
-    proxy_set(stand.proxy, PROXY_DELAY, 60000, NULL);
-    shop_buy(stand.port, "one", "u", 1, "k", &response);
+    open_setup(&setup, "1000");
+    shop_put(setup.port, "one", "\"stock\":100");
+    CHECK_INT(shop_buy(setup.port, "one", "u", 1, "first", NULL), 201); /* loads the script */
+    proxy_set(setup.proxy, PROXY_DELAY, 60000, NULL);
+    shop_buy(setup.port, "one", "u", 1, "k", &response);
     CHECK_PROBLEM(&response, 503, "store-unavailable");
-    CHECK_STR(redis_command(&stand.redis, "HLEN", "seckill:{one}:orders", NULL), "2");
-    CHECK_INT(shop_metric(stand.port, "seckill_purchases_total{outcome=\"unknown\"}"), 1);
-    proxy_set(stand.proxy, PROXY_PASS, 0, NULL);
-    seckilld_wait_ready(&stand.service, 200);
-    CHECK_INT(shop_buy(stand.port, "one", "u", 1, "k", &response), 201);
+    CHECK_STR(redis_command(&setup.redis, "HLEN", "seckill:{one}:orders", NULL), "2");
+    CHECK_INT(shop_metric(setup.port, "seckill_purchases_total{outcome=\"unknown\"}"), 1);
+    proxy_set(setup.proxy, PROXY_PASS, 0, NULL);
+    seckilld_wait_ready(&setup.service, 200);
+    CHECK_INT(shop_buy(setup.port, "one", "u", 1, "k", &response), 201);
     CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
-    CHECK_INT(shop_audit(stand.port, "one", "orders"), 2);
+    CHECK_INT(shop_audit(setup.port, "one", "orders"), 2);
 }
 
 static void every_call_without_a_store(void) {
-    struct stand stand;
+    struct setup setup;
     struct web_response response;
-    open_stand(&stand, "1000");
-    shop_put(stand.port, "x", "\"stock\":10,\"hold_seconds\":3600");
-    CHECK_INT(shop_buy(stand.port, "x", "u", 1, "k", &response), 201);
+    open_setup(&setup, "1000");
+    shop_put(setup.port, "x", "\"stock\":10,\"hold_seconds\":3600");
+    CHECK_INT(shop_buy(setup.port, "x", "u", 1, "k", &response), 201);
     const char *order = shop_text(&response, "order");
     for (int round = 0; round < 2; round++) {
         if (round == 0)
-            redis_stop(&stand.redis);
+            redis_stop(&setup.redis);
         else
-            redis_pause(&stand.redis);
-        shop_buy(stand.port, "x", "u", 1, "k", &response);
+            redis_pause(&setup.redis);
+        shop_buy(setup.port, "x", "u", 1, "k", &response);
         CHECK_PROBLEM(&response, 503, "store-unavailable");
-        shop_get(stand.port, "/v1/items/x", &response);
+        shop_get(setup.port, "/v1/items/x", &response);
         CHECK_PROBLEM(&response, 503, "store-unavailable");
-        shop_admin(stand.port, "PUT", "/v1/items/y", "{\"stock\":1,\"hold_seconds\":5}", &response);
+        shop_admin(setup.port, "PUT", "/v1/items/y", "{\"stock\":1,\"hold_seconds\":5}", &response);
         CHECK_PROBLEM(&response, 503, "store-unavailable");
-        shop_admin(stand.port, "GET", "/v1/items/x/audit", NULL, &response);
+        shop_admin(setup.port, "GET", "/v1/items/x/audit", NULL, &response);
         CHECK_PROBLEM(&response, 503, "store-unavailable");
-        shop_restock(stand.port, "x", 5, "r", &response);
+        shop_restock(setup.port, "x", 5, "r", &response);
         CHECK_PROBLEM(&response, 503, "store-unavailable");
         const char *const steps[] = {NULL, "confirm", "cancel"};
         for (int i = 0; i < (round == 0 ? 3 : 1); i++) {
-            shop_order(stand.port, order, steps[i], &response);
+            shop_order(setup.port, order, steps[i], &response);
             CHECK_PROBLEM(&response, 503, "store-unavailable");
         }
-        CHECK_INT(shop_get(stand.port, "/metrics", NULL), 200);
+        CHECK_INT(shop_get(setup.port, "/metrics", NULL), 200);
         if (round == 0)
-            redis_restart(&stand.redis);
+            redis_restart(&setup.redis);
         else
-            redis_resume(&stand.redis);
-        seckilld_wait_ready(&stand.service, 200);
-        CHECK_INT(shop_order(stand.port, order, NULL, &response), 200);
+            redis_resume(&setup.redis);
+        seckilld_wait_ready(&setup.service, 200);
+        CHECK_INT(shop_order(setup.port, order, NULL, &response), 200);
         CHECK_STR(shop_text(&response, "state"), "held");
     }
-    CHECK_INT(shop_restock(stand.port, "x", 5, "r", &response), 200);
-    CHECK_INT(shop_audit(stand.port, "x", "stock"), 15);
-    CHECK_INT(shop_buy(stand.port, "x", "u", 1, "k", &response), 201);
+    CHECK_INT(shop_restock(setup.port, "x", 5, "r", &response), 200);
+    CHECK_INT(shop_audit(setup.port, "x", "stock"), 15);
+    CHECK_INT(shop_buy(setup.port, "x", "u", 1, "k", &response), 201);
     CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
 }
 
 static void restarted_empty(void) {
-    struct stand stand;
+    struct setup setup;
     struct web_response response;
-    open_stand(&stand, "1000");
-    shop_put(stand.port, "gone", "\"stock\":1");
-    CHECK_INT(shop_buy(stand.port, "gone", "u", 1, "k", &response), 201);
+    open_setup(&setup, "1000");
+    shop_put(setup.port, "gone", "\"stock\":1");
+    CHECK_INT(shop_buy(setup.port, "gone", "u", 1, "k", &response), 201);
     const char *order = shop_text(&response, "order");
-    CHECK_INT(shop_buy(stand.port, "gone", "u", 1, "k2", NULL), 409);
-    redis_stop(&stand.redis);
-    redis_wipe(&stand.redis);
-    redis_restart(&stand.redis);
-    seckilld_wait_ready(&stand.service, 200);
+    CHECK_INT(shop_buy(setup.port, "gone", "u", 1, "k2", NULL), 409);
+    redis_stop(&setup.redis);
+    redis_wipe(&setup.redis);
+    redis_restart(&setup.redis);
+    seckilld_wait_ready(&setup.service, 200);
     /* Neither full nor sold out: not there. */
-    shop_buy(stand.port, "gone", "u", 1, "k", &response);
+    shop_buy(setup.port, "gone", "u", 1, "k", &response);
     CHECK_PROBLEM(&response, 404, "unknown-item");
-    shop_order(stand.port, order, NULL, &response);
+    shop_order(setup.port, order, NULL, &response);
     CHECK_PROBLEM(&response, 404, "unknown-order");
-    shop_put(stand.port, "gone", "\"stock\":1");
-    CHECK_INT(shop_buy(stand.port, "gone", "u", 1, "k3", NULL), 201);
-    CHECK_INT(shop_audit(stand.port, "gone", "sold"), 1);
+    shop_put(setup.port, "gone", "\"stock\":1");
+    CHECK_INT(shop_buy(setup.port, "gone", "u", 1, "k3", NULL), 201);
+    CHECK_INT(shop_audit(setup.port, "gone", "sold"), 1);
 }
 
 static bool is_ordered(void *arg) {
-    struct stand *stand = arg;
-    return redis_integer(&stand->redis, "EXISTS", "seckill:{sneaker}:orders", NULL) == 1;
+    struct setup *setup = arg;
+    return redis_integer(&setup->redis, "EXISTS", "seckill:{sneaker}:orders", NULL) == 1;
 }
 
 /* The service itself stands still for longer than the time-out, and the reply comes meanwhile: it is read
  * when it goes on, and the store is not taken for gone. */
 static void a_service_that_stood_still(void) {
-    struct stand stand;
+    struct setup setup;
     struct web_conn buyer;
     struct web_response response;
-    open_stand(&stand, "2000");
-    shop_put(stand.port, "sneaker", "\"stock\":10");
-    proxy_set(stand.proxy, PROXY_DELAY, 500, NULL);
-    CHECK(web_open(&buyer, stand.port));
+    open_setup(&setup, "2000");
+    shop_put(setup.port, "sneaker", "\"stock\":10");
+    proxy_set(setup.proxy, PROXY_DELAY, 500, NULL);
+    CHECK(web_open(&buyer, setup.port));
     web_send_text(&buyer, shop_purchase_raw("sneaker", "u", 1, "k"));
-    CHECK(harness_wait(is_ordered, &stand, 10000));
-    proc_kill(&stand.service.proc, SIGSTOP);
+    CHECK(harness_wait(is_ordered, &setup, 10000));
+    proc_kill(&setup.service.proc, SIGSTOP);
     harness_pause_ms(2500);
-    proc_kill(&stand.service.proc, SIGCONT);
+    proc_kill(&setup.service.proc, SIGCONT);
     CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
     CHECK_INT(response.status, 201);
     web_close(&buyer);
-    CHECK(!strstr(proc_output(&stand.service.proc), "is gone"));
+    CHECK(!strstr(proc_output(&setup.service.proc), "is gone"));
 }
 
 int main(int argc, char **argv) {

@@ -9,21 +9,21 @@
 enum { MANY = 1000 };
 
 /* A store behind a proxy, and the item x on sale. */
-struct stand {
+struct setup {
     struct redis_server redis;
     struct proxy *proxy;
     struct seckilld service;
     int port;
 };
 
-static void open_stand(struct stand *stand) {
-    redis_start(&stand->redis, NULL);
-    stand->proxy = proxy_start(stand->redis.port);
-    seckilld_start(&stand->service, proxy_port(stand->proxy), "--store-timeout", "20000", NULL);
-    stand->port = stand->service.port;
-    seckilld_wait_ready(&stand->service, 200);
-    shop_put(stand->port, "x", "\"stock\":1000000");
-    CHECK_INT(shop_buy(stand->port, "x", "u", 1, "first", NULL), 201);
+static void open_setup(struct setup *setup) {
+    redis_start(&setup->redis, NULL);
+    setup->proxy = proxy_start(setup->redis.port);
+    seckilld_start(&setup->service, proxy_port(setup->proxy), "--store-timeout", "20000", NULL);
+    setup->port = setup->service.port;
+    seckilld_wait_ready(&setup->service, 200);
+    shop_put(setup->port, "x", "\"stock\":1000000");
+    CHECK_INT(shop_buy(setup->port, "x", "u", 1, "first", NULL), 201);
 }
 
 static void check_bought(struct web_conn *conn, const char *user) {
@@ -39,12 +39,12 @@ static void a_store_of_every_speed(void) {
     static const int delays_ms[] = {0, 5, 9, 10, 11, 15, 50};
     enum { CONNS = 40 };
     static struct web_conn conns[CONNS];
-    struct stand stand;
-    open_stand(&stand);
+    struct setup setup;
+    open_setup(&setup);
     for (int i = 0; i < CONNS; i++)
-        CHECK(web_open(&conns[i], stand.port));
+        CHECK(web_open(&conns[i], setup.port));
     for (size_t k = 0; k < sizeof delays_ms / sizeof *delays_ms; k++) {
-        proxy_set(stand.proxy, delays_ms[k] ? PROXY_DELAY : PROXY_PASS, delays_ms[k], NULL);
+        proxy_set(setup.proxy, delays_ms[k] ? PROXY_DELAY : PROXY_PASS, delays_ms[k], NULL);
         for (int round = 0; round < 5; round++) {
             for (int i = 0; i < CONNS; i++) {
                 const char *key = harness_format("k-%zu-%d-%d", k, round, i);
@@ -56,19 +56,19 @@ static void a_store_of_every_speed(void) {
     }
     for (int i = 0; i < CONNS; i++)
         web_close(&conns[i]);
-    CHECK_INT(shop_audit(stand.port, "x", "orders"), 1 + CONNS * 5 * 7);
-    CHECK_INT(seckilld_stop(&stand.service), 0);
+    CHECK_INT(shop_audit(setup.port, "x", "orders"), 1 + CONNS * 5 * 7);
+    CHECK_INT(seckilld_stop(&setup.service), 0);
 }
 
 static void ten_in_one_write(void) {
     static const int delays_ms[] = {0, 3, 12, 40};
-    struct stand stand;
+    struct setup setup;
     struct web_conn conn;
     struct web_response response;
-    open_stand(&stand);
-    CHECK(web_open(&conn, stand.port));
+    open_setup(&setup);
+    CHECK(web_open(&conn, setup.port));
     for (int k = 0; k < 4; k++) {
-        proxy_set(stand.proxy, delays_ms[k] ? PROXY_DELAY : PROXY_PASS, delays_ms[k], NULL);
+        proxy_set(setup.proxy, delays_ms[k] ? PROXY_DELAY : PROXY_PASS, delays_ms[k], NULL);
         const char *all = "";
         for (int i = 0; i < 10; i++)
             all = harness_format(
@@ -94,47 +94,47 @@ static void ten_in_one_write(void) {
 }
 
 struct count {
-    struct stand *stand;
+    struct setup *setup;
     int orders, connections;
 };
 
 static bool has_settled(void *arg) {
     struct count *count = arg;
-    return redis_integer(&count->stand->redis, "HLEN", "seckill:{x}:orders", NULL) == count->orders &&
-           shop_metric(count->stand->port, "seckill_purchases_waiting") == 0 &&
-           shop_metric(count->stand->port, "seckill_http_connections") <= count->connections;
+    return redis_integer(&count->setup->redis, "HLEN", "seckill:{x}:orders", NULL) == count->orders &&
+           shop_metric(count->setup->port, "seckill_purchases_waiting") == 0 &&
+           shop_metric(count->setup->port, "seckill_http_connections") <= count->connections;
 }
 
-/* Who leaves has bought all the same, once his purchase is under way; and finds it when he comes back. */
+/* Who leaves has bought all the same, once his purchase is in flight; and finds it when he comes back. */
 static void buyers_who_leave(void) {
     enum { LEAVERS = 60 };
     struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-    struct stand stand;
+    struct setup setup;
     struct web_response response;
     static struct web_conn conns[LEAVERS];
-    open_stand(&stand);
-    redis_pause(&stand.redis);
+    open_setup(&setup);
+    redis_pause(&setup.redis);
     for (int i = 0; i < LEAVERS; i++) {
-        CHECK(web_open(&conns[i], stand.port));
+        CHECK(web_open(&conns[i], setup.port));
         web_send_text(&conns[i], shop_purchase_raw("x", "leaver", 1, harness_format("leaver-%d", i)));
     }
     for (int64_t until_ms = harness_now_ms() + 10000;
-         shop_metric(stand.port, "seckill_purchases_waiting") < LEAVERS;)
+         shop_metric(setup.port, "seckill_purchases_waiting") < LEAVERS;)
         CHECK(harness_now_ms() < until_ms);
     for (int i = 0; i < LEAVERS; i++) {
         if (i % 2)
             setsockopt(conns[i].fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
         web_close(&conns[i]);
     }
-    redis_resume(&stand.redis);
-    struct count count = {&stand, 1 + LEAVERS, 5};
+    redis_resume(&setup.redis);
+    struct count count = {&setup, 1 + LEAVERS, 5};
     CHECK(harness_wait(has_settled, &count, 10000));
     for (int i = 0; i < LEAVERS; i++) {
-        CHECK_INT(shop_buy(stand.port, "x", "leaver", 1, harness_format("leaver-%d", i), &response), 201);
+        CHECK_INT(shop_buy(setup.port, "x", "leaver", 1, harness_format("leaver-%d", i), &response), 201);
         CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
     }
-    CHECK_INT(shop_audit(stand.port, "x", "orders"), 1 + LEAVERS);
-    CHECK_INT(seckilld_stop(&stand.service), 0);
+    CHECK_INT(shop_audit(setup.port, "x", "orders"), 1 + LEAVERS);
+    CHECK_INT(seckilld_stop(&setup.service), 0);
 }
 
 /* The same at every moment, before and after the purchase was put aside, with the store at every speed. */
@@ -142,13 +142,13 @@ static void buyers_who_leave_at_any_moment(void) {
     enum { LEAVERS = 250 };
     struct linger at_once = {.l_onoff = 1, .l_linger = 0};
     uint64_t position = harness_seed();
-    struct stand stand;
-    open_stand(&stand);
+    struct setup setup;
+    open_setup(&setup);
     for (int i = 0; i < LEAVERS; i++) {
         struct web_conn conn;
         if (i % 25 == 0)
-            proxy_set(stand.proxy, PROXY_DELAY, (int)(harness_random(&position) % 25) + 1, NULL);
-        CHECK(web_open(&conn, stand.port));
+            proxy_set(setup.proxy, PROXY_DELAY, (int)(harness_random(&position) % 25) + 1, NULL);
+        CHECK(web_open(&conn, setup.port));
         web_send_text(
             &conn,
             harness_format("%s%s", shop_purchase_raw("x", "leaver", 1, harness_format("l-%d", i)),
@@ -158,34 +158,34 @@ static void buyers_who_leave_at_any_moment(void) {
             setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
         web_close(&conn);
     }
-    proxy_set(stand.proxy, PROXY_PASS, 0, NULL);
+    proxy_set(setup.proxy, PROXY_PASS, 0, NULL);
     struct crowd_plan plan = {
-        .ports = {stand.port}, .item = "x", .prefix = "k", .threads = 8, .purchases = 200};
+        .ports = {setup.port}, .item = "x", .prefix = "k", .threads = 8, .purchases = 200};
     CHECK_INT(crowd_count(crowd_run(&plan), 201), 200);
-    CHECK(shop_audit(stand.port, "x", "orders") <= 1 + 200 + LEAVERS + (LEAVERS + 2) / 3);
-    struct count count = {&stand, (int)shop_audit(stand.port, "x", "orders"), 5};
+    CHECK(shop_audit(setup.port, "x", "orders") <= 1 + 200 + LEAVERS + (LEAVERS + 2) / 3);
+    struct count count = {&setup, (int)shop_audit(setup.port, "x", "orders"), 5};
     CHECK(harness_wait(has_settled, &count, 10000));
-    CHECK_INT(seckilld_stop(&stand.service), 0);
+    CHECK_INT(seckilld_stop(&setup.service), 0);
 }
 
 static void a_thousand_on_a_slow_store(void) {
     static struct web_conn conns[MANY];
-    struct stand stand;
-    open_stand(&stand);
-    proxy_set(stand.proxy, PROXY_DELAY, 60, NULL);
+    struct setup setup;
+    open_setup(&setup);
+    proxy_set(setup.proxy, PROXY_DELAY, 60, NULL);
     for (int i = 0; i < MANY; i++)
-        CHECK(web_open(&conns[i], stand.port));
+        CHECK(web_open(&conns[i], setup.port));
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < MANY; i++)
             web_send_text(&conns[i], shop_purchase_raw("x", harness_format("u%d", i), 1,
                                                        harness_format("k-%d-%d", round, i)));
-        CHECK_INT(shop_get(stand.port, "/livez", NULL), 200); /* nobody else waits for them */
+        CHECK_INT(shop_get(setup.port, "/livez", NULL), 200); /* nobody else waits for them */
         for (int i = 0; i < MANY; i++)
             check_bought(&conns[i], harness_format("u%d", i));
     }
     for (int i = 0; i < MANY; i++)
         web_close(&conns[i]);
-    CHECK_INT(shop_audit(stand.port, "x", "orders"), 1 + 3 * MANY);
+    CHECK_INT(shop_audit(setup.port, "x", "orders"), 1 + 3 * MANY);
 }
 
 /* All of them hear something when it does not come back, within the bounds of the service. */

@@ -1,5 +1,5 @@
 /* What is run by hand: make run, and servers to try things on. Each from a copy of the scripts, so that none
- * meets the data of whoever runs the tests. */
+ * meets the data of the user who runs the tests. */
 #include "test/harness.h"
 
 #include <signal.h>
@@ -35,7 +35,7 @@ static void wait_said(struct proc *proc, size_t after, const char *piece) {
         FAIL("it does not say \"%s\", but: %s", piece, proc_output(proc) + after);
 }
 
-/* etcd as clients see it, whoever started it. */
+/* An etcd that something else has started. */
 static struct etcd_server etcd_on(int port) {
     struct etcd_server etcd = {.port = port, .host = "127.0.0.1"};
     return etcd;
