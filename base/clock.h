@@ -19,6 +19,11 @@ static inline int64_t clock_mono_ns(const struct clock *clock) {
     return clock->mono_ns(clock->ctx);
 }
 
+/* By the machine. */
+static inline int64_t clock_now_ns(void) {
+    return clock_mono_ns(&clock_system);
+}
+
 static inline int64_t clock_mono_ms(const struct clock *clock) {
     return clock->mono_ns(clock->ctx) / 1000000;
 }

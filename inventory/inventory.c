@@ -5,8 +5,6 @@
 
 #include "inventory/context.h"
 #include "inventory/purchases/lost.h"
-#include "inventory/strategies/batch.h"
-#include "inventory/strategies/optimistic.h"
 #include "inventory/strategies/strategies.h"
 #include "inventory/strategies/work_delay.h"
 #include "inventory/transactions/transaction.h"

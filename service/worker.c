@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/redis_target.h"
+#include "service/api/handlers.h"
 #include "service/api/problem.h"
-#include "service/api/routes.h"
 #include "service/failpoint.h"
 #include "service/log.h"
 

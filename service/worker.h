@@ -31,7 +31,6 @@ struct worker {
     int64_t drain_until_ms;
     _Atomic enum worker_store store; /* for other threads */
     _Atomic int connections;
-    struct store_health_seen health; /* as last told here */
     struct metrics metrics;
     struct inventory_metrics stock_metrics;
 };

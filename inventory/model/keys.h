@@ -1,9 +1,11 @@
-/* The keys of an item in the store. They share a hash tag, so that one script reaches them on Redis Cluster.
- */
+/* Keys in the store. Those of an item share a hash tag, so that one script reaches them on Redis Cluster. */
 #ifndef INVENTORY_MODEL_KEYS_H
 #define INVENTORY_MODEL_KEYS_H
 
 #include "inventory/inventory.h"
+
+/* Hash: the lock epoch, see epoch.lua. In the slot of the journal, whose script reads it. */
+#define LOCK_EPOCH_KEY "seckill:{baskets}:domain"
 
 enum { SALE_KEY_SIZE = INVENTORY_NAME_MAX + 24 };
 

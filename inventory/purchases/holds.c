@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "due.lua.h"
-#include "inventory/purchases/settle.h"
 #include "inventory/store/failpoint.h"
 #include "inventory/store/status.h"
 

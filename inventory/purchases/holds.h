@@ -1,4 +1,4 @@
-/* Expires the holds that are due.
+/* Holds: what settles them, and what expires those that are due.
  *
  * The index of due times says when an item's next hold may be due, so that an item without holds costs
  * nothing. It is spread over a few slots, which are not those of the items, and no call writes to both. The
@@ -20,6 +20,9 @@
 #define INVENTORY_PURCHASES_HOLDS_H
 
 #include "inventory/context.h"
+
+/* Confirms, cancels or expires (settle.lua). */
+extern const struct script settle_script;
 
 /* Enters the item in the index for `due_ms` or later, as redis_call() does. Before an item's first hold: the
  * reply must be there before the hold is written. */

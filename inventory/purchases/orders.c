@@ -5,7 +5,7 @@
 
 #include "inventory/context.h"
 #include "inventory/model/record.h"
-#include "inventory/purchases/settle.h"
+#include "inventory/purchases/holds.h"
 #include "inventory/store/status.h"
 #include "settle.lua.h"
 

@@ -1,5 +1,4 @@
 /* Calls of epoch.lua. */
-#include "inventory/store/epoch.h"
 #include "inventory/lock_epoch.h"
 
 #include <stdlib.h>
@@ -10,7 +9,6 @@
 
 static const struct script epoch_script = {epoch_lua, epoch_lua_sha1};
 
-/* In the slot of the baskets: the journal's script reads the epoch. */
 #define KEYS "2 " LOCK_EPOCH_KEY " seckill:{baskets}:instances"
 
 struct call {

@@ -9,8 +9,6 @@
  * A sold-out item is not sold by script. Its purchases gather in the same way, but the call only reads the
  * units left, the time, and the orders of their keys. It reads the units first: if an order is not there
  * afterwards, it was not there when no units were left. */
-#include "inventory/strategies/batch.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,8 +3,6 @@
  * It is right, and slow when it matters: the more buyers there are, the more of them find the item changed. A
  * watch belongs to a connection, so each purchase in flight needs a connection of its own. There are a few;
  * the other purchases wait. */
-#include "inventory/strategies/optimistic.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -107,8 +107,8 @@ static void the_first_chooses(void) {
     check(heartbeat(seller, "a", 1, "etcd:"), 1, "etcd:", 2, 0);
 }
 
-/* An instance that comes alone gets the lock it wants. So does one that comes after another was not seen for a
- * while; but that other may still have grants. */
+/* An instance that comes alone gets the lock it wants. So does one that comes after another was not seen for
+ * a while; but that other may still have grants. */
 static void alone(void) {
     struct seller *seller = open_seller();
     heartbeat(seller, "a", 0, "etcd:");

@@ -7,7 +7,6 @@
 
 #include "inventory/model/record.h"
 #include "inventory/purchases/holds.h"
-#include "inventory/store/epoch.h"
 #include "inventory/store/status.h"
 #include "journal.lua.h"
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "inventory/lock_epoch.h"
 #include "service/api/answers.h"
 #include "service/api/codec.h"
@@ -27,10 +28,6 @@ struct change {
 
 #define CONTAINER(pointer, member) CONTAINER_OF(pointer, struct change, member)
 
-static int64_t now_ns(void) {
-    return (int64_t)uv_hrtime();
-}
-
 /* `since_ns` 0: the call has not waited. */
 static void answer_state(struct http_request *request, const struct lock_switch_state *state,
                          int64_t since_ns) {
@@ -44,7 +41,8 @@ static void answer_state(struct http_request *request, const struct lock_switch_
     if (state->why[0])
         snprintf(why, sizeof why, ",\"problem\":\"%s\"", state->why);
     if (since_ns)
-        snprintf(waited, sizeof waited, ",\"waited_ms\":%lld", (long long)(now_ns() - since_ns) / 1000000);
+        snprintf(waited, sizeof waited, ",\"waited_ms\":%lld",
+                 (long long)(clock_now_ns() - since_ns) / 1000000);
     int length =
         snprintf(body, sizeof body,
                  "{\"lock\":\"%s\",\"epoch\":%llu,\"state\":\"%s\",\"instances\":%d,\"behind\":%d%s%s%s}",
@@ -143,7 +141,7 @@ static void go_on(struct mailbox_post *post) {
             free(change);
             return;
         }
-        change->wait.deadline_ns = now_ns() + state.patience_ms * 1000000 + patience_ns;
+        change->wait.deadline_ns = clock_now_ns() + state.patience_ms * 1000000 + patience_ns;
         inventory_lock_epoch_switch(change->worker->inventory, change->url, on_switched, change);
         return;
     }
@@ -175,7 +173,7 @@ void locks_put(struct worker *worker, struct http_request *request, const char *
     }
     change->request = request;
     change->worker = worker;
-    change->since_ns = now_ns();
+    change->since_ns = clock_now_ns();
     change->check.url = change->url;
     change->check.done = on_checked;
     lock_switch_check(worker->service->lock_switch, &change->check);

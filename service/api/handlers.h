@@ -1,10 +1,13 @@
-/* The handlers of the routes: one file for each resource. */
+/* The routes, and their handlers: one file for each resource. */
 #ifndef SERVICE_API_HANDLERS_H
 #define SERVICE_API_HANDLERS_H
 
 #include "service/http/http.h"
 
 struct worker;
+
+/* Answers a request, now or later; `ctx` is the worker. */
+void routes_handle(void *ctx, struct http_request *request);
 
 /* `name` is the segment of the path at the * of the route; "" if the route has none. Valid until the handler
  * returns. */

@@ -1,5 +1,3 @@
-#include "service/api/routes.h"
-
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 #include "service/background/background.h"
 
-#include "service/background/recovery.h"
 #include "service/worker.h"
 
 enum { HOUSEKEEPING_MS = 250, SWEEP_TICKS = 2, DRAIN_TICK_MS = 10, LEAVE_MS = 1000 };

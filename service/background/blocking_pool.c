@@ -11,7 +11,7 @@ enum { REST_TIMES = 7, REST_MOST_NS = 100000000, ASK_AGAIN_NS = 100000000 };
 struct pool {
     pthread_mutex_t mutex;
     pthread_cond_t work;
-    struct pool_job *head, *tail;
+    STAILQ_HEAD(, pool_job) jobs;
     struct pool_metrics metrics;
     int queue_max, threads, running;
     int (*limit)(void *ctx);
@@ -22,26 +22,27 @@ struct pool {
 
 /* The limit is polled: no one tells when it changes. */
 static void wait_for_room(struct pool *pool) {
-    int64_t until_ns = clock_mono_ns(&clock_system) + ASK_AGAIN_NS;
+    int64_t until_ns = clock_now_ns() + ASK_AGAIN_NS;
     struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     pthread_cond_clockwait(&pool->work, &pool->mutex, CLOCK_MONOTONIC, &until);
 }
 
 /* With the mutex held: the next job, as soon as one may run; NULL: the pool is closed. */
 static struct pool_job *next_job(struct pool *pool) {
-    while (pool->head ? pool->running > 0 && pool->running >= pool->limit(pool->ctx) : !pool->closing) {
-        if (pool->head)
+    struct pool_job *job;
+    while ((job = STAILQ_FIRST(&pool->jobs)) ? pool->running > 0 && pool->running >= pool->limit(pool->ctx)
+                                             : !pool->closing) {
+        if (job)
             wait_for_room(pool);
         else
             pthread_cond_wait(&pool->work, &pool->mutex);
     }
-    struct pool_job *job = pool->head;
     if (!job)
         return NULL;
-    pool->head = job->next;
+    STAILQ_REMOVE_HEAD(&pool->jobs, next);
     pool->metrics.waiting--;
     pool->metrics.begun++;
-    pool->metrics.wait_ns += clock_mono_ns(&clock_system) - job->since_ns;
+    pool->metrics.wait_ns += clock_now_ns() - job->since_ns;
     return job;
 }
 
@@ -56,15 +57,15 @@ static void *serve(void *arg) {
     for (struct pool_job *job; (job = next_job(pool));) {
         pool->running++;
         pthread_mutex_unlock(&pool->mutex);
-        int64_t since_ns = clock_mono_ns(&clock_system);
+        int64_t since_ns = clock_now_ns();
         job->run(job);
-        int64_t took_ns = clock_mono_ns(&clock_system) - since_ns;
+        int64_t took_ns = clock_now_ns() - since_ns;
         if (pool->limit(pool->ctx) < pool->threads)
             rest(took_ns * REST_TIMES);
         pthread_mutex_lock(&pool->mutex);
         pool->running--;
         /* The limit may have risen: more than one thread may go on. */
-        if (pool->head)
+        if (!STAILQ_EMPTY(&pool->jobs))
             pthread_cond_broadcast(&pool->work);
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -78,6 +79,7 @@ struct pool *pool_open(int threads, int queue_max, int (*limit)(void *ctx), void
     pool->queue_max = queue_max;
     pool->limit = limit;
     pool->ctx = ctx;
+    STAILQ_INIT(&pool->jobs);
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     for (; pool->threads < threads; pool->threads++) {
@@ -93,13 +95,8 @@ bool pool_submit(struct pool *pool, struct pool_job *job) {
     pthread_mutex_lock(&pool->mutex);
     bool room = pool->metrics.waiting < pool->queue_max && !pool->closing;
     if (room) {
-        job->next = NULL;
-        job->since_ns = clock_mono_ns(&clock_system);
-        if (pool->head)
-            pool->tail->next = job;
-        else
-            pool->head = job;
-        pool->tail = job;
+        job->since_ns = clock_now_ns();
+        STAILQ_INSERT_TAIL(&pool->jobs, job, next);
         pool->metrics.waiting++;
         pthread_cond_signal(&pool->work);
     } else {

@@ -4,10 +4,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 /* Lives in the caller's data until `run` has been called. */
 struct pool_job {
-    struct pool_job *next;
+    STAILQ_ENTRY(pool_job) next;
     void (*run)(struct pool_job *job);
     int64_t since_ns; /* when it was submitted, of CLOCK_MONOTONIC */
 };

@@ -15,10 +15,6 @@ enum {
     LIVE_MS = LOCK_SWITCH_FRESH_NS / 1000000 + REWRITE_MS,
 };
 
-static int64_t now_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
-
 /* ---- heartbeats ---- */
 
 /* With the mutex held. */
@@ -57,12 +53,12 @@ static void on_beat(void *ctx, enum inventory_status status, const struct invent
     /* Longer than any URL of this service: another program wrote it. */
     if (status != INVENTORY_OK || strlen(told->lock) >= sizeof lock_switch->told_url)
         return;
-    store_clock_measure(lock_switch->clock, now_ns() - lock_switch->sent_ns, told->store_ms);
+    store_clock_measure(lock_switch->clock, clock_now_ns() - lock_switch->sent_ns, told->store_ms);
     pthread_mutex_lock(&lock_switch->mutex);
     uint64_t before = lock_switch->told_epoch;
     note_record(lock_switch, told);
-    bool comes =
-        lock_switch_grants(lock_switch, now_ns()) && lock_switch->announced_epoch != lock_switch->told_epoch;
+    bool comes = lock_switch_grants(lock_switch, clock_now_ns()) &&
+                 lock_switch->announced_epoch != lock_switch->told_epoch;
     if (comes) {
         lock_switch->switches += lock_switch->announced_epoch != 0;
         lock_switch->announced_epoch = lock_switch->told_epoch;
@@ -87,7 +83,7 @@ static void heartbeat(struct lock_switch *lock_switch, struct inventory *invento
     lock_switch->sent_epoch = lock_switch->lock ? lock_switch->lock_epoch : 0;
     pthread_mutex_unlock(&lock_switch->mutex);
     lock_switch->heartbeat_in_flight = true;
-    lock_switch->sent_ns = now_ns();
+    lock_switch->sent_ns = clock_now_ns();
     lock_switch->next_ns = lock_switch->sent_ns + BEAT_MS * INT64_C(1000000);
     inventory_lock_epoch_heartbeat(inventory, &heartbeat, on_beat, lock_switch);
 }
@@ -102,9 +98,9 @@ static struct lock_switch_wait *take_wait(struct lock_switch *lock_switch) {
             wait->outcome = LOCK_SWITCH_ENDED;
         else if (lock_switch->told_epoch > wait->epoch)
             wait->outcome = LOCK_SWITCH_OVERTAKEN;
-        else if (lock_switch->told_epoch == wait->epoch && lock_switch_grants(lock_switch, now_ns()))
+        else if (lock_switch->told_epoch == wait->epoch && lock_switch_grants(lock_switch, clock_now_ns()))
             wait->outcome = LOCK_SWITCH_DONE;
-        else if (now_ns() >= wait->deadline_ns)
+        else if (clock_now_ns() >= wait->deadline_ns)
             wait->outcome = LOCK_SWITCH_LATE;
         else
             continue;
@@ -142,11 +138,11 @@ void lock_switch_wait(struct lock_switch *lock_switch, struct lock_switch_wait *
 void lock_switch_tick(struct lock_switch *lock_switch, struct inventory *inventory) {
     pthread_mutex_lock(&lock_switch->mutex);
     bool hurry = lock_switch->waits ||
-                 (!lock_switch_grants(lock_switch, now_ns()) && !lock_switch_failed(lock_switch));
+                 (!lock_switch_grants(lock_switch, clock_now_ns()) && !lock_switch_failed(lock_switch));
     pthread_mutex_unlock(&lock_switch->mutex);
     /* A heartbeat after the leave would enter this instance again. */
     if (!lock_switch->heartbeat_in_flight && !lock_switch->leaving &&
-        (hurry || now_ns() >= lock_switch->next_ns))
+        (hurry || clock_now_ns() >= lock_switch->next_ns))
         heartbeat(lock_switch, inventory);
     tell_waits(lock_switch);
 }

@@ -17,10 +17,6 @@ static const int64_t idle_ns = INT64_C(10000000000), /* between two probes of a 
     gone_ns = 2000000000,                            /* of a lock that cannot be reached */
     gap_ns = 1000000000;                             /* at least */
 
-static int64_t now_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
-
 enum lock_status lock_probe_open(const char *url, const struct lock_config *config, struct lock **lock,
                                  char *error, size_t error_size) {
     const char *options = strchr(url, '?');
@@ -68,7 +64,7 @@ static void note_probe(struct lock_switch *lock_switch, enum lock_status status,
     lock_name_print(name, lock_switch->told_url);
     lock_switch->reach = status == LOCK_OK ? LOCK_SWITCH_REACHABLE : LOCK_SWITCH_UNREACHABLE;
     lock_name_print_plain(lock_switch->why, sizeof lock_switch->why, status == LOCK_OK ? "" : why);
-    lock_switch->probe_ns = now_ns() + (status == LOCK_OK ? idle_ns : gone_ns);
+    lock_switch->probe_ns = clock_now_ns() + (status == LOCK_OK ? idle_ns : gone_ns);
     if (lost)
         log_warning(
             "the lock %s cannot be reached: %s; baskets, transfers and strategy locked are refused until "
@@ -87,7 +83,7 @@ static void probe(struct lock_switch *lock_switch) {
     pthread_mutex_unlock(&lock_switch->mutex);
     enum lock_status status = try_lock(lock_switch, url, &lock, why, sizeof why);
     pthread_mutex_lock(&lock_switch->mutex);
-    lock_switch->probed_ns = now_ns();
+    lock_switch->probed_ns = clock_now_ns();
     if (epoch == lock_switch->lock_epoch && epoch == lock_switch->told_epoch && status != LOCK_NOMEM)
         note_probe(lock_switch, status, why);
     pthread_mutex_unlock(&lock_switch->mutex);
@@ -104,14 +100,15 @@ static int64_t due_ns(const struct lock_switch *lock_switch) {
 }
 
 void lock_probe_now(struct lock_switch *lock_switch) {
-    lock_switch->probe_ns = now_ns();
+    lock_switch->probe_ns = clock_now_ns();
     pthread_cond_signal(&lock_switch->probe_wanted);
 }
 
 void lock_probe_note_answer(struct lock_switch *lock_switch, bool answered) {
     if (answered && lock_switch->reach == LOCK_SWITCH_REACHABLE)
-        lock_switch->probe_ns = now_ns() + idle_ns; /* it tells as much */
-    else if (answered == (lock_switch->reach == LOCK_SWITCH_UNREACHABLE) && lock_switch->probe_ns > now_ns())
+        lock_switch->probe_ns = clock_now_ns() + idle_ns; /* it tells as much */
+    else if (answered == (lock_switch->reach == LOCK_SWITCH_UNREACHABLE) &&
+             lock_switch->probe_ns > clock_now_ns())
         lock_probe_now(lock_switch);
 }
 
@@ -126,7 +123,7 @@ void *lock_probe_run(void *arg) {
             pthread_mutex_unlock(&lock_switch->mutex);
             check(lock_switch, first);
             pthread_mutex_lock(&lock_switch->mutex);
-        } else if (now_ns() >= at_ns) {
+        } else if (clock_now_ns() >= at_ns) {
             probe(lock_switch);
         } else if (at_ns == INT64_MAX) {
             pthread_cond_wait(&lock_switch->probe_wanted, &lock_switch->mutex);

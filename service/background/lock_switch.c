@@ -21,10 +21,6 @@ enum {
     RENEWED_TTLS = 4, /* of a lock that renews its grants, see lock.h */
 };
 
-static int64_t now_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
-
 bool lock_switch_grants(const struct lock_switch *lock_switch, int64_t at_ns) {
     return lock_switch->lock && lock_switch->lock_epoch == lock_switch->told_epoch &&
            lock_switch->settled_epoch == lock_switch->told_epoch && at_ns < lock_switch->fresh_until_ns &&
@@ -52,15 +48,15 @@ static enum lock_status enter(struct lock_switch *lock_switch, int64_t deadline_
     struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
     int over = 0;
     pthread_mutex_lock(&lock_switch->mutex);
-    while (!lock_switch_grants(lock_switch, now_ns()) && !lock_switch->ended &&
+    while (!lock_switch_grants(lock_switch, clock_now_ns()) && !lock_switch->ended &&
            !lock_switch_failed(lock_switch) && !over)
         over = pthread_cond_clockwait(&lock_switch->changed, &lock_switch->mutex, CLOCK_MONOTONIC, &until);
     enum lock_status status = LOCK_OK;
-    if (!lock_switch_grants(lock_switch, now_ns()))
+    if (!lock_switch_grants(lock_switch, clock_now_ns()))
         status = LOCK_CANCELLED;
     else if (lock_switch->reach == LOCK_SWITCH_UNREACHABLE)
         status = LOCK_UNAVAILABLE;
-    else if (now_ns() >= deadline_ns)
+    else if (clock_now_ns() >= deadline_ns)
         status = LOCK_TIMEOUT;
     if (status == LOCK_OK) {
         lock_switch->users++;
@@ -83,7 +79,7 @@ static void leave(struct lock_switch *lock_switch, enum lock_status status) {
  * time to live from then on. (The lock may be about to be switched: the switch waits for its users.) */
 static bool is_fresh(struct lock_switch *lock_switch) {
     pthread_mutex_lock(&lock_switch->mutex);
-    bool fresh = now_ns() < lock_switch->fresh_until_ns;
+    bool fresh = clock_now_ns() < lock_switch->fresh_until_ns;
     lock_probe_note_answer(lock_switch, true);
     pthread_mutex_unlock(&lock_switch->mutex);
     return fresh;
@@ -123,9 +119,10 @@ static enum lock_switch_reach newest_reach(const struct lock_switch *lock_switch
 void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_state *state) {
     pthread_mutex_lock(&lock_switch->mutex);
     enum lock_switch_phase phase = LOCK_SWITCH_SWITCHING;
-    if (lock_switch_grants(lock_switch, now_ns()))
+    if (lock_switch_grants(lock_switch, clock_now_ns()))
         phase = LOCK_SWITCH_IN_FORCE;
-    else if (now_ns() >= lock_switch->fresh_until_ns || lock_switch_failed(lock_switch) || lock_switch->ended)
+    else if (clock_now_ns() >= lock_switch->fresh_until_ns || lock_switch_failed(lock_switch) ||
+             lock_switch->ended)
         phase = LOCK_SWITCH_NONE;
     *state = (struct lock_switch_state){.phase = phase,
                                         .epoch = lock_switch->told_epoch,
@@ -158,7 +155,7 @@ void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switc
     pthread_mutex_lock(&lock_switch->mutex);
     *metrics = (struct lock_switch_metrics){
         .lock = lock_switch->before, .switches = lock_switch->switches, .reach = newest_reach(lock_switch)};
-    if (lock_switch_grants(lock_switch, now_ns()))
+    if (lock_switch_grants(lock_switch, clock_now_ns()))
         metrics->epoch = lock_switch->lock_epoch;
     if (lock_switch->lock) {
         struct lock_metrics now;
@@ -243,7 +240,7 @@ static void make_instance(struct lock_switch *lock_switch, const char *listen) {
     uint64_t chance = 0;
     gethostname(host, sizeof host - 1);
     if (getrandom(&chance, sizeof chance, 0) != sizeof chance)
-        chance = (uint64_t)now_ns();
+        chance = (uint64_t)clock_now_ns();
     const char *port = strrchr(listen, ':');
     snprintf(lock_switch->instance, sizeof lock_switch->instance, "%s%.8s-%016llx", host, port ? port : "",
              (unsigned long long)chance);

@@ -1,5 +1,5 @@
-#include "service/background/recovery.h"
 #include "inventory/transactions.h"
+#include "service/background/background.h"
 
 #include <stdlib.h>
 

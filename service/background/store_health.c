@@ -46,12 +46,11 @@ static void log_changes(struct health *health, const struct inventory_health *to
 
 static void answer_there(struct mailbox_post *post) {
     struct store_health_read *read = CONTAINER_OF(post, struct store_health_read, post);
-    struct worker *worker = read->worker;
-    struct health *health = &worker->service->health;
+    struct health *health = &read->worker->service->health;
     pthread_mutex_lock(&health->mutex);
-    worker->health = health->last;
+    struct inventory_health told = health->last.told;
     pthread_mutex_unlock(&health->mutex);
-    read->done(read, &worker->health.told);
+    read->done(read, &told);
 }
 
 static void on_told(void *ctx, const struct inventory_health *told) {
@@ -95,10 +94,6 @@ static bool is_fresh(const struct store_health_seen *seen) {
 void store_health_read(struct worker *worker, struct store_health_read *read) {
     struct health *health = &worker->service->health;
     read->worker = worker;
-    if (is_fresh(&worker->health)) {
-        read->done(read, &worker->health.told);
-        return;
-    }
     pthread_mutex_lock(&health->mutex);
     bool fresh = is_fresh(&health->last), first = !fresh && !health->asking;
     if (!fresh) {

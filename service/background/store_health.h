@@ -30,8 +30,8 @@ struct store_health_seen {
 enum { HEALTH_CONCERNS = 2 };
 
 struct health {
-    pthread_mutex_t mutex;         /* of everything before `post` */
-    struct store_health_seen last; /* each worker has a copy */
+    pthread_mutex_t mutex; /* of everything before `post` */
+    struct store_health_seen last;
     bool asking;
     struct store_health_read *waiting;
     struct mailbox_post post; /* to the background thread */
