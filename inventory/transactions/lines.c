@@ -126,7 +126,7 @@ static void judge(struct transaction_part *part, const struct inventory_item *it
         run->hold_ms = item->hold_ms;
 }
 
-static bool note_look(struct transaction_part *part, const struct redis_value *value) {
+static bool note_read(struct transaction_part *part, const struct redis_value *value) {
     struct inventory_item item;
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     if (!word || strcmp(word, "read") != 0)
@@ -151,7 +151,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
     struct transaction_part *part = ctx;
     struct transaction_run *run = part->run;
     bool good = store_status(run->inventory, value) == INVENTORY_OK;
-    if (good && !(run->write == WRITE_NOTHING ? note_look : note_word)(part, value)) {
+    if (good && !(run->write == WRITE_NOTHING ? note_read : note_word)(part, value)) {
         snprintf(run->inventory->error, sizeof run->inventory->error,
                  "item %s is not as the journal of baskets has it", run->transaction->lines[part->line].item);
         good = false;
@@ -232,10 +232,11 @@ static int add_lines(const struct transaction_part *part, enum line_write write,
     return 2 * n;
 }
 
-static void write_basket(struct transaction_part *part, enum line_write write) {
+static void write_basket(struct transaction_part *part) {
     const struct transaction_run *run = part->run;
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
     char now[24], quantity[24];
+    enum line_write write = run->write;
     bool debit = write == WRITE_DEBIT || write == WRITE_SELL;
     const char *argv[ARGV_MAX];
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
@@ -247,24 +248,24 @@ static void write_basket(struct transaction_part *part, enum line_write write) {
     call(part, debit ? "debit" : "settle", MORE + 3 + count, argv);
 }
 
-static void write_transfer(struct transaction_part *part, enum line_write write) {
+static void write_transfer(struct transaction_part *part) {
     char quantity[24];
     snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
     const char *argv[ARGV_MAX];
     argv[MORE] = part->run->transaction->nonce;
     argv[MORE + 1] = quantity;
-    call(part, writes[write].transfer, MORE + 2, argv);
+    call(part, writes[part->run->write].transfer, MORE + 2, argv);
 }
 
 /* They leave together, so the store syncs its file once. */
 static void for_each_part(struct transaction_run *run, const char *step, int line,
-                          void (*fn)(struct transaction_part *part, enum line_write write)) {
+                          void (*fn)(struct transaction_part *part)) {
     for (int p = 0; p < run->part_count; p++) {
         if (run->parts[p].done || (line >= 0 && run->parts[p].line != line))
             continue;
         failpoint_write(run->inventory, "before", step, p);
         run->pending++;
-        fn(&run->parts[p], run->write);
+        fn(&run->parts[p]);
         failpoint_write(run->inventory, "after", step, p);
     }
 }
@@ -285,18 +286,15 @@ static void send_read(struct transaction_part *part, const char *what) {
     call(part, what, MORE + 1 + ITEM_FIELDS, argv);
 }
 
-static void read_fenced(struct transaction_part *part, enum line_write write) {
-    (void)write;
+static void read_fenced(struct transaction_part *part) {
     send_read(part, "read-fenced");
 }
 
-static void read_unfenced(struct transaction_part *part, enum line_write write) {
-    (void)write;
+static void read_unfenced(struct transaction_part *part) {
     send_read(part, "read");
 }
 
-static void begin_read(struct transaction_run *run,
-                       void (*fn)(struct transaction_part *part, enum line_write write),
+static void begin_read(struct transaction_run *run, void (*fn)(struct transaction_part *part),
                        void (*then)(struct transaction_run *run)) {
     begin(run, WRITE_NOTHING, then);
     run->hold_ms = 0;
@@ -317,9 +315,8 @@ static void on_item(void *ctx, enum inventory_status status, const struct invent
     lines_count_down(part->run, status == INVENTORY_OK || status == INVENTORY_UNKNOWN_ITEM);
 }
 
-static void ask_item(struct transaction_part *part, enum line_write write) {
+static void ask_item(struct transaction_part *part) {
     struct transaction_run *run = part->run;
-    (void)write;
     inventory_item_get(run->inventory, run->transaction->lines[part->line].item, on_item, part);
 }
 
@@ -338,8 +335,7 @@ void lines_write(struct transaction_run *run, enum line_write write,
 }
 
 void lines_each_part(struct transaction_run *run, enum line_write write, const char *failpoint_name,
-                     void (*fn)(struct transaction_part *part, enum line_write write),
-                     void (*then)(struct transaction_run *run)) {
+                     void (*fn)(struct transaction_part *part), void (*then)(struct transaction_run *run)) {
     begin(run, write, then);
     for_each_part(run, failpoint_name, -1, fn);
     lines_count_down(run, true);

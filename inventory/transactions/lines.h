@@ -29,8 +29,7 @@ void lines_write(struct transaction_run *run, enum line_write write,
 /* Has `fn` send a call for each item. Each part is counted down once; what `fn` sends besides it adds to
  * run->pending. */
 void lines_each_part(struct transaction_run *run, enum line_write write, const char *failpoint_name,
-                     void (*fn)(struct transaction_part *part, enum line_write write),
-                     void (*then)(struct transaction_run *run));
+                     void (*fn)(struct transaction_part *part), void (*then)(struct transaction_run *run));
 /* One reply is there, or was lost: then it is not `good`. */
 void lines_count_down(struct transaction_run *run, bool good);
 

@@ -61,8 +61,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
     lines_count_down(run, good);
 }
 
-static void ask_orders(struct transaction_part *part, enum line_write write) {
-    (void)write;
+static void ask_orders(struct transaction_part *part) {
     int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
     const char *argv[2 + INVENTORY_LINES_MAX] = {"HMGET", part->keys.orders};
@@ -80,9 +79,8 @@ static void on_command(void *ctx, const struct redis_value *value) {
     lines_count_down(run, store_status(run->inventory, value) == INVENTORY_OK);
 }
 
-/* What was worked out from the look, and not from what is there now. */
-static void overwrite(struct transaction_part *part, enum line_write write) {
-    (void)write;
+/* What was worked out from the read, and not from what is there now. */
+static void overwrite(struct transaction_part *part) {
     struct transaction_run *run = part->run;
     struct redis *redis = run->inventory->redis;
     const struct sale_keys *keys = &part->keys;
