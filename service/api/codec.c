@@ -50,217 +50,204 @@ static void refuse_text(const json_error_t *at, struct codec_error *error) {
     refuse(error, field, "%s (line %d, column %d)", what, at->line, at->column);
 }
 
-static bool refuse_unknown(const char *name, const char *const *names, struct codec_error *error) {
+/* ---- requests ----
+ * Each body has a table of its fields. */
+
+enum kind { NAME, INTEGER, INSTANT, STRATEGY, URL, LINES };
+
+struct field {
+    const char *name;
+    enum kind kind;
+    size_t offset;
+    int64_t low, high;
+    bool optional; /* if it is missing, its place is untouched */
+};
+
+static bool refuse_unknown(const char *name, const struct field *fields, size_t count,
+                           struct codec_error *error) {
     char field[sizeof error->field], known[96] = "", *end = known;
     size_t i = 0;
     /* It comes from the client: characters that need escaping become question marks. */
     for (; i < sizeof field - 1 && name[i]; i++)
-        field[i] = name[i];
+        field[i] = inventory_name_valid(&name[i], 1) ? name[i] : '?';
     field[i] = '\0';
-    for (size_t k = 0; k < i; k++)
-        if (!inventory_name_valid(&field[k], 1))
-            field[k] = '?';
-    for (; *names; names++)
-        end += snprintf(end, sizeof known - (size_t)(end - known), "%s%s", end > known ? ", " : "", *names);
+    for (size_t k = 0; k < count; k++)
+        end += snprintf(end, sizeof known - (size_t)(end - known), "%s%s", k ? ", " : "", fields[k].name);
     return refuse(error, *field ? field : "body", "unknown field; %s%s",
-                  *known ? "there are " : "there are none", known);
+                  count ? "there are " : "there are none", known);
 }
 
-/* Before the fields are read: a misspelt field is missing, too. */
-static bool known_only(json_t *object, const char *const *names, struct codec_error *error) {
+static bool read_lines(json_t *lines, struct inventory_transaction *basket, struct codec_error *error);
+
+static bool read_field(json_t *value, const struct field *field, void *into, struct codec_error *error) {
+    char *at = (char *)into + field->offset;
+    const char *text = json_string_value(value);
+    size_t length = json_string_length(value);
+    int64_t number;
+    switch (field->kind) {
+    case NAME:
+        if (!text || !inventory_name_valid(text, length))
+            return refuse(error, field->name, "must be 1 to %d of A-Z a-z 0-9 . _ -", INVENTORY_NAME_MAX);
+        memcpy(at, text, length + 1);
+        return true;
+    case INTEGER:
+        number = json_integer_value(value);
+        if (!json_is_integer(value) || number < field->low || number > field->high)
+            return refuse(error, field->name, "must be an integer from %lld to %lld", (long long)field->low,
+                          (long long)field->high);
+        memcpy(at, &number, sizeof number);
+        return true;
+    case INSTANT:
+        /* 0 means none; an end of 0 would turn a sale that is over into one without end. */
+        if (!text || !rfc3339_read(text, &number) || number == 0)
+            return refuse(error, field->name, "must be an RFC 3339 time such as 2030-01-31T20:00:00Z");
+        memcpy(at, &number, sizeof number);
+        return true;
+    case STRATEGY:
+        if (!text || !inventory_strategy_find(text, (enum inventory_strategy *)(void *)at))
+            return refuse(error, field->name, "must be batch, lua, decr, optimistic, naive or locked");
+        return true;
+    case URL:
+        if (!text || length >= CODEC_URL_SIZE || strlen(text) != length)
+            return refuse(error, field->name, "must be the URL of a lock, of at most %d bytes",
+                          CODEC_URL_SIZE - 1);
+        memcpy(at, text, length + 1);
+        return true;
+    case LINES: break;
+    }
+    return read_lines(value, into, error);
+}
+
+/* Unknown fields first: a misspelt field is missing, too. */
+static bool read_fields(json_t *object, const struct field *fields, size_t count, void *into,
+                        struct codec_error *error) {
     const char *name;
     json_t *value;
     json_object_foreach(object, name, value) {
-        const char *const *known = names;
-        while (*known && strcmp(*known, name) != 0)
+        size_t known = 0;
+        while (known < count && strcmp(fields[known].name, name) != 0)
             known++;
-        if (!*known)
-            return refuse_unknown(name, names, error);
+        if (known == count)
+            return refuse_unknown(name, fields, count, error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        value = json_object_get(object, fields[i].name);
+        if ((value || !fields[i].optional) && !read_field(value, &fields[i], into, error))
+            return false;
     }
     return true;
 }
 
-/* Parses an object that has only these fields; NULL if `body` is not one. The caller calls json_decref(). */
-static json_t *read_object(const char *body, size_t length, const char *const *names,
-                           struct codec_error *error) {
+/* Reads an object that has only these fields. On failure `into` may be half filled in. */
+static bool read_body(const char *body, size_t length, const struct field *fields, size_t count, void *into,
+                      struct codec_error *error) {
     json_error_t at;
     json_t *object = json_loadb(body, length, JSON_REJECT_DUPLICATES, &at);
+    bool good = false;
     if (!object)
         refuse_text(&at, error);
     else if (!json_is_object(object))
         refuse(error, "body", "must be a JSON object");
-    else if (known_only(object, names, error))
-        return object;
-    json_decref(object);
-    return NULL;
-}
-
-static bool read_name(json_t *object, const char *field, char out[INVENTORY_NAME_MAX + 1],
-                      struct codec_error *error) {
-    json_t *value = json_object_get(object, field);
-    if (!json_is_string(value) || !inventory_name_valid(json_string_value(value), json_string_length(value)))
-        return refuse(error, field, "must be 1 to %d of A-Z a-z 0-9 . _ -", INVENTORY_NAME_MAX);
-    memcpy(out, json_string_value(value), json_string_length(value) + 1);
-    return true;
-}
-
-static bool read_integer(json_t *object, const char *field, int64_t low, int64_t high, int64_t *out,
-                         struct codec_error *error) {
-    json_t *value = json_object_get(object, field);
-    if (!json_is_integer(value) || json_integer_value(value) < low || json_integer_value(value) > high)
-        return refuse(error, field, "must be an integer from %lld to %lld", (long long)low, (long long)high);
-    *out = json_integer_value(value);
-    return true;
-}
-
-/* The same for an optional field: if it is missing, `out` is untouched. */
-static bool read_optional(json_t *object, const char *field, int64_t low, int64_t high, int64_t *out,
-                          struct codec_error *error) {
-    return !json_object_get(object, field) || read_integer(object, field, low, high, out, error);
-}
-
-static bool read_instant(json_t *object, const char *field, int64_t *out, struct codec_error *error) {
-    json_t *value = json_object_get(object, field);
-    int64_t read;
-    if (!value)
-        return true;
-    /* 0 means none; an end of 0 would turn a sale that is over into one without end. */
-    if (!json_is_string(value) || !rfc3339_read(json_string_value(value), &read) || read == 0)
-        return refuse(error, field, "must be an RFC 3339 time such as 2030-01-31T20:00:00Z");
-    *out = read;
-    return true;
-}
-
-bool codec_read_purchase(const char *body, size_t length, struct codec_purchase *purchase,
-                         struct codec_error *error) {
-    static const char *const names[] = {"item", "user", "quantity", NULL};
-    json_t *object = read_object(body, length, names, error);
-    struct codec_purchase read;
-    bool good = object && read_name(object, "item", read.item, error) &&
-                read_name(object, "user", read.user, error) &&
-                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &read.quantity, error);
-    if (good)
-        *purchase = read;
+    else
+        good = read_fields(object, fields, count, into, error);
     json_decref(object);
     return good;
 }
 
-static bool read_line(json_t *line, int i, struct inventory_line *out, struct codec_error *error) {
-    static const char *const names[] = {"item", "quantity", NULL};
-    struct codec_error inner = {.field = ""};
-    if (json_is_object(line) && known_only(line, names, &inner) &&
-        read_name(line, "item", out->item, &inner) &&
-        read_integer(line, "quantity", 1, INVENTORY_QUANTITY_MAX, &out->quantity, &inner))
-        return true;
-    char field[sizeof error->field];
-    snprintf(field, sizeof field, inner.field[0] ? "lines[%d].%.20s" : "lines[%d]", i, inner.field);
-    return refuse(error, field, "%s",
-                  inner.field[0] ? inner.detail : "must be an object with item and quantity");
+#define COUNT(fields) (sizeof(fields) / sizeof *(fields))
+
+bool codec_read_purchase(const char *body, size_t length, struct codec_purchase *purchase,
+                         struct codec_error *error) {
+    static const struct field fields[] = {
+        {"item", NAME, offsetof(struct codec_purchase, item), 0, 0, false},
+        {"user", NAME, offsetof(struct codec_purchase, user), 0, 0, false},
+        {"quantity", INTEGER, offsetof(struct codec_purchase, quantity), 1, INVENTORY_QUANTITY_MAX, false}};
+    struct codec_purchase read;
+    bool good = read_body(body, length, fields, COUNT(fields), &read, error);
+    if (good)
+        *purchase = read;
+    return good;
 }
 
-static bool read_lines(json_t *object, struct inventory_transaction *basket, struct codec_error *error) {
-    json_t *lines = json_object_get(object, "lines"), *line;
+static bool read_lines(json_t *lines, struct inventory_transaction *basket, struct codec_error *error) {
+    static const struct field fields[] = {
+        {"item", NAME, offsetof(struct inventory_line, item), 0, 0, false},
+        {"quantity", INTEGER, offsetof(struct inventory_line, quantity), 1, INVENTORY_QUANTITY_MAX, false}};
+    json_t *line;
     size_t i;
     if (!json_is_array(lines) || json_array_size(lines) < 1 || json_array_size(lines) > INVENTORY_LINES_MAX)
         return refuse(error, "lines", "must be an array of 1 to %d lines", INVENTORY_LINES_MAX);
     basket->count = (int)json_array_size(lines);
     json_array_foreach(lines, i, line) {
-        if (!read_line(line, (int)i, &basket->lines[i], error))
-            return false;
+        struct codec_error inner = {.field = ""};
+        if (json_is_object(line) && read_fields(line, fields, COUNT(fields), &basket->lines[i], &inner))
+            continue;
+        char field[sizeof error->field];
+        snprintf(field, sizeof field, inner.field[0] ? "lines[%zu].%.20s" : "lines[%zu]", i, inner.field);
+        return refuse(error, field, "%s",
+                      inner.field[0] ? inner.detail : "must be an object with item and quantity");
     }
     return true;
 }
 
 bool codec_read_basket(const char *body, size_t length, struct inventory_transaction *basket,
                        struct codec_error *error) {
-    static const char *const names[] = {"user", "lines", NULL};
-    json_t *object = read_object(body, length, names, error);
-    bool good = object && read_name(object, "user", basket->user, error) && read_lines(object, basket, error);
+    static const struct field fields[] = {
+        {"user", NAME, offsetof(struct inventory_transaction, user), 0, 0, false},
+        {"lines", LINES, 0, 0, 0, false}};
     basket->kind = INVENTORY_BASKET;
-    json_decref(object);
-    return good;
+    return read_body(body, length, fields, COUNT(fields), basket, error);
 }
 
 bool codec_read_transfer(const char *body, size_t length, struct inventory_transaction *transfer,
                          struct codec_error *error) {
-    static const char *const names[] = {"from", "to", "quantity", NULL};
-    json_t *object = read_object(body, length, names, error);
+    static const struct field fields[] = {
+        {"from", NAME, offsetof(struct inventory_transaction, lines[0].item), 0, 0, false},
+        {"to", NAME, offsetof(struct inventory_transaction, lines[1].item), 0, 0, false},
+        {"quantity", INTEGER, offsetof(struct inventory_transaction, lines[0].quantity), 1,
+         INVENTORY_QUANTITY_MAX, false}};
     struct inventory_line *lines = transfer->lines;
-    bool good = object && read_name(object, "from", lines[0].item, error) &&
-                read_name(object, "to", lines[1].item, error) &&
-                read_integer(object, "quantity", 1, INVENTORY_QUANTITY_MAX, &lines[0].quantity, error);
-    if (good && strcmp(lines[0].item, lines[1].item) == 0)
-        good = refuse(error, "to", "must be another item than from");
-    lines[1].quantity = lines[0].quantity;
     transfer->count = 2;
     transfer->kind = INVENTORY_TRANSFER;
-    json_decref(object);
-    return good;
-}
-
-static bool read_strategy(json_t *object, enum inventory_strategy *strategy, struct codec_error *error) {
-    json_t *value = json_object_get(object, "strategy");
-    if (!value)
-        return true;
-    if (!json_is_string(value) || !inventory_strategy_find(json_string_value(value), strategy))
-        return refuse(error, "strategy", "must be batch, lua, decr, optimistic, naive or locked");
-    return true;
+    if (!read_body(body, length, fields, COUNT(fields), transfer, error))
+        return false;
+    lines[1].quantity = lines[0].quantity;
+    return strcmp(lines[0].item, lines[1].item) != 0 || refuse(error, "to", "must be another item than from");
 }
 
 bool codec_read_item(const char *body, size_t length, enum inventory_strategy strategy,
                      struct inventory_item *item, struct codec_error *error) {
-    static const char *const names[] = {"stock",        "per_user_limit", "starts_at", "ends_at",
-                                        "hold_seconds", "strategy",       NULL};
-    json_t *object = read_object(body, length, names, error);
+    static const struct field fields[] = {
+        {"stock", INTEGER, offsetof(struct inventory_item, initial), 0, INVENTORY_STOCK_MAX, false},
+        {"per_user_limit", INTEGER, offsetof(struct inventory_item, limit), 0, LIMIT_MAX, true},
+        {"starts_at", INSTANT, offsetof(struct inventory_item, starts_ms), 0, 0, true},
+        {"ends_at", INSTANT, offsetof(struct inventory_item, ends_ms), 0, 0, true},
+        {"hold_seconds", INTEGER, offsetof(struct inventory_item, hold_ms), 0, HOLD_SECONDS_MAX, true},
+        {"strategy", STRATEGY, offsetof(struct inventory_item, strategy), 0, 0, true}};
     struct inventory_item read = *item;
-    int64_t hold_seconds = 0;
     read.strategy = strategy;
-    read.limit = read.starts_ms = read.ends_ms = 0;
-    bool good = object && read_integer(object, "stock", 0, INVENTORY_STOCK_MAX, &read.initial, error) &&
-                read_optional(object, "per_user_limit", 0, LIMIT_MAX, &read.limit, error) &&
-                read_optional(object, "hold_seconds", 0, HOLD_SECONDS_MAX, &hold_seconds, error) &&
-                read_instant(object, "starts_at", &read.starts_ms, error) &&
-                read_instant(object, "ends_at", &read.ends_ms, error) &&
-                read_strategy(object, &read.strategy, error);
-    if (good && read.starts_ms && read.ends_ms && read.ends_ms <= read.starts_ms)
-        good = refuse(error, "ends_at", "must be after starts_at");
-    read.hold_ms = hold_seconds * 1000;
-    if (good)
-        *item = read;
-    json_decref(object);
-    return good;
+    read.limit = read.starts_ms = read.ends_ms = read.hold_ms = 0;
+    if (!read_body(body, length, fields, COUNT(fields), &read, error))
+        return false;
+    if (read.starts_ms && read.ends_ms && read.ends_ms <= read.starts_ms)
+        return refuse(error, "ends_at", "must be after starts_at");
+    read.hold_ms *= 1000;
+    *item = read;
+    return true;
 }
 
 bool codec_read_restock(const char *body, size_t length, int64_t *quantity, struct codec_error *error) {
-    static const char *const names[] = {"quantity", NULL};
-    json_t *object = read_object(body, length, names, error);
-    bool good = object && read_integer(object, "quantity", 1, INVENTORY_STOCK_MAX, quantity, error);
-    json_decref(object);
-    return good;
+    static const struct field fields[] = {{"quantity", INTEGER, 0, 1, INVENTORY_STOCK_MAX, false}};
+    return read_body(body, length, fields, COUNT(fields), quantity, error);
 }
 
 bool codec_read_lock(const char *body, size_t length, char url[CODEC_URL_SIZE], struct codec_error *error) {
-    static const char *const names[] = {"lock", NULL};
-    json_t *object = read_object(body, length, names, error);
-    json_t *value = json_object_get(object, "lock");
-    bool good = object != NULL;
-    if (good && (!json_is_string(value) || json_string_length(value) >= CODEC_URL_SIZE ||
-                 strlen(json_string_value(value)) != json_string_length(value)))
-        good = refuse(error, "lock", "must be the URL of a lock, of at most %d bytes", CODEC_URL_SIZE - 1);
-    if (good)
-        memcpy(url, json_string_value(value), json_string_length(value) + 1);
-    json_decref(object);
-    return good;
+    static const struct field fields[] = {{"lock", URL, 0, 0, 0, false}};
+    return read_body(body, length, fields, COUNT(fields), url, error);
 }
 
 bool codec_read_nothing(const char *body, size_t length, struct codec_error *error) {
-    static const char *const names[] = {NULL};
-    if (length == 0)
-        return true;
-    json_t *object = read_object(body, length, names, error);
-    bool good = object != NULL;
-    json_decref(object);
-    return good;
+    return length == 0 || read_body(body, length, NULL, 0, NULL, error);
 }
 
 /* ---- answers ----
