@@ -36,7 +36,7 @@ enum stage { STAGE_QUEUED, STAGE_FIRST, STAGE_ORDERS, STAGE_USERS, STAGE_LAST, S
 
 struct audit_run {
     STAILQ_ENTRY(audit_run) next;
-    STAILQ_HEAD(, waiter) waiters;
+    STAILQ_HEAD(waiters, waiter) waiters;
     enum stage stage;
     int64_t asked_ns;
     size_t read; /* records in the last reply */

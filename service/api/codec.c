@@ -57,9 +57,9 @@ enum kind { NAME, INTEGER, INSTANT, STRATEGY, URL, LINES };
 
 struct field {
     const char *name;
-    enum kind kind;
     size_t offset;
     int64_t low, high;
+    enum kind kind;
     bool optional; /* if it is missing, its place is untouched */
 };
 
@@ -159,9 +159,9 @@ static bool read_body(const char *body, size_t length, const struct field *field
 bool codec_read_purchase(const char *body, size_t length, struct codec_purchase *purchase,
                          struct codec_error *error) {
     static const struct field fields[] = {
-        {"item", NAME, offsetof(struct codec_purchase, item), 0, 0, false},
-        {"user", NAME, offsetof(struct codec_purchase, user), 0, 0, false},
-        {"quantity", INTEGER, offsetof(struct codec_purchase, quantity), 1, INVENTORY_QUANTITY_MAX, false}};
+        {"item", offsetof(struct codec_purchase, item), 0, 0, NAME, false},
+        {"user", offsetof(struct codec_purchase, user), 0, 0, NAME, false},
+        {"quantity", offsetof(struct codec_purchase, quantity), 1, INVENTORY_QUANTITY_MAX, INTEGER, false}};
     struct codec_purchase read;
     bool good = read_body(body, length, fields, COUNT(fields), &read, error);
     if (good)
@@ -171,8 +171,8 @@ bool codec_read_purchase(const char *body, size_t length, struct codec_purchase 
 
 static bool read_lines(json_t *lines, struct inventory_transaction *basket, struct codec_error *error) {
     static const struct field fields[] = {
-        {"item", NAME, offsetof(struct inventory_line, item), 0, 0, false},
-        {"quantity", INTEGER, offsetof(struct inventory_line, quantity), 1, INVENTORY_QUANTITY_MAX, false}};
+        {"item", offsetof(struct inventory_line, item), 0, 0, NAME, false},
+        {"quantity", offsetof(struct inventory_line, quantity), 1, INVENTORY_QUANTITY_MAX, INTEGER, false}};
     json_t *line;
     size_t i;
     if (!json_is_array(lines) || json_array_size(lines) < 1 || json_array_size(lines) > INVENTORY_LINES_MAX)
@@ -193,8 +193,8 @@ static bool read_lines(json_t *lines, struct inventory_transaction *basket, stru
 bool codec_read_basket(const char *body, size_t length, struct inventory_transaction *basket,
                        struct codec_error *error) {
     static const struct field fields[] = {
-        {"user", NAME, offsetof(struct inventory_transaction, user), 0, 0, false},
-        {"lines", LINES, 0, 0, 0, false}};
+        {"user", offsetof(struct inventory_transaction, user), 0, 0, NAME, false},
+        {"lines", 0, 0, 0, LINES, false}};
     basket->kind = INVENTORY_BASKET;
     return read_body(body, length, fields, COUNT(fields), basket, error);
 }
@@ -202,10 +202,10 @@ bool codec_read_basket(const char *body, size_t length, struct inventory_transac
 bool codec_read_transfer(const char *body, size_t length, struct inventory_transaction *transfer,
                          struct codec_error *error) {
     static const struct field fields[] = {
-        {"from", NAME, offsetof(struct inventory_transaction, lines[0].item), 0, 0, false},
-        {"to", NAME, offsetof(struct inventory_transaction, lines[1].item), 0, 0, false},
-        {"quantity", INTEGER, offsetof(struct inventory_transaction, lines[0].quantity), 1,
-         INVENTORY_QUANTITY_MAX, false}};
+        {"from", offsetof(struct inventory_transaction, lines[0].item), 0, 0, NAME, false},
+        {"to", offsetof(struct inventory_transaction, lines[1].item), 0, 0, NAME, false},
+        {"quantity", offsetof(struct inventory_transaction, lines[0].quantity), 1, INVENTORY_QUANTITY_MAX,
+         INTEGER, false}};
     struct inventory_line *lines = transfer->lines;
     transfer->count = 2;
     transfer->kind = INVENTORY_TRANSFER;
@@ -218,12 +218,12 @@ bool codec_read_transfer(const char *body, size_t length, struct inventory_trans
 bool codec_read_item(const char *body, size_t length, enum inventory_strategy strategy,
                      struct inventory_item *item, struct codec_error *error) {
     static const struct field fields[] = {
-        {"stock", INTEGER, offsetof(struct inventory_item, initial), 0, INVENTORY_STOCK_MAX, false},
-        {"per_user_limit", INTEGER, offsetof(struct inventory_item, limit), 0, LIMIT_MAX, true},
-        {"starts_at", INSTANT, offsetof(struct inventory_item, starts_ms), 0, 0, true},
-        {"ends_at", INSTANT, offsetof(struct inventory_item, ends_ms), 0, 0, true},
-        {"hold_seconds", INTEGER, offsetof(struct inventory_item, hold_ms), 0, HOLD_SECONDS_MAX, true},
-        {"strategy", STRATEGY, offsetof(struct inventory_item, strategy), 0, 0, true}};
+        {"stock", offsetof(struct inventory_item, initial), 0, INVENTORY_STOCK_MAX, INTEGER, false},
+        {"per_user_limit", offsetof(struct inventory_item, limit), 0, LIMIT_MAX, INTEGER, true},
+        {"starts_at", offsetof(struct inventory_item, starts_ms), 0, 0, INSTANT, true},
+        {"ends_at", offsetof(struct inventory_item, ends_ms), 0, 0, INSTANT, true},
+        {"hold_seconds", offsetof(struct inventory_item, hold_ms), 0, HOLD_SECONDS_MAX, INTEGER, true},
+        {"strategy", offsetof(struct inventory_item, strategy), 0, 0, STRATEGY, true}};
     struct inventory_item read = *item;
     read.strategy = strategy;
     read.limit = read.starts_ms = read.ends_ms = read.hold_ms = 0;
@@ -237,12 +237,12 @@ bool codec_read_item(const char *body, size_t length, enum inventory_strategy st
 }
 
 bool codec_read_restock(const char *body, size_t length, int64_t *quantity, struct codec_error *error) {
-    static const struct field fields[] = {{"quantity", INTEGER, 0, 1, INVENTORY_STOCK_MAX, false}};
+    static const struct field fields[] = {{"quantity", 0, 1, INVENTORY_STOCK_MAX, INTEGER, false}};
     return read_body(body, length, fields, COUNT(fields), quantity, error);
 }
 
 bool codec_read_lock(const char *body, size_t length, char url[CODEC_URL_SIZE], struct codec_error *error) {
-    static const struct field fields[] = {{"lock", URL, 0, 0, 0, false}};
+    static const struct field fields[] = {{"lock", 0, 0, 0, URL, false}};
     return read_body(body, length, fields, COUNT(fields), url, error);
 }
 

@@ -11,7 +11,7 @@ enum { REST_TIMES = 7, REST_MOST_NS = 100000000, ASK_AGAIN_NS = 100000000 };
 struct pool {
     pthread_mutex_t mutex;
     pthread_cond_t work;
-    STAILQ_HEAD(, pool_job) jobs;
+    STAILQ_HEAD(pool_jobs, pool_job) jobs;
     struct pool_metrics metrics;
     int queue_max, threads, running;
     int (*limit)(void *ctx);
