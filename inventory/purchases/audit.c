@@ -269,12 +269,11 @@ static void start(struct inventory *inventory) {
 
 /* An audit that reads its last counters after this call: it tells of a moment that is yet to come. */
 static struct audit_run *find_run(const struct audits *audits, const char *name) {
-    struct audit_run *run;
-    STAILQ_FOREACH (run, &audits->runs, next) {
+    for (struct audit_run *run = STAILQ_FIRST(&audits->runs); run; run = STAILQ_NEXT(run, next)) {
         if (run->stage != STAGE_FIRST && run->stage != STAGE_LAST && strcmp(run->name, name) == 0)
-            break;
+            return run;
     }
-    return run;
+    return NULL;
 }
 
 static struct audit_run *add_run(struct audits *audits, const char *name) {
