@@ -160,7 +160,7 @@ static void test_in_turn_fenced(void) {
 
 /* ---- and one that does not ---- */
 
-static bool has_looked(void *arg) {
+static bool has_read(void *arg) {
     return ((struct seller *)arg)->inventory->delayed != NULL;
 }
 
@@ -168,7 +168,7 @@ static bool has_looked(void *arg) {
 static struct txn *pause_basket(struct seller *seller, const char *key, const char *lines) {
     struct txn *paused = txn_new(seller, key, lines);
     txn_begin(paused, TXN_MAKE);
-    shop_wait(seller->shop, has_looked, seller, "the basket has looked");
+    shop_wait(seller->shop, has_read, seller, "the basket has read");
     return paused;
 }
 

@@ -318,14 +318,14 @@ static void test_given_up(void) {
 
 /* ---- looks at one item ---- */
 
-static int times_looked(void) {
+static int times_read(void) {
     const char *name = "cmdstat_hmget:calls=";
     const char *at = strstr(redis_command(&redis, "INFO", "commandstats", NULL), name);
     return at ? (int)strtol(at + strlen(name), NULL, 10) : 0;
 }
 
-static bool has_looked(void *arg) {
-    return times_looked() > *(int *)arg;
+static bool has_read(void *arg) {
+    return times_read() > *(int *)arg;
 }
 
 /* Those who come while the item is asked for share the next reply: the one that is in flight may be older
@@ -335,19 +335,19 @@ static void test_looks_are_shared(void) {
     struct seller *seller = open_seller(0, 0);
     struct answer *answers[LOOKS];
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    int before = times_looked() + 1;
+    int before = times_read() + 1;
     proxy_set(proxy, PROXY_DELAY, 200, "HMGET");
     struct answer *early = item_read_begin(seller, "phone");
     struct answer *other = item_read_begin(seller, "none");
     inventory_flush(seller->inventory);
-    CHECK(harness_wait(has_looked, &before, 10000));
+    CHECK(harness_wait(has_read, &before, 10000));
     CHECK_STATUS(item_restock(direct, "phone", "r", 5, NULL), INVENTORY_OK);
     CHECK_INT(early->count, 0); /* its reply is on the way */
     for (int i = 0; i < LOOKS; i++)
         answers[i] = item_read_begin(seller, "phone");
-    before = times_looked();
+    before = times_read();
     shop_settle(seller->shop);
-    CHECK_INT(times_looked() - before, 1);
+    CHECK_INT(times_read() - before, 1);
     CHECK_INT(early->item.available, 10);
     CHECK_STATUS(other->status, INVENTORY_UNKNOWN_ITEM);
     for (int i = 0; i < LOOKS; i++) {

@@ -226,7 +226,7 @@ static void submit(struct call *call) {
 
 /* ---- the calls ---- */
 
-static struct call *under_way_new(struct worker *worker, struct http_request *request) {
+static struct call *call_new(struct worker *worker, struct http_request *request) {
     struct call *call = calloc(1, sizeof *call);
     if (!call) {
         answer_status(request, INVENTORY_OVERLOADED);
@@ -267,7 +267,7 @@ static void post(struct worker *worker, struct http_request *request,
     char digest[INVENTORY_DIGEST_SIZE];
     if (!read_idempotency_key(request, digest))
         return;
-    struct call *call = under_way_new(worker, request);
+    struct call *call = call_new(worker, request);
     if (!call)
         return;
     if (!read(request->body, request->length, &call->transaction, &error)) {
@@ -329,7 +329,7 @@ static void look_up(struct worker *worker, struct http_request *request, const c
         problem_answer_field(request, error.field, error.detail);
         return;
     }
-    struct call *call = under_way_new(worker, request);
+    struct call *call = call_new(worker, request);
     if (!call)
         return;
     call->transaction.kind = INVENTORY_BASKET;

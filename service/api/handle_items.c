@@ -42,7 +42,7 @@ struct put {
 _Static_assert(sizeof(struct put) <= HTTP_CONTEXT_SIZE, "an item must fit into its request");
 
 /* Answers with the item as it is now, with restocks and sales if it existed before. */
-static void on_put_looked(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+static void on_put_read(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct put *put = ctx;
     char body[CODEC_BODY_SIZE], location[INVENTORY_NAME_MAX + 16];
     snprintf(location, sizeof location, "/v1/items/%s", put->item.item);
@@ -74,7 +74,7 @@ static void on_put(void *ctx, enum inventory_status status, const struct invento
         return;
     }
     put->status = status == INVENTORY_OK ? 201 : 200;
-    inventory_item_get(worker->inventory, put->item.item, on_put_looked, put);
+    inventory_item_get(worker->inventory, put->item.item, on_put_read, put);
 }
 
 void items_put(struct worker *worker, struct http_request *request, const char *name) {

@@ -147,7 +147,7 @@ static void under_load(void) {
     CHECK_STR(redis_command(&redis, "HLEN", INSTANCES, NULL), "0"); /* they have left */
 }
 
-static bool has_looked(void *arg) {
+static bool has_read(void *arg) {
     (void)arg;
     return strcmp(redis_command(&redis, "EXISTS", "seckill:{x}:token", NULL), "1") == 0;
 }
@@ -166,7 +166,7 @@ static void the_stopped_and_the_dead(void) {
     put_on_sale(0);
     CHECK(web_open(&buyer, services[0].port));
     web_send_text(&buyer, shop_purchase_raw("x", "paused", 1, "paused"));
-    CHECK(harness_wait(has_looked, NULL, PATIENCE_MS));
+    CHECK(harness_wait(has_read, NULL, PATIENCE_MS));
     proc_kill(&services[0].proc, SIGSTOP);
     seckilld_kill(&services[2]);
     put_lock_begin(1, in_redis("?variant=watchdog"), &switcher);
@@ -219,7 +219,7 @@ static void not_open_yet(void) {
     put_on_sale(0);
     CHECK(web_open(&buyer, services[0].port));
     web_send_text(&buyer, shop_purchase_raw("x", "u", 1, "k"));
-    CHECK(harness_wait(has_looked, NULL, PATIENCE_MS));
+    CHECK(harness_wait(has_read, NULL, PATIENCE_MS));
     CHECK(harness_wait(is_reachable, NULL, PATIENCE_MS));
     put_lock_begin(0, "local:", &switcher);
     wait_state(0, "switching", 2, "local:");

@@ -213,7 +213,7 @@ static bool waits(void *arg) {
     return shop_metric(*(int *)arg, "seckill_purchases_waiting") >= 50;
 }
 
-static void what_is_under_way_is_answered(void) {
+static void what_is_in_flight_is_answered(void) {
     struct slow_shop shop;
     enum { MANY = 50 };
     static struct web_conn conns[MANY], idle[MANY];
@@ -297,7 +297,7 @@ static bool waits_for_thread(void *arg) {
 
 /* Purchases in their work delay, and others that wait for the lock or for a thread, past the bound; and those
  * whose request has arrived but was not read yet, or not even their connection taken in. */
-static void the_bound_with_work_under_way(void) {
+static void the_bound_with_work_in_flight(void) {
     static const char *const strategies[] = {"naive", "locked"};
     enum { MANY = 60 };
     static struct web_conn conns[MANY];
@@ -359,11 +359,11 @@ int main(int argc, char **argv) {
     harness_run("two sell what there is", two_sell_what_there_is);
     harness_run("a rolling restart under load", rolling_restart);
     harness_run("drained under load", drained_under_load);
-    harness_run("what is in flight is answered", what_is_under_way_is_answered);
+    harness_run("what is in flight is answered", what_is_in_flight_is_answered);
     for (int i = 0; i < 5; i++)
         harness_run("what was sent is answered", what_was_sent_is_answered);
     harness_run("the bound of the drain", the_bound);
-    harness_run("the bound of the drain, with work in flight", the_bound_with_work_under_way);
+    harness_run("the bound of the drain, with work in flight", the_bound_with_work_in_flight);
     harness_run("signals", signals);
     return harness_finish();
 }
