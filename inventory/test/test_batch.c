@@ -367,7 +367,7 @@ static void test_made_anew_in_batches(void) {
     CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 3 + 200);
 }
 
-/* A connection that looked at one item must not stumble over it when it sells another. */
+/* A connection that has watched one item sells another one. */
 static void test_no_conflict_with_another_item(void) {
     struct seller *seller = open_seller();
     item_sell(seller, "gone", INVENTORY_OPTIMISTIC, 0);

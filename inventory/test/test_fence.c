@@ -116,7 +116,7 @@ static void test_order_of_epochs(void) {
     check_books(seller, &redis, "phone", 10, 0, EPOCHS);
 }
 
-/* Without fence and epoch, and with fencing off, the write is the naive one, and no fence is looked at or
+/* Without fence and epoch, and with fencing off, the write is the naive one, and no fence is checked or
  * kept. */
 static void test_unchecked(void) {
     struct seller *seller = open_sale(7);
@@ -226,7 +226,7 @@ static bool has_looked(void *arg) {
 /* A purchase has read, and is paused before its write. */
 static struct buy *pause_buyer(struct seller *seller, const char *user, const char *key, int64_t quantity) {
     struct buy *paused = buy_begin(seller, "phone", user, key, quantity);
-    shop_wait(seller->shop, has_looked, seller, "the buyer has looked");
+    shop_wait(seller->shop, has_looked, seller, "the purchase has read");
     return paused;
 }
 
@@ -254,7 +254,7 @@ static void test_overtaken_by_a_sale(void) {
     CHECK_STATUS(buy_with(seller, 7, "k1"), INVENTORY_OK); /* the retry */
 }
 
-/* The new holder has but looked: what it saw must stay so until it writes. */
+/* The new holder has only read: nothing may change what it read until it writes. */
 static void test_overtaken_by_a_look(void) {
     struct seller *seller = open_sale(0);
     struct buy *old = pause_buyer(slow_holder(seller, 5), "ann", "k1", 10);

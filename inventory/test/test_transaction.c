@@ -345,7 +345,7 @@ int main(int argc, char **argv) {
     store_start(&redis, argc, argv);
     run_ways("a basket", test_basket, AT_ONCE);
     run_ways("the same basket again", test_replay, AT_ONCE);
-    run_ways("a basket is looked up", test_find, AT_ONCE);
+    run_ways("a basket is found", test_find, AT_ONCE);
     run_ways("the first line that fails is named, and nothing is done", test_refusals, AT_ONCE);
     run_ways("an item twice", test_item_twice, NAIVELY);
     run_ways("32 lines, of many items and of one", test_many_lines, NAIVELY);

@@ -1,5 +1,5 @@
 /* Baskets and transfers of a process that is killed, or stopped, at each of its steps. It is a child of this
- * one, which afterwards finishes what it left, and looks at the books. */
+ * one, which afterwards finishes what it left, and reads the books. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -164,7 +164,7 @@ static bool has_read(void *arg) {
     return ((struct seller *)arg)->inventory->delayed != NULL;
 }
 
-/* A basket that has looked, and is paused before the write. */
+/* A basket has read, and is paused before its write. */
 static struct txn *pause_basket(struct seller *seller, const char *key, const char *lines) {
     struct txn *paused = txn_new(seller, key, lines);
     txn_begin(paused, TXN_MAKE);
@@ -226,7 +226,7 @@ static void test_overtaken_at_the_look(void) {
     const char *before = store_dump(&redis, false);
     CHECK_STATUS(txn_make(seller, "k1", "lamp:1 phone:1"), INVENTORY_STALE);
     CHECK_STR(store_dump(&redis, false), before);
-    /* The new one has but looked: what it saw stays so until it writes. */
+    /* The new one has only read: nothing changes what it read until it writes. */
     struct txn *old = pause_basket(slow_holder(seller, 7), "k3", "phone:2 lamp:1");
     struct txn *new = pause_basket(slow_holder(seller, 8), "k4", "phone:2 lamp:1");
     CHECK_STATUS(wake(old), INVENTORY_STALE);

@@ -443,7 +443,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
     run("it leaves what steps would have left", test_leaves_the_same);
-    run("it looks at no tokens", test_no_tokens);
+    run("it checks no tokens", test_no_tokens);
     run("one in steps was left unfinished", test_unfinished);
     run("one in steps was decided", test_decided);
     run("between two steps: the same key, and it is asked whether it can be made", test_checked_in_between);

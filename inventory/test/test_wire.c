@@ -127,7 +127,7 @@ static void test_reply_of_many_cut(void) {
     check_books(seller, &redis, "phone", 0, 50, 0);
 }
 
-/* The look at a sold-out item is but a question. */
+/* The check of a sold-out item is only a read. */
 static void test_question_cut(void) {
     struct seller *seller = open_seller(0, 0);
     item_sell(seller, "phone", strategy, 1);
@@ -316,7 +316,7 @@ static void test_given_up(void) {
     CHECK(deaf->reset);
 }
 
-/* ---- looks at one item ---- */
+/* ---- reads of one item ---- */
 
 static int times_read(void) {
     const char *name = "cmdstat_hmget:calls=";
@@ -330,7 +330,7 @@ static bool has_read(void *arg) {
 
 /* Those who come while the item is asked for share the next reply: the one that is in flight may be older
  * than their question. */
-static void test_looks_are_shared(void) {
+static void test_reads_are_shared(void) {
     enum { LOOKS = 50 };
     struct seller *seller = open_seller(0, 0);
     struct answer *answers[LOOKS];
@@ -454,12 +454,12 @@ int main(int argc, char **argv) {
     run_each("a reply cut off or lost", test_reply_cut, INVENTORY_OPTIMISTIC);
     harness_run("optimistic: one connection cut off", test_one_connection_cut);
     run_each("the reply to many cut off", test_reply_of_many_cut, INVENTORY_LUA);
-    run_each("the look at a sold-out item cut off", test_question_cut, INVENTORY_LUA);
+    run_each("the check of a sold-out item cut off", test_question_cut, INVENTORY_LUA);
     harness_run("the replies to other calls cut off", test_other_replies_cut);
     run_each("a request lost", test_request_lost, INVENTORY_OPTIMISTIC);
     run_each("a sale that is delivered late", test_delivered_late, INVENTORY_OPTIMISTIC);
     harness_run("a connection that is given up is reset", test_given_up);
-    harness_run("looks at one item share replies, none older than the question", test_looks_are_shared);
+    harness_run("reads of one item share replies, none older than the call", test_reads_are_shared);
     harness_run("looks asked from the answers to looks", test_looks_from_answers);
     run_each("a slow store", test_slow, INVENTORY_OPTIMISTIC);
     run_each("a store that is too slow", test_too_slow, INVENTORY_LUA);

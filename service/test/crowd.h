@@ -43,7 +43,7 @@ struct crowd *crowd_run(const struct crowd_plan *plan);
 /* After crowd_join(): */
 const struct receipt *crowd_receipt(const struct crowd *crowd, int i);
 int crowd_count(const struct crowd *crowd, int status);
-/* Every 201 is an order that can be looked at, and is this buyer's. */
+/* Every 201 is an order that can be read, and is this buyer's. */
 void crowd_check_orders(const struct crowd *crowd, int port);
 /* Every purchase was answered with 201 or a problem of this type (NULL: none). */
 void crowd_check_answers(const struct crowd *crowd, const char *type);

@@ -233,7 +233,7 @@ static void strategies(void) {
     close_shop();
 }
 
-/* One that no journal knows has no place to be looked at, and nothing becomes of it. */
+/* A basket that is not in the journal cannot be read, confirmed or cancelled. */
 static void naive(void) {
     struct web_response first, again, found;
     redis_start(&redis, NULL);

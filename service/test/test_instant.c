@@ -86,7 +86,7 @@ static void refuses(void) {
             FAIL("%s is read as %lld", bad[i], (long long)ms);
         CHECK_INT(ms, -7);
     }
-    /* Nothing is looked at beyond the end, wherever that is. */
+    /* Nothing is read beyond the end, wherever that is. */
     static const char whole[] = "2030-01-31T20:00:00.123+01:00";
     for (size_t length = 0; length < sizeof whole - 1; length++) {
         char *cut = harness_alloc(length + 1);

@@ -137,7 +137,7 @@ static void dead_at_the_start(void) {
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
-/* A call that fails has it looked for at once; where nobody calls it is noticed all the same. Baskets that
+/* After a call that fails the lock is tried at once; without any call it is tried now and then. Baskets that
  * are made by one script need no lock. */
 static void dead_while_it_runs(void) {
     struct web_response response;

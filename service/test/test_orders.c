@@ -127,7 +127,7 @@ static void expire(void) {
     check_step(order("e", "u", 4, "k3", &response), "cancel", "cancelled");
 }
 
-/* A hold that nobody looks at comes back by itself, once, also when two sweep. */
+/* The units of a hold that nobody reads come back by themselves, once, also if two instances sweep. */
 static void expire_unseen(void) {
     struct seckilld other;
     struct web_response response;
@@ -276,7 +276,7 @@ int main(int argc, char **argv) {
     harness_run("cancel", cancel);
     harness_run("an order born confirmed", born_confirmed);
     harness_run("a hold expires", expire);
-    harness_run("holds that nobody looks at expire, once", expire_unseen);
+    harness_run("holds that nobody reads expire, once", expire_unseen);
     harness_run("an idle service costs the store next to nothing", idle);
     harness_run("unknown orders", unknown_orders);
     harness_run("bodies of confirm and cancel", bodies);
