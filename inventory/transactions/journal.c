@@ -131,16 +131,9 @@ void journal_move(struct inventory *inventory, const struct inventory_transactio
 
 /* ---- find ---- */
 
-struct find {
-    struct inventory *inventory;
-    struct inventory_transaction *transaction;
-};
-
 static void on_found(void *ctx, const struct redis_value *value) {
-    struct find find = *(struct find *)ctx;
-    struct inventory_transaction *transaction = find.transaction;
-    free(ctx);
-    enum inventory_status status = store_status(find.inventory, value);
+    struct inventory_transaction *transaction = ctx;
+    enum inventory_status status = store_status(transaction->inventory, value);
     if (status == INVENTORY_OK && redis_value_type(value) != REDIS_STRING) {
         status = INVENTORY_UNKNOWN_BASKET;
     } else if (status == INVENTORY_OK && !journal_read(transaction, redis_value_text(value))) {
@@ -154,13 +147,8 @@ static void on_found(void *ctx, const struct redis_value *value) {
 }
 
 void inventory_transaction_find(struct inventory *inventory, struct inventory_transaction *transaction) {
-    struct find *find = malloc(sizeof *find);
-    if (!find) {
-        transaction->done(transaction, INVENTORY_OVERLOADED);
-        return;
-    }
-    *find = (struct find){.inventory = inventory, .transaction = transaction};
-    journal_ask(inventory, transaction, on_found, find);
+    transaction->inventory = inventory;
+    journal_ask(inventory, transaction, on_found, transaction);
 }
 
 /* ---- transactions that were left unfinished ---- */
