@@ -4,9 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lock/libetcd/keepalive.h"
-#include "lock/libetcd/watch.h"
-
 enum { TIMEOUT_MS = 5000, TIMEOUT_MAX_MS = 1000000000 };
 
 static int64_t timeout_ns(int64_t ms) {
@@ -23,16 +20,16 @@ static enum etcd_status build(struct etcd *etcd, const struct etcd_config *confi
                                   .timeout_ns = timeout_ns(config->timeout_ms),
                                   .on_error = config->on_error,
                                   .ctx = config->ctx};
-    etcd->keepalive_stream = etcd_keepalive_stream_new(etcd);
-    etcd->watch_stream = etcd_watch_stream_new(etcd);
-    return etcd->keepalive_stream && etcd->watch_stream && etcd_loop_start(etcd->transport.loop) ? ETCD_OK
-                                                                                                 : ETCD_NOMEM;
+    etcd->keepalives = etcd_shared_stream_new(&etcd_keepalive_stream_kind, &etcd->auth);
+    etcd->watches = etcd_shared_stream_new(&etcd_watch_stream_kind, &etcd->auth);
+    bool starts = etcd->keepalives && etcd->watches && etcd_loop_start(etcd->transport.loop);
+    return starts ? ETCD_OK : ETCD_NOMEM;
 }
 
 static void destroy(struct etcd *etcd) {
-    etcd_transport_stop(&etcd->transport);
-    etcd_keepalive_stream_free(etcd->keepalive_stream);
-    etcd_watch_stream_free(etcd->watch_stream);
+    etcd_loop_stop(etcd->transport.loop);
+    etcd_shared_stream_free(etcd->keepalives);
+    etcd_shared_stream_free(etcd->watches);
     etcd_transport_close(&etcd->transport);
     etcd_auth_close(&etcd->auth);
     free(etcd);
@@ -73,8 +70,8 @@ enum etcd_status etcd_open(const struct etcd_config *config, struct etcd **etcd,
 void etcd_close(struct etcd *etcd) {
     if (!etcd)
         return;
-    etcd_keepalive_stream_stop(etcd->keepalive_stream);
-    etcd_watch_stream_stop(etcd->watch_stream);
+    etcd_shared_stream_stop(etcd->keepalives);
+    etcd_shared_stream_stop(etcd->watches);
     etcd_unary_close_all(&etcd->transport);
     destroy(etcd);
 }

@@ -8,12 +8,10 @@
  *
  * `next` grows only with events, and with progress that the server reports to one watch: the revision in the
  * header of other answers may be newer than the events that were sent. */
-#include "lock/libetcd/watch.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/libetcd/calls/shared_stream.h"
+#include "lock/libetcd/client.h"
 #include "lock/libetcd/wire/key_range.h"
 #include "lock/libetcd/wire/reply.h"
 
@@ -40,7 +38,7 @@ struct creation {
 };
 
 struct etcd_watch_stream {
-    struct etcd_shared_stream shared;
+    struct etcd_shared_stream shared; /* first */
     struct etcd_watch *buckets[BUCKETS];
     size_t live; /* watches that are not over */
     int64_t newest_id;
@@ -50,8 +48,7 @@ struct etcd_watch_stream {
 };
 
 static struct etcd_watch_stream *watches_of(const struct etcd_shared_stream *shared) {
-    return (struct etcd_watch_stream *)((char *)(uintptr_t)shared -
-                                        offsetof(struct etcd_watch_stream, shared));
+    return (struct etcd_watch_stream *)(uintptr_t)shared;
 }
 
 /* ---- with the mutex held ---- */
@@ -102,7 +99,7 @@ static void create(struct etcd_watch_stream *watches, struct etcd_watch *watch) 
     creation->id = watch->id;
     *watches->last = creation;
     watches->last = &creation->next;
-    etcd_stream_send(watches->shared.stream, &request.base);
+    etcd_shared_stream_send(&watches->shared, &request.base);
 }
 
 static void drop_partial(struct etcd_watch *watch) {
@@ -117,9 +114,10 @@ static bool is_wanted(const struct etcd_shared_stream *shared) {
 
 static void on_open(struct etcd_shared_stream *shared) {
     struct etcd_watch_stream *watches = watches_of(shared);
+    watches->last = &watches->first;
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct etcd_watch *watch = watches->buckets[i]; watch; watch = watch->chain) {
-            if (!watch->is_over && etcd_shared_stream_get(shared))
+            if (!watch->is_over && etcd_shared_stream_is_open(shared))
                 create(watches, watch);
         }
     }
@@ -141,11 +139,9 @@ static void on_broken(struct etcd_shared_stream *shared) {
 static void call_user(struct etcd_shared_stream *shared, struct etcd_watch *watch,
                       const struct etcd_watch_event *event) {
     struct etcd_watch_config config = watch->config;
-    etcd_loop_enter(shared->transport->loop, watch);
-    pthread_mutex_unlock(&shared->mutex);
+    etcd_shared_stream_enter_user(shared, watch);
     config.on_event(config.ctx, event);
-    etcd_loop_leave(shared->transport->loop);
-    pthread_mutex_lock(&shared->mutex);
+    etcd_shared_stream_leave_user(shared);
 }
 
 static void end(struct etcd_shared_stream *shared, struct etcd_watch *watch,
@@ -293,48 +289,32 @@ static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *an
         etcd_shared_stream_break(shared);
 }
 
-static const struct etcd_shared_stream_kind kind = {
-    .path = "/etcdserverpb.Watch/Watch",
-    .is_wanted = is_wanted,
-    .on_open = on_open,
-    .on_broken = on_broken,
-    .on_message = on_message,
-};
-
-/* ---- the interface ---- */
-
-struct etcd_watch_stream *etcd_watch_stream_new(struct etcd *etcd) {
-    struct etcd_watch_stream *watches = calloc(1, sizeof *watches);
-    if (!watches)
-        return NULL;
-    watches->last = &watches->first;
-    etcd_shared_stream_init(&watches->shared, &etcd->transport, &etcd->auth, &kind);
-    return watches;
-}
-
-void etcd_watch_stream_stop(struct etcd_watch_stream *watches) {
-    etcd_shared_stream_stop(&watches->shared);
-}
-
-static void destroy(struct etcd_watch *watch) {
+static void destroy_watch(struct etcd_watch *watch) {
     drop_partial(watch);
     etcd_arena_free(&watch->arena);
     free(watch);
 }
 
-void etcd_watch_stream_free(struct etcd_watch_stream *watches) {
-    if (!watches)
-        return;
+static void destroy(struct etcd_shared_stream *shared) {
     for (size_t i = 0; i < BUCKETS; i++) {
-        while (watches->buckets[i]) {
-            struct etcd_watch *next = watches->buckets[i]->chain;
-            destroy(watches->buckets[i]);
-            watches->buckets[i] = next;
+        for (struct etcd_watch *watch = watches_of(shared)->buckets[i], *next; watch; watch = next) {
+            next = watch->chain;
+            destroy_watch(watch);
         }
     }
-    etcd_shared_stream_destroy(&watches->shared);
-    free(watches);
 }
+
+const struct etcd_shared_stream_kind etcd_watch_stream_kind = {
+    .path = "/etcdserverpb.Watch/Watch",
+    .size = sizeof(struct etcd_watch_stream),
+    .is_wanted = is_wanted,
+    .on_open = on_open,
+    .on_broken = on_broken,
+    .on_message = on_message,
+    .destroy = destroy,
+};
+
+/* ---- the interface ---- */
 
 /* Copies the key range into the watch's arena, as the server expects it. */
 static bool copy_range(struct etcd_watch *watch, const struct etcd_watch_config *config) {
@@ -355,7 +335,7 @@ static bool copy_range(struct etcd_watch *watch, const struct etcd_watch_config 
 
 enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *config,
                             struct etcd_watch **watch) {
-    struct etcd_watch_stream *watches = etcd->watch_stream;
+    struct etcd_watch_stream *watches = watches_of(etcd->watches);
     struct etcd_watch *made = calloc(1, sizeof *made);
     if (!made)
         return ETCD_NOMEM;
@@ -364,7 +344,7 @@ enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *c
     made->config = *config;
     made->next = config->revision;
     if (!copy_range(made, config)) {
-        destroy(made);
+        destroy_watch(made);
         return ETCD_NOMEM;
     }
     pthread_mutex_lock(&watches->shared.mutex);
@@ -372,7 +352,7 @@ enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *c
     *find(watches, made->id) = made;
     watches->live++;
     *watch = made; /* before the first callback */
-    bool open = etcd_shared_stream_get(&watches->shared);
+    bool open = etcd_shared_stream_is_open(&watches->shared);
     if (open)
         create(watches, made);
     pthread_mutex_unlock(&watches->shared.mutex);
@@ -389,15 +369,15 @@ void etcd_watch_cancel(struct etcd_watch *watch) {
     struct etcd_watch **at = find(watch->watches, watch->id);
     *at = watch->chain;
     watch->watches->live -= watch->is_over ? 0 : 1;
-    if (!watch->is_over && etcd_shared_stream_get(shared)) {
+    if (!watch->is_over && etcd_shared_stream_is_open(shared)) {
         Pb__WatchCancelRequest cancelling = PB__WATCH_CANCEL_REQUEST__INIT;
         Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
         cancelling.watch_id = watch->id;
         request.request_case = PB__WATCH_REQUEST__REQUEST_CANCEL;
         request.cancel = &cancelling;
-        etcd_stream_send(shared->stream, &request.base);
+        etcd_shared_stream_send(shared, &request.base);
     }
+    etcd_shared_stream_quiesce(shared, watch);
     pthread_mutex_unlock(&shared->mutex);
-    etcd_loop_quiesce(shared->transport->loop, watch);
-    destroy(watch);
+    destroy_watch(watch);
 }

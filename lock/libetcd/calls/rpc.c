@@ -67,26 +67,21 @@ static void wait_for_end(struct attempt *attempt, const struct etcd_call *call) 
 static struct etcd_verdict attempt(const struct etcd_rpc *rpc, const struct etcd_method *method, int endpoint,
                                    grpc_slice request, int64_t deadline_ns, uint64_t *token,
                                    const struct etcd_call *call, struct etcd_answer *answer) {
-    grpc_metadata metadata[2] = {
-        {.key = grpc_slice_from_static_string("hasleader"), .value = grpc_slice_from_static_string("true")}};
-    size_t leader = method->leaderless ? 0 : 1;
-    size_t tokens = token ? etcd_auth_metadata(rpc->auth, &metadata[leader], token) : 0;
+    grpc_metadata metadata[2];
+    size_t count = etcd_auth_metadata(rpc->auth, !method->leaderless, metadata, token);
     struct attempt attempt = {.unary = {.on_done = on_done}};
     sem_init(&attempt.done, 0, 0);
-    struct etcd_verdict verdict = {ETCD_CANCELLED, .harmless = true};
-    if (etcd_unary_start(&attempt.unary, rpc->transport, endpoint, method->path, request, metadata,
-                         leader + tokens, deadline_ns)) {
-        wait_for_end(&attempt, call);
-        verdict = etcd_status_judge(attempt.unary.code, attempt.unary.text);
-        etcd_call_explain(call, attempt.unary.text);
-        if (verdict.status == ETCD_OK && !etcd_answer_read(answer, attempt.unary.answer)) {
-            verdict = (struct etcd_verdict){.status = ETCD_FAILED};
-            etcd_call_explain(call, "the answer is empty");
-        }
-        etcd_unary_free(&attempt.unary);
+    etcd_unary_start(&attempt.unary, rpc->transport, endpoint, method->path, request, metadata, count,
+                     deadline_ns);
+    wait_for_end(&attempt, call);
+    struct etcd_verdict verdict = etcd_status_judge(attempt.unary.code, attempt.unary.text);
+    etcd_call_explain(call, attempt.unary.text);
+    if (verdict.status == ETCD_OK && !etcd_answer_read(answer, attempt.unary.answer)) {
+        verdict = (struct etcd_verdict){.status = ETCD_FAILED};
+        etcd_call_explain(call, "the answer is empty");
     }
-    if (tokens)
-        grpc_slice_unref(metadata[leader].value);
+    etcd_unary_free(&attempt.unary);
+    etcd_auth_metadata_free(metadata, count);
     sem_destroy(&attempt.done);
     return verdict;
 }
@@ -143,7 +138,7 @@ static enum etcd_status find_member(struct course *course) {
             course->endpoint = etcd_endpoint_is_ready(&transport->endpoints.each[only]) ? only : -1;
         if (course->endpoint >= 0)
             return ETCD_OK;
-        if (etcd_transport_is_closing(transport))
+        if (atomic_load(&transport->closing))
             return ETCD_CANCELLED;
         if (gives_up(course->call))
             return ETCD_TIMEOUT;
@@ -173,7 +168,7 @@ static int64_t attempt_deadline_ns(const struct course *course, bool repeats) {
 static enum etcd_status go_on(struct course *course, const struct etcd_verdict *verdict, bool waits,
                               uint64_t token) {
     struct etcd_transport *transport = course->rpc->transport;
-    if (etcd_transport_is_closing(transport))
+    if (atomic_load(&transport->closing))
         return ETCD_CANCELLED;
     if (verdict->new_token && course->rpc->auth->user && course->refused_tokens++ < REFUSED_TOKENS_MAX) {
         course->refused_token = token;

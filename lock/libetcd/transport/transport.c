@@ -11,23 +11,11 @@ enum etcd_status etcd_transport_open(struct etcd_transport *transport, const str
     return transport->loop ? ETCD_OK : ETCD_NOMEM;
 }
 
-void etcd_transport_stop(struct etcd_transport *transport) {
-    if (transport->loop)
-        etcd_loop_stop(transport->loop);
-}
-
 void etcd_transport_close(struct etcd_transport *transport) {
     etcd_endpoints_close(&transport->endpoints);
     etcd_loop_free(transport->loop);
     pthread_cond_destroy(&transport->idle);
     pthread_mutex_destroy(&transport->mutex);
-}
-
-bool etcd_transport_is_closing(struct etcd_transport *transport) {
-    pthread_mutex_lock(&transport->mutex);
-    bool closing = transport->closing;
-    pthread_mutex_unlock(&transport->mutex);
-    return closing;
 }
 
 void etcd_transport_enter(struct etcd_transport *transport) {
@@ -49,8 +37,5 @@ void etcd_transport_wake(struct etcd_transport *transport) {
 
 grpc_call *etcd_transport_call(struct etcd_transport *transport, int endpoint, const char *path,
                                int64_t deadline_ns) {
-    return grpc_channel_create_call(transport->endpoints.each[endpoint].channel, NULL,
-                                    GRPC_PROPAGATE_DEFAULTS, etcd_loop_queue(transport->loop),
-                                    grpc_slice_from_static_string(path), NULL,
-                                    etcd_loop_deadline(deadline_ns), NULL);
+    return etcd_loop_call(transport->loop, transport->endpoints.each[endpoint].channel, path, deadline_ns);
 }

@@ -10,9 +10,9 @@
 struct etcd_transport {
     struct etcd_loop *loop;
     struct etcd_endpoints endpoints;
-    pthread_mutex_t mutex; /* for what follows */
-    pthread_cond_t idle;   /* nothing is in flight, and no thread is blocked */
-    bool closing;
+    _Atomic bool closing;
+    pthread_mutex_t mutex;      /* for what follows, and to set `closing` */
+    pthread_cond_t idle;        /* nothing is in flight, and no thread is blocked */
     struct etcd_unary *unaries; /* in flight */
     size_t blocked;             /* threads inside a blocking call */
 };
@@ -21,11 +21,8 @@ struct etcd_transport {
  */
 enum etcd_status etcd_transport_open(struct etcd_transport *transport, const struct etcd_config *config,
                                      char *error, size_t error_size);
-/* Ends the loop, when nothing is in flight any more. */
-void etcd_transport_stop(struct etcd_transport *transport);
 void etcd_transport_close(struct etcd_transport *transport);
 
-bool etcd_transport_is_closing(struct etcd_transport *transport);
 /* Around a blocking call. */
 void etcd_transport_enter(struct etcd_transport *transport);
 void etcd_transport_leave(struct etcd_transport *transport);
