@@ -8,8 +8,10 @@
 struct etcd {
     struct etcd_transport transport;
     struct etcd_auth auth;
-    struct etcd_rpc rpc;
     struct etcd_shared_stream *watches, *keepalives;
+    int64_t timeout_ns;                                               /* of calls without a deadline */
+    void (*on_error)(void *ctx, const char *member, const char *why); /* may be NULL */
+    void *ctx;
 };
 
 /* Of watch.c and of keepalive.c. */

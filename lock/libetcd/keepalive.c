@@ -53,11 +53,12 @@ static bool is_wanted(const struct etcd_shared_stream *shared) {
 }
 
 /* With the mutex held. */
-static void remove_keep(struct etcd_keep *keep) {
+static void delete_keep(struct etcd_keep *keep) {
     struct etcd_keep **at = &keep->keepalives->first;
     while (*at != keep)
         at = &(*at)->next;
     *at = keep->next;
+    free(keep);
 }
 
 static void reset_renewals(struct etcd_shared_stream *shared) {
@@ -65,10 +66,8 @@ static void reset_renewals(struct etcd_shared_stream *shared) {
         next = keep->next;
         keep->sent_ns = 0;
         keep->next_ns = 0;
-        if (keep->is_dropped) {
-            remove_keep(keep);
-            free(keep);
-        }
+        if (keep->is_dropped)
+            delete_keep(keep);
     }
 }
 
@@ -83,13 +82,10 @@ static void send(struct etcd_shared_stream *shared, struct etcd_keep *keep, int6
 /* The mutex is held before and after, but not during the callback. `keep` may be gone afterwards. */
 static void lose(struct etcd_shared_stream *shared, struct etcd_keep *keep) {
     atomic_store(&keep->deadline_ns, 0);
-    void (*on_lost)(void *ctx, int64_t id) = keep->on_lost;
-    void *ctx = keep->ctx;
-    int64_t id = keep->id;
-    if (!on_lost)
+    if (!keep->on_lost)
         return;
     etcd_shared_stream_enter_user(shared, keep);
-    on_lost(ctx, id);
+    keep->on_lost(keep->ctx, keep->id);
     etcd_shared_stream_leave_user(shared);
 }
 
@@ -150,16 +146,12 @@ static struct etcd_keep *find_sent(const struct etcd_shared_stream *shared, int6
 static void on_renewed(struct etcd_shared_stream *shared, struct etcd_keep *keep, int64_t ttl_s) {
     int64_t deadline_ns = keep->sent_ns + ttl_s * 1000000000;
     keep->sent_ns = 0;
-    if (keep->is_dropped) {
-        remove_keep(keep);
-        free(keep);
-    } else if (is_lost(keep)) {
-        return;
-    } else if (ttl_s <= 0) {
+    if (keep->is_dropped)
+        delete_keep(keep);
+    else if (!is_lost(keep) && ttl_s <= 0)
         lose(shared, keep);
-    } else if (deadline_ns > atomic_load(&keep->deadline_ns)) {
+    else if (!is_lost(keep) && deadline_ns > atomic_load(&keep->deadline_ns))
         atomic_store(&keep->deadline_ns, deadline_ns);
-    }
 }
 
 static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
@@ -172,10 +164,8 @@ static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *an
 }
 
 static void destroy(struct etcd_shared_stream *shared) {
-    for (struct etcd_keep *keep = keepalives_of(shared)->first, *next; keep; keep = next) {
-        next = keep->next;
-        free(keep);
-    }
+    while (keepalives_of(shared)->first)
+        delete_keep(keepalives_of(shared)->first);
 }
 
 const struct etcd_shared_stream_kind etcd_keepalive_stream_kind = {
@@ -221,14 +211,10 @@ void etcd_keep_drop(struct etcd_keep *keep) {
         return;
     struct etcd_shared_stream *shared = &keep->keepalives->shared;
     pthread_mutex_lock(&shared->mutex);
-    bool stays = keep->sent_ns != 0;
-    if (stays)
-        keep->is_dropped = true;
-    else
-        remove_keep(keep);
     atomic_store(&keep->deadline_ns, 0);
-    etcd_shared_stream_quiesce(shared, keep); /* by address only: the loop may have freed it */
+    etcd_shared_stream_quiesce(shared, keep);
+    keep->is_dropped = true;
+    if (keep->sent_ns == 0)
+        delete_keep(keep);
     pthread_mutex_unlock(&shared->mutex);
-    if (!stays)
-        free(keep);
 }

@@ -21,7 +21,8 @@ struct etcd_watch {
     struct etcd_watch *chain; /* in its bucket */
     struct etcd_watch_stream *watches;
     int64_t id;
-    struct etcd_watch_config config; /* its bytes are in the arena */
+    struct etcd_watch_config config;
+    ProtobufCBinaryData key, range_end; /* in the arena */
     struct etcd_arena arena;
     int64_t next;  /* 0: not known before it is created */
     bool has_seen; /* next - 1; false: the user chose next */
@@ -77,8 +78,8 @@ static void create(struct etcd_watch_stream *watches, struct etcd_watch *watch) 
     Pb__WatchCreateRequest creating = PB__WATCH_CREATE_REQUEST__INIT;
     Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
     int32_t filters[2];
-    creating.key = etcd_bytes_pack(config->key);
-    creating.range_end = etcd_bytes_pack(config->end);
+    creating.key = watch->key;
+    creating.range_end = watch->range_end;
     creating.start_revision = watch->next - watch->has_seen;
     creating.progress_notify = config->progress;
     creating.prev_kv = config->prev;
@@ -106,6 +107,13 @@ static void drop_partial(struct etcd_watch *watch) {
     free(watch->partial);
     watch->partial = NULL;
     watch->partial_size = 0;
+}
+
+static void delete_watch(struct etcd_watch *watch) {
+    *find(watch->watches, watch->id) = watch->chain;
+    drop_partial(watch);
+    etcd_arena_free(&watch->arena);
+    free(watch);
 }
 
 static bool is_wanted(const struct etcd_shared_stream *shared) {
@@ -138,9 +146,8 @@ static void on_broken(struct etcd_shared_stream *shared) {
 /* The mutex is held before and after, but not during the callback. `watch` may be gone afterwards. */
 static void call_user(struct etcd_shared_stream *shared, struct etcd_watch *watch,
                       const struct etcd_watch_event *event) {
-    struct etcd_watch_config config = watch->config;
     etcd_shared_stream_enter_user(shared, watch);
-    config.on_event(config.ctx, event);
+    watch->config.on_event(watch->config.ctx, event);
     etcd_shared_stream_leave_user(shared);
 }
 
@@ -262,9 +269,13 @@ static void on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *wa
         etcd_shared_stream_break(shared);
 }
 
-static void on_response(struct etcd_shared_stream *shared, struct etcd_answer *answer,
-                        const Pb__WatchResponse *response) {
+static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
     struct etcd_watch_stream *watches = watches_of(shared);
+    const Pb__WatchResponse *response = etcd_answer_unpack(answer, &pb__watch_response__descriptor);
+    if (!response) {
+        etcd_shared_stream_break(shared);
+        return;
+    }
     int64_t id = response->created ? take_creation(watches) : response->watch_id;
     struct etcd_watch *watch = *find(watches, id);
     if (!watch || watch->is_over)
@@ -281,26 +292,10 @@ static void on_response(struct etcd_shared_stream *shared, struct etcd_answer *a
         on_progress(shared, watch, response);
 }
 
-static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
-    const Pb__WatchResponse *response = etcd_answer_unpack(answer, &pb__watch_response__descriptor);
-    if (response)
-        on_response(shared, answer, response);
-    else
-        etcd_shared_stream_break(shared);
-}
-
-static void destroy_watch(struct etcd_watch *watch) {
-    drop_partial(watch);
-    etcd_arena_free(&watch->arena);
-    free(watch);
-}
-
 static void destroy(struct etcd_shared_stream *shared) {
     for (size_t i = 0; i < BUCKETS; i++) {
-        for (struct etcd_watch *watch = watches_of(shared)->buckets[i], *next; watch; watch = next) {
-            next = watch->chain;
-            destroy_watch(watch);
-        }
+        while (watches_of(shared)->buckets[i])
+            delete_watch(watches_of(shared)->buckets[i]);
     }
 }
 
@@ -316,23 +311,6 @@ const struct etcd_shared_stream_kind etcd_watch_stream_kind = {
 
 /* ---- the interface ---- */
 
-/* Copies the key range into the watch's arena, as the server expects it. */
-static bool copy_range(struct etcd_watch *watch, const struct etcd_watch_config *config) {
-    ProtobufCBinaryData key, end;
-    if (!etcd_key_range_pack(&watch->arena, config->key, config->end, config->prefix, &key, &end))
-        return false;
-    uint8_t *copy = etcd_arena_alloc(&watch->arena, key.len + end.len);
-    if (!copy)
-        return false;
-    if (key.len > 0)
-        memcpy(copy, key.data, key.len);
-    if (end.len > 0)
-        memcpy(copy + key.len, end.data, end.len);
-    watch->config.key = (struct etcd_bytes){copy, key.len};
-    watch->config.end = (struct etcd_bytes){copy + key.len, end.len};
-    return true;
-}
-
 enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *config,
                             struct etcd_watch **watch) {
     struct etcd_watch_stream *watches = watches_of(etcd->watches);
@@ -343,8 +321,10 @@ enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *c
     made->watches = watches;
     made->config = *config;
     made->next = config->revision;
-    if (!copy_range(made, config)) {
-        destroy_watch(made);
+    if (!etcd_key_range_pack(&made->arena, config->key, config->end, config->prefix, &made->key,
+                             &made->range_end)) {
+        etcd_arena_free(&made->arena);
+        free(made);
         return ETCD_NOMEM;
     }
     pthread_mutex_lock(&watches->shared.mutex);
@@ -366,8 +346,6 @@ void etcd_watch_cancel(struct etcd_watch *watch) {
         return;
     struct etcd_shared_stream *shared = &watch->watches->shared;
     pthread_mutex_lock(&shared->mutex);
-    struct etcd_watch **at = find(watch->watches, watch->id);
-    *at = watch->chain;
     watch->watches->live -= watch->is_over ? 0 : 1;
     if (!watch->is_over && etcd_shared_stream_is_open(shared)) {
         Pb__WatchCancelRequest cancelling = PB__WATCH_CANCEL_REQUEST__INIT;
@@ -377,7 +355,8 @@ void etcd_watch_cancel(struct etcd_watch *watch) {
         request.cancel = &cancelling;
         etcd_shared_stream_send(shared, &request.base);
     }
+    watch->is_over = true;
     etcd_shared_stream_quiesce(shared, watch);
+    delete_watch(watch);
     pthread_mutex_unlock(&shared->mutex);
-    destroy_watch(watch);
 }

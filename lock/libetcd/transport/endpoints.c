@@ -20,24 +20,15 @@ static bool is_port(const char *text, size_t length) {
     return port > 0 && port < 65536;
 }
 
-/* HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT, of `length` bytes. The target names its scheme, dns, since
- * gRPC would take a host called "unix" for a scheme. */
+/* HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT, of `length` bytes up to a comma or the end. The target names
+ * its scheme, dns, since gRPC would take a host called "unix" for a scheme. */
 static bool read_target(char target[ETCD_TARGET_SIZE], const char *text, size_t length) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";
-    if (length == 0 || length > ETCD_TARGET_SIZE - sizeof "dns:///:2379")
+    static const char letters[] = ":ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_%";
+    const bool literal = text[0] == '[';
+    size_t host = literal ? strspn(text + 1, letters) + 2 : strspn(text, letters + 1); /* without the colon */
+    if (host == 0 || (literal && (host == 2 || text[host - 1] != ']')) ||
+        length > ETCD_TARGET_SIZE - sizeof "dns:///:2379")
         return false;
-    size_t host = length;
-    if (text[0] == '[') {
-        const char *end = memchr(text, ']', length);
-        if (!end || end == text + 1 || strspn(text + 1, letters) < (size_t)(end - text - 1))
-            return false;
-        host = (size_t)(end - text) + 1;
-    } else {
-        const char *colon = memchr(text, ':', length);
-        host = colon ? (size_t)(colon - text) : length;
-        if (host == 0 || strspn(text, letters) < host)
-            return false;
-    }
     if (host < length && (text[host] != ':' || !is_port(text + host + 1, length - host - 1)))
         return false;
     snprintf(target, ETCD_TARGET_SIZE, "dns:///%.*s%s", (int)length, text, host < length ? "" : ":2379");

@@ -2,12 +2,9 @@
 
 #include <stdalign.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { CHUNK = 2048 };
-
-struct etcd_arena_chunk {
-    struct etcd_arena_chunk *next;
+struct etcd_arena_block {
+    struct etcd_arena_block *next;
     alignas(max_align_t) char data[];
 };
 
@@ -25,22 +22,12 @@ void etcd_arena_init(struct etcd_arena *arena) {
 }
 
 void *etcd_arena_alloc(struct etcd_arena *arena, size_t size) {
-    if (size > SIZE_MAX / 2)
+    struct etcd_arena_block *block = size < SIZE_MAX / 2 ? calloc(1, sizeof *block + size) : NULL;
+    if (!block)
         return NULL;
-    size = (size + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
-    if (!arena->chunks || (size_t)(arena->end - arena->at) < size) {
-        size_t capacity = size > CHUNK ? size : CHUNK;
-        struct etcd_arena_chunk *chunk = calloc(1, sizeof *chunk + capacity);
-        if (!chunk)
-            return NULL;
-        chunk->next = arena->chunks;
-        arena->chunks = chunk;
-        arena->at = chunk->data;
-        arena->end = chunk->data + capacity;
-    }
-    void *data = arena->at;
-    arena->at += size;
-    return data;
+    block->next = arena->blocks;
+    arena->blocks = block;
+    return block->data;
 }
 
 void *etcd_arena_array(struct etcd_arena *arena, size_t count, size_t size) {
@@ -48,9 +35,9 @@ void *etcd_arena_array(struct etcd_arena *arena, size_t count, size_t size) {
 }
 
 void etcd_arena_free(struct etcd_arena *arena) {
-    while (arena->chunks) {
-        struct etcd_arena_chunk *next = arena->chunks->next;
-        free(arena->chunks);
-        arena->chunks = next;
+    while (arena->blocks) {
+        struct etcd_arena_block *next = arena->blocks->next;
+        free(arena->blocks);
+        arena->blocks = next;
     }
 }

@@ -6,8 +6,7 @@
 #include <stddef.h>
 
 struct etcd_arena {
-    struct etcd_arena_chunk *chunks;
-    char *at, *end;
+    struct etcd_arena_block *blocks;
     ProtobufCAllocator allocator; /* lets protobuf-c unpack into the arena, which must not move then */
 };
 

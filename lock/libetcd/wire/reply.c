@@ -29,10 +29,6 @@ static void fill_header(struct etcd_reply *reply, const Pb__Header *header) {
     reply->raft_term = header->raft_term;
 }
 
-static bool fill_reply(struct etcd_arena *arena, struct etcd_reply *reply, enum etcd_kind kind,
-                       const void *response, int depth);
-
-/* `depth`: the number of transactions around it. */
 static bool fill_txn(struct etcd_arena *arena, struct etcd_reply *reply, const Pb__TxnResponse *txn,
                      int depth) {
     if (!txn || depth > ETCD_DEPTH_MAX)
@@ -51,7 +47,7 @@ static bool fill_txn(struct etcd_arena *arena, struct etcd_reply *reply, const P
             response = pb__txn_response__unpack(&arena->allocator, op->txn.len, op->txn.data);
         /* The cases count from 1 in the order of enum etcd_kind. */
         if (op->response_case == PB__RESPONSE_OP__RESPONSE__NOT_SET ||
-            !fill_reply(arena, inner, (enum etcd_kind)(op->response_case - 1), response, depth + 1))
+            !etcd_reply_unpack(inner, arena, (enum etcd_kind)(op->response_case - 1), response, depth + 1))
             return false;
         inner->revision = 0;
         inner->cluster_id = inner->member_id = inner->raft_term = 0;
@@ -59,7 +55,7 @@ static bool fill_txn(struct etcd_arena *arena, struct etcd_reply *reply, const P
     return true;
 }
 
-static bool fill_reply(struct etcd_arena *arena, struct etcd_reply *reply, enum etcd_kind kind,
+bool etcd_reply_unpack(struct etcd_reply *reply, struct etcd_arena *arena, enum etcd_kind kind,
                        const void *response, int depth) {
     reply->kind = kind;
     if (kind == ETCD_RANGE) {
@@ -81,9 +77,4 @@ static bool fill_reply(struct etcd_arena *arena, struct etcd_reply *reply, enum 
         return fill_kvs(arena, reply, del->prev_kvs, del->n_prev_kvs);
     }
     return fill_txn(arena, reply, response, depth);
-}
-
-bool etcd_reply_unpack(struct etcd_reply *reply, struct etcd_arena *arena, enum etcd_kind kind,
-                       const void *response) {
-    return fill_reply(arena, reply, kind, response, 0);
 }
