@@ -1,14 +1,11 @@
-#include <string.h>
-
+#include "loadtest/load.h"
 #include "base/random.h"
 #include "loadtest/judge/outcome.h"
-#include "loadtest/load.h"
 
 #define MAX_TRIES 10
 
 void load_init(struct load *load, const struct demand *demand, const struct target *targets, const char *run,
                struct request_log *log, struct progress *progress, const volatile sig_atomic_t *stop) {
-    memset(load, 0, sizeof *load);
     const struct options *options = demand->options;
     load->options = options;
     load->demand = demand;
@@ -70,9 +67,7 @@ static size_t render(void *self, uint64_t job, unsigned target, char *request) {
 static bool answered_request(void *self, const struct pool_answer *answer) {
     struct load *load = self;
     struct log_line *line = &load->log->lines[answer->job];
-    outcome_record(load->demand, load->log, line, answer);
-    bool settled = line->outcome == OUTCOME_ACCEPTED || line->outcome == OUTCOME_REJECTED;
-    if (settled) {
+    if (outcome_record(load->demand, load->log, line, answer)) {
         load->ended_ns = answer->answered_ns;
     } else if (load->options->retries && answer->tries < MAX_TRIES) {
         return false;
@@ -84,11 +79,8 @@ static bool answered_request(void *self, const struct pool_answer *answer) {
 
 static void show_load(void *self, uint64_t now_ns) {
     struct load *load = self;
-    if (!progress_due(load->progress, now_ns)) {
-        return;
-    }
     double seconds = (double)(now_ns - load->started_ns) / 1e9;
-    progress_show(load->progress,
+    progress_show(load->progress, now_ns,
                   "%.0f s  %llu answered (%.0f/s)  %llu accepted  %llu rejected  %llu unknown", seconds,
                   (unsigned long long)load->answered, (double)load->answered / seconds,
                   (unsigned long long)load->outcomes[OUTCOME_ACCEPTED],
@@ -129,18 +121,13 @@ static bool next_unknown(void *self, uint64_t now_ns, uint64_t *job) {
 
 static bool answered_unknown(void *self, const struct pool_answer *answer) {
     struct load *load = self;
-    struct log_line *line = &load->log->lines[answer->job];
-    outcome_record(load->demand, load->log, line, answer);
-    line->resolved = line->outcome == OUTCOME_ACCEPTED || line->outcome == OUTCOME_REJECTED;
-    return line->resolved;
+    return outcome_record(load->demand, load->log, &load->log->lines[answer->job], answer);
 }
 
 static void show_resolve(void *self, uint64_t now_ns) {
     struct load *load = self;
-    if (progress_due(load->progress, now_ns)) {
-        progress_show(load->progress, "resolving unknown requests: line %zu of %zu", load->cursor,
-                      load->log->line_count);
-    }
+    progress_show(load->progress, now_ns, "resolving unknown requests: line %zu of %zu", load->cursor,
+                  load->log->line_count);
 }
 
 void load_resolve(struct load *load, struct connection_pool *pool, uint64_t deadline_ns) {

@@ -29,7 +29,7 @@ struct load {
     size_t cursor;      /* of the resolution: the next line */
 };
 
-/* Its arguments must outlive `load`. `run` has REQUEST_RUN hex digits. */
+/* `load` is zeroed; the arguments must outlive it. `run` has REQUEST_RUN hex digits. */
 void load_init(struct load *load, const struct demand *demand, const struct target *targets, const char *run,
                struct request_log *log, struct progress *progress, const volatile sig_atomic_t *stop);
 

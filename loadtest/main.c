@@ -13,9 +13,8 @@
 #include "loadtest/report/report.h"
 #include "loadtest/report/report_json.h"
 
-#define BASELINE_NS    UINT64_C(2000000000)
-#define RESERVED_LINES 1000000
-#define OTHER_FILES    32
+#define BASELINE_NS UINT64_C(2000000000)
+#define OTHER_FILES 32
 
 enum exit_code { EXIT_CLEAN = 0, EXIT_VIOLATED = 1, EXIT_USAGE = 2, EXIT_INCONCLUSIVE = 3 };
 
@@ -108,9 +107,7 @@ static int prepare(struct session *s) {
     s->pool = connection_pool_open(s->targets, o->url_count, o->connections, o->seed);
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);
-    bool few = o->requests != 0 && o->requests < RESERVED_LINES;
-    if (!demand_init(&s->demand, o) || s->pool == NULL || s->before == NULL || s->after == NULL ||
-        !request_log_reserve(&s->log, few ? (size_t)o->requests : RESERVED_LINES)) {
+    if (!demand_init(&s->demand, o) || s->pool == NULL || s->before == NULL || s->after == NULL) {
         return fail(EXIT_INCONCLUSIVE, "no memory", "ask for fewer --connections");
     }
     progress_init(&s->progress);

@@ -82,7 +82,6 @@ static void on_done(struct connection *connection, enum connection_result result
     struct pool_answer answer = {
         .job = slot->job,
         .tries = slot->tries,
-        .target = slot->target,
         .result = result,
         .response = result == CONNECTION_ANSWERED ? &connection->response : NULL,
         .sent_ns = connection->sent_ns,

@@ -16,7 +16,6 @@ struct connection_pool;
 struct pool_answer {
     uint64_t job;
     unsigned tries; /* attempts, with this one */
-    unsigned target;
     enum connection_result result;
     const struct response *response; /* NULL: not answered */
     uint64_t sent_ns;

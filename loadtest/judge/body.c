@@ -39,16 +39,13 @@ static bool take_string(struct cursor *c, struct body_text *text) {
     return true;
 }
 
-/* A number, word, array or object: everything up to the comma or brace that ends it on its level. */
+/* A number, word, array or object: everything up to the comma, brace or space that ends it on its level. */
 static bool take_other(struct cursor *c, struct body_text *value) {
     unsigned depth = 0;
     value->bytes = c->at;
-    while (c->at < c->end) {
+    while (c->at < c->end && (depth > 0 || memchr(",} \n\r", *c->at, 5) == NULL)) {
         struct body_text ignored;
         char byte = *c->at;
-        if (depth == 0 && (byte == ',' || byte == '}' || byte == ' ' || byte == '\n' || byte == '\r')) {
-            break;
-        }
         if (byte == '"') {
             if (!take_string(c, &ignored)) {
                 return false;
@@ -90,34 +87,33 @@ static uint64_t to_number(struct body_text digits) {
     return number;
 }
 
-static struct body_text last_segment(struct body_text type) {
-    const char *slash = memrchr(type.bytes, '/', type.length);
-    if (slash == NULL) {
-        return type;
-    }
-    return (struct body_text){slash + 1, type.length - (size_t)(slash + 1 - type.bytes)};
+bool body_text_equals(struct body_text a, struct body_text b) {
+    return a.length == b.length && (a.length == 0 || memcmp(a.bytes, b.bytes, a.length) == 0);
 }
 
 bool body_text_is(struct body_text text, const char *word) {
-    return text.length == strlen(word) && memcmp(text.bytes, word, text.length) == 0;
+    return body_text_equals(text, (struct body_text){word, strlen(word)});
 }
 
+/* Of a problem's type only the last path segment is kept. */
 static void note_string(struct body *body, struct body_text name, struct body_text value) {
 #define MEMBER(member)                                                                                       \
-    { #member, sizeof #member - 1, &body->member }
-    const struct {
-        const char *name;
-        size_t length;
-        struct body_text *text;
+    { {#member, sizeof #member - 1}, offsetof(struct body, member) }
+    static const struct {
+        struct body_text name;
+        size_t offset;
     } members[] = {MEMBER(order), MEMBER(basket), MEMBER(transfer), MEMBER(type), MEMBER(item),
                    MEMBER(user),  MEMBER(state),  MEMBER(from),     MEMBER(to)};
+#undef MEMBER
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
-        if (members[i].length == name.length && memcmp(members[i].name, name.bytes, name.length) == 0) {
-            *members[i].text = members[i].text == &body->type ? last_segment(value) : value;
+        if (body_text_equals(members[i].name, name)) {
+            struct body_text *text = (struct body_text *)(void *)((char *)body + members[i].offset);
+            const char *slash = text == &body->type ? memrchr(value.bytes, '/', value.length) : NULL;
+            const char *from = slash != NULL ? slash + 1 : value.bytes;
+            *text = (struct body_text){from, value.length - (size_t)(from - value.bytes)};
             return;
         }
     }
-#undef MEMBER
 }
 
 static bool read_member(struct cursor *c, struct body *body) {
@@ -162,11 +158,9 @@ static bool read_object(struct cursor *c, struct body *body) {
 bool body_read(const char *bytes, size_t length, struct body *body) {
     struct cursor c = {.at = bytes, .end = bytes + length};
     struct body found = {.content = 0};
-    if (!read_object(&c, &found)) {
-        return false;
-    }
+    bool good = read_object(&c, &found);
     skip_space(&c);
-    if (c.at != c.end) {
+    if (!good || c.at != c.end) {
         return false;
     }
     *body = found;
@@ -175,9 +169,6 @@ bool body_read(const char *bytes, size_t length, struct body *body) {
 
 bool body_next_order(struct body_text *orders, struct body *order) {
     struct body found = {.content = 0};
-    if (orders->length == 0) {
-        return false;
-    }
     struct cursor c = {.at = orders->bytes, .end = orders->bytes + orders->length};
     if (!read_object(&c, &found)) {
         return false;
@@ -190,8 +181,7 @@ bool body_next_order(struct body_text *orders, struct body *order) {
 
 bool body_id_usable(struct body_text id) {
     for (size_t i = 0; i < id.length; i++) {
-        char byte = id.bytes[i];
-        if (byte <= ' ' || byte > '~' || strchr("\"\\/?#%", byte) != NULL) {
+        if (id.bytes[i] <= ' ' || id.bytes[i] > '~' || strchr("\"\\/?#%", id.bytes[i]) != NULL) {
             return false;
         }
     }

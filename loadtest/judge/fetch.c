@@ -117,10 +117,8 @@ static bool answered_fetch(void *self, const struct pool_answer *answer) {
 
 static void show_fetch(void *self, uint64_t now_ns) {
     struct fetch *fetch = self;
-    if (progress_due(fetch->progress, now_ns)) {
-        progress_show(fetch->progress, "waiting for the audits: %u of %u items, %.0f s", fetch->read,
-                      item_count(fetch->options), (double)(now_ns - fetch->began_ns) / 1e9);
-    }
+    progress_show(fetch->progress, now_ns, "waiting for the audits: %u of %u items, %.0f s", fetch->read,
+                  item_count(fetch->options), (double)(now_ns - fetch->began_ns) / 1e9);
 }
 
 enum fetch_status fetch_books(struct connection_pool *pool, const struct options *options,
@@ -223,9 +221,8 @@ static bool answered_check(void *self, const struct pool_answer *answer) {
 
 static void show_check(void *self, uint64_t now_ns) {
     struct check *check = self;
-    if (progress_due(check->progress, now_ns)) {
-        progress_show(check->progress, "checking orders: %zu of %zu", check->cursor, check->log->order_count);
-    }
+    progress_show(check->progress, now_ns, "checking orders: %zu of %zu", check->cursor,
+                  check->log->order_count);
 }
 
 void fetch_orders(struct connection_pool *pool, const struct demand *demand, const struct target *targets,

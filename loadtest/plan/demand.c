@@ -5,6 +5,8 @@
 #include "loadtest/plan/demand.h"
 #include "loadtest/plan/item.h"
 
+const char *const demand_kind_names[DEMAND_KINDS] = {"purchases", "baskets", "transfers"};
+
 bool demand_init(struct demand *demand, const struct options *options) {
     struct demand made = {.options = options};
     if (options->zipf > 0) {

@@ -38,8 +38,7 @@ static void print_kinds(FILE *out, const struct report *r) {
         fprintf(out,
                 "  %-12s %10" PRIu64 " attempts: %" PRIu64 " accepted, %" PRIu64 " unknown, %" PRIu64
                 " rejected",
-                summary_kind_name((enum demand_kind)i), kind->attempts, kind->accepted, kind->unknown,
-                kind->rejected);
+                demand_kind_names[i], kind->attempts, kind->accepted, kind->unknown, kind->rejected);
         print_reasons(out, r->log, kind->rejections);
     }
 }
@@ -88,7 +87,7 @@ static void print_latencies(FILE *out, const struct report *r) {
     print_latency(out, "all", &s->all.latency_all);
     for (int i = 0; i < DEMAND_KINDS; i++) {
         if (report_has_kind(r, (enum demand_kind)i)) {
-            print_latency(out, summary_kind_name((enum demand_kind)i), &s->kinds[i].latency_all);
+            print_latency(out, demand_kind_names[i], &s->kinds[i].latency_all);
         }
     }
 }

@@ -59,7 +59,7 @@ static void write_kinds(json_t *report, const struct report *r) {
         if (!report_has_kind(r, (enum demand_kind)i)) {
             continue;
         }
-        json_object_set_new(report, summary_kind_name((enum demand_kind)i),
+        json_object_set_new(report, demand_kind_names[i],
                             json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "attempts",
                                       (json_int_t)kind->attempts, "accepted", (json_int_t)kind->accepted,
                                       "rejected", (json_int_t)kind->rejected, "unknown",

@@ -64,8 +64,3 @@ void summary_count(struct summary *summary, const struct request_log *log, const
         summary->orders += is_order && !order->extra && !order->absent;
     }
 }
-
-const char *summary_kind_name(enum demand_kind kind) {
-    static const char *const names[] = {"purchases", "baskets", "transfers"};
-    return names[kind];
-}

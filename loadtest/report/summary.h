@@ -45,7 +45,4 @@ void summary_time(struct summary *summary, const struct request_log *log, const 
 /* Call it when all is resolved, and the log matched. */
 void summary_count(struct summary *summary, const struct request_log *log, const struct demand *demand);
 
-/* "purchases", "baskets", "transfers". */
-const char *summary_kind_name(enum demand_kind kind);
-
 #endif
