@@ -9,6 +9,7 @@ void load_init(struct load *load, const struct demand *demand, const struct targ
     const struct options *options = demand->options;
     load->options = options;
     load->demand = demand;
+    load->targets = targets;
     load->log = log;
     load->progress = progress;
     load->stop = stop;
@@ -56,12 +57,13 @@ static bool next_request(void *self, uint64_t now_ns, uint64_t *job) {
     return true;
 }
 
-static size_t render(void *self, uint64_t job, unsigned target, char *request) {
+static size_t render(void *self, uint64_t job, const struct target *target, char *request) {
     const struct load *load = self;
     const struct log_line *line = &load->log->lines[job];
     struct wish wish;
     demand_of_key(load->demand, line->key, &wish);
-    return request_render(&load->forms[target][wish.kind], line->key, line->user, &wish, request);
+    return request_render(&load->forms[target - load->targets][wish.kind], line->key, line->user, &wish,
+                          request);
 }
 
 static bool answered_request(void *self, const struct pool_answer *answer) {

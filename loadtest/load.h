@@ -16,6 +16,7 @@
 struct load {
     const struct options *options;
     const struct demand *demand;
+    const struct target *targets;
     struct request_log *log;
     struct progress *progress;
     struct request_form forms[OPTIONS_URLS][DEMAND_KINDS]; /* by target */

@@ -136,7 +136,7 @@ static int show(struct session *s, const struct report *report) {
 /* A run: books, load, resolution, books, orders, verdict. */
 static int run(struct session *s) {
     const struct options *o = &s->options;
-    enum fetch_status status = fetch_books(s->pool, o, s->targets, BASELINE_NS, &s->progress, s->before);
+    enum fetch_status status = fetch_books(s->pool, o, BASELINE_NS, &s->progress, s->before);
     if (status != FETCH_OK) {
         progress_clear(&s->progress);
         return fail(EXIT_INCONCLUSIVE, o->urls[0], fetch_text(status));
@@ -148,8 +148,8 @@ static int run(struct session *s) {
     if (!request_log_match(&s->log)) {
         return fail(EXIT_INCONCLUSIVE, "no memory", "for the comparison with the books");
     }
-    status = fetch_books(s->pool, o, s->targets, o->settle_ns, &s->progress, s->after);
-    fetch_orders(s->pool, &s->demand, s->targets, &s->log, &s->progress);
+    status = fetch_books(s->pool, o, o->settle_ns, &s->progress, s->after);
+    fetch_orders(s->pool, &s->demand, &s->log, &s->progress);
     progress_clear(&s->progress);
 
     bool audited = status == FETCH_OK;

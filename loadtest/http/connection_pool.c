@@ -48,10 +48,11 @@ static void release(struct slot *slot) {
 static void send_job(struct slot *slot, uint64_t now_ns) {
     struct connection_pool *pool = slot->pool;
     const struct pool_work *work = pool->work;
-    size_t length = work->render(work->self, slot->job, slot->target, slot->connection.request);
+    const struct target *target = &pool->targets[slot->target];
+    size_t length = work->render(work->self, slot->job, target, slot->connection.request);
     slot->tries++;
     slot->state = SLOT_RUNNING;
-    connection_send(&slot->connection, &pool->targets[slot->target], length, now_ns + work->timeout_ns);
+    connection_send(&slot->connection, target, length, now_ns + work->timeout_ns);
 }
 
 static void take_job(struct slot *slot, uint64_t now_ns) {

@@ -1,15 +1,142 @@
 #include <stdlib.h>
+#include <string.h>
 
-#include "loadtest/judge/tally.h"
 #include "loadtest/judge/verdict.h"
 #include "loadtest/plan/item.h"
 
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
+/* The request log added up for an item. */
+struct tally {
+    int64_t orders;     /* acknowledged, each once */
+    int64_t returned;   /* … of which were cancelled or expired when they were checked */
+    int64_t wrong;      /* … of which are missing, or differ in the books or in the answer */
+    int64_t unresolved; /* orders that unresolved requests may have made */
+
+    /* Units that were transferred in and out; `open`: by unresolved transfers, so perhaps not. */
+    int64_t in;
+    int64_t out;
+    int64_t in_open;
+    int64_t out_open;
+
+    int64_t told_sold_out; /* units that were rejected as sold out */
+};
+
+struct count {
+    const struct request_log *log;
+    const struct demand *demand;
+    struct tally *tallies; /* one for each item */
+    struct verdict *verdict;
+    int64_t quantity; /* units of each purchase, line and transfer */
+};
+
+/* ---- the request log ---- */
+
+/* Torn: some orders of an acknowledged basket exist and some do not. */
+static bool is_torn(const struct log_order *orders, unsigned count) {
+    unsigned here = 0;
+    unsigned missing = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (orders[i].absent) {
+            return true;
+        }
+        here += orders[i].check == ORDER_FOUND || orders[i].check == ORDER_RETURNED;
+        missing += orders[i].check == ORDER_MISSING;
+    }
+    return here > 0 && missing > 0;
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
+static void count_transfer(struct count *c, const struct log_order *order, const struct wish *wish) {
+    c->tallies[wish->items[0]].out += c->quantity;
+    c->tallies[wish->items[1]].in += c->quantity;
+    c->tallies[wish->items[0]].wrong += order->misstated;
+}
+
+/* True: an earlier line of the basket, for the same item, was acknowledged with the same order. */
+static bool repeats_earlier_line(const struct request_log *log, const struct log_order *order,
+                                 const struct wish *wish) {
+    const struct log_order *first = order - order->part;
+    for (unsigned i = 0; i < order->part; i++) {
+        if (wish->items[i] == wish->items[order->part] && !order->absent &&
+            strcmp(request_log_order_id(log, &first[i]), request_log_order_id(log, order)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void count_order(struct count *c, const struct log_order *order, const struct wish *wish) {
+    struct tally *t = &c->tallies[wish->items[order->part]];
+    t->orders++;
+    t->returned += order->check == ORDER_RETURNED;
+    t->wrong += order->misstated || order->check == ORDER_MISSING || order->check == ORDER_DIFFERENT ||
+                repeats_earlier_line(c->log, order, wish);
+    c->verdict->unchecked += order->check == ORDER_UNCHECKED && !order->absent;
+}
+
+static void count_acknowledgements(struct count *c) {
+    for (size_t i = 0; i < c->log->order_count; i++) {
+        const struct log_order *order = &c->log->orders[i];
+        struct wish wish;
+        demand_of_key(c->demand, c->log->lines[order->line].key, &wish);
+        c->verdict->duplicated += order->surplus;
+        if (order->extra) {
+            c->verdict->duplicated += order->differs;
+            continue;
+        }
+        c->verdict->duplicated +=
+            order->next != 0; /* each order but the first of a key and part is the next of another */
+        if (wish.kind == DEMAND_TRANSFER) {
+            count_transfer(c, order, &wish);
+        } else {
+            count_order(c, order, &wish);
+        }
+        if (wish.kind == DEMAND_BASKET && order->part == 0) {
+            c->verdict->torn += is_torn(order, wish.count);
+        }
+    }
+}
+
+static void count_unresolved(struct count *c, const struct wish *wish) {
+    c->verdict->unresolved++;
+    if (wish->kind == DEMAND_TRANSFER) {
+        c->tallies[wish->items[0]].out_open += c->quantity;
+        c->tallies[wish->items[1]].in_open += c->quantity;
+        return;
+    }
+    for (unsigned i = 0; i < wish->count; i++) {
+        c->tallies[wish->items[i]].unresolved++;
+    }
+}
+
+/* After an order of its key was acknowledged, a request that is sent must not be rejected. */
+static bool rejected_after_win(const struct request_log *log, const struct log_line *line) {
+    uint32_t first = log->key_order[line->key];
+    return first != 0 && line->sent_ns > log->orders[first - 1].answered_ns;
+}
+
+static void count_lines(struct count *c) {
+    for (size_t i = 0; i < c->log->line_count; i++) {
+        const struct log_line *line = &c->log->lines[i];
+        struct wish wish;
+        demand_of_key(c->demand, line->key, &wish);
+        switch (line->outcome) {
+        case OUTCOME_ACCEPTED: c->verdict->settled++; break;
+        case OUTCOME_REJECTED:
+            c->verdict->settled++;
+            if (strcmp(c->log->reasons[line->reason], "sold-out") == 0) {
+                c->tallies[wish.items[0]].told_sold_out += c->quantity;
+            }
+            c->verdict->duplicated += rejected_after_win(c->log, line);
+            break;
+        case OUTCOME_NOT_SENT: c->verdict->unsent++; break;
+        default: count_unresolved(c, &wish); break;
+        }
+    }
+}
+
+/* ---- the books ---- */
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
 }
 
 /* Units that are left though buyers were told sold-out. It is known only if units never came back: no order
@@ -20,7 +147,7 @@ static int64_t undersold(const struct tally *t, const struct options *options, c
     bool returns = t->returned > 0 || before->held > 0 || after->stock != before->stock ||
                    options->basket_lines > 0 || options->transfers > 0;
     int64_t left = larger(after->available, 0) / options->quantity * options->quantity;
-    return returns ? 0 : smaller(left, t->told_sold_out);
+    return returns ? 0 : left < t->told_sold_out ? left : t->told_sold_out;
 }
 
 /* An order that was returned when it was checked may or may not be in the audit before that, and a hold of
@@ -62,40 +189,27 @@ static int64_t unbalanced(const struct tally *tallies, const struct books *befor
     return larger(larger(too_few, too_many), sum < 0 ? -sum : sum);
 }
 
-static void compare_all(const struct tally *tallies, const struct options *options,
-                        const struct books *before, const struct books *after, struct verdict *v) {
-    uint32_t count = item_count(options);
-    for (uint32_t i = 0; i < count; i++) {
-        compare(&tallies[i], options, &before[i], &after[i], v);
-    }
-    if (options->transfers > 0) {
-        v->unbalanced = unbalanced(tallies, before, after, count);
-    }
-}
-
 bool verdict_reach(const struct request_log *log, const struct demand *demand, const struct books *before,
                    const struct books *after, struct verdict *verdict) {
-    struct tally *tallies = calloc(item_count(demand->options), sizeof *tallies);
+    const struct options *options = demand->options;
+    uint32_t items = item_count(options);
+    struct tally *tallies = calloc(items, sizeof *tallies);
     if (tallies == NULL) {
         return false;
     }
-    bool audited = before != NULL && after != NULL;
-    struct tally_verdict found = tally_log(log, demand, tallies);
-    struct verdict v = {
-        .kind = VERDICT_CLEAN,
-        .audited = audited,
-        .conserved = audited,
-        .duplicated = found.duplicated,
-        .torn = found.torn,
-        .unresolved = found.unresolved,
-        .unchecked = found.unchecked,
-        .unsent = found.unsent,
-        .settled = found.settled,
-    };
-    if (audited) {
-        compare_all(tallies, demand->options, before, after, &v);
-    } else {
-        v.lost = found.wrong;
+    struct verdict v = {.kind = VERDICT_CLEAN, .audited = after != NULL, .conserved = after != NULL};
+    struct count c = {log, demand, tallies, &v, options->quantity};
+    count_acknowledgements(&c);
+    count_lines(&c);
+    for (uint32_t i = 0; i < items; i++) {
+        if (v.audited) {
+            compare(&tallies[i], options, &before[i], &after[i], &v);
+        } else {
+            v.lost += tallies[i].wrong;
+        }
+    }
+    if (v.audited && options->transfers > 0) {
+        v.unbalanced = unbalanced(tallies, before, after, items);
     }
     free(tallies);
     int64_t wrong = v.oversold + v.lost + v.duplicated + v.phantom + v.undersold + v.torn + v.unbalanced;

@@ -33,8 +33,8 @@ struct verdict {
 };
 
 /* The log was matched, and its orders were checked after `after` was read. `before` and `after`: the books of
- * each item; NULL: an audit failed. Each item is judged by itself, so that a surplus of one cannot hide a
- * lack of another; the verdict is the sum. False when out of memory. */
+ * each item; `after` is NULL if that audit failed. Each item is judged by itself, so that a surplus of one
+ * cannot hide a lack of another; the verdict is the sum. False when out of memory. */
 bool verdict_reach(const struct request_log *log, const struct demand *demand, const struct books *before,
                    const struct books *after, struct verdict *verdict);
 

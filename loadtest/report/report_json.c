@@ -52,14 +52,14 @@ static json_t *write_counts(const struct summary *s) {
                      (double)s->all.latency_rejected.total / seconds);
 }
 
-/* Counts and latencies of each kind of request. */
-static void write_kinds(json_t *report, const struct report *r) {
+/* Adds the counts and latencies of each kind of request. */
+static void write_kinds(json_t *root, const struct report *r) {
     for (int i = 0; i < DEMAND_KINDS; i++) {
         const struct summary_kind *kind = &r->summary->kinds[i];
         if (!report_has_kind(r, (enum demand_kind)i)) {
             continue;
         }
-        json_object_set_new(report, demand_kind_names[i],
+        json_object_set_new(root, demand_kind_names[i],
                             json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "attempts",
                                       (json_int_t)kind->attempts, "accepted", (json_int_t)kind->accepted,
                                       "rejected", (json_int_t)kind->rejected, "unknown",
@@ -72,31 +72,29 @@ static void write_kinds(json_t *report, const struct report *r) {
 
 char *report_json(const struct report *r) {
     const struct options *o = r->demand->options;
+    const struct summary_kind *all = &r->summary->all;
     json_t *root = write_counts(r->summary);
     json_t *rest = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "latency_ms",
-        write_latency(&r->summary->all.latency_all), "accepted_latency_ms",
-        write_latency(&r->summary->all.latency_accepted), "rejected_latency_ms",
-        write_latency(&r->summary->all.latency_rejected), "rejections",
-        write_reasons(r->log, r->summary->all.rejections), "unknowns",
-        write_reasons(r->log, r->summary->causes), "books_before", write_books(r->before), "books_after",
-        write_books(r->after), "verdict", write_verdict(r->verdict), "item", o->item, "run", r->run,
-        "connections", (json_int_t)o->connections, "connected", (json_int_t)r->connected, "users",
-        (json_int_t)o->users, "quantity", (json_int_t)o->quantity, "seed", (json_int_t)o->seed, "conserved",
-        r->verdict->conserved, "interrupted", r->interrupted);
+        write_latency(&all->latency_all), "accepted_latency_ms", write_latency(&all->latency_accepted),
+        "rejected_latency_ms", write_latency(&all->latency_rejected), "rejections",
+        write_reasons(r->log, all->rejections), "unknowns", write_reasons(r->log, r->summary->causes),
+        "books_before", write_books(r->before), "books_after", write_books(r->after), "verdict",
+        write_verdict(r->verdict), "item", o->item, "run", r->run, "connections", (json_int_t)o->connections,
+        "connected", (json_int_t)r->connected, "users", (json_int_t)o->users, "quantity",
+        (json_int_t)o->quantity, "seed", (json_int_t)o->seed, "conserved", r->verdict->conserved,
+        "interrupted", r->interrupted);
     char *text = NULL;
-    if (rest != NULL && o->items > 0) {
-        json_object_set_new(rest, "items", json_integer(o->items));
-        json_object_set_new(rest, "zipf", json_real(o->zipf));
-        json_object_set_new(rest, "basket_lines", json_integer(o->basket_lines));
-        json_object_set_new(rest, "purchases_percent", json_integer(o->purchases));
-        json_object_set_new(rest, "transfers_percent", json_integer(o->transfers));
-        write_kinds(rest, r);
-    }
-    if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
+    if (json_object_update_new(root, rest) == 0) {
+        if (o->items > 0) {
+            json_object_update_new(root, json_pack("{s:i, s:f, s:i, s:i, s:i}", "items", (int)o->items,
+                                                   "zipf", o->zipf, "basket_lines", (int)o->basket_lines,
+                                                   "purchases_percent", (int)o->purchases,
+                                                   "transfers_percent", (int)o->transfers));
+            write_kinds(root, r);
+        }
         text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     }
-    json_decref(rest);
     json_decref(root);
     return text;
 }
