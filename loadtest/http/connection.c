@@ -41,7 +41,7 @@ static void finish(struct connection *connection, enum connection_result result)
 
 static void on_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
     (void)suggested;
-    struct connection_buffer *shared = handle->loop->data;
+    struct connection_shared *shared = handle->loop->data;
     *buffer = uv_buf_init(shared->bytes, sizeof shared->bytes);
 }
 
@@ -122,7 +122,7 @@ static void on_connected(uv_connect_t *connecting, int status) {
     }
     uv_tcp_nodelay(&connection->tcp, 1);
     uv_tcp_keepalive(&connection->tcp, 1, KEEPALIVE_S);
-    connection->connects++;
+    ((struct connection_shared *)connection->loop->data)->connects++;
     connection->peer = connection->target;
     send_request(connection);
 }

@@ -25,7 +25,7 @@ struct slot {
 struct connection_pool {
     uv_loop_t loop;
     uv_timer_t ticker;
-    struct connection_buffer buffer;
+    struct connection_shared shared;
     const struct target *targets;
     unsigned target_count;
     struct slot *slots;
@@ -138,7 +138,7 @@ struct connection_pool *connection_pool_open(const struct target *targets, unsig
         free(pool);
         return NULL;
     }
-    pool->loop.data = &pool->buffer;
+    pool->loop.data = &pool->shared;
     uv_timer_init(&pool->loop, &pool->ticker);
     pool->ticker.data = pool;
     pool->targets = targets;
@@ -185,9 +185,5 @@ void connection_pool_close(struct connection_pool *pool) {
 }
 
 uint64_t connection_pool_connects(const struct connection_pool *pool) {
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < pool->slot_count; i++) {
-        sum += pool->slots[i].connection.connects;
-    }
-    return sum;
+    return pool->shared.connects;
 }

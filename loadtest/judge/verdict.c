@@ -6,18 +6,18 @@
 
 /* The request log added up for an item. */
 struct tally {
-    int64_t orders;     /* acknowledged, each once */
-    int64_t returned;   /* … of which were cancelled or expired when they were checked */
-    int64_t wrong;      /* … of which are missing, or differ in the books or in the answer */
-    int64_t unresolved; /* orders that unresolved requests may have made */
+    long long orders;     /* acknowledged, each once */
+    long long returned;   /* … of which were cancelled or expired when they were checked */
+    long long wrong;      /* … of which are missing, or differ in the books or in the answer */
+    long long unresolved; /* orders that unresolved requests may have made */
 
     /* Units that were transferred in and out; `open`: by unresolved transfers, so perhaps not. */
-    int64_t in;
-    int64_t out;
-    int64_t in_open;
-    int64_t out_open;
+    long long in;
+    long long out;
+    long long in_open;
+    long long out_open;
 
-    int64_t told_sold_out; /* units that were rejected as sold out */
+    long long told_sold_out; /* units that were rejected as sold out */
 };
 
 struct count {
@@ -25,7 +25,7 @@ struct count {
     const struct demand *demand;
     struct tally *tallies; /* one for each item */
     struct verdict *verdict;
-    int64_t quantity; /* units of each purchase, line and transfer */
+    long long quantity; /* units of each purchase, line and transfer */
 };
 
 /* ---- the request log ---- */
@@ -135,18 +135,18 @@ static void count_lines(struct count *c) {
 
 /* ---- the books ---- */
 
-static int64_t larger(int64_t a, int64_t b) {
+static long long larger(long long a, long long b) {
     return a > b ? a : b;
 }
 
 /* Units that are left though buyers were told sold-out. It is known only if units never came back: no order
  * was returned, no hold could expire, the stock did not change, and no basket or transfer could hold units
  * for a moment. */
-static int64_t undersold(const struct tally *t, const struct options *options, const struct books *before,
-                         const struct books *after) {
+static long long undersold(const struct tally *t, const struct options *options, const struct books *before,
+                           const struct books *after) {
     bool returns = t->returned > 0 || before->held > 0 || after->stock != before->stock ||
                    options->basket_lines > 0 || options->transfers > 0;
-    int64_t left = larger(after->available, 0) / options->quantity * options->quantity;
+    long long left = larger(after->available, 0) / options->quantity * options->quantity;
     return returns ? 0 : left < t->told_sold_out ? left : t->told_sold_out;
 }
 
@@ -154,18 +154,18 @@ static int64_t undersold(const struct tally *t, const struct options *options, c
  * the first audit may have expired since: neither counts against the seller. */
 static void compare(const struct tally *t, const struct options *options, const struct books *before,
                     const struct books *after, struct verdict *v) {
-    int64_t quantity = options->quantity;
-    int64_t least = (t->orders - t->returned) * quantity;
-    int64_t most = (t->orders + t->unresolved) * quantity;
-    int64_t taken = after->held + after->sold;
+    long long quantity = options->quantity;
+    long long least = (t->orders - t->returned) * quantity;
+    long long most = (t->orders + t->unresolved) * quantity;
+    long long taken = after->held + after->sold;
 
     v->oversold += larger(larger(after->oversold, 0), least + before->sold - after->stock);
 
-    int64_t missing_units = least - (taken - before->sold);
+    long long missing_units = least - (taken - before->sold);
     v->lost += larger(t->wrong, (missing_units + quantity - 1) / quantity);
 
-    int64_t phantom_units = taken - before->held - before->sold - most;
-    int64_t phantom_orders = after->orders - before->orders - t->orders - t->unresolved;
+    long long phantom_units = taken - before->held - before->sold - most;
+    long long phantom_orders = after->orders - before->orders - t->orders - t->unresolved;
     v->phantom += larger(larger(phantom_orders, (phantom_units + quantity - 1) / quantity), 0);
 
     v->undersold += undersold(t, options, before, after);
@@ -174,14 +174,14 @@ static void compare(const struct tally *t, const struct options *options, const 
 
 /* Units that are where no transfer put them, or missing where one did. An unresolved transfer may or may not
  * have been carried out; in both cases the total stock stays the same. */
-static int64_t unbalanced(const struct tally *tallies, const struct books *before, const struct books *after,
-                          uint32_t count) {
-    int64_t too_few = 0;
-    int64_t too_many = 0;
-    int64_t sum = 0;
+static long long unbalanced(const struct tally *tallies, const struct books *before,
+                            const struct books *after, uint32_t count) {
+    long long too_few = 0;
+    long long too_many = 0;
+    long long sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct tally *t = &tallies[i];
-        int64_t change = after[i].stock - before[i].stock;
+        long long change = after[i].stock - before[i].stock;
         too_few += larger(t->in - t->out - t->out_open - change, 0);
         too_many += larger(change - (t->in - t->out + t->in_open), 0);
         sum += change;
@@ -212,7 +212,7 @@ bool verdict_reach(const struct request_log *log, const struct demand *demand, c
         v.unbalanced = unbalanced(tallies, before, after, items);
     }
     free(tallies);
-    int64_t wrong = v.oversold + v.lost + v.duplicated + v.phantom + v.undersold + v.torn + v.unbalanced;
+    long long wrong = v.oversold + v.lost + v.duplicated + v.phantom + v.undersold + v.torn + v.unbalanced;
     if (wrong > 0 || (v.audited && !v.conserved)) {
         v.kind = VERDICT_VIOLATED;
     } else if (!v.audited || v.unresolved + v.unchecked + v.unsent > 0 || v.settled == 0) {

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,17 +11,17 @@ bool report_has_kind(const struct report *r, enum demand_kind kind) {
     return (o->basket_lines > 0 || o->transfers > 0) && demand_has(r->demand, kind);
 }
 
-static void print_rate(FILE *out, const char *name, uint64_t count, uint64_t in_load, double seconds) {
-    fprintf(out, "  %-12s %10" PRIu64 " %10.0f/s", name, count,
-            seconds > 0 ? (double)in_load / seconds : 0.0);
+static void print_rate(FILE *out, const char *name, unsigned long long count, uint64_t in_load,
+                       double seconds) {
+    fprintf(out, "  %-12s %10llu %10.0f/s", name, count, seconds > 0 ? (double)in_load / seconds : 0.0);
 }
 
 static void print_reasons(FILE *out, const struct request_log *log,
-                          const uint64_t counts[REQUEST_LOG_REASONS]) {
+                          const unsigned long long counts[REQUEST_LOG_REASONS]) {
     const char *separator = "   ";
     for (unsigned i = 1; i < log->reason_count; i++) {
         if (counts[i] > 0) {
-            fprintf(out, "%s%s %" PRIu64, separator, log->reasons[i], counts[i]);
+            fprintf(out, "%s%s %llu", separator, log->reasons[i], counts[i]);
             separator = ", ";
         }
     }
@@ -35,9 +34,7 @@ static void print_kinds(FILE *out, const struct report *r) {
         if (!report_has_kind(r, (enum demand_kind)i)) {
             continue;
         }
-        fprintf(out,
-                "  %-12s %10" PRIu64 " attempts: %" PRIu64 " accepted, %" PRIu64 " unknown, %" PRIu64
-                " rejected",
+        fprintf(out, "  %-12s %10llu attempts: %llu accepted, %llu unknown, %llu rejected",
                 demand_kind_names[i], kind->attempts, kind->accepted, kind->unknown, kind->rejected);
         print_reasons(out, r->log, kind->rejections);
     }
@@ -45,21 +42,20 @@ static void print_kinds(FILE *out, const struct report *r) {
 
 static void print_counts(FILE *out, const struct report *r) {
     const struct summary *s = r->summary;
-    fprintf(out, "  %" PRIu64 " attempts in %.2f s%s (%" PRIu64 " of them duplicates, %" PRIu64 " retries)\n",
-            s->all.attempts, s->seconds, r->interrupted ? ", interrupted" : "", s->duplicates, s->retries);
+    fprintf(out, "  %llu attempts in %.2f s%s (%llu of them duplicates, %llu retries)\n", s->all.attempts,
+            s->seconds, r->interrupted ? ", interrupted" : "", s->duplicates, s->retries);
     print_rate(out, "accepted", s->all.accepted, s->all.latency_accepted.total, s->seconds);
-    fprintf(out, "   %" PRIu64 " orders, %" PRIu64 " answers replayed\n", s->orders, s->replayed);
+    fprintf(out, "   %llu orders, %llu answers replayed\n", s->orders, s->replayed);
     print_rate(out, "rejected", s->all.rejected, s->all.latency_rejected.total, s->seconds);
     print_reasons(out, r->log, s->all.rejections);
     if (s->all.unknown > 0) {
-        fprintf(out, "  %-12s %10" PRIu64 " %12s", "unknown", s->all.unknown, "");
+        fprintf(out, "  %-12s %10llu %12s", "unknown", s->all.unknown, "");
         print_reasons(out, r->log, s->causes);
-        fprintf(out,
-                "  %-12s %10s %12s   %" PRIu64 " accepted, %" PRIu64 " rejected, %" PRIu64 " unresolved\n",
-                "", "", "", s->resolved_accepted, s->resolved_rejected, s->unresolved);
+        fprintf(out, "  %-12s %10s %12s   %llu accepted, %llu rejected, %llu unresolved\n", "", "", "",
+                s->resolved_accepted, s->resolved_rejected, s->unresolved);
     }
     if (s->not_sent > 0) {
-        fprintf(out, "  %-12s %10" PRIu64 " %12s   no connection\n", "not sent", s->not_sent, "");
+        fprintf(out, "  %-12s %10llu %12s   no connection\n", "not sent", s->not_sent, "");
     }
     print_kinds(out, r);
 }
@@ -93,10 +89,8 @@ static void print_latencies(FILE *out, const struct report *r) {
 }
 
 static void print_books(FILE *out, const char *name, const struct books *books) {
-    fprintf(out,
-            "  %-12s stock %" PRId64 ", available %" PRId64 ", held %" PRId64 ", sold %" PRId64
-            ", orders %" PRId64 "%s\n",
-            name, books->stock, books->available, books->held, books->sold, books->orders,
+    fprintf(out, "  %-12s stock %lld, available %lld, held %lld, sold %lld, orders %lld%s\n", name,
+            books->stock, books->available, books->held, books->sold, books->orders,
             books->conserved ? "" : ", NOT CONSERVED");
 }
 
@@ -110,25 +104,24 @@ static void print_warnings(FILE *out, const struct report *r) {
         }
         if (!usual) {
             fprintf(out,
-                    "  WARNING: %" PRIu64
-                    " requests were rejected as '%s': is this the load that you intended?\n",
+                    "  WARNING: %llu requests were rejected as '%s': is this the load that you intended?\n",
                     r->summary->all.rejections[i], r->log->reasons[i]);
         }
     }
     if (!r->before->conserved || r->before->oversold > 0) {
-        fprintf(out, "  WARNING: the books were wrong before the first request (oversold %" PRId64 "%s)\n",
+        fprintf(out, "  WARNING: the books were wrong before the first request (oversold %lld%s)\n",
                 r->before->oversold, r->before->conserved ? "" : ", not conserved");
     }
 }
 
-static void print_violation(FILE *out, const char *name, int64_t count, const char *what) {
+static void print_violation(FILE *out, const char *name, long long count, const char *what) {
     if (count > 0) {
-        fprintf(out, "  %-12s %10" PRId64 "   %s\n", name, count, what);
+        fprintf(out, "  %-12s %10lld   %s\n", name, count, what);
     }
 }
 
-static void print_number(FILE *out, int64_t number, const char *what) {
-    fprintf(out, "  %-12s %10" PRId64 "   %s\n", "", number, what);
+static void print_number(FILE *out, long long number, const char *what) {
+    fprintf(out, "  %-12s %10lld   %s\n", "", number, what);
 }
 
 /* Explains the numbers that should be equal and are not. */
@@ -137,9 +130,9 @@ static void print_wrong_books(FILE *out, const struct report *r) {
     fputs(
         "  not conserved: the audit says that the books themselves are wrong. These numbers should agree:\n",
         out);
-    print_number(out, (int64_t)r->summary->all.accepted,
+    print_number(out, (long long)r->summary->all.accepted,
                  "answers acknowledged an order; some repeated an earlier answer:");
-    print_number(out, (int64_t)r->summary->orders, "orders of this run were acknowledged");
+    print_number(out, (long long)r->summary->orders, "orders of this run were acknowledged");
     print_number(out, after->orders, "orders are in the books; the audit adds them up to");
     print_number(out, after->held + after->sold, "units held or sold");
     if (after->has_counters) {
@@ -154,14 +147,14 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
     static const char *const colours[] = {"\033[1;32m", "\033[1;31m", "\033[1;33m"};
     const struct verdict *v = r->verdict;
     fprintf(out,
-            "\n%s%s%s  %" PRIu64 " attempts: %" PRIu64 " acknowledged, %" PRId64 " lost, %" PRId64
-            " duplicated, %" PRId64 " oversold, %" PRIu64 " unknown, ",
+            "\n%s%s%s  %llu attempts: %llu acknowledged, %lld lost, %lld duplicated, %lld oversold, %llu "
+            "unknown, ",
             colour ? colours[v->kind] : "", words[v->kind], colour ? "\033[0m" : "", r->summary->all.attempts,
             r->summary->all.accepted, v->lost, v->duplicated, v->oversold, r->summary->all.unknown);
     if (v->unresolved == 0) {
         fputs("all resolved\n", out);
     } else {
-        fprintf(out, "%" PRId64 " unresolved\n", v->unresolved);
+        fprintf(out, "%lld unresolved\n", v->unresolved);
     }
     print_violation(out, "oversold", v->oversold, "units sold beyond the stock");
     print_violation(out, "lost", v->lost,
@@ -210,9 +203,9 @@ void report_print(FILE *out, const struct report *r) {
     if (o->zipf > 0) {
         fprintf(out, ", zipf %g", o->zipf);
     }
-    fprintf(out, " at %s%s, %u connections, %u users, quantity %u, seed %" PRIu64 ", keys sl-%s-...\n",
-            o->urls[0], o->url_count > 1 ? " and others" : "", o->connections, o->users, o->quantity, o->seed,
-            r->run);
+    fprintf(out, " at %s%s, %u connections, %u users, quantity %u, seed %llu, keys sl-%s-...\n", o->urls[0],
+            o->url_count > 1 ? " and others" : "", o->connections, o->users, o->quantity,
+            (unsigned long long)o->seed, r->run);
     print_counts(out, r);
     print_latencies(out, r);
     fputc('\n', out);
