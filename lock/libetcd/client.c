@@ -18,12 +18,12 @@ static enum etcd_status build(struct etcd *etcd, const struct etcd_config *confi
     etcd->ctx = config->ctx;
     etcd->keepalives = etcd_shared_stream_new(&etcd_keepalive_stream_kind, &etcd->auth);
     etcd->watches = etcd_shared_stream_new(&etcd_watch_stream_kind, &etcd->auth);
-    bool starts = etcd->keepalives && etcd->watches && etcd_loop_start(etcd->transport.loop);
+    bool starts = etcd->keepalives && etcd->watches && etcd_loop_start(&etcd->transport.loop);
     return starts ? ETCD_OK : ETCD_NOMEM;
 }
 
 static void destroy(struct etcd *etcd) {
-    etcd_loop_stop(etcd->transport.loop);
+    etcd_loop_stop(&etcd->transport.loop);
     etcd_shared_stream_free(etcd->keepalives);
     etcd_shared_stream_free(etcd->watches);
     etcd_transport_close(&etcd->transport);

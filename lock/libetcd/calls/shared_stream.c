@@ -200,7 +200,7 @@ struct etcd_shared_stream *etcd_shared_stream_new(const struct etcd_shared_strea
     shared->last = &shared->first;
     pthread_mutex_init(&shared->mutex, NULL);
     pthread_cond_init(&shared->changed, NULL);
-    etcd_loop_add(shared->transport->loop, &shared->ticker);
+    etcd_loop_add(&shared->transport->loop, &shared->ticker);
     return shared;
 }
 
@@ -259,6 +259,6 @@ void etcd_shared_stream_leave_user(struct etcd_shared_stream *shared) {
 }
 
 void etcd_shared_stream_quiesce(struct etcd_shared_stream *shared, const void *object) {
-    while (shared->calling == object && !etcd_loop_is_current(shared->transport->loop))
+    while (shared->calling == object && !etcd_loop_is_current(&shared->transport->loop))
         pthread_cond_wait(&shared->changed, &shared->mutex);
 }

@@ -74,27 +74,26 @@ static char *read_pem(const char *file, char *error, size_t size) {
 
 static grpc_channel_credentials *read_credentials(const struct etcd_config *config, char *error,
                                                   size_t size) {
+    const char *const files[] = {config->ca_file, config->cert_file, config->key_file};
+    char *pems[3] = {NULL};
     grpc_channel_credentials *credentials = NULL;
-    char *ca = NULL, *cert = NULL, *key = NULL;
+    bool read = true;
     if (!config->ca_file && !config->cert_file && !config->key_file)
         return grpc_insecure_credentials_create();
     if (!config->ca_file || !config->cert_file != !config->key_file) {
         snprintf(error, size, "TLS needs ca_file, and cert_file and key_file both or none");
         return NULL;
     }
-    if (!(ca = read_pem(config->ca_file, error, size)))
-        return NULL;
-    if (config->cert_file && (!(cert = read_pem(config->cert_file, error, size)) ||
-                              !(key = read_pem(config->key_file, error, size))))
-        goto free_pems;
-    grpc_ssl_pem_key_cert_pair pair = {.private_key = key, .cert_chain = cert};
-    credentials = grpc_ssl_credentials_create(ca, cert ? &pair : NULL, NULL, NULL);
-    if (!credentials)
-        snprintf(error, size, "the certificates of %s cannot be used", config->ca_file);
-free_pems:
-    free(key);
-    free(cert);
-    free(ca);
+    for (int i = 0; i < 3 && read; i++)
+        read = !files[i] || (pems[i] = read_pem(files[i], error, size));
+    if (read) {
+        grpc_ssl_pem_key_cert_pair pair = {.cert_chain = pems[1], .private_key = pems[2]};
+        credentials = grpc_ssl_credentials_create(pems[0], pems[1] ? &pair : NULL, NULL, NULL);
+        if (!credentials)
+            snprintf(error, size, "the certificates of %s cannot be used", config->ca_file);
+    }
+    for (int i = 0; i < 3; i++)
+        free(pems[i]);
     return credentials;
 }
 

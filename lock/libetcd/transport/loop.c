@@ -1,21 +1,10 @@
 #include "lock/libetcd/transport/loop.h"
 
 #include <grpc/support/time.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <time.h>
-
-struct etcd_loop {
-    grpc_completion_queue *queue;
-    pthread_t thread;
-    bool started;
-    struct etcd_ticker *tickers;
-    struct etcd_tag wake;
-    _Atomic bool waking; /* the tag is in flight */
-};
 
 int64_t etcd_loop_now_ns(void) {
     struct timespec now;
@@ -74,13 +63,8 @@ static void *run(void *arg) {
     }
 }
 
-struct etcd_loop *etcd_loop_new(void) {
-    struct etcd_loop *loop = calloc(1, sizeof *loop);
-    if (!loop)
-        return NULL;
-    loop->wake.done = woken;
-    loop->queue = grpc_completion_queue_create_for_next(NULL);
-    return loop;
+void etcd_loop_open(struct etcd_loop *loop) {
+    *loop = (struct etcd_loop){.queue = grpc_completion_queue_create_for_next(NULL), .wake.done = woken};
 }
 
 grpc_call *etcd_loop_call(struct etcd_loop *loop, grpc_channel *channel, const char *path,
@@ -105,19 +89,14 @@ bool etcd_loop_start(struct etcd_loop *loop) {
 }
 
 void etcd_loop_stop(struct etcd_loop *loop) {
-    if (!loop)
-        return;
     grpc_completion_queue_shutdown(loop->queue);
     if (loop->started)
         pthread_join(loop->thread, NULL);
     loop->started = false;
 }
 
-void etcd_loop_free(struct etcd_loop *loop) {
-    if (!loop)
-        return;
+void etcd_loop_close(struct etcd_loop *loop) {
     grpc_completion_queue_destroy(loop->queue);
-    free(loop);
 }
 
 /* Only operations post to a completion queue. The wait for a channel's next state, with a deadline in the

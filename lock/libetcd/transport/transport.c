@@ -4,16 +4,13 @@ enum etcd_status etcd_transport_open(struct etcd_transport *transport, const str
                                      char *error, size_t error_size) {
     pthread_mutex_init(&transport->mutex, NULL);
     pthread_cond_init(&transport->idle, NULL);
-    enum etcd_status status = etcd_endpoints_open(&transport->endpoints, config, error, error_size);
-    if (status != ETCD_OK)
-        return status;
-    transport->loop = etcd_loop_new();
-    return transport->loop ? ETCD_OK : ETCD_NOMEM;
+    etcd_loop_open(&transport->loop);
+    return etcd_endpoints_open(&transport->endpoints, config, error, error_size);
 }
 
 void etcd_transport_close(struct etcd_transport *transport) {
     etcd_endpoints_close(&transport->endpoints);
-    etcd_loop_free(transport->loop);
+    etcd_loop_close(&transport->loop);
     pthread_cond_destroy(&transport->idle);
     pthread_mutex_destroy(&transport->mutex);
 }
@@ -32,10 +29,10 @@ void etcd_transport_leave(struct etcd_transport *transport) {
 }
 
 void etcd_transport_wake(struct etcd_transport *transport) {
-    etcd_loop_wake(transport->loop, transport->endpoints.each[0].channel);
+    etcd_loop_wake(&transport->loop, transport->endpoints.each[0].channel);
 }
 
 grpc_call *etcd_transport_call(struct etcd_transport *transport, int endpoint, const char *path,
                                int64_t deadline_ns) {
-    return etcd_loop_call(transport->loop, transport->endpoints.each[endpoint].channel, path, deadline_ns);
+    return etcd_loop_call(&transport->loop, transport->endpoints.each[endpoint].channel, path, deadline_ns);
 }

@@ -2,13 +2,11 @@
 #ifndef LOCK_LIBETCD_TRANSPORT_TRANSPORT_H
 #define LOCK_LIBETCD_TRANSPORT_TRANSPORT_H
 
-#include <pthread.h>
-
 #include "lock/libetcd/transport/endpoints.h"
 #include "lock/libetcd/transport/loop.h"
 
 struct etcd_transport {
-    struct etcd_loop *loop;
+    struct etcd_loop loop;
     struct etcd_endpoints endpoints;
     _Atomic bool closing;
     pthread_mutex_t mutex;      /* for what follows, and to set `closing` */
@@ -17,8 +15,7 @@ struct etcd_transport {
     size_t blocked;             /* threads inside a blocking call */
 };
 
-/* The loop is not started yet. On failure ETCD_CONFIG or ETCD_NOMEM, and `error`; to be closed in any case.
- */
+/* The loop is not started yet. On failure ETCD_CONFIG and `error`; to be closed in any case. */
 enum etcd_status etcd_transport_open(struct etcd_transport *transport, const struct etcd_config *config,
                                      char *error, size_t error_size);
 void etcd_transport_close(struct etcd_transport *transport);
