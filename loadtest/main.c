@@ -26,7 +26,7 @@ struct session {
     struct request_log log;
     struct progress progress;
     struct load load;
-    struct summary summary;
+    struct report report;
     struct connection_pool *pool;
     struct books *before; /* of each item */
     struct books *after;
@@ -111,14 +111,18 @@ static int prepare(struct session *s) {
         return fail(EXIT_INCONCLUSIVE, "no memory", "ask for fewer --connections");
     }
     progress_init(&s->progress);
+    s->report.demand = &s->demand;
+    s->report.run = s->run;
+    s->report.log = &s->log;
     load_init(&s->load, &s->demand, s->targets, s->run, &s->log, &s->progress, &stop);
     return EXIT_CLEAN;
 }
 
-static int show(struct session *s, const struct report *report) {
+static int show(const struct session *s) {
     static const int codes[] = {EXIT_CLEAN, EXIT_VIOLATED, EXIT_INCONCLUSIVE};
+    const struct report *report = &s->report;
     const char *json = s->options.json;
-    int code = codes[report->verdict->kind];
+    int code = codes[report->verdict.kind];
     report_print(json != NULL && strcmp(json, "-") == 0 ? stderr : stdout, report);
     fflush(stdout);
     if (json != NULL) {
@@ -136,14 +140,15 @@ static int show(struct session *s, const struct report *report) {
 /* A run: books, load, resolution, books, orders, verdict. */
 static int run(struct session *s) {
     const struct options *o = &s->options;
+    struct report *r = &s->report;
     enum fetch_status status = fetch_books(s->pool, o, BASELINE_NS, &s->progress, s->before);
     if (status != FETCH_OK) {
         progress_clear(&s->progress);
         return fail(EXIT_INCONCLUSIVE, o->urls[0], fetch_text(status));
     }
     load_run(&s->load, s->pool);
-    bool interrupted = stop != 0 || s->load.out_of_memory;
-    summary_time(&s->summary, &s->log, &s->demand, s->load.started_ns, s->load.ended_ns);
+    r->interrupted = stop != 0 || s->load.out_of_memory;
+    summary_time(&r->summary, &s->log, &s->demand, s->load.started_ns, s->load.ended_ns);
     load_resolve(&s->load, s->pool, uv_hrtime() + o->settle_ns);
     if (!request_log_match(&s->log)) {
         return fail(EXIT_INCONCLUSIVE, "no memory", "for the comparison with the books");
@@ -152,27 +157,16 @@ static int run(struct session *s) {
     fetch_orders(s->pool, &s->demand, &s->log, &s->progress);
     progress_clear(&s->progress);
 
-    bool audited = status == FETCH_OK;
-    struct verdict verdict;
-    if (!verdict_reach(&s->log, &s->demand, s->before, audited ? s->after : NULL, &verdict)) {
+    struct books *after = status == FETCH_OK ? s->after : NULL;
+    if (!verdict_reach(&s->log, &s->demand, s->before, after, &r->verdict)) {
         return fail(EXIT_INCONCLUSIVE, "no memory", "for the verdict");
     }
-    summary_count(&s->summary, &s->log, &s->demand);
-    struct books before = books_sum(s->before, item_count(o));
-    struct books after = books_sum(s->after, item_count(o));
-    struct report report = {
-        .demand = &s->demand,
-        .run = s->run,
-        .log = &s->log,
-        .summary = &s->summary,
-        .verdict = &verdict,
-        .before = &before,
-        .after = audited ? &after : NULL,
-        .audit_error = fetch_text(status),
-        .connected = connection_pool_connects(s->pool),
-        .interrupted = interrupted,
-    };
-    return show(s, &report);
+    summary_count(&r->summary, &s->log, &s->demand);
+    r->before = books_sum(s->before, item_count(o));
+    r->after = books_sum(s->after, item_count(o));
+    r->audit_error = fetch_text(status);
+    r->connected = connection_pool_connects(s->pool);
+    return show(s);
 }
 
 int main(int argc, char **argv) {

@@ -28,11 +28,11 @@ struct connection_pool {
     struct connection_shared shared;
     const struct target *targets;
     unsigned target_count;
-    struct slot *slots;
     unsigned slot_count;
     unsigned busy; /* slots that are not free */
     uint64_t random;
     const struct pool_work *work;
+    struct slot slots[];
 };
 
 static bool stopped(const struct connection_pool *pool, uint64_t now_ns) {
@@ -95,12 +95,8 @@ static void on_done(struct connection *connection, enum connection_result result
         return;
     }
     slot->target = (slot->target + 1) % pool->target_count;
-    if (over) {
-        back_off(slot, slot->refused, PAUSE_MAX_NS, now_ns);
-        slot->tries = 0;
-    } else {
-        back_off(slot, slot->tries, BACKOFF_MAX_NS, now_ns);
-    }
+    back_off(slot, over ? slot->refused : slot->tries, over ? PAUSE_MAX_NS : BACKOFF_MAX_NS, now_ns);
+    slot->tries = over ? 0 : slot->tries;
 }
 
 static void on_tick(uv_timer_t *ticker) {
@@ -121,20 +117,13 @@ static void on_tick(uv_timer_t *ticker) {
             }
         }
     }
-    if (pool->work->tick != NULL) {
-        pool->work->tick(pool->work->self, now_ns);
-    }
+    pool->work->tick(pool->work->self, now_ns);
 }
 
 struct connection_pool *connection_pool_open(const struct target *targets, unsigned target_count,
                                              unsigned connections, uint64_t seed) {
-    struct connection_pool *pool = calloc(1, sizeof *pool);
-    if (pool == NULL) {
-        return NULL;
-    }
-    pool->slots = calloc(connections, sizeof *pool->slots);
-    if (pool->slots == NULL || uv_loop_init(&pool->loop) != 0) {
-        free(pool->slots);
+    struct connection_pool *pool = calloc(1, sizeof *pool + connections * sizeof pool->slots[0]);
+    if (pool == NULL || uv_loop_init(&pool->loop) != 0) {
         free(pool);
         return NULL;
     }
@@ -167,7 +156,6 @@ void connection_pool_run(struct connection_pool *pool, const struct pool_work *w
         uv_run(&pool->loop, UV_RUN_ONCE);
     }
     uv_timer_stop(&pool->ticker);
-    pool->work = NULL;
 }
 
 void connection_pool_close(struct connection_pool *pool) {
@@ -180,7 +168,6 @@ void connection_pool_close(struct connection_pool *pool) {
     uv_close((uv_handle_t *)&pool->ticker, NULL);
     uv_run(&pool->loop, UV_RUN_DEFAULT);
     uv_loop_close(&pool->loop);
-    free(pool->slots);
     free(pool);
 }
 

@@ -30,7 +30,7 @@ struct pool_work {
     size_t (*render)(void *self, uint64_t job, const struct target *target, char *request);
     /* True: the job is over. False: try it again, at the next target, after a backoff. */
     bool (*answered)(void *self, const struct pool_answer *answer);
-    /* Called 200 times a second; may be NULL. */
+    /* Called 200 times a second. */
     void (*tick)(void *self, uint64_t now_ns);
     uint64_t timeout_ns;               /* of one attempt */
     uint64_t deadline_ns;              /* no attempt begins after it; the callbacks may change it */

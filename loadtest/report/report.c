@@ -30,7 +30,7 @@ static void print_reasons(FILE *out, const struct request_log *log,
 
 static void print_kinds(FILE *out, const struct report *r) {
     for (int i = 0; i < DEMAND_KINDS; i++) {
-        const struct summary_kind *kind = &r->summary->kinds[i];
+        const struct summary_kind *kind = &r->summary.kinds[i];
         if (!report_has_kind(r, (enum demand_kind)i)) {
             continue;
         }
@@ -41,7 +41,7 @@ static void print_kinds(FILE *out, const struct report *r) {
 }
 
 static void print_counts(FILE *out, const struct report *r) {
-    const struct summary *s = r->summary;
+    const struct summary *s = &r->summary;
     fprintf(out, "  %llu attempts in %.2f s%s (%llu of them duplicates, %llu retries)\n", s->all.attempts,
             s->seconds, r->interrupted ? ", interrupted" : "", s->duplicates, s->retries);
     print_rate(out, "accepted", s->all.accepted, s->all.latency_accepted.total, s->seconds);
@@ -73,7 +73,7 @@ static void print_latency(FILE *out, const char *name, const struct histogram *h
 }
 
 static void print_latencies(FILE *out, const struct report *r) {
-    const struct summary *s = r->summary;
+    const struct summary *s = &r->summary;
     if (s->all.latency_all.total == 0) {
         return;
     }
@@ -98,19 +98,19 @@ static void print_books(FILE *out, const char *name, const struct books *books) 
 static void print_warnings(FILE *out, const struct report *r) {
     static const char *const expected[] = {"sold-out", "purchase-limit", "not-started", "ended"};
     for (unsigned i = 1; i < r->log->reason_count; i++) {
-        bool usual = r->summary->all.rejections[i] == 0;
+        bool usual = r->summary.all.rejections[i] == 0;
         for (size_t j = 0; j < sizeof expected / sizeof expected[0]; j++) {
             usual = usual || strcmp(r->log->reasons[i], expected[j]) == 0;
         }
         if (!usual) {
             fprintf(out,
                     "  WARNING: %llu requests were rejected as '%s': is this the load that you intended?\n",
-                    r->summary->all.rejections[i], r->log->reasons[i]);
+                    r->summary.all.rejections[i], r->log->reasons[i]);
         }
     }
-    if (!r->before->conserved || r->before->oversold > 0) {
+    if (!r->before.conserved || r->before.oversold > 0) {
         fprintf(out, "  WARNING: the books were wrong before the first request (oversold %lld%s)\n",
-                r->before->oversold, r->before->conserved ? "" : ", not conserved");
+                r->before.oversold, r->before.conserved ? "" : ", not conserved");
     }
 }
 
@@ -126,13 +126,13 @@ static void print_number(FILE *out, long long number, const char *what) {
 
 /* Explains the numbers that should be equal and are not. */
 static void print_wrong_books(FILE *out, const struct report *r) {
-    const struct books *after = r->after;
+    const struct books *after = &r->after;
     fputs(
         "  not conserved: the audit says that the books themselves are wrong. These numbers should agree:\n",
         out);
-    print_number(out, (long long)r->summary->all.accepted,
+    print_number(out, (long long)r->summary.all.accepted,
                  "answers acknowledged an order; some repeated an earlier answer:");
-    print_number(out, (long long)r->summary->orders, "orders of this run were acknowledged");
+    print_number(out, (long long)r->summary.orders, "orders of this run were acknowledged");
     print_number(out, after->orders, "orders are in the books; the audit adds them up to");
     print_number(out, after->held + after->sold, "units held or sold");
     if (after->has_counters) {
@@ -145,12 +145,12 @@ static void print_wrong_books(FILE *out, const struct report *r) {
 static void print_verdict(FILE *out, const struct report *r, bool colour) {
     static const char *const words[] = {"CLEAN", "NOT CLEAN", "NO VERDICT"};
     static const char *const colours[] = {"\033[1;32m", "\033[1;31m", "\033[1;33m"};
-    const struct verdict *v = r->verdict;
+    const struct verdict *v = &r->verdict;
     fprintf(out,
             "\n%s%s%s  %llu attempts: %llu acknowledged, %lld lost, %lld duplicated, %lld oversold, %llu "
             "unknown, ",
-            colour ? colours[v->kind] : "", words[v->kind], colour ? "\033[0m" : "", r->summary->all.attempts,
-            r->summary->all.accepted, v->lost, v->duplicated, v->oversold, r->summary->all.unknown);
+            colour ? colours[v->kind] : "", words[v->kind], colour ? "\033[0m" : "", r->summary.all.attempts,
+            r->summary.all.accepted, v->lost, v->duplicated, v->oversold, r->summary.all.unknown);
     if (v->unresolved == 0) {
         fputs("all resolved\n", out);
     } else {
@@ -172,10 +172,10 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
                         ? "requests: no connection to any seller"
                         : "requests: no connection, so the load was not the intended one; "
                           "--retries tries again");
-    if (r->after != NULL && !v->conserved) {
+    if (v->audited && !v->conserved) {
         print_wrong_books(out, r);
     }
-    if (r->after == NULL) {
+    if (!v->audited) {
         fprintf(out, "  no audit: %s\n", r->audit_error);
     }
     if (v->settled == 0) {
@@ -209,9 +209,9 @@ void report_print(FILE *out, const struct report *r) {
     print_counts(out, r);
     print_latencies(out, r);
     fputc('\n', out);
-    print_books(out, "books before", r->before);
-    if (r->after != NULL) {
-        print_books(out, "books after", r->after);
+    print_books(out, "books before", &r->before);
+    if (r->verdict.audited) {
+        print_books(out, "books after", &r->after);
     }
     print_warnings(out, r);
     print_verdict(out, r, colour);

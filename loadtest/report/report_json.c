@@ -21,9 +21,6 @@ static json_t *write_reasons(const struct request_log *log,
 }
 
 static json_t *write_books(const struct books *books) {
-    if (books == NULL) {
-        return json_null();
-    }
     return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "conserved", books->conserved, "stock",
                      books->stock, "available", books->available, "held", books->held, "sold", books->sold,
                      "orders", books->orders, "oversold", books->oversold, "counted",
@@ -51,7 +48,7 @@ static json_t *write_counts(const struct summary *s) {
 /* Adds the counts and latencies of each kind of request. */
 static void write_kinds(json_t *root, const struct report *r) {
     for (int i = 0; i < DEMAND_KINDS; i++) {
-        const struct summary_kind *kind = &r->summary->kinds[i];
+        const struct summary_kind *kind = &r->summary.kinds[i];
         if (!report_has_kind(r, (enum demand_kind)i)) {
             continue;
         }
@@ -66,17 +63,18 @@ static void write_kinds(json_t *root, const struct report *r) {
 
 char *report_json(const struct report *r) {
     const struct options *o = r->demand->options;
-    const struct summary_kind *all = &r->summary->all;
-    json_t *root = write_counts(r->summary);
+    const struct summary_kind *all = &r->summary.all;
+    json_t *root = write_counts(&r->summary);
     json_t *rest = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:i, s:I, s:i, s:i, s:I, s:b, s:b}", "latency_ms",
         write_latency(&all->latency_all), "accepted_latency_ms", write_latency(&all->latency_accepted),
         "rejected_latency_ms", write_latency(&all->latency_rejected), "rejections",
-        write_reasons(r->log, all->rejections), "unknowns", write_reasons(r->log, r->summary->causes),
-        "books_before", write_books(r->before), "books_after", write_books(r->after), "verdict",
-        write_verdict(r->verdict), "item", o->item, "run", r->run, "connections", (int)o->connections,
-        "connected", (json_int_t)r->connected, "users", (int)o->users, "quantity", (int)o->quantity, "seed",
-        (json_int_t)o->seed, "conserved", r->verdict->conserved, "interrupted", r->interrupted);
+        write_reasons(r->log, all->rejections), "unknowns", write_reasons(r->log, r->summary.causes),
+        "books_before", write_books(&r->before), "books_after",
+        r->verdict.audited ? write_books(&r->after) : json_null(), "verdict", write_verdict(&r->verdict),
+        "item", o->item, "run", r->run, "connections", (int)o->connections, "connected",
+        (json_int_t)r->connected, "users", (int)o->users, "quantity", (int)o->quantity, "seed",
+        (json_int_t)o->seed, "conserved", r->verdict.conserved, "interrupted", r->interrupted);
     char *text = NULL;
     if (json_object_update_new(root, rest) == 0) {
         if (o->items > 0) {

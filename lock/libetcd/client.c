@@ -9,16 +9,15 @@ enum { TIMEOUT_MS = 5000, TIMEOUT_MAX_MS = 1000000000 };
 static enum etcd_status build(struct etcd *etcd, const struct etcd_config *config, char *error, size_t size) {
     grpc_init();
     bool has_auth = etcd_auth_open(&etcd->auth, &etcd->transport, config->user, config->password);
-    enum etcd_status status = etcd_transport_open(&etcd->transport, config, error, size);
-    if (status != ETCD_OK || !has_auth)
-        return status == ETCD_OK ? ETCD_NOMEM : status;
+    if (!etcd_transport_open(&etcd->transport, config, error, size))
+        return ETCD_CONFIG;
     int64_t ms = config->timeout_ms <= 0 ? TIMEOUT_MS : config->timeout_ms;
     etcd->timeout_ns = (ms < TIMEOUT_MAX_MS ? ms : TIMEOUT_MAX_MS) * 1000000;
     etcd->on_error = config->on_error;
     etcd->ctx = config->ctx;
     etcd->keepalives = etcd_shared_stream_new(&etcd_keepalive_stream_kind, &etcd->auth);
     etcd->watches = etcd_shared_stream_new(&etcd_watch_stream_kind, &etcd->auth);
-    bool starts = etcd->keepalives && etcd->watches && etcd_loop_start(&etcd->transport.loop);
+    bool starts = has_auth && etcd->keepalives && etcd->watches && etcd_loop_start(&etcd->transport.loop);
     return starts ? ETCD_OK : ETCD_NOMEM;
 }
 

@@ -35,22 +35,20 @@ static bool read_target(char target[ETCD_TARGET_SIZE], const char *text, size_t 
     return true;
 }
 
-static enum etcd_status read_targets(struct etcd_endpoints *endpoints, const char *text, char *error,
-                                     size_t size) {
-    for (const char *at = text ? text : "";;) {
+static bool read_targets(struct etcd_endpoints *endpoints, const char *text, char *error, size_t size) {
+    for (const char *at = text ? text : "";; at++) {
         size_t length = strcspn(at, ",");
         if (endpoints->count == ETCD_ENDPOINTS_MAX) {
             snprintf(error, size, "more than %d endpoints", ETCD_ENDPOINTS_MAX);
-            return ETCD_CONFIG;
+            return false;
         }
-        if (!read_target(endpoints->each[endpoints->count].target, at, length)) {
-            snprintf(error, size, "endpoint %zu is not HOST[:PORT] or [ADDRESS]:PORT", endpoints->count + 1);
-            return ETCD_CONFIG;
+        if (!read_target(endpoints->each[endpoints->count++].target, at, length)) {
+            snprintf(error, size, "endpoint %zu is not HOST[:PORT] or [ADDRESS]:PORT", endpoints->count);
+            return false;
         }
-        endpoints->count++;
-        if (!at[length])
-            return ETCD_OK;
-        at += length + 1;
+        at += length;
+        if (!*at)
+            return true;
     }
 }
 
@@ -123,18 +121,17 @@ static grpc_channel *open_channel(const char *target, grpc_channel_credentials *
     return grpc_channel_create(target, credentials, &all);
 }
 
-enum etcd_status etcd_endpoints_open(struct etcd_endpoints *endpoints, const struct etcd_config *config,
-                                     char *error, size_t error_size) {
-    enum etcd_status status = read_targets(endpoints, config->endpoints, error, error_size);
-    if (status != ETCD_OK)
-        return status;
+bool etcd_endpoints_open(struct etcd_endpoints *endpoints, const struct etcd_config *config, char *error,
+                         size_t error_size) {
+    if (!read_targets(endpoints, config->endpoints, error, error_size))
+        return false;
     grpc_channel_credentials *credentials = read_credentials(config, error, error_size);
     if (!credentials)
-        return ETCD_CONFIG;
+        return false;
     for (size_t i = 0; i < endpoints->count; i++)
         endpoints->each[i].channel = open_channel(endpoints->each[i].target, credentials);
     grpc_channel_credentials_release(credentials);
-    return ETCD_OK;
+    return true;
 }
 
 void etcd_endpoints_close(struct etcd_endpoints *endpoints) {

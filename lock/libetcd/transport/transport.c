@@ -1,7 +1,7 @@
 #include "lock/libetcd/transport/transport.h"
 
-enum etcd_status etcd_transport_open(struct etcd_transport *transport, const struct etcd_config *config,
-                                     char *error, size_t error_size) {
+bool etcd_transport_open(struct etcd_transport *transport, const struct etcd_config *config, char *error,
+                         size_t error_size) {
     pthread_mutex_init(&transport->mutex, NULL);
     pthread_cond_init(&transport->idle, NULL);
     etcd_loop_open(&transport->loop);

@@ -15,9 +15,9 @@ struct etcd_transport {
     size_t blocked;             /* threads inside a blocking call */
 };
 
-/* The loop is not started yet. On failure ETCD_CONFIG and `error`; to be closed in any case. */
-enum etcd_status etcd_transport_open(struct etcd_transport *transport, const struct etcd_config *config,
-                                     char *error, size_t error_size);
+/* The loop is not started yet. False and `error`: the configuration is wrong. To be closed in any case. */
+bool etcd_transport_open(struct etcd_transport *transport, const struct etcd_config *config, char *error,
+                         size_t error_size);
 void etcd_transport_close(struct etcd_transport *transport);
 
 /* Around a blocking call. */
