@@ -15,9 +15,8 @@ void load_init(struct load *load, const struct demand *demand, const struct targ
     load->stop = stop;
     load->random = options->seed;
     for (unsigned i = 0; i < options->url_count; i++) {
-        for (int kind = 0; kind < DEMAND_KINDS; kind++) {
+        for (int kind = 0; kind < DEMAND_KINDS; kind++)
             request_form_init(&load->forms[i][kind], (enum demand_kind)kind, targets[i].host, options, run);
-        }
     }
 }
 
@@ -25,9 +24,8 @@ void load_init(struct load *load, const struct demand *demand, const struct targ
 static const struct log_line *pick_earlier(struct load *load) {
     size_t count = load->log->line_count;
     size_t span = random_next(&load->random) % 2 == 0 ? load->options->connections : count;
-    if (span > count) {
+    if (span > count)
         span = count;
-    }
     return &load->log->lines[count - 1 - random_next(&load->random) % span];
 }
 
@@ -35,14 +33,12 @@ static bool next_request(void *self, uint64_t now_ns, uint64_t *job) {
     struct load *load = self;
     struct request_log *log = load->log;
     uint64_t count = log->line_count;
-    if (load->options->requests != 0 && count >= load->options->requests) {
+    if (load->options->requests != 0 && count >= load->options->requests)
         return false;
-    }
     uint32_t key = log->key_count;
     bool duplicate = count > 0 && random_next(&load->random) % 100 < load->options->duplicates;
-    if (duplicate) {
+    if (duplicate)
         key = pick_earlier(load)->key;
-    }
     struct log_line *line = request_log_add(log);
     if (line == NULL) {
         load->out_of_memory = true;
@@ -69,11 +65,10 @@ static size_t render(void *self, uint64_t job, const struct target *target, char
 static bool answered_request(void *self, const struct pool_answer *answer) {
     struct load *load = self;
     struct log_line *line = &load->log->lines[answer->job];
-    if (outcome_record(load->demand, load->log, line, answer)) {
+    if (outcome_record(load->demand, load->log, line, answer))
         load->ended_ns = answer->answered_ns;
-    } else if (load->options->retries && answer->tries < MAX_TRIES) {
+    else if (load->options->retries && answer->tries < MAX_TRIES)
         return false;
-    }
     load->answered++;
     load->outcomes[line->outcome]++;
     return true;

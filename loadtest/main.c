@@ -59,9 +59,8 @@ static int fail(int code, const char *what, const char *why) {
 
 static bool allow_files(unsigned connections) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return true;
-    }
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
     return limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= connections + OTHER_FILES;
@@ -72,12 +71,10 @@ static bool allow_files(unsigned connections) {
 static int check_targets(const struct session *s) {
     const struct options *o = &s->options;
     for (unsigned i = 0; i < o->url_count; i++) {
-        if (s->targets[i].accepts) {
+        if (s->targets[i].accepts)
             continue;
-        }
-        if (!o->retries || o->url_count == 1) {
+        if (!o->retries || o->url_count == 1)
             return fail(EXIT_INCONCLUSIVE, o->urls[i], fetch_text(FETCH_NO_CONNECTION));
-        }
         fail(EXIT_CLEAN, o->urls[i], "WARNING: cannot connect; its requests go to the others");
     }
     return EXIT_CLEAN;
@@ -87,29 +84,24 @@ static int check_targets(const struct session *s) {
 static int prepare(struct session *s) {
     const struct options *o = &s->options;
     uint64_t run = 0;
-    if (!allow_files(o->connections)) {
+    if (!allow_files(o->connections))
         return fail(EXIT_USAGE, "--connections", "more than the limit of open files: see ulimit -Hn");
-    }
     for (unsigned i = 0; i < o->url_count; i++) {
         const char *wrong = target_resolve(o->urls[i], &s->targets[i]);
-        if (wrong != NULL) {
+        if (wrong != NULL)
             return fail(EXIT_USAGE, o->urls[i], wrong);
-        }
     }
     int code = check_targets(s);
-    if (code != EXIT_CLEAN) {
+    if (code != EXIT_CLEAN)
         return code;
-    }
-    if (getrandom(&run, sizeof run, 0) != sizeof run) {
+    if (getrandom(&run, sizeof run, 0) != sizeof run)
         return fail(EXIT_INCONCLUSIVE, "getrandom", strerror(errno));
-    }
     snprintf(s->run, sizeof s->run, "%016" PRIx64, run);
     s->pool = connection_pool_open(s->targets, o->url_count, o->connections, o->seed);
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);
-    if (!demand_init(&s->demand, o) || s->pool == NULL || s->before == NULL || s->after == NULL) {
+    if (!demand_init(&s->demand, o) || s->pool == NULL || s->before == NULL || s->after == NULL)
         return fail(EXIT_INCONCLUSIVE, "no memory", "ask for fewer --connections");
-    }
     progress_init(&s->progress);
     s->report.demand = &s->demand;
     s->report.run = s->run;
@@ -150,17 +142,15 @@ static int run(struct session *s) {
     r->interrupted = stop != 0 || s->load.out_of_memory;
     summary_time(&r->summary, &s->log, &s->demand, s->load.started_ns, s->load.ended_ns);
     load_resolve(&s->load, s->pool, uv_hrtime() + o->settle_ns);
-    if (!request_log_match(&s->log)) {
+    if (!request_log_match(&s->log))
         return fail(EXIT_INCONCLUSIVE, "no memory", "for the comparison with the books");
-    }
     status = fetch_books(s->pool, o, o->settle_ns, &s->progress, s->after);
     fetch_orders(s->pool, &s->demand, &s->log, &s->progress);
     progress_clear(&s->progress);
 
     struct books *after = status == FETCH_OK ? s->after : NULL;
-    if (!verdict_reach(&s->log, &s->demand, s->before, after, &r->verdict)) {
+    if (!verdict_reach(&s->log, &s->demand, s->before, after, &r->verdict))
         return fail(EXIT_INCONCLUSIVE, "no memory", "for the verdict");
-    }
     summary_count(&r->summary, &s->log, &s->demand);
     r->before = books_sum(s->before, item_count(o));
     r->after = books_sum(s->after, item_count(o));
@@ -173,9 +163,8 @@ int main(int argc, char **argv) {
     static struct session session; /* static, since histograms and request forms make it large */
     char error[256];
     uint64_t seed = 0;
-    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) {
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
         return fail(EXIT_INCONCLUSIVE, "getrandom", strerror(errno));
-    }
     switch (options_parse(argc, argv, seed % 1000000000, &session.options, error, sizeof error)) {
     case OPTIONS_HELP: fputs(options_help, stdout); return EXIT_CLEAN;
     case OPTIONS_SHOW_VERSION: puts("seckill-load " OPTIONS_VERSION); return EXIT_CLEAN;
@@ -187,9 +176,8 @@ int main(int argc, char **argv) {
     request_log_init(&session.log);
     catch_signals();
     int code = prepare(&session);
-    if (code == EXIT_CLEAN) {
+    if (code == EXIT_CLEAN)
         code = run(&session);
-    }
     connection_pool_close(session.pool);
     request_log_free(&session.log);
     demand_free(&session.demand);

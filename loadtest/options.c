@@ -82,9 +82,8 @@ static bool is_number(const char *text, uint64_t min, uint64_t max, uint64_t *nu
 
 static bool is_token(const char *text) {
     size_t length = 0;
-    while (text[length] > ' ' && text[length] <= '~') {
+    while (text[length] > ' ' && text[length] <= '~')
         length++;
-    }
     return text[length] == '\0' && length >= 1 && length <= 512;
 }
 
@@ -125,9 +124,8 @@ static bool read_duration(const struct flag *flag, const char *text, void *value
     size_t length = strspn(text, "0123456789");
     uint64_t number = 0;
     (void)flag;
-    if (length >= sizeof digits) {
+    if (length >= sizeof digits)
         return false;
-    }
     memcpy(digits, text, length);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (strcmp(text + length, units[i].unit) == 0) {
@@ -142,9 +140,8 @@ static bool read_duration(const struct flag *flag, const char *text, void *value
 static bool read_url(const struct flag *flag, const char *text, void *value) {
     struct options *o = value;
     (void)flag;
-    if (o->url_count == OPTIONS_URLS) {
+    if (o->url_count == OPTIONS_URLS)
         return false;
-    }
     o->urls[o->url_count++] = text;
     return true;
 }
@@ -249,15 +246,13 @@ static bool check(const struct options *o, char *error, size_t error_size) {
 }
 
 static bool read_flag(const struct flag *flag, struct options *options, char *error, size_t error_size) {
-    if (flag->read(flag, optarg, (char *)options + flag->offset)) {
+    if (flag->read(flag, optarg, (char *)options + flag->offset))
         return true;
-    }
-    if (flag->must != NULL) {
+    if (flag->must != NULL)
         snprintf(error, error_size, "%s must be %s", flag->name, flag->must);
-    } else {
+    else
         snprintf(error, error_size, "%s must be a number from %" PRIu64 " to %" PRIu64, flag->name, flag->min,
                  flag->max);
-    }
     return false;
 }
 
@@ -273,9 +268,8 @@ enum options_status options_parse(int argc, char **argv, uint64_t seed, struct o
         .token = getenv("SECKILL_ADMIN_TOKEN"),
     };
     int flag = 0;
-    if (parsed.token != NULL && parsed.token[0] == '\0') {
+    if (parsed.token != NULL && parsed.token[0] == '\0')
         parsed.token = NULL;
-    }
     struct option longs[FLAGS + 3] = {{"help", no_argument, NULL, FLAG_HELP},
                                       {"version", no_argument, NULL, FLAG_VERSION}};
     for (int i = 0; i < FLAGS; i++) {
@@ -285,29 +279,25 @@ enum options_status options_parse(int argc, char **argv, uint64_t seed, struct o
     opterr = 0;
     optind = 0;
     while ((flag = getopt_long(argc, argv, "+:", longs, NULL)) != -1) {
-        if (flag == FLAG_HELP || flag == FLAG_VERSION) {
+        if (flag == FLAG_HELP || flag == FLAG_VERSION)
             return flag == FLAG_HELP ? OPTIONS_HELP : OPTIONS_SHOW_VERSION;
-        }
         if (flag == ':' || flag == '?') {
             snprintf(error, error_size,
                      flag == ':' ? "%s needs a value" : "%s is no option, or not with a value",
                      argv[optind - 1]);
             return OPTIONS_WRONG;
         }
-        if (!read_flag(&flags[flag - FLAG_FIRST], &parsed, error, error_size)) {
+        if (!read_flag(&flags[flag - FLAG_FIRST], &parsed, error, error_size))
             return OPTIONS_WRONG;
-        }
     }
     if (optind < argc) {
         snprintf(error, error_size, "'%s' is no option", argv[optind]);
         return OPTIONS_WRONG;
     }
-    if (!check(&parsed, error, error_size)) {
+    if (!check(&parsed, error, error_size))
         return OPTIONS_WRONG;
-    }
-    if (parsed.url_count == 0) {
+    if (parsed.url_count == 0)
         parsed.urls[parsed.url_count++] = "http://127.0.0.1:8080";
-    }
     *options = parsed;
     return OPTIONS_RUN;
 }

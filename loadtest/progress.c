@@ -10,14 +10,12 @@ void progress_init(struct progress *progress) {
 }
 
 void progress_show(struct progress *progress, uint64_t now_ns, const char *format, ...) {
-    if (!progress->on || now_ns < progress->next_ns) {
+    if (!progress->on || now_ns < progress->next_ns)
         return;
-    }
     bool first = progress->next_ns == 0;
     progress->next_ns = now_ns + UINT64_C(1000000000);
-    if (first) {
+    if (first)
         return;
-    }
     va_list arguments;
     va_start(arguments, format);
     progress_clear(progress);

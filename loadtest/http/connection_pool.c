@@ -69,9 +69,8 @@ static void take_job(struct slot *slot, uint64_t now_ns) {
  */
 static void back_off(struct slot *slot, unsigned times, uint64_t max_ns, uint64_t now_ns) {
     uint64_t wait = times < 9 ? BACKOFF_MIN_NS << (times - 1) : max_ns;
-    if (wait > max_ns) {
+    if (wait > max_ns)
         wait = max_ns;
-    }
     slot->wake_ns = now_ns + wait / 2 + random_next(&slot->pool->random) % (wait / 2);
     slot->state = SLOT_WAITING;
 }
@@ -110,11 +109,10 @@ static void on_tick(uv_timer_t *ticker) {
         } else if (slot->state == SLOT_WAITING && stop) {
             release(slot);
         } else if (slot->state == SLOT_WAITING && now_ns >= slot->wake_ns) {
-            if (slot->tries == 0) {
+            if (slot->tries == 0)
                 take_job(slot, now_ns);
-            } else {
+            else
                 send_job(slot, now_ns);
-            }
         }
     }
     pool->work->tick(pool->work->self, now_ns);
@@ -152,19 +150,16 @@ void connection_pool_run(struct connection_pool *pool, const struct pool_work *w
         pool->slots[i].refused = 0;
         take_job(&pool->slots[i], now_ns);
     }
-    while (pool->busy > 0) {
+    while (pool->busy > 0)
         uv_run(&pool->loop, UV_RUN_ONCE);
-    }
     uv_timer_stop(&pool->ticker);
 }
 
 void connection_pool_close(struct connection_pool *pool) {
-    if (pool == NULL) {
+    if (pool == NULL)
         return;
-    }
-    for (unsigned i = 0; i < pool->slot_count; i++) {
+    for (unsigned i = 0; i < pool->slot_count; i++)
         connection_close(&pool->slots[i].connection);
-    }
     uv_close((uv_handle_t *)&pool->ticker, NULL);
     uv_run(&pool->loop, UV_RUN_DEFAULT);
     uv_loop_close(&pool->loop);

@@ -100,9 +100,8 @@ size_t request_render(const struct request_form *form, uint32_t key, uint32_t us
         *end++ = '"';
         memset(end, ' ', form->item_digits + 1 - (size_t)(end - at));
     }
-    if (form->user_at > 0) {
+    if (form->user_at > 0)
         write_digits(request + form->user_at, REQUEST_USER_DIGITS, user);
-    }
     return form->length;
 }
 

@@ -21,9 +21,8 @@ void response_reset(struct response *r) {
 /* HTTP/1.x SSS reason */
 static bool read_status_line(struct response *r, const char *line) {
     if (strncmp(line, "HTTP/1.", 7) != 0 || !isdigit((unsigned char)line[7]) || line[8] != ' ' ||
-        strspn(line + 9, "0123456789") != 3 || (line[12] != ' ' && line[12] != '\0')) {
+        strspn(line + 9, "0123456789") != 3 || (line[12] != ' ' && line[12] != '\0'))
         return false;
-    }
     r->status = (unsigned)strtoul(line + 9, NULL, 10);
     r->keep_alive = line[7] != '0';
     r->state = RESPONSE_AT_HEADER;
@@ -51,34 +50,29 @@ static void read_connection(struct response *r, char *value) {
             r->keep_alive = false;
             return;
         }
-        if (strcasecmp(word, "keep-alive") == 0) {
+        if (strcasecmp(word, "keep-alive") == 0)
             r->keep_alive = true;
-        }
     }
 }
 
 static bool read_header(struct response *r, char *line) {
     char *value = strchr(line, ':');
-    if (value == NULL || value == line || line[0] == ' ' || line[0] == '\t') {
+    if (value == NULL || value == line || line[0] == ' ' || line[0] == '\t')
         return false;
-    }
     *value++ = '\0';
     value += strspn(value, " \t");
-    for (size_t end = strlen(value); end > 0 && (value[end - 1] == ' ' || value[end - 1] == '\t'); end--) {
+    for (size_t end = strlen(value); end > 0 && (value[end - 1] == ' ' || value[end - 1] == '\t'); end--)
         value[end - 1] = '\0';
-    }
-    if (strcasecmp(line, "content-length") == 0) {
+    if (strcasecmp(line, "content-length") == 0)
         return read_length(r, value);
-    }
     if (strcasecmp(line, "transfer-encoding") == 0) {
         r->chunked = strcasecmp(value, "chunked") == 0;
         return r->chunked;
     }
-    if (strcasecmp(line, "connection") == 0) {
+    if (strcasecmp(line, "connection") == 0)
         read_connection(r, value);
-    } else if (strcasecmp(line, "idempotent-replayed") == 0) {
+    else if (strcasecmp(line, "idempotent-replayed") == 0)
         r->replayed = strcasecmp(value, "true") == 0;
-    }
     return true;
 }
 
@@ -121,19 +115,16 @@ static bool take_line(struct response *r, const char *bytes, size_t length, size
     size_t part = newline != NULL ? (size_t)(newline - bytes) : length;
     *used = newline != NULL ? part + 1 : part;
     r->head_length += *used;
-    if (r->line_length + part > RESPONSE_LINE || r->head_length > RESPONSE_HEAD) {
+    if (r->line_length + part > RESPONSE_LINE || r->head_length > RESPONSE_HEAD)
         return false;
-    }
     memcpy(r->line + r->line_length, bytes, part);
     r->line_length += part;
-    if (newline == NULL) {
+    if (newline == NULL)
         return true;
-    }
     size_t end = r->line_length;
     r->line_length = 0;
-    if (end > 0 && r->line[end - 1] == '\r') {
+    if (end > 0 && r->line[end - 1] == '\r')
         end--;
-    }
     r->line[end] = '\0';
     return strlen(r->line) == end && read_line(r, r->line);
 }
@@ -141,16 +132,14 @@ static bool take_line(struct response *r, const char *bytes, size_t length, size
 static bool take_body(struct response *r, const char *bytes, size_t length, size_t *used) {
     size_t part = r->state == RESPONSE_AT_EOF || length < r->left ? length : (size_t)r->left;
     *used = part;
-    if (r->body_length + part > RESPONSE_BODY) {
+    if (r->body_length + part > RESPONSE_BODY)
         return false;
-    }
     memcpy(r->body + r->body_length, bytes, part);
     r->body_length += part;
     if (r->state != RESPONSE_AT_EOF) {
         r->left -= part;
-        if (r->left == 0) {
+        if (r->left == 0)
             r->state = r->state == RESPONSE_AT_CHUNK ? RESPONSE_AT_CHUNK_END : RESPONSE_AT_END;
-        }
     }
     return true;
 }
@@ -163,17 +152,15 @@ enum response_status response_feed(struct response *r, const char *bytes, size_t
         size_t taken = 0;
         bool good = body ? take_body(r, bytes + *used, length - *used, &taken)
                          : take_line(r, bytes + *used, length - *used, &taken);
-        if (!good) {
+        if (!good)
             return RESPONSE_BAD;
-        }
         *used += taken;
     }
     return r->state == RESPONSE_AT_END ? RESPONSE_DONE : RESPONSE_MORE;
 }
 
 enum response_status response_close(struct response *r) {
-    if (r->state == RESPONSE_AT_EOF) {
+    if (r->state == RESPONSE_AT_EOF)
         r->state = RESPONSE_AT_END;
-    }
     return r->state == RESPONSE_AT_END ? RESPONSE_DONE : RESPONSE_BAD;
 }

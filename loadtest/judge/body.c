@@ -8,32 +8,27 @@ struct cursor {
 };
 
 static void skip_space(struct cursor *c) {
-    while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r')) {
+    while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r'))
         c->at++;
-    }
 }
 
 static bool take(struct cursor *c, char wanted) {
     skip_space(c);
-    if (c->at == c->end || *c->at != wanted) {
+    if (c->at == c->end || *c->at != wanted)
         return false;
-    }
     c->at++;
     return true;
 }
 
 /* `text`: what is between the quotes. */
 static bool take_string(struct cursor *c, struct body_text *text) {
-    if (!take(c, '"')) {
+    if (!take(c, '"'))
         return false;
-    }
     text->bytes = c->at;
-    while (c->at < c->end && *c->at != '"') {
+    while (c->at < c->end && *c->at != '"')
         c->at += *c->at == '\\' && c->end - c->at > 1 ? 2 : 1;
-    }
-    if (c->at == c->end) {
+    if (c->at == c->end)
         return false;
-    }
     text->length = (size_t)(c->at - text->bytes);
     c->at++;
     return true;
@@ -47,17 +42,15 @@ static bool take_other(struct cursor *c, struct body_text *value) {
         struct body_text ignored;
         char byte = *c->at;
         if (byte == '"') {
-            if (!take_string(c, &ignored)) {
+            if (!take_string(c, &ignored))
                 return false;
-            }
             continue;
         }
         if (byte == '{' || byte == '[') {
             depth++;
         } else if (byte == '}' || byte == ']') {
-            if (depth == 0) {
+            if (depth == 0)
                 return false;
-            }
             depth--;
         }
         c->at++;
@@ -69,9 +62,8 @@ static bool take_other(struct cursor *c, struct body_text *value) {
 /* FNV-1a */
 static uint64_t hash(uint64_t seed, struct body_text text) {
     uint64_t h = seed ^ UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < text.length; i++) {
+    for (size_t i = 0; i < text.length; i++)
         h = (h ^ (unsigned char)text.bytes[i]) * UINT64_C(0x100000001b3);
-    }
     return h;
 }
 
@@ -79,9 +71,8 @@ static uint64_t hash(uint64_t seed, struct body_text text) {
 static uint64_t to_number(struct body_text digits) {
     uint64_t number = 0;
     for (size_t i = 0; i < digits.length; i++) {
-        if (digits.bytes[i] < '0' || digits.bytes[i] > '9' || i > 18) {
+        if (digits.bytes[i] < '0' || digits.bytes[i] > '9' || i > 18)
             return 0;
-        }
         number = number * 10 + (uint64_t)(digits.bytes[i] - '0');
     }
     return number;
@@ -119,38 +110,32 @@ static void note_string(struct body *body, struct body_text name, struct body_te
 static bool read_member(struct cursor *c, struct body *body) {
     struct body_text name;
     struct body_text value;
-    if (!take_string(c, &name) || !take(c, ':')) {
+    if (!take_string(c, &name) || !take(c, ':'))
         return false;
-    }
     skip_space(c);
     bool string = c->at < c->end && *c->at == '"';
-    if (!(string ? take_string(c, &value) : take_other(c, &value))) {
+    if (!(string ? take_string(c, &value) : take_other(c, &value)))
         return false;
-    }
     if (!string && value.bytes[0] == '[' && body_text_is(name, "orders")) {
         body->orders = (struct body_text){value.bytes + 1, value.length - 2};
         return true;
     }
     body->content += hash(hash(string, name), value);
-    if (string) {
+    if (string)
         note_string(body, name, value);
-    } else if (body_text_is(name, "quantity")) {
+    else if (body_text_is(name, "quantity"))
         body->quantity = to_number(value);
-    }
     return true;
 }
 
 static bool read_object(struct cursor *c, struct body *body) {
-    if (!take(c, '{')) {
+    if (!take(c, '{'))
         return false;
-    }
-    if (take(c, '}')) {
+    if (take(c, '}'))
         return true;
-    }
     do {
-        if (!read_member(c, body)) {
+        if (!read_member(c, body))
             return false;
-        }
     } while (take(c, ','));
     return take(c, '}');
 }
@@ -160,9 +145,8 @@ bool body_read(const char *bytes, size_t length, struct body *body) {
     struct body found = {.content = 0};
     bool good = read_object(&c, &found);
     skip_space(&c);
-    if (!good || c.at != c.end) {
+    if (!good || c.at != c.end)
         return false;
-    }
     *body = found;
     return true;
 }
@@ -170,9 +154,8 @@ bool body_read(const char *bytes, size_t length, struct body *body) {
 bool body_next_order(struct body_text *orders, struct body *order) {
     struct body found = {.content = 0};
     struct cursor c = {.at = orders->bytes, .end = orders->bytes + orders->length};
-    if (!read_object(&c, &found)) {
+    if (!read_object(&c, &found))
         return false;
-    }
     take(&c, ',');
     *orders = (struct body_text){c.at, (size_t)(c.end - c.at)};
     *order = found;
@@ -181,9 +164,8 @@ bool body_next_order(struct body_text *orders, struct body *order) {
 
 bool body_id_usable(struct body_text id) {
     for (size_t i = 0; i < id.length; i++) {
-        if (id.bytes[i] <= ' ' || id.bytes[i] > '~' || strchr("\"\\/?#%", id.bytes[i]) != NULL) {
+        if (id.bytes[i] <= ' ' || id.bytes[i] > '~' || strchr("\"\\/?#%", id.bytes[i]) != NULL)
             return false;
-        }
     }
     return id.length > 0 && id.length <= 255;
 }

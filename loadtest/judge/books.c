@@ -19,9 +19,8 @@ bool books_read(const char *json, size_t length, struct books *books) {
     read.exact = exact != 0;
     read.counted = held + sold;
     json_decref(root);
-    if (good) {
+    if (good)
         *books = read;
-    }
     return good;
 }
 

@@ -43,9 +43,8 @@ struct fetch {
 static bool next_fetch(void *self, uint64_t now_ns, uint64_t *job) {
     struct fetch *fetch = self;
     (void)now_ns;
-    if (fetch->begun == item_count(fetch->options)) {
+    if (fetch->begun == item_count(fetch->options))
         return false;
-    }
     *job = fetch->begun++;
     return true;
 }
@@ -63,14 +62,12 @@ static size_t render_fetch(void *self, uint64_t job, const struct target *target
 
 static enum fetch_status read_fetch(const struct pool_answer *answer, struct books *books) {
     const struct response *response = answer->response;
-    if (response == NULL) {
+    if (response == NULL)
         return answer->result == CONNECTION_NOT_SENT ? FETCH_NO_CONNECTION : FETCH_NO_ANSWER;
-    }
     switch (response->status) {
     case 200:
-        if (!books_read(response->body, response->body_length, books)) {
+        if (!books_read(response->body, response->body_length, books))
             return FETCH_UNREADABLE;
-        }
         return books->exact ? FETCH_OK : FETCH_INEXACT;
     case 401:
     case 403: return FETCH_UNAUTHORIZED;
@@ -81,9 +78,8 @@ static enum fetch_status read_fetch(const struct pool_answer *answer, struct boo
 
 static bool answered_fetch(void *self, const struct pool_answer *answer) {
     struct fetch *fetch = self;
-    if (fetch->work.deadline_ns == 0) {
+    if (fetch->work.deadline_ns == 0)
         return true;
-    }
     enum fetch_status status = read_fetch(answer, &fetch->books[answer->job]);
     if (status == FETCH_OK) {
         fetch->read++;
@@ -92,18 +88,15 @@ static bool answered_fetch(void *self, const struct pool_answer *answer) {
     }
     fetch->status = status;
     if (status == FETCH_INEXACT) { /* after a late change, such as a hold that expires */
-        if (fetch->exact_until_ns == 0) {
+        if (fetch->exact_until_ns == 0)
             fetch->exact_until_ns = answer->answered_ns + fetch->limit_ns;
-        }
-        if (fetch->work.deadline_ns < fetch->exact_until_ns) {
+        if (fetch->work.deadline_ns < fetch->exact_until_ns)
             fetch->work.deadline_ns = fetch->exact_until_ns;
-        }
         return false;
     }
     bool failed = answer->response != NULL && answer->response->status < 500;
-    if (failed) {
+    if (failed)
         fetch->work.deadline_ns = 0;
-    }
     return failed;
 }
 
@@ -154,12 +147,10 @@ static bool can_be_asked(const struct check *check, size_t index) {
 
 static bool next_check(void *self, uint64_t now_ns, uint64_t *job) {
     struct check *check = self;
-    if (now_ns > check->last_ns + check->options->settle_ns) {
+    if (now_ns > check->last_ns + check->options->settle_ns)
         return false;
-    }
-    while (check->cursor < check->log->order_count && !can_be_asked(check, check->cursor)) {
+    while (check->cursor < check->log->order_count && !can_be_asked(check, check->cursor))
         check->cursor++;
-    }
     *job = check->cursor;
     return check->cursor++ < check->log->order_count;
 }
@@ -176,17 +167,15 @@ static enum order_check compare(const struct check *check, const struct log_orde
     struct body body;
     char user[REQUEST_USER_DIGITS + 2];
     struct wish wish;
-    if (!body_read(response->body, response->body_length, &body)) {
+    if (!body_read(response->body, response->body_length, &body))
         return ORDER_UNCHECKED;
-    }
     demand_of_key(check->demand, line->key, &wish);
     request_user(line->user, user);
     if (!body_text_is(body.order, request_log_order_id(check->log, order)) ||
         !item_is(check->options, wish.items[order->part], body.item.bytes, body.item.length) ||
         !body_text_is(body.user, user) || body.quantity != check->options->quantity ||
-        (order->confirmed && !body_text_is(body.state, "confirmed"))) {
+        (order->confirmed && !body_text_is(body.state, "confirmed")))
         return ORDER_DIFFERENT;
-    }
     bool returned = body_text_is(body.state, "cancelled") || body_text_is(body.state, "expired");
     return returned ? ORDER_RETURNED : ORDER_FOUND;
 }
@@ -195,9 +184,8 @@ static bool answered_check(void *self, const struct pool_answer *answer) {
     struct check *check = self;
     struct log_order *order = &check->log->orders[answer->job];
     const struct response *response = answer->response;
-    if (response == NULL || (response->status != 200 && response->status != 404)) {
+    if (response == NULL || (response->status != 200 && response->status != 404))
         return answer->answered_ns > check->last_ns + check->options->settle_ns;
-    }
     check->last_ns = answer->answered_ns;
     order->check = (uint8_t)(response->status == 404 ? ORDER_MISSING : compare(check, order, response));
     return true;

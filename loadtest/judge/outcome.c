@@ -10,9 +10,8 @@ static void set(struct request_log *log, struct log_line *line, enum outcome out
                 size_t length) {
     line->outcome = (uint8_t)outcome;
     line->reason = request_log_reason(log, reason, length);
-    if (outcome == OUTCOME_UNKNOWN) {
+    if (outcome == OUTCOME_UNKNOWN)
         line->cause = line->reason;
-    }
 }
 
 static void set_unknown(struct request_log *log, struct log_line *line, const char *reason) {
@@ -23,11 +22,10 @@ static void set_unknown(struct request_log *log, struct log_line *line, const ch
 static void set_by_problem(struct request_log *log, struct log_line *line, enum outcome outcome,
                            const struct body *body) {
     char name[16];
-    if (body->type.length > 0 && memchr(body->type.bytes, ':', body->type.length) == NULL) {
+    if (body->type.length > 0 && memchr(body->type.bytes, ':', body->type.length) == NULL)
         set(log, line, outcome, body->type.bytes, body->type.length);
-    } else {
+    else
         set(log, line, outcome, name, (size_t)snprintf(name, sizeof name, "http-%u", line->status));
-    }
 }
 
 /* NULL when out of memory. */
@@ -46,13 +44,11 @@ static const char *record_one(const struct options *options, struct request_log 
                               const struct wish *wish, const struct body *body) {
     bool transfer = wish->kind == DEMAND_TRANSFER;
     struct body_text id = transfer ? body->transfer : body->order;
-    if (!body_id_usable(id)) {
+    if (!body_id_usable(id))
         return transfer ? "no-transfer-in-answer" : "no-order-in-answer";
-    }
     struct log_order *order = acknowledge(log, line, 0, id, body);
-    if (order == NULL) {
+    if (order == NULL)
         return "out-of-memory";
-    }
     order->content += line->status;
     order->misstated = transfer && (!item_is(options, wish->items[0], body->from.bytes, body->from.length) ||
                                     !item_is(options, wish->items[1], body->to.bytes, body->to.length) ||
@@ -66,23 +62,19 @@ static const char *record_basket(const struct options *options, struct request_l
     struct body_text orders = body->orders;
     struct body bought = {.quantity = 0};
     char user[REQUEST_USER_DIGITS + 2];
-    if (!body_id_usable(body->basket)) {
+    if (!body_id_usable(body->basket))
         return "no-basket-in-answer";
-    }
     bool more = body_next_order(&orders, &bought);
-    if (!more) {
+    if (!more)
         return "no-order-in-answer";
-    }
     request_user(line->user, user);
     for (unsigned i = 0; i < wish->count; i++) {
         bool absent = !more || !body_id_usable(bought.order);
-        if (absent) {
+        if (absent)
             bought = (struct body){.order = {"", 0}};
-        }
         struct log_order *order = acknowledge(log, line, i, bought.order, &bought);
-        if (order == NULL) {
+        if (order == NULL)
             return "out-of-memory";
-        }
         order->absent = absent;
         order->misstated =
             !absent && (!item_is(options, wish->items[i], bought.item.bytes, bought.item.length) ||
@@ -123,9 +115,8 @@ bool outcome_record(const struct demand *demand, struct request_log *log, struct
                     const struct pool_answer *answer) {
     line->tries = line->tries < UINT8_MAX ? (uint8_t)(line->tries + 1) : line->tries;
     line->answered_ns = answer->answered_ns;
-    if (answer->result != CONNECTION_NOT_SENT) {
+    if (answer->result != CONNECTION_NOT_SENT)
         line->sent_ns = answer->sent_ns;
-    }
     switch (answer->result) {
     case CONNECTION_NOT_SENT:
         if (line->outcome != OUTCOME_UNKNOWN) { /* otherwise an earlier attempt may have been carried out */

@@ -19,17 +19,14 @@ void request_log_free(struct request_log *log) {
 
 /* Makes the array hold `needed` elements, by doubling. NULL when out of memory. */
 static void *grow(void *array, size_t *capacity, size_t needed, size_t size) {
-    if (needed <= *capacity) {
+    if (needed <= *capacity)
         return array;
-    }
     size_t wanted = *capacity < 1024 ? 1024 : *capacity * 2;
-    if (wanted < needed) {
+    if (wanted < needed)
         wanted = needed;
-    }
     void *bigger = reallocarray(array, wanted, size);
-    if (bigger != NULL) {
+    if (bigger != NULL)
         *capacity = wanted;
-    }
     return bigger;
 }
 
@@ -37,18 +34,16 @@ struct log_line *request_log_add(struct request_log *log) {
     struct log_line *lines = log->line_count < UINT32_MAX ? grow(log->lines, &log->line_capacity,
                                                                  log->line_count + 1, sizeof *log->lines)
                                                           : NULL;
-    if (lines == NULL) {
+    if (lines == NULL)
         return NULL;
-    }
     log->lines = lines;
     lines[log->line_count] = (struct log_line){.key = 0};
     return &lines[log->line_count++];
 }
 
 static bool reserve_order(struct request_log *log, size_t id_size) {
-    if (log->order_count >= UINT32_MAX - 1) {
+    if (log->order_count >= UINT32_MAX - 1)
         return false;
-    }
     struct log_order *orders =
         grow(log->orders, &log->order_capacity, log->order_count + 1, sizeof *log->orders);
     log->orders = orders != NULL ? orders : log->orders;
@@ -73,9 +68,8 @@ struct log_order *request_log_acknowledge(struct request_log *log, struct log_li
     memcpy(log->ids + order->id, id, id_length);
     log->ids[order->id + id_length] = '\0';
     log->ids_length += id_length + 1;
-    if (part == 0) {
+    if (part == 0)
         line->order = (uint32_t)log->order_count;
-    }
     log->order_count++;
     return order;
 }
@@ -94,13 +88,11 @@ uint8_t request_log_reason(struct request_log *log, const char *name, size_t len
     char clean[REQUEST_LOG_REASON];
     clean_reason(name, length, clean);
     for (unsigned i = 1; i < log->reason_count; i++) {
-        if (strcmp(log->reasons[i], clean) == 0) {
+        if (strcmp(log->reasons[i], clean) == 0)
             return (uint8_t)i;
-        }
     }
-    if (log->reason_count == REQUEST_LOG_REASONS) {
+    if (log->reason_count == REQUEST_LOG_REASONS)
         return REQUEST_LOG_REASONS - 1;
-    }
     unsigned number = log->reason_count++;
     strcpy(log->reasons[number], number == REQUEST_LOG_REASONS - 1 ? "other" : clean);
     return (uint8_t)number;
@@ -115,12 +107,10 @@ static void match(struct request_log *log, uint32_t index) {
     uint32_t *first = &log->key_order[log->lines[order->line].key];
     order->extra = order->differs = false;
     order->next = 0;
-    if (*first == 0) {
+    if (*first == 0)
         *first = index + 1;
-    }
-    if (*first - 1 + order->part == index) {
+    if (*first - 1 + order->part == index)
         return;
-    }
     struct log_order *known = &log->orders[*first - 1 + order->part];
     while (strcmp(request_log_order_id(log, known), request_log_order_id(log, order)) != 0) {
         if (order->absent) {
@@ -140,8 +130,7 @@ static void match(struct request_log *log, uint32_t index) {
 bool request_log_match(struct request_log *log) {
     free(log->key_order);
     log->key_order = calloc((size_t)log->key_count + 1, sizeof *log->key_order);
-    for (size_t i = 0; log->key_order != NULL && i < log->order_count; i++) {
+    for (size_t i = 0; log->key_order != NULL && i < log->order_count; i++)
         match(log, (uint32_t)i);
-    }
     return log->key_order != NULL;
 }

@@ -35,9 +35,8 @@ static bool is_torn(const struct log_order *orders, unsigned count) {
     unsigned here = 0;
     unsigned missing = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (orders[i].absent) {
+        if (orders[i].absent)
             return true;
-        }
         here += orders[i].check == ORDER_FOUND || orders[i].check == ORDER_RETURNED;
         missing += orders[i].check == ORDER_MISSING;
     }
@@ -56,9 +55,8 @@ static bool repeats_earlier_line(const struct request_log *log, const struct log
     const struct log_order *first = order - order->part;
     for (unsigned i = 0; i < order->part; i++) {
         if (wish->items[i] == wish->items[order->part] && !order->absent &&
-            strcmp(request_log_order_id(log, &first[i]), request_log_order_id(log, order)) == 0) {
+            strcmp(request_log_order_id(log, &first[i]), request_log_order_id(log, order)) == 0)
             return true;
-        }
     }
     return false;
 }
@@ -84,14 +82,12 @@ static void count_acknowledgements(struct count *c) {
         }
         c->verdict->duplicated +=
             order->next != 0; /* each order but the first of a key and part is the next of another */
-        if (wish.kind == DEMAND_TRANSFER) {
+        if (wish.kind == DEMAND_TRANSFER)
             count_transfer(c, order, &wish);
-        } else {
+        else
             count_order(c, order, &wish);
-        }
-        if (wish.kind == DEMAND_BASKET && order->part == 0) {
+        if (wish.kind == DEMAND_BASKET && order->part == 0)
             c->verdict->torn += is_torn(order, wish.count);
-        }
     }
 }
 
@@ -102,9 +98,8 @@ static void count_unresolved(struct count *c, const struct wish *wish) {
         c->tallies[wish->items[1]].in_open += c->quantity;
         return;
     }
-    for (unsigned i = 0; i < wish->count; i++) {
+    for (unsigned i = 0; i < wish->count; i++)
         c->tallies[wish->items[i]].unresolved++;
-    }
 }
 
 /* After an order of its key was acknowledged, a request that is sent must not be rejected. */
@@ -122,9 +117,8 @@ static void count_lines(struct count *c) {
         case OUTCOME_ACCEPTED: c->verdict->settled++; break;
         case OUTCOME_REJECTED:
             c->verdict->settled++;
-            if (strcmp(c->log->reasons[line->reason], "sold-out") == 0) {
+            if (strcmp(c->log->reasons[line->reason], "sold-out") == 0)
                 c->tallies[wish.items[0]].told_sold_out += c->quantity;
-            }
             c->verdict->duplicated += rejected_after_win(c->log, line);
             break;
         case OUTCOME_NOT_SENT: c->verdict->unsent++; break;
@@ -194,30 +188,26 @@ bool verdict_reach(const struct request_log *log, const struct demand *demand, c
     const struct options *options = demand->options;
     uint32_t items = item_count(options);
     struct tally *tallies = calloc(items, sizeof *tallies);
-    if (tallies == NULL) {
+    if (tallies == NULL)
         return false;
-    }
     struct verdict v = {.kind = VERDICT_CLEAN, .audited = after != NULL, .conserved = after != NULL};
     struct count c = {log, demand, tallies, &v, options->quantity};
     count_acknowledgements(&c);
     count_lines(&c);
     for (uint32_t i = 0; i < items; i++) {
-        if (v.audited) {
+        if (v.audited)
             compare(&tallies[i], options, &before[i], &after[i], &v);
-        } else {
+        else
             v.lost += tallies[i].wrong;
-        }
     }
-    if (v.audited && options->transfers > 0) {
+    if (v.audited && options->transfers > 0)
         v.unbalanced = unbalanced(tallies, before, after, items);
-    }
     free(tallies);
     long long wrong = v.oversold + v.lost + v.duplicated + v.phantom + v.undersold + v.torn + v.unbalanced;
-    if (wrong > 0 || (v.audited && !v.conserved)) {
+    if (wrong > 0 || (v.audited && !v.conserved))
         v.kind = VERDICT_VIOLATED;
-    } else if (!v.audited || v.unresolved + v.unchecked + v.unsent > 0 || v.settled == 0) {
+    else if (!v.audited || v.unresolved + v.unchecked + v.unsent > 0 || v.settled == 0)
         v.kind = VERDICT_INCONCLUSIVE;
-    }
     *verdict = v;
     return true;
 }

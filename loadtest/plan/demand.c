@@ -13,9 +13,8 @@ bool demand_init(struct demand *demand, const struct options *options) {
         uint32_t count = item_count(options);
         double sum = 0;
         made.shares = calloc(count, sizeof *made.shares);
-        if (made.shares == NULL) {
+        if (made.shares == NULL)
             return false;
-        }
         for (uint32_t i = 0; i < count; i++) {
             sum += pow(i + 1.0, -options->zipf);
             made.shares[i] = sum;
@@ -37,11 +36,10 @@ static uint32_t draw_by_share(const double *shares, uint32_t count, uint64_t *ra
     uint32_t high = count - 1; /* also if the product was rounded up to the sum */
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (shares[middle] > drawn) {
+        if (shares[middle] > drawn)
             high = middle;
-        } else {
+        else
             low = middle + 1;
-        }
     }
     return low;
 }
@@ -69,9 +67,8 @@ void demand_of_key(const struct demand *demand, uint32_t key, struct wish *wish)
     bool basket = o->basket_lines > 0 && percent >= o->transfers + o->purchases;
     wish->kind = basket ? DEMAND_BASKET : DEMAND_PURCHASE;
     wish->count = basket ? o->basket_lines : 1;
-    for (unsigned i = 0; i < wish->count; i++) {
+    for (unsigned i = 0; i < wish->count; i++)
         wish->items[i] = draw(demand, &random);
-    }
 }
 
 bool demand_has(const struct demand *demand, enum demand_kind kind) {

@@ -13,9 +13,8 @@ static json_t *write_reasons(const struct request_log *log,
                              const unsigned long long counts[REQUEST_LOG_REASONS]) {
     json_t *object = json_object();
     for (unsigned i = 1; i < log->reason_count; i++) {
-        if (counts[i] > 0) {
+        if (counts[i] > 0)
             json_object_set_new(object, log->reasons[i], json_integer((json_int_t)counts[i]));
-        }
     }
     return object;
 }
@@ -49,9 +48,8 @@ static json_t *write_counts(const struct summary *s) {
 static void write_kinds(json_t *root, const struct report *r) {
     for (int i = 0; i < DEMAND_KINDS; i++) {
         const struct summary_kind *kind = &r->summary.kinds[i];
-        if (!report_has_kind(r, (enum demand_kind)i)) {
+        if (!report_has_kind(r, (enum demand_kind)i))
             continue;
-        }
         json_object_set_new(root, demand_kind_names[i],
                             json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "attempts", kind->attempts,
                                       "accepted", kind->accepted, "rejected", kind->rejected, "unknown",

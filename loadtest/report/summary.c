@@ -8,11 +8,10 @@ static enum demand_kind kind_of(const struct log_line *line, const struct demand
 
 static void time_kind(struct summary_kind *kind, const struct log_line *line) {
     uint64_t latency = line->answered_ns - line->intended_ns;
-    if (line->outcome == OUTCOME_ACCEPTED) {
+    if (line->outcome == OUTCOME_ACCEPTED)
         histogram_record(&kind->latency_accepted, latency);
-    } else if (line->outcome == OUTCOME_REJECTED) {
+    else if (line->outcome == OUTCOME_REJECTED)
         histogram_record(&kind->latency_rejected, latency);
-    }
     histogram_record(&kind->latency_all, latency);
 }
 
