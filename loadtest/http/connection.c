@@ -1,5 +1,3 @@
-#include <string.h>
-
 #include "loadtest/http/connection.h"
 
 #define KEEPALIVE_S 60 /* TCP keep-alive: probe a peer that was silent for so long */
@@ -8,11 +6,9 @@ static void start(struct connection *connection);
 
 void connection_init(struct connection *connection, uv_loop_t *loop,
                      void (*done)(struct connection *connection, enum connection_result result)) {
-    memset(connection, 0, sizeof *connection);
     connection->loop = loop;
     connection->done = done;
     connection->tcp.data = connection;
-    connection->state = CONNECTION_DOWN;
 }
 
 static void on_closed(uv_handle_t *handle) {

@@ -58,6 +58,7 @@ struct connection {
     enum connection_result result;
 };
 
+/* `connection` is zeroed. */
 void connection_init(struct connection *connection, uv_loop_t *loop,
                      void (*done)(struct connection *connection, enum connection_result result));
 

@@ -43,12 +43,6 @@ static bool is_torn(const struct log_order *orders, unsigned count) {
     return here > 0 && missing > 0;
 }
 
-static void count_transfer(struct count *c, const struct log_order *order, const struct wish *wish) {
-    c->tallies[wish->items[0]].out += c->quantity;
-    c->tallies[wish->items[1]].in += c->quantity;
-    c->tallies[wish->items[0]].wrong += order->misstated;
-}
-
 /* True: an earlier line of the basket, for the same item, was acknowledged with the same order. */
 static bool repeats_earlier_line(const struct request_log *log, const struct log_order *order,
                                  const struct wish *wish) {
@@ -63,11 +57,19 @@ static bool repeats_earlier_line(const struct request_log *log, const struct log
 
 static void count_order(struct count *c, const struct log_order *order, const struct wish *wish) {
     struct tally *t = &c->tallies[wish->items[order->part]];
+    if (wish->kind == DEMAND_TRANSFER) {
+        t->out += c->quantity;
+        c->tallies[wish->items[1]].in += c->quantity;
+        t->wrong += order->misstated;
+        return;
+    }
     t->orders++;
     t->returned += order->check == ORDER_RETURNED;
     t->wrong += order->misstated || order->check == ORDER_MISSING || order->check == ORDER_DIFFERENT ||
                 repeats_earlier_line(c->log, order, wish);
     c->verdict->unchecked += order->check == ORDER_UNCHECKED && !order->absent;
+    if (wish->kind == DEMAND_BASKET && order->part == 0)
+        c->verdict->torn += is_torn(order, wish->count);
 }
 
 static void count_acknowledgements(struct count *c) {
@@ -80,14 +82,9 @@ static void count_acknowledgements(struct count *c) {
             c->verdict->duplicated += order->differs;
             continue;
         }
-        c->verdict->duplicated +=
-            order->next != 0; /* each order but the first of a key and part is the next of another */
-        if (wish.kind == DEMAND_TRANSFER)
-            count_transfer(c, order, &wish);
-        else
-            count_order(c, order, &wish);
-        if (wish.kind == DEMAND_BASKET && order->part == 0)
-            c->verdict->torn += is_torn(order, wish.count);
+        /* Each order but the first of a key and part is the next of another. */
+        c->verdict->duplicated += order->next != 0;
+        count_order(c, order, &wish);
     }
 }
 

@@ -29,8 +29,12 @@ void demand_free(struct demand *demand) {
     demand->shares = NULL;
 }
 
-/* Draws a number below the sum of all shares, and finds the first item whose cumulative share exceeds it. */
-static uint32_t draw_by_share(const double *shares, uint32_t count, uint64_t *random) {
+static uint32_t draw(const struct demand *demand, uint64_t *random) {
+    const double *shares = demand->shares;
+    uint32_t count = item_count(demand->options);
+    if (shares == NULL)
+        return (uint32_t)(random_next(random) % count);
+    /* A number below the sum of all shares, and the first item whose cumulative share exceeds it. */
     double drawn = (double)(random_next(random) >> 11) * 0x1p-53 * shares[count - 1];
     uint32_t low = 0;
     uint32_t high = count - 1; /* also if the product was rounded up to the sum */
@@ -42,12 +46,6 @@ static uint32_t draw_by_share(const double *shares, uint32_t count, uint64_t *ra
             low = middle + 1;
     }
     return low;
-}
-
-static uint32_t draw(const struct demand *demand, uint64_t *random) {
-    uint32_t count = item_count(demand->options);
-    return demand->shares != NULL ? draw_by_share(demand->shares, count, random)
-                                  : (uint32_t)(random_next(random) % count);
 }
 
 void demand_of_key(const struct demand *demand, uint32_t key, struct wish *wish) {
