@@ -83,7 +83,6 @@ static int check_targets(const struct session *s) {
 /* EXIT_CLEAN: all is ready for the first request. */
 static int prepare(struct session *s) {
     const struct options *o = &s->options;
-    uint64_t run = 0;
     if (!allow_files(o->connections))
         return fail(EXIT_USAGE, "--connections", "more than the limit of open files: see ulimit -Hn");
     for (unsigned i = 0; i < o->url_count; i++) {
@@ -94,9 +93,6 @@ static int prepare(struct session *s) {
     int code = check_targets(s);
     if (code != EXIT_CLEAN)
         return code;
-    if (getrandom(&run, sizeof run, 0) != sizeof run)
-        return fail(EXIT_INCONCLUSIVE, "getrandom", strerror(errno));
-    snprintf(s->run, sizeof s->run, "%016" PRIx64, run);
     s->pool = connection_pool_open(s->targets, o->url_count, o->connections, o->seed);
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);
@@ -162,10 +158,11 @@ static int run(struct session *s) {
 int main(int argc, char **argv) {
     static struct session session; /* static, since histograms and request forms make it large */
     char error[256];
-    uint64_t seed = 0;
-    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    uint64_t random[2] = {0};
+    if (getrandom(random, sizeof random, 0) != sizeof random)
         return fail(EXIT_INCONCLUSIVE, "getrandom", strerror(errno));
-    switch (options_parse(argc, argv, seed % 1000000000, &session.options, error, sizeof error)) {
+    snprintf(session.run, sizeof session.run, "%016" PRIx64, random[0]);
+    switch (options_parse(argc, argv, random[1] % 1000000000, &session.options, error, sizeof error)) {
     case OPTIONS_HELP: fputs(options_help, stdout); return EXIT_CLEAN;
     case OPTIONS_SHOW_VERSION: puts("seckill-load " OPTIONS_VERSION); return EXIT_CLEAN;
     case OPTIONS_WRONG:

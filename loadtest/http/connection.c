@@ -63,8 +63,7 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) 
         return;
     }
     if (count < 0) {
-        bool whole = count == UV_EOF && response_close(&connection->response) == RESPONSE_DONE;
-        if (whole)
+        if (count == UV_EOF && response_close(&connection->response) == RESPONSE_DONE)
             on_answer(connection, false);
         else
             finish(connection, CONNECTION_BROKEN);

@@ -6,16 +6,7 @@
 #include "loadtest/http/response.h"
 
 void response_reset(struct response *r) {
-    r->status = 0;
-    r->keep_alive = false;
-    r->replayed = false;
-    r->body_length = 0;
-    r->state = RESPONSE_AT_STATUS;
-    r->chunked = false;
-    r->has_length = false;
-    r->left = 0;
-    r->head_length = 0;
-    r->line_length = 0;
+    memset(r, 0, offsetof(struct response, line));
 }
 
 /* HTTP/1.x SSS reason */

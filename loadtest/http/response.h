@@ -37,7 +37,6 @@ struct response {
     bool keep_alive;
     bool replayed; /* Idempotent-Replayed: true */
     size_t body_length;
-    char body[RESPONSE_BODY];
 
     /* Private to the parser. */
     enum response_state state;
@@ -46,7 +45,9 @@ struct response {
     uint64_t left; /* of the body or of this chunk */
     size_t head_length;
     size_t line_length;
-    char line[RESPONSE_LINE + 1];
+    char line[RESPONSE_LINE + 1]; /* response_reset() zeroes what is before it */
+
+    char body[RESPONSE_BODY]; /* of the result */
 };
 
 void response_reset(struct response *r);

@@ -94,10 +94,10 @@ static bool answered_fetch(void *self, const struct pool_answer *answer) {
             fetch->work.deadline_ns = fetch->exact_until_ns;
         return false;
     }
-    bool failed = answer->response != NULL && answer->response->status < 500;
-    if (failed)
-        fetch->work.deadline_ns = 0;
-    return failed;
+    if (answer->response == NULL || answer->response->status >= 500)
+        return false;
+    fetch->work.deadline_ns = 0;
+    return true;
 }
 
 static void show_fetch(void *self, uint64_t now_ns) {
