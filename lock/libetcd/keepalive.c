@@ -44,14 +44,6 @@ static bool is_lost(const struct etcd_keep *keep) {
     return atomic_load(&keep->deadline_ns) == 0;
 }
 
-static bool is_wanted(const struct etcd_shared_stream *shared) {
-    for (const struct etcd_keep *keep = keepalives_of(shared)->first; keep; keep = keep->next) {
-        if (!is_lost(keep))
-            return true;
-    }
-    return false;
-}
-
 /* With the mutex held. */
 static void delete_keep(struct etcd_keep *keep) {
     struct etcd_keep **at = &keep->keepalives->first;
@@ -82,6 +74,7 @@ static void send(struct etcd_shared_stream *shared, struct etcd_keep *keep, int6
 /* The mutex is held before and after, but not during the callback. `keep` may be gone afterwards. */
 static void lose(struct etcd_shared_stream *shared, struct etcd_keep *keep) {
     atomic_store(&keep->deadline_ns, 0);
+    shared->wanted--;
     if (!keep->on_lost)
         return;
     etcd_shared_stream_enter_user(shared, keep);
@@ -171,7 +164,6 @@ static void destroy(struct etcd_shared_stream *shared) {
 const struct etcd_shared_stream_kind etcd_keepalive_stream_kind = {
     .path = "/etcdserverpb.Lease/LeaseKeepAlive",
     .size = sizeof(struct etcd_keepalive_stream),
-    .is_wanted = is_wanted,
     .on_open = reset_renewals,
     .on_broken = reset_renewals,
     .on_message = on_message,
@@ -196,6 +188,7 @@ enum etcd_status etcd_keep(struct etcd *etcd, int64_t id, int64_t ttl_s, int64_t
     pthread_mutex_lock(&shared->mutex);
     made->next = made->keepalives->first;
     made->keepalives->first = made;
+    shared->wanted++;
     *keep = made; /* before on_lost() can be called */
     pthread_mutex_unlock(&shared->mutex);
     etcd_transport_wake(shared->transport);
@@ -211,6 +204,7 @@ void etcd_keep_drop(struct etcd_keep *keep) {
         return;
     struct etcd_shared_stream *shared = &keep->keepalives->shared;
     pthread_mutex_lock(&shared->mutex);
+    shared->wanted -= is_lost(keep) ? 0 : 1;
     atomic_store(&keep->deadline_ns, 0);
     etcd_shared_stream_quiesce(shared, keep);
     keep->is_dropped = true;

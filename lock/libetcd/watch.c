@@ -41,7 +41,6 @@ struct creation {
 struct etcd_watch_stream {
     struct etcd_shared_stream shared; /* first */
     struct etcd_watch *buckets[BUCKETS];
-    size_t live; /* watches that are not over */
     int64_t newest_id;
     /* The creations on this stream: the server confirms in the order of the requests, and does not name the
      * one that it refuses. */
@@ -116,10 +115,6 @@ static void delete_watch(struct etcd_watch *watch) {
     free(watch);
 }
 
-static bool is_wanted(const struct etcd_shared_stream *shared) {
-    return watches_of(shared)->live > 0;
-}
-
 static void on_open(struct etcd_shared_stream *shared) {
     struct etcd_watch_stream *watches = watches_of(shared);
     watches->last = &watches->first;
@@ -154,7 +149,7 @@ static void call_user(struct etcd_shared_stream *shared, struct etcd_watch *watc
 static void end(struct etcd_shared_stream *shared, struct etcd_watch *watch,
                 const struct etcd_watch_event *event) {
     watch->is_over = true;
-    watches_of(shared)->live--;
+    shared->wanted--;
     drop_partial(watch);
     call_user(shared, watch, event);
 }
@@ -302,7 +297,6 @@ static void destroy(struct etcd_shared_stream *shared) {
 const struct etcd_shared_stream_kind etcd_watch_stream_kind = {
     .path = "/etcdserverpb.Watch/Watch",
     .size = sizeof(struct etcd_watch_stream),
-    .is_wanted = is_wanted,
     .on_open = on_open,
     .on_broken = on_broken,
     .on_message = on_message,
@@ -330,7 +324,7 @@ enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *c
     pthread_mutex_lock(&watches->shared.mutex);
     made->id = ++watches->newest_id;
     *find(watches, made->id) = made;
-    watches->live++;
+    watches->shared.wanted++;
     *watch = made; /* before the first callback */
     bool open = etcd_shared_stream_is_open(&watches->shared);
     if (open)
@@ -346,7 +340,7 @@ void etcd_watch_cancel(struct etcd_watch *watch) {
         return;
     struct etcd_shared_stream *shared = &watch->watches->shared;
     pthread_mutex_lock(&shared->mutex);
-    watch->watches->live -= watch->is_over ? 0 : 1;
+    shared->wanted -= watch->is_over ? 0 : 1;
     if (!watch->is_over && etcd_shared_stream_is_open(shared)) {
         Pb__WatchCancelRequest cancelling = PB__WATCH_CANCEL_REQUEST__INIT;
         Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;

@@ -175,7 +175,7 @@ static int64_t tick(struct etcd_ticker *ticker, int64_t now_ns) {
     if (!shared->stopping && etcd_shared_stream_is_open(shared) &&
         etcd_endpoints_should_leave(&shared->transport->endpoints, shared->endpoint))
         etcd_shared_stream_break(shared);
-    if (!shared->stopping && !shared->call && shared->kind->is_wanted(shared))
+    if (!shared->stopping && !shared->call && shared->wanted > 0)
         open_ns = open_stream(shared, now_ns);
     if (!shared->stopping && shared->kind->tick)
         next_ns = shared->kind->tick(shared, now_ns);

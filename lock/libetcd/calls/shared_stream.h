@@ -12,7 +12,6 @@ struct etcd_shared_stream;
 struct etcd_shared_stream_kind {
     const char *path;
     size_t size; /* of the kind's struct, which begins with the shared stream */
-    bool (*is_wanted)(const struct etcd_shared_stream *shared);
     void (*on_open)(struct etcd_shared_stream *shared); /* nothing has been sent on it yet */
     void (*on_broken)(struct etcd_shared_stream *shared);
     /* May release the mutex meanwhile. */
@@ -30,6 +29,7 @@ struct etcd_shared_stream {
     pthread_mutex_t mutex;  /* for what follows, and for the data of the kind */
     pthread_cond_t changed; /* the stream has ended, or a callback */
     const void *calling;    /* the object whose callback is running */
+    size_t wanted;          /* objects that need the stream, counted by the kind */
     bool stopping;
     int endpoint;           /* of the stream */
     uint64_t token_number;  /* the token that the stream was opened with */
