@@ -31,9 +31,9 @@ static void *grow(void *array, size_t *capacity, size_t needed, size_t size) {
 }
 
 struct log_line *request_log_add(struct request_log *log) {
-    struct log_line *lines = log->line_count < UINT32_MAX ? grow(log->lines, &log->line_capacity,
-                                                                 log->line_count + 1, sizeof *log->lines)
-                                                          : NULL;
+    if (log->line_count == UINT32_MAX)
+        return NULL;
+    struct log_line *lines = grow(log->lines, &log->line_capacity, log->line_count + 1, sizeof *log->lines);
     if (lines == NULL)
         return NULL;
     log->lines = lines;
