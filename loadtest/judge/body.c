@@ -38,9 +38,11 @@ static bool take_string(struct cursor *c, struct body_text *text) {
 static bool take_other(struct cursor *c, struct body_text *value) {
     unsigned depth = 0;
     value->bytes = c->at;
-    while (c->at < c->end && (depth > 0 || memchr(",} \n\r", *c->at, 5) == NULL)) {
+    while (c->at < c->end) {
         struct body_text ignored;
         char byte = *c->at;
+        if (depth == 0 && (byte == ',' || byte == '}' || byte == ' ' || byte == '\n' || byte == '\r'))
+            break;
         if (byte == '"') {
             if (!take_string(c, &ignored))
                 return false;

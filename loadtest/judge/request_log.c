@@ -1,4 +1,5 @@
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,7 +95,8 @@ uint8_t request_log_reason(struct request_log *log, const char *name, size_t len
     if (log->reason_count == REQUEST_LOG_REASONS)
         return REQUEST_LOG_REASONS - 1;
     unsigned number = log->reason_count++;
-    strcpy(log->reasons[number], number == REQUEST_LOG_REASONS - 1 ? "other" : clean);
+    snprintf(log->reasons[number], REQUEST_LOG_REASON, "%s",
+             number == REQUEST_LOG_REASONS - 1 ? "other" : clean);
     return (uint8_t)number;
 }
 

@@ -192,12 +192,12 @@ bool verdict_reach(const struct request_log *log, const struct demand *demand, c
     count_acknowledgements(&c);
     count_lines(&c);
     for (uint32_t i = 0; i < items; i++) {
-        if (v.audited)
+        if (after != NULL)
             compare(&tallies[i], options, &before[i], &after[i], &v);
         else
             v.lost += tallies[i].wrong;
     }
-    if (v.audited && options->transfers > 0)
+    if (after != NULL && options->transfers > 0)
         v.unbalanced = unbalanced(tallies, before, after, items);
     free(tallies);
     long long wrong = v.oversold + v.lost + v.duplicated + v.phantom + v.undersold + v.torn + v.unbalanced;

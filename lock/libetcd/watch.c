@@ -108,8 +108,7 @@ static void drop_partial(struct etcd_watch *watch) {
     watch->partial_size = 0;
 }
 
-static void delete_watch(struct etcd_watch *watch) {
-    *find(watch->watches, watch->id) = watch->chain;
+static void free_watch(struct etcd_watch *watch) {
     drop_partial(watch);
     etcd_arena_free(&watch->arena);
     free(watch);
@@ -289,8 +288,10 @@ static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *an
 
 static void destroy(struct etcd_shared_stream *shared) {
     for (size_t i = 0; i < BUCKETS; i++) {
-        while (watches_of(shared)->buckets[i])
-            delete_watch(watches_of(shared)->buckets[i]);
+        for (struct etcd_watch *watch = watches_of(shared)->buckets[i], *next; watch; watch = next) {
+            next = watch->chain;
+            free_watch(watch);
+        }
     }
 }
 
@@ -317,8 +318,7 @@ enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *c
     made->next = config->revision;
     if (!etcd_key_range_pack(&made->arena, config->key, config->end, config->prefix, &made->key,
                              &made->range_end)) {
-        etcd_arena_free(&made->arena);
-        free(made);
+        free_watch(made);
         return ETCD_NOMEM;
     }
     pthread_mutex_lock(&watches->shared.mutex);
@@ -351,6 +351,7 @@ void etcd_watch_cancel(struct etcd_watch *watch) {
     }
     watch->is_over = true;
     etcd_shared_stream_quiesce(shared, watch);
-    delete_watch(watch);
+    *find(watch->watches, watch->id) = watch->chain;
+    free_watch(watch);
     pthread_mutex_unlock(&shared->mutex);
 }
