@@ -7,7 +7,6 @@
 void load_init(struct load *load, const struct demand *demand, const struct target *targets, const char *run,
                struct request_log *log, struct progress *progress, const volatile sig_atomic_t *stop) {
     const struct options *options = demand->options;
-    load->options = options;
     load->demand = demand;
     load->targets = targets;
     load->log = log;
@@ -23,7 +22,7 @@ void load_init(struct load *load, const struct demand *demand, const struct targ
 /* Half of the duplicates repeat one of the latest requests, most of which are still in flight. */
 static const struct log_line *pick_earlier(struct load *load) {
     size_t count = load->log->line_count;
-    size_t span = random_next(&load->random) % 2 == 0 ? load->options->connections : count;
+    size_t span = random_next(&load->random) % 2 == 0 ? load->demand->options->connections : count;
     if (span > count)
         span = count;
     return &load->log->lines[count - 1 - random_next(&load->random) % span];
@@ -33,10 +32,10 @@ static bool next_request(void *self, uint64_t now_ns, uint64_t *job) {
     struct load *load = self;
     struct request_log *log = load->log;
     uint64_t count = log->line_count;
-    if (load->options->requests != 0 && count >= load->options->requests)
+    if (load->demand->options->requests != 0 && count >= load->demand->options->requests)
         return false;
     uint32_t key = log->key_count;
-    bool duplicate = count > 0 && random_next(&load->random) % 100 < load->options->duplicates;
+    bool duplicate = count > 0 && random_next(&load->random) % 100 < load->demand->options->duplicates;
     if (duplicate)
         key = pick_earlier(load)->key;
     struct log_line *line = request_log_add(log);
@@ -46,7 +45,7 @@ static bool next_request(void *self, uint64_t now_ns, uint64_t *job) {
     }
     log->key_count += !duplicate;
     line->key = key;
-    line->user = key % load->options->users;
+    line->user = key % load->demand->options->users;
     line->duplicate = duplicate;
     line->intended_ns = now_ns;
     *job = count;
@@ -67,7 +66,7 @@ static bool answered_request(void *self, const struct pool_answer *answer) {
     struct log_line *line = &load->log->lines[answer->job];
     if (outcome_record(load->demand, load->log, line, answer))
         load->ended_ns = answer->answered_ns;
-    else if (load->options->retries && answer->tries < MAX_TRIES)
+    else if (load->demand->options->retries && answer->tries < MAX_TRIES)
         return false;
     load->answered++;
     load->outcomes[line->outcome]++;
@@ -88,14 +87,14 @@ static void show_load(void *self, uint64_t now_ns) {
 void load_run(struct load *load, struct connection_pool *pool) {
     load->started_ns = uv_hrtime();
     load->ended_ns = load->started_ns;
-    uint64_t limit = load->options->duration_ns;
+    uint64_t limit = load->demand->options->duration_ns;
     struct pool_work work = {
         .self = load,
         .next = next_request,
         .render = render,
         .answered = answered_request,
         .tick = show_load,
-        .timeout_ns = load->options->timeout_ns,
+        .timeout_ns = load->demand->options->timeout_ns,
         .deadline_ns = limit != 0 ? load->started_ns + limit : UINT64_MAX,
         .stop = load->stop,
     };
@@ -108,7 +107,7 @@ static bool next_unknown(void *self, uint64_t now_ns, uint64_t *job) {
     while (load->cursor < load->log->line_count) {
         size_t index = load->cursor++;
         enum outcome outcome = (enum outcome)load->log->lines[index].outcome;
-        if (outcome == OUTCOME_UNKNOWN || (outcome == OUTCOME_NOT_SENT && load->options->retries)) {
+        if (outcome == OUTCOME_UNKNOWN || (outcome == OUTCOME_NOT_SENT && load->demand->options->retries)) {
             *job = index;
             return true;
         }
@@ -134,7 +133,7 @@ void load_resolve(struct load *load, struct connection_pool *pool, uint64_t dead
         .render = render,
         .answered = answered_unknown,
         .tick = show_resolve,
-        .timeout_ns = load->options->timeout_ns,
+        .timeout_ns = load->demand->options->timeout_ns,
         .deadline_ns = deadline_ns,
     };
     load->cursor = 0;

@@ -14,7 +14,6 @@
 #include "loadtest/progress.h"
 
 struct load {
-    const struct options *options;
     const struct demand *demand;
     const struct target *targets;
     struct request_log *log;

@@ -92,11 +92,6 @@ static void lose_expired(struct etcd_shared_stream *shared, int64_t now_ns) {
     }
 }
 
-/* The limit of an answer: the client can try three members in the time to live. */
-static int64_t answer_limit_ns(const struct etcd_keep *keep) {
-    return keep->ttl_ns / 4 < answer_limit_max_ns ? keep->ttl_ns / 4 : answer_limit_max_ns;
-}
-
 static int64_t tick(struct etcd_shared_stream *shared, int64_t now_ns) {
     int64_t next_ns = INT64_MAX;
     bool stuck = false;
@@ -107,9 +102,9 @@ static int64_t tick(struct etcd_shared_stream *shared, int64_t now_ns) {
             continue;
         if (open && keep->sent_ns == 0 && keep->next_ns <= now_ns)
             send(shared, keep, now_ns);
-        int64_t due_ns = !open           ? INT64_MAX
-                         : keep->sent_ns ? keep->sent_ns + answer_limit_ns(keep)
-                                         : keep->next_ns;
+        /* The client can try three members in the time to live. */
+        int64_t limit_ns = keep->ttl_ns / 4 < answer_limit_max_ns ? keep->ttl_ns / 4 : answer_limit_max_ns;
+        int64_t due_ns = !open ? INT64_MAX : keep->sent_ns ? keep->sent_ns + limit_ns : keep->next_ns;
         stuck = stuck || due_ns <= now_ns;
         if (atomic_load(&keep->deadline_ns) < due_ns)
             due_ns = atomic_load(&keep->deadline_ns);

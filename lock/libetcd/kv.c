@@ -172,9 +172,8 @@ enum etcd_status etcd_do(struct etcd *etcd, const struct etcd_op *op, const stru
     etcd_arena_init(&arena);
     const ProtobufCMessage *request = pack_request(&arena, op);
     struct etcd_answer *answer = NULL;
-    enum etcd_status status = ETCD_NOMEM;
-    if (request)
-        status = etcd_rpc(etcd, &method, request, call, reply ? &answer : NULL);
+    enum etcd_status status =
+        request ? etcd_rpc(etcd, &method, request, call, reply ? &answer : NULL) : ETCD_NOMEM;
     etcd_arena_free(&arena);
     if (status != ETCD_OK || !reply)
         return status;

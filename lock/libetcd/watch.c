@@ -234,24 +234,18 @@ static void on_progress(struct etcd_shared_stream *shared, struct etcd_watch *wa
               &(struct etcd_watch_event){.kind = ETCD_WATCH_PROGRESS, .revision = watch->next - 1});
 }
 
-static bool append(struct etcd_watch *watch, const struct etcd_answer *answer) {
-    uint8_t *grown = realloc(watch->partial, watch->partial_size + answer->size);
-    if (!grown)
-        return false;
-    memcpy(grown + watch->partial_size, answer->data, answer->size);
-    watch->partial = grown;
-    watch->partial_size += answer->size;
-    return true;
-}
-
 /* Protocol Buffers merges two messages that are unpacked as one: the events of the second follow those of the
  * first. */
 static void on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *watch,
                         struct etcd_answer *answer, bool is_last) {
-    if (!append(watch, answer)) {
+    uint8_t *grown = realloc(watch->partial, watch->partial_size + answer->size);
+    if (!grown) {
         etcd_shared_stream_break(shared);
         return;
     }
+    memcpy(grown + watch->partial_size, answer->data, answer->size);
+    watch->partial = grown;
+    watch->partial_size += answer->size;
     if (!is_last)
         return;
     Pb__WatchResponse *whole = (Pb__WatchResponse *)protobuf_c_message_unpack(

@@ -92,7 +92,6 @@ void etcd_loop_stop(struct etcd_loop *loop) {
     grpc_completion_queue_shutdown(loop->queue);
     if (loop->started)
         pthread_join(loop->thread, NULL);
-    loop->started = false;
 }
 
 void etcd_loop_close(struct etcd_loop *loop) {

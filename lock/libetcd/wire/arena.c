@@ -3,8 +3,10 @@
 #include <stdalign.h>
 #include <stdlib.h>
 
-struct etcd_arena_block {
-    struct etcd_arena_block *next;
+enum { CHUNK = 2048 };
+
+struct etcd_arena_chunk {
+    struct etcd_arena_chunk *next;
     alignas(max_align_t) char data[];
 };
 
@@ -22,12 +24,21 @@ void etcd_arena_init(struct etcd_arena *arena) {
 }
 
 void *etcd_arena_alloc(struct etcd_arena *arena, size_t size) {
-    struct etcd_arena_block *block = size < SIZE_MAX / 2 ? calloc(1, sizeof *block + size) : NULL;
-    if (!block)
+    if (size > SIZE_MAX / 2)
         return NULL;
-    block->next = arena->blocks;
-    arena->blocks = block;
-    return block->data;
+    size = (size + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
+    if (size > arena->left || !arena->chunks) {
+        size_t capacity = size > CHUNK ? size : CHUNK;
+        struct etcd_arena_chunk *chunk = calloc(1, sizeof *chunk + capacity);
+        if (!chunk)
+            return NULL;
+        chunk->next = arena->chunks;
+        *arena = (struct etcd_arena){chunk, chunk->data, capacity, arena->allocator};
+    }
+    void *data = arena->at;
+    arena->at += size;
+    arena->left -= size;
+    return data;
 }
 
 void *etcd_arena_array(struct etcd_arena *arena, size_t count, size_t size) {
@@ -35,9 +46,9 @@ void *etcd_arena_array(struct etcd_arena *arena, size_t count, size_t size) {
 }
 
 void etcd_arena_free(struct etcd_arena *arena) {
-    while (arena->blocks) {
-        struct etcd_arena_block *next = arena->blocks->next;
-        free(arena->blocks);
-        arena->blocks = next;
+    while (arena->chunks) {
+        struct etcd_arena_chunk *next = arena->chunks->next;
+        free(arena->chunks);
+        arena->chunks = next;
     }
 }

@@ -6,7 +6,9 @@
 #include <stddef.h>
 
 struct etcd_arena {
-    struct etcd_arena_block *blocks;
+    struct etcd_arena_chunk *chunks;
+    char *at; /* in the newest chunk */
+    size_t left;
     ProtobufCAllocator allocator; /* lets protobuf-c unpack into the arena, which must not move then */
 };
 
