@@ -1,35 +1,30 @@
-#include <string.h>
-
+#include "loadtest/load.h"
 #include "base/random.h"
 #include "loadtest/judge/outcome.h"
-#include "loadtest/load.h"
 
 #define MAX_TRIES 10
 
 void load_init(struct load *load, const struct demand *demand, const struct target *targets, const char *run,
                struct request_log *log, struct progress *progress, const volatile sig_atomic_t *stop) {
-    memset(load, 0, sizeof *load);
     const struct options *options = demand->options;
-    load->options = options;
     load->demand = demand;
+    load->targets = targets;
     load->log = log;
     load->progress = progress;
     load->stop = stop;
     load->random = options->seed;
     for (unsigned i = 0; i < options->url_count; i++) {
-        for (int kind = 0; kind < DEMAND_KINDS; kind++) {
+        for (int kind = 0; kind < DEMAND_KINDS; kind++)
             request_form_init(&load->forms[i][kind], (enum demand_kind)kind, targets[i].host, options, run);
-        }
     }
 }
 
 /* Half of the duplicates repeat one of the latest requests, most of which are still in flight. */
 static const struct log_line *pick_earlier(struct load *load) {
     size_t count = load->log->line_count;
-    size_t span = random_next(&load->random) % 2 == 0 ? load->options->connections : count;
-    if (span > count) {
+    size_t span = random_next(&load->random) % 2 == 0 ? load->demand->options->connections : count;
+    if (span > count)
         span = count;
-    }
     return &load->log->lines[count - 1 - random_next(&load->random) % span];
 }
 
@@ -37,14 +32,12 @@ static bool next_request(void *self, uint64_t now_ns, uint64_t *job) {
     struct load *load = self;
     struct request_log *log = load->log;
     uint64_t count = log->line_count;
-    if (load->options->requests != 0 && count >= load->options->requests) {
+    if (load->demand->options->requests != 0 && count >= load->demand->options->requests)
         return false;
-    }
     uint32_t key = log->key_count;
-    bool duplicate = count > 0 && random_next(&load->random) % 100 < load->options->duplicates;
-    if (duplicate) {
+    bool duplicate = count > 0 && random_next(&load->random) % 100 < load->demand->options->duplicates;
+    if (duplicate)
         key = pick_earlier(load)->key;
-    }
     struct log_line *line = request_log_add(log);
     if (line == NULL) {
         load->out_of_memory = true;
@@ -52,31 +45,29 @@ static bool next_request(void *self, uint64_t now_ns, uint64_t *job) {
     }
     log->key_count += !duplicate;
     line->key = key;
-    line->user = key % load->options->users;
+    line->user = key % load->demand->options->users;
     line->duplicate = duplicate;
     line->intended_ns = now_ns;
     *job = count;
     return true;
 }
 
-static size_t render(void *self, uint64_t job, unsigned target, char *request) {
+static size_t render(void *self, uint64_t job, const struct target *target, char *request) {
     const struct load *load = self;
     const struct log_line *line = &load->log->lines[job];
     struct wish wish;
     demand_of_key(load->demand, line->key, &wish);
-    return request_render(&load->forms[target][wish.kind], line->key, line->user, &wish, request);
+    return request_render(&load->forms[target - load->targets][wish.kind], line->key, line->user, &wish,
+                          request);
 }
 
 static bool answered_request(void *self, const struct pool_answer *answer) {
     struct load *load = self;
     struct log_line *line = &load->log->lines[answer->job];
-    outcome_record(load->demand, load->log, line, answer);
-    bool settled = line->outcome == OUTCOME_ACCEPTED || line->outcome == OUTCOME_REJECTED;
-    if (settled) {
+    if (outcome_record(load->demand, load->log, line, answer))
         load->ended_ns = answer->answered_ns;
-    } else if (load->options->retries && answer->tries < MAX_TRIES) {
+    else if (load->demand->options->retries && answer->tries < MAX_TRIES)
         return false;
-    }
     load->answered++;
     load->outcomes[line->outcome]++;
     return true;
@@ -84,11 +75,8 @@ static bool answered_request(void *self, const struct pool_answer *answer) {
 
 static void show_load(void *self, uint64_t now_ns) {
     struct load *load = self;
-    if (!progress_due(load->progress, now_ns)) {
-        return;
-    }
     double seconds = (double)(now_ns - load->started_ns) / 1e9;
-    progress_show(load->progress,
+    progress_show(load->progress, now_ns,
                   "%.0f s  %llu answered (%.0f/s)  %llu accepted  %llu rejected  %llu unknown", seconds,
                   (unsigned long long)load->answered, (double)load->answered / seconds,
                   (unsigned long long)load->outcomes[OUTCOME_ACCEPTED],
@@ -99,14 +87,14 @@ static void show_load(void *self, uint64_t now_ns) {
 void load_run(struct load *load, struct connection_pool *pool) {
     load->started_ns = uv_hrtime();
     load->ended_ns = load->started_ns;
-    uint64_t limit = load->options->duration_ns;
+    uint64_t limit = load->demand->options->duration_ns;
     struct pool_work work = {
         .self = load,
         .next = next_request,
         .render = render,
         .answered = answered_request,
         .tick = show_load,
-        .timeout_ns = load->options->timeout_ns,
+        .timeout_ns = load->demand->options->timeout_ns,
         .deadline_ns = limit != 0 ? load->started_ns + limit : UINT64_MAX,
         .stop = load->stop,
     };
@@ -119,7 +107,7 @@ static bool next_unknown(void *self, uint64_t now_ns, uint64_t *job) {
     while (load->cursor < load->log->line_count) {
         size_t index = load->cursor++;
         enum outcome outcome = (enum outcome)load->log->lines[index].outcome;
-        if (outcome == OUTCOME_UNKNOWN || (outcome == OUTCOME_NOT_SENT && load->options->retries)) {
+        if (outcome == OUTCOME_UNKNOWN || (outcome == OUTCOME_NOT_SENT && load->demand->options->retries)) {
             *job = index;
             return true;
         }
@@ -129,18 +117,13 @@ static bool next_unknown(void *self, uint64_t now_ns, uint64_t *job) {
 
 static bool answered_unknown(void *self, const struct pool_answer *answer) {
     struct load *load = self;
-    struct log_line *line = &load->log->lines[answer->job];
-    outcome_record(load->demand, load->log, line, answer);
-    line->resolved = line->outcome == OUTCOME_ACCEPTED || line->outcome == OUTCOME_REJECTED;
-    return line->resolved;
+    return outcome_record(load->demand, load->log, &load->log->lines[answer->job], answer);
 }
 
 static void show_resolve(void *self, uint64_t now_ns) {
     struct load *load = self;
-    if (progress_due(load->progress, now_ns)) {
-        progress_show(load->progress, "resolving unknown requests: line %zu of %zu", load->cursor,
-                      load->log->line_count);
-    }
+    progress_show(load->progress, now_ns, "resolving unknown requests: line %zu of %zu", load->cursor,
+                  load->log->line_count);
 }
 
 void load_resolve(struct load *load, struct connection_pool *pool, uint64_t deadline_ns) {
@@ -150,7 +133,7 @@ void load_resolve(struct load *load, struct connection_pool *pool, uint64_t dead
         .render = render,
         .answered = answered_unknown,
         .tick = show_resolve,
-        .timeout_ns = load->options->timeout_ns,
+        .timeout_ns = load->demand->options->timeout_ns,
         .deadline_ns = deadline_ns,
     };
     load->cursor = 0;

@@ -14,8 +14,8 @@
 #include "loadtest/progress.h"
 
 struct load {
-    const struct options *options;
     const struct demand *demand;
+    const struct target *targets;
     struct request_log *log;
     struct progress *progress;
     struct request_form forms[OPTIONS_URLS][DEMAND_KINDS]; /* by target */
@@ -29,7 +29,7 @@ struct load {
     size_t cursor;      /* of the resolution: the next line */
 };
 
-/* Its arguments must outlive `load`. `run` has REQUEST_RUN hex digits. */
+/* `load` is zeroed; the arguments must outlive it. `run` has REQUEST_RUN hex digits. */
 void load_init(struct load *load, const struct demand *demand, const struct target *targets, const char *run,
                struct request_log *log, struct progress *progress, const volatile sig_atomic_t *stop);
 

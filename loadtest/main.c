@@ -13,9 +13,8 @@
 #include "loadtest/report/report.h"
 #include "loadtest/report/report_json.h"
 
-#define BASELINE_NS    UINT64_C(2000000000)
-#define RESERVED_LINES 1000000
-#define OTHER_FILES    32
+#define BASELINE_NS UINT64_C(2000000000)
+#define OTHER_FILES 32
 
 enum exit_code { EXIT_CLEAN = 0, EXIT_VIOLATED = 1, EXIT_USAGE = 2, EXIT_INCONCLUSIVE = 3 };
 
@@ -27,7 +26,7 @@ struct session {
     struct request_log log;
     struct progress progress;
     struct load load;
-    struct summary summary;
+    struct report report;
     struct connection_pool *pool;
     struct books *before; /* of each item */
     struct books *after;
@@ -60,9 +59,8 @@ static int fail(int code, const char *what, const char *why) {
 
 static bool allow_files(unsigned connections) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return true;
-    }
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
     return limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= connections + OTHER_FILES;
@@ -73,12 +71,10 @@ static bool allow_files(unsigned connections) {
 static int check_targets(const struct session *s) {
     const struct options *o = &s->options;
     for (unsigned i = 0; i < o->url_count; i++) {
-        if (s->targets[i].accepts) {
+        if (s->targets[i].accepts)
             continue;
-        }
-        if (!o->retries || o->url_count == 1) {
+        if (!o->retries || o->url_count == 1)
             return fail(EXIT_INCONCLUSIVE, o->urls[i], fetch_text(FETCH_NO_CONNECTION));
-        }
         fail(EXIT_CLEAN, o->urls[i], "WARNING: cannot connect; its requests go to the others");
     }
     return EXIT_CLEAN;
@@ -87,41 +83,34 @@ static int check_targets(const struct session *s) {
 /* EXIT_CLEAN: all is ready for the first request. */
 static int prepare(struct session *s) {
     const struct options *o = &s->options;
-    uint64_t run = 0;
-    if (!allow_files(o->connections)) {
+    if (!allow_files(o->connections))
         return fail(EXIT_USAGE, "--connections", "more than the limit of open files: see ulimit -Hn");
-    }
     for (unsigned i = 0; i < o->url_count; i++) {
         const char *wrong = target_resolve(o->urls[i], &s->targets[i]);
-        if (wrong != NULL) {
+        if (wrong != NULL)
             return fail(EXIT_USAGE, o->urls[i], wrong);
-        }
     }
     int code = check_targets(s);
-    if (code != EXIT_CLEAN) {
+    if (code != EXIT_CLEAN)
         return code;
-    }
-    if (getrandom(&run, sizeof run, 0) != sizeof run) {
-        return fail(EXIT_INCONCLUSIVE, "getrandom", strerror(errno));
-    }
-    snprintf(s->run, sizeof s->run, "%016" PRIx64, run);
     s->pool = connection_pool_open(s->targets, o->url_count, o->connections, o->seed);
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);
-    bool few = o->requests != 0 && o->requests < RESERVED_LINES;
-    if (!demand_init(&s->demand, o) || s->pool == NULL || s->before == NULL || s->after == NULL ||
-        !request_log_reserve(&s->log, few ? (size_t)o->requests : RESERVED_LINES)) {
+    if (!demand_init(&s->demand, o) || s->pool == NULL || s->before == NULL || s->after == NULL)
         return fail(EXIT_INCONCLUSIVE, "no memory", "ask for fewer --connections");
-    }
     progress_init(&s->progress);
+    s->report.demand = &s->demand;
+    s->report.run = s->run;
+    s->report.log = &s->log;
     load_init(&s->load, &s->demand, s->targets, s->run, &s->log, &s->progress, &stop);
     return EXIT_CLEAN;
 }
 
-static int show(struct session *s, const struct report *report) {
+static int show(const struct session *s) {
     static const int codes[] = {EXIT_CLEAN, EXIT_VIOLATED, EXIT_INCONCLUSIVE};
+    const struct report *report = &s->report;
     const char *json = s->options.json;
-    int code = codes[report->verdict->kind];
+    int code = codes[report->verdict.kind];
     report_print(json != NULL && strcmp(json, "-") == 0 ? stderr : stdout, report);
     fflush(stdout);
     if (json != NULL) {
@@ -139,53 +128,41 @@ static int show(struct session *s, const struct report *report) {
 /* A run: books, load, resolution, books, orders, verdict. */
 static int run(struct session *s) {
     const struct options *o = &s->options;
-    enum fetch_status status = fetch_books(s->pool, o, s->targets, BASELINE_NS, &s->progress, s->before);
+    struct report *r = &s->report;
+    enum fetch_status status = fetch_books(s->pool, o, BASELINE_NS, &s->progress, s->before);
     if (status != FETCH_OK) {
         progress_clear(&s->progress);
         return fail(EXIT_INCONCLUSIVE, o->urls[0], fetch_text(status));
     }
     load_run(&s->load, s->pool);
-    bool interrupted = stop != 0 || s->load.out_of_memory;
-    summary_time(&s->summary, &s->log, &s->demand, s->load.started_ns, s->load.ended_ns);
+    r->interrupted = stop != 0 || s->load.out_of_memory;
+    summary_time(&r->summary, &s->log, &s->demand, s->load.started_ns, s->load.ended_ns);
     load_resolve(&s->load, s->pool, uv_hrtime() + o->settle_ns);
-    if (!request_log_match(&s->log)) {
+    if (!request_log_match(&s->log))
         return fail(EXIT_INCONCLUSIVE, "no memory", "for the comparison with the books");
-    }
-    status = fetch_books(s->pool, o, s->targets, o->settle_ns, &s->progress, s->after);
-    fetch_orders(s->pool, &s->demand, s->targets, &s->log, &s->progress);
+    status = fetch_books(s->pool, o, o->settle_ns, &s->progress, s->after);
+    fetch_orders(s->pool, &s->demand, &s->log, &s->progress);
     progress_clear(&s->progress);
 
-    bool audited = status == FETCH_OK;
-    struct verdict verdict;
-    if (!verdict_reach(&s->log, &s->demand, s->before, audited ? s->after : NULL, &verdict)) {
+    struct books *after = status == FETCH_OK ? s->after : NULL;
+    if (!verdict_reach(&s->log, &s->demand, s->before, after, &r->verdict))
         return fail(EXIT_INCONCLUSIVE, "no memory", "for the verdict");
-    }
-    summary_count(&s->summary, &s->log, &s->demand);
-    struct books before = books_sum(s->before, item_count(o));
-    struct books after = books_sum(s->after, item_count(o));
-    struct report report = {
-        .demand = &s->demand,
-        .run = s->run,
-        .log = &s->log,
-        .summary = &s->summary,
-        .verdict = &verdict,
-        .before = &before,
-        .after = audited ? &after : NULL,
-        .audit_error = fetch_text(status),
-        .connected = connection_pool_connects(s->pool),
-        .interrupted = interrupted,
-    };
-    return show(s, &report);
+    summary_count(&r->summary, &s->log, &s->demand);
+    r->before = books_sum(s->before, item_count(o));
+    r->after = books_sum(s->after, item_count(o));
+    r->audit_error = fetch_text(status);
+    r->connected = connection_pool_connects(s->pool);
+    return show(s);
 }
 
 int main(int argc, char **argv) {
     static struct session session; /* static, since histograms and request forms make it large */
     char error[256];
-    uint64_t seed = 0;
-    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) {
+    uint64_t random[2] = {0};
+    if (getrandom(random, sizeof random, 0) != sizeof random)
         return fail(EXIT_INCONCLUSIVE, "getrandom", strerror(errno));
-    }
-    switch (options_parse(argc, argv, seed % 1000000000, &session.options, error, sizeof error)) {
+    snprintf(session.run, sizeof session.run, "%016" PRIx64, random[0]);
+    switch (options_parse(argc, argv, random[1] % 1000000000, &session.options, error, sizeof error)) {
     case OPTIONS_HELP: fputs(options_help, stdout); return EXIT_CLEAN;
     case OPTIONS_SHOW_VERSION: puts("seckill-load " OPTIONS_VERSION); return EXIT_CLEAN;
     case OPTIONS_WRONG:
@@ -196,9 +173,8 @@ int main(int argc, char **argv) {
     request_log_init(&session.log);
     catch_signals();
     int code = prepare(&session);
-    if (code == EXIT_CLEAN) {
+    if (code == EXIT_CLEAN)
         code = run(&session);
-    }
     connection_pool_close(session.pool);
     request_log_free(&session.log);
     demand_free(&session.demand);

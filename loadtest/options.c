@@ -16,58 +16,45 @@ const char options_help[] =
     "\n"
     "  --url URL          address of the seller (http://127.0.0.1:8080). Repeat it for several sellers: the\n"
     "                     connections are spread over them, and a retry goes to the next one\n"
-    "  --item NAME        the item to buy. Nobody else may buy, restock or transfer it meanwhile: the "
-    "program\n"
-    "                     would take that for a fault\n"
+    "  --item NAME        the item to buy. Nobody else may buy, restock or transfer it meanwhile: the\n"
+    "                     program would take that for a fault\n"
     "  --items N          buy NAME-0 to NAME-(N-1) instead, up to 100000; each purchase picks one at random\n"
     "  --zipf S           pick NAME-i with the weight 1/(i+1)^S, S from 0 to 5 (0: all are equally likely)\n"
     "  --basket-lines K   buy baskets of K lines, 1 to 32, instead of single items; each line picks one of\n"
     "                     --items, and two lines may pick the same one\n"
     "  --purchases P      percent of the requests that buy a single item all the same (0)\n"
-    "  --transfers P      percent of the requests that move units from one of --items to another (0); needs "
-    "the\n"
-    "                     admin token\n"
+    "  --transfers P      percent of the requests that move units from one of --items to another (0); needs\n"
+    "                     the admin token\n"
     "  --users N          number of buyers; request i comes from buyer i modulo N (10000)\n"
     "  --quantity Q       units of each purchase, line and transfer (1)\n"
     "  --connections C    keep-alive connections, each with one request in flight (64)\n"
     "  --requests N       stop after N requests\n"
     "  --duration T       stop after this time: 500ms, 10s, 2m\n"
-    "  --retries          repeat a request that is unknown or could not be sent, with its key: up to 10 "
-    "attempts,\n"
-    "                     5 ms to 1 s apart, and again at the end. Without it, unknown requests are only "
-    "resolved\n"
-    "                     at the end, and a request that cannot be sent fails the run\n"
-    "  --duplicates P     percent of the requests that repeat an earlier key, half of them one that is "
-    "probably\n"
-    "                     still in flight (0)\n"
-    "  --token T          admin token, for audits and transfers. SECKILL_ADMIN_TOKEN in the environment is "
-    "safer:\n"
-    "                     other users of this machine cannot read it\n"
+    "  --retries          repeat a request that is unknown or could not be sent, with its key: up to 10\n"
+    "                     attempts, 5 ms to 1 s apart, and again at the end. Without it, unknown requests\n"
+    "                     are only resolved at the end, and a request that cannot be sent fails the run\n"
+    "  --duplicates P     percent of the requests that repeat an earlier key, half of them one that is\n"
+    "                     probably still in flight (0)\n"
+    "  --token T          admin token, for audits and transfers. SECKILL_ADMIN_TOKEN in the environment is\n"
+    "                     safer: other users of this machine cannot read it\n"
     "  --seed S           seed of all random choices: items, lines, transfers, duplicates, backoff\n"
     "  --timeout MS       limit of one attempt (5000)\n"
-    "  --settle T         at the end: limit for resolving unknown requests, and for starting the audits "
-    "(30s). An\n"
-    "                     audit that has started may take an hour\n"
-    "  --json FILE        write the results as one JSON object; -: to standard output, and the text to "
-    "standard\n"
-    "                     error. With baskets or transfers, the members purchases, baskets and transfers "
-    "have the\n"
-    "                     attempts, accepted, rejected, unknown, rejections, latency_ms and "
-    "accepted_latency_ms of\n"
-    "                     each kind; the top level counts all requests\n"
+    "  --settle T         at the end: limit for resolving unknown requests, and for starting the audits\n"
+    "                     (30s). An audit that has started may take an hour\n"
+    "  --json FILE        write the results as one JSON object; -: to standard output, and the text to\n"
+    "                     standard error. With baskets or transfers, the members purchases, baskets and\n"
+    "                     transfers have the attempts, accepted, rejected, unknown, rejections, latency_ms\n"
+    "                     and accepted_latency_ms of each kind; the top level counts all requests\n"
     "  --help, --version\n"
     "\n"
-    "The request log has one line for each request, 48 bytes in memory: sent, answered, key, outcome. A "
-    "time-out,\n"
-    "a broken connection and a 5xx are unknown, never a failure: at the end each is resolved by a retry with "
-    "the\n"
-    "same key. Then the log is compared with the audit, and with every acknowledged order:\n"
+    "The request log has one line for each request, 48 bytes in memory: sent, answered, key, outcome. A\n"
+    "time-out, a broken connection and a 5xx are unknown, never a failure: at the end each is resolved by a\n"
+    "retry with the same key. Then the log is compared with the audit, and with every acknowledged order:\n"
     "  oversold    units sold beyond the stock\n"
     "  lost        acknowledged orders that are missing or different in the books; orders of baskets, and\n"
     "              transfers, whose answer differs from the request\n"
-    "  duplicated  answers to a repeated key that differ from the first; more than one order for a key, or "
-    "for\n"
-    "              a line of a basket\n"
+    "  duplicated  answers to a repeated key that differ from the first; more than one order for a key, or\n"
+    "              for a line of a basket\n"
     "  phantom     orders in the books that no answer acknowledged\n"
     "  undersold   units left, though buyers were told sold-out. Judged only if no units were returned, and\n"
     "              without baskets and transfers, which hold units for a moment\n"
@@ -76,52 +63,59 @@ const char options_help[] =
     "  unresolved  requests that stayed unknown\n"
     "With --items each item is judged by its own books, and the faults are added up.\n"
     "\n"
-    "Latencies are those of a closed loop: a connection sends its next request when the last one is "
-    "answered. A\n"
-    "slow seller gets fewer requests, and the buyers who would have come meanwhile are not counted "
-    "(coordinated\n"
-    "omission), so the tail of an open crowd is longer. A retried request counts from its first attempt to "
-    "its\n"
-    "answer. A request that was resolved only at the end counts, under all, until it was given up.\n"
+    "Latencies are those of a closed loop: a connection sends its next request when the last one is\n"
+    "answered. A slow seller gets fewer requests, and the buyers who would have come meanwhile are not\n"
+    "counted (coordinated omission), so the tail of an open crowd is longer. A retried request counts from\n"
+    "its first attempt to its answer. A request that was resolved only at the end counts, under all, until\n"
+    "it was given up.\n"
     "\n"
     "Ctrl-C ends the load, then resolves, audits and reports; a second Ctrl-C ends the program.\n"
     "\n"
     "exit status: 0 clean, 1 a fault, 2 bad usage, 3 no verdict\n";
 
-struct parse {
-    struct options *options;
-    char *error;
-    size_t error_size;
-};
-
-static bool wrong(const struct parse *parse, const char *flag, const char *must) {
-    snprintf(parse->error, parse->error_size, "%s must be %s", flag, must);
-    return false;
-}
-
-static bool read_number(const char *text, uint64_t min, uint64_t max, uint64_t *number) {
+static bool is_number(const char *text, uint64_t min, uint64_t max, uint64_t *number) {
     char *end = NULL;
     errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 || value < min || value > max) {
-        return false;
-    }
-    *number = value;
-    return true;
+    *number = strtoull(text, &end, 10);
+    return isdigit((unsigned char)text[0]) && *end == '\0' && errno == 0 && *number >= min && *number <= max;
 }
 
-/* Only digits and a point: strtod() takes more. */
-static bool read_exponent(const char *text, double *exponent) {
-    char *end = NULL;
-    double value = strtod(text, &end);
-    if (text[0] == '\0' || strspn(text, "0123456789.") != strlen(text) || *end != '\0' || value > 5) {
-        return false;
-    }
-    *exponent = value;
-    return true;
+static bool is_token(const char *text) {
+    size_t length = 0;
+    while (text[length] > ' ' && text[length] <= '~')
+        length++;
+    return text[length] == '\0' && length >= 1 && length <= 512;
 }
 
-static bool read_duration(const char *text, uint64_t *ns) {
+/* ---- flags: a table, and a function for each type ---- */
+
+struct flag {
+    const char *name; /* with -- */
+    /* False: the text is wrong. */
+    bool (*read)(const struct flag *flag, const char *text, void *value);
+    size_t offset; /* of the value in struct options */
+    uint64_t min, max;
+    const char *must; /* what the text must be; NULL: a number from min to max */
+};
+
+static bool read_64(const struct flag *flag, const char *text, void *value) {
+    return is_number(text, flag->min, flag->max, value);
+}
+
+static bool read_32(const struct flag *flag, const char *text, void *value) {
+    uint64_t number = 0;
+    bool good = read_64(flag, text, &number);
+    *(uint32_t *)value = (uint32_t)number;
+    return good;
+}
+
+static bool read_ms(const struct flag *flag, const char *text, void *value) {
+    bool good = read_64(flag, text, value);
+    *(uint64_t *)value *= 1000000;
+    return good;
+}
+
+static bool read_duration(const struct flag *flag, const char *text, void *value) {
     static const struct {
         const char *unit;
         uint64_t ns;
@@ -129,125 +123,88 @@ static bool read_duration(const char *text, uint64_t *ns) {
     char digits[8] = "";
     size_t length = strspn(text, "0123456789");
     uint64_t number = 0;
-    if (length >= sizeof digits) {
+    (void)flag;
+    if (length >= sizeof digits)
         return false;
-    }
     memcpy(digits, text, length);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(text + length, units[i].unit) == 0 && read_number(digits, 1, 9999999, &number)) {
-            *ns = number * units[i].ns;
-            return true;
+        if (strcmp(text + length, units[i].unit) == 0) {
+            bool good = is_number(digits, 1, 9999999, &number);
+            *(uint64_t *)value = number * units[i].ns;
+            return good;
         }
     }
     return false;
 }
 
-static bool is_name(const char *text) {
+static bool read_url(const struct flag *flag, const char *text, void *value) {
+    struct options *o = value;
+    (void)flag;
+    if (o->url_count == OPTIONS_URLS)
+        return false;
+    o->urls[o->url_count++] = text;
+    return true;
+}
+
+static bool read_item(const struct flag *flag, const char *text, void *value) {
     size_t length = strlen(text);
+    (void)flag;
+    *(const char **)value = text;
     return length >= 1 && length <= OPTIONS_ITEM &&
            strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
 }
 
-static bool is_token(const char *text) {
-    size_t length = 0;
-    for (; text[length] != '\0'; length++) {
-        if (text[length] <= ' ' || text[length] > '~') {
-            return false;
-        }
-    }
-    return length >= 1 && length <= 512;
-}
-
-/* ---- flags: a table, and a function for each type ---- */
-
-struct flag {
-    const char *name; /* with -- */
-    bool (*read)(const struct parse *parse, const struct flag *flag, void *value);
-    size_t offset; /* of the value in struct options */
-    uint64_t min, max;
-};
-
-static bool read_flag_64(const struct parse *parse, const struct flag *flag, void *value) {
-    char must[64];
-    snprintf(must, sizeof must, "a number from %" PRIu64 " to %" PRIu64, flag->min, flag->max);
-    return read_number(optarg, flag->min, flag->max, value) || wrong(parse, flag->name, must);
-}
-
-static bool read_flag_32(const struct parse *parse, const struct flag *flag, void *value) {
-    uint64_t number = 0;
-    bool good = read_flag_64(parse, flag, &number);
-    *(uint32_t *)value = (uint32_t)number;
-    return good;
-}
-
-static bool read_flag_ms(const struct parse *parse, const struct flag *flag, void *value) {
-    bool good = read_flag_64(parse, flag, value);
-    *(uint64_t *)value *= 1000000;
-    return good;
-}
-
-static bool read_flag_duration(const struct parse *parse, const struct flag *flag, void *value) {
-    return read_duration(optarg, value) ||
-           wrong(parse, flag->name, "a whole number with its unit: 500ms, 10s, 2m");
-}
-
-static bool read_url(const struct parse *parse, const struct flag *flag, void *value) {
-    struct options *o = parse->options;
-    (void)value;
-    if (o->url_count == OPTIONS_URLS) {
-        return wrong(parse, flag->name, "given at most 16 times");
-    }
-    o->urls[o->url_count++] = optarg;
-    return true;
-}
-
-static bool read_item(const struct parse *parse, const struct flag *flag, void *value) {
-    *(const char **)value = optarg;
-    return is_name(optarg) || wrong(parse, flag->name, "1 to 64 letters, digits, '.', '_' or '-'");
-}
-
-static bool read_zipf(const struct parse *parse, const struct flag *flag, void *value) {
-    return read_exponent(optarg, value) || wrong(parse, flag->name, "a number from 0 to 5");
-}
-
-static bool read_retries(const struct parse *parse, const struct flag *flag, void *value) {
-    (void)parse;
+/* Only digits and a point: strtod() takes more. */
+static bool read_zipf(const struct flag *flag, const char *text, void *value) {
+    char *end = NULL;
+    double exponent = strtod(text, &end);
     (void)flag;
+    *(double *)value = exponent;
+    return text[0] != '\0' && strspn(text, "0123456789.") == strlen(text) && *end == '\0' && exponent <= 5;
+}
+
+static bool read_retries(const struct flag *flag, const char *text, void *value) {
+    (void)flag;
+    (void)text;
     *(bool *)value = true;
     return true;
 }
 
-static bool read_token(const struct parse *parse, const struct flag *flag, void *value) {
-    *(const char **)value = optarg;
-    return is_token(optarg) || wrong(parse, flag->name, "1 to 512 visible ASCII characters");
+static bool read_token(const struct flag *flag, const char *text, void *value) {
+    (void)flag;
+    *(const char **)value = text;
+    return is_token(text);
 }
 
-static bool read_file(const struct parse *parse, const struct flag *flag, void *value) {
-    *(const char **)value = optarg;
-    return optarg[0] != '\0' || wrong(parse, flag->name, "the name of a file, or -");
+static bool read_file(const struct flag *flag, const char *text, void *value) {
+    (void)flag;
+    *(const char **)value = text;
+    return text[0] != '\0';
 }
 
 #define VALUE(member) offsetof(struct options, member)
+#define DURATION      "a whole number with its unit: 500ms, 10s, 2m"
+#define TOKEN         "1 to 512 visible ASCII characters"
 static const struct flag flags[] = {
-    {"--url", read_url, 0, 0, 0},
-    {"--item", read_item, VALUE(item), 0, 0},
-    {"--items", read_flag_32, VALUE(items), 1, 100000},
-    {"--zipf", read_zipf, VALUE(zipf), 0, 0},
-    {"--basket-lines", read_flag_32, VALUE(basket_lines), 1, OPTIONS_LINES},
-    {"--purchases", read_flag_32, VALUE(purchases), 0, 100},
-    {"--transfers", read_flag_32, VALUE(transfers), 0, 100},
-    {"--users", read_flag_32, VALUE(users), 1, 100000000},
-    {"--quantity", read_flag_32, VALUE(quantity), 1, 1000},
-    {"--connections", read_flag_32, VALUE(connections), 1, 60000},
-    {"--requests", read_flag_64, VALUE(requests), 1, 1000000000},
-    {"--duration", read_flag_duration, VALUE(duration_ns), 0, 0},
-    {"--retries", read_retries, VALUE(retries), 0, 0},
-    {"--duplicates", read_flag_32, VALUE(duplicates), 0, 100},
-    {"--token", read_token, VALUE(token), 0, 0},
-    {"--seed", read_flag_64, VALUE(seed), 0, INT64_MAX},
-    {"--timeout", read_flag_ms, VALUE(timeout_ns), 1, 3600000},
-    {"--settle", read_flag_duration, VALUE(settle_ns), 0, 0},
-    {"--json", read_file, VALUE(json), 0, 0},
+    {"--url", read_url, 0, 0, 0, "given at most 16 times"},
+    {"--item", read_item, VALUE(item), 0, 0, "1 to 64 letters, digits, '.', '_' or '-'"},
+    {"--items", read_32, VALUE(items), 1, 100000, NULL},
+    {"--zipf", read_zipf, VALUE(zipf), 0, 0, "a number from 0 to 5"},
+    {"--basket-lines", read_32, VALUE(basket_lines), 1, OPTIONS_LINES, NULL},
+    {"--purchases", read_32, VALUE(purchases), 0, 100, NULL},
+    {"--transfers", read_32, VALUE(transfers), 0, 100, NULL},
+    {"--users", read_32, VALUE(users), 1, 100000000, NULL},
+    {"--quantity", read_32, VALUE(quantity), 1, 1000, NULL},
+    {"--connections", read_32, VALUE(connections), 1, 60000, NULL},
+    {"--requests", read_64, VALUE(requests), 1, 1000000000, NULL},
+    {"--duration", read_duration, VALUE(duration_ns), 0, 0, DURATION},
+    {"--retries", read_retries, VALUE(retries), 0, 0, NULL},
+    {"--duplicates", read_32, VALUE(duplicates), 0, 100, NULL},
+    {"--token", read_token, VALUE(token), 0, 0, TOKEN},
+    {"--seed", read_64, VALUE(seed), 0, INT64_MAX, NULL},
+    {"--timeout", read_ms, VALUE(timeout_ns), 1, 3600000, NULL},
+    {"--settle", read_duration, VALUE(settle_ns), 0, 0, DURATION},
+    {"--json", read_file, VALUE(json), 0, 0, "the name of a file, or -"},
 };
 enum {
     FLAGS = sizeof flags / sizeof flags[0],
@@ -256,54 +213,47 @@ enum {
     FLAG_VERSION
 };
 
-/* ---- what depends on several flags ---- */
-
-static bool check_plan(const struct parse *parse) {
-    const struct options *o = parse->options;
-    if (o->items == 0 && o->zipf > 0) {
-        return wrong(parse, "--zipf", "given with --items: it weights the items");
-    }
-    if (o->items == 0 && o->basket_lines > 0) {
-        return wrong(parse, "--basket-lines", "given with --items: the lines pick from them");
-    }
-    if (o->basket_lines == 0 && o->purchases > 0) {
-        return wrong(parse, "--purchases",
-                     "given with --basket-lines: without it all requests are purchases");
-    }
-    if (o->purchases + o->transfers > 100) {
-        return wrong(parse, "--purchases", "no more, with --transfers, than 100 percent");
-    }
-    if (o->items < 2 && o->transfers > 0) {
-        return wrong(parse, "--transfers", "given with --items 2 or more: from one item to another");
-    }
-    if (o->token == NULL && o->transfers > 0) {
-        return wrong(parse, "--transfers",
-                     "given with --token or SECKILL_ADMIN_TOKEN: they need the admin token");
+/* What depends on several flags. */
+static bool check(const struct options *o, char *error, size_t error_size) {
+    bool long_item =
+        o->item && o->items > 0 && snprintf(NULL, 0, "%s-%u", o->item, o->items - 1) > OPTIONS_ITEM;
+    const struct {
+        bool holds;
+        const char *flag, *must;
+    } rules[] = {
+        {o->item != NULL, "--item", "given: the item to buy"},
+        {!long_item, "--item", "shorter: with the numbers of --items its names exceed 64 characters"},
+        {(o->requests != 0) != (o->duration_ns != 0), "one of --requests and --duration", "given"},
+        {o->token == NULL || is_token(o->token), "SECKILL_ADMIN_TOKEN", TOKEN},
+        {o->items > 0 || o->zipf == 0, "--zipf", "given with --items: it weights the items"},
+        {o->items > 0 || o->basket_lines == 0, "--basket-lines",
+         "given with --items: the lines pick from them"},
+        {o->basket_lines > 0 || o->purchases == 0, "--purchases",
+         "given with --basket-lines: without it all requests are purchases"},
+        {o->purchases + o->transfers <= 100, "--purchases", "no more, with --transfers, than 100 percent"},
+        {o->items > 1 || o->transfers == 0, "--transfers",
+         "given with --items 2 or more: from one item to another"},
+        {o->token != NULL || o->transfers == 0, "--transfers",
+         "given with --token or SECKILL_ADMIN_TOKEN: they need the admin token"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (!rules[i].holds) {
+            snprintf(error, error_size, "%s must be %s", rules[i].flag, rules[i].must);
+            return false;
+        }
     }
     return true;
 }
 
-static bool check(const struct parse *parse) {
-    struct options *o = parse->options;
-    if (o->item == NULL) {
-        return wrong(parse, "--item", "given: the item to buy");
-    }
-    if (o->items > 0 && snprintf(NULL, 0, "%s-%u", o->item, o->items - 1) > OPTIONS_ITEM) {
-        return wrong(parse, "--item", "shorter: with the numbers of --items its names exceed 64 characters");
-    }
-    if ((o->requests != 0) == (o->duration_ns != 0)) {
-        return wrong(parse, "one of --requests and --duration", "given");
-    }
-    if (o->token != NULL && !is_token(o->token)) {
-        return wrong(parse, "SECKILL_ADMIN_TOKEN", "1 to 512 visible ASCII characters");
-    }
-    if (!check_plan(parse)) {
-        return false;
-    }
-    if (o->url_count == 0) {
-        o->urls[o->url_count++] = "http://127.0.0.1:8080";
-    }
-    return true;
+static bool read_flag(const struct flag *flag, struct options *options, char *error, size_t error_size) {
+    if (flag->read(flag, optarg, (char *)options + flag->offset))
+        return true;
+    if (flag->must != NULL)
+        snprintf(error, error_size, "%s must be %s", flag->name, flag->must);
+    else
+        snprintf(error, error_size, "%s must be a number from %" PRIu64 " to %" PRIu64, flag->name, flag->min,
+                 flag->max);
+    return false;
 }
 
 enum options_status options_parse(int argc, char **argv, uint64_t seed, struct options *options, char *error,
@@ -317,11 +267,9 @@ enum options_status options_parse(int argc, char **argv, uint64_t seed, struct o
         .settle_ns = UINT64_C(30000000000),
         .token = getenv("SECKILL_ADMIN_TOKEN"),
     };
-    struct parse parse = {.options = &parsed, .error = error, .error_size = error_size};
     int flag = 0;
-    if (parsed.token != NULL && parsed.token[0] == '\0') {
+    if (parsed.token != NULL && parsed.token[0] == '\0')
         parsed.token = NULL;
-    }
     struct option longs[FLAGS + 3] = {{"help", no_argument, NULL, FLAG_HELP},
                                       {"version", no_argument, NULL, FLAG_VERSION}};
     for (int i = 0; i < FLAGS; i++) {
@@ -331,27 +279,25 @@ enum options_status options_parse(int argc, char **argv, uint64_t seed, struct o
     opterr = 0;
     optind = 0;
     while ((flag = getopt_long(argc, argv, "+:", longs, NULL)) != -1) {
-        if (flag == FLAG_HELP || flag == FLAG_VERSION) {
+        if (flag == FLAG_HELP || flag == FLAG_VERSION)
             return flag == FLAG_HELP ? OPTIONS_HELP : OPTIONS_SHOW_VERSION;
-        }
         if (flag == ':' || flag == '?') {
             snprintf(error, error_size,
                      flag == ':' ? "%s needs a value" : "%s is no option, or not with a value",
                      argv[optind - 1]);
             return OPTIONS_WRONG;
         }
-        const struct flag *known = &flags[flag - FLAG_FIRST];
-        if (!known->read(&parse, known, (char *)&parsed + known->offset)) {
+        if (!read_flag(&flags[flag - FLAG_FIRST], &parsed, error, error_size))
             return OPTIONS_WRONG;
-        }
     }
     if (optind < argc) {
         snprintf(error, error_size, "'%s' is no option", argv[optind]);
         return OPTIONS_WRONG;
     }
-    if (!check(&parse)) {
+    if (!check(&parsed, error, error_size))
         return OPTIONS_WRONG;
-    }
+    if (parsed.url_count == 0)
+        parsed.urls[parsed.url_count++] = "http://127.0.0.1:8080";
     *options = parsed;
     return OPTIONS_RUN;
 }

@@ -9,22 +9,16 @@ void progress_init(struct progress *progress) {
     progress->next_ns = 0;
 }
 
-bool progress_due(struct progress *progress, uint64_t now_ns) {
-    if (!progress->on || now_ns < progress->next_ns) {
-        return false;
-    }
+void progress_show(struct progress *progress, uint64_t now_ns, const char *format, ...) {
+    if (!progress->on || now_ns < progress->next_ns)
+        return;
     bool first = progress->next_ns == 0;
     progress->next_ns = now_ns + UINT64_C(1000000000);
-    return !first;
-}
-
-void progress_show(const struct progress *progress, const char *format, ...) {
-    if (!progress->on) {
+    if (first)
         return;
-    }
     va_list arguments;
     va_start(arguments, format);
-    fputs("\r\033[K", stderr);
+    progress_clear(progress);
     vfprintf(stderr, format, arguments);
     va_end(arguments);
     fflush(stderr);

@@ -12,11 +12,9 @@ struct progress {
 
 void progress_init(struct progress *progress);
 
-/* True once a second. */
-bool progress_due(struct progress *progress, uint64_t now_ns);
-
-__attribute__((format(printf, 2, 3))) void progress_show(const struct progress *progress, const char *format,
-                                                         ...);
+/* Does something once a second. */
+__attribute__((format(printf, 3, 4))) void progress_show(struct progress *progress, uint64_t now_ns,
+                                                         const char *format, ...);
 
 /* Removes the line. */
 void progress_clear(const struct progress *progress);

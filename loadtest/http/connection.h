@@ -1,5 +1,5 @@
 /* One keep-alive HTTP/1.1 connection on a libuv loop, with one request in flight at a time. Belongs to the
- * loop's thread; loop->data points to the connection_buffer of the loop. */
+ * loop's thread; loop->data points to the connection_shared of the loop. */
 #ifndef LOADTEST_HTTP_CONNECTION_H
 #define LOADTEST_HTTP_CONNECTION_H
 
@@ -13,9 +13,10 @@
 
 #define REQUEST_SIZE 4096 /* a basket of 32 lines is the largest request */
 
-/* All connections of a loop share it: what is read is parsed before the next read. */
-struct connection_buffer {
-    char bytes[65536];
+/* All connections of a loop share it. */
+struct connection_shared {
+    char bytes[65536]; /* what is read is parsed before the next read */
+    uint64_t connects; /* connections opened */
 };
 
 enum connection_result {
@@ -40,7 +41,6 @@ struct connection {
     struct response response; /* if answered; until the next connection_send() */
     uint64_t sent_ns;
     uint64_t answered_ns;
-    uint64_t connects; /* connections opened */
 
     /* Private to connection.c. */
     uv_loop_t *loop;
@@ -58,6 +58,7 @@ struct connection {
     enum connection_result result;
 };
 
+/* `connection` is zeroed. */
 void connection_init(struct connection *connection, uv_loop_t *loop,
                      void (*done)(struct connection *connection, enum connection_result result));
 

@@ -25,14 +25,14 @@ struct slot {
 struct connection_pool {
     uv_loop_t loop;
     uv_timer_t ticker;
-    struct connection_buffer buffer;
+    struct connection_shared shared;
     const struct target *targets;
     unsigned target_count;
-    struct slot *slots;
     unsigned slot_count;
     unsigned busy; /* slots that are not free */
     uint64_t random;
     const struct pool_work *work;
+    struct slot slots[];
 };
 
 static bool stopped(const struct connection_pool *pool, uint64_t now_ns) {
@@ -48,10 +48,11 @@ static void release(struct slot *slot) {
 static void send_job(struct slot *slot, uint64_t now_ns) {
     struct connection_pool *pool = slot->pool;
     const struct pool_work *work = pool->work;
-    size_t length = work->render(work->self, slot->job, slot->target, slot->connection.request);
+    const struct target *target = &pool->targets[slot->target];
+    size_t length = work->render(work->self, slot->job, target, slot->connection.request);
     slot->tries++;
     slot->state = SLOT_RUNNING;
-    connection_send(&slot->connection, &pool->targets[slot->target], length, now_ns + work->timeout_ns);
+    connection_send(&slot->connection, target, length, now_ns + work->timeout_ns);
 }
 
 static void take_job(struct slot *slot, uint64_t now_ns) {
@@ -68,9 +69,8 @@ static void take_job(struct slot *slot, uint64_t now_ns) {
  */
 static void back_off(struct slot *slot, unsigned times, uint64_t max_ns, uint64_t now_ns) {
     uint64_t wait = times < 9 ? BACKOFF_MIN_NS << (times - 1) : max_ns;
-    if (wait > max_ns) {
+    if (wait > max_ns)
         wait = max_ns;
-    }
     slot->wake_ns = now_ns + wait / 2 + random_next(&slot->pool->random) % (wait / 2);
     slot->state = SLOT_WAITING;
 }
@@ -82,7 +82,6 @@ static void on_done(struct connection *connection, enum connection_result result
     struct pool_answer answer = {
         .job = slot->job,
         .tries = slot->tries,
-        .target = slot->target,
         .result = result,
         .response = result == CONNECTION_ANSWERED ? &connection->response : NULL,
         .sent_ns = connection->sent_ns,
@@ -95,12 +94,8 @@ static void on_done(struct connection *connection, enum connection_result result
         return;
     }
     slot->target = (slot->target + 1) % pool->target_count;
-    if (over) {
-        back_off(slot, slot->refused, PAUSE_MAX_NS, now_ns);
-        slot->tries = 0;
-    } else {
-        back_off(slot, slot->tries, BACKOFF_MAX_NS, now_ns);
-    }
+    back_off(slot, over ? slot->refused : slot->tries, over ? PAUSE_MAX_NS : BACKOFF_MAX_NS, now_ns);
+    slot->tries = over ? 0 : slot->tries;
 }
 
 static void on_tick(uv_timer_t *ticker) {
@@ -114,31 +109,23 @@ static void on_tick(uv_timer_t *ticker) {
         } else if (slot->state == SLOT_WAITING && stop) {
             release(slot);
         } else if (slot->state == SLOT_WAITING && now_ns >= slot->wake_ns) {
-            if (slot->tries == 0) {
+            if (slot->tries == 0)
                 take_job(slot, now_ns);
-            } else {
+            else
                 send_job(slot, now_ns);
-            }
         }
     }
-    if (pool->work->tick != NULL) {
-        pool->work->tick(pool->work->self, now_ns);
-    }
+    pool->work->tick(pool->work->self, now_ns);
 }
 
 struct connection_pool *connection_pool_open(const struct target *targets, unsigned target_count,
                                              unsigned connections, uint64_t seed) {
-    struct connection_pool *pool = calloc(1, sizeof *pool);
-    if (pool == NULL) {
-        return NULL;
-    }
-    pool->slots = calloc(connections, sizeof *pool->slots);
-    if (pool->slots == NULL || uv_loop_init(&pool->loop) != 0) {
-        free(pool->slots);
+    struct connection_pool *pool = calloc(1, sizeof *pool + connections * sizeof pool->slots[0]);
+    if (pool == NULL || uv_loop_init(&pool->loop) != 0) {
         free(pool);
         return NULL;
     }
-    pool->loop.data = &pool->buffer;
+    pool->loop.data = &pool->shared;
     uv_timer_init(&pool->loop, &pool->ticker);
     pool->ticker.data = pool;
     pool->targets = targets;
@@ -163,31 +150,22 @@ void connection_pool_run(struct connection_pool *pool, const struct pool_work *w
         pool->slots[i].refused = 0;
         take_job(&pool->slots[i], now_ns);
     }
-    while (pool->busy > 0) {
+    while (pool->busy > 0)
         uv_run(&pool->loop, UV_RUN_ONCE);
-    }
     uv_timer_stop(&pool->ticker);
-    pool->work = NULL;
 }
 
 void connection_pool_close(struct connection_pool *pool) {
-    if (pool == NULL) {
+    if (pool == NULL)
         return;
-    }
-    for (unsigned i = 0; i < pool->slot_count; i++) {
+    for (unsigned i = 0; i < pool->slot_count; i++)
         connection_close(&pool->slots[i].connection);
-    }
     uv_close((uv_handle_t *)&pool->ticker, NULL);
     uv_run(&pool->loop, UV_RUN_DEFAULT);
     uv_loop_close(&pool->loop);
-    free(pool->slots);
     free(pool);
 }
 
 uint64_t connection_pool_connects(const struct connection_pool *pool) {
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < pool->slot_count; i++) {
-        sum += pool->slots[i].connection.connects;
-    }
-    return sum;
+    return pool->shared.connects;
 }

@@ -16,7 +16,6 @@ struct connection_pool;
 struct pool_answer {
     uint64_t job;
     unsigned tries; /* attempts, with this one */
-    unsigned target;
     enum connection_result result;
     const struct response *response; /* NULL: not answered */
     uint64_t sent_ns;
@@ -28,10 +27,10 @@ struct pool_work {
     /* The number of the next job; false: no more jobs. */
     bool (*next)(void *self, uint64_t now_ns, uint64_t *job);
     /* Writes the job's request into `request` (REQUEST_SIZE bytes) and returns its length. */
-    size_t (*render)(void *self, uint64_t job, unsigned target, char *request);
+    size_t (*render)(void *self, uint64_t job, const struct target *target, char *request);
     /* True: the job is over. False: try it again, at the next target, after a backoff. */
     bool (*answered)(void *self, const struct pool_answer *answer);
-    /* Called 200 times a second; may be NULL. */
+    /* Called 200 times a second. */
     void (*tick)(void *self, uint64_t now_ns);
     uint64_t timeout_ns;               /* of one attempt */
     uint64_t deadline_ns;              /* no attempt begins after it; the callbacks may change it */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "loadtest/http/request.h"
 #include "loadtest/plan/item.h"
 
@@ -10,17 +11,6 @@
 _Static_assert(sizeof((struct target *)0)->host + 256 + (size_t)OPTIONS_LINES * (OPTIONS_ITEM + 32) <=
                    REQUEST_SIZE,
                "a basket must fit");
-
-/* The path of each kind. */
-static const char *const paths[] = {"purchases", "baskets", "transfers"};
-
-static unsigned count_digits(uint32_t value) {
-    unsigned count = 1;
-    for (; value >= 10; value /= 10) {
-        count++;
-    }
-    return count;
-}
 
 __attribute__((format(printf, 2, 3))) static void add(struct request_form *form, const char *format, ...) {
     va_list arguments;
@@ -50,32 +40,30 @@ static void add_body(struct request_form *form, enum demand_kind kind, const str
     switch (kind) {
     case DEMAND_BASKET:
         add_user(form);
-        add(form, ",\"lines\":[");
         for (unsigned i = 0; i < options->basket_lines; i++) {
-            add(form, i > 0 ? ",{" : "{");
+            add(form, i > 0 ? "},{" : ",\"lines\":[{");
             add_item(form, "item", item);
-            add(form, ",\"quantity\":%u}", options->quantity);
+            add(form, ",\"quantity\":%u", options->quantity);
         }
-        add(form, "]}");
-        break;
+        add(form, "}]}");
+        return;
     case DEMAND_TRANSFER:
         add_item(form, "from", item);
         add(form, ",");
         add_item(form, "to", item);
-        add(form, ",\"quantity\":%u}", options->quantity);
         break;
     default:
         add_item(form, "item", item);
         add(form, ",");
         add_user(form);
-        add(form, ",\"quantity\":%u}", options->quantity);
         break;
     }
+    add(form, ",\"quantity\":%u}", options->quantity);
 }
 
 void request_form_init(struct request_form *form, enum demand_kind kind, const char *host,
                        const struct options *options, const char *run) {
-    unsigned digits = options->items > 0 ? count_digits(options->items - 1) : 0;
+    unsigned digits = options->items > 0 ? (unsigned)snprintf(NULL, 0, "%u", options->items - 1) : 0;
     bool admin = kind == DEMAND_TRANSFER && options->token != NULL;
     *form = (struct request_form){.item_digits = digits};
     add_body(form, kind, options);
@@ -88,8 +76,8 @@ void request_form_init(struct request_form *form, enum demand_kind kind, const c
         "Content-Length: %zu\r\n"
         "%s%s%s"
         "Idempotency-Key: sl-%s-",
-        paths[kind], host, body_length, admin ? "Authorization: Bearer " : "", admin ? options->token : "",
-        admin ? "\r\n" : "", run);
+        demand_kind_names[kind], host, body_length, admin ? "Authorization: Bearer " : "",
+        admin ? options->token : "", admin ? "\r\n" : "", run);
     form->key_at = form->length;
     add(form, "%0*u\r\n\r\n", REQUEST_KEY_DIGITS, 0u);
     add_body(form, kind, options);
@@ -102,23 +90,18 @@ static void write_digits(char *at, unsigned count, uint32_t value) {
     }
 }
 
-static void write_item(const struct request_form *form, uint32_t item, char *at) {
-    unsigned digits = count_digits(item);
-    write_digits(at, digits, item);
-    at[digits] = '"';
-    memset(at + digits + 1, ' ', form->item_digits - digits);
-}
-
 size_t request_render(const struct request_form *form, uint32_t key, uint32_t user, const struct wish *wish,
                       char *request) {
     memcpy(request, form->text, form->length);
     write_digits(request + form->key_at, REQUEST_KEY_DIGITS, key);
     for (unsigned i = 0; form->item_digits > 0 && i < form->item_count; i++) {
-        write_item(form, wish->items[i], request + form->item_at[i]);
+        char *at = request + form->item_at[i];
+        char *end = decimal_append(at, wish->items[i]);
+        *end++ = '"';
+        memset(end, ' ', form->item_digits + 1 - (size_t)(end - at));
     }
-    if (form->user_at > 0) {
+    if (form->user_at > 0)
         write_digits(request + form->user_at, REQUEST_USER_DIGITS, user);
-    }
     return form->length;
 }
 

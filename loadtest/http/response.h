@@ -1,6 +1,7 @@
 /* Parses one HTTP/1.x response from bytes that arrive in pieces of any size. No I/O.
  * Limits: RESPONSE_LINE bytes for a line of the head, RESPONSE_HEAD for head and trailer together,
- * RESPONSE_BODY for the body. Skips interim (1xx) responses. Cannot parse responses to HEAD or CONNECT. */
+ * RESPONSE_BODY for the body. A NUL in the head is an error. Skips interim (1xx) responses. Cannot parse
+ * responses to HEAD or CONNECT. */
 #ifndef LOADTEST_HTTP_RESPONSE_H
 #define LOADTEST_HTTP_RESPONSE_H
 
@@ -36,7 +37,6 @@ struct response {
     bool keep_alive;
     bool replayed; /* Idempotent-Replayed: true */
     size_t body_length;
-    char body[RESPONSE_BODY];
 
     /* Private to the parser. */
     enum response_state state;
@@ -45,7 +45,9 @@ struct response {
     uint64_t left; /* of the body or of this chunk */
     size_t head_length;
     size_t line_length;
-    char line[RESPONSE_LINE];
+    char line[RESPONSE_LINE + 1]; /* response_reset() zeroes what is before it */
+
+    char body[RESPONSE_BODY]; /* of the result */
 };
 
 void response_reset(struct response *r);

@@ -8,59 +8,51 @@ struct cursor {
 };
 
 static void skip_space(struct cursor *c) {
-    while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r')) {
+    while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r'))
         c->at++;
-    }
 }
 
 static bool take(struct cursor *c, char wanted) {
     skip_space(c);
-    if (c->at == c->end || *c->at != wanted) {
+    if (c->at == c->end || *c->at != wanted)
         return false;
-    }
     c->at++;
     return true;
 }
 
 /* `text`: what is between the quotes. */
 static bool take_string(struct cursor *c, struct body_text *text) {
-    if (!take(c, '"')) {
+    if (!take(c, '"'))
         return false;
-    }
     text->bytes = c->at;
-    while (c->at < c->end && *c->at != '"') {
+    while (c->at < c->end && *c->at != '"')
         c->at += *c->at == '\\' && c->end - c->at > 1 ? 2 : 1;
-    }
-    if (c->at == c->end) {
+    if (c->at == c->end)
         return false;
-    }
     text->length = (size_t)(c->at - text->bytes);
     c->at++;
     return true;
 }
 
-/* A number, word, array or object: everything up to the comma or brace that ends it on its level. */
+/* A number, word, array or object: everything up to the comma, brace or space that ends it on its level. */
 static bool take_other(struct cursor *c, struct body_text *value) {
     unsigned depth = 0;
     value->bytes = c->at;
     while (c->at < c->end) {
         struct body_text ignored;
         char byte = *c->at;
-        if (depth == 0 && (byte == ',' || byte == '}' || byte == ' ' || byte == '\n' || byte == '\r')) {
+        if (depth == 0 && (byte == ',' || byte == '}' || byte == ' ' || byte == '\n' || byte == '\r'))
             break;
-        }
         if (byte == '"') {
-            if (!take_string(c, &ignored)) {
+            if (!take_string(c, &ignored))
                 return false;
-            }
             continue;
         }
         if (byte == '{' || byte == '[') {
             depth++;
         } else if (byte == '}' || byte == ']') {
-            if (depth == 0) {
+            if (depth == 0)
                 return false;
-            }
             depth--;
         }
         c->at++;
@@ -72,9 +64,8 @@ static bool take_other(struct cursor *c, struct body_text *value) {
 /* FNV-1a */
 static uint64_t hash(uint64_t seed, struct body_text text) {
     uint64_t h = seed ^ UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < text.length; i++) {
+    for (size_t i = 0; i < text.length; i++)
         h = (h ^ (unsigned char)text.bytes[i]) * UINT64_C(0x100000001b3);
-    }
     return h;
 }
 
@@ -82,79 +73,71 @@ static uint64_t hash(uint64_t seed, struct body_text text) {
 static uint64_t to_number(struct body_text digits) {
     uint64_t number = 0;
     for (size_t i = 0; i < digits.length; i++) {
-        if (digits.bytes[i] < '0' || digits.bytes[i] > '9' || i > 18) {
+        if (digits.bytes[i] < '0' || digits.bytes[i] > '9' || i > 18)
             return 0;
-        }
         number = number * 10 + (uint64_t)(digits.bytes[i] - '0');
     }
     return number;
 }
 
-static struct body_text last_segment(struct body_text type) {
-    const char *slash = memrchr(type.bytes, '/', type.length);
-    if (slash == NULL) {
-        return type;
-    }
-    return (struct body_text){slash + 1, type.length - (size_t)(slash + 1 - type.bytes)};
+bool body_text_equals(struct body_text a, struct body_text b) {
+    return a.length == b.length && (a.length == 0 || memcmp(a.bytes, b.bytes, a.length) == 0);
 }
 
 bool body_text_is(struct body_text text, const char *word) {
-    return text.length == strlen(word) && memcmp(text.bytes, word, text.length) == 0;
+    return body_text_equals(text, (struct body_text){word, strlen(word)});
 }
 
+/* Of a problem's type only the last path segment is kept. */
 static void note_string(struct body *body, struct body_text name, struct body_text value) {
 #define MEMBER(member)                                                                                       \
-    { #member, sizeof #member - 1, &body->member }
-    const struct {
-        const char *name;
-        size_t length;
-        struct body_text *text;
+    { {#member, sizeof #member - 1}, offsetof(struct body, member) }
+    static const struct {
+        struct body_text name;
+        size_t offset;
     } members[] = {MEMBER(order), MEMBER(basket), MEMBER(transfer), MEMBER(type), MEMBER(item),
                    MEMBER(user),  MEMBER(state),  MEMBER(from),     MEMBER(to)};
+#undef MEMBER
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
-        if (members[i].length == name.length && memcmp(members[i].name, name.bytes, name.length) == 0) {
-            *members[i].text = members[i].text == &body->type ? last_segment(value) : value;
+        if (body_text_equals(members[i].name, name)) {
+            struct body_text *text = (struct body_text *)(void *)((char *)body + members[i].offset);
+            const char *slash = text == &body->type ? memrchr(value.bytes, '/', value.length) : NULL;
+            const char *from = slash != NULL ? slash + 1 : value.bytes;
+            *text = (struct body_text){from, value.length - (size_t)(from - value.bytes)};
             return;
         }
     }
-#undef MEMBER
 }
 
 static bool read_member(struct cursor *c, struct body *body) {
     struct body_text name;
     struct body_text value;
-    if (!take_string(c, &name) || !take(c, ':')) {
+    if (!take_string(c, &name) || !take(c, ':'))
         return false;
-    }
     skip_space(c);
     bool string = c->at < c->end && *c->at == '"';
-    if (!(string ? take_string(c, &value) : take_other(c, &value))) {
+    if (!(string ? take_string(c, &value) : take_other(c, &value)))
         return false;
-    }
     if (!string && value.bytes[0] == '[' && body_text_is(name, "orders")) {
         body->orders = (struct body_text){value.bytes + 1, value.length - 2};
         return true;
     }
     body->content += hash(hash(string, name), value);
-    if (string) {
+    if (string)
         note_string(body, name, value);
-    } else if (body_text_is(name, "quantity")) {
+    else if (body_text_is(name, "quantity"))
         body->quantity = to_number(value);
-    }
     return true;
 }
 
 static bool read_object(struct cursor *c, struct body *body) {
-    if (!take(c, '{')) {
+    if (!take(c, '{'))
         return false;
-    }
-    if (take(c, '}')) {
+    if (take(c, '}'))
         return true;
-    }
     do {
-        if (!read_member(c, body)) {
+        if (!read_member(c, body))
             return false;
-        }
     } while (take(c, ','));
     return take(c, '}');
 }
@@ -162,26 +145,19 @@ static bool read_object(struct cursor *c, struct body *body) {
 bool body_read(const char *bytes, size_t length, struct body *body) {
     struct cursor c = {.at = bytes, .end = bytes + length};
     struct body found = {.content = 0};
-    if (!read_object(&c, &found)) {
-        return false;
-    }
+    bool good = read_object(&c, &found);
     skip_space(&c);
-    if (c.at != c.end) {
+    if (!good || c.at != c.end)
         return false;
-    }
     *body = found;
     return true;
 }
 
 bool body_next_order(struct body_text *orders, struct body *order) {
     struct body found = {.content = 0};
-    if (orders->length == 0) {
-        return false;
-    }
     struct cursor c = {.at = orders->bytes, .end = orders->bytes + orders->length};
-    if (!read_object(&c, &found)) {
+    if (!read_object(&c, &found))
         return false;
-    }
     take(&c, ',');
     *orders = (struct body_text){c.at, (size_t)(c.end - c.at)};
     *order = found;
@@ -190,10 +166,8 @@ bool body_next_order(struct body_text *orders, struct body *order) {
 
 bool body_id_usable(struct body_text id) {
     for (size_t i = 0; i < id.length; i++) {
-        char byte = id.bytes[i];
-        if (byte <= ' ' || byte > '~' || strchr("\"\\/?#%", byte) != NULL) {
+        if (id.bytes[i] <= ' ' || id.bytes[i] > '~' || strchr("\"\\/?#%", id.bytes[i]) != NULL)
             return false;
-        }
     }
     return id.length > 0 && id.length <= 255;
 }

@@ -38,6 +38,7 @@ bool body_next_order(struct body_text *orders, struct body *order);
 /* Whether an id can be part of a URL as it is. */
 bool body_id_usable(struct body_text id);
 
+bool body_text_equals(struct body_text a, struct body_text b);
 bool body_text_is(struct body_text text, const char *word);
 
 #endif

@@ -8,17 +8,17 @@
 
 struct books {
     bool conserved;
-    int64_t stock;
-    int64_t available;
-    int64_t held;
-    int64_t sold;
-    int64_t orders; /* with or without those that were returned */
-    int64_t oversold;
+    long long stock;
+    long long available;
+    long long held;
+    long long sold;
+    long long orders; /* with or without those that were returned */
+    long long oversold;
     bool exact; /* nothing changed while the audit counted */
     /* What the item's own counters say, beside its orders, which the audit adds up. Not all sellers have
      * them. */
     bool has_counters;
-    int64_t counted; /* units held or sold */
+    long long counted; /* units held or sold */
 };
 
 /* Reads the JSON answer to GET /v1/items/{item}/audit. */

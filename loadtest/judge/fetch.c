@@ -10,28 +10,25 @@
 #define AUDIT_TIMEOUT_NS UINT64_C(3600000000000)
 
 const char *fetch_text(enum fetch_status status) {
-    switch (status) {
-    case FETCH_OK: return "no error";
-    case FETCH_NO_CONNECTION: return "cannot connect: is seckilld running? try `make run`";
-    case FETCH_UNAUTHORIZED:
-        return "the audit is refused (401): set --token or SECKILL_ADMIN_TOKEN to the token of the seller; "
-               "if it "
-               "was started without one, its log names the file with the token";
-    case FETCH_NO_ITEM:
-        return "no such item (404): put it on sale first, with PUT /v1/items/{item} (with --items "
-               "N: NAME-0 to NAME-(N-1))";
-    case FETCH_REFUSED: return "the audit failed: see the seller's log";
-    case FETCH_NO_ANSWER: return "the audit was not answered: does a seller run there?";
-    case FETCH_INEXACT:
-        return "the audit was never exact: others buy too, or holds expire; try again when nobody sells";
-    case FETCH_UNREADABLE: return "the answer is not an audit as GET /v1/items/{item}/audit returns it";
-    }
-    return "unknown status";
+    static const char *const texts[] = {
+        [FETCH_OK] = "no error",
+        [FETCH_NO_CONNECTION] = "cannot connect: is seckilld running? try `make run`",
+        [FETCH_UNAUTHORIZED] =
+            "the audit is refused (401): set --token or SECKILL_ADMIN_TOKEN to the token of the seller; if "
+            "it was started without one, its log names the file with the token",
+        [FETCH_NO_ITEM] = "no such item (404): put it on sale first, with PUT /v1/items/{item} (with "
+                          "--items N: NAME-0 to NAME-(N-1))",
+        [FETCH_REFUSED] = "the audit failed: see the seller's log",
+        [FETCH_NO_ANSWER] = "the audit was not answered: does a seller run there?",
+        [FETCH_UNREADABLE] = "the answer is not an audit as GET /v1/items/{item}/audit returns it",
+        [FETCH_INEXACT] = "the audit was never exact: others buy too, or holds expire; try again when nobody "
+                          "sells",
+    };
+    return texts[status];
 }
 
 struct fetch {
     const struct options *options;
-    const struct target *targets;
     struct progress *progress;
     struct books *books;   /* of each item */
     uint32_t begun;        /* items whose audit was requested */
@@ -46,34 +43,31 @@ struct fetch {
 static bool next_fetch(void *self, uint64_t now_ns, uint64_t *job) {
     struct fetch *fetch = self;
     (void)now_ns;
-    if (fetch->begun == item_count(fetch->options)) {
+    if (fetch->begun == item_count(fetch->options))
         return false;
-    }
     *job = fetch->begun++;
     return true;
 }
 
-static size_t render_fetch(void *self, uint64_t job, unsigned target, char *request) {
+static size_t render_fetch(void *self, uint64_t job, const struct target *target, char *request) {
     const struct fetch *fetch = self;
     const char *token = fetch->options->token;
     char item[ITEM_NAME];
     item_name(fetch->options, (uint32_t)job, item);
     return (size_t)snprintf(request, REQUEST_SIZE,
-                            "GET /v1/items/%s/audit HTTP/1.1\r\nHost: %s\r\n%s%s%s\r\n", item,
-                            fetch->targets[target].host, token != NULL ? "Authorization: Bearer " : "",
-                            token != NULL ? token : "", token != NULL ? "\r\n" : "");
+                            "GET /v1/items/%s/audit HTTP/1.1\r\nHost: %s\r\n%s%s%s\r\n", item, target->host,
+                            token != NULL ? "Authorization: Bearer " : "", token != NULL ? token : "",
+                            token != NULL ? "\r\n" : "");
 }
 
 static enum fetch_status read_fetch(const struct pool_answer *answer, struct books *books) {
     const struct response *response = answer->response;
-    if (response == NULL) {
+    if (response == NULL)
         return answer->result == CONNECTION_NOT_SENT ? FETCH_NO_CONNECTION : FETCH_NO_ANSWER;
-    }
     switch (response->status) {
     case 200:
-        if (!books_read(response->body, response->body_length, books)) {
+        if (!books_read(response->body, response->body_length, books))
             return FETCH_UNREADABLE;
-        }
         return books->exact ? FETCH_OK : FETCH_INEXACT;
     case 401:
     case 403: return FETCH_UNAUTHORIZED;
@@ -82,21 +76,10 @@ static enum fetch_status read_fetch(const struct pool_answer *answer, struct boo
     }
 }
 
-/* A late change, such as a hold that expires, makes an audit inexact. */
-static void extend_for_exact(struct fetch *fetch, uint64_t now_ns) {
-    if (fetch->exact_until_ns == 0) {
-        fetch->exact_until_ns = now_ns + fetch->limit_ns;
-    }
-    if (fetch->work.deadline_ns < fetch->exact_until_ns) {
-        fetch->work.deadline_ns = fetch->exact_until_ns;
-    }
-}
-
 static bool answered_fetch(void *self, const struct pool_answer *answer) {
     struct fetch *fetch = self;
-    if (fetch->work.deadline_ns == 0) {
+    if (fetch->work.deadline_ns == 0)
         return true;
-    }
     enum fetch_status status = read_fetch(answer, &fetch->books[answer->job]);
     if (status == FETCH_OK) {
         fetch->read++;
@@ -104,31 +87,29 @@ static bool answered_fetch(void *self, const struct pool_answer *answer) {
         return true;
     }
     fetch->status = status;
-    if (status == FETCH_INEXACT) {
-        extend_for_exact(fetch, answer->answered_ns);
+    if (status == FETCH_INEXACT) { /* after a late change, such as a hold that expires */
+        if (fetch->exact_until_ns == 0)
+            fetch->exact_until_ns = answer->answered_ns + fetch->limit_ns;
+        if (fetch->work.deadline_ns < fetch->exact_until_ns)
+            fetch->work.deadline_ns = fetch->exact_until_ns;
         return false;
     }
-    if (answer->response != NULL && answer->response->status < 500) {
-        fetch->work.deadline_ns = 0;
-        return true;
-    }
-    return false;
+    if (answer->response == NULL || answer->response->status >= 500)
+        return false;
+    fetch->work.deadline_ns = 0;
+    return true;
 }
 
 static void show_fetch(void *self, uint64_t now_ns) {
     struct fetch *fetch = self;
-    if (progress_due(fetch->progress, now_ns)) {
-        progress_show(fetch->progress, "waiting for the audits: %u of %u items, %.0f s", fetch->read,
-                      item_count(fetch->options), (double)(now_ns - fetch->began_ns) / 1e9);
-    }
+    progress_show(fetch->progress, now_ns, "waiting for the audits: %u of %u items, %.0f s", fetch->read,
+                  item_count(fetch->options), (double)(now_ns - fetch->began_ns) / 1e9);
 }
 
-enum fetch_status fetch_books(struct connection_pool *pool, const struct options *options,
-                              const struct target *targets, uint64_t limit_ns, struct progress *progress,
-                              struct books *books) {
+enum fetch_status fetch_books(struct connection_pool *pool, const struct options *options, uint64_t limit_ns,
+                              struct progress *progress, struct books *books) {
     struct fetch fetch = {
         .options = options,
-        .targets = targets,
         .progress = progress,
         .books = books,
         .began_ns = uv_hrtime(),
@@ -151,7 +132,6 @@ enum fetch_status fetch_books(struct connection_pool *pool, const struct options
 struct check {
     const struct options *options;
     const struct demand *demand;
-    const struct target *targets;
     struct request_log *log;
     struct progress *progress;
     size_t cursor;
@@ -167,21 +147,18 @@ static bool can_be_asked(const struct check *check, size_t index) {
 
 static bool next_check(void *self, uint64_t now_ns, uint64_t *job) {
     struct check *check = self;
-    if (now_ns > check->last_ns + check->options->settle_ns) {
+    if (now_ns > check->last_ns + check->options->settle_ns)
         return false;
-    }
-    while (check->cursor < check->log->order_count && !can_be_asked(check, check->cursor)) {
+    while (check->cursor < check->log->order_count && !can_be_asked(check, check->cursor))
         check->cursor++;
-    }
     *job = check->cursor;
     return check->cursor++ < check->log->order_count;
 }
 
-static size_t render_check(void *self, uint64_t job, unsigned target, char *request) {
+static size_t render_check(void *self, uint64_t job, const struct target *target, char *request) {
     const struct check *check = self;
     return (size_t)snprintf(request, REQUEST_SIZE, "GET /v1/orders/%s HTTP/1.1\r\nHost: %s\r\n\r\n",
-                            request_log_order_id(check->log, &check->log->orders[job]),
-                            check->targets[target].host);
+                            request_log_order_id(check->log, &check->log->orders[job]), target->host);
 }
 
 static enum order_check compare(const struct check *check, const struct log_order *order,
@@ -190,17 +167,15 @@ static enum order_check compare(const struct check *check, const struct log_orde
     struct body body;
     char user[REQUEST_USER_DIGITS + 2];
     struct wish wish;
-    if (!body_read(response->body, response->body_length, &body)) {
+    if (!body_read(response->body, response->body_length, &body))
         return ORDER_UNCHECKED;
-    }
     demand_of_key(check->demand, line->key, &wish);
     request_user(line->user, user);
     if (!body_text_is(body.order, request_log_order_id(check->log, order)) ||
         !item_is(check->options, wish.items[order->part], body.item.bytes, body.item.length) ||
         !body_text_is(body.user, user) || body.quantity != check->options->quantity ||
-        (order->confirmed && !body_text_is(body.state, "confirmed"))) {
+        (order->confirmed && !body_text_is(body.state, "confirmed")))
         return ORDER_DIFFERENT;
-    }
     bool returned = body_text_is(body.state, "cancelled") || body_text_is(body.state, "expired");
     return returned ? ORDER_RETURNED : ORDER_FOUND;
 }
@@ -209,31 +184,24 @@ static bool answered_check(void *self, const struct pool_answer *answer) {
     struct check *check = self;
     struct log_order *order = &check->log->orders[answer->job];
     const struct response *response = answer->response;
-    if (response == NULL || (response->status != 200 && response->status != 404)) {
+    if (response == NULL || (response->status != 200 && response->status != 404))
         return answer->answered_ns > check->last_ns + check->options->settle_ns;
-    }
     check->last_ns = answer->answered_ns;
-    if (response->status == 404) {
-        order->check = ORDER_MISSING;
-        return true;
-    }
-    order->check = (uint8_t)compare(check, order, response);
+    order->check = (uint8_t)(response->status == 404 ? ORDER_MISSING : compare(check, order, response));
     return true;
 }
 
 static void show_check(void *self, uint64_t now_ns) {
     struct check *check = self;
-    if (progress_due(check->progress, now_ns)) {
-        progress_show(check->progress, "checking orders: %zu of %zu", check->cursor, check->log->order_count);
-    }
+    progress_show(check->progress, now_ns, "checking orders: %zu of %zu", check->cursor,
+                  check->log->order_count);
 }
 
-void fetch_orders(struct connection_pool *pool, const struct demand *demand, const struct target *targets,
-                  struct request_log *log, struct progress *progress) {
+void fetch_orders(struct connection_pool *pool, const struct demand *demand, struct request_log *log,
+                  struct progress *progress) {
     struct check check = {
         .options = demand->options,
         .demand = demand,
-        .targets = targets,
         .log = log,
         .progress = progress,
         .last_ns = uv_hrtime(),

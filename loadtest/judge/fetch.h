@@ -28,14 +28,13 @@ const char *fetch_text(enum fetch_status status);
 /* Fetches the books of each item, on all connections at once. An audit without an answer is requested again,
  * from all targets in turn, until no audit was read for `limit_ns`; an inexact one is requested again for so
  * long. `books` has room for all items. */
-enum fetch_status fetch_books(struct connection_pool *pool, const struct options *options,
-                              const struct target *targets, uint64_t limit_ns, struct progress *progress,
-                              struct books *books);
+enum fetch_status fetch_books(struct connection_pool *pool, const struct options *options, uint64_t limit_ns,
+                              struct progress *progress, struct books *books);
 
 /* Fetches every acknowledged order (a transfer has none) and records in the request log, which was matched
  * before, what the seller says of it. Ends after --settle without an answer; the other orders stay unchecked.
  */
-void fetch_orders(struct connection_pool *pool, const struct demand *demand, const struct target *targets,
-                  struct request_log *log, struct progress *progress);
+void fetch_orders(struct connection_pool *pool, const struct demand *demand, struct request_log *log,
+                  struct progress *progress);
 
 #endif

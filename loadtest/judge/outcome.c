@@ -10,9 +10,8 @@ static void set(struct request_log *log, struct log_line *line, enum outcome out
                 size_t length) {
     line->outcome = (uint8_t)outcome;
     line->reason = request_log_reason(log, reason, length);
-    if (outcome == OUTCOME_UNKNOWN) {
+    if (outcome == OUTCOME_UNKNOWN)
         line->cause = line->reason;
-    }
 }
 
 static void set_unknown(struct request_log *log, struct log_line *line, const char *reason) {
@@ -23,45 +22,37 @@ static void set_unknown(struct request_log *log, struct log_line *line, const ch
 static void set_by_problem(struct request_log *log, struct log_line *line, enum outcome outcome,
                            const struct body *body) {
     char name[16];
-    if (body->type.length > 0 && memchr(body->type.bytes, ':', body->type.length) == NULL) {
+    if (body->type.length > 0 && memchr(body->type.bytes, ':', body->type.length) == NULL)
         set(log, line, outcome, body->type.bytes, body->type.length);
-    } else {
+    else
         set(log, line, outcome, name, (size_t)snprintf(name, sizeof name, "http-%u", line->status));
-    }
 }
 
-static bool equal(struct body_text a, struct body_text b) {
-    return a.length == b.length && (a.length == 0 || memcmp(a.bytes, b.bytes, a.length) == 0);
+/* NULL when out of memory. */
+static struct log_order *acknowledge(struct request_log *log, struct log_line *line, unsigned part,
+                                     struct body_text id, const struct body *body) {
+    struct log_order *order = request_log_acknowledge(log, line, (uint8_t)part, id.bytes, id.length);
+    if (order != NULL) {
+        order->content = body->content;
+        order->confirmed = body_text_is(body->state, "confirmed");
+    }
+    return order;
 }
 
-/* These three record an acknowledgement. They return NULL, or why the answer is worth no more than none. */
-static const char *record_purchase(struct request_log *log, struct log_line *line, const struct body *body) {
-    if (!body_id_usable(body->order)) {
-        return "no-order-in-answer";
-    }
-    struct log_order *order = request_log_acknowledge(log, line, 0, body->order.bytes, body->order.length);
-    if (order == NULL) {
+/* These two record an acknowledgement. They return NULL, or why the answer is worth no more than none. */
+static const char *record_one(const struct options *options, struct request_log *log, struct log_line *line,
+                              const struct wish *wish, const struct body *body) {
+    bool transfer = wish->kind == DEMAND_TRANSFER;
+    struct body_text id = transfer ? body->transfer : body->order;
+    if (!body_id_usable(id))
+        return transfer ? "no-transfer-in-answer" : "no-order-in-answer";
+    struct log_order *order = acknowledge(log, line, 0, id, body);
+    if (order == NULL)
         return "out-of-memory";
-    }
-    order->content = body->content + line->status;
-    order->confirmed = body_text_is(body->state, "confirmed");
-    return NULL;
-}
-
-static const char *record_transfer(const struct options *options, struct request_log *log,
-                                   struct log_line *line, const struct wish *wish, const struct body *body) {
-    if (!body_id_usable(body->transfer)) {
-        return "no-transfer-in-answer";
-    }
-    struct log_order *order =
-        request_log_acknowledge(log, line, 0, body->transfer.bytes, body->transfer.length);
-    if (order == NULL) {
-        return "out-of-memory";
-    }
-    order->content = body->content + line->status;
-    order->misstated = !item_is(options, wish->items[0], body->from.bytes, body->from.length) ||
-                       !item_is(options, wish->items[1], body->to.bytes, body->to.length) ||
-                       body->quantity != options->quantity;
+    order->content += line->status;
+    order->misstated = transfer && (!item_is(options, wish->items[0], body->from.bytes, body->from.length) ||
+                                    !item_is(options, wish->items[1], body->to.bytes, body->to.length) ||
+                                    body->quantity != options->quantity);
     return NULL;
 }
 
@@ -71,29 +62,24 @@ static const char *record_basket(const struct options *options, struct request_l
     struct body_text orders = body->orders;
     struct body bought = {.quantity = 0};
     char user[REQUEST_USER_DIGITS + 2];
-    if (!body_id_usable(body->basket)) {
+    if (!body_id_usable(body->basket))
         return "no-basket-in-answer";
-    }
-    request_user(line->user, user);
     bool more = body_next_order(&orders, &bought);
-    if (!more) {
+    if (!more)
         return "no-order-in-answer";
-    }
+    request_user(line->user, user);
     for (unsigned i = 0; i < wish->count; i++) {
-        bool usable = more && body_id_usable(bought.order);
-        struct log_order *order = request_log_acknowledge(
-            log, line, (uint8_t)i, usable ? bought.order.bytes : "", usable ? bought.order.length : 0);
-        if (order == NULL) {
+        bool absent = !more || !body_id_usable(bought.order);
+        if (absent)
+            bought = (struct body){.order = {"", 0}};
+        struct log_order *order = acknowledge(log, line, i, bought.order, &bought);
+        if (order == NULL)
             return "out-of-memory";
-        }
-        order->absent = !usable;
-        if (usable) {
-            order->content = bought.content;
-            order->confirmed = body_text_is(bought.state, "confirmed");
-            order->misstated = !item_is(options, wish->items[i], bought.item.bytes, bought.item.length) ||
-                               !body_text_is(bought.user, user) || bought.quantity != options->quantity ||
-                               !equal(bought.state, body->state);
-        }
+        order->absent = absent;
+        order->misstated =
+            !absent && (!item_is(options, wish->items[i], bought.item.bytes, bought.item.length) ||
+                        !body_text_is(bought.user, user) || bought.quantity != options->quantity ||
+                        !body_text_equals(bought.state, body->state));
         more = more && body_next_order(&orders, &bought);
     }
     struct log_order *first = &log->orders[line->order];
@@ -103,33 +89,20 @@ static const char *record_basket(const struct options *options, struct request_l
     return NULL;
 }
 
-static const char *record_acknowledgement(const struct options *options, struct request_log *log,
-                                          struct log_line *line, const struct wish *wish,
-                                          const struct body *body) {
-    switch (wish->kind) {
-    case DEMAND_BASKET: return record_basket(options, log, line, wish, body);
-    case DEMAND_TRANSFER: return record_transfer(options, log, line, wish, body);
-    default: return record_purchase(log, line, body);
-    }
-}
-
 static void record_response(const struct demand *demand, struct request_log *log, struct log_line *line,
                             const struct response *response) {
     struct body body = {.quantity = 0}; /* it stays so if the body is unreadable */
-    struct wish wish;
     body_read(response->body, response->body_length, &body);
-    demand_of_key(demand, line->key, &wish);
     line->status = (uint16_t)response->status;
     line->replayed = response->replayed;
-    if (response->status >= 500) {
-        set_by_problem(log, line, OUTCOME_UNKNOWN, &body);
-        return;
-    }
     if (response->status >= 300) {
-        set_by_problem(log, line, OUTCOME_REJECTED, &body);
+        set_by_problem(log, line, response->status >= 500 ? OUTCOME_UNKNOWN : OUTCOME_REJECTED, &body);
         return;
     }
-    const char *wrong = record_acknowledgement(demand->options, log, line, &wish, &body);
+    struct wish wish;
+    demand_of_key(demand, line->key, &wish);
+    const char *wrong = wish.kind == DEMAND_BASKET ? record_basket(demand->options, log, line, &wish, &body)
+                                                   : record_one(demand->options, log, line, &wish, &body);
     if (wrong != NULL) {
         set_unknown(log, line, wrong);
         return;
@@ -138,14 +111,12 @@ static void record_response(const struct demand *demand, struct request_log *log
     line->reason = 0;
 }
 
-void outcome_record(const struct demand *demand, struct request_log *log, struct log_line *line,
+bool outcome_record(const struct demand *demand, struct request_log *log, struct log_line *line,
                     const struct pool_answer *answer) {
     line->tries = line->tries < UINT8_MAX ? (uint8_t)(line->tries + 1) : line->tries;
-    line->target = (uint8_t)answer->target;
     line->answered_ns = answer->answered_ns;
-    if (answer->result != CONNECTION_NOT_SENT) {
+    if (answer->result != CONNECTION_NOT_SENT)
         line->sent_ns = answer->sent_ns;
-    }
     switch (answer->result) {
     case CONNECTION_NOT_SENT:
         if (line->outcome != OUTCOME_UNKNOWN) { /* otherwise an earlier attempt may have been carried out */
@@ -157,4 +128,5 @@ void outcome_record(const struct demand *demand, struct request_log *log, struct
     case CONNECTION_UNREADABLE: set_unknown(log, line, "unreadable-answer"); break;
     case CONNECTION_ANSWERED: record_response(demand, log, line, answer->response); break;
     }
+    return line->outcome == OUTCOME_ACCEPTED || line->outcome == OUTCOME_REJECTED;
 }

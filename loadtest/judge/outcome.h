@@ -6,8 +6,9 @@
 #include "loadtest/judge/request_log.h"
 #include "loadtest/plan/demand.h"
 
-/* Records the outcome of one attempt. The line is not in flight any more afterwards. */
-void outcome_record(const struct demand *demand, struct request_log *log, struct log_line *line,
+/* Records the outcome of one attempt. The line is not in flight any more afterwards. True: it is accepted or
+ * rejected. */
+bool outcome_record(const struct demand *demand, struct request_log *log, struct log_line *line,
                     const struct pool_answer *answer);
 
 #endif

@@ -30,10 +30,8 @@ struct log_line {
     uint8_t reason; /* why it was rejected, unknown or not sent: index in reasons */
     uint8_t cause;  /* why it was ever unknown; 0: it never was */
     uint8_t tries;  /* stays at 255 */
-    uint8_t target;
     bool replayed : 1;
     bool duplicate : 1; /* repeats the key of an earlier line */
-    bool resolved : 1;  /* its outcome was found after the load */
 };
 
 /* What the seller says of an acknowledged order at the end. */
@@ -82,9 +80,6 @@ struct request_log {
 
 void request_log_init(struct request_log *log);
 void request_log_free(struct request_log *log);
-
-/* Makes room for more lines. False when out of memory. */
-bool request_log_reserve(struct request_log *log, size_t lines);
 
 /* A new line, valid until the next one is added; NULL when out of memory. */
 struct log_line *request_log_add(struct request_log *log);

@@ -1,44 +1,162 @@
 #include <stdlib.h>
+#include <string.h>
 
-#include "loadtest/judge/tally.h"
 #include "loadtest/judge/verdict.h"
 #include "loadtest/plan/item.h"
 
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
+/* The request log added up for an item. */
+struct tally {
+    long long orders;     /* acknowledged, each once */
+    long long returned;   /* … of which were cancelled or expired when they were checked */
+    long long wrong;      /* … of which are missing, or differ in the books or in the answer */
+    long long unresolved; /* orders that unresolved requests may have made */
+
+    /* Units that were transferred in and out; `open`: by unresolved transfers, so perhaps not. */
+    long long in;
+    long long out;
+    long long in_open;
+    long long out_open;
+
+    long long told_sold_out; /* units that were rejected as sold out */
+};
+
+struct count {
+    const struct request_log *log;
+    const struct demand *demand;
+    struct tally *tallies; /* one for each item */
+    struct verdict *verdict;
+    long long quantity; /* units of each purchase, line and transfer */
+};
+
+/* ---- the request log ---- */
+
+/* Torn: some orders of an acknowledged basket exist and some do not. */
+static bool is_torn(const struct log_order *orders, unsigned count) {
+    unsigned here = 0;
+    unsigned missing = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (orders[i].absent)
+            return true;
+        here += orders[i].check == ORDER_FOUND || orders[i].check == ORDER_RETURNED;
+        missing += orders[i].check == ORDER_MISSING;
+    }
+    return here > 0 && missing > 0;
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
+/* True: an earlier line of the basket, for the same item, was acknowledged with the same order. */
+static bool repeats_earlier_line(const struct request_log *log, const struct log_order *order,
+                                 const struct wish *wish) {
+    const struct log_order *first = order - order->part;
+    for (unsigned i = 0; i < order->part; i++) {
+        if (wish->items[i] == wish->items[order->part] && !order->absent &&
+            strcmp(request_log_order_id(log, &first[i]), request_log_order_id(log, order)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void count_order(struct count *c, const struct log_order *order, const struct wish *wish) {
+    struct tally *t = &c->tallies[wish->items[order->part]];
+    if (wish->kind == DEMAND_TRANSFER) {
+        t->out += c->quantity;
+        c->tallies[wish->items[1]].in += c->quantity;
+        t->wrong += order->misstated;
+        return;
+    }
+    t->orders++;
+    t->returned += order->check == ORDER_RETURNED;
+    t->wrong += order->misstated || order->check == ORDER_MISSING || order->check == ORDER_DIFFERENT ||
+                repeats_earlier_line(c->log, order, wish);
+    c->verdict->unchecked += order->check == ORDER_UNCHECKED && !order->absent;
+    if (wish->kind == DEMAND_BASKET && order->part == 0)
+        c->verdict->torn += is_torn(order, wish->count);
+}
+
+static void count_acknowledgements(struct count *c) {
+    for (size_t i = 0; i < c->log->order_count; i++) {
+        const struct log_order *order = &c->log->orders[i];
+        struct wish wish;
+        demand_of_key(c->demand, c->log->lines[order->line].key, &wish);
+        c->verdict->duplicated += order->surplus;
+        if (order->extra) {
+            c->verdict->duplicated += order->differs;
+            continue;
+        }
+        /* Each order but the first of a key and part is the next of another. */
+        c->verdict->duplicated += order->next != 0;
+        count_order(c, order, &wish);
+    }
+}
+
+static void count_unresolved(struct count *c, const struct wish *wish) {
+    c->verdict->unresolved++;
+    if (wish->kind == DEMAND_TRANSFER) {
+        c->tallies[wish->items[0]].out_open += c->quantity;
+        c->tallies[wish->items[1]].in_open += c->quantity;
+        return;
+    }
+    for (unsigned i = 0; i < wish->count; i++)
+        c->tallies[wish->items[i]].unresolved++;
+}
+
+/* After an order of its key was acknowledged, a request that is sent must not be rejected. */
+static bool rejected_after_win(const struct request_log *log, const struct log_line *line) {
+    uint32_t first = log->key_order[line->key];
+    return first != 0 && line->sent_ns > log->orders[first - 1].answered_ns;
+}
+
+static void count_lines(struct count *c) {
+    for (size_t i = 0; i < c->log->line_count; i++) {
+        const struct log_line *line = &c->log->lines[i];
+        struct wish wish;
+        demand_of_key(c->demand, line->key, &wish);
+        switch (line->outcome) {
+        case OUTCOME_ACCEPTED: c->verdict->settled++; break;
+        case OUTCOME_REJECTED:
+            c->verdict->settled++;
+            if (strcmp(c->log->reasons[line->reason], "sold-out") == 0)
+                c->tallies[wish.items[0]].told_sold_out += c->quantity;
+            c->verdict->duplicated += rejected_after_win(c->log, line);
+            break;
+        case OUTCOME_NOT_SENT: c->verdict->unsent++; break;
+        default: count_unresolved(c, &wish); break;
+        }
+    }
+}
+
+/* ---- the books ---- */
+
+static long long larger(long long a, long long b) {
+    return a > b ? a : b;
 }
 
 /* Units that are left though buyers were told sold-out. It is known only if units never came back: no order
  * was returned, no hold could expire, the stock did not change, and no basket or transfer could hold units
  * for a moment. */
-static int64_t undersold(const struct tally *t, const struct options *options, const struct books *before,
-                         const struct books *after) {
+static long long undersold(const struct tally *t, const struct options *options, const struct books *before,
+                           const struct books *after) {
     bool returns = t->returned > 0 || before->held > 0 || after->stock != before->stock ||
                    options->basket_lines > 0 || options->transfers > 0;
-    int64_t left = larger(after->available, 0) / options->quantity * options->quantity;
-    return returns ? 0 : smaller(left, t->told_sold_out);
+    long long left = larger(after->available, 0) / options->quantity * options->quantity;
+    return returns ? 0 : left < t->told_sold_out ? left : t->told_sold_out;
 }
 
 /* An order that was returned when it was checked may or may not be in the audit before that, and a hold of
  * the first audit may have expired since: neither counts against the seller. */
 static void compare(const struct tally *t, const struct options *options, const struct books *before,
                     const struct books *after, struct verdict *v) {
-    int64_t quantity = options->quantity;
-    int64_t least = (t->orders - t->returned) * quantity;
-    int64_t most = (t->orders + t->unresolved) * quantity;
-    int64_t taken = after->held + after->sold;
+    long long quantity = options->quantity;
+    long long least = (t->orders - t->returned) * quantity;
+    long long most = (t->orders + t->unresolved) * quantity;
+    long long taken = after->held + after->sold;
 
     v->oversold += larger(larger(after->oversold, 0), least + before->sold - after->stock);
 
-    int64_t missing_units = least - (taken - before->sold);
+    long long missing_units = least - (taken - before->sold);
     v->lost += larger(t->wrong, (missing_units + quantity - 1) / quantity);
 
-    int64_t phantom_units = taken - before->held - before->sold - most;
-    int64_t phantom_orders = after->orders - before->orders - t->orders - t->unresolved;
+    long long phantom_units = taken - before->held - before->sold - most;
+    long long phantom_orders = after->orders - before->orders - t->orders - t->unresolved;
     v->phantom += larger(larger(phantom_orders, (phantom_units + quantity - 1) / quantity), 0);
 
     v->undersold += undersold(t, options, before, after);
@@ -47,14 +165,14 @@ static void compare(const struct tally *t, const struct options *options, const 
 
 /* Units that are where no transfer put them, or missing where one did. An unresolved transfer may or may not
  * have been carried out; in both cases the total stock stays the same. */
-static int64_t unbalanced(const struct tally *tallies, const struct books *before, const struct books *after,
-                          uint32_t count) {
-    int64_t too_few = 0;
-    int64_t too_many = 0;
-    int64_t sum = 0;
+static long long unbalanced(const struct tally *tallies, const struct books *before,
+                            const struct books *after, uint32_t count) {
+    long long too_few = 0;
+    long long too_many = 0;
+    long long sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct tally *t = &tallies[i];
-        int64_t change = after[i].stock - before[i].stock;
+        long long change = after[i].stock - before[i].stock;
         too_few += larger(t->in - t->out - t->out_open - change, 0);
         too_many += larger(change - (t->in - t->out + t->in_open), 0);
         sum += change;
@@ -62,48 +180,31 @@ static int64_t unbalanced(const struct tally *tallies, const struct books *befor
     return larger(larger(too_few, too_many), sum < 0 ? -sum : sum);
 }
 
-static void compare_all(const struct tally *tallies, const struct options *options,
-                        const struct books *before, const struct books *after, struct verdict *v) {
-    uint32_t count = item_count(options);
-    for (uint32_t i = 0; i < count; i++) {
-        compare(&tallies[i], options, &before[i], &after[i], v);
-    }
-    if (options->transfers > 0) {
-        v->unbalanced = unbalanced(tallies, before, after, count);
-    }
-}
-
 bool verdict_reach(const struct request_log *log, const struct demand *demand, const struct books *before,
                    const struct books *after, struct verdict *verdict) {
-    struct tally *tallies = calloc(item_count(demand->options), sizeof *tallies);
-    if (tallies == NULL) {
+    const struct options *options = demand->options;
+    uint32_t items = item_count(options);
+    struct tally *tallies = calloc(items, sizeof *tallies);
+    if (tallies == NULL)
         return false;
+    struct verdict v = {.kind = VERDICT_CLEAN, .audited = after != NULL, .conserved = after != NULL};
+    struct count c = {log, demand, tallies, &v, options->quantity};
+    count_acknowledgements(&c);
+    count_lines(&c);
+    for (uint32_t i = 0; i < items; i++) {
+        if (after != NULL)
+            compare(&tallies[i], options, &before[i], &after[i], &v);
+        else
+            v.lost += tallies[i].wrong;
     }
-    bool audited = before != NULL && after != NULL;
-    struct tally_verdict found = tally_log(log, demand, tallies);
-    struct verdict v = {
-        .kind = VERDICT_CLEAN,
-        .audited = audited,
-        .conserved = audited,
-        .duplicated = found.duplicated,
-        .torn = found.torn,
-        .unresolved = found.unresolved,
-        .unchecked = found.unchecked,
-        .unsent = found.unsent,
-        .settled = found.settled,
-    };
-    if (audited) {
-        compare_all(tallies, demand->options, before, after, &v);
-    } else {
-        v.lost = found.wrong;
-    }
+    if (after != NULL && options->transfers > 0)
+        v.unbalanced = unbalanced(tallies, before, after, items);
     free(tallies);
-    int64_t wrong = v.oversold + v.lost + v.duplicated + v.phantom + v.undersold + v.torn + v.unbalanced;
-    if (wrong > 0 || (v.audited && !v.conserved)) {
+    long long wrong = v.oversold + v.lost + v.duplicated + v.phantom + v.undersold + v.torn + v.unbalanced;
+    if (wrong > 0 || (v.audited && !v.conserved))
         v.kind = VERDICT_VIOLATED;
-    } else if (!v.audited || v.unresolved + v.unchecked + v.unsent > 0 || v.settled == 0) {
+    else if (!v.audited || v.unresolved + v.unchecked + v.unsent > 0 || v.settled == 0)
         v.kind = VERDICT_INCONCLUSIVE;
-    }
     *verdict = v;
     return true;
 }

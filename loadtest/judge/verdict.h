@@ -3,7 +3,6 @@
 #define LOADTEST_JUDGE_VERDICT_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "loadtest/judge/books.h"
 #include "loadtest/judge/request_log.h"
@@ -17,24 +16,24 @@ enum verdict_kind {
 
 struct verdict {
     enum verdict_kind kind;
-    bool audited;       /* both audits were read */
-    bool conserved;     /* as the second audit says */
-    int64_t oversold;   /* units */
-    int64_t lost;       /* orders, and transfers with another answer than was requested */
-    int64_t duplicated; /* surplus answers and orders of a key */
-    int64_t phantom;    /* orders */
-    int64_t undersold;  /* units; judged only if the load is purchases alone */
-    int64_t torn;       /* acknowledged baskets */
-    int64_t unbalanced; /* units */
-    int64_t unresolved; /* requests */
-    int64_t unchecked;  /* acknowledged orders without an answer to their check */
-    int64_t unsent;     /* requests that were never sent: the load was not the intended one */
-    int64_t settled;    /* requests that have an outcome */
+    bool audited;         /* both audits were read */
+    bool conserved;       /* as the second audit says */
+    long long oversold;   /* units */
+    long long lost;       /* orders, and transfers with another answer than was requested */
+    long long duplicated; /* surplus answers and orders of a key */
+    long long phantom;    /* orders */
+    long long undersold;  /* units; judged only if the load is purchases alone */
+    long long torn;       /* acknowledged baskets */
+    long long unbalanced; /* units */
+    long long unresolved; /* requests */
+    long long unchecked;  /* acknowledged orders without an answer to their check */
+    long long unsent;     /* requests that were never sent: the load was not the intended one */
+    long long settled;    /* requests that have an outcome */
 };
 
 /* The log was matched, and its orders were checked after `after` was read. `before` and `after`: the books of
- * each item; NULL: an audit failed. Each item is judged by itself, so that a surplus of one cannot hide a
- * lack of another; the verdict is the sum. False when out of memory. */
+ * each item; `after` is NULL if that audit failed. Each item is judged by itself, so that a surplus of one
+ * cannot hide a lack of another; the verdict is the sum. False when out of memory. */
 bool verdict_reach(const struct request_log *log, const struct demand *demand, const struct books *before,
                    const struct books *after, struct verdict *verdict);
 

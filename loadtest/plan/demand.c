@@ -5,15 +5,16 @@
 #include "loadtest/plan/demand.h"
 #include "loadtest/plan/item.h"
 
+const char *const demand_kind_names[DEMAND_KINDS] = {"purchases", "baskets", "transfers"};
+
 bool demand_init(struct demand *demand, const struct options *options) {
     struct demand made = {.options = options};
     if (options->zipf > 0) {
         uint32_t count = item_count(options);
         double sum = 0;
         made.shares = calloc(count, sizeof *made.shares);
-        if (made.shares == NULL) {
+        if (made.shares == NULL)
             return false;
-        }
         for (uint32_t i = 0; i < count; i++) {
             sum += pow(i + 1.0, -options->zipf);
             made.shares[i] = sum;
@@ -28,26 +29,23 @@ void demand_free(struct demand *demand) {
     demand->shares = NULL;
 }
 
-/* Draws a number below the sum of all shares, and finds the first item whose cumulative share exceeds it. */
-static uint32_t draw_by_share(const double *shares, uint32_t count, uint64_t *random) {
+static uint32_t draw(const struct demand *demand, uint64_t *random) {
+    const double *shares = demand->shares;
+    uint32_t count = item_count(demand->options);
+    if (shares == NULL)
+        return (uint32_t)(random_next(random) % count);
+    /* A number below the sum of all shares, and the first item whose cumulative share exceeds it. */
     double drawn = (double)(random_next(random) >> 11) * 0x1p-53 * shares[count - 1];
     uint32_t low = 0;
     uint32_t high = count - 1; /* also if the product was rounded up to the sum */
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (shares[middle] > drawn) {
+        if (shares[middle] > drawn)
             high = middle;
-        } else {
+        else
             low = middle + 1;
-        }
     }
     return low;
-}
-
-static uint32_t draw(const struct demand *demand, uint64_t *random) {
-    uint32_t count = item_count(demand->options);
-    return demand->shares != NULL ? draw_by_share(demand->shares, count, random)
-                                  : (uint32_t)(random_next(random) % count);
 }
 
 void demand_of_key(const struct demand *demand, uint32_t key, struct wish *wish) {
@@ -67,9 +65,8 @@ void demand_of_key(const struct demand *demand, uint32_t key, struct wish *wish)
     bool basket = o->basket_lines > 0 && percent >= o->transfers + o->purchases;
     wish->kind = basket ? DEMAND_BASKET : DEMAND_PURCHASE;
     wish->count = basket ? o->basket_lines : 1;
-    for (unsigned i = 0; i < wish->count; i++) {
+    for (unsigned i = 0; i < wish->count; i++)
         wish->items[i] = draw(demand, &random);
-    }
 }
 
 bool demand_has(const struct demand *demand, enum demand_kind kind) {

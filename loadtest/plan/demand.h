@@ -11,6 +11,9 @@
 
 enum demand_kind { DEMAND_PURCHASE, DEMAND_BASKET, DEMAND_TRANSFER, DEMAND_KINDS };
 
+/* "purchases", "baskets", "transfers": in paths and in reports. */
+extern const char *const demand_kind_names[DEMAND_KINDS];
+
 /* What one key requests; --quantity units of each item. */
 struct wish {
     enum demand_kind kind;

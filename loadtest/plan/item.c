@@ -8,11 +8,10 @@ uint32_t item_count(const struct options *options) {
 }
 
 void item_name(const struct options *options, uint32_t item, char name[ITEM_NAME]) {
-    if (options->items > 0) {
+    if (options->items > 0)
         snprintf(name, ITEM_NAME, "%s-%u", options->item, item);
-    } else {
+    else
         snprintf(name, ITEM_NAME, "%s", options->item);
-    }
 }
 
 bool item_is(const struct options *options, uint32_t item, const char *text, size_t length) {

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,17 +11,17 @@ bool report_has_kind(const struct report *r, enum demand_kind kind) {
     return (o->basket_lines > 0 || o->transfers > 0) && demand_has(r->demand, kind);
 }
 
-static void print_rate(FILE *out, const char *name, uint64_t count, uint64_t in_load, double seconds) {
-    fprintf(out, "  %-12s %10" PRIu64 " %10.0f/s", name, count,
-            seconds > 0 ? (double)in_load / seconds : 0.0);
+static void print_rate(FILE *out, const char *name, unsigned long long count, uint64_t in_load,
+                       double seconds) {
+    fprintf(out, "  %-12s %10llu %10.0f/s", name, count, seconds > 0 ? (double)in_load / seconds : 0.0);
 }
 
 static void print_reasons(FILE *out, const struct request_log *log,
-                          const uint64_t counts[REQUEST_LOG_REASONS]) {
+                          const unsigned long long counts[REQUEST_LOG_REASONS]) {
     const char *separator = "   ";
     for (unsigned i = 1; i < log->reason_count; i++) {
         if (counts[i] > 0) {
-            fprintf(out, "%s%s %" PRIu64, separator, log->reasons[i], counts[i]);
+            fprintf(out, "%s%s %llu", separator, log->reasons[i], counts[i]);
             separator = ", ";
         }
     }
@@ -31,73 +30,61 @@ static void print_reasons(FILE *out, const struct request_log *log,
 
 static void print_kinds(FILE *out, const struct report *r) {
     for (int i = 0; i < DEMAND_KINDS; i++) {
-        const struct summary_kind *kind = &r->summary->kinds[i];
-        if (!report_has_kind(r, (enum demand_kind)i)) {
+        const struct summary_kind *kind = &r->summary.kinds[i];
+        if (!report_has_kind(r, (enum demand_kind)i))
             continue;
-        }
-        fprintf(out,
-                "  %-12s %10" PRIu64 " attempts: %" PRIu64 " accepted, %" PRIu64 " unknown, %" PRIu64
-                " rejected",
-                summary_kind_name((enum demand_kind)i), kind->attempts, kind->accepted, kind->unknown,
-                kind->rejected);
+        fprintf(out, "  %-12s %10llu attempts: %llu accepted, %llu unknown, %llu rejected",
+                demand_kind_names[i], kind->attempts, kind->accepted, kind->unknown, kind->rejected);
         print_reasons(out, r->log, kind->rejections);
     }
 }
 
 static void print_counts(FILE *out, const struct report *r) {
-    const struct summary *s = r->summary;
-    fprintf(out, "  %" PRIu64 " attempts in %.2f s%s (%" PRIu64 " of them duplicates, %" PRIu64 " retries)\n",
-            s->all.attempts, s->seconds, r->interrupted ? ", interrupted" : "", s->duplicates, s->retries);
+    const struct summary *s = &r->summary;
+    fprintf(out, "  %llu attempts in %.2f s%s (%llu of them duplicates, %llu retries)\n", s->all.attempts,
+            s->seconds, r->interrupted ? ", interrupted" : "", s->duplicates, s->retries);
     print_rate(out, "accepted", s->all.accepted, s->all.latency_accepted.total, s->seconds);
-    fprintf(out, "   %" PRIu64 " orders, %" PRIu64 " answers replayed\n", s->orders, s->replayed);
+    fprintf(out, "   %llu orders, %llu answers replayed\n", s->orders, s->replayed);
     print_rate(out, "rejected", s->all.rejected, s->all.latency_rejected.total, s->seconds);
     print_reasons(out, r->log, s->all.rejections);
     if (s->all.unknown > 0) {
-        fprintf(out, "  %-12s %10" PRIu64 " %12s", "unknown", s->all.unknown, "");
+        fprintf(out, "  %-12s %10llu %12s", "unknown", s->all.unknown, "");
         print_reasons(out, r->log, s->causes);
-        fprintf(out,
-                "  %-12s %10s %12s   %" PRIu64 " accepted, %" PRIu64 " rejected, %" PRIu64 " unresolved\n",
-                "", "", "", s->resolved_accepted, s->resolved_rejected, s->unresolved);
+        fprintf(out, "  %-12s %10s %12s   %llu accepted, %llu rejected, %llu unresolved\n", "", "", "",
+                s->resolved_accepted, s->resolved_rejected, s->unresolved);
     }
-    if (s->not_sent > 0) {
-        fprintf(out, "  %-12s %10" PRIu64 " %12s   no connection\n", "not sent", s->not_sent, "");
-    }
+    if (s->not_sent > 0)
+        fprintf(out, "  %-12s %10llu %12s   no connection\n", "not sent", s->not_sent, "");
     print_kinds(out, r);
 }
 
 static void print_latency(FILE *out, const char *name, const struct histogram *h) {
     static const double fractions[] = {0.5, 0.9, 0.99, 0.999};
-    if (h->total == 0) {
+    if (h->total == 0)
         return;
-    }
     fprintf(out, "  %-12s", name);
-    for (size_t i = 0; i < sizeof fractions / sizeof fractions[0]; i++) {
+    for (size_t i = 0; i < sizeof fractions / sizeof fractions[0]; i++)
         fprintf(out, " %9.3f", (double)histogram_quantile(h, fractions[i]) / 1e6);
-    }
     fprintf(out, " %9.3f\n", (double)h->max / 1e6);
 }
 
 static void print_latencies(FILE *out, const struct report *r) {
-    const struct summary *s = r->summary;
-    if (s->all.latency_all.total == 0) {
+    const struct summary *s = &r->summary;
+    if (s->all.latency_all.total == 0)
         return;
-    }
     fprintf(out, "\n  %-12s %9s %9s %9s %9s %9s\n", "latency, ms", "p50", "p90", "p99", "p99.9", "max");
     print_latency(out, "accepted", &s->all.latency_accepted);
     print_latency(out, "rejected", &s->all.latency_rejected);
     print_latency(out, "all", &s->all.latency_all);
     for (int i = 0; i < DEMAND_KINDS; i++) {
-        if (report_has_kind(r, (enum demand_kind)i)) {
-            print_latency(out, summary_kind_name((enum demand_kind)i), &s->kinds[i].latency_all);
-        }
+        if (report_has_kind(r, (enum demand_kind)i))
+            print_latency(out, demand_kind_names[i], &s->kinds[i].latency_all);
     }
 }
 
 static void print_books(FILE *out, const char *name, const struct books *books) {
-    fprintf(out,
-            "  %-12s stock %" PRId64 ", available %" PRId64 ", held %" PRId64 ", sold %" PRId64
-            ", orders %" PRId64 "%s\n",
-            name, books->stock, books->available, books->held, books->sold, books->orders,
+    fprintf(out, "  %-12s stock %lld, available %lld, held %lld, sold %lld, orders %lld%s\n", name,
+            books->stock, books->available, books->held, books->sold, books->orders,
             books->conserved ? "" : ", NOT CONSERVED");
 }
 
@@ -105,65 +92,58 @@ static void print_books(FILE *out, const char *name, const struct books *books) 
 static void print_warnings(FILE *out, const struct report *r) {
     static const char *const expected[] = {"sold-out", "purchase-limit", "not-started", "ended"};
     for (unsigned i = 1; i < r->log->reason_count; i++) {
-        bool usual = r->summary->all.rejections[i] == 0;
-        for (size_t j = 0; j < sizeof expected / sizeof expected[0]; j++) {
+        bool usual = r->summary.all.rejections[i] == 0;
+        for (size_t j = 0; j < sizeof expected / sizeof expected[0]; j++)
             usual = usual || strcmp(r->log->reasons[i], expected[j]) == 0;
-        }
-        if (!usual) {
+        if (!usual)
             fprintf(out,
-                    "  WARNING: %" PRIu64
-                    " requests were rejected as '%s': is this the load that you intended?\n",
-                    r->summary->all.rejections[i], r->log->reasons[i]);
-        }
+                    "  WARNING: %llu requests were rejected as '%s': is this the load that you intended?\n",
+                    r->summary.all.rejections[i], r->log->reasons[i]);
     }
-    if (!r->before->conserved || r->before->oversold > 0) {
-        fprintf(out, "  WARNING: the books were wrong before the first request (oversold %" PRId64 "%s)\n",
-                r->before->oversold, r->before->conserved ? "" : ", not conserved");
-    }
+    if (!r->before.conserved || r->before.oversold > 0)
+        fprintf(out, "  WARNING: the books were wrong before the first request (oversold %lld%s)\n",
+                r->before.oversold, r->before.conserved ? "" : ", not conserved");
 }
 
-static void print_violation(FILE *out, const char *name, int64_t count, const char *what) {
-    if (count > 0) {
-        fprintf(out, "  %-12s %10" PRId64 "   %s\n", name, count, what);
-    }
+static void print_violation(FILE *out, const char *name, long long count, const char *what) {
+    if (count > 0)
+        fprintf(out, "  %-12s %10lld   %s\n", name, count, what);
 }
 
-static void print_number(FILE *out, int64_t number, const char *what) {
-    fprintf(out, "  %-12s %10" PRId64 "   %s\n", "", number, what);
+static void print_number(FILE *out, long long number, const char *what) {
+    fprintf(out, "  %-12s %10lld   %s\n", "", number, what);
 }
 
 /* Explains the numbers that should be equal and are not. */
 static void print_wrong_books(FILE *out, const struct report *r) {
-    const struct books *after = r->after;
+    const struct books *after = &r->after;
     fputs(
         "  not conserved: the audit says that the books themselves are wrong. These numbers should agree:\n",
         out);
-    print_number(out, (int64_t)r->summary->all.accepted,
+    print_number(out, (long long)r->summary.all.accepted,
                  "answers acknowledged an order; some repeated an earlier answer:");
-    print_number(out, (int64_t)r->summary->orders, "orders of this run were acknowledged");
+    print_number(out, (long long)r->summary.orders, "orders of this run were acknowledged");
     print_number(out, after->orders, "orders are in the books; the audit adds them up to");
     print_number(out, after->held + after->sold, "units held or sold");
-    if (after->has_counters) {
+    if (after->has_counters)
         print_number(out, after->counted,
                      "units held or sold, by the counters of the item (GET /v1/items/{item})");
-    }
     print_number(out, after->stock - after->available, "units gone: the stock less what is available");
 }
 
 static void print_verdict(FILE *out, const struct report *r, bool colour) {
     static const char *const words[] = {"CLEAN", "NOT CLEAN", "NO VERDICT"};
     static const char *const colours[] = {"\033[1;32m", "\033[1;31m", "\033[1;33m"};
-    const struct verdict *v = r->verdict;
+    const struct verdict *v = &r->verdict;
     fprintf(out,
-            "\n%s%s%s  %" PRIu64 " attempts: %" PRIu64 " acknowledged, %" PRId64 " lost, %" PRId64
-            " duplicated, %" PRId64 " oversold, %" PRIu64 " unknown, ",
-            colour ? colours[v->kind] : "", words[v->kind], colour ? "\033[0m" : "", r->summary->all.attempts,
-            r->summary->all.accepted, v->lost, v->duplicated, v->oversold, r->summary->all.unknown);
-    if (v->unresolved == 0) {
+            "\n%s%s%s  %llu attempts: %llu acknowledged, %lld lost, %lld duplicated, %lld oversold, %llu "
+            "unknown, ",
+            colour ? colours[v->kind] : "", words[v->kind], colour ? "\033[0m" : "", r->summary.all.attempts,
+            r->summary.all.accepted, v->lost, v->duplicated, v->oversold, r->summary.all.unknown);
+    if (v->unresolved == 0)
         fputs("all resolved\n", out);
-    } else {
-        fprintf(out, "%" PRId64 " unresolved\n", v->unresolved);
-    }
+    else
+        fprintf(out, "%lld unresolved\n", v->unresolved);
     print_violation(out, "oversold", v->oversold, "units sold beyond the stock");
     print_violation(out, "lost", v->lost,
                     "acknowledged orders that are missing or different, in the books or in the answer");
@@ -180,56 +160,46 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
                         ? "requests: no connection to any seller"
                         : "requests: no connection, so the load was not the intended one; "
                           "--retries tries again");
-    if (r->after != NULL && !v->conserved) {
+    if (v->audited && !v->conserved)
         print_wrong_books(out, r);
-    }
-    if (r->after == NULL) {
+    if (!v->audited)
         fprintf(out, "  no audit: %s\n", r->audit_error);
-    }
-    if (v->settled == 0) {
+    if (v->settled == 0)
         fputs("  no request was answered\n", out);
-    }
 }
 
 void report_print(FILE *out, const struct report *r) {
     bool colour = isatty(fileno(out)) == 1 && getenv("NO_COLOR") == NULL;
     const struct options *o = r->demand->options;
-    if (o->items > 0) {
+    if (o->items > 0)
         fprintf(out, "items %s-0 to %s-%u", o->item, o->item, o->items - 1);
-    } else {
+    else
         fprintf(out, "item %s", o->item);
-    }
-    if (o->basket_lines > 0) {
+    if (o->basket_lines > 0)
         fprintf(out, ", baskets of %u", o->basket_lines);
-    }
-    if (o->purchases > 0) {
+    if (o->purchases > 0)
         fprintf(out, ", %u %% purchases", o->purchases);
-    }
-    if (o->transfers > 0) {
+    if (o->transfers > 0)
         fprintf(out, ", %u %% transfers", o->transfers);
-    }
-    if (o->zipf > 0) {
+    if (o->zipf > 0)
         fprintf(out, ", zipf %g", o->zipf);
-    }
-    fprintf(out, " at %s%s, %u connections, %u users, quantity %u, seed %" PRIu64 ", keys sl-%s-...\n",
-            o->urls[0], o->url_count > 1 ? " and others" : "", o->connections, o->users, o->quantity, o->seed,
-            r->run);
+    fprintf(out, " at %s%s, %u connections, %u users, quantity %u, seed %llu, keys sl-%s-...\n", o->urls[0],
+            o->url_count > 1 ? " and others" : "", o->connections, o->users, o->quantity,
+            (unsigned long long)o->seed, r->run);
     print_counts(out, r);
     print_latencies(out, r);
     fputc('\n', out);
-    print_books(out, "books before", r->before);
-    if (r->after != NULL) {
-        print_books(out, "books after", r->after);
-    }
+    print_books(out, "books before", &r->before);
+    if (r->verdict.audited)
+        print_books(out, "books after", &r->after);
     print_warnings(out, r);
     print_verdict(out, r, colour);
 }
 
 static bool write_text(const char *file, const char *text) {
     FILE *out = fopen(file, "we");
-    if (out == NULL) {
+    if (out == NULL)
         return false;
-    }
     bool good = fprintf(out, "%s\n", text) >= 0;
     return fclose(out) == 0 && good;
 }
@@ -237,20 +207,17 @@ static bool write_text(const char *file, const char *text) {
 bool report_save(const char *file, const char *text) {
     struct stat known;
     char *temporary = NULL;
-    if (strcmp(file, "-") == 0) {
+    if (strcmp(file, "-") == 0)
         return puts(text) >= 0 && fflush(stdout) == 0;
-    }
     if (stat(file, &known) == 0 && !S_ISREG(known.st_mode)) {
         return write_text(file, text); /* a rename would replace a device or a pipe */
     }
-    if (asprintf(&temporary, "%s.%ld.tmp", file, (long)getpid()) < 0) {
+    if (asprintf(&temporary, "%s.%ld.tmp", file, (long)getpid()) < 0)
         return false;
-    }
     bool good = write_text(temporary, text) && rename(temporary, file) == 0;
     int error = errno;
-    if (!good) {
+    if (!good)
         unlink(temporary);
-    }
     free(temporary);
     errno = error;
     return good;

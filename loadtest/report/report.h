@@ -15,13 +15,13 @@ struct report {
     const struct demand *demand;
     const char *run; /* part of all its keys */
     const struct request_log *log;
-    const struct summary *summary;
-    const struct verdict *verdict;
-    const struct books *before; /* of all items together, as `after` */
-    const struct books *after;  /* NULL: the audit failed */
-    const char *audit_error;    /* … because of this */
-    uint64_t connected;         /* connections that were opened */
-    bool interrupted;           /* the load ended early, by a signal or without memory */
+    struct summary summary;
+    struct verdict verdict;
+    struct books before;     /* of all items together, as `after` */
+    struct books after;      /* if they were audited … */
+    const char *audit_error; /* … or why they were not */
+    uint64_t connected;      /* connections that were opened */
+    bool interrupted;        /* the load ended early, by a signal or without memory */
 };
 
 /* True: that kind of request is reported separately, since the load is not purchases alone. */

@@ -9,94 +9,81 @@ static json_t *write_latency(const struct histogram *h) {
                      (double)histogram_quantile(h, 0.999) / 1e6, "max", (double)h->max / 1e6);
 }
 
-static json_t *write_reasons(const struct request_log *log, const uint64_t counts[REQUEST_LOG_REASONS]) {
+static json_t *write_reasons(const struct request_log *log,
+                             const unsigned long long counts[REQUEST_LOG_REASONS]) {
     json_t *object = json_object();
     for (unsigned i = 1; i < log->reason_count; i++) {
-        if (counts[i] > 0) {
+        if (counts[i] > 0)
             json_object_set_new(object, log->reasons[i], json_integer((json_int_t)counts[i]));
-        }
     }
     return object;
 }
 
 static json_t *write_books(const struct books *books) {
-    if (books == NULL) {
-        return json_null();
-    }
     return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "conserved", books->conserved, "stock",
-                     (json_int_t)books->stock, "available", (json_int_t)books->available, "held",
-                     (json_int_t)books->held, "sold", (json_int_t)books->sold, "orders",
-                     (json_int_t)books->orders, "oversold", (json_int_t)books->oversold, "counted",
-                     books->has_counters ? json_integer((json_int_t)books->counted) : json_null());
+                     books->stock, "available", books->available, "held", books->held, "sold", books->sold,
+                     "orders", books->orders, "oversold", books->oversold, "counted",
+                     books->has_counters ? json_integer(books->counted) : json_null());
 }
 
 static json_t *write_verdict(const struct verdict *v) {
     return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "clean",
-                     v->kind == VERDICT_CLEAN, "oversold", (json_int_t)v->oversold, "lost",
-                     (json_int_t)v->lost, "duplicated", (json_int_t)v->duplicated, "phantom",
-                     (json_int_t)v->phantom, "undersold", (json_int_t)v->undersold, "torn",
-                     (json_int_t)v->torn, "unbalanced", (json_int_t)v->unbalanced, "unresolved",
-                     (json_int_t)v->unresolved, "unchecked", (json_int_t)v->unchecked, "unsent",
-                     (json_int_t)v->unsent, "audited", v->audited);
+                     v->kind == VERDICT_CLEAN, "oversold", v->oversold, "lost", v->lost, "duplicated",
+                     v->duplicated, "phantom", v->phantom, "undersold", v->undersold, "torn", v->torn,
+                     "unbalanced", v->unbalanced, "unresolved", v->unresolved, "unchecked", v->unchecked,
+                     "unsent", v->unsent, "audited", v->audited);
 }
 
 static json_t *write_counts(const struct summary *s) {
     double seconds = s->seconds > 0 ? s->seconds : 1;
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "attempts",
-                     (json_int_t)s->all.attempts, "accepted", (json_int_t)s->all.accepted, "rejected",
-                     (json_int_t)s->all.rejected, "unknown", (json_int_t)s->all.unknown, "not_sent",
-                     (json_int_t)s->not_sent, "orders", (json_int_t)s->orders, "replayed",
-                     (json_int_t)s->replayed, "duplicates", (json_int_t)s->duplicates, "retries",
-                     (json_int_t)s->retries, "seconds", s->seconds, "accepted_per_second",
-                     (double)s->all.latency_accepted.total / seconds, "rejected_per_second",
-                     (double)s->all.latency_rejected.total / seconds);
+                     s->all.attempts, "accepted", s->all.accepted, "rejected", s->all.rejected, "unknown",
+                     s->all.unknown, "not_sent", s->not_sent, "orders", s->orders, "replayed", s->replayed,
+                     "duplicates", s->duplicates, "retries", s->retries, "seconds", s->seconds,
+                     "accepted_per_second", (double)s->all.latency_accepted.total / seconds,
+                     "rejected_per_second", (double)s->all.latency_rejected.total / seconds);
 }
 
-/* Counts and latencies of each kind of request. */
-static void write_kinds(json_t *report, const struct report *r) {
+/* Adds the counts and latencies of each kind of request. */
+static void write_kinds(json_t *root, const struct report *r) {
     for (int i = 0; i < DEMAND_KINDS; i++) {
-        const struct summary_kind *kind = &r->summary->kinds[i];
-        if (!report_has_kind(r, (enum demand_kind)i)) {
+        const struct summary_kind *kind = &r->summary.kinds[i];
+        if (!report_has_kind(r, (enum demand_kind)i))
             continue;
-        }
-        json_object_set_new(report, summary_kind_name((enum demand_kind)i),
-                            json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "attempts",
-                                      (json_int_t)kind->attempts, "accepted", (json_int_t)kind->accepted,
-                                      "rejected", (json_int_t)kind->rejected, "unknown",
-                                      (json_int_t)kind->unknown, "rejections",
-                                      write_reasons(r->log, kind->rejections), "latency_ms",
-                                      write_latency(&kind->latency_all), "accepted_latency_ms",
+        json_object_set_new(root, demand_kind_names[i],
+                            json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "attempts", kind->attempts,
+                                      "accepted", kind->accepted, "rejected", kind->rejected, "unknown",
+                                      kind->unknown, "rejections", write_reasons(r->log, kind->rejections),
+                                      "latency_ms", write_latency(&kind->latency_all), "accepted_latency_ms",
                                       write_latency(&kind->latency_accepted)));
     }
 }
 
 char *report_json(const struct report *r) {
     const struct options *o = r->demand->options;
-    json_t *root = write_counts(r->summary);
+    const struct summary_kind *all = &r->summary.all;
+    json_t *root = write_counts(&r->summary);
     json_t *rest = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "latency_ms",
-        write_latency(&r->summary->all.latency_all), "accepted_latency_ms",
-        write_latency(&r->summary->all.latency_accepted), "rejected_latency_ms",
-        write_latency(&r->summary->all.latency_rejected), "rejections",
-        write_reasons(r->log, r->summary->all.rejections), "unknowns",
-        write_reasons(r->log, r->summary->causes), "books_before", write_books(r->before), "books_after",
-        write_books(r->after), "verdict", write_verdict(r->verdict), "item", o->item, "run", r->run,
-        "connections", (json_int_t)o->connections, "connected", (json_int_t)r->connected, "users",
-        (json_int_t)o->users, "quantity", (json_int_t)o->quantity, "seed", (json_int_t)o->seed, "conserved",
-        r->verdict->conserved, "interrupted", r->interrupted);
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:i, s:I, s:i, s:i, s:I, s:b, s:b}", "latency_ms",
+        write_latency(&all->latency_all), "accepted_latency_ms", write_latency(&all->latency_accepted),
+        "rejected_latency_ms", write_latency(&all->latency_rejected), "rejections",
+        write_reasons(r->log, all->rejections), "unknowns", write_reasons(r->log, r->summary.causes),
+        "books_before", write_books(&r->before), "books_after",
+        r->verdict.audited ? write_books(&r->after) : json_null(), "verdict", write_verdict(&r->verdict),
+        "item", o->item, "run", r->run, "connections", (int)o->connections, "connected",
+        (json_int_t)r->connected, "users", (int)o->users, "quantity", (int)o->quantity, "seed",
+        (json_int_t)o->seed, "conserved", r->verdict.conserved, "interrupted", r->interrupted);
     char *text = NULL;
-    if (rest != NULL && o->items > 0) {
-        json_object_set_new(rest, "items", json_integer(o->items));
-        json_object_set_new(rest, "zipf", json_real(o->zipf));
-        json_object_set_new(rest, "basket_lines", json_integer(o->basket_lines));
-        json_object_set_new(rest, "purchases_percent", json_integer(o->purchases));
-        json_object_set_new(rest, "transfers_percent", json_integer(o->transfers));
-        write_kinds(rest, r);
-    }
-    if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
+    if (json_object_update_new(root, rest) == 0) {
+        if (o->items > 0) {
+            json_object_update_new(root, json_pack("{s:i, s:f, s:i, s:i, s:i}", "items", (int)o->items,
+                                                   "zipf", o->zipf, "basket_lines", (int)o->basket_lines,
+                                                   "purchases_percent", (int)o->purchases,
+                                                   "transfers_percent", (int)o->transfers));
+            write_kinds(root, r);
+        }
         text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     }
-    json_decref(rest);
     json_decref(root);
     return text;
 }

@@ -8,11 +8,10 @@ static enum demand_kind kind_of(const struct log_line *line, const struct demand
 
 static void time_kind(struct summary_kind *kind, const struct log_line *line) {
     uint64_t latency = line->answered_ns - line->intended_ns;
-    if (line->outcome == OUTCOME_ACCEPTED) {
+    if (line->outcome == OUTCOME_ACCEPTED)
         histogram_record(&kind->latency_accepted, latency);
-    } else if (line->outcome == OUTCOME_REJECTED) {
+    else if (line->outcome == OUTCOME_REJECTED)
         histogram_record(&kind->latency_rejected, latency);
-    }
     histogram_record(&kind->latency_all, latency);
 }
 
@@ -63,9 +62,4 @@ void summary_count(struct summary *summary, const struct request_log *log, const
         bool is_order = kind_of(&log->lines[order->line], demand) != DEMAND_TRANSFER;
         summary->orders += is_order && !order->extra && !order->absent;
     }
-}
-
-const char *summary_kind_name(enum demand_kind kind) {
-    static const char *const names[] = {"purchases", "baskets", "transfers"};
-    return names[kind];
 }

@@ -16,26 +16,26 @@ struct summary_kind {
     struct histogram latency_rejected;
 
     /* After the load and its resolution. */
-    uint64_t attempts;
-    uint64_t accepted;
-    uint64_t rejected;
-    uint64_t unknown; /* at any time, also those that a retry resolved */
-    uint64_t rejections[REQUEST_LOG_REASONS];
+    unsigned long long attempts;
+    unsigned long long accepted;
+    unsigned long long rejected;
+    unsigned long long unknown; /* at any time, also those that a retry resolved */
+    unsigned long long rejections[REQUEST_LOG_REASONS];
 };
 
 struct summary {
     struct summary_kind all;
     struct summary_kind kinds[DEMAND_KINDS];
     double seconds; /* of the load */
-    uint64_t not_sent;
-    uint64_t unresolved;
-    uint64_t resolved_accepted;
-    uint64_t resolved_rejected;           /* of all.unknown */
-    uint64_t causes[REQUEST_LOG_REASONS]; /* of all.unknown */
-    uint64_t orders;                      /* one for each line of a basket, none for a transfer */
-    uint64_t replayed;
-    uint64_t duplicates;
-    uint64_t retries;
+    unsigned long long not_sent;
+    unsigned long long unresolved;
+    unsigned long long resolved_accepted;
+    unsigned long long resolved_rejected;           /* of all.unknown */
+    unsigned long long causes[REQUEST_LOG_REASONS]; /* of all.unknown */
+    unsigned long long orders;                      /* one for each line of a basket, none for a transfer */
+    unsigned long long replayed;
+    unsigned long long duplicates;
+    unsigned long long retries;
 };
 
 /* Call it when the load has ended, before anything is resolved. */
@@ -44,8 +44,5 @@ void summary_time(struct summary *summary, const struct request_log *log, const 
 
 /* Call it when all is resolved, and the log matched. */
 void summary_count(struct summary *summary, const struct request_log *log, const struct demand *demand);
-
-/* "purchases", "baskets", "transfers". */
-const char *summary_kind_name(enum demand_kind kind);
 
 #endif

@@ -92,7 +92,7 @@ static void slow_seller(void) {
     int stderr_fd = dup(STDERR_FILENO);
     CHECK(terminal && stderr_fd >= 0 && dup2(fileno(terminal), STDERR_FILENO) >= 0);
     struct connection_pool *pool = connection_pool_open(&target, 1, 1, 1);
-    enum fetch_status status = fetch_books(pool, &options, &target, 1000000000, &progress, &books);
+    enum fetch_status status = fetch_books(pool, &options, 1000000000, &progress, &books);
     connection_pool_close(pool);
     dup2(stderr_fd, STDERR_FILENO);
     close(stderr_fd);

@@ -21,7 +21,7 @@ static struct log_line *begin(void) {
 }
 
 static void judge(struct log_line *line, enum connection_result result) {
-    struct pool_answer answer = {.result = result, .sent_ns = 5, .answered_ns = 7, .target = 2};
+    struct pool_answer answer = {.result = result, .sent_ns = 5, .answered_ns = 7};
     if (result == CONNECTION_ANSWERED)
         answer.response = &response;
     outcome_record(&demand, &request_log, line, &answer);
@@ -58,7 +58,6 @@ static void test_answers(void) {
     CHECK_INT(line->tries, 5);
     CHECK_INT(line->sent_ns, 5);
     CHECK_INT(line->answered_ns, 7);
-    CHECK_INT(line->target, 2);
 }
 
 static const struct log_order *order_of(const struct log_line *line, unsigned part) {

@@ -4,35 +4,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lock/libetcd/keepalive.h"
-#include "lock/libetcd/watch.h"
-
 enum { TIMEOUT_MS = 5000, TIMEOUT_MAX_MS = 1000000000 };
 
-static int64_t timeout_ns(int64_t ms) {
-    return (ms <= 0 ? TIMEOUT_MS : ms > TIMEOUT_MAX_MS ? TIMEOUT_MAX_MS : ms) * 1000000;
-}
-
 static enum etcd_status build(struct etcd *etcd, const struct etcd_config *config, char *error, size_t size) {
+    grpc_init();
     bool has_auth = etcd_auth_open(&etcd->auth, &etcd->transport, config->user, config->password);
-    enum etcd_status status = etcd_transport_open(&etcd->transport, config, error, size);
-    if (status != ETCD_OK || !has_auth)
-        return status == ETCD_OK ? ETCD_NOMEM : status;
-    etcd->rpc = (struct etcd_rpc){.transport = &etcd->transport,
-                                  .auth = &etcd->auth,
-                                  .timeout_ns = timeout_ns(config->timeout_ms),
-                                  .on_error = config->on_error,
-                                  .ctx = config->ctx};
-    etcd->keepalive_stream = etcd_keepalive_stream_new(etcd);
-    etcd->watch_stream = etcd_watch_stream_new(etcd);
-    return etcd->keepalive_stream && etcd->watch_stream && etcd_loop_start(etcd->transport.loop) ? ETCD_OK
-                                                                                                 : ETCD_NOMEM;
+    if (!etcd_transport_open(&etcd->transport, config, error, size))
+        return ETCD_CONFIG;
+    int64_t ms = config->timeout_ms <= 0 ? TIMEOUT_MS : config->timeout_ms;
+    etcd->timeout_ns = (ms < TIMEOUT_MAX_MS ? ms : TIMEOUT_MAX_MS) * 1000000;
+    etcd->on_error = config->on_error;
+    etcd->ctx = config->ctx;
+    etcd->keepalives = etcd_shared_stream_new(&etcd_keepalive_stream_kind, &etcd->auth);
+    etcd->watches = etcd_shared_stream_new(&etcd_watch_stream_kind, &etcd->auth);
+    bool starts = has_auth && etcd->keepalives && etcd->watches && etcd_loop_start(&etcd->transport.loop);
+    return starts ? ETCD_OK : ETCD_NOMEM;
 }
 
 static void destroy(struct etcd *etcd) {
-    etcd_transport_stop(&etcd->transport);
-    etcd_keepalive_stream_free(etcd->keepalive_stream);
-    etcd_watch_stream_free(etcd->watch_stream);
+    etcd_loop_stop(&etcd->transport.loop);
+    etcd_shared_stream_free(etcd->keepalives);
+    etcd_shared_stream_free(etcd->watches);
     etcd_transport_close(&etcd->transport);
     etcd_auth_close(&etcd->auth);
     free(etcd);
@@ -52,29 +44,25 @@ enum etcd_status etcd_open(const struct etcd_config *config, struct etcd **etcd,
         snprintf(error, error_size, "a user needs a password, and a password a user");
         return ETCD_CONFIG;
     }
-    struct etcd *opened = calloc(1, sizeof *opened);
-    if (!opened) {
-        snprintf(error, error_size, "out of memory");
-        return ETCD_NOMEM;
-    }
     pthread_once(&once, silence_grpc);
-    grpc_init();
-    enum etcd_status status = build(opened, config, error, error_size);
+    struct etcd *opened = calloc(1, sizeof *opened);
+    enum etcd_status status = opened ? build(opened, config, error, error_size) : ETCD_NOMEM;
     if (status == ETCD_OK) {
         *etcd = opened;
         return ETCD_OK;
     }
     if (status == ETCD_NOMEM)
         snprintf(error, error_size, "out of memory");
-    destroy(opened);
+    if (opened)
+        destroy(opened);
     return status;
 }
 
 void etcd_close(struct etcd *etcd) {
     if (!etcd)
         return;
-    etcd_keepalive_stream_stop(etcd->keepalive_stream);
-    etcd_watch_stream_stop(etcd->watch_stream);
+    etcd_shared_stream_stop(etcd->keepalives);
+    etcd_shared_stream_stop(etcd->watches);
     etcd_unary_close_all(&etcd->transport);
     destroy(etcd);
 }

@@ -4,37 +4,35 @@
 #include "etcd.pb-c.h"
 #include "lock/libetcd/client.h"
 
-static void fill_member(struct etcd_member *member, const Pb__Member *from) {
-    *member = (struct etcd_member){.id = from->id,
-                                   .name = from->name,
-                                   .peer_urls = (const char **)from->peer_urls,
-                                   .client_urls = (const char **)from->client_urls,
-                                   .peer_url_count = from->n_peer_urls,
-                                   .client_url_count = from->n_client_urls,
-                                   .is_learner = from->is_learner};
-}
-
 enum etcd_status etcd_member_list(struct etcd *etcd, const struct etcd_call *call,
                                   struct etcd_members **members) {
     static const struct etcd_method list = {.path = "/etcdserverpb.Cluster/MemberList",
                                             .response = &pb__member_list_response__descriptor,
+                                            .result_size = sizeof(struct etcd_members),
                                             .reads = true,
                                             .leaderless = true};
     Pb__MemberListRequest request = PB__MEMBER_LIST_REQUEST__INIT;
     struct etcd_answer *answer;
-    enum etcd_status status = etcd_rpc(&etcd->rpc, &list, &request.base, call, &answer);
+    enum etcd_status status = etcd_rpc(etcd, &list, &request.base, call, &answer);
     if (status != ETCD_OK)
         return status;
     const Pb__MemberListResponse *response = answer->message;
-    struct etcd_members *made = etcd_answer_result(answer, sizeof *made);
-    struct etcd_member *each = etcd_arena_array(&answer->arena, response->n_members, sizeof *each);
-    if (!made || !each) {
+    struct etcd_members *made = (void *)answer->result;
+    made->members = etcd_arena_array(&answer->arena, response->n_members, sizeof *made->members);
+    if (!made->members) {
         etcd_answer_free(answer);
         return ETCD_NOMEM;
     }
-    for (size_t i = 0; i < response->n_members; i++)
-        fill_member(&each[i], response->members[i]);
-    *made = (struct etcd_members){.members = each, .count = response->n_members};
+    for (; made->count < response->n_members; made->count++) {
+        const Pb__Member *from = response->members[made->count];
+        made->members[made->count] = (struct etcd_member){.id = from->id,
+                                                          .name = from->name,
+                                                          .peer_urls = (const char **)from->peer_urls,
+                                                          .client_urls = (const char **)from->client_urls,
+                                                          .peer_url_count = from->n_peer_urls,
+                                                          .client_url_count = from->n_client_urls,
+                                                          .is_learner = from->is_learner};
+    }
     *members = made;
     return ETCD_OK;
 }
@@ -56,7 +54,7 @@ enum etcd_status etcd_member_look(struct etcd *etcd, size_t endpoint, const stru
         etcd_call_explain(call, "there is no such endpoint");
         return ETCD_INVALID;
     }
-    enum etcd_status status = etcd_rpc(&etcd->rpc, &get_status, &request.base, call, &answer);
+    enum etcd_status status = etcd_rpc(etcd, &get_status, &request.base, call, &answer);
     if (status != ETCD_OK)
         return status;
     const Pb__StatusResponse *response = answer->message;

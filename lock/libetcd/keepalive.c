@@ -11,13 +11,11 @@
  * both answered for some 80 ms. The lease itself outlives the promise, since a new leader counts all leases
  * from the start; but the old leader does not hear of a lease that is revoked at the new one. Code that
  * builds on a lease leaves a margin for that, or makes a request that goes through Raft. */
-#include "lock/libetcd/keepalive.h"
-
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "etcd.pb-c.h"
-#include "lock/libetcd/calls/shared_stream.h"
+#include "lock/libetcd/client.h"
 
 static const int64_t answer_limit_max_ns = 2000000000;
 
@@ -34,33 +32,25 @@ struct etcd_keep {
 };
 
 struct etcd_keepalive_stream {
-    struct etcd_shared_stream shared;
+    struct etcd_shared_stream shared; /* first */
     struct etcd_keep *first;
 };
 
 static struct etcd_keepalive_stream *keepalives_of(const struct etcd_shared_stream *shared) {
-    return (struct etcd_keepalive_stream *)((char *)(uintptr_t)shared -
-                                            offsetof(struct etcd_keepalive_stream, shared));
+    return (struct etcd_keepalive_stream *)(uintptr_t)shared;
 }
 
 static bool is_lost(const struct etcd_keep *keep) {
     return atomic_load(&keep->deadline_ns) == 0;
 }
 
-static bool is_wanted(const struct etcd_shared_stream *shared) {
-    for (const struct etcd_keep *keep = keepalives_of(shared)->first; keep; keep = keep->next) {
-        if (!is_lost(keep))
-            return true;
-    }
-    return false;
-}
-
 /* With the mutex held. */
-static void remove_keep(struct etcd_keep *keep) {
+static void delete_keep(struct etcd_keep *keep) {
     struct etcd_keep **at = &keep->keepalives->first;
     while (*at != keep)
         at = &(*at)->next;
     *at = keep->next;
+    free(keep);
 }
 
 static void reset_renewals(struct etcd_shared_stream *shared) {
@@ -68,10 +58,8 @@ static void reset_renewals(struct etcd_shared_stream *shared) {
         next = keep->next;
         keep->sent_ns = 0;
         keep->next_ns = 0;
-        if (keep->is_dropped) {
-            remove_keep(keep);
-            free(keep);
-        }
+        if (keep->is_dropped)
+            delete_keep(keep);
     }
 }
 
@@ -80,22 +68,18 @@ static void send(struct etcd_shared_stream *shared, struct etcd_keep *keep, int6
     request.id = keep->id;
     keep->sent_ns = now_ns;
     keep->next_ns = now_ns + keep->every_ns;
-    etcd_stream_send(shared->stream, &request.base);
+    etcd_shared_stream_send(shared, &request.base);
 }
 
 /* The mutex is held before and after, but not during the callback. `keep` may be gone afterwards. */
 static void lose(struct etcd_shared_stream *shared, struct etcd_keep *keep) {
     atomic_store(&keep->deadline_ns, 0);
-    void (*on_lost)(void *ctx, int64_t id) = keep->on_lost;
-    void *ctx = keep->ctx;
-    int64_t id = keep->id;
-    if (!on_lost)
+    shared->wanted--;
+    if (!keep->on_lost)
         return;
-    etcd_loop_enter(shared->transport->loop, keep);
-    pthread_mutex_unlock(&shared->mutex);
-    on_lost(ctx, id);
-    etcd_loop_leave(shared->transport->loop);
-    pthread_mutex_lock(&shared->mutex);
+    etcd_shared_stream_enter_user(shared, keep);
+    keep->on_lost(keep->ctx, keep->id);
+    etcd_shared_stream_leave_user(shared);
 }
 
 static void lose_expired(struct etcd_shared_stream *shared, int64_t now_ns) {
@@ -108,24 +92,19 @@ static void lose_expired(struct etcd_shared_stream *shared, int64_t now_ns) {
     }
 }
 
-/* The limit of an answer: the client can try three members in the time to live. */
-static int64_t answer_limit_ns(const struct etcd_keep *keep) {
-    return keep->ttl_ns / 4 < answer_limit_max_ns ? keep->ttl_ns / 4 : answer_limit_max_ns;
-}
-
 static int64_t tick(struct etcd_shared_stream *shared, int64_t now_ns) {
     int64_t next_ns = INT64_MAX;
     bool stuck = false;
     lose_expired(shared, now_ns);
-    bool open = etcd_shared_stream_get(shared);
+    bool open = etcd_shared_stream_is_open(shared);
     for (struct etcd_keep *keep = keepalives_of(shared)->first; keep; keep = keep->next) {
         if (is_lost(keep))
             continue;
         if (open && keep->sent_ns == 0 && keep->next_ns <= now_ns)
             send(shared, keep, now_ns);
-        int64_t due_ns = !open           ? INT64_MAX
-                         : keep->sent_ns ? keep->sent_ns + answer_limit_ns(keep)
-                                         : keep->next_ns;
+        /* The client can try three members in the time to live. */
+        int64_t limit_ns = keep->ttl_ns / 4 < answer_limit_max_ns ? keep->ttl_ns / 4 : answer_limit_max_ns;
+        int64_t due_ns = !open ? INT64_MAX : keep->sent_ns ? keep->sent_ns + limit_ns : keep->next_ns;
         stuck = stuck || due_ns <= now_ns;
         if (atomic_load(&keep->deadline_ns) < due_ns)
             due_ns = atomic_load(&keep->deadline_ns);
@@ -155,16 +134,12 @@ static struct etcd_keep *find_sent(const struct etcd_shared_stream *shared, int6
 static void on_renewed(struct etcd_shared_stream *shared, struct etcd_keep *keep, int64_t ttl_s) {
     int64_t deadline_ns = keep->sent_ns + ttl_s * 1000000000;
     keep->sent_ns = 0;
-    if (keep->is_dropped) {
-        remove_keep(keep);
-        free(keep);
-    } else if (is_lost(keep)) {
-        return;
-    } else if (ttl_s <= 0) {
+    if (keep->is_dropped)
+        delete_keep(keep);
+    else if (!is_lost(keep) && ttl_s <= 0)
         lose(shared, keep);
-    } else if (deadline_ns > atomic_load(&keep->deadline_ns)) {
+    else if (!is_lost(keep) && deadline_ns > atomic_load(&keep->deadline_ns))
         atomic_store(&keep->deadline_ns, deadline_ns);
-    }
 }
 
 static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
@@ -176,45 +151,28 @@ static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *an
     shared->ticker.next_ns = 0;
 }
 
-static const struct etcd_shared_stream_kind kind = {
+static void destroy(struct etcd_shared_stream *shared) {
+    while (keepalives_of(shared)->first)
+        delete_keep(keepalives_of(shared)->first);
+}
+
+const struct etcd_shared_stream_kind etcd_keepalive_stream_kind = {
     .path = "/etcdserverpb.Lease/LeaseKeepAlive",
-    .is_wanted = is_wanted,
+    .size = sizeof(struct etcd_keepalive_stream),
     .on_open = reset_renewals,
     .on_broken = reset_renewals,
     .on_message = on_message,
     .tick = tick,
+    .destroy = destroy,
 };
-
-struct etcd_keepalive_stream *etcd_keepalive_stream_new(struct etcd *etcd) {
-    struct etcd_keepalive_stream *keepalives = calloc(1, sizeof *keepalives);
-    if (keepalives)
-        etcd_shared_stream_init(&keepalives->shared, &etcd->transport, &etcd->auth, &kind);
-    return keepalives;
-}
-
-void etcd_keepalive_stream_stop(struct etcd_keepalive_stream *keepalives) {
-    etcd_shared_stream_stop(&keepalives->shared);
-}
-
-void etcd_keepalive_stream_free(struct etcd_keepalive_stream *keepalives) {
-    if (!keepalives)
-        return;
-    while (keepalives->first) {
-        struct etcd_keep *next = keepalives->first->next;
-        free(keepalives->first);
-        keepalives->first = next;
-    }
-    etcd_shared_stream_destroy(&keepalives->shared);
-    free(keepalives);
-}
 
 enum etcd_status etcd_keep(struct etcd *etcd, int64_t id, int64_t ttl_s, int64_t granted_ns, int64_t every_ms,
                            void (*on_lost)(void *ctx, int64_t id), void *ctx, struct etcd_keep **keep) {
-    struct etcd_shared_stream *shared = &etcd->keepalive_stream->shared;
+    struct etcd_shared_stream *shared = etcd->keepalives;
     struct etcd_keep *made = calloc(1, sizeof *made);
     if (!made)
         return ETCD_NOMEM;
-    made->keepalives = etcd->keepalive_stream;
+    made->keepalives = keepalives_of(shared);
     made->id = id;
     made->ttl_ns = ttl_s * 1000000000;
     made->every_ns = (every_ms < 10 ? 10 : every_ms) * 1000000;
@@ -223,8 +181,9 @@ enum etcd_status etcd_keep(struct etcd *etcd, int64_t id, int64_t ttl_s, int64_t
     made->on_lost = on_lost;
     made->ctx = ctx;
     pthread_mutex_lock(&shared->mutex);
-    made->next = etcd->keepalive_stream->first;
-    etcd->keepalive_stream->first = made;
+    made->next = made->keepalives->first;
+    made->keepalives->first = made;
+    shared->wanted++;
     *keep = made; /* before on_lost() can be called */
     pthread_mutex_unlock(&shared->mutex);
     etcd_transport_wake(shared->transport);
@@ -240,14 +199,11 @@ void etcd_keep_drop(struct etcd_keep *keep) {
         return;
     struct etcd_shared_stream *shared = &keep->keepalives->shared;
     pthread_mutex_lock(&shared->mutex);
-    bool stays = keep->sent_ns != 0;
-    if (stays)
-        keep->is_dropped = true;
-    else
-        remove_keep(keep);
+    shared->wanted -= is_lost(keep) ? 0 : 1;
     atomic_store(&keep->deadline_ns, 0);
+    etcd_shared_stream_quiesce(shared, keep);
+    keep->is_dropped = true;
+    if (keep->sent_ns == 0)
+        delete_keep(keep);
     pthread_mutex_unlock(&shared->mutex);
-    etcd_loop_quiesce(shared->transport->loop, keep); /* by address only: the loop may have freed it */
-    if (!stays)
-        free(keep);
 }

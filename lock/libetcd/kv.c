@@ -6,27 +6,33 @@
 
 static const struct {
     struct etcd_method method;
+    const ProtobufCMessageDescriptor *request;
     Pb__RequestOp__RequestCase request_case; /* inside a transaction */
 } methods[] = {
-    [ETCD_RANGE] = {{.path = "/etcdserverpb.KV/Range",
-                     .response = &pb__range_response__descriptor,
-                     .reads = true},
+    [ETCD_RANGE] = {{.path = "/etcdserverpb.KV/Range", .response = &pb__range_response__descriptor},
+                    &pb__range_request__descriptor,
                     PB__REQUEST_OP__REQUEST_RANGE},
     [ETCD_PUT] = {{.path = "/etcdserverpb.KV/Put", .response = &pb__put_response__descriptor},
+                  &pb__put_request__descriptor,
                   PB__REQUEST_OP__REQUEST_PUT},
     [ETCD_DELETE] = {{.path = "/etcdserverpb.KV/DeleteRange", .response = &pb__delete_response__descriptor},
+                     &pb__delete_request__descriptor,
                      PB__REQUEST_OP__REQUEST_DELETE_RANGE},
     [ETCD_TXN] = {{.path = "/etcdserverpb.KV/Txn", .response = &pb__txn_response__descriptor},
+                  &pb__txn_request__descriptor,
                   PB__REQUEST_OP__REQUEST_TXN},
 };
 
-/* ---- requests; NULL when out of memory ---- */
+/* ---- requests; NULL or false when out of memory ---- */
 
-static const ProtobufCMessage *pack_range(struct etcd_arena *arena, const struct etcd_range *range) {
-    Pb__RangeRequest *request = etcd_arena_alloc(arena, sizeof *request);
-    if (!request)
-        return NULL;
-    pb__range_request__init(request);
+static void *new_message(struct etcd_arena *arena, const ProtobufCMessageDescriptor *descriptor) {
+    void *message = etcd_arena_alloc(arena, descriptor->sizeof_message);
+    if (message)
+        protobuf_c_message_init(descriptor, message);
+    return message;
+}
+
+static bool fill_range(struct etcd_arena *arena, const struct etcd_range *range, Pb__RangeRequest *request) {
     request->limit = range->limit;
     request->revision = range->revision;
     request->sort_order = (int32_t)range->order;
@@ -39,38 +45,26 @@ static const ProtobufCMessage *pack_range(struct etcd_arena *arena, const struct
     request->min_create_revision = range->min_create_revision;
     request->max_create_revision = range->max_create_revision;
     return etcd_key_range_pack(arena, range->key, range->end, range->prefix, &request->key,
-                               &request->range_end)
-               ? &request->base
-               : NULL;
+                               &request->range_end);
 }
 
-static const ProtobufCMessage *pack_put(struct etcd_arena *arena, const struct etcd_put *put) {
-    Pb__PutRequest *request = etcd_arena_alloc(arena, sizeof *request);
-    if (!request)
-        return NULL;
-    pb__put_request__init(request);
+static bool fill_put(const struct etcd_put *put, Pb__PutRequest *request) {
     request->key = etcd_bytes_pack(put->key);
     request->value = etcd_bytes_pack(put->value);
     request->lease = put->lease;
     request->prev_kv = put->prev;
     request->ignore_value = put->ignore_value;
     request->ignore_lease = put->ignore_lease;
-    return &request->base;
+    return true;
 }
 
-static const ProtobufCMessage *pack_delete(struct etcd_arena *arena, const struct etcd_delete *del) {
-    Pb__DeleteRequest *request = etcd_arena_alloc(arena, sizeof *request);
-    if (!request)
-        return NULL;
-    pb__delete_request__init(request);
+static bool fill_delete(struct etcd_arena *arena, const struct etcd_delete *del, Pb__DeleteRequest *request) {
     request->prev_kv = del->prev;
-    return etcd_key_range_pack(arena, del->key, del->end, del->prefix, &request->key, &request->range_end)
-               ? &request->base
-               : NULL;
+    return etcd_key_range_pack(arena, del->key, del->end, del->prefix, &request->key, &request->range_end);
 }
 
 /* Version, revisions and lease are numbers, and one union in protobuf-c's struct. */
-static Pb__Compare *pack_compare(struct etcd_arena *arena, const struct etcd_compare *compare) {
+static bool fill_compare(struct etcd_arena *arena, const struct etcd_compare *compare, Pb__Compare *packed) {
     static const Pb__Compare__TargetUnionCase cases[] = {
         [ETCD_VERSION] = PB__COMPARE__TARGET_UNION_VERSION,
         [ETCD_CREATE_REVISION] = PB__COMPARE__TARGET_UNION_CREATE_REVISION,
@@ -78,10 +72,6 @@ static Pb__Compare *pack_compare(struct etcd_arena *arena, const struct etcd_com
         [ETCD_VALUE] = PB__COMPARE__TARGET_UNION_VALUE,
         [ETCD_LEASE] = PB__COMPARE__TARGET_UNION_LEASE,
     };
-    Pb__Compare *packed = etcd_arena_alloc(arena, sizeof *packed);
-    if (!packed)
-        return NULL;
-    pb__compare__init(packed);
     packed->result = (int32_t)compare->relation;
     packed->target = (int32_t)compare->target - 1;
     packed->target_union_case = cases[compare->target];
@@ -90,61 +80,50 @@ static Pb__Compare *pack_compare(struct etcd_arena *arena, const struct etcd_com
     else
         packed->version = compare->number;
     return etcd_key_range_pack(arena, compare->key, compare->end, compare->prefix, &packed->key,
-                               &packed->range_end)
-               ? packed
-               : NULL;
+                               &packed->range_end);
 }
 
 static const ProtobufCMessage *pack_request(struct etcd_arena *arena, const struct etcd_op *op);
-
-static Pb__RequestOp *pack_op(struct etcd_arena *arena, const struct etcd_op *op) {
-    Pb__RequestOp *packed = etcd_arena_alloc(arena, sizeof *packed);
-    const ProtobufCMessage *request = pack_request(arena, op);
-    if (!packed || !request)
-        return NULL;
-    pb__request_op__init(packed);
-    packed->request_case = methods[op->kind].request_case;
-    packed->range = (Pb__RangeRequest *)(uintptr_t)request; /* a union of pointers */
-    return packed;
-}
 
 static bool pack_ops(struct etcd_arena *arena, const struct etcd_op *ops, size_t count, size_t *n,
                      Pb__RequestOp ***packed) {
     *packed = etcd_arena_array(arena, count, sizeof(void *));
     for (*n = 0; *packed && *n < count; (*n)++) {
-        if (!((*packed)[*n] = pack_op(arena, &ops[*n])))
+        Pb__RequestOp *op = (*packed)[*n] = new_message(arena, &pb__request_op__descriptor);
+        const ProtobufCMessage *request = pack_request(arena, &ops[*n]);
+        if (!op || !request)
             return false;
+        op->request_case = methods[ops[*n].kind].request_case;
+        op->range = (Pb__RangeRequest *)(uintptr_t)request; /* a union of pointers */
     }
     return *packed != NULL;
 }
 
-static const ProtobufCMessage *pack_txn(struct etcd_arena *arena, const struct etcd_txn *txn) {
-    Pb__TxnRequest *request = etcd_arena_alloc(arena, sizeof *request);
-    if (!request)
-        return NULL;
-    pb__txn_request__init(request);
+static bool fill_txn(struct etcd_arena *arena, const struct etcd_txn *txn, Pb__TxnRequest *request) {
     request->compare = etcd_arena_array(arena, txn->compare_count, sizeof(void *));
     for (; request->compare && request->n_compare < txn->compare_count; request->n_compare++) {
-        Pb__Compare *compare = pack_compare(arena, &txn->compares[request->n_compare]);
-        if (!compare)
-            return NULL;
+        Pb__Compare *compare = new_message(arena, &pb__compare__descriptor);
+        if (!compare || !fill_compare(arena, &txn->compares[request->n_compare], compare))
+            return false;
         request->compare[request->n_compare] = compare;
     }
     return request->compare &&
-                   pack_ops(arena, txn->then, txn->then_count, &request->n_success, &request->success) &&
-                   pack_ops(arena, txn->otherwise, txn->otherwise_count, &request->n_failure,
-                            &request->failure)
-               ? &request->base
-               : NULL;
+           pack_ops(arena, txn->then, txn->then_count, &request->n_success, &request->success) &&
+           pack_ops(arena, txn->otherwise, txn->otherwise_count, &request->n_failure, &request->failure);
 }
 
 static const ProtobufCMessage *pack_request(struct etcd_arena *arena, const struct etcd_op *op) {
+    void *request = new_message(arena, methods[op->kind].request);
+    if (!request)
+        return NULL;
+    bool packed = false;
     switch (op->kind) {
-    case ETCD_RANGE: return pack_range(arena, &op->range);
-    case ETCD_PUT: return pack_put(arena, &op->put);
-    case ETCD_DELETE: return pack_delete(arena, &op->del);
-    default: return pack_txn(arena, &op->txn);
+    case ETCD_RANGE: packed = fill_range(arena, &op->range, request); break;
+    case ETCD_PUT: packed = fill_put(&op->put, request); break;
+    case ETCD_DELETE: packed = fill_delete(arena, &op->del, request); break;
+    case ETCD_TXN: packed = fill_txn(arena, &op->txn, request); break;
     }
+    return packed ? request : NULL;
 }
 
 /* ---- calls ---- */
@@ -186,20 +165,20 @@ enum etcd_status etcd_do(struct etcd *etcd, const struct etcd_op *op, const stru
     }
     const enum etcd_kind kind = op->kind; /* `op` may be gone after on_read() */
     struct etcd_method method = methods[kind].method;
+    method.result_size = sizeof(struct etcd_reply);
     method.reads = only_reads(op, 1);
     method.leaderless = kind == ETCD_RANGE && op->range.serializable;
     struct etcd_arena arena;
     etcd_arena_init(&arena);
     const ProtobufCMessage *request = pack_request(&arena, op);
     struct etcd_answer *answer = NULL;
-    enum etcd_status status = ETCD_NOMEM;
-    if (request)
-        status = etcd_rpc(&etcd->rpc, &method, request, call, reply ? &answer : NULL);
+    enum etcd_status status =
+        request ? etcd_rpc(etcd, &method, request, call, reply ? &answer : NULL) : ETCD_NOMEM;
     etcd_arena_free(&arena);
     if (status != ETCD_OK || !reply)
         return status;
-    struct etcd_reply *made = etcd_answer_result(answer, sizeof *made);
-    if (made && etcd_reply_unpack(made, &answer->arena, kind, answer->message)) {
+    struct etcd_reply *made = (void *)answer->result;
+    if (etcd_reply_unpack(made, &answer->arena, kind, answer->message, 0)) {
         *reply = made;
         return ETCD_OK;
     }
@@ -241,5 +220,5 @@ enum etcd_status etcd_compact(struct etcd *etcd, int64_t revision, bool physical
     Pb__CompactRequest request = PB__COMPACT_REQUEST__INIT;
     request.revision = revision;
     request.physical = physical;
-    return etcd_rpc(&etcd->rpc, &compact, &request.base, call, NULL);
+    return etcd_rpc(etcd, &compact, &request.base, call, NULL);
 }

@@ -11,7 +11,7 @@ enum etcd_status etcd_lease_grant(struct etcd *etcd, int64_t ttl_s, int64_t id, 
     request.ttl = ttl_s;
     request.id = id;
     struct etcd_answer *answer;
-    enum etcd_status status = etcd_rpc(&etcd->rpc, &grant, &request.base, call, &answer);
+    enum etcd_status status = etcd_rpc(etcd, &grant, &request.base, call, &answer);
     if (status != ETCD_OK)
         return status;
     const Pb__LeaseGrantResponse *response = answer->message;
@@ -27,7 +27,7 @@ enum etcd_status etcd_lease_revoke(struct etcd *etcd, int64_t id, const struct e
     static const struct etcd_method revoke = {.path = "/etcdserverpb.Lease/LeaseRevoke"};
     Pb__LeaseRevokeRequest request = PB__LEASE_REVOKE_REQUEST__INIT;
     request.id = id;
-    return etcd_rpc(&etcd->rpc, &revoke, &request.base, call, NULL);
+    return etcd_rpc(etcd, &revoke, &request.base, call, NULL);
 }
 
 static enum etcd_status make_info(struct etcd_answer *answer, const struct etcd_call *call,
@@ -38,30 +38,30 @@ static enum etcd_status make_info(struct etcd_answer *answer, const struct etcd_
         etcd_call_explain(call, "there is no such lease");
         return ETCD_NOT_FOUND;
     }
-    struct etcd_lease_info *made = etcd_answer_result(answer, sizeof *made);
-    struct etcd_bytes *keys = etcd_arena_array(&answer->arena, response->n_keys, sizeof *keys);
-    if (!made || !keys)
+    struct etcd_lease_info *made = (void *)answer->result;
+    made->keys = etcd_arena_array(&answer->arena, response->n_keys, sizeof *made->keys);
+    if (!made->keys)
         return ETCD_NOMEM;
-    for (size_t i = 0; i < response->n_keys; i++)
-        keys[i] = etcd_bytes_unpack(response->keys[i]);
+    for (; made->key_count < response->n_keys; made->key_count++)
+        made->keys[made->key_count] = etcd_bytes_unpack(response->keys[made->key_count]);
     /* A new leader that has not begun to count yet answers three hundred years. */
     made->ttl_s = response->ttl < response->granted_ttl ? response->ttl : response->granted_ttl;
     made->granted_ttl_s = response->granted_ttl;
-    made->keys = keys;
-    made->key_count = response->n_keys;
     *info = made;
     return ETCD_OK;
 }
 
 enum etcd_status etcd_lease_look(struct etcd *etcd, int64_t id, bool keys, const struct etcd_call *call,
                                  struct etcd_lease_info **info) {
-    static const struct etcd_method time_to_live = {
-        "/etcdserverpb.Lease/LeaseTimeToLive", &pb__lease_time_to_live_response__descriptor, .reads = true};
+    static const struct etcd_method time_to_live = {.path = "/etcdserverpb.Lease/LeaseTimeToLive",
+                                                    .response = &pb__lease_time_to_live_response__descriptor,
+                                                    .result_size = sizeof(struct etcd_lease_info),
+                                                    .reads = true};
     Pb__LeaseTimeToLiveRequest request = PB__LEASE_TIME_TO_LIVE_REQUEST__INIT;
     request.id = id;
     request.keys = keys;
     struct etcd_answer *answer;
-    enum etcd_status status = etcd_rpc(&etcd->rpc, &time_to_live, &request.base, call, &answer);
+    enum etcd_status status = etcd_rpc(etcd, &time_to_live, &request.base, call, &answer);
     if (status != ETCD_OK)
         return status;
     status = make_info(answer, call, info);

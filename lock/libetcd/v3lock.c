@@ -6,24 +6,21 @@
 
 enum etcd_status etcd_lock(struct etcd *etcd, struct etcd_bytes name, int64_t lease,
                            const struct etcd_call *call, struct etcd_bytes **key, int64_t *revision) {
-    static const struct etcd_method lock = {
-        .path = "/v3lockpb.Lock/Lock", .response = &pb__lock_response__descriptor, .waits = true};
+    static const struct etcd_method lock = {.path = "/v3lockpb.Lock/Lock",
+                                            .response = &pb__lock_response__descriptor,
+                                            .result_size = sizeof(struct etcd_bytes),
+                                            .waits = true};
     Pb__LockRequest request = PB__LOCK_REQUEST__INIT;
     request.name = etcd_bytes_pack(name);
     request.lease = lease;
     struct etcd_answer *answer;
-    enum etcd_status status = etcd_rpc(&etcd->rpc, &lock, &request.base, call, &answer);
+    enum etcd_status status = etcd_rpc(etcd, &lock, &request.base, call, &answer);
     if (status != ETCD_OK)
         return status;
-    struct etcd_bytes *made = etcd_answer_result(answer, sizeof *made);
-    if (!made) {
-        etcd_answer_free(answer);
-        return ETCD_UNKNOWN;
-    }
     const Pb__LockResponse *response = answer->message;
-    *made = etcd_bytes_unpack(response->key);
+    *key = (void *)answer->result;
+    **key = etcd_bytes_unpack(response->key);
     *revision = response->header ? response->header->revision : 0;
-    *key = made;
     return ETCD_OK;
 }
 
@@ -35,5 +32,5 @@ enum etcd_status etcd_unlock(struct etcd *etcd, struct etcd_bytes key, const str
     static const struct etcd_method unlock = {.path = "/v3lockpb.Lock/Unlock"};
     Pb__UnlockRequest request = PB__UNLOCK_REQUEST__INIT;
     request.key = etcd_bytes_pack(key);
-    return etcd_rpc(&etcd->rpc, &unlock, &request.base, call, NULL);
+    return etcd_rpc(etcd, &unlock, &request.base, call, NULL);
 }

@@ -8,12 +8,10 @@
  *
  * `next` grows only with events, and with progress that the server reports to one watch: the revision in the
  * header of other answers may be newer than the events that were sent. */
-#include "lock/libetcd/watch.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/libetcd/calls/shared_stream.h"
+#include "lock/libetcd/client.h"
 #include "lock/libetcd/wire/key_range.h"
 #include "lock/libetcd/wire/reply.h"
 
@@ -23,7 +21,8 @@ struct etcd_watch {
     struct etcd_watch *chain; /* in its bucket */
     struct etcd_watch_stream *watches;
     int64_t id;
-    struct etcd_watch_config config; /* its bytes are in the arena */
+    struct etcd_watch_config config;
+    ProtobufCBinaryData key, range_end; /* in the arena */
     struct etcd_arena arena;
     int64_t next;  /* 0: not known before it is created */
     bool has_seen; /* next - 1; false: the user chose next */
@@ -40,9 +39,8 @@ struct creation {
 };
 
 struct etcd_watch_stream {
-    struct etcd_shared_stream shared;
+    struct etcd_shared_stream shared; /* first */
     struct etcd_watch *buckets[BUCKETS];
-    size_t live; /* watches that are not over */
     int64_t newest_id;
     /* The creations on this stream: the server confirms in the order of the requests, and does not name the
      * one that it refuses. */
@@ -50,8 +48,7 @@ struct etcd_watch_stream {
 };
 
 static struct etcd_watch_stream *watches_of(const struct etcd_shared_stream *shared) {
-    return (struct etcd_watch_stream *)((char *)(uintptr_t)shared -
-                                        offsetof(struct etcd_watch_stream, shared));
+    return (struct etcd_watch_stream *)(uintptr_t)shared;
 }
 
 /* ---- with the mutex held ---- */
@@ -80,8 +77,8 @@ static void create(struct etcd_watch_stream *watches, struct etcd_watch *watch) 
     Pb__WatchCreateRequest creating = PB__WATCH_CREATE_REQUEST__INIT;
     Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
     int32_t filters[2];
-    creating.key = etcd_bytes_pack(config->key);
-    creating.range_end = etcd_bytes_pack(config->end);
+    creating.key = watch->key;
+    creating.range_end = watch->range_end;
     creating.start_revision = watch->next - watch->has_seen;
     creating.progress_notify = config->progress;
     creating.prev_kv = config->prev;
@@ -102,7 +99,7 @@ static void create(struct etcd_watch_stream *watches, struct etcd_watch *watch) 
     creation->id = watch->id;
     *watches->last = creation;
     watches->last = &creation->next;
-    etcd_stream_send(watches->shared.stream, &request.base);
+    etcd_shared_stream_send(&watches->shared, &request.base);
 }
 
 static void drop_partial(struct etcd_watch *watch) {
@@ -111,15 +108,18 @@ static void drop_partial(struct etcd_watch *watch) {
     watch->partial_size = 0;
 }
 
-static bool is_wanted(const struct etcd_shared_stream *shared) {
-    return watches_of(shared)->live > 0;
+static void free_watch(struct etcd_watch *watch) {
+    drop_partial(watch);
+    etcd_arena_free(&watch->arena);
+    free(watch);
 }
 
 static void on_open(struct etcd_shared_stream *shared) {
     struct etcd_watch_stream *watches = watches_of(shared);
+    watches->last = &watches->first;
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct etcd_watch *watch = watches->buckets[i]; watch; watch = watch->chain) {
-            if (!watch->is_over && etcd_shared_stream_get(shared))
+            if (!watch->is_over && etcd_shared_stream_is_open(shared))
                 create(watches, watch);
         }
     }
@@ -140,18 +140,15 @@ static void on_broken(struct etcd_shared_stream *shared) {
 /* The mutex is held before and after, but not during the callback. `watch` may be gone afterwards. */
 static void call_user(struct etcd_shared_stream *shared, struct etcd_watch *watch,
                       const struct etcd_watch_event *event) {
-    struct etcd_watch_config config = watch->config;
-    etcd_loop_enter(shared->transport->loop, watch);
-    pthread_mutex_unlock(&shared->mutex);
-    config.on_event(config.ctx, event);
-    etcd_loop_leave(shared->transport->loop);
-    pthread_mutex_lock(&shared->mutex);
+    etcd_shared_stream_enter_user(shared, watch);
+    watch->config.on_event(watch->config.ctx, event);
+    etcd_shared_stream_leave_user(shared);
 }
 
 static void end(struct etcd_shared_stream *shared, struct etcd_watch *watch,
                 const struct etcd_watch_event *event) {
     watch->is_over = true;
-    watches_of(shared)->live--;
+    shared->wanted--;
     drop_partial(watch);
     call_user(shared, watch, event);
 }
@@ -237,24 +234,18 @@ static void on_progress(struct etcd_shared_stream *shared, struct etcd_watch *wa
               &(struct etcd_watch_event){.kind = ETCD_WATCH_PROGRESS, .revision = watch->next - 1});
 }
 
-static bool append(struct etcd_watch *watch, const struct etcd_answer *answer) {
-    uint8_t *grown = realloc(watch->partial, watch->partial_size + answer->size);
-    if (!grown)
-        return false;
-    memcpy(grown + watch->partial_size, answer->data, answer->size);
-    watch->partial = grown;
-    watch->partial_size += answer->size;
-    return true;
-}
-
 /* Protocol Buffers merges two messages that are unpacked as one: the events of the second follow those of the
  * first. */
 static void on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *watch,
                         struct etcd_answer *answer, bool is_last) {
-    if (!append(watch, answer)) {
+    uint8_t *grown = realloc(watch->partial, watch->partial_size + answer->size);
+    if (!grown) {
         etcd_shared_stream_break(shared);
         return;
     }
+    memcpy(grown + watch->partial_size, answer->data, answer->size);
+    watch->partial = grown;
+    watch->partial_size += answer->size;
     if (!is_last)
         return;
     Pb__WatchResponse *whole = (Pb__WatchResponse *)protobuf_c_message_unpack(
@@ -266,9 +257,13 @@ static void on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *wa
         etcd_shared_stream_break(shared);
 }
 
-static void on_response(struct etcd_shared_stream *shared, struct etcd_answer *answer,
-                        const Pb__WatchResponse *response) {
+static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
     struct etcd_watch_stream *watches = watches_of(shared);
+    const Pb__WatchResponse *response = etcd_answer_unpack(answer, &pb__watch_response__descriptor);
+    if (!response) {
+        etcd_shared_stream_break(shared);
+        return;
+    }
     int64_t id = response->created ? take_creation(watches) : response->watch_id;
     struct etcd_watch *watch = *find(watches, id);
     if (!watch || watch->is_over)
@@ -285,77 +280,29 @@ static void on_response(struct etcd_shared_stream *shared, struct etcd_answer *a
         on_progress(shared, watch, response);
 }
 
-static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
-    const Pb__WatchResponse *response = etcd_answer_unpack(answer, &pb__watch_response__descriptor);
-    if (response)
-        on_response(shared, answer, response);
-    else
-        etcd_shared_stream_break(shared);
+static void destroy(struct etcd_shared_stream *shared) {
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (struct etcd_watch *watch = watches_of(shared)->buckets[i], *next; watch; watch = next) {
+            next = watch->chain;
+            free_watch(watch);
+        }
+    }
 }
 
-static const struct etcd_shared_stream_kind kind = {
+const struct etcd_shared_stream_kind etcd_watch_stream_kind = {
     .path = "/etcdserverpb.Watch/Watch",
-    .is_wanted = is_wanted,
+    .size = sizeof(struct etcd_watch_stream),
     .on_open = on_open,
     .on_broken = on_broken,
     .on_message = on_message,
+    .destroy = destroy,
 };
 
 /* ---- the interface ---- */
 
-struct etcd_watch_stream *etcd_watch_stream_new(struct etcd *etcd) {
-    struct etcd_watch_stream *watches = calloc(1, sizeof *watches);
-    if (!watches)
-        return NULL;
-    watches->last = &watches->first;
-    etcd_shared_stream_init(&watches->shared, &etcd->transport, &etcd->auth, &kind);
-    return watches;
-}
-
-void etcd_watch_stream_stop(struct etcd_watch_stream *watches) {
-    etcd_shared_stream_stop(&watches->shared);
-}
-
-static void destroy(struct etcd_watch *watch) {
-    drop_partial(watch);
-    etcd_arena_free(&watch->arena);
-    free(watch);
-}
-
-void etcd_watch_stream_free(struct etcd_watch_stream *watches) {
-    if (!watches)
-        return;
-    for (size_t i = 0; i < BUCKETS; i++) {
-        while (watches->buckets[i]) {
-            struct etcd_watch *next = watches->buckets[i]->chain;
-            destroy(watches->buckets[i]);
-            watches->buckets[i] = next;
-        }
-    }
-    etcd_shared_stream_destroy(&watches->shared);
-    free(watches);
-}
-
-/* Copies the key range into the watch's arena, as the server expects it. */
-static bool copy_range(struct etcd_watch *watch, const struct etcd_watch_config *config) {
-    ProtobufCBinaryData key, end;
-    if (!etcd_key_range_pack(&watch->arena, config->key, config->end, config->prefix, &key, &end))
-        return false;
-    uint8_t *copy = etcd_arena_alloc(&watch->arena, key.len + end.len);
-    if (!copy)
-        return false;
-    if (key.len > 0)
-        memcpy(copy, key.data, key.len);
-    if (end.len > 0)
-        memcpy(copy + key.len, end.data, end.len);
-    watch->config.key = (struct etcd_bytes){copy, key.len};
-    watch->config.end = (struct etcd_bytes){copy + key.len, end.len};
-    return true;
-}
-
 enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *config,
                             struct etcd_watch **watch) {
-    struct etcd_watch_stream *watches = etcd->watch_stream;
+    struct etcd_watch_stream *watches = watches_of(etcd->watches);
     struct etcd_watch *made = calloc(1, sizeof *made);
     if (!made)
         return ETCD_NOMEM;
@@ -363,16 +310,17 @@ enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *c
     made->watches = watches;
     made->config = *config;
     made->next = config->revision;
-    if (!copy_range(made, config)) {
-        destroy(made);
+    if (!etcd_key_range_pack(&made->arena, config->key, config->end, config->prefix, &made->key,
+                             &made->range_end)) {
+        free_watch(made);
         return ETCD_NOMEM;
     }
     pthread_mutex_lock(&watches->shared.mutex);
     made->id = ++watches->newest_id;
     *find(watches, made->id) = made;
-    watches->live++;
+    watches->shared.wanted++;
     *watch = made; /* before the first callback */
-    bool open = etcd_shared_stream_get(&watches->shared);
+    bool open = etcd_shared_stream_is_open(&watches->shared);
     if (open)
         create(watches, made);
     pthread_mutex_unlock(&watches->shared.mutex);
@@ -386,18 +334,18 @@ void etcd_watch_cancel(struct etcd_watch *watch) {
         return;
     struct etcd_shared_stream *shared = &watch->watches->shared;
     pthread_mutex_lock(&shared->mutex);
-    struct etcd_watch **at = find(watch->watches, watch->id);
-    *at = watch->chain;
-    watch->watches->live -= watch->is_over ? 0 : 1;
-    if (!watch->is_over && etcd_shared_stream_get(shared)) {
+    shared->wanted -= watch->is_over ? 0 : 1;
+    if (!watch->is_over && etcd_shared_stream_is_open(shared)) {
         Pb__WatchCancelRequest cancelling = PB__WATCH_CANCEL_REQUEST__INIT;
         Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
         cancelling.watch_id = watch->id;
         request.request_case = PB__WATCH_REQUEST__REQUEST_CANCEL;
         request.cancel = &cancelling;
-        etcd_stream_send(shared->stream, &request.base);
+        etcd_shared_stream_send(shared, &request.base);
     }
+    watch->is_over = true;
+    etcd_shared_stream_quiesce(shared, watch);
+    *find(watch->watches, watch->id) = watch->chain;
+    free_watch(watch);
     pthread_mutex_unlock(&shared->mutex);
-    etcd_loop_quiesce(shared->transport->loop, watch);
-    destroy(watch);
 }

@@ -30,31 +30,31 @@ void etcd_auth_close(struct etcd_auth *auth) {
     pthread_mutex_destroy(&auth->mutex);
 }
 
-size_t etcd_auth_metadata(struct etcd_auth *auth, grpc_metadata *metadata, uint64_t *number) {
+size_t etcd_auth_metadata(struct etcd_auth *auth, bool leader, grpc_metadata metadata[2], uint64_t *number) {
+    size_t count = 0;
+    if (leader)
+        metadata[count++] = (grpc_metadata){.key = grpc_slice_from_static_string("hasleader"),
+                                            .value = grpc_slice_from_static_string("true")};
+    if (!number)
+        return count;
     pthread_mutex_lock(&auth->mutex);
-    size_t count = auth->token ? 1 : 0;
     *number = auth->token_number;
-    if (count)
-        *metadata = (grpc_metadata){.key = grpc_slice_from_static_string("token"),
-                                    .value = grpc_slice_from_copied_string(auth->token)};
+    if (auth->token)
+        metadata[count++] = (grpc_metadata){.key = grpc_slice_from_static_string("token"),
+                                            .value = grpc_slice_from_copied_string(auth->token)};
     pthread_mutex_unlock(&auth->mutex);
     return count;
+}
+
+void etcd_auth_metadata_free(const grpc_metadata *metadata, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        grpc_slice_unref(metadata[i].value);
 }
 
 /* ---- with the mutex held ---- */
 
 static bool needs_login(const struct etcd_auth *auth, uint64_t refused) {
     return auth->user && auth->token_number == refused;
-}
-
-static void end_login(struct etcd_auth *auth, struct etcd_verdict verdict, const char *error) {
-    verdict.harmless = true;
-    verdict.new_token = false;
-    auth->verdict = verdict;
-    snprintf(auth->error, sizeof auth->error, "%s", error);
-    auth->logins++;
-    auth->logging_in = false;
-    pthread_cond_broadcast(&auth->login_ended);
 }
 
 static enum etcd_status store_token(struct etcd_auth *auth, char *token) {
@@ -87,8 +87,14 @@ static void on_done(struct etcd_unary *unary) {
         verdict.status = store_token(auth, NULL); /* the server has no users, and needs no token */
     else if (verdict.status == ETCD_OK)
         verdict.status = store_answer(auth, unary->answer);
-    end_login(auth, verdict,
-              verdict.status == ETCD_FAILED && !*unary->text ? "the answer makes no sense" : unary->text);
+    verdict.harmless = true;
+    verdict.new_token = false;
+    auth->verdict = verdict;
+    snprintf(auth->error, sizeof auth->error, "%s",
+             verdict.status == ETCD_FAILED && !*unary->text ? "the answer makes no sense" : unary->text);
+    auth->logins++;
+    auth->logging_in = false;
+    pthread_cond_broadcast(&auth->login_ended);
     etcd_transport_wake(auth->transport); /* before etcd_unary_free() lets etcd_close() go on */
     etcd_unary_free(unary);
     pthread_mutex_unlock(&auth->mutex);
@@ -104,9 +110,8 @@ static void begin_login(struct etcd_auth *auth, int endpoint, int64_t deadline_n
     auth->endpoint = endpoint;
     auth->began_ns = etcd_loop_now_ns();
     auth->login = (struct etcd_unary){.on_done = on_done};
-    if (!etcd_unary_start(&auth->login, auth->transport, endpoint, "/etcdserverpb.Auth/Authenticate", packed,
-                          NULL, 0, deadline_ns))
-        end_login(auth, (struct etcd_verdict){.status = ETCD_CANCELLED}, "");
+    etcd_unary_start(&auth->login, auth->transport, endpoint, "/etcdserverpb.Auth/Authenticate", packed, NULL,
+                     0, deadline_ns);
     grpc_slice_unref(packed);
 }
 

@@ -27,9 +27,10 @@ bool etcd_auth_open(struct etcd_auth *auth, struct etcd_transport *transport, co
                     const char *password);
 void etcd_auth_close(struct etcd_auth *auth);
 
-/* Writes the token as metadata, if there is one, and its number. Returns how many were written, 0 or 1; the
- * caller unrefs the value. */
-size_t etcd_auth_metadata(struct etcd_auth *auth, grpc_metadata *metadata, uint64_t *number);
+/* Writes the metadata of a call: `leader`: only a member that knows a leader shall answer; and the token, if
+ * there is one, and its number (NULL: send no token). Returns how many were written, to be freed. */
+size_t etcd_auth_metadata(struct etcd_auth *auth, bool leader, grpc_metadata metadata[2], uint64_t *number);
+void etcd_auth_metadata_free(const grpc_metadata *metadata, size_t count);
 
 /* Needs a login if the client has a user, and its newest token is still `refused` (0: it has none yet). Then
  * true, and a login at the member at `endpoint` begins, unless one is in flight. Does not block; the tickers

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "etcd.pb-c.h"
+#include "lock/libetcd/client.h"
 
 enum {
     CONNECT_POLL_MS = 2, /* while no member is connected */
@@ -64,29 +64,24 @@ static void wait_for_end(struct attempt *attempt, const struct etcd_call *call) 
 }
 
 /* `token`: receives the number of the token that was sent; NULL: send none. */
-static struct etcd_verdict attempt(const struct etcd_rpc *rpc, const struct etcd_method *method, int endpoint,
+static struct etcd_verdict attempt(struct etcd *etcd, const struct etcd_method *method, int endpoint,
                                    grpc_slice request, int64_t deadline_ns, uint64_t *token,
                                    const struct etcd_call *call, struct etcd_answer *answer) {
-    grpc_metadata metadata[2] = {
-        {.key = grpc_slice_from_static_string("hasleader"), .value = grpc_slice_from_static_string("true")}};
-    size_t leader = method->leaderless ? 0 : 1;
-    size_t tokens = token ? etcd_auth_metadata(rpc->auth, &metadata[leader], token) : 0;
+    grpc_metadata metadata[2];
+    size_t count = etcd_auth_metadata(&etcd->auth, !method->leaderless, metadata, token);
     struct attempt attempt = {.unary = {.on_done = on_done}};
     sem_init(&attempt.done, 0, 0);
-    struct etcd_verdict verdict = {ETCD_CANCELLED, .harmless = true};
-    if (etcd_unary_start(&attempt.unary, rpc->transport, endpoint, method->path, request, metadata,
-                         leader + tokens, deadline_ns)) {
-        wait_for_end(&attempt, call);
-        verdict = etcd_status_judge(attempt.unary.code, attempt.unary.text);
-        etcd_call_explain(call, attempt.unary.text);
-        if (verdict.status == ETCD_OK && !etcd_answer_read(answer, attempt.unary.answer)) {
-            verdict = (struct etcd_verdict){.status = ETCD_FAILED};
-            etcd_call_explain(call, "the answer is empty");
-        }
-        etcd_unary_free(&attempt.unary);
+    etcd_unary_start(&attempt.unary, &etcd->transport, endpoint, method->path, request, metadata, count,
+                     deadline_ns);
+    wait_for_end(&attempt, call);
+    struct etcd_verdict verdict = etcd_status_judge(attempt.unary.code, attempt.unary.text);
+    etcd_call_explain(call, attempt.unary.text);
+    if (verdict.status == ETCD_OK && !etcd_answer_read(answer, attempt.unary.answer)) {
+        verdict = (struct etcd_verdict){.status = ETCD_FAILED};
+        etcd_call_explain(call, "the answer is empty");
     }
-    if (tokens)
-        grpc_slice_unref(metadata[leader].value);
+    etcd_unary_free(&attempt.unary);
+    etcd_auth_metadata_free(metadata, count);
     sem_destroy(&attempt.done);
     return verdict;
 }
@@ -100,7 +95,7 @@ static void pause_ms(int ms) {
 
 /* Explains why a member is not connected. Only a call makes gRPC tell the reason, and it fails at once; if
  * the member is connected by now, the call changes nothing. */
-static void explain_unreachable(const struct etcd_rpc *rpc, int endpoint, const struct etcd_call *call) {
+static void explain_unreachable(struct etcd *etcd, int endpoint, const struct etcd_call *call) {
     static const struct etcd_method get_status = {
         .path = "/etcdserverpb.Maintenance/Status", .reads = true, .leaderless = true};
     char text[ETCD_ERROR_SIZE] = "", whole[ETCD_ERROR_SIZE + 32];
@@ -108,7 +103,7 @@ static void explain_unreachable(const struct etcd_rpc *rpc, int endpoint, const 
     struct etcd_answer answer;
     int64_t deadline_ns = etcd_loop_now_ns() + (int64_t)CONNECT_POLL_MS * 1000000;
     struct etcd_verdict verdict =
-        attempt(rpc, &get_status, endpoint, grpc_empty_slice(), deadline_ns, NULL, &inner, &answer);
+        attempt(etcd, &get_status, endpoint, grpc_empty_slice(), deadline_ns, NULL, &inner, &answer);
     if (verdict.status == ETCD_OK)
         etcd_answer_clear(&answer);
     bool known = verdict.status == ETCD_UNAVAILABLE && *text;
@@ -118,7 +113,7 @@ static void explain_unreachable(const struct etcd_rpc *rpc, int endpoint, const 
 
 /* One blocking call. */
 struct course {
-    const struct etcd_rpc *rpc;
+    struct etcd *etcd;
     const struct etcd_method *method;
     const struct etcd_call *call;
     int64_t deadline_ns;
@@ -134,7 +129,7 @@ struct course {
 /* Waits until a member is connected. ETCD_OK and the endpoint; ETCD_UNAVAILABLE, ETCD_CANCELLED,
  * ETCD_TIMEOUT. */
 static enum etcd_status find_member(struct course *course) {
-    struct etcd_transport *transport = course->rpc->transport;
+    struct etcd_transport *transport = &course->etcd->transport;
     int only = (int)course->method->only_member - 1;
     for (;;) {
         if (only < 0)
@@ -143,13 +138,14 @@ static enum etcd_status find_member(struct course *course) {
             course->endpoint = etcd_endpoint_is_ready(&transport->endpoints.each[only]) ? only : -1;
         if (course->endpoint >= 0)
             return ETCD_OK;
-        if (etcd_transport_is_closing(transport))
+        if (atomic_load(&transport->closing))
             return ETCD_CANCELLED;
         if (gives_up(course->call))
             return ETCD_TIMEOUT;
         if (etcd_loop_now_ns() >= course->deadline_ns) {
-            explain_unreachable(
-                course->rpc, only < 0 ? (int)atomic_load(&transport->endpoints.current) : only, course->call);
+            explain_unreachable(course->etcd,
+                                only < 0 ? (int)atomic_load(&transport->endpoints.current) : only,
+                                course->call);
             return ETCD_UNAVAILABLE;
         }
         pause_ms(CONNECT_POLL_MS);
@@ -159,7 +155,7 @@ static enum etcd_status find_member(struct course *course) {
 /* The deadline of one attempt. A call that may be repeated gives each member 1 s in the first round, then 2,
  * 4, …, but at most half of the time that is left, so that a member that hangs is not the last one. */
 static int64_t attempt_deadline_ns(const struct course *course, bool repeats) {
-    size_t members = course->rpc->transport->endpoints.count;
+    size_t members = course->etcd->transport.endpoints.count;
     int64_t left_ns = course->deadline_ns - course->began_ns;
     if (!repeats || members < 2 || left_ns <= 0)
         return course->deadline_ns;
@@ -172,10 +168,10 @@ static int64_t attempt_deadline_ns(const struct course *course, bool repeats) {
  * rightly be silent until the deadline. */
 static enum etcd_status go_on(struct course *course, const struct etcd_verdict *verdict, bool waits,
                               uint64_t token) {
-    struct etcd_transport *transport = course->rpc->transport;
-    if (etcd_transport_is_closing(transport))
+    struct etcd_transport *transport = &course->etcd->transport;
+    if (atomic_load(&transport->closing))
         return ETCD_CANCELLED;
-    if (verdict->new_token && course->rpc->auth->user && course->refused_tokens++ < REFUSED_TOKENS_MAX) {
+    if (verdict->new_token && course->etcd->auth.user && course->refused_tokens++ < REFUSED_TOKENS_MAX) {
         course->refused_token = token;
         return ETCD_OK;
     }
@@ -201,29 +197,27 @@ static enum etcd_status go_on(struct course *course, const struct etcd_verdict *
     return ETCD_OK;
 }
 
-static void report(const struct course *course, const char *why) {
-    static const char scheme[] = "dns:///";
-    const struct etcd_endpoints *endpoints = &course->rpc->transport->endpoints;
-    size_t at = course->endpoint >= 0 ? (size_t)course->endpoint : atomic_load(&endpoints->current);
-    if (course->rpc->on_error)
-        course->rpc->on_error(course->rpc->ctx, endpoints->each[at].target + sizeof scheme - 1, why);
-}
-
 /* The status of a call that an attempt with `status` ended. */
 static enum etcd_status conclude(const struct course *course, enum etcd_status status) {
+    static const char scheme[] = "dns:///";
     const struct etcd_method *method = course->method;
+    const struct etcd *etcd = course->etcd;
+    const struct etcd_endpoints *endpoints = &etcd->transport.endpoints;
+    size_t at = course->endpoint >= 0 ? (size_t)course->endpoint : atomic_load(&endpoints->current);
     /* These say nothing about an earlier attempt. */
     bool vague = status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT || status == ETCD_DENIED ||
                  status == ETCD_EXHAUSTED || status == ETCD_FAILED;
     /* The member knows the deadline too, and its answer may come first. */
     bool waited = method->waits && etcd_loop_now_ns() + (int64_t)LAST_MS * 1000000 >= course->deadline_ns;
-    if (vague && !waited && !gives_up(course->call)) /* otherwise the member is not at fault */
-        report(course, status == ETCD_TIMEOUT ? "no answer came in time" : course->call->error);
+    bool at_fault = vague && !waited && !gives_up(course->call);
+    if (at_fault && etcd->on_error)
+        etcd->on_error(etcd->ctx, endpoints->each[at].target + sizeof scheme - 1,
+                       status == ETCD_TIMEOUT ? "no answer came in time" : course->call->error);
     return course->unknown && !method->reads && vague ? ETCD_UNKNOWN : status;
 }
 
 static enum etcd_status run(struct course *course, grpc_slice request, struct etcd_answer *answer) {
-    const struct etcd_rpc *rpc = course->rpc;
+    struct etcd *etcd = course->etcd;
     for (;;) {
         uint64_t token = 0;
         enum etcd_status status = find_member(course);
@@ -231,11 +225,11 @@ static enum etcd_status run(struct course *course, grpc_slice request, struct et
             return conclude(course, status);
         course->began_ns = etcd_loop_now_ns();
         struct etcd_verdict verdict =
-            etcd_auth_log_in(rpc->auth, course->refused_token, course->endpoint,
+            etcd_auth_log_in(&etcd->auth, course->refused_token, course->endpoint,
                              attempt_deadline_ns(course, true), course->deadline_ns, course->call->error);
         const bool asks = verdict.status == ETCD_OK;
         if (asks)
-            verdict = attempt(rpc, course->method, course->endpoint, request,
+            verdict = attempt(etcd, course->method, course->endpoint, request,
                               attempt_deadline_ns(course, course->repeats), &token, course->call, answer);
         if (verdict.status == ETCD_OK)
             return ETCD_OK;
@@ -247,26 +241,21 @@ static enum etcd_status run(struct course *course, grpc_slice request, struct et
 
 static enum etcd_status unpack(const struct etcd_method *method, const struct etcd_call *call,
                                struct etcd_answer *made, struct etcd_answer **answer) {
-    if (!answer) {
-        etcd_answer_clear(made);
+    if (answer && (made->message = etcd_answer_unpack(made, method->response))) {
+        *answer = made;
         return ETCD_OK;
     }
-    made->message = etcd_answer_unpack(made, method->response);
-    if (!made->message) {
-        etcd_answer_clear(made);
-        return etcd_rpc_unreadable(method, call);
-    }
-    *answer = made;
-    return ETCD_OK;
+    etcd_answer_clear(made);
+    return answer ? etcd_rpc_unreadable(method, call) : ETCD_OK;
 }
 
-enum etcd_status etcd_rpc(const struct etcd_rpc *rpc, const struct etcd_method *method,
+enum etcd_status etcd_rpc(struct etcd *etcd, const struct etcd_method *method,
                           const ProtobufCMessage *request, const struct etcd_call *call,
                           struct etcd_answer **answer) {
-    struct etcd_answer *made = calloc(1, sizeof *made);
+    struct etcd_answer *made = calloc(1, sizeof *made + method->result_size);
     if (!made)
         return ETCD_NOMEM;
-    etcd_transport_enter(rpc->transport);
+    etcd_transport_enter(&etcd->transport);
     grpc_slice packed = etcd_message_pack(request);
     if (call && call->on_read)
         call->on_read(call->ctx);
@@ -274,13 +263,13 @@ enum etcd_status etcd_rpc(const struct etcd_rpc *rpc, const struct etcd_method *
     struct etcd_call inner = call ? *call : (struct etcd_call){0};
     inner.error = text;
     inner.error_size = sizeof text;
-    struct course course = {.rpc = rpc,
+    struct course course = {.etcd = etcd,
                             .method = method,
                             .call = &inner,
                             .endpoint = -1,
                             .repeats = method->reads || inner.idempotent,
-                            .deadline_ns =
-                                inner.deadline_ns ? inner.deadline_ns : etcd_loop_now_ns() + rpc->timeout_ns};
+                            .deadline_ns = inner.deadline_ns ? inner.deadline_ns
+                                                             : etcd_loop_now_ns() + etcd->timeout_ns};
     enum etcd_status status = run(&course, packed, made);
     if (status == ETCD_OK)
         status = unpack(method, call, made, answer);
@@ -289,6 +278,6 @@ enum etcd_status etcd_rpc(const struct etcd_rpc *rpc, const struct etcd_method *
     if (status != ETCD_OK || !answer)
         free(made);
     grpc_slice_unref(packed);
-    etcd_transport_leave(rpc->transport);
+    etcd_transport_leave(&etcd->transport);
     return status;
 }

@@ -3,20 +3,13 @@
 #ifndef LOCK_LIBETCD_CALLS_RPC_H
 #define LOCK_LIBETCD_CALLS_RPC_H
 
-#include "lock/libetcd/calls/auth.h"
+#include "lock/libetcd/etcd.h"
 #include "lock/libetcd/wire/answer.h"
-
-struct etcd_rpc {
-    struct etcd_transport *transport;
-    struct etcd_auth *auth;
-    int64_t timeout_ns;
-    void (*on_error)(void *ctx, const char *member, const char *why); /* may be NULL */
-    void *ctx;
-};
 
 struct etcd_method {
     const char *path;
     const ProtobufCMessageDescriptor *response;
+    size_t result_size; /* room for a result in the answer */
     size_t only_member; /* its endpoint, counted from 1, and no other is asked; 0: any */
     bool reads;         /* changes nothing, so it may be asked again of any member */
     bool leaderless;    /* also answered by members that know no leader */
@@ -25,7 +18,7 @@ struct etcd_method {
 
 /* Calls `method` with `request`, and blocks until the end. On ETCD_OK `*answer` has the message, and goes to
  * etcd_answer_free(); `answer` is NULL if it is not wanted. */
-enum etcd_status etcd_rpc(const struct etcd_rpc *rpc, const struct etcd_method *method,
+enum etcd_status etcd_rpc(struct etcd *etcd, const struct etcd_method *method,
                           const ProtobufCMessage *request, const struct etcd_call *call,
                           struct etcd_answer **answer);
 

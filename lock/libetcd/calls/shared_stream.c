@@ -1,5 +1,9 @@
 #include "lock/libetcd/calls/shared_stream.h"
 
+#include <grpc/byte_buffer.h>
+#include <grpc/support/alloc.h>
+#include <stdlib.h>
+
 enum {
     CONNECT_POLL_MS = 5, /* while no member is connected */
     LOGIN_POLL_MS = 200,
@@ -9,22 +13,77 @@ enum {
     STEADY_MS = 1000, /* a stream that held for so long was no failure */
 };
 
+struct etcd_shared_stream_message {
+    struct etcd_shared_stream_message *next;
+    grpc_byte_buffer *buffer;
+};
+
+#define SHARED_OF(part, member)                                                                              \
+    ((struct etcd_shared_stream *)((char *)(part)-offsetof(struct etcd_shared_stream, member)))
+
 static int64_t in_ms(int64_t now_ns, int ms) {
     return now_ns + (int64_t)ms * 1000000;
 }
 
-static struct etcd_stream *start_stream(struct etcd_shared_stream *shared) {
-    grpc_metadata metadata[2] = {
-        {.key = grpc_slice_from_static_string("hasleader"), .value = grpc_slice_from_static_string("true")}};
-    size_t tokens = etcd_auth_metadata(shared->auth, &metadata[1], &shared->token_number);
-    struct etcd_stream *stream = etcd_stream_open(shared->transport, shared->endpoint, shared->kind->path,
-                                                  metadata, 1 + tokens, &shared->user);
-    if (tokens)
-        grpc_slice_unref(metadata[1].value);
-    return stream;
+/* ---- with the mutex held ---- */
+
+static void receive(struct etcd_shared_stream *shared) {
+    const grpc_op next = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &shared->incoming};
+    etcd_loop_begin(shared->call, &next, 1, &shared->received);
 }
 
-/* With the mutex held. Returns when to try again; INT64_MAX: the stream is open. */
+/* No other message is in flight. */
+static void send_first(struct etcd_shared_stream *shared) {
+    const grpc_op sending = {.op = GRPC_OP_SEND_MESSAGE,
+                             .data.send_message.send_message = shared->first->buffer};
+    shared->pending++;
+    etcd_loop_begin(shared->call, &sending, 1, &shared->sent);
+}
+
+static void drop_first(struct etcd_shared_stream *shared) {
+    struct etcd_shared_stream_message *message = shared->first;
+    shared->first = message->next;
+    if (!shared->first)
+        shared->last = &shared->first;
+    grpc_byte_buffer_destroy(message->buffer);
+    free(message);
+}
+
+static void open_call(struct etcd_shared_stream *shared) {
+    grpc_metadata metadata[2];
+    size_t count = etcd_auth_metadata(shared->auth, true, metadata, &shared->token_number);
+    const grpc_op ops[] = {
+        {.op = GRPC_OP_SEND_INITIAL_METADATA,
+         .data.send_initial_metadata = {.count = count, .metadata = metadata}},
+        {.op = GRPC_OP_RECV_INITIAL_METADATA,
+         .data.recv_initial_metadata.recv_initial_metadata = &shared->initial},
+        {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+         .data.recv_status_on_client = {.trailing_metadata = &shared->trailing,
+                                        .status = &shared->code,
+                                        .status_details = &shared->details}},
+    };
+    grpc_metadata_array_init(&shared->initial);
+    grpc_metadata_array_init(&shared->trailing);
+    shared->details = grpc_empty_slice();
+    shared->call = etcd_transport_call(shared->transport, shared->endpoint, shared->kind->path, INT64_MAX);
+    shared->broken = shared->over = false;
+    shared->pending = 2; /* the whole call, and the first message to receive */
+    etcd_loop_begin(shared->call, ops, sizeof ops / sizeof *ops, &shared->ended);
+    receive(shared);
+    etcd_auth_metadata_free(metadata, count);
+}
+
+static void close_call(struct etcd_shared_stream *shared) {
+    while (shared->first)
+        drop_first(shared);
+    grpc_call_unref(shared->call);
+    shared->call = NULL;
+    grpc_metadata_array_destroy(&shared->initial);
+    grpc_metadata_array_destroy(&shared->trailing);
+    grpc_slice_unref(shared->details);
+}
+
+/* Returns when to try again; INT64_MAX: the stream is open. */
 static int64_t open_stream(struct etcd_shared_stream *shared, int64_t now_ns) {
     if (now_ns < shared->retry_ns)
         return shared->retry_ns;
@@ -35,51 +94,22 @@ static int64_t open_stream(struct etcd_shared_stream *shared, int64_t now_ns) {
         return in_ms(now_ns, LOGIN_POLL_MS); /* the end of the login wakes the loop before */
     shared->endpoint = endpoint;
     shared->opened_ns = now_ns;
-    shared->stream = start_stream(shared);
-    if (!shared->stream)
-        return in_ms(now_ns, PAUSE_MIN_MS);
+    open_call(shared);
     shared->kind->on_open(shared);
     return INT64_MAX;
 }
 
-static int64_t tick(struct etcd_ticker *ticker, int64_t now_ns) {
-    struct etcd_shared_stream *shared =
-        (struct etcd_shared_stream *)((char *)ticker - offsetof(struct etcd_shared_stream, ticker));
-    int64_t next_ns = INT64_MAX, open_ns = INT64_MAX;
-    pthread_mutex_lock(&shared->mutex);
-    /* A member that left another call without an answer will not answer here either. */
-    if (!shared->stopping && etcd_shared_stream_get(shared) &&
-        etcd_endpoints_should_leave(&shared->transport->endpoints, shared->endpoint))
-        etcd_shared_stream_break(shared);
-    if (!shared->stopping && !shared->stream && shared->kind->is_wanted(shared))
-        open_ns = open_stream(shared, now_ns);
-    if (!shared->stopping && shared->kind->tick)
-        next_ns = shared->kind->tick(shared, now_ns);
-    pthread_mutex_unlock(&shared->mutex);
-    return open_ns < next_ns ? open_ns : next_ns;
-}
-
-static struct etcd_shared_stream *shared_of(struct etcd_stream_user *user) {
-    return (struct etcd_shared_stream *)((char *)user - offsetof(struct etcd_shared_stream, user));
-}
-
-static void on_message(struct etcd_stream_user *user, struct etcd_answer *answer) {
-    struct etcd_shared_stream *shared = shared_of(user);
-    pthread_mutex_lock(&shared->mutex);
-    if (!shared->broken && !shared->stopping)
-        shared->kind->on_message(shared, answer);
-    pthread_mutex_unlock(&shared->mutex);
-}
-
-static void on_end(struct etcd_stream_user *user, const struct etcd_verdict *verdict) {
-    struct etcd_shared_stream *shared = shared_of(user);
+static void end_stream(struct etcd_shared_stream *shared) {
     int64_t now_ns = etcd_loop_now_ns();
-    pthread_mutex_lock(&shared->mutex);
-    if (verdict->new_token)
+    /* The stream is still needed when a server ends it without an error. */
+    int code = shared->code == GRPC_STATUS_OK ? GRPC_STATUS_UNAVAILABLE : (int)shared->code;
+    char *text = grpc_slice_to_c_string(shared->details);
+    struct etcd_verdict verdict = etcd_status_judge(code, text);
+    gpr_free(text);
+    close_call(shared);
+    if (verdict.new_token)
         shared->refused_token = shared->token_number;
-    shared->stream = NULL;
-    shared->broken = false;
-    etcd_endpoints_fail(&shared->transport->endpoints, shared->endpoint, verdict->silent);
+    etcd_endpoints_fail(&shared->transport->endpoints, shared->endpoint, verdict.silent);
     /* The first retry is immediate. Messages alone do not make a stream good: a server may answer and hang
      * up, again and again. */
     if (now_ns >= in_ms(shared->opened_ns, STEADY_MS))
@@ -89,42 +119,146 @@ static void on_end(struct etcd_stream_user *user, const struct etcd_verdict *ver
     shared->fails++;
     shared->ticker.next_ns = 0;
     shared->kind->on_broken(shared);
-    pthread_cond_broadcast(&shared->gone);
+    pthread_cond_broadcast(&shared->changed);
+}
+
+/* A batch is done; with the last one the stream has ended. */
+static void settle(struct etcd_shared_stream *shared) {
+    if (--shared->pending == 0)
+        end_stream(shared);
+}
+
+/* ---- from the loop ---- */
+
+static void on_received(struct etcd_tag *tag, bool ok) {
+    struct etcd_shared_stream *shared = SHARED_OF(tag, received);
+    struct etcd_answer answer;
+    bool goes_on = ok && etcd_answer_read(&answer, shared->incoming);
+    grpc_byte_buffer_destroy(shared->incoming);
+    shared->incoming = NULL;
+    pthread_mutex_lock(&shared->mutex);
+    if (goes_on) {
+        if (!shared->broken && !shared->stopping)
+            shared->kind->on_message(shared, &answer);
+        etcd_answer_clear(&answer);
+        receive(shared);
+    } else {
+        settle(shared); /* on_ended() follows */
+    }
     pthread_mutex_unlock(&shared->mutex);
 }
 
-void etcd_shared_stream_init(struct etcd_shared_stream *shared, struct etcd_transport *transport,
-                             struct etcd_auth *auth, const struct etcd_shared_stream_kind *kind) {
-    *shared = (struct etcd_shared_stream){.kind = kind,
-                                          .transport = transport,
-                                          .auth = auth,
-                                          .ticker = {.tick = tick, .next_ns = INT64_MAX},
-                                          .user = {.on_message = on_message, .on_end = on_end}};
+static void on_sent(struct etcd_tag *tag, bool ok) {
+    struct etcd_shared_stream *shared = SHARED_OF(tag, sent);
+    pthread_mutex_lock(&shared->mutex);
+    drop_first(shared);
+    if (ok && !shared->over && shared->first)
+        send_first(shared);
+    settle(shared);
+    pthread_mutex_unlock(&shared->mutex);
+}
+
+static void on_ended(struct etcd_tag *tag, bool ok) {
+    struct etcd_shared_stream *shared = SHARED_OF(tag, ended);
+    (void)ok;
+    pthread_mutex_lock(&shared->mutex);
+    shared->over = true;
+    settle(shared);
+    pthread_mutex_unlock(&shared->mutex);
+}
+
+static int64_t tick(struct etcd_ticker *ticker, int64_t now_ns) {
+    struct etcd_shared_stream *shared = SHARED_OF(ticker, ticker);
+    int64_t next_ns = INT64_MAX, open_ns = INT64_MAX;
+    pthread_mutex_lock(&shared->mutex);
+    /* A member that left another call without an answer will not answer here either. */
+    if (!shared->stopping && etcd_shared_stream_is_open(shared) &&
+        etcd_endpoints_should_leave(&shared->transport->endpoints, shared->endpoint))
+        etcd_shared_stream_break(shared);
+    if (!shared->stopping && !shared->call && shared->wanted > 0)
+        open_ns = open_stream(shared, now_ns);
+    if (!shared->stopping && shared->kind->tick)
+        next_ns = shared->kind->tick(shared, now_ns);
+    pthread_mutex_unlock(&shared->mutex);
+    return open_ns < next_ns ? open_ns : next_ns;
+}
+
+/* ---- the interface ---- */
+
+struct etcd_shared_stream *etcd_shared_stream_new(const struct etcd_shared_stream_kind *kind,
+                                                  struct etcd_auth *auth) {
+    struct etcd_shared_stream *shared = calloc(1, kind->size);
+    if (!shared)
+        return NULL;
+    shared->kind = kind;
+    shared->auth = auth;
+    shared->transport = auth->transport;
+    shared->ticker = (struct etcd_ticker){.tick = tick, .next_ns = INT64_MAX};
+    shared->received.done = on_received;
+    shared->ended.done = on_ended;
+    shared->sent.done = on_sent;
+    shared->last = &shared->first;
     pthread_mutex_init(&shared->mutex, NULL);
-    pthread_cond_init(&shared->gone, NULL);
-    etcd_loop_add(transport->loop, &shared->ticker);
+    pthread_cond_init(&shared->changed, NULL);
+    etcd_loop_add(&shared->transport->loop, &shared->ticker);
+    return shared;
 }
 
 void etcd_shared_stream_stop(struct etcd_shared_stream *shared) {
     pthread_mutex_lock(&shared->mutex);
     shared->stopping = true;
-    if (shared->stream)
-        etcd_stream_cancel(shared->stream);
-    while (shared->stream)
-        pthread_cond_wait(&shared->gone, &shared->mutex);
+    if (shared->call)
+        grpc_call_cancel(shared->call, NULL);
+    while (shared->call || shared->calling)
+        pthread_cond_wait(&shared->changed, &shared->mutex);
     pthread_mutex_unlock(&shared->mutex);
 }
 
-void etcd_shared_stream_destroy(struct etcd_shared_stream *shared) {
-    pthread_cond_destroy(&shared->gone);
+void etcd_shared_stream_free(struct etcd_shared_stream *shared) {
+    if (!shared)
+        return;
+    shared->kind->destroy(shared);
+    pthread_cond_destroy(&shared->changed);
     pthread_mutex_destroy(&shared->mutex);
+    free(shared);
+}
+
+bool etcd_shared_stream_is_open(const struct etcd_shared_stream *shared) {
+    return shared->call && !shared->broken;
+}
+
+void etcd_shared_stream_send(struct etcd_shared_stream *shared, const ProtobufCMessage *message) {
+    struct etcd_shared_stream_message *queued = calloc(1, sizeof *queued);
+    if (!queued) {
+        etcd_shared_stream_break(shared); /* the user must not take the message for sent */
+        return;
+    }
+    grpc_slice packed = etcd_message_pack(message);
+    queued->buffer = grpc_raw_byte_buffer_create(&packed, 1);
+    grpc_slice_unref(packed);
+    *shared->last = queued;
+    shared->last = &queued->next;
+    if (shared->first == queued && !shared->over)
+        send_first(shared);
 }
 
 void etcd_shared_stream_break(struct etcd_shared_stream *shared) {
     shared->broken = true;
-    etcd_stream_cancel(shared->stream);
+    grpc_call_cancel(shared->call, NULL);
 }
 
-struct etcd_stream *etcd_shared_stream_get(const struct etcd_shared_stream *shared) {
-    return shared->broken ? NULL : shared->stream;
+void etcd_shared_stream_enter_user(struct etcd_shared_stream *shared, const void *object) {
+    shared->calling = object;
+    pthread_mutex_unlock(&shared->mutex);
+}
+
+void etcd_shared_stream_leave_user(struct etcd_shared_stream *shared) {
+    pthread_mutex_lock(&shared->mutex);
+    shared->calling = NULL;
+    pthread_cond_broadcast(&shared->changed);
+}
+
+void etcd_shared_stream_quiesce(struct etcd_shared_stream *shared, const void *object) {
+    while (shared->calling == object && !etcd_loop_is_current(&shared->transport->loop))
+        pthread_cond_wait(&shared->changed, &shared->mutex);
 }

@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     etcd_arena_init(&answer.arena);
     void *response = etcd_answer_unpack(&answer, responses[kind]);
     struct etcd_reply reply = {0};
-    if (response && etcd_reply_unpack(&reply, &answer.arena, kind, response)) {
+    if (response && etcd_reply_unpack(&reply, &answer.arena, kind, response, 0)) {
         must(reply.kind == kind);
         sum += read_reply(&reply, 0);
     }

@@ -22,15 +22,15 @@ static int64_t count(struct etcd_ticker *ticker, int64_t now_ns) {
 static void wake_by(grpc_channel *channel, const char *what) {
     enum { WAKES = 2000 };
     struct counter counter = {.ticker = {.tick = count, .next_ns = INT64_MAX}};
-    struct etcd_loop *loop = etcd_loop_new();
+    struct etcd_loop loop;
     int64_t slowest_ns = 0;
-    CHECK(loop);
-    etcd_loop_add(loop, &counter.ticker);
-    CHECK(etcd_loop_start(loop));
+    etcd_loop_open(&loop);
+    etcd_loop_add(&loop, &counter.ticker);
+    CHECK(etcd_loop_start(&loop));
     for (int i = 0; i < WAKES; i++) {
         int before = atomic_load(&counter.ticks);
         int64_t woken_ns = etcd_loop_now_ns();
-        etcd_loop_wake(loop, channel);
+        etcd_loop_wake(&loop, channel);
         while (atomic_load(&counter.ticks) == before && etcd_loop_now_ns() < woken_ns + 5000000000)
             harness_pause_ms(0);
         if (atomic_load(&counter.ticks) == before)
@@ -39,9 +39,9 @@ static void wake_by(grpc_channel *channel, const char *what) {
         slowest_ns = took_ns > slowest_ns ? took_ns : slowest_ns;
     }
     printf("     %s: %d us at most\n", what, (int)(slowest_ns / 1000));
-    etcd_loop_wake(loop, channel); /* in flight when it stops */
-    etcd_loop_stop(loop);
-    etcd_loop_free(loop);
+    etcd_loop_wake(&loop, channel); /* in flight when it stops */
+    etcd_loop_stop(&loop);
+    etcd_loop_close(&loop);
 }
 
 static grpc_channel *channel_to(const char *target) {

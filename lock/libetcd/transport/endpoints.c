@@ -20,46 +20,35 @@ static bool is_port(const char *text, size_t length) {
     return port > 0 && port < 65536;
 }
 
-/* HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT, of `length` bytes. The target names its scheme, dns, since
- * gRPC would take a host called "unix" for a scheme. */
+/* HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT, of `length` bytes up to a comma or the end. The target names
+ * its scheme, dns, since gRPC would take a host called "unix" for a scheme. */
 static bool read_target(char target[ETCD_TARGET_SIZE], const char *text, size_t length) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";
-    if (length == 0 || length > ETCD_TARGET_SIZE - sizeof "dns:///:2379")
+    static const char letters[] = ":ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_%";
+    const bool literal = text[0] == '[';
+    size_t host = literal ? strspn(text + 1, letters) + 2 : strspn(text, letters + 1); /* without the colon */
+    if (host == 0 || (literal && (host == 2 || text[host - 1] != ']')) ||
+        length > ETCD_TARGET_SIZE - sizeof "dns:///:2379")
         return false;
-    size_t host = length;
-    if (text[0] == '[') {
-        const char *end = memchr(text, ']', length);
-        if (!end || end == text + 1 || strspn(text + 1, letters) < (size_t)(end - text - 1))
-            return false;
-        host = (size_t)(end - text) + 1;
-    } else {
-        const char *colon = memchr(text, ':', length);
-        host = colon ? (size_t)(colon - text) : length;
-        if (host == 0 || strspn(text, letters) < host)
-            return false;
-    }
     if (host < length && (text[host] != ':' || !is_port(text + host + 1, length - host - 1)))
         return false;
     snprintf(target, ETCD_TARGET_SIZE, "dns:///%.*s%s", (int)length, text, host < length ? "" : ":2379");
     return true;
 }
 
-static enum etcd_status read_targets(struct etcd_endpoints *endpoints, const char *text, char *error,
-                                     size_t size) {
-    for (const char *at = text ? text : "";;) {
+static bool read_targets(struct etcd_endpoints *endpoints, const char *text, char *error, size_t size) {
+    for (const char *at = text ? text : "";; at++) {
         size_t length = strcspn(at, ",");
         if (endpoints->count == ETCD_ENDPOINTS_MAX) {
             snprintf(error, size, "more than %d endpoints", ETCD_ENDPOINTS_MAX);
-            return ETCD_CONFIG;
+            return false;
         }
-        if (!read_target(endpoints->each[endpoints->count].target, at, length)) {
-            snprintf(error, size, "endpoint %zu is not HOST[:PORT] or [ADDRESS]:PORT", endpoints->count + 1);
-            return ETCD_CONFIG;
+        if (!read_target(endpoints->each[endpoints->count++].target, at, length)) {
+            snprintf(error, size, "endpoint %zu is not HOST[:PORT] or [ADDRESS]:PORT", endpoints->count);
+            return false;
         }
-        endpoints->count++;
-        if (!at[length])
-            return ETCD_OK;
-        at += length + 1;
+        at += length;
+        if (!*at)
+            return true;
     }
 }
 
@@ -83,27 +72,26 @@ static char *read_pem(const char *file, char *error, size_t size) {
 
 static grpc_channel_credentials *read_credentials(const struct etcd_config *config, char *error,
                                                   size_t size) {
+    const char *const files[] = {config->ca_file, config->cert_file, config->key_file};
+    char *pems[3] = {NULL};
     grpc_channel_credentials *credentials = NULL;
-    char *ca = NULL, *cert = NULL, *key = NULL;
+    bool read = true;
     if (!config->ca_file && !config->cert_file && !config->key_file)
         return grpc_insecure_credentials_create();
     if (!config->ca_file || !config->cert_file != !config->key_file) {
         snprintf(error, size, "TLS needs ca_file, and cert_file and key_file both or none");
         return NULL;
     }
-    if (!(ca = read_pem(config->ca_file, error, size)))
-        return NULL;
-    if (config->cert_file && (!(cert = read_pem(config->cert_file, error, size)) ||
-                              !(key = read_pem(config->key_file, error, size))))
-        goto free_pems;
-    grpc_ssl_pem_key_cert_pair pair = {.private_key = key, .cert_chain = cert};
-    credentials = grpc_ssl_credentials_create(ca, cert ? &pair : NULL, NULL, NULL);
-    if (!credentials)
-        snprintf(error, size, "the certificates of %s cannot be used", config->ca_file);
-free_pems:
-    free(key);
-    free(cert);
-    free(ca);
+    for (int i = 0; i < 3 && read; i++)
+        read = !files[i] || (pems[i] = read_pem(files[i], error, size));
+    if (read) {
+        grpc_ssl_pem_key_cert_pair pair = {.cert_chain = pems[1], .private_key = pems[2]};
+        credentials = grpc_ssl_credentials_create(pems[0], pems[1] ? &pair : NULL, NULL, NULL);
+        if (!credentials)
+            snprintf(error, size, "the certificates of %s cannot be used", config->ca_file);
+    }
+    for (int i = 0; i < 3; i++)
+        free(pems[i]);
     return credentials;
 }
 
@@ -133,18 +121,17 @@ static grpc_channel *open_channel(const char *target, grpc_channel_credentials *
     return grpc_channel_create(target, credentials, &all);
 }
 
-enum etcd_status etcd_endpoints_open(struct etcd_endpoints *endpoints, const struct etcd_config *config,
-                                     char *error, size_t error_size) {
-    enum etcd_status status = read_targets(endpoints, config->endpoints, error, error_size);
-    if (status != ETCD_OK)
-        return status;
+bool etcd_endpoints_open(struct etcd_endpoints *endpoints, const struct etcd_config *config, char *error,
+                         size_t error_size) {
+    if (!read_targets(endpoints, config->endpoints, error, error_size))
+        return false;
     grpc_channel_credentials *credentials = read_credentials(config, error, error_size);
     if (!credentials)
-        return ETCD_CONFIG;
+        return false;
     for (size_t i = 0; i < endpoints->count; i++)
         endpoints->each[i].channel = open_channel(endpoints->each[i].target, credentials);
     grpc_channel_credentials_release(credentials);
-    return ETCD_OK;
+    return true;
 }
 
 void etcd_endpoints_close(struct etcd_endpoints *endpoints) {

@@ -24,9 +24,10 @@ struct etcd_endpoints {
     struct etcd_endpoint each[ETCD_ENDPOINTS_MAX];
 };
 
-/* Nothing connects before the first pick. On failure ETCD_CONFIG and `error`; to be closed in any case. */
-enum etcd_status etcd_endpoints_open(struct etcd_endpoints *endpoints, const struct etcd_config *config,
-                                     char *error, size_t error_size);
+/* Nothing connects before the first pick. False and `error`: the configuration is wrong. To be closed in any
+ * case. */
+bool etcd_endpoints_open(struct etcd_endpoints *endpoints, const struct etcd_config *config, char *error,
+                         size_t error_size);
 void etcd_endpoints_close(struct etcd_endpoints *endpoints);
 
 /* A connected endpoint, counted from 0; -1: none is connected, and all of them are connecting. Does not

@@ -1,36 +1,15 @@
 #include "lock/libetcd/transport/loop.h"
 
-#include <pthread.h>
+#include <grpc/support/time.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <time.h>
-
-struct etcd_loop {
-    grpc_completion_queue *queue;
-    pthread_t thread;
-    bool started;
-    struct etcd_ticker *tickers;
-    struct etcd_tag wake;
-    _Atomic bool waking; /* the tag is in flight */
-    pthread_mutex_t mutex;
-    pthread_cond_t idle;
-    const void *object; /* its callback is running */
-};
 
 int64_t etcd_loop_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * 1000000000L + now.tv_nsec;
-}
-
-gpr_timespec etcd_loop_deadline(int64_t deadline_ns) {
-    if (deadline_ns == INT64_MAX)
-        return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-    return (gpr_timespec){.tv_sec = deadline_ns / 1000000000,
-                          .tv_nsec = (int32_t)(deadline_ns % 1000000000),
-                          .clock_type = GPR_CLOCK_MONOTONIC};
 }
 
 /* What a thread wrote before an operation began, the loop sees when the operation is done. gRPC guarantees
@@ -72,7 +51,8 @@ static void *run(void *arg) {
     struct etcd_loop *loop = arg;
     for (;;) {
         int64_t next_ns = tick(loop);
-        grpc_event event = grpc_completion_queue_next(loop->queue, etcd_loop_deadline(next_ns), NULL);
+        grpc_event event =
+            grpc_completion_queue_next(loop->queue, gpr_time_from_nanos(next_ns, GPR_CLOCK_MONOTONIC), NULL);
         if (event.type == GRPC_QUEUE_SHUTDOWN)
             return NULL;
         if (event.type == GRPC_OP_COMPLETE) {
@@ -83,19 +63,15 @@ static void *run(void *arg) {
     }
 }
 
-struct etcd_loop *etcd_loop_new(void) {
-    struct etcd_loop *loop = calloc(1, sizeof *loop);
-    if (!loop)
-        return NULL;
-    loop->wake.done = woken;
-    loop->queue = grpc_completion_queue_create_for_next(NULL);
-    pthread_mutex_init(&loop->mutex, NULL);
-    pthread_cond_init(&loop->idle, NULL);
-    return loop;
+void etcd_loop_open(struct etcd_loop *loop) {
+    *loop = (struct etcd_loop){.queue = grpc_completion_queue_create_for_next(NULL), .wake.done = woken};
 }
 
-grpc_completion_queue *etcd_loop_queue(struct etcd_loop *loop) {
-    return loop->queue;
+grpc_call *etcd_loop_call(struct etcd_loop *loop, grpc_channel *channel, const char *path,
+                          int64_t deadline_ns) {
+    return grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop->queue,
+                                    grpc_slice_from_static_string(path), NULL,
+                                    gpr_time_from_nanos(deadline_ns, GPR_CLOCK_MONOTONIC), NULL);
 }
 
 void etcd_loop_add(struct etcd_loop *loop, struct etcd_ticker *ticker) {
@@ -113,24 +89,13 @@ bool etcd_loop_start(struct etcd_loop *loop) {
 }
 
 void etcd_loop_stop(struct etcd_loop *loop) {
-    /* gRPC aborts the process if an operation begins after the queue is shut down. */
-    pthread_mutex_lock(&loop->mutex);
-    while (loop->object)
-        pthread_cond_wait(&loop->idle, &loop->mutex);
-    pthread_mutex_unlock(&loop->mutex);
     grpc_completion_queue_shutdown(loop->queue);
     if (loop->started)
         pthread_join(loop->thread, NULL);
-    loop->started = false;
 }
 
-void etcd_loop_free(struct etcd_loop *loop) {
-    if (!loop)
-        return;
+void etcd_loop_close(struct etcd_loop *loop) {
     grpc_completion_queue_destroy(loop->queue);
-    pthread_cond_destroy(&loop->idle);
-    pthread_mutex_destroy(&loop->mutex);
-    free(loop);
 }
 
 /* Only operations post to a completion queue. The wait for a channel's next state, with a deadline in the
@@ -143,26 +108,6 @@ void etcd_loop_wake(struct etcd_loop *loop, grpc_channel *channel) {
                                           &loop->wake);
 }
 
-/* ---- callbacks to the user ---- */
-
-void etcd_loop_enter(struct etcd_loop *loop, const void *object) {
-    pthread_mutex_lock(&loop->mutex);
-    loop->object = object;
-    pthread_mutex_unlock(&loop->mutex);
-}
-
-void etcd_loop_leave(struct etcd_loop *loop) {
-    pthread_mutex_lock(&loop->mutex);
-    loop->object = NULL;
-    pthread_cond_broadcast(&loop->idle);
-    pthread_mutex_unlock(&loop->mutex);
-}
-
-void etcd_loop_quiesce(struct etcd_loop *loop, const void *object) {
-    if (pthread_equal(loop->thread, pthread_self()))
-        return;
-    pthread_mutex_lock(&loop->mutex);
-    while (loop->object == object)
-        pthread_cond_wait(&loop->idle, &loop->mutex);
-    pthread_mutex_unlock(&loop->mutex);
+bool etcd_loop_is_current(const struct etcd_loop *loop) {
+    return pthread_equal(loop->thread, pthread_self());
 }

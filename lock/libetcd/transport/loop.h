@@ -5,10 +5,9 @@
 #define LOCK_LIBETCD_TRANSPORT_LOOP_H
 
 #include <grpc/grpc.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-struct etcd_loop;
 
 /* Names a batch of operations to gRPC. The loop calls `done` once for each batch that began with the tag;
  * `ok`: gRPC reports success. */
@@ -27,29 +26,35 @@ struct etcd_ticker {
     struct etcd_ticker *next;
 };
 
-int64_t etcd_loop_now_ns(void);
-gpr_timespec etcd_loop_deadline(int64_t deadline_ns);
+/* Private to loop.c. */
+struct etcd_loop {
+    grpc_completion_queue *queue;
+    pthread_t thread;
+    bool started;
+    struct etcd_ticker *tickers;
+    struct etcd_tag wake;
+    _Atomic bool waking; /* the tag is in flight */
+};
 
-/* NULL when out of memory. */
-struct etcd_loop *etcd_loop_new(void);
-grpc_completion_queue *etcd_loop_queue(struct etcd_loop *loop);
+int64_t etcd_loop_now_ns(void);
+
+void etcd_loop_open(struct etcd_loop *loop);
+/* A call without operations yet. */
+grpc_call *etcd_loop_call(struct etcd_loop *loop, grpc_channel *channel, const char *path,
+                          int64_t deadline_ns);
 /* Before it is started. */
 void etcd_loop_add(struct etcd_loop *loop, struct etcd_ticker *ticker);
 /* False: no thread could be started. */
 bool etcd_loop_start(struct etcd_loop *loop);
-/* Waits until all operations are done. No operation may begin any more, except in a callback that is running,
- * and no callback may follow that one. Not from the loop. */
+/* Waits until all operations are done. No operation may begin any more: gRPC would abort the process. Not
+ * from the loop. */
 void etcd_loop_stop(struct etcd_loop *loop);
-/* The loop was never started, or has been stopped. `loop` may be NULL. */
-void etcd_loop_free(struct etcd_loop *loop);
+/* After it has been stopped. */
+void etcd_loop_close(struct etcd_loop *loop);
 
 /* All tickers run soon. `channel`: any that lives as long as the loop. From any thread. */
 void etcd_loop_wake(struct etcd_loop *loop, grpc_channel *channel);
-
-/* Around a callback to the user for `object`; from the loop, without a mutex. */
-void etcd_loop_enter(struct etcd_loop *loop, const void *object);
-void etcd_loop_leave(struct etcd_loop *loop);
-/* Waits until no callback for `object` is running; called from the loop itself it returns at once. */
-void etcd_loop_quiesce(struct etcd_loop *loop, const void *object);
+/* The calling thread is the loop. */
+bool etcd_loop_is_current(const struct etcd_loop *loop);
 
 #endif

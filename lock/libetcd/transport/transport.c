@@ -1,33 +1,18 @@
 #include "lock/libetcd/transport/transport.h"
 
-enum etcd_status etcd_transport_open(struct etcd_transport *transport, const struct etcd_config *config,
-                                     char *error, size_t error_size) {
+bool etcd_transport_open(struct etcd_transport *transport, const struct etcd_config *config, char *error,
+                         size_t error_size) {
     pthread_mutex_init(&transport->mutex, NULL);
     pthread_cond_init(&transport->idle, NULL);
-    enum etcd_status status = etcd_endpoints_open(&transport->endpoints, config, error, error_size);
-    if (status != ETCD_OK)
-        return status;
-    transport->loop = etcd_loop_new();
-    return transport->loop ? ETCD_OK : ETCD_NOMEM;
-}
-
-void etcd_transport_stop(struct etcd_transport *transport) {
-    if (transport->loop)
-        etcd_loop_stop(transport->loop);
+    etcd_loop_open(&transport->loop);
+    return etcd_endpoints_open(&transport->endpoints, config, error, error_size);
 }
 
 void etcd_transport_close(struct etcd_transport *transport) {
     etcd_endpoints_close(&transport->endpoints);
-    etcd_loop_free(transport->loop);
+    etcd_loop_close(&transport->loop);
     pthread_cond_destroy(&transport->idle);
     pthread_mutex_destroy(&transport->mutex);
-}
-
-bool etcd_transport_is_closing(struct etcd_transport *transport) {
-    pthread_mutex_lock(&transport->mutex);
-    bool closing = transport->closing;
-    pthread_mutex_unlock(&transport->mutex);
-    return closing;
 }
 
 void etcd_transport_enter(struct etcd_transport *transport) {
@@ -44,13 +29,10 @@ void etcd_transport_leave(struct etcd_transport *transport) {
 }
 
 void etcd_transport_wake(struct etcd_transport *transport) {
-    etcd_loop_wake(transport->loop, transport->endpoints.each[0].channel);
+    etcd_loop_wake(&transport->loop, transport->endpoints.each[0].channel);
 }
 
 grpc_call *etcd_transport_call(struct etcd_transport *transport, int endpoint, const char *path,
                                int64_t deadline_ns) {
-    return grpc_channel_create_call(transport->endpoints.each[endpoint].channel, NULL,
-                                    GRPC_PROPAGATE_DEFAULTS, etcd_loop_queue(transport->loop),
-                                    grpc_slice_from_static_string(path), NULL,
-                                    etcd_loop_deadline(deadline_ns), NULL);
+    return etcd_loop_call(&transport->loop, transport->endpoints.each[endpoint].channel, path, deadline_ns);
 }

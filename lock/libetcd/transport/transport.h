@@ -2,30 +2,24 @@
 #ifndef LOCK_LIBETCD_TRANSPORT_TRANSPORT_H
 #define LOCK_LIBETCD_TRANSPORT_TRANSPORT_H
 
-#include <pthread.h>
-
 #include "lock/libetcd/transport/endpoints.h"
 #include "lock/libetcd/transport/loop.h"
 
 struct etcd_transport {
-    struct etcd_loop *loop;
+    struct etcd_loop loop;
     struct etcd_endpoints endpoints;
-    pthread_mutex_t mutex; /* for what follows */
-    pthread_cond_t idle;   /* nothing is in flight, and no thread is blocked */
-    bool closing;
+    _Atomic bool closing;
+    pthread_mutex_t mutex;      /* for what follows, and to set `closing` */
+    pthread_cond_t idle;        /* nothing is in flight, and no thread is blocked */
     struct etcd_unary *unaries; /* in flight */
     size_t blocked;             /* threads inside a blocking call */
 };
 
-/* The loop is not started yet. On failure ETCD_CONFIG or ETCD_NOMEM, and `error`; to be closed in any case.
- */
-enum etcd_status etcd_transport_open(struct etcd_transport *transport, const struct etcd_config *config,
-                                     char *error, size_t error_size);
-/* Ends the loop, when nothing is in flight any more. */
-void etcd_transport_stop(struct etcd_transport *transport);
+/* The loop is not started yet. False and `error`: the configuration is wrong. To be closed in any case. */
+bool etcd_transport_open(struct etcd_transport *transport, const struct etcd_config *config, char *error,
+                         size_t error_size);
 void etcd_transport_close(struct etcd_transport *transport);
 
-bool etcd_transport_is_closing(struct etcd_transport *transport);
 /* Around a blocking call. */
 void etcd_transport_enter(struct etcd_transport *transport);
 void etcd_transport_leave(struct etcd_transport *transport);

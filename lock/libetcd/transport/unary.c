@@ -1,38 +1,21 @@
 #include "lock/libetcd/transport/unary.h"
 
 #include <grpc/byte_buffer.h>
-#include <string.h>
-
-static void remove_from_flight(struct etcd_unary *unary) {
-    struct etcd_transport *transport = unary->transport;
-    pthread_mutex_lock(&transport->mutex);
-    struct etcd_unary **at = &transport->unaries;
-    while (*at && *at != unary)
-        at = &(*at)->next;
-    if (*at)
-        *at = unary->next;
-    if (!transport->unaries)
-        pthread_cond_broadcast(&transport->idle);
-    pthread_mutex_unlock(&transport->mutex);
-}
+#include <grpc/support/alloc.h>
+#include <stdatomic.h>
 
 static void done(struct etcd_tag *tag, bool ok) {
     struct etcd_unary *unary = (struct etcd_unary *)((char *)tag - offsetof(struct etcd_unary, tag));
-    size_t size = GRPC_SLICE_LENGTH(unary->details);
     (void)ok; /* a batch that receives the status cannot fail */
-    if (size >= sizeof unary->text)
-        size = sizeof unary->text - 1;
-    memcpy(unary->text, GRPC_SLICE_START_PTR(unary->details), size);
-    unary->text[size] = '\0';
+    unary->text = grpc_slice_to_c_string(unary->details);
     unary->on_done(unary);
 }
 
-bool etcd_unary_start(struct etcd_unary *unary, struct etcd_transport *transport, int endpoint,
+void etcd_unary_start(struct etcd_unary *unary, struct etcd_transport *transport, int endpoint,
                       const char *path, grpc_slice request, grpc_metadata *metadata, size_t metadata_count,
                       int64_t deadline_ns) {
     unary->tag.done = done;
     unary->transport = transport;
-    unary->answer = NULL;
     unary->details = grpc_empty_slice();
     grpc_metadata_array_init(&unary->initial);
     grpc_metadata_array_init(&unary->trailing);
@@ -52,18 +35,13 @@ bool etcd_unary_start(struct etcd_unary *unary, struct etcd_transport *transport
                                         .status_details = &unary->details}},
     };
     pthread_mutex_lock(&transport->mutex);
-    bool starts = !transport->closing;
-    if (starts) {
-        unary->next = transport->unaries;
-        transport->unaries = unary;
-    }
+    unary->next = transport->unaries;
+    transport->unaries = unary;
     pthread_mutex_unlock(&transport->mutex);
-    /* If etcd_unary_close_all() cancels the call right here, it ends as soon as it begins. */
-    if (starts)
-        etcd_loop_begin(unary->call, ops, sizeof ops / sizeof *ops, &unary->tag);
-    else
-        etcd_unary_free(unary);
-    return starts;
+    /* A call that is cancelled here, or by etcd_unary_close_all(), ends as soon as it begins. */
+    if (atomic_load(&transport->closing))
+        etcd_unary_cancel(unary);
+    etcd_loop_begin(unary->call, ops, sizeof ops / sizeof *ops, &unary->tag);
 }
 
 void etcd_unary_cancel(struct etcd_unary *unary) {
@@ -71,18 +49,27 @@ void etcd_unary_cancel(struct etcd_unary *unary) {
 }
 
 void etcd_unary_free(struct etcd_unary *unary) {
-    remove_from_flight(unary);
+    struct etcd_transport *transport = unary->transport;
+    pthread_mutex_lock(&transport->mutex);
+    struct etcd_unary **at = &transport->unaries;
+    while (*at != unary)
+        at = &(*at)->next;
+    *at = unary->next;
+    if (!transport->unaries)
+        pthread_cond_broadcast(&transport->idle);
+    pthread_mutex_unlock(&transport->mutex);
     grpc_call_unref(unary->call);
     grpc_byte_buffer_destroy(unary->request);
     grpc_byte_buffer_destroy(unary->answer);
     grpc_metadata_array_destroy(&unary->initial);
     grpc_metadata_array_destroy(&unary->trailing);
     grpc_slice_unref(unary->details);
+    gpr_free(unary->text);
 }
 
 void etcd_unary_close_all(struct etcd_transport *transport) {
     pthread_mutex_lock(&transport->mutex);
-    transport->closing = true;
+    atomic_store(&transport->closing, true);
     for (struct etcd_unary *unary = transport->unaries; unary; unary = unary->next)
         etcd_unary_cancel(unary);
     while (transport->blocked > 0 || transport->unaries)

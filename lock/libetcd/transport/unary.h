@@ -9,7 +9,7 @@ struct etcd_unary {
      * must call etcd_unary_free() or leave that to another thread. */
     void (*on_done)(struct etcd_unary *unary);
     grpc_status_code code;
-    char text[ETCD_ERROR_SIZE];
+    char *text;               /* what the server says of it */
     grpc_byte_buffer *answer; /* NULL: none */
 
     /* Private to unary.c. */
@@ -23,17 +23,16 @@ struct etcd_unary {
 };
 
 /* Starts a call to the member at `endpoint`, which is connected. The caller has set `on_done` and zeroed the
- * rest, and keeps `request` and `metadata`. False: the client closes; there is no call and nothing to free.
- */
-bool etcd_unary_start(struct etcd_unary *unary, struct etcd_transport *transport, int endpoint,
+ * rest, and keeps `request` and `metadata`. If the client closes, the call is cancelled at once. */
+void etcd_unary_start(struct etcd_unary *unary, struct etcd_transport *transport, int endpoint,
                       const char *path, grpc_slice request, grpc_metadata *metadata, size_t metadata_count,
                       int64_t deadline_ns);
 /* It ends soon, with on_done(). */
 void etcd_unary_cancel(struct etcd_unary *unary);
 void etcd_unary_free(struct etcd_unary *unary);
 
-/* Cancels all calls in flight and refuses new ones. Waits until none is in flight and no thread is blocked.
- */
+/* Cancels all calls, also those that begin from now on. Waits until none is in flight and no thread is
+ * blocked. */
 void etcd_unary_close_all(struct etcd_transport *transport);
 
 #endif

@@ -2,13 +2,7 @@
 
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
-#include <stdalign.h>
 #include <stdlib.h>
-
-struct result {
-    struct etcd_answer *answer;
-    alignas(max_align_t) char data[];
-};
 
 bool etcd_answer_read(struct etcd_answer *answer, grpc_byte_buffer *buffer) {
     grpc_byte_buffer_reader reader;
@@ -36,17 +30,9 @@ void etcd_answer_free(struct etcd_answer *answer) {
     free(answer);
 }
 
-void *etcd_answer_result(struct etcd_answer *answer, size_t size) {
-    struct result *result = etcd_arena_alloc(&answer->arena, sizeof *result + size);
-    if (!result)
-        return NULL;
-    result->answer = answer;
-    return result->data;
-}
-
 void etcd_answer_free_result(void *result) {
     if (result)
-        etcd_answer_free(((struct result *)((char *)result - offsetof(struct result, data)))->answer);
+        etcd_answer_free((struct etcd_answer *)((char *)result - offsetof(struct etcd_answer, result)));
 }
 
 grpc_slice etcd_message_pack(const ProtobufCMessage *message) {

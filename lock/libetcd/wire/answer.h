@@ -4,6 +4,7 @@
 #define LOCK_LIBETCD_WIRE_ANSWER_H
 
 #include <grpc/grpc.h>
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,7 +16,10 @@ struct etcd_answer {
     size_t size;
     grpc_slice slice;
     struct etcd_arena arena;
-    const void *message; /* unpacked, of an answer of etcd_rpc() */
+    /* Of an answer of etcd_rpc(): the unpacked message, and a zeroed struct for the user that may point into
+     * it. Freeing the result frees the answer too. */
+    const void *message;
+    alignas(max_align_t) char result[];
 };
 
 /* False: `buffer` is empty, and there is nothing to free. */
@@ -26,9 +30,6 @@ void etcd_answer_clear(struct etcd_answer *answer);
 /* The same for an answer that comes from malloc(). */
 void etcd_answer_free(struct etcd_answer *answer);
 
-/* A result is a zeroed struct for the user that points into an answer from malloc(). Freeing the result
- * frees the answer too. NULL when out of memory. */
-void *etcd_answer_result(struct etcd_answer *answer, size_t size);
 /* `result` may be NULL. */
 void etcd_answer_free_result(void *result);
 

@@ -2,7 +2,6 @@
 
 #include <stdalign.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { CHUNK = 2048 };
 
@@ -28,18 +27,17 @@ void *etcd_arena_alloc(struct etcd_arena *arena, size_t size) {
     if (size > SIZE_MAX / 2)
         return NULL;
     size = (size + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
-    if (!arena->chunks || (size_t)(arena->end - arena->at) < size) {
+    if (size > arena->left || !arena->chunks) {
         size_t capacity = size > CHUNK ? size : CHUNK;
         struct etcd_arena_chunk *chunk = calloc(1, sizeof *chunk + capacity);
         if (!chunk)
             return NULL;
         chunk->next = arena->chunks;
-        arena->chunks = chunk;
-        arena->at = chunk->data;
-        arena->end = chunk->data + capacity;
+        *arena = (struct etcd_arena){chunk, chunk->data, capacity, arena->allocator};
     }
     void *data = arena->at;
     arena->at += size;
+    arena->left -= size;
     return data;
 }
 

@@ -7,7 +7,8 @@
 
 struct etcd_arena {
     struct etcd_arena_chunk *chunks;
-    char *at, *end;
+    char *at; /* in the newest chunk */
+    size_t left;
     ProtobufCAllocator allocator; /* lets protobuf-c unpack into the arena, which must not move then */
 };
 

@@ -9,9 +9,10 @@
 /* How deep transactions may be nested. */
 enum { ETCD_DEPTH_MAX = 100 };
 
-/* Fills `reply` from a Pb__RangeResponse or the like. False: it makes no sense, or out of memory. */
+/* Fills `reply` from a Pb__RangeResponse or the like. `depth`: the number of transactions around it. False:
+ * it makes no sense, or out of memory. */
 bool etcd_reply_unpack(struct etcd_reply *reply, struct etcd_arena *arena, enum etcd_kind kind,
-                       const void *response);
+                       const void *response, int depth);
 struct etcd_kv etcd_kv_unpack(const Pb__KeyValue *kv);
 
 #endif
