@@ -10,7 +10,7 @@ enum { BUCKETS = 1024, VERIFIED_PER_TTL = 3, EARLY = 16 * VERIFIED_PER_TTL };
 /* The queue of one key. It exists as long as the key has a local holder or waiters. */
 struct key_queue {
     struct key_queue *next; /* in its bucket */
-    struct lock_waiter *first, *last;
+    TAILQ_HEAD(, lock_waiter) waiters;
     struct lock_waiter *store_waiter; /* the holder, while it waits for the store */
     struct lock_grant grant;         /* the holder's; owner "": no holder. Its deadline is INT64_MAX until the
                                         store has granted */
@@ -80,6 +80,16 @@ static struct key_queue **find(struct lock_local_queue *queue, const char *key) 
     return at;
 }
 
+/* NULL when out of memory. */
+static struct key_queue *find_or_add(struct lock_local_queue *queue, const char *key) {
+    struct key_queue **at = find(queue, key), *each = *at;
+    if (each || !(each = calloc(1, sizeof *each)))
+        return each;
+    memcpy(each->grant.key, key, strlen(key) + 1);
+    TAILQ_INIT(&each->waiters);
+    return *at = each;
+}
+
 /* NULL: `owner` is not the holder. */
 static struct key_queue *find_held_by(struct lock_local_queue *queue, const char *key, const char *owner) {
     struct key_queue *each = *find(queue, key);
@@ -91,8 +101,8 @@ static bool is_free(const struct lock_local_queue *queue, const struct key_queue
 }
 
 static void wake_first(struct key_queue *each) {
-    if (each->first)
-        lock_waiter_wake(each->first);
+    if (!TAILQ_EMPTY(&each->waiters))
+        lock_waiter_wake(TAILQ_FIRST(&each->waiters));
 }
 
 static void set_holder(struct key_queue *each, const char *owner) {
@@ -104,30 +114,9 @@ static void set_holder(struct key_queue *each, const char *owner) {
     each->store_waiter = NULL;
 }
 
-static void append(struct key_queue *each, struct lock_waiter *waiter) {
-    waiter->next = NULL;
-    if (each->first)
-        each->last->next = waiter;
-    else
-        each->first = waiter;
-    each->last = waiter;
-}
-
-static void take_out(struct key_queue *each, struct lock_waiter *waiter) {
-    struct lock_waiter *before = NULL;
-    for (struct lock_waiter *other = each->first; other != waiter; other = other->next)
-        before = other;
-    if (before)
-        before->next = waiter->next;
-    else
-        each->first = waiter->next;
-    if (each->last == waiter)
-        each->last = before;
-}
-
 static void free_if_unused(struct key_queue **at) {
     struct key_queue *each = *at;
-    if (each->first || each->grant.owner[0])
+    if (!TAILQ_EMPTY(&each->waiters) || each->grant.owner[0])
         return;
     *at = each->next;
     free(each->granted.pending);
@@ -149,10 +138,10 @@ static enum lock_status wait_until_free(struct lock_local_queue *queue, struct k
                                         struct lock_waiter *waiter, int64_t deadline_ns,
                                         struct lock_cancel *cancel) {
     enum lock_status status = LOCK_OK;
-    while (each->first != waiter || !is_free(queue, each)) {
+    while (TAILQ_FIRST(&each->waiters) != waiter || !is_free(queue, each)) {
         if (status == LOCK_CANCELLED || now_ns(queue) >= deadline_ns)
             return status == LOCK_CANCELLED ? status : LOCK_TIMEOUT;
-        bool next = each->first == waiter && each->grant.deadline_ns < deadline_ns;
+        bool next = TAILQ_FIRST(&each->waiters) == waiter && each->grant.deadline_ns < deadline_ns;
         int64_t until_ns = lock_env_machine_ns(queue->env, next ? each->grant.deadline_ns : deadline_ns);
         pthread_mutex_unlock(&queue->mutex);
         status = lock_waiter_wait(waiter, until_ns, cancel);
@@ -166,20 +155,17 @@ enum lock_status lock_local_queue_enter(struct lock_local_queue *queue, const ch
                                         struct lock_store_grant *granted) {
     enum lock_status status = LOCK_NOMEM;
     pthread_mutex_lock(&queue->mutex);
-    struct key_queue **at = find(queue, key);
-    struct key_queue *each = *at ? *at : (*at = calloc(1, sizeof *each));
+    struct key_queue *each = find_or_add(queue, key);
     if (!each)
         goto unlock;
-    if (!each->grant.key[0])
-        memcpy(each->grant.key, key, strlen(key) + 1);
     struct lock_waiter waiter;
     lock_waiter_init(&waiter);
-    append(each, &waiter);
+    TAILQ_INSERT_TAIL(&each->waiters, &waiter, queued);
     queue->waiting++;
     status = wait_until_free(queue, each, &waiter, deadline_ns, cancel);
     queue->waiting--;
-    bool was_first = each->first == &waiter;
-    take_out(each, &waiter);
+    bool was_first = TAILQ_FIRST(&each->waiters) == &waiter;
+    TAILQ_REMOVE(&each->waiters, &waiter, queued);
     if (status == LOCK_OK) {
         set_holder(each, owner);
         *granted = take_granted(each);
@@ -227,7 +213,7 @@ enum lock_local_release lock_local_queue_leave(struct lock_local_queue *queue, c
     if (each->reentries > 0) {
         each->reentries--;
         result = LOCK_LOCAL_STILL_HELD;
-    } else if (!each->first || !may_pass_on) {
+    } else if (TAILQ_EMPTY(&each->waiters) || !may_pass_on) {
         each->grant.deadline_ns = INT64_MAX; /* no thread enters before lock_local_queue_end() */
         *granted = take_granted(each);
         result = LOCK_LOCAL_TO_STORE;
@@ -341,7 +327,7 @@ static struct key_queue **find_due(struct lock_local_queue *queue, struct key_qu
                 return at;
             if (due_ns(queue, each) < *next_ns)
                 *next_ns = due_ns(queue, each);
-        } else if (over && !each->first) {
+        } else if (over && TAILQ_EMPTY(&each->waiters)) {
             *forgotten = queue->outlives_deadline && each->granted.owner[0];
             if (*forgotten)
                 return at;

@@ -14,7 +14,7 @@
  * It is allocated before the store is asked for anything, so that no key stays there for want of memory.
  * Freed by free(). */
 struct lock_pending_release {
-    struct lock_pending_release *next;
+    STAILQ_ENTRY(lock_pending_release) next;
     struct lock_waiter *waiter; /* woken when it is done; NULL: no thread waits for it */
     int64_t until_ns;
     char owner[LOCK_OWNER_SIZE];

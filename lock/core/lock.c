@@ -83,18 +83,14 @@ enum lock_status lock_progress(struct lock *lock, struct lock_grant *grant) {
 }
 
 enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
-    const struct lock_backend *backend = lock->backend;
     struct lock_due due = {.grant = *grant};
-    if (!(backend->caps & LOCK_CAN_EXTEND))
+    if (!(lock->backend->caps & LOCK_CAN_EXTEND))
         return LOCK_CONFIG;
     if (!lock_local_queue_find(lock->queue, &due))
         return LOCK_LOST;
-    struct lock_check check = {.grant = *grant};
+    struct lock_check check = {.grant = *grant, .extends = true};
     memcpy(check.grant.owner, due.granted.owner, sizeof check.grant.owner);
-    if (backend->verify_many)
-        backend->verify_many(lock->store, &check, 1);
-    else
-        check.status = backend->extend(lock->store, &check.grant);
+    lock->backend->check(lock->store, &check, 1);
     if (check.status == LOCK_NOT_OWNER)
         lock_local_queue_set_lost(lock->queue, &due, true);
     if (check.status != LOCK_OK)

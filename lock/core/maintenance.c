@@ -26,7 +26,7 @@ struct lock_maintenance {
     pthread_cond_t cond;
     _Atomic bool stop; /* written with the mutex held */
     bool woken;
-    struct lock_pending_release *first, **last;
+    STAILQ_HEAD(, lock_pending_release) pending;
     _Atomic int pending_count; /* with the one that is being tried */
     int64_t pause_ns;          /* after a release that has failed */
     _Atomic bool asleep;       /* nothing is held: the thread must be woken for the next grant */
@@ -70,7 +70,7 @@ static void apply(struct lock_maintenance *maintenance, const struct lock_due *d
         lose(maintenance, due, true);
         return;
     }
-    if (check->status == LOCK_OK && is_renewed(maintenance, due)) {
+    if (check->status == LOCK_OK && check->extends) {
         if (lock_local_queue_set_deadline(lock->queue, due, check->grant.deadline_ns))
             atomic_fetch_add(&lock->metrics.extended, 1);
         return;
@@ -82,15 +82,7 @@ static void apply(struct lock_maintenance *maintenance, const struct lock_due *d
         lose(maintenance, due, false);
 }
 
-static enum lock_status verify_one(struct lock_maintenance *maintenance, const struct lock_due *due,
-                                   struct lock_grant *grant) {
-    const struct lock *lock = maintenance->lock;
-    if (lock->backend->verify && !is_renewed(maintenance, due))
-        return lock->backend->verify(lock->store, grant);
-    return lock->backend->extend ? lock->backend->extend(lock->store, grant) : LOCK_OK;
-}
-
-/* True: `check` is for verify_many(). Otherwise `due` is done. */
+/* False: there is nothing to ask the store. */
 static bool prepare(struct lock_maintenance *maintenance, const struct lock_due *due,
                     struct lock_check *check) {
     if (due->forgotten) {
@@ -102,28 +94,25 @@ static bool prepare(struct lock_maintenance *maintenance, const struct lock_due 
             lose(maintenance, due, true);
         return false;
     }
-    check->grant = due->grant;
+    *check = (struct lock_check){.grant = due->grant, .extends = is_renewed(maintenance, due)};
     memcpy(check->grant.owner, due->granted.owner, sizeof check->grant.owner);
-    if (maintenance->lock->backend->verify_many)
-        return true;
-    check->status = verify_one(maintenance, due, &check->grant);
-    apply(maintenance, due, check);
-    return false;
+    return maintenance->lock->backend->check;
 }
 
-/* Verifies up to LOCK_CHECKS_MAX grants that are due. False: there were no more, or the thread must stop. */
+/* Verifies with one call grants that are due. False: there were no more, or the thread must stop. */
 static bool verify_some(struct lock_maintenance *maintenance, struct lock_scan *scan) {
+    const struct lock *lock = maintenance->lock;
     struct lock_due *dues = maintenance->dues;
     struct lock_check *checks = maintenance->checks;
-    size_t count = 0;
-    while (count < LOCK_CHECKS_MAX && !atomic_load(&maintenance->stop) &&
-           lock_local_queue_next_due(maintenance->lock->queue, scan, &dues[count]))
+    size_t count = 0, most = lock->backend->checks_together ? LOCK_CHECKS_MAX : 1;
+    while (count < most && !atomic_load(&maintenance->stop) &&
+           lock_local_queue_next_due(lock->queue, scan, &dues[count]))
         count += prepare(maintenance, &dues[count], &checks[count]);
     if (count > 0)
-        maintenance->lock->backend->verify_many(maintenance->lock->store, checks, count);
+        lock->backend->check(lock->store, checks, count);
     for (size_t i = 0; i < count; i++)
         apply(maintenance, &dues[i], &checks[i]);
-    return count == LOCK_CHECKS_MAX;
+    return count == most;
 }
 
 /* ---- pending releases ---- */
@@ -138,18 +127,10 @@ struct lock_pending_release *lock_pending_release_new(const char *key, const cha
 }
 
 /* With the mutex held. */
-static void append(struct lock_maintenance *maintenance, struct lock_pending_release *pending) {
-    pending->next = NULL;
-    *maintenance->last = pending;
-    maintenance->last = &pending->next;
-}
-
 static struct lock_pending_release *take_first(struct lock_maintenance *maintenance) {
-    struct lock_pending_release *first = maintenance->first;
+    struct lock_pending_release *first = STAILQ_FIRST(&maintenance->pending);
     if (first)
-        maintenance->first = first->next;
-    if (!maintenance->first)
-        maintenance->last = &maintenance->first;
+        STAILQ_REMOVE_HEAD(&maintenance->pending, next);
     return first;
 }
 
@@ -174,7 +155,7 @@ static bool release_some(struct lock_maintenance *maintenance, int64_t until_ns)
         bool done = try_release(maintenance, pending);
         pthread_mutex_lock(&maintenance->mutex);
         if (!done) {
-            append(maintenance, pending);
+            STAILQ_INSERT_TAIL(&maintenance->pending, pending, next);
             return false;
         }
         atomic_fetch_sub(&maintenance->pending_count, 1);
@@ -226,7 +207,7 @@ static void *run(void *arg) {
             maintenance->pause_ns = pause_least_ns;
         else if (maintenance->pause_ns < pause_most_ns)
             maintenance->pause_ns *= 2;
-        if (!done || !maintenance->first)
+        if (!done || STAILQ_EMPTY(&maintenance->pending))
             sleep_until(maintenance, next_ns);
     }
     release_some(maintenance, now_ns(maintenance) + stop_ns);
@@ -240,7 +221,7 @@ struct lock_maintenance *lock_maintenance_start(struct lock *lock) {
         return NULL;
     maintenance->lock = lock;
     maintenance->pause_ns = pause_least_ns;
-    maintenance->last = &maintenance->first;
+    STAILQ_INIT(&maintenance->pending);
     pthread_mutex_init(&maintenance->mutex, NULL);
     pthread_cond_init(&maintenance->cond, NULL);
     if (lock_env_start_thread(&maintenance->thread, run, maintenance))
@@ -283,6 +264,7 @@ void lock_maintenance_wake(struct lock_maintenance *maintenance) {
     pthread_mutex_unlock(&maintenance->mutex);
 }
 
+/* `waiter`, which may be NULL, is woken when it is done. */
 static void add(struct lock_maintenance *maintenance, struct lock_pending_release *pending,
                 struct lock_waiter *waiter) {
     const struct lock *lock = maintenance->lock;
@@ -290,7 +272,7 @@ static void add(struct lock_maintenance *maintenance, struct lock_pending_releas
     pending->waiter = waiter;
     atomic_fetch_add(&maintenance->pending_count, 1);
     pthread_mutex_lock(&maintenance->mutex);
-    append(maintenance, pending);
+    STAILQ_INSERT_TAIL(&maintenance->pending, pending, next);
     wake(maintenance);
     pthread_mutex_unlock(&maintenance->mutex);
 }

@@ -25,26 +25,7 @@
 
 #include "lock/etcd/store.h"
 
-enum { NAMES = 4, TRIES = 3 };
-
-/* ---- names ---- */
-
-/* All keys of a lock begin with this, and no other lock's do: a lock's key contains no space. */
-static int make_prefix(char out[ETCD_KEY_SIZE], const char *key) {
-    return snprintf(out, ETCD_KEY_SIZE, "lock/%s ", key);
-}
-
-/* By the last digit of the half of the owner that is counted. */
-static unsigned name_number(const char *owner) {
-    char c = owner[LOCK_OWNER_SIZE - 2];
-    return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10) % NAMES;
-}
-
-static void make_name(char out[ETCD_KEY_SIZE], const char *key, const char *owner) {
-    int length = make_prefix(out, key);
-    snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%u", LOCK_OWNER_SIZE / 2, owner,
-             name_number(owner));
-}
+enum { TRIES = 3 };
 
 /* ---- requests ---- */
 
@@ -84,8 +65,8 @@ static enum lock_status find_predecessor(struct etcd_store *store, const struct 
                                          struct etcd_place *place) {
     const struct lock_grant *grant = &attempt->grant;
     char name[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE];
-    make_name(name, grant->key, grant->owner);
-    make_prefix(prefix, grant->key);
+    etcd_store_name_key(store, name, grant->key, grant->owner);
+    etcd_store_name_lock(store, prefix, grant->key);
     const struct etcd_compare exists = has_revision(name, place->revision);
     const struct etcd_op before = newest_keys(prefix, place->revision, 1);
     const struct etcd_txn txn = {.compares = &exists, .compare_count = 1, .then = &before, .then_count = 1};
@@ -93,14 +74,6 @@ static enum lock_status find_predecessor(struct etcd_store *store, const struct 
     if (status == ETCD_UNKNOWN)
         status = ETCD_UNAVAILABLE; /* writes that went with it may have been done; it writes nothing itself */
     return status != ETCD_OK ? etcd_session_status(status) : place->revision ? LOCK_OK : LOCK_NOT_OWNER;
-}
-
-/* LOCK_NOT_OWNER: there is no key of that owner. */
-static enum lock_status release_key(struct etcd_store *store, const char *key, const char *owner,
-                                    const struct lock_limit *limit) {
-    char name[ETCD_KEY_SIZE];
-    make_name(name, key, owner);
-    return etcd_store_delete(store, name, owner, limit);
 }
 
 /* ---- entering the queue ---- */
@@ -156,10 +129,10 @@ static enum lock_status enqueue(struct etcd_store *store, const struct lock_atte
     struct etcd_op then[3], otherwise[3];
     struct etcd_owner_delete del;
     size_t n = 0;
-    make_name(name, grant->key, grant->owner);
-    make_prefix(prefix, grant->key);
+    etcd_store_name_key(store, name, grant->key, grant->owner);
+    etcd_store_name_lock(store, prefix, grant->key);
     if (attempt->releasing[0]) {
-        make_name(released, grant->key, attempt->releasing);
+        etcd_store_name_key(store, released, grant->key, attempt->releasing);
         etcd_owner_delete_make(&del, released, attempt->releasing);
         then[n] = otherwise[n] = (struct etcd_op){ETCD_TXN, .txn = del.txn};
         n++;
@@ -185,17 +158,22 @@ static enum lock_status enqueue(struct etcd_store *store, const struct lock_atte
     if (status != ETCD_OK || !enqueued.name_owner[0])
         return etcd_session_status(status);
     /* An attempt of this process has left that key; the background thread would delete it later. */
-    enum lock_status deleted = release_key(store, grant->key, enqueued.name_owner, &attempt->limit);
+    enum lock_status deleted = etcd_store_delete(store, grant->key, enqueued.name_owner, &attempt->limit);
     *retry = deleted == LOCK_OK || deleted == LOCK_NOT_OWNER;
     return deleted;
 }
 
 /* A transaction may change a key only once: so a key of the same name is deleted before. */
 static enum lock_status release_before(struct etcd_store *store, struct lock_attempt *attempt) {
-    const char *releasing = attempt->releasing;
-    if (!releasing[0] || (attempt->waits && name_number(releasing) != name_number(attempt->grant.owner)))
+    const char *key = attempt->grant.key, *releasing = attempt->releasing;
+    char released[ETCD_KEY_SIZE], name[ETCD_KEY_SIZE];
+    if (!releasing[0])
         return LOCK_OK;
-    enum lock_status status = release_key(store, attempt->grant.key, releasing, &attempt->limit);
+    etcd_store_name_key(store, released, key, releasing);
+    etcd_store_name_key(store, name, key, attempt->grant.owner);
+    if (attempt->waits && strcmp(released, name) != 0)
+        return LOCK_OK;
+    enum lock_status status = etcd_store_delete(store, key, releasing, &attempt->limit);
     if (status != LOCK_OK && status != LOCK_NOT_OWNER)
         return status;
     attempt->releasing[0] = '\0';
@@ -234,7 +212,7 @@ static enum lock_status queue_attempt(void *opened, struct lock_attempt *attempt
     int64_t sent_ns = lock_env_now_ns(etcd_session_env(store->session));
     char prefix[ETCD_KEY_SIZE];
     struct etcd_place place;
-    make_prefix(prefix, grant->key);
+    etcd_store_name_lock(store, prefix, grant->key);
     bool waits = etcd_watches_find(store->watches, prefix, grant->owner, &place);
     enum lock_status status = waits ? find_predecessor(store, attempt, &place) : LOCK_NOT_OWNER;
     if (status == LOCK_NOT_OWNER)
@@ -251,32 +229,6 @@ static enum lock_status queue_attempt(void *opened, struct lock_attempt *attempt
     return etcd_session_set_deadline(store->session, place.lease, sent_ns, grant);
 }
 
-static enum lock_status queue_release(void *opened, const char *key, const char *owner) {
-    struct etcd_store *store = opened;
-    const struct lock_limit limit = etcd_session_limit(store->session);
-    return release_key(store, key, owner, &limit);
-}
-
-static enum lock_status queue_withdraw(void *opened, const char *key, const char *owner, int64_t until_ns) {
-    struct etcd_store *store = opened;
-    const struct lock_limit limit = {.until_ns = until_ns};
-    char prefix[ETCD_KEY_SIZE];
-    make_prefix(prefix, key);
-    etcd_watches_drop(store->watches, prefix, owner);
-    enum lock_status status = etcd_session_end_doubt(store->session, &limit);
-    return status == LOCK_OK ? release_key(store, key, owner, &limit) : status;
-}
-
-static void queue_verify_many(void *opened, struct lock_check checks[], size_t count) {
-    struct etcd_store *store = opened;
-    etcd_session_verify(store->session, checks, count, make_name);
-}
-
-static enum lock_status queue_open(const struct lock_url *url, const struct lock_env *env, void **store,
-                                   char *error, size_t error_size) {
-    return etcd_store_open(url, env, true, store, error, error_size);
-}
-
 const struct lock_backend lock_etcd_queue = {
     .scheme = "etcd",
     .variant = "queue",
@@ -284,13 +236,14 @@ const struct lock_backend lock_etcd_queue = {
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE |
             LOCK_IS_SHARED | LOCK_IS_SAFE,
     .has_tls = true,
+    .checks_together = true,
     .queues_locally = true,
     .attempt_releases = true,
     .outlives_deadline = true,
-    .open = queue_open,
+    .open = etcd_store_open,
     .close = etcd_store_close,
     .attempt = queue_attempt,
-    .release = queue_release,
-    .withdraw = queue_withdraw,
-    .verify_many = queue_verify_many,
+    .release = etcd_store_release,
+    .withdraw = etcd_store_withdraw,
+    .check = etcd_store_check,
 };

@@ -336,34 +336,3 @@ enum lock_status etcd_session_set_deadline(struct etcd_session *session, int64_t
     grant->deadline_ns = until_ns < lease_until_ns ? until_ns : lease_until_ns;
     return LOCK_OK;
 }
-
-/* `range` is what was read of the grant's key. */
-static enum lock_status read_check(struct etcd_session *session, const struct etcd_reply *range,
-                                   int64_t sent_ns, struct lock_grant *grant) {
-    if (range->kv_count == 0 || (uint64_t)range->kvs[0].create_revision != grant->fence)
-        return LOCK_NOT_OWNER;
-    enum lock_status status = etcd_session_set_deadline(session, range->kvs[0].lease, sent_ns, grant);
-    return status == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
-}
-
-void etcd_session_verify(struct etcd_session *session, struct lock_check checks[], size_t count,
-                         void (*make_name)(char out[ETCD_KEY_SIZE], const char *key, const char *owner)) {
-    char names[LOCK_CHECKS_MAX][ETCD_KEY_SIZE];
-    struct etcd_op ops[LOCK_CHECKS_MAX];
-    for (size_t i = 0; i < count; i++) {
-        make_name(names[i], checks[i].grant.key, checks[i].grant.owner);
-        ops[i] = (struct etcd_op){ETCD_RANGE, .range = {.key = etcd_text(names[i]), .keys_only = true}};
-    }
-    const struct etcd_txn all = {.then = ops, .then_count = count};
-    struct etcd_call call = etcd_session_call(session);
-    call.idempotent = true;
-    int64_t sent_ns = lock_env_now_ns(session->env);
-    struct etcd_reply *reply;
-    enum etcd_status status = etcd_txn(session->etcd, &all, &call, &reply);
-    for (size_t i = 0; i < count; i++)
-        checks[i].status = status == ETCD_OK
-                               ? read_check(session, &reply->replies[i], sent_ns, &checks[i].grant)
-                               : etcd_session_status(status);
-    if (status == ETCD_OK)
-        etcd_reply_free(reply);
-}

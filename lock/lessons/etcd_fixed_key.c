@@ -4,17 +4,11 @@
  * key, and all are woken when it is deleted: one gets the lock, and the others have asked for nothing (the
  * "herd"). The longest waiter has no better chance than the newest. Beside the queue it shows what a queue is
  * for. */
-#include <stdio.h>
 #include <string.h>
 
 #include "lock/etcd/store.h"
 
 enum { TRIES = 3 };
-
-static void make_name(char out[ETCD_KEY_SIZE], const char *key, const char *owner) {
-    (void)owner;
-    snprintf(out, ETCD_KEY_SIZE, "lock/%s", key);
-}
 
 /* The result of a put request. */
 struct found {
@@ -88,7 +82,7 @@ static enum lock_status fixed_attempt(void *opened, struct lock_attempt *attempt
     struct etcd_epoch epoch;
     struct found found;
     int64_t sent_ns = lock_env_now_ns(etcd_session_env(store->session));
-    make_name(place.predecessor, grant->key, grant->owner);
+    etcd_store_name_lock(store, place.predecessor, grant->key);
     enum lock_status status = put_in_epoch(store, attempt, place.predecessor, &epoch, &found);
     attempt->nothing_left = status == LOCK_UNAVAILABLE;
     if (status != LOCK_OK)
@@ -102,34 +96,6 @@ static enum lock_status fixed_attempt(void *opened, struct lock_attempt *attempt
     return attempt->waits ? etcd_watches_wait(store->watches, place.predecessor, attempt, &place) : LOCK_BUSY;
 }
 
-static enum lock_status fixed_release(void *opened, const char *key, const char *owner) {
-    struct etcd_store *store = opened;
-    const struct lock_limit limit = etcd_session_limit(store->session);
-    char name[ETCD_KEY_SIZE];
-    make_name(name, key, owner);
-    return etcd_store_delete(store, name, owner, &limit);
-}
-
-static enum lock_status fixed_withdraw(void *opened, const char *key, const char *owner, int64_t until_ns) {
-    struct etcd_store *store = opened;
-    const struct lock_limit limit = {.until_ns = until_ns};
-    char name[ETCD_KEY_SIZE];
-    make_name(name, key, owner);
-    etcd_watches_drop(store->watches, name, owner);
-    enum lock_status status = etcd_session_end_doubt(store->session, &limit);
-    return status == LOCK_OK ? etcd_store_delete(store, name, owner, &limit) : status;
-}
-
-static void fixed_verify_many(void *opened, struct lock_check checks[], size_t count) {
-    struct etcd_store *store = opened;
-    etcd_session_verify(store->session, checks, count, make_name);
-}
-
-static enum lock_status fixed_open(const struct lock_url *url, const struct lock_env *env, void **store,
-                                   char *error, size_t error_size) {
-    return etcd_store_open(url, env, false, store, error, error_size);
-}
-
 const struct lock_backend lock_etcd_fixed_key = {
     .scheme = "etcd",
     .variant = "fixed-key",
@@ -137,12 +103,13 @@ const struct lock_backend lock_etcd_fixed_key = {
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_CAN_WAKE | LOCK_IS_SHARED |
             LOCK_IS_SAFE,
     .has_tls = true,
+    .checks_together = true,
     .queues_locally = true,
     .outlives_deadline = true,
-    .open = fixed_open,
+    .open = etcd_store_open,
     .close = etcd_store_close,
     .attempt = fixed_attempt,
-    .release = fixed_release,
-    .withdraw = fixed_withdraw,
-    .verify_many = fixed_verify_many,
+    .release = etcd_store_release,
+    .withdraw = etcd_store_withdraw,
+    .check = etcd_store_check,
 };

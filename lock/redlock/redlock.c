@@ -308,27 +308,21 @@ static enum lock_status withdraw(void *store, const char *key, const char *owner
     return LOCK_OK;
 }
 
-static enum lock_status extend_by(const struct redlock *redlock, const struct lock_grant *grant,
-                                  const char *ttl_text) {
-    struct redlock_round *round = new_round(redlock, extend_lua, 6, grant->key, grant->owner, ttl_text, "");
-    if (!round)
-        return LOCK_NOMEM;
-    struct redlock_votes votes = ask(redlock, round);
-    return judge(redlock, &votes);
-}
-
-static enum lock_status extend(void *store, struct lock_grant *grant) {
+static void check(void *store, struct lock_check *check, size_t count) {
     const struct redlock *redlock = store;
+    struct lock_grant *grant = &check->grant;
+    const char *ttl_text = check->extends ? redlock->ttl_text : "0";
+    (void)count;
     int64_t sent_ns = lock_env_now_ns(redlock->env);
-    enum lock_status status = extend_by(redlock, grant, redlock->ttl_text);
-    int64_t deadline_ns = redis_store_deadline_ns(sent_ns, redlock->ttl_ms);
-    if (status == LOCK_OK)
-        grant->deadline_ns = deadline_ns;
-    return status;
-}
-
-static enum lock_status verify(void *store, const struct lock_grant *grant) {
-    return extend_by(store, grant, "0");
+    struct redlock_round *round = new_round(redlock, extend_lua, 6, grant->key, grant->owner, ttl_text, "");
+    if (!round) {
+        check->status = LOCK_NOMEM;
+        return;
+    }
+    struct redlock_votes votes = ask(redlock, round);
+    check->status = judge(redlock, &votes);
+    if (check->status == LOCK_OK)
+        grant->deadline_ns = redis_store_deadline_ns(sent_ns, redlock->ttl_ms);
 }
 
 const struct lock_backend lock_redlock = {
@@ -342,6 +336,5 @@ const struct lock_backend lock_redlock = {
     .attempt = redlock_attempt,
     .release = release,
     .withdraw = withdraw,
-    .extend = extend,
-    .verify = verify,
+    .check = check,
 };

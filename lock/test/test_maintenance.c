@@ -169,10 +169,10 @@ static enum lock_status withdraw_slowly(void *store, const char *key, const char
     return withdraw(store, key, owner, until_ns);
 }
 
-static enum lock_status verify_gone(void *store, const struct lock_grant *grant) {
+static void verify_gone(void *store, struct lock_check *check, size_t count) {
     (void)store;
-    (void)grant;
-    return LOCK_NOT_OWNER;
+    CHECK_INT(count, 1);
+    check->status = LOCK_NOT_OWNER;
 }
 
 static bool is_lost(void *times) {
@@ -183,7 +183,7 @@ static bool is_lost(void *times) {
 static void verified_first(void) {
     enum { PENDING = 400, LONG_MS = 600, SLOW_MS = 5 };
     static struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = withdraw_slowly, .verify = verify_gone};
+        .outlives_deadline = true, .withdraw = withdraw_slowly, .check = verify_gone};
     int once = 1;
     begin_with(&slow, LONG_MS, 0);
     for (int i = 0; i < PENDING; i++)
@@ -196,19 +196,19 @@ static void verified_first(void) {
 
 static _Atomic int verifications;
 
-static enum lock_status verify_slowly(void *store, const struct lock_grant *grant) {
+static void verify_slowly(void *store, struct lock_check *check, size_t count) {
     (void)store;
-    (void)grant;
+    CHECK_INT(count, 1);
     verifications++;
     harness_pause_ms(20);
-    return LOCK_UNAVAILABLE; /* so it is verified again, and soon */
+    check->status = LOCK_UNAVAILABLE; /* so it is verified again, and soon */
 }
 
 /* Pending releases are done although a grant is due at any time. */
 static void released_all_the_same(void) {
     enum { KEYS = 8, LONG_MS = 600, PENDING = 3 };
     static struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = withdraw, .verify = verify_slowly};
+        .outlives_deadline = true, .withdraw = withdraw, .check = verify_slowly};
     begin_with(&slow, LONG_MS, 0);
     for (int i = 0; i < KEYS; i++)
         hold(harness_format("key-%d", i), 3 * PATIENCE_MS);
@@ -224,7 +224,7 @@ static void released_all_the_same(void) {
 static void stopped_at_once(void) {
     enum { KEYS = 60 };
     static struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = withdraw, .verify = verify_slowly};
+        .outlives_deadline = true, .withdraw = withdraw, .check = verify_slowly};
     begin_with(&slow, TTL_MS, 0);
     verifications = 0;
     for (int i = 0; i < KEYS; i++)
@@ -250,7 +250,8 @@ static void verify_all_gone(void *store, struct lock_check checks[], size_t coun
 /* If the backend can verify many grants with one call, it is used. */
 static void verified_together(void) {
     enum { KEYS = 500, LONG_MS = 1500 };
-    static struct lock_backend together = {.withdraw = withdraw, .verify_many = verify_all_gone};
+    static struct lock_backend together = {
+        .checks_together = true, .withdraw = withdraw, .check = verify_all_gone};
     begin_with(&together, LONG_MS, 0);
     calls = 0;
     for (int i = 0; i < KEYS; i++)
@@ -496,17 +497,11 @@ static enum lock_status grant_last_for_long(void *store, struct lock_attempt *at
     return LOCK_OK;
 }
 
-static enum lock_status fail_to_extend(void *store, struct lock_grant *grant) {
+static void fail_to_extend(void *store, struct lock_check *check, size_t count) {
     (void)store;
-    (void)grant;
-    extended++;
-    return LOCK_UNAVAILABLE;
-}
-
-static enum lock_status verify_good(void *store, const struct lock_grant *grant) {
-    (void)store;
-    (void)grant;
-    return LOCK_OK;
+    CHECK_INT(count, 1);
+    extended += check->extends;
+    check->status = check->extends ? LOCK_UNAVAILABLE : LOCK_OK;
 }
 
 /* A store that does not answer is not asked to extend each of them. */
@@ -516,8 +511,7 @@ static void several_that_cannot_be_extended(void) {
                                           .attempt = grant_last_for_long,
                                           .release = release_slowly,
                                           .withdraw = withdraw,
-                                          .extend = fail_to_extend,
-                                          .verify = verify_good};
+                                          .check = fail_to_extend};
     open_several(&backend);
     tools_check_status(
         lock_acquire_all(&lock, several, SEVERAL, tools_in_ms(&lock, PATIENCE_MS), NULL, grants), LOCK_OK);

@@ -372,8 +372,7 @@ static enum lock_status zookeeper_attempt(void *opened, struct lock_attempt *att
 
 /* ---- while it is held ---- */
 
-static enum lock_status extend(void *opened, struct lock_grant *grant) {
-    struct store *store = opened;
+static enum lock_status verify(struct store *store, struct lock_grant *grant) {
     struct batch batch;
     struct node node;
     int64_t sent_ns = lock_env_now_ns(store->env);
@@ -395,6 +394,11 @@ static enum lock_status extend(void *opened, struct lock_grant *grant) {
         return LOCK_UNAVAILABLE;
     grant->deadline_ns = deadline_ns;
     return LOCK_OK;
+}
+
+static void check(void *store, struct lock_check *check, size_t count) {
+    (void)count;
+    check->status = verify(store, &check->grant);
 }
 
 /* ---- opening ---- */
@@ -454,5 +458,5 @@ const struct lock_backend lock_zookeeper = {
     .attempt = zookeeper_attempt,
     .release = release,
     .withdraw = withdraw,
-    .extend = extend,
+    .check = check,
 };
