@@ -29,8 +29,8 @@ enum { OWNER_FENCES = 16, RETRY_MS = 1000, UNSUBSCRIBED_RETRY_MS = 20 };
 
 /* Runs owner.lua; `list_ms` may be NULL. */
 static enum lock_status run_owner(struct redis_store *store, const char *key, const char *releasing,
-                                  const char *acquiring, const char *list_ms,
-                                  const struct lock_cancel *cancel, struct redis_answer *answer) {
+                                  const char *acquiring, const char *list_ms, struct lock_cancel *cancel,
+                                  struct redis_answer *answer) {
     char lock[REDIS_KEY_SIZE], fence[REDIS_KEY_SIZE], list[REDIS_KEY_SIZE];
     redis_store_key(lock, key, "");
     redis_store_key(fence, key, ":fence");

@@ -41,12 +41,12 @@ void redis_store_close(void *store);
 
 /* As redis_connection_call(), but an answer that is an ERROR is LOCK_UNAVAILABLE. */
 enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
-                                  const char *const argv[], const struct lock_cancel *cancel);
+                                  const char *const argv[], struct lock_cancel *cancel);
 /* Runs a script by its digest, and by its text if the server does not have it. `argv`: two places that this
  * function fills, the number of keys, the keys, the arguments. */
 enum lock_status redis_store_run(struct redis_store *store, const struct redis_script *script,
                                  struct redis_answer *answer, int argc, const char *argv[],
-                                 const struct lock_cancel *cancel);
+                                 struct lock_cancel *cancel);
 
 /* Is this process subscribed to what is published to it? `subscribe`: starts the subscriber. */
 bool redis_store_is_subscribed(struct redis_store *store, bool subscribe);
