@@ -23,8 +23,8 @@ enum state {
  * flight leads: it sends its own transaction, and those that have gathered. The others wait until theirs is
  * done, they are appointed leader, or their time is up. */
 struct item {
-    struct item *next, **link; /* while it is queued */
-    struct item **seat;        /* while it is in flight: the leader's pointer to it */
+    TAILQ_ENTRY(item) queued;
+    struct item **seat; /* while it is in flight: the leader's pointer to it */
     const struct etcd_txn *txn;
     void (*read)(void *ctx, const struct etcd_reply *reply);
     void *ctx;
@@ -37,8 +37,8 @@ struct item {
 struct etcd_batch {
     struct etcd_session *session;
     pthread_mutex_t mutex;
-    int flying;                 /* leaders, with those that are appointed */
-    struct item *first, **last; /* queued */
+    int flying; /* leaders, with those that are appointed */
+    TAILQ_HEAD(, item) queue;
 };
 
 /* The items that one leader sends. An item is set to NULL when its thread leaves. */
@@ -54,7 +54,7 @@ struct etcd_batch *etcd_batch_new(struct etcd_session *session) {
     if (!batch)
         return NULL;
     batch->session = session;
-    batch->last = &batch->first;
+    TAILQ_INIT(&batch->queue);
     pthread_mutex_init(&batch->mutex, NULL);
     return batch;
 }
@@ -68,26 +68,10 @@ void etcd_batch_free(struct etcd_batch *batch) {
 
 /* ---- with the mutex held ---- */
 
-static void append(struct etcd_batch *batch, struct item *item) {
-    item->state = QUEUED;
-    item->next = NULL;
-    item->link = batch->last;
-    *batch->last = item;
-    batch->last = &item->next;
-}
-
-static void take_out(struct etcd_batch *batch, struct item *item) {
-    *item->link = item->next;
-    if (item->next)
-        item->next->link = item->link;
-    else
-        batch->last = item->link;
-}
-
 static struct item *take_first(struct etcd_batch *batch) {
-    struct item *first = batch->first;
+    struct item *first = TAILQ_FIRST(&batch->queue);
     if (first)
-        take_out(batch, first);
+        TAILQ_REMOVE(&batch->queue, first, queued);
     return first;
 }
 
@@ -230,9 +214,8 @@ static void lead(struct etcd_batch *batch, struct item *item) {
     struct item *next = appoint_leader(batch);
     pthread_mutex_unlock(&batch->mutex);
     wake(next);
-    for (size_t i = 1; i < flight.count; i++)
-        wake(flight
-                 .items[i]); /* it is done, and its thread waits for this; one that went alone is NULL here */
+    for (size_t i = 1; i < flight.count; i++) /* those that went alone are NULL here */
+        wake(flight.items[i]);
 }
 
 /* ---- waiting ---- */
@@ -241,7 +224,7 @@ static void lead(struct etcd_batch *batch, struct item *item) {
 static bool leave(struct etcd_batch *batch, struct item *item, int64_t *until_ns) {
     bool left = item->state == QUEUED || item->state == SENT;
     if (item->state == QUEUED)
-        take_out(batch, item);
+        TAILQ_REMOVE(&batch->queue, item, queued);
     else if (item->state == SENT)
         *item->seat = NULL;
     if (left)
@@ -291,7 +274,7 @@ static void send_or_wait(struct etcd_batch *batch, struct item *item) {
         return;
     }
     lock_waiter_init(&item->waiter);
-    append(batch, item);
+    TAILQ_INSERT_TAIL(&batch->queue, item, queued);
     pthread_mutex_unlock(&batch->mutex);
     wait_in_queue(batch, item);
     lock_waiter_destroy(&item->waiter);

@@ -4,6 +4,7 @@
 #define LOCK_ZOOKEEPER_REQUESTS_H
 
 #define THREADED /* the variant of the C client that its header is read for */
+#include <sys/queue.h>
 #include <zookeeper/zookeeper.h>
 
 #include "lock/core/backend.h"
@@ -48,9 +49,9 @@ struct zookeeper_requests {
     pthread_mutex_t mutex;   /* of all below, and of the session; queueing a request does not block */
     pthread_cond_t finished; /* signalled for each call while `draining` */
     bool draining;
-    zhandle_t *handle; /* NULL: none */
-    struct zookeeper_call *calls;
-    struct zookeeper_watch *watches;
+    zhandle_t *handle;                 /* NULL: none */
+    LIST_HEAD(, zookeeper_call) calls; /* in flight */
+    LIST_HEAD(, zookeeper_watch) watches;
 };
 
 struct zookeeper_slot {
@@ -64,7 +65,7 @@ struct zookeeper_slot {
 /* Requests that were sent together. Freed by the thread that waits for it, or with its last answer if no
  * thread does. */
 struct zookeeper_call {
-    struct zookeeper_call *newer, *older; /* in flight */
+    LIST_ENTRY(zookeeper_call) in_flight;
     struct zookeeper_requests *requests;
     pthread_cond_t done;
     int open; /* requests without an answer */

@@ -183,7 +183,8 @@ static void *run(void *arg) {
             lock_wait_until(&session->changed, &session->requests.mutex, until_ns);
     }
     session->requests.draining = true;
-    for (int64_t until_ns = now_ns() + drain_ns; session->requests.calls && now_ns() < until_ns;)
+    for (int64_t until_ns = now_ns() + drain_ns;
+         !LIST_EMPTY(&session->requests.calls) && now_ns() < until_ns;)
         lock_wait_until(&session->requests.finished, &session->requests.mutex, until_ns);
     close_handle(session);
     pthread_mutex_unlock(&session->requests.mutex);
