@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "lock/bench/contenders.h"
 
 enum {
     POLL_MS = 5,
