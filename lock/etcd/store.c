@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES = 4 };
+enum { NAMES = 4, TRIES = 3 };
 
 void etcd_store_close(void *store) {
     struct etcd_store *opened = store;
@@ -49,7 +49,32 @@ void etcd_store_name_key(const struct etcd_store *store, char out[ETCD_KEY_SIZE]
         snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%u", LOCK_OWNER_SIZE / 2, owner, number);
 }
 
-void etcd_owner_delete_make(struct etcd_owner_delete *delete, const char *name, const char *owner) {
+void etcd_store_copy_key(char out[ETCD_KEY_SIZE], struct etcd_bytes key) {
+    snprintf(out, ETCD_KEY_SIZE, "%.*s", (int)key.size, (const char *)key.data);
+}
+
+struct etcd_op etcd_store_newest_keys(const char *prefix, int64_t before_revision, int64_t limit) {
+    return (struct etcd_op){ETCD_RANGE,
+                            .range = {.key = etcd_text(prefix),
+                                      .prefix = true,
+                                      .max_create_revision = before_revision ? before_revision - 1 : 0,
+                                      .order = ETCD_DESCENDING,
+                                      .sort_by = ETCD_CREATE_REVISION,
+                                      .limit = limit,
+                                      .keys_only = true}};
+}
+
+/* ---- deleting, and checking ---- */
+
+/* A transaction that deletes a key if its value is `owner`. */
+struct owner_delete {
+    struct etcd_compare is_owner;
+    struct etcd_op del;
+    struct etcd_txn txn;
+};
+
+/* Its pointers go into the struct: do not copy it. */
+static void make_owner_delete(struct owner_delete *delete, const char *name, const char *owner) {
     delete->is_owner = (struct etcd_compare){
         .key = etcd_text(name), .target = ETCD_VALUE, .relation = ETCD_EQUAL, .value = etcd_text(owner)};
     delete->del = (struct etcd_op){ETCD_DELETE, .del = {.key = etcd_text(name)}};
@@ -63,11 +88,11 @@ static void read_deleted(void *ctx, const struct etcd_reply *reply) {
 
 enum lock_status etcd_store_delete(struct etcd_store *store, const char *key, const char *owner,
                                    const struct lock_limit *limit) {
-    struct etcd_owner_delete delete;
+    struct owner_delete delete;
     char name[ETCD_KEY_SIZE];
     bool existed;
     etcd_store_name_key(store, name, key, owner);
-    etcd_owner_delete_make(&delete, name, owner);
+    make_owner_delete(&delete, name, owner);
     enum etcd_status status = etcd_batch_do(store->batch, &delete.txn, limit, read_deleted, &existed);
     return status != ETCD_OK ? etcd_session_status(status) : existed ? LOCK_OK : LOCK_NOT_OWNER;
 }
@@ -118,4 +143,97 @@ void etcd_store_check(void *opened, struct lock_check checks[], size_t count) {
                                : etcd_session_status(status);
     if (status == ETCD_OK)
         etcd_reply_free(reply);
+}
+
+/* ---- putting the own key ---- */
+
+/* What a request to put the own key has found. */
+struct found {
+    const struct etcd_epoch *epoch;
+    const char *owner;
+    size_t first; /* of the replies; before it comes that of the release */
+    struct etcd_put_result *put;
+    bool wrong_epoch;
+};
+
+static void read_found(void *ctx, const struct etcd_reply *reply) {
+    struct found *found = ctx;
+    struct etcd_put_result *put = found->put;
+    const struct etcd_reply *replies = reply->replies + found->first;
+    *put = (struct etcd_put_result){.place.read_revision = reply->revision};
+    if (reply->succeeded) {
+        put->place.revision = reply->revision;
+        put->place.lease = found->epoch->lease;
+        if (replies[1].kv_count > 1)
+            etcd_store_copy_key(put->place.predecessor, replies[1].kvs[1].key);
+        return;
+    }
+    if (replies[0].kv_count == 0) {
+        found->wrong_epoch = replies[1].kv_count == 0 || replies[1].kvs[0].version != found->epoch->version;
+        return;
+    }
+    const struct etcd_kv *kv = &replies[0].kvs[0];
+    snprintf(put->owner, sizeof put->owner, "%.*s", (int)kv->value.size, (const char *)kv->value.data);
+    if (strcmp(put->owner, found->owner) == 0) { /* put by an attempt whose reply was lost */
+        put->place.revision = kv->create_revision;
+        put->place.lease = kv->lease;
+    }
+}
+
+/* `*retry`: the epoch is over, or its lease. */
+static enum etcd_status put_in_epoch(struct etcd_store *store, const struct lock_attempt *attempt,
+                                     const struct etcd_epoch *epoch, struct etcd_put_result *put,
+                                     bool *retry) {
+    const struct lock_grant *grant = &attempt->grant;
+    char name[ETCD_KEY_SIZE], lock[ETCD_KEY_SIZE], released[ETCD_KEY_SIZE];
+    struct etcd_op then[3], otherwise[3];
+    struct owner_delete del;
+    size_t n = 0;
+    etcd_store_name_key(store, name, grant->key, grant->owner);
+    etcd_store_name_lock(store, lock, grant->key);
+    if (attempt->releasing[0]) {
+        etcd_store_name_key(store, released, grant->key, attempt->releasing);
+        make_owner_delete(&del, released, attempt->releasing);
+        then[n] = otherwise[n] = (struct etcd_op){ETCD_TXN, .txn = del.txn};
+        n++;
+    }
+    struct found found = {.epoch = epoch, .owner = grant->owner, .first = n, .put = put};
+    then[n] = (struct etcd_op){
+        ETCD_PUT, .put = {.key = etcd_text(name), .value = etcd_text(grant->owner), .lease = epoch->lease}};
+    otherwise[n++] = (struct etcd_op){ETCD_RANGE, .range = {.key = etcd_text(name)}};
+    then[n] = etcd_store_newest_keys(lock, 0, 2);
+    otherwise[n++] = (struct etcd_op){ETCD_RANGE, .range = {.key = etcd_text(epoch->key), .keys_only = true}};
+    struct etcd_compare compares[] = {
+        etcd_session_compare(epoch),
+        {.key = etcd_text(name), .target = ETCD_CREATE_REVISION, .relation = ETCD_EQUAL, .number = 0}};
+    if (store->queues && !attempt->waits) {
+        compares[1].key = etcd_text(lock);
+        compares[1].prefix = true;
+    }
+    const struct etcd_txn txn = {.compares = compares,
+                                 .compare_count = 2,
+                                 .then = then,
+                                 .then_count = n,
+                                 .otherwise = otherwise,
+                                 .otherwise_count = n};
+    enum etcd_status status = etcd_batch_do(store->batch, &txn, &attempt->limit, read_found, &found);
+    *retry = status == ETCD_NOT_FOUND /* the lease */ || (status == ETCD_OK && found.wrong_epoch);
+    return status;
+}
+
+enum lock_status etcd_store_put(struct etcd_store *store, const struct lock_attempt *attempt,
+                                struct etcd_put_result *put) {
+    for (int tries = 0; tries < TRIES; tries++) {
+        struct etcd_epoch epoch;
+        bool retry;
+        enum lock_status status = etcd_session_get_epoch(store->session, &epoch, &attempt->limit);
+        if (status != LOCK_OK)
+            return status;
+        enum etcd_status done = put_in_epoch(store, attempt, &epoch, put, &retry);
+        if (retry || done == ETCD_UNKNOWN)
+            etcd_session_doubt_epoch(store->session, &epoch);
+        if (!retry)
+            return etcd_session_status(done);
+    }
+    return LOCK_UNAVAILABLE;
 }

@@ -25,15 +25,21 @@ int etcd_store_name_lock(const struct etcd_store *store, char out[ETCD_KEY_SIZE]
 void etcd_store_name_key(const struct etcd_store *store, char out[ETCD_KEY_SIZE], const char *key,
                          const char *owner);
 
-/* A transaction that deletes a key if its value is `owner`. Its pointers go into the struct: do not copy it.
- * `name` and `owner` must outlive it. */
-struct etcd_owner_delete {
-    struct etcd_compare is_owner;
-    struct etcd_op del;
-    struct etcd_txn txn;
+void etcd_store_copy_key(char out[ETCD_KEY_SIZE], struct etcd_bytes key);
+/* Reads the newest keys of a lock; only those put before `before_revision`, unless that is 0. */
+struct etcd_op etcd_store_newest_keys(const char *lock, int64_t before_revision, int64_t limit);
+
+struct etcd_put_result {
+    struct etcd_place place;     /* its revision is 0: it was not put, and does not exist */
+    char owner[LOCK_OWNER_SIZE]; /* whose key had the name already; "": none. If it is the own one only the
+                                    predecessor is missing in `place` */
 };
-void etcd_owner_delete_make(struct etcd_owner_delete *delete, const char *name, const char *owner);
-/* Does that for the owner's key. LOCK_NOT_OWNER: it does not exist, or has another owner. */
+/* Puts the attempt's key, unless one of that name exists; with `queues` and without `attempt->waits` only if
+ * the lock has no keys. With the same request it deletes the key of `attempt->releasing`. (If the request is
+ * carried out late the epoch stops the put, and the compare of the owner makes the delete harmless.) */
+enum lock_status etcd_store_put(struct etcd_store *store, const struct lock_attempt *attempt,
+                                struct etcd_put_result *put);
+/* Deletes the owner's key. LOCK_NOT_OWNER: it does not exist, or has another owner. */
 enum lock_status etcd_store_delete(struct etcd_store *store, const char *key, const char *owner,
                                    const struct lock_limit *limit);
 
