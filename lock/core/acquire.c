@@ -27,8 +27,9 @@ struct request {
     struct lock_attempt attempt;
     int64_t deadline_ns;
     struct lock_cancel *cancel;
-    bool may_be_left; /* something may be left of it in the store */
-    bool failed;      /* the store could not be used for the last attempt */
+    struct lock_waiter waiter; /* in the local queue, then for the store */
+    bool may_be_left;          /* something may be left of it in the store */
+    bool failed;               /* the store could not be used for the last attempt */
 };
 
 /* `status` is of a release or of withdrawing. */
@@ -81,7 +82,7 @@ static enum lock_status ask(struct request *request) {
 }
 
 /* Waits until it is worth asking again: LOCK_OK, LOCK_TIMEOUT, LOCK_CANCELLED. */
-static enum lock_status wait_to_ask(struct request *request, struct lock_waiter *waiter, int64_t until_ns) {
+static enum lock_status wait_to_ask(struct request *request, int64_t until_ns) {
     struct lock *lock = request->lock;
     if (lock_now_ns(lock) >= request->deadline_ns)
         return LOCK_TIMEOUT;
@@ -89,12 +90,12 @@ static enum lock_status wait_to_ask(struct request *request, struct lock_waiter 
         until_ns = request->deadline_ns;
     atomic_fetch_add(&lock->metrics.waiting, 1);
     until_ns = lock_env_machine_ns(&lock->env, until_ns);
-    enum lock_status status = lock_waiter_wait(waiter, until_ns, request->cancel);
+    enum lock_status status = lock_waiter_wait(&request->waiter, until_ns, request->cancel);
     atomic_fetch_sub(&lock->metrics.waiting, 1);
     return status == LOCK_CANCELLED ? status : LOCK_OK;
 }
 
-static enum lock_status ask_until_granted(struct request *request, struct lock_waiter *waiter) {
+static enum lock_status ask_until_granted(struct request *request) {
     const struct lock_attempt *attempt = &request->attempt;
     int64_t failing_since_ns = 0; /* 0: the store answers */
     bool unknown = false;
@@ -113,7 +114,7 @@ static enum lock_status ask_until_granted(struct request *request, struct lock_w
                 return unknown ? LOCK_UNKNOWN : status;
             until_ns = now_ns + pause_ns;
         }
-        status = wait_to_ask(request, waiter, until_ns);
+        status = wait_to_ask(request, until_ns);
         if (status != LOCK_OK)
             return status;
     }
@@ -142,20 +143,13 @@ static enum lock_status ask_store(struct request *request) {
     struct lock *lock = request->lock;
     struct lock_attempt *attempt = &request->attempt;
     struct lock_grant *grant = &attempt->grant;
-    struct lock_waiter waiter;
     if (!lock->store) {
         grant->deadline_ns = INT64_MAX;
         return LOCK_OK;
     }
     attempt->limit = limit_of(request);
     release_forgotten(lock, attempt);
-    lock_waiter_init(&waiter);
-    if (lock->queue)
-        lock_local_queue_set_waiter(lock->queue, grant->key, grant->owner, &waiter);
-    enum lock_status status = ask_until_granted(request, &waiter);
-    if (lock->queue)
-        lock_local_queue_set_waiter(lock->queue, grant->key, grant->owner, NULL);
-    lock_waiter_destroy(&waiter);
+    enum lock_status status = ask_until_granted(request);
     if (status == LOCK_OK)
         request->may_be_left = false;
     else if (request->may_be_left && status != LOCK_CANCELLED)
@@ -252,7 +246,7 @@ static enum lock_status acquire(struct request *request, const char *key, struct
     enum lock_status status = LOCK_OK;
     if (lock->queue)
         status = lock_local_queue_enter(lock->queue, key, grant->owner, request->deadline_ns, request->cancel,
-                                        &granted);
+                                        &request->waiter, &granted);
     if (status != LOCK_OK)
         return status;
     status = acquire_as_holder(request, &granted);
@@ -272,7 +266,9 @@ static enum lock_status acquire_and_count(struct request request, const char *ke
     struct lock *lock = request.lock;
     int64_t since_ns = clock_mono_ns(&clock_system);
     lock_env_at_point(&lock->env, "acquire", key);
+    lock_waiter_init(&request.waiter);
     enum lock_status status = acquire(&request, key, grant);
+    lock_waiter_destroy(&request.waiter);
     lock_env_at_point(&lock->env, "acquired", key);
     if (status == LOCK_BUSY || status == LOCK_TIMEOUT)
         status = request.attempt.waits ? LOCK_TIMEOUT : LOCK_BUSY;

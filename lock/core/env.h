@@ -12,7 +12,7 @@ enum { LOCK_TIMEOUT_MAX_MS = 450 };
 
 /* Outlives the backend's store. */
 struct lock_env {
-    /* Clock and random numbers of the user (lock_config), or of the machine. */
+    /* Of the user (lock_config). NULL: clock and random numbers are the machine's. */
     int64_t (*now_ns)(void *ctx);
     uint64_t (*random)(void *ctx);
     void (*at_point)(void *ctx, const char *point, const char *key);
@@ -29,7 +29,7 @@ struct lock_env {
     _Atomic uint64_t *requests; /* see lock_env_count_requests(); NULL: not counted */
 };
 
-/* Fills in what comes from `config` or the machine; the reports are left to the caller. */
+/* Fills in what comes from `config`, and the session; the reports are left to the caller. */
 void lock_env_init(struct lock_env *env, const struct lock_config *config);
 
 int64_t lock_env_now_ns(const struct lock_env *env);

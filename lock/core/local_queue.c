@@ -11,7 +11,7 @@ enum { BUCKETS = 1024, VERIFIED_PER_TTL = 3, EARLY = 16 * VERIFIED_PER_TTL };
 struct key_queue {
     struct key_queue *next; /* in its bucket */
     TAILQ_HEAD(, lock_waiter) waiters;
-    struct lock_waiter *store_waiter; /* the holder, while it waits for the store */
+    struct lock_waiter *store_waiter; /* the holder's, until it has its grant */
     struct lock_grant grant;         /* the holder's; owner "": no holder. Its deadline is INT64_MAX until the
                                         store has granted */
     struct lock_store_grant granted; /* passes from one holder to the next */
@@ -105,13 +105,14 @@ static void wake_first(struct key_queue *each) {
         lock_waiter_wake(TAILQ_FIRST(&each->waiters));
 }
 
-static void set_holder(struct key_queue *each, const char *owner) {
+static void set_holder(struct key_queue *each, const char *owner, struct lock_waiter *waiter) {
     memcpy(each->grant.owner, owner, sizeof each->grant.owner);
     each->grant.deadline_ns = INT64_MAX;
     each->thread = this_thread();
     each->reentries = 0;
     each->lost = false;
-    each->store_waiter = NULL;
+    each->store_waiter = waiter;
+    waiter->woken = false; /* in the queue; now it is the store that wakes it */
 }
 
 static void free_if_unused(struct key_queue **at) {
@@ -152,28 +153,25 @@ static enum lock_status wait_until_free(struct lock_local_queue *queue, struct k
 
 enum lock_status lock_local_queue_enter(struct lock_local_queue *queue, const char *key, const char *owner,
                                         int64_t deadline_ns, struct lock_cancel *cancel,
-                                        struct lock_store_grant *granted) {
+                                        struct lock_waiter *waiter, struct lock_store_grant *granted) {
     enum lock_status status = LOCK_NOMEM;
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_or_add(queue, key);
     if (!each)
         goto unlock;
-    struct lock_waiter waiter;
-    lock_waiter_init(&waiter);
-    TAILQ_INSERT_TAIL(&each->waiters, &waiter, queued);
+    TAILQ_INSERT_TAIL(&each->waiters, waiter, queued);
     queue->waiting++;
-    status = wait_until_free(queue, each, &waiter, deadline_ns, cancel);
+    status = wait_until_free(queue, each, waiter, deadline_ns, cancel);
     queue->waiting--;
-    bool was_first = TAILQ_FIRST(&each->waiters) == &waiter;
-    TAILQ_REMOVE(&each->waiters, &waiter, queued);
+    bool was_first = TAILQ_FIRST(&each->waiters) == waiter;
+    TAILQ_REMOVE(&each->waiters, waiter, queued);
     if (status == LOCK_OK) {
-        set_holder(each, owner);
+        set_holder(each, owner, waiter);
         *granted = take_granted(each);
     } else if (was_first) {
         wake_first(each); /* it has become the first, and must wait for the holder's deadline now */
     }
     free_if_unused(find(queue, key));
-    lock_waiter_destroy(&waiter);
 unlock:
     pthread_mutex_unlock(&queue->mutex);
     return status;
@@ -193,6 +191,7 @@ void lock_local_queue_set_grant(struct lock_local_queue *queue, const struct loc
     if (each) {
         each->grant = *grant;
         each->granted = *granted;
+        each->store_waiter = NULL;
         each->progress_ns = each->granted.since_ns = now_ns(queue);
         each->verify_ns = each->progress_ns + queue->ttl_ns / VERIFIED_PER_TTL;
         wake_first(each); /* it must wait no longer than this deadline */
@@ -233,6 +232,7 @@ void lock_local_queue_end(struct lock_local_queue *queue, const char *key, const
     if (each) {
         each->grant.owner[0] = '\0';
         each->granted = (struct lock_store_grant){.holders_left = 0};
+        each->store_waiter = NULL;
         wake_first(each);
         free_if_unused(find(queue, key));
     }
@@ -254,15 +254,6 @@ bool lock_local_queue_reenter(struct lock_local_queue *queue, const char *key, s
 }
 
 /* ---- waiting for the store ---- */
-
-void lock_local_queue_set_waiter(struct lock_local_queue *queue, const char *key, const char *owner,
-                                 struct lock_waiter *waiter) {
-    pthread_mutex_lock(&queue->mutex);
-    struct key_queue *each = find_held_by(queue, key, owner);
-    if (each)
-        each->store_waiter = waiter;
-    pthread_mutex_unlock(&queue->mutex);
-}
 
 bool lock_local_queue_wake(struct lock_local_queue *queue, const char *key, const char *owner) {
     pthread_mutex_lock(&queue->mutex);

@@ -43,10 +43,12 @@ void lock_local_queue_free(struct lock_local_queue *queue);
 
 /* Waits until `owner` is the local holder of `key`: LOCK_OK, LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_NOMEM. With a
  * deadline in the past it tries once. `*granted` is what the holder before it has left. It stays the holder
- * until lock_local_queue_end(), or, if it forgets to release, until the grant's deadline. */
+ * until lock_local_queue_end(), or, if it forgets to release, until the grant's deadline. `waiter` must exist
+ * until lock_local_queue_set_grant() or lock_local_queue_end(): until then it is woken by
+ * lock_local_queue_wake() and lock_local_queue_wake_all(), as its thread may wait for the store. */
 enum lock_status lock_local_queue_enter(struct lock_local_queue *queue, const char *key, const char *owner,
                                         int64_t deadline_ns, struct lock_cancel *cancel,
-                                        struct lock_store_grant *granted);
+                                        struct lock_waiter *waiter, struct lock_store_grant *granted);
 /* The local holder has `grant` now, out of `granted`, which the queue keeps. */
 void lock_local_queue_set_grant(struct lock_local_queue *queue, const struct lock_grant *grant,
                                 const struct lock_store_grant *granted);
@@ -72,10 +74,6 @@ void lock_local_queue_end(struct lock_local_queue *queue, const char *key, const
 /* If the calling thread holds `key` it acquires it again: true, and `*grant` is its grant. */
 bool lock_local_queue_reenter(struct lock_local_queue *queue, const char *key, struct lock_grant *grant);
 
-/* While the local holder waits for the store, `waiter` is woken by the functions below; NULL: it does not
- * wait any more. */
-void lock_local_queue_set_waiter(struct lock_local_queue *queue, const char *key, const char *owner,
-                                 struct lock_waiter *waiter);
 /* False: `owner`, which is the store's name for it, neither holds nor waits here. */
 bool lock_local_queue_wake(struct lock_local_queue *queue, const char *key, const char *owner);
 void lock_local_queue_wake_all(struct lock_local_queue *queue);

@@ -39,6 +39,11 @@ enum lock_status redis_store_open(const struct lock_url *url, const struct lock_
                                   char *error, size_t error_size);
 void redis_store_close(void *store);
 
+/* lock_backend's members that the locks for lessons have in common. */
+#define REDIS_STORE_LESSON                                                                                   \
+    .scheme = "redis", .caps = LOCK_IS_SHARED, .is_lesson = true, .open = redis_store_open,                  \
+    .close = redis_store_close
+
 /* As redis_connection_call(), but an answer that is an ERROR is LOCK_UNAVAILABLE. */
 enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
                                   const char *const argv[], struct lock_cancel *cancel);

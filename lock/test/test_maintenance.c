@@ -92,13 +92,23 @@ static void begin(bool outlives_deadline, int that_fail) {
     begin_with(&backend, TTL_MS, that_fail);
 }
 
+/* No store wakes the waiter, so it may go. */
+static enum lock_status enter(const char *key, const char *owner, int64_t deadline_ns,
+                              struct lock_store_grant *granted) {
+    struct lock_waiter waiter;
+    lock_waiter_init(&waiter);
+    enum lock_status status = lock_local_queue_enter(queue, key, owner, deadline_ns, NULL, &waiter, granted);
+    lock_waiter_destroy(&waiter);
+    return status;
+}
+
 /* The store knows another owner: the grant was passed on to this holder. */
 static void hold(const char *key, int ms) {
     struct lock_grant grant = {.deadline_ns = now_ns(NULL) + ms * MS};
     struct lock_store_grant granted;
     strncpy(grant.key, key, LOCK_KEY_MAX);
     memcpy(grant.owner, harness_repeat('a', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
-    CHECK_INT(lock_local_queue_enter(queue, key, grant.owner, 0, NULL, &granted), LOCK_OK);
+    CHECK_INT(enter(key, grant.owner, 0, &granted), LOCK_OK);
     granted = (struct lock_store_grant){.deadline_ns = grant.deadline_ns};
     memcpy(granted.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
     CHECK((granted.pending = lock_pending_release_new(key, granted.owner)) != NULL);
@@ -153,8 +163,7 @@ static void taken_over(void) {
     hold("key", 500);
     struct lock_store_grant granted;
     const char *owner = harness_repeat('c', LOCK_OWNER_SIZE - 1);
-    CHECK_INT(lock_local_queue_enter(queue, "key", owner, now_ns(NULL) + PATIENCE_MS * MS, NULL, &granted),
-              LOCK_OK);
+    CHECK_INT(enter("key", owner, now_ns(NULL) + PATIENCE_MS * MS, &granted), LOCK_OK);
     CHECK_STR(granted.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1));
     harness_pause_ms(TTL_MS);
     CHECK_INT(read_count(&withdrawn), 0);
