@@ -3,8 +3,8 @@
  *
  * An owner that wants KEY creates an ephemeral sequential node /lock/KEY/OWNER-SEQUENCE. The node with the
  * lowest sequence has the lock; each other owner watches the node right before its own, so a release wakes
- * one waiter. By the owner in the name a node is found whose creation was not answered. /lock/KEY is a
- * container: the server removes it some time after its last child.
+ * one waiter. A node whose creation was not answered is found by the owner in its name, and deleted; the owner
+ * begins anew. /lock/KEY is a container: the server removes it some time after its last child.
  *
  * The fence is the czxid of the node, the number of the transaction that created it. ZooKeeper numbers all
  * its transactions in one order, and a new leader goes on with it. An owner that queues later has both the
@@ -189,16 +189,21 @@ static enum lock_status find_node_again(struct batch *batch, struct node *node) 
     return node->name[0] ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
-static enum lock_status remove_node(struct batch *batch, struct node *node) {
+static enum lock_status delete_node(struct batch *batch, struct node *node) {
     enum lock_status status = node->session ? LOCK_OK : LOCK_NOT_OWNER;
     if (status == LOCK_OK && !node->name[0])
         status = find_node_again(batch, node);
-    if (status == LOCK_OK) {
-        add_own(batch, ZOOKEEPER_DELETE, node);
-        status = send_batch(batch, &node->session);
-        if (status == LOCK_OK && batch->replies[0].result != ZOOKEEPER_DONE)
-            status = batch->replies[0].result == ZOOKEEPER_NO_NODE ? LOCK_NOT_OWNER : LOCK_UNAVAILABLE;
-    }
+    if (status != LOCK_OK)
+        return status;
+    add_own(batch, ZOOKEEPER_DELETE, node);
+    status = send_batch(batch, &node->session);
+    if (status == LOCK_OK && batch->replies[0].result != ZOOKEEPER_DONE)
+        status = batch->replies[0].result == ZOOKEEPER_NO_NODE ? LOCK_NOT_OWNER : LOCK_UNAVAILABLE;
+    return status;
+}
+
+static enum lock_status remove_node(struct batch *batch, struct node *node) {
+    enum lock_status status = delete_node(batch, node);
     if (status == LOCK_OK || status == LOCK_NOT_OWNER)
         drop_node(batch->store, node->owner);
     return status;
@@ -282,24 +287,12 @@ static enum lock_status create_node(struct batch *batch, struct lock_attempt *at
 
 /* For a node that exists. LOCK_OK, with the place in `*place`; LOCK_NOT_OWNER: it does not exist any more. */
 static enum lock_status find_place(struct batch *batch, struct node *node, struct zookeeper_reply *place) {
-    if (!node->name[0]) {
-        enum lock_status status = find_node_again(batch, node);
-        if (status != LOCK_OK)
-            return status;
-        write_node(batch->store, node);
-    }
-    int at_stat = node->czxid ? -1 : add_own(batch, ZOOKEEPER_STAT, node);
-    int at_place = add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
+    add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
     enum lock_status status = send_batch(batch, &node->session);
-    if (status != LOCK_OK)
-        return status;
-    if (at_stat >= 0)
-        node->czxid = batch->replies[at_stat].czxid;
-    *place = batch->replies[at_place];
-    if (place->result == ZOOKEEPER_NOT_DONE)
-        return LOCK_UNAVAILABLE;
-    write_node(batch->store, node);
-    return place->name[0] && node->czxid ? LOCK_OK : LOCK_NOT_OWNER;
+    *place = batch->replies[0];
+    if (status != LOCK_OK || place->result == ZOOKEEPER_NOT_DONE)
+        return status != LOCK_OK ? status : LOCK_UNAVAILABLE;
+    return place->name[0] ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
 /* LOCK_BUSY, or RETRY: the predecessor is gone. */
@@ -323,10 +316,11 @@ static enum lock_status try_once(struct batch *batch, struct lock_attempt *attem
     struct store *store = batch->store;
     struct zookeeper_reply place;
     int64_t sent_ns = lock_env_now_ns(store->env);
-    bool created = node->session != 0;
-    enum lock_status status =
-        created ? find_place(batch, node, &place) : create_node(batch, attempt, node, parents, &place);
-    if (status == LOCK_NOT_OWNER) {
+    bool is_unknown = node->session && !node->name[0];
+    enum lock_status status = is_unknown      ? delete_node(batch, node)
+                              : node->session ? find_place(batch, node, &place)
+                                              : create_node(batch, attempt, node, parents, &place);
+    if (status == LOCK_NOT_OWNER || (status == LOCK_OK && is_unknown)) {
         clear_node(store, node);
         return RETRY;
     }
