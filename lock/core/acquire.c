@@ -4,7 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "lock/core/maintenance.h"
 
 /* A waiter asks a store that fails again after `pause_ns`, and gives up after `failing_ns`. */
@@ -55,7 +54,7 @@ static void settle(struct lock *lock, struct lock_pending_release *pending, bool
 static bool withdraw(const struct request *request) {
     const struct lock_backend *backend = request->lock->backend;
     const struct lock_grant *grant = &request->attempt.grant;
-    int64_t until_ns = request->attempt.limit.until_ns, now_ns = clock_mono_ns(&clock_system);
+    int64_t until_ns = request->attempt.limit.until_ns, now_ns = lock_mono_ns();
     if (now_ns + withdraw_ns < until_ns)
         until_ns = now_ns + withdraw_ns;
     return backend->withdraw && now_ns < until_ns &&
@@ -122,7 +121,7 @@ static enum lock_status ask_until_granted(struct request *request) {
 
 static struct lock_limit limit_of(const struct request *request) {
     int64_t until_ns = lock_env_machine_ns(&request->lock->env, request->deadline_ns);
-    int64_t least_until_ns = clock_mono_ns(&clock_system) + least_ns;
+    int64_t least_until_ns = lock_mono_ns() + least_ns;
     until_ns = until_ns > INT64_MAX - late_ns ? INT64_MAX : until_ns + late_ns;
     return (struct lock_limit){until_ns > least_until_ns ? until_ns : least_until_ns, request->cancel};
 }
@@ -199,8 +198,7 @@ static enum lock_status acquire_from_store(struct request *request, struct lock_
     settle(lock, granted->pending, attempt->releasing[0]);
     if (status != LOCK_OK) {
         if (pending && status == LOCK_CANCELLED && request->may_be_left && !request->failed)
-            lock_maintenance_release_until(lock->maintenance, pending,
-                                           clock_mono_ns(&clock_system) + cancelled_ns);
+            lock_maintenance_release_until(lock->maintenance, pending, lock_mono_ns() + cancelled_ns);
         else
             settle(lock, pending, request->may_be_left);
         return status;
@@ -264,7 +262,7 @@ static enum lock_status acquire(struct request *request, const char *key, struct
 
 static enum lock_status acquire_and_count(struct request request, const char *key, struct lock_grant *grant) {
     struct lock *lock = request.lock;
-    int64_t since_ns = clock_mono_ns(&clock_system);
+    int64_t since_ns = lock_mono_ns();
     lock_env_at_point(&lock->env, "acquire", key);
     lock_waiter_init(&request.waiter);
     enum lock_status status = acquire(&request, key, grant);
@@ -274,7 +272,7 @@ static enum lock_status acquire_and_count(struct request request, const char *ke
         status = request.attempt.waits ? LOCK_TIMEOUT : LOCK_BUSY;
     atomic_fetch_add(&lock->metrics.by_status[status], 1);
     if (status == LOCK_OK)
-        atomic_fetch_add(&lock->metrics.wait_ns, (uint64_t)(clock_mono_ns(&clock_system) - since_ns));
+        atomic_fetch_add(&lock->metrics.wait_ns, (uint64_t)(lock_mono_ns() - since_ns));
     return status;
 }
 
@@ -305,7 +303,7 @@ static enum lock_status release_again(struct lock *lock, const char *key,
                                       const struct lock_store_grant *granted, int64_t until_ns, bool *gone) {
     const struct timespec pause = {.tv_nsec = pause_ns};
     enum lock_status status = lock->backend->release(lock->store, key, granted->owner);
-    while (!is_gone(status) && clock_mono_ns(&clock_system) < until_ns) {
+    while (!is_gone(status) && lock_mono_ns() < until_ns) {
         nanosleep(&pause, NULL);
         status = lock->backend->release(lock->store, key, granted->owner);
     }
@@ -320,7 +318,7 @@ static enum lock_status release_in_store(struct lock *lock, const char *key,
                                          const struct lock_store_grant *granted) {
     if (!lock->store)
         return LOCK_OK;
-    int64_t until_ns = clock_mono_ns(&clock_system) + release_again_ns;
+    int64_t until_ns = lock_mono_ns() + release_again_ns;
     enum lock_status status = lock->backend->release(lock->store, key, granted->owner);
     bool gone = is_gone(status);
     if (status == LOCK_UNKNOWN)

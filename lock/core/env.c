@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
-
 static uint64_t next_random(const struct lock_env *env) {
     uint64_t number;
     if (env->random)
@@ -23,11 +21,11 @@ void lock_env_init(struct lock_env *env, const struct lock_config *config) {
 }
 
 int64_t lock_env_now_ns(const struct lock_env *env) {
-    return env->now_ns ? env->now_ns(env->ctx) : clock_mono_ns(&clock_system);
+    return env->now_ns ? env->now_ns(env->ctx) : lock_mono_ns();
 }
 
 int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns) {
-    int64_t machine = clock_mono_ns(&clock_system), own = lock_env_now_ns(env);
+    int64_t machine = lock_mono_ns(), own = lock_env_now_ns(env);
     if (until_ns <= own)
         return machine;
     return until_ns - own > INT64_MAX - machine ? INT64_MAX : machine + (until_ns - own);

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/clock.h"
 #include "lock/lock.h"
 
 /* No call to a store takes longer. Two of them fit into the second that lock.h allows a call beyond its
@@ -32,8 +33,14 @@ struct lock_env {
 /* Fills in what comes from `config`, and the session; the reports are left to the caller. */
 void lock_env_init(struct lock_env *env, const struct lock_config *config);
 
+/* CLOCK_MONOTONIC, by which threads sleep. */
+static inline int64_t lock_mono_ns(void) {
+    return clock_mono_ns(&clock_system);
+}
+
+/* The lock's own clock. */
 int64_t lock_env_now_ns(const struct lock_env *env);
-/* Converts a time of the lock's own clock to CLOCK_MONOTONIC, by which threads sleep. */
+/* Converts a time of the lock's own clock to CLOCK_MONOTONIC. */
 int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns);
 /* 0 to `below` - 1. */
 uint64_t lock_env_random(const struct lock_env *env, uint64_t below);

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-
 /* With LOCK_RENEW_ACTIVE a grant is not extended once its holder has been silent for so many times to live.
  */
 enum { SILENT_TTLS = 3 };
@@ -138,7 +136,7 @@ static struct lock_pending_release *take_first(struct lock_maintenance *maintena
 static bool try_release(struct lock_maintenance *maintenance, const struct lock_pending_release *pending) {
     const struct lock *lock = maintenance->lock;
     int64_t timeout_ms = lock_env_timeout_ms(lock->ttl_ns / 1000000, 8);
-    int64_t until_ns = clock_mono_ns(&clock_system) + timeout_ms * 1000000;
+    int64_t until_ns = lock_mono_ns() + timeout_ms * 1000000;
     enum lock_status status = lock->backend->withdraw(lock->store, pending->key, pending->owner, until_ns);
     return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(maintenance) >= pending->until_ns;
 }

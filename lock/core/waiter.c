@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "lock/core/env.h"
 
 static const int64_t poll_ns = 25000000;
 
@@ -105,10 +105,10 @@ bool lock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until
 }
 
 bool lock_limit_is_over(const struct lock_limit *limit) {
-    return lock_cancel_called(limit->cancel) || clock_mono_ns(&clock_system) >= limit->until_ns;
+    return lock_cancel_called(limit->cancel) || lock_mono_ns() >= limit->until_ns;
 }
 
 void lock_limit_wait(const struct lock_limit *limit, pthread_cond_t *cond, pthread_mutex_t *mutex) {
-    int64_t now_ns = clock_mono_ns(&clock_system);
+    int64_t now_ns = lock_mono_ns();
     lock_wait_until(cond, mutex, lock_cancel_poll_ns(limit->cancel, now_ns, limit->until_ns));
 }

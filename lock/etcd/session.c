@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/percent.h"
 #include "lock/core/waiter.h"
 
@@ -119,19 +118,19 @@ const struct lock_env *etcd_session_env(const struct etcd_session *session) {
 
 struct etcd_call etcd_session_call(const struct etcd_session *session) {
     lock_env_count_requests(session->env, 1);
-    return (struct etcd_call){.deadline_ns = clock_mono_ns(&clock_system) + session->timeout_ns};
+    return (struct etcd_call){.deadline_ns = lock_mono_ns() + session->timeout_ns};
 }
 
 bool etcd_session_may_call(const struct etcd_session *session, const struct lock_limit *limit) {
     return !lock_cancel_called(limit->cancel) &&
-           clock_mono_ns(&clock_system) + session->timeout_ns / LEAST < limit->until_ns;
+           lock_mono_ns() + session->timeout_ns / LEAST < limit->until_ns;
 }
 
 bool etcd_session_gives_up(void *ctx) {
     struct etcd_call_limit *call_limit = ctx;
     if (!lock_cancel_called(call_limit->limit.cancel))
         return false;
-    int64_t now_ns = clock_mono_ns(&clock_system);
+    int64_t now_ns = lock_mono_ns();
     if (!call_limit->cancelled_ns)
         call_limit->cancelled_ns = now_ns;
     return now_ns - call_limit->cancelled_ns >= etcd_session_grace_ns;
@@ -148,7 +147,7 @@ struct etcd_call etcd_session_call_within(const struct etcd_session *session,
 }
 
 struct lock_limit etcd_session_limit(const struct etcd_session *session) {
-    return (struct lock_limit){.until_ns = clock_mono_ns(&clock_system) + session->timeout_ns};
+    return (struct lock_limit){.until_ns = lock_mono_ns() + session->timeout_ns};
 }
 
 enum lock_status etcd_session_status(enum etcd_status status) {
@@ -203,7 +202,7 @@ static enum etcd_status get_lease(struct etcd_session *session, struct etcd_epoc
                                   struct etcd_keep **keep, const struct lock_limit *limit) {
     struct etcd_call_limit call_limit = {.limit = *limit};
     struct etcd_call call = etcd_session_call_within(session, &call_limit);
-    int64_t granted_ns = clock_mono_ns(&clock_system), ttl_s;
+    int64_t granted_ns = lock_mono_ns(), ttl_s;
     bool written = false;
     call.idempotent = true;
     enum etcd_status status =
@@ -329,7 +328,7 @@ enum lock_status etcd_session_set_deadline(struct etcd_session *session, int64_t
         session->keep && session->epoch.lease == lease ? etcd_keep_deadline_ns(session->keep) : 0;
     pthread_mutex_unlock(&session->mutex);
     int64_t ttl_ns = session->ttl_ms * 1000000, until_ns = sent_ns + ttl_ns;
-    int64_t left_ns = lease_ns - MARGIN_S * 1000000000L - ttl_ns / DRIFT - clock_mono_ns(&clock_system);
+    int64_t left_ns = lease_ns - MARGIN_S * 1000000000L - ttl_ns / DRIFT - lock_mono_ns();
     if (left_ns <= 0)
         return LOCK_UNKNOWN;
     int64_t lease_until_ns = lock_env_now_ns(session->env) + left_ns;

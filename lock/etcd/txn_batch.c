@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "lock/core/waiter.h"
 
 /* Requests in flight at a time: one travels while the store works on the other. */
@@ -229,7 +228,7 @@ static bool leave(struct etcd_batch *batch, struct item *item, int64_t *until_ns
         *item->seat = NULL;
     if (left)
         item->status = item->state == SENT ? ETCD_UNKNOWN : ETCD_UNAVAILABLE;
-    *until_ns = item->state == TAKEN ? clock_mono_ns(&clock_system) + read_ns : INT64_MAX;
+    *until_ns = item->state == TAKEN ? lock_mono_ns() + read_ns : INT64_MAX;
     return left;
 }
 
@@ -239,7 +238,7 @@ static void wait_in_queue(struct etcd_batch *batch, struct item *item) {
     int64_t until_ns = item->limit.until_ns;
     enum lock_status status;
     while ((status = lock_waiter_wait(&item->waiter, until_ns, cancel)) != LOCK_OK) {
-        int64_t soon_ns = clock_mono_ns(&clock_system) + etcd_session_grace_ns;
+        int64_t soon_ns = lock_mono_ns() + etcd_session_grace_ns;
         pthread_mutex_lock(&batch->mutex);
         bool waits = status == LOCK_CANCELLED && item->state != QUEUED;
         bool left = !waits && leave(batch, item, &until_ns);

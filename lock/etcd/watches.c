@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "lock/core/hash.h"
 
 /* A waiter asks again after RETRY_MS in case a wake-up was lost; more often without a watch. */
@@ -85,7 +84,7 @@ static bool is_predecessor(const struct watched *watched, const struct etcd_byte
 
 /* Takes out the watches that were unused for some time; not on each call, as there may be thousands. */
 static struct watched *take_unused(struct etcd_watches *watches) {
-    int64_t now_ns = clock_mono_ns(&clock_system), until_ns = now_ns - UNUSED_S * 1000000000L;
+    int64_t now_ns = lock_mono_ns(), until_ns = now_ns - UNUSED_S * 1000000000L;
     struct watched *unused = NULL;
     if (now_ns < watches->sweep_ns)
         return NULL;
@@ -211,7 +210,7 @@ void etcd_watches_drop(struct etcd_watches *watches, const char *name, const cha
     struct watched *watched = find_waiter(watches, name, owner);
     if (watched) {
         watched->owner[0] = '\0';
-        watched->unused_ns = clock_mono_ns(&clock_system);
+        watched->unused_ns = lock_mono_ns();
     }
     struct watched *unused = take_unused(watches);
     pthread_mutex_unlock(&watches->mutex);

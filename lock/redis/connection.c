@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
 #include "lock/redis/dial.h"
 
 /* After a failed connect, calls fail at once for so long. */
@@ -40,10 +39,6 @@ struct redis_connection {
     uint64_t queued, written, answered; /* bytes of commands */
     struct redis_output output;         /* queued, and not being written yet */
 };
-
-static int64_t now_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
 
 struct redis_connection *redis_connection_open(const struct redis_target *target, int timeout_ms,
                                                const struct lock_env *env) {
@@ -161,12 +156,12 @@ static void break_connection(struct redis_connection *connection, int why) {
 
 /* Keeps the mutex: other callers need the connection too. */
 static bool connect_now(struct redis_connection *connection) {
-    if (now_ns() < connection->retry_at_ns)
+    if (lock_mono_ns() < connection->retry_at_ns)
         return false;
     char why[LOCK_ERROR_SIZE];
     connection->hiredis = redis_dial(&connection->target, connection->timeout_ms, why, sizeof why);
     if (!connection->hiredis) {
-        connection->retry_at_ns = now_ns() + retry_ns;
+        connection->retry_at_ns = lock_mono_ns() + retry_ns;
         redis_connection_report(connection, why);
     }
     return connection->hiredis != NULL;
@@ -176,7 +171,7 @@ static bool connect_now(struct redis_connection *connection) {
  * end as unknown. */
 static void test_idle(struct redis_connection *connection) {
     char byte;
-    int64_t now = now_ns();
+    int64_t now = lock_mono_ns();
     bool idle = connection->hiredis && TAILQ_EMPTY(&connection->calls) && now - connection->used_ns > idle_ns;
     connection->used_ns = now;
     if (idle && (recv(connection->hiredis->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN))
@@ -186,7 +181,7 @@ static void test_idle(struct redis_connection *connection) {
 static void leave_replica(struct redis_connection *connection) {
     if (!connection->is_replica || !TAILQ_EMPTY(&connection->calls))
         return;
-    connection->retry_at_ns = now_ns() + retry_ns; /* the name may still mean the replica */
+    connection->retry_at_ns = lock_mono_ns() + retry_ns; /* the name may still mean the replica */
     break_connection(connection, 0);
 }
 
@@ -201,7 +196,7 @@ static int write_all(int fd, const char *bytes, size_t length, int64_t until_ns,
             continue;
         }
         struct pollfd ready = {.fd = fd, .events = POLLOUT};
-        int64_t left_ms = (until_ns - now_ns()) / 1000000;
+        int64_t left_ms = (until_ns - lock_mono_ns()) / 1000000;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN)
@@ -297,19 +292,19 @@ static void appoint_leader(struct redis_connection *connection) {
 /* Without the mutex. Fails with ETIMEDOUT after `until_ns`. */
 static ssize_t receive(struct redis_connection *connection, int fd, char *bytes, size_t size,
                        int64_t until_ns) {
-    int64_t since_ns = now_ns();
+    int64_t since_ns = lock_mono_ns();
     int64_t sleep_ns = atomic_load(&connection->quick) ? since_ns + busy_poll_ns : since_ns;
     ssize_t n;
-    while ((n = recv(fd, bytes, size, MSG_DONTWAIT)) < 0 && errno == EAGAIN && now_ns() < sleep_ns)
+    while ((n = recv(fd, bytes, size, MSG_DONTWAIT)) < 0 && errno == EAGAIN && lock_mono_ns() < sleep_ns)
         sched_yield();
     if (n < 0 && errno == EAGAIN) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
-        int64_t left_ms = (until_ns - now_ns()) / 1000000;
+        int64_t left_ms = (until_ns - lock_mono_ns()) / 1000000;
         if (left_ms <= 0)
             errno = ETIMEDOUT;
         else if (poll(&ready, 1, (int)left_ms) >= 0)
             n = recv(fd, bytes, size, MSG_DONTWAIT);
-        atomic_store(&connection->quick, now_ns() - since_ns < busy_poll_ns);
+        atomic_store(&connection->quick, lock_mono_ns() - since_ns < busy_poll_ns);
     }
     return n;
 }
@@ -324,7 +319,7 @@ static void lead(struct redis_connection *connection, struct redis_request *call
         assert(connection->hiredis); /* break_connection() leaves no call that is not done */
         int fd = connection->hiredis->fd;
         pthread_mutex_unlock(&connection->mutex);
-        int64_t until_ns = lock_cancel_poll_ns(cancel, now_ns(), call->until_ns);
+        int64_t until_ns = lock_cancel_poll_ns(cancel, lock_mono_ns(), call->until_ns);
         ssize_t n = receive(connection, fd, bytes, sizeof bytes, until_ns);
         int why = n < 0 ? errno : 0;
         bool nothing_yet = why == EINTR || why == EAGAIN || (why == ETIMEDOUT && until_ns < call->until_ns);
@@ -354,9 +349,9 @@ static void lead(struct redis_connection *connection, struct redis_request *call
  * cancelled and is abandoned. */
 static bool follow(struct redis_connection *connection, struct redis_request *call,
                    struct lock_cancel *cancel) {
-    int64_t until_ns = call->until_ns, sleep_ns = now_ns() + busy_poll_ns;
+    int64_t until_ns = call->until_ns, sleep_ns = lock_mono_ns() + busy_poll_ns;
     enum lock_status status;
-    while (atomic_load(&connection->quick) && !atomic_load(&call->waiter.woken) && now_ns() < sleep_ns)
+    while (atomic_load(&connection->quick) && !atomic_load(&call->waiter.woken) && lock_mono_ns() < sleep_ns)
         sched_yield();
     while ((status = lock_waiter_wait(&call->waiter, until_ns, cancel)) != LOCK_OK) {
         bool abandoned = false;
@@ -378,13 +373,13 @@ static bool follow(struct redis_connection *connection, struct redis_request *ca
 /* ---- calls ---- */
 
 static int64_t timeout_from_now_ns(const struct redis_connection *connection) {
-    return now_ns() + (int64_t)connection->timeout_ms * 1000000;
+    return lock_mono_ns() + (int64_t)connection->timeout_ms * 1000000;
 }
 
 /* At least a third of the timeout must be left after connecting. Otherwise the next call has the connection.
  */
 static bool has_time(const struct redis_connection *connection, int64_t until_ns) {
-    bool has = until_ns - now_ns() >= (int64_t)connection->timeout_ms * 1000000 / 3;
+    bool has = until_ns - lock_mono_ns() >= (int64_t)connection->timeout_ms * 1000000 / 3;
     if (!has)
         redis_connection_report(connection, "connected, but too late for what was to be sent");
     return has;

@@ -7,15 +7,11 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-
-static int64_t now_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
+#include "lock/core/env.h"
 
 /* The `share`-th part of the time left. At least 1 ms: 0 would mean no limit to hiredis. */
 static struct timeval left_until(int64_t until_ns, int share) {
-    int64_t left_us = (until_ns - now_ns()) / 1000 / share;
+    int64_t left_us = (until_ns - lock_mono_ns()) / 1000 / share;
     if (left_us < 1000)
         left_us = 1000;
     return (struct timeval){.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
@@ -93,7 +89,7 @@ static redisContext *connect_tcp(const struct addrinfo *found, int port, int64_t
 static redisContext *connect_to(const struct redis_target *target, int timeout_ms, int64_t *until_ns,
                                 const char **why) {
     struct addrinfo *found = target->port ? look_up(target->host, target->port, why) : NULL;
-    *until_ns = now_ns() + (int64_t)timeout_ms * 1000000;
+    *until_ns = lock_mono_ns() + (int64_t)timeout_ms * 1000000;
     if (*why)
         return NULL;
     redisContext *hiredis = found ? connect_tcp(found, target->port, *until_ns)

@@ -3,8 +3,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-
 /* More questions do not wait for a node that hangs: its vote is DOWN at once. Half of the places are reserved
  * for questions that insist, which are releases. */
 enum { ASKS_MAX = 4096 };
@@ -24,10 +22,6 @@ struct redlock_node {
     struct asks queue;
     _Atomic bool stop; /* written with the mutex held */
 };
-
-static int64_t now_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
 
 /* ---- rounds ---- */
 
@@ -119,7 +113,7 @@ static enum redlock_vote read_vote(const struct redlock_ask *ask) {
 /* Votes DOWN on questions that it is too late to send; or, once they were sent, on those that do not insist.
  */
 static void drop(struct redlock_node *node, bool sent) {
-    int64_t now = now_ns();
+    int64_t now = lock_mono_ns();
     for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked), *after; ask; ask = after) {
         after = TAILQ_NEXT(ask, next);
         if (sent ? !ask->round->insists : now >= ask->round->late_ns)
@@ -146,16 +140,16 @@ static void send_once(struct redlock_node *node) {
  * often only the first try finds that the connection is broken; but a stopped node that hangs is not waited
  * for twice. */
 static void send_all(struct redlock_node *node) {
-    int64_t since_ns = now_ns();
+    int64_t since_ns = lock_mono_ns();
     send_once(node);
-    if (!TAILQ_EMPTY(&node->asked) && (!atomic_load(&node->stop) || now_ns() - since_ns < retry_ns))
+    if (!TAILQ_EMPTY(&node->asked) && (!atomic_load(&node->stop) || lock_mono_ns() - since_ns < retry_ns))
         send_once(node);
     drop(node, true);
 }
 
 /* Called, and returns, with the mutex held. False: stopped, and nothing is queued. */
 static bool wait_for_work(struct redlock_node *node) {
-    int64_t until_ns = now_ns() + retry_ns;
+    int64_t until_ns = lock_mono_ns() + retry_ns;
     if (TAILQ_EMPTY(&node->asked))
         until_ns = INT64_MAX;
     while (TAILQ_EMPTY(&node->queue) && !node->stop && lock_wait_until(&node->cond, &node->mutex, until_ns))

@@ -3,8 +3,8 @@
  *
  * An owner that wants KEY creates an ephemeral sequential node /lock/KEY/OWNER-SEQUENCE. The node with the
  * lowest sequence has the lock; each other owner watches the node right before its own, so a release wakes
- * one waiter. A node whose creation was not answered is found by the owner in its name, and deleted; the owner
- * begins anew. /lock/KEY is a container: the server removes it some time after its last child.
+ * one waiter. A node whose creation was not answered is found by the owner in its name, and deleted; the
+ * owner begins anew. /lock/KEY is a container: the server removes it some time after its last child.
  *
  * The fence is the czxid of the node, the number of the transaction that created it. ZooKeeper numbers all
  * its transactions in one order, and a new leader goes on with it. An owner that queues later has both the

@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "lock/core/waiter.h"
 
 enum { HEARTBEATS = 5 /* that are remembered */, PER_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
@@ -51,10 +50,6 @@ struct zookeeper_session {
     int64_t heartbeat_at_ns;      /* CLOCK_MONOTONIC: the next one is due */
 };
 
-static int64_t now_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
-
 /* ---- on the C client's thread ---- */
 
 static void on_session(zhandle_t *handle, int type, int state, const char *path, void *ctx) {
@@ -70,7 +65,7 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
         session->born = true;
         session->timeout_ns = zoo_recv_timeout(handle) * ms_ns;
     } else if (was_connected) {
-        session->give_up_ns = now_ns() + GIVE_UP_TIMEOUTS * session->timeout_ns;
+        session->give_up_ns = lock_mono_ns() + GIVE_UP_TIMEOUTS * session->timeout_ns;
     }
     session->number += session->over;
     bool over = session->over;
@@ -100,7 +95,7 @@ static void open_handle(struct zookeeper_session *session) {
     int64_t asked_ms = session->ttl_ms * 3 / 2 > ASKED_MIN_MS ? session->ttl_ms * 3 / 2 : ASKED_MIN_MS;
     int64_t connect_ms = asked_ms / 4 > CONNECT_MIN_MS ? asked_ms / 4 : CONNECT_MIN_MS;
     int64_t began_ns = lock_env_now_ns(session->requests.env);
-    session->give_up_ns = now_ns() + connect_ms * ms_ns;
+    session->give_up_ns = lock_mono_ns() + connect_ms * ms_ns;
     session->heartbeat_at_ns = 0;
     session->born = session->over = session->connected = session->heartbeat_in_flight = false;
     for (int i = 0; i < HEARTBEATS; i++)
@@ -135,7 +130,7 @@ static void close_handle(struct zookeeper_session *session) {
 
 static void send_heartbeat(struct zookeeper_session *session) {
     static const struct zookeeper_request request = {.verb = ZOOKEEPER_SYNC, .path = "/"};
-    session->heartbeat_at_ns = now_ns() + session->timeout_ns / PER_TIMEOUT;
+    session->heartbeat_at_ns = lock_mono_ns() + session->timeout_ns / PER_TIMEOUT;
     struct zookeeper_call *call = zookeeper_call_new(&session->requests, 1);
     if (!call)
         return;
@@ -161,12 +156,12 @@ static void *run(void *arg) {
     struct zookeeper_session *session = arg;
     pthread_mutex_lock(&session->requests.mutex);
     while (!session->stop) {
-        int64_t now = now_ns(), until_ns = now + 1000 * ms_ns;
+        int64_t now = lock_mono_ns(), until_ns = now + 1000 * ms_ns;
         if (!session->requests.handle) {
             open_handle(session);
             if (session->requests.handle)
                 continue;
-            until_ns = now_ns() + retry_ns;
+            until_ns = lock_mono_ns() + retry_ns;
         } else if (session->over) {
             close_handle(session);
             continue;
@@ -183,8 +178,8 @@ static void *run(void *arg) {
             lock_wait_until(&session->changed, &session->requests.mutex, until_ns);
     }
     session->requests.draining = true;
-    for (int64_t until_ns = now_ns() + drain_ns;
-         !LIST_EMPTY(&session->requests.calls) && now_ns() < until_ns;)
+    for (int64_t until_ns = lock_mono_ns() + drain_ns;
+         !LIST_EMPTY(&session->requests.calls) && lock_mono_ns() < until_ns;)
         lock_wait_until(&session->requests.finished, &session->requests.mutex, until_ns);
     close_handle(session);
     pthread_mutex_unlock(&session->requests.mutex);
@@ -237,7 +232,7 @@ uint64_t zookeeper_session_number(struct zookeeper_session *session) {
 }
 
 int64_t zookeeper_session_until_ns(const struct zookeeper_session *session) {
-    return now_ns() + lock_env_timeout_ms(session->ttl_ms, 8) * ms_ns;
+    return lock_mono_ns() + lock_env_timeout_ms(session->ttl_ms, 8) * ms_ns;
 }
 
 /* The C client does not say which of its servers it was. */
