@@ -120,7 +120,7 @@ static void make_path(const struct store *store, char path[PATH_SIZE], const cha
 struct batch {
     struct store *store;
     struct lock_limit limit;
-    char parent[PATH_SIZE], queue[PATH_SIZE], own[PATH_SIZE], other[PATH_SIZE];
+    char parent[PATH_SIZE], queue[PATH_SIZE], other[PATH_SIZE];
     char levels[ZOOKEEPER_LEVELS_MAX][ZOOKEEPER_ROOT_SIZE];
     struct zookeeper_request requests[ZOOKEEPER_REQUESTS_MAX];
     struct zookeeper_reply replies[ZOOKEEPER_REQUESTS_MAX];
@@ -147,11 +147,6 @@ static int add(struct batch *batch, enum zookeeper_verb verb, const char *path, 
     return batch->count++;
 }
 
-static int add_own(struct batch *batch, enum zookeeper_verb verb, const struct node *node) {
-    make_path(batch->store, batch->own, node->key, node->name);
-    return add(batch, verb, batch->own, node);
-}
-
 static void add_parents(struct batch *batch, const struct node *node) {
     const char *slash = batch->store->root;
     for (int i = 0; slash; i++) {
@@ -173,29 +168,31 @@ static enum lock_status send_batch(struct batch *batch, uint64_t *session) {
 
 /* ---- releasing ---- */
 
-/* Finds a node whose creation was not answered. LOCK_OK: node->name is set; LOCK_NOT_OWNER: it does not
- * exist. */
-static enum lock_status find_node_again(struct batch *batch, struct node *node) {
-    /* Another server may answer than the one that was asked to create it. */
-    add(batch, ZOOKEEPER_SYNC, batch->parent, node);
-    int place = add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
+/* LOCK_OK, with the place in `*place`; LOCK_NOT_OWNER: there is no node of that owner. `syncs`: the server
+ * that answers may not have the latest writes yet. */
+static enum lock_status find_place(struct batch *batch, struct node *node, bool syncs,
+                                   struct zookeeper_reply *place) {
+    if (syncs)
+        add(batch, ZOOKEEPER_SYNC, batch->parent, node);
+    int at_place = add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
     enum lock_status status = send_batch(batch, &node->session);
-    const struct zookeeper_reply *reply = &batch->replies[place];
-    if (status != LOCK_OK)
-        return status;
-    if (reply->result == ZOOKEEPER_NOT_DONE)
-        return LOCK_UNAVAILABLE;
-    memcpy(node->name, reply->name, sizeof node->name);
-    return node->name[0] ? LOCK_OK : LOCK_NOT_OWNER;
+    *place = batch->replies[at_place];
+    if (status != LOCK_OK || place->result == ZOOKEEPER_NOT_DONE)
+        return status != LOCK_OK ? status : LOCK_UNAVAILABLE;
+    return place->name[0] ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
 static enum lock_status delete_node(struct batch *batch, struct node *node) {
+    struct zookeeper_reply place;
     enum lock_status status = node->session ? LOCK_OK : LOCK_NOT_OWNER;
-    if (status == LOCK_OK && !node->name[0])
-        status = find_node_again(batch, node);
+    if (status == LOCK_OK && !node->name[0]) { /* its creation was not answered */
+        status = find_place(batch, node, true, &place);
+        memcpy(node->name, place.name, sizeof node->name);
+    }
     if (status != LOCK_OK)
         return status;
-    add_own(batch, ZOOKEEPER_DELETE, node);
+    make_path(batch->store, batch->other, node->key, node->name);
+    add(batch, ZOOKEEPER_DELETE, batch->other, node);
     status = send_batch(batch, &node->session);
     if (status == LOCK_OK && batch->replies[0].result != ZOOKEEPER_DONE)
         status = batch->replies[0].result == ZOOKEEPER_NO_NODE ? LOCK_NOT_OWNER : LOCK_UNAVAILABLE;
@@ -285,16 +282,6 @@ static enum lock_status create_node(struct batch *batch, struct lock_attempt *at
     return again ? RETRY : node->session ? LOCK_OK : LOCK_UNAVAILABLE;
 }
 
-/* For a node that exists. LOCK_OK, with the place in `*place`; LOCK_NOT_OWNER: it does not exist any more. */
-static enum lock_status find_place(struct batch *batch, struct node *node, struct zookeeper_reply *place) {
-    add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
-    enum lock_status status = send_batch(batch, &node->session);
-    *place = batch->replies[0];
-    if (status != LOCK_OK || place->result == ZOOKEEPER_NOT_DONE)
-        return status != LOCK_OK ? status : LOCK_UNAVAILABLE;
-    return place->name[0] ? LOCK_OK : LOCK_NOT_OWNER;
-}
-
 /* LOCK_BUSY, or RETRY: the predecessor is gone. */
 static enum lock_status watch(struct batch *batch, struct lock_attempt *attempt, const struct node *node,
                               const char *predecessor) {
@@ -318,7 +305,7 @@ static enum lock_status try_once(struct batch *batch, struct lock_attempt *attem
     int64_t sent_ns = lock_env_now_ns(store->env);
     bool is_unknown = node->session && !node->name[0];
     enum lock_status status = is_unknown      ? delete_node(batch, node)
-                              : node->session ? find_place(batch, node, &place)
+                              : node->session ? find_place(batch, node, false, &place)
                                               : create_node(batch, attempt, node, parents, &place);
     if (status == LOCK_NOT_OWNER || (status == LOCK_OK && is_unknown)) {
         clear_node(store, node);
@@ -369,20 +356,14 @@ static enum lock_status zookeeper_attempt(void *opened, struct lock_attempt *att
 static enum lock_status verify(struct store *store, struct lock_grant *grant) {
     struct batch batch;
     struct node node;
+    struct zookeeper_reply place;
     int64_t sent_ns = lock_env_now_ns(store->env);
     if (!read_node(store, grant->key, grant->owner, &node) || !node.name[0])
         return LOCK_NOT_OWNER;
     begin(&batch, store, &node, INT64_MAX);
-    /* The server may not have the latest writes yet. */
-    add(&batch, ZOOKEEPER_SYNC, batch.parent, &node);
-    int stat = add_own(&batch, ZOOKEEPER_STAT, &node);
-    enum lock_status status = send_batch(&batch, &node.session);
+    enum lock_status status = find_place(&batch, &node, true, &place);
     if (status != LOCK_OK)
         return status;
-    if (batch.replies[stat].result == ZOOKEEPER_NOT_DONE)
-        return LOCK_UNAVAILABLE;
-    if (batch.replies[stat].czxid != node.czxid)
-        return LOCK_NOT_OWNER;
     int64_t deadline_ns = zookeeper_session_deadline_ns(store->session, node.session, sent_ns);
     if (deadline_ns == 0)
         return LOCK_UNAVAILABLE;

@@ -100,13 +100,6 @@ static void on_data(int rc, const char *value, int length, const struct Stat *st
 }
 
 /* A reply is written without the mutex: its thread reads it only after answer(). */
-static void on_stat(int rc, const struct Stat *stat, const void *data) {
-    struct zookeeper_slot *slot = (struct zookeeper_slot *)data;
-    if (rc == ZOK)
-        slot->reply.czxid = stat->czxid;
-    complete(slot, rc);
-}
-
 static void on_created(int rc, const char *path, const struct Stat *stat, const void *data) {
     struct zookeeper_slot *slot = (struct zookeeper_slot *)data;
     const char *slash = rc == ZOK ? strrchr(path, '/') : NULL;
@@ -214,7 +207,6 @@ static int send_request(struct zookeeper_requests *requests, const struct zookee
     case ZOOKEEPER_FIND_PLACE:
         memcpy(slot->owner, request->owner, sizeof slot->owner);
         return zoo_aget_children(handle, path, 0, on_names, slot);
-    case ZOOKEEPER_STAT: return zoo_aexists(handle, path, 0, on_stat, slot);
     case ZOOKEEPER_WATCH: return send_watch(requests, request, slot);
     case ZOOKEEPER_DELETE: return zoo_adelete(handle, path, -1, on_done, slot);
     }

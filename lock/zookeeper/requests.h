@@ -18,8 +18,7 @@ enum zookeeper_verb {
     ZOOKEEPER_CONTAINER,  /* a node that the server removes some time after its last child */
     ZOOKEEPER_QUEUE,      /* an ephemeral sequential node; `path` is its name without the sequence */
     ZOOKEEPER_FIND_PLACE, /* of `owner` among the children of `path` */
-    ZOOKEEPER_STAT,
-    ZOOKEEPER_WATCH, /* wakes `owner`, a waiter for `key`, once `path` is gone */
+    ZOOKEEPER_WATCH,      /* wakes `owner`, a waiter for `key`, once `path` is gone */
     ZOOKEEPER_DELETE,
 };
 
@@ -37,7 +36,7 @@ enum zookeeper_result {
 
 struct zookeeper_reply {
     enum zookeeper_result result;
-    int64_t czxid;                  /* QUEUE, STAT: the node's */
+    int64_t czxid;                  /* QUEUE: the node's */
     char name[ZOOKEEPER_NAME_SIZE]; /* QUEUE: of the node; FIND_PLACE: of the owner's node, "": it has none */
     char predecessor[ZOOKEEPER_NAME_SIZE]; /* FIND_PLACE: the node right before it; "": it is the first */
 };
