@@ -50,25 +50,23 @@ static const struct lock_backend *find_backend(const struct lock_url *url, char 
     return NULL;
 }
 
-static enum lock_status refuse(char *error, size_t size, const char *subject, const char *what) {
-    snprintf(error, size, "%s%s", subject, what);
-    return LOCK_CONFIG;
-}
-
-/* Does the backend take what the URL asks for? LOCK_OK, LOCK_CONFIG. */
-static enum lock_status check_options(const struct lock_backend *backend, const struct lock_url *url,
-                                      bool teaching, char *error, size_t size) {
-    if (backend->is_lesson && !teaching)
-        return refuse(error, size, "this lock is for lessons: it ", backend->flaw);
+/* Does the backend take what the URL asks for? */
+static bool check_options(const struct lock_backend *backend, const struct lock_url *url, bool teaching,
+                          char *error, size_t size) {
+    const char *wrong = NULL;
     if (!backend->has_tls && (url->ca_file[0] || url->cert_file[0] || url->key_file[0]))
-        return refuse(error, size, backend->scheme, ": does not speak TLS; ca, cert and key are for etcd");
-    if (url->renew && backend->is_lesson)
-        return refuse(error, size, backend->scheme, ": renew is not for the locks of lessons");
-    if (url->renew && !(backend->caps & LOCK_CAN_EXTEND))
-        return refuse(error, size, backend->scheme, ": cannot renew, as its grants cannot be extended");
-    if (!backend->open && url->address[0])
-        return refuse(error, size, backend->scheme, ": has no address");
-    return LOCK_OK;
+        wrong = "does not speak TLS; ca, cert and key are for etcd";
+    else if (url->renew && backend->is_lesson)
+        wrong = "renew is not for the locks of lessons";
+    else if (url->renew && !(backend->caps & LOCK_CAN_EXTEND))
+        wrong = "cannot renew, as its grants cannot be extended";
+    else if (!backend->open && url->address[0])
+        wrong = "has no address";
+    if (backend->is_lesson && !teaching)
+        snprintf(error, size, "this lock is for lessons: it %s", backend->flaw);
+    else if (wrong)
+        snprintf(error, size, "%s: %s", backend->scheme, wrong);
+    return !wrong && (!backend->is_lesson || teaching);
 }
 
 /* ---- what the backend reports (env.h) ---- */
@@ -146,7 +144,7 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
         return LOCK_CONFIG;
     }
     const struct lock_backend *backend = find_backend(&parts, error, error_size);
-    if (!backend || check_options(backend, &parts, config->teaching, error, error_size) != LOCK_OK)
+    if (!backend || !check_options(backend, &parts, config->teaching, error, error_size))
         return LOCK_CONFIG;
     struct lock *opened = new_lock(backend, config, &parts);
     enum lock_status status = opened ? open_parts(opened, &parts, error, error_size) : LOCK_NOMEM;

@@ -2,9 +2,9 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "lock/core/env.h"
@@ -17,41 +17,36 @@ static struct timeval left_until(int64_t until_ns, int share) {
     return (struct timeval){.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
 }
 
-/* Checks and frees a reply. `error` is `refused` if it is an error; with `quotes` also the server's words,
- * which for AUTH may contain the password. */
-static bool check_reply(const redisContext *hiredis, redisReply *reply, const char *refused, bool quotes,
-                        char *error, size_t size) {
-    bool good = reply && reply->type != REDIS_REPLY_ERROR, silent = !reply && errno == EAGAIN;
+/* Sends a command and checks its reply. `error` is `refused` if that is an error, with the server's words;
+ * but those for AUTH may contain the password. */
+static bool greet_with(redisContext *hiredis, int64_t until_ns, int argc, const char *argv[],
+                       const char *refused, char *error, size_t size) {
+    bool in_time = redisSetTimeout(hiredis, left_until(until_ns, 1)) == REDIS_OK;
+    redisReply *reply = in_time ? redisCommandArgv(hiredis, argc, argv, NULL) : NULL;
+    bool good = reply && reply->type != REDIS_REPLY_ERROR, quotes = strcmp(argv[0], "AUTH") != 0;
     if (!reply)
-        snprintf(error, size, "connected, but %s", silent ? "no answer came in time" : hiredis->errstr);
+        snprintf(error, size, "connected, but %s",
+                 errno == EAGAIN ? "no answer came in time" : hiredis->errstr);
     else if (!good)
         snprintf(error, size, "%s%s%s", refused, quotes ? ": " : "", quotes ? reply->str : "");
     freeReplyObject(reply);
     return good;
 }
 
-static void *send_and_read(redisContext *hiredis, int64_t until_ns, const char *format, ...) {
-    va_list rest;
-    if (redisSetTimeout(hiredis, left_until(until_ns, 1)) != REDIS_OK)
-        return NULL;
-    va_start(rest, format);
-    void *reply = redisvCommand(hiredis, format, rest);
-    va_end(rest);
-    return reply;
-}
-
 static bool greet(redisContext *hiredis, const struct redis_target *target, int64_t until_ns, char *error,
                   size_t size) {
+    char database[16];
+    const char *login[] = {"AUTH", target->user, target->password}, *password[] = {"AUTH", target->password};
+    const char *select[] = {"SELECT", database};
+    snprintf(database, sizeof database, "%d", target->database);
     if (target->user[0] &&
-        !check_reply(hiredis, send_and_read(hiredis, until_ns, "AUTH %s %s", target->user, target->password),
-                     "the user or the password is refused", false, error, size))
+        !greet_with(hiredis, until_ns, 3, login, "the user or the password is refused", error, size))
         return false;
     if (!target->user[0] && target->password[0] &&
-        !check_reply(hiredis, send_and_read(hiredis, until_ns, "AUTH %s", target->password),
-                     "the password is refused", false, error, size))
+        !greet_with(hiredis, until_ns, 2, password, "the password is refused", error, size))
         return false;
-    return check_reply(hiredis, send_and_read(hiredis, until_ns, "SELECT %d", target->database),
-                       "the database, or a client without a password, is refused", true, error, size);
+    return greet_with(hiredis, until_ns, 2, select,
+                      "the database, or a client without a password, is refused", error, size);
 }
 
 /* NULL: `*why`. IPv6 only if there is no IPv4, as in hiredis. hiredis would spend its timeout on each
