@@ -35,9 +35,9 @@ enum {
 static const enum lock_status RETRY = LOCK_STATUSES;
 
 /* A node that this process has in the store, or may have. The local holder of `key` and the background thread
- * use an owner's node one after the other, except to verify it, which changes nothing. */
+ * use an owner's node one after the other. */
 struct node {
-    struct node *chain;
+    LIST_ENTRY(node) next;
     uint64_t session;
     int64_t czxid;
     char name[ZOOKEEPER_NAME_SIZE]; /* "": it may exist */
@@ -45,55 +45,53 @@ struct node {
     char key[LOCK_KEY_MAX + 1];
 };
 
+LIST_HEAD(nodes, node);
+
 struct store {
     const struct lock_env *env;
     struct zookeeper_session *session;
     char root[ZOOKEEPER_ROOT_SIZE]; /* CHROOT/lock */
     pthread_mutex_t mutex;          /* of the nodes */
-    struct node *nodes[BUCKETS];
+    struct nodes nodes[BUCKETS];
 };
 
-/* ---- nodes: copies go in and out ---- */
+/* ---- nodes ---- */
 
-static struct node **find_in_table(struct store *store, const char *owner) {
-    struct node **at = &store->nodes[lock_hash_text(owner) % BUCKETS];
-    while (*at && strcmp((*at)->owner, owner) != 0)
-        at = &(*at)->chain;
-    return at;
+static struct nodes *bucket_of(struct store *store, const char *owner) {
+    return &store->nodes[lock_hash_text(owner) % BUCKETS];
 }
 
-/* False: `owner` has no node; `*node` is empty but for key and owner then. */
-static bool read_node(struct store *store, const char *key, const char *owner, struct node *node) {
+/* NULL: `owner` has none. `*copy`, which may be NULL, is for a thread that does not keep others from dropping
+ * the node. */
+static struct node *find_node(struct store *store, const char *owner, struct node *copy) {
     pthread_mutex_lock(&store->mutex);
-    const struct node *found = *find_in_table(store, owner);
-    *node = found ? *found : (struct node){.chain = NULL};
+    struct node *node = LIST_FIRST(bucket_of(store, owner));
+    while (node && strcmp(node->owner, owner) != 0)
+        node = LIST_NEXT(node, next);
+    if (node && copy)
+        *copy = *node;
     pthread_mutex_unlock(&store->mutex);
+    return node;
+}
+
+/* NULL when out of memory. */
+static struct node *add_node(struct store *store, const char *key, const char *owner) {
+    struct node *node = calloc(1, sizeof *node);
+    if (!node)
+        return NULL;
     memcpy(node->key, key, strlen(key) + 1);
     memcpy(node->owner, owner, strlen(owner) + 1);
-    return found != NULL;
+    pthread_mutex_lock(&store->mutex);
+    LIST_INSERT_HEAD(bucket_of(store, owner), node, next);
+    pthread_mutex_unlock(&store->mutex);
+    return node;
 }
 
-/* False when out of memory, which cannot be if `owner` has a node. */
-static bool write_node(struct store *store, const struct node *node) {
+static void drop_node(struct store *store, struct node *node) {
     pthread_mutex_lock(&store->mutex);
-    struct node **at = find_in_table(store, node->owner), *chain = *at ? (*at)->chain : NULL;
-    if (!*at)
-        *at = malloc(sizeof **at);
-    bool written = *at != NULL;
-    if (written)
-        **at = *node, (*at)->chain = chain;
+    LIST_REMOVE(node, next);
     pthread_mutex_unlock(&store->mutex);
-    return written;
-}
-
-static void drop_node(struct store *store, const char *owner) {
-    pthread_mutex_lock(&store->mutex);
-    struct node **at = find_in_table(store, owner), *node = *at;
-    if (node) {
-        *at = node->chain;
-        free(node);
-    }
-    pthread_mutex_unlock(&store->mutex);
+    free(node);
 }
 
 /* ---- paths ---- */
@@ -202,18 +200,19 @@ static enum lock_status delete_node(struct batch *batch, struct node *node) {
 static enum lock_status remove_node(struct batch *batch, struct node *node) {
     enum lock_status status = delete_node(batch, node);
     if (status == LOCK_OK || status == LOCK_NOT_OWNER)
-        drop_node(batch->store, node->owner);
+        drop_node(batch->store, node);
     return status;
 }
 
 static enum lock_status withdraw(void *opened, const char *key, const char *owner, int64_t until_ns) {
     struct store *store = opened;
     struct batch batch;
-    struct node node;
-    if (!read_node(store, key, owner, &node))
+    struct node *node = find_node(store, owner, NULL);
+    (void)key;
+    if (!node)
         return LOCK_NOT_OWNER;
-    begin(&batch, store, &node, until_ns);
-    return remove_node(&batch, &node);
+    begin(&batch, store, node, until_ns);
+    return remove_node(&batch, node);
 }
 
 static enum lock_status release(void *store, const char *key, const char *owner) {
@@ -222,23 +221,6 @@ static enum lock_status release(void *store, const char *key, const char *owner)
 
 /* ---- acquiring ---- */
 
-/* The node does not exist any more; another is to be created. */
-static void clear_node(struct store *store, struct node *node) {
-    node->session = 0;
-    node->czxid = 0;
-    node->name[0] = '\0';
-    write_node(store, node);
-}
-
-/* `result` is of the deletion of attempt->releasing; `over`: its session is. */
-static void read_released(const struct batch *batch, struct lock_attempt *attempt, bool over,
-                          enum zookeeper_result result) {
-    if (!over && result != ZOOKEEPER_DONE && result != ZOOKEEPER_NO_NODE)
-        return;
-    drop_node(batch->store, attempt->releasing);
-    attempt->releasing[0] = '\0';
-}
-
 static void read_created(struct batch *batch, struct node *node, int queued, uint64_t session) {
     const struct zookeeper_reply *reply = &batch->replies[queued];
     if (reply->result != ZOOKEEPER_DONE && reply->result != ZOOKEEPER_LOST)
@@ -246,32 +228,35 @@ static void read_created(struct batch *batch, struct node *node, int queued, uin
     node->session = session;
     node->czxid = reply->czxid;
     memcpy(node->name, reply->name, sizeof node->name);
-    write_node(batch->store, node);
 }
 
 /* Creates the node, and releases attempt->releasing with the same call. LOCK_OK, with the place in `*place`;
- * RETRY.
- * `*parents`: creates the nodes above it too. */
+ * RETRY. `*parents`: creates the nodes above it too. */
 static enum lock_status create_node(struct batch *batch, struct lock_attempt *attempt, struct node *node,
                                     bool *parents, struct zookeeper_reply *place) {
-    struct node released;
-    uint64_t session = 0;
-    int at_released = -1;
-    if (attempt->releasing[0] && !read_node(batch->store, node->key, attempt->releasing, &released))
+    struct node *released = NULL;
+    if (attempt->releasing[0])
+        released = find_node(batch->store, attempt->releasing, NULL);
+    if (!released)
         attempt->releasing[0] = '\0';
-    if (attempt->releasing[0]) { /* it was granted, so its name is known */
-        session = released.session;
-        make_path(batch->store, batch->other, node->key, released.name);
-        at_released = add(batch, ZOOKEEPER_DELETE, batch->other, &released);
+    uint64_t session = released ? released->session : 0;
+    if (released) { /* it was granted, so its name is known */
+        make_path(batch->store, batch->other, node->key, released->name);
+        add(batch, ZOOKEEPER_DELETE, batch->other, released);
     }
     if (*parents)
         add_parents(batch, node);
     int at_queue = add(batch, ZOOKEEPER_QUEUE, batch->queue, node);
     int at_place = add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
     enum lock_status status = send_batch(batch, &session);
-    if (at_released >= 0 && status != LOCK_UNAVAILABLE && status != LOCK_NOMEM)
-        read_released(batch, attempt, status == LOCK_NOT_OWNER, batch->replies[at_released].result);
-    if (status == LOCK_NOT_OWNER || status == LOCK_UNAVAILABLE || status == LOCK_NOMEM)
+    bool sent = status == LOCK_OK || status == LOCK_UNKNOWN;
+    enum zookeeper_result deleted = batch->replies[0].result;
+    if (released &&
+        (status == LOCK_NOT_OWNER || (sent && (deleted == ZOOKEEPER_DONE || deleted == ZOOKEEPER_NO_NODE)))) {
+        attempt->releasing[0] = '\0';
+        drop_node(batch->store, released);
+    }
+    if (!sent)
         return status == LOCK_NOT_OWNER ? RETRY : status;
     read_created(batch, node, at_queue, session);
     if (status != LOCK_OK)
@@ -308,7 +293,7 @@ static enum lock_status try_once(struct batch *batch, struct lock_attempt *attem
                               : node->session ? find_place(batch, node, false, &place)
                                               : create_node(batch, attempt, node, parents, &place);
     if (status == LOCK_NOT_OWNER || (status == LOCK_OK && is_unknown)) {
-        clear_node(store, node);
+        node->session = 0; /* it does not exist any more; another is to be created */
         return RETRY;
     }
     if (status != LOCK_OK)
@@ -329,25 +314,23 @@ static enum lock_status try_once(struct batch *batch, struct lock_attempt *attem
 static enum lock_status zookeeper_attempt(void *opened, struct lock_attempt *attempt) {
     struct store *store = opened;
     struct batch batch;
-    struct node node;
-    bool parents = false, known = read_node(store, attempt->grant.key, attempt->grant.owner, &node);
-    if (!known && !write_node(store, &node)) /* before anything is created, so that no node is forgotten */
+    struct node *node = find_node(store, attempt->grant.owner, NULL);
+    bool parents = false;
+    if (!node) /* before anything is created, so that no node is forgotten */
+        node = add_node(store, attempt->grant.key, attempt->grant.owner);
+    if (!node)
         return LOCK_NOMEM;
-    begin(&batch, store, &node, attempt->limit.until_ns);
+    begin(&batch, store, node, attempt->limit.until_ns);
     batch.limit.cancel = attempt->limit.cancel;
     enum lock_status status = RETRY;
     attempt->retry_ns = lock_env_now_ns(store->env);
     for (int round = 0; round < ROUNDS_MAX && status == RETRY; round++)
-        status = try_once(&batch, attempt, &node, &parents);
+        status = try_once(&batch, attempt, node, &parents);
     if (status == RETRY)
         status = LOCK_BUSY;
     if (status == LOCK_OK || attempt->waits)
         return status;
-    if (!node.session) {
-        drop_node(store, node.owner);
-        return status;
-    }
-    enum lock_status removed = remove_node(&batch, &node);
+    enum lock_status removed = remove_node(&batch, node);
     return removed == LOCK_OK || removed == LOCK_NOT_OWNER ? status : LOCK_UNKNOWN;
 }
 
@@ -358,7 +341,7 @@ static enum lock_status verify(struct store *store, struct lock_grant *grant) {
     struct node node;
     struct zookeeper_reply place;
     int64_t sent_ns = lock_env_now_ns(store->env);
-    if (!read_node(store, grant->key, grant->owner, &node) || !node.name[0])
+    if (!find_node(store, grant->owner, &node))
         return LOCK_NOT_OWNER;
     begin(&batch, store, &node, INT64_MAX);
     enum lock_status status = find_place(&batch, &node, true, &place);
@@ -407,11 +390,9 @@ static void close_store(void *store) {
     uint64_t session = zookeeper_session_number(opened->session);
     bool holds = false;
     for (int i = 0; i < BUCKETS; i++) {
-        while (opened->nodes[i]) {
-            struct node *next = opened->nodes[i]->chain;
-            holds |= opened->nodes[i]->session == session;
-            free(opened->nodes[i]);
-            opened->nodes[i] = next;
+        for (struct node *node; (node = LIST_FIRST(&opened->nodes[i]));) {
+            holds |= node->session == session;
+            drop_node(opened, node);
         }
     }
     zookeeper_session_close(opened->session, holds);
