@@ -82,7 +82,7 @@ static void on_wake(void *ctx, const char *key, const char *owner) {
         bool full = lock_maintenance_is_full(lock->maintenance);
         struct lock_pending_release *pending = full ? NULL : lock_pending_release_new(key, owner);
         if (pending)
-            lock_maintenance_release(lock->maintenance, pending);
+            lock_maintenance_release(lock->maintenance, pending, NULL);
     }
 }
 

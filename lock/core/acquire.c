@@ -1,5 +1,4 @@
-#include "lock/core/acquire.h"
-
+/* Acquiring and releasing one key. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -43,7 +42,7 @@ static bool is_failure(enum lock_status status) {
 /* Takes `pending`, which may be NULL: the background thread does it if something may be left in the store. */
 static void settle(struct lock *lock, struct lock_pending_release *pending, bool may_be_left) {
     if (pending && may_be_left)
-        lock_maintenance_release(lock->maintenance, pending);
+        lock_maintenance_release(lock->maintenance, pending, NULL);
     else
         free(pending);
 }

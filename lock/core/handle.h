@@ -1,4 +1,4 @@
-/* struct lock: its parts. Not for users. */
+/* struct lock: its parts, and what its units call beside lock.h. Not for users. */
 #ifndef LOCK_CORE_HANDLE_H
 #define LOCK_CORE_HANDLE_H
 
@@ -34,5 +34,9 @@ struct lock {
         _Atomic uint64_t waiting; /* for the store; the local queue counts the others */
     } metrics;
 };
+
+/* As lock_release(), but the store is not asked: the background thread releases the grant later, or, if there
+ * is none, the grant expires. LOCK_UNAVAILABLE, LOCK_NOT_OWNER, or LOCK_OK (the store need not be asked). */
+enum lock_status lock_release_later(struct lock *lock, const struct lock_grant *grant);
 
 #endif

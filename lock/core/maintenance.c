@@ -84,7 +84,7 @@ static void apply(struct lock_maintenance *maintenance, const struct lock_due *d
 static bool prepare(struct lock_maintenance *maintenance, const struct lock_due *due,
                     struct lock_check *check) {
     if (due->forgotten) {
-        lock_maintenance_release(maintenance, due->granted.pending);
+        lock_maintenance_release(maintenance, due->granted.pending, NULL);
         return false;
     }
     if (due->granted.deadline_ns <= now_ns(maintenance)) { /* this process was paused, or too busy */
@@ -262,9 +262,8 @@ void lock_maintenance_wake(struct lock_maintenance *maintenance) {
     pthread_mutex_unlock(&maintenance->mutex);
 }
 
-/* `waiter`, which may be NULL, is woken when it is done. */
-static void add(struct lock_maintenance *maintenance, struct lock_pending_release *pending,
-                struct lock_waiter *waiter) {
+void lock_maintenance_release(struct lock_maintenance *maintenance, struct lock_pending_release *pending,
+                              struct lock_waiter *waiter) {
     const struct lock *lock = maintenance->lock;
     pending->until_ns = lock->backend->outlives_deadline ? INT64_MAX : now_ns(maintenance) + 2 * lock->ttl_ns;
     pending->waiter = waiter;
@@ -275,15 +274,11 @@ static void add(struct lock_maintenance *maintenance, struct lock_pending_releas
     pthread_mutex_unlock(&maintenance->mutex);
 }
 
-void lock_maintenance_release(struct lock_maintenance *maintenance, struct lock_pending_release *pending) {
-    add(maintenance, pending, NULL);
-}
-
 void lock_maintenance_release_until(struct lock_maintenance *maintenance,
                                     struct lock_pending_release *pending, int64_t until_ns) {
     struct lock_waiter waiter;
     lock_waiter_init(&waiter);
-    add(maintenance, pending, &waiter);
+    lock_maintenance_release(maintenance, pending, &waiter);
     bool is_done = lock_waiter_wait(&waiter, until_ns, NULL) == LOCK_OK;
     pthread_mutex_lock(&maintenance->mutex);
     if (!is_done && !waiter.woken) /* otherwise `pending` is freed */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/acquire.h"
 #include "lock/core/handle.h"
 
 static int by_key(const void *a, const void *b) {

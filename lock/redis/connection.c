@@ -385,9 +385,8 @@ static bool has_time(const struct redis_connection *connection, int64_t until_ns
     return has;
 }
 
-/* `until_ns`: when it must be answered, including the time to connect; 0: a timeout after connecting. */
-static void begin_call(struct redis_connection *connection, struct redis_request *call, int argc,
-                       const char *const argv[], struct redis_answer *answer, int64_t until_ns) {
+void redis_connection_begin(struct redis_connection *connection, struct redis_request *call, int argc,
+                            const char *const argv[], struct redis_answer *answer, int64_t until_ns) {
     *call = (struct redis_request){.answer = answer, .status = LOCK_UNAVAILABLE, .done = true};
     lock_waiter_init(&call->waiter);
     pthread_mutex_lock(&connection->mutex);
@@ -413,13 +412,8 @@ static void begin_call(struct redis_connection *connection, struct redis_request
     pthread_mutex_unlock(&connection->mutex);
 }
 
-void redis_connection_begin(struct redis_connection *connection, struct redis_request *call, int argc,
-                            const char *const argv[], struct redis_answer *answer) {
-    begin_call(connection, call, argc, argv, answer, 0);
-}
-
-static enum lock_status end_call(struct redis_connection *connection, struct redis_request *call,
-                                 struct lock_cancel *cancel) {
+enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_request *call,
+                                      struct lock_cancel *cancel) {
     pthread_mutex_lock(&connection->mutex);
     if (!call->done)
         write_queued(connection, call->until_ns);
@@ -442,14 +436,10 @@ done:
     return call->status;
 }
 
-enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_request *call) {
-    return end_call(connection, call, NULL);
-}
-
 enum lock_status redis_connection_call(struct redis_connection *connection, int argc,
                                        const char *const argv[], struct redis_answer *answer,
                                        struct lock_cancel *cancel) {
     struct redis_request call;
-    begin_call(connection, &call, argc, argv, answer, timeout_from_now_ns(connection));
-    return end_call(connection, &call, cancel);
+    redis_connection_begin(connection, &call, argc, argv, answer, timeout_from_now_ns(connection));
+    return redis_connection_end(connection, &call, cancel);
 }

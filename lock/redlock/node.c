@@ -125,10 +125,10 @@ static void drop(struct redlock_node *node, bool sent) {
 static void send_once(struct redlock_node *node) {
     drop(node, false);
     for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked); ask; ask = TAILQ_NEXT(ask, next))
-        redis_connection_begin(node->connection, &ask->call, ask->round->argc, ask->round->argv,
-                               &ask->answer);
+        redis_connection_begin(node->connection, &ask->call, ask->round->argc, ask->round->argv, &ask->answer,
+                               0); /* so that they keep their order */
     for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked), *after; ask; ask = after) {
-        enum lock_status status = redis_connection_end(node->connection, &ask->call);
+        enum lock_status status = redis_connection_end(node->connection, &ask->call, NULL);
         after = TAILQ_NEXT(ask, next);
         ask->lost |= status == LOCK_UNKNOWN;
         if (status == LOCK_OK)

@@ -196,8 +196,8 @@ static void verified_first(void) {
     int once = 1;
     begin_with(&slow, LONG_MS, 0);
     for (int i = 0; i < PENDING; i++)
-        lock_maintenance_release(maintenance,
-                                 lock_pending_release_new(harness_format("left-%d", i), "owner"));
+        lock_maintenance_release(maintenance, lock_pending_release_new(harness_format("left-%d", i), "owner"),
+                                 NULL);
     hold("key", LONG_MS);
     CHECK(harness_wait(is_lost, &once, PATIENCE_MS));
     CHECK(read_count(&withdrawn) < PENDING); /* not even half of it */
@@ -224,8 +224,8 @@ static void released_all_the_same(void) {
     for (verifications = 0; verifications < 2 * KEYS;)
         harness_pause_ms(1);
     for (int i = 0; i < PENDING; i++)
-        lock_maintenance_release(maintenance,
-                                 lock_pending_release_new(harness_format("left-%d", i), "owner"));
+        lock_maintenance_release(maintenance, lock_pending_release_new(harness_format("left-%d", i), "owner"),
+                                 NULL);
     CHECK(harness_wait(is_withdrawn, &(int){PENDING}, PATIENCE_MS));
 }
 
