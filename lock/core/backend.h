@@ -17,6 +17,7 @@ struct lock_attempt {
     char releasing[LOCK_OWNER_SIZE];
     bool waits;        /* the caller will wait: it joins the store's queue, and is to be woken */
     bool nothing_left; /* out, if not granted: this call has left nothing, in the store or in this process */
+    int64_t notes[2];  /* the backend's, kept from one call for this owner to the next; 0 at first */
     int64_t retry_ns;  /* out, with LOCK_BUSY: when to ask again, unless woken before */
 };
 

@@ -279,20 +279,15 @@ void lock_local_queue_wake_all(struct lock_local_queue *queue) {
 
 /* ---- grants ---- */
 
-int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struct lock_grant *grant) {
-    pthread_mutex_lock(&queue->mutex);
-    const struct key_queue *each = find_held_by(queue, grant->key, grant->owner);
-    int64_t deadline_ns = each && !each->lost ? each->grant.deadline_ns : 0;
-    pthread_mutex_unlock(&queue->mutex);
-    return deadline_ns;
-}
-
-void lock_local_queue_report_progress(struct lock_local_queue *queue, const struct lock_grant *grant) {
+int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struct lock_grant *grant,
+                                     bool progresses) {
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_held_by(queue, grant->key, grant->owner);
-    if (each)
+    int64_t deadline_ns = each && !each->lost ? each->grant.deadline_ns : 0;
+    if (each && progresses)
         each->progress_ns = now_ns(queue);
     pthread_mutex_unlock(&queue->mutex);
+    return deadline_ns;
 }
 
 /* The store has granted it, and its holder was not told that it is lost. */
@@ -373,21 +368,14 @@ bool lock_local_queue_find(struct lock_local_queue *queue, struct lock_due *due)
     return each != NULL;
 }
 
-void lock_local_queue_verify_at(struct lock_local_queue *queue, const struct lock_due *due,
-                                int64_t verify_ns) {
+bool lock_local_queue_update(struct lock_local_queue *queue, const struct lock_due *due, int64_t deadline_ns,
+                             int64_t verify_ns) {
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_valid(queue, due);
-    if (each)
-        each->verify_ns = verify_ns;
-    pthread_mutex_unlock(&queue->mutex);
-}
-
-bool lock_local_queue_set_deadline(struct lock_local_queue *queue, const struct lock_due *due,
-                                   int64_t deadline_ns) {
-    pthread_mutex_lock(&queue->mutex);
-    struct key_queue *each = find_valid(queue, due);
-    if (each)
+    if (each && deadline_ns)
         each->grant.deadline_ns = each->granted.deadline_ns = deadline_ns;
+    if (each && verify_ns)
+        each->verify_ns = verify_ns;
     pthread_mutex_unlock(&queue->mutex);
     return each != NULL;
 }

@@ -78,9 +78,10 @@ bool lock_local_queue_reenter(struct lock_local_queue *queue, const char *key, s
 bool lock_local_queue_wake(struct lock_local_queue *queue, const char *key, const char *owner);
 void lock_local_queue_wake_all(struct lock_local_queue *queue);
 
-/* The deadline of a grant as it is now, since it may have been renewed; 0: released or lost. */
-int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struct lock_grant *grant);
-void lock_local_queue_report_progress(struct lock_local_queue *queue, const struct lock_grant *grant);
+/* The deadline of a grant as it is now, since it may have been renewed; 0: released or lost. `progresses`:
+ * its holder reports progress. */
+int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struct lock_grant *grant,
+                                     bool progresses);
 
 /* A grant that must be verified: a third of the time to live has passed since the last time; or it should
  * have been renewed and its deadline has passed. */
@@ -105,12 +106,10 @@ struct lock_scan {
 /* The next grant that is due, which counts as verified now; false: no more. A forgotten grant that no thread
  * waits for is taken out of the queue; a thread that waits takes it over itself. */
 bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan *scan, struct lock_due *due);
-/* The grant is verified again earlier than after a third of the time to live. */
-void lock_local_queue_verify_at(struct lock_local_queue *queue, const struct lock_due *due,
-                                int64_t verify_ns);
-/* The grant was extended. False: it has ended meanwhile. */
-bool lock_local_queue_set_deadline(struct lock_local_queue *queue, const struct lock_due *due,
-                                   int64_t deadline_ns);
+/* The grant has another deadline, or is verified again earlier than after a third of the time to live; 0: as
+ * it is. False: it has ended meanwhile. */
+bool lock_local_queue_update(struct lock_local_queue *queue, const struct lock_due *due, int64_t deadline_ns,
+                             int64_t verify_ns);
 /* The grant is lost. `gone`: it is not in the store any more; otherwise no other owner has it before its
  * deadline, but its holder should stop. False: it has ended meanwhile. */
 bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock_due *due, bool gone);

@@ -67,7 +67,8 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics) {
 /* ---- while a grant is held ---- */
 
 int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *grant) {
-    int64_t deadline_ns = lock->queue ? lock_local_queue_deadline_ns(lock->queue, grant) : grant->deadline_ns;
+    int64_t deadline_ns =
+        lock->queue ? lock_local_queue_deadline_ns(lock->queue, grant, false) : grant->deadline_ns;
     int64_t now_ns = lock_now_ns(lock);
     return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 }
@@ -75,10 +76,8 @@ int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *gran
 enum lock_status lock_progress(struct lock *lock, struct lock_grant *grant) {
     if (lock_remaining_ns(lock, grant) == 0)
         return LOCK_LOST;
-    if (lock->queue) {
-        lock_local_queue_report_progress(lock->queue, grant);
-        grant->deadline_ns = lock_local_queue_deadline_ns(lock->queue, grant);
-    }
+    if (lock->queue)
+        grant->deadline_ns = lock_local_queue_deadline_ns(lock->queue, grant, true);
     return LOCK_OK;
 }
 
@@ -95,9 +94,9 @@ enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
         lock_local_queue_set_lost(lock->queue, &due, true);
     if (check.status != LOCK_OK)
         return check.status == LOCK_NOT_OWNER ? LOCK_LOST : check.status;
-    if (!lock_local_queue_set_deadline(lock->queue, &due, check.grant.deadline_ns))
+    if (!lock_local_queue_update(lock->queue, &due, check.grant.deadline_ns, 0))
         return LOCK_LOST;
-    lock_local_queue_report_progress(lock->queue, grant);
+    lock_local_queue_deadline_ns(lock->queue, grant, true);
     atomic_fetch_add(&lock->metrics.extended, 1);
     grant->deadline_ns = check.grant.deadline_ns;
     return LOCK_OK;

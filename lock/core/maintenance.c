@@ -69,13 +69,13 @@ static void apply(struct lock_maintenance *maintenance, const struct lock_due *d
         return;
     }
     if (check->status == LOCK_OK && check->extends) {
-        if (lock_local_queue_set_deadline(lock->queue, due, check->grant.deadline_ns))
+        if (lock_local_queue_update(lock->queue, due, check->grant.deadline_ns, 0))
             atomic_fetch_add(&lock->metrics.extended, 1);
         return;
     }
     bool should_renew = lock->renewal != LOCK_RENEW_NONE;
     if (should_renew || check->status != LOCK_OK)
-        lock_local_queue_verify_at(lock->queue, due, now_ns(maintenance) + lock->ttl_ns / 12);
+        lock_local_queue_update(lock->queue, due, 0, now_ns(maintenance) + lock->ttl_ns / 12);
     if (should_renew && is_too_late(maintenance, due))
         lose(maintenance, due, false);
 }

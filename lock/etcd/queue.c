@@ -108,10 +108,9 @@ static enum lock_status queue_attempt(void *opened, struct lock_attempt *attempt
     struct lock_grant *grant = &attempt->grant;
     int64_t sent_ns = lock_env_now_ns(etcd_session_env(store->session));
     char prefix[ETCD_KEY_SIZE];
-    struct etcd_place place;
+    struct etcd_place place = {.revision = attempt->notes[0], .lease = attempt->notes[1]};
     etcd_store_name_lock(store, prefix, grant->key);
-    bool waits = etcd_watches_find(store->watches, prefix, grant->owner, &place);
-    enum lock_status status = waits ? find_predecessor(store, attempt, &place) : LOCK_NOT_OWNER;
+    enum lock_status status = place.revision ? find_predecessor(store, attempt, &place) : LOCK_NOT_OWNER;
     if (status == LOCK_NOT_OWNER)
         status = enter(store, attempt, &place);
     attempt->nothing_left = status == LOCK_UNAVAILABLE;
@@ -119,6 +118,8 @@ static enum lock_status queue_attempt(void *opened, struct lock_attempt *attempt
         return status;
     if (!place.revision) /* it does not wait, and the lock has keys */
         return LOCK_BUSY;
+    attempt->notes[0] = place.predecessor[0] ? place.revision : 0;
+    attempt->notes[1] = place.lease;
     if (place.predecessor[0])
         return etcd_watches_wait(store->watches, prefix, attempt, &place);
     etcd_watches_drop(store->watches, prefix, grant->owner);

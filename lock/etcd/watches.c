@@ -65,12 +65,6 @@ static struct watched **find(struct etcd_watches *watches, const char *name) {
     return at;
 }
 
-/* NULL: `owner` does not wait under that name. */
-static struct watched *find_waiter(struct etcd_watches *watches, const char *name, const char *owner) {
-    struct watched *watched = *find(watches, name);
-    return watched && strcmp(watched->owner, owner) == 0 ? watched : NULL;
-}
-
 static void wake(const struct watched *watched) {
     const struct lock_env *env = etcd_session_env(watched->watches->session);
     if (watched->owner[0])
@@ -168,16 +162,6 @@ static struct watched *find_or_add(struct etcd_watches *watches, const char *nam
 
 /* ---- called by the locks ---- */
 
-bool etcd_watches_find(struct etcd_watches *watches, const char *name, const char *owner,
-                       struct etcd_place *place) {
-    pthread_mutex_lock(&watches->mutex);
-    const struct watched *watched = find_waiter(watches, name, owner);
-    if (watched)
-        *place = watched->place;
-    pthread_mutex_unlock(&watches->mutex);
-    return watched != NULL;
-}
-
 enum lock_status etcd_watches_wait(struct etcd_watches *watches, const char *name,
                                    struct lock_attempt *attempt, const struct etcd_place *place) {
     int retry_ms = UNWATCHED_RETRY_MS;
@@ -207,8 +191,8 @@ enum lock_status etcd_watches_wait(struct etcd_watches *watches, const char *nam
 
 void etcd_watches_drop(struct etcd_watches *watches, const char *name, const char *owner) {
     pthread_mutex_lock(&watches->mutex);
-    struct watched *watched = find_waiter(watches, name, owner);
-    if (watched) {
+    struct watched *watched = *find(watches, name);
+    if (watched && strcmp(watched->owner, owner) == 0) {
         watched->owner[0] = '\0';
         watched->unused_ns = lock_mono_ns();
     }
