@@ -239,41 +239,33 @@ static enum lock_status repair_lease(struct etcd_session *session, const struct 
     return LOCK_OK;
 }
 
-/* ETCD_NOT_FOUND: the lease is gone. */
-static enum etcd_status repair_epoch(struct etcd_session *session, const struct lock_limit *limit) {
+/* Raises the epoch; or gets a lease, if the epoch key shows that the lease is gone. */
+static enum lock_status repair(struct etcd_session *session, const struct lock_limit *limit) {
     bool written = false;
-    enum etcd_status status = write_epoch(session, &session->epoch, &written, limit);
-    if (status != ETCD_OK || !written)
-        return status == ETCD_OK ? ETCD_NOT_FOUND : status;
+    enum etcd_status status = ETCD_OK;
+    if (is_alive(session))
+        status = write_epoch(session, &session->epoch, &written, limit);
+    if (status == ETCD_NOT_FOUND || (status == ETCD_OK && !written))
+        return lock_limit_is_over(limit) ? LOCK_UNAVAILABLE : repair_lease(session, limit);
+    if (status != ETCD_OK) /* it does not matter whether that write was done: it may be repeated */
+        return status == ETCD_UNKNOWN ? LOCK_UNAVAILABLE : etcd_session_status(status);
     pthread_mutex_lock(&session->mutex);
     session->epoch.version++;
     session->doubt = false;
     pthread_mutex_unlock(&session->mutex);
-    return ETCD_OK;
-}
-
-static enum lock_status repair(struct etcd_session *session, const struct lock_limit *limit) {
-    enum etcd_status status = is_alive(session) ? repair_epoch(session, limit) : ETCD_NOT_FOUND;
-    if (status == ETCD_NOT_FOUND)
-        return lock_limit_is_over(limit) ? LOCK_UNAVAILABLE : repair_lease(session, limit);
-    /* It does not matter whether that write was done: it may be repeated. */
-    return status == ETCD_UNKNOWN ? LOCK_UNAVAILABLE : etcd_session_status(status);
-}
-
-/* Waits for the repair that another thread does. */
-static enum lock_status await_repair(struct etcd_session *session, const struct lock_limit *limit) {
-    uint64_t before = session->repairs;
-    while (session->repairs == before && !lock_limit_is_over(limit))
-        lock_limit_wait(limit, &session->repaired, &session->mutex);
-    return session->repairs != before ? session->last_repair : LOCK_UNAVAILABLE;
+    return LOCK_OK;
 }
 
 /* Called, and returns, with the mutex held. A hundred threads that need a repair share one: if the store does
  * not answer they wait together, not one after the other. If the repairing thread gives up for its own
  * reasons, that says nothing about the store, and another thread begins. */
 static enum lock_status repair_once(struct etcd_session *session, const struct lock_limit *limit) {
-    if (session->repairing)
-        return await_repair(session, limit);
+    if (session->repairing) {
+        uint64_t before = session->repairs;
+        while (session->repairs == before && !lock_limit_is_over(limit))
+            lock_limit_wait(limit, &session->repaired, &session->mutex);
+        return session->repairs != before ? session->last_repair : LOCK_UNAVAILABLE;
+    }
     session->repairing = true;
     pthread_mutex_unlock(&session->mutex);
     enum lock_status status = repair(session, limit);

@@ -59,14 +59,6 @@ struct redlock {
 
 /* ---- the URL ---- */
 
-static enum lock_status refuse(char *error, size_t size, const char *what) {
-    snprintf(error, size,
-             "redlock: %s; want redlock://HOST[:PORT],HOST[:PORT],…, 1 to %d nodes, each with its own "
-             "[USER]:PASSWORD@ before it and /DB behind it, a comma in them written %%2C",
-             what, REDLOCK_NODES_MAX);
-    return LOCK_CONFIG;
-}
-
 /* Reads `length` bytes as target number `n`. False: `what` says what is wrong. */
 static bool read_node(struct redis_target targets[], int n, const char *text, size_t length, char *what,
                       size_t size) {
@@ -107,7 +99,10 @@ static int read_nodes(struct redis_target targets[], const char *address, char *
             return count;
         at += length + 1;
     }
-    refuse(error, size, what);
+    snprintf(error, size,
+             "redlock: %s; want redlock://HOST[:PORT],HOST[:PORT],…, 1 to %d nodes, each with its own "
+             "[USER]:PASSWORD@ before it and /DB behind it, a comma in them written %%2C",
+             what, REDLOCK_NODES_MAX);
     return 0;
 }
 
