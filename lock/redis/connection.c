@@ -190,20 +190,17 @@ static void leave_replica(struct redis_connection *connection) {
 /* Without the mutex. Returns 0, or an errno. `*sent` counts what was written. */
 static int write_all(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent) {
     while (*sent < length) {
-        ssize_t n = send(fd, bytes + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n > 0) {
-            *sent += (size_t)n;
-            continue;
-        }
         struct pollfd ready = {.fd = fd, .events = POLLOUT};
         int64_t left_ms = (until_ns - lock_mono_ns()) / 1000000;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno != EAGAIN)
+        ssize_t n = send(fd, bytes + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n > 0)
+            *sent += (size_t)n;
+        else if (errno != EINTR && errno != EAGAIN)
             return errno;
-        if (left_ms <= 0)
+        else if (left_ms <= 0)
             return ETIMEDOUT;
-        poll(&ready, 1, (int)left_ms);
+        else
+            poll(&ready, 1, (int)left_ms);
     }
     return 0;
 }

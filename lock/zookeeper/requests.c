@@ -50,8 +50,6 @@ static void answer(struct zookeeper_slot *slot, enum zookeeper_result result) {
     LIST_REMOVE(call, in_flight);
     if (call->on_answered)
         call->on_answered(call, result == ZOOKEEPER_DONE);
-    if (call->requests->draining)
-        pthread_cond_signal(&call->requests->finished);
     if (call->waited_for)
         pthread_cond_signal(&call->done);
     else

@@ -44,11 +44,9 @@ struct zookeeper_reply {
 /* The requests in flight and the watches of one session. */
 struct zookeeper_requests {
     const struct lock_env *env;
-    char *servers;           /* for error texts */
-    pthread_mutex_t mutex;   /* of all below, and of the session; queueing a request does not block */
-    pthread_cond_t finished; /* signalled for each call while `draining` */
-    bool draining;
-    zhandle_t *handle;                 /* NULL: none */
+    char *servers;         /* for error texts */
+    pthread_mutex_t mutex; /* of all below, and of the session; queueing a request does not block */
+    zhandle_t *handle;     /* NULL: none */
     LIST_HEAD(, zookeeper_call) calls; /* in flight */
     LIST_HEAD(, zookeeper_watch) watches;
 };
