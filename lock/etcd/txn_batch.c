@@ -133,25 +133,19 @@ static struct etcd_call make_call(struct flight *flight) {
     return call;
 }
 
-/* False: its thread has left. */
-static bool take_again(struct flight *flight, size_t i) {
-    pthread_mutex_lock(&flight->batch->mutex);
-    struct item *item = flight->items[i];
-    if (item)
-        item->state = TAKEN;
-    pthread_mutex_unlock(&flight->batch->mutex);
-    return item;
-}
-
 /* Its thread is woken at once, and does not wait for the other items. A leader that is cancelled sends
  * nothing more. */
 static void send_one(struct flight *flight, size_t i) {
     struct etcd_batch *batch = flight->batch;
     struct etcd_reply *reply = NULL;
     enum etcd_status status = ETCD_UNAVAILABLE;
-    if (!take_again(flight, i))
-        return;
+    pthread_mutex_lock(&batch->mutex);
     struct item *item = flight->items[i];
+    if (item)
+        item->state = TAKEN;
+    pthread_mutex_unlock(&batch->mutex);
+    if (!item) /* its thread has left */
+        return;
     if (etcd_session_may_call(batch->session, &flight->call_limit.limit)) {
         const struct etcd_call call = make_call(flight);
         status = etcd_txn(etcd_session_client(batch->session), item->txn, &call, &reply);
@@ -262,27 +256,22 @@ static void wait_in_queue(struct etcd_batch *batch, struct item *item) {
     wake(next);
 }
 
-static void send_or_wait(struct etcd_batch *batch, struct item *item) {
-    item->status = ETCD_UNAVAILABLE;
-    if (!etcd_session_may_call(batch->session, &item->limit))
-        return;
-    pthread_mutex_lock(&batch->mutex);
-    if (batch->flying < FLYING_MAX) {
-        batch->flying++;
-        lead(batch, item);
-        return;
-    }
-    lock_waiter_init(&item->waiter);
-    TAILQ_INSERT_TAIL(&batch->queue, item, queued);
-    pthread_mutex_unlock(&batch->mutex);
-    wait_in_queue(batch, item);
-    lock_waiter_destroy(&item->waiter);
-}
-
 enum etcd_status etcd_batch_do(struct etcd_batch *batch, const struct etcd_txn *txn,
                                const struct lock_limit *limit,
                                void (*read)(void *ctx, const struct etcd_reply *reply), void *ctx) {
     struct item item = {.txn = txn, .limit = *limit, .read = read, .ctx = ctx};
-    send_or_wait(batch, &item);
+    if (!etcd_session_may_call(batch->session, limit))
+        return ETCD_UNAVAILABLE;
+    pthread_mutex_lock(&batch->mutex);
+    if (batch->flying < FLYING_MAX) {
+        batch->flying++;
+        lead(batch, &item);
+        return item.status;
+    }
+    lock_waiter_init(&item.waiter);
+    TAILQ_INSERT_TAIL(&batch->queue, &item, queued);
+    pthread_mutex_unlock(&batch->mutex);
+    wait_in_queue(batch, &item);
+    lock_waiter_destroy(&item.waiter);
     return item.status;
 }
