@@ -9,7 +9,7 @@ enum { BUCKETS = 1024, VERIFIED_PER_TTL = 3, EARLY = 16 * VERIFIED_PER_TTL };
 
 /* The queue of one key. It exists as long as the key has a local holder or waiters. */
 struct key_queue {
-    struct key_queue *next; /* in its bucket */
+    LIST_ENTRY(key_queue) next; /* in its bucket */
     TAILQ_HEAD(, lock_waiter) waiters;
     struct lock_waiter *store_waiter; /* the holder's, until it has its grant */
     struct lock_grant grant;         /* the holder's; owner "": no holder. Its deadline is INT64_MAX until the
@@ -21,13 +21,15 @@ struct key_queue {
     int64_t verify_ns, progress_ns;
 };
 
+LIST_HEAD(key_queues, key_queue);
+
 struct lock_local_queue {
     const struct lock_env *env;
     int64_t ttl_ns;
     bool renews, outlives_deadline;
     pthread_mutex_t mutex;
     uint64_t waiting;
-    struct key_queue *buckets[BUCKETS];
+    struct key_queues buckets[BUCKETS];
 };
 
 struct lock_local_queue *lock_local_queue_new(const struct lock_env *env, int64_t ttl_ns, bool renews,
@@ -43,16 +45,18 @@ struct lock_local_queue *lock_local_queue_new(const struct lock_env *env, int64_
     return queue;
 }
 
+static void free_key_queue(struct key_queue *each) {
+    LIST_REMOVE(each, next);
+    free(each->granted.pending);
+    free(each);
+}
+
 void lock_local_queue_free(struct lock_local_queue *queue) {
     if (!queue)
         return;
     for (int i = 0; i < BUCKETS; i++) {
-        while (queue->buckets[i]) {
-            struct key_queue *next = queue->buckets[i]->next;
-            free(queue->buckets[i]->granted.pending);
-            free(queue->buckets[i]);
-            queue->buckets[i] = next;
-        }
+        for (struct key_queue *each; (each = LIST_FIRST(&queue->buckets[i]));)
+            free_key_queue(each);
     }
     pthread_mutex_destroy(&queue->mutex);
     free(queue);
@@ -73,26 +77,32 @@ static int64_t now_ns(const struct lock_local_queue *queue) {
     return lock_env_now_ns(queue->env);
 }
 
-static struct key_queue **find(struct lock_local_queue *queue, const char *key) {
-    struct key_queue **at = &queue->buckets[lock_hash_text(key) % BUCKETS];
-    while (*at && strcmp((*at)->grant.key, key) != 0)
-        at = &(*at)->next;
-    return at;
+static struct key_queues *bucket_of(struct lock_local_queue *queue, const char *key) {
+    return &queue->buckets[lock_hash_text(key) % BUCKETS];
+}
+
+/* NULL: it has no holder and no waiters. */
+static struct key_queue *find(struct lock_local_queue *queue, const char *key) {
+    struct key_queue *each = LIST_FIRST(bucket_of(queue, key));
+    while (each && strcmp(each->grant.key, key) != 0)
+        each = LIST_NEXT(each, next);
+    return each;
 }
 
 /* NULL when out of memory. */
 static struct key_queue *find_or_add(struct lock_local_queue *queue, const char *key) {
-    struct key_queue **at = find(queue, key), *each = *at;
+    struct key_queue *each = find(queue, key);
     if (each || !(each = calloc(1, sizeof *each)))
         return each;
     memcpy(each->grant.key, key, strlen(key) + 1);
     TAILQ_INIT(&each->waiters);
-    return *at = each;
+    LIST_INSERT_HEAD(bucket_of(queue, key), each, next);
+    return each;
 }
 
 /* NULL: `owner` is not the holder. */
 static struct key_queue *find_held_by(struct lock_local_queue *queue, const char *key, const char *owner) {
-    struct key_queue *each = *find(queue, key);
+    struct key_queue *each = find(queue, key);
     return each && strcmp(each->grant.owner, owner) == 0 ? each : NULL;
 }
 
@@ -115,13 +125,9 @@ static void set_holder(struct key_queue *each, const char *owner, struct lock_wa
     waiter->woken = false; /* in the queue; now it is the store that wakes it */
 }
 
-static void free_if_unused(struct key_queue **at) {
-    struct key_queue *each = *at;
-    if (!TAILQ_EMPTY(&each->waiters) || each->grant.owner[0])
-        return;
-    *at = each->next;
-    free(each->granted.pending);
-    free(each);
+static void free_if_unused(struct key_queue *each) {
+    if (TAILQ_EMPTY(&each->waiters) && !each->grant.owner[0])
+        free_key_queue(each);
 }
 
 /* The caller is responsible for its release from then on. */
@@ -171,7 +177,7 @@ enum lock_status lock_local_queue_enter(struct lock_local_queue *queue, const ch
     } else if (was_first) {
         wake_first(each); /* it has become the first, and must wait for the holder's deadline now */
     }
-    free_if_unused(find(queue, key));
+    free_if_unused(each);
 unlock:
     pthread_mutex_unlock(&queue->mutex);
     return status;
@@ -234,14 +240,14 @@ void lock_local_queue_end(struct lock_local_queue *queue, const char *key, const
         each->granted = (struct lock_store_grant){.holders_left = 0};
         each->store_waiter = NULL;
         wake_first(each);
-        free_if_unused(find(queue, key));
+        free_if_unused(each);
     }
     pthread_mutex_unlock(&queue->mutex);
 }
 
 bool lock_local_queue_reenter(struct lock_local_queue *queue, const char *key, struct lock_grant *grant) {
     pthread_mutex_lock(&queue->mutex);
-    struct key_queue *each = *find(queue, key);
+    struct key_queue *each = find(queue, key);
     bool holds = each && !each->lost && !is_free(queue, each) && each->grant.deadline_ns != INT64_MAX &&
                  each->thread == this_thread();
     if (holds) {
@@ -257,7 +263,7 @@ bool lock_local_queue_reenter(struct lock_local_queue *queue, const char *key, s
 
 bool lock_local_queue_wake(struct lock_local_queue *queue, const char *key, const char *owner) {
     pthread_mutex_lock(&queue->mutex);
-    struct key_queue *each = *find(queue, key);
+    struct key_queue *each = find(queue, key);
     bool is_holder = each && strcmp(each->grant.owner, owner) == 0;
     if (is_holder && each->store_waiter)
         lock_waiter_wake(each->store_waiter);
@@ -269,7 +275,7 @@ bool lock_local_queue_wake(struct lock_local_queue *queue, const char *key, cons
 void lock_local_queue_wake_all(struct lock_local_queue *queue) {
     pthread_mutex_lock(&queue->mutex);
     for (int i = 0; i < BUCKETS; i++) {
-        for (struct key_queue *each = queue->buckets[i]; each; each = each->next) {
+        for (struct key_queue *each = LIST_FIRST(&queue->buckets[i]); each; each = LIST_NEXT(each, next)) {
             if (each->store_waiter)
                 lock_waiter_wake(each->store_waiter);
         }
@@ -303,49 +309,46 @@ static int64_t due_ns(const struct lock_local_queue *queue, const struct key_que
 }
 
 /* The first of one bucket that is due, or NULL. */
-static struct key_queue **find_due(struct lock_local_queue *queue, struct key_queue **at, int64_t *next_ns,
-                                   bool *forgotten) {
-    while (*at) {
-        struct key_queue *each = *at;
+static struct key_queue *find_due(struct lock_local_queue *queue, struct key_queues *bucket, int64_t *next_ns,
+                                  bool *forgotten) {
+    for (struct key_queue *each = LIST_FIRST(bucket), *after; each; each = after) {
         bool over = is_free(queue, each);
+        after = LIST_NEXT(each, next);
         if (is_granted(each) && (!over || queue->renews)) {
             if (over || each->verify_ns - queue->ttl_ns / EARLY <= now_ns(queue))
-                return at;
+                return each;
             if (due_ns(queue, each) < *next_ns)
                 *next_ns = due_ns(queue, each);
         } else if (over && TAILQ_EMPTY(&each->waiters)) {
             *forgotten = queue->outlives_deadline && each->granted.owner[0];
             if (*forgotten)
-                return at;
-            each->grant.owner[0] = '\0';
-            free_if_unused(at);
-            continue;
+                return each;
+            free_key_queue(each);
         }
-        at = &each->next;
     }
     return NULL;
 }
 
 bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan *scan, struct lock_due *due) {
     bool forgotten = false;
-    struct key_queue **at = NULL;
+    struct key_queue *each = NULL;
     pthread_mutex_lock(&queue->mutex);
-    for (; scan->bucket < BUCKETS && !at; scan->bucket += at == NULL)
-        at = find_due(queue, &queue->buckets[scan->bucket], &scan->next_ns, &forgotten);
-    if (at) {
-        struct key_queue *each = *at;
+    for (; scan->bucket < BUCKETS && !each; scan->bucket += each == NULL)
+        each = find_due(queue, &queue->buckets[scan->bucket], &scan->next_ns, &forgotten);
+    bool found = each != NULL;
+    if (each) {
         int64_t now = now_ns(queue);
         each->verify_ns = now + queue->ttl_ns / VERIFIED_PER_TTL;
         *due = (struct lock_due){each->grant, each->granted, now - each->progress_ns, forgotten};
-        due->granted.pending = NULL;
-        if (forgotten) {
-            due->granted = take_granted(each);
-            each->grant.owner[0] = '\0';
-            free_if_unused(at);
-        }
+        if (!forgotten)
+            due->granted.pending = NULL;
+    }
+    if (forgotten) {
+        each->granted.pending = NULL; /* it is the caller's now */
+        free_key_queue(each);
     }
     pthread_mutex_unlock(&queue->mutex);
-    return at != NULL;
+    return found;
 }
 
 static struct key_queue *find_granted(struct lock_local_queue *queue, const struct lock_due *due) {
@@ -382,7 +385,7 @@ bool lock_local_queue_update(struct lock_local_queue *queue, const struct lock_d
 
 bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock_due *due, bool gone) {
     pthread_mutex_lock(&queue->mutex);
-    struct key_queue *each = find_granted(queue, due), *any = *find(queue, due->grant.key);
+    struct key_queue *each = find_granted(queue, due), *any = find(queue, due->grant.key);
     if (any && strcmp(any->granted.owner, due->granted.owner) == 0)
         any->granted.holders_left = 0; /* whichever owner holds it now, it is not passed on any more */
     if (each) {

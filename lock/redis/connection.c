@@ -230,12 +230,7 @@ static void write_queued(struct redis_connection *connection, int64_t until_ns) 
         int why = write_all(fd, output.bytes, output.length, until_ns, &sent);
         pthread_mutex_lock(&connection->mutex);
         connection->written -= output.length - sent;
-        if (connection->output.bytes) {
-            free(output.bytes);
-        } else {
-            connection->output = output; /* use the buffer again */
-            connection->output.length = 0;
-        }
+        free(output.bytes);
         if (why)
             break_connection(connection, why);
     }
