@@ -97,9 +97,8 @@ static void on_failed(void *ctx, const char *server, const char *why) {
 
 static enum lock_status open_parts(struct lock *lock, const struct lock_url *url, char *error, size_t size) {
     const struct lock_backend *backend = lock->backend;
-    if (backend->queues_locally &&
-        !(lock->queue = lock_local_queue_new(&lock->env, lock->ttl_ns, lock->renewal != LOCK_RENEW_NONE,
-                                             backend->outlives_deadline)))
+    if (backend->queues_locally && !(lock->queue = lock_local_queue_new(
+                                         &lock->env, lock->ttl_ns, lock->renews, backend->outlives_deadline)))
         return LOCK_NOMEM;
     enum lock_status status =
         backend->open ? backend->open(url, &lock->env, &lock->store, error, size) : LOCK_OK;
@@ -117,9 +116,8 @@ static struct lock *new_lock(const struct lock_backend *backend, const struct lo
     lock->backend = backend;
     lock->config = *config;
     lock->ttl_ns = url->ttl_ms * 1000000;
-    lock->renewal = url->renew               ? LOCK_RENEW_ALL
-                    : backend->renews_active ? LOCK_RENEW_ACTIVE
-                                             : LOCK_RENEW_NONE;
+    lock->renews = url->renew || backend->renews_active;
+    lock->renews_silent = url->renew;
     lock_env_init(&lock->env, config);
     lock->env.wake = on_wake;
     lock->env.failed = on_failed;

@@ -7,13 +7,6 @@
 #include "lock/core/backend.h"
 #include "lock/core/local_queue.h"
 
-/* Which grants the background thread extends in time. */
-enum lock_renewal {
-    LOCK_RENEW_NONE,
-    LOCK_RENEW_ACTIVE, /* those whose holders report progress (variant=watchdog) */
-    LOCK_RENEW_ALL,    /* until they are released (renew=on) */
-};
-
 struct lock_maintenance;
 
 struct lock {
@@ -22,7 +15,8 @@ struct lock {
     struct lock_env env;
     struct lock_config config;
     int64_t ttl_ns;
-    enum lock_renewal renewal;
+    bool renews;        /* the background thread extends grants in time (variant=watchdog, renew=on), */
+    bool renews_silent; /* also those whose holders report no progress (renew=on) */
     _Atomic uint64_t owner_count; /* owner ids that were made */
     pthread_mutex_t error_mutex;
     char last_error[LOCK_ERROR_SIZE];     /* "": none yet */

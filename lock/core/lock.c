@@ -24,7 +24,7 @@ const char *lock_status_text(enum lock_status status) {
 }
 
 unsigned lock_caps(const struct lock *lock) {
-    return lock->backend->caps | (lock->renewal != LOCK_RENEW_NONE ? LOCK_RENEWS : 0U);
+    return lock->backend->caps | (lock->renews ? LOCK_RENEWS : 0U);
 }
 
 int64_t lock_ttl_ns(const struct lock *lock) {

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With LOCK_RENEW_ACTIVE a grant is not extended once its holder has been silent for so many times to live.
- */
+/* variant=watchdog does not extend a grant whose holder has been silent for so many times to live. */
 enum { SILENT_TTLS = 3 };
 
 /* lock.h names this limit. */
@@ -49,9 +48,8 @@ static void lose(struct lock_maintenance *maintenance, const struct lock_due *du
 }
 
 static bool is_renewed(const struct lock_maintenance *maintenance, const struct lock_due *due) {
-    enum lock_renewal renewal = maintenance->lock->renewal;
-    return renewal == LOCK_RENEW_ALL ||
-           (renewal == LOCK_RENEW_ACTIVE && due->silent_ns <= SILENT_TTLS * maintenance->lock->ttl_ns);
+    const struct lock *lock = maintenance->lock;
+    return lock->renews && (lock->renews_silent || due->silent_ns <= SILENT_TTLS * lock->ttl_ns);
 }
 
 /* A failed renewal is repeated until a third of the time to live is left. Then the holder is told, so that it
@@ -73,10 +71,9 @@ static void apply(struct lock_maintenance *maintenance, const struct lock_due *d
             atomic_fetch_add(&lock->metrics.extended, 1);
         return;
     }
-    bool should_renew = lock->renewal != LOCK_RENEW_NONE;
-    if (should_renew || check->status != LOCK_OK)
+    if (lock->renews || check->status != LOCK_OK)
         lock_local_queue_update(lock->queue, due, 0, now_ns(maintenance) + lock->ttl_ns / 12);
-    if (should_renew && is_too_late(maintenance, due))
+    if (lock->renews && is_too_late(maintenance, due))
         lose(maintenance, due, false);
 }
 
@@ -88,7 +85,7 @@ static bool prepare(struct lock_maintenance *maintenance, const struct lock_due 
         return false;
     }
     if (due->granted.deadline_ns <= now_ns(maintenance)) { /* this process was paused, or too busy */
-        if (maintenance->lock->renewal != LOCK_RENEW_NONE)
+        if (maintenance->lock->renews)
             lose(maintenance, due, true);
         return false;
     }
