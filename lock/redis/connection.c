@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,10 +16,6 @@
 static const int64_t retry_ns = 100000000;
 /* A connection that was not used for so long is tested before it is used. */
 static const int64_t idle_ns = 50000000;
-/* A waiter busy-polls for so long before it sleeps, if the last answer came that quickly: waking a thread
- * takes longer than most answers, on processors that sleep deeply. It yields to threads that can run. */
-static const int64_t busy_poll_ns = 200000;
-
 TAILQ_HEAD(requests, redis_request);
 
 struct redis_connection {
@@ -31,7 +26,7 @@ struct redis_connection {
     redisContext *hiredis; /* NULL: not connected */
     bool has_leader;       /* a thread reads, or is appointed to */
     bool writing;          /* a thread writes */
-    _Atomic bool quick;    /* the last answer came within busy_poll_ns */
+    _Atomic bool quick;    /* the last answer came within redis_dial_busy_poll_ns */
     bool broken;           /* to be closed by the last thread that reads or writes */
     bool is_replica;       /* broken as soon as all calls in flight are answered; no more commands are sent */
     int64_t retry_at_ns, used_ns;
@@ -187,24 +182,6 @@ static void leave_replica(struct redis_connection *connection) {
 
 /* ---- writing ---- */
 
-/* Without the mutex. Returns 0, or an errno. `*sent` counts what was written. */
-static int write_all(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent) {
-    while (*sent < length) {
-        struct pollfd ready = {.fd = fd, .events = POLLOUT};
-        int64_t left_ms = (until_ns - lock_mono_ns()) / 1000000;
-        ssize_t n = send(fd, bytes + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n > 0)
-            *sent += (size_t)n;
-        else if (errno != EINTR && errno != EAGAIN)
-            return errno;
-        else if (left_ms <= 0)
-            return ETIMEDOUT;
-        else
-            poll(&ready, 1, (int)left_ms);
-    }
-    return 0;
-}
-
 /* The queued commands are written when no others are in flight, or when they are as many as those: then the
  * store works on one batch while the answers to the other travel, and neither is small. */
 static bool may_write(const struct redis_connection *connection) {
@@ -227,7 +204,7 @@ static void write_queued(struct redis_connection *connection, int64_t until_ns) 
            UNAVAILABLE. */
         connection->written += output.length;
         pthread_mutex_unlock(&connection->mutex);
-        int why = write_all(fd, output.bytes, output.length, until_ns, &sent);
+        int why = redis_dial_write(fd, output.bytes, output.length, until_ns, &sent);
         pthread_mutex_lock(&connection->mutex);
         connection->written -= output.length - sent;
         free(output.bytes);
@@ -281,26 +258,6 @@ static void appoint_leader(struct redis_connection *connection) {
     close_if_unused(connection);
 }
 
-/* Without the mutex. Fails with ETIMEDOUT after `until_ns`. */
-static ssize_t receive(struct redis_connection *connection, int fd, char *bytes, size_t size,
-                       int64_t until_ns) {
-    int64_t since_ns = lock_mono_ns();
-    int64_t sleep_ns = atomic_load(&connection->quick) ? since_ns + busy_poll_ns : since_ns;
-    ssize_t n;
-    while ((n = recv(fd, bytes, size, MSG_DONTWAIT)) < 0 && errno == EAGAIN && lock_mono_ns() < sleep_ns)
-        sched_yield();
-    if (n < 0 && errno == EAGAIN) {
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        int64_t left_ms = (until_ns - lock_mono_ns()) / 1000000;
-        if (left_ms <= 0)
-            errno = ETIMEDOUT;
-        else if (poll(&ready, 1, (int)left_ms) >= 0)
-            n = recv(fd, bytes, size, MSG_DONTWAIT);
-        atomic_store(&connection->quick, lock_mono_ns() - since_ns < busy_poll_ns);
-    }
-    return n;
-}
-
 /* Reads for all threads until its own call is done or abandoned. Called, and returns, with the mutex held. */
 static void lead(struct redis_connection *connection, struct redis_request *call,
                  const struct lock_cancel *cancel) {
@@ -312,7 +269,7 @@ static void lead(struct redis_connection *connection, struct redis_request *call
         int fd = connection->hiredis->fd;
         pthread_mutex_unlock(&connection->mutex);
         int64_t until_ns = lock_cancel_poll_ns(cancel, lock_mono_ns(), call->until_ns);
-        ssize_t n = receive(connection, fd, bytes, sizeof bytes, until_ns);
+        ssize_t n = redis_dial_read(fd, bytes, sizeof bytes, until_ns, &connection->quick);
         int why = n < 0 ? errno : 0;
         bool nothing_yet = why == EINTR || why == EAGAIN || (why == ETIMEDOUT && until_ns < call->until_ns);
         pthread_mutex_lock(&connection->mutex);
@@ -341,7 +298,7 @@ static void lead(struct redis_connection *connection, struct redis_request *call
  * cancelled and is abandoned. */
 static bool follow(struct redis_connection *connection, struct redis_request *call,
                    struct lock_cancel *cancel) {
-    int64_t until_ns = call->until_ns, sleep_ns = lock_mono_ns() + busy_poll_ns;
+    int64_t until_ns = call->until_ns, sleep_ns = lock_mono_ns() + redis_dial_busy_poll_ns;
     enum lock_status status;
     while (atomic_load(&connection->quick) && !atomic_load(&call->waiter.woken) && lock_mono_ns() < sleep_ns)
         sched_yield();

@@ -2,12 +2,17 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "lock/core/env.h"
+
+const int64_t redis_dial_busy_poll_ns = 200000;
 
 /* The `share`-th part of the time left. At least 1 ms: 0 would mean no limit to hiredis. */
 static struct timeval left_until(int64_t until_ns, int share) {
@@ -112,4 +117,41 @@ redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char
         return hiredis;
     redisFree(hiredis);
     return NULL;
+}
+
+/* ---- reading and writing ---- */
+
+int redis_dial_write(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent) {
+    while (*sent < length) {
+        struct pollfd ready = {.fd = fd, .events = POLLOUT};
+        int64_t left_ms = (until_ns - lock_mono_ns()) / 1000000;
+        ssize_t n = send(fd, bytes + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n > 0)
+            *sent += (size_t)n;
+        else if (errno != EINTR && errno != EAGAIN)
+            return errno;
+        else if (left_ms <= 0)
+            return ETIMEDOUT;
+        else
+            poll(&ready, 1, (int)left_ms);
+    }
+    return 0;
+}
+
+ssize_t redis_dial_read(int fd, char *bytes, size_t size, int64_t until_ns, _Atomic bool *quick) {
+    int64_t since_ns = lock_mono_ns();
+    int64_t sleep_ns = atomic_load(quick) ? since_ns + redis_dial_busy_poll_ns : since_ns;
+    ssize_t n;
+    while ((n = recv(fd, bytes, size, MSG_DONTWAIT)) < 0 && errno == EAGAIN && lock_mono_ns() < sleep_ns)
+        sched_yield();
+    if (n < 0 && errno == EAGAIN) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        int64_t left_ms = (until_ns - lock_mono_ns()) / 1000000;
+        if (left_ms <= 0)
+            errno = ETIMEDOUT;
+        else if (poll(&ready, 1, (int)left_ms) >= 0)
+            n = recv(fd, bytes, size, MSG_DONTWAIT);
+        atomic_store(quick, lock_mono_ns() - since_ns < redis_dial_busy_poll_ns);
+    }
+    return n;
 }

@@ -94,24 +94,6 @@ static void drop_node(struct store *store, struct node *node) {
     free(node);
 }
 
-/* ---- paths ---- */
-
-/* `rest`: a name below the key's node, or NULL. A key may contain characters that a node's name may not: '/',
- * and a dot if it is "." or "..". */
-static void make_path(const struct store *store, char path[PATH_SIZE], const char *key, const char *rest) {
-    char *at = stpcpy(path, store->root);
-    *at++ = '/';
-    for (const char *c = key; *c; c++) {
-        if (*c == '/' || *c == '%' || (*c == '.' && c == key))
-            at += snprintf(at, 4, "%%%02X", (unsigned char)*c);
-        else
-            *at++ = *c;
-    }
-    *at = '\0';
-    if (rest)
-        stpcpy(stpcpy(at, "/"), rest);
-}
-
 /* ---- batches of requests ---- */
 
 /* The requests of one call after the other, and the replies to the last. */
@@ -134,8 +116,8 @@ static void begin(struct batch *batch, struct store *store, const struct node *n
         batch->limit.until_ns = until_ns;
     batch->count = 0;
     stpcpy(stpcpy(start, node->owner), "-");
-    make_path(store, batch->parent, node->key, NULL);
-    make_path(store, batch->queue, node->key, start);
+    zookeeper_address_node(store->root, batch->parent, node->key, NULL);
+    zookeeper_address_node(store->root, batch->queue, node->key, start);
 }
 
 /* Returns the index of its reply in batch->replies. */
@@ -189,7 +171,7 @@ static enum lock_status delete_node(struct batch *batch, struct node *node) {
     }
     if (status != LOCK_OK)
         return status;
-    make_path(batch->store, batch->other, node->key, node->name);
+    zookeeper_address_node(batch->store->root, batch->other, node->key, node->name);
     add(batch, ZOOKEEPER_DELETE, batch->other, node);
     status = send_batch(batch, &node->session);
     if (status == LOCK_OK && batch->replies[0].result != ZOOKEEPER_DONE)
@@ -241,7 +223,7 @@ static enum lock_status create_node(struct batch *batch, struct lock_attempt *at
         attempt->releasing[0] = '\0';
     uint64_t session = released ? released->session : 0;
     if (released) { /* it was granted, so its name is known */
-        make_path(batch->store, batch->other, node->key, released->name);
+        zookeeper_address_node(batch->store->root, batch->other, node->key, released->name);
         add(batch, ZOOKEEPER_DELETE, batch->other, released);
     }
     if (*parents)
@@ -271,7 +253,7 @@ static enum lock_status create_node(struct batch *batch, struct lock_attempt *at
 static enum lock_status watch(struct batch *batch, struct lock_attempt *attempt, const struct node *node,
                               const char *predecessor) {
     uint64_t session = node->session;
-    make_path(batch->store, batch->other, node->key, predecessor);
+    zookeeper_address_node(batch->store->root, batch->other, node->key, predecessor);
     add(batch, ZOOKEEPER_WATCH, batch->other, node);
     enum lock_status status = send_batch(batch, &session);
     if (status != LOCK_OK)
