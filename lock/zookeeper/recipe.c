@@ -39,8 +39,8 @@ static const enum lock_status RETRY = LOCK_STATUSES;
 struct node {
     LIST_ENTRY(node) next;
     uint64_t session;
-    int64_t czxid;
-    char name[ZOOKEEPER_NAME_SIZE]; /* "": it may exist */
+    int64_t czxid;                  /* 0: its creation was not answered, and it may exist */
+    char name[ZOOKEEPER_NAME_SIZE]; /* "": not known */
     char owner[LOCK_OWNER_SIZE];
     char key[LOCK_KEY_MAX + 1];
 };
@@ -165,7 +165,7 @@ static enum lock_status find_place(struct batch *batch, struct node *node, bool 
 static enum lock_status delete_node(struct batch *batch, struct node *node) {
     struct zookeeper_reply place;
     enum lock_status status = node->session ? LOCK_OK : LOCK_NOT_OWNER;
-    if (status == LOCK_OK && !node->name[0]) { /* its creation was not answered */
+    if (status == LOCK_OK && !node->name[0]) {
         status = find_place(batch, node, true, &place);
         memcpy(node->name, place.name, sizeof node->name);
     }
@@ -270,7 +270,7 @@ static enum lock_status try_once(struct batch *batch, struct lock_attempt *attem
     struct store *store = batch->store;
     struct zookeeper_reply place;
     int64_t sent_ns = lock_env_now_ns(store->env);
-    bool is_unknown = node->session && !node->name[0];
+    bool is_unknown = node->session && !node->czxid; /* its creation was not answered */
     enum lock_status status = is_unknown      ? delete_node(batch, node)
                               : node->session ? find_place(batch, node, false, &place)
                                               : create_node(batch, attempt, node, parents, &place);
