@@ -55,8 +55,10 @@ void lock_local_queue_free(struct lock_local_queue *queue) {
     if (!queue)
         return;
     for (int i = 0; i < BUCKETS; i++) {
-        for (struct key_queue *each; (each = LIST_FIRST(&queue->buckets[i]));)
+        for (struct key_queue *each = LIST_FIRST(&queue->buckets[i]), *after; each; each = after) {
+            after = LIST_NEXT(each, next);
             free_key_queue(each);
+        }
     }
     pthread_mutex_destroy(&queue->mutex);
     free(queue);
@@ -340,12 +342,12 @@ bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan 
         int64_t now = now_ns(queue);
         each->verify_ns = now + queue->ttl_ns / VERIFIED_PER_TTL;
         *due = (struct lock_due){each->grant, each->granted, now - each->progress_ns, forgotten};
-        if (!forgotten)
+        if (forgotten) {
+            each->granted.pending = NULL; /* it is the caller's now */
+            free_key_queue(each);
+        } else {
             due->granted.pending = NULL;
-    }
-    if (forgotten) {
-        each->granted.pending = NULL; /* it is the caller's now */
-        free_key_queue(each);
+        }
     }
     pthread_mutex_unlock(&queue->mutex);
     return found;

@@ -53,9 +53,9 @@ void etcd_store_copy_key(char out[ETCD_KEY_SIZE], struct etcd_bytes key) {
     snprintf(out, ETCD_KEY_SIZE, "%.*s", (int)key.size, (const char *)key.data);
 }
 
-struct etcd_op etcd_store_newest_keys(const char *prefix, int64_t before_revision, int64_t limit) {
+struct etcd_op etcd_store_newest_keys(const char *lock, int64_t before_revision, int64_t limit) {
     return (struct etcd_op){ETCD_RANGE,
-                            .range = {.key = etcd_text(prefix),
+                            .range = {.key = etcd_text(lock),
                                       .prefix = true,
                                       .max_create_revision = before_revision ? before_revision - 1 : 0,
                                       .order = ETCD_DESCENDING,
@@ -97,20 +97,20 @@ enum lock_status etcd_store_delete(struct etcd_store *store, const char *key, co
     return status != ETCD_OK ? etcd_session_status(status) : existed ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
-enum lock_status etcd_store_release(void *opened, const char *key, const char *owner) {
-    struct etcd_store *store = opened;
-    const struct lock_limit limit = etcd_session_limit(store->session);
-    return etcd_store_delete(store, key, owner, &limit);
+enum lock_status etcd_store_release(void *store, const char *key, const char *owner) {
+    struct etcd_store *opened = store;
+    const struct lock_limit limit = etcd_session_limit(opened->session);
+    return etcd_store_delete(opened, key, owner, &limit);
 }
 
-enum lock_status etcd_store_withdraw(void *opened, const char *key, const char *owner, int64_t until_ns) {
-    struct etcd_store *store = opened;
+enum lock_status etcd_store_withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
+    struct etcd_store *opened = store;
     const struct lock_limit limit = {.until_ns = until_ns};
     char watched[ETCD_KEY_SIZE];
-    etcd_store_name_lock(store, watched, key);
-    etcd_watches_drop(store->watches, watched, owner);
-    enum lock_status status = etcd_session_end_doubt(store->session, &limit);
-    return status == LOCK_OK ? etcd_store_delete(store, key, owner, &limit) : status;
+    etcd_store_name_lock(opened, watched, key);
+    etcd_watches_drop(opened->watches, watched, owner);
+    enum lock_status status = etcd_session_end_doubt(opened->session, &limit);
+    return status == LOCK_OK ? etcd_store_delete(opened, key, owner, &limit) : status;
 }
 
 /* `range` is what was read of the grant's key. */
@@ -123,23 +123,23 @@ static enum lock_status read_check(struct etcd_session *session, const struct et
 }
 
 /* Writes nothing: the lease is renewed anyway. */
-void etcd_store_check(void *opened, struct lock_check checks[], size_t count) {
-    struct etcd_store *store = opened;
+void etcd_store_check(void *store, struct lock_check checks[], size_t count) {
+    struct etcd_store *opened = store;
     char names[LOCK_CHECKS_MAX][ETCD_KEY_SIZE];
     struct etcd_op ops[LOCK_CHECKS_MAX];
     for (size_t i = 0; i < count; i++) {
-        etcd_store_name_key(store, names[i], checks[i].grant.key, checks[i].grant.owner);
+        etcd_store_name_key(opened, names[i], checks[i].grant.key, checks[i].grant.owner);
         ops[i] = (struct etcd_op){ETCD_RANGE, .range = {.key = etcd_text(names[i]), .keys_only = true}};
     }
     const struct etcd_txn all = {.then = ops, .then_count = count};
-    struct etcd_call call = etcd_session_call(store->session);
+    struct etcd_call call = etcd_session_call(opened->session);
     call.idempotent = true;
-    int64_t sent_ns = lock_env_now_ns(etcd_session_env(store->session));
+    int64_t sent_ns = lock_env_now_ns(etcd_session_env(opened->session));
     struct etcd_reply *reply;
-    enum etcd_status status = etcd_txn(etcd_session_client(store->session), &all, &call, &reply);
+    enum etcd_status status = etcd_txn(etcd_session_client(opened->session), &all, &call, &reply);
     for (size_t i = 0; i < count; i++)
         checks[i].status = status == ETCD_OK
-                               ? read_check(store->session, &reply->replies[i], sent_ns, &checks[i].grant)
+                               ? read_check(opened->session, &reply->replies[i], sent_ns, &checks[i].grant)
                                : etcd_session_status(status);
     if (status == ETCD_OK)
         etcd_reply_free(reply);

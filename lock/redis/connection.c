@@ -16,7 +16,7 @@
 static const int64_t retry_ns = 100000000;
 /* A connection that was not used for so long is tested before it is used. */
 static const int64_t idle_ns = 50000000;
-TAILQ_HEAD(requests, redis_request);
+STAILQ_HEAD(requests, redis_request);
 
 struct redis_connection {
     struct redis_target target;
@@ -43,7 +43,7 @@ struct redis_connection *redis_connection_open(const struct redis_target *target
     connection->target = *target;
     connection->env = env;
     connection->timeout_ms = timeout_ms;
-    TAILQ_INIT(&connection->calls);
+    STAILQ_INIT(&connection->calls);
     pthread_mutex_init(&connection->mutex, NULL);
     return connection;
 }
@@ -52,8 +52,8 @@ void redis_connection_close(struct redis_connection *connection) {
     if (!connection)
         return;
     redisFree(connection->hiredis);
-    for (struct redis_request *abandoned; (abandoned = TAILQ_FIRST(&connection->calls));) {
-        TAILQ_REMOVE(&connection->calls, abandoned, next);
+    for (struct redis_request *abandoned; (abandoned = STAILQ_FIRST(&connection->calls));) {
+        STAILQ_REMOVE_HEAD(&connection->calls, next);
         free(abandoned);
     }
     pthread_mutex_destroy(&connection->mutex);
@@ -75,8 +75,8 @@ void redis_connection_report(const struct redis_connection *connection, const ch
  */
 static void finish_oldest(struct redis_connection *connection, enum lock_status status,
                           const struct redis_request *leader, struct requests *done) {
-    struct redis_request *call = TAILQ_FIRST(&connection->calls);
-    TAILQ_REMOVE(&connection->calls, call, next);
+    struct redis_request *call = STAILQ_FIRST(&connection->calls);
+    STAILQ_REMOVE_HEAD(&connection->calls, next);
     connection->answered = call->ends_at;
     if (call->abandoned) {
         free(call);
@@ -85,14 +85,14 @@ static void finish_oldest(struct redis_connection *connection, enum lock_status 
     call->status = status;
     call->done = true;
     if (call != leader)
-        TAILQ_INSERT_TAIL(done, call, next);
+        STAILQ_INSERT_TAIL(done, call, next);
 }
 
 /* Needs no mutex; without it the woken threads do not run into it. A call is gone once its thread is woken.
  */
 static void wake_all(struct requests *done) {
-    for (struct redis_request *call; (call = TAILQ_FIRST(done));) {
-        TAILQ_REMOVE(done, call, next);
+    for (struct redis_request *call; (call = STAILQ_FIRST(done));) {
+        STAILQ_REMOVE_HEAD(done, next);
         lock_waiter_wake(&call->waiter);
     }
 }
@@ -106,8 +106,8 @@ static bool abandon(struct redis_connection *connection, struct redis_request *c
     if (!copy)
         return false;
     copy->call = (struct redis_request){.answer = &copy->answer, .ends_at = call->ends_at, .abandoned = true};
-    TAILQ_INSERT_AFTER(&connection->calls, call, &copy->call, next);
-    TAILQ_REMOVE(&connection->calls, call, next);
+    STAILQ_INSERT_AFTER(&connection->calls, call, &copy->call, next);
+    STAILQ_REMOVE(&connection->calls, call, redis_request, next);
     call->status = LOCK_UNKNOWN;
     call->done = true;
     return true;
@@ -128,8 +128,8 @@ static void close_if_unused(struct redis_connection *connection) {
 /* Fails all calls. Those whose command was not written to its end were not carried out. `why` is an errno;
  * 0: the other side closed the connection. */
 static void break_connection(struct redis_connection *connection, int why) {
-    struct requests failed = TAILQ_HEAD_INITIALIZER(failed);
-    const struct redis_request *oldest = TAILQ_FIRST(&connection->calls);
+    struct requests failed = STAILQ_HEAD_INITIALIZER(failed);
+    const struct redis_request *oldest = STAILQ_FIRST(&connection->calls);
     char text[128];
     if (!connection->broken && connection->hiredis) {
         connection->broken = true;
@@ -140,7 +140,7 @@ static void break_connection(struct redis_connection *connection, int why) {
         if (oldest) /* otherwise it was closed while nothing was in flight */
             redis_connection_report(connection, text);
         shutdown(connection->hiredis->fd, SHUT_RDWR);
-        for (; oldest; oldest = TAILQ_FIRST(&connection->calls)) {
+        for (; oldest; oldest = STAILQ_FIRST(&connection->calls)) {
             bool written = oldest->ends_at <= connection->written;
             finish_oldest(connection, written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE, NULL, &failed);
         }
@@ -167,14 +167,15 @@ static bool connect_now(struct redis_connection *connection) {
 static void test_idle(struct redis_connection *connection) {
     char byte;
     int64_t now = lock_mono_ns();
-    bool idle = connection->hiredis && TAILQ_EMPTY(&connection->calls) && now - connection->used_ns > idle_ns;
+    bool idle =
+        connection->hiredis && STAILQ_EMPTY(&connection->calls) && now - connection->used_ns > idle_ns;
     connection->used_ns = now;
     if (idle && (recv(connection->hiredis->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN))
         break_connection(connection, 0);
 }
 
 static void leave_replica(struct redis_connection *connection) {
-    if (!connection->is_replica || !TAILQ_EMPTY(&connection->calls))
+    if (!connection->is_replica || !STAILQ_EMPTY(&connection->calls))
         return;
     connection->retry_at_ns = lock_mono_ns() + retry_ns; /* the name may still mean the replica */
     break_connection(connection, 0);
@@ -232,7 +233,7 @@ static bool deliver(struct redis_connection *connection, const char *bytes, size
     void *reply = NULL;
     bool good = redisReaderFeed(reader, bytes, length) == REDIS_OK;
     while (good && (good = redisReaderGetReply(reader, &reply) == REDIS_OK) && reply) {
-        const struct redis_request *oldest = TAILQ_FIRST(&connection->calls);
+        const struct redis_request *oldest = STAILQ_FIRST(&connection->calls);
         good = oldest != NULL;
         if (good) {
             redis_answer_read(oldest->answer, reply);
@@ -247,9 +248,9 @@ static bool deliver(struct redis_connection *connection, const char *bytes, size
 
 /* A leader that is done appoints the next: the thread whose answer comes next. */
 static void appoint_leader(struct redis_connection *connection) {
-    struct redis_request *next = TAILQ_FIRST(&connection->calls);
+    struct redis_request *next = STAILQ_FIRST(&connection->calls);
     while (next && next->abandoned)
-        next = TAILQ_NEXT(next, next);
+        next = STAILQ_NEXT(next, next);
     connection->has_leader = next != NULL;
     if (next) {
         next->leads = true;
@@ -264,7 +265,7 @@ static void lead(struct redis_connection *connection, struct redis_request *call
     char bytes[16384];
     bool appointed = false;
     while (!call->done) {
-        struct requests done = TAILQ_HEAD_INITIALIZER(done);
+        struct requests done = STAILQ_HEAD_INITIALIZER(done);
         assert(connection->hiredis); /* break_connection() leaves no call that is not done */
         int fd = connection->hiredis->fd;
         pthread_mutex_unlock(&connection->mutex);
@@ -351,7 +352,7 @@ void redis_connection_begin(struct redis_connection *connection, struct redis_re
             lock_env_count_requests(connection->env, 1);
             call->done = false;
             call->ends_at = connection->queued;
-            TAILQ_INSERT_TAIL(&connection->calls, call, next);
+            STAILQ_INSERT_TAIL(&connection->calls, call, next);
         } else {
             call->status = LOCK_NOMEM;
         }

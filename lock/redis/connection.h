@@ -14,7 +14,7 @@
 
 /* A call in flight; the caller's own. */
 struct redis_request {
-    TAILQ_ENTRY(redis_request) next;
+    STAILQ_ENTRY(redis_request) next;
     struct redis_answer *answer;
     int64_t until_ns; /* not answered by then: the connection is closed */
     uint64_t ends_at; /* position of its command's end in all bytes ever queued */
