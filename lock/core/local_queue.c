@@ -10,7 +10,7 @@ enum { BUCKETS = 1024, VERIFIED_PER_TTL = 3, EARLY = 16 * VERIFIED_PER_TTL };
 /* The queue of one key. It exists as long as the key has a local holder or waiters. */
 struct key_queue {
     LIST_ENTRY(key_queue) next; /* in its bucket */
-    TAILQ_HEAD(, lock_waiter) waiters;
+    TAILQ_HEAD(key_waiters, lock_waiter) waiters;
     struct lock_waiter *store_waiter; /* the holder's, until it has its grant */
     struct lock_grant grant;         /* the holder's; owner "": no holder. Its deadline is INT64_MAX until the
                                         store has granted */

@@ -23,7 +23,7 @@ struct lock_maintenance {
     pthread_cond_t cond;
     _Atomic bool stop; /* written with the mutex held */
     bool woken;
-    STAILQ_HEAD(, lock_pending_release) pending;
+    STAILQ_HEAD(pending_releases, lock_pending_release) pending;
     _Atomic int pending_count; /* with the one that is being tried */
     int64_t pause_ns;          /* after a release that has failed */
     _Atomic bool asleep;       /* nothing is held: the thread must be woken for the next grant */

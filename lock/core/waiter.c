@@ -12,7 +12,7 @@ static const int64_t poll_ns = 25000000;
 struct lock_cancel {
     pthread_mutex_t mutex;  /* of the list */
     _Atomic bool cancelled; /* written with the mutex held */
-    LIST_HEAD(, lock_waiter) waiters;
+    LIST_HEAD(cancelled_waiters, lock_waiter) waiters;
 };
 
 struct lock_cancel *lock_cancel_new(void) {

@@ -37,7 +37,7 @@ struct etcd_batch {
     struct etcd_session *session;
     pthread_mutex_t mutex;
     int flying; /* leaders, with those that are appointed */
-    TAILQ_HEAD(, item) queue;
+    TAILQ_HEAD(queued_items, item) queue;
 };
 
 /* The items that one leader sends. An item is set to NULL when its thread leaves. */

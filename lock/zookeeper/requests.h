@@ -47,8 +47,8 @@ struct zookeeper_requests {
     char *servers;         /* for error texts */
     pthread_mutex_t mutex; /* of all below, and of the session; queueing a request does not block */
     zhandle_t *handle;     /* NULL: none */
-    LIST_HEAD(, zookeeper_call) calls; /* in flight */
-    LIST_HEAD(, zookeeper_watch) watches;
+    LIST_HEAD(zookeeper_calls, zookeeper_call) calls; /* in flight */
+    LIST_HEAD(zookeeper_watches, zookeeper_watch) watches;
 };
 
 struct zookeeper_slot {
