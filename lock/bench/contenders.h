@@ -28,8 +28,7 @@ struct bench_key {
     _Atomic uint64_t fence;               /* the newest */
 };
 
-/* What a contender counts. Only it writes; the parent reads what is not atomic after that process has ended.
- */
+/* What a contender counts. Only it writes; the parent reads what is not atomic after that process ended. */
 struct bench_counts {
     _Alignas(64) _Atomic int64_t waiting_since_ns; /* 0: it does not wait */
     uint64_t entered;                              /* in all phases */

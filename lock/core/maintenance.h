@@ -11,8 +11,7 @@ struct lock_maintenance;
 /* For a lock with a store and a local queue, whose parts are all set but `maintenance`. NULL when out of
  * memory, or of threads. */
 struct lock_maintenance *lock_maintenance_start(struct lock *lock);
-/* Tries for half a second to do the pending releases, and ends the thread. Calls after that have no effect.
- */
+/* Tries for half a second to do the pending releases, and ends the thread. Later calls have no effect. */
 void lock_maintenance_stop(struct lock_maintenance *maintenance);
 /* After lock_maintenance_stop(), or NULL. */
 void lock_maintenance_free(struct lock_maintenance *maintenance);

@@ -71,8 +71,7 @@ void redis_connection_report(const struct redis_connection *connection, const ch
 
 /* ---- calls in flight: with the mutex held ---- */
 
-/* Adds the call to `done` if its thread must be woken: not the leader's own call, and not an abandoned one.
- */
+/* Adds the call to `done` if its thread must be woken: not the leader's own call, nor an abandoned one. */
 static void finish_oldest(struct redis_connection *connection, enum lock_status status,
                           const struct redis_request *leader, struct requests *done) {
     struct redis_request *call = STAILQ_FIRST(&connection->calls);
@@ -88,8 +87,7 @@ static void finish_oldest(struct redis_connection *connection, enum lock_status 
         STAILQ_INSERT_TAIL(done, call, next);
 }
 
-/* Needs no mutex; without it the woken threads do not run into it. A call is gone once its thread is woken.
- */
+/* Needs no mutex; without it woken threads do not run into it. A call is gone once its thread is woken. */
 static void wake_all(struct requests *done) {
     for (struct redis_request *call; (call = STAILQ_FIRST(done));) {
         STAILQ_REMOVE_HEAD(done, next);
@@ -326,8 +324,7 @@ static int64_t timeout_from_now_ns(const struct redis_connection *connection) {
     return lock_mono_ns() + (int64_t)connection->timeout_ms * 1000000;
 }
 
-/* At least a third of the timeout must be left after connecting. Otherwise the next call has the connection.
- */
+/* At least a third of the timeout must be left after connecting. Otherwise the next call has it. */
 static bool has_time(const struct redis_connection *connection, int64_t until_ns) {
     bool has = until_ns - lock_mono_ns() >= (int64_t)connection->timeout_ms * 1000000 / 3;
     if (!has)

@@ -50,8 +50,7 @@ enum lock_status redis_connection_call(struct redis_connection *connection, int 
 
 /* The two halves of a call, for a thread that has several commands to send at once: they are written with the
  * first redis_connection_end(). Each call that was begun must be ended, in the same order. `until_ns`: when
- * it must be answered, including the time to connect; 0: a timeout after connecting, which may take another.
- */
+ * it must be answered, including connecting; 0: a timeout after connecting, which may take another. */
 void redis_connection_begin(struct redis_connection *connection, struct redis_request *call, int argc,
                             const char *const argv[], struct redis_answer *answer, int64_t until_ns);
 enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_request *call,

@@ -17,8 +17,7 @@ int redis_dial_write(int fd, const char *bytes, size_t length, int64_t until_ns,
 /* As recv(), but fails with ETIMEDOUT after `until_ns`. */
 ssize_t redis_dial_read(int fd, char *bytes, size_t size, int64_t until_ns, _Atomic bool *quick);
 /* A waiter busy-polls for so long before it sleeps, if the last answer came that quickly (`*quick`): waking a
- * thread takes longer than most answers, on processors that sleep deeply. It yields to threads that can run.
- */
+ * thread takes longer than most answers, on processors that sleep deeply. It yields to other threads. */
 extern const int64_t redis_dial_busy_poll_ns;
 
 #endif

@@ -1,5 +1,4 @@
-/* The parts that all locks in one Redis share: connection, subscriber, names of keys, scripts. Not for users.
- */
+/* What all locks in one Redis share: connection, subscriber, names of keys, scripts. Not for users. */
 #ifndef LOCK_REDIS_STORE_H
 #define LOCK_REDIS_STORE_H
 

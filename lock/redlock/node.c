@@ -14,7 +14,7 @@ TAILQ_HEAD(asks, redlock_ask);
 
 struct redlock_node {
     struct redis_connection *connection; /* the thread's own */
-    struct asks asked; /* the thread's own: what it sends, and unanswered questions that insist */
+    struct asks asked;                   /* the thread's own: sent, or unanswered and insisting */
     pthread_t thread;
     _Atomic int length; /* of `queue` and `asked` */
     pthread_mutex_t mutex;
@@ -110,8 +110,7 @@ static enum redlock_vote read_vote(const struct redlock_ask *ask) {
     return ask->round->insists && ask->lost ? REDLOCK_LOST : REDLOCK_NO;
 }
 
-/* Votes DOWN on questions that it is too late to send; or, once they were sent, on those that do not insist.
- */
+/* Votes DOWN on questions that it is too late to send; or, once all are sent, on those that do not insist. */
 static void drop(struct redlock_node *node, bool sent) {
     int64_t now = lock_mono_ns();
     for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked), *after; ask; ask = after) {
@@ -124,9 +123,10 @@ static void drop(struct redlock_node *node, bool sent) {
 /* Sends all questions together; those without an answer stay. */
 static void send_once(struct redlock_node *node) {
     drop(node, false);
+    /* Each has a timeout after connecting, so that they keep their order. */
     for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked); ask; ask = TAILQ_NEXT(ask, next))
         redis_connection_begin(node->connection, &ask->call, ask->round->argc, ask->round->argv, &ask->answer,
-                               0); /* so that they keep their order */
+                               0);
     for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked), *after; ask; ask = after) {
         enum lock_status status = redis_connection_end(node->connection, &ask->call, NULL);
         after = TAILQ_NEXT(ask, next);

@@ -74,8 +74,7 @@ struct zookeeper_call {
     struct zookeeper_slot slots[ZOOKEEPER_REQUESTS_MAX];
 };
 
-/* All of these are called with the mutex held. NULL when out of memory; `count` requests must follow at once.
- */
+/* All are called with the mutex held. NULL when out of memory; `count` requests must follow at once. */
 struct zookeeper_call *zookeeper_call_new(struct zookeeper_requests *requests, int count);
 void zookeeper_call_free(struct zookeeper_call *call);
 /* Sends the requests in this order. The answers may come before it returns, and the last one frees a call
