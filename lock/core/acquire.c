@@ -259,16 +259,17 @@ static enum lock_status acquire(struct request *request, const char *key, struct
     return status;
 }
 
-static enum lock_status acquire_and_count(struct request request, const char *key, struct lock_grant *grant) {
-    struct lock *lock = request.lock;
+static enum lock_status acquire_and_count(struct request *request, const char *key,
+                                          struct lock_grant *grant) {
+    struct lock *lock = request->lock;
     int64_t since_ns = lock_mono_ns();
     lock_env_at_point(&lock->env, "acquire", key);
-    lock_waiter_init(&request.waiter);
-    enum lock_status status = acquire(&request, key, grant);
-    lock_waiter_destroy(&request.waiter);
+    lock_waiter_init(&request->waiter);
+    enum lock_status status = acquire(request, key, grant);
+    lock_waiter_destroy(&request->waiter);
     lock_env_at_point(&lock->env, "acquired", key);
     if (status == LOCK_BUSY || status == LOCK_TIMEOUT)
-        status = request.attempt.waits ? LOCK_TIMEOUT : LOCK_BUSY;
+        status = request->attempt.waits ? LOCK_TIMEOUT : LOCK_BUSY;
     atomic_fetch_add(&lock->metrics.by_status[status], 1);
     if (status == LOCK_OK)
         atomic_fetch_add(&lock->metrics.wait_ns, (uint64_t)(lock_mono_ns() - since_ns));
@@ -277,9 +278,9 @@ static enum lock_status acquire_and_count(struct request request, const char *ke
 
 enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadline_ns,
                               struct lock_cancel *cancel, struct lock_grant *grant) {
-    const struct request request = {
+    struct request request = {
         .lock = lock, .attempt.waits = true, .deadline_ns = deadline_ns, .cancel = cancel};
-    return acquire_and_count(request, key, grant);
+    return acquire_and_count(&request, key, grant);
 }
 
 enum lock_status lock_acquire_for(struct lock *lock, const char *key, int64_t timeout_ms,
@@ -291,7 +292,8 @@ enum lock_status lock_acquire_for(struct lock *lock, const char *key, int64_t ti
 }
 
 enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant *grant) {
-    return acquire_and_count((struct request){.lock = lock, .deadline_ns = INT64_MIN}, key, grant);
+    struct request request = {.lock = lock, .deadline_ns = INT64_MIN};
+    return acquire_and_count(&request, key, grant);
 }
 
 /* ---- releasing ---- */
