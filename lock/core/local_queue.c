@@ -337,7 +337,6 @@ bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan 
     pthread_mutex_lock(&queue->mutex);
     for (; scan->bucket < BUCKETS && !each; scan->bucket += each == NULL)
         each = find_due(queue, &queue->buckets[scan->bucket], &scan->next_ns, &forgotten);
-    bool found = each != NULL;
     if (each) {
         int64_t now = now_ns(queue);
         each->verify_ns = now + queue->ttl_ns / VERIFIED_PER_TTL;
@@ -350,7 +349,7 @@ bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan 
         }
     }
     pthread_mutex_unlock(&queue->mutex);
-    return found;
+    return scan->bucket < BUCKETS;
 }
 
 static struct key_queue *find_granted(struct lock_local_queue *queue, const struct lock_due *due) {
