@@ -50,25 +50,23 @@ static const struct lock_backend *find_backend(const struct lock_url *url, char 
     return NULL;
 }
 
-static enum lock_status refuse(char *error, size_t size, const char *subject, const char *what) {
-    snprintf(error, size, "%s%s", subject, what);
-    return LOCK_CONFIG;
-}
-
-/* Does the backend take what the URL asks for? LOCK_OK, LOCK_CONFIG. */
-static enum lock_status check_options(const struct lock_backend *backend, const struct lock_url *url,
-                                      bool teaching, char *error, size_t size) {
-    if (backend->is_lesson && !teaching)
-        return refuse(error, size, "this lock is for lessons: it ", backend->flaw);
+/* Does the backend take what the URL asks for? */
+static bool check_options(const struct lock_backend *backend, const struct lock_url *url, bool teaching,
+                          char *error, size_t size) {
+    const char *wrong = NULL;
     if (!backend->has_tls && (url->ca_file[0] || url->cert_file[0] || url->key_file[0]))
-        return refuse(error, size, backend->scheme, ": does not speak TLS; ca, cert and key are for etcd");
-    if (url->renew && backend->is_lesson)
-        return refuse(error, size, backend->scheme, ": renew is not for the locks of lessons");
-    if (url->renew && !(backend->caps & LOCK_CAN_EXTEND))
-        return refuse(error, size, backend->scheme, ": cannot renew, as its grants cannot be extended");
-    if (!backend->open && url->address[0])
-        return refuse(error, size, backend->scheme, ": has no address");
-    return LOCK_OK;
+        wrong = "does not speak TLS; ca, cert and key are for etcd";
+    else if (url->renew && backend->is_lesson)
+        wrong = "renew is not for the locks of lessons";
+    else if (url->renew && !(backend->caps & LOCK_CAN_EXTEND))
+        wrong = "cannot renew, as its grants cannot be extended";
+    else if (!backend->open && url->address[0])
+        wrong = "has no address";
+    if (backend->is_lesson && !teaching)
+        snprintf(error, size, "this lock is for lessons: it %s", backend->flaw);
+    else if (wrong)
+        snprintf(error, size, "%s: %s", backend->scheme, wrong);
+    return !wrong && (!backend->is_lesson || teaching);
 }
 
 /* ---- what the backend reports (env.h) ---- */
@@ -84,7 +82,7 @@ static void on_wake(void *ctx, const char *key, const char *owner) {
         bool full = lock_maintenance_is_full(lock->maintenance);
         struct lock_pending_release *pending = full ? NULL : lock_pending_release_new(key, owner);
         if (pending)
-            lock_maintenance_release(lock->maintenance, pending);
+            lock_maintenance_release(lock->maintenance, pending, NULL);
     }
 }
 
@@ -99,9 +97,8 @@ static void on_failed(void *ctx, const char *server, const char *why) {
 
 static enum lock_status open_parts(struct lock *lock, const struct lock_url *url, char *error, size_t size) {
     const struct lock_backend *backend = lock->backend;
-    if (backend->queues_locally &&
-        !(lock->queue = lock_local_queue_new(&lock->env, lock->ttl_ns, lock->renewal != LOCK_RENEW_NONE,
-                                             backend->outlives_deadline)))
+    if (backend->queues_locally && !(lock->queue = lock_local_queue_new(
+                                         &lock->env, lock->ttl_ns, lock->renews, backend->outlives_deadline)))
         return LOCK_NOMEM;
     enum lock_status status =
         backend->open ? backend->open(url, &lock->env, &lock->store, error, size) : LOCK_OK;
@@ -119,9 +116,8 @@ static struct lock *new_lock(const struct lock_backend *backend, const struct lo
     lock->backend = backend;
     lock->config = *config;
     lock->ttl_ns = url->ttl_ms * 1000000;
-    lock->renewal = url->renew               ? LOCK_RENEW_ALL
-                    : backend->renews_active ? LOCK_RENEW_ACTIVE
-                                             : LOCK_RENEW_NONE;
+    lock->renews = url->renew || backend->renews_active;
+    lock->renews_silent = url->renew;
     lock_env_init(&lock->env, config);
     lock->env.wake = on_wake;
     lock->env.failed = on_failed;
@@ -146,7 +142,7 @@ enum lock_status lock_open(const char *url, const struct lock_config *config, st
         return LOCK_CONFIG;
     }
     const struct lock_backend *backend = find_backend(&parts, error, error_size);
-    if (!backend || check_options(backend, &parts, config->teaching, error, error_size) != LOCK_OK)
+    if (!backend || !check_options(backend, &parts, config->teaching, error, error_size))
         return LOCK_CONFIG;
     struct lock *opened = new_lock(backend, config, &parts);
     enum lock_status status = opened ? open_parts(opened, &parts, error, error_size) : LOCK_NOMEM;

@@ -69,23 +69,15 @@ static int open_json(struct session *s) {
     return file && !s->json ? fail(EXIT_USAGE, file, strerror(errno)) : EXIT_MEASURED;
 }
 
-static void show_progress(const struct session *s, unsigned row, unsigned rows) {
-    if (s->progress)
-        fprintf(stderr, "\r\033[K  %u of %u", row, rows);
-}
-
-static void clear_progress(const struct session *s) {
-    if (s->progress)
-        fprintf(stderr, "\r\033[K");
-}
-
 static int run_cases(struct session *s, const struct bench_case *cases, unsigned count) {
     char error[LOCK_ERROR_SIZE + 64];
     for (unsigned i = 0; i < count; i++) {
         struct bench_row *row = &s->report.rows[s->report.count];
-        show_progress(s, i + 1, count);
+        if (s->progress)
+            fprintf(stderr, "\r\033[K  %u of %u", i + 1, count);
         enum bench_run_status status = bench_run(&cases[i], &stop, row, error, sizeof error);
-        clear_progress(s);
+        if (s->progress)
+            fprintf(stderr, "\r\033[K");
         if (status == BENCH_INTERRUPTED)
             return EXIT_CTRL_C;
         if (status == BENCH_FAILED)

@@ -14,50 +14,38 @@ const char bench_help[] =
     "\n"
     "  --seconds S        duration of the measurement of each row, from 0.05 (2)\n"
     "  --contenders LIST  numbers of threads that want the lock, 1 to 1024 (1,2,4,16,64)\n"
-    "  --processes LIST   numbers of processes that the contenders are spread over, 1 to 64 (1,4); never "
-    "more\n"
-    "                     than contenders\n"
+    "  --processes LIST   numbers of processes that the contenders are spread over, 1 to 64 (1,4); never\n"
+    "                     more than contenders\n"
     "  --own              only rows in which each contender has its own key, so that none waits for another\n"
     "  --shared           only rows in which all contenders want one key\n"
-    "  --hold US          each holder sleeps so many microseconds (0); a grant that is held longer than its "
-    "time\n"
-    "                     to live is rightly lost\n"
-    "  --json FILE        write the results as one JSON object; -: to standard output, and the table to "
-    "standard\n"
-    "                     error\n"
+    "  --hold US          each holder sleeps so many microseconds (0); a grant that is held longer than its\n"
+    "                     time to live is rightly lost\n"
+    "  --json FILE        write the results as one JSON object; -: to standard output, and the table to\n"
+    "                     standard error\n"
     "  --teaching         allow wrong locks: the lessons, and locks of one process between several\n"
     "  --help, --version\n"
     "\n"
-    "A process opens the lock once and its threads share it, as in a service. A contender acquires the lock, "
-    "does\n"
-    "its work, releases the lock, and acquires it again at once. The table has:\n"
+    "A process opens the lock once and its threads share it, as in a service. A contender acquires the\n"
+    "lock, does its work, releases the lock, and acquires it again at once. The table has:\n"
     "  pairs      acquired and released, a second\n"
     "  hand-overs changes of the holder, a second\n"
     "  waiting    the time that acquiring took; max includes contenders that still wait at the end\n"
-    "  requests   that the lock sent to its stores, for each pair and each hand-over: commands of a Redis "
-    "(a\n"
-    "             script is one), RPCs of etcd, operations of ZooKeeper; no heartbeats\n"
-    "  share      the smallest and the largest share of the pairs that a contender got, where 1 is fair; "
-    "then the\n"
-    "             same for a process\n"
-    "  wrong      faults that no right lock allows. Holders work on memory that all processes share: two "
-    "holders\n"
-    "             at once meet there, or lose an update of its count. A fence must be larger than the one "
-    "before.\n"
-    "             A grant must last until its deadline or its release. 0 proves nothing for a lock that is "
-    "known\n"
-    "             to be wrong\n"
-    "The keys are named lock-bench:...; what a lock keeps for ever, such as the fence of a key, stays in the "
-    "store.\n"
-    "Threads of a process may pass the lock on without a request to the store: to measure the store alone, "
-    "use as\n"
-    "many processes as contenders.\n"
+    "  requests   that the lock sent to its stores, for each pair and each hand-over: commands of a Redis\n"
+    "             (a script is one), RPCs of etcd, operations of ZooKeeper; no heartbeats\n"
+    "  share      the smallest and the largest share of the pairs that a contender got, where 1 is fair;\n"
+    "             then the same for a process\n"
+    "  wrong      faults that no right lock allows. Holders work on memory that all processes share: two\n"
+    "             holders at once meet there, or lose an update of its count. A fence must be larger than\n"
+    "             the one before. A grant must last until its deadline or its release. 0 proves nothing for\n"
+    "             a lock that is known to be wrong\n"
+    "The keys are named lock-bench:...; what a lock keeps for ever, such as the fence of a key, stays in\n"
+    "the store. Threads of a process may pass the lock on without a request to the store: to measure the\n"
+    "store alone, use as many processes as contenders.\n"
     "\n"
     "Ctrl-C ends the run with the rows so far.\n"
     "\n"
-    "exit status: 0 measured, no fault; 1 a lock was wrong; 2 bad usage or no such lock; 3 the store could "
-    "not be\n"
-    "used, or another failure; 130 ended by Ctrl-C\n";
+    "exit status: 0 measured, no fault; 1 a lock was wrong; 2 bad usage or no such lock; 3 the store could\n"
+    "not be used, or another failure; 130 ended by Ctrl-C\n";
 
 enum flag {
     FLAG_SECONDS = 256,
@@ -69,7 +57,7 @@ enum flag {
     FLAG_JSON,
     FLAG_TEACHING,
     FLAG_HELP,
-    FLAG_VERSION,
+    FLAG_VERSION
 };
 
 static const struct option flags[] = {
@@ -121,29 +109,25 @@ static bool read_list(const struct parse *parse, const char *flag, unsigned max,
     }
 }
 
-static bool read_seconds(const struct parse *parse) {
+static bool read_seconds(double *seconds) {
     char *end;
-    parse->options->seconds = strtod(optarg, &end);
-    return (isdigit((unsigned char)optarg[0]) && *end == '\0' && parse->options->seconds >= 0.05 &&
-            parse->options->seconds <= 3600) ||
-           wrong(parse, "--seconds", "a number from 0.05 to 3600");
-}
-
-static bool read_hold(const struct parse *parse) {
-    const char *at = optarg;
-    return (read_number(&at, 0, 10000000, &parse->options->hold_us) && *at == '\0') ||
-           wrong(parse, "--hold", "microseconds from 0 to 10000000");
+    *seconds = strtod(optarg, &end);
+    return isdigit((unsigned char)optarg[0]) && *end == '\0' && *seconds >= 0.05 && *seconds <= 3600;
 }
 
 static bool read_flag(const struct parse *parse, int flag) {
     struct bench_options *o = parse->options;
+    const char *at = optarg;
     switch (flag) {
-    case FLAG_SECONDS: return read_seconds(parse);
+    case FLAG_SECONDS:
+        return read_seconds(&o->seconds) || wrong(parse, "--seconds", "a number from 0.05 to 3600");
     case FLAG_CONTENDERS: return read_list(parse, "--contenders", BENCH_CONTENDERS_MAX, &o->contenders);
     case FLAG_PROCESSES: return read_list(parse, "--processes", BENCH_PROCESSES_MAX, &o->processes);
     case FLAG_OWN: o->own = true; return true;
     case FLAG_SHARED: o->shared = true; return true;
-    case FLAG_HOLD: return read_hold(parse);
+    case FLAG_HOLD:
+        return (read_number(&at, 0, 10000000, &o->hold_us) && *at == '\0') ||
+               wrong(parse, "--hold", "microseconds from 0 to 10000000");
     case FLAG_JSON:
         o->json = optarg;
         return optarg[0] != '\0' || wrong(parse, "--json", "the name of a file, or -");

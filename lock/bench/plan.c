@@ -49,9 +49,6 @@ unsigned bench_plan(const struct bench_options *options, const char *url, bool o
 void bench_name(const char *url, char name[BENCH_NAME_SIZE]) {
     const char *address = strstr(url, "://");
     address = address ? address + 3 : url;
-    const char *end = address + strcspn(address, "?"), *rest = address;
-    for (const char *at = address; at < end; at++)
-        if (*at == '@')
-            rest = at + 1;
-    snprintf(name, BENCH_NAME_SIZE, "%.*s%s", (int)(address - url), url, rest);
+    const char *at = memrchr(address, '@', strcspn(address, "?"));
+    snprintf(name, BENCH_NAME_SIZE, "%.*s%s", (int)(address - url), url, at ? at + 1 : address);
 }

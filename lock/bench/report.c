@@ -1,6 +1,22 @@
 #include "lock/bench/report.h"
 
 #include <inttypes.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+struct bench_machine bench_machine_read(void) {
+    struct bench_machine machine = {.cores = (int)sysconf(_SC_NPROCESSORS_ONLN), .cpu = "unknown"};
+    struct utsname names;
+    char line[512];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file && fgets(line, sizeof line, file) && sscanf(line, "model name : %127[^\n]", machine.cpu) != 1)
+        ;
+    if (file)
+        fclose(file);
+    if (uname(&names) == 0)
+        snprintf(machine.kernel, sizeof machine.kernel, "%s %s", names.sysname, names.release);
+    return machine;
+}
 
 void bench_print_machine(FILE *out, const struct bench_machine *machine) {
     fprintf(out, "%d cores of %s, %s\n", machine->cores, machine->cpu, machine->kernel);

@@ -4,8 +4,14 @@
 
 #include <stdio.h>
 
-#include "lock/bench/machine.h"
-#include "lock/bench/row.h"
+#include "lock/bench/run.h"
+
+/* The machine that a result was measured on. */
+struct bench_machine {
+    int cores;
+    char cpu[128]; /* "unknown": the kernel does not say */
+    char kernel[160];
+};
 
 /* All results. */
 struct bench_report {
@@ -15,6 +21,7 @@ struct bench_report {
     bool interrupted;
 };
 
+struct bench_machine bench_machine_read(void);
 void bench_print_machine(FILE *out, const struct bench_machine *machine);
 /* Above the rows of one lock. */
 void bench_print_head(FILE *out, const char *url);

@@ -1,6 +1,7 @@
 #include "lock/bench/run.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "lock/bench/contenders.h"
 
 enum {
     POLL_MS = 5,
@@ -176,42 +176,26 @@ static enum bench_run_status measure(struct run *run, struct bench_row *row) {
 
 /* ---- results ---- */
 
-static void widen(struct bench_share *share, double part, bool is_first) {
-    if (is_first || part < share->least)
-        share->least = part;
-    if (is_first || part > share->most)
-        share->most = part;
-}
-
-static uint64_t pairs_of(const struct run *run, unsigned process) {
-    uint64_t pairs = 0;
-    for (unsigned i = bench_first_contender(run->what, process);
-         i < bench_first_contender(run->what, process + 1); i++)
-        pairs += run->memory->contenders[i].pairs;
-    return pairs;
+static void widen(struct bench_share *share, double part) {
+    share->least = fmin(share->least, part);
+    share->most = fmax(share->most, part);
 }
 
 static void add_shares(const struct run *run, struct bench_row *row) {
     const struct bench_case *what = run->what;
+    double fair = (double)row->pairs / what->contenders;
     if (row->pairs == 0)
         return;
-    double fair = (double)row->pairs / what->contenders;
-    for (unsigned i = 0; i < what->contenders; i++)
-        widen(&row->of_contender, (double)run->memory->contenders[i].pairs / fair, i == 0);
+    row->of_contender.least = row->of_process.least = INFINITY;
     for (unsigned p = 0; p < what->processes; p++) {
-        unsigned threads = bench_first_contender(what, p + 1) - bench_first_contender(what, p);
-        widen(&row->of_process, (double)pairs_of(run, p) / (fair * threads), p == 0);
-    }
-}
-
-static void add_counts(struct bench_row *row, const struct bench_counts *counts) {
-    row->two_holders += counts->two_holders;
-    row->old_fences += counts->old_fences;
-    row->lost_grants += counts->lost;
-    row->errors += counts->errors;
-    if (row->error == LOCK_OK) {
-        row->error = counts->error;
-        memcpy(row->why, counts->why, sizeof row->why);
+        unsigned first = bench_first_contender(what, p), end = bench_first_contender(what, p + 1);
+        double share = 0; /* of the process */
+        for (unsigned i = first; i < end; i++) {
+            double part = (double)run->memory->contenders[i].pairs / fair;
+            widen(&row->of_contender, part);
+            share += part / (end - first);
+        }
+        widen(&row->of_process, share);
     }
 }
 
@@ -239,7 +223,14 @@ static void add_waits(const struct run *run, struct bench_row *row) {
 static void collect(const struct run *run, struct bench_row *row) {
     for (unsigned i = 0; i < run->what->contenders; i++) {
         const struct bench_counts *counts = &run->memory->contenders[i];
-        add_counts(row, counts);
+        row->two_holders += counts->two_holders;
+        row->old_fences += counts->old_fences;
+        row->lost_grants += counts->lost;
+        row->errors += counts->errors;
+        if (row->error == LOCK_OK) {
+            row->error = counts->error;
+            memcpy(row->why, counts->why, sizeof row->why);
+        }
         row->pairs += counts->pairs;
         row->handovers += run->what->shared ? counts->handovers : 0; /* an own key does not change hands */
     }

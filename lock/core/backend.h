@@ -17,13 +17,15 @@ struct lock_attempt {
     char releasing[LOCK_OWNER_SIZE];
     bool waits;        /* the caller will wait: it joins the store's queue, and is to be woken */
     bool nothing_left; /* out, if not granted: this call has left nothing, in the store or in this process */
+    int64_t notes[2];  /* the backend's, kept from one call for this owner to the next; 0 at first */
     int64_t retry_ns;  /* out, with LOCK_BUSY: when to ask again, unless woken before */
 };
 
-/* A grant that maintenance verifies or extends, and the answer: see `verify`. */
+/* Is the grant still there? */
 struct lock_check {
-    struct lock_grant grant; /* its owner is the one that the store knows */
-    enum lock_status status;
+    struct lock_grant grant; /* its owner is the one that the store knows; LOCK_OK may move its deadline */
+    bool extends;            /* in: hold it for another time to live. LOCK_OK moves its deadline */
+    enum lock_status status; /* out: LOCK_OK, LOCK_NOT_OWNER, LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_NOMEM */
 };
 
 enum { LOCK_CHECKS_MAX = 64 };
@@ -35,6 +37,7 @@ struct lock_backend {
     bool is_lesson;      /* wrong on purpose: refused unless asked for */
     bool has_tls;        /* takes ca=, cert= and key= */
     bool queues_locally; /* of the threads of this process only the first in the local queue asks the store */
+    bool checks_together;   /* check() answers for up to LOCK_CHECKS_MAX grants with one request */
     bool attempt_releases;  /* attempt() understands `releasing` */
     bool renews_active;     /* grants are extended as long as their holders report progress */
     bool outlives_deadline; /* as long as its process lives, a grant stays in the store until it is released,
@@ -59,16 +62,8 @@ struct lock_backend {
      * `until_ns` as in struct lock_limit. NULL: an attempt that is not granted leaves nothing. Every backend
      * that queues locally and has a store has it. */
     enum lock_status (*withdraw)(void *store, const char *key, const char *owner, int64_t until_ns);
-    /* Holds the grant for another time to live: LOCK_OK moves its deadline. Otherwise LOCK_NOT_OWNER,
-     * LOCK_UNKNOWN or LOCK_UNAVAILABLE. */
-    enum lock_status (*extend)(void *store, struct lock_grant *grant);
-    /* The same answers: is the grant still there? NULL, with `extend`: that writes nothing, and is called
-     * instead. */
-    enum lock_status (*verify)(void *store, const struct lock_grant *grant);
-    /* Replaces both for a backend that answers for up to LOCK_CHECKS_MAX grants with one request, and writes
-     * nothing: moves the deadlines of those that are LOCK_OK. NULL, like `extend` and `verify`: losses are
-     * not noticed. */
-    void (*verify_many)(void *store, struct lock_check checks[], size_t count);
+    /* Verifies or extends grants; one, unless `checks_together`. NULL: losses are not noticed. */
+    void (*check)(void *store, struct lock_check checks[], size_t count);
 };
 
 extern const struct lock_backend lock_none, lock_local, lock_redis_owner, lock_redis_watchdog,

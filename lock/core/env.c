@@ -5,52 +5,39 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
-
-static int64_t machine_now_ns(void *ctx) {
-    (void)ctx;
-    return clock_mono_ns(&clock_system);
-}
-
-static uint64_t machine_random(void *ctx) {
-    (void)ctx;
+static uint64_t next_random(const struct lock_env *env) {
     uint64_t number;
+    if (env->random)
+        return env->random(env->ctx);
     if (getrandom(&number, sizeof number, 0) != sizeof number)
         abort(); /* impossible: eight bytes are never cut short, and the call needs no file */
     return number;
 }
 
-static void no_point(void *ctx, const char *point, const char *key) {
-    (void)ctx;
-    (void)point;
-    (void)key;
-}
-
 void lock_env_init(struct lock_env *env, const struct lock_config *config) {
-    *env = (struct lock_env){.now_ns = config->now_ns ? config->now_ns : machine_now_ns,
-                             .random = config->random ? config->random : machine_random,
-                             .at_point = config->at_point ? config->at_point : no_point,
-                             .ctx = config->ctx};
-    env->session = env->random(env->ctx);
+    *env = (struct lock_env){
+        .now_ns = config->now_ns, .random = config->random, .at_point = config->at_point, .ctx = config->ctx};
+    env->session = next_random(env);
 }
 
 int64_t lock_env_now_ns(const struct lock_env *env) {
-    return env->now_ns(env->ctx);
+    return env->now_ns ? env->now_ns(env->ctx) : lock_mono_ns();
 }
 
 int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns) {
-    int64_t machine = clock_mono_ns(&clock_system), own = lock_env_now_ns(env);
+    int64_t machine = lock_mono_ns(), own = lock_env_now_ns(env);
     if (until_ns <= own)
         return machine;
     return until_ns - own > INT64_MAX - machine ? INT64_MAX : machine + (until_ns - own);
 }
 
 uint64_t lock_env_random(const struct lock_env *env, uint64_t below) {
-    return env->random(env->ctx) % below;
+    return next_random(env) % below;
 }
 
 void lock_env_at_point(const struct lock_env *env, const char *point, const char *key) {
-    env->at_point(env->ctx, point, key);
+    if (env->at_point)
+        env->at_point(env->ctx, point, key);
 }
 
 bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg) {

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/clock.h"
 #include "lock/lock.h"
 
 /* No call to a store takes longer. Two of them fit into the second that lock.h allows a call beyond its
@@ -12,7 +13,7 @@ enum { LOCK_TIMEOUT_MAX_MS = 450 };
 
 /* Outlives the backend's store. */
 struct lock_env {
-    /* Clock and random numbers of the user (lock_config), or of the machine. */
+    /* Of the user (lock_config). NULL: clock and random numbers are the machine's. */
     int64_t (*now_ns)(void *ctx);
     uint64_t (*random)(void *ctx);
     void (*at_point)(void *ctx, const char *point, const char *key);
@@ -29,11 +30,17 @@ struct lock_env {
     _Atomic uint64_t *requests; /* see lock_env_count_requests(); NULL: not counted */
 };
 
-/* Fills in what comes from `config` or the machine; the reports are left to the caller. */
+/* Fills in what comes from `config`, and the session; the reports are left to the caller. */
 void lock_env_init(struct lock_env *env, const struct lock_config *config);
 
+/* CLOCK_MONOTONIC, by which threads sleep. */
+static inline int64_t lock_mono_ns(void) {
+    return clock_mono_ns(&clock_system);
+}
+
+/* The lock's own clock. */
 int64_t lock_env_now_ns(const struct lock_env *env);
-/* Converts a time of the lock's own clock to CLOCK_MONOTONIC, by which threads sleep. */
+/* Converts a time of the lock's own clock to CLOCK_MONOTONIC. */
 int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns);
 /* 0 to `below` - 1. */
 uint64_t lock_env_random(const struct lock_env *env, uint64_t below);

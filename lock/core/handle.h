@@ -1,4 +1,4 @@
-/* struct lock: its parts. Not for users. */
+/* struct lock: its parts, and what its units call beside lock.h. Not for users. */
 #ifndef LOCK_CORE_HANDLE_H
 #define LOCK_CORE_HANDLE_H
 
@@ -6,13 +6,6 @@
 
 #include "lock/core/backend.h"
 #include "lock/core/local_queue.h"
-
-/* Which grants the background thread extends in time. */
-enum lock_renewal {
-    LOCK_RENEW_NONE,
-    LOCK_RENEW_ACTIVE, /* those whose holders report progress (variant=watchdog) */
-    LOCK_RENEW_ALL,    /* until they are released (renew=on) */
-};
 
 struct lock_maintenance;
 
@@ -22,7 +15,8 @@ struct lock {
     struct lock_env env;
     struct lock_config config;
     int64_t ttl_ns;
-    enum lock_renewal renewal;
+    bool renews;        /* the background thread extends grants in time (variant=watchdog, renew=on), */
+    bool renews_silent; /* also those whose holders report no progress (renew=on) */
     _Atomic uint64_t owner_count; /* owner ids that were made */
     pthread_mutex_t error_mutex;
     char last_error[LOCK_ERROR_SIZE];     /* "": none yet */
@@ -34,5 +28,9 @@ struct lock {
         _Atomic uint64_t waiting; /* for the store; the local queue counts the others */
     } metrics;
 };
+
+/* As lock_release(), but the store is not asked: the background thread releases the grant later, or, if there
+ * is none, the grant expires. LOCK_UNAVAILABLE, LOCK_NOT_OWNER, or LOCK_OK (the store need not be asked). */
+enum lock_status lock_release_later(struct lock *lock, const struct lock_grant *grant);
 
 #endif

@@ -9,9 +9,9 @@ enum { BUCKETS = 1024, VERIFIED_PER_TTL = 3, EARLY = 16 * VERIFIED_PER_TTL };
 
 /* The queue of one key. It exists as long as the key has a local holder or waiters. */
 struct key_queue {
-    struct key_queue *next; /* in its bucket */
-    struct lock_waiter *first, *last;
-    struct lock_waiter *store_waiter; /* the holder, while it waits for the store */
+    LIST_ENTRY(key_queue) next; /* in its bucket */
+    TAILQ_HEAD(key_waiters, lock_waiter) waiters;
+    struct lock_waiter *store_waiter; /* the holder's, until it has its grant */
     struct lock_grant grant;         /* the holder's; owner "": no holder. Its deadline is INT64_MAX until the
                                         store has granted */
     struct lock_store_grant granted; /* passes from one holder to the next */
@@ -21,13 +21,15 @@ struct key_queue {
     int64_t verify_ns, progress_ns;
 };
 
+LIST_HEAD(key_queues, key_queue);
+
 struct lock_local_queue {
     const struct lock_env *env;
     int64_t ttl_ns;
     bool renews, outlives_deadline;
     pthread_mutex_t mutex;
     uint64_t waiting;
-    struct key_queue *buckets[BUCKETS];
+    struct key_queues buckets[BUCKETS];
 };
 
 struct lock_local_queue *lock_local_queue_new(const struct lock_env *env, int64_t ttl_ns, bool renews,
@@ -43,15 +45,19 @@ struct lock_local_queue *lock_local_queue_new(const struct lock_env *env, int64_
     return queue;
 }
 
+static void free_key_queue(struct key_queue *each) {
+    LIST_REMOVE(each, next);
+    free(each->granted.pending);
+    free(each);
+}
+
 void lock_local_queue_free(struct lock_local_queue *queue) {
     if (!queue)
         return;
     for (int i = 0; i < BUCKETS; i++) {
-        while (queue->buckets[i]) {
-            struct key_queue *next = queue->buckets[i]->next;
-            free(queue->buckets[i]->granted.pending);
-            free(queue->buckets[i]);
-            queue->buckets[i] = next;
+        for (struct key_queue *each = LIST_FIRST(&queue->buckets[i]), *after; each; each = after) {
+            after = LIST_NEXT(each, next);
+            free_key_queue(each);
         }
     }
     pthread_mutex_destroy(&queue->mutex);
@@ -73,16 +79,32 @@ static int64_t now_ns(const struct lock_local_queue *queue) {
     return lock_env_now_ns(queue->env);
 }
 
-static struct key_queue **find(struct lock_local_queue *queue, const char *key) {
-    struct key_queue **at = &queue->buckets[lock_hash_text(key) % BUCKETS];
-    while (*at && strcmp((*at)->grant.key, key) != 0)
-        at = &(*at)->next;
-    return at;
+static struct key_queues *bucket_of(struct lock_local_queue *queue, const char *key) {
+    return &queue->buckets[lock_hash_text(key) % BUCKETS];
+}
+
+/* NULL: it has no holder and no waiters. */
+static struct key_queue *find(struct lock_local_queue *queue, const char *key) {
+    struct key_queue *each = LIST_FIRST(bucket_of(queue, key));
+    while (each && strcmp(each->grant.key, key) != 0)
+        each = LIST_NEXT(each, next);
+    return each;
+}
+
+/* NULL when out of memory. */
+static struct key_queue *find_or_add(struct lock_local_queue *queue, const char *key) {
+    struct key_queue *each = find(queue, key);
+    if (each || !(each = calloc(1, sizeof *each)))
+        return each;
+    memcpy(each->grant.key, key, strlen(key) + 1);
+    TAILQ_INIT(&each->waiters);
+    LIST_INSERT_HEAD(bucket_of(queue, key), each, next);
+    return each;
 }
 
 /* NULL: `owner` is not the holder. */
 static struct key_queue *find_held_by(struct lock_local_queue *queue, const char *key, const char *owner) {
-    struct key_queue *each = *find(queue, key);
+    struct key_queue *each = find(queue, key);
     return each && strcmp(each->grant.owner, owner) == 0 ? each : NULL;
 }
 
@@ -91,47 +113,23 @@ static bool is_free(const struct lock_local_queue *queue, const struct key_queue
 }
 
 static void wake_first(struct key_queue *each) {
-    if (each->first)
-        lock_waiter_wake(each->first);
+    if (!TAILQ_EMPTY(&each->waiters))
+        lock_waiter_wake(TAILQ_FIRST(&each->waiters));
 }
 
-static void set_holder(struct key_queue *each, const char *owner) {
+static void set_holder(struct key_queue *each, const char *owner, struct lock_waiter *waiter) {
     memcpy(each->grant.owner, owner, sizeof each->grant.owner);
     each->grant.deadline_ns = INT64_MAX;
     each->thread = this_thread();
     each->reentries = 0;
     each->lost = false;
-    each->store_waiter = NULL;
+    each->store_waiter = waiter;
+    waiter->woken = false; /* in the queue; now it is the store that wakes it */
 }
 
-static void append(struct key_queue *each, struct lock_waiter *waiter) {
-    waiter->next = NULL;
-    if (each->first)
-        each->last->next = waiter;
-    else
-        each->first = waiter;
-    each->last = waiter;
-}
-
-static void take_out(struct key_queue *each, struct lock_waiter *waiter) {
-    struct lock_waiter *before = NULL;
-    for (struct lock_waiter *other = each->first; other != waiter; other = other->next)
-        before = other;
-    if (before)
-        before->next = waiter->next;
-    else
-        each->first = waiter->next;
-    if (each->last == waiter)
-        each->last = before;
-}
-
-static void free_if_unused(struct key_queue **at) {
-    struct key_queue *each = *at;
-    if (each->first || each->grant.owner[0])
-        return;
-    *at = each->next;
-    free(each->granted.pending);
-    free(each);
+static void free_if_unused(struct key_queue *each) {
+    if (TAILQ_EMPTY(&each->waiters) && !each->grant.owner[0])
+        free_key_queue(each);
 }
 
 /* The caller is responsible for its release from then on. */
@@ -149,10 +147,10 @@ static enum lock_status wait_until_free(struct lock_local_queue *queue, struct k
                                         struct lock_waiter *waiter, int64_t deadline_ns,
                                         struct lock_cancel *cancel) {
     enum lock_status status = LOCK_OK;
-    while (each->first != waiter || !is_free(queue, each)) {
+    while (TAILQ_FIRST(&each->waiters) != waiter || !is_free(queue, each)) {
         if (status == LOCK_CANCELLED || now_ns(queue) >= deadline_ns)
             return status == LOCK_CANCELLED ? status : LOCK_TIMEOUT;
-        bool next = each->first == waiter && each->grant.deadline_ns < deadline_ns;
+        bool next = TAILQ_FIRST(&each->waiters) == waiter && each->grant.deadline_ns < deadline_ns;
         int64_t until_ns = lock_env_machine_ns(queue->env, next ? each->grant.deadline_ns : deadline_ns);
         pthread_mutex_unlock(&queue->mutex);
         status = lock_waiter_wait(waiter, until_ns, cancel);
@@ -163,31 +161,25 @@ static enum lock_status wait_until_free(struct lock_local_queue *queue, struct k
 
 enum lock_status lock_local_queue_enter(struct lock_local_queue *queue, const char *key, const char *owner,
                                         int64_t deadline_ns, struct lock_cancel *cancel,
-                                        struct lock_store_grant *granted) {
+                                        struct lock_waiter *waiter, struct lock_store_grant *granted) {
     enum lock_status status = LOCK_NOMEM;
     pthread_mutex_lock(&queue->mutex);
-    struct key_queue **at = find(queue, key);
-    struct key_queue *each = *at ? *at : (*at = calloc(1, sizeof *each));
+    struct key_queue *each = find_or_add(queue, key);
     if (!each)
         goto unlock;
-    if (!each->grant.key[0])
-        memcpy(each->grant.key, key, strlen(key) + 1);
-    struct lock_waiter waiter;
-    lock_waiter_init(&waiter);
-    append(each, &waiter);
+    TAILQ_INSERT_TAIL(&each->waiters, waiter, queued);
     queue->waiting++;
-    status = wait_until_free(queue, each, &waiter, deadline_ns, cancel);
+    status = wait_until_free(queue, each, waiter, deadline_ns, cancel);
     queue->waiting--;
-    bool was_first = each->first == &waiter;
-    take_out(each, &waiter);
+    bool was_first = TAILQ_FIRST(&each->waiters) == waiter;
+    TAILQ_REMOVE(&each->waiters, waiter, queued);
     if (status == LOCK_OK) {
-        set_holder(each, owner);
+        set_holder(each, owner, waiter);
         *granted = take_granted(each);
     } else if (was_first) {
         wake_first(each); /* it has become the first, and must wait for the holder's deadline now */
     }
-    free_if_unused(find(queue, key));
-    lock_waiter_destroy(&waiter);
+    free_if_unused(each);
 unlock:
     pthread_mutex_unlock(&queue->mutex);
     return status;
@@ -207,6 +199,7 @@ void lock_local_queue_set_grant(struct lock_local_queue *queue, const struct loc
     if (each) {
         each->grant = *grant;
         each->granted = *granted;
+        each->store_waiter = NULL;
         each->progress_ns = each->granted.since_ns = now_ns(queue);
         each->verify_ns = each->progress_ns + queue->ttl_ns / VERIFIED_PER_TTL;
         wake_first(each); /* it must wait no longer than this deadline */
@@ -227,7 +220,7 @@ enum lock_local_release lock_local_queue_leave(struct lock_local_queue *queue, c
     if (each->reentries > 0) {
         each->reentries--;
         result = LOCK_LOCAL_STILL_HELD;
-    } else if (!each->first || !may_pass_on) {
+    } else if (TAILQ_EMPTY(&each->waiters) || !may_pass_on) {
         each->grant.deadline_ns = INT64_MAX; /* no thread enters before lock_local_queue_end() */
         *granted = take_granted(each);
         result = LOCK_LOCAL_TO_STORE;
@@ -247,15 +240,16 @@ void lock_local_queue_end(struct lock_local_queue *queue, const char *key, const
     if (each) {
         each->grant.owner[0] = '\0';
         each->granted = (struct lock_store_grant){.holders_left = 0};
+        each->store_waiter = NULL;
         wake_first(each);
-        free_if_unused(find(queue, key));
+        free_if_unused(each);
     }
     pthread_mutex_unlock(&queue->mutex);
 }
 
 bool lock_local_queue_reenter(struct lock_local_queue *queue, const char *key, struct lock_grant *grant) {
     pthread_mutex_lock(&queue->mutex);
-    struct key_queue *each = *find(queue, key);
+    struct key_queue *each = find(queue, key);
     bool holds = each && !each->lost && !is_free(queue, each) && each->grant.deadline_ns != INT64_MAX &&
                  each->thread == this_thread();
     if (holds) {
@@ -269,18 +263,9 @@ bool lock_local_queue_reenter(struct lock_local_queue *queue, const char *key, s
 
 /* ---- waiting for the store ---- */
 
-void lock_local_queue_set_waiter(struct lock_local_queue *queue, const char *key, const char *owner,
-                                 struct lock_waiter *waiter) {
-    pthread_mutex_lock(&queue->mutex);
-    struct key_queue *each = find_held_by(queue, key, owner);
-    if (each)
-        each->store_waiter = waiter;
-    pthread_mutex_unlock(&queue->mutex);
-}
-
 bool lock_local_queue_wake(struct lock_local_queue *queue, const char *key, const char *owner) {
     pthread_mutex_lock(&queue->mutex);
-    struct key_queue *each = *find(queue, key);
+    struct key_queue *each = find(queue, key);
     bool is_holder = each && strcmp(each->grant.owner, owner) == 0;
     if (is_holder && each->store_waiter)
         lock_waiter_wake(each->store_waiter);
@@ -292,7 +277,7 @@ bool lock_local_queue_wake(struct lock_local_queue *queue, const char *key, cons
 void lock_local_queue_wake_all(struct lock_local_queue *queue) {
     pthread_mutex_lock(&queue->mutex);
     for (int i = 0; i < BUCKETS; i++) {
-        for (struct key_queue *each = queue->buckets[i]; each; each = each->next) {
+        for (struct key_queue *each = LIST_FIRST(&queue->buckets[i]); each; each = LIST_NEXT(each, next)) {
             if (each->store_waiter)
                 lock_waiter_wake(each->store_waiter);
         }
@@ -302,20 +287,15 @@ void lock_local_queue_wake_all(struct lock_local_queue *queue) {
 
 /* ---- grants ---- */
 
-int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struct lock_grant *grant) {
-    pthread_mutex_lock(&queue->mutex);
-    const struct key_queue *each = find_held_by(queue, grant->key, grant->owner);
-    int64_t deadline_ns = each && !each->lost ? each->grant.deadline_ns : 0;
-    pthread_mutex_unlock(&queue->mutex);
-    return deadline_ns;
-}
-
-void lock_local_queue_report_progress(struct lock_local_queue *queue, const struct lock_grant *grant) {
+int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struct lock_grant *grant,
+                                     bool progresses) {
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_held_by(queue, grant->key, grant->owner);
-    if (each)
+    int64_t deadline_ns = each && !each->lost ? each->grant.deadline_ns : 0;
+    if (each && progresses)
         each->progress_ns = now_ns(queue);
     pthread_mutex_unlock(&queue->mutex);
+    return deadline_ns;
 }
 
 /* The store has granted it, and its holder was not told that it is lost. */
@@ -331,49 +311,45 @@ static int64_t due_ns(const struct lock_local_queue *queue, const struct key_que
 }
 
 /* The first of one bucket that is due, or NULL. */
-static struct key_queue **find_due(struct lock_local_queue *queue, struct key_queue **at, int64_t *next_ns,
-                                   bool *forgotten) {
-    while (*at) {
-        struct key_queue *each = *at;
+static struct key_queue *find_due(struct lock_local_queue *queue, struct key_queues *bucket, int64_t *next_ns,
+                                  bool *forgotten) {
+    for (struct key_queue *each = LIST_FIRST(bucket), *after; each; each = after) {
         bool over = is_free(queue, each);
+        after = LIST_NEXT(each, next);
         if (is_granted(each) && (!over || queue->renews)) {
             if (over || each->verify_ns - queue->ttl_ns / EARLY <= now_ns(queue))
-                return at;
+                return each;
             if (due_ns(queue, each) < *next_ns)
                 *next_ns = due_ns(queue, each);
-        } else if (over && !each->first) {
+        } else if (over && TAILQ_EMPTY(&each->waiters)) {
             *forgotten = queue->outlives_deadline && each->granted.owner[0];
             if (*forgotten)
-                return at;
-            each->grant.owner[0] = '\0';
-            free_if_unused(at);
-            continue;
+                return each;
+            free_key_queue(each);
         }
-        at = &each->next;
     }
     return NULL;
 }
 
 bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan *scan, struct lock_due *due) {
     bool forgotten = false;
-    struct key_queue **at = NULL;
+    struct key_queue *each = NULL;
     pthread_mutex_lock(&queue->mutex);
-    for (; scan->bucket < BUCKETS && !at; scan->bucket += at == NULL)
-        at = find_due(queue, &queue->buckets[scan->bucket], &scan->next_ns, &forgotten);
-    if (at) {
-        struct key_queue *each = *at;
+    for (; scan->bucket < BUCKETS && !each; scan->bucket += each == NULL)
+        each = find_due(queue, &queue->buckets[scan->bucket], &scan->next_ns, &forgotten);
+    if (each) {
         int64_t now = now_ns(queue);
         each->verify_ns = now + queue->ttl_ns / VERIFIED_PER_TTL;
         *due = (struct lock_due){each->grant, each->granted, now - each->progress_ns, forgotten};
-        due->granted.pending = NULL;
         if (forgotten) {
-            due->granted = take_granted(each);
-            each->grant.owner[0] = '\0';
-            free_if_unused(at);
+            each->granted.pending = NULL; /* it is the caller's now */
+            free_key_queue(each);
+        } else {
+            due->granted.pending = NULL;
         }
     }
     pthread_mutex_unlock(&queue->mutex);
-    return at != NULL;
+    return scan->bucket < BUCKETS;
 }
 
 static struct key_queue *find_granted(struct lock_local_queue *queue, const struct lock_due *due) {
@@ -396,28 +372,21 @@ bool lock_local_queue_find(struct lock_local_queue *queue, struct lock_due *due)
     return each != NULL;
 }
 
-void lock_local_queue_verify_at(struct lock_local_queue *queue, const struct lock_due *due,
-                                int64_t verify_ns) {
+bool lock_local_queue_update(struct lock_local_queue *queue, const struct lock_due *due, int64_t deadline_ns,
+                             int64_t verify_ns) {
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_valid(queue, due);
-    if (each)
-        each->verify_ns = verify_ns;
-    pthread_mutex_unlock(&queue->mutex);
-}
-
-bool lock_local_queue_set_deadline(struct lock_local_queue *queue, const struct lock_due *due,
-                                   int64_t deadline_ns) {
-    pthread_mutex_lock(&queue->mutex);
-    struct key_queue *each = find_valid(queue, due);
-    if (each)
+    if (each && deadline_ns)
         each->grant.deadline_ns = each->granted.deadline_ns = deadline_ns;
+    if (each && verify_ns)
+        each->verify_ns = verify_ns;
     pthread_mutex_unlock(&queue->mutex);
     return each != NULL;
 }
 
 bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock_due *due, bool gone) {
     pthread_mutex_lock(&queue->mutex);
-    struct key_queue *each = find_granted(queue, due), *any = *find(queue, due->grant.key);
+    struct key_queue *each = find_granted(queue, due), *any = find(queue, due->grant.key);
     if (any && strcmp(any->granted.owner, due->granted.owner) == 0)
         any->granted.holders_left = 0; /* whichever owner holds it now, it is not passed on any more */
     if (each) {

@@ -14,7 +14,7 @@
  * It is allocated before the store is asked for anything, so that no key stays there for want of memory.
  * Freed by free(). */
 struct lock_pending_release {
-    struct lock_pending_release *next;
+    STAILQ_ENTRY(lock_pending_release) next;
     struct lock_waiter *waiter; /* woken when it is done; NULL: no thread waits for it */
     int64_t until_ns;
     char owner[LOCK_OWNER_SIZE];
@@ -43,10 +43,12 @@ void lock_local_queue_free(struct lock_local_queue *queue);
 
 /* Waits until `owner` is the local holder of `key`: LOCK_OK, LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_NOMEM. With a
  * deadline in the past it tries once. `*granted` is what the holder before it has left. It stays the holder
- * until lock_local_queue_end(), or, if it forgets to release, until the grant's deadline. */
+ * until lock_local_queue_end(), or, if it forgets to release, until the grant's deadline. `waiter` must exist
+ * until lock_local_queue_set_grant() or lock_local_queue_end(): until then it is woken by
+ * lock_local_queue_wake() and lock_local_queue_wake_all(), as its thread may wait for the store. */
 enum lock_status lock_local_queue_enter(struct lock_local_queue *queue, const char *key, const char *owner,
                                         int64_t deadline_ns, struct lock_cancel *cancel,
-                                        struct lock_store_grant *granted);
+                                        struct lock_waiter *waiter, struct lock_store_grant *granted);
 /* The local holder has `grant` now, out of `granted`, which the queue keeps. */
 void lock_local_queue_set_grant(struct lock_local_queue *queue, const struct lock_grant *grant,
                                 const struct lock_store_grant *granted);
@@ -72,17 +74,14 @@ void lock_local_queue_end(struct lock_local_queue *queue, const char *key, const
 /* If the calling thread holds `key` it acquires it again: true, and `*grant` is its grant. */
 bool lock_local_queue_reenter(struct lock_local_queue *queue, const char *key, struct lock_grant *grant);
 
-/* While the local holder waits for the store, `waiter` is woken by the functions below; NULL: it does not
- * wait any more. */
-void lock_local_queue_set_waiter(struct lock_local_queue *queue, const char *key, const char *owner,
-                                 struct lock_waiter *waiter);
 /* False: `owner`, which is the store's name for it, neither holds nor waits here. */
 bool lock_local_queue_wake(struct lock_local_queue *queue, const char *key, const char *owner);
 void lock_local_queue_wake_all(struct lock_local_queue *queue);
 
-/* The deadline of a grant as it is now, since it may have been renewed; 0: released or lost. */
-int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struct lock_grant *grant);
-void lock_local_queue_report_progress(struct lock_local_queue *queue, const struct lock_grant *grant);
+/* The deadline of a grant as it is now, since it may have been renewed; 0: released or lost. `progresses`:
+ * its holder reports progress. */
+int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struct lock_grant *grant,
+                                     bool progresses);
 
 /* A grant that must be verified: a third of the time to live has passed since the last time; or it should
  * have been renewed and its deadline has passed. */
@@ -107,12 +106,10 @@ struct lock_scan {
 /* The next grant that is due, which counts as verified now; false: no more. A forgotten grant that no thread
  * waits for is taken out of the queue; a thread that waits takes it over itself. */
 bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan *scan, struct lock_due *due);
-/* The grant is verified again earlier than after a third of the time to live. */
-void lock_local_queue_verify_at(struct lock_local_queue *queue, const struct lock_due *due,
-                                int64_t verify_ns);
-/* The grant was extended. False: it has ended meanwhile. */
-bool lock_local_queue_set_deadline(struct lock_local_queue *queue, const struct lock_due *due,
-                                   int64_t deadline_ns);
+/* The grant has another deadline, or is verified again earlier than after a third of the time to live; 0: as
+ * it is. False: it has ended meanwhile. */
+bool lock_local_queue_update(struct lock_local_queue *queue, const struct lock_due *due, int64_t deadline_ns,
+                             int64_t verify_ns);
 /* The grant is lost. `gone`: it is not in the store any more; otherwise no other owner has it before its
  * deadline, but its holder should stop. False: it has ended meanwhile. */
 bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock_due *due, bool gone);

@@ -24,7 +24,7 @@ const char *lock_status_text(enum lock_status status) {
 }
 
 unsigned lock_caps(const struct lock *lock) {
-    return lock->backend->caps | (lock->renewal != LOCK_RENEW_NONE ? LOCK_RENEWS : 0U);
+    return lock->backend->caps | (lock->renews ? LOCK_RENEWS : 0U);
 }
 
 int64_t lock_ttl_ns(const struct lock *lock) {
@@ -67,7 +67,8 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics) {
 /* ---- while a grant is held ---- */
 
 int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *grant) {
-    int64_t deadline_ns = lock->queue ? lock_local_queue_deadline_ns(lock->queue, grant) : grant->deadline_ns;
+    int64_t deadline_ns =
+        lock->queue ? lock_local_queue_deadline_ns(lock->queue, grant, false) : grant->deadline_ns;
     int64_t now_ns = lock_now_ns(lock);
     return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 }
@@ -75,33 +76,27 @@ int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *gran
 enum lock_status lock_progress(struct lock *lock, struct lock_grant *grant) {
     if (lock_remaining_ns(lock, grant) == 0)
         return LOCK_LOST;
-    if (lock->queue) {
-        lock_local_queue_report_progress(lock->queue, grant);
-        grant->deadline_ns = lock_local_queue_deadline_ns(lock->queue, grant);
-    }
+    if (lock->queue)
+        grant->deadline_ns = lock_local_queue_deadline_ns(lock->queue, grant, true);
     return LOCK_OK;
 }
 
 enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
-    const struct lock_backend *backend = lock->backend;
     struct lock_due due = {.grant = *grant};
-    if (!(backend->caps & LOCK_CAN_EXTEND))
+    if (!(lock->backend->caps & LOCK_CAN_EXTEND))
         return LOCK_CONFIG;
     if (!lock_local_queue_find(lock->queue, &due))
         return LOCK_LOST;
-    struct lock_check check = {.grant = *grant};
+    struct lock_check check = {.grant = *grant, .extends = true};
     memcpy(check.grant.owner, due.granted.owner, sizeof check.grant.owner);
-    if (backend->verify_many)
-        backend->verify_many(lock->store, &check, 1);
-    else
-        check.status = backend->extend(lock->store, &check.grant);
+    lock->backend->check(lock->store, &check, 1);
     if (check.status == LOCK_NOT_OWNER)
         lock_local_queue_set_lost(lock->queue, &due, true);
     if (check.status != LOCK_OK)
         return check.status == LOCK_NOT_OWNER ? LOCK_LOST : check.status;
-    if (!lock_local_queue_set_deadline(lock->queue, &due, check.grant.deadline_ns))
+    if (!lock_local_queue_update(lock->queue, &due, check.grant.deadline_ns, 0))
         return LOCK_LOST;
-    lock_local_queue_report_progress(lock->queue, grant);
+    lock_local_queue_deadline_ns(lock->queue, grant, true);
     atomic_fetch_add(&lock->metrics.extended, 1);
     grant->deadline_ns = check.grant.deadline_ns;
     return LOCK_OK;

@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-
-/* With LOCK_RENEW_ACTIVE a grant is not extended once its holder has been silent for so many times to live.
- */
+/* variant=watchdog does not extend a grant whose holder has been silent for so many times to live. */
 enum { SILENT_TTLS = 3 };
 
 /* lock.h names this limit. */
@@ -26,7 +23,7 @@ struct lock_maintenance {
     pthread_cond_t cond;
     _Atomic bool stop; /* written with the mutex held */
     bool woken;
-    struct lock_pending_release *first, **last;
+    STAILQ_HEAD(pending_releases, lock_pending_release) pending;
     _Atomic int pending_count; /* with the one that is being tried */
     int64_t pause_ns;          /* after a release that has failed */
     _Atomic bool asleep;       /* nothing is held: the thread must be woken for the next grant */
@@ -51,9 +48,8 @@ static void lose(struct lock_maintenance *maintenance, const struct lock_due *du
 }
 
 static bool is_renewed(const struct lock_maintenance *maintenance, const struct lock_due *due) {
-    enum lock_renewal renewal = maintenance->lock->renewal;
-    return renewal == LOCK_RENEW_ALL ||
-           (renewal == LOCK_RENEW_ACTIVE && due->silent_ns <= SILENT_TTLS * maintenance->lock->ttl_ns);
+    const struct lock *lock = maintenance->lock;
+    return lock->renews && (lock->renews_silent || due->silent_ns <= SILENT_TTLS * lock->ttl_ns);
 }
 
 /* A failed renewal is repeated until a third of the time to live is left. Then the holder is told, so that it
@@ -70,60 +66,48 @@ static void apply(struct lock_maintenance *maintenance, const struct lock_due *d
         lose(maintenance, due, true);
         return;
     }
-    if (check->status == LOCK_OK && is_renewed(maintenance, due)) {
-        if (lock_local_queue_set_deadline(lock->queue, due, check->grant.deadline_ns))
+    if (check->status == LOCK_OK && check->extends) {
+        if (lock_local_queue_update(lock->queue, due, check->grant.deadline_ns, 0))
             atomic_fetch_add(&lock->metrics.extended, 1);
         return;
     }
-    bool should_renew = lock->renewal != LOCK_RENEW_NONE;
-    if (should_renew || check->status != LOCK_OK)
-        lock_local_queue_verify_at(lock->queue, due, now_ns(maintenance) + lock->ttl_ns / 12);
-    if (should_renew && is_too_late(maintenance, due))
+    if (lock->renews || check->status != LOCK_OK)
+        lock_local_queue_update(lock->queue, due, 0, now_ns(maintenance) + lock->ttl_ns / 12);
+    if (lock->renews && is_too_late(maintenance, due))
         lose(maintenance, due, false);
 }
 
-static enum lock_status verify_one(struct lock_maintenance *maintenance, const struct lock_due *due,
-                                   struct lock_grant *grant) {
-    const struct lock *lock = maintenance->lock;
-    if (lock->backend->verify && !is_renewed(maintenance, due))
-        return lock->backend->verify(lock->store, grant);
-    return lock->backend->extend ? lock->backend->extend(lock->store, grant) : LOCK_OK;
-}
-
-/* True: `check` is for verify_many(). Otherwise `due` is done. */
+/* False: there is nothing to ask the store. */
 static bool prepare(struct lock_maintenance *maintenance, const struct lock_due *due,
                     struct lock_check *check) {
     if (due->forgotten) {
-        lock_maintenance_release(maintenance, due->granted.pending);
+        lock_maintenance_release(maintenance, due->granted.pending, NULL);
         return false;
     }
     if (due->granted.deadline_ns <= now_ns(maintenance)) { /* this process was paused, or too busy */
-        if (maintenance->lock->renewal != LOCK_RENEW_NONE)
+        if (maintenance->lock->renews)
             lose(maintenance, due, true);
         return false;
     }
-    check->grant = due->grant;
+    *check = (struct lock_check){.grant = due->grant, .extends = is_renewed(maintenance, due)};
     memcpy(check->grant.owner, due->granted.owner, sizeof check->grant.owner);
-    if (maintenance->lock->backend->verify_many)
-        return true;
-    check->status = verify_one(maintenance, due, &check->grant);
-    apply(maintenance, due, check);
-    return false;
+    return maintenance->lock->backend->check;
 }
 
-/* Verifies up to LOCK_CHECKS_MAX grants that are due. False: there were no more, or the thread must stop. */
+/* Verifies with one call grants that are due. False: there were no more, or the thread must stop. */
 static bool verify_some(struct lock_maintenance *maintenance, struct lock_scan *scan) {
+    const struct lock *lock = maintenance->lock;
     struct lock_due *dues = maintenance->dues;
     struct lock_check *checks = maintenance->checks;
-    size_t count = 0;
-    while (count < LOCK_CHECKS_MAX && !atomic_load(&maintenance->stop) &&
-           lock_local_queue_next_due(maintenance->lock->queue, scan, &dues[count]))
+    size_t count = 0, most = lock->backend->checks_together ? LOCK_CHECKS_MAX : 1;
+    while (count < most && !atomic_load(&maintenance->stop) &&
+           lock_local_queue_next_due(lock->queue, scan, &dues[count]))
         count += prepare(maintenance, &dues[count], &checks[count]);
     if (count > 0)
-        maintenance->lock->backend->verify_many(maintenance->lock->store, checks, count);
+        lock->backend->check(lock->store, checks, count);
     for (size_t i = 0; i < count; i++)
         apply(maintenance, &dues[i], &checks[i]);
-    return count == LOCK_CHECKS_MAX;
+    return count == most;
 }
 
 /* ---- pending releases ---- */
@@ -138,18 +122,10 @@ struct lock_pending_release *lock_pending_release_new(const char *key, const cha
 }
 
 /* With the mutex held. */
-static void append(struct lock_maintenance *maintenance, struct lock_pending_release *pending) {
-    pending->next = NULL;
-    *maintenance->last = pending;
-    maintenance->last = &pending->next;
-}
-
 static struct lock_pending_release *take_first(struct lock_maintenance *maintenance) {
-    struct lock_pending_release *first = maintenance->first;
+    struct lock_pending_release *first = STAILQ_FIRST(&maintenance->pending);
     if (first)
-        maintenance->first = first->next;
-    if (!maintenance->first)
-        maintenance->last = &maintenance->first;
+        STAILQ_REMOVE_HEAD(&maintenance->pending, next);
     return first;
 }
 
@@ -157,7 +133,7 @@ static struct lock_pending_release *take_first(struct lock_maintenance *maintena
 static bool try_release(struct lock_maintenance *maintenance, const struct lock_pending_release *pending) {
     const struct lock *lock = maintenance->lock;
     int64_t timeout_ms = lock_env_timeout_ms(lock->ttl_ns / 1000000, 8);
-    int64_t until_ns = clock_mono_ns(&clock_system) + timeout_ms * 1000000;
+    int64_t until_ns = lock_mono_ns() + timeout_ms * 1000000;
     enum lock_status status = lock->backend->withdraw(lock->store, pending->key, pending->owner, until_ns);
     return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(maintenance) >= pending->until_ns;
 }
@@ -174,7 +150,7 @@ static bool release_some(struct lock_maintenance *maintenance, int64_t until_ns)
         bool done = try_release(maintenance, pending);
         pthread_mutex_lock(&maintenance->mutex);
         if (!done) {
-            append(maintenance, pending);
+            STAILQ_INSERT_TAIL(&maintenance->pending, pending, next);
             return false;
         }
         atomic_fetch_sub(&maintenance->pending_count, 1);
@@ -226,7 +202,7 @@ static void *run(void *arg) {
             maintenance->pause_ns = pause_least_ns;
         else if (maintenance->pause_ns < pause_most_ns)
             maintenance->pause_ns *= 2;
-        if (!done || !maintenance->first)
+        if (!done || STAILQ_EMPTY(&maintenance->pending))
             sleep_until(maintenance, next_ns);
     }
     release_some(maintenance, now_ns(maintenance) + stop_ns);
@@ -240,7 +216,7 @@ struct lock_maintenance *lock_maintenance_start(struct lock *lock) {
         return NULL;
     maintenance->lock = lock;
     maintenance->pause_ns = pause_least_ns;
-    maintenance->last = &maintenance->first;
+    STAILQ_INIT(&maintenance->pending);
     pthread_mutex_init(&maintenance->mutex, NULL);
     pthread_cond_init(&maintenance->cond, NULL);
     if (lock_env_start_thread(&maintenance->thread, run, maintenance))
@@ -283,27 +259,23 @@ void lock_maintenance_wake(struct lock_maintenance *maintenance) {
     pthread_mutex_unlock(&maintenance->mutex);
 }
 
-static void add(struct lock_maintenance *maintenance, struct lock_pending_release *pending,
-                struct lock_waiter *waiter) {
+void lock_maintenance_release(struct lock_maintenance *maintenance, struct lock_pending_release *pending,
+                              struct lock_waiter *waiter) {
     const struct lock *lock = maintenance->lock;
     pending->until_ns = lock->backend->outlives_deadline ? INT64_MAX : now_ns(maintenance) + 2 * lock->ttl_ns;
     pending->waiter = waiter;
     atomic_fetch_add(&maintenance->pending_count, 1);
     pthread_mutex_lock(&maintenance->mutex);
-    append(maintenance, pending);
+    STAILQ_INSERT_TAIL(&maintenance->pending, pending, next);
     wake(maintenance);
     pthread_mutex_unlock(&maintenance->mutex);
-}
-
-void lock_maintenance_release(struct lock_maintenance *maintenance, struct lock_pending_release *pending) {
-    add(maintenance, pending, NULL);
 }
 
 void lock_maintenance_release_until(struct lock_maintenance *maintenance,
                                     struct lock_pending_release *pending, int64_t until_ns) {
     struct lock_waiter waiter;
     lock_waiter_init(&waiter);
-    add(maintenance, pending, &waiter);
+    lock_maintenance_release(maintenance, pending, &waiter);
     bool is_done = lock_waiter_wait(&waiter, until_ns, NULL) == LOCK_OK;
     pthread_mutex_lock(&maintenance->mutex);
     if (!is_done && !waiter.woken) /* otherwise `pending` is freed */

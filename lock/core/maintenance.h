@@ -11,8 +11,7 @@ struct lock_maintenance;
 /* For a lock with a store and a local queue, whose parts are all set but `maintenance`. NULL when out of
  * memory, or of threads. */
 struct lock_maintenance *lock_maintenance_start(struct lock *lock);
-/* Tries for half a second to do the pending releases, and ends the thread. Calls after that have no effect.
- */
+/* Tries for half a second to do the pending releases, and ends the thread. Later calls have no effect. */
 void lock_maintenance_stop(struct lock_maintenance *maintenance);
 /* After lock_maintenance_stop(), or NULL. */
 void lock_maintenance_free(struct lock_maintenance *maintenance);
@@ -24,8 +23,9 @@ void lock_maintenance_wake(struct lock_maintenance *maintenance);
 struct lock_pending_release *lock_pending_release_new(const char *key, const char *owner);
 /* Withdraws `pending->owner` from `pending->key`, as often as it takes to get an answer; takes `pending`. It
  * gives up after two times to live, since the store has forgotten the grant by then, but never for a backend
- * with `outlives_deadline`. Does not block. */
-void lock_maintenance_release(struct lock_maintenance *maintenance, struct lock_pending_release *pending);
+ * with `outlives_deadline`. Does not block; `waiter`, which may be NULL, is woken when it is done. */
+void lock_maintenance_release(struct lock_maintenance *maintenance, struct lock_pending_release *pending,
+                              struct lock_waiter *waiter);
 /* The same, and waits until it is done, or CLOCK_MONOTONIC passes `until_ns`. */
 void lock_maintenance_release_until(struct lock_maintenance *maintenance,
                                     struct lock_pending_release *pending, int64_t until_ns);

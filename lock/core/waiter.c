@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "lock/core/env.h"
 
 static const int64_t poll_ns = 25000000;
 
 struct lock_cancel {
     pthread_mutex_t mutex;  /* of the list */
     _Atomic bool cancelled; /* written with the mutex held */
-    struct lock_waiter *newest;
+    LIST_HEAD(cancelled_waiters, lock_waiter) waiters;
 };
 
 struct lock_cancel *lock_cancel_new(void) {
@@ -40,35 +40,14 @@ static void post(struct lock_waiter *waiter, _Atomic bool *reason) {
 void lock_cancel(struct lock_cancel *cancel) {
     pthread_mutex_lock(&cancel->mutex);
     cancel->cancelled = true;
-    for (struct lock_waiter *waiter = cancel->newest; waiter; waiter = waiter->older)
-        post(waiter, &waiter->cancelled);
+    for (struct lock_waiter *each = LIST_FIRST(&cancel->waiters); each;
+         each = LIST_NEXT(each, cancelled_with))
+        post(each, &each->cancelled);
     pthread_mutex_unlock(&cancel->mutex);
 }
 
 int64_t lock_cancel_poll_ns(const struct lock_cancel *cancel, int64_t now_ns, int64_t until_ns) {
     return cancel && until_ns > now_ns + poll_ns ? now_ns + poll_ns : until_ns;
-}
-
-static void join(struct lock_cancel *cancel, struct lock_waiter *waiter) {
-    pthread_mutex_lock(&cancel->mutex);
-    waiter->cancelled = cancel->cancelled;
-    waiter->newer = NULL;
-    waiter->older = cancel->newest;
-    if (cancel->newest)
-        cancel->newest->newer = waiter;
-    cancel->newest = waiter;
-    pthread_mutex_unlock(&cancel->mutex);
-}
-
-static void part(struct lock_cancel *cancel, struct lock_waiter *waiter) {
-    pthread_mutex_lock(&cancel->mutex);
-    if (waiter->newer)
-        waiter->newer->older = waiter->older;
-    else
-        cancel->newest = waiter->older;
-    if (waiter->older)
-        waiter->older->newer = waiter->newer;
-    pthread_mutex_unlock(&cancel->mutex);
 }
 
 bool lock_cancel_called(const struct lock_cancel *cancel) {
@@ -97,8 +76,12 @@ void lock_waiter_wake(struct lock_waiter *waiter) {
 enum lock_status lock_waiter_wait(struct lock_waiter *waiter, int64_t until_ns, struct lock_cancel *cancel) {
     const struct timespec until = timespec_of(until_ns);
     bool woken = false, over = false;
-    if (cancel)
-        join(cancel, waiter);
+    if (cancel) {
+        pthread_mutex_lock(&cancel->mutex);
+        waiter->cancelled = cancel->cancelled;
+        LIST_INSERT_HEAD(&cancel->waiters, waiter, cancelled_with);
+        pthread_mutex_unlock(&cancel->mutex);
+    }
     while (!(woken = atomic_exchange(&waiter->woken, false)) && !atomic_load(&waiter->cancelled) && !over) {
         bool taken = sem_clockwait(&waiter->sem, CLOCK_MONOTONIC, &until) == 0;
         over = !taken && errno == ETIMEDOUT;
@@ -108,7 +91,9 @@ enum lock_status lock_waiter_wait(struct lock_waiter *waiter, int64_t until_ns, 
                               : atomic_load(&waiter->cancelled) ? LOCK_CANCELLED
                                                                 : LOCK_TIMEOUT;
     if (cancel) {
-        part(cancel, waiter);
+        pthread_mutex_lock(&cancel->mutex);
+        LIST_REMOVE(waiter, cancelled_with);
+        pthread_mutex_unlock(&cancel->mutex);
         atomic_store(&waiter->cancelled, false); /* the next wait may have another `cancel` */
     }
     return status;
@@ -120,10 +105,10 @@ bool lock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until
 }
 
 bool lock_limit_is_over(const struct lock_limit *limit) {
-    return lock_cancel_called(limit->cancel) || clock_mono_ns(&clock_system) >= limit->until_ns;
+    return lock_cancel_called(limit->cancel) || lock_mono_ns() >= limit->until_ns;
 }
 
 void lock_limit_wait(const struct lock_limit *limit, pthread_cond_t *cond, pthread_mutex_t *mutex) {
-    int64_t now_ns = clock_mono_ns(&clock_system);
+    int64_t now_ns = lock_mono_ns();
     lock_wait_until(cond, mutex, lock_cancel_poll_ns(limit->cancel, now_ns, limit->until_ns));
 }

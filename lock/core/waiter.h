@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/queue.h>
 
 #include "lock/lock.h"
 
@@ -12,10 +13,10 @@
 struct lock_waiter {
     sem_t sem;
     _Atomic bool woken, cancelled;
-    _Atomic int posts;                 /* of the semaphore, including those that are about to be made */
-    int taken;                         /* how many of them the thread has taken */
-    struct lock_waiter *next;          /* in its queue (local_queue.c) */
-    struct lock_waiter *newer, *older; /* among those that one lock_cancel() ends */
+    _Atomic int posts;                      /* of the semaphore, including those that are about to be made */
+    int taken;                              /* how many of them the thread has taken */
+    TAILQ_ENTRY(lock_waiter) queued;        /* with others for one key (local_queue.c) */
+    LIST_ENTRY(lock_waiter) cancelled_with; /* the others that one lock_cancel() ends */
 };
 
 void lock_waiter_init(struct lock_waiter *waiter);

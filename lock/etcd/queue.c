@@ -25,49 +25,9 @@
 
 #include "lock/etcd/store.h"
 
-enum { NAMES = 4, TRIES = 3 };
-
-/* ---- names ---- */
-
-/* All keys of a lock begin with this, and no other lock's do: a lock's key contains no space. */
-static int make_prefix(char out[ETCD_KEY_SIZE], const char *key) {
-    return snprintf(out, ETCD_KEY_SIZE, "lock/%s ", key);
-}
-
-/* By the last digit of the half of the owner that is counted. */
-static unsigned name_number(const char *owner) {
-    char c = owner[LOCK_OWNER_SIZE - 2];
-    return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10) % NAMES;
-}
-
-static void make_name(char out[ETCD_KEY_SIZE], const char *key, const char *owner) {
-    int length = make_prefix(out, key);
-    snprintf(out + length, ETCD_KEY_SIZE - (size_t)length, "%.*s.%u", LOCK_OWNER_SIZE / 2, owner,
-             name_number(owner));
-}
+enum { TRIES = 3 };
 
 /* ---- requests ---- */
-
-static void copy_key(char out[ETCD_KEY_SIZE], struct etcd_bytes key) {
-    snprintf(out, ETCD_KEY_SIZE, "%.*s", (int)key.size, (const char *)key.data);
-}
-
-/* Reads the lock's newest keys; only those put before `before_revision`, unless that is 0. */
-static struct etcd_op newest_keys(const char *prefix, int64_t before_revision, int64_t limit) {
-    return (struct etcd_op){ETCD_RANGE,
-                            .range = {.key = etcd_text(prefix),
-                                      .prefix = true,
-                                      .max_create_revision = before_revision ? before_revision - 1 : 0,
-                                      .order = ETCD_DESCENDING,
-                                      .sort_by = ETCD_CREATE_REVISION,
-                                      .limit = limit,
-                                      .keys_only = true}};
-}
-
-static struct etcd_compare has_revision(const char *key, int64_t revision) {
-    return (struct etcd_compare){
-        .key = etcd_text(key), .target = ETCD_CREATE_REVISION, .relation = ETCD_EQUAL, .number = revision};
-}
 
 static void read_predecessor(void *ctx, const struct etcd_reply *reply) {
     struct etcd_place *place = ctx;
@@ -76,7 +36,7 @@ static void read_predecessor(void *ctx, const struct etcd_reply *reply) {
     if (!reply->succeeded)
         place->revision = 0;
     else if (reply->replies[0].kv_count > 0)
-        copy_key(place->predecessor, reply->replies[0].kvs[0].key);
+        etcd_store_copy_key(place->predecessor, reply->replies[0].kvs[0].key);
 }
 
 /* Verifies the own key, and reads the key before it. LOCK_NOT_OWNER: the own key is gone. */
@@ -84,10 +44,13 @@ static enum lock_status find_predecessor(struct etcd_store *store, const struct 
                                          struct etcd_place *place) {
     const struct lock_grant *grant = &attempt->grant;
     char name[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE];
-    make_name(name, grant->key, grant->owner);
-    make_prefix(prefix, grant->key);
-    const struct etcd_compare exists = has_revision(name, place->revision);
-    const struct etcd_op before = newest_keys(prefix, place->revision, 1);
+    etcd_store_name_key(store, name, grant->key, grant->owner);
+    etcd_store_name_lock(store, prefix, grant->key);
+    const struct etcd_compare exists = {.key = etcd_text(name),
+                                        .target = ETCD_CREATE_REVISION,
+                                        .relation = ETCD_EQUAL,
+                                        .number = place->revision};
+    const struct etcd_op before = etcd_store_newest_keys(prefix, place->revision, 1);
     const struct etcd_txn txn = {.compares = &exists, .compare_count = 1, .then = &before, .then_count = 1};
     enum etcd_status status = etcd_batch_do(store->batch, &txn, &attempt->limit, read_predecessor, place);
     if (status == ETCD_UNKNOWN)
@@ -95,133 +58,45 @@ static enum lock_status find_predecessor(struct etcd_store *store, const struct 
     return status != ETCD_OK ? etcd_session_status(status) : place->revision ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
-/* LOCK_NOT_OWNER: there is no key of that owner. */
-static enum lock_status release_key(struct etcd_store *store, const char *key, const char *owner,
-                                    const struct lock_limit *limit) {
-    char name[ETCD_KEY_SIZE];
-    make_name(name, key, owner);
-    return etcd_store_delete(store, name, owner, limit);
-}
-
 /* ---- entering the queue ---- */
-
-/* The result of an enqueue request. */
-struct enqueued {
-    const struct etcd_epoch *epoch;
-    const char *owner;
-    size_t first; /* of the replies; before it comes that of the release */
-    struct etcd_place *place;
-    bool wrong_epoch, existed;
-    char name_owner[LOCK_OWNER_SIZE]; /* another owner, whose key has the name; "": none */
-};
-
-static void read_enqueued(void *ctx, const struct etcd_reply *reply) {
-    struct enqueued *enqueued = ctx;
-    struct etcd_place *place = enqueued->place;
-    const struct etcd_reply *replies = reply->replies + enqueued->first;
-    *place = (struct etcd_place){.read_revision = reply->revision};
-    if (reply->succeeded) {
-        place->revision = reply->revision;
-        place->lease = enqueued->epoch->lease;
-        if (replies[1].kv_count > 1)
-            copy_key(place->predecessor, replies[1].kvs[1].key);
-        return;
-    }
-    if (replies[0].kv_count == 0) {
-        enqueued->wrong_epoch =
-            replies[1].kv_count == 0 || replies[1].kvs[0].version != enqueued->epoch->version;
-        return;
-    }
-    const struct etcd_kv *kv = &replies[0].kvs[0];
-    char owner[LOCK_OWNER_SIZE];
-    snprintf(owner, sizeof owner, "%.*s", (int)kv->value.size, (const char *)kv->value.data);
-    enqueued->existed = strcmp(owner, enqueued->owner) == 0;
-    if (enqueued->existed) {
-        place->revision = kv->create_revision;
-        place->lease = kv->lease;
-    } else {
-        memcpy(enqueued->name_owner, owner, sizeof owner);
-    }
-}
-
-/* Puts the own key unless it exists; without `attempt->waits` only if the lock has no keys. With the same
- * request it deletes the key of `attempt->releasing`. (If the request is carried out late the epoch stops the
- * put, and the compare of the owner makes the delete harmless.) On LOCK_OK `*place` is set, but for the
- * predecessor if the key existed. `*retry`: something has changed, and the caller shall try again. */
-static enum lock_status enqueue(struct etcd_store *store, const struct lock_attempt *attempt,
-                                const struct etcd_epoch *epoch, struct etcd_place *place, bool *existed,
-                                bool *retry) {
-    const struct lock_grant *grant = &attempt->grant;
-    char name[ETCD_KEY_SIZE], prefix[ETCD_KEY_SIZE], released[ETCD_KEY_SIZE];
-    struct etcd_op then[3], otherwise[3];
-    struct etcd_owner_delete del;
-    size_t n = 0;
-    make_name(name, grant->key, grant->owner);
-    make_prefix(prefix, grant->key);
-    if (attempt->releasing[0]) {
-        make_name(released, grant->key, attempt->releasing);
-        etcd_owner_delete_make(&del, released, attempt->releasing);
-        then[n] = otherwise[n] = (struct etcd_op){ETCD_TXN, .txn = del.txn};
-        n++;
-    }
-    struct enqueued enqueued = {.epoch = epoch, .owner = grant->owner, .first = n, .place = place};
-    then[n] = (struct etcd_op){
-        ETCD_PUT, .put = {.key = etcd_text(name), .value = etcd_text(grant->owner), .lease = epoch->lease}};
-    otherwise[n++] = (struct etcd_op){ETCD_RANGE, .range = {.key = etcd_text(name)}};
-    then[n] = newest_keys(prefix, 0, 2);
-    otherwise[n++] = (struct etcd_op){ETCD_RANGE, .range = {.key = etcd_text(epoch->key), .keys_only = true}};
-    struct etcd_compare compares[] = {etcd_session_compare(epoch),
-                                      has_revision(attempt->waits ? name : prefix, 0)};
-    compares[1].prefix = !attempt->waits;
-    const struct etcd_txn txn = {.compares = compares,
-                                 .compare_count = 2,
-                                 .then = then,
-                                 .then_count = n,
-                                 .otherwise = otherwise,
-                                 .otherwise_count = n};
-    enum etcd_status status = etcd_batch_do(store->batch, &txn, &attempt->limit, read_enqueued, &enqueued);
-    *existed = enqueued.existed;
-    *retry = status == ETCD_NOT_FOUND /* the lease */ || (status == ETCD_OK && enqueued.wrong_epoch);
-    if (status != ETCD_OK || !enqueued.name_owner[0])
-        return etcd_session_status(status);
-    /* An attempt of this process has left that key; the background thread would delete it later. */
-    enum lock_status deleted = release_key(store, grant->key, enqueued.name_owner, &attempt->limit);
-    *retry = deleted == LOCK_OK || deleted == LOCK_NOT_OWNER;
-    return deleted;
-}
 
 /* A transaction may change a key only once: so a key of the same name is deleted before. */
 static enum lock_status release_before(struct etcd_store *store, struct lock_attempt *attempt) {
-    const char *releasing = attempt->releasing;
-    if (!releasing[0] || (attempt->waits && name_number(releasing) != name_number(attempt->grant.owner)))
+    const char *key = attempt->grant.key, *releasing = attempt->releasing;
+    char released[ETCD_KEY_SIZE], name[ETCD_KEY_SIZE];
+    if (!releasing[0])
         return LOCK_OK;
-    enum lock_status status = release_key(store, attempt->grant.key, releasing, &attempt->limit);
+    etcd_store_name_key(store, released, key, releasing);
+    etcd_store_name_key(store, name, key, attempt->grant.owner);
+    if (attempt->waits && strcmp(released, name) != 0)
+        return LOCK_OK;
+    enum lock_status status = etcd_store_delete(store, key, releasing, &attempt->limit);
     if (status != LOCK_OK && status != LOCK_NOT_OWNER)
         return status;
     attempt->releasing[0] = '\0';
     return LOCK_OK;
 }
 
-/* Enters the queue, or finds its place there. */
+/* Enters the queue, or finds its place there. Without `attempt->waits` it enters only if the lock has no
+ * keys; otherwise `place->revision` is 0. */
 static enum lock_status enter(struct etcd_store *store, struct lock_attempt *attempt,
                               struct etcd_place *place) {
-    struct etcd_epoch epoch;
-    bool existed = false, retry = true;
+    struct etcd_put_result put;
+    const char *owner = attempt->grant.owner;
     enum lock_status status = release_before(store, attempt);
-    for (int tries = 0; status == LOCK_OK && retry && tries < TRIES; tries++) {
-        status = etcd_session_get_epoch(store->session, &epoch, &attempt->limit);
-        if (status != LOCK_OK)
-            return status;
-        status = enqueue(store, attempt, &epoch, place, &existed, &retry);
-        if (retry || status == LOCK_UNKNOWN)
-            etcd_session_doubt_epoch(store->session, &epoch);
-        if (retry)
-            status = LOCK_OK;
+    if (status == LOCK_OK)
+        status = etcd_store_put(store, attempt, &put);
+    for (int tries = 1; status == LOCK_OK && put.owner[0] && strcmp(put.owner, owner) != 0; tries++) {
+        /* An attempt of this process has left that key; the background thread would delete it later. */
+        status = etcd_store_delete(store, attempt->grant.key, put.owner, &attempt->limit);
+        if (status == LOCK_OK || status == LOCK_NOT_OWNER)
+            status = tries < TRIES ? etcd_store_put(store, attempt, &put) : LOCK_UNAVAILABLE;
     }
-    if (status != LOCK_OK || retry)
-        return status != LOCK_OK ? status : LOCK_UNAVAILABLE;
+    if (status != LOCK_OK)
+        return status;
     attempt->releasing[0] = '\0';
-    if (existed && attempt->waits)
+    *place = put.place;
+    if (put.owner[0] && attempt->waits) /* the key existed */
         status = find_predecessor(store, attempt, place);
     return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status; /* lost again: try later */
 }
@@ -233,10 +108,9 @@ static enum lock_status queue_attempt(void *opened, struct lock_attempt *attempt
     struct lock_grant *grant = &attempt->grant;
     int64_t sent_ns = lock_env_now_ns(etcd_session_env(store->session));
     char prefix[ETCD_KEY_SIZE];
-    struct etcd_place place;
-    make_prefix(prefix, grant->key);
-    bool waits = etcd_watches_find(store->watches, prefix, grant->owner, &place);
-    enum lock_status status = waits ? find_predecessor(store, attempt, &place) : LOCK_NOT_OWNER;
+    struct etcd_place place = {.revision = attempt->notes[0], .lease = attempt->notes[1]};
+    etcd_store_name_lock(store, prefix, grant->key);
+    enum lock_status status = place.revision ? find_predecessor(store, attempt, &place) : LOCK_NOT_OWNER;
     if (status == LOCK_NOT_OWNER)
         status = enter(store, attempt, &place);
     attempt->nothing_left = status == LOCK_UNAVAILABLE;
@@ -244,37 +118,13 @@ static enum lock_status queue_attempt(void *opened, struct lock_attempt *attempt
         return status;
     if (!place.revision) /* it does not wait, and the lock has keys */
         return LOCK_BUSY;
+    attempt->notes[0] = place.predecessor[0] ? place.revision : 0;
+    attempt->notes[1] = place.lease;
     if (place.predecessor[0])
         return etcd_watches_wait(store->watches, prefix, attempt, &place);
     etcd_watches_drop(store->watches, prefix, grant->owner);
     grant->fence = (uint64_t)place.revision;
     return etcd_session_set_deadline(store->session, place.lease, sent_ns, grant);
-}
-
-static enum lock_status queue_release(void *opened, const char *key, const char *owner) {
-    struct etcd_store *store = opened;
-    const struct lock_limit limit = etcd_session_limit(store->session);
-    return release_key(store, key, owner, &limit);
-}
-
-static enum lock_status queue_withdraw(void *opened, const char *key, const char *owner, int64_t until_ns) {
-    struct etcd_store *store = opened;
-    const struct lock_limit limit = {.until_ns = until_ns};
-    char prefix[ETCD_KEY_SIZE];
-    make_prefix(prefix, key);
-    etcd_watches_drop(store->watches, prefix, owner);
-    enum lock_status status = etcd_session_end_doubt(store->session, &limit);
-    return status == LOCK_OK ? release_key(store, key, owner, &limit) : status;
-}
-
-static void queue_verify_many(void *opened, struct lock_check checks[], size_t count) {
-    struct etcd_store *store = opened;
-    etcd_session_verify(store->session, checks, count, make_name);
-}
-
-static enum lock_status queue_open(const struct lock_url *url, const struct lock_env *env, void **store,
-                                   char *error, size_t error_size) {
-    return etcd_store_open(url, env, true, store, error, error_size);
 }
 
 const struct lock_backend lock_etcd_queue = {
@@ -284,13 +134,14 @@ const struct lock_backend lock_etcd_queue = {
     .caps = LOCK_CAN_FENCE | LOCK_CAN_FENCE_FAILOVER | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE |
             LOCK_IS_SHARED | LOCK_IS_SAFE,
     .has_tls = true,
+    .checks_together = true,
     .queues_locally = true,
     .attempt_releases = true,
     .outlives_deadline = true,
-    .open = queue_open,
+    .open = etcd_store_open,
     .close = etcd_store_close,
     .attempt = queue_attempt,
-    .release = queue_release,
-    .withdraw = queue_withdraw,
-    .verify_many = queue_verify_many,
+    .release = etcd_store_release,
+    .withdraw = etcd_store_withdraw,
+    .check = etcd_store_check,
 };

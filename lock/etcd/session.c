@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/percent.h"
 #include "lock/core/waiter.h"
 
@@ -119,19 +118,19 @@ const struct lock_env *etcd_session_env(const struct etcd_session *session) {
 
 struct etcd_call etcd_session_call(const struct etcd_session *session) {
     lock_env_count_requests(session->env, 1);
-    return (struct etcd_call){.deadline_ns = clock_mono_ns(&clock_system) + session->timeout_ns};
+    return (struct etcd_call){.deadline_ns = lock_mono_ns() + session->timeout_ns};
 }
 
 bool etcd_session_may_call(const struct etcd_session *session, const struct lock_limit *limit) {
     return !lock_cancel_called(limit->cancel) &&
-           clock_mono_ns(&clock_system) + session->timeout_ns / LEAST < limit->until_ns;
+           lock_mono_ns() + session->timeout_ns / LEAST < limit->until_ns;
 }
 
 bool etcd_session_gives_up(void *ctx) {
     struct etcd_call_limit *call_limit = ctx;
     if (!lock_cancel_called(call_limit->limit.cancel))
         return false;
-    int64_t now_ns = clock_mono_ns(&clock_system);
+    int64_t now_ns = lock_mono_ns();
     if (!call_limit->cancelled_ns)
         call_limit->cancelled_ns = now_ns;
     return now_ns - call_limit->cancelled_ns >= etcd_session_grace_ns;
@@ -148,7 +147,7 @@ struct etcd_call etcd_session_call_within(const struct etcd_session *session,
 }
 
 struct lock_limit etcd_session_limit(const struct etcd_session *session) {
-    return (struct lock_limit){.until_ns = clock_mono_ns(&clock_system) + session->timeout_ns};
+    return (struct lock_limit){.until_ns = lock_mono_ns() + session->timeout_ns};
 }
 
 enum lock_status etcd_session_status(enum etcd_status status) {
@@ -203,7 +202,7 @@ static enum etcd_status get_lease(struct etcd_session *session, struct etcd_epoc
                                   struct etcd_keep **keep, const struct lock_limit *limit) {
     struct etcd_call_limit call_limit = {.limit = *limit};
     struct etcd_call call = etcd_session_call_within(session, &call_limit);
-    int64_t granted_ns = clock_mono_ns(&clock_system), ttl_s;
+    int64_t granted_ns = lock_mono_ns(), ttl_s;
     bool written = false;
     call.idempotent = true;
     enum etcd_status status =
@@ -240,41 +239,33 @@ static enum lock_status repair_lease(struct etcd_session *session, const struct 
     return LOCK_OK;
 }
 
-/* ETCD_NOT_FOUND: the lease is gone. */
-static enum etcd_status repair_epoch(struct etcd_session *session, const struct lock_limit *limit) {
+/* Raises the epoch; or gets a lease, if the epoch key shows that the lease is gone. */
+static enum lock_status repair(struct etcd_session *session, const struct lock_limit *limit) {
     bool written = false;
-    enum etcd_status status = write_epoch(session, &session->epoch, &written, limit);
-    if (status != ETCD_OK || !written)
-        return status == ETCD_OK ? ETCD_NOT_FOUND : status;
+    enum etcd_status status = ETCD_OK;
+    if (is_alive(session))
+        status = write_epoch(session, &session->epoch, &written, limit);
+    if (status == ETCD_NOT_FOUND || (status == ETCD_OK && !written))
+        return lock_limit_is_over(limit) ? LOCK_UNAVAILABLE : repair_lease(session, limit);
+    if (status != ETCD_OK) /* it does not matter whether that write was done: it may be repeated */
+        return status == ETCD_UNKNOWN ? LOCK_UNAVAILABLE : etcd_session_status(status);
     pthread_mutex_lock(&session->mutex);
     session->epoch.version++;
     session->doubt = false;
     pthread_mutex_unlock(&session->mutex);
-    return ETCD_OK;
-}
-
-static enum lock_status repair(struct etcd_session *session, const struct lock_limit *limit) {
-    enum etcd_status status = is_alive(session) ? repair_epoch(session, limit) : ETCD_NOT_FOUND;
-    if (status == ETCD_NOT_FOUND)
-        return lock_limit_is_over(limit) ? LOCK_UNAVAILABLE : repair_lease(session, limit);
-    /* It does not matter whether that write was done: it may be repeated. */
-    return status == ETCD_UNKNOWN ? LOCK_UNAVAILABLE : etcd_session_status(status);
-}
-
-/* Waits for the repair that another thread does. */
-static enum lock_status await_repair(struct etcd_session *session, const struct lock_limit *limit) {
-    uint64_t before = session->repairs;
-    while (session->repairs == before && !lock_limit_is_over(limit))
-        lock_limit_wait(limit, &session->repaired, &session->mutex);
-    return session->repairs != before ? session->last_repair : LOCK_UNAVAILABLE;
+    return LOCK_OK;
 }
 
 /* Called, and returns, with the mutex held. A hundred threads that need a repair share one: if the store does
  * not answer they wait together, not one after the other. If the repairing thread gives up for its own
  * reasons, that says nothing about the store, and another thread begins. */
 static enum lock_status repair_once(struct etcd_session *session, const struct lock_limit *limit) {
-    if (session->repairing)
-        return await_repair(session, limit);
+    if (session->repairing) {
+        uint64_t before = session->repairs;
+        while (session->repairs == before && !lock_limit_is_over(limit))
+            lock_limit_wait(limit, &session->repaired, &session->mutex);
+        return session->repairs != before ? session->last_repair : LOCK_UNAVAILABLE;
+    }
     session->repairing = true;
     pthread_mutex_unlock(&session->mutex);
     enum lock_status status = repair(session, limit);
@@ -329,41 +320,10 @@ enum lock_status etcd_session_set_deadline(struct etcd_session *session, int64_t
         session->keep && session->epoch.lease == lease ? etcd_keep_deadline_ns(session->keep) : 0;
     pthread_mutex_unlock(&session->mutex);
     int64_t ttl_ns = session->ttl_ms * 1000000, until_ns = sent_ns + ttl_ns;
-    int64_t left_ns = lease_ns - MARGIN_S * 1000000000L - ttl_ns / DRIFT - clock_mono_ns(&clock_system);
+    int64_t left_ns = lease_ns - MARGIN_S * 1000000000L - ttl_ns / DRIFT - lock_mono_ns();
     if (left_ns <= 0)
         return LOCK_UNKNOWN;
     int64_t lease_until_ns = lock_env_now_ns(session->env) + left_ns;
     grant->deadline_ns = until_ns < lease_until_ns ? until_ns : lease_until_ns;
     return LOCK_OK;
-}
-
-/* `range` is what was read of the grant's key. */
-static enum lock_status read_check(struct etcd_session *session, const struct etcd_reply *range,
-                                   int64_t sent_ns, struct lock_grant *grant) {
-    if (range->kv_count == 0 || (uint64_t)range->kvs[0].create_revision != grant->fence)
-        return LOCK_NOT_OWNER;
-    enum lock_status status = etcd_session_set_deadline(session, range->kvs[0].lease, sent_ns, grant);
-    return status == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
-}
-
-void etcd_session_verify(struct etcd_session *session, struct lock_check checks[], size_t count,
-                         void (*make_name)(char out[ETCD_KEY_SIZE], const char *key, const char *owner)) {
-    char names[LOCK_CHECKS_MAX][ETCD_KEY_SIZE];
-    struct etcd_op ops[LOCK_CHECKS_MAX];
-    for (size_t i = 0; i < count; i++) {
-        make_name(names[i], checks[i].grant.key, checks[i].grant.owner);
-        ops[i] = (struct etcd_op){ETCD_RANGE, .range = {.key = etcd_text(names[i]), .keys_only = true}};
-    }
-    const struct etcd_txn all = {.then = ops, .then_count = count};
-    struct etcd_call call = etcd_session_call(session);
-    call.idempotent = true;
-    int64_t sent_ns = lock_env_now_ns(session->env);
-    struct etcd_reply *reply;
-    enum etcd_status status = etcd_txn(session->etcd, &all, &call, &reply);
-    for (size_t i = 0; i < count; i++)
-        checks[i].status = status == ETCD_OK
-                               ? read_check(session, &reply->replies[i], sent_ns, &checks[i].grant)
-                               : etcd_session_status(status);
-    if (status == ETCD_OK)
-        etcd_reply_free(reply);
 }

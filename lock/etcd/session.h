@@ -74,9 +74,5 @@ enum lock_status etcd_session_end_doubt(struct etcd_session *session, const stru
  * not after the lease may be gone. LOCK_UNKNOWN: the lease may be gone now. */
 enum lock_status etcd_session_set_deadline(struct etcd_session *session, int64_t lease, int64_t sent_ns,
                                            struct lock_grant *grant);
-/* lock_backend's verify_many, for grants whose fence is the create revision of a key. `make_name` writes its
- * name. */
-void etcd_session_verify(struct etcd_session *session, struct lock_check checks[], size_t count,
-                         void (*make_name)(char out[ETCD_KEY_SIZE], const char *key, const char *owner));
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "lock/core/waiter.h"
 
 /* Requests in flight at a time: one travels while the store works on the other. */
@@ -23,8 +22,8 @@ enum state {
  * flight leads: it sends its own transaction, and those that have gathered. The others wait until theirs is
  * done, they are appointed leader, or their time is up. */
 struct item {
-    struct item *next, **link; /* while it is queued */
-    struct item **seat;        /* while it is in flight: the leader's pointer to it */
+    TAILQ_ENTRY(item) queued;
+    struct item **seat; /* while it is in flight: the leader's pointer to it */
     const struct etcd_txn *txn;
     void (*read)(void *ctx, const struct etcd_reply *reply);
     void *ctx;
@@ -37,8 +36,8 @@ struct item {
 struct etcd_batch {
     struct etcd_session *session;
     pthread_mutex_t mutex;
-    int flying;                 /* leaders, with those that are appointed */
-    struct item *first, **last; /* queued */
+    int flying; /* leaders, with those that are appointed */
+    TAILQ_HEAD(queued_items, item) queue;
 };
 
 /* The items that one leader sends. An item is set to NULL when its thread leaves. */
@@ -54,7 +53,7 @@ struct etcd_batch *etcd_batch_new(struct etcd_session *session) {
     if (!batch)
         return NULL;
     batch->session = session;
-    batch->last = &batch->first;
+    TAILQ_INIT(&batch->queue);
     pthread_mutex_init(&batch->mutex, NULL);
     return batch;
 }
@@ -68,26 +67,10 @@ void etcd_batch_free(struct etcd_batch *batch) {
 
 /* ---- with the mutex held ---- */
 
-static void append(struct etcd_batch *batch, struct item *item) {
-    item->state = QUEUED;
-    item->next = NULL;
-    item->link = batch->last;
-    *batch->last = item;
-    batch->last = &item->next;
-}
-
-static void take_out(struct etcd_batch *batch, struct item *item) {
-    *item->link = item->next;
-    if (item->next)
-        item->next->link = item->link;
-    else
-        batch->last = item->link;
-}
-
 static struct item *take_first(struct etcd_batch *batch) {
-    struct item *first = batch->first;
+    struct item *first = TAILQ_FIRST(&batch->queue);
     if (first)
-        take_out(batch, first);
+        TAILQ_REMOVE(&batch->queue, first, queued);
     return first;
 }
 
@@ -150,25 +133,19 @@ static struct etcd_call make_call(struct flight *flight) {
     return call;
 }
 
-/* False: its thread has left. */
-static bool take_again(struct flight *flight, size_t i) {
-    pthread_mutex_lock(&flight->batch->mutex);
-    struct item *item = flight->items[i];
-    if (item)
-        item->state = TAKEN;
-    pthread_mutex_unlock(&flight->batch->mutex);
-    return item;
-}
-
 /* Its thread is woken at once, and does not wait for the other items. A leader that is cancelled sends
  * nothing more. */
 static void send_one(struct flight *flight, size_t i) {
     struct etcd_batch *batch = flight->batch;
     struct etcd_reply *reply = NULL;
     enum etcd_status status = ETCD_UNAVAILABLE;
-    if (!take_again(flight, i))
-        return;
+    pthread_mutex_lock(&batch->mutex);
     struct item *item = flight->items[i];
+    if (item)
+        item->state = TAKEN;
+    pthread_mutex_unlock(&batch->mutex);
+    if (!item) /* its thread has left */
+        return;
     if (etcd_session_may_call(batch->session, &flight->call_limit.limit)) {
         const struct etcd_call call = make_call(flight);
         status = etcd_txn(etcd_session_client(batch->session), item->txn, &call, &reply);
@@ -230,9 +207,8 @@ static void lead(struct etcd_batch *batch, struct item *item) {
     struct item *next = appoint_leader(batch);
     pthread_mutex_unlock(&batch->mutex);
     wake(next);
-    for (size_t i = 1; i < flight.count; i++)
-        wake(flight
-                 .items[i]); /* it is done, and its thread waits for this; one that went alone is NULL here */
+    for (size_t i = 1; i < flight.count; i++) /* those that went alone are NULL here */
+        wake(flight.items[i]);
 }
 
 /* ---- waiting ---- */
@@ -241,12 +217,12 @@ static void lead(struct etcd_batch *batch, struct item *item) {
 static bool leave(struct etcd_batch *batch, struct item *item, int64_t *until_ns) {
     bool left = item->state == QUEUED || item->state == SENT;
     if (item->state == QUEUED)
-        take_out(batch, item);
+        TAILQ_REMOVE(&batch->queue, item, queued);
     else if (item->state == SENT)
         *item->seat = NULL;
     if (left)
         item->status = item->state == SENT ? ETCD_UNKNOWN : ETCD_UNAVAILABLE;
-    *until_ns = item->state == TAKEN ? clock_mono_ns(&clock_system) + read_ns : INT64_MAX;
+    *until_ns = item->state == TAKEN ? lock_mono_ns() + read_ns : INT64_MAX;
     return left;
 }
 
@@ -256,7 +232,7 @@ static void wait_in_queue(struct etcd_batch *batch, struct item *item) {
     int64_t until_ns = item->limit.until_ns;
     enum lock_status status;
     while ((status = lock_waiter_wait(&item->waiter, until_ns, cancel)) != LOCK_OK) {
-        int64_t soon_ns = clock_mono_ns(&clock_system) + etcd_session_grace_ns;
+        int64_t soon_ns = lock_mono_ns() + etcd_session_grace_ns;
         pthread_mutex_lock(&batch->mutex);
         bool waits = status == LOCK_CANCELLED && item->state != QUEUED;
         bool left = !waits && leave(batch, item, &until_ns);
@@ -280,27 +256,22 @@ static void wait_in_queue(struct etcd_batch *batch, struct item *item) {
     wake(next);
 }
 
-static void send_or_wait(struct etcd_batch *batch, struct item *item) {
-    item->status = ETCD_UNAVAILABLE;
-    if (!etcd_session_may_call(batch->session, &item->limit))
-        return;
-    pthread_mutex_lock(&batch->mutex);
-    if (batch->flying < FLYING_MAX) {
-        batch->flying++;
-        lead(batch, item);
-        return;
-    }
-    lock_waiter_init(&item->waiter);
-    append(batch, item);
-    pthread_mutex_unlock(&batch->mutex);
-    wait_in_queue(batch, item);
-    lock_waiter_destroy(&item->waiter);
-}
-
 enum etcd_status etcd_batch_do(struct etcd_batch *batch, const struct etcd_txn *txn,
                                const struct lock_limit *limit,
                                void (*read)(void *ctx, const struct etcd_reply *reply), void *ctx) {
     struct item item = {.txn = txn, .limit = *limit, .read = read, .ctx = ctx};
-    send_or_wait(batch, &item);
+    if (!etcd_session_may_call(batch->session, limit))
+        return ETCD_UNAVAILABLE;
+    pthread_mutex_lock(&batch->mutex);
+    if (batch->flying < FLYING_MAX) {
+        batch->flying++;
+        lead(batch, &item);
+        return item.status;
+    }
+    lock_waiter_init(&item.waiter);
+    TAILQ_INSERT_TAIL(&batch->queue, &item, queued);
+    pthread_mutex_unlock(&batch->mutex);
+    wait_in_queue(batch, &item);
+    lock_waiter_destroy(&item.waiter);
     return item.status;
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "lock/core/hash.h"
 
 /* A waiter asks again after RETRY_MS in case a wake-up was lost; more often without a watch. */
@@ -66,12 +65,6 @@ static struct watched **find(struct etcd_watches *watches, const char *name) {
     return at;
 }
 
-/* NULL: `owner` does not wait under that name. */
-static struct watched *find_waiter(struct etcd_watches *watches, const char *name, const char *owner) {
-    struct watched *watched = *find(watches, name);
-    return watched && strcmp(watched->owner, owner) == 0 ? watched : NULL;
-}
-
 static void wake(const struct watched *watched) {
     const struct lock_env *env = etcd_session_env(watched->watches->session);
     if (watched->owner[0])
@@ -85,7 +78,7 @@ static bool is_predecessor(const struct watched *watched, const struct etcd_byte
 
 /* Takes out the watches that were unused for some time; not on each call, as there may be thousands. */
 static struct watched *take_unused(struct etcd_watches *watches) {
-    int64_t now_ns = clock_mono_ns(&clock_system), until_ns = now_ns - UNUSED_S * 1000000000L;
+    int64_t now_ns = lock_mono_ns(), until_ns = now_ns - UNUSED_S * 1000000000L;
     struct watched *unused = NULL;
     if (now_ns < watches->sweep_ns)
         return NULL;
@@ -169,16 +162,6 @@ static struct watched *find_or_add(struct etcd_watches *watches, const char *nam
 
 /* ---- called by the locks ---- */
 
-bool etcd_watches_find(struct etcd_watches *watches, const char *name, const char *owner,
-                       struct etcd_place *place) {
-    pthread_mutex_lock(&watches->mutex);
-    const struct watched *watched = find_waiter(watches, name, owner);
-    if (watched)
-        *place = watched->place;
-    pthread_mutex_unlock(&watches->mutex);
-    return watched != NULL;
-}
-
 enum lock_status etcd_watches_wait(struct etcd_watches *watches, const char *name,
                                    struct lock_attempt *attempt, const struct etcd_place *place) {
     int retry_ms = UNWATCHED_RETRY_MS;
@@ -208,10 +191,10 @@ enum lock_status etcd_watches_wait(struct etcd_watches *watches, const char *nam
 
 void etcd_watches_drop(struct etcd_watches *watches, const char *name, const char *owner) {
     pthread_mutex_lock(&watches->mutex);
-    struct watched *watched = find_waiter(watches, name, owner);
-    if (watched) {
+    struct watched *watched = *find(watches, name);
+    if (watched && strcmp(watched->owner, owner) == 0) {
         watched->owner[0] = '\0';
-        watched->unused_ns = clock_mono_ns(&clock_system);
+        watched->unused_ns = lock_mono_ns();
     }
     struct watched *unused = take_unused(watches);
     pthread_mutex_unlock(&watches->mutex);

@@ -28,9 +28,6 @@ struct etcd_watches *etcd_watches_new(struct etcd_session *session, bool prefix)
 /* NULL does nothing. */
 void etcd_watches_free(struct etcd_watches *watches);
 
-/* False: `owner` does not wait under that name, and `*place` is untouched. */
-bool etcd_watches_find(struct etcd_watches *watches, const char *name, const char *owner,
-                       struct etcd_place *place);
 /* The attempt's owner waits from now on, and is woken when its predecessor's key is deleted. LOCK_BUSY, and
  * when to ask again if it is not woken. */
 enum lock_status etcd_watches_wait(struct etcd_watches *watches, const char *name,

@@ -39,13 +39,9 @@ static enum lock_status get_set_attempt(void *opened, struct lock_attempt *attem
 }
 
 const struct lock_backend lock_redis_get_set = {
-    .scheme = "redis",
+    REDIS_STORE_LESSON,
     .variant = "get-set",
     .flaw = "lets two hold it at once: both GET before either SETs",
-    .caps = LOCK_IS_SHARED,
-    .is_lesson = true,
-    .open = redis_store_open,
-    .close = redis_store_close,
     .attempt = get_set_attempt,
     .release = redis_store_release,
 };

@@ -45,13 +45,9 @@ static enum lock_status setnx_expire_attempt(void *opened, struct lock_attempt *
 }
 
 const struct lock_backend lock_redis_setnx_expire = {
-    .scheme = "redis",
+    REDIS_STORE_LESSON,
     .variant = "setnx-expire",
     .flaw = "stays locked for ever when its holder dies between SETNX and EXPIRE",
-    .caps = LOCK_IS_SHARED,
-    .is_lesson = true,
-    .open = redis_store_open,
-    .close = redis_store_close,
     .attempt = setnx_expire_attempt,
     .release = redis_store_release,
 };

@@ -62,13 +62,9 @@ static enum lock_status getset_attempt(void *opened, struct lock_attempt *attemp
 }
 
 const struct lock_backend lock_redis_getset = {
-    .scheme = "redis",
+    REDIS_STORE_LESSON,
     .variant = "getset",
     .flaw = "lets losers replace the winner's time, so that in the end nobody can release it",
-    .caps = LOCK_IS_SHARED,
-    .is_lesson = true,
-    .open = redis_store_open,
-    .close = redis_store_close,
     .attempt = getset_attempt,
     .release = redis_store_release,
 };

@@ -35,13 +35,9 @@ static enum lock_status set_del_release(void *opened, const char *key, const cha
 }
 
 const struct lock_backend lock_redis_set_del = {
-    .scheme = "redis",
+    REDIS_STORE_LESSON,
     .variant = "set-del",
     .flaw = "deletes another's lock, if its own has expired",
-    .caps = LOCK_IS_SHARED,
-    .is_lesson = true,
-    .open = redis_store_open,
-    .close = redis_store_close,
     .attempt = set_del_attempt,
     .release = set_del_release,
 };

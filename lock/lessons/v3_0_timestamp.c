@@ -27,13 +27,9 @@ static enum lock_status timestamp_attempt(void *opened, struct lock_attempt *att
 }
 
 const struct lock_backend lock_redis_timestamp = {
-    .scheme = "redis",
+    REDIS_STORE_LESSON,
     .variant = "timestamp",
     .flaw = "takes two grants of the same millisecond for one, so that either deletes the other's",
-    .caps = LOCK_IS_SHARED,
-    .is_lesson = true,
-    .open = redis_store_open,
-    .close = redis_store_close,
     .attempt = timestamp_attempt,
     .release = redis_store_release,
 };

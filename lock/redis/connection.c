@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -11,17 +10,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "lock/core/waiter.h"
 #include "lock/redis/dial.h"
 
 /* After a failed connect, calls fail at once for so long. */
 static const int64_t retry_ns = 100000000;
 /* A connection that was not used for so long is tested before it is used. */
 static const int64_t idle_ns = 50000000;
-/* A waiter busy-polls for so long before it sleeps, if the last answer came that quickly: waking a thread
- * takes longer than most answers, on processors that sleep deeply. It yields to threads that can run. */
-static const int64_t busy_poll_ns = 200000;
+STAILQ_HEAD(requests, redis_request);
 
 struct redis_connection {
     struct redis_target target;
@@ -31,18 +26,14 @@ struct redis_connection {
     redisContext *hiredis; /* NULL: not connected */
     bool has_leader;       /* a thread reads, or is appointed to */
     bool writing;          /* a thread writes */
-    _Atomic bool quick;    /* the last answer came within busy_poll_ns */
+    _Atomic bool quick;    /* the last answer came within redis_dial_busy_poll_ns */
     bool broken;           /* to be closed by the last thread that reads or writes */
     bool is_replica;       /* broken as soon as all calls in flight are answered; no more commands are sent */
     int64_t retry_at_ns, used_ns;
-    struct redis_request *oldest, *newest;
+    struct requests calls;              /* in flight, the oldest first */
     uint64_t queued, written, answered; /* bytes of commands */
     struct redis_output output;         /* queued, and not being written yet */
 };
-
-static int64_t now_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
 
 struct redis_connection *redis_connection_open(const struct redis_target *target, int timeout_ms,
                                                const struct lock_env *env) {
@@ -52,6 +43,7 @@ struct redis_connection *redis_connection_open(const struct redis_target *target
     connection->target = *target;
     connection->env = env;
     connection->timeout_ms = timeout_ms;
+    STAILQ_INIT(&connection->calls);
     pthread_mutex_init(&connection->mutex, NULL);
     return connection;
 }
@@ -60,10 +52,9 @@ void redis_connection_close(struct redis_connection *connection) {
     if (!connection)
         return;
     redisFree(connection->hiredis);
-    while (connection->oldest) { /* abandoned calls */
-        struct redis_request *next = connection->oldest->next;
-        free(connection->oldest);
-        connection->oldest = next;
+    for (struct redis_request *abandoned; (abandoned = STAILQ_FIRST(&connection->calls));) {
+        STAILQ_REMOVE_HEAD(&connection->calls, next);
+        free(abandoned);
     }
     pthread_mutex_destroy(&connection->mutex);
     free(connection->output.bytes);
@@ -80,38 +71,28 @@ void redis_connection_report(const struct redis_connection *connection, const ch
 
 /* ---- calls in flight: with the mutex held ---- */
 
-/* Needs no mutex. */
-static void post(struct redis_request *call) {
-    atomic_fetch_add(&call->posts, 1);
-    sem_post(&call->ready);
-}
-
-/* Returns the call if it must be posted: not the leader's own call, and not an abandoned one. */
-static struct redis_request *finish_oldest(struct redis_connection *connection, enum lock_status status,
-                                           const struct redis_request *leader) {
-    struct redis_request *call = connection->oldest;
-    connection->oldest = call->next;
-    if (!connection->oldest)
-        connection->newest = NULL;
+/* Adds the call to `done` if its thread must be woken: not the leader's own call, nor an abandoned one. */
+static void finish_oldest(struct redis_connection *connection, enum lock_status status,
+                          const struct redis_request *leader, struct requests *done) {
+    struct redis_request *call = STAILQ_FIRST(&connection->calls);
+    STAILQ_REMOVE_HEAD(&connection->calls, next);
     connection->answered = call->ends_at;
     if (call->abandoned) {
         free(call);
-        return NULL;
+        return;
     }
-    call->next = NULL;
     call->status = status;
-    call->is_posted = call != leader;
     call->done = true;
-    return call->is_posted ? call : NULL;
+    if (call != leader)
+        STAILQ_INSERT_TAIL(done, call, next);
 }
 
-static void append(struct redis_connection *connection, struct redis_request *call) {
-    call->ends_at = connection->queued;
-    if (connection->newest)
-        connection->newest->next = call;
-    else
-        connection->oldest = call;
-    connection->newest = call;
+/* Needs no mutex; without it woken threads do not run into it. A call is gone once its thread is woken. */
+static void wake_all(struct requests *done) {
+    for (struct redis_request *call; (call = STAILQ_FIRST(done));) {
+        STAILQ_REMOVE_HEAD(done, next);
+        lock_waiter_wake(&call->waiter);
+    }
 }
 
 /* A copy replaces the call, which has no answer yet, so that its caller may go. False: out of memory. */
@@ -122,14 +103,9 @@ static bool abandon(struct redis_connection *connection, struct redis_request *c
     } *copy = malloc(sizeof *copy);
     if (!copy)
         return false;
-    copy->call = (struct redis_request){
-        .next = call->next, .answer = &copy->answer, .ends_at = call->ends_at, .abandoned = true};
-    struct redis_request **at = &connection->oldest;
-    while (*at && *at != call)
-        at = &(*at)->next;
-    *at = &copy->call;
-    if (connection->newest == call)
-        connection->newest = &copy->call;
+    copy->call = (struct redis_request){.answer = &copy->answer, .ends_at = call->ends_at, .abandoned = true};
+    STAILQ_INSERT_AFTER(&connection->calls, call, &copy->call, next);
+    STAILQ_REMOVE(&connection->calls, call, redis_request, next);
     call->status = LOCK_UNKNOWN;
     call->done = true;
     return true;
@@ -150,6 +126,8 @@ static void close_if_unused(struct redis_connection *connection) {
 /* Fails all calls. Those whose command was not written to its end were not carried out. `why` is an errno;
  * 0: the other side closed the connection. */
 static void break_connection(struct redis_connection *connection, int why) {
+    struct requests failed = STAILQ_HEAD_INITIALIZER(failed);
+    const struct redis_request *oldest = STAILQ_FIRST(&connection->calls);
     char text[128];
     if (!connection->broken && connection->hiredis) {
         connection->broken = true;
@@ -157,28 +135,26 @@ static void break_connection(struct redis_connection *connection, int why) {
             snprintf(text, sizeof text, "no answer within %d ms", connection->timeout_ms);
         else
             snprintf(text, sizeof text, "%s", why ? strerror(why) : "it closed the connection");
-        if (connection->oldest) /* otherwise it was closed while nothing was in flight */
+        if (oldest) /* otherwise it was closed while nothing was in flight */
             redis_connection_report(connection, text);
         shutdown(connection->hiredis->fd, SHUT_RDWR);
-        while (connection->oldest) {
-            bool written = connection->oldest->ends_at <= connection->written;
-            struct redis_request *call =
-                finish_oldest(connection, written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE, NULL);
-            if (call)
-                post(call);
+        for (; oldest; oldest = STAILQ_FIRST(&connection->calls)) {
+            bool written = oldest->ends_at <= connection->written;
+            finish_oldest(connection, written ? LOCK_UNKNOWN : LOCK_UNAVAILABLE, NULL, &failed);
         }
+        wake_all(&failed);
     }
     close_if_unused(connection);
 }
 
 /* Keeps the mutex: other callers need the connection too. */
 static bool connect_now(struct redis_connection *connection) {
-    if (now_ns() < connection->retry_at_ns)
+    if (lock_mono_ns() < connection->retry_at_ns)
         return false;
     char why[LOCK_ERROR_SIZE];
     connection->hiredis = redis_dial(&connection->target, connection->timeout_ms, why, sizeof why);
     if (!connection->hiredis) {
-        connection->retry_at_ns = now_ns() + retry_ns;
+        connection->retry_at_ns = lock_mono_ns() + retry_ns;
         redis_connection_report(connection, why);
     }
     return connection->hiredis != NULL;
@@ -188,42 +164,22 @@ static bool connect_now(struct redis_connection *connection) {
  * end as unknown. */
 static void test_idle(struct redis_connection *connection) {
     char byte;
-    int64_t now = now_ns();
-    bool idle = connection->hiredis && !connection->oldest && now - connection->used_ns > idle_ns;
+    int64_t now = lock_mono_ns();
+    bool idle =
+        connection->hiredis && STAILQ_EMPTY(&connection->calls) && now - connection->used_ns > idle_ns;
     connection->used_ns = now;
     if (idle && (recv(connection->hiredis->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN))
         break_connection(connection, 0);
 }
 
 static void leave_replica(struct redis_connection *connection) {
-    if (!connection->is_replica || connection->oldest)
+    if (!connection->is_replica || !STAILQ_EMPTY(&connection->calls))
         return;
-    connection->retry_at_ns = now_ns() + retry_ns; /* the name may still mean the replica */
+    connection->retry_at_ns = lock_mono_ns() + retry_ns; /* the name may still mean the replica */
     break_connection(connection, 0);
 }
 
 /* ---- writing ---- */
-
-/* Without the mutex. Returns 0, or an errno. `*sent` counts what was written. */
-static int write_all(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent) {
-    while (*sent < length) {
-        ssize_t n = send(fd, bytes + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n > 0) {
-            *sent += (size_t)n;
-            continue;
-        }
-        struct pollfd ready = {.fd = fd, .events = POLLOUT};
-        int64_t left_ms = (until_ns - now_ns()) / 1000000;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno != EAGAIN)
-            return errno;
-        if (left_ms <= 0)
-            return ETIMEDOUT;
-        poll(&ready, 1, (int)left_ms);
-    }
-    return 0;
-}
 
 /* The queued commands are written when no others are in flight, or when they are as many as those: then the
  * store works on one batch while the answers to the other travel, and neither is small. */
@@ -247,15 +203,10 @@ static void write_queued(struct redis_connection *connection, int64_t until_ns) 
            UNAVAILABLE. */
         connection->written += output.length;
         pthread_mutex_unlock(&connection->mutex);
-        int why = write_all(fd, output.bytes, output.length, until_ns, &sent);
+        int why = redis_dial_write(fd, output.bytes, output.length, until_ns, &sent);
         pthread_mutex_lock(&connection->mutex);
         connection->written -= output.length - sent;
-        if (connection->output.bytes) {
-            free(output.bytes);
-        } else {
-            connection->output = output; /* use the buffer again */
-            connection->output.length = 0;
-        }
+        free(output.bytes);
         if (why)
             break_connection(connection, why);
     }
@@ -272,23 +223,20 @@ static void note_error(struct redis_connection *connection, const struct redis_a
     connection->is_replica = connection->is_replica || redis_answer_is_replica(answer);
 }
 
-/* Delivers the answers, and lists in `*done` the calls that must be posted. False: the bytes are not the
- * protocol, or there was no call for an answer. */
+/* Delivers the answers, and lists in `done` the calls whose threads must be woken. False: the bytes are not
+ * the protocol, or there was no call for an answer. */
 static bool deliver(struct redis_connection *connection, const char *bytes, size_t length,
-                    const struct redis_request *leader, struct redis_request **done) {
+                    const struct redis_request *leader, struct requests *done) {
     redisReader *reader = connection->hiredis->reader;
     void *reply = NULL;
     bool good = redisReaderFeed(reader, bytes, length) == REDIS_OK;
     while (good && (good = redisReaderGetReply(reader, &reply) == REDIS_OK) && reply) {
-        good = connection->oldest != NULL;
+        const struct redis_request *oldest = STAILQ_FIRST(&connection->calls);
+        good = oldest != NULL;
         if (good) {
-            redis_answer_read(connection->oldest->answer, reply);
-            note_error(connection, connection->oldest->answer);
-            struct redis_request *call = finish_oldest(connection, LOCK_OK, leader);
-            if (call) {
-                *done = call;
-                done = &call->next;
-            }
+            redis_answer_read(oldest->answer, reply);
+            note_error(connection, oldest->answer);
+            finish_oldest(connection, LOCK_OK, leader, done);
         }
         freeReplyObject(reply);
         reply = NULL;
@@ -296,46 +244,17 @@ static bool deliver(struct redis_connection *connection, const char *bytes, size
     return good;
 }
 
-/* Without the mutex, so that the woken threads do not run into it. A call is gone once it was posted. */
-static void post_all(struct redis_request *done) {
-    while (done) {
-        struct redis_request *call = done;
-        done = call->next;
-        post(call);
-    }
-}
-
 /* A leader that is done appoints the next: the thread whose answer comes next. */
 static void appoint_leader(struct redis_connection *connection) {
-    struct redis_request *next = connection->oldest;
+    struct redis_request *next = STAILQ_FIRST(&connection->calls);
     while (next && next->abandoned)
-        next = next->next;
+        next = STAILQ_NEXT(next, next);
     connection->has_leader = next != NULL;
     if (next) {
         next->leads = true;
-        post(next);
+        lock_waiter_wake(&next->waiter);
     }
     close_if_unused(connection);
-}
-
-/* Without the mutex. Fails with ETIMEDOUT after `until_ns`. */
-static ssize_t receive(struct redis_connection *connection, int fd, char *bytes, size_t size,
-                       int64_t until_ns) {
-    int64_t since_ns = now_ns();
-    int64_t sleep_ns = atomic_load(&connection->quick) ? since_ns + busy_poll_ns : since_ns;
-    ssize_t n;
-    while ((n = recv(fd, bytes, size, MSG_DONTWAIT)) < 0 && errno == EAGAIN && now_ns() < sleep_ns)
-        sched_yield();
-    if (n < 0 && errno == EAGAIN) {
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        int64_t left_ms = (until_ns - now_ns()) / 1000000;
-        if (left_ms <= 0)
-            errno = ETIMEDOUT;
-        else if (poll(&ready, 1, (int)left_ms) >= 0)
-            n = recv(fd, bytes, size, MSG_DONTWAIT);
-        atomic_store(&connection->quick, now_ns() - since_ns < busy_poll_ns);
-    }
-    return n;
 }
 
 /* Reads for all threads until its own call is done or abandoned. Called, and returns, with the mutex held. */
@@ -344,12 +263,12 @@ static void lead(struct redis_connection *connection, struct redis_request *call
     char bytes[16384];
     bool appointed = false;
     while (!call->done) {
-        struct redis_request *done = NULL;
+        struct requests done = STAILQ_HEAD_INITIALIZER(done);
         assert(connection->hiredis); /* break_connection() leaves no call that is not done */
         int fd = connection->hiredis->fd;
         pthread_mutex_unlock(&connection->mutex);
-        int64_t until_ns = lock_cancel_poll_ns(cancel, now_ns(), call->until_ns);
-        ssize_t n = receive(connection, fd, bytes, sizeof bytes, until_ns);
+        int64_t until_ns = lock_cancel_poll_ns(cancel, lock_mono_ns(), call->until_ns);
+        ssize_t n = redis_dial_read(fd, bytes, sizeof bytes, until_ns, &connection->quick);
         int why = n < 0 ? errno : 0;
         bool nothing_yet = why == EINTR || why == EAGAIN || (why == ETIMEDOUT && until_ns < call->until_ns);
         pthread_mutex_lock(&connection->mutex);
@@ -365,7 +284,7 @@ static void lead(struct redis_connection *connection, struct redis_request *call
         if (appointed)
             appoint_leader(connection);
         pthread_mutex_unlock(&connection->mutex);
-        post_all(done);
+        wake_all(&done);
         pthread_mutex_lock(&connection->mutex);
     }
     if (!appointed) /* the connection broke while the mutex was not held */
@@ -374,56 +293,49 @@ static void lead(struct redis_connection *connection, struct redis_request *call
 
 /* ---- waiting: the followers ---- */
 
-/* Without the mutex. Waits for the post, and breaks the connection when the call's time is up. False: it was
+/* Without the mutex. Waits until woken, and breaks the connection when the call's time is up. False: it was
  * cancelled and is abandoned. */
 static bool follow(struct redis_connection *connection, struct redis_request *call,
-                   const struct lock_cancel *cancel) {
-    for (int64_t sleep_ns = now_ns() + busy_poll_ns; atomic_load(&connection->quick) && now_ns() < sleep_ns;
-         sched_yield()) {
-        if (sem_trywait(&call->ready) == 0)
-            return true;
-    }
-    for (int64_t late_ns = call->until_ns;;) {
-        int64_t until_ns = lock_cancel_poll_ns(cancel, now_ns(), late_ns);
-        struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-        if (sem_clockwait(&call->ready, CLOCK_MONOTONIC, &until) == 0)
-            return true;
-        if (errno != ETIMEDOUT)
-            continue;
-        bool abandoned = false, late = until_ns == late_ns;
+                   struct lock_cancel *cancel) {
+    int64_t until_ns = call->until_ns, sleep_ns = lock_mono_ns() + redis_dial_busy_poll_ns;
+    enum lock_status status;
+    while (atomic_load(&connection->quick) && !atomic_load(&call->waiter.woken) && lock_mono_ns() < sleep_ns)
+        sched_yield();
+    while ((status = lock_waiter_wait(&call->waiter, until_ns, cancel)) != LOCK_OK) {
+        bool abandoned = false;
         pthread_mutex_lock(&connection->mutex);
-        if (!call->done && late)
+        if (status == LOCK_TIMEOUT && !call->done)
             break_connection(connection, ETIMEDOUT);
-        else if (!call->done && !call->leads && lock_cancel_called(cancel))
+        else if (status == LOCK_CANCELLED && !call->done && !call->leads)
             abandoned = abandon(connection, call);
         pthread_mutex_unlock(&connection->mutex);
         if (abandoned)
             return false;
-        if (late)
-            late_ns += 3600 * INT64_C(1000000000); /* the post is made by now, or in a moment */
+        if (status == LOCK_TIMEOUT)
+            until_ns = INT64_MAX; /* it is woken by now, or in a moment */
+        cancel = NULL;
     }
+    return true;
 }
 
 /* ---- calls ---- */
 
 static int64_t timeout_from_now_ns(const struct redis_connection *connection) {
-    return now_ns() + (int64_t)connection->timeout_ms * 1000000;
+    return lock_mono_ns() + (int64_t)connection->timeout_ms * 1000000;
 }
 
-/* At least a third of the timeout must be left after connecting. Otherwise the next call has the connection.
- */
+/* At least a third of the timeout must be left after connecting. Otherwise the next call has it. */
 static bool has_time(const struct redis_connection *connection, int64_t until_ns) {
-    bool has = until_ns - now_ns() >= (int64_t)connection->timeout_ms * 1000000 / 3;
+    bool has = until_ns - lock_mono_ns() >= (int64_t)connection->timeout_ms * 1000000 / 3;
     if (!has)
         redis_connection_report(connection, "connected, but too late for what was to be sent");
     return has;
 }
 
-/* `until_ns`: when it must be answered, including the time to connect; 0: a timeout after connecting. */
-static void begin_call(struct redis_connection *connection, struct redis_request *call, int argc,
-                       const char *const argv[], struct redis_answer *answer, int64_t until_ns) {
+void redis_connection_begin(struct redis_connection *connection, struct redis_request *call, int argc,
+                            const char *const argv[], struct redis_answer *answer, int64_t until_ns) {
     *call = (struct redis_request){.answer = answer, .status = LOCK_UNAVAILABLE, .done = true};
-    sem_init(&call->ready, 0, 0);
+    lock_waiter_init(&call->waiter);
     pthread_mutex_lock(&connection->mutex);
     test_idle(connection);
     if (connection->is_replica && !connection->has_leader) /* all calls were abandoned */
@@ -436,57 +348,45 @@ static void begin_call(struct redis_connection *connection, struct redis_request
         if (length > 0) {
             lock_env_count_requests(connection->env, 1);
             call->done = false;
-            append(connection, call);
+            call->ends_at = connection->queued;
+            STAILQ_INSERT_TAIL(&connection->calls, call, next);
         } else {
             call->status = LOCK_NOMEM;
         }
     }
+    if (call->done)
+        lock_waiter_wake(&call->waiter);
     pthread_mutex_unlock(&connection->mutex);
 }
 
-void redis_connection_begin(struct redis_connection *connection, struct redis_request *call, int argc,
-                            const char *const argv[], struct redis_answer *answer) {
-    begin_call(connection, call, argc, argv, answer, 0);
-}
-
-static enum lock_status end_call(struct redis_connection *connection, struct redis_request *call,
-                                 const struct lock_cancel *cancel) {
-    int posts = 0;
+enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_request *call,
+                                      struct lock_cancel *cancel) {
     pthread_mutex_lock(&connection->mutex);
     if (!call->done)
         write_queued(connection, call->until_ns);
-    if (!call->done && connection->has_leader) {
+    bool leads = !call->done && !connection->has_leader;
+    if (!leads) {
         pthread_mutex_unlock(&connection->mutex);
-        bool posted = follow(connection, call, cancel);
-        atomic_load(&call->posts);
-        if (!posted || !call->leads)
-            goto done; /* no other post follows */
-        posts = 1;
+        leads = follow(connection, call, cancel) && call->leads;
+        if (!leads)
+            goto done;
         pthread_mutex_lock(&connection->mutex);
     }
-    if (!call->done) {
-        connection->has_leader = true;
+    connection->has_leader = true;
+    if (!call->done)
         lead(connection, call, cancel);
-    } else if (call->leads) {
+    else
         appoint_leader(connection); /* it was appointed, and then the connection broke */
-    }
-    int all = call->leads + call->is_posted;
     pthread_mutex_unlock(&connection->mutex);
-    while (posts < all) /* a thread that posts uses the call until it has */
-        posts += sem_wait(&call->ready) == 0;
 done:
-    sem_destroy(&call->ready);
+    lock_waiter_destroy(&call->waiter);
     return call->status;
-}
-
-enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_request *call) {
-    return end_call(connection, call, NULL);
 }
 
 enum lock_status redis_connection_call(struct redis_connection *connection, int argc,
                                        const char *const argv[], struct redis_answer *answer,
-                                       const struct lock_cancel *cancel) {
+                                       struct lock_cancel *cancel) {
     struct redis_request call;
-    begin_call(connection, &call, argc, argv, answer, timeout_from_now_ns(connection));
-    return end_call(connection, &call, cancel);
+    redis_connection_begin(connection, &call, argc, argv, answer, timeout_from_now_ns(connection));
+    return redis_connection_end(connection, &call, cancel);
 }

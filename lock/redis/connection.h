@@ -7,27 +7,22 @@
 #ifndef LOCK_REDIS_CONNECTION_H
 #define LOCK_REDIS_CONNECTION_H
 
-#include <semaphore.h>
-
 #include "base/redis_target.h"
 #include "lock/core/env.h"
+#include "lock/core/waiter.h"
 #include "lock/redis/protocol.h"
 
 /* A call in flight; the caller's own. */
 struct redis_request {
-    struct redis_request *next;
+    STAILQ_ENTRY(redis_request) next;
     struct redis_answer *answer;
     int64_t until_ns; /* not answered by then: the connection is closed */
     uint64_t ends_at; /* position of its command's end in all bytes ever queued */
     enum lock_status status;
-    bool done;
-    bool is_posted; /* another thread has finished it, and posts `ready` */
-    bool leads;     /* the leader before it has appointed it, and posts `ready` */
+    bool done;      /* its thread is woken, unless it finished the call itself */
+    bool leads;     /* the leader before it has appointed it, and woken its thread */
     bool abandoned; /* its caller has gone, and this is a copy; the answer is thrown away */
-    sem_t ready;
-    /* Counts the posts. What is written before a post is read after it: the semaphore guarantees that too,
-     * but thread sanitizers do not know sem_clockwait(). */
-    _Atomic int posts;
+    struct lock_waiter waiter;
 };
 
 struct redis_connection;
@@ -51,13 +46,14 @@ void redis_connection_report(const struct redis_connection *connection, const ch
  * name may mean another server by now. */
 enum lock_status redis_connection_call(struct redis_connection *connection, int argc,
                                        const char *const argv[], struct redis_answer *answer,
-                                       const struct lock_cancel *cancel);
+                                       struct lock_cancel *cancel);
 
 /* The two halves of a call, for a thread that has several commands to send at once: they are written with the
- * first redis_connection_end(). Each call that was begun must be ended, in the same order. Connecting may
- * take another timeout, since commands that were begun must keep their order. */
+ * first redis_connection_end(). Each call that was begun must be ended, in the same order. `until_ns`: when
+ * it must be answered, including connecting; 0: a timeout after connecting, which may take another. */
 void redis_connection_begin(struct redis_connection *connection, struct redis_request *call, int argc,
-                            const char *const argv[], struct redis_answer *answer);
-enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_request *call);
+                            const char *const argv[], struct redis_answer *answer, int64_t until_ns);
+enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_request *call,
+                                      struct lock_cancel *cancel);
 
 #endif

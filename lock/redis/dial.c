@@ -2,60 +2,56 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <stdarg.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
+#include "lock/core/env.h"
 
-static int64_t now_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
+const int64_t redis_dial_busy_poll_ns = 200000;
 
 /* The `share`-th part of the time left. At least 1 ms: 0 would mean no limit to hiredis. */
 static struct timeval left_until(int64_t until_ns, int share) {
-    int64_t left_us = (until_ns - now_ns()) / 1000 / share;
+    int64_t left_us = (until_ns - lock_mono_ns()) / 1000 / share;
     if (left_us < 1000)
         left_us = 1000;
     return (struct timeval){.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
 }
 
-/* Checks and frees a reply. `error` is `refused` if it is an error; with `quotes` also the server's words,
- * which for AUTH may contain the password. */
-static bool check_reply(const redisContext *hiredis, redisReply *reply, const char *refused, bool quotes,
-                        char *error, size_t size) {
-    bool good = reply && reply->type != REDIS_REPLY_ERROR, silent = !reply && errno == EAGAIN;
+/* Sends a command and checks its reply. `error` is `refused` if that is an error, with the server's words;
+ * but those for AUTH may contain the password. */
+static bool greet_with(redisContext *hiredis, int64_t until_ns, int argc, const char *argv[],
+                       const char *refused, char *error, size_t size) {
+    bool in_time = redisSetTimeout(hiredis, left_until(until_ns, 1)) == REDIS_OK;
+    redisReply *reply = in_time ? redisCommandArgv(hiredis, argc, argv, NULL) : NULL;
+    bool good = reply && reply->type != REDIS_REPLY_ERROR, quotes = strcmp(argv[0], "AUTH") != 0;
     if (!reply)
-        snprintf(error, size, "connected, but %s", silent ? "no answer came in time" : hiredis->errstr);
+        snprintf(error, size, "connected, but %s",
+                 errno == EAGAIN ? "no answer came in time" : hiredis->errstr);
     else if (!good)
         snprintf(error, size, "%s%s%s", refused, quotes ? ": " : "", quotes ? reply->str : "");
     freeReplyObject(reply);
     return good;
 }
 
-static void *send_and_read(redisContext *hiredis, int64_t until_ns, const char *format, ...) {
-    va_list rest;
-    if (redisSetTimeout(hiredis, left_until(until_ns, 1)) != REDIS_OK)
-        return NULL;
-    va_start(rest, format);
-    void *reply = redisvCommand(hiredis, format, rest);
-    va_end(rest);
-    return reply;
-}
-
 static bool greet(redisContext *hiredis, const struct redis_target *target, int64_t until_ns, char *error,
                   size_t size) {
+    char database[16];
+    const char *login[] = {"AUTH", target->user, target->password}, *password[] = {"AUTH", target->password};
+    const char *select[] = {"SELECT", database};
+    snprintf(database, sizeof database, "%d", target->database);
     if (target->user[0] &&
-        !check_reply(hiredis, send_and_read(hiredis, until_ns, "AUTH %s %s", target->user, target->password),
-                     "the user or the password is refused", false, error, size))
+        !greet_with(hiredis, until_ns, 3, login, "the user or the password is refused", error, size))
         return false;
     if (!target->user[0] && target->password[0] &&
-        !check_reply(hiredis, send_and_read(hiredis, until_ns, "AUTH %s", target->password),
-                     "the password is refused", false, error, size))
+        !greet_with(hiredis, until_ns, 2, password, "the password is refused", error, size))
         return false;
-    return check_reply(hiredis, send_and_read(hiredis, until_ns, "SELECT %d", target->database),
-                       "the database, or a client without a password, is refused", true, error, size);
+    return greet_with(hiredis, until_ns, 2, select,
+                      "the database, or a client without a password, is refused", error, size);
 }
 
 /* NULL: `*why`. IPv6 only if there is no IPv4, as in hiredis. hiredis would spend its timeout on each
@@ -93,7 +89,7 @@ static redisContext *connect_tcp(const struct addrinfo *found, int port, int64_t
 static redisContext *connect_to(const struct redis_target *target, int timeout_ms, int64_t *until_ns,
                                 const char **why) {
     struct addrinfo *found = target->port ? look_up(target->host, target->port, why) : NULL;
-    *until_ns = now_ns() + (int64_t)timeout_ms * 1000000;
+    *until_ns = lock_mono_ns() + (int64_t)timeout_ms * 1000000;
     if (*why)
         return NULL;
     redisContext *hiredis = found ? connect_tcp(found, target->port, *until_ns)
@@ -121,4 +117,41 @@ redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char
         return hiredis;
     redisFree(hiredis);
     return NULL;
+}
+
+/* ---- reading and writing ---- */
+
+int redis_dial_write(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent) {
+    while (*sent < length) {
+        struct pollfd ready = {.fd = fd, .events = POLLOUT};
+        int64_t left_ms = (until_ns - lock_mono_ns()) / 1000000;
+        ssize_t n = send(fd, bytes + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n > 0)
+            *sent += (size_t)n;
+        else if (errno != EINTR && errno != EAGAIN)
+            return errno;
+        else if (left_ms <= 0)
+            return ETIMEDOUT;
+        else
+            poll(&ready, 1, (int)left_ms);
+    }
+    return 0;
+}
+
+ssize_t redis_dial_read(int fd, char *bytes, size_t size, int64_t until_ns, _Atomic bool *quick) {
+    int64_t since_ns = lock_mono_ns();
+    int64_t sleep_ns = atomic_load(quick) ? since_ns + redis_dial_busy_poll_ns : since_ns;
+    ssize_t n;
+    while ((n = recv(fd, bytes, size, MSG_DONTWAIT)) < 0 && errno == EAGAIN && lock_mono_ns() < sleep_ns)
+        sched_yield();
+    if (n < 0 && errno == EAGAIN) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        int64_t left_ms = (until_ns - lock_mono_ns()) / 1000000;
+        if (left_ms <= 0)
+            errno = ETIMEDOUT;
+        else if (poll(&ready, 1, (int)left_ms) >= 0)
+            n = recv(fd, bytes, size, MSG_DONTWAIT);
+        atomic_store(quick, lock_mono_ns() - since_ns < redis_dial_busy_poll_ns);
+    }
+    return n;
 }

@@ -1,8 +1,9 @@
-/* Connects to a Redis and logs in. For the files that use hiredis. */
+/* The socket to a Redis: connects and logs in, writes, reads. For the files that use hiredis. */
 #ifndef LOCK_REDIS_DIAL_H
 #define LOCK_REDIS_DIAL_H
 
 #include <hiredis/hiredis.h>
+#include <stdbool.h>
 
 #include "base/redis_target.h"
 
@@ -10,5 +11,13 @@
  * cannot be reached, or it refused the password or the database; `error`, which may be NULL with size 0, says
  * which. */
 redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char *error, size_t error_size);
+
+/* Returns 0, or an errno; ETIMEDOUT after `until_ns`. `*sent` counts what was written. */
+int redis_dial_write(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent);
+/* As recv(), but fails with ETIMEDOUT after `until_ns`. */
+ssize_t redis_dial_read(int fd, char *bytes, size_t size, int64_t until_ns, _Atomic bool *quick);
+/* A waiter busy-polls for so long before it sleeps, if the last answer came that quickly (`*quick`): waking a
+ * thread takes longer than most answers, on processors that sleep deeply. It yields to other threads. */
+extern const int64_t redis_dial_busy_poll_ns;
 
 #endif

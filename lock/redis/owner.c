@@ -29,8 +29,8 @@ enum { OWNER_FENCES = 16, RETRY_MS = 1000, UNSUBSCRIBED_RETRY_MS = 20 };
 
 /* Runs owner.lua; `list_ms` may be NULL. */
 static enum lock_status run_owner(struct redis_store *store, const char *key, const char *releasing,
-                                  const char *acquiring, const char *list_ms,
-                                  const struct lock_cancel *cancel, struct redis_answer *answer) {
+                                  const char *acquiring, const char *list_ms, struct lock_cancel *cancel,
+                                  struct redis_answer *answer) {
     char lock[REDIS_KEY_SIZE], fence[REDIS_KEY_SIZE], list[REDIS_KEY_SIZE];
     redis_store_key(lock, key, "");
     redis_store_key(fence, key, ":fence");
@@ -86,27 +86,20 @@ static enum lock_status owner_withdraw(void *store, const char *key, const char 
     return release_by(store, key, owner, "-1");
 }
 
-static enum lock_status extend_by(struct redis_store *store, const struct lock_grant *grant,
-                                  const char *ttl_text) {
-    char name[REDIS_KEY_SIZE];
-    redis_store_key(name, grant->key, "");
-    const char *argv[] = {NULL, NULL, "1", name, grant->owner, ttl_text};
-    struct redis_answer answer;
-    enum lock_status status = redis_store_run(store, &redis_script_extend, &answer, 6, argv, NULL);
-    return status == LOCK_OK && answer.integer != 1 ? LOCK_NOT_OWNER : status;
-}
-
-static enum lock_status owner_extend(void *opened, struct lock_grant *grant) {
+static void owner_check(void *opened, struct lock_check *check, size_t count) {
     struct redis_store *store = opened;
+    struct redis_answer answer;
+    char name[REDIS_KEY_SIZE];
+    (void)count;
+    redis_store_key(name, check->grant.key, "");
+    const char *ttl_text = check->extends ? store->ttl_text : "0";
+    const char *argv[] = {NULL, NULL, "1", name, check->grant.owner, ttl_text};
     int64_t sent_ns = lock_env_now_ns(store->env);
-    enum lock_status status = extend_by(store, grant, store->ttl_text);
-    if (status == LOCK_OK)
-        grant->deadline_ns = redis_store_deadline_ns(sent_ns, store->ttl_ms);
-    return status;
-}
-
-static enum lock_status owner_verify(void *store, const struct lock_grant *grant) {
-    return extend_by(store, grant, "0");
+    check->status = redis_store_run(store, &redis_script_extend, &answer, 6, argv, NULL);
+    if (check->status == LOCK_OK && answer.integer != 1)
+        check->status = LOCK_NOT_OWNER;
+    else if (check->status == LOCK_OK)
+        check->grant.deadline_ns = redis_store_deadline_ns(sent_ns, store->ttl_ms);
 }
 
 enum {
@@ -118,7 +111,7 @@ enum {
 #define OWNER_FUNCTIONS                                                                                      \
     .scheme = "redis", .queues_locally = true, .attempt_releases = true, .fences_per_grant = OWNER_FENCES,   \
     .open = redis_store_open, .close = redis_store_close, .attempt = owner_attempt,                          \
-    .release = owner_release, .withdraw = owner_withdraw, .extend = owner_extend, .verify = owner_verify
+    .release = owner_release, .withdraw = owner_withdraw, .check = owner_check
 
 const struct lock_backend lock_redis_owner = {
     OWNER_FUNCTIONS,

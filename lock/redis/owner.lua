@@ -8,15 +8,13 @@ local FENCES = 16 -- of a grant: OWNER_FENCES
 local lock, fence, list = KEYS[1], KEYS[2], KEYS[3]
 local releasing, acquiring, ttl_ms, list_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- The usual cases: acquire a free lock, or release one that no process waits for.
+-- The usual case: acquire a free lock that no process waits for.
 if releasing == '' and redis.call('EXISTS', list) == 0 then
   if redis.call('SET', lock, acquiring, 'NX', 'PX', ttl_ms) then
     local newest = redis.pcall('INCRBY', fence, FENCES)
     if type(newest) ~= 'number' then redis.call('DEL', lock) end
     return newest
   end
-elseif releasing ~= '' and acquiring == '' and not list_ms and redis.call('GET', lock) == releasing and redis.call('EXISTS', list) == 0 then
-  return redis.call('DEL', lock)
 end
 
 if list_ms == '-1' then redis.call('LREM', list, 1, releasing) end

@@ -8,23 +8,17 @@
 enum { NUMBER_SIZE = 32 }; /* a mark, digits, and two line ends */
 
 void redis_answer_read(struct redis_answer *answer, const struct redisReply *reply) {
-    answer->type = REDIS_ANSWER_NIL;
-    answer->integer = 0;
+    static const enum redis_answer_type types[] = {
+        [REDIS_REPLY_STRING] = REDIS_ANSWER_TEXT,     [REDIS_REPLY_STATUS] = REDIS_ANSWER_TEXT,
+        [REDIS_REPLY_INTEGER] = REDIS_ANSWER_INTEGER, [REDIS_REPLY_ERROR] = REDIS_ANSWER_ERROR,
+        [REDIS_REPLY_ARRAY] = REDIS_ANSWER_LIST,      [REDIS_REPLY_NIL] = REDIS_ANSWER_NIL,
+    };
+    bool is_known = (size_t)reply->type < sizeof types / sizeof *types;
+    answer->type = is_known ? types[reply->type] : REDIS_ANSWER_NIL;
+    answer->integer = reply->integer;
     answer->text[0] = '\0';
-    switch (reply->type) {
-    case REDIS_REPLY_INTEGER:
-        answer->type = REDIS_ANSWER_INTEGER;
-        answer->integer = reply->integer;
-        break;
-    case REDIS_REPLY_STRING:
-    case REDIS_REPLY_STATUS:
-    case REDIS_REPLY_ERROR:
-        answer->type = reply->type == REDIS_REPLY_ERROR ? REDIS_ANSWER_ERROR : REDIS_ANSWER_TEXT;
+    if (reply->str)
         snprintf(answer->text, sizeof answer->text, "%s", reply->str);
-        break;
-    case REDIS_REPLY_ARRAY: answer->type = REDIS_ANSWER_LIST; break;
-    default: break;
-    }
 }
 
 /* Before Redis 7.0 an error inside a script is part of a longer text. */

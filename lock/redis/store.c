@@ -85,7 +85,7 @@ static void follow_name(struct redis_store *store, bool is_replica) {
 }
 
 enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
-                                  const char *const argv[], const struct lock_cancel *cancel) {
+                                  const char *const argv[], struct lock_cancel *cancel) {
     enum lock_status status = redis_connection_call(store->connection, argc, argv, answer, cancel);
     if (status == LOCK_OK)
         follow_name(store, redis_answer_is_replica(answer));
@@ -94,7 +94,7 @@ enum lock_status redis_store_call(struct redis_store *store, struct redis_answer
 
 enum lock_status redis_store_run(struct redis_store *store, const struct redis_script *script,
                                  struct redis_answer *answer, int argc, const char *argv[],
-                                 const struct lock_cancel *cancel) {
+                                 struct lock_cancel *cancel) {
     answer->type = REDIS_ANSWER_NIL;
     argv[0] = "EVALSHA";
     argv[1] = script->sha1;

@@ -1,5 +1,4 @@
-/* The parts that all locks in one Redis share: connection, subscriber, names of keys, scripts. Not for users.
- */
+/* What all locks in one Redis share: connection, subscriber, names of keys, scripts. Not for users. */
 #ifndef LOCK_REDIS_STORE_H
 #define LOCK_REDIS_STORE_H
 
@@ -39,14 +38,19 @@ enum lock_status redis_store_open(const struct lock_url *url, const struct lock_
                                   char *error, size_t error_size);
 void redis_store_close(void *store);
 
+/* lock_backend's members that the locks for lessons have in common. */
+#define REDIS_STORE_LESSON                                                                                   \
+    .scheme = "redis", .caps = LOCK_IS_SHARED, .is_lesson = true, .open = redis_store_open,                  \
+    .close = redis_store_close
+
 /* As redis_connection_call(), but an answer that is an ERROR is LOCK_UNAVAILABLE. */
 enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
-                                  const char *const argv[], const struct lock_cancel *cancel);
+                                  const char *const argv[], struct lock_cancel *cancel);
 /* Runs a script by its digest, and by its text if the server does not have it. `argv`: two places that this
  * function fills, the number of keys, the keys, the arguments. */
 enum lock_status redis_store_run(struct redis_store *store, const struct redis_script *script,
                                  struct redis_answer *answer, int argc, const char *argv[],
-                                 const struct lock_cancel *cancel);
+                                 struct lock_cancel *cancel);
 
 /* Is this process subscribed to what is published to it? `subscribe`: starts the subscriber. */
 bool redis_store_is_subscribed(struct redis_store *store, bool subscribe);

@@ -3,9 +3,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "lock/core/waiter.h"
-
 /* More questions do not wait for a node that hangs: its vote is DOWN at once. Half of the places are reserved
  * for questions that insist, which are releases. */
 enum { ASKS_MAX = 4096 };
@@ -13,59 +10,95 @@ enum { ASKS_MAX = 4096 };
 /* A node that did not answer is asked again after so long, or when there is a new question. */
 static const int64_t retry_ns = 100000000;
 
-struct asks {
-    struct redlock_ask *first, *last;
-};
+TAILQ_HEAD(asks, redlock_ask);
 
 struct redlock_node {
     struct redis_connection *connection; /* the thread's own */
-    struct asks unanswered;              /* the thread's own: questions that insist */
+    struct asks asked;                   /* the thread's own: sent, or unanswered and insisting */
     pthread_t thread;
-    _Atomic int length; /* of `queue` and `unanswered`, and what is being sent */
+    _Atomic int length; /* of `queue` and `asked` */
     pthread_mutex_t mutex;
     pthread_cond_t cond;
     struct asks queue;
     _Atomic bool stop; /* written with the mutex held */
 };
 
-static int64_t now_ns(void) {
-    return clock_mono_ns(&clock_system);
+/* ---- rounds ---- */
+
+struct redlock_round *redlock_round_new(int nodes) {
+    struct redlock_round *round = calloc(1, sizeof *round + (size_t)nodes * sizeof round->asks[0]);
+    if (!round)
+        return NULL;
+    pthread_mutex_init(&round->mutex, NULL);
+    pthread_cond_init(&round->decided, NULL);
+    round->references = 1 + nodes;
+    round->votes.count[REDLOCK_OPEN] = nodes;
+    for (int i = 0; i < nodes; i++) {
+        round->asks[i].round = round;
+        round->asks[i].node = i;
+    }
+    return round;
 }
 
-static void append(struct asks *asks, struct redlock_ask *ask) {
-    ask->next = NULL;
-    if (asks->first)
-        asks->last->next = ask;
-    else
-        asks->first = ask;
-    asks->last = ask;
+/* Called with the mutex held, and releases it; may free the round. */
+static void drop_reference(struct redlock_round *round) {
+    bool last = --round->references == 0;
+    pthread_mutex_unlock(&round->mutex);
+    if (!last)
+        return;
+    pthread_cond_destroy(&round->decided);
+    pthread_mutex_destroy(&round->mutex);
+    free(round);
 }
 
-static struct redlock_ask *take_first(struct asks *asks) {
-    struct redlock_ask *ask = asks->first;
-    if (ask)
-        asks->first = ask->next;
-    return ask;
+static bool is_decided(const struct redlock_round *round) {
+    const int *count = round->votes.count;
+    int yes = count[REDLOCK_YES], open = count[REDLOCK_OPEN], counted = count[round->counted];
+    if (yes >= round->enough)
+        return true;
+    return yes + open < round->enough && (counted > round->spare || counted + open <= round->spare);
+}
+
+static void count_vote(struct redlock_round *round, int node, enum redlock_vote vote) {
+    round->votes.by_node[node] = vote;
+    round->votes.count[REDLOCK_OPEN]--;
+    round->votes.count[vote]++;
+}
+
+void redlock_round_skip(struct redlock_round *round, int node) {
+    count_vote(round, node, REDLOCK_NO);
+    round->references--;
+}
+
+/* Called once for each ask, which is gone then. */
+static void vote_in_round(struct redlock_ask *ask, enum redlock_vote vote) {
+    struct redlock_round *round = ask->round;
+    pthread_mutex_lock(&round->mutex);
+    count_vote(round, ask->node, vote);
+    if (is_decided(round))
+        pthread_cond_signal(&round->decided);
+    drop_reference(round);
+}
+
+struct redlock_votes redlock_round_end(struct redlock_round *round) {
+    pthread_mutex_lock(&round->mutex);
+    while (!is_decided(round) && !lock_limit_is_over(&round->limit))
+        lock_limit_wait(&round->limit, &round->decided, &round->mutex);
+    struct redlock_votes votes = round->votes;
+    if (!is_decided(round)) {
+        votes.count[REDLOCK_DOWN] += votes.count[REDLOCK_OPEN];
+        votes.count[REDLOCK_OPEN] = 0;
+    }
+    drop_reference(round);
+    return votes;
 }
 
 /* ---- the thread ---- */
 
 static void vote(struct redlock_node *node, struct redlock_ask *ask, enum redlock_vote vote) {
+    TAILQ_REMOVE(&node->asked, ask, next);
     atomic_fetch_sub(&node->length, 1);
-    redlock_round_vote(ask, vote);
-}
-
-/* Votes DOWN on questions that it is too late to send. */
-static void drop_late(struct redlock_node *node, struct asks *asks) {
-    struct asks good = {NULL, NULL};
-    int64_t now = now_ns();
-    for (struct redlock_ask *ask; (ask = take_first(asks));) {
-        if (now >= ask->round->late_ns)
-            vote(node, ask, REDLOCK_DOWN);
-        else
-            append(&good, ask);
-    }
-    *asks = good;
+    vote_in_round(ask, vote);
 }
 
 /* An answer that is an error means that the node cannot work. */
@@ -77,72 +110,65 @@ static enum redlock_vote read_vote(const struct redlock_ask *ask) {
     return ask->round->insists && ask->lost ? REDLOCK_LOST : REDLOCK_NO;
 }
 
-/* Sends all questions together; those without an answer stay in `asks`. */
-static void send_once(struct redlock_node *node, struct asks *asks) {
-    struct asks silent = {NULL, NULL};
-    drop_late(node, asks);
-    for (struct redlock_ask *ask = asks->first; ask; ask = ask->next)
-        redis_connection_begin(node->connection, &ask->call, ask->round->argc, ask->round->argv,
-                               &ask->answer);
-    for (struct redlock_ask *ask; (ask = take_first(asks));) {
-        enum lock_status status = redis_connection_end(node->connection, &ask->call);
-        ask->lost |= status == LOCK_UNKNOWN;
-        if (status == LOCK_OK)
-            vote(node, ask, read_vote(ask));
-        else
-            append(&silent, ask);
-    }
-    *asks = silent;
-}
-
-/* The node did not answer: questions that insist are kept. */
-static void keep_insisting(struct redlock_node *node, struct asks *asks) {
-    for (struct redlock_ask *ask; (ask = take_first(asks));) {
-        if (ask->round->insists)
-            append(&node->unanswered, ask);
-        else
+/* Votes DOWN on questions that it is too late to send; or, once all are sent, on those that do not insist. */
+static void drop(struct redlock_node *node, bool sent) {
+    int64_t now = lock_mono_ns();
+    for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked), *after; ask; ask = after) {
+        after = TAILQ_NEXT(ask, next);
+        if (sent ? !ask->round->insists : now >= ask->round->late_ns)
             vote(node, ask, REDLOCK_DOWN);
     }
 }
 
-/* Sends unanswered questions, then new ones: in the order in which they were posted. Twice if necessary,
- * since often only the first try finds that the connection is broken; but a stopped node that hangs is not
- * waited for twice. */
-static void send_all(struct redlock_node *node, struct asks *asks) {
-    struct asks all = node->unanswered;
-    int64_t since_ns = now_ns();
-    node->unanswered = (struct asks){NULL, NULL};
-    for (struct redlock_ask *ask; (ask = take_first(asks));)
-        append(&all, ask);
-    send_once(node, &all);
-    if (all.first && (!atomic_load(&node->stop) || now_ns() - since_ns < retry_ns))
-        send_once(node, &all);
-    keep_insisting(node, &all);
+/* Sends all questions together; those without an answer stay. */
+static void send_once(struct redlock_node *node) {
+    drop(node, false);
+    /* Each has a timeout after connecting, so that they keep their order. */
+    for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked); ask; ask = TAILQ_NEXT(ask, next))
+        redis_connection_begin(node->connection, &ask->call, ask->round->argc, ask->round->argv, &ask->answer,
+                               0);
+    for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked), *after; ask; ask = after) {
+        enum lock_status status = redis_connection_end(node->connection, &ask->call, NULL);
+        after = TAILQ_NEXT(ask, next);
+        ask->lost |= status == LOCK_UNKNOWN;
+        if (status == LOCK_OK)
+            vote(node, ask, read_vote(ask));
+    }
+}
+
+/* Sends unanswered questions and new ones, in the order in which they were posted. Twice if necessary, since
+ * often only the first try finds that the connection is broken; but a stopped node that hangs is not waited
+ * for twice. */
+static void send_all(struct redlock_node *node) {
+    int64_t since_ns = lock_mono_ns();
+    send_once(node);
+    if (!TAILQ_EMPTY(&node->asked) && (!atomic_load(&node->stop) || lock_mono_ns() - since_ns < retry_ns))
+        send_once(node);
+    drop(node, true);
 }
 
 /* Called, and returns, with the mutex held. False: stopped, and nothing is queued. */
 static bool wait_for_work(struct redlock_node *node) {
-    int64_t until_ns = now_ns() + retry_ns;
-    if (!node->unanswered.first)
+    int64_t until_ns = lock_mono_ns() + retry_ns;
+    if (TAILQ_EMPTY(&node->asked))
         until_ns = INT64_MAX;
-    while (!node->queue.first && !node->stop && lock_wait_until(&node->cond, &node->mutex, until_ns))
+    while (TAILQ_EMPTY(&node->queue) && !node->stop && lock_wait_until(&node->cond, &node->mutex, until_ns))
         ;
-    return node->queue.first || !node->stop;
+    return !TAILQ_EMPTY(&node->queue) || !node->stop;
 }
 
 static void *run(void *arg) {
     struct redlock_node *node = arg;
     pthread_mutex_lock(&node->mutex);
     while (wait_for_work(node)) {
-        struct asks asks = node->queue;
-        node->queue = (struct asks){NULL, NULL};
+        TAILQ_CONCAT(&node->asked, &node->queue, next);
         pthread_mutex_unlock(&node->mutex);
-        send_all(node, &asks);
+        send_all(node);
         pthread_mutex_lock(&node->mutex);
     }
     pthread_mutex_unlock(&node->mutex);
-    for (struct redlock_ask *ask; (ask = take_first(&node->unanswered));)
-        vote(node, ask, REDLOCK_DOWN);
+    while (!TAILQ_EMPTY(&node->asked))
+        vote(node, TAILQ_FIRST(&node->asked), REDLOCK_DOWN);
     return NULL;
 }
 
@@ -160,6 +186,8 @@ struct redlock_node *redlock_node_open(const struct redis_target *target, int ti
     struct redlock_node *node = calloc(1, sizeof *node);
     if (!node)
         return NULL;
+    TAILQ_INIT(&node->asked);
+    TAILQ_INIT(&node->queue);
     pthread_mutex_init(&node->mutex, NULL);
     pthread_cond_init(&node->cond, NULL);
     node->connection = redis_connection_open(target, timeout_ms, env);
@@ -193,11 +221,12 @@ void redlock_node_report(const struct redlock_node *node, const char *why) {
 void redlock_node_post(struct redlock_node *node, struct redlock_ask *ask) {
     int most = ask->round->insists ? ASKS_MAX : ASKS_MAX / 2;
     if (atomic_fetch_add(&node->length, 1) >= most) {
-        vote(node, ask, REDLOCK_DOWN);
+        atomic_fetch_sub(&node->length, 1);
+        vote_in_round(ask, REDLOCK_DOWN);
         return;
     }
     pthread_mutex_lock(&node->mutex);
-    append(&node->queue, ask);
+    TAILQ_INSERT_TAIL(&node->queue, ask, next);
     pthread_cond_signal(&node->cond);
     pthread_mutex_unlock(&node->mutex);
 }

@@ -36,9 +36,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/clock.h"
 #include "extend.lua.h"
-#include "lock/core/waiter.h"
 #include "lock/redlock/node.h"
 #include "redlock_acquire.lua.h"
 #include "redlock_release.lua.h"
@@ -60,14 +58,6 @@ struct redlock {
 };
 
 /* ---- the URL ---- */
-
-static enum lock_status refuse(char *error, size_t size, const char *what) {
-    snprintf(error, size,
-             "redlock: %s; want redlock://HOST[:PORT],HOST[:PORT],…, 1 to %d nodes, each with its own "
-             "[USER]:PASSWORD@ before it and /DB behind it, a comma in them written %%2C",
-             what, REDLOCK_NODES_MAX);
-    return LOCK_CONFIG;
-}
 
 /* Reads `length` bytes as target number `n`. False: `what` says what is wrong. */
 static bool read_node(struct redis_target targets[], int n, const char *text, size_t length, char *what,
@@ -109,7 +99,10 @@ static int read_nodes(struct redis_target targets[], const char *address, char *
             return count;
         at += length + 1;
     }
-    refuse(error, size, what);
+    snprintf(error, size,
+             "redlock: %s; want redlock://HOST[:PORT],HOST[:PORT],…, 1 to %d nodes, each with its own "
+             "[USER]:PASSWORD@ before it and /DB behind it, a comma in them written %%2C",
+             what, REDLOCK_NODES_MAX);
     return 0;
 }
 
@@ -169,13 +162,12 @@ static struct redlock_round *new_round(const struct redlock *redlock, const char
     round->enough = redlock->quorum;
     round->spare = redlock->count - redlock->quorum;
     round->counted = REDLOCK_NO;
-    round->limit.until_ns = clock_mono_ns(&clock_system) + (int64_t)redlock->call_ms * 1000000;
+    round->limit.until_ns = lock_mono_ns() + (int64_t)redlock->call_ms * 1000000;
     round->late_ns = round->limit.until_ns;
     return round;
 }
 
-/* Asks the nodes that are not skipped. (A posted vote is changed by its node alone, so no mutex is needed.)
- */
+/* Asks the nodes that are not skipped. (Its node alone changes a posted vote, so no mutex is needed.) */
 static struct redlock_votes ask(const struct redlock *redlock, struct redlock_round *round) {
     for (int i = 0; i < redlock->count; i++) {
         if (round->votes.by_node[i] == REDLOCK_OPEN)
@@ -194,15 +186,6 @@ static void report_silent(const struct redlock *redlock, const struct redlock_vo
     }
 }
 
-static struct redlock_round *new_acquire_round(const struct redlock *redlock, const char *key,
-                                               const char *owner, const char *value) {
-    struct redlock_round *round =
-        new_round(redlock, redlock_acquire_lua, 7, key, owner, redlock->ttl_text, value);
-    if (round)
-        round->counted = REDLOCK_DOWN; /* of three nodes one NO and one DOWN mean: busy */
-    return round;
-}
-
 /* It insists, since a vote that is left blocks other owners. After two times to live the vote has expired, or
  * the node has hung for so long that its votes do not matter. */
 static struct redlock_round *new_release_round(const struct redlock *redlock, const char *key,
@@ -210,24 +193,25 @@ static struct redlock_round *new_release_round(const struct redlock *redlock, co
     struct redlock_round *round = new_round(redlock, redlock_release_lua, 5, key, who, NULL, "");
     if (round) {
         round->insists = true;
-        round->late_ns = clock_mono_ns(&clock_system) + 2 * redlock->ttl_ms * 1000000;
+        round->late_ns = lock_mono_ns() + 2 * redlock->ttl_ms * 1000000;
     }
     return round;
 }
 
-/* Releases the votes of one round, on all nodes but those that voted NO. Waits only for those that voted YES,
- * since the others may hang. */
-static void release_votes(const struct redlock *redlock, const char *key, const char *value,
-                          const struct redlock_votes *votes, bool waits) {
-    struct redlock_round *round = new_release_round(redlock, key, value);
+/* Releases the votes of one round (`who` is its value), or of all rounds of an owner, on all nodes but those
+ * that voted NO. Waits only for those that voted YES, since the others may hang. LOCK_OK, LOCK_NOMEM. */
+static enum lock_status release_votes(const struct redlock *redlock, const char *key, const char *who,
+                                      const struct redlock_votes *votes, bool waits) {
+    struct redlock_round *round = new_release_round(redlock, key, who);
     if (!round)
-        return; /* the votes expire */
+        return LOCK_NOMEM;
     round->enough = waits ? votes->count[REDLOCK_YES] : 0;
     for (int i = 0; i < redlock->count; i++) {
         if (votes->by_node[i] == REDLOCK_NO)
             redlock_round_skip(round, i);
     }
     ask(redlock, round);
+    return LOCK_OK;
 }
 
 /* ---- the backend ---- */
@@ -249,9 +233,11 @@ static enum lock_status redlock_attempt(void *store, struct lock_attempt *attemp
     snprintf(value, sizeof value, "%s:%015llx", grant->owner,
              (unsigned long long)atomic_fetch_add(&redlock->rounds, 1));
     int64_t sent_ns = lock_env_now_ns(redlock->env);
-    struct redlock_round *round = new_acquire_round(redlock, grant->key, grant->owner, value);
+    struct redlock_round *round =
+        new_round(redlock, redlock_acquire_lua, 7, grant->key, grant->owner, redlock->ttl_text, value);
     if (!round)
         return LOCK_NOMEM;
+    round->counted = REDLOCK_DOWN; /* of three nodes one NO and one DOWN mean: busy */
     round->limit.cancel = attempt->limit.cancel;
     struct redlock_votes votes = ask(redlock, round);
     int64_t deadline_ns = redis_store_deadline_ns(sent_ns, redlock->ttl_ms);
@@ -264,8 +250,8 @@ static enum lock_status redlock_attempt(void *store, struct lock_attempt *attemp
         }
     }
     bool cancelled = lock_cancel_called(attempt->limit.cancel);
-    release_votes(redlock, grant->key, value, &votes, !cancelled);
-    attempt->nothing_left = true; /* the nodes release it, or it expires */
+    release_votes(redlock, grant->key, value, &votes, !cancelled); /* without memory they expire */
+    attempt->nothing_left = true;                                  /* the nodes release it, or it expires */
     if (voted || votes.count[REDLOCK_DOWN] > redlock->count - redlock->quorum) {
         if (!cancelled)
             report_silent(redlock, &votes);
@@ -298,37 +284,26 @@ static enum lock_status release(void *store, const char *key, const char *owner)
  * because its queue was full. It does not wait: the node's thread insists, and the background thread has
  * other work. */
 static enum lock_status withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
-    const struct redlock *redlock = store;
+    const struct redlock_votes none = {.count = {0}};
     (void)until_ns;
-    struct redlock_round *round = new_release_round(redlock, key, owner);
-    if (!round)
-        return LOCK_NOMEM;
-    round->enough = 0;
-    ask(redlock, round);
-    return LOCK_OK;
+    return release_votes(store, key, owner, &none, false);
 }
 
-static enum lock_status extend_by(const struct redlock *redlock, const struct lock_grant *grant,
-                                  const char *ttl_text) {
-    struct redlock_round *round = new_round(redlock, extend_lua, 6, grant->key, grant->owner, ttl_text, "");
-    if (!round)
-        return LOCK_NOMEM;
-    struct redlock_votes votes = ask(redlock, round);
-    return judge(redlock, &votes);
-}
-
-static enum lock_status extend(void *store, struct lock_grant *grant) {
+static void check(void *store, struct lock_check *check, size_t count) {
     const struct redlock *redlock = store;
+    struct lock_grant *grant = &check->grant;
+    const char *ttl_text = check->extends ? redlock->ttl_text : "0";
+    (void)count;
     int64_t sent_ns = lock_env_now_ns(redlock->env);
-    enum lock_status status = extend_by(redlock, grant, redlock->ttl_text);
-    int64_t deadline_ns = redis_store_deadline_ns(sent_ns, redlock->ttl_ms);
-    if (status == LOCK_OK)
-        grant->deadline_ns = deadline_ns;
-    return status;
-}
-
-static enum lock_status verify(void *store, const struct lock_grant *grant) {
-    return extend_by(store, grant, "0");
+    struct redlock_round *round = new_round(redlock, extend_lua, 6, grant->key, grant->owner, ttl_text, "");
+    if (!round) {
+        check->status = LOCK_NOMEM;
+        return;
+    }
+    struct redlock_votes votes = ask(redlock, round);
+    check->status = judge(redlock, &votes);
+    if (check->status == LOCK_OK)
+        grant->deadline_ns = redis_store_deadline_ns(sent_ns, redlock->ttl_ms);
 }
 
 const struct lock_backend lock_redlock = {
@@ -342,6 +317,5 @@ const struct lock_backend lock_redlock = {
     .attempt = redlock_attempt,
     .release = release,
     .withdraw = withdraw,
-    .extend = extend,
-    .verify = verify,
+    .check = check,
 };

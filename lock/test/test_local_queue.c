@@ -33,11 +33,20 @@ static const char *owner_named(char c) {
     return harness_repeat(c, LOCK_OWNER_SIZE - 1);
 }
 
+/* No store wakes the waiter, so it may go. */
+static enum lock_status enter_until(struct lock_local_queue *queue, const char *owner, int64_t deadline_ns) {
+    struct lock_store_grant granted;
+    struct lock_waiter waiter;
+    lock_waiter_init(&waiter);
+    enum lock_status status =
+        lock_local_queue_enter(queue, "key", owner, deadline_ns, NULL, &waiter, &granted);
+    lock_waiter_destroy(&waiter);
+    return status;
+}
+
 static void *enter_and_note(void *arg) {
     struct entrant *entrant = arg;
-    struct lock_store_grant granted;
-    entrant->status =
-        lock_local_queue_enter(entrant->queue, "key", entrant->owner, entrant->deadline_ns, NULL, &granted);
+    entrant->status = enter_until(entrant->queue, entrant->owner, entrant->deadline_ns);
     entrant->entered_ns = now_ns(NULL);
     return NULL;
 }
@@ -54,8 +63,7 @@ static enum lock_status end(struct entrant *entrant) {
 }
 
 static enum lock_status enter(struct lock_local_queue *queue, char owner) {
-    struct lock_store_grant granted;
-    return lock_local_queue_enter(queue, "key", owner_named(owner), 0, NULL, &granted);
+    return enter_until(queue, owner_named(owner), 0);
 }
 
 static void hold(struct lock_local_queue *queue, char owner, int64_t deadline_ns) {

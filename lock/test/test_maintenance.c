@@ -92,13 +92,23 @@ static void begin(bool outlives_deadline, int that_fail) {
     begin_with(&backend, TTL_MS, that_fail);
 }
 
+/* No store wakes the waiter, so it may go. */
+static enum lock_status enter(const char *key, const char *owner, int64_t deadline_ns,
+                              struct lock_store_grant *granted) {
+    struct lock_waiter waiter;
+    lock_waiter_init(&waiter);
+    enum lock_status status = lock_local_queue_enter(queue, key, owner, deadline_ns, NULL, &waiter, granted);
+    lock_waiter_destroy(&waiter);
+    return status;
+}
+
 /* The store knows another owner: the grant was passed on to this holder. */
 static void hold(const char *key, int ms) {
     struct lock_grant grant = {.deadline_ns = now_ns(NULL) + ms * MS};
     struct lock_store_grant granted;
     strncpy(grant.key, key, LOCK_KEY_MAX);
     memcpy(grant.owner, harness_repeat('a', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
-    CHECK_INT(lock_local_queue_enter(queue, key, grant.owner, 0, NULL, &granted), LOCK_OK);
+    CHECK_INT(enter(key, grant.owner, 0, &granted), LOCK_OK);
     granted = (struct lock_store_grant){.deadline_ns = grant.deadline_ns};
     memcpy(granted.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
     CHECK((granted.pending = lock_pending_release_new(key, granted.owner)) != NULL);
@@ -153,8 +163,7 @@ static void taken_over(void) {
     hold("key", 500);
     struct lock_store_grant granted;
     const char *owner = harness_repeat('c', LOCK_OWNER_SIZE - 1);
-    CHECK_INT(lock_local_queue_enter(queue, "key", owner, now_ns(NULL) + PATIENCE_MS * MS, NULL, &granted),
-              LOCK_OK);
+    CHECK_INT(enter("key", owner, now_ns(NULL) + PATIENCE_MS * MS, &granted), LOCK_OK);
     CHECK_STR(granted.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1));
     harness_pause_ms(TTL_MS);
     CHECK_INT(read_count(&withdrawn), 0);
@@ -169,10 +178,10 @@ static enum lock_status withdraw_slowly(void *store, const char *key, const char
     return withdraw(store, key, owner, until_ns);
 }
 
-static enum lock_status verify_gone(void *store, const struct lock_grant *grant) {
+static void verify_gone(void *store, struct lock_check *check, size_t count) {
     (void)store;
-    (void)grant;
-    return LOCK_NOT_OWNER;
+    CHECK_INT(count, 1);
+    check->status = LOCK_NOT_OWNER;
 }
 
 static bool is_lost(void *times) {
@@ -183,12 +192,12 @@ static bool is_lost(void *times) {
 static void verified_first(void) {
     enum { PENDING = 400, LONG_MS = 600, SLOW_MS = 5 };
     static struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = withdraw_slowly, .verify = verify_gone};
+        .outlives_deadline = true, .withdraw = withdraw_slowly, .check = verify_gone};
     int once = 1;
     begin_with(&slow, LONG_MS, 0);
     for (int i = 0; i < PENDING; i++)
-        lock_maintenance_release(maintenance,
-                                 lock_pending_release_new(harness_format("left-%d", i), "owner"));
+        lock_maintenance_release(maintenance, lock_pending_release_new(harness_format("left-%d", i), "owner"),
+                                 NULL);
     hold("key", LONG_MS);
     CHECK(harness_wait(is_lost, &once, PATIENCE_MS));
     CHECK(read_count(&withdrawn) < PENDING); /* not even half of it */
@@ -196,27 +205,27 @@ static void verified_first(void) {
 
 static _Atomic int verifications;
 
-static enum lock_status verify_slowly(void *store, const struct lock_grant *grant) {
+static void verify_slowly(void *store, struct lock_check *check, size_t count) {
     (void)store;
-    (void)grant;
+    CHECK_INT(count, 1);
     verifications++;
     harness_pause_ms(20);
-    return LOCK_UNAVAILABLE; /* so it is verified again, and soon */
+    check->status = LOCK_UNAVAILABLE; /* so it is verified again, and soon */
 }
 
 /* Pending releases are done although a grant is due at any time. */
 static void released_all_the_same(void) {
     enum { KEYS = 8, LONG_MS = 600, PENDING = 3 };
     static struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = withdraw, .verify = verify_slowly};
+        .outlives_deadline = true, .withdraw = withdraw, .check = verify_slowly};
     begin_with(&slow, LONG_MS, 0);
     for (int i = 0; i < KEYS; i++)
         hold(harness_format("key-%d", i), 3 * PATIENCE_MS);
     for (verifications = 0; verifications < 2 * KEYS;)
         harness_pause_ms(1);
     for (int i = 0; i < PENDING; i++)
-        lock_maintenance_release(maintenance,
-                                 lock_pending_release_new(harness_format("left-%d", i), "owner"));
+        lock_maintenance_release(maintenance, lock_pending_release_new(harness_format("left-%d", i), "owner"),
+                                 NULL);
     CHECK(harness_wait(is_withdrawn, &(int){PENDING}, PATIENCE_MS));
 }
 
@@ -224,7 +233,7 @@ static void released_all_the_same(void) {
 static void stopped_at_once(void) {
     enum { KEYS = 60 };
     static struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = withdraw, .verify = verify_slowly};
+        .outlives_deadline = true, .withdraw = withdraw, .check = verify_slowly};
     begin_with(&slow, TTL_MS, 0);
     verifications = 0;
     for (int i = 0; i < KEYS; i++)
@@ -250,7 +259,8 @@ static void verify_all_gone(void *store, struct lock_check checks[], size_t coun
 /* If the backend can verify many grants with one call, it is used. */
 static void verified_together(void) {
     enum { KEYS = 500, LONG_MS = 1500 };
-    static struct lock_backend together = {.withdraw = withdraw, .verify_many = verify_all_gone};
+    static struct lock_backend together = {
+        .checks_together = true, .withdraw = withdraw, .check = verify_all_gone};
     begin_with(&together, LONG_MS, 0);
     calls = 0;
     for (int i = 0; i < KEYS; i++)
@@ -496,17 +506,11 @@ static enum lock_status grant_last_for_long(void *store, struct lock_attempt *at
     return LOCK_OK;
 }
 
-static enum lock_status fail_to_extend(void *store, struct lock_grant *grant) {
+static void fail_to_extend(void *store, struct lock_check *check, size_t count) {
     (void)store;
-    (void)grant;
-    extended++;
-    return LOCK_UNAVAILABLE;
-}
-
-static enum lock_status verify_good(void *store, const struct lock_grant *grant) {
-    (void)store;
-    (void)grant;
-    return LOCK_OK;
+    CHECK_INT(count, 1);
+    extended += check->extends;
+    check->status = check->extends ? LOCK_UNAVAILABLE : LOCK_OK;
 }
 
 /* A store that does not answer is not asked to extend each of them. */
@@ -516,8 +520,7 @@ static void several_that_cannot_be_extended(void) {
                                           .attempt = grant_last_for_long,
                                           .release = release_slowly,
                                           .withdraw = withdraw,
-                                          .extend = fail_to_extend,
-                                          .verify = verify_good};
+                                          .check = fail_to_extend};
     open_several(&backend);
     tools_check_status(
         lock_acquire_all(&lock, several, SEVERAL, tools_in_ms(&lock, PATIENCE_MS), NULL, grants), LOCK_OK);

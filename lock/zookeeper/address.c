@@ -80,3 +80,17 @@ bool zookeeper_address_read(const char *address, char servers[ZOOKEEPER_SERVERS_
         snprintf(what, size, "the path %s", wrong);
     return !wrong;
 }
+
+void zookeeper_address_node(const char *root, char *path, const char *key, const char *name) {
+    char *at = stpcpy(path, root);
+    *at++ = '/';
+    for (const char *c = key; *c; c++) {
+        if (*c == '/' || *c == '%' || (*c == '.' && c == key))
+            at += snprintf(at, 4, "%%%02X", (unsigned char)*c);
+        else
+            *at++ = *c;
+    }
+    *at = '\0';
+    if (name)
+        stpcpy(stpcpy(at, "/"), name);
+}

@@ -3,8 +3,8 @@
  *
  * An owner that wants KEY creates an ephemeral sequential node /lock/KEY/OWNER-SEQUENCE. The node with the
  * lowest sequence has the lock; each other owner watches the node right before its own, so a release wakes
- * one waiter. By the owner in the name a node is found whose creation was not answered. /lock/KEY is a
- * container: the server removes it some time after its last child.
+ * one waiter. A node whose creation was not answered is found by the owner in its name, and deleted; the
+ * owner begins anew. /lock/KEY is a container: the server removes it some time after its last child.
  *
  * The fence is the czxid of the node, the number of the transaction that created it. ZooKeeper numbers all
  * its transactions in one order, and a new leader goes on with it. An owner that queues later has both the
@@ -35,83 +35,63 @@ enum {
 static const enum lock_status RETRY = LOCK_STATUSES;
 
 /* A node that this process has in the store, or may have. The local holder of `key` and the background thread
- * use an owner's node one after the other, except to verify it, which changes nothing. */
+ * use an owner's node one after the other. */
 struct node {
-    struct node *chain;
+    LIST_ENTRY(node) next;
     uint64_t session;
-    int64_t czxid;
-    char name[ZOOKEEPER_NAME_SIZE]; /* "": it may exist */
+    int64_t czxid;                  /* 0: its creation was not answered, and it may exist */
+    char name[ZOOKEEPER_NAME_SIZE]; /* "": not known */
     char owner[LOCK_OWNER_SIZE];
     char key[LOCK_KEY_MAX + 1];
 };
+
+LIST_HEAD(nodes, node);
 
 struct store {
     const struct lock_env *env;
     struct zookeeper_session *session;
     char root[ZOOKEEPER_ROOT_SIZE]; /* CHROOT/lock */
     pthread_mutex_t mutex;          /* of the nodes */
-    struct node *nodes[BUCKETS];
+    struct nodes nodes[BUCKETS];
 };
 
-/* ---- nodes: copies go in and out ---- */
+/* ---- nodes ---- */
 
-static struct node **find_in_table(struct store *store, const char *owner) {
-    struct node **at = &store->nodes[lock_hash_text(owner) % BUCKETS];
-    while (*at && strcmp((*at)->owner, owner) != 0)
-        at = &(*at)->chain;
-    return at;
+static struct nodes *bucket_of(struct store *store, const char *owner) {
+    return &store->nodes[lock_hash_text(owner) % BUCKETS];
 }
 
-/* False: `owner` has no node; `*node` is empty but for key and owner then. */
-static bool read_node(struct store *store, const char *key, const char *owner, struct node *node) {
+/* NULL: `owner` has none. `*copy`, which may be NULL, is for a thread that does not keep others from dropping
+ * the node. */
+static struct node *find_node(struct store *store, const char *owner, struct node *copy) {
     pthread_mutex_lock(&store->mutex);
-    const struct node *found = *find_in_table(store, owner);
-    *node = found ? *found : (struct node){.chain = NULL};
+    struct node *node = LIST_FIRST(bucket_of(store, owner));
+    while (node && strcmp(node->owner, owner) != 0)
+        node = LIST_NEXT(node, next);
+    if (node && copy)
+        *copy = *node;
     pthread_mutex_unlock(&store->mutex);
+    return node;
+}
+
+/* NULL when out of memory. */
+static struct node *add_node(struct store *store, const char *key, const char *owner) {
+    struct node *node = calloc(1, sizeof *node);
+    if (!node)
+        return NULL;
     memcpy(node->key, key, strlen(key) + 1);
     memcpy(node->owner, owner, strlen(owner) + 1);
-    return found != NULL;
-}
-
-/* False when out of memory, which cannot be if `owner` has a node. */
-static bool write_node(struct store *store, const struct node *node) {
     pthread_mutex_lock(&store->mutex);
-    struct node **at = find_in_table(store, node->owner), *chain = *at ? (*at)->chain : NULL;
-    if (!*at)
-        *at = malloc(sizeof **at);
-    bool written = *at != NULL;
-    if (written)
-        **at = *node, (*at)->chain = chain;
+    LIST_INSERT_HEAD(bucket_of(store, owner), node, next);
     pthread_mutex_unlock(&store->mutex);
-    return written;
+    return node;
 }
 
-static void drop_node(struct store *store, const char *owner) {
+static void drop_node(struct store *store, struct node *node) {
     pthread_mutex_lock(&store->mutex);
-    struct node **at = find_in_table(store, owner), *node = *at;
-    if (node) {
-        *at = node->chain;
-        free(node);
-    }
+    LIST_REMOVE(node, next);
     pthread_mutex_unlock(&store->mutex);
-}
-
-/* ---- paths ---- */
-
-/* `rest`: a name below the key's node, or NULL. A key may contain characters that a node's name may not: '/',
- * and a dot if it is "." or "..". */
-static void make_path(const struct store *store, char path[PATH_SIZE], const char *key, const char *rest) {
-    char *at = stpcpy(path, store->root);
-    *at++ = '/';
-    for (const char *c = key; *c; c++) {
-        if (*c == '/' || *c == '%' || (*c == '.' && c == key))
-            at += snprintf(at, 4, "%%%02X", (unsigned char)*c);
-        else
-            *at++ = *c;
-    }
-    *at = '\0';
-    if (rest)
-        stpcpy(stpcpy(at, "/"), rest);
+    free(node);
 }
 
 /* ---- batches of requests ---- */
@@ -120,7 +100,7 @@ static void make_path(const struct store *store, char path[PATH_SIZE], const cha
 struct batch {
     struct store *store;
     struct lock_limit limit;
-    char parent[PATH_SIZE], queue[PATH_SIZE], own[PATH_SIZE], other[PATH_SIZE];
+    char parent[PATH_SIZE], queue[PATH_SIZE], other[PATH_SIZE];
     char levels[ZOOKEEPER_LEVELS_MAX][ZOOKEEPER_ROOT_SIZE];
     struct zookeeper_request requests[ZOOKEEPER_REQUESTS_MAX];
     struct zookeeper_reply replies[ZOOKEEPER_REQUESTS_MAX];
@@ -136,8 +116,8 @@ static void begin(struct batch *batch, struct store *store, const struct node *n
         batch->limit.until_ns = until_ns;
     batch->count = 0;
     stpcpy(stpcpy(start, node->owner), "-");
-    make_path(store, batch->parent, node->key, NULL);
-    make_path(store, batch->queue, node->key, start);
+    zookeeper_address_node(store->root, batch->parent, node->key, NULL);
+    zookeeper_address_node(store->root, batch->queue, node->key, start);
 }
 
 /* Returns the index of its reply in batch->replies. */
@@ -145,11 +125,6 @@ static int add(struct batch *batch, enum zookeeper_verb verb, const char *path, 
     batch->requests[batch->count] =
         (struct zookeeper_request){.verb = verb, .path = path, .key = node->key, .owner = node->owner};
     return batch->count++;
-}
-
-static int add_own(struct batch *batch, enum zookeeper_verb verb, const struct node *node) {
-    make_path(batch->store, batch->own, node->key, node->name);
-    return add(batch, verb, batch->own, node);
 }
 
 static void add_parents(struct batch *batch, const struct node *node) {
@@ -173,45 +148,53 @@ static enum lock_status send_batch(struct batch *batch, uint64_t *session) {
 
 /* ---- releasing ---- */
 
-/* Finds a node whose creation was not answered. LOCK_OK: node->name is set; LOCK_NOT_OWNER: it does not
- * exist. */
-static enum lock_status find_node_again(struct batch *batch, struct node *node) {
-    /* Another server may answer than the one that was asked to create it. */
-    add(batch, ZOOKEEPER_SYNC, batch->parent, node);
-    int place = add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
+/* LOCK_OK, with the place in `*place`; LOCK_NOT_OWNER: there is no node of that owner. `syncs`: the server
+ * that answers may not have the latest writes yet. */
+static enum lock_status find_place(struct batch *batch, struct node *node, bool syncs,
+                                   struct zookeeper_reply *place) {
+    if (syncs)
+        add(batch, ZOOKEEPER_SYNC, batch->parent, node);
+    int at_place = add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
     enum lock_status status = send_batch(batch, &node->session);
-    const struct zookeeper_reply *reply = &batch->replies[place];
+    *place = batch->replies[at_place];
+    if (status != LOCK_OK || place->result == ZOOKEEPER_NOT_DONE)
+        return status != LOCK_OK ? status : LOCK_UNAVAILABLE;
+    return place->name[0] ? LOCK_OK : LOCK_NOT_OWNER;
+}
+
+static enum lock_status delete_node(struct batch *batch, struct node *node) {
+    struct zookeeper_reply place;
+    enum lock_status status = node->session ? LOCK_OK : LOCK_NOT_OWNER;
+    if (status == LOCK_OK && !node->name[0]) {
+        status = find_place(batch, node, true, &place);
+        memcpy(node->name, place.name, sizeof node->name);
+    }
     if (status != LOCK_OK)
         return status;
-    if (reply->result == ZOOKEEPER_NOT_DONE)
-        return LOCK_UNAVAILABLE;
-    memcpy(node->name, reply->name, sizeof node->name);
-    return node->name[0] ? LOCK_OK : LOCK_NOT_OWNER;
+    zookeeper_address_node(batch->store->root, batch->other, node->key, node->name);
+    add(batch, ZOOKEEPER_DELETE, batch->other, node);
+    status = send_batch(batch, &node->session);
+    if (status == LOCK_OK && batch->replies[0].result != ZOOKEEPER_DONE)
+        status = batch->replies[0].result == ZOOKEEPER_NO_NODE ? LOCK_NOT_OWNER : LOCK_UNAVAILABLE;
+    return status;
 }
 
 static enum lock_status remove_node(struct batch *batch, struct node *node) {
-    enum lock_status status = node->session ? LOCK_OK : LOCK_NOT_OWNER;
-    if (status == LOCK_OK && !node->name[0])
-        status = find_node_again(batch, node);
-    if (status == LOCK_OK) {
-        add_own(batch, ZOOKEEPER_DELETE, node);
-        status = send_batch(batch, &node->session);
-        if (status == LOCK_OK && batch->replies[0].result != ZOOKEEPER_DONE)
-            status = batch->replies[0].result == ZOOKEEPER_NO_NODE ? LOCK_NOT_OWNER : LOCK_UNAVAILABLE;
-    }
+    enum lock_status status = delete_node(batch, node);
     if (status == LOCK_OK || status == LOCK_NOT_OWNER)
-        drop_node(batch->store, node->owner);
+        drop_node(batch->store, node);
     return status;
 }
 
 static enum lock_status withdraw(void *opened, const char *key, const char *owner, int64_t until_ns) {
     struct store *store = opened;
     struct batch batch;
-    struct node node;
-    if (!read_node(store, key, owner, &node))
+    struct node *node = find_node(store, owner, NULL);
+    (void)key;
+    if (!node)
         return LOCK_NOT_OWNER;
-    begin(&batch, store, &node, until_ns);
-    return remove_node(&batch, &node);
+    begin(&batch, store, node, until_ns);
+    return remove_node(&batch, node);
 }
 
 static enum lock_status release(void *store, const char *key, const char *owner) {
@@ -220,23 +203,6 @@ static enum lock_status release(void *store, const char *key, const char *owner)
 
 /* ---- acquiring ---- */
 
-/* The node does not exist any more; another is to be created. */
-static void clear_node(struct store *store, struct node *node) {
-    node->session = 0;
-    node->czxid = 0;
-    node->name[0] = '\0';
-    write_node(store, node);
-}
-
-/* `result` is of the deletion of attempt->releasing; `over`: its session is. */
-static void read_released(const struct batch *batch, struct lock_attempt *attempt, bool over,
-                          enum zookeeper_result result) {
-    if (!over && result != ZOOKEEPER_DONE && result != ZOOKEEPER_NO_NODE)
-        return;
-    drop_node(batch->store, attempt->releasing);
-    attempt->releasing[0] = '\0';
-}
-
 static void read_created(struct batch *batch, struct node *node, int queued, uint64_t session) {
     const struct zookeeper_reply *reply = &batch->replies[queued];
     if (reply->result != ZOOKEEPER_DONE && reply->result != ZOOKEEPER_LOST)
@@ -244,32 +210,35 @@ static void read_created(struct batch *batch, struct node *node, int queued, uin
     node->session = session;
     node->czxid = reply->czxid;
     memcpy(node->name, reply->name, sizeof node->name);
-    write_node(batch->store, node);
 }
 
 /* Creates the node, and releases attempt->releasing with the same call. LOCK_OK, with the place in `*place`;
- * RETRY.
- * `*parents`: creates the nodes above it too. */
+ * RETRY. `*parents`: creates the nodes above it too. */
 static enum lock_status create_node(struct batch *batch, struct lock_attempt *attempt, struct node *node,
                                     bool *parents, struct zookeeper_reply *place) {
-    struct node released;
-    uint64_t session = 0;
-    int at_released = -1;
-    if (attempt->releasing[0] && !read_node(batch->store, node->key, attempt->releasing, &released))
+    struct node *released = NULL;
+    if (attempt->releasing[0])
+        released = find_node(batch->store, attempt->releasing, NULL);
+    if (!released)
         attempt->releasing[0] = '\0';
-    if (attempt->releasing[0]) { /* it was granted, so its name is known */
-        session = released.session;
-        make_path(batch->store, batch->other, node->key, released.name);
-        at_released = add(batch, ZOOKEEPER_DELETE, batch->other, &released);
+    uint64_t session = released ? released->session : 0;
+    if (released) { /* it was granted, so its name is known */
+        zookeeper_address_node(batch->store->root, batch->other, node->key, released->name);
+        add(batch, ZOOKEEPER_DELETE, batch->other, released);
     }
     if (*parents)
         add_parents(batch, node);
     int at_queue = add(batch, ZOOKEEPER_QUEUE, batch->queue, node);
     int at_place = add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
     enum lock_status status = send_batch(batch, &session);
-    if (at_released >= 0 && status != LOCK_UNAVAILABLE && status != LOCK_NOMEM)
-        read_released(batch, attempt, status == LOCK_NOT_OWNER, batch->replies[at_released].result);
-    if (status == LOCK_NOT_OWNER || status == LOCK_UNAVAILABLE || status == LOCK_NOMEM)
+    bool sent = status == LOCK_OK || status == LOCK_UNKNOWN;
+    enum zookeeper_result deleted = batch->replies[0].result;
+    if (released &&
+        (status == LOCK_NOT_OWNER || (sent && (deleted == ZOOKEEPER_DONE || deleted == ZOOKEEPER_NO_NODE)))) {
+        attempt->releasing[0] = '\0';
+        drop_node(batch->store, released);
+    }
+    if (!sent)
         return status == LOCK_NOT_OWNER ? RETRY : status;
     read_created(batch, node, at_queue, session);
     if (status != LOCK_OK)
@@ -280,33 +249,11 @@ static enum lock_status create_node(struct batch *batch, struct lock_attempt *at
     return again ? RETRY : node->session ? LOCK_OK : LOCK_UNAVAILABLE;
 }
 
-/* For a node that exists. LOCK_OK, with the place in `*place`; LOCK_NOT_OWNER: it does not exist any more. */
-static enum lock_status find_place(struct batch *batch, struct node *node, struct zookeeper_reply *place) {
-    if (!node->name[0]) {
-        enum lock_status status = find_node_again(batch, node);
-        if (status != LOCK_OK)
-            return status;
-        write_node(batch->store, node);
-    }
-    int at_stat = node->czxid ? -1 : add_own(batch, ZOOKEEPER_STAT, node);
-    int at_place = add(batch, ZOOKEEPER_FIND_PLACE, batch->parent, node);
-    enum lock_status status = send_batch(batch, &node->session);
-    if (status != LOCK_OK)
-        return status;
-    if (at_stat >= 0)
-        node->czxid = batch->replies[at_stat].czxid;
-    *place = batch->replies[at_place];
-    if (place->result == ZOOKEEPER_NOT_DONE)
-        return LOCK_UNAVAILABLE;
-    write_node(batch->store, node);
-    return place->name[0] && node->czxid ? LOCK_OK : LOCK_NOT_OWNER;
-}
-
 /* LOCK_BUSY, or RETRY: the predecessor is gone. */
 static enum lock_status watch(struct batch *batch, struct lock_attempt *attempt, const struct node *node,
                               const char *predecessor) {
     uint64_t session = node->session;
-    make_path(batch->store, batch->other, node->key, predecessor);
+    zookeeper_address_node(batch->store->root, batch->other, node->key, predecessor);
     add(batch, ZOOKEEPER_WATCH, batch->other, node);
     enum lock_status status = send_batch(batch, &session);
     if (status != LOCK_OK)
@@ -323,11 +270,12 @@ static enum lock_status try_once(struct batch *batch, struct lock_attempt *attem
     struct store *store = batch->store;
     struct zookeeper_reply place;
     int64_t sent_ns = lock_env_now_ns(store->env);
-    bool created = node->session != 0;
-    enum lock_status status =
-        created ? find_place(batch, node, &place) : create_node(batch, attempt, node, parents, &place);
-    if (status == LOCK_NOT_OWNER) {
-        clear_node(store, node);
+    bool is_unknown = node->session && !node->czxid; /* its creation was not answered */
+    enum lock_status status = is_unknown      ? delete_node(batch, node)
+                              : node->session ? find_place(batch, node, false, &place)
+                                              : create_node(batch, attempt, node, parents, &place);
+    if (status == LOCK_NOT_OWNER || (status == LOCK_OK && is_unknown)) {
+        node->session = 0; /* it does not exist any more; another is to be created */
         return RETRY;
     }
     if (status != LOCK_OK)
@@ -348,53 +296,49 @@ static enum lock_status try_once(struct batch *batch, struct lock_attempt *attem
 static enum lock_status zookeeper_attempt(void *opened, struct lock_attempt *attempt) {
     struct store *store = opened;
     struct batch batch;
-    struct node node;
-    bool parents = false, known = read_node(store, attempt->grant.key, attempt->grant.owner, &node);
-    if (!known && !write_node(store, &node)) /* before anything is created, so that no node is forgotten */
+    struct node *node = find_node(store, attempt->grant.owner, NULL);
+    bool parents = false;
+    if (!node) /* before anything is created, so that no node is forgotten */
+        node = add_node(store, attempt->grant.key, attempt->grant.owner);
+    if (!node)
         return LOCK_NOMEM;
-    begin(&batch, store, &node, attempt->limit.until_ns);
+    begin(&batch, store, node, attempt->limit.until_ns);
     batch.limit.cancel = attempt->limit.cancel;
     enum lock_status status = RETRY;
     attempt->retry_ns = lock_env_now_ns(store->env);
     for (int round = 0; round < ROUNDS_MAX && status == RETRY; round++)
-        status = try_once(&batch, attempt, &node, &parents);
+        status = try_once(&batch, attempt, node, &parents);
     if (status == RETRY)
         status = LOCK_BUSY;
     if (status == LOCK_OK || attempt->waits)
         return status;
-    if (!node.session) {
-        drop_node(store, node.owner);
-        return status;
-    }
-    enum lock_status removed = remove_node(&batch, &node);
+    enum lock_status removed = remove_node(&batch, node);
     return removed == LOCK_OK || removed == LOCK_NOT_OWNER ? status : LOCK_UNKNOWN;
 }
 
 /* ---- while it is held ---- */
 
-static enum lock_status extend(void *opened, struct lock_grant *grant) {
-    struct store *store = opened;
+static enum lock_status verify(struct store *store, struct lock_grant *grant) {
     struct batch batch;
     struct node node;
+    struct zookeeper_reply place;
     int64_t sent_ns = lock_env_now_ns(store->env);
-    if (!read_node(store, grant->key, grant->owner, &node) || !node.name[0])
+    if (!find_node(store, grant->owner, &node))
         return LOCK_NOT_OWNER;
     begin(&batch, store, &node, INT64_MAX);
-    /* The server may not have the latest writes yet. */
-    add(&batch, ZOOKEEPER_SYNC, batch.parent, &node);
-    int stat = add_own(&batch, ZOOKEEPER_STAT, &node);
-    enum lock_status status = send_batch(&batch, &node.session);
+    enum lock_status status = find_place(&batch, &node, true, &place);
     if (status != LOCK_OK)
         return status;
-    if (batch.replies[stat].result == ZOOKEEPER_NOT_DONE)
-        return LOCK_UNAVAILABLE;
-    if (batch.replies[stat].czxid != node.czxid)
-        return LOCK_NOT_OWNER;
     int64_t deadline_ns = zookeeper_session_deadline_ns(store->session, node.session, sent_ns);
     if (deadline_ns == 0)
         return LOCK_UNAVAILABLE;
     grant->deadline_ns = deadline_ns;
     return LOCK_OK;
+}
+
+static void check(void *store, struct lock_check *check, size_t count) {
+    (void)count;
+    check->status = verify(store, &check->grant);
 }
 
 /* ---- opening ---- */
@@ -428,11 +372,9 @@ static void close_store(void *store) {
     uint64_t session = zookeeper_session_number(opened->session);
     bool holds = false;
     for (int i = 0; i < BUCKETS; i++) {
-        while (opened->nodes[i]) {
-            struct node *next = opened->nodes[i]->chain;
-            holds |= opened->nodes[i]->session == session;
-            free(opened->nodes[i]);
-            opened->nodes[i] = next;
+        for (struct node *node; (node = LIST_FIRST(&opened->nodes[i]));) {
+            holds |= node->session == session;
+            drop_node(opened, node);
         }
     }
     zookeeper_session_close(opened->session, holds);
@@ -454,5 +396,5 @@ const struct lock_backend lock_zookeeper = {
     .attempt = zookeeper_attempt,
     .release = release,
     .withdraw = withdraw,
-    .extend = extend,
+    .check = check,
 };

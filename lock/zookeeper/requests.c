@@ -6,7 +6,7 @@
 /* Exists from before its request is sent until it fires, or the session is over: the C client sets it anew on
  * another server. */
 struct zookeeper_watch {
-    struct zookeeper_watch *next;
+    LIST_ENTRY(zookeeper_watch) next;
     struct zookeeper_requests *requests;
     bool set;
     char name[ZOOKEEPER_NAME_SIZE]; /* of the node: unique, also among all keys */
@@ -25,32 +25,13 @@ struct zookeeper_call *zookeeper_call_new(struct zookeeper_requests *requests, i
     pthread_cond_init(&call->done, NULL);
     for (int i = 0; i < count; i++)
         call->slots[i].call = call;
-    call->older = requests->calls;
-    if (call->older)
-        call->older->newer = call;
-    requests->calls = call;
+    LIST_INSERT_HEAD(&requests->calls, call, in_flight);
     return call;
 }
 
 void zookeeper_call_free(struct zookeeper_call *call) {
     pthread_cond_destroy(&call->done);
     free(call);
-}
-
-static void take_out_call(struct zookeeper_call *call) {
-    if (call->newer)
-        call->newer->older = call->older;
-    else
-        call->requests->calls = call->older;
-    if (call->older)
-        call->older->newer = call->newer;
-}
-
-static void take_out_watch(struct zookeeper_watch *watch) {
-    struct zookeeper_watch **at = &watch->requests->watches;
-    while (*at != watch)
-        at = &(*at)->next;
-    *at = watch->next;
 }
 
 /* The last answer may free the call. */
@@ -61,16 +42,14 @@ static void answer(struct zookeeper_slot *slot, enum zookeeper_result result) {
     if (slot->watch && result == ZOOKEEPER_DONE) {
         slot->watch->set = true;
     } else if (slot->watch) { /* the C client has not kept it */
-        take_out_watch(slot->watch);
+        LIST_REMOVE(slot->watch, next);
         free(slot->watch);
     }
     if (--call->open > 0)
         return;
-    take_out_call(call);
+    LIST_REMOVE(call, in_flight);
     if (call->on_answered)
         call->on_answered(call, result == ZOOKEEPER_DONE);
-    if (call->requests->draining)
-        pthread_cond_signal(&call->requests->finished);
     if (call->waited_for)
         pthread_cond_signal(&call->done);
     else
@@ -119,13 +98,6 @@ static void on_data(int rc, const char *value, int length, const struct Stat *st
 }
 
 /* A reply is written without the mutex: its thread reads it only after answer(). */
-static void on_stat(int rc, const struct Stat *stat, const void *data) {
-    struct zookeeper_slot *slot = (struct zookeeper_slot *)data;
-    if (rc == ZOK)
-        slot->reply.czxid = stat->czxid;
-    complete(slot, rc);
-}
-
 static void on_created(int rc, const char *path, const struct Stat *stat, const void *data) {
     struct zookeeper_slot *slot = (struct zookeeper_slot *)data;
     const char *slash = rc == ZOK ? strrchr(path, '/') : NULL;
@@ -187,7 +159,7 @@ static void on_gone(zhandle_t *handle, int type, int state, const char *path, vo
     if (type == ZOO_SESSION_EVENT)
         return; /* the watch stays */
     pthread_mutex_lock(&requests->mutex);
-    take_out_watch(watch);
+    LIST_REMOVE(watch, next);
     pthread_mutex_unlock(&requests->mutex);
     requests->env->wake(requests->env->lock, watch->key, watch->owner);
     free(watch);
@@ -198,9 +170,9 @@ static void on_gone(zhandle_t *handle, int type, int state, const char *path, vo
 static int send_watch(struct zookeeper_requests *requests, const struct zookeeper_request *request,
                       struct zookeeper_slot *slot) {
     const char *name = strrchr(request->path, '/') + 1;
-    struct zookeeper_watch *watch = requests->watches;
+    struct zookeeper_watch *watch = LIST_FIRST(&requests->watches);
     while (watch && !(watch->set && strcmp(watch->name, name) == 0))
-        watch = watch->next;
+        watch = LIST_NEXT(watch, next);
     if (watch) { /* of a waiter that has given up */
         memcpy(watch->owner, request->owner, sizeof watch->owner);
         answer(slot, ZOOKEEPER_DONE);
@@ -213,8 +185,8 @@ static int send_watch(struct zookeeper_requests *requests, const struct zookeepe
     memcpy(watch->name, name, strlen(name) + 1);
     memcpy(watch->owner, request->owner, sizeof watch->owner);
     memcpy(watch->key, request->key, strlen(request->key) + 1);
-    watch->next = requests->watches;
-    requests->watches = slot->watch = watch;
+    LIST_INSERT_HEAD(&requests->watches, watch, next);
+    slot->watch = watch;
     /* Not `exists`: it would watch for ever a node that is gone already. */
     return zoo_awget(requests->handle, request->path, on_gone, watch, on_data, slot);
 }
@@ -233,7 +205,6 @@ static int send_request(struct zookeeper_requests *requests, const struct zookee
     case ZOOKEEPER_FIND_PLACE:
         memcpy(slot->owner, request->owner, sizeof slot->owner);
         return zoo_aget_children(handle, path, 0, on_names, slot);
-    case ZOOKEEPER_STAT: return zoo_aexists(handle, path, 0, on_stat, slot);
     case ZOOKEEPER_WATCH: return send_watch(requests, request, slot);
     case ZOOKEEPER_DELETE: return zoo_adelete(handle, path, -1, on_done, slot);
     }
@@ -254,8 +225,7 @@ void zookeeper_call_send(struct zookeeper_call *call, const struct zookeeper_req
 }
 
 void zookeeper_requests_drop_all(struct zookeeper_requests *requests) {
-    while (requests->calls) {
-        struct zookeeper_call *call = requests->calls;
+    for (struct zookeeper_call *call; (call = LIST_FIRST(&requests->calls));) {
         for (int i = 0, open = call->open; open > 0; i++) {
             if (call->slots[i].answered)
                 continue;
@@ -263,9 +233,8 @@ void zookeeper_requests_drop_all(struct zookeeper_requests *requests) {
             answer(&call->slots[i], ZOOKEEPER_LOST);
         }
     }
-    while (requests->watches) {
-        struct zookeeper_watch *next = requests->watches->next;
-        free(requests->watches);
-        requests->watches = next;
+    for (struct zookeeper_watch *watch; (watch = LIST_FIRST(&requests->watches));) {
+        LIST_REMOVE(watch, next);
+        free(watch);
     }
 }

@@ -4,6 +4,7 @@
 #define LOCK_ZOOKEEPER_REQUESTS_H
 
 #define THREADED /* the variant of the C client that its header is read for */
+#include <sys/queue.h>
 #include <zookeeper/zookeeper.h>
 
 #include "lock/core/backend.h"
@@ -17,8 +18,7 @@ enum zookeeper_verb {
     ZOOKEEPER_CONTAINER,  /* a node that the server removes some time after its last child */
     ZOOKEEPER_QUEUE,      /* an ephemeral sequential node; `path` is its name without the sequence */
     ZOOKEEPER_FIND_PLACE, /* of `owner` among the children of `path` */
-    ZOOKEEPER_STAT,
-    ZOOKEEPER_WATCH, /* wakes `owner`, a waiter for `key`, once `path` is gone */
+    ZOOKEEPER_WATCH,      /* wakes `owner`, a waiter for `key`, once `path` is gone */
     ZOOKEEPER_DELETE,
 };
 
@@ -36,7 +36,7 @@ enum zookeeper_result {
 
 struct zookeeper_reply {
     enum zookeeper_result result;
-    int64_t czxid;                  /* QUEUE, STAT: the node's */
+    int64_t czxid;                  /* QUEUE: the node's */
     char name[ZOOKEEPER_NAME_SIZE]; /* QUEUE: of the node; FIND_PLACE: of the owner's node, "": it has none */
     char predecessor[ZOOKEEPER_NAME_SIZE]; /* FIND_PLACE: the node right before it; "": it is the first */
 };
@@ -44,13 +44,11 @@ struct zookeeper_reply {
 /* The requests in flight and the watches of one session. */
 struct zookeeper_requests {
     const struct lock_env *env;
-    char *servers;           /* for error texts */
-    pthread_mutex_t mutex;   /* of all below, and of the session; queueing a request does not block */
-    pthread_cond_t finished; /* signalled for each call while `draining` */
-    bool draining;
-    zhandle_t *handle; /* NULL: none */
-    struct zookeeper_call *calls;
-    struct zookeeper_watch *watches;
+    char *servers;         /* for error texts */
+    pthread_mutex_t mutex; /* of all below, and of the session; queueing a request does not block */
+    zhandle_t *handle;     /* NULL: none */
+    LIST_HEAD(zookeeper_calls, zookeeper_call) calls; /* in flight */
+    LIST_HEAD(zookeeper_watches, zookeeper_watch) watches;
 };
 
 struct zookeeper_slot {
@@ -64,7 +62,7 @@ struct zookeeper_slot {
 /* Requests that were sent together. Freed by the thread that waits for it, or with its last answer if no
  * thread does. */
 struct zookeeper_call {
-    struct zookeeper_call *newer, *older; /* in flight */
+    LIST_ENTRY(zookeeper_call) in_flight;
     struct zookeeper_requests *requests;
     pthread_cond_t done;
     int open; /* requests without an answer */
@@ -76,8 +74,7 @@ struct zookeeper_call {
     struct zookeeper_slot slots[ZOOKEEPER_REQUESTS_MAX];
 };
 
-/* All of these are called with the mutex held. NULL when out of memory; `count` requests must follow at once.
- */
+/* All are called with the mutex held. NULL when out of memory; `count` requests must follow at once. */
 struct zookeeper_call *zookeeper_call_new(struct zookeeper_requests *requests, int count);
 void zookeeper_call_free(struct zookeeper_call *call);
 /* Sends the requests in this order. The answers may come before it returns, and the last one frees a call

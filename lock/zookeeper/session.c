@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "lock/core/waiter.h"
 
 enum { HEARTBEATS = 5 /* that are remembered */, PER_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
@@ -33,7 +32,7 @@ enum { GIVE_UP_TIMEOUTS = 4 };
 
 static const int64_t ms_ns = 1000000;
 /* After the C client could not be started; and for replies in flight, at the end. */
-static const int64_t retry_ns = 100 * ms_ns, drain_ns = 100 * ms_ns;
+static const int64_t retry_ns = 100 * ms_ns, drain_ns = 100 * ms_ns, drain_poll_ns = 5 * ms_ns;
 
 struct zookeeper_session {
     struct zookeeper_requests requests; /* with the mutex of all below; its handle is the thread's */
@@ -51,10 +50,6 @@ struct zookeeper_session {
     int64_t heartbeat_at_ns;      /* CLOCK_MONOTONIC: the next one is due */
 };
 
-static int64_t now_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
-
 /* ---- on the C client's thread ---- */
 
 static void on_session(zhandle_t *handle, int type, int state, const char *path, void *ctx) {
@@ -70,7 +65,7 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
         session->born = true;
         session->timeout_ns = zoo_recv_timeout(handle) * ms_ns;
     } else if (was_connected) {
-        session->give_up_ns = now_ns() + GIVE_UP_TIMEOUTS * session->timeout_ns;
+        session->give_up_ns = lock_mono_ns() + GIVE_UP_TIMEOUTS * session->timeout_ns;
     }
     session->number += session->over;
     bool over = session->over;
@@ -100,7 +95,7 @@ static void open_handle(struct zookeeper_session *session) {
     int64_t asked_ms = session->ttl_ms * 3 / 2 > ASKED_MIN_MS ? session->ttl_ms * 3 / 2 : ASKED_MIN_MS;
     int64_t connect_ms = asked_ms / 4 > CONNECT_MIN_MS ? asked_ms / 4 : CONNECT_MIN_MS;
     int64_t began_ns = lock_env_now_ns(session->requests.env);
-    session->give_up_ns = now_ns() + connect_ms * ms_ns;
+    session->give_up_ns = lock_mono_ns() + connect_ms * ms_ns;
     session->heartbeat_at_ns = 0;
     session->born = session->over = session->connected = session->heartbeat_in_flight = false;
     for (int i = 0; i < HEARTBEATS; i++)
@@ -135,7 +130,7 @@ static void close_handle(struct zookeeper_session *session) {
 
 static void send_heartbeat(struct zookeeper_session *session) {
     static const struct zookeeper_request request = {.verb = ZOOKEEPER_SYNC, .path = "/"};
-    session->heartbeat_at_ns = now_ns() + session->timeout_ns / PER_TIMEOUT;
+    session->heartbeat_at_ns = lock_mono_ns() + session->timeout_ns / PER_TIMEOUT;
     struct zookeeper_call *call = zookeeper_call_new(&session->requests, 1);
     if (!call)
         return;
@@ -161,12 +156,12 @@ static void *run(void *arg) {
     struct zookeeper_session *session = arg;
     pthread_mutex_lock(&session->requests.mutex);
     while (!session->stop) {
-        int64_t now = now_ns(), until_ns = now + 1000 * ms_ns;
+        int64_t now = lock_mono_ns(), until_ns = now + 1000 * ms_ns;
         if (!session->requests.handle) {
             open_handle(session);
             if (session->requests.handle)
                 continue;
-            until_ns = now_ns() + retry_ns;
+            until_ns = lock_mono_ns() + retry_ns;
         } else if (session->over) {
             close_handle(session);
             continue;
@@ -182,9 +177,9 @@ static void *run(void *arg) {
         if (until_ns > now)
             lock_wait_until(&session->changed, &session->requests.mutex, until_ns);
     }
-    session->requests.draining = true;
-    for (int64_t until_ns = now_ns() + drain_ns; session->requests.calls && now_ns() < until_ns;)
-        lock_wait_until(&session->requests.finished, &session->requests.mutex, until_ns);
+    for (int64_t until_ns = lock_mono_ns() + drain_ns;
+         !LIST_EMPTY(&session->requests.calls) && lock_mono_ns() < until_ns;)
+        lock_wait_until(&session->changed, &session->requests.mutex, lock_mono_ns() + drain_poll_ns);
     close_handle(session);
     pthread_mutex_unlock(&session->requests.mutex);
     return NULL;
@@ -193,7 +188,6 @@ static void *run(void *arg) {
 /* ---- opening and closing ---- */
 
 static void free_session(struct zookeeper_session *session) {
-    pthread_cond_destroy(&session->requests.finished);
     pthread_cond_destroy(&session->changed);
     pthread_mutex_destroy(&session->requests.mutex);
     free(session->requests.servers);
@@ -211,7 +205,6 @@ struct zookeeper_session *zookeeper_session_open(const char *servers, int64_t tt
     session->requests.servers = strdup(servers);
     pthread_mutex_init(&session->requests.mutex, NULL);
     pthread_cond_init(&session->changed, NULL);
-    pthread_cond_init(&session->requests.finished, NULL);
     if (session->requests.servers && lock_env_start_thread(&session->thread, run, session))
         return session;
     free_session(session);
@@ -236,46 +229,39 @@ uint64_t zookeeper_session_number(struct zookeeper_session *session) {
 }
 
 int64_t zookeeper_session_until_ns(const struct zookeeper_session *session) {
-    return now_ns() + lock_env_timeout_ms(session->ttl_ms, 8) * ms_ns;
-}
-
-/* The C client does not say which of its servers it was. */
-static void report(const struct zookeeper_session *session, const char *why) {
-    lock_env_failed(session->requests.env, session->requests.servers, why);
-}
-
-/* The C client writes the reason only into its log. */
-static void report_no_connection(const struct zookeeper_session *session) {
-    bool associates =
-        session->requests.handle && zoo_state(session->requests.handle) == ZOO_ASSOCIATING_STATE;
-    report(session, associates ? "connected, but no answer came in time"
-                               : "no connection: refused, not to be reached, or an unknown name");
+    return lock_mono_ns() + lock_env_timeout_ms(session->ttl_ms, 8) * ms_ns;
 }
 
 /* ---- calls ---- */
 
+/* The C client writes into its log only why there is no connection. */
+static void report_late(const struct zookeeper_session *session) {
+    zhandle_t *handle = session->requests.handle;
+    const char *why = "no connection: refused, not to be reached, or an unknown name";
+    if (handle && session->connected)
+        why = "no answer came in time";
+    else if (handle && zoo_state(handle) == ZOO_ASSOCIATING_STATE)
+        why = "connected, but no answer came in time";
+    /* It does not say either which of its servers it was. */
+    lock_env_failed(session->requests.env, session->requests.servers, why);
+}
+
 /* LOCK_OK, LOCK_NOT_OWNER, LOCK_UNAVAILABLE. */
 static enum lock_status wait_for_connection(struct zookeeper_session *session, uint64_t *number,
                                             const struct lock_limit *limit) {
-    for (;;) {
-        if (*number && *number != session->number)
-            return LOCK_NOT_OWNER;
-        bool in_time = !lock_limit_is_over(limit);
-        if (session->requests.handle && session->connected && in_time) {
+    while (*number == 0 || *number == session->number) {
+        if (lock_limit_is_over(limit)) {
+            if (!lock_cancel_called(limit->cancel)) /* that would say nothing of the server */
+                report_late(session);
+            return LOCK_UNAVAILABLE;
+        }
+        if (session->requests.handle && session->connected) {
             *number = session->number;
             return LOCK_OK;
         }
-        if (!in_time) {
-            if (lock_cancel_called(limit->cancel))
-                return LOCK_UNAVAILABLE; /* which says nothing of the server */
-            if (session->requests.handle && session->connected)
-                report(session, "no answer came in time");
-            else
-                report_no_connection(session);
-            return LOCK_UNAVAILABLE;
-        }
         lock_limit_wait(limit, &session->changed, &session->requests.mutex);
     }
+    return LOCK_NOT_OWNER;
 }
 
 static enum lock_status status_of(const struct zookeeper_session *session, uint64_t number,
@@ -312,7 +298,7 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
             replies[i] = call->slots[i].reply;
     }
     if (call->open > 0 && !lock_cancel_called(limit->cancel))
-        report(session, "no answer came in time");
+        lock_env_failed(session->requests.env, session->requests.servers, "no answer came in time");
     status = status_of(session, *number, replies, count);
     if (status == LOCK_UNAVAILABLE && call->no_memory)
         status = LOCK_NOMEM;
