@@ -14,15 +14,18 @@ struct script_call {
     redis_reply_fn *fn;
     void *ctx;
     struct redis_command command;
-    bool loaded;
+    int loads;
 };
+
+/* Another client may flush the scripts again between the load and the call that follows it. */
+enum { LOADS_MAX = 8 };
 
 static void on_reply(void *ctx, const struct redis_value *value) {
     struct script_call *call = ctx;
     struct redis *redis = call->inventory->redis;
-    if (value && redis_value_type(value) == REDIS_ERROR && !call->loaded &&
+    if (value && redis_value_type(value) == REDIS_ERROR && call->loads < LOADS_MAX &&
         strncmp(redis_value_text(value), "NOSCRIPT", 8) == 0) {
-        call->loaded = true;
+        call->loads++;
         metric_add(&call->inventory->metrics->scripts_loaded, 1);
         redis_callf(redis, NULL, NULL, "SCRIPT LOAD %s", call->script->text);
         redis_send(redis, on_reply, call, &call->command);
