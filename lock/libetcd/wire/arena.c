@@ -33,7 +33,9 @@ void *etcd_arena_alloc(struct etcd_arena *arena, size_t size) {
         if (!chunk)
             return NULL;
         chunk->next = arena->chunks;
-        *arena = (struct etcd_arena){chunk, chunk->data, capacity, arena->allocator};
+        arena->chunks = chunk;
+        arena->at = chunk->data;
+        arena->left = capacity;
     }
     void *data = arena->at;
     arena->at += size;
