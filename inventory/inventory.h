@@ -302,7 +302,7 @@ struct inventory_metrics {
     _Atomic uint64_t unknown;          /* purchases whose reply was lost */
     _Atomic uint64_t unknown_resolved; /* of these, the order was found */
     _Atomic uint64_t reconnects;
-    _Atomic uint64_t scripts_loaded; /* SCRIPT LOAD after NOSCRIPT */
+    _Atomic uint64_t scripts_loaded; /* EVAL after NOSCRIPT */
     _Atomic uint64_t expired;        /* holds expired by sweeps */
     _Atomic uint64_t conflicts;      /* `optimistic`: EXECs that found the item changed */
     _Atomic uint64_t store_errors;

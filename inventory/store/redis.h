@@ -62,6 +62,8 @@ struct redis_command redis_command_make(int argc, const char **argv);
 /* `head` stands before the format. */
 struct redis_command redis_command_print(const char *head, const char *format, va_list list)
     __attribute__((format(printf, 2, 0)));
+/* The EVAL of a script with the keys and arguments of an EVALSHA. */
+struct redis_command redis_command_eval(const struct redis_command *evalsha, const char *script);
 void redis_command_free(struct redis_command *command);
 void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command);
 

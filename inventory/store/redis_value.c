@@ -2,6 +2,7 @@
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "inventory/store/redis.h"
 
@@ -60,6 +61,20 @@ struct redis_command redis_command_print(const char *head, const char *format, v
     snprintf(full, sizeof full, "%s%s", head, format);
     int length = redisvFormatCommand(&text, full, list);
     return (struct redis_command){length < 0 ? NULL : text, (size_t)length, redisFreeCommand};
+}
+
+struct redis_command redis_command_eval(const struct redis_command *evalsha, const char *script) {
+    /* *COUNT $7 EVALSHA $40 DIGEST and the rest, with CR LF after each */
+    const char *end = strchr(evalsha->text, '\r');
+    const char *rest = end + strlen("\r\n$7\r\nEVALSHA\r\n$40\r\n") + 40;
+    size_t left = evalsha->length - (size_t)(rest - evalsha->text), size = strlen(script) + left + 64;
+    char *text = malloc(size);
+    if (!text)
+        return (struct redis_command){.text = NULL};
+    int length = snprintf(text, size, "%.*s\r\n$4\r\nEVAL\r\n$%zu\r\n%s", (int)(end - evalsha->text),
+                          evalsha->text, strlen(script), script);
+    memcpy(text + length, rest, left);
+    return (struct redis_command){text, (size_t)length + left, redisFreeCommand};
 }
 
 void redis_command_free(struct redis_command *command) {

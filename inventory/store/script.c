@@ -7,28 +7,26 @@
 #include "base/decimal.h"
 #include "inventory/context.h"
 
-/* A call keeps its command until the reply: only then it is known whether the script must be loaded. */
+/* A call keeps its command until the reply: only then it is known whether the text must be sent. */
 struct script_call {
     struct inventory *inventory;
     const struct script *script;
     redis_reply_fn *fn;
     void *ctx;
     struct redis_command command;
-    int loads;
+    bool by_text;
 };
-
-/* Another client may flush the scripts again between the load and the call that follows it. */
-enum { LOADS_MAX = 8 };
 
 static void on_reply(void *ctx, const struct redis_value *value) {
     struct script_call *call = ctx;
-    struct redis *redis = call->inventory->redis;
-    if (value && redis_value_type(value) == REDIS_ERROR && call->loads < LOADS_MAX &&
+    if (value && redis_value_type(value) == REDIS_ERROR && !call->by_text &&
         strncmp(redis_value_text(value), "NOSCRIPT", 8) == 0) {
-        call->loads++;
+        struct redis_command evalsha = call->command;
+        call->command = redis_command_eval(&evalsha, call->script->text);
+        call->by_text = true;
+        redis_command_free(&evalsha);
         metric_add(&call->inventory->metrics->scripts_loaded, 1);
-        redis_callf(redis, NULL, NULL, "SCRIPT LOAD %s", call->script->text);
-        redis_send(redis, on_reply, call, &call->command);
+        redis_send(call->inventory->redis, on_reply, call, &call->command);
         return;
     }
     redis_reply_fn *fn = call->fn;

@@ -14,7 +14,7 @@ struct script {
 /* The caller's keys and arguments begin at argv[SCRIPT_ARGV]; what stands before is not read. */
 enum { SCRIPT_ARGV = 3 };
 
-/* Calls a script by its digest. If the store does not know it (NOSCRIPT), loads it and calls it again.
+/* Calls a script by its digest. If the store does not know it (NOSCRIPT), calls it once more by its text.
  * `fn` is called exactly once, as by redis_call(). `argv` may be reused when this returns. */
 void script_call(struct inventory *inventory, const struct script *script, int keys, int argc,
                  const char **argv, redis_reply_fn *fn, void *ctx);
