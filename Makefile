@@ -27,7 +27,7 @@ LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
 HARNESS    := $(filter-out %/fuzz_main.o %/stops.o %/turned_clock.o,$(call objects,test))
 MODULES    := base inventory lock lock/libetcd service loadtest test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench
-VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' service/version.h)
+VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' base/version.h)
 comma      := ,
 # libX.so: the file with the code, and the name that programs linked with it ask for.
 so_file     = $(1).$(VERSION)
@@ -271,9 +271,9 @@ $(LIBLOCK_PARTS) $(LIBETCD_PARTS): CFLAGS += -fPIC -fvisibility=hidden
 
 # Their libraries are those that their .pc.in name: what needs another does not link. liblock.so finds libetcd.so
 # beside it, wherever that is.
-$(LIBLOCK_SO): $(LIBLOCK_PARTS) $(LIBETCD_SO) service/version.h
+$(LIBLOCK_SO): $(LIBLOCK_PARTS) $(LIBETCD_SO) base/version.h
 	$(call link_so,-Wl$(comma)-rpath$(comma)'$$ORIGIN' -L$(BUILD) -letcd $$(pkg-config --libs hiredis) $(ZOOKEEPER))
-$(LIBETCD_SO): $(LIBETCD_PARTS) service/version.h
+$(LIBETCD_SO): $(LIBETCD_PARTS) base/version.h
 	$(call link_so,$$(pkg-config --libs grpc libprotobuf-c))
 
 $(O)/%.o: %.c Makefile | $(GEN)

@@ -13,7 +13,7 @@ void load_init(struct load *load, const struct demand *demand, const struct targ
     load->progress = progress;
     load->stop = stop;
     load->random = options->seed;
-    for (unsigned i = 0; i < options->url_count; i++) {
+    for (unsigned i = 0; i < options->urls.count; i++) {
         for (int kind = 0; kind < DEMAND_KINDS; kind++)
             request_form_init(&load->forms[i][kind], (enum demand_kind)kind, targets[i].host, options, run);
     }

@@ -18,7 +18,7 @@ struct load {
     const struct target *targets;
     struct request_log *log;
     struct progress *progress;
-    struct request_form forms[OPTIONS_URLS][DEMAND_KINDS]; /* by target */
+    struct request_form forms[FLAG_TEXTS][DEMAND_KINDS]; /* by target */
     const volatile sig_atomic_t *stop;
     uint64_t random;
     uint64_t started_ns;

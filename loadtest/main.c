@@ -21,7 +21,7 @@ enum exit_code { EXIT_CLEAN = 0, EXIT_VIOLATED = 1, EXIT_USAGE = 2, EXIT_INCONCL
 struct session {
     struct options options;
     struct demand demand;
-    struct target targets[OPTIONS_URLS];
+    struct target targets[FLAG_TEXTS];
     char run[REQUEST_RUN + 1];
     struct request_log log;
     struct progress progress;
@@ -30,6 +30,7 @@ struct session {
     struct connection_pool *pool;
     struct books *before; /* of each item */
     struct books *after;
+    FILE *json; /* NULL: none */
 };
 
 static volatile sig_atomic_t stop;
@@ -70,12 +71,12 @@ static bool allow_files(unsigned connections) {
  * share. */
 static int check_targets(const struct session *s) {
     const struct options *o = &s->options;
-    for (unsigned i = 0; i < o->url_count; i++) {
+    for (unsigned i = 0; i < o->urls.count; i++) {
         if (s->targets[i].accepts)
             continue;
-        if (!o->retries || o->url_count == 1)
-            return fail(EXIT_INCONCLUSIVE, o->urls[i], fetch_text(FETCH_NO_CONNECTION));
-        fail(EXIT_CLEAN, o->urls[i], "WARNING: cannot connect; its requests go to the others");
+        if (!o->retries || o->urls.count == 1)
+            return fail(EXIT_INCONCLUSIVE, o->urls.texts[i], fetch_text(FETCH_NO_CONNECTION));
+        fail(EXIT_CLEAN, o->urls.texts[i], "WARNING: cannot connect; its requests go to the others");
     }
     return EXIT_CLEAN;
 }
@@ -85,15 +86,19 @@ static int prepare(struct session *s) {
     const struct options *o = &s->options;
     if (!allow_files(o->connections))
         return fail(EXIT_USAGE, "--connections", "more than the limit of open files: see ulimit -Hn");
-    for (unsigned i = 0; i < o->url_count; i++) {
-        const char *wrong = target_resolve(o->urls[i], &s->targets[i]);
+    for (unsigned i = 0; i < o->urls.count; i++) {
+        const char *wrong = target_resolve(o->urls.texts[i], &s->targets[i]);
         if (wrong != NULL)
-            return fail(EXIT_USAGE, o->urls[i], wrong);
+            return fail(EXIT_USAGE, o->urls.texts[i], wrong);
     }
+    if (o->json != NULL) /* before the load, so that a wrong file name fails at once */
+        s->json = strcmp(o->json, "-") == 0 ? stdout : fopen(o->json, "we");
+    if (o->json != NULL && s->json == NULL)
+        return fail(EXIT_USAGE, o->json, strerror(errno));
     int code = check_targets(s);
     if (code != EXIT_CLEAN)
         return code;
-    s->pool = connection_pool_open(s->targets, o->url_count, o->connections, o->seed);
+    s->pool = connection_pool_open(s->targets, o->urls.count, o->connections, o->seed);
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);
     if (!demand_init(&s->demand, o) || s->pool == NULL || s->before == NULL || s->after == NULL)
@@ -108,20 +113,11 @@ static int prepare(struct session *s) {
 
 static int show(const struct session *s) {
     static const int codes[] = {EXIT_CLEAN, EXIT_VIOLATED, EXIT_INCONCLUSIVE};
-    const struct report *report = &s->report;
-    const char *json = s->options.json;
-    int code = codes[report->verdict.kind];
-    report_print(json != NULL && strcmp(json, "-") == 0 ? stderr : stdout, report);
-    fflush(stdout);
-    if (json != NULL) {
-        char *text = report_json(report);
-        bool saved = text != NULL && report_save(json, text);
-        if (!saved) {
-            fail(EXIT_INCONCLUSIVE, json, text != NULL ? strerror(errno) : "no memory for the report");
-            code = code == EXIT_VIOLATED ? EXIT_VIOLATED : EXIT_INCONCLUSIVE;
-        }
-        free(text);
-    }
+    int code = codes[s->report.verdict.kind];
+    report_print(s->json == stdout ? stderr : stdout, &s->report);
+    if (s->json != NULL && !report_write_json(s->json, &s->report))
+        code = fail(code == EXIT_VIOLATED ? EXIT_VIOLATED : EXIT_INCONCLUSIVE, s->options.json,
+                    "cannot be written");
     return code;
 }
 
@@ -132,7 +128,7 @@ static int run(struct session *s) {
     enum fetch_status status = fetch_books(s->pool, o, BASELINE_NS, &s->progress, s->before);
     if (status != FETCH_OK) {
         progress_clear(&s->progress);
-        return fail(EXIT_INCONCLUSIVE, o->urls[0], fetch_text(status));
+        return fail(EXIT_INCONCLUSIVE, o->urls.texts[0], fetch_text(status));
     }
     load_run(&s->load, s->pool);
     r->interrupted = stop != 0 || s->load.out_of_memory;
@@ -158,18 +154,15 @@ static int run(struct session *s) {
 int main(int argc, char **argv) {
     static struct session session; /* static, since histograms and request forms make it large */
     char error[256];
+    (void)argc;
     uint64_t random[2] = {0};
     if (getrandom(random, sizeof random, 0) != sizeof random)
         return fail(EXIT_INCONCLUSIVE, "getrandom", strerror(errno));
     snprintf(session.run, sizeof session.run, "%016" PRIx64, random[0]);
-    switch (options_parse(argc, argv, random[1] % 1000000000, &session.options, error, sizeof error)) {
-    case OPTIONS_HELP: fputs(options_help, stdout); return EXIT_CLEAN;
-    case OPTIONS_SHOW_VERSION: puts("seckill-load " OPTIONS_VERSION); return EXIT_CLEAN;
-    case OPTIONS_WRONG:
-        fprintf(stderr, "seckill-load: %s\nseckill-load --help says more.\n", error);
-        return EXIT_USAGE;
-    case OPTIONS_RUN: break;
-    }
+    enum flags_status status =
+        options_read(argv, random[1] % 1000000000, &session.options, error, sizeof error);
+    if (status != FLAGS_RUN)
+        return flags_answer(status, "seckill-load", options_help, error);
     request_log_init(&session.log);
     catch_signals();
     int code = prepare(&session);
@@ -180,5 +173,7 @@ int main(int argc, char **argv) {
     demand_free(&session.demand);
     free(session.before);
     free(session.after);
+    if (session.json != NULL)
+        fclose(session.json);
     return code;
 }

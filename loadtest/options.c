@@ -1,8 +1,3 @@
-#include <ctype.h>
-#include <errno.h>
-#include <getopt.h>
-#include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,13 +68,6 @@ const char options_help[] =
     "\n"
     "exit status: 0 clean, 1 a fault, 2 bad usage, 3 no verdict\n";
 
-static bool is_number(const char *text, uint64_t min, uint64_t max, uint64_t *number) {
-    char *end = NULL;
-    errno = 0;
-    *number = strtoull(text, &end, 10);
-    return isdigit((unsigned char)text[0]) && *end == '\0' && errno == 0 && *number >= min && *number <= max;
-}
-
 static bool is_token(const char *text) {
     size_t length = 0;
     while (text[length] > ' ' && text[length] <= '~')
@@ -87,130 +75,62 @@ static bool is_token(const char *text) {
     return text[length] == '\0' && length >= 1 && length <= 512;
 }
 
-/* ---- flags: a table, and a function for each type ---- */
-
-struct flag {
-    const char *name; /* with -- */
-    /* False: the text is wrong. */
-    bool (*read)(const struct flag *flag, const char *text, void *value);
-    size_t offset; /* of the value in struct options */
-    uint64_t min, max;
-    const char *must; /* what the text must be; NULL: a number from min to max */
-};
-
-static bool read_64(const struct flag *flag, const char *text, void *value) {
-    return is_number(text, flag->min, flag->max, value);
-}
-
-static bool read_32(const struct flag *flag, const char *text, void *value) {
-    uint64_t number = 0;
-    bool good = read_64(flag, text, &number);
-    *(uint32_t *)value = (uint32_t)number;
-    return good;
-}
-
 static bool read_ms(const struct flag *flag, const char *text, void *value) {
-    bool good = read_64(flag, text, value);
+    bool good = flag_read_u64(flag, text, value);
     *(uint64_t *)value *= 1000000;
     return good;
 }
 
+/* At least min of a unit. */
 static bool read_duration(const struct flag *flag, const char *text, void *value) {
     static const struct {
         const char *unit;
         uint64_t ns;
     } units[] = {{"ms", 1000000}, {"s", 1000000000}, {"m", 60 * UINT64_C(1000000000)}};
-    char digits[8] = "";
-    size_t length = strspn(text, "0123456789");
-    uint64_t number = 0;
-    (void)flag;
-    if (length >= sizeof digits)
-        return false;
-    memcpy(digits, text, length);
+    size_t digits = strspn(text, "0123456789");
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(text + length, units[i].unit) == 0) {
-            bool good = is_number(digits, 1, 9999999, &number);
+        if (strcmp(text + digits, units[i].unit) == 0) {
+            uint64_t number = strtoull(text, NULL, 10);
             *(uint64_t *)value = number * units[i].ns;
-            return good;
+            return digits > 0 && digits < 8 && (double)number >= flag->min;
         }
     }
     return false;
 }
 
-static bool read_url(const struct flag *flag, const char *text, void *value) {
-    struct options *o = value;
-    (void)flag;
-    if (o->url_count == OPTIONS_URLS)
-        return false;
-    o->urls[o->url_count++] = text;
-    return true;
-}
-
 static bool read_item(const struct flag *flag, const char *text, void *value) {
     size_t length = strlen(text);
-    (void)flag;
-    *(const char **)value = text;
-    return length >= 1 && length <= OPTIONS_ITEM &&
+    return flag_read_text(flag, text, value) && length <= OPTIONS_ITEM &&
            strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
 }
 
-/* Only digits and a point: strtod() takes more. */
-static bool read_zipf(const struct flag *flag, const char *text, void *value) {
-    char *end = NULL;
-    double exponent = strtod(text, &end);
-    (void)flag;
-    *(double *)value = exponent;
-    return text[0] != '\0' && strspn(text, "0123456789.") == strlen(text) && *end == '\0' && exponent <= 5;
-}
-
-static bool read_retries(const struct flag *flag, const char *text, void *value) {
-    (void)flag;
-    (void)text;
-    *(bool *)value = true;
-    return true;
-}
-
 static bool read_token(const struct flag *flag, const char *text, void *value) {
-    (void)flag;
-    *(const char **)value = text;
-    return is_token(text);
-}
-
-static bool read_file(const struct flag *flag, const char *text, void *value) {
-    (void)flag;
-    *(const char **)value = text;
-    return text[0] != '\0';
+    return flag_read_text(flag, text, value) && is_token(text);
 }
 
 #define VALUE(member) offsetof(struct options, member)
 #define DURATION      "a whole number with its unit: 500ms, 10s, 2m"
 #define TOKEN         "1 to 512 visible ASCII characters"
 static const struct flag flags[] = {
-    {"--url", read_url, 0, 0, 0, "given at most 16 times"},
+    {"--url", flag_read_texts, VALUE(urls), 0, 0, FLAG_TEXTS_MUST},
     {"--item", read_item, VALUE(item), 0, 0, "1 to 64 letters, digits, '.', '_' or '-'"},
-    {"--items", read_32, VALUE(items), 1, 100000, NULL},
-    {"--zipf", read_zipf, VALUE(zipf), 0, 0, "a number from 0 to 5"},
-    {"--basket-lines", read_32, VALUE(basket_lines), 1, OPTIONS_LINES, NULL},
-    {"--purchases", read_32, VALUE(purchases), 0, 100, NULL},
-    {"--transfers", read_32, VALUE(transfers), 0, 100, NULL},
-    {"--users", read_32, VALUE(users), 1, 100000000, NULL},
-    {"--quantity", read_32, VALUE(quantity), 1, 1000, NULL},
-    {"--connections", read_32, VALUE(connections), 1, 60000, NULL},
-    {"--requests", read_64, VALUE(requests), 1, 1000000000, NULL},
-    {"--duration", read_duration, VALUE(duration_ns), 0, 0, DURATION},
-    {"--retries", read_retries, VALUE(retries), 0, 0, NULL},
-    {"--duplicates", read_32, VALUE(duplicates), 0, 100, NULL},
+    {"--items", flag_read_u32, VALUE(items), 1, 100000, NULL},
+    {"--zipf", flag_read_decimal, VALUE(zipf), 0, 5, NULL},
+    {"--basket-lines", flag_read_u32, VALUE(basket_lines), 1, OPTIONS_LINES, NULL},
+    {"--purchases", flag_read_u32, VALUE(purchases), 0, 100, NULL},
+    {"--transfers", flag_read_u32, VALUE(transfers), 0, 100, NULL},
+    {"--users", flag_read_u32, VALUE(users), 1, 100000000, NULL},
+    {"--quantity", flag_read_u32, VALUE(quantity), 1, 1000, NULL},
+    {"--connections", flag_read_u32, VALUE(connections), 1, 60000, NULL},
+    {"--requests", flag_read_u64, VALUE(requests), 1, 1000000000, NULL},
+    {"--duration", read_duration, VALUE(duration_ns), 1, 0, DURATION},
+    {"--retries", flag_read_switch, VALUE(retries), 0, 0, NULL},
+    {"--duplicates", flag_read_u32, VALUE(duplicates), 0, 100, NULL},
     {"--token", read_token, VALUE(token), 0, 0, TOKEN},
-    {"--seed", read_64, VALUE(seed), 0, INT64_MAX, NULL},
+    {"--seed", flag_read_u64, VALUE(seed), 0, 999999999999999, NULL},
     {"--timeout", read_ms, VALUE(timeout_ns), 1, 3600000, NULL},
-    {"--settle", read_duration, VALUE(settle_ns), 0, 0, DURATION},
-    {"--json", read_file, VALUE(json), 0, 0, "the name of a file, or -"},
-};
-enum {
-    FLAGS = sizeof flags / sizeof flags[0],
-    FLAG_FIRST = 256,
-    FLAG_HELP = FLAG_FIRST + FLAGS,
-    FLAG_VERSION
+    {"--settle", read_duration, VALUE(settle_ns), 1, 0, DURATION},
+    {"--json", flag_read_text, VALUE(json), 0, 0, "the name of a file, or -"},
 };
 
 /* What depends on several flags. */
@@ -245,20 +165,9 @@ static bool check(const struct options *o, char *error, size_t error_size) {
     return true;
 }
 
-static bool read_flag(const struct flag *flag, struct options *options, char *error, size_t error_size) {
-    if (flag->read(flag, optarg, (char *)options + flag->offset))
-        return true;
-    if (flag->must != NULL)
-        snprintf(error, error_size, "%s must be %s", flag->name, flag->must);
-    else
-        snprintf(error, error_size, "%s must be a number from %" PRIu64 " to %" PRIu64, flag->name, flag->min,
-                 flag->max);
-    return false;
-}
-
-enum options_status options_parse(int argc, char **argv, uint64_t seed, struct options *options, char *error,
-                                  size_t error_size) {
-    struct options parsed = {
+enum flags_status options_read(char *const *argv, uint64_t seed, struct options *options, char *error,
+                               size_t error_size) {
+    struct options read = {
         .users = 10000,
         .quantity = 1,
         .connections = 64,
@@ -267,37 +176,15 @@ enum options_status options_parse(int argc, char **argv, uint64_t seed, struct o
         .settle_ns = UINT64_C(30000000000),
         .token = getenv("SECKILL_ADMIN_TOKEN"),
     };
-    int flag = 0;
-    if (parsed.token != NULL && parsed.token[0] == '\0')
-        parsed.token = NULL;
-    struct option longs[FLAGS + 3] = {{"help", no_argument, NULL, FLAG_HELP},
-                                      {"version", no_argument, NULL, FLAG_VERSION}};
-    for (int i = 0; i < FLAGS; i++) {
-        int argument = flags[i].read == read_retries ? no_argument : required_argument;
-        longs[i + 2] = (struct option){flags[i].name + strlen("--"), argument, NULL, FLAG_FIRST + i};
-    }
-    opterr = 0;
-    optind = 0;
-    while ((flag = getopt_long(argc, argv, "+:", longs, NULL)) != -1) {
-        if (flag == FLAG_HELP || flag == FLAG_VERSION)
-            return flag == FLAG_HELP ? OPTIONS_HELP : OPTIONS_SHOW_VERSION;
-        if (flag == ':' || flag == '?') {
-            snprintf(error, error_size,
-                     flag == ':' ? "%s needs a value" : "%s is no option, or not with a value",
-                     argv[optind - 1]);
-            return OPTIONS_WRONG;
-        }
-        if (!read_flag(&flags[flag - FLAG_FIRST], &parsed, error, error_size))
-            return OPTIONS_WRONG;
-    }
-    if (optind < argc) {
-        snprintf(error, error_size, "'%s' is no option", argv[optind]);
-        return OPTIONS_WRONG;
-    }
-    if (!check(&parsed, error, error_size))
-        return OPTIONS_WRONG;
-    if (parsed.url_count == 0)
-        parsed.urls[parsed.url_count++] = "http://127.0.0.1:8080";
-    *options = parsed;
-    return OPTIONS_RUN;
+    if (read.token != NULL && read.token[0] == '\0')
+        read.token = NULL;
+    enum flags_status status =
+        flags_read(flags, sizeof flags / sizeof flags[0], argv, &read, error, error_size);
+    if (status == FLAGS_RUN && !check(&read, error, error_size))
+        status = FLAGS_WRONG;
+    if (read.urls.count == 0)
+        read.urls.texts[read.urls.count++] = "http://127.0.0.1:8080";
+    if (status == FLAGS_RUN)
+        *options = read;
+    return status;
 }

@@ -6,15 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OPTIONS_URLS    16
-#define OPTIONS_ITEM    64 /* characters of an item name */
-#define OPTIONS_LINES   32 /* of a basket */
-#define OPTIONS_VERSION "0.1.0"
+#include "base/flags.h"
+
+#define OPTIONS_ITEM  64 /* characters of an item name */
+#define OPTIONS_LINES 32 /* of a basket */
 
 /* Texts point into argv and the environment. */
 struct options {
-    const char *urls[OPTIONS_URLS];
-    unsigned url_count;
+    struct flag_texts urls;
     const char *item;
     unsigned items;        /* 0: only `item`; otherwise ITEM-0 to ITEM-(items - 1) */
     double zipf;           /* 0: all items are equally likely */
@@ -35,16 +34,9 @@ struct options {
     const char *json;   /* file, "-" for standard output, NULL: none */
 };
 
-enum options_status {
-    OPTIONS_RUN,
-    OPTIONS_HELP,
-    OPTIONS_SHOW_VERSION,
-    OPTIONS_WRONG, /* `error` says what is wrong, and what would be right */
-};
-
 /* `seed`: used if the command line has none. */
-enum options_status options_parse(int argc, char **argv, uint64_t seed, struct options *options, char *error,
-                                  size_t error_size);
+enum flags_status options_read(char *const *argv, uint64_t seed, struct options *options, char *error,
+                               size_t error_size);
 
 extern const char options_help[];
 

@@ -11,7 +11,7 @@
 #include "base/redis_target.h"
 #include "service/log.h"
 #include "service/spelling.h"
-#include "service/version.h"
+#include "base/version.h"
 
 enum kind { TEXT, NUMBER, SWITCH /* as a flag it may stand alone, unless it has an argument */ };
 

@@ -14,19 +14,14 @@ struct body_text {
 };
 
 struct body {
-    struct body_text order;
-    struct body_text basket;
-    struct body_text transfer;
+    struct body_text order, basket, transfer;
     struct body_text type; /* the last path segment of a problem's type */
     struct body_text item; /* an order's, or the one that a problem names */
-    struct body_text user;
-    struct body_text state;
-    struct body_text from;
-    struct body_text to;
+    struct body_text user, state, from, to;
     struct body_text orders; /* the text between the brackets, for body_next_order */
     uint64_t quantity;       /* 0: absent, or no whole number */
-    uint64_t
-        content; /* a hash of the members, except `orders`; independent of their order and of white space */
+    /* A hash of the members, except `orders`; independent of their order and of white space. */
+    uint64_t content;
 };
 
 /* False if it is not a JSON object. Checks the structure, not every rule of JSON; does not decode strings. */

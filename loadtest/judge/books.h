@@ -8,10 +8,7 @@
 
 struct books {
     bool conserved;
-    long long stock;
-    long long available;
-    long long held;
-    long long sold;
+    long long stock, available, held, sold;
     long long orders; /* with or without those that were returned */
     long long oversold;
     bool exact; /* nothing changed while the audit counted */

@@ -64,14 +64,11 @@ struct log_order {
 
 struct request_log {
     struct log_line *lines;
-    size_t line_count;
-    size_t line_capacity;
+    size_t line_count, line_capacity;
     struct log_order *orders;
-    size_t order_count;
-    size_t order_capacity;
+    size_t order_count, order_capacity;
     char *ids; /* each ends with a NUL */
-    size_t ids_length;
-    size_t ids_capacity;
+    size_t ids_length, ids_capacity;
     uint32_t key_count;
     uint32_t *key_order; /* by key: its first acknowledgement + 1; 0: none; set by request_log_match() */
     char reasons[REQUEST_LOG_REASONS][REQUEST_LOG_REASON];

@@ -12,10 +12,7 @@ struct tally {
     long long unresolved; /* orders that unresolved requests may have made */
 
     /* Units that were transferred in and out; `open`: by unresolved transfers, so perhaps not. */
-    long long in;
-    long long out;
-    long long in_open;
-    long long out_open;
+    long long in, out, in_open, out_open;
 
     long long told_sold_out; /* units that were rejected as sold out */
 };

@@ -1,7 +1,5 @@
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "loadtest/report/report.h"
@@ -183,8 +181,8 @@ void report_print(FILE *out, const struct report *r) {
         fprintf(out, ", %u %% transfers", o->transfers);
     if (o->zipf > 0)
         fprintf(out, ", zipf %g", o->zipf);
-    fprintf(out, " at %s%s, %u connections, %u users, quantity %u, seed %llu, keys sl-%s-...\n", o->urls[0],
-            o->url_count > 1 ? " and others" : "", o->connections, o->users, o->quantity,
+    fprintf(out, " at %s%s, %u connections, %u users, quantity %u, seed %llu, keys sl-%s-...\n",
+            o->urls.texts[0], o->urls.count > 1 ? " and others" : "", o->connections, o->users, o->quantity,
             (unsigned long long)o->seed, r->run);
     print_counts(out, r);
     print_latencies(out, r);
@@ -194,31 +192,4 @@ void report_print(FILE *out, const struct report *r) {
         print_books(out, "books after", &r->after);
     print_warnings(out, r);
     print_verdict(out, r, colour);
-}
-
-static bool write_text(const char *file, const char *text) {
-    FILE *out = fopen(file, "we");
-    if (out == NULL)
-        return false;
-    bool good = fprintf(out, "%s\n", text) >= 0;
-    return fclose(out) == 0 && good;
-}
-
-bool report_save(const char *file, const char *text) {
-    struct stat known;
-    char *temporary = NULL;
-    if (strcmp(file, "-") == 0)
-        return puts(text) >= 0 && fflush(stdout) == 0;
-    if (stat(file, &known) == 0 && !S_ISREG(known.st_mode)) {
-        return write_text(file, text); /* a rename would replace a device or a pipe */
-    }
-    if (asprintf(&temporary, "%s.%ld.tmp", file, (long)getpid()) < 0)
-        return false;
-    bool good = write_text(temporary, text) && rename(temporary, file) == 0;
-    int error = errno;
-    if (!good)
-        unlink(temporary);
-    free(temporary);
-    errno = error;
-    return good;
 }

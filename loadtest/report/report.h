@@ -30,8 +30,4 @@ bool report_has_kind(const struct report *report, enum demand_kind kind);
 /* In colour if `out` is a terminal and NO_COLOR is not set. */
 void report_print(FILE *out, const struct report *report);
 
-/* Writes `text` and a newline to a file, all or nothing; "-": to standard output. False and errno on failure.
- */
-bool report_save(const char *file, const char *text);
-
 #endif

@@ -59,7 +59,7 @@ static void write_kinds(json_t *root, const struct report *r) {
     }
 }
 
-char *report_json(const struct report *r) {
+bool report_write_json(FILE *out, const struct report *r) {
     const struct options *o = r->demand->options;
     const struct summary_kind *all = &r->summary.all;
     json_t *root = write_counts(&r->summary);
@@ -73,17 +73,16 @@ char *report_json(const struct report *r) {
         "item", o->item, "run", r->run, "connections", (int)o->connections, "connected",
         (json_int_t)r->connected, "users", (int)o->users, "quantity", (int)o->quantity, "seed",
         (json_int_t)o->seed, "conserved", r->verdict.conserved, "interrupted", r->interrupted);
-    char *text = NULL;
-    if (json_object_update_new(root, rest) == 0) {
-        if (o->items > 0) {
-            json_object_update_new(root, json_pack("{s:i, s:f, s:i, s:i, s:i}", "items", (int)o->items,
-                                                   "zipf", o->zipf, "basket_lines", (int)o->basket_lines,
-                                                   "purchases_percent", (int)o->purchases,
-                                                   "transfers_percent", (int)o->transfers));
-            write_kinds(root, r);
-        }
-        text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    bool good = json_object_update_new(root, rest) == 0;
+    if (o->items > 0) {
+        json_object_update_new(root,
+                               json_pack("{s:i, s:f, s:i, s:i, s:i}", "items", (int)o->items, "zipf", o->zipf,
+                                         "basket_lines", (int)o->basket_lines, "purchases_percent",
+                                         (int)o->purchases, "transfers_percent", (int)o->transfers));
+        write_kinds(root, r);
     }
+    good = good && json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 &&
+           fputc('\n', out) != EOF && fflush(out) == 0;
     json_decref(root);
-    return text;
+    return good;
 }

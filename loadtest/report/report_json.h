@@ -4,7 +4,7 @@
 
 #include "loadtest/report/report.h"
 
-/* A text for free(); NULL when out of memory. */
-char *report_json(const struct report *report);
+/* Writes one object. False: it could not be written. */
+bool report_write_json(FILE *out, const struct report *report);
 
 #endif

@@ -12,13 +12,10 @@
 struct summary_kind {
     /* Of the load alone. A latency counts from the planned time of a request to its last answer. */
     struct histogram latency_all; /* with the unknown ones: until they were given up */
-    struct histogram latency_accepted;
-    struct histogram latency_rejected;
+    struct histogram latency_accepted, latency_rejected;
 
     /* After the load and its resolution. */
-    unsigned long long attempts;
-    unsigned long long accepted;
-    unsigned long long rejected;
+    unsigned long long attempts, accepted, rejected;
     unsigned long long unknown; /* at any time, also those that a retry resolved */
     unsigned long long rejections[REQUEST_LOG_REASONS];
 };
@@ -27,15 +24,11 @@ struct summary {
     struct summary_kind all;
     struct summary_kind kinds[DEMAND_KINDS];
     double seconds; /* of the load */
-    unsigned long long not_sent;
-    unsigned long long unresolved;
-    unsigned long long resolved_accepted;
-    unsigned long long resolved_rejected;           /* of all.unknown */
-    unsigned long long causes[REQUEST_LOG_REASONS]; /* of all.unknown */
-    unsigned long long orders;                      /* one for each line of a basket, none for a transfer */
-    unsigned long long replayed;
-    unsigned long long duplicates;
-    unsigned long long retries;
+    unsigned long long not_sent, unresolved;
+    unsigned long long resolved_accepted, resolved_rejected; /* of all.unknown */
+    unsigned long long causes[REQUEST_LOG_REASONS];          /* of all.unknown */
+    unsigned long long orders; /* one for each line of a basket, none for a transfer */
+    unsigned long long replayed, duplicates, retries;
 };
 
 /* Call it when the load has ended, before anything is resolved. */

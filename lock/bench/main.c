@@ -14,7 +14,7 @@ enum exit_code { EXIT_MEASURED = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_FAILED 
 
 struct session {
     struct bench_options options;
-    unsigned caps[BENCH_URLS];
+    unsigned caps[FLAG_TEXTS];
     struct bench_report report;
     FILE *table, *json; /* json may be NULL */
     bool progress;
@@ -49,13 +49,14 @@ static int fail_with_lock(int code, const char *url, const char *why) {
 /* Tries every lock before the first one is measured, so that a wrong URL fails at once. */
 static int probe_all(struct session *s) {
     const struct bench_options *o = &s->options;
-    for (unsigned i = 0; i < o->url_count; i++) {
+    for (unsigned i = 0; i < o->urls.count; i++) {
         char error[LOCK_ERROR_SIZE];
-        enum lock_status status = bench_probe(o->urls[i], o->teaching, &s->caps[i], error, sizeof error);
+        enum lock_status status =
+            bench_probe(o->urls.texts[i], o->teaching, &s->caps[i], error, sizeof error);
         if (stop)
             return EXIT_CTRL_C;
         if (status != LOCK_OK)
-            return fail_with_lock(status == LOCK_CONFIG ? EXIT_USAGE : EXIT_FAILED, o->urls[i], error);
+            return fail_with_lock(status == LOCK_CONFIG ? EXIT_USAGE : EXIT_FAILED, o->urls.texts[i], error);
     }
     return EXIT_MEASURED;
 }
@@ -101,7 +102,7 @@ static bool shows_wrong(const struct session *s, const char *url) {
 
 static int run_lock(struct session *s, unsigned which) {
     struct bench_case cases[BENCH_CASES];
-    const char *url = s->options.urls[which];
+    const char *url = s->options.urls.texts[which];
     bool one_process = !(s->caps[which] & LOCK_IS_SHARED) && !s->options.teaching, left_out;
     unsigned count = bench_plan(&s->options, url, one_process, cases, &left_out);
     struct bench_row *rows = realloc(s->report.rows, (s->report.count + count + 1) * sizeof *s->report.rows);
@@ -135,7 +136,7 @@ static int run_all(struct session *s) {
     s->progress = isatty(STDERR_FILENO) == 1;
     s->report.machine = bench_machine_read();
     bench_print_machine(s->table, &s->report.machine);
-    for (unsigned i = 0; i < s->options.url_count && code == EXIT_MEASURED; i++)
+    for (unsigned i = 0; i < s->options.urls.count && code == EXIT_MEASURED; i++)
         code = run_lock(s, i);
     s->report.interrupted = code == EXIT_CTRL_C;
     fputs(s->report.interrupted ? "\ninterrupted\n" : "\n", s->table);
@@ -150,14 +151,10 @@ static int run_all(struct session *s) {
 int main(int argc, char **argv) {
     static struct session session;
     char error[256];
-    switch (bench_options_parse(argc, argv, &session.options, error, sizeof error)) {
-    case BENCH_HELP: fputs(bench_help, stdout); return EXIT_MEASURED;
-    case BENCH_SHOW_VERSION: puts("lock-bench " BENCH_VERSION); return EXIT_MEASURED;
-    case BENCH_WRONG:
-        fprintf(stderr, "lock-bench: %s\nlock-bench --help says more.\n", error);
-        return EXIT_USAGE;
-    case BENCH_RUN: break;
-    }
+    (void)argc;
+    enum flags_status status = bench_options_read(argv, &session.options, error, sizeof error);
+    if (status != FLAGS_RUN)
+        return flags_answer(status, "lock-bench", bench_help, error);
     catch_signals();
     int code = probe_all(&session);
     if (code == EXIT_MEASURED)

@@ -1,7 +1,5 @@
 #include "lock/bench/options.h"
 
-#include <ctype.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,139 +45,57 @@ const char bench_help[] =
     "exit status: 0 measured, no fault; 1 a lock was wrong; 2 bad usage or no such lock; 3 the store could\n"
     "not be used, or another failure; 130 ended by Ctrl-C\n";
 
-enum flag {
-    FLAG_SECONDS = 256,
-    FLAG_CONTENDERS,
-    FLAG_PROCESSES,
-    FLAG_OWN,
-    FLAG_SHARED,
-    FLAG_HOLD,
-    FLAG_JSON,
-    FLAG_TEACHING,
-    FLAG_HELP,
-    FLAG_VERSION
-};
-
-static const struct option flags[] = {
-    {"seconds", required_argument, NULL, FLAG_SECONDS},
-    {"contenders", required_argument, NULL, FLAG_CONTENDERS},
-    {"processes", required_argument, NULL, FLAG_PROCESSES},
-    {"own", no_argument, NULL, FLAG_OWN},
-    {"shared", no_argument, NULL, FLAG_SHARED},
-    {"hold", required_argument, NULL, FLAG_HOLD},
-    {"json", required_argument, NULL, FLAG_JSON},
-    {"teaching", no_argument, NULL, FLAG_TEACHING},
-    {"help", no_argument, NULL, FLAG_HELP},
-    {"version", no_argument, NULL, FLAG_VERSION},
-    {NULL, 0, NULL, 0},
-};
-
-struct parse {
-    struct bench_options *options;
-    char *error;
-    size_t error_size;
-};
-
-static bool wrong(const struct parse *parse, const char *flag, const char *must) {
-    snprintf(parse->error, parse->error_size, "%s must be %s", flag, must);
-    return false;
-}
-
-/* Digits, up to the end or a comma. */
-static bool read_number(const char **text, unsigned min, unsigned max, unsigned *number) {
-    size_t length = strspn(*text, "0123456789");
-    if (length == 0 || length > 9 || ((*text)[length] != '\0' && (*text)[length] != ','))
-        return false;
-    unsigned value = (unsigned)strtoul(*text, NULL, 10);
-    *text += length;
-    *number = value;
-    return value >= min && value <= max;
-}
-
-static bool read_list(const struct parse *parse, const char *flag, unsigned max, struct bench_list *list) {
-    char must[80];
-    snprintf(must, sizeof must, "up to %d numbers from 1 to %u, with commas between", BENCH_LIST, max);
-    list->count = 0;
-    for (const char *at = optarg;; at++) {
-        if (list->count == BENCH_LIST || !read_number(&at, 1, max, &list->numbers[list->count]))
-            return wrong(parse, flag, must);
-        list->count++;
+/* Numbers from min to max, with commas between. */
+static bool read_list(const struct flag *flag, const char *text, void *value) {
+    struct bench_list list = {.count = 0};
+    for (const char *at = text;; at++) {
+        size_t digits = strspn(at, "0123456789");
+        unsigned long number = strtoul(at, NULL, 10);
+        if (digits == 0 || digits > 9 || number < 1 || (double)number > flag->max || list.count == BENCH_LIST)
+            return false;
+        list.numbers[list.count++] = (unsigned)number;
+        at += digits;
         if (*at == '\0')
-            return true;
+            break;
+        if (*at != ',')
+            return false;
     }
+    *(struct bench_list *)value = list;
+    return true;
 }
 
-static bool read_seconds(double *seconds) {
-    char *end;
-    *seconds = strtod(optarg, &end);
-    return isdigit((unsigned char)optarg[0]) && *end == '\0' && *seconds >= 0.05 && *seconds <= 3600;
-}
+#define VALUE(member) offsetof(struct bench_options, member)
+static const struct flag flags[] = {
+    {"URL", flag_read_texts, VALUE(urls), 0, 0, FLAG_TEXTS_MUST},
+    {"--seconds", flag_read_decimal, VALUE(seconds), 0.05, 3600, NULL},
+    {"--contenders", read_list, VALUE(contenders), 1, BENCH_CONTENDERS_MAX,
+     "up to 16 numbers from 1 to 1024, with commas between"},
+    {"--processes", read_list, VALUE(processes), 1, BENCH_PROCESSES_MAX,
+     "up to 16 numbers from 1 to 64, with commas between"},
+    {"--own", flag_read_switch, VALUE(own), 0, 0, NULL},
+    {"--shared", flag_read_switch, VALUE(shared), 0, 0, NULL},
+    {"--hold", flag_read_u32, VALUE(hold_us), 0, 10000000, "microseconds from 0 to 10000000"},
+    {"--json", flag_read_text, VALUE(json), 0, 0, "the name of a file, or -"},
+    {"--teaching", flag_read_switch, VALUE(teaching), 0, 0, NULL},
+};
 
-static bool read_flag(const struct parse *parse, int flag) {
-    struct bench_options *o = parse->options;
-    const char *at = optarg;
-    switch (flag) {
-    case FLAG_SECONDS:
-        return read_seconds(&o->seconds) || wrong(parse, "--seconds", "a number from 0.05 to 3600");
-    case FLAG_CONTENDERS: return read_list(parse, "--contenders", BENCH_CONTENDERS_MAX, &o->contenders);
-    case FLAG_PROCESSES: return read_list(parse, "--processes", BENCH_PROCESSES_MAX, &o->processes);
-    case FLAG_OWN: o->own = true; return true;
-    case FLAG_SHARED: o->shared = true; return true;
-    case FLAG_HOLD:
-        return (read_number(&at, 0, 10000000, &o->hold_us) && *at == '\0') ||
-               wrong(parse, "--hold", "microseconds from 0 to 10000000");
-    case FLAG_JSON:
-        o->json = optarg;
-        return optarg[0] != '\0' || wrong(parse, "--json", "the name of a file, or -");
-    case FLAG_TEACHING: o->teaching = true; return true;
-    default: return false;
-    }
-}
-
-static bool take_urls(const struct parse *parse, int count, char **urls) {
-    struct bench_options *o = parse->options;
-    if (count == 0)
-        snprintf(parse->error, parse->error_size, "which lock? Give its URL, as redis://127.0.0.1:6379");
-    else if (count > BENCH_URLS)
-        snprintf(parse->error, parse->error_size, "more than %d locks", BENCH_URLS);
-    else
-        for (int i = 0; i < count; i++)
-            o->urls[o->url_count++] = urls[i];
-    return o->url_count > 0;
-}
-
-static void explain_failure(int flag, char **argv, char *error, size_t error_size) {
-    char letter[] = {'-', (char)optopt, '\0'};
-    bool is_letter = optopt > 0 && optopt < FLAG_SECONDS;
-    snprintf(error, error_size, flag == ':' ? "%s needs a value" : "%s is no option, or not with a value",
-             is_letter ? letter : argv[optind - 1]);
-}
-
-enum bench_options_status bench_options_parse(int argc, char **argv, struct bench_options *options,
-                                              char *error, size_t error_size) {
-    struct bench_options parsed = {
+enum flags_status bench_options_read(char *const *argv, struct bench_options *options, char *error,
+                                     size_t error_size) {
+    struct bench_options read = {
         .seconds = 2,
         .contenders = {.numbers = {1, 2, 4, 16, 64}, .count = 5},
         .processes = {.numbers = {1, 4}, .count = 2},
     };
-    struct parse parse = {.options = &parsed, .error = error, .error_size = error_size};
-    int flag = 0;
-    opterr = 0;
-    optind = 0;
-    while ((flag = getopt_long(argc, argv, ":", flags, NULL)) != -1) {
-        if (flag == FLAG_HELP || flag == FLAG_VERSION)
-            return flag == FLAG_HELP ? BENCH_HELP : BENCH_SHOW_VERSION;
-        if (flag == ':' || flag == '?') {
-            explain_failure(flag, argv, error, error_size);
-            return BENCH_WRONG;
-        }
-        if (!read_flag(&parse, flag))
-            return BENCH_WRONG;
+    enum flags_status status =
+        flags_read(flags, sizeof flags / sizeof flags[0], argv, &read, error, error_size);
+    if (status != FLAGS_RUN)
+        return status;
+    if (read.urls.count == 0) {
+        snprintf(error, error_size, "which lock? Give its URL, as redis://127.0.0.1:6379");
+        return FLAGS_WRONG;
     }
-    if (!take_urls(&parse, argc - optind, argv + optind))
-        return BENCH_WRONG;
-    if (!parsed.own && !parsed.shared)
-        parsed.own = parsed.shared = true;
-    *options = parsed;
-    return BENCH_RUN;
+    if (!read.own && !read.shared)
+        read.own = read.shared = true;
+    *options = read;
+    return FLAGS_RUN;
 }

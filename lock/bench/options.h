@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BENCH_VERSION "0.1.0"
+#include "base/flags.h"
 
-enum { BENCH_URLS = 16, BENCH_LIST = 16, BENCH_CONTENDERS_MAX = 1024, BENCH_PROCESSES_MAX = 64 };
+enum { BENCH_LIST = 16, BENCH_CONTENDERS_MAX = 1024, BENCH_PROCESSES_MAX = 64 };
 
 /* Numbers, in the order given. */
 struct bench_list {
@@ -17,8 +17,7 @@ struct bench_list {
 
 /* Texts point into argv. */
 struct bench_options {
-    const char *urls[BENCH_URLS];
-    unsigned url_count;
+    struct flag_texts urls;
     double seconds; /* of each row */
     struct bench_list contenders, processes;
     bool own, shared; /* at least one of them */
@@ -27,15 +26,8 @@ struct bench_options {
     bool teaching;
 };
 
-enum bench_options_status {
-    BENCH_RUN,
-    BENCH_HELP,
-    BENCH_SHOW_VERSION,
-    BENCH_WRONG, /* `error` says what, and what would be right */
-};
-
-enum bench_options_status bench_options_parse(int argc, char **argv, struct bench_options *options,
-                                              char *error, size_t error_size);
+enum flags_status bench_options_read(char *const *argv, struct bench_options *options, char *error,
+                                     size_t error_size);
 
 extern const char bench_help[];
 

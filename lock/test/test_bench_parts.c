@@ -9,7 +9,7 @@ static struct bench_options options;
 static char error[256];
 
 /* The words of `line` after the program's name. */
-static enum bench_options_status parse(const char *line) {
+static enum flags_status parse(const char *line) {
     char *argv[32] = {harness_format("lock-bench")};
     int argc = 1;
     char *rest = harness_format("%s", line);
@@ -18,13 +18,13 @@ static enum bench_options_status parse(const char *line) {
             argv[argc++] = word;
     memset(&options, 0, sizeof options);
     error[0] = '\0';
-    return bench_options_parse(argc, argv, &options, error, sizeof error);
+    return bench_options_read(argv, &options, error, sizeof error);
 }
 
 static void defaults(void) {
-    CHECK_INT(parse("local:"), BENCH_RUN);
-    CHECK_INT(options.url_count, 1);
-    CHECK_STR(options.urls[0], "local:");
+    CHECK_INT(parse("local:"), FLAGS_RUN);
+    CHECK_INT(options.urls.count, 1);
+    CHECK_STR(options.urls.texts[0], "local:");
     CHECK(options.seconds == 2);
     CHECK_INT(options.contenders.count, 5);
     CHECK_INT(options.contenders.numbers[4], 64);
@@ -37,10 +37,10 @@ static void defaults(void) {
 static void all_of_them(void) {
     CHECK_INT(
         parse("a: --seconds 0.5 --contenders 3,1024 --processes=64 --own --hold 70 b: --json - --teaching"),
-        BENCH_RUN);
-    CHECK_INT(options.url_count, 2);
-    CHECK_STR(options.urls[0], "a:");
-    CHECK_STR(options.urls[1], "b:");
+        FLAGS_RUN);
+    CHECK_INT(options.urls.count, 2);
+    CHECK_STR(options.urls.texts[0], "a:");
+    CHECK_STR(options.urls.texts[1], "b:");
     CHECK(options.seconds == 0.5);
     CHECK_INT(options.contenders.count, 2);
     CHECK_INT(options.contenders.numbers[0], 3);
@@ -50,12 +50,12 @@ static void all_of_them(void) {
     CHECK_INT(options.hold_us, 70);
     CHECK_STR(options.json, "-");
     CHECK(options.own && !options.shared && options.teaching);
-    CHECK_INT(parse("a: --shared"), BENCH_RUN);
+    CHECK_INT(parse("a: --shared"), FLAGS_RUN);
     CHECK(!options.own && options.shared);
-    CHECK_INT(parse("a: --shared --own"), BENCH_RUN);
+    CHECK_INT(parse("a: --shared --own"), FLAGS_RUN);
     CHECK(options.own && options.shared);
-    CHECK_INT(parse("--help"), BENCH_HELP);
-    CHECK_INT(parse("--version"), BENCH_SHOW_VERSION);
+    CHECK_INT(parse("--help"), FLAGS_HELP);
+    CHECK_INT(parse("--version"), FLAGS_VERSION);
 }
 
 static void wrong(void) {
@@ -80,14 +80,14 @@ static void wrong(void) {
         {"a: --processes 65", "--processes must be up to 16 numbers from 1 to 64"},
         {"a: --hold 1.5", "--hold must be microseconds from 0 to 10000000"},
         {"a: --hold 1,2", "--hold"},
-        {"a: --own=yes", "--own=yes is no option, or not with a value"},
+        {"a: --own=yes", "--own=yes is no option with a value"},
         {"a: --nonsense", "--nonsense is no option"},
         {"a: -x", "-x is no option"},
         {"a: --json=", "--json must be the name of a file"},
-        {"a b c d e f g h i j k l m n o p q", "more than 16 locks"},
+        {"a b c d e f g h i j k l m n o p q", "URL must be given at most 16 times"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        CHECK_INT(parse(cases[i].line), BENCH_WRONG);
+        CHECK_INT(parse(cases[i].line), FLAGS_WRONG);
         CHECK_HAS(error, cases[i].says);
     }
 }
@@ -103,7 +103,7 @@ static void help_names_all(void) {
 static void check_plan(const char *line, bool one_process, const char *want, bool want_left_out) {
     struct bench_case cases[BENCH_CASES];
     bool left_out;
-    CHECK_INT(parse(line), BENCH_RUN);
+    CHECK_INT(parse(line), FLAGS_RUN);
     unsigned count = bench_plan(&options, "a:", one_process, cases, &left_out);
     const char *rows = "";
     for (unsigned i = 0; i < count; i++)

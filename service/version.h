@@ -1,6 +1,0 @@
-#ifndef SERVICE_VERSION_H
-#define SERVICE_VERSION_H
-
-#define SECKILL_VERSION "0.1.0"
-
-#endif
