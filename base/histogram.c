@@ -5,17 +5,15 @@
 
 /* Values below 256 have a bucket each; above, the top eight bits choose it. */
 static unsigned bucket_of(uint64_t value) {
-    if (value < UINT64_C(2) * SUB) {
+    if (value < UINT64_C(2) * SUB)
         return (unsigned)value;
-    }
     unsigned shift = 63u - (unsigned)__builtin_clzll(value) - SUB_BITS;
     return shift * SUB + (unsigned)(value >> shift);
 }
 
 static uint64_t bucket_top(unsigned bucket) {
-    if (bucket < 2 * SUB) {
+    if (bucket < 2 * SUB)
         return bucket;
-    }
     unsigned shift = bucket / SUB - 1;
     uint64_t lowest = (uint64_t)(bucket - shift * SUB) << shift;
     return lowest + ((UINT64_C(1) << shift) - 1);
@@ -24,25 +22,21 @@ static uint64_t bucket_top(unsigned bucket) {
 void histogram_record(struct histogram *h, uint64_t value) {
     h->counts[bucket_of(value)]++;
     h->total++;
-    if (value > h->max) {
+    if (value > h->max)
         h->max = value;
-    }
 }
 
 void histogram_add(struct histogram *h, const struct histogram *other) {
-    for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+    for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++)
         h->counts[bucket] += other->counts[bucket];
-    }
     h->total += other->total;
-    if (other->max > h->max) {
+    if (other->max > h->max)
         h->max = other->max;
-    }
 }
 
 uint64_t histogram_quantile(const struct histogram *h, double fraction) {
-    if (h->total == 0) {
+    if (h->total == 0)
         return 0;
-    }
     double share = fraction * (double)h->total;
     uint64_t rank = (uint64_t)share;
     rank += (double)rank < share;

@@ -4,17 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
+#include "base/histogram.h"
 #include "purchase.lua.h"
 
-enum { BATCH_MAX = 256, IN_FLIGHT_MAX = 16, FIXED = 10, TIMES_MAX = 1000000 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
+enum { BATCH_MAX = 256, IN_FLIGHT_MAX = 16, FIXED = 10 };
 
 static void fail(const char *what) {
     fprintf(stderr, "bench-store: %s\n", what);
@@ -68,29 +63,22 @@ static void read_reply(redisContext *redis) {
     freeReplyObject(reply);
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Calls until the time is up; returns purchases a second. `times` takes the first TIMES_MAX calls' durations.
- */
+/* Calls until the time is up; returns purchases a second. `times`: of the calls, in nanoseconds. */
 static double drive(redisContext *redis, const char *sha, int items, int batch, int in_flight, double seconds,
-                    double *times, long *timed) {
-    long serial = (long)(now() * 1e6), sent = 0, done = 0; /* keys that no earlier run had */
-    double began[IN_FLIGHT_MAX] = {0}, start = now();
+                    struct histogram *times) {
+    int64_t began_ns[IN_FLIGHT_MAX] = {0}, start_ns = clock_now_ns();
+    long serial = start_ns / 1000, sent = 0, done = 0; /* keys that no earlier run had */
     for (; sent < in_flight; sent++) {
         append_call(redis, sha, (int)(sent % items), batch, &serial);
-        began[sent % in_flight] = now();
+        began_ns[sent % in_flight] = clock_now_ns();
     }
-    for (; now() < start + seconds; sent++, done++) {
+    for (; (double)(clock_now_ns() - start_ns) < seconds * 1e9; sent++, done++) {
         read_reply(redis);
-        if (done < TIMES_MAX)
-            times[(*timed)++] = now() - began[done % in_flight];
+        histogram_record(times, (uint64_t)(clock_now_ns() - began_ns[done % in_flight]));
         append_call(redis, sha, (int)(sent % items), batch, &serial);
-        began[sent % in_flight] = now();
+        began_ns[sent % in_flight] = clock_now_ns();
     }
-    return (double)(done * batch) / (now() - start);
+    return (double)(done * batch) / ((double)(clock_now_ns() - start_ns) / 1e9);
 }
 
 int main(int argc, char **argv) {
@@ -103,19 +91,16 @@ int main(int argc, char **argv) {
     if (batch < 1 || batch > BATCH_MAX || items < 1 || in_flight < 1 || in_flight > IN_FLIGHT_MAX)
         fail("BATCH is 1 to 256, IN_FLIGHT 1 to 16, ITEMS at least 1");
     redisContext *redis = redisConnect("127.0.0.1", port);
-    double *times = malloc(sizeof *times * TIMES_MAX);
-    if (!redis || redis->err || !times)
+    static struct histogram times;
+    if (!redis || redis->err)
         fail("cannot connect to Redis");
     create_items(redis, items);
     redisReply *loaded = redisCommand(redis, "SCRIPT LOAD %s", purchase_lua);
     if (!loaded || loaded->type != REDIS_REPLY_STRING)
         fail("cannot load the script");
-    long timed = 0;
-    double rate = drive(redis, loaded->str, items, batch, in_flight, strtod(argv[5], NULL), times, &timed);
-    qsort(times, (size_t)timed, sizeof *times, by_size);
-    printf("%.0f %.3f\n", rate, times[timed / 2] * 1e3);
+    double rate = drive(redis, loaded->str, items, batch, in_flight, strtod(argv[5], NULL), &times);
+    printf("%.0f %.3f\n", rate, (double)histogram_quantile(&times, 0.5) / 1e6);
     freeReplyObject(loaded);
     redisFree(redis);
-    free(times);
     return 0;
 }

@@ -119,9 +119,8 @@ bool outcome_record(const struct demand *demand, struct request_log *log, struct
         line->sent_ns = answer->sent_ns;
     switch (answer->result) {
     case CONNECTION_NOT_SENT:
-        if (line->outcome != OUTCOME_UNKNOWN) { /* otherwise an earlier attempt may have been carried out */
+        if (line->outcome != OUTCOME_UNKNOWN) /* otherwise an earlier attempt may have been carried out */
             set(log, line, OUTCOME_NOT_SENT, "not-sent", strlen("not-sent"));
-        }
         break;
     case CONNECTION_BROKEN: set_unknown(log, line, "connection-broken"); break;
     case CONNECTION_TIMED_OUT: set_unknown(log, line, "timed-out"); break;

@@ -1,13 +1,11 @@
 #include "lock/bench/contenders.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -33,12 +31,6 @@ struct contender {
     unsigned number;
     char key_name[32];
 };
-
-static void pause_us(unsigned us) {
-    struct timespec time = {.tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000};
-    while (nanosleep(&time, &time) != 0 && errno == EINTR)
-        continue;
-}
 
 static enum bench_phase phase_of(const struct process *process) {
     return (enum bench_phase)atomic_load(&process->memory->phase);
@@ -67,7 +59,7 @@ static bool work(struct contender *me, const struct lock_grant *grant) {
     bool changed = atomic_load(&key->last) != name;
     atomic_store(&key->last, name);
     if (me->process->what->hold_us > 0)
-        pause_us(me->process->what->hold_us);
+        usleep(me->process->what->hold_us);
     atomic_store(&key->count, count + 1);
     uint32_t expected = name; /* a second holder stays */
     atomic_compare_exchange_strong(&key->holder, &expected, 0);
@@ -87,7 +79,7 @@ static void take_turn(struct contender *me) {
         if (status == LOCK_CANCELLED)
             return;
         note_error(me, status);
-        pause_us(PAUSE_AFTER_ERROR_US);
+        usleep(PAUSE_AFTER_ERROR_US);
         return;
     }
     /* A pair belongs to the phase in which the lock was acquired. */
@@ -111,7 +103,7 @@ static void *contend(void *arg) {
     struct bench_shared_memory *memory = me->process->memory;
     atomic_fetch_add(&memory->ready, 1);
     while (phase_of(me->process) == BENCH_GATHER)
-        pause_us(GATHER_POLL_US);
+        usleep(GATHER_POLL_US);
     take_turn(me);
     atomic_store(&memory->begun, true);
     while (phase_of(me->process) != BENCH_STOP)
@@ -165,13 +157,13 @@ static uint64_t requests_of(const struct process *process) {
 /* Until BENCH_STOP. Sees each change of the phase up to a millisecond late, at the begin as at the end. */
 static void count_requests(const struct process *process) {
     while (phase_of(process) < BENCH_MEASURE)
-        pause_us(PHASE_POLL_US);
+        usleep(PHASE_POLL_US);
     uint64_t before = requests_of(process);
     while (phase_of(process) == BENCH_MEASURE)
-        pause_us(PHASE_POLL_US);
+        usleep(PHASE_POLL_US);
     atomic_fetch_add(&process->memory->requests, requests_of(process) - before);
     while (phase_of(process) != BENCH_STOP)
-        pause_us(PHASE_POLL_US);
+        usleep(PHASE_POLL_US);
 }
 
 void bench_work(struct bench_shared_memory *memory, const struct bench_case *what, unsigned number,
