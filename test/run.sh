@@ -27,6 +27,10 @@ run_one() {
     } 9<"$results"
 }
 
+# Stores write to memory where there is room for it (4 GB): on a disk that stalls for half a second they do not answer.
+room=$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)
+[ -n "${TMPDIR:-}" ] || [ "${room:-0}" -lt 4000000 ] || [ ! -w /dev/shm ] ||
+    grep -q '^[^ ]* /dev/shm [^ ]* [^ ]*noexec' /proc/mounts || TMPDIR=/dev/shm
 results=$(mktemp -d "${TMPDIR:-/tmp}/seckill-tests-XXXXXX") || exit 1
 trap 'rm -rf "$results"' EXIT
 trap 'exit 130' INT TERM
