@@ -173,7 +173,7 @@ static void test_random_mix(void) {
     for (int step = 0; step < STEPS; step++) {
         redis_clock()->stopped_ms += below(model, 300);
         int64_t what = below(model, 100);
-        /* What is due is given back when somebody looks; who buys meanwhile finds less. */
+        /* A hold that is due is returned when somebody reads the item; a buyer before that finds less. */
         if (what < 50)
             step_buy(model, seller);
         else if (what < 65)

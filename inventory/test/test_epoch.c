@@ -41,7 +41,7 @@ static bool is_told(void *arg) {
 }
 
 static struct told *finish(struct seller *seller, struct told *told) {
-    shop_wait(seller->shop, is_told, told, "a beat is answered");
+    shop_wait(seller->shop, is_told, told, "a heartbeat is answered");
     CHECK_INT(told->count, 1);
     return told;
 }
@@ -83,7 +83,7 @@ static const char *row(const char *instance) {
     return harness_format("%s", redis_command(&redis, "HGET", INSTANCES, instance, NULL));
 }
 
-/* As if its last beat had been so long ago. */
+/* As if its last heartbeat had been so long ago. */
 static void age(const char *instance, long long ms) {
     char *at;
     long long epoch = strtoll(row(instance), &at, 10), seen = strtoll(at, &at, 10),
@@ -195,7 +195,7 @@ static void silence(void) {
     check(heartbeat(seller, "a", 2, "y:"), 2, "y:", 2, 1);
 }
 
-/* A beat that tells nothing new costs no write. */
+/* A heartbeat that tells nothing new costs no write. */
 static void few_writes(void) {
     struct seller *seller = open_seller();
     heartbeat(seller, "a", 0, "x:");

@@ -217,16 +217,16 @@ static void test_unknown_item(void) {
     CHECK_INT(redis_integer(&redis, "DBSIZE", NULL), 0);
 }
 
-/* ---- paused between look and write ---- */
+/* ---- paused between read and write ---- */
 
-static bool has_looked(void *arg) {
+static bool has_read(void *arg) {
     return ((struct seller *)arg)->inventory->delayed != NULL;
 }
 
 /* A purchase has read, and is paused before its write. */
 static struct buy *pause_buyer(struct seller *seller, const char *user, const char *key, int64_t quantity) {
     struct buy *paused = buy_begin(seller, "phone", user, key, quantity);
-    shop_wait(seller->shop, has_looked, seller, "the purchase has read");
+    shop_wait(seller->shop, has_read, seller, "the purchase has read");
     return paused;
 }
 
@@ -255,7 +255,7 @@ static void test_overtaken_by_a_sale(void) {
 }
 
 /* The new holder has only read: nothing may change what it read until it writes. */
-static void test_overtaken_by_a_look(void) {
+static void test_overtaken_by_a_read(void) {
     struct seller *seller = open_sale(0);
     struct buy *old = pause_buyer(slow_holder(seller, 5), "ann", "k1", 10);
     seller->shop->hurried_ms = WORK_MS / 2;
@@ -392,7 +392,7 @@ int main(int argc, char **argv) {
     harness_run("the newest fence outlives the item", test_outlives_the_item);
     harness_run("nothing is kept for an unknown item", test_unknown_item);
     harness_run("paused, and overtaken by a sale", test_overtaken_by_a_sale);
-    harness_run("paused, and overtaken by a look", test_overtaken_by_a_look);
+    harness_run("paused, and overtaken by a read", test_overtaken_by_a_read);
     harness_run("paused, and overtaken by its own retry", test_overtaken_by_its_retry);
     harness_run("paused, and units were added", test_units_added_meanwhile);
     harness_run("paused, and another has the same fence", test_one_fence_twice);

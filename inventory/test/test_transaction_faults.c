@@ -19,7 +19,7 @@ struct scene {
     int64_t ahead_ms; /* the clock, then */
     enum txn_call call;
     bool first_held;    /* it was made before */
-    bool sold_out;      /* the last lamps are gone between look and take */
+    bool sold_out;      /* the last lamps are gone between read and debit */
     bool without_fence; /* its lock numbers nothing */
 };
 
@@ -287,8 +287,8 @@ static void test_stopped(void) {
 }
 
 /* A newer holder of its locks buys something else meanwhile, of which there is enough: what comes after that
- * with the older token is refused, from the look on; without fences it is not. The first step is before any
- * look. */
+ * with the older token is refused, from the read on; without fences it is not. The first step is before any
+ * read. */
 static enum inventory_status overtaken_at(int until, bool without_fence) {
     const struct scene plain = {.key = "k", .lines = "phone:1 lamp:1", .without_fence = without_fence};
     struct seller *seller = open_sale(&plain);

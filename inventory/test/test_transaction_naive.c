@@ -219,7 +219,7 @@ static void test_overtaken_at_the_write(void) {
     check_both(seller, 2, 1);
 }
 
-static void test_overtaken_at_the_look(void) {
+static void test_overtaken_at_the_read(void) {
     struct seller *seller = open_sale(6);
     CHECK_STATUS(txn_make(seller, "k2", "phone:1"), INVENTORY_OK);
     seller->fence = 5;
@@ -250,7 +250,7 @@ static void test_half_a_basket(void) {
 /* ---- what breaks ---- */
 
 static void test_reply_lost(void) {
-    static const char *const after[] = {"HINCRBY", "HMGET", "EVALSHA"}; /* the write; its orders; the look */
+    static const char *const after[] = {"HINCRBY", "HMGET", "EVALSHA"}; /* the write; its orders; the read */
     struct seller *seller = open_sale(0);
     struct proxy *proxy = proxy_start(redis.port);
     struct seller *other = holder(seller->shop, 0, (struct seller_options){.port = proxy_port(proxy)});
@@ -317,7 +317,7 @@ int main(int argc, char **argv) {
     harness_run("one after the other, it is right, with fences", test_in_turn_fenced);
     harness_run("two that overlap oversell", test_overlap_oversells);
     harness_run("with fences: overtaken at the write", test_overtaken_at_the_write);
-    harness_run("with fences: overtaken at the look", test_overtaken_at_the_look);
+    harness_run("with fences: overtaken at the read", test_overtaken_at_the_read);
     harness_run("with fences: half a basket", test_half_a_basket);
     harness_run("a reply is lost", test_reply_lost);
     harness_run("the store refuses", test_refused_by_the_store);

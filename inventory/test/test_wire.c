@@ -331,9 +331,9 @@ static bool has_read(void *arg) {
 /* Those who come while the item is asked for share the next reply: the one that is in flight may be older
  * than their question. */
 static void test_reads_are_shared(void) {
-    enum { LOOKS = 50 };
+    enum { READS = 50 };
     struct seller *seller = open_seller(0, 0);
-    struct answer *answers[LOOKS];
+    struct answer *answers[READS];
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     int before = times_read() + 1;
     proxy_set(proxy, PROXY_DELAY, 200, "HMGET");
@@ -343,25 +343,25 @@ static void test_reads_are_shared(void) {
     CHECK(harness_wait(has_read, &before, 10000));
     CHECK_STATUS(item_restock(direct, "phone", "r", 5, NULL), INVENTORY_OK);
     CHECK_INT(early->count, 0); /* its reply is on the way */
-    for (int i = 0; i < LOOKS; i++)
+    for (int i = 0; i < READS; i++)
         answers[i] = item_read_begin(seller, "phone");
     before = times_read();
     shop_settle(seller->shop);
     CHECK_INT(times_read() - before, 1);
     CHECK_INT(early->item.available, 10);
     CHECK_STATUS(other->status, INVENTORY_UNKNOWN_ITEM);
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < READS; i++) {
         CHECK_STATUS(answers[i]->status, INVENTORY_OK);
         CHECK_INT(answers[i]->item.available, 15);
         CHECK_STR(answers[i]->item.item, "phone");
     }
     CHECK_INT(seller->inventory->items.count, 1); /* a name that nobody sells is forgotten */
     proxy_set(proxy, PROXY_CUT, 3, "HMGET");
-    for (int i = 0; i < LOOKS; i++)
+    for (int i = 0; i < READS; i++)
         answers[i] = item_read_begin(seller, "phone");
     shop_settle(seller->shop);
     CHECK_STATUS(answers[0]->status, INVENTORY_UNKNOWN);
-    CHECK_STATUS(answers[LOOKS - 1]->status, INVENTORY_UNAVAILABLE);
+    CHECK_STATUS(answers[READS - 1]->status, INVENTORY_UNAVAILABLE);
     seller_wait_up(seller);
     CHECK_STATUS(item_reader(seller, "phone", NULL), INVENTORY_OK);
 }
@@ -386,7 +386,7 @@ static bool all_answered(void *arg) {
 }
 
 /* A caller that asks again from within the callback is answered, too. */
-static void test_looks_from_answers(void) {
+static void test_reads_from_answers(void) {
     struct seller *seller = open_seller(0, 0);
     struct asker asker = {.inventory = seller->inventory, .left = 6};
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
@@ -460,7 +460,7 @@ int main(int argc, char **argv) {
     run_each("a sale that is delivered late", test_delivered_late, INVENTORY_OPTIMISTIC);
     harness_run("a connection that is given up is reset", test_given_up);
     harness_run("reads of one item share replies, none older than the call", test_reads_are_shared);
-    harness_run("looks asked from the answers to looks", test_looks_from_answers);
+    harness_run("reads begun in the answers to reads", test_reads_from_answers);
     run_each("a slow store", test_slow, INVENTORY_OPTIMISTIC);
     run_each("a store that is too slow", test_too_slow, INVENTORY_LUA);
     run_each("cut off at random under load", test_cut_under_load, INVENTORY_LUA);

@@ -151,7 +151,7 @@ static bool has_had_many_turns(void *hammer) {
     return ((struct hammer *)hammer)->turns > 100;
 }
 
-/* Two that want it all the time have it in turn; who would only look, once a second, would be here for
+/* Two threads that want it all the time get it by turns. One that only polled, once a second, would take
  * minutes. */
 static void told(void) {
     struct hammer hammers[2];

@@ -102,7 +102,7 @@ static void fixed_key_wakes_all(void) {
         FAIL("%llu requests", (unsigned long long)cost);
 }
 
-/* The release, and the next one looks. (A look of another that comes by once a second is not excluded.) */
+/* The release, and the read of the next one. (Another one's poll, once a second, may come in between.) */
 static void queue_wakes_one(void) {
     uint64_t cost = UINT64_MAX;
     for (int i = 0; i < 5 && cost > 2; i++)

@@ -243,8 +243,8 @@ static long long scripts_run(void) {
     return at ? strtoll(at + strlen("cmdstat_evalsha:calls="), NULL, 10) : 0;
 }
 
-/* A hundred processes wait. Each costs its attempts (the first while it does not listen yet) and a look a
- * second; each hand-over costs what gives it and what takes it. */
+/* A hundred processes wait. Each costs its attempts (the first before it is subscribed) and a poll a
+ * second; each hand-over costs a release and an acquisition. */
 static void a_hundred_wait(void) {
     enum { MANY = 100 };
     begin();
@@ -267,8 +267,8 @@ static void a_hundred_wait(void) {
             left--;
         }
     }
-    long long looks = (harness_now_ms() - began_ms) / 1000 + 1;
-    CHECK(scripts_run() <= 2 * MANY + 1 + looks * MANY);
+    long long polls = (harness_now_ms() - began_ms) / 1000 + 1;
+    CHECK(scripts_run() <= 2 * MANY + 1 + polls * MANY);
     tools_check_no_trace(&redis, "a");
 }
 

@@ -74,7 +74,7 @@ static int ttl_of_round_ms(void) {
 }
 
 /* The one that was stopped goes on once its locks are over; for the one that was killed another begins. */
-static void look_after(struct seckilld *service, int64_t *stopped_ms) {
+static void continue_or_restart(struct seckilld *service, int64_t *stopped_ms) {
     if (!proc_running(&service->proc)) {
         int status;
         CHECK(proc_wait(&service->proc, 0, &status));
@@ -154,14 +154,14 @@ static void one_round(void) {
     plan.purchases = TRANSFERS;
     struct crowd *transfers = crowd_start(&plan);
     while (crowd_answered(baskets) < BASKETS || crowd_answered(transfers) < TRANSFERS) {
-        look_after(&services[0], &stopped_ms);
+        continue_or_restart(&services[0], &stopped_ms);
         harness_pause_ms(5);
     }
     crowd_join(baskets);
     crowd_join(transfers);
     int64_t until_ms = harness_now_ms() + PATIENCE_MS;
     while (proc_stopped(&services[0].proc) || !is_settled(NULL)) {
-        look_after(&services[0], &stopped_ms);
+        continue_or_restart(&services[0], &stopped_ms);
         if (harness_now_ms() > until_ms)
             FAIL("round %d: not all was finished", round_number);
         harness_pause_ms(5);

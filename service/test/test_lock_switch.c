@@ -105,7 +105,7 @@ static void under_load(void) {
     redis_start(&locks, NULL);
     etcd_start(&etcd, NULL);
     for (int i = 0; i < 2; i++)
-        open_service(i, in_etcd(), "10000", i ? "40" : "1"); /* longer than beats are apart */
+        open_service(i, in_etcd(), "10000", i ? "40" : "1"); /* longer than heartbeats are apart */
     put_on_sale(0);
     struct witness *witness = witness_call(&redis);
     struct crowd_plan plan = {.ports = {services[0].port, services[1].port},

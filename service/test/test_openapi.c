@@ -29,7 +29,7 @@ static void linted(void) {
     const char *said;
     if (lint(document, &said) != 0)
         FAIL("%s (or it is not there: make tests installs it)", said);
-    /* It does look. */
+    /* It finds what is wrong. */
     const char *path = harness_format("%s/bad.json", harness_dir());
     FILE *file = fopen(path, "we");
     CHECK(file != NULL);
