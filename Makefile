@@ -23,9 +23,10 @@ LIBETCD_PARTS := $(call objects,lock/libetcd) $(O)/gen/etcd.pb-c.o
 LOCKS      := $(LIBLOCK) $(LIBETCD)
 SERVICE    := $(filter-out %/main.o,$(call objects,service))
 LOADTEST   := $(filter-out %/main.o,$(call objects,loadtest))
+LAB        := $(filter-out %/main.o,$(call objects,loadtest/lab))
 LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
 HARNESS    := $(filter-out %/fuzz_main.o %/stops.o %/turned_clock.o,$(call objects,test))
-MODULES    := base inventory lock lock/libetcd service loadtest test
+MODULES    := base inventory lock lock/libetcd service loadtest loadtest/lab test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench
 VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' base/version.h)
 comma      := ,
@@ -230,6 +231,7 @@ LOCK_PARTS     := $(LIBLOCK_PARTS) $(LIBETCD_PARTS)
 LOCK_TEST      := $(call helpers,lock) $(LOCK_BENCH) $(HARNESS) $(LOCK_PARTS) $(LIB)
 ETCD_TEST      := $(call helpers,lock/libetcd) $(HARNESS) $(LIBETCD_PARTS)
 SERVICE_TEST   := $(call helpers,service) $(SERVICE) $(HARNESS) $(LOCKS) $(LIB)
+LAB_TEST       := $(call helpers,loadtest/lab) $(LAB) $(HARNESS) $(LIB)
 LOADTEST_TEST  := $(call helpers,loadtest) $(LOADTEST) $(HARNESS) $(LIB)
 REPLAY         := $(O)/test/fuzz_main.o
 
@@ -241,6 +243,7 @@ $(BUILD)/test/lock_%:      $(O)/lock/test/test_%.o $(LOCK_TEST)                 
 $(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(O)/lock/core/waiter.o $(O)/lock/core/env.o $(LOCK_BENCH) $(HARNESS) $(LIB) ; $(LINK)
 $(BUILD)/test/etcd_%:      $(O)/lock/libetcd/test/test_%.o $(ETCD_TEST)             ; $(LINK)
 $(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)            ; $(LINK)
+$(BUILD)/test/lab_%:       $(O)/loadtest/lab/test/test_%.o $(LAB_TEST)                ; $(LINK)
 $(BUILD)/test/loadtest_%:  $(O)/loadtest/test/test_%.o $(LOADTEST_TEST)          ; $(LINK)
 
 $(BUILD)/test/inventory_fuzz_%: $(O)/inventory/test/fuzz_%.o $(REPLAY) $(INVENTORY_TEST) ; $(LINK)

@@ -1,0 +1,289 @@
+#include "loadtest/lab/events/event.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMAT "seckill-events/1"
+
+/* ---- the members of each kind ---- */
+
+enum type { NUMBER, TEXT, NUMBERS };
+
+enum member_bit {
+    OP = 1 << 0,
+    KEY = 1 << 1,
+    GRANT = 1 << 2,
+    FENCE = 1 << 3,
+    UNTIL = 1 << 4,
+    ITEM = 1 << 5,
+    QUANTITY = 1 << 6,
+    REASON = 1 << 7,
+    WHAT = 1 << 8,
+    TARGET = 1 << 9,
+    SERVER = 1 << 10,
+    OWNER = 1 << 11,
+    ROLE = 1 << 12,
+    JUMP = 1 << 13,
+    STOCK = 1 << 14,
+    SAYS = 1 << 15,
+    VERDICT = 1 << 16,
+};
+
+static const struct member {
+    const char *name;
+    enum type type;
+    size_t offset;
+    int bit;
+} members[] = {
+    {"op", NUMBER, offsetof(struct event, op), OP},
+    {"key", TEXT, offsetof(struct event, key), KEY},
+    {"grant", NUMBER, offsetof(struct event, grant), GRANT},
+    {"fence", NUMBER, offsetof(struct event, fence), FENCE},
+    {"until", NUMBER, offsetof(struct event, until_ns), UNTIL},
+    {"item", TEXT, offsetof(struct event, item), ITEM},
+    {"quantity", NUMBER, offsetof(struct event, quantity), QUANTITY},
+    {"reason", TEXT, offsetof(struct event, reason), REASON},
+    {"what", TEXT, offsetof(struct event, what), WHAT},
+    {"target", TEXT, offsetof(struct event, target), TARGET},
+    {"server", TEXT, offsetof(struct event, server), SERVER},
+    {"owner", TEXT, offsetof(struct event, owner), OWNER},
+    {"role", TEXT, offsetof(struct event, role), ROLE},
+    {"jump_ms", NUMBER, offsetof(struct event, jump_ms), JUMP},
+    {"initial", NUMBER, offsetof(struct event, initial), STOCK},
+    {"available", NUMBER, offsetof(struct event, available), STOCK},
+    {"sold", NUMBER, offsetof(struct event, sold), STOCK},
+    {"text", TEXT, offsetof(struct event, text), SAYS},
+    {"outcome", TEXT, offsetof(struct event, outcome), VERDICT},
+    {"overlap_ms", NUMBER, offsetof(struct event, overlap_ms), VERDICT},
+    {"oversold", NUMBER, offsetof(struct event, oversold), VERDICT},
+    {"double_writes", NUMBER, offsetof(struct event, double_writes), VERDICT},
+    {"refused_stale", NUMBER, offsetof(struct event, refused_stale), VERDICT},
+    {"evidence", NUMBERS, offsetof(struct event, evidence), VERDICT},
+    {"sentence", TEXT, offsetof(struct event, sentence), VERDICT},
+};
+enum { MEMBERS = sizeof members / sizeof members[0] };
+
+static const struct {
+    const char *name;
+    int members; /* bits */
+} kinds[EVENT_KINDS] = {
+    [EVENT_ACQUIRE_SENT] = {"acquire.sent", OP | KEY},
+    [EVENT_ACQUIRE_OK] = {"acquire.ok", OP | KEY | GRANT | FENCE | UNTIL},
+    [EVENT_ACQUIRE_BUSY] = {"acquire.busy", OP | KEY},
+    [EVENT_ACQUIRE_TIMEOUT] = {"acquire.timeout", OP | KEY},
+    [EVENT_ACQUIRE_UNKNOWN] = {"acquire.unknown", OP | KEY},
+    [EVENT_RENEW_SENT] = {"renew.sent", OP | KEY | GRANT},
+    [EVENT_RENEW_OK] = {"renew.ok", OP | KEY | GRANT | UNTIL},
+    [EVENT_RENEW_LOST] = {"renew.lost", OP | KEY | GRANT},
+    [EVENT_RENEW_UNKNOWN] = {"renew.unknown", OP | KEY | GRANT},
+    [EVENT_RELEASE_SENT] = {"release.sent", OP | KEY | GRANT},
+    [EVENT_RELEASE_OK] = {"release.ok", OP | KEY | GRANT},
+    [EVENT_RELEASE_NOT_OWNER] = {"release.not-owner", OP | KEY | GRANT},
+    [EVENT_RELEASE_UNKNOWN] = {"release.unknown", OP | KEY | GRANT},
+    [EVENT_WRITE_SENT] = {"write.sent", OP | ITEM | QUANTITY | GRANT},
+    [EVENT_WRITE_ACCEPTED] = {"write.accepted", OP | ITEM | QUANTITY | GRANT},
+    [EVENT_WRITE_REFUSED] = {"write.refused", OP | ITEM | QUANTITY | GRANT | REASON},
+    [EVENT_WRITE_UNKNOWN] = {"write.unknown", OP | ITEM | QUANTITY | GRANT},
+    [EVENT_HOLDER_PAUSED] = {"holder.paused", WHAT | TARGET},
+    [EVENT_HOLDER_RESUMED] = {"holder.resumed", WHAT | TARGET},
+    [EVENT_FAULT_START] = {"fault.start", WHAT | TARGET},
+    [EVENT_FAULT_END] = {"fault.end", WHAT | TARGET},
+    [EVENT_STORE_KEY] = {"store.key", SERVER | KEY | OWNER},
+    [EVENT_SERVER_ROLE] = {"server.role", SERVER | ROLE},
+    [EVENT_SERVER_CLOCK] = {"server.clock", SERVER | JUMP},
+    [EVENT_SERVER_DOWN] = {"server.down", SERVER},
+    [EVENT_SERVER_UP] = {"server.up", SERVER},
+    [EVENT_SALE_STOCK] = {"sale.stock", ITEM | STOCK},
+    [EVENT_NOTE] = {"note", SAYS},
+    [EVENT_VERDICT] = {"verdict", VERDICT},
+};
+
+const char *event_kind_name(enum event_kind kind) {
+    return kinds[kind].name;
+}
+
+/* ---- writing ---- */
+
+/* Takes `line` over; NULL: there was no memory for it. */
+static bool write_line(FILE *out, json_t *line) {
+    bool good = line != NULL && json_dumpf(line, out, JSON_COMPACT) == 0 && fputc('\n', out) != EOF &&
+                fflush(out) == 0;
+    json_decref(line);
+    return good;
+}
+
+bool event_play_write(FILE *out, const struct event_play *play) {
+    return write_line(out, json_pack("{s:s, s:s, s:s, s:I, s:s, s:O, s:I}", "format", FORMAT, "scenario",
+                                     play->scenario, "play", play->play, "seed", play->seed, "clock",
+                                     "monotonic", "servers", play->servers, "ttl_ms", play->ttl_ms));
+}
+
+static json_t *write_member(const struct event *event, const struct member *member) {
+    const void *value = (const char *)event + member->offset;
+    if (member->type == TEXT)
+        return json_string(*(const char *const *)value);
+    if (member->type == NUMBER)
+        return json_integer(*(const json_int_t *)value);
+    const uint64_t *numbers = value;
+    json_t *list = json_array();
+    for (int i = 0; i < EVENT_EVIDENCE && numbers[i] != 0; i++)
+        json_array_append_new(list, json_integer((json_int_t)numbers[i]));
+    return list;
+}
+
+bool event_write(FILE *out, const struct event *event) {
+    json_t *line = json_pack("{s:I, s:I, s:s, s:s}", "n", (json_int_t)event->n, "t", event->t_ns, "who",
+                             event->who, "ev", kinds[event->kind].name);
+    for (const struct member *member = members; member < members + MEMBERS; member++) {
+        if (kinds[event->kind].members & member->bit)
+            json_object_set_new(line, member->name, write_member(event, member));
+    }
+    if (event->cause != 0)
+        json_object_set_new(line, "cause", json_integer((json_int_t)event->cause));
+    return write_line(out, line);
+}
+
+/* ---- reading ---- */
+
+struct reader {
+    struct event_log *log;
+    size_t number; /* of the line */
+    char *error;
+    size_t error_size;
+};
+
+__attribute__((format(printf, 2, 3))) static bool fail(const struct reader *r, const char *format, ...) {
+    char what[200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    snprintf(r->error, r->error_size, "line %zu: %s", r->number, what);
+    return false;
+}
+
+static bool read_play(const struct reader *r, json_t *line) {
+    struct event_play *play = &r->log->play;
+    const char *format = json_string_value(json_object_get(line, "format"));
+    if (format == NULL || strcmp(format, FORMAT) != 0)
+        return fail(r, "it does not begin with \"format\":\"" FORMAT "\": this is no file of events");
+    json_error_t error;
+    if (json_unpack_ex(line, &error, 0, "{s:s, s:s, s:I, s:o, s:I}", "scenario", &play->scenario, "play",
+                       &play->play, "seed", &play->seed, "servers", &play->servers, "ttl_ms",
+                       &play->ttl_ms) != 0)
+        return fail(r, "%s", error.text);
+    if (strcmp(play->play, "broken") != 0 && strcmp(play->play, "fixed") != 0)
+        return fail(r, "\"play\" is neither broken nor fixed");
+    return true;
+}
+
+static bool read_number(json_t *json, int64_t *number) {
+    *number = json_integer_value(json);
+    return json_is_integer(json);
+}
+
+static bool read_evidence(json_t *json, uint64_t *evidence) {
+    size_t count = json_array_size(json);
+    for (size_t i = 0; i < count && i < EVENT_EVIDENCE; i++)
+        evidence[i] = (uint64_t)json_integer_value(json_array_get(json, i));
+    return json_is_array(json) && count <= EVENT_EVIDENCE;
+}
+
+static bool read_member(const struct reader *r, json_t *line, const struct member *member,
+                        struct event *event) {
+    json_t *json = json_object_get(line, member->name);
+    void *value = (char *)event + member->offset;
+    bool good = false;
+    switch (member->type) {
+    case NUMBER: good = read_number(json, value); break;
+    case TEXT: good = (*(const char **)value = json_string_value(json)) != NULL; break;
+    case NUMBERS: good = read_evidence(json, value); break;
+    }
+    return good ||
+           fail(r, "\"%s\" is missing, or is not what a %s has", member->name, kinds[event->kind].name);
+}
+
+static bool read_kind(const char *name, enum event_kind *kind) {
+    for (int i = 0; name != NULL && i < EVENT_KINDS; i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            *kind = (enum event_kind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_event(const struct reader *r, json_t *line, struct event *event) {
+    const struct event_log *log = r->log;
+    json_t *cause = json_object_get(line, "cause");
+    int64_t n, cause_n = 0;
+    if (log->count > 0 && log->events[log->count - 1].kind == EVENT_VERDICT)
+        return fail(r, "it is behind the verdict, which is the last line");
+    if (!read_number(json_object_get(line, "n"), &n) || n != (int64_t)log->count + 1)
+        return fail(r, "\"n\" is not %zu: the lines are counted from 1", log->count + 1);
+    if (!read_number(json_object_get(line, "t"), &event->t_ns) || event->t_ns < 0)
+        return fail(r, "\"t\" is no number of nanoseconds");
+    if ((event->who = json_string_value(json_object_get(line, "who"))) == NULL)
+        return fail(r, "\"who\" is missing");
+    if (!read_kind(json_string_value(json_object_get(line, "ev")), &event->kind))
+        return fail(r, "\"ev\" is missing, or there is no such event");
+    if (cause != NULL && (!read_number(cause, &cause_n) || cause_n < 1 || cause_n >= n))
+        return fail(r, "\"cause\" is not an earlier event");
+    event->n = (uint64_t)n;
+    event->cause = (uint64_t)cause_n;
+    for (const struct member *member = members; member < members + MEMBERS; member++) {
+        if ((kinds[event->kind].members & member->bit) && !read_member(r, line, member, event))
+            return false;
+    }
+    return true;
+}
+
+/* Takes `line` over. */
+static bool add_line(const struct reader *r, json_t *line) {
+    struct event_log *log = r->log;
+    if (json_array_append_new(log->lines, line) != 0)
+        return fail(r, "no memory");
+    if (r->number == 1)
+        return read_play(r, line);
+    struct event *events = log->events;
+    if ((log->count & (log->count - 1)) == 0) /* full: it grows by doubling */
+        events = reallocarray(events, log->count > 0 ? 2 * log->count : 1, sizeof *events);
+    if (events == NULL)
+        return fail(r, "no memory");
+    log->events = events;
+    memset(&events[log->count], 0, sizeof *events);
+    if (!read_event(r, line, &events[log->count]))
+        return false;
+    log->count++;
+    return true;
+}
+
+bool event_log_read(FILE *in, struct event_log *log, char *error, size_t error_size) {
+    struct reader r = {.log = log, .error = error, .error_size = error_size};
+    char *text = NULL;
+    size_t size = 0;
+    bool good = true;
+    *log = (struct event_log){.lines = json_array()};
+    for (ssize_t length; good && (length = getline(&text, &size, in)) > 0;) {
+        json_error_t wrong;
+        r.number++;
+        json_t *line = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &wrong);
+        good = line != NULL ? add_line(&r, line) : fail(&r, "%s", wrong.text);
+    }
+    free(text);
+    if (good && r.number == 0) {
+        r.number = 1;
+        good = fail(&r, "the file is empty");
+    }
+    if (!good)
+        event_log_free(log);
+    return good;
+}
+
+void event_log_free(struct event_log *log) {
+    free(log->events);
+    json_decref(log->lines);
+    memset(log, 0, sizeof *log);
+}

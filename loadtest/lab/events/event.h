@@ -1,0 +1,97 @@
+/* Events: what clients, stores, faults and the stock did, in one stream with one clock. A file of events has
+ * one JSON object a line: first the play, then the events, and the verdict at the end ("seckill-events/1").
+ * Verdict, picture, page and trace are computed from these lines alone. */
+#ifndef LOADTEST_LAB_EVENTS_EVENT_H
+#define LOADTEST_LAB_EVENTS_EVENT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum event_kind {
+    EVENT_ACQUIRE_SENT,
+    EVENT_ACQUIRE_OK,
+    EVENT_ACQUIRE_BUSY,
+    EVENT_ACQUIRE_TIMEOUT,
+    EVENT_ACQUIRE_UNKNOWN,
+    EVENT_RENEW_SENT,
+    EVENT_RENEW_OK,
+    EVENT_RENEW_LOST,
+    EVENT_RENEW_UNKNOWN,
+    EVENT_RELEASE_SENT,
+    EVENT_RELEASE_OK,
+    EVENT_RELEASE_NOT_OWNER,
+    EVENT_RELEASE_UNKNOWN,
+    EVENT_WRITE_SENT,
+    EVENT_WRITE_ACCEPTED,
+    EVENT_WRITE_REFUSED,
+    EVENT_WRITE_UNKNOWN,
+    EVENT_HOLDER_PAUSED,
+    EVENT_HOLDER_RESUMED,
+    EVENT_FAULT_START,
+    EVENT_FAULT_END,
+    EVENT_STORE_KEY,
+    EVENT_SERVER_ROLE,
+    EVENT_SERVER_CLOCK,
+    EVENT_SERVER_DOWN,
+    EVENT_SERVER_UP,
+    EVENT_SALE_STOCK,
+    EVENT_NOTE,
+    EVENT_VERDICT,
+    EVENT_KINDS
+};
+
+/* "acquire.sent", … */
+const char *event_kind_name(enum event_kind kind);
+
+enum { EVENT_EVIDENCE = 32 };
+
+/* A member that the kind does not have is 0 or NULL. */
+struct event {
+    uint64_t n;   /* counts from 1 */
+    int64_t t_ns; /* since the play began */
+    enum event_kind kind;
+    const char *who;
+    uint64_t cause; /* the event that led here; 0: none */
+    uint64_t op;    /* ties a request to its answer */
+    uint64_t grant; /* 0: none */
+    uint64_t fence;
+    int64_t until_ns; /* the grant's deadline */
+    int64_t quantity, initial, available, sold, jump_ms;
+    const char *key, *item;
+    const char *reason;                /* of a refused write */
+    const char *what, *target;         /* of a fault or a pause */
+    const char *server, *owner, *role; /* owner "": nobody */
+    const char *text;
+    /* Of the verdict: */
+    const char *outcome, *sentence;
+    int64_t overlap_ms, oversold, double_writes, refused_stale;
+    uint64_t evidence[EVENT_EVIDENCE]; /* the `n` of events; ends with a 0, or is full */
+};
+
+/* The first line. */
+struct event_play {
+    const char *scenario;
+    const char *play; /* "broken" or "fixed" */
+    int64_t seed, ttl_ms;
+    json_t *servers; /* name: version */
+};
+
+struct event_log {
+    struct event_play play;
+    struct event *events; /* in the order of the file, which is that of `n`; times may differ a little */
+    size_t count;
+    json_t *lines; /* owns all texts */
+};
+
+/* Writes one line and flushes it. False: it could not be written. */
+bool event_play_write(FILE *out, const struct event_play *play);
+bool event_write(FILE *out, const struct event *event);
+
+/* Reads a file. False: `error` says in which line it is wrong, and how; the log is empty. */
+bool event_log_read(FILE *in, struct event_log *log, char *error, size_t error_size);
+void event_log_free(struct event_log *log);
+
+#endif

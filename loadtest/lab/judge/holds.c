@@ -1,0 +1,147 @@
+#include "loadtest/lab/judge/holds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct hold *of_grant(const struct holds *holds, uint64_t grant) {
+    for (size_t i = holds->count; grant != 0 && i > 0; i--) {
+        if (holds->holds[i - 1].grant == grant)
+            return &holds->holds[i - 1];
+    }
+    return NULL;
+}
+
+const struct hold *holds_of_grant(const struct holds *holds, uint64_t grant) {
+    return of_grant(holds, grant);
+}
+
+/* When the request of this answer was sent. */
+static int64_t sent_ns(const struct event_log *log, const struct event *answer) {
+    for (const struct event *event = answer; event-- > log->events;) {
+        if (event->kind == EVENT_ACQUIRE_SENT && event->op == answer->op)
+            return event->t_ns;
+    }
+    return answer->t_ns;
+}
+
+static void begin(struct holds *holds, const struct event *answer, int64_t from_ns, int64_t until_ns) {
+    holds->holds[holds->count++] = (struct hold){.who = answer->who,
+                                                 .key = answer->key,
+                                                 .possible = answer->kind == EVENT_ACQUIRE_UNKNOWN,
+                                                 .grant = answer->grant,
+                                                 .begun_n = answer->n,
+                                                 .from_ns = from_ns,
+                                                 .to_ns = until_ns,
+                                                 .until_ns = until_ns};
+}
+
+static void follow(const struct event_log *log, struct holds *holds, const struct event *event) {
+    struct hold *hold = of_grant(holds, event->grant);
+    switch (event->kind) {
+    case EVENT_ACQUIRE_OK: begin(holds, event, event->t_ns, event->until_ns); break;
+    case EVENT_ACQUIRE_UNKNOWN: {
+        int64_t from_ns = sent_ns(log, event);
+        begin(holds, event, from_ns, from_ns + log->play.ttl_ms * 1000000);
+        break;
+    }
+    case EVENT_RENEW_OK:
+        if (hold != NULL && hold->ended_n == 0 && event->until_ns > hold->until_ns)
+            hold->until_ns = hold->to_ns = event->until_ns;
+        break;
+    case EVENT_RENEW_LOST:
+    case EVENT_RELEASE_SENT:
+        if (hold != NULL && event->t_ns < hold->to_ns) {
+            hold->to_ns = event->t_ns;
+            hold->ended_n = event->n;
+        }
+        break;
+    default: break;
+    }
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int by_key_and_begin(const void *a, const void *b) {
+    const struct overlap *x = a, *y = b;
+    int keys = strcmp(x->one->key, y->one->key);
+    return keys != 0 ? keys : (x->from_ns > y->from_ns) - (x->from_ns < y->from_ns);
+}
+
+/* Sorted. NULL when out of memory. */
+static struct overlap *find_overlaps(const struct holds *holds, bool possible, size_t *count) {
+    size_t capacity = 16;
+    struct overlap *found = malloc(capacity * sizeof *found);
+    *count = 0;
+    for (size_t i = 0; i < holds->count; i++) {
+        for (size_t j = 0; found != NULL && j < i; j++) {
+            const struct hold *one = &holds->holds[j], *other = &holds->holds[i];
+            struct overlap overlap = {one, other, larger(one->from_ns, other->from_ns),
+                                      -larger(-one->to_ns, -other->to_ns)};
+            if (strcmp(one->key, other->key) != 0 || strcmp(one->who, other->who) == 0 ||
+                (!possible && (one->possible || other->possible)) || overlap.from_ns >= overlap.to_ns)
+                continue;
+            if (*count == capacity) {
+                struct overlap *grown = reallocarray(found, capacity *= 2, sizeof *found);
+                if (grown == NULL)
+                    free(found);
+                found = grown;
+            }
+            if (found != NULL)
+                found[(*count)++] = overlap;
+        }
+    }
+    if (found != NULL)
+        qsort(found, *count, sizeof *found, by_key_and_begin);
+    return found;
+}
+
+/* The time that is in at least one of the overlaps of a key. */
+static int64_t total_ns(const struct overlap *overlaps, size_t count) {
+    int64_t total = 0, reached_ns = 0; /* all before is counted */
+    for (size_t i = 0; i < count; i++) {
+        const struct overlap *overlap = &overlaps[i];
+        bool same_key = i > 0 && strcmp(overlap[-1].one->key, overlap->one->key) == 0;
+        int64_t from_ns = same_key && reached_ns > overlap->from_ns ? reached_ns : overlap->from_ns;
+        if (overlap->to_ns > from_ns) {
+            total += overlap->to_ns - from_ns;
+            reached_ns = overlap->to_ns;
+        }
+    }
+    return total;
+}
+
+bool holds_find(const struct event_log *log, struct holds *holds) {
+    size_t grants = 0, possible_count = 0;
+    int64_t end_ns = log->count > 0 ? log->events[log->count - 1].t_ns : 0;
+    for (size_t i = 0; i < log->count; i++)
+        grants += log->events[i].kind == EVENT_ACQUIRE_OK || log->events[i].kind == EVENT_ACQUIRE_UNKNOWN;
+    struct holds found = {.holds = calloc(grants + 1, sizeof *found.holds)};
+    if (found.holds == NULL)
+        return false;
+    for (size_t i = 0; i < log->count; i++)
+        follow(log, &found, &log->events[i]);
+    for (size_t i = 0; i < found.count; i++) { /* what comes after the play is not known */
+        if (found.holds[i].to_ns > end_ns)
+            found.holds[i].to_ns = end_ns;
+    }
+    found.overlaps = find_overlaps(&found, false, &found.overlap_count);
+    struct overlap *possible = find_overlaps(&found, true, &possible_count);
+    if (found.overlaps == NULL || possible == NULL) {
+        free(possible);
+        holds_free(&found);
+        return false;
+    }
+    found.overlap_ns = total_ns(found.overlaps, found.overlap_count);
+    found.possible_overlap_ns = total_ns(possible, possible_count);
+    free(possible);
+    *holds = found;
+    return true;
+}
+
+void holds_free(struct holds *holds) {
+    free(holds->holds);
+    free(holds->overlaps);
+    memset(holds, 0, sizeof *holds);
+}

@@ -1,0 +1,135 @@
+/* Events: what is written is read again, and a wrong line is told by its number. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "loadtest/lab/events/event.h"
+#include "test/harness.h"
+
+#define PLAY                                                                                                 \
+    "{\"format\":\"seckill-events/1\",\"scenario\":\"maotai\",\"play\":\"broken\",\"seed\":7,"               \
+    "\"clock\":\"monotonic\",\"servers\":{\"redis\":\"7.0.15\"},\"ttl_ms\":1000}\n"
+
+static struct event_log log_read;
+static char error[300];
+
+static bool read_text(const char *text) {
+    char *copy = harness_format("%s", text);
+    FILE *in = *copy ? fmemopen(copy, strlen(copy), "r") : fopen("/dev/null", "re");
+    CHECK(in != NULL);
+    bool good = event_log_read(in, &log_read, error, sizeof error);
+    fclose(in);
+    return good;
+}
+
+/* Each kind with all its members, as numbers and texts that tell them apart. */
+static void test_every_kind(void) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    CHECK(out != NULL);
+    struct event_play play = {"herd", "fixed", 42, 3000, json_pack("{s:s}", "etcd", "3.4.23")};
+    CHECK(event_play_write(out, &play));
+    for (int kind = 0; kind < EVENT_KINDS; kind++) {
+        struct event event = {.n = (uint64_t)kind + 1,
+                              .t_ns = kind * 1000000000LL,
+                              .kind = (enum event_kind)kind,
+                              .who = "client-a",
+                              .cause = (uint64_t)kind,
+                              .op = 2,
+                              .grant = 3,
+                              .fence = 1ULL << 62,
+                              .until_ns = 5,
+                              .quantity = 6,
+                              .initial = 7,
+                              .available = -8,
+                              .sold = 9,
+                              .jump_ms = -10,
+                              .key = "key",
+                              .item = "item",
+                              .reason = "stale",
+                              .what = "a \"pause\"",
+                              .target = "target",
+                              .server = "redis",
+                              .owner = "",
+                              .role = "master",
+                              .text = "text\n",
+                              .outcome = "held",
+                              .sentence = "sentence",
+                              .overlap_ms = 11,
+                              .oversold = 12,
+                              .double_writes = 13,
+                              .refused_stale = 14,
+                              .evidence = {1, 2, 3}};
+        CHECK(event_write(out, &event));
+    }
+    fclose(out);
+    json_decref(play.servers);
+    if (!read_text(text))
+        FAIL("%s", error);
+    CHECK_STR(log_read.play.scenario, "herd");
+    CHECK_STR(log_read.play.play, "fixed");
+    CHECK_INT(log_read.play.seed, 42);
+    CHECK_INT(log_read.play.ttl_ms, 3000);
+    CHECK_STR(json_string_value(json_object_get(log_read.play.servers, "etcd")), "3.4.23");
+    CHECK_INT(log_read.count, EVENT_KINDS);
+
+    char *again = NULL;
+    out = open_memstream(&again, &size);
+    CHECK(event_play_write(out, &log_read.play));
+    for (size_t i = 0; i < log_read.count; i++) {
+        CHECK_INT(log_read.events[i].kind, i);
+        CHECK(event_write(out, &log_read.events[i]));
+    }
+    fclose(out);
+    CHECK_STR(again, text);
+    const struct event *ok = &log_read.events[EVENT_ACQUIRE_OK];
+    CHECK(ok->op == 2 && ok->grant == 3 && ok->fence == 1ULL << 62 && ok->until_ns == 5 && ok->cause == 1);
+    CHECK(ok->item == NULL && ok->evidence[0] == 0); /* not what an acquire.ok has */
+    CHECK_STR(log_read.events[EVENT_STORE_KEY].owner, "");
+    event_log_free(&log_read);
+    free(text);
+    free(again);
+}
+
+static void test_wrong(void) {
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"", "line 1: the file is empty"},
+        {"{}\n", "line 1: it does not begin with"},
+        {"{\"format\":\"seckill-events/2\"}\n", "line 1: it does not begin with"},
+        {"[1\n", "line 1: "},
+        {"{\"format\":\"seckill-events/1\",\"scenario\":\"x\",\"play\":\"mended\",\"seed\":1,"
+         "\"servers\":{},\"ttl_ms\":1}\n",
+         "neither broken nor fixed"},
+        {"{\"format\":\"seckill-events/"
+         "1\",\"scenario\":\"x\",\"play\":\"fixed\",\"servers\":{},\"ttl_ms\":1}\n",
+         "seed"},
+        {PLAY "{\"n\":2,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\"}\n", "line 2: \"n\" is not 1"},
+        {PLAY "{\"n\":1,\"t\":-1,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\"}\n", "line 2: \"t\""},
+        {PLAY "{\"n\":1,\"t\":0,\"ev\":\"note\",\"text\":\"\"}\n", "line 2: \"who\""},
+        {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"notes\",\"text\":\"\"}\n", "line 2: \"ev\""},
+        {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"note\"}\n",
+         "line 2: \"text\" is missing, or is not what a note has"},
+        {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":7}\n", "line 2: \"text\""},
+        {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\",\"cause\":1}\n",
+         "line 2: \"cause\" is not an earlier event"},
+        {PLAY "{\"n\":1,\"t\":0,\"who\":\"a\",\"ev\":\"acquire.sent\",\"op\":1.5,\"key\":\"k\"}\n", "\"op\""},
+        {PLAY "{\"n\":1,\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\"}\n", "line 2: dup"},
+        {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"verdict\",\"outcome\":\"held\",\"overlap_ms\":0,"
+              "\"oversold\":0,\"double_writes\":0,\"refused_stale\":0,\"evidence\":[],\"sentence\":\"\"}\n"
+              "{\"n\":2,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\"}\n",
+         "line 3: it is behind the verdict"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CHECK(!read_text(cases[i].text));
+        CHECK_HAS(error, cases[i].says);
+    }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("events: every kind, written and read", test_every_kind);
+    harness_run("events: a wrong line is told by its number", test_wrong);
+    return harness_finish();
+}
