@@ -1,0 +1,80 @@
+#include "loadtest/lab/draw/describe.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static int of_grant(const struct event *e, char *text, const char *what) {
+    return snprintf(text, DESCRIBE_SIZE, "%s %s (grant %" PRIu64 ")", what, e->key, e->grant);
+}
+
+static int of_write(const struct event *e, char *text, const char *what) {
+    int length = snprintf(text, DESCRIBE_SIZE, "%s %" PRId64 " of %s", what, e->quantity, e->item);
+    if (e->grant != 0)
+        length += snprintf(text + length, DESCRIBE_SIZE - (size_t)length, " under grant %" PRIu64, e->grant);
+    return length;
+}
+
+void describe_event(const struct event *e, char text[DESCRIBE_SIZE]) {
+    const size_t size = DESCRIBE_SIZE;
+    int length;
+    switch (e->kind) {
+    case EVENT_ACQUIRE_SENT: snprintf(text, size, "asks for %s", e->key); break;
+    case EVENT_ACQUIRE_OK:
+        length = snprintf(text, size, "gets %s as grant %" PRIu64 " until %.0f ms", e->key, e->grant,
+                          (double)e->until_ns / 1e6);
+        if (e->fence != 0)
+            snprintf(text + length, size - (size_t)length, ", fence %" PRIu64, e->fence);
+        break;
+    case EVENT_ACQUIRE_BUSY: snprintf(text, size, "is told that another has %s", e->key); break;
+    case EVENT_ACQUIRE_TIMEOUT: snprintf(text, size, "gives up waiting for %s", e->key); break;
+    case EVENT_ACQUIRE_UNKNOWN: snprintf(text, size, "hears nothing: perhaps it has %s", e->key); break;
+    case EVENT_RENEW_SENT: of_grant(e, text, "asks to renew"); break;
+    case EVENT_RENEW_OK:
+        length = of_grant(e, text, "has renewed");
+        snprintf(text + length, size - (size_t)length, " until %.0f ms", (double)e->until_ns / 1e6);
+        break;
+    case EVENT_RENEW_LOST: of_grant(e, text, "hears that it has lost"); break;
+    case EVENT_RENEW_UNKNOWN: of_grant(e, text, "hears nothing of its renewal of"); break;
+    case EVENT_RELEASE_SENT: of_grant(e, text, "releases"); break;
+    case EVENT_RELEASE_OK: of_grant(e, text, "has released"); break;
+    case EVENT_RELEASE_NOT_OWNER: of_grant(e, text, "is told that it did not have"); break;
+    case EVENT_RELEASE_UNKNOWN: of_grant(e, text, "hears nothing of its release of"); break;
+    case EVENT_WRITE_SENT: of_write(e, text, "sends the sale of"); break;
+    case EVENT_WRITE_ACCEPTED: of_write(e, text, "sells"); break;
+    case EVENT_WRITE_REFUSED:
+        length = of_write(e, text, "is refused the sale of");
+        snprintf(text + length, size - (size_t)length, ": %s", e->reason);
+        break;
+    case EVENT_WRITE_UNKNOWN: of_write(e, text, "hears nothing of the sale of"); break;
+    case EVENT_HOLDER_PAUSED: snprintf(text, size, "%s is paused: %s", e->target, e->what); break;
+    case EVENT_HOLDER_RESUMED: snprintf(text, size, "%s goes on: %s", e->target, e->what); break;
+    case EVENT_FAULT_START: snprintf(text, size, "%s: %s", e->target, e->what); break;
+    case EVENT_FAULT_END: snprintf(text, size, "%s: over: %s", e->target, e->what); break;
+    case EVENT_STORE_KEY:
+        snprintf(text, size, *e->owner ? "%s says that %s belongs to %s" : "%s says that %s is free",
+                 e->server, e->key, e->owner);
+        break;
+    case EVENT_SERVER_ROLE: snprintf(text, size, "%s is now %s", e->server, e->role); break;
+    case EVENT_SERVER_CLOCK:
+        snprintf(text, size, "the clock of %s jumps by %" PRId64 " ms", e->server, e->jump_ms);
+        break;
+    case EVENT_SERVER_DOWN: snprintf(text, size, "%s is down", e->server); break;
+    case EVENT_SERVER_UP: snprintf(text, size, "%s is up", e->server); break;
+    case EVENT_SALE_STOCK:
+        snprintf(text, size, "%s: %" PRId64 " of %" PRId64 " left, %" PRId64 " sold", e->item, e->available,
+                 e->initial, e->sold);
+        break;
+    case EVENT_NOTE: snprintf(text, size, "%s", e->text); break;
+    default: snprintf(text, size, "%s: %s", e->outcome, e->sentence); break;
+    }
+}
+
+void describe_whole(const struct event *event, char text[DESCRIBE_SIZE]) {
+    char what[DESCRIBE_SIZE];
+    describe_event(event, what);
+    snprintf(text, DESCRIBE_SIZE, "%.0f ms, %.40s: %.240s", (double)event->t_ns / 1e6, event->who, what);
+}
+
+void describe_id(const struct event_log *log, uint64_t n, char id[32]) {
+    snprintf(id, 32, strcmp(log->play.play, "fixed") == 0 ? "fixed-n%" PRIu64 : "n%" PRIu64, n);
+}

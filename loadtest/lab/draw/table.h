@@ -1,0 +1,9 @@
+/* The events as a table of plain text: time, actor, what happened. */
+#ifndef LOADTEST_LAB_DRAW_TABLE_H
+#define LOADTEST_LAB_DRAW_TABLE_H
+
+#include "loadtest/lab/events/event.h"
+
+void table_draw(FILE *out, const struct event_log *const plays[], int count);
+
+#endif
