@@ -27,7 +27,7 @@ LAB        := $(filter-out %/main.o,$(call objects,loadtest/lab))
 LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
 HARNESS    := $(filter-out %/fuzz_main.o %/stops.o %/turned_clock.o,$(call objects,test))
 MODULES    := base inventory lock lock/libetcd service loadtest loadtest/lab test
-PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench
+PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench $(BUILD)/seckill-lab
 VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' base/version.h)
 comma      := ,
 # libX.so: the file with the code, and the name that programs linked with it ask for.
@@ -218,6 +218,7 @@ $(STOPS): $(O)/service/main.o $(O)/test/stops.o $(filter-out %/failpoint.o,$(SER
 $(TESTS): | $(TURNED_CLOCK)
 $(TURNED_CLOCK): test/turned_clock.c test/harness.h
 	@mkdir -p $(@D) && echo '  LD $@' && $(CC) -std=c17 -O1 $(WARN) -D_GNU_SOURCE -I. -fPIC -shared -o $@ $<
+$(BUILD)/seckill-lab:  $(O)/loadtest/lab/main.o $(LAB) $(LIB)                   ; $(LINK)
 $(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(LOCKS) $(LIB) ; $(LINK)
 
 $(BUILD)/bench-%: $(O)/inventory/bench/%.o $(LIB)                                ; $(LINK)
@@ -250,12 +251,14 @@ $(BUILD)/test/inventory_fuzz_%: $(O)/inventory/test/fuzz_%.o $(REPLAY) $(INVENTO
 $(BUILD)/test/lock_fuzz_%:      $(O)/lock/test/fuzz_%.o $(REPLAY) $(LOCK_TEST)           ; $(LINK)
 $(BUILD)/test/etcd_fuzz_%:      $(O)/lock/libetcd/test/fuzz_%.o $(REPLAY) $(ETCD_TEST)      ; $(LINK)
 $(BUILD)/test/service_fuzz_%:   $(O)/service/test/fuzz_%.o $(REPLAY) $(SERVICE_TEST)     ; $(LINK)
+$(BUILD)/test/lab_fuzz_%:       $(O)/loadtest/lab/test/fuzz_%.o $(REPLAY) $(LAB_TEST)     ; $(LINK)
 $(BUILD)/test/loadtest_fuzz_%:  $(O)/loadtest/test/fuzz_%.o $(REPLAY) $(LOADTEST_TEST)   ; $(LINK)
 
 build/fuzz/inventory_%: $(O)/inventory/test/fuzz_%.o $(LIB)                      ; $(LINK)
 build/fuzz/lock_%:      $(O)/lock/test/fuzz_%.o $(LOCK_PARTS) $(LIB)             ; $(LINK)
 build/fuzz/etcd_%:      $(O)/lock/libetcd/test/fuzz_%.o $(LIBETCD_PARTS)            ; $(LINK)
 build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LOCKS) $(LIB)  ; $(LINK)
+build/fuzz/lab_%:       $(O)/loadtest/lab/test/fuzz_%.o $(LAB) $(LIB)                ; $(LINK)
 build/fuzz/loadtest_%:  $(O)/loadtest/test/fuzz_%.o $(LOADTEST) $(LIB)           ; $(LINK)
 
 $(LIB): $(LIB_PARTS)

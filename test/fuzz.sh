@@ -9,7 +9,9 @@ failed=0
 for fuzzer in "$@"; do
     name=$(basename "$fuzzer")
     module=${name%%_*}
-    [ -d "$module" ] || module=lock/lib$module
+    for parent in lock/lib loadtest/; do
+        [ -d "$module" ] || [ ! -d "$parent$module" ] || module=$parent$module
+    done
     found=$fuzzer.found
     mkdir -p "$found"
     echo "== $name, $seconds s"

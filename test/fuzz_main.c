@@ -1,5 +1,6 @@
-/* Gives a fuzz target every file of its corpus once, with no need for libFuzzer: ROOM_fuzz_NAME reads
- * MODULE/test/corpus/NAME; etcd_fuzz_NAME reads that of lock/libetcd. */
+/* Gives a fuzz target every file of its corpus once, with no need for libFuzzer: MODULE_fuzz_NAME reads
+ * MODULE/test/corpus/NAME; etcd_fuzz_NAME reads that of lock/libetcd, and lab_fuzz_NAME that of loadtest/lab.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +15,9 @@ static const char *corpus_dir(void) {
     const char *name = program_invocation_short_name;
     const char *fuzz = strstr(name, "_fuzz_");
     CHECK(fuzz != NULL);
-    const char *outer = strncmp(name, "etcd_", 5) == 0 ? "lock/lib" : "";
+    const char *outer = strncmp(name, "etcd_", 5) == 0  ? "lock/lib"
+                        : strncmp(name, "lab_", 4) == 0 ? "loadtest/"
+                                                        : "";
     return harness_format("%s%.*s/test/corpus/%s", outer, (int)(fuzz - name), name, fuzz + strlen("_fuzz_"));
 }
 

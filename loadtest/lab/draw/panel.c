@@ -116,8 +116,10 @@ static void draw_fault(struct panel *p, const struct event *start) {
 /* ---- clients ---- */
 
 static void draw_wait(const struct panel *p, const struct event *sent) {
-    const struct event *answer = answer_of(p, sent);
     const struct lane *lane = lanes_of(&p->lanes, LANE_CLIENT, sent->who);
+    if (lane == NULL)
+        return;
+    const struct event *answer = answer_of(p, sent);
     double left = x_of(p, sent->t_ns), right = x_of(p, answer != NULL ? answer->t_ns : p->scale->end_ns);
     double y = lane->top_px + lane->height_px / 2;
     char class[32];
@@ -140,8 +142,10 @@ static int64_t last_use_ns(const struct panel *p, const struct hold *hold) {
 }
 
 static void draw_hold(struct panel *p, const struct hold *hold) {
-    const struct event *granted = &p->log->events[hold->begun_n - 1];
     const struct lane *lane = lanes_of(&p->lanes, LANE_CLIENT, hold->who);
+    if (lane == NULL)
+        return;
+    const struct event *granted = &p->log->events[hold->begun_n - 1];
     double left = x_of(p, hold->from_ns), right = x_of(p, hold->to_ns), until = x_of(p, hold->until_ns);
     double top = lane->top_px + 12, height = lane->height_px - 24, inside = height - 10;
     char class[32], text[80] = "believes it holds the lock";
@@ -168,6 +172,8 @@ static void draw_hold(struct panel *p, const struct hold *hold) {
 
 static void draw_write(struct panel *p, const struct event *write) {
     const struct lane *lane = lanes_of(&p->lanes, LANE_CLIENT, write->who);
+    if (lane == NULL)
+        return;
     const struct lane *stock = lanes_of(&p->lanes, LANE_STOCK, write->item);
     double x = x_of(p, write->t_ns), y = lane->top_px + lane->height_px / 2;
     bool accepted = write->kind == EVENT_WRITE_ACCEPTED;
@@ -193,6 +199,8 @@ static void draw_write(struct panel *p, const struct event *write) {
 /* An end that is told: a small mark. */
 static void draw_end(struct panel *p, const struct event *event, const char *text) {
     const struct lane *lane = lanes_of(&p->lanes, LANE_CLIENT, event->who);
+    if (lane == NULL)
+        return;
     double x = x_of(p, event->t_ns), y = lane->top_px + lane->height_px / 2;
     begin_mark(p, event);
     svg_line(p->out, "tick", x, y - 14, x, y + 14);
@@ -204,6 +212,8 @@ static void draw_end(struct panel *p, const struct event *event, const char *tex
 
 static void draw_owner(const struct panel *p, const struct event *key) {
     const struct lane *lane = lanes_of(&p->lanes, LANE_SERVER, key->server);
+    if (lane == NULL)
+        return;
     const struct event *next = key + 1, *end = p->log->events + p->log->count;
     while (next < end && (next->kind != EVENT_STORE_KEY || strcmp(next->server, key->server) != 0 ||
                           strcmp(next->key, key->key) != 0))
@@ -230,6 +240,8 @@ static void draw_owner(const struct panel *p, const struct event *key) {
 /* From this event of the stock to the next one. The line is the lower, the fewer units are left. */
 static void draw_stock(struct panel *p, const struct event *stock) {
     const struct lane *lane = lanes_of(&p->lanes, LANE_STOCK, stock->item);
+    if (lane == NULL)
+        return;
     const struct event *next = stock + 1, *end = p->log->events + p->log->count;
     while (next < end && (next->kind != EVENT_SALE_STOCK || strcmp(next->item, stock->item) != 0))
         next++;
@@ -258,7 +270,7 @@ static void draw_arrow(const struct panel *p, const struct event *key) {
     const struct event *cause = key->cause != 0 ? &p->log->events[key->cause - 1] : NULL;
     const struct lane *from = cause != NULL ? lanes_of(&p->lanes, LANE_CLIENT, cause->who) : NULL;
     const struct lane *to = lanes_of(&p->lanes, LANE_SERVER, key->server);
-    if (from != NULL && cause->kind == EVENT_RELEASE_SENT)
+    if (from != NULL && to != NULL && cause->kind == EVENT_RELEASE_SENT)
         svg_line(p->out, "arrow", x_of(p, cause->t_ns), from->top_px + from->height_px / 2 + 8,
                  x_of(p, key->t_ns), to->top_px + 4);
 }
@@ -344,32 +356,33 @@ static void draw_events(struct panel *p) {
     }
 }
 
-double panel_draw(FILE *out, const struct panel_input *input, double top_px, double width_px, bool *good) {
+double panel_draw(FILE *out, const struct judged_play *played, const struct scale *scale, double top_px,
+                  double width_px, bool *good) {
     struct panel *p = calloc(1, sizeof *p);
-    const char *play = input->log->play.play;
+    const char *play = played->log.play.play;
     char badge[32], head[200];
     *good = p != NULL;
     if (p == NULL)
         return top_px;
     p->out = out;
-    p->log = input->log;
-    p->judgement = input->judgement;
-    p->scale = input->scale;
-    p->labels.left_px = input->scale->left_px - 20;
+    p->log = &played->log;
+    p->judgement = &played->judgement;
+    p->scale = scale;
+    p->labels.left_px = scale->left_px - 20;
     p->labels.right_px = width_px - MARGIN - 4;
     snprintf(badge, sizeof badge, "badge-%.8s", play);
-    snprintf(head, sizeof head, "%.60s: %.30s", input->log->play.scenario, input->verdict->outcome);
-    double sentence_px = svg_text_width(input->verdict->sentence, 13, false);
+    snprintf(head, sizeof head, "%.60s: %.30s", played->log.play.scenario, played->verdict.outcome);
+    double sentence_px = svg_text_width(played->verdict.sentence, 13, false);
     double right = width_px - MARGIN, inner = right - 2 * TEXT_LEFT;
     p->lanes_top = top_px + 82 + LINE_PX * (double)(int)(sentence_px * 1.1 / inner);
-    lanes_find(&p->lanes, input->log, p->lanes_top);
+    lanes_find(&p->lanes, &played->log, p->lanes_top);
     double bottom = p->lanes.bottom_px + AXIS_PX;
     svg_rect(out, "panel", MARGIN, top_px, right - MARGIN, bottom - top_px + 6, 8);
     svg_rect(out, badge, TEXT_LEFT, top_px + 14, 86, 22, 11);
     svg_text(out, "on-badge", TEXT_LEFT + 43, top_px + 30, SVG_MIDDLE,
              strcmp(play, "fixed") == 0 ? "FIXED" : "BROKEN");
     svg_text(out, "head", TEXT_LEFT + 98, top_px + 31, SVG_START, head);
-    draw_sentence(out, input->verdict->sentence, top_px + 54, inner);
+    draw_sentence(out, played->verdict.sentence, top_px + 54, inner);
     draw_lanes(p, right - MARGIN);
     draw_ticks(p);
     draw_overlaps(p);

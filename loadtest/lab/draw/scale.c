@@ -20,11 +20,11 @@ static void find_folds(struct scale *scale, const int64_t *times, size_t count, 
 }
 
 /* A lease that ends a little after the last event is drawn to its end. */
-static int64_t end_of_leases(const struct event_log *const plays[], int count, int64_t last_ns) {
+static int64_t end_of_leases(const struct judged_play plays[], int count, int64_t last_ns) {
     int64_t end_ns = last_ns, most_ns = last_ns + last_ns / 10;
     for (int i = 0; i < count; i++) {
-        for (size_t k = 0; k < plays[i]->count; k++) {
-            int64_t until_ns = plays[i]->events[k].until_ns;
+        for (size_t k = 0; k < plays[i].log.count; k++) {
+            int64_t until_ns = plays[i].log.events[k].until_ns;
             if (until_ns > end_ns)
                 end_ns = until_ns < most_ns ? until_ns : most_ns;
         }
@@ -32,21 +32,21 @@ static int64_t end_of_leases(const struct event_log *const plays[], int count, i
     return end_ns;
 }
 
-bool scale_fit(struct scale *scale, const struct event_log *const plays[], int count, double left_px,
+bool scale_fit(struct scale *scale, const struct judged_play plays[], int count, double left_px,
                double right_px) {
     struct scale fitted = {.left_px = left_px, .right_px = right_px, .end_ns = 1000000};
     size_t all = 0, filled = 0;
     int64_t fold_ns = INT64_MAX;
     for (int i = 0; i < count; i++)
-        all += plays[i]->count;
+        all += plays[i].log.count;
     int64_t *times = calloc(all + 1, sizeof *times);
     if (times == NULL)
         return false;
     for (int i = 0; i < count; i++) {
-        for (size_t k = 0; k < plays[i]->count; k++)
-            times[filled++] = plays[i]->events[k].t_ns;
-        if (plays[i]->play.ttl_ms > 0)
-            fold_ns = FOLD_TTLS * plays[i]->play.ttl_ms * 1000000;
+        for (size_t k = 0; k < plays[i].log.count; k++)
+            times[filled++] = plays[i].log.events[k].t_ns;
+        if (plays[i].log.play.ttl_ms > 0)
+            fold_ns = FOLD_TTLS * plays[i].log.play.ttl_ms * 1000000;
     }
     qsort(times, filled, sizeof *times, by_time);
     if (filled > 0 && times[filled - 1] > fitted.end_ns)

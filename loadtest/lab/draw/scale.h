@@ -3,7 +3,7 @@
 #ifndef LOADTEST_LAB_DRAW_SCALE_H
 #define LOADTEST_LAB_DRAW_SCALE_H
 
-#include "loadtest/lab/events/event.h"
+#include "loadtest/lab/judge/judge.h"
 
 enum { SCALE_FOLDS = 16, SCALE_FOLD_PX = 28 };
 
@@ -19,7 +19,7 @@ struct scale {
 };
 
 /* One axis for all plays. False when out of memory. */
-bool scale_fit(struct scale *scale, const struct event_log *const plays[], int count, double left_px,
+bool scale_fit(struct scale *scale, const struct judged_play plays[], int count, double left_px,
                double right_px);
 
 double scale_x(const struct scale *scale, int64_t t_ns);

@@ -2,8 +2,8 @@
 #ifndef LOADTEST_LAB_DRAW_TABLE_H
 #define LOADTEST_LAB_DRAW_TABLE_H
 
-#include "loadtest/lab/events/event.h"
+#include "loadtest/lab/judge/judge.h"
 
-void table_draw(FILE *out, const struct event_log *const plays[], int count);
+void table_draw(FILE *out, const struct judged_play plays[], int count);
 
 #endif

@@ -31,33 +31,20 @@ static void draw_legend(FILE *out, double top) {
 }
 
 /* The plays have to be drawn before the height is known, which is at the beginning of the file. */
-bool timeline_draw(FILE *out, const struct event_log *const plays[], int count) {
+bool timeline_draw(FILE *out, const struct judged_play plays[], int count) {
     char *text = NULL;
     size_t size = 0;
     struct scale scale;
     double bottom = HEAD_PX;
     FILE *body = open_memstream(&text, &size);
     bool good = body != NULL && scale_fit(&scale, plays, count, LANES_LEFT_PX, RIGHT_PX);
-    for (int i = 0; good && i < count; i++) {
-        struct judgement judgement;
-        struct event verdict;
-        char sentence[JUDGE_SENTENCE_SIZE];
-        struct event_log without = *plays[i]; /* the verdict, if it has one */
-        if (without.count > 0 && without.events[without.count - 1].kind == EVENT_VERDICT)
-            without.count--;
-        good = judge(&without, &judgement);
-        if (!good)
-            break;
-        judgement_verdict(&judgement, &without, &verdict, sentence);
-        const struct panel_input input = {&without, &judgement, &verdict, &scale};
-        bottom = panel_draw(body, &input, bottom, WIDTH_PX, &good) + GAP_PX;
-        judgement_free(&judgement);
-    }
+    for (int i = 0; good && i < count; i++)
+        bottom = panel_draw(body, &plays[i], &scale, bottom, WIDTH_PX, &good) + GAP_PX;
     if (good)
         draw_legend(body, bottom);
     good = body != NULL && fclose(body) == 0 && good;
     if (good) {
-        svg_begin(out, WIDTH_PX, bottom + LEGEND_PX, plays[0]->play.scenario);
+        svg_begin(out, WIDTH_PX, bottom + LEGEND_PX, plays[0].log.play.scenario);
         fwrite(text, 1, size, out);
         svg_end(out);
     }

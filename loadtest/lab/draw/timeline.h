@@ -2,11 +2,11 @@
 #ifndef LOADTEST_LAB_DRAW_TIMELINE_H
 #define LOADTEST_LAB_DRAW_TIMELINE_H
 
-#include "loadtest/lab/events/event.h"
+#include "loadtest/lab/judge/judge.h"
 
 enum { TIMELINE_PLAYS = 2 };
 
 /* Writes the SVG: 1200 px wide, the same bytes for the same events. False when out of memory. */
-bool timeline_draw(FILE *out, const struct event_log *const plays[], int count);
+bool timeline_draw(FILE *out, const struct judged_play plays[], int count);
 
 #endif

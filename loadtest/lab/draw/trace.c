@@ -78,15 +78,16 @@ static void add_event(const struct trace *t, const struct event *event) {
     }
 }
 
-bool trace_draw(FILE *out, const struct event_log *const plays[], const struct holds holds[], int count) {
+bool trace_draw(FILE *out, const struct judged_play plays[], int count) {
     json_t *root = json_pack("{s:s, s:[]}", "displayTimeUnit", "ms", "traceEvents");
     for (int i = 0; i < count; i++) {
-        const struct trace t = {json_object_get(root, "traceEvents"), plays[i], i + 1};
+        const struct trace t = {json_object_get(root, "traceEvents"), &plays[i].log, i + 1};
         add_names(&t);
-        for (size_t k = 0; k < plays[i]->count; k++)
-            add_event(&t, &plays[i]->events[k]);
-        for (size_t k = 0; k < holds[i].count; k++) {
-            const struct hold *hold = &holds[i].holds[k];
+        for (size_t k = 0; k < plays[i].log.count; k++)
+            add_event(&t, &plays[i].log.events[k]);
+        const struct holds *holds = &plays[i].judgement.holds;
+        for (size_t k = 0; k < holds->count; k++) {
+            const struct hold *hold = &holds->holds[k];
             add_slice(&t, hold->possible ? "perhaps holds" : "believes that it holds", hold->who,
                       hold->begun_n, hold->from_ns, hold->to_ns);
         }

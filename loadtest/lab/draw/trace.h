@@ -3,9 +3,9 @@
 #ifndef LOADTEST_LAB_DRAW_TRACE_H
 #define LOADTEST_LAB_DRAW_TRACE_H
 
-#include "loadtest/lab/judge/holds.h"
+#include "loadtest/lab/judge/judge.h"
 
-/* `holds`: of each play. False: out of memory, or it could not be written. */
-bool trace_draw(FILE *out, const struct event_log *const plays[], const struct holds holds[], int count);
+/* False: out of memory, or it could not be written. */
+bool trace_draw(FILE *out, const struct judged_play plays[], int count);
 
 #endif

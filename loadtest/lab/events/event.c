@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT "seckill-events/1"
+#define FORMAT     "seckill-events/1"
+#define NUMBER_MAX 1000000000000000
 
 /* ---- the members of each kind ---- */
 
-enum type { NUMBER, TEXT, NUMBERS };
+enum type { NUMBER, FENCE_NUMBER /* of any size */, TEXT, NUMBERS };
 
 enum member_bit {
     OP = 1 << 0,
@@ -40,7 +41,7 @@ static const struct member {
     {"op", NUMBER, offsetof(struct event, op), OP},
     {"key", TEXT, offsetof(struct event, key), KEY},
     {"grant", NUMBER, offsetof(struct event, grant), GRANT},
-    {"fence", NUMBER, offsetof(struct event, fence), FENCE},
+    {"fence", FENCE_NUMBER, offsetof(struct event, fence), FENCE},
     {"until", NUMBER, offsetof(struct event, until_ns), UNTIL},
     {"item", TEXT, offsetof(struct event, item), ITEM},
     {"quantity", NUMBER, offsetof(struct event, quantity), QUANTITY},
@@ -124,7 +125,7 @@ static json_t *write_member(const struct event *event, const struct member *memb
     const void *value = (const char *)event + member->offset;
     if (member->type == TEXT)
         return json_string(*(const char *const *)value);
-    if (member->type == NUMBER)
+    if (member->type == NUMBER || member->type == FENCE_NUMBER)
         return json_integer(*(const json_int_t *)value);
     const uint64_t *numbers = value;
     json_t *list = json_array();
@@ -170,18 +171,21 @@ static bool read_play(const struct reader *r, json_t *line) {
     if (format == NULL || strcmp(format, FORMAT) != 0)
         return fail(r, "it does not begin with \"format\":\"" FORMAT "\": this is no file of events");
     json_error_t error;
-    if (json_unpack_ex(line, &error, 0, "{s:s, s:s, s:I, s:o, s:I}", "scenario", &play->scenario, "play",
-                       &play->play, "seed", &play->seed, "servers", &play->servers, "ttl_ms",
-                       &play->ttl_ms) != 0)
+    if (!read_number(json_object_get(line, "ttl_ms"), &play->ttl_ms) || play->ttl_ms < 0 ||
+        play->ttl_ms > 86400000)
+        return fail(r, "\"ttl_ms\" is not a number of milliseconds, at most a day");
+    if (json_unpack_ex(line, &error, 0, "{s:s, s:s, s:I, s:o}", "scenario", &play->scenario, "play",
+                       &play->play, "seed", &play->seed, "servers", &play->servers) != 0)
         return fail(r, "%s", error.text);
     if (strcmp(play->play, "broken") != 0 && strcmp(play->play, "fixed") != 0)
         return fail(r, "\"play\" is neither broken nor fixed");
     return true;
 }
 
+/* Sums of such numbers fit into 64 bits. */
 static bool read_number(json_t *json, int64_t *number) {
     *number = json_integer_value(json);
-    return json_is_integer(json);
+    return json_is_integer(json) && *number >= -NUMBER_MAX && *number <= NUMBER_MAX;
 }
 
 static bool read_evidence(json_t *json, uint64_t *evidence) {
@@ -198,6 +202,9 @@ static bool read_member(const struct reader *r, json_t *line, const struct membe
     bool good = false;
     switch (member->type) {
     case NUMBER: good = read_number(json, value); break;
+    case FENCE_NUMBER:
+        *(uint64_t *)value = (uint64_t)json_integer_value(json), good = json_is_integer(json);
+        break;
     case TEXT: good = (*(const char **)value = json_string_value(json)) != NULL; break;
     case NUMBERS: good = read_evidence(json, value); break;
     }

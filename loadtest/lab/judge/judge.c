@@ -201,3 +201,31 @@ void judgement_verdict(const struct judgement *judgement, const struct event_log
     };
     memcpy(verdict->evidence, judgement->evidence, sizeof verdict->evidence);
 }
+
+bool judged_play_read(FILE *in, struct judged_play *play, char *error, size_t error_size) {
+    char sentence[JUDGE_SENTENCE_SIZE];
+    if (!event_log_read(in, &play->log, error, error_size))
+        return false;
+    const struct event *last = play->log.count > 0 ? &play->log.events[play->log.count - 1] : NULL;
+    bool recorded = last != NULL && last->kind == EVENT_VERDICT;
+    play->log.count -= recorded;
+    if (!judge(&play->log, &play->judgement)) {
+        snprintf(error, error_size, "no memory");
+        event_log_free(&play->log);
+        return false;
+    }
+    if (recorded) {
+        play->verdict = *last;
+        return true;
+    }
+    judgement_verdict(&play->judgement, &play->log, &play->verdict, sentence);
+    json_t *kept = json_string(sentence); /* with the other texts, which the log owns */
+    json_array_append_new(play->log.lines, kept);
+    play->verdict.sentence = json_string_value(kept);
+    return true;
+}
+
+void judged_play_free(struct judged_play *play) {
+    judgement_free(&play->judgement);
+    event_log_free(&play->log);
+}

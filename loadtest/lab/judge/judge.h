@@ -31,4 +31,15 @@ void judgement_free(struct judgement *judgement);
 void judgement_verdict(const struct judgement *judgement, const struct event_log *log, struct event *verdict,
                        char sentence[JUDGE_SENTENCE_SIZE]);
 
+/* A play that was recorded, and what it shows. */
+struct judged_play {
+    struct event_log log; /* without its verdict */
+    struct judgement judgement;
+    struct event verdict; /* the recorded one; if there is none, that of the judgement */
+};
+
+/* Reads a file of events and judges it. False: `error` says why. */
+bool judged_play_read(FILE *in, struct judged_play *play, char *error, size_t error_size);
+void judged_play_free(struct judged_play *play);
+
 #endif
