@@ -44,7 +44,7 @@ static const struct event *answer_of(const struct panel *p, const struct event *
 
 /* ---- the ground: lanes and time ---- */
 
-static void draw_ticks(const struct panel *p) {
+static void draw_ticks(struct panel *p) {
     double bottom = p->lanes.bottom_px;
     for (int64_t t_ns = -1; (t_ns = scale_next_tick(p->scale, t_ns)) >= 0;) {
         char text[32];
@@ -62,7 +62,8 @@ static void draw_ticks(const struct panel *p) {
             fprintf(p->out, "<path class=\"fold\" d=\"M%.1f %.1fl6 -12l-6 -12\" fill=\"none\"/>", x,
                     bottom + 12);
         fputs("</g>", p->out);
-        svg_text(p->out, "soft", (left + right) / 2, bottom + 32, SVG_MIDDLE, text);
+        labels_write_at(&p->labels, p->out, "soft", false,
+                        (left + right - svg_text_width(text, 12, false)) / 2, bottom + 32, text);
     }
 }
 
@@ -107,7 +108,8 @@ static void draw_fault(struct panel *p, const struct event *start) {
     labels_take(&p->labels, left, lane->top_px, right > left + 3 ? right : left + 3,
                 lane->top_px + lane->height_px);
     if (width < right - left - 16)
-        svg_text(p->out, "on-bar", left + 8, lane->top_px + lane->height_px / 2 + 4, SVG_START, text);
+        labels_write_at(&p->labels, p->out, "on-bar", true, left + 8, lane->top_px + lane->height_px / 2 + 4,
+                        text);
     else
         labels_write(&p->labels, p->out, "small", false, right, lane->top_px + lane->height_px / 2, text);
     svg_mark_end(p->out);
@@ -115,7 +117,7 @@ static void draw_fault(struct panel *p, const struct event *start) {
 
 /* ---- clients ---- */
 
-static void draw_wait(const struct panel *p, const struct event *sent) {
+static void draw_wait(struct panel *p, const struct event *sent) {
     const struct lane *lane = lanes_of(&p->lanes, LANE_CLIENT, sent->who);
     if (lane == NULL)
         return;
@@ -127,7 +129,7 @@ static void draw_wait(const struct panel *p, const struct event *sent) {
     begin_mark(p, sent);
     svg_line(p->out, class, left, y, right, y);
     if (right - left > 60)
-        svg_text(p->out, "small", left + 4, y - 7, SVG_START, "waits");
+        labels_write_at(&p->labels, p->out, "small", false, left + 4, y - 7, "waits");
     svg_mark_end(p->out);
 }
 
@@ -160,7 +162,7 @@ static void draw_hold(struct panel *p, const struct hold *hold) {
     if (svg_text_width(text, 12, true) > right - left - 12)
         snprintf(text, sizeof text, granted->fence != 0 ? "%" PRIu64 : "holds", granted->fence);
     if (svg_text_width(text, 12, true) < right - left - 8 && !hold->possible)
-        svg_text(p->out, "on-bar", left + 6, top + height / 2 + 4, SVG_START, text);
+        labels_write_at(&p->labels, p->out, "on-bar", true, left + 6, top + height / 2 + 4, text);
     labels_take(&p->labels, left, top, right, top + height);
     if (hold->until_ns < last_use_ns(p, hold)) {
         svg_rect(p->out, "after", until, top + 5, x_of(p, last_use_ns(p, hold)) - until, inside, 0);
@@ -210,7 +212,7 @@ static void draw_end(struct panel *p, const struct event *event, const char *tex
 
 /* ---- stores and stock ---- */
 
-static void draw_owner(const struct panel *p, const struct event *key) {
+static void draw_owner(struct panel *p, const struct event *key) {
     const struct lane *lane = lanes_of(&p->lanes, LANE_SERVER, key->server);
     if (lane == NULL)
         return;
@@ -232,8 +234,10 @@ static void draw_owner(const struct panel *p, const struct event *key) {
     of = of != NULL ? of : lanes_of(&p->lanes, LANE_CLIENT, client);
     snprintf(class, sizeof class, "c%d owner", of != NULL ? of->colour : 0);
     svg_rect(p->out, class, left, lane->top_px + 7, right - left, lane->height_px - 14, 0);
-    if (svg_text_width(key->owner, 12, true) < right - left - 4)
-        svg_text(p->out, "small name", (left + right) / 2, middle + 4, SVG_MIDDLE, key->owner);
+    double width = svg_text_width(key->owner, 12, true);
+    if (width < right - left - 4)
+        labels_write_at(&p->labels, p->out, "small name", true, (left + right - width) / 2, middle + 4,
+                        key->owner);
     svg_mark_end(p->out);
 }
 

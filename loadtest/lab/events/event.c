@@ -10,7 +10,7 @@
 
 /* ---- the members of each kind ---- */
 
-enum type { NUMBER, FENCE_NUMBER /* of any size */, TEXT, NUMBERS };
+enum type { NUMBER, TEXT, NUMBERS };
 
 enum member_bit {
     OP = 1 << 0,
@@ -41,7 +41,7 @@ static const struct member {
     {"op", NUMBER, offsetof(struct event, op), OP},
     {"key", TEXT, offsetof(struct event, key), KEY},
     {"grant", NUMBER, offsetof(struct event, grant), GRANT},
-    {"fence", FENCE_NUMBER, offsetof(struct event, fence), FENCE},
+    {"fence", NUMBER, offsetof(struct event, fence), FENCE},
     {"until", NUMBER, offsetof(struct event, until_ns), UNTIL},
     {"item", TEXT, offsetof(struct event, item), ITEM},
     {"quantity", NUMBER, offsetof(struct event, quantity), QUANTITY},
@@ -125,7 +125,7 @@ static json_t *write_member(const struct event *event, const struct member *memb
     const void *value = (const char *)event + member->offset;
     if (member->type == TEXT)
         return json_string(*(const char *const *)value);
-    if (member->type == NUMBER || member->type == FENCE_NUMBER)
+    if (member->type == NUMBER)
         return json_integer(*(const json_int_t *)value);
     const uint64_t *numbers = value;
     json_t *list = json_array();
@@ -165,6 +165,12 @@ __attribute__((format(printf, 2, 3))) static bool fail(const struct reader *r, c
     return false;
 }
 
+/* Sums of such numbers fit into 64 bits. */
+static bool read_number(json_t *json, int64_t *number) {
+    *number = json_integer_value(json);
+    return json_is_integer(json) && *number >= -NUMBER_MAX && *number <= NUMBER_MAX;
+}
+
 static bool read_play(const struct reader *r, json_t *line) {
     struct event_play *play = &r->log->play;
     const char *format = json_string_value(json_object_get(line, "format"));
@@ -182,12 +188,6 @@ static bool read_play(const struct reader *r, json_t *line) {
     return true;
 }
 
-/* Sums of such numbers fit into 64 bits. */
-static bool read_number(json_t *json, int64_t *number) {
-    *number = json_integer_value(json);
-    return json_is_integer(json) && *number >= -NUMBER_MAX && *number <= NUMBER_MAX;
-}
-
 static bool read_evidence(json_t *json, uint64_t *evidence) {
     size_t count = json_array_size(json);
     for (size_t i = 0; i < count && i < EVENT_EVIDENCE; i++)
@@ -201,9 +201,8 @@ static bool read_member(const struct reader *r, json_t *line, const struct membe
     void *value = (char *)event + member->offset;
     bool good = false;
     switch (member->type) {
-    case NUMBER: good = read_number(json, value); break;
-    case FENCE_NUMBER:
-        *(uint64_t *)value = (uint64_t)json_integer_value(json), good = json_is_integer(json);
+    case NUMBER: /* a fence may be of any size */
+        good = read_number(json, value) || (member->bit == FENCE && json_is_integer(json));
         break;
     case TEXT: good = (*(const char **)value = json_string_value(json)) != NULL; break;
     case NUMBERS: good = read_evidence(json, value); break;
