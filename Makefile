@@ -15,10 +15,10 @@ LIB        := $(BUILD)/libinventory.a
 LIB_PARTS  := $(call objects,base) $(call objects,inventory)
 LIBLOCK    := $(BUILD)/liblock.a
 LIBLOCK_SO := $(BUILD)/liblock.so
-LIBLOCK_PARTS := $(call objects,lock) $(O)/base/clock.o $(O)/base/percent.o $(O)/base/redis_target.o
+LIBLOCK_PARTS := $(call objects,lock) $(O)/base/clock.o $(O)/base/host.o $(O)/base/percent.o $(O)/base/redis_target.o
 LIBETCD    := $(BUILD)/libetcd.a
 LIBETCD_SO := $(BUILD)/libetcd.so
-LIBETCD_PARTS := $(call objects,lock/libetcd) $(O)/gen/etcd.pb-c.o
+LIBETCD_PARTS := $(call objects,lock/libetcd) $(O)/base/host.o $(O)/gen/etcd.pb-c.o
 # liblock stands on libetcd; so do all that are linked with it.
 LOCKS      := $(LIBLOCK) $(LIBETCD)
 SERVICE    := $(filter-out %/main.o,$(call objects,service))

@@ -1,10 +1,10 @@
 #include "base/redis_target.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/host.h"
 #include "base/percent.h"
 
 static bool fail(char *error, size_t size, const char *what) {
@@ -13,19 +13,11 @@ static bool fail(char *error, size_t size, const char *what) {
     return false;
 }
 
-static bool read_number(const char *text, size_t length, int low, int high, int *number) {
-    if (length == 0 || length > 5)
-        return false;
-    int value = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (!isdigit((unsigned char)text[i]))
-            return false;
-        value = value * 10 + (text[i] - '0');
-    }
-    if (value < low || value > high)
-        return false;
-    *number = value;
-    return true;
+/* At most five digits, up to the end of the text. */
+static bool read_database(const char *text, int *database) {
+    size_t digits = strspn(text, "0123456789");
+    *database = (int)strtol(text, NULL, 10);
+    return digits >= 1 && digits <= 5 && text[digits] == '\0';
 }
 
 static bool read_userinfo(struct redis_target *target, const char *text, size_t length) {
@@ -37,42 +29,10 @@ static bool read_userinfo(struct redis_target *target, const char *text, size_t 
            percent_decode(target->password, sizeof target->password, colon + 1, length - user_length - 1);
 }
 
-/* What is wrong; NULL: nothing. */
-static const char *read_host(struct redis_target *target, const char *text, size_t length) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";
-    const char *end = text + length, *host = text, *host_end, *port = NULL;
-    bool is_address = length && *text == '[';
-    if (is_address) {
-        host = text + 1;
-        host_end = memchr(text, ']', length);
-        if (!host_end)
-            return "the host has no ] to its [";
-        port = host_end + 1 < end ? host_end + 1 : NULL;
-        if (port && *port != ':')
-            return "what follows the ] is not :PORT";
-    } else {
-        port = memchr(text, ':', length);
-        host_end = port ? port : end;
-    }
-    if (host_end == host)
-        return "the host is empty";
-    if (!percent_decode(target->host, sizeof target->host, host, (size_t)(host_end - host)))
-        return "the host is too long, or has a % that is not followed by two digits";
-    if (strchr(target->host, ','))
-        return "the host has a comma, and it is one server";
-    if (target->host[strspn(target->host, letters)] || (!is_address && strpbrk(target->host, ":%")))
-        return "the host has a character that no host has";
-    target->port = 6379;
-    if (port && !read_number(port + 1, (size_t)(end - port - 1), 1, 65535, &target->port))
-        return "the port is not a number from 1 to 65535";
-    return NULL;
-}
-
 static bool parse_unix(struct redis_target *read, const char *path, char *error, size_t size) {
     const char *query = strchr(path, '?');
     size_t length = query ? (size_t)(query - path) : strlen(path);
-    if (query && (strncmp(query, "?db=", 4) != 0 ||
-                  !read_number(query + 4, strlen(query + 4), 0, 99999, &read->database)))
+    if (query && (strncmp(query, "?db=", 4) != 0 || !read_database(query + 4, &read->database)))
         return fail(error, size, "what follows the ? is not db=NUMBER");
     if (*path != '/' || !percent_decode(read->host, sizeof read->host, path, length))
         return fail(error, size, "the path of the socket must begin with /");
@@ -84,10 +44,22 @@ static bool parse_tcp(struct redis_target *read, const char *rest, char *error, 
     size_t length = slash ? (size_t)(slash - rest) : strlen(rest);
     if (strpbrk(rest, "?#"))
         return fail(error, size, "a ? or # has no meaning here");
-    if (slash && slash[1] && !read_number(slash + 1, strlen(slash + 1), 0, 99999, &read->database))
+    if (slash && slash[1] && !read_database(slash + 1, &read->database))
         return fail(error, size, "the database after the / is not a number");
-    const char *wrong = read_host(read, rest, length);
-    return !wrong || fail(error, size, wrong);
+    if (memchr(rest, ',', length))
+        return fail(error, size, "the host has a comma, and it is one server");
+    struct host host;
+    const char *wrong = host_read(&host, rest, length, 6379);
+    if (!wrong && host.length >= sizeof read->host)
+        wrong = "is too long";
+    if (wrong) {
+        char what[100];
+        snprintf(what, sizeof what, "the host %s", wrong);
+        return fail(error, size, what);
+    }
+    memcpy(read->host, host.name, host.length);
+    read->port = host.port;
+    return true;
 }
 
 bool redis_target_parse(struct redis_target *target, const char *url, char *error, size_t error_size) {

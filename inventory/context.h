@@ -32,7 +32,6 @@ struct inventory {
 
     /* purchases/holds.c */
     bool sweeping;
-    bool taken_over;       /* the holds of a store without the index of due times are in it */
     int64_t rest_until_ms; /* no hold expires by itself before that */
 
     /* purchases/audit.c */

@@ -10,7 +10,7 @@ from collections import defaultdict
 MODULES = {
     'base': [],
     'inventory': ['base'],
-    'lock/libetcd': [],
+    'lock/libetcd': ['base'],
     'lock': ['base', 'lock/libetcd'],
     'lock/bench': ['base', 'lock'],
     'service': ['base', 'inventory', 'lock'],

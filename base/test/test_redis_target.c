@@ -108,8 +108,8 @@ static void test_bad_urls(void) {
 static void test_reasons(void) {
     static const char *const cases[][2] = {
         {"redis://a,b", "the host has a comma"},
-        {"redis://a%2cb", "the host has a comma"},
-        {"redis://a:1,b:2", "the port"},
+        {"redis://a%2cb", "a character that no host has"},
+        {"redis://a:1,b:2", "the host has a comma"},
         {"redis://u:hunter2@a,u:hunter2@b", "a comma in user or password"},
         {"redis://a:1,u:hunter2@b", "a comma in user or password"},
         {"redis://:hunter2@a b", "a character that no host has"},
@@ -132,13 +132,13 @@ static void test_reasons(void) {
         {"redis://:7", "the host is empty"},
         {"redis://[]:7", "the host is empty"},
         {"redis://[::1", "no ] to its ["},
-        {"redis://[::1]7", "what follows the ]"},
-        {"redis://h:0", "the port"},
-        {"redis://h:70000", "the port"},
-        {"redis://h:12x", "the port"},
-        {"redis://h:", "the port"},
+        {"redis://[::1]7", "a port"},
+        {"redis://h:0", "a port"},
+        {"redis://h:70000", "a port"},
+        {"redis://h:12x", "a port"},
+        {"redis://h:", "a port"},
         {"redis://::1", "the host is empty"},
-        {"redis://fe80::1", "the port"},
+        {"redis://fe80::1", "a port"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct redis_target target;

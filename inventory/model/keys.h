@@ -5,7 +5,7 @@
 #include "inventory/inventory.h"
 
 /* Hash: the lock epoch, see epoch.lua. In the slot of the journal, whose script reads it. */
-#define LOCK_EPOCH_KEY "seckill:{baskets}:domain"
+#define LOCK_EPOCH_KEY "seckill:{baskets}:lock"
 
 enum { SALE_KEY_SIZE = INVENTORY_NAME_MAX + 24 };
 

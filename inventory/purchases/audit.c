@@ -129,7 +129,7 @@ static enum inventory_status read_moment(struct audit_moment *moment, const char
         return INVENTORY_UNAVAILABLE;
     if (!item_read(&moment->item, name, redis_value_at(value, AT_ITEM)))
         return INVENTORY_UNKNOWN_ITEM;
-    moment->returned = redis_value_integer(redis_value_at(value, AT_RETURNED), -1);
+    moment->returned = redis_value_integer(redis_value_at(value, AT_RETURNED), 0);
     moment->records = redis_value_integer(redis_value_at(value, AT_RECORDS), 0);
     moment->holds = redis_value_integer(redis_value_at(value, AT_HOLDS), 0);
     return INVENTORY_OK;

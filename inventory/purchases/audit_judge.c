@@ -88,8 +88,8 @@ static void judge_exact(struct audit_count *count) {
     audit->conserved = item->available >= 0 && nowhere(item) == 0 && item->held == held &&
                        item->sold == sold && audit->holds == entered_holds(audit) &&
                        (item->limit == 0 || count->by_counters == count->by_orders) &&
-                       (count->last.returned < 0 || count->last.returned == returned_units(audit)) &&
-                       audit->over_limit == 0 && audit->unreadable == 0;
+                       count->last.returned == returned_units(audit) && audit->over_limit == 0 &&
+                       audit->unreadable == 0;
 }
 
 /* ---- the item sold meanwhile ----
@@ -114,14 +114,9 @@ static int64_t taken(const struct audit_moment *moment) {
 static bool read_change(const struct audit_count *count, struct change *change) {
     const struct audit_moment *first = &count->first, *last = &count->last;
     *change = (struct change){.created = last->records - first->records,
-                              .sold = last->item.sold - first->item.sold};
-    if (first->returned >= 0) {
-        change->taken = taken(last) - taken(first);
-        change->returned = last->returned - first->returned;
-    } else { /* an upper bound */
-        change->taken = change->created * INVENTORY_QUANTITY_MAX;
-        change->returned = larger(change->taken - (last->item.held - first->item.held) - change->sold, 0);
-    }
+                              .taken = taken(last) - taken(first),
+                              .sold = last->item.sold - first->item.sold,
+                              .returned = last->returned - first->returned};
     return change->created >= 0 && change->taken >= 0 && change->sold >= 0 && change->returned >= 0 &&
            within(count->records, first->records, last->records);
 }
@@ -134,7 +129,6 @@ static bool counters_agree(const struct inventory_item *item) {
     return goes_by_steps(item->strategy) ? nowhere(item) >= 0 : nowhere(item) == 0 && item->available >= 0;
 }
 
-/* For items that count returned units. */
 static bool returns_agree(const struct audit_count *count, const struct change *change) {
     const struct audit_moment *first = &count->first, *last = &count->last;
     return within(returned_units(&count->audit), first->returned, last->returned) &&
@@ -162,7 +156,7 @@ static void judge_changing(struct audit_count *count, const struct change *chang
     audit->oversold = larger(sold + larger(held - change->returned, 0) - stock(&last->item), 0);
     audit->conserved = counters_agree(&first->item) && counters_agree(&last->item) &&
                        within(sold, first->item.sold, last->item.sold + change->nowhere) &&
-                       (first->returned < 0 || returns_agree(count, change)) &&
+                       returns_agree(count, change) &&
                        (goes_by_steps(last->item.strategy) || entries_agree(count, change)) &&
                        audit->oversold == 0 && audit->unreadable == 0;
 }

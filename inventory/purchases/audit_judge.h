@@ -8,7 +8,7 @@
 /* What is read at one moment. */
 struct audit_moment {
     struct inventory_item item;
-    int64_t returned; /* units of orders that hold none any more; -1: the item is older than this counter */
+    int64_t returned; /* units of orders that hold none any more */
     int64_t records;  /* in the hash of orders */
     int64_t holds;    /* in the expiry list */
 };

@@ -64,8 +64,6 @@ struct sweep {
     bool moved; /* an entry of this part was moved */
     int count, at;
     struct due due[READ_MOST];
-    int pending; /* replies, while old entries are entered */
-    bool failed;
 };
 
 static void begin(struct sweep *sweep);
@@ -168,62 +166,6 @@ static void read_part(struct sweep *sweep) {
                     (long long)sweep->now_ms, READ_MOST);
 }
 
-/* ---- a store without the index ----
- *
- * It has the names of all items that may have holds in one set. Each is entered as due, page by page; the
- * first sweep that reads it moves it to its next hold. */
-
-#define OLD_KEY "seckill:holding"
-
-static void enter_old(struct sweep *sweep);
-
-static void on_taken_over(void *ctx, const struct redis_value *value) {
-    struct sweep *sweep = ctx;
-    if (store_status(sweep->inventory, value) == INVENTORY_OK)
-        enter_old(sweep);
-    else
-        sweep_end(sweep); /* the next one tries again */
-}
-
-/* They leave the old set after all of them are in the index. */
-static void on_entered(void *ctx, const struct redis_value *value) {
-    struct sweep *sweep = ctx;
-    const char *argv[2 + READ_MOST] = {"SREM", OLD_KEY};
-    if (store_status(sweep->inventory, value) != INVENTORY_OK)
-        sweep->failed = true;
-    if (--sweep->pending > 0)
-        return;
-    for (int i = 0; i < sweep->count; i++)
-        argv[2 + i] = sweep->due[i].item;
-    if (sweep->failed)
-        sweep_end(sweep);
-    else
-        redis_call(sweep->inventory->redis, on_taken_over, sweep, 2 + sweep->count, argv);
-}
-
-static void on_old(void *ctx, const struct redis_value *value) {
-    struct sweep *sweep = ctx;
-    struct inventory *inventory = sweep->inventory;
-    bool told = store_status(inventory, value) == INVENTORY_OK;
-    int count = told ? (int)redis_value_count(value) : 0;
-    inventory->taken_over = told && count == 0;
-    if (count == 0) {
-        read_part(sweep);
-        return;
-    }
-    count = count < READ_MOST ? count : READ_MOST;
-    sweep->count = sweep->pending = count;
-    for (int i = 0; i < count; i++) { /* the last reply may end the sweep */
-        const char *item = redis_value_text(redis_value_at(value, (size_t)i));
-        snprintf(sweep->due[i].item, sizeof sweep->due[i].item, "%s", item ? item : "");
-        due_enter_first(inventory->redis, sweep->due[i].item, 0, on_entered, sweep);
-    }
-}
-
-static void enter_old(struct sweep *sweep) {
-    redis_callf(sweep->inventory->redis, on_old, sweep, "SRANDMEMBER " OLD_KEY " %d", READ_MOST);
-}
-
 static void on_time(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
     expiry_note_call(sweep->inventory, sweep->sent_ms);
@@ -232,10 +174,7 @@ static void on_time(void *ctx, const struct redis_value *value) {
         return;
     }
     sweep->now_ms = store_time_ms(value);
-    if (sweep->inventory->taken_over)
-        read_part(sweep);
-    else
-        enter_old(sweep);
+    read_part(sweep);
 }
 
 static void begin(struct sweep *sweep) {

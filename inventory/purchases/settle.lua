@@ -29,8 +29,7 @@ local function settle(digest, record, state, limit)
   else
     redis.call('HINCRBY', item, 'available', quantity)
     if tonumber(limit) > 0 then redis.call('HINCRBY', users, user, -quantity) end
-    -- An item that was created without this counter gets none.
-    if redis.call('HEXISTS', item, 'returned') == 1 then redis.call('HINCRBY', item, 'returned', quantity) end
+    redis.call('HINCRBY', item, 'returned', quantity)
   end
   return record
 end

@@ -183,15 +183,6 @@ static void test_beside_baskets(void) {
     check_quiet(sale.seller);
 }
 
-/* One from before what is returned was counted: it does not begin to be. */
-static void test_older_item(void) {
-    struct sale sale = {.seller = open_sale(INVENTORY_BATCH, true, SOME), .random = harness_seed()};
-    CHECK_INT(redis_integer(&redis, "HDEL", ITEM, "returned", NULL), 1);
-    CHECK(audit_beside(&sale, 5) > 2);
-    check_quiet(sale.seller);
-    CHECK_STR(redis_command(&redis, "HGET", ITEM, "returned", NULL), "(nil)");
-}
-
 /* ---- something is wrong, and it sells ---- */
 
 static void buy_again(struct buy *buy) {
@@ -390,7 +381,6 @@ int main(int argc, char **argv) {
     harness_run("a large item, in pages", test_large);
     run_each("beside a sale", test_beside_a_sale, INVENTORY_OPTIMISTIC);
     harness_run("beside baskets", test_beside_baskets);
-    harness_run("an item from before returns were counted", test_older_item);
     harness_run("every planted error is noticed while it sells", test_planted);
     harness_run("oversold while it sells", test_oversold);
     harness_run("many at once", test_many);

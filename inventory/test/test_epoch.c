@@ -7,7 +7,7 @@
 #include "inventory/lock_epoch.h"
 #include "inventory/test/fixture.h"
 
-#define RECORD    "seckill:{baskets}:domain"
+#define RECORD    "seckill:{baskets}:lock"
 #define INSTANCES "seckill:{baskets}:instances"
 
 enum { QUIET_MS = 60000, FRESH_MS = 30000, REWRITE_MS = 20000 };

@@ -370,36 +370,6 @@ static void test_stood_still(void) {
     check_books(seller, &redis, "phone", 10, 0, 0);
 }
 
-/* ---- a store of before the index ---- */
-
-static bool is_taken_over(void *arg) {
-    inventory_sweep(((struct seller *)arg)->inventory);
-    return redis_integer(&redis, "SCARD", "seckill:holding", NULL) == 0;
-}
-
-static void test_taken_over(void) {
-    enum { ITEMS = 120 };
-    struct seller *seller = open_sale();
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    for (int part = 0; part < 8; part++)
-        redis_command(&redis, "DEL", harness_format("seckill:{due:%d}", part), NULL);
-    CHECK_INT(indexed(), 0);
-    redis_command(&redis, "SADD", "seckill:holding", "phone", "gone", NULL);
-    for (int i = 0; i < ITEMS; i++) {
-        put(seller, harness_format("item%d", i), 1, HOLD_MS);
-        redis_command(&redis, "SADD", "seckill:holding", harness_format("item%d", i), NULL);
-    }
-    struct seller *next = open_seller(NULL, NULL);
-    shop_wait(next->shop, is_taken_over, next, "the old set is empty");
-    holds_sweep(next, &redis);
-    CHECK_INT(indexed(), 1);
-    check_books(next, &redis, "phone", 9, 1, 0);
-    redis_clock()->ahead_ms = HOLD_MS + 1000;
-    holds_sweep(next, &redis);
-    CHECK_INT(indexed(), 0);
-    check_books(next, &redis, "phone", 10, 0, 0);
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
@@ -427,6 +397,5 @@ int main(int argc, char **argv) {
     run_fenced("short holds, four at once", test_race);
     strategy = INVENTORY_BATCH;
     harness_run("a store that stood still hears first what came in time", test_stood_still);
-    harness_run("holds of a store of before the index", test_taken_over);
     return harness_finish();
 }

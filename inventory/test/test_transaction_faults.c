@@ -368,7 +368,7 @@ static void test_overtaken_failing(void) {
 static void test_old_epoch(void) {
     struct seller *seller = open_sale(&(struct scene){.key = "k"});
     CHECK_STATUS(txn_make(seller, "k1", "phone:1 lamp:1"), INVENTORY_OK);
-    redis_command(&redis, "HSET", "seckill:{baskets}:domain", "in_force", "3", NULL);
+    redis_command(&redis, "HSET", "seckill:{baskets}:lock", "in_force", "3", NULL);
     seller->epoch = 2;
     CHECK_STATUS(txn_make(seller, "k2", "phone:1 lamp:1"), INVENTORY_STALE);
     CHECK_STATUS(txn_make(seller, "t2", "phone:1 lamp:1"), INVENTORY_STALE);
@@ -381,7 +381,7 @@ static void test_old_epoch(void) {
         seller = open_sale(&plain);
         pid_t pid = child_begin(&plain, step, SIGSTOP);
         CHECK(waitpid(pid, &status, WUNTRACED) > 0);
-        redis_command(&redis, "HSET", "seckill:{baskets}:domain", "in_force", "3", NULL);
+        redis_command(&redis, "HSET", "seckill:{baskets}:lock", "in_force", "3", NULL);
         kill(pid, SIGCONT);
         CHECK(waitpid(pid, &status, 0) > 0);
         CHECK(WIFEXITED(status));

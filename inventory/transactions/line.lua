@@ -15,9 +15,6 @@
 local item, orders, users, events, newest_token, restocks = unpack(KEYS)
 local what, token = ARGV[1], ARGV[2]
 
--- A transfer leaves one of these words under its digest.
-local stored = {send = 'give', refund = 'back', receive = 'get'}
-
 -- A call that was carried out before needs no token: nothing is written.
 local digests, records, standing = {}, {}, {}
 if what == 'debit' or what == 'settle' then
@@ -29,14 +26,14 @@ if what == 'debit' or what == 'settle' then
   local state = standing[1] and string.sub(standing[1], 1, 1)
   if what == 'debit' and state then return {state == 'u' and 'aborted' or 'done'} end
   if what == 'settle' and state == ARGV[3] then return {'done'} end
-elseif stored[what] then
+elseif what ~= 'read' and what ~= 'read-fenced' then -- a transfer leaves under its digest what was done
   local word = string.match(redis.call('HGET', restocks, ARGV[3]) or '', '^%a+')
-  if word == stored[what] then return {'done'} end
-  if word == stored.refund then return {'aborted'} end
+  if word == what then return {'done'} end
+  if word == 'refund' then return {'aborted'} end
   standing[1] = word
 end
 
-local terms = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends', 'returned')
+local terms = redis.call('HMGET', item, 'available', 'limit', 'starts', 'ends')
 if not terms[1] then return {'unknown-item'} end
 local available, limit, starts, ends = tonumber(terms[1]), tonumber(terms[2]), tonumber(terms[3]), tonumber(terms[4])
 
@@ -55,13 +52,8 @@ local function write(new)
   redis.call('XADD', events, '*', unpack(fields))
 end
 
--- Counts the units of records that hold none any more, or never did. An item may lack this counter.
-local function count_returned(quantity)
-  if terms[5] then redis.call('HINCRBY', item, 'returned', quantity) end
-end
-
 local function move(sign)
-  redis.call('HSET', restocks, ARGV[3], stored[what] .. ' ' .. ARGV[4])
+  redis.call('HSET', restocks, ARGV[3], what .. ' ' .. ARGV[4])
   redis.call('XADD', events, '*', 'transfer', sign .. ARGV[4])
   redis.call('HINCRBY', item, 'available', sign .. ARGV[4])
   redis.call('HINCRBY', item, 'restocked', sign .. ARGV[4])
@@ -93,7 +85,7 @@ function act.settle()
   local state, user, quantity = ARGV[3], ARGV[4], ARGV[5]
   if not standing[1] and state == 'u' then
     write(records)
-    count_returned(quantity)
+    redis.call('HINCRBY', item, 'returned', quantity)
     return {'done'}
   end
   if not standing[1] or string.sub(standing[1], 1, 1) ~= 'b' then return {'otherwise', standing[1] or ''} end
@@ -103,7 +95,7 @@ function act.settle()
   write(records)
   redis.call('HINCRBY', item, 'held', -quantity)
   redis.call('HINCRBY', item, state == 'c' and 'sold' or 'available', quantity)
-  if state ~= 'c' then count_returned(quantity) end
+  if state ~= 'c' then redis.call('HINCRBY', item, 'returned', quantity) end
   if state ~= 'c' and limit > 0 then redis.call('HINCRBY', users, user, -quantity) end
   return {'done', state == 'u' and tonumber(quantity) or nil}
 end
@@ -119,7 +111,7 @@ function act.refund()
     move('')
     return {'done', tonumber(ARGV[4])}
   end
-  redis.call('HSET', restocks, ARGV[3], stored.refund .. ' 0')
+  redis.call('HSET', restocks, ARGV[3], 'refund 0')
   return {'done'}
 end
 

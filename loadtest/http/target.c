@@ -1,33 +1,26 @@
 #include <netdb.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/host.h"
 #include "loadtest/http/target.h"
 
-static const char *split_url(const char *url, char host[256], char port[6]) {
+enum { HOST_MAX = 255 };
+
+static const char *split_url(const char *url, struct host *host) {
     if (strncmp(url, "http://", strlen("http://")) != 0)
         return "it must begin with http:// (no TLS: test behind the proxy that terminates it)";
     const char *at = url + strlen("http://");
-    int used = 0;
-    if (sscanf(at, "[%255[^]/?#]]%n", host, &used) != 1 || used == 0)
-        sscanf(at, "%255[^][:/?#]%n", host, &used);
-    at += used;
-    if (used == 0 || strchr(":/?#", *at) == NULL)
-        return "it has no host, or one that is too long";
-    snprintf(port, 6, "80");
-    if (*at == ':') {
-        size_t digits = strspn(at + 1, "0123456789");
-        long number = strtol(at + 1, NULL, 10);
-        if (digits < 1 || digits > 5 || number < 1 || number > 65535 || strchr("/?#", at[1 + digits]) == NULL)
-            return "its port is not a number from 1 to 65535";
-        snprintf(port, 6, "%.*s", (int)digits, at + 1);
-        at += 1 + digits;
-    }
-    return *at != '\0' && strcmp(at, "/") != 0 ? "it must not have a path: /v1/... is added to it" : NULL;
+    size_t length = strcspn(at, "/?#");
+    if (length == 0)
+        return "it has no host";
+    if (at[length] != '\0' && strcmp(at + length, "/") != 0)
+        return "it must not have a path: /v1/... is added to it";
+    const char *wrong = host_read(host, at, length, 80);
+    return wrong == NULL && host->length > HOST_MAX ? "has a host that is too long" : wrong;
 }
 
 static bool accepts(const struct addrinfo *info) {
@@ -42,11 +35,13 @@ static bool accepts(const struct addrinfo *info) {
 }
 
 const char *target_resolve(const char *url, struct target *target) {
-    char host[256];
-    char port[6];
-    const char *wrong = split_url(url, host, port);
+    struct host where;
+    const char *wrong = split_url(url, &where);
     if (wrong != NULL)
         return wrong;
+    char host[HOST_MAX + 1], port[6];
+    snprintf(host, sizeof host, "%.*s", (int)where.length, where.name);
+    snprintf(port, sizeof port, "%d", where.port);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *list = NULL;
     int error = getaddrinfo(host, port, &hints, &list);

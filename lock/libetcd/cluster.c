@@ -41,8 +41,8 @@ void etcd_members_free(struct etcd_members *members) {
     etcd_answer_free_result(members);
 }
 
-enum etcd_status etcd_member_look(struct etcd *etcd, size_t endpoint, const struct etcd_call *call,
-                                  struct etcd_member_status *out) {
+enum etcd_status etcd_member_status(struct etcd *etcd, size_t endpoint, const struct etcd_call *call,
+                                    struct etcd_member_status *out) {
     const struct etcd_method get_status = {.path = "/etcdserverpb.Maintenance/Status",
                                            .response = &pb__status_response__descriptor,
                                            .only_member = endpoint + 1,

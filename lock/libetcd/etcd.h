@@ -267,8 +267,8 @@ struct etcd_lease_info {
 
 /* Reads the time to live. ETCD_NOT_FOUND if the lease has expired. To be freed with etcd_lease_info_free().
  */
-enum etcd_status etcd_lease_look(struct etcd *etcd, int64_t id, bool keys, const struct etcd_call *call,
-                                 struct etcd_lease_info **info);
+enum etcd_status etcd_lease_time_to_live(struct etcd *etcd, int64_t id, bool keys,
+                                         const struct etcd_call *call, struct etcd_lease_info **info);
 void etcd_lease_info_free(struct etcd_lease_info *info);
 
 /* A keepalive: the client renews a lease. All keepalives of a client share one stream, which moves to another
@@ -369,8 +369,8 @@ struct etcd_member_status {
 };
 
 /* Asks only the member at `endpoint`, its place in the configuration, counted from 0. */
-enum etcd_status etcd_member_look(struct etcd *etcd, size_t endpoint, const struct etcd_call *call,
-                                  struct etcd_member_status *out);
+enum etcd_status etcd_member_status(struct etcd *etcd, size_t endpoint, const struct etcd_call *call,
+                                    struct etcd_member_status *out);
 size_t etcd_endpoint_count(const struct etcd *etcd);
 
 #pragma GCC visibility pop

@@ -51,8 +51,8 @@ static enum etcd_status make_info(struct etcd_answer *answer, const struct etcd_
     return ETCD_OK;
 }
 
-enum etcd_status etcd_lease_look(struct etcd *etcd, int64_t id, bool keys, const struct etcd_call *call,
-                                 struct etcd_lease_info **info) {
+enum etcd_status etcd_lease_time_to_live(struct etcd *etcd, int64_t id, bool keys,
+                                         const struct etcd_call *call, struct etcd_lease_info **info) {
     static const struct etcd_method time_to_live = {.path = "/etcdserverpb.Lease/LeaseTimeToLive",
                                                     .response = &pb__lease_time_to_live_response__descriptor,
                                                     .result_size = sizeof(struct etcd_lease_info),

@@ -62,9 +62,9 @@ static void open_and_refuse(void) {
     refuse("redis://a?ttl=100\n", true, "a control character");
     refuse("redis://a#frag", true, "a ? or # has no meaning here");
     refuse("redis://a:1#frag?ttl=100", true, "a ? or # has no meaning here");
-    refuse("redis://a:0", true, "the port is not a number from 1 to 65535");
-    refuse("redis://a:70000", true, "the port is not");
-    refuse("redis://a:12x", true, "the port is not");
+    refuse("redis://a:0", true, "the host has a port that is not a number from 1 to 65535");
+    refuse("redis://a:70000", true, "a port that is not");
+    refuse("redis://a:12x", true, "a port that is not");
     refuse("redis://:1", true, "the host is empty");
     refuse("redis://:s3cret@", true, "the host is empty");
     refuse("redis://a?ttl=100&ttl=200", true, "an option is there twice");

@@ -1,42 +1,22 @@
 #include "lock/zookeeper/address.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/host.h"
+
 enum { PORT = 2181 };
 
-/* Returns 0 if it is not a port. */
-static int read_port(const char *text, size_t length) {
-    int port = 0;
-    for (size_t i = 0; i < length && port <= 65535; i++)
-        port = isdigit((unsigned char)text[i]) ? port * 10 + text[i] - '0' : 65536;
-    return port <= 65535 ? port : 0;
-}
-
-/* Reads HOST[:PORT] or [IPV6][:PORT], and writes HOST:PORT or IPV6:PORT, as the C client wants it. Returns
- * NULL, or what is wrong. */
+/* Reads HOST[:PORT], and writes HOST:PORT without brackets, as the C client wants it. Returns NULL, or what
+ * is wrong. */
 static const char *append_server(char **out, const char *text, size_t length) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";
-    const char *end = text + length;
-    bool is_address = length > 0 && *text == '[';
-    const char *begin = text + is_address;
-    const char *stop = memchr(begin, is_address ? ']' : ':', (size_t)(end - begin));
-    if (!stop && is_address)
-        return "has no ] to its [";
-    stop = stop ? stop : end;
-    const char *rest = stop + is_address;
-    if (stop == begin)
-        return "is empty";
+    struct host host;
     if (memchr(text, '@', length))
         return "has a user: there are none";
-    if (strspn(begin, letters) < (size_t)(stop - begin) || (!is_address && memchr(begin, '%', length)))
-        return "has a character that no host has";
-    int port = rest == end ? PORT : *rest == ':' ? read_port(rest + 1, (size_t)(end - rest) - 1) : 0;
-    if (port == 0)
-        return "has a port that is not a number from 1 to 65535";
-    *out += sprintf(*out, "%.*s:%d", (int)(stop - begin), begin, port);
-    return NULL;
+    const char *wrong = host_read(&host, text, length, PORT);
+    if (!wrong)
+        *out += sprintf(*out, "%.*s:%d", (int)host.length, host.name, host.port);
+    return wrong;
 }
 
 /* Returns NULL, or what is wrong. */

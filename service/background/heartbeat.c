@@ -10,7 +10,7 @@
 #include "service/log.h"
 
 enum {
-    BEAT_MS = 100,
+    HEARTBEAT_MS = 100,
     REWRITE_MS = 500, /* part of the slack in lock_switch_quiet_ms() */
     LIVE_MS = LOCK_SWITCH_FRESH_NS / 1000000 + REWRITE_MS,
 };
@@ -46,7 +46,7 @@ static void say_told(const struct lock_switch *lock_switch, uint64_t before,
                  (unsigned long long)told->epoch, told->behind, told->behind ? ", as " : "", told->laggard);
 }
 
-static void on_beat(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *told) {
+static void on_heartbeat(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *told) {
     struct lock_switch *lock_switch = ctx;
     char name[LOCK_NAME_SIZE];
     lock_switch->heartbeat_in_flight = false;
@@ -84,8 +84,8 @@ static void heartbeat(struct lock_switch *lock_switch, struct inventory *invento
     pthread_mutex_unlock(&lock_switch->mutex);
     lock_switch->heartbeat_in_flight = true;
     lock_switch->sent_ns = clock_now_ns();
-    lock_switch->next_ns = lock_switch->sent_ns + BEAT_MS * INT64_C(1000000);
-    inventory_lock_epoch_heartbeat(inventory, &heartbeat, on_beat, lock_switch);
+    lock_switch->next_ns = lock_switch->sent_ns + HEARTBEAT_MS * INT64_C(1000000);
+    inventory_lock_epoch_heartbeat(inventory, &heartbeat, on_heartbeat, lock_switch);
 }
 
 /* ---- callers that wait for a switch ---- */

@@ -214,7 +214,7 @@ static void not_to_be_opened(void) {
     struct web_response response;
     open_service("local:", "locked");
     wait_told("true");
-    redis_command(&redis, "HSET", "seckill:{baskets}:domain", "lock", "none:", "epoch", "2", NULL);
+    redis_command(&redis, "HSET", "seckill:{baskets}:lock", "lock", "none:", "epoch", "2", NULL);
     wait_told("false");
     get_lock(&response);
     CHECK_STR(shop_text(&response, "state"), "none");

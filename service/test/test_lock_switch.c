@@ -13,7 +13,7 @@
 #include "service/test/shop.h"
 #include "service/test/witness.h"
 
-#define RECORD    "seckill:{baskets}:domain"
+#define RECORD    "seckill:{baskets}:lock"
 #define INSTANCES "seckill:{baskets}:instances"
 
 enum { PATIENCE_MS = 20000 };

@@ -69,7 +69,7 @@ void lease_recorder_wait_lost(struct lease_recorder *lease) {
 
 enum etcd_status lease_recorder_ttl(struct etcd *etcd, int64_t id, int64_t *ttl_s) {
     struct etcd_lease_info *info = NULL;
-    enum etcd_status status = etcd_lease_look(etcd, id, false, NULL, &info);
+    enum etcd_status status = etcd_lease_time_to_live(etcd, id, false, NULL, &info);
     if (status == ETCD_OK && ttl_s)
         *ttl_s = info->ttl_s;
     etcd_lease_info_free(info);

@@ -139,7 +139,7 @@ int load_member(struct load *load, const struct etcd_server *members, int count)
         const struct etcd_config config = {.endpoints = tools_endpoints(&members[i], 1)};
         const struct etcd_call call = {.deadline_ns = tools_in_ms(1000)};
         CHECK_STATUS(etcd_open(&config, &etcd, NULL, 0), ETCD_OK);
-        enum etcd_status asked = etcd_member_look(etcd, 0, &call, &status);
+        enum etcd_status asked = etcd_member_status(etcd, 0, &call, &status);
         etcd_close(etcd);
         if (asked == ETCD_OK && status.member_id == id)
             return i;

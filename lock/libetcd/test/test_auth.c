@@ -96,7 +96,7 @@ static void permissions(void) {
     etcd_lock_key_free(key);
     struct etcd_member_status status;
     struct etcd_members *members;
-    CHECK_STATUS(etcd_member_look(bob, 0, NULL, &status), ETCD_OK);
+    CHECK_STATUS(etcd_member_status(bob, 0, NULL, &status), ETCD_OK);
     CHECK_STATUS(etcd_member_list(bob, NULL, &members), ETCD_OK);
     etcd_members_free(members);
 }

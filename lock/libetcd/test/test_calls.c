@@ -9,7 +9,7 @@
 
 static struct etcd_lease_info *look(int64_t id, bool with_keys) {
     struct etcd_lease_info *info = NULL;
-    CHECK_STATUS(etcd_lease_look(requests.etcd, id, with_keys, NULL, &info), ETCD_OK);
+    CHECK_STATUS(etcd_lease_time_to_live(requests.etcd, id, with_keys, NULL, &info), ETCD_OK);
     return info;
 }
 
@@ -42,7 +42,7 @@ static void leases(void) {
     CHECK_STR(request_keys(RANGE(.prefix = true)), "c");
     CHECK_STATUS(etcd_lease_revoke(requests.etcd, own, NULL), ETCD_NOT_FOUND);
     struct etcd_lease_info *untouched = NULL;
-    CHECK_STATUS(etcd_lease_look(requests.etcd, own, true, NULL, &untouched), ETCD_NOT_FOUND);
+    CHECK_STATUS(etcd_lease_time_to_live(requests.etcd, own, true, NULL, &untouched), ETCD_NOT_FOUND);
     CHECK(!untouched);
     etcd_lease_info_free(NULL);
     CHECK_STATUS(etcd_lease_grant(requests.etcd, 100, -5, NULL, &id, NULL), ETCD_OK);
@@ -72,7 +72,7 @@ static void longer_lease_granted(void) {
 
 static bool lease_is_gone(void *id) {
     struct etcd_lease_info *info;
-    enum etcd_status status = etcd_lease_look(requests.etcd, *(int64_t *)id, false, NULL, &info);
+    enum etcd_status status = etcd_lease_time_to_live(requests.etcd, *(int64_t *)id, false, NULL, &info);
     if (status == ETCD_OK)
         etcd_lease_info_free(info);
     return status == ETCD_NOT_FOUND;
@@ -104,7 +104,7 @@ static void members(void) {
     CHECK(!member->is_learner);
     CHECK_INT(etcd_endpoint_count(requests.etcd), 1);
     struct etcd_member_status status;
-    CHECK_STATUS(etcd_member_look(requests.etcd, 0, NULL, &status), ETCD_OK);
+    CHECK_STATUS(etcd_member_status(requests.etcd, 0, NULL, &status), ETCD_OK);
     CHECK(status.member_id == member->id && status.leader_id == member->id && !status.is_learner);
     CHECK(status.raft_term > 0 && status.raft_index >= status.raft_applied_index && status.db_size > 0);
     CHECK(status.raft_applied_index > 0 && status.db_size_in_use > 0);
@@ -114,7 +114,7 @@ static void members(void) {
     etcd_members_free(list);
     etcd_members_free(NULL);
     status.revision = -7;
-    CHECK_STATUS(etcd_member_look(requests.etcd, 1, NULL, &status), ETCD_INVALID);
+    CHECK_STATUS(etcd_member_status(requests.etcd, 1, NULL, &status), ETCD_INVALID);
     CHECK_INT(status.revision, -7);
 }
 

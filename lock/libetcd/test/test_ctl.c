@@ -382,7 +382,7 @@ static void compare_lease(int64_t id) {
     struct etcd_lease_info *info;
     const json_t *said =
         parse(run(harness_format("etcdctl lease timetolive %llx --keys", (unsigned long long)id), ""));
-    CHECK_STATUS(etcd_lease_look(etcd, id, true, NULL, &info), ETCD_OK);
+    CHECK_STATUS(etcd_lease_time_to_live(etcd, id, true, NULL, &info), ETCD_OK);
     CHECK_INT(info->granted_ttl_s, number_in(said, "granted-ttl"));
     CHECK(info->ttl_s <= number_in(said, "ttl") && number_in(said, "ttl") - info->ttl_s < 60);
     const json_t *keys = json_object_get(said, "keys");
@@ -402,7 +402,7 @@ static void leases_of_both(void) {
         compare_lease(leases[i]);
     struct etcd_lease_info *info;
     run(harness_format("etcdctl lease revoke %llx", (unsigned long long)leases[0]), "");
-    CHECK_STATUS(etcd_lease_look(etcd, leases[0], false, NULL, &info), ETCD_NOT_FOUND);
+    CHECK_STATUS(etcd_lease_time_to_live(etcd, leases[0], false, NULL, &info), ETCD_NOT_FOUND);
     CHECK_STATUS(etcd_lease_revoke(etcd, leases[1], NULL), ETCD_OK);
     const json_t *said =
         parse(run(harness_format("etcdctl lease timetolive %llx", (unsigned long long)leases[1]), ""));

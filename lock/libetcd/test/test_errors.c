@@ -84,7 +84,7 @@ static void no_server_listens(void) {
     tools_check_range(etcd, SOON_MS, ETCD_UNAVAILABLE);
     tools_check_range(etcd, -1000, ETCD_UNAVAILABLE);
     struct etcd_member_status status;
-    CHECK_STATUS(etcd_member_look(etcd, 0, &call, &status), ETCD_UNAVAILABLE);
+    CHECK_STATUS(etcd_member_status(etcd, 0, &call, &status), ETCD_UNAVAILABLE);
     /* A host name that does not exist, and "unix", which is not a scheme here. */
     tools_check_range(tools_open_at("nobody.invalid"), SOON_MS, ETCD_UNAVAILABLE);
     tools_check_range(tools_open_at("unix:1,dns:1,ipv4:1"), SOON_MS, ETCD_UNAVAILABLE);
@@ -92,7 +92,7 @@ static void no_server_listens(void) {
 
 static bool knows_no_leader(void *etcd) {
     struct etcd_member_status status;
-    return etcd_member_look(etcd, 0, NULL, &status) == ETCD_OK && status.leader_id == 0;
+    return etcd_member_status(etcd, 0, NULL, &status) == ETCD_OK && status.leader_id == 0;
 }
 
 static void *put_patiently(void *arg) {
@@ -148,7 +148,7 @@ static void paused_server(void) {
     CHECK_STATUS(etcd_txn(etcd, &reads, &call, &reply), ETCD_TIMEOUT);
     struct etcd_lease_info *info = NULL;
     call.deadline_ns = tools_in_ms(SOON_MS);
-    CHECK_STATUS(etcd_lease_look(etcd, 7, true, &call, &info), ETCD_TIMEOUT);
+    CHECK_STATUS(etcd_lease_time_to_live(etcd, 7, true, &call, &info), ETCD_TIMEOUT);
     call.deadline_ns = tools_in_ms(SOON_MS);
     CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, &reply), ETCD_UNKNOWN);
     const struct etcd_op write = {ETCD_PUT, .put = tools_put_a};

@@ -89,11 +89,11 @@ static void answers_of_no_sense(void) {
     CHECK_HAS(error, "no sense");
     CHECK(!reply);
     struct etcd_lease_info *info = NULL;
-    CHECK_STATUS(etcd_lease_look(etcd, 7, true, NULL, &info), ETCD_FAILED);
+    CHECK_STATUS(etcd_lease_time_to_live(etcd, 7, true, NULL, &info), ETCD_FAILED);
     struct etcd_members *members = NULL;
     CHECK_STATUS(etcd_member_list(etcd, NULL, &members), ETCD_FAILED);
     struct etcd_member_status status;
-    CHECK_STATUS(etcd_member_look(etcd, 0, NULL, &status), ETCD_FAILED);
+    CHECK_STATUS(etcd_member_status(etcd, 0, NULL, &status), ETCD_FAILED);
     int64_t id = -7;
     struct etcd_bytes *key = NULL;
     CHECK_STATUS(etcd_lease_grant(etcd, 5, 0, NULL, &id, NULL), ETCD_UNKNOWN);

@@ -13,7 +13,7 @@ static struct etcd *open_first(struct etcd_server *members, int which) {
         .timeout_ms = PATIENCE_MS};
     struct etcd *etcd = tools_open_config(&config);
     struct etcd_member_status status;
-    CHECK_STATUS(etcd_member_look(etcd, 0, NULL, &status), ETCD_OK); /* it is connected */
+    CHECK_STATUS(etcd_member_status(etcd, 0, NULL, &status), ETCD_OK); /* it is connected */
     return etcd;
 }
 

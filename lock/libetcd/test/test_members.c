@@ -19,7 +19,7 @@ static struct etcd *open_to_leader(int *leader) {
                                        .timeout_ms = PATIENCE_MS};
     struct etcd *etcd = tools_open_config(&config);
     struct etcd_member_status status;
-    CHECK_STATUS(etcd_member_look(etcd, 0, NULL, &status), ETCD_OK); /* it is connected */
+    CHECK_STATUS(etcd_member_status(etcd, 0, NULL, &status), ETCD_OK); /* it is connected */
     return etcd;
 }
 
@@ -27,7 +27,7 @@ static struct etcd *open_to_leader(int *leader) {
 static void all_answer(struct etcd *etcd) {
     for (size_t i = 0; i < etcd_endpoint_count(etcd); i++) {
         struct etcd_member_status status;
-        CHECK_STATUS(etcd_member_look(etcd, i, NULL, &status), ETCD_OK);
+        CHECK_STATUS(etcd_member_status(etcd, i, NULL, &status), ETCD_OK);
         CHECK(status.leader_id != 0);
     }
 }

@@ -18,7 +18,7 @@ static struct etcd *open_first(int first) {
     struct etcd *etcd = tools_open_config(&config);
     for (size_t i = 0; i < 3; i++) {
         struct etcd_member_status status;
-        CHECK_STATUS(etcd_member_look(etcd, i, NULL, &status), ETCD_OK);
+        CHECK_STATUS(etcd_member_status(etcd, i, NULL, &status), ETCD_OK);
     }
     return etcd;
 }
@@ -94,7 +94,7 @@ static void serving_member(const char *what, bool leads, void (*cut)(struct net_
     CHECK_INT(etcd_leader(members, 3) < 3, 1);
     for (size_t i = 0; i < 3; i++) {
         struct etcd_member_status status;
-        CHECK_STATUS(etcd_member_look(etcd, i, NULL, &status), ETCD_OK);
+        CHECK_STATUS(etcd_member_status(etcd, i, NULL, &status), ETCD_OK);
     }
     load_wait(load);
     load_finish(load, what, false);
@@ -146,7 +146,7 @@ static void a_deposed_leader_renews(void) {
         deadline_ns = etcd_keep_deadline_ns(keep);
         struct etcd_member_status status;
         const struct etcd_call call = {.deadline_ns = tools_in_ms(1000)};
-        if (!elected_ns && etcd_member_look(other, 0, &call, &status) == ETCD_OK && status.leader_id &&
+        if (!elected_ns && etcd_member_status(other, 0, &call, &status) == ETCD_OK && status.leader_id &&
             status.raft_term > 2)
             elected_ns = tools_in_ms(0);
         harness_pause_ms(1);
@@ -158,7 +158,7 @@ static void a_deposed_leader_renews(void) {
     int64_t deadline_ns = etcd_keep_deadline_ns(keep);
     while (tools_in_ms(0) < deadline_ns) {
         struct etcd_lease_info *info = NULL;
-        enum etcd_status status = etcd_lease_look(other, id, false, NULL, &info);
+        enum etcd_status status = etcd_lease_time_to_live(other, id, false, NULL, &info);
         etcd_lease_info_free(info);
         if (tools_in_ms(0) < deadline_ns)
             CHECK_STATUS(status, ETCD_OK);

@@ -7,31 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/host.h"
 #include "lock/libetcd/transport/loop.h"
 
 enum { PEM_MAX = 1 << 20, SHUN_MS = 5000 };
 
 /* ---- addresses ---- */
 
-static bool is_port(const char *text, size_t length) {
-    if (length == 0 || length > 5 || strspn(text, "0123456789") < length)
-        return false;
-    long port = strtol(text, NULL, 10);
-    return port > 0 && port < 65536;
-}
-
-/* HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT, of `length` bytes up to a comma or the end. The target names
- * its scheme, dns, since gRPC would take a host called "unix" for a scheme. */
+/* Reads HOST[:PORT]. The target names its scheme, dns, since gRPC would take a host called "unix" for one. */
 static bool read_target(char target[ETCD_TARGET_SIZE], const char *text, size_t length) {
-    static const char letters[] = ":ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_%";
-    const bool literal = text[0] == '[';
-    size_t host = literal ? strspn(text + 1, letters) + 2 : strspn(text, letters + 1); /* without the colon */
-    if (host == 0 || (literal && (host == 2 || text[host - 1] != ']')) ||
-        length > ETCD_TARGET_SIZE - sizeof "dns:///:2379")
+    struct host host;
+    if (length > ETCD_TARGET_SIZE - sizeof "dns:///:2379" || host_read(&host, text, length, 2379))
         return false;
-    if (host < length && (text[host] != ':' || !is_port(text + host + 1, length - host - 1)))
-        return false;
-    snprintf(target, ETCD_TARGET_SIZE, "dns:///%.*s%s", (int)length, text, host < length ? "" : ":2379");
+    snprintf(target, ETCD_TARGET_SIZE, text[0] == '[' ? "dns:///[%.*s]:%d" : "dns:///%.*s:%d",
+             (int)host.length, host.name, host.port);
     return true;
 }
 
