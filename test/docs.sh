@@ -101,6 +101,9 @@ run() {
         [[ $1 != */readyz ]] || wait_answers
         eval "$1" >"$work/log/said" 2>"$work/log/status" && [[ $(cat "$work/log/status") =~ ^$2$ ]]
         ;;
+    build/lock-bench*) # on a busy machine it may tell that a call was not answered in time
+        eval "$1" >"$work/log/said" 2>&1 || { [ $? -eq 3 ] && grep -q '^FAILED.* \(no answer within\|too late\)' "$work/log/said"; }
+        ;;
     *) eval "$1" >"$work/log/said" 2>&1 ;;
     esac
 }
