@@ -471,6 +471,11 @@ static void killed_while_waiting(void) {
 
 /* ---- a store that is not there, or does not answer ---- */
 
+static bool can_be_reached(void *lock) {
+    struct lock_grant grant;
+    return lock_try(lock, "b", &grant) == LOCK_OK && lock_release(lock, &grant) == LOCK_OK;
+}
+
 static void not_there(void) {
     begin();
     struct lock *lock = open_lock("ttl=2400");
@@ -483,6 +488,7 @@ static void not_there(void) {
     tools_check_status(lock_acquire(lock, "b", tools_in_ms(lock, 600000), NULL, &none), LOCK_UNAVAILABLE);
     etcd_restart(&etcd);
     etcd_tools_wait_for_queue(&etcd, "a", 0);
+    CHECK(harness_wait(can_be_reached, lock, PATIENCE_MS));
     tools_check_free(lock, "a");
 }
 
