@@ -2,8 +2,15 @@
 
 #include <string.h>
 
-static const double heights_px[] = {
-    [LANE_FAULT] = 30, [LANE_CLIENT] = 52, [LANE_SERVER] = 36, [LANE_STOCK] = 64};
+/* Many clients get less each. */
+static double height_px(enum lane_kind kind, int clients) {
+    switch (kind) {
+    case LANE_FAULT: return 30;
+    case LANE_CLIENT: return clients <= 10 ? 52 : clients <= 24 ? 30 : 18;
+    case LANE_SERVER: return 36;
+    default: return 64;
+    }
+}
 
 const struct lane *lanes_of(const struct lanes *lanes, enum lane_kind kind, const char *name) {
     for (int i = 0; name != NULL && i < lanes->count; i++) {
@@ -25,22 +32,29 @@ static const char *name_in(enum lane_kind kind, const struct event *event) {
     }
 }
 
+/* Adds the lanes of a kind; returns how many there are. */
+static int add_lanes(struct lanes *lanes, const struct event_log *log, enum lane_kind kind) {
+    int count = 0;
+    for (size_t i = 0; i < log->count; i++) {
+        const char *name = name_in(kind, &log->events[i]);
+        if (name == NULL || lanes_of(lanes, kind, name) != NULL || lanes->count == LANES_MAX)
+            continue;
+        lanes->lanes[lanes->count++] = (struct lane){.kind = kind, .name = name, .colour = count++ % 8};
+    }
+    return count;
+}
+
 void lanes_find(struct lanes *lanes, const struct event_log *log, double top_px) {
-    int colours = 0;
+    int clients = 0;
     lanes->count = 0;
     for (int kind = LANE_FAULT; kind <= LANE_STOCK; kind++) {
-        for (size_t i = 0; i < log->count; i++) {
-            const char *name = name_in((enum lane_kind)kind, &log->events[i]);
-            if (name == NULL || lanes_of(lanes, (enum lane_kind)kind, name) != NULL ||
-                lanes->count == LANES_MAX)
-                continue;
-            lanes->lanes[lanes->count++] = (struct lane){.kind = (enum lane_kind)kind,
-                                                         .name = name,
-                                                         .top_px = top_px,
-                                                         .height_px = heights_px[kind],
-                                                         .colour = kind == LANE_CLIENT ? colours++ % 8 : 0};
-            top_px += heights_px[kind];
-        }
+        int count = add_lanes(lanes, log, (enum lane_kind)kind);
+        clients = kind == LANE_CLIENT ? count : clients;
+    }
+    for (int i = 0; i < lanes->count; i++) {
+        lanes->lanes[i].top_px = top_px;
+        lanes->lanes[i].height_px = height_px(lanes->lanes[i].kind, clients);
+        top_px += lanes->lanes[i].height_px;
     }
     lanes->bottom_px = top_px;
 }
