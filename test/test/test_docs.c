@@ -21,7 +21,7 @@ static void run_commands(const char *documents) {
 }
 
 static void try_it(void) {
-    run_commands("README.md docs/measure.md docs/libetcd.md");
+    run_commands("README.md docs/measure.md docs/lab.md docs/libetcd.md");
 }
 
 static void operate_it(void) {
