@@ -127,7 +127,7 @@ static const struct flag flags[] = {
     {"--retries", flag_read_switch, VALUE(retries), 0, 0, NULL},
     {"--duplicates", flag_read_u32, VALUE(duplicates), 0, 100, NULL},
     {"--token", read_token, VALUE(token), 0, 0, TOKEN},
-    {"--seed", flag_read_u64, VALUE(seed), 0, 999999999999999, NULL},
+    {"--seed", flag_read_u64, VALUE(seed), 0, 0x1p63 - 1024, "a number from 0 to 2^63 - 1024"},
     {"--timeout", read_ms, VALUE(timeout_ns), 1, 3600000, NULL},
     {"--settle", read_duration, VALUE(settle_ns), 1, 0, DURATION},
     {"--json", flag_read_text, VALUE(json), 0, 0, "the name of a file, or -"},

@@ -33,7 +33,7 @@ static void urls(void) {
     refuse("//a,,b", "node 2 is empty");
     refuse("//,a", "node 1 is empty");
     refuse("//a,b:0", "node 2: the host has a port that is not a number from 1 to 65535; want");
-    refuse("//a,b:http,c", "node 2: the port");
+    refuse("//a,b:http,c", "node 2: the host has a port");
     refuse("//a,b/x", "node 2: the database after the / is not a number");
     refuse("//a,sesame@b", "node 2: user or password is wrong; want");
     refuse("//a,:sesame,sesame@b", "node 2: the host is empty");
