@@ -16,5 +16,7 @@ void table_draw(FILE *out, const struct judged_play plays[], int count) {
             fprintf(out, "%5" PRIu64 " %12.3f  %-14s %s\n", event->n, (double)event->t_ns / 1e6, event->who,
                     what);
         }
+        fprintf(out, "%5s %12s  %-14s %s: %s\n", "", "", "verdict", plays[i].verdict.outcome,
+                plays[i].verdict.sentence);
     }
 }

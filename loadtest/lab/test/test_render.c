@@ -45,7 +45,7 @@ static void test_files(void) {
                   "json.load(open(sys.argv[1] + \"/a.json\"))' $OUT"),
               0);
     CHECK_INT(run("grep -c '' $OUT/a.txt"), 0);
-    CHECK_STR(said, "63\n"); /* 58 events, two heads of two lines, and the line between */
+    CHECK_STR(said, "63\n"); /* 56 events, two verdicts, two heads of two lines, and a line between */
     CHECK_INT(run("grep -o 'src=\\|href=\"[^#]\\|http[^\"]*' $OUT/a.html | sort -u"), 0);
     CHECK_STR(said, "http://www.w3.org/2000/svg\n"); /* it needs no other file or host */
 }
