@@ -1,5 +1,6 @@
 /* One of two services is stopped for longer than its locks last in the middle of a basket, under each lock
  * that has a fence. */
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,9 +24,30 @@ static bool is_settled(void *arg) {
     return redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL) == 0;
 }
 
-static bool is_stopped(void *arg) {
-    (void)arg;
-    return proc_stopped(&sleeper.proc);
+static bool is_stopped_or_answers(void *conn) {
+    struct pollfd socket = {.fd = ((struct web_conn *)conn)->fd, .events = POLLIN};
+    return proc_stopped(&sleeper.proc) || poll(&socket, 1, 0) > 0;
+}
+
+/* Sends ann's basket to the service that stops in it. A lock that was slow to connect may refuse it first. */
+static void send_until_stopped(struct web_conn *conn) {
+    const char *body = shop_basket_body("ann", "a:8 b:8 c:8");
+    const char *request = harness_format("POST /v1/baskets HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: "
+                                         "k\r\nContent-Length: %zu\r\n\r\n%s",
+                                         strlen(body), body);
+    for (int64_t until_ms = harness_now_ms() + DEATH_MS;;) {
+        struct web_response response;
+        CHECK(web_open(conn, sleeper.port));
+        conn->timeout_ms = 60000;
+        web_send_text(conn, request);
+        CHECK(harness_wait(is_stopped_or_answers, conn, DEATH_MS));
+        if (proc_stopped(&sleeper.proc))
+            return;
+        CHECK_INT(web_read_response(conn, &response), WEB_OK);
+        CHECK_INT(response.status, 503);
+        CHECK(harness_now_ms() < until_ms);
+        web_close(conn);
+    }
 }
 
 /* Two services, one of which stops at `step`, and ann's basket there until it does. */
@@ -40,13 +62,7 @@ static void stop_at(struct web_conn *conn, const char *step, const char *lock, c
     seckilld_wait_ready(&sleeper, 200);
     seckilld_wait_ready(&service, 200);
     put_items(sleeper.port);
-    CHECK(web_open(conn, sleeper.port));
-    conn->timeout_ms = 60000;
-    const char *body = shop_basket_body("ann", "a:8 b:8 c:8");
-    web_send_text(conn, harness_format("POST /v1/baskets HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: "
-                                       "k\r\nContent-Length: %zu\r\n\r\n%s",
-                                       strlen(body), body));
-    CHECK(harness_wait(is_stopped, NULL, DEATH_MS));
+    send_until_stopped(conn);
 }
 
 /* Another buys through the other service, once the locks of the one that was stopped are over. */
