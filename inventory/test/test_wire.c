@@ -198,7 +198,7 @@ static void test_other_replies_cut(void) {
     }
     store_health(seller, &health);
     CHECK(health.ready);
-    proxy_set(proxy, PROXY_CUT, 2, "SRANDMEMBER");
+    proxy_set(proxy, PROXY_CUT, 2, "ZRANGEBYSCORE");
     inventory_sweep(seller->inventory);
     seller_wait_down(seller);
     seller_wait_up(seller);
