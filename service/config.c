@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/redis_target.h"
+#include "base/version.h"
 #include "service/log.h"
 #include "service/spelling.h"
-#include "base/version.h"
 
 enum kind { TEXT, NUMBER, SWITCH /* as a flag it may stand alone, unless it has an argument */ };
 

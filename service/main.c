@@ -11,10 +11,10 @@
 
 #include "base/clock.h"
 #include "base/redis_target.h"
+#include "base/version.h"
 #include "service/admin_token.h"
 #include "service/log.h"
 #include "service/systemd.h"
-#include "base/version.h"
 #include "service/worker.h"
 
 enum { EXIT_USAGE = 2, POOL_THREADS = 32, POOL_QUEUE = 1024, BACKLOG = 4096 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/context.h"
 #include "inventory/test/fixture.h"
 
 enum { HOLD_MS = 30000 };
@@ -133,6 +134,10 @@ static bool all_expired(void *arg) {
     return expired >= 250;
 }
 
+static bool has_swept(void *seller) {
+    return !((struct seller *)seller)->inventory->sweeping;
+}
+
 /* More than one step's worth, by one call of inventory_sweep() in one process, or in two at once. */
 static void check_sweep(bool two) {
     struct seller *seller = open_seller(300, 5);
@@ -146,7 +151,7 @@ static void check_sweep(bool two) {
     const struct inventory_order *young = hold(seller, "young", 3);
     check_books(seller, &redis, "phone", 47, 253, 0);
     inventory_sweep(seller->inventory);
-    shop_idle(seller->shop, 20);
+    shop_wait(seller->shop, has_swept, seller, "the sweep ends");
     check_books(seller, &redis, "phone", 47, 253, 0);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     inventory_sweep(seller->inventory);
