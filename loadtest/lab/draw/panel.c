@@ -24,9 +24,9 @@ static void draw_ticks(struct panel *p) {
         char text[48];
         snprintf(text, sizeof text, "%.3g s left out", (double)(fold->to_ns - fold->from_ns) / 1e9);
         fprintf(p->out, "<g><title>%s</title>", text);
-        for (double x = left + 9; x < right - 4; x += 8)
-            fprintf(p->out, "<path class=\"fold\" d=\"M%.1f %.1fl6 -12l-6 -12\" fill=\"none\"/>", x,
-                    bottom + 12);
+        for (int k = 1; k <= 2; k++)
+            fprintf(p->out, "<path class=\"fold\" d=\"M%.1f %.1fl6 -12l-6 -12\" fill=\"none\"/>",
+                    left + k * (right - left) / 3, bottom + 12);
         fputs("</g>", p->out);
         labels_write_at(&p->labels, p->out, "soft", false,
                         (left + right - svg_text_width(text, 12, false)) / 2, bottom + 32, text);

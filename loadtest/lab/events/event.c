@@ -34,35 +34,35 @@ enum member_bit {
 
 static const struct member {
     const char *name;
-    enum type type;
     size_t offset;
+    enum type type;
     int bit;
 } members[] = {
-    {"op", NUMBER, offsetof(struct event, op), OP},
-    {"key", TEXT, offsetof(struct event, key), KEY},
-    {"grant", NUMBER, offsetof(struct event, grant), GRANT},
-    {"fence", NUMBER, offsetof(struct event, fence), FENCE},
-    {"until", NUMBER, offsetof(struct event, until_ns), UNTIL},
-    {"item", TEXT, offsetof(struct event, item), ITEM},
-    {"quantity", NUMBER, offsetof(struct event, quantity), QUANTITY},
-    {"reason", TEXT, offsetof(struct event, reason), REASON},
-    {"what", TEXT, offsetof(struct event, what), WHAT},
-    {"target", TEXT, offsetof(struct event, target), TARGET},
-    {"server", TEXT, offsetof(struct event, server), SERVER},
-    {"owner", TEXT, offsetof(struct event, owner), OWNER},
-    {"role", TEXT, offsetof(struct event, role), ROLE},
-    {"jump_ms", NUMBER, offsetof(struct event, jump_ms), JUMP},
-    {"initial", NUMBER, offsetof(struct event, initial), STOCK},
-    {"available", NUMBER, offsetof(struct event, available), STOCK},
-    {"sold", NUMBER, offsetof(struct event, sold), STOCK},
-    {"text", TEXT, offsetof(struct event, text), SAYS},
-    {"outcome", TEXT, offsetof(struct event, outcome), VERDICT},
-    {"overlap_ms", NUMBER, offsetof(struct event, overlap_ms), VERDICT},
-    {"oversold", NUMBER, offsetof(struct event, oversold), VERDICT},
-    {"double_writes", NUMBER, offsetof(struct event, double_writes), VERDICT},
-    {"refused_stale", NUMBER, offsetof(struct event, refused_stale), VERDICT},
-    {"evidence", NUMBERS, offsetof(struct event, evidence), VERDICT},
-    {"sentence", TEXT, offsetof(struct event, sentence), VERDICT},
+    {"op", offsetof(struct event, op), NUMBER, OP},
+    {"key", offsetof(struct event, key), TEXT, KEY},
+    {"grant", offsetof(struct event, grant), NUMBER, GRANT},
+    {"fence", offsetof(struct event, fence), NUMBER, FENCE},
+    {"until", offsetof(struct event, until_ns), NUMBER, UNTIL},
+    {"item", offsetof(struct event, item), TEXT, ITEM},
+    {"quantity", offsetof(struct event, quantity), NUMBER, QUANTITY},
+    {"reason", offsetof(struct event, reason), TEXT, REASON},
+    {"what", offsetof(struct event, what), TEXT, WHAT},
+    {"target", offsetof(struct event, target), TEXT, TARGET},
+    {"server", offsetof(struct event, server), TEXT, SERVER},
+    {"owner", offsetof(struct event, owner), TEXT, OWNER},
+    {"role", offsetof(struct event, role), TEXT, ROLE},
+    {"jump_ms", offsetof(struct event, jump_ms), NUMBER, JUMP},
+    {"initial", offsetof(struct event, initial), NUMBER, STOCK},
+    {"available", offsetof(struct event, available), NUMBER, STOCK},
+    {"sold", offsetof(struct event, sold), NUMBER, STOCK},
+    {"text", offsetof(struct event, text), TEXT, SAYS},
+    {"outcome", offsetof(struct event, outcome), TEXT, VERDICT},
+    {"overlap_ms", offsetof(struct event, overlap_ms), NUMBER, VERDICT},
+    {"oversold", offsetof(struct event, oversold), NUMBER, VERDICT},
+    {"double_writes", offsetof(struct event, double_writes), NUMBER, VERDICT},
+    {"refused_stale", offsetof(struct event, refused_stale), NUMBER, VERDICT},
+    {"evidence", offsetof(struct event, evidence), NUMBERS, VERDICT},
+    {"sentence", offsetof(struct event, sentence), TEXT, VERDICT},
 };
 enum { MEMBERS = sizeof members / sizeof members[0] };
 
@@ -271,6 +271,7 @@ bool event_log_read(FILE *in, struct event_log *log, char *error, size_t error_s
     char *text = NULL;
     size_t size = 0;
     bool good = true;
+    error[0] = '\0';
     *log = (struct event_log){.lines = json_array()};
     for (ssize_t length; good && (length = getline(&text, &size, in)) > 0;) {
         json_error_t wrong;

@@ -75,13 +75,16 @@ static void judge_loss(struct judgement *j, const struct event *answer) {
 
 /* ---- the stock ---- */
 
-/* The events of an item before and after `at`: the first of the stock, the last, and the units that were
- * accepted. Judges the item once, at its first event of the stock. */
+static bool is_of_item(const struct event *event, const char *item) {
+    return event->item != NULL && item != NULL && strcmp(event->item, item) == 0;
+}
+
+/* Judges an item once, at its first event of the stock. */
 static void judge_stock(struct judgement *j, const struct event_log *log, const struct event *first) {
     const struct event *last = first;
     int64_t accepted = 0;
     for (const struct event *event = log->events; event < log->events + log->count; event++) {
-        if (event->item == NULL || strcmp(event->item, first->item) != 0)
+        if (!is_of_item(event, first->item))
             continue;
         if (event->kind == EVENT_SALE_STOCK && event < first)
             return; /* judged before */
@@ -189,6 +192,7 @@ void judgement_verdict(const struct judgement *judgement, const struct event_log
                        char sentence[JUDGE_SENTENCE_SIZE]) {
     static const char *const outcomes[2][2] = {{"held", "violated"}, {"not-reproduced", "reproduced"}};
     struct sentence said = {.text = sentence};
+    sentence[0] = '\0';
     explain(judgement, &said);
     *verdict = (struct event){
         .kind = EVENT_VERDICT,

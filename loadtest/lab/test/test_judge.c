@@ -142,13 +142,13 @@ static void test_three(void) {
 /* A belief ends with the deadline, which renewals move; and when the client hears that it is lost. */
 static void test_ends(void) {
     begin("broken");
-    uint64_t a = acquires(0, "a");
+    acquires(0, "a");
     acquires(900, "b");
     stock(2000, 1, 1);
     judge_it("reproduced");
     CHECK_INT(verdict.overlap_ms, 98); /* from 902 to 1000 */
     begin("broken");
-    a = acquires(0, "a");
+    uint64_t a = acquires(0, "a");
     of_grant(500, "a", a, EVENT_RENEW_OK); /* until 1500 */
     acquires(900, "b");
     stock(2000, 1, 1);
