@@ -105,7 +105,7 @@ static void judge_stock(struct judgement *j, const struct event_log *log, const 
     }
 }
 
-bool judge(const struct event_log *log, struct judgement *judgement) {
+bool judgement_make(const struct event_log *log, struct judgement *judgement) {
     struct judgement j = {.starved = NULL};
     if (!holds_find(log, &j.holds))
         return false;
@@ -213,7 +213,7 @@ bool judged_play_read(FILE *in, struct judged_play *play, char *error, size_t er
     const struct event *last = play->log.count > 0 ? &play->log.events[play->log.count - 1] : NULL;
     bool recorded = last != NULL && last->kind == EVENT_VERDICT;
     play->log.count -= recorded;
-    if (!judge(&play->log, &play->judgement)) {
+    if (!judgement_make(&play->log, &play->judgement)) {
         snprintf(error, error_size, "no memory");
         event_log_free(&play->log);
         return false;

@@ -23,7 +23,7 @@ struct judgement {
 };
 
 /* Judges the events before the verdict, if there is one. False when out of memory. */
-bool judge(const struct event_log *log, struct judgement *judgement);
+bool judgement_make(const struct event_log *log, struct judgement *judgement);
 void judgement_free(struct judgement *judgement);
 
 /* The verdict: `reproduced` or `not-reproduced` if the play is broken, `held` or `violated` if it is fixed.

@@ -158,7 +158,7 @@ static void test_random_texts(void) {
                                     .server = "redis",
                                     .owner = harness_random(&random) % 2 ? "a" : ""};
         }
-        CHECK(judge(&play.log, &play.judgement));
+        CHECK(judgement_make(&play.log, &play.judgement));
         char sentence[JUDGE_SENTENCE_SIZE];
         judgement_verdict(&play.judgement, &play.log, &play.verdict, sentence);
         check_texts(drawn(timeline_draw, &play, 1));

@@ -72,7 +72,7 @@ static void stock(int64_t t_ms, int64_t initial, int64_t available) {
 }
 
 static void judge_it(const char *outcome) {
-    CHECK(judge(&play, &judged));
+    CHECK(judgement_make(&play, &judged));
     judgement_verdict(&judged, &play, &verdict, sentence);
     CHECK_STR(verdict.outcome, outcome);
     judgement_free(&judged);
@@ -175,7 +175,7 @@ static void test_unknown(void) {
     answers(400, "a", op, EVENT_ACQUIRE_UNKNOWN);
     acquires(500, "b");
     stock(1500, 1, 1);
-    CHECK(judge(&play, &judged));
+    CHECK(judgement_make(&play, &judged));
     CHECK_INT(judged.holds.overlap_ns, 0);
     CHECK_INT(judged.holds.possible_overlap_ns, 498 * (int64_t)MS); /* from 502 to 1000 */
     CHECK(!judged.fault);
