@@ -91,13 +91,13 @@ static int prepare(struct session *s) {
         if (wrong != NULL)
             return fail(EXIT_USAGE, o->urls.texts[i], wrong);
     }
+    int code = check_targets(s);
+    if (code != EXIT_CLEAN)
+        return code;
     if (o->json != NULL) /* before the load, so that a wrong file name fails at once */
         s->json = strcmp(o->json, "-") == 0 ? stdout : fopen(o->json, "we");
     if (o->json != NULL && s->json == NULL)
         return fail(EXIT_USAGE, o->json, strerror(errno));
-    int code = check_targets(s);
-    if (code != EXIT_CLEAN)
-        return code;
     s->pool = connection_pool_open(s->targets, o->urls.count, o->connections, o->seed);
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);

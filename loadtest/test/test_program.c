@@ -1,5 +1,6 @@
 /* seckill-load as users run it, against a right seller that is at times awkward or hard to reach. */
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -207,6 +208,19 @@ static void test_json_cannot_be_written(void) {
     attack_check_code(&outcome, 1);
 }
 
+/* A run that cannot begin leaves the results of an earlier one. */
+static void test_json_is_kept(void) {
+    struct proc proc;
+    const char *path = harness_format("%s/kept", harness_dir());
+    FILE *file = fopen(path, "we");
+    CHECK(file != NULL && fputs("{}", file) >= 0 && fclose(file) == 0);
+    attack_start(&proc, harness_format("--url http://127.0.0.1:%d --item demo --requests 1 --json %s",
+                                       harness_free_port(), path));
+    struct attack_result outcome = attack_finish(&proc);
+    attack_check_code(&outcome, 3);
+    CHECK_STR(attack_read_file(path), "{}");
+}
+
 /* A device must not be replaced by a file. */
 static void test_json_to_device(void) {
     struct seller *seller = seller_start(0, STOCK);
@@ -281,6 +295,7 @@ int main(int argc, char **argv) {
     harness_run("program: bad usage", test_usage);
     harness_run("program: JSON to standard output", test_json_to_output);
     harness_run("program: JSON that cannot be written", test_json_cannot_be_written);
+    harness_run("program: JSON of an earlier run is kept", test_json_is_kept);
     harness_run("program: JSON to a device", test_json_to_device);
     harness_run("program: interrupted once, it still judges", test_interrupted);
     harness_run("program: interrupted twice, it stops", test_interrupted_twice);

@@ -1,6 +1,7 @@
 #include "loadtest/lab/draw/trace.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <string.h>
 
 #include "loadtest/lab/draw/describe.h"

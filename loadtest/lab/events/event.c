@@ -1,6 +1,7 @@
 #include "loadtest/lab/events/event.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #ifndef LOADTEST_LAB_EVENTS_EVENT_H
 #define LOADTEST_LAB_EVENTS_EVENT_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -76,14 +75,14 @@ struct event_play {
     const char *scenario;
     const char *play; /* "broken" or "fixed" */
     int64_t seed, ttl_ms;
-    json_t *servers; /* name: version */
+    struct json_t *servers; /* of jansson; name: version */
 };
 
 struct event_log {
     struct event_play play;
     struct event *events; /* in the order of the file, which is that of `n`; times may differ a little */
     size_t count;
-    json_t *lines; /* owns all texts */
+    struct json_t *lines; /* of jansson; owns all texts */
 };
 
 /* Writes one line and flushes it. False: it could not be written. */

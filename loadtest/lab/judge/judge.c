@@ -1,6 +1,7 @@
 #include "loadtest/lab/judge/judge.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

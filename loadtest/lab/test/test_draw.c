@@ -1,5 +1,6 @@
 /* The drawings of two plays that were written by hand, and of one with all kinds of events and many clients.
  */
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* Events: what is written is read again, and a wrong line is told by its number. */
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
