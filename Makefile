@@ -9,7 +9,7 @@ BUILD      := build$(SAN:%=/%)
 O          := $(BUILD)/obj
 
 # A module is a directory, with folders in it (ARROWS says which may use which). Its tests lie in MODULE/test.
-sources     = $(filter-out $(foreach d,test bench libetcd lab,$(1)/$d/%),$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
+sources     = $(filter-out $(foreach d,test bench libetcd lab preload,$(1)/$d/%),$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 objects     = $(patsubst %.c,$(O)/%.o,$(call sources,$(1)))
 LIB        := $(BUILD)/libinventory.a
 LIB_PARTS  := $(call objects,base) $(call objects,inventory)
@@ -25,7 +25,7 @@ SERVICE    := $(filter-out %/main.o,$(call objects,service))
 LOADTEST   := $(filter-out %/main.o,$(call objects,loadtest))
 LAB        := $(filter-out %/main.o,$(call objects,loadtest/lab))
 LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
-HARNESS    := $(filter-out %/fuzz_main.o %/stops.o %/turned_clock.o,$(call objects,test))
+HARNESS    := $(filter-out %/fuzz_main.o %/stops.o,$(call objects,test))
 MODULES    := base inventory lock lock/libetcd service loadtest loadtest/lab test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench $(BUILD)/seckill-lab
 VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' base/version.h)
@@ -51,7 +51,7 @@ FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(patsubst %,%/bench/*.c,$(filter-out lock,$(MODULES))))))
 
 # Text that programs carry with them: X.lua becomes X_lua in X.lua.h.
-TEXTS      := $(foreach d,inventory lock,$(wildcard $d/*/*.lua $d/*/*/*.lua)) $(wildcard service/*/*.json)
+TEXTS      := $(foreach d,inventory lock loadtest,$(wildcard $d/*/*.lua $d/*/*/*.lua)) $(wildcard service/*/*.json)
 GEN        := $(addprefix $(BUILD)/gen/,$(addsuffix .h,$(notdir $(TEXTS)))) $(BUILD)/gen/etcd.pb-c.h
 # A header whose text is gone must not satisfy an include any more.
 stale      := $(filter-out $(GEN),$(wildcard $(BUILD)/gen/*.h))
@@ -93,7 +93,7 @@ remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$
 .SECONDARY:
 .DEFAULT_GOAL := all
 
-all: $(PROGRAMS) $(LIB) $(LOCKS) $(LIBLOCK_SO) $(LIBETCD_SO) ## build everything into build/
+all: $(PROGRAMS) $(TURNED_CLOCK) $(LIB) $(LOCKS) $(LIBLOCK_SO) $(LIBETCD_SO) ## build everything into build/
 	@:
 
 help: ## say what there is to make
@@ -127,8 +127,8 @@ $(LINTER): test/openapi/package.json test/openapi/package-lock.json
 	    { npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >npm.log 2>&1 && touch node_modules/.package-lock.json || \
 	    cat npm.log; }
 
-# A clock for the servers of tests, which the test turns; never sanitized, since it is preloaded into others' programs.
-TURNED_CLOCK := $(BUILD)/test/turned-clock.so
+# A clock for servers, which tests and the lab turn; never sanitized, since it is preloaded into others' programs.
+TURNED_CLOCK := $(BUILD)/turned-clock.so
 
 tests: $(TESTS) $(STOPS) $(TURNED_CLOCK) $(LINTER) ; @:
 
@@ -160,7 +160,7 @@ torture: deps ## kill under load: 200 rounds Redis and the service, 100 etcd, 50
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-500} $(BUILD)/test/service_basket_torture
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/loadtest_mixture
 
-SOURCES    := $(foreach m,$(MODULES),$(call sources,$m)) $(wildcard $(foreach m,$(MODULES),$m/test/*.c $m/bench/*.c))
+SOURCES    := $(foreach m,$(MODULES),$(call sources,$m)) $(wildcard base/preload/*.c $(foreach m,$(MODULES),$m/test/*.c $m/bench/*.c))
 HEADERS    := $(wildcard $(sort $(SOURCES:.c=.h) $(addsuffix *.h,$(dir $(SOURCES)))))
 SCRIPTS    := $(wildcard */*.sh .ci/run)
 
@@ -216,9 +216,9 @@ $(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LOCKS) $(LIB)          ;
 $(BUILD)/seckill-load: $(O)/loadtest/main.o $(LOADTEST) $(LIB)                   ; $(LINK)
 $(STOPS): $(O)/service/main.o $(O)/test/stops.o $(filter-out %/failpoint.o,$(SERVICE)) $(LOCKS) $(LIB) ; $(LINK)
 $(TESTS): | $(TURNED_CLOCK)
-$(TURNED_CLOCK): test/turned_clock.c test/harness.h
+$(TURNED_CLOCK): base/preload/turned_clock.c base/preload/turned_clock.h
 	@mkdir -p $(@D) && echo '  LD $@' && $(CC) -std=c17 -O1 $(WARN) -D_GNU_SOURCE -I. -fPIC -shared -o $@ $<
-$(BUILD)/seckill-lab:  $(O)/loadtest/lab/main.o $(LAB) $(LIB)                   ; $(LINK)
+$(BUILD)/seckill-lab:  $(O)/loadtest/lab/main.o $(LAB) $(LOCKS) $(LIB)          ; $(LINK)
 $(BUILD)/lock-bench:   $(O)/lock/bench/main.o $(LOCK_BENCH) $(LOCKS) $(LIB) ; $(LINK)
 
 $(BUILD)/bench-%: $(O)/inventory/bench/%.o $(LIB)                                ; $(LINK)
@@ -232,7 +232,7 @@ LOCK_PARTS     := $(LIBLOCK_PARTS) $(LIBETCD_PARTS)
 LOCK_TEST      := $(call helpers,lock) $(LOCK_BENCH) $(HARNESS) $(LOCK_PARTS) $(LIB)
 ETCD_TEST      := $(call helpers,lock/libetcd) $(HARNESS) $(LIBETCD_PARTS)
 SERVICE_TEST   := $(call helpers,service) $(SERVICE) $(HARNESS) $(LOCKS) $(LIB)
-LAB_TEST       := $(call helpers,loadtest/lab) $(LAB) $(HARNESS) $(LIB)
+LAB_TEST       := $(call helpers,loadtest/lab) $(LAB) $(HARNESS) $(LOCKS) $(LIB)
 LOADTEST_TEST  := $(call helpers,loadtest) $(LOADTEST) $(HARNESS) $(LIB)
 REPLAY         := $(O)/test/fuzz_main.o
 
@@ -258,7 +258,7 @@ build/fuzz/inventory_%: $(O)/inventory/test/fuzz_%.o $(LIB)                     
 build/fuzz/lock_%:      $(O)/lock/test/fuzz_%.o $(LOCK_PARTS) $(LIB)             ; $(LINK)
 build/fuzz/etcd_%:      $(O)/lock/libetcd/test/fuzz_%.o $(LIBETCD_PARTS)            ; $(LINK)
 build/fuzz/service_%:   $(O)/service/test/fuzz_%.o $(SERVICE) $(LOCKS) $(LIB)  ; $(LINK)
-build/fuzz/lab_%:       $(O)/loadtest/lab/test/fuzz_%.o $(LAB) $(LIB)                ; $(LINK)
+build/fuzz/lab_%:       $(O)/loadtest/lab/test/fuzz_%.o $(LAB) $(LOCKS) $(LIB)       ; $(LINK)
 build/fuzz/loadtest_%:  $(O)/loadtest/test/fuzz_%.o $(LOADTEST) $(LIB)           ; $(LINK)
 
 $(LIB): $(LIB_PARTS)

@@ -27,12 +27,12 @@ bool flag_read_text(const struct flag *flag, const char *text, void *value);
 bool flag_read_switch(const struct flag *flag, const char *text, void *value);
 
 /* Several texts: the flag may be repeated. */
-enum { FLAG_TEXTS = 16 };
+enum { FLAG_TEXTS = 32 };
 struct flag_texts {
     const char *texts[FLAG_TEXTS];
     unsigned count;
 };
-#define FLAG_TEXTS_MUST "given at most 16 times"
+#define FLAG_TEXTS_MUST "given at most 32 times"
 bool flag_read_texts(const struct flag *flag, const char *text, void *value);
 
 enum flags_status { FLAGS_RUN, FLAGS_HELP, FLAGS_VERSION, FLAGS_WRONG };

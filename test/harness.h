@@ -20,6 +20,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/preload/turned_clock.h"
+
 /* ---- tests ---- */
 
 void harness_begin(int argc, char **argv);
@@ -119,11 +121,7 @@ void redis_pause(struct redis_server *redis);   /* SIGSTOP */
 void redis_resume(struct redis_server *redis);  /* SIGCONT */
 
 /* The wall clock of the servers that are started from the first call on, until this program ends. */
-struct redis_clock {
-    int64_t ahead_ms;   /* it is so much ahead of the machine's */
-    int64_t stopped_ms; /* not 0: it stands still there */
-};
-struct redis_clock *redis_clock(void);
+struct turned_clock *redis_clock(void);
 
 /* One command on a connection of its own, NULL at the end. The reply as text: `5`, `text`, `(nil)`, `[a b
  * (nil)]`,

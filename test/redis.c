@@ -81,14 +81,14 @@ long long redis_integer(const struct redis_server *redis, ...) {
 /* ---- its clock ---- */
 
 static struct {
-    struct redis_clock *map;
+    struct turned_clock *map;
     char preload[512], file[512];
 } turned;
 
-struct redis_clock *redis_clock(void) {
+struct turned_clock *redis_clock(void) {
     if (turned.map)
         return turned.map;
-    const char *library = harness_format("%s/test/turned-clock.so", harness_build());
+    const char *library = harness_format("%s/turned-clock.so", harness_build());
     const char *path = harness_format("%s/clock", harness_dir());
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     CHECK(access(library, R_OK) == 0 && fd >= 0 && ftruncate(fd, sizeof *turned.map) == 0);

@@ -35,7 +35,7 @@ static int64_t shop_mono_ns(void *ctx) {
 
 static int64_t shop_wall_ms(void *ctx) {
     const struct shop *shop = ctx;
-    const struct redis_clock *store = redis_clock();
+    const struct turned_clock *store = redis_clock();
     int64_t ahead_ms = __atomic_load_n(&store->ahead_ms, __ATOMIC_RELAXED); /* threads turn it, too */
     int64_t now_ms = store->stopped_ms ? store->stopped_ms : clock_wall_ms(&clock_system) + ahead_ms;
     return now_ms + shop->ahead_ms;
@@ -84,7 +84,7 @@ static const char *close_all(struct shop *shop) {
 void shop_close(struct shop *shop) {
     const char *fault = close_all(shop);
     shop->clock.ctx = NULL;
-    *redis_clock() = (struct redis_clock){.ahead_ms = 0};
+    *redis_clock() = (struct turned_clock){.ahead_ms = 0};
     if (fault)
         FAIL("%s", fault);
 }

@@ -2,20 +2,35 @@
 #include <string.h>
 
 #include "base/version.h"
+#include "loadtest/lab/list.h"
 #include "loadtest/lab/render.h"
+#include "loadtest/lab/run.h"
+#include "loadtest/lab/stage/client_process.h"
 
-static const char help[] = "seckill-lab: shows how locks fail, from events that were recorded.\n"
-                           "\n"
-                           "usage: seckill-lab COMMAND ...\n"
-                           "\n"
-                           "  render EVENTS...  draws the events of a play: picture, report, trace, table\n"
-                           "\n"
-                           "seckill-lab COMMAND --help says more.\n";
+static const char help[] =
+    "seckill-lab: shows how a sale goes wrong under a wrong lock, with real servers, and what fixes it.\n"
+    "\n"
+    "usage: seckill-lab COMMAND ...\n"
+    "\n"
+    "  list              the scenarios, and what each teaches\n"
+    "  run NAME... | all plays scenarios, broken and fixed, and judges, draws and reports\n"
+    "  render EVENTS...  draws the events of a play: picture, report, trace, table\n"
+    "\n"
+    "seckill-lab COMMAND --help says more.\n";
+
+/* `client` is for the lab itself: it starts its clients so. */
+static const struct {
+    const char *name;
+    int (*run)(char *const *argv);
+} commands[] = {
+    {"list", list_main}, {"run", run_main}, {"render", render_main}, {"client", client_process_main}};
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
-    if (strcmp(command, "render") == 0)
-        return render_main(argv + 1);
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(command, commands[i].name) == 0)
+            return commands[i].run(argv + 1);
+    }
     if (strcmp(command, "--version") == 0)
         return printf("seckill-lab %s\n", SECKILL_VERSION) < 0;
     if (strcmp(command, "--help") == 0)

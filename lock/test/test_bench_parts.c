@@ -84,7 +84,7 @@ static void wrong(void) {
         {"a: --nonsense", "--nonsense is no option"},
         {"a: -x", "-x is no option"},
         {"a: --json=", "--json must be the name of a file"},
-        {"a b c d e f g h i j k l m n o p q", "URL must be given at most 16 times"},
+        {"a b c d e f g h i j k l m n o p q r s t u v w x y z A B C D E F G", "URL must be given at most 32 times"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CHECK_INT(parse(cases[i].line), FLAGS_WRONG);

@@ -1,5 +1,5 @@
-/* A wall clock that a test turns, for the servers that it starts: preloaded into them, and told by the file
- * TURNED_CLOCK (see redis_clock()). It is not in the harness. */
+#include "base/preload/turned_clock.h"
+
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,9 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "test/harness.h"
-
-static const volatile struct redis_clock *turned;
+static const volatile struct turned_clock *turned;
 
 __attribute__((constructor)) static void open_clock(void) {
     const char *path = getenv("TURNED_CLOCK");

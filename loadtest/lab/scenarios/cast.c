@@ -1,0 +1,54 @@
+#include "loadtest/lab/scenarios/cast.h"
+
+#include <string.h>
+
+void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing) {
+    *cast = (struct cast){.stage = stage, .fencing = fencing};
+    cast->shop = redis_server_start(stage, name, NULL);
+    cast->clients = clients_open(stage);
+}
+
+void cast_set_lock(struct cast *cast, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(cast->url, sizeof cast->url, format, arguments);
+    va_end(arguments);
+    size_t length = strlen(cast->url);
+    snprintf(cast->url + length, sizeof cast->url - length, "%cttl=%lld",
+             strchr(cast->url, '?') != NULL ? '&' : '?', (long long)stage_ttl_ms(cast->stage));
+}
+
+void cast_set_redis_lock(struct cast *cast, const char *variant) {
+    cast_set_lock(cast, "redis://127.0.0.1:%d%s%s", cast->shop->port, *variant != '\0' ? "?" : "", variant);
+}
+
+struct client *cast_client(struct cast *cast, const char *name) {
+    const struct client_options options = {
+        .name = name, .url = cast->url, .stock = cast->shop, .fencing = cast->fencing};
+    return client_start(cast->clients, &options);
+}
+
+void cast_begin(struct cast *cast, int64_t units) {
+    stage_begin(cast->stage);
+    observer_fill_stock(cast->shop, CAST_ITEM, units);
+}
+
+void cast_sell(struct client *client) {
+    client_wait(client);
+    if (!client_holds(client))
+        return;
+    client_read(client, CAST_ITEM);
+    client_sell(client, CAST_ITEM, STOCK_COMPUTED, NULL);
+    client_release(client);
+}
+
+void cast_two_buyers(struct cast *cast, enum stock_way way) {
+    snprintf(cast->url, sizeof cast->url, "none:");
+    struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
+    cast_begin(cast, 1);
+    stage_until(cast->stage, 20 + stage_random(cast->stage, 0, 10));
+    client_read(a, CAST_ITEM);
+    client_read(b, CAST_ITEM);
+    client_sell(a, CAST_ITEM, way, NULL);
+    client_sell(b, CAST_ITEM, way, NULL);
+}

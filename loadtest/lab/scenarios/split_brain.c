@@ -1,0 +1,174 @@
+/* redis: the old master is cut off with one client; Sentinel promotes the replica. */
+#include <string.h>
+
+#include "loadtest/lab/scenarios/cast.h"
+#include "loadtest/lab/scenarios/scenario.h"
+#include "loadtest/lab/stage/etcd_server.h"
+#include "loadtest/lab/stage/proxy.h"
+#include "loadtest/lab/stage/sentinel.h"
+
+/* The old master notices after a second that its replica is gone: LAG_MS is more than that, and more than a
+ * failover takes. */
+enum { WAIT_MS = 20000, LAG_MS = 3000, LAG_S = 1 };
+
+static const char cut[] = "cut off, with client A";
+
+/* Two Redis servers, and the network between them. */
+struct pair {
+    struct server *old, *new, *sentinel;
+    struct proxy *to_replica, *to_sentinel;
+};
+
+static void pair_start(struct pair *pair, struct cast *cast) {
+    struct stage *stage = cast->stage;
+    pair->old = cast->shop;
+    pair->to_replica = proxy_start(stage, pair->old->port);
+    pair->to_sentinel = proxy_start(stage, pair->old->port);
+    pair->new = redis_server_start_replica(stage, "redis-2", proxy_port(pair->to_replica), 0);
+    pair->sentinel = sentinel_start(stage, "sentinel", proxy_port(pair->to_sentinel));
+}
+
+/* Waits until the server answers this command so. */
+static void await(const struct server *server, const char *command, const char *argument,
+                  const char *answer) {
+    struct stage *stage = server->stage;
+    int64_t deadline_ns = stage_in_ms(STAGE_PATIENCE_MS);
+    while (!stage_failed(stage) && strcmp(strcmp(command, "INFO") == 0
+                                              ? redis_server_info(server, argument)
+                                              : redis_server_do(server, command, argument, "available", NULL),
+                                          answer) != 0) {
+        if (!stage_patience(stage, deadline_ns))
+            stage_fail(stage, "%s %s of %s is not %s", command, argument, server->name, answer);
+    }
+}
+
+static void pair_cut(const struct pair *pair) {
+    stage_fault(pair->old->stage, pair->old->name, cut);
+    proxy_cut(pair->to_replica);
+    proxy_cut(pair->to_sentinel);
+}
+
+/* The old master becomes a replica of the new one, and forgets what only it had. */
+static void pair_heal(const struct pair *pair) {
+    proxy_heal(pair->to_sentinel);
+    proxy_heal(pair->to_replica);
+    stage_fault_over(pair->old->stage, pair->old->name, cut);
+    await(pair->old, "INFO", "master_link_status", "up");
+    server_record_role(pair->old, "replica");
+}
+
+/* Both masters refuse writes that no replica will get. */
+static void demand_replicas(const struct pair *pair) {
+    const struct server *const both[] = {pair->old, pair->new};
+    for (int i = 0; i < 2; i++)
+        redis_server_do(both[i], "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1",
+                        NULL);
+}
+
+/* A reached the old master, and B the new one: each where it was, or was sent to, at its start. */
+static struct client *client_at(struct cast *cast, const char *name, const struct server *server) {
+    struct cast there = *cast;
+    there.shop = (struct server *)(uintptr_t)server;
+    return cast_client(&there, name);
+}
+
+static void play_broken(struct cast *cast, struct pair *pair) {
+    struct stage *stage = cast->stage;
+    cast_set_lock(cast, "redis://127.0.0.1:%d", pair->old->port);
+    struct client *a = client_at(cast, "client-a", pair->old);
+    cast_set_lock(cast, "redis://127.0.0.1:%d", pair->new->port);
+    struct client *b = client_at(cast, "client-b", pair->new);
+    cast_begin(cast, 1);
+    observer_watch_redis(cast->clients, pair->old, CAST_ITEM);
+    observer_watch_redis(cast->clients, pair->new, CAST_ITEM);
+    await(pair->new, "HGET", "stock:{" CAST_ITEM "}", "1");
+    int64_t cut_ms = stage_now_ms(stage);
+    pair_cut(pair);
+    client_acquire(a, CAST_ITEM, WAIT_MS);
+    client_read(a, CAST_ITEM);
+    sentinel_await_promotion(pair->sentinel, proxy_port(pair->to_sentinel), pair->new);
+    client_acquire(b, CAST_ITEM, WAIT_MS);
+    client_read(b, CAST_ITEM);
+    stage_until(stage, cut_ms + LAG_MS);
+    client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
+    client_sell(b, CAST_ITEM, STOCK_COMPUTED, NULL);
+    pair_heal(pair);
+    stage_note(stage, "A's sale was acknowledged, and is gone");
+    client_release(b);
+}
+
+static void play_fixed(struct cast *cast, struct pair *pair) {
+    struct stage *stage = cast->stage;
+    struct server *etcd;
+    char url[ETCD_SERVER_URL_SIZE];
+    etcd_server_start(stage, "etcd", 1, &etcd);
+    etcd_server_url(url, &etcd, 1);
+    cast_set_lock(cast, "%s", url);
+    struct client *a = client_at(cast, "client-a", pair->old), *b = client_at(cast, "client-b", pair->new);
+    cast_begin(cast, 1);
+    observer_watch_etcd(cast->clients, &etcd, 1, "lock/", CAST_ITEM);
+    await(pair->new, "HGET", "stock:{" CAST_ITEM "}", "1");
+    demand_replicas(pair);
+    int64_t cut_ms = stage_now_ms(stage);
+    pair_cut(pair);
+    client_acquire(a, CAST_ITEM, WAIT_MS);
+    client_read(a, CAST_ITEM);
+    client_begin_acquire(b, CAST_ITEM, WAIT_MS);
+    sentinel_await_promotion(pair->sentinel, proxy_port(pair->to_sentinel), pair->new);
+    stage_until(stage, cut_ms + LAG_MS);
+    client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
+    client_release(a);
+    pair_heal(pair);
+    await(pair->new, "INFO", "min_slaves_good_slaves", "1");
+    cast_sell(b);
+}
+
+static void play(struct stage *stage, bool broken) {
+    struct cast cast;
+    struct pair pair;
+    cast_open(&cast, stage, "redis-1", false);
+    pair_start(&pair, &cast);
+    if (broken)
+        play_broken(&cast, &pair);
+    else
+        play_fixed(&cast, &pair);
+    observer_read_stock(pair.new, CAST_ITEM);
+}
+
+const struct scenario scenario_split_brain = {
+    .name = "split-brain",
+    .ttl_ms = 8000,
+    .text =
+        {
+            .title = "A master that is cut off goes on selling, and what it acknowledged is forgotten.",
+            .question = "The network cuts the master off, together with one client. Sentinel promotes the "
+                        "replica. Both "
+                        "masters answer their clients. What remains of what the old one acknowledged?",
+            .story = "The network splits. On one side the old master and client A; on the other the replica, "
+                     "Sentinel, and "
+                     "client B.\n\n"
+                     "A takes the lock at the old master, which answers as ever. Sentinel cannot reach it, "
+                     "and promotes the "
+                     "replica. B takes the lock there. Now there are two masters and two holders.\n\n"
+                     "Both sell the last lamp, and both sales are acknowledged.\n\n"
+                     "The network heals. The old master is told to be a replica, copies what the new one "
+                     "has, and forgets "
+                     "A's sale. The buyer has a confirmation of an order that nobody has.\n\n"
+                     "The fix has two parts. min-replicas-to-write lets a master refuse a write when no "
+                     "replica has "
+                     "answered for a second: A's sale is refused, not forgotten. And the lock is in etcd, "
+                     "where only a "
+                     "majority can grant it: B waits until A has released.",
+            .broken_code = "# redis-1, cut off:\n"
+                           "SET lock A NX PX ttl       # OK\n"
+                           "HINCRBY lamp sold 1        # OK, and forgotten\n"
+                           "# redis-2, promoted:\n"
+                           "SET lock B NX PX ttl       # OK",
+            .fixed_code = "# redis.conf, on both:\n"
+                          "min-replicas-to-write 1\n"
+                          "min-replicas-max-lag 1\n"
+                          "# the lock: etcd://h1,h2,h3\n"
+                          "HINCRBY lamp sold 1        # NOREPLICAS: refused",
+        },
+    .play = play,
+};

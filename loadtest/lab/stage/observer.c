@@ -1,0 +1,251 @@
+#include "loadtest/lab/stage/observer.h"
+
+#include <hiredis.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#define THREADED /* which of its two libraries the header is for */
+#include <zookeeper/zookeeper.h>
+
+#include "loadtest/lab/stage/etcd_server.h"
+#include "loadtest/lab/stage/stock.h"
+#include "lock/libetcd/etcd.h"
+
+enum { PERIOD_MS = 2, CALL_MS = 300, SESSION_MS = 5000, OWNER_SIZE = 64, PATH_SIZE = 160 };
+
+struct observer {
+    struct clients *clients;
+    struct stage *stage;
+    pthread_t thread;
+    atomic_bool ending;
+    char server[SERVER_NAME_SIZE], key[WIRE_NAME_SIZE], path[PATH_SIZE], address[ETCD_SERVER_URL_SIZE];
+    int port;
+    /* Reads the owner, "" nobody. False: no answer. */
+    bool (*read)(struct observer *observer, char owner[OWNER_SIZE]);
+    void (*close)(struct observer *observer);
+    redisContext *redis;
+    struct etcd *etcd;
+    zhandle_t *zookeeper;
+    char last[OWNER_SIZE]; /* what was recorded */
+    bool any;
+};
+
+/* ---- the loop ---- */
+
+static void record(struct observer *o, const char *owner) {
+    const char *name = owner[0] != '\0' ? client_of_owner(o->clients, owner) : "";
+    if (o->any ? strcmp(owner, o->last) == 0 : owner[0] == '\0')
+        return; /* as before, or free from the start */
+    o->any = true;
+    snprintf(o->last, sizeof o->last, "%s", owner);
+    stage_record(o->stage, &(struct event){.kind = EVENT_STORE_KEY,
+                                           .who = o->server,
+                                           .server = o->server,
+                                           .key = o->key,
+                                           .owner = name != NULL ? name : owner});
+}
+
+static void *observe(void *arg) {
+    struct observer *o = arg;
+    const struct timespec period = {.tv_nsec = PERIOD_MS * 1000000};
+    char owner[OWNER_SIZE];
+    while (!atomic_load(&o->ending)) {
+        if (o->read(o, owner))
+            record(o, owner);
+        nanosleep(&period, NULL);
+    }
+    return NULL;
+}
+
+static void end(void *part) {
+    struct observer *o = part;
+    atomic_store(&o->ending, true);
+    pthread_join(o->thread, NULL);
+    o->close(o);
+    free(o);
+}
+
+static struct observer *prepare(struct clients *clients, const struct server *server, const char *name,
+                                const char *key) {
+    struct observer *o = calloc(1, sizeof *o);
+    if (o == NULL)
+        abort(); /* a scenario counts on it, and has no use for less */
+    o->clients = clients;
+    o->stage = server->stage;
+    o->port = server->port;
+    snprintf(o->server, sizeof o->server, "%s", name);
+    snprintf(o->key, sizeof o->key, "%s", key);
+    return o;
+}
+
+static void begin(struct observer *o) {
+    if (pthread_create(&o->thread, NULL, observe, o) == 0) {
+        stage_add(o->stage, end, o);
+        return;
+    }
+    stage_fail(o->stage, "no thread to observe %s", o->server);
+    o->close(o);
+    free(o);
+}
+
+/* ---- Redis ---- */
+
+static bool read_redis(struct observer *o, char owner[OWNER_SIZE]) {
+    const struct timeval timeout = {.tv_usec = CALL_MS * 1000L};
+    if (o->redis == NULL || o->redis->err != 0) {
+        redisFree(o->redis);
+        o->redis = redisConnectWithTimeout("127.0.0.1", o->port, timeout);
+        if (o->redis == NULL || o->redis->err != 0 || redisSetTimeout(o->redis, timeout) != REDIS_OK)
+            return false;
+    }
+    redisReply *reply = redisCommand(o->redis, "GET lock:{%s}", o->key);
+    bool good = reply != NULL && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_NIL);
+    if (good)
+        snprintf(owner, OWNER_SIZE, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
+    freeReplyObject(reply);
+    return good;
+}
+
+static void close_redis(struct observer *o) {
+    redisFree(o->redis);
+}
+
+void observer_watch_redis(struct clients *clients, const struct server *server, const char *key) {
+    if (stage_failed(server->stage))
+        return;
+    struct observer *o = prepare(clients, server, server->name, key);
+    o->read = read_redis;
+    o->close = close_redis;
+    begin(o);
+}
+
+/* ---- etcd ---- */
+
+/* The owner is the value of the oldest key; a key of the server's own lock has none, and its name ends with
+ * its lease. */
+static bool read_etcd(struct observer *o, char owner[OWNER_SIZE]) {
+    const struct etcd_range range = {.key = etcd_text(o->path),
+                                     .prefix = true,
+                                     .limit = 1,
+                                     .order = ETCD_ASCENDING,
+                                     .sort_by = ETCD_CREATE_REVISION};
+    const struct etcd_call call = {.deadline_ns = stage_in_ms(CALL_MS)};
+    struct etcd_reply *reply;
+    if (etcd_range(o->etcd, &range, &call, &reply) != ETCD_OK)
+        return false;
+    const struct etcd_kv *kv = reply->kv_count > 0 ? &reply->kvs[0] : NULL;
+    owner[0] = '\0';
+    if (kv != NULL && kv->value.size > 0)
+        snprintf(owner, OWNER_SIZE, "%.*s", (int)kv->value.size, (const char *)kv->value.data);
+    else if (kv != NULL)
+        snprintf(owner, OWNER_SIZE, "lease %.*s", (int)(kv->key.size - strlen(o->path) - 1),
+                 (const char *)kv->key.data + strlen(o->path) + 1);
+    etcd_reply_free(reply);
+    return true;
+}
+
+static void close_etcd(struct observer *o) {
+    etcd_close(o->etcd);
+}
+
+void observer_watch_etcd(struct clients *clients, struct server *const members[], int count,
+                         const char *prefix, const char *key) {
+    char error[ETCD_ERROR_SIZE] = "";
+    if (stage_failed(members[0]->stage))
+        return;
+    struct observer *o = prepare(clients, members[0], "etcd", key);
+    o->read = read_etcd;
+    o->close = close_etcd;
+    snprintf(o->path, sizeof o->path, "%s%s", prefix, key);
+    for (int i = 0, length = 0; i < count; i++)
+        length += snprintf(o->address + length, sizeof o->address - (size_t)length, "%s127.0.0.1:%d",
+                           i > 0 ? "," : "", members[i]->port);
+    const struct etcd_config config = {.endpoints = o->address};
+    if (etcd_open(&config, &o->etcd, error, sizeof error) != ETCD_OK) {
+        stage_fail(o->stage, "cannot observe etcd: %s", error);
+        free(o);
+        return;
+    }
+    begin(o);
+}
+
+/* ---- ZooKeeper ---- */
+
+static void log_nothing(const char *message) {
+    (void)message;
+}
+
+/* A node is OWNER-SEQUENCE; the lowest sequence, of ten digits, has the lock. */
+static bool read_zookeeper(struct observer *o, char owner[OWNER_SIZE]) {
+    struct String_vector names = {.count = 0};
+    const char *lowest = NULL;
+    int rc = zoo_get_children(o->zookeeper, o->path, 0, &names);
+    if (rc != ZOK && rc != ZNONODE)
+        return false;
+    for (int i = 0; i < names.count; i++) {
+        const char *sequence = strrchr(names.data[i], '-');
+        if (sequence != NULL && (lowest == NULL || strcmp(sequence, strrchr(lowest, '-')) < 0))
+            lowest = names.data[i];
+    }
+    snprintf(owner, OWNER_SIZE, "%.*s", lowest != NULL ? (int)(strrchr(lowest, '-') - lowest) : 0,
+             lowest != NULL ? lowest : "");
+    deallocate_String_vector(&names);
+    return true;
+}
+
+static void close_zookeeper(struct observer *o) {
+    zookeeper_close(o->zookeeper);
+}
+
+void observer_watch_zookeeper(struct clients *clients, const struct server *server, const char *key) {
+    if (stage_failed(server->stage))
+        return;
+    struct observer *o = prepare(clients, server, server->name, key);
+    o->read = read_zookeeper;
+    o->close = close_zookeeper;
+    snprintf(o->path, sizeof o->path, "/lock/%s", key);
+    snprintf(o->address, sizeof o->address, "127.0.0.1:%d", server->port);
+    o->zookeeper =
+        zookeeper_init2(o->address, NULL, SESSION_MS, NULL, NULL, ZOO_NO_LOG_CLIENTENV, log_nothing);
+    if (o->zookeeper == NULL) {
+        stage_fail(o->stage, "cannot observe ZooKeeper");
+        free(o);
+        return;
+    }
+    begin(o);
+}
+
+/* ---- the stock ---- */
+
+static void read_stock(const struct server *server, struct stock *stock, const char *item) {
+    struct stock_state state;
+    if (stock_read(stock, item, 0, &state))
+        stage_record(server->stage, &(struct event){.kind = EVENT_SALE_STOCK,
+                                                    .who = "stock",
+                                                    .item = item,
+                                                    .initial = state.initial,
+                                                    .available = state.available,
+                                                    .sold = state.sold});
+    else
+        stage_fail(server->stage, "%s does not say what is left of %s", server->name, item);
+}
+
+void observer_read_stock(const struct server *server, const char *item) {
+    struct stock *stock = stage_failed(server->stage) ? NULL : stock_open(server->port);
+    if (stock != NULL)
+        read_stock(server, stock, item);
+    else
+        stage_fail(server->stage, "%s cannot be reached", server->name);
+    stock_close(stock);
+}
+
+void observer_fill_stock(const struct server *server, const char *item, int64_t units) {
+    struct stock *stock = stage_failed(server->stage) ? NULL : stock_open(server->port);
+    if (stock == NULL || !stock_put(stock, item, units))
+        stage_fail(server->stage, "%s does not take the stock of %s", server->name, item);
+    else
+        read_stock(server, stock, item);
+    stock_close(stock);
+}

@@ -1,0 +1,152 @@
+#include "loadtest/lab/stage/recorder.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* Requests that may be without an answer at one time. */
+enum { REQUESTS = 4096 };
+
+struct recorder {
+    FILE *out;
+    int64_t start_ns;
+    pthread_mutex_t mutex; /* of all that follows */
+    struct event **held;   /* by time */
+    size_t count, room;
+    uint64_t next_n;
+    struct {
+        uint64_t op, n;
+    } sent[REQUESTS]; /* the last requests */
+    bool failed;
+};
+
+/* ---- copies ---- */
+
+static const size_t texts[] = {
+    offsetof(struct event, who),    offsetof(struct event, key),     offsetof(struct event, item),
+    offsetof(struct event, reason), offsetof(struct event, what),    offsetof(struct event, target),
+    offsetof(struct event, server), offsetof(struct event, owner),   offsetof(struct event, role),
+    offsetof(struct event, text),   offsetof(struct event, outcome), offsetof(struct event, sentence),
+};
+enum { TEXTS = sizeof texts / sizeof texts[0] };
+
+static const char **text_of(struct event *event, int i) {
+    return (const char **)((char *)event + texts[i]);
+}
+
+/* One piece of memory, with the texts behind the event. */
+static struct event *copy_event(const struct event *event) {
+    struct event from = *event;
+    size_t size = sizeof from;
+    for (int i = 0; i < TEXTS; i++)
+        size += *text_of(&from, i) != NULL ? strlen(*text_of(&from, i)) + 1 : 0;
+    struct event *copy = malloc(size);
+    if (copy == NULL)
+        return NULL;
+    char *at = (char *)(copy + 1);
+    *copy = from;
+    for (int i = 0; i < TEXTS; i++) {
+        if (*text_of(&from, i) == NULL)
+            continue;
+        *text_of(copy, i) = at;
+        at = stpcpy(at, *text_of(&from, i)) + 1;
+    }
+    return copy;
+}
+
+/* ---- recording ---- */
+
+struct recorder *recorder_new(FILE *out, const struct event_play *play, int64_t start_ns) {
+    struct recorder *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return NULL;
+    r->out = out;
+    r->start_ns = start_ns;
+    r->next_n = 1;
+    r->failed = !event_play_write(out, play);
+    pthread_mutex_init(&r->mutex, NULL);
+    return r;
+}
+
+/* Behind those of the same time. */
+static bool insert(struct recorder *r, struct event *event) {
+    if (r->count == r->room) {
+        size_t room = r->room > 0 ? 2 * r->room : 64;
+        struct event **held = reallocarray(r->held, room, sizeof *held);
+        if (held == NULL)
+            return false;
+        r->held = held;
+        r->room = room;
+    }
+    size_t at = r->count++;
+    for (; at > 0 && r->held[at - 1]->t_ns > event->t_ns; at--)
+        r->held[at] = r->held[at - 1];
+    r->held[at] = event;
+    return true;
+}
+
+void recorder_add(struct recorder *r, const struct event *event) {
+    int64_t t_ns = event->t_ns != 0 ? event->t_ns : clock_now_ns();
+    struct event *copy = copy_event(event);
+    if (copy != NULL) {
+        copy->t_ns = t_ns > r->start_ns ? t_ns - r->start_ns : 0;
+        copy->until_ns = event->until_ns > r->start_ns ? event->until_ns - r->start_ns : 0;
+    }
+    pthread_mutex_lock(&r->mutex);
+    if (copy == NULL || !insert(r, copy)) {
+        r->failed = true;
+        free(copy);
+    }
+    pthread_mutex_unlock(&r->mutex);
+}
+
+static bool is_request(enum event_kind kind) {
+    return kind == EVENT_ACQUIRE_SENT || kind == EVENT_RENEW_SENT || kind == EVENT_RELEASE_SENT ||
+           kind == EVENT_WRITE_SENT;
+}
+
+static void write_one(struct recorder *r, struct event *event) {
+    event->n = r->next_n++;
+    size_t slot = event->op % REQUESTS;
+    if (is_request(event->kind)) {
+        r->sent[slot].op = event->op;
+        r->sent[slot].n = event->n;
+    } else if (event->op != 0 && event->cause == 0 && r->sent[slot].op == event->op) {
+        event->cause = r->sent[slot].n;
+    }
+    r->failed = !event_write(r->out, event) || r->failed;
+    free(event);
+}
+
+void recorder_flush(struct recorder *r, bool all) {
+    int64_t until_ns = all ? INT64_MAX : clock_now_ns() - r->start_ns - RECORDER_HOLD_MS * INT64_C(1000000);
+    size_t done = 0;
+    pthread_mutex_lock(&r->mutex);
+    while (done < r->count && r->held[done]->t_ns <= until_ns)
+        write_one(r, r->held[done++]);
+    r->count -= done;
+    if (done > 0)
+        memmove(r->held, r->held + done, r->count * sizeof *r->held);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+bool recorder_end(struct recorder *r, const struct event *verdict) {
+    recorder_flush(r, true);
+    if (verdict != NULL) {
+        recorder_add(r, verdict);
+        recorder_flush(r, true);
+    }
+    return !r->failed;
+}
+
+void recorder_free(struct recorder *r) {
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->count; i++)
+        free(r->held[i]);
+    free(r->held);
+    pthread_mutex_destroy(&r->mutex);
+    free(r);
+}
