@@ -84,6 +84,11 @@ static bool draw_table(FILE *out, const struct judged_play plays[], int count) {
     return true;
 }
 
+/* The texts of the scenarios are not known here. */
+static bool draw_html(FILE *out, const struct judged_play plays[], int count) {
+    return html_draw(out, plays, count, NULL);
+}
+
 static int write_file(const char *file, bool (*draw)(FILE *, const struct judged_play[], int),
                       const struct judged_play plays[], int count) {
     if (file == NULL)
@@ -120,7 +125,7 @@ int render_main(char *const *argv) {
     if (code == 0)
         code = write_file(o.svg, timeline_draw, plays, count);
     if (code == 0)
-        code = write_file(o.html, html_draw, plays, count);
+        code = write_file(o.html, draw_html, plays, count);
     if (code == 0)
         code = write_file(o.trace, trace_draw, plays, count);
     if (code == 0)

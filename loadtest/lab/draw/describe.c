@@ -4,14 +4,21 @@
 #include <string.h>
 
 static int of_grant(const struct event *e, char *text, const char *what) {
-    return snprintf(text, DESCRIBE_SIZE, "%s %s (grant %" PRIu64 ")", what, e->key, e->grant);
+    return snprintf(text, DESCRIBE_SIZE, "%s %.100s (grant %" PRIu64 ")", what, e->key, e->grant);
 }
 
 static int of_write(const struct event *e, char *text, const char *what) {
-    int length = snprintf(text, DESCRIBE_SIZE, "%s %" PRId64 " of %s", what, e->quantity, e->item);
+    int length = snprintf(text, DESCRIBE_SIZE, "%s %" PRId64 " of %.100s", what, e->quantity, e->item);
     if (e->grant != 0)
         length += snprintf(text + length, DESCRIBE_SIZE - (size_t)length, " under grant %" PRIu64, e->grant);
     return length;
+}
+
+/* What a server says itself needs no second name. At most half of the text is used. */
+static int of_server(const struct event *e, char *text, const char *what) {
+    if (strcmp(e->who, e->server) == 0)
+        return snprintf(text, DESCRIBE_SIZE, "%s", what);
+    return snprintf(text, DESCRIBE_SIZE, "%.100s %s", e->server, what);
 }
 
 void describe_event(const struct event *e, char text[DESCRIBE_SIZE]) {
@@ -20,7 +27,7 @@ void describe_event(const struct event *e, char text[DESCRIBE_SIZE]) {
     switch (e->kind) {
     case EVENT_ACQUIRE_SENT: snprintf(text, size, "asks for %s", e->key); break;
     case EVENT_ACQUIRE_OK:
-        length = snprintf(text, size, "gets %s as grant %" PRIu64 " until %.0f ms", e->key, e->grant,
+        length = snprintf(text, size, "gets %.100s as grant %" PRIu64 " until %.0f ms", e->key, e->grant,
                           (double)e->until_ns / 1e6);
         if (e->fence != 0)
             snprintf(text + length, size - (size_t)length, ", fence %" PRIu64, e->fence);
@@ -49,17 +56,21 @@ void describe_event(const struct event *e, char text[DESCRIBE_SIZE]) {
     case EVENT_HOLDER_PAUSED: snprintf(text, size, "%s is paused: %s", e->target, e->what); break;
     case EVENT_HOLDER_RESUMED: snprintf(text, size, "%s goes on: %s", e->target, e->what); break;
     case EVENT_FAULT_START: snprintf(text, size, "%s: %s", e->target, e->what); break;
-    case EVENT_FAULT_END: snprintf(text, size, "%s: over: %s", e->target, e->what); break;
+    case EVENT_FAULT_END: snprintf(text, size, "%s: %s (over)", e->target, e->what); break;
     case EVENT_STORE_KEY:
-        snprintf(text, size, *e->owner ? "%s says that %s belongs to %s" : "%s says that %s is free",
-                 e->server, e->key, e->owner);
+        length = of_server(e, text, "says");
+        snprintf(text + length, size - (size_t)length,
+                 *e->owner ? " that %s belongs to %s" : " that %s is free", e->key, e->owner);
         break;
-    case EVENT_SERVER_ROLE: snprintf(text, size, "%s is now %s", e->server, e->role); break;
+    case EVENT_SERVER_ROLE:
+        length = of_server(e, text, "is now");
+        snprintf(text + length, size - (size_t)length, " %s", e->role);
+        break;
     case EVENT_SERVER_CLOCK:
-        snprintf(text, size, "the clock of %s jumps by %" PRId64 " ms", e->server, e->jump_ms);
+        snprintf(text, size, "the clock of %s jumps by %+" PRId64 " ms", e->server, e->jump_ms);
         break;
-    case EVENT_SERVER_DOWN: snprintf(text, size, "%s is down", e->server); break;
-    case EVENT_SERVER_UP: snprintf(text, size, "%s is up", e->server); break;
+    case EVENT_SERVER_DOWN: of_server(e, text, "is down"); break;
+    case EVENT_SERVER_UP: of_server(e, text, "is up"); break;
     case EVENT_SALE_STOCK:
         snprintf(text, size, "%s: %" PRId64 " of %" PRId64 " left, %" PRId64 " sold", e->item, e->available,
                  e->initial, e->sold);
@@ -73,6 +84,17 @@ void describe_whole(const struct event *event, char text[DESCRIBE_SIZE]) {
     char what[DESCRIBE_SIZE];
     describe_event(event, what);
     snprintf(text, DESCRIBE_SIZE, "%.0f ms, %.40s: %.240s", (double)event->t_ns / 1e6, event->who, what);
+}
+
+void describe_count(size_t count, char text[32]) {
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%zu", count), filled = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            text[filled++] = ',';
+        text[filled++] = digits[i];
+    }
+    text[filled] = '\0';
 }
 
 void describe_id(const struct event_log *log, uint64_t n, char id[32]) {

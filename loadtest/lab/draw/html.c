@@ -1,75 +1,181 @@
 #include "loadtest/lab/draw/html.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "loadtest/lab/draw/describe.h"
+#include "loadtest/lab/draw/document.h"
+#include "loadtest/lab/draw/rows.h"
+#include "loadtest/lab/draw/steps.h"
 #include "loadtest/lab/draw/svg.h"
 #include "loadtest/lab/draw/timeline.h"
 
-static const char head[] =
-    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-    "<style>:root{color-scheme:light dark}body{font:16px/1.5 Arial,Helvetica,'Liberation Sans',sans-serif;"
-    "max-width:1240px;margin:0 auto;padding:16px}svg{max-width:100%;height:auto}"
-    ".play{border-left:6px solid;padding:2px 14px;margin:12px "
-    "0}.broken{border-color:#b3261e}.fixed{border-color:#1b6e3c}"
-    "table{border-collapse:collapse;font-size:14px}td,th{padding:2px 10px;text-align:left;border-bottom:1px "
-    "solid #8884}"
-    "td.number{text-align:right;font-variant-numeric:tabular-nums}tr:target{outline:2px "
-    "solid}code{font-size:15px}"
-    "@media print{body{font-size:11px}details[open]{break-before:page}}</style>\n<title>";
-
-static void write_verdict(FILE *out, const struct judged_play *played) {
-    const struct event_log *play = &played->log;
-    const struct event *verdict = &played->verdict;
-    fprintf(out, "<section class=\"play %s\"><h2>%s: %s</h2><p>", play->play.play,
-            strcmp(play->play.play, "fixed") == 0 ? "Fixed" : "Broken", verdict->outcome);
-    svg_escape(out, verdict->sentence);
-    fprintf(out,
-            "</p><p>Two holders at once: %" PRId64 " ms. Oversold: %" PRId64
-            ". Writes of two holders: %" PRId64 ". Late writes refused: %" PRId64 ".",
-            verdict->overlap_ms, verdict->oversold, verdict->double_writes, verdict->refused_stale);
-    for (int i = 0; i < EVENT_EVIDENCE && verdict->evidence[i] != 0; i++) {
-        char id[32];
-        describe_id(play, verdict->evidence[i], id);
-        fprintf(out, "%s<a href=\"#%s\">%" PRIu64 "</a>", i == 0 ? " Evidence: event " : ", ", id,
-                verdict->evidence[i]);
-    }
-    fputs("</p></section>\n", out);
+static bool is_fixed(const struct judged_play *played) {
+    return strcmp(played->log.play.play, "fixed") == 0;
 }
 
-static void write_table(FILE *out, const struct event_log *play) {
-    fprintf(out, "<details><summary>The events, %s (%zu)</summary><table><tr><th>n<th>ms<th>who<th>what\n",
-            play->play.play, play->count);
-    for (size_t i = 0; i < play->count; i++) {
-        const struct event *event = &play->events[i];
-        char what[DESCRIBE_SIZE];
-        describe_event(event, what);
-        fprintf(out, "<tr><td class=\"number\">%" PRIu64 "<td class=\"number\">%.3f<td>", event->n,
-                (double)event->t_ns / 1e6);
-        svg_escape(out, event->who);
-        fputs("<td>", out);
+/* ---- verdicts ---- */
+
+/* To the mark of the event; if it has none, to its row in the table. */
+static void write_evidence(FILE *out, const struct judged_play *played, const struct view_play *view,
+                           const char *picture) {
+    const uint64_t *evidence = played->verdict.evidence;
+    for (int i = 0; i < EVENT_EVIDENCE && evidence[i] != 0; i++) {
+        char mark[32], id[48], what[DESCRIBE_SIZE];
+        fputs(i == 0 ? "<p>Evidence:</p><ul>\n" : "", out);
+        if (evidence[i] > played->log.count) { /* recorded wrongly, or the file was cut */
+            fprintf(out, "<li>event %" PRIu64 ", which is not in the file</li>\n", evidence[i]);
+            continue;
+        }
+        const struct event *event = &played->log.events[evidence[i] - 1];
+        describe_id(&played->log, evidence[i], mark);
+        describe_whole(event, what);
+        snprintf(id, sizeof id, " id=\"%s\"", mark);
+        if (strstr(picture, id) != NULL)
+            fprintf(out, "<li><a href=\"#%s\">event %" PRIu64 "</a>: ", mark, event->n);
+        else if (rows_has(played, view, event))
+            fprintf(out, "<li><a href=\"#row-%s\">event %" PRIu64 "</a>: ", mark, event->n);
+        else
+            fprintf(out, "<li>event %" PRIu64 ": ", event->n);
         svg_escape(out, what);
-        fputc('\n', out);
+        fputs("</li>\n", out);
     }
-    fputs("</table></details>\n", out);
+    fputs(evidence[0] != 0 ? "</ul>\n" : "", out);
 }
 
-bool html_draw(FILE *out, const struct judged_play plays[], int count) {
-    fputs(head, out);
-    svg_escape(out, plays[0].log.play.scenario);
-    fputs("</title></head><body><h1>", out);
-    svg_escape(out, plays[0].log.play.scenario);
-    fputs("</h1>\n", out);
+/* Of what was counted, that which is not none. */
+static void write_count(FILE *out, bool *any, const char *what, int64_t count, const char *unit) {
+    if (count == 0)
+        return;
+    fprintf(out, "%s%s: %" PRId64 "%s", *any ? "; " : "<p>Counted: ", what, count, unit);
+    *any = true;
+}
+
+static void write_counts(FILE *out, const struct event *verdict) {
+    bool any = false;
+    write_count(out, &any, "two holders at once", verdict->overlap_ms, " ms");
+    write_count(out, &any, "oversold", verdict->oversold, "");
+    write_count(out, &any, "writes of two holders", verdict->double_writes, "");
+    write_count(out, &any, "late writes refused", verdict->refused_stale, "");
+    fputs(any ? ".</p>\n" : "", out);
+}
+
+static void write_verdict(FILE *out, const struct judged_play *played, const struct view_play *view,
+                          const char *picture) {
+    const struct event *verdict = &played->verdict;
+    bool good;
+    const char *means = document_outcome(verdict->outcome, &good);
+    fprintf(out, "<section class=\"play %s\"><h3>%s: ", played->log.play.play,
+            is_fixed(played) ? "Fixed" : "Broken");
+    svg_escape(out, verdict->outcome);
+    fprintf(out, "</h3>\n<p><span class=\"%s\">%s</span>", good ? "good" : "wrong", means);
+    fputs(". ", out);
+    svg_escape(out, verdict->sentence);
+    fputs("</p>\n", out);
+    if (strcmp(verdict->outcome, "setup-failed") != 0)
+        write_counts(out, verdict);
+    write_evidence(out, played, view, picture);
+    fputs("</section>\n", out);
+}
+
+/* ---- the rest ---- */
+
+static void write_part(FILE *out, const char *head, const char *text, const char *class) {
+    if (text == NULL || *text == '\0')
+        return;
+    fprintf(out, "<section class=\"%s\"><h2>%s</h2>\n", class, head);
+    document_paragraphs(out, text);
+    fputs("</section>\n", out);
+}
+
+static void write_steps(FILE *out, const struct judged_play plays[], int count) {
+    bool begun = false;
+    for (int i = 0; i < count; i++) {
+        struct steps steps;
+        steps_find(&plays[i].log, &steps);
+        if (steps.count == 0)
+            continue;
+        fputs(begun ? "" : "<section><h2>Step by step</h2>\n<div class=\"pair\">\n", out);
+        begun = true;
+        fprintf(out, "<div><h3>%s</h3><ol>\n", is_fixed(&plays[i]) ? "Fixed" : "Broken");
+        for (int k = 0; k < steps.count; k++) {
+            fputs("<li>", out);
+            svg_escape(out, steps.texts[k]);
+            fputs("</li>\n", out);
+        }
+        fputs("</ol>", out);
+        if (steps.more > 0)
+            fprintf(out, "<p>and %zu more</p>", steps.more);
+        fputs("</div>\n", out);
+    }
+    fputs(begun ? "</div></section>\n" : "", out);
+}
+
+static void write_code(FILE *out, const struct report_text *text) {
+    if (text->broken_code == NULL && text->fixed_code == NULL)
+        return;
+    fputs("<section><h2>The code</h2>\n<div class=\"pair\">\n", out);
+    if (text->broken_code != NULL) {
+        fputs("<div><h3>Broken</h3>\n", out);
+        document_code(out, text->broken_code);
+        fputs("</div>\n", out);
+    }
+    if (text->fixed_code != NULL) {
+        fputs("<div><h3>Fixed</h3>\n", out);
+        document_code(out, text->fixed_code);
+        fputs("</div>\n", out);
+    }
+    fputs("</div></section>\n", out);
+}
+
+static void write_command(FILE *out, const struct event_play *play) {
+    fputs("<section><h2>Play it again</h2>\n<p><code>seckill-lab run ", out);
+    svg_escape(out, play->scenario);
+    fprintf(out, " --seed %" PRId64 "</code></p>\n", play->seed);
+    fprintf(out, "<p class=\"note\">Seed %" PRId64 ", time to live %" PRId64 " ms</p></section>\n",
+            play->seed, play->ttl_ms);
+}
+
+static void write_report(FILE *out, const struct judged_play plays[], int count, const struct view *view,
+                         const struct report_text *text, const char *picture) {
+    const char *name = plays[0].log.play.scenario;
+    document_begin(out, text->title != NULL ? text->title : name);
+    document_element(out, "h1", "", text->title != NULL ? text->title : name);
+    document_element(out, "p", "class=\"about\"", name);
+    fputc('\n', out);
+    write_part(out, "What will happen?", text->question, "ask");
+    write_part(out, "The story", text->story, "story");
+    fputs("<section><h2>What happened</h2>\n<div class=\"pair\">\n", out);
     for (int i = 0; i < count; i++)
-        write_verdict(out, &plays[i]);
-    bool good = timeline_draw(out, plays, count);
-    fputs("<p>To play it again: <code>seckill-lab run ", out);
-    svg_escape(out, plays[0].log.play.scenario);
-    fprintf(out, " --seed %" PRId64 "</code></p>\n", plays[0].log.play.seed);
+        write_verdict(out, &plays[i], &view->plays[i], picture);
+    fputs("</div></section>\n<section><h2>The picture</h2>\n"
+          "<a class=\"skip\" href=\"#behind\">Skip the marks of the picture</a>\n<figure>\n",
+          out);
+    fputs(picture, out);
+    fputs("</figure><div id=\"behind\"></div></section>\n", out);
+    write_steps(out, plays, count);
+    write_code(out, text);
+    fputs("<section><h2>The events</h2>\n", out);
     for (int i = 0; i < count; i++)
-        write_table(out, &plays[i].log);
-    fputs("</body></html>\n", out);
+        rows_draw(out, &plays[i], &view->plays[i]);
+    fputs("</section>\n", out);
+    write_command(out, &plays[0].log.play);
+    document_end(out);
+}
+
+bool html_draw(FILE *out, const struct judged_play plays[], int count, const struct report_text *text) {
+    static const struct report_text none = {.title = NULL};
+    char *picture = NULL;
+    size_t size = 0;
+    struct view view;
+    FILE *drawn = open_memstream(&picture, &size);
+    bool good = drawn != NULL && timeline_draw(drawn, plays, count);
+    good = drawn != NULL && fclose(drawn) == 0 && good;
+    if (good && (good = view_make(&view, plays, count))) {
+        write_report(out, plays, count, &view, text != NULL ? text : &none, picture);
+        view_free(&view);
+    }
+    free(picture);
     return good;
 }

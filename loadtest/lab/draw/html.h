@@ -4,7 +4,16 @@
 
 #include "loadtest/lab/judge/judge.h"
 
-/* False when out of memory. */
-bool html_draw(FILE *out, const struct judged_play plays[], int count);
+/* What a report says beside what its events show. Plain text: a blank line begins a paragraph. */
+struct report_text {
+    const char *title;    /* one sentence: what the scenario teaches */
+    const char *question; /* what the reader should guess first */
+    const char *story;
+    const char *broken_code, *fixed_code; /* a dozen lines each */
+};
+
+/* One play or two. `text` may be NULL, and so may each of its members: the part is left out. False when out
+ * of memory. */
+bool html_draw(FILE *out, const struct judged_play plays[], int count, const struct report_text *text);
 
 #endif

@@ -1,21 +1,34 @@
 #include "loadtest/lab/draw/labels.h"
 
+#include <string.h>
+
 #include "loadtest/lab/draw/svg.h"
 
-enum { SIZE_PX = 12, AWAY_PX = 11, ABOVE_PX = 17, BELOW_PX = 24 };
+enum { SIZE_PX = 12, ABOVE_PX = 17, BELOW_PX = 24, RANKS = 4 };
 
 void labels_take(struct labels *labels, double left, double top, double right, double bottom) {
     if (labels->count < LABELS_BOXES)
         labels->boxes[labels->count++] = (struct labels_box){left, top, right, bottom, false};
 }
 
-/* Texts must not lie on each other; one beside a mark must not lie on a mark either. */
-static bool is_free(const struct labels *labels, const struct labels_box *box, bool on_marks) {
+void labels_take_mark(struct labels *labels, double x, double y, double radius) {
+    if (labels->count < LABELS_BOXES)
+        labels->boxes[labels->count++] =
+            (struct labels_box){x - radius, y - radius, x + radius, y + radius, true};
+}
+
+void labels_ask(struct labels *labels, const struct label *label) {
+    if (labels->asked_count < LABELS_ASKED)
+        labels->asked[labels->asked_count++] = *label;
+}
+
+/* Texts must not lie on each other; one beside a mark must not lie on a bar either. */
+static bool is_free(const struct labels *labels, const struct labels_box *box, bool on_bars) {
     if (box->left < labels->left_px || box->right > labels->right_px)
         return false;
     for (int i = 0; i < labels->count; i++) {
         const struct labels_box *taken = &labels->boxes[i];
-        if (on_marks && !taken->is_text)
+        if (on_bars && !taken->solid)
             continue;
         if (box->left < taken->right && taken->left < box->right && box->top < taken->bottom &&
             taken->top < box->bottom)
@@ -24,36 +37,57 @@ static bool is_free(const struct labels *labels, const struct labels_box *box, b
     return true;
 }
 
-static bool write_if_free(struct labels *labels, FILE *out, const char *class, double left, double base,
-                          double width, const char *text, bool on_marks) {
+static bool write_if_free(struct labels *labels, FILE *out, const struct label *label, const char *text,
+                          double left, double base) {
+    double width = svg_text_width(text, SIZE_PX, label->bold);
     struct labels_box box = {left - 2, base - SIZE_PX + 2, left + width + 2, base + 3, true};
-    if (labels->count == LABELS_BOXES || !is_free(labels, &box, on_marks))
+    if (labels->count == LABELS_BOXES || !is_free(labels, &box, label->place == LABELS_AT))
         return false;
     labels->boxes[labels->count++] = box;
-    svg_text(out, class, left, base, SVG_START, text);
+    svg_text(out, label->class, left, base, SVG_START, text);
     return true;
 }
 
-bool labels_write(struct labels *labels, FILE *out, const char *class, bool bold, double x, double y,
-                  const char *text) {
-    /* Where the text begins or ends, and its base line, from the middle of the mark. */
+static bool write_text(struct labels *labels, FILE *out, const struct label *label, const char *text) {
+    /* Where the text begins or ends, and its base line, from the middle of the mark; the first and the second
+     * lie beside it. */
     static const struct {
+        int side;
         double dx, dy;
         enum svg_anchor anchor;
     } places[] = {
-        {AWAY_PX, 4, SVG_START}, {4, -ABOVE_PX, SVG_START}, {-4, -ABOVE_PX, SVG_END},
-        {-AWAY_PX, 4, SVG_END},  {4, BELOW_PX, SVG_START},  {-4, BELOW_PX, SVG_END},
+        {1, 2, 4, SVG_START},        {-1, -2, 4, SVG_END},        {0, 4, -ABOVE_PX, SVG_START},
+        {0, -4, -ABOVE_PX, SVG_END}, {0, 4, BELOW_PX, SVG_START}, {0, -4, BELOW_PX, SVG_END},
     };
-    double width = svg_text_width(text, SIZE_PX, bold);
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        double left = x + places[i].dx - (places[i].anchor == SVG_END ? width : 0);
-        if (write_if_free(labels, out, class, left, y + places[i].dy, width, text, false))
+    if (label->place == LABELS_AT)
+        return write_if_free(labels, out, label, text, label->x, label->y);
+    double width = svg_text_width(text, SIZE_PX, label->bold);
+    size_t count = label->place == LABELS_IN_LINE ? 2 : sizeof places / sizeof places[0];
+    for (size_t i = 0; i < count; i++) {
+        double left = label->x + places[i].side * label->away_px + places[i].dx -
+                      (places[i].anchor == SVG_END ? width : 0);
+        if (write_if_free(labels, out, label, text, left, label->y + places[i].dy))
             return true;
     }
     return false;
 }
 
-bool labels_write_at(struct labels *labels, FILE *out, const char *class, bool bold, double x, double y,
-                     const char *text) {
-    return write_if_free(labels, out, class, x, y, svg_text_width(text, SIZE_PX, bold), text, true);
+static void write_label(struct labels *labels, FILE *out, const struct label *label) {
+    for (const char *text = label->text; *text != '\0';) {
+        char one[LABELS_TEXT];
+        size_t length = strcspn(text, "\n");
+        snprintf(one, sizeof one, "%.*s", (int)length, text);
+        if (write_text(labels, out, label, one))
+            return;
+        text += length + (text[length] == '\n');
+    }
+}
+
+void labels_write(struct labels *labels, FILE *out) {
+    for (int rank = 0; rank < RANKS; rank++) {
+        for (int i = 0; i < labels->asked_count; i++) {
+            if (labels->asked[i].rank == rank)
+                write_label(labels, out, &labels->asked[i]);
+        }
+    }
 }

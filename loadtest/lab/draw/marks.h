@@ -1,27 +1,10 @@
-/* The marks of a panel: waits, leases, beliefs, pauses, writes, owners, stock. */
+/* The marks of a play, in the order in which they may lie on each other. */
 #ifndef LOADTEST_LAB_DRAW_MARKS_H
 #define LOADTEST_LAB_DRAW_MARKS_H
 
-#include "loadtest/lab/draw/labels.h"
-#include "loadtest/lab/draw/lanes.h"
-#include "loadtest/lab/draw/scale.h"
+#include "loadtest/lab/draw/canvas.h"
 
-/* What is drawn, and where. */
-struct panel {
-    FILE *out;
-    const struct event_log *log;
-    const struct judgement *judgement;
-    const struct scale *scale;
-    struct lanes lanes;
-    struct labels labels;
-    double lanes_top;
-};
-
-static inline double marks_x(const struct panel *p, int64_t t_ns) {
-    return scale_x(p->scale, t_ns < p->scale->end_ns ? t_ns : p->scale->end_ns);
-}
-
-/* Draws the marks of all events, each in a group that can be linked. */
-void marks_draw(struct panel *p);
+/* Draws the marks of all events that are shown, each in a group that can be linked. */
+void marks_draw(struct canvas *canvas);
 
 #endif

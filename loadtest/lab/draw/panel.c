@@ -3,77 +3,129 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loadtest/lab/draw/describe.h"
+#include "loadtest/lab/draw/fault_marks.h"
 #include "loadtest/lab/draw/marks.h"
 #include "loadtest/lab/draw/svg.h"
 
-enum { MARGIN = 14, TEXT_LEFT = 30, AXIS_PX = 34, LINE_PX = 18 };
+enum { MARGIN = 14, TEXT_LEFT = 30, AXIS_PX = 30, FOLDS_PX = 14, LINE_PX = 18, NAME_PX = 14 };
 
 /* ---- the ground: lanes and time ---- */
 
-static void draw_ticks(struct panel *p) {
+static void ask(struct canvas *p, double middle, double base, const char *text) {
+    double half = svg_text_width(text, 12, false) / 2;
+    double left = middle + half > p->labels.right_px - 2 ? p->labels.right_px - 2 - 2 * half : middle - half;
+    struct label label = {.class = "soft", .place = LABELS_AT, .rank = CANVAS_FAULT, .x = left, .y = base};
+    snprintf(label.text, sizeof label.text, "%s", text);
+    labels_ask(&p->labels, &label);
+}
+
+static void draw_ticks(struct canvas *p) {
     double bottom = p->lanes.bottom_px;
+    bool seconds = p->scale->tick_ns % 1000000000 == 0;
     for (int64_t t_ns = -1; (t_ns = scale_next_tick(p->scale, t_ns)) >= 0;) {
         char text[32];
-        snprintf(text, sizeof text, "%g ms", (double)t_ns / 1e6);
-        svg_line(p->out, "rule", marks_x(p, t_ns), p->lanes_top, marks_x(p, t_ns), bottom + 4);
-        svg_text(p->out, "soft", marks_x(p, t_ns), bottom + 20, SVG_MIDDLE, text);
-    }
-    for (int i = 0; i < p->scale->fold_count; i++) {
-        const struct scale_fold *fold = &p->scale->folds[i];
-        double left = marks_x(p, fold->from_ns), right = marks_x(p, fold->to_ns);
-        char text[48];
-        snprintf(text, sizeof text, "%.3g s left out", (double)(fold->to_ns - fold->from_ns) / 1e9);
-        fprintf(p->out, "<g><title>%s</title>", text);
-        for (int k = 1; k <= 2; k++)
-            fprintf(p->out, "<path class=\"fold\" d=\"M%.1f %.1fl6 -12l-6 -12\" fill=\"none\"/>",
-                    left + k * (right - left) / 3, bottom + 12);
-        fputs("</g>", p->out);
-        labels_write_at(&p->labels, p->out, "soft", false,
-                        (left + right - svg_text_width(text, 12, false)) / 2, bottom + 32, text);
+        if (p->scale->tick_ns >= 1000000)
+            snprintf(text, sizeof text, seconds ? "%.0f s" : "%.0f ms", (double)t_ns / (seconds ? 1e9 : 1e6));
+        else
+            snprintf(text, sizeof text, "%.3f ms", (double)t_ns / 1e6);
+        svg_line(p->out, "rule", canvas_x(p, t_ns), p->lanes_top_px, canvas_x(p, t_ns), bottom + 4);
+        ask(p, canvas_x(p, t_ns), bottom + 18, text);
     }
 }
 
-static void draw_lanes(const struct panel *p, double right) {
+static void draw_folds(struct canvas *p) {
+    double bottom = p->lanes.bottom_px;
+    for (int i = 0; i < p->scale->fold_count; i++) {
+        const struct scale_fold *fold = &p->scale->folds[i];
+        double left = canvas_x(p, fold->from_ns), right = canvas_x(p, fold->to_ns);
+        double seconds = (double)(fold->to_ns - fold->from_ns) / 1e9;
+        char text[48];
+        snprintf(text, sizeof text, seconds < 1 ? "%.0f ms left out" : "%.1f s left out",
+                 seconds < 1 ? seconds * 1e3 : seconds);
+        fprintf(p->out, "<g><title>%s</title>", text);
+        svg_rect(p->out, "gap", left, p->lanes_top_px, right - left, bottom - p->lanes_top_px, 0);
+        for (int k = 1; k <= 2; k++)
+            fprintf(p->out, "<path class=\"fold\" d=\"M%.1f %.1fl5 -12l-5 -12\"/>",
+                    left + k * (right - left) / 3, bottom + 12);
+        fputs("</g>", p->out);
+        ask(p, (left + right) / 2, bottom + 34, text);
+    }
+}
+
+/* In thin lanes only every so many names have room. */
+static int names_apart(const struct lanes *lanes) {
+    for (int i = 0; i < lanes->count; i++) {
+        if (lanes->lanes[i].kind == LANE_CLIENT)
+            return 1 + (int)(NAME_PX / (lanes->lanes[i].height_px + 1));
+    }
+    return 1;
+}
+
+static void draw_name(const struct canvas *p, const struct lane *lane) {
+    double middle = lane->top_px + lane->height_px / 2, width = p->scale->left_px - TEXT_LEFT - 6;
+    char name[100], under[100] = "";
+    snprintf(name, sizeof name - 4, "%s", lane->name);
+    if (lane->kind == LANE_SERVER && lane->key != NULL)
+        snprintf(under, sizeof under - 4, "says who has %s", lane->key);
+    else if (lane->kind == LANE_STOCK)
+        snprintf(under, sizeof under, "units left");
+    bool thin = lane->kind == LANE_CLIENT && lanes_is_thin(lane);
+    svg_text_fit(name, 13, true, width);
+    svg_text_fit(under, 12, false, width);
+    middle = lane->kind == LANE_SERVER ? lane->top_px + 18 : middle;
+    svg_text(p->out, thin ? "soft" : "name", TEXT_LEFT,
+             middle + (*under != '\0' ? -1
+                       : thin         ? 4
+                                      : 5),
+             SVG_START, name);
+    if (*under != '\0')
+        svg_text(p->out, "soft", TEXT_LEFT, middle + 14, SVG_START, under);
+}
+
+static void draw_lanes(const struct canvas *p, double right) {
+    int apart = names_apart(&p->lanes);
     for (int i = 0; i < p->lanes.count; i++) {
         const struct lane *lane = &p->lanes.lanes[i];
-        double middle = lane->top_px + lane->height_px / 2;
-        static const char *const under[] = {[LANE_SERVER] = "says who has it", [LANE_STOCK] = "units left"};
-        svg_line(p->out, "rule", TEXT_LEFT, lane->top_px, right, lane->top_px);
-        bool two_lines = lane->kind >= LANE_SERVER;
-        svg_text(p->out, "name", TEXT_LEFT, middle + (two_lines ? -1 : 5), SVG_START, lane->name);
-        if (two_lines)
-            svg_text(p->out, "soft", TEXT_LEFT, middle + 14, SVG_START, under[lane->kind]);
+        if (lane->kind == LANE_CLIENT && lane->number % apart != 0)
+            continue;
+        bool thin = lane->kind == LANE_CLIENT && lanes_is_thin(lane); /* no line through its name */
+        svg_line(p->out, "rule", thin ? p->scale->left_px : TEXT_LEFT, lane->top_px, right, lane->top_px);
+        draw_name(p, lane);
     }
     svg_line(p->out, "rule", TEXT_LEFT, p->lanes.bottom_px, right, p->lanes.bottom_px);
 }
 
 /* ---- overlaps ---- */
 
-static void draw_band(const struct panel *p, int64_t from_ns, int64_t to_ns) {
-    double left = marks_x(p, from_ns), right = marks_x(p, to_ns);
-    svg_rect(p->out, "band", left, p->lanes_top, right - left > 1 ? right - left : 1,
-             p->lanes.bottom_px - p->lanes_top, 0);
+static void draw_band(const struct canvas *p, int64_t from_ns, int64_t to_ns) {
+    if (!view_shows(p->view, from_ns, to_ns))
+        return;
+    double left = canvas_x(p, from_ns), right = canvas_x(p, to_ns);
+    svg_rect(p->out, "band", left, p->lanes_top_px, right - left > 1 ? right - left : 1,
+             p->lanes.bottom_px - p->lanes_top_px, 0);
 }
 
 /* The first overlap is named above its band. */
-static void draw_caption(struct panel *p, const struct overlap *first, size_t more) {
+static void draw_caption(struct canvas *p, const struct overlap *first, size_t more) {
     char text[200];
-    int length = snprintf(text, sizeof text, "%.40s and %.40s both believe: %.0f ms", first->one->who,
-                          first->other->who, (double)(first->to_ns - first->from_ns) / 1e6);
+    double ms = (double)(first->to_ns - first->from_ns) / 1e6;
+    int length = snprintf(text, sizeof text, "%.40s and %.40s both believe: %.*f ms", first->one->who,
+                          first->other->who, ms < 10, ms);
     if (more > 0)
         snprintf(text + length, sizeof text - (size_t)length, ", and %zu more times", more);
     double half = svg_text_width(text, 12, true) / 2 + 8;
-    double middle = (marks_x(p, first->from_ns) + marks_x(p, first->to_ns)) / 2;
+    double middle = (canvas_x(p, first->from_ns) + canvas_x(p, first->to_ns)) / 2;
     if (middle + half > p->labels.right_px)
         middle = p->labels.right_px - half;
     if (middle - half < p->labels.left_px)
         middle = p->labels.left_px + half;
-    svg_rect(p->out, "caption", middle - half, p->lanes_top - 21, 2 * half, 19, 4);
-    labels_write_at(&p->labels, p->out, "on-badge small", true, middle - half + 8, p->lanes_top - 7, text);
+    svg_rect(p->out, "caption", middle - half, p->lanes_top_px - 21, 2 * half, 19, 4);
+    svg_text(p->out, "caption-text", middle - half + 8, p->lanes_top_px - 7, SVG_START, text);
 }
 
 /* They are sorted by begin, for each key: those that touch are one band. */
-static void draw_overlaps(struct panel *p) {
+static void draw_overlaps(struct canvas *p) {
     const struct holds *holds = &p->judgement->holds;
     for (size_t i = 0; i < holds->overlap_count;) {
         const struct overlap *first = &holds->overlaps[i];
@@ -90,55 +142,110 @@ static void draw_overlaps(struct panel *p) {
 
 /* ---- the whole ---- */
 
-/* Wraps it. */
-static void draw_sentence(FILE *out, const char *sentence, double top, double width) {
-    char line[JUDGE_SENTENCE_SIZE] = "";
-    while (*sentence != '\0') {
-        size_t word = strcspn(sentence, " "), length = strlen(line);
-        snprintf(line + length, sizeof line - length, "%s%.*s", length > 0 ? " " : "", (int)word, sentence);
-        if (length > 0 && svg_text_width(line, 13, false) > width) {
-            line[length] = '\0';
-            svg_text(out, "", TEXT_LEFT, top, SVG_START, line);
-            top += LINE_PX;
-            snprintf(line, sizeof line, "%.*s", (int)word, sentence);
-        }
-        sentence += word;
-        sentence += strspn(sentence, " ");
+/* The bytes of `text` that fit into a line: whole words, but at least one of them. */
+static size_t line_length(const char *text, double width) {
+    char line[JUDGE_SENTENCE_SIZE];
+    size_t fits = 0;
+    for (size_t end = 0; text[end] != '\0' && end < sizeof line - 1;) {
+        end += strspn(text + end, " ");
+        end += strcspn(text + end, " ");
+        snprintf(line, sizeof line, "%.*s", (int)end, text);
+        if (fits > 0 && svg_text_width(line, 13, false) > width)
+            break;
+        fits = end;
     }
-    svg_text(out, "", TEXT_LEFT, top, SVG_START, line);
+    return fits;
 }
 
-double panel_draw(FILE *out, const struct judged_play *played, const struct scale *scale, double top_px,
-                  double width_px, bool *good) {
-    struct panel *p = calloc(1, sizeof *p);
-    const char *play = played->log.play.play;
-    char badge[32], head[200];
-    *good = p != NULL;
-    if (p == NULL)
-        return top_px;
-    p->out = out;
-    p->log = &played->log;
-    p->judgement = &played->judgement;
-    p->scale = scale;
-    p->labels.left_px = scale->left_px - 20;
-    p->labels.right_px = width_px - MARGIN - 4;
-    snprintf(badge, sizeof badge, "badge-%.8s", play);
-    snprintf(head, sizeof head, "%.60s: %.30s", played->log.play.scenario, played->verdict.outcome);
-    double sentence_px = svg_text_width(played->verdict.sentence, 13, false);
-    double right = width_px - MARGIN, inner = right - 2 * TEXT_LEFT;
-    p->lanes_top = top_px + 82 + LINE_PX * (double)(int)(sentence_px * 1.1 / inner);
-    lanes_find(&p->lanes, &played->log, p->lanes_top);
-    double bottom = p->lanes.bottom_px + AXIS_PX;
-    svg_rect(out, "panel", MARGIN, top_px, right - MARGIN, bottom - top_px + 6, 8);
-    svg_rect(out, badge, TEXT_LEFT, top_px + 14, 86, 22, 11);
-    svg_text(out, "on-badge", TEXT_LEFT + 43, top_px + 30, SVG_MIDDLE,
-             strcmp(play, "fixed") == 0 ? "FIXED" : "BROKEN");
-    svg_text(out, "head", TEXT_LEFT + 98, top_px + 31, SVG_START, head);
-    draw_sentence(out, played->verdict.sentence, top_px + 54, inner);
-    draw_lanes(p, right - MARGIN);
+/* Wraps it; returns the base line of the next one. */
+static double draw_sentence(FILE *out, const char *sentence, double base, double width) {
+    while (*sentence != '\0') {
+        char line[JUDGE_SENTENCE_SIZE];
+        size_t length = line_length(sentence, width);
+        snprintf(line, sizeof line, "%.*s", (int)length, sentence);
+        svg_text_fit(line, 13, false, width);
+        svg_text(out, "", TEXT_LEFT, base, SVG_START, line);
+        sentence += length;
+        sentence += strspn(sentence, " ");
+        base += LINE_PX;
+    }
+    return base;
+}
+
+static double draw_remark(const struct canvas *p, const char *text, double base) {
+    svg_text(p->out, "soft", TEXT_LEFT, base, SVG_START, text);
+    return base + LINE_PX;
+}
+
+/* The badge, the outcome, the sentence, and what is left out. Returns where the lanes may begin. */
+static double draw_head(const struct canvas *p, const struct judged_play *played, double top, double width,
+                        bool own_axis) {
+    const struct event_play *play = &played->log.play;
+    bool fixed = strcmp(play->play, "fixed") == 0;
+    char head[200], text[200], out[32], all[32];
+    snprintf(head, sizeof head, "%.60s: %.30s", play->scenario, played->verdict.outcome);
+    svg_rect(p->out, fixed ? "badge-fixed" : "badge-broken", TEXT_LEFT, top + 14, 86, 22, 11);
+    svg_text(p->out, "on-badge", TEXT_LEFT + 43, top + 30, SVG_MIDDLE, fixed ? "FIXED" : "BROKEN");
+    svg_text(p->out, "head", TEXT_LEFT + 98, top + 31, SVG_START, head);
+    double base = draw_sentence(p->out, played->verdict.sentence, top + 54, width);
+    if (p->shown->left_out > 0 || p->lanes.left_out > 0) {
+        describe_count(p->shown->left_out + p->lanes.left_out, out);
+        describe_count(p->log->count, all);
+        snprintf(text, sizeof text, "%s of %s events left out here; the file of events has all", out, all);
+        base = draw_remark(p, text, base);
+    }
+    if (own_axis)
+        base = draw_remark(p, "The two plays differ much in length: each has a time axis of its own", base);
+    return base + 10;
+}
+
+/* Draws all of it but its ground. */
+static double draw_content(struct canvas *p, const struct judged_play *played,
+                           const struct panel_place *place) {
+    double right = place->width_px - 2 * MARGIN;
+    lanes_find(&p->lanes, p->log);
+    p->lanes_top_px = draw_head(p, played, place->top_px, right - 2 * TEXT_LEFT, place->own_axis);
+    if (p->lanes.count == 0) /* nothing has happened */
+        return p->lanes_top_px;
+    p->lanes_top_px += p->judgement->holds.overlap_count > 0 ? LINE_PX : 0;
+    double axis = AXIS_PX + (p->scale->fold_count > 0 ? FOLDS_PX : 0);
+    lanes_place(&p->lanes, p->lanes_top_px, place->most_px - (p->lanes_top_px - place->top_px) - axis,
+                fault_marks_rows(p));
+    draw_folds(p);
+    draw_lanes(p, right);
     draw_ticks(p);
     draw_overlaps(p);
     marks_draw(p);
+    return p->lanes.bottom_px + axis;
+}
+
+double panel_draw(FILE *out, const struct judged_play *played, const struct view *view,
+                  const struct view_play *shown, const struct scale *scale, const struct panel_place *place,
+                  bool *good) {
+    struct canvas *p = calloc(1, sizeof *p);
+    char *content = NULL;
+    size_t size = 0;
+    double bottom = place->top_px;
+    FILE *body = p != NULL ? open_memstream(&content, &size) : NULL;
+    *good = body != NULL;
+    if (*good) {
+        p->out = body;
+        p->log = &played->log;
+        p->judgement = &played->judgement;
+        p->view = view;
+        p->shown = shown;
+        p->scale = scale;
+        p->labels.left_px = scale->left_px - 20;
+        p->labels.right_px = place->width_px - MARGIN - 4;
+        bottom = draw_content(p, played, place);
+        *good = fclose(body) == 0;
+    }
+    if (*good) { /* the ground lies below, and is as high as the content */
+        svg_rect(out, "panel", MARGIN, place->top_px, place->width_px - 2 * MARGIN, bottom - place->top_px,
+                 8);
+        fwrite(content, 1, size, out);
+    }
+    free(content);
     free(p);
-    return bottom + 6;
+    return bottom;
 }

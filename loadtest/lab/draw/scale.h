@@ -1,9 +1,9 @@
 /* The time axis: from left to right in true scale. A gap in which nothing happens in any play, longer than
- * three times to live, is folded into a short break. */
+ * three times to live, is folded into a short break; so is what lies between the windows of a view. */
 #ifndef LOADTEST_LAB_DRAW_SCALE_H
 #define LOADTEST_LAB_DRAW_SCALE_H
 
-#include "loadtest/lab/judge/judge.h"
+#include "loadtest/lab/draw/view.h"
 
 enum { SCALE_FOLDS = 16, SCALE_FOLD_PX = 28 };
 
@@ -19,8 +19,8 @@ struct scale {
 };
 
 /* One axis for all plays. False when out of memory. */
-bool scale_fit(struct scale *scale, const struct judged_play plays[], int count, double left_px,
-               double right_px);
+bool scale_fit(struct scale *scale, const struct judged_play plays[], int count, const struct view *view,
+               double left_px, double right_px);
 
 double scale_x(const struct scale *scale, int64_t t_ns);
 

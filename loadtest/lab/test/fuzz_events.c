@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (in == NULL)
         return 0;
     if (judged_play_read(in, &play, error, sizeof error)) {
-        if (!html_draw(nowhere, &play, 1) || !trace_draw(nowhere, &play, 1))
+        if (!html_draw(nowhere, &play, 1, NULL) || !trace_draw(nowhere, &play, 1))
             abort();
         table_draw(nowhere, &play, 1);
         judged_play_free(&play);

@@ -1,16 +1,21 @@
-/* The drawings of two plays that were written by hand, and of one with all kinds of events and many clients.
- */
+/* The drawings of two plays that were written by hand, and of plays with all kinds of events and many
+ * clients. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/draw/html.h"
+#include "loadtest/lab/draw/index.h"
 #include "loadtest/lab/draw/scale.h"
+#include "loadtest/lab/draw/steps.h"
 #include "loadtest/lab/draw/svg.h"
 #include "loadtest/lab/draw/timeline.h"
 #include "loadtest/lab/draw/trace.h"
+#include "loadtest/lab/draw/view.h"
 #include "test/harness.h"
+
+enum { MS = 1000000 };
 
 static struct judged_play plays[2];
 
@@ -43,6 +48,10 @@ static char *drawn(bool (*draw)(FILE *, const struct judged_play[], int), const 
     return kept;
 }
 
+static bool draw_report(FILE *out, const struct judged_play of[], int count) {
+    return html_draw(out, of, count, NULL);
+}
+
 static void test_same_bytes(void) {
     read_plays();
     const char *once = drawn(timeline_draw, plays, 2);
@@ -52,16 +61,16 @@ static void test_same_bytes(void) {
     free_plays();
 }
 
-/* What the verdict refers to can be linked, in each play. */
+/* What the judge refers to has a mark or a row, in each play. */
 static void test_evidence_has_marks(void) {
     read_plays();
-    const char *html = drawn(html_draw, plays, 2);
+    const char *html = drawn(draw_report, plays, 2);
     for (int i = 0; i < 2; i++) {
         struct judgement *judgement = &plays[i].judgement;
         for (int k = 0; k < EVENT_EVIDENCE && judgement->evidence[k] != 0; k++) {
             char id[32];
             describe_id(&plays[i].log, judgement->evidence[k], id);
-            CHECK_HAS(html, harness_format("<g id=\"%s\" tabindex=\"0\"><title>", id));
+            CHECK_HAS(html, harness_format("<g id=\"%s\" tabindex=\"0\" role=\"img\"><title>", id));
         }
     }
     CHECK_HAS(html, "client-b and client-c both believe: 290 ms");
@@ -88,12 +97,14 @@ static int find_texts(const char *svg, struct box *boxes, int most) {
         const char *begin = strchr(at, '>') + 1;
         size_t length = strcspn(begin, "<");
         snprintf(box->text, sizeof box->text, "%.*s", (int)length, begin);
-        bool head = strncmp(at + 13, "head", 4) == 0, small = strncmp(at + 13, "s", 1) == 0;
-        double size = head    ? 15
-                      : small ? 12
-                              : 13,
-               x = number_after(at, " x=\""), y = number_after(at, " y=\"");
-        double width = svg_text_width(box->text, size, false);
+        char class[40];
+        snprintf(class, sizeof class, "%.*s", (int)strcspn(at + 13, "\""), at + 13);
+        bool bold = strstr(class, "bad") != NULL || strstr(class, "on-") != NULL ||
+                    strstr(class, "name") != NULL || strstr(class, "head") != NULL;
+        bool usual = *class == '\0' || strcmp(class, "name") == 0 || strcmp(class, "on-badge") == 0;
+        double size = strcmp(class, "head") == 0 ? 15 : usual ? 13 : 12;
+        double x = number_after(at, " x=\""), y = number_after(at, " y=\"");
+        double width = svg_text_width(box->text, size, bold);
         const char *anchor = strstr(at, "text-anchor=\"") + 13;
         box->left = x - (*anchor == 'e' ? width : *anchor == 'm' ? width / 2 : 0);
         box->right = box->left + width;
@@ -105,8 +116,8 @@ static int find_texts(const char *svg, struct box *boxes, int most) {
 
 /* No text lies on another, none is cut. */
 static void check_texts(const char *svg) {
-    static struct box boxes[2000];
-    int count = find_texts(svg, boxes, 2000);
+    static struct box boxes[4000];
+    int count = find_texts(svg, boxes, 4000);
     CHECK(count > 10);
     for (int i = 0; i < count; i++) {
         if (boxes[i].left < 0 || boxes[i].right > 1200)
@@ -124,47 +135,319 @@ static void test_texts(void) {
     free_plays();
 }
 
-/* A random play of many clients: every picture of it keeps its texts apart. */
+/* Fills a play with random events of all kinds. */
+static void make_random(struct judged_play *play, struct event *events, size_t count, int clients,
+                        uint64_t *random) {
+    static const char *const servers[] = {"redis-1", "redis-2", "redis-3"};
+    int64_t t_ns = 0;
+    play->log = (struct event_log){
+        .play = {.scenario = "random", .play = "broken", .ttl_ms = 500}, .events = events, .count = count};
+    for (size_t i = 0; i < count; i++) {
+        const char *who = harness_format("client-%d", (int)(harness_random(random) % (size_t)clients));
+        const char *server = servers[harness_random(random) % 3];
+        t_ns += (int64_t)(harness_random(random) % ((size_t)8000 * MS / count));
+        events[i] = (struct event){.n = i + 1,
+                                   .t_ns = t_ns,
+                                   .kind = (enum event_kind)(harness_random(random) % EVENT_VERDICT),
+                                   .op = harness_random(random) % 50 + 1,
+                                   .grant = harness_random(random) % 20 + 1,
+                                   .until_ns = t_ns + (int64_t)500 * MS,
+                                   .quantity = 1,
+                                   .initial = 9,
+                                   .available = (int64_t)(harness_random(random) % 12) - 2,
+                                   .jump_ms = 60000,
+                                   .reason = "stale",
+                                   .what = "stopped for a while",
+                                   .role = harness_random(random) % 2 ? "master" : "replica",
+                                   .text = "reads 9 left",
+                                   .owner = harness_random(random) % 2 ? who : ""};
+        struct event *event = &events[i];
+        event->who = event->kind < EVENT_HOLDER_PAUSED || event->kind == EVENT_NOTE ? who : "lab";
+        event->target = harness_random(random) % 4 ? who : server;
+        event->key = harness_random(random) % 4 ? "lamp" : "chair";
+        bool stock = event->kind == EVENT_SALE_STOCK ||
+                     (event->kind >= EVENT_WRITE_SENT && event->kind <= EVENT_WRITE_UNKNOWN);
+        event->item = stock ? "lamp" : NULL;
+        event->server = event->kind >= EVENT_STORE_KEY && event->kind <= EVENT_SERVER_UP ? server : NULL;
+    }
+    CHECK(judgement_make(&play->log, &play->judgement));
+    static char sentence[JUDGE_SENTENCE_SIZE];
+    judgement_verdict(&play->judgement, &play->log, &play->verdict, sentence);
+}
+
+/* Every picture keeps its texts apart, and is not too high for a page. */
 static void test_random_texts(void) {
+    static struct event events[6000];
+    static const struct {
+        size_t count;
+        int clients, rounds;
+    } sizes[] = {{200, 5, 12}, {400, 2, 4}, {900, 32, 3}, {1500, 64, 2}, {6000, 64, 1}, {3000, 200, 1}};
     uint64_t random = harness_seed();
-    for (int round = 0; round < 20; round++) {
-        static struct event events[200];
-        struct judged_play play = {
-            .log = {.play = {.scenario = "random", .play = "broken", .ttl_ms = 500}, .events = events}};
-        int64_t t_ns = 0;
-        while (play.log.count < 200) {
-            struct event *event = &events[play.log.count++];
-            static const enum event_kind kinds[] = {
-                EVENT_ACQUIRE_SENT,  EVENT_ACQUIRE_OK, EVENT_WRITE_ACCEPTED,
-                EVENT_WRITE_REFUSED, EVENT_STORE_KEY,  EVENT_SALE_STOCK,
-                EVENT_RELEASE_SENT,  EVENT_RENEW_LOST, EVENT_HOLDER_PAUSED};
-            static const char *const names[] = {"client-a", "client-b", "client-c", "client-d", "client-e"};
-            t_ns += (int64_t)(harness_random(&random) % 40000000);
-            const char *who = names[harness_random(&random) % 5];
-            *event = (struct event){.n = play.log.count,
-                                    .t_ns = t_ns,
-                                    .kind = kinds[harness_random(&random) % 9],
-                                    .who = who,
-                                    .op = harness_random(&random) % 50 + 1,
-                                    .grant = harness_random(&random) % 20 + 1,
-                                    .until_ns = t_ns + 500000000,
-                                    .quantity = 1,
-                                    .initial = 9,
-                                    .available = (int64_t)(harness_random(&random) % 12) - 2,
-                                    .key = "lamp",
-                                    .item = "lamp",
-                                    .reason = "stale",
-                                    .what = "stopped",
-                                    .target = who,
-                                    .server = "redis",
-                                    .owner = harness_random(&random) % 2 ? "a" : ""};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (int round = 0; round < sizes[i].rounds; round++) {
+            struct judged_play play = {.log = {.count = 0}};
+            make_random(&play, events, sizes[i].count, sizes[i].clients, &random);
+            const char *svg = drawn(timeline_draw, &play, 1);
+            check_texts(svg);
+            CHECK(sizes[i].clients > 64 || number_after(svg, " height=\"") < 1200 * 1.3);
+            judgement_free(&play.judgement);
         }
+    }
+}
+
+static int occurrences(const char *text, const char *what) {
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, what)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* Of a large play at most VIEW_MOST events are drawn, the first, the last and the evidence among them; the
+ * panel and the table say how many are not. */
+static void test_windows(void) {
+    enum { COUNT = 20000 };
+    static struct event events[COUNT];
+    struct judged_play play = {.log = {.play = {.scenario = "large", .play = "broken", .ttl_ms = 1000},
+                                       .events = events,
+                                       .count = COUNT}};
+    for (size_t i = 0; i < COUNT; i++)
+        events[i] = (struct event){.n = i + 1,
+                                   .t_ns = (int64_t)i * MS,
+                                   .kind = EVENT_NOTE,
+                                   .who = harness_format("client-%d", (int)(i % 8)),
+                                   .text = "is here"};
+    for (size_t i = 0; i < 8; i++) {
+        events[i].kind = EVENT_ACQUIRE_SENT;
+        events[i].key = "lamp";
+    }
+    play.verdict =
+        (struct event){.outcome = "reproduced", .sentence = "So it is.", .evidence = {7000, 12345}};
+    CHECK(judgement_make(&play.log, &play.judgement));
+    struct view view;
+    CHECK(view_make(&view, &play, 1));
+    CHECK_INT(view.window_count, 4);
+    CHECK(view.plays[0].left_out >= COUNT - VIEW_MOST && view.plays[0].left_out < COUNT - VIEW_MOST + 10);
+    CHECK(view.plays[0].shown[0] && view.plays[0].shown[COUNT - 1]);
+    CHECK(view.plays[0].shown[6999] && view.plays[0].shown[12344] && !view.plays[0].shown[3000]);
+    const char *svg = drawn(timeline_draw, &play, 1), *html = drawn(draw_report, &play, 1);
+    char left_out[32];
+    describe_count(view.plays[0].left_out, left_out);
+    CHECK_HAS(svg, harness_format(">%s of 20,000 events left out here", left_out));
+    CHECK_INT(occurrences(svg, "<g id=\""), (int)(COUNT - view.plays[0].left_out));
+    CHECK_INT(occurrences(svg, "left out</title>"), 3);
+    CHECK_INT(occurrences(html, "<tr id=\""), (int)(COUNT - view.plays[0].left_out));
+    CHECK_HAS(html, "<code>events.broken.jsonl</code>");
+    check_texts(svg);
+    view_free(&view);
+    judgement_free(&play.judgement);
+}
+
+static char *drawn_with(const struct report_text *text, int count) {
+    char *html = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&html, &size);
+    CHECK(out != NULL && html_draw(out, plays, count, text));
+    fclose(out);
+    char *kept = harness_format("%s", html);
+    free(html);
+    return kept;
+}
+
+/* Each of these comes after the one before. */
+static void check_order(const char *text, const char *const parts[]) {
+    for (; *parts != NULL; parts++) {
+        const char *found = strstr(text, *parts);
+        if (found == NULL)
+            FAIL("missing, or in the wrong order: %s", *parts);
+        text = found + strlen(*parts);
+    }
+}
+
+static void test_report(void) {
+    static const struct report_text text = {.title = "A & B",
+                                            .question = "Who\nsells?",
+                                            .story = "One.\n\n\nTwo.",
+                                            .broken_code = "if (a < b)\n\treturn 1;\n",
+                                            .fixed_code = "return 0;\n"};
+    read_plays();
+    check_order(
+        drawn_with(&text, 2),
+        (const char *const[]){"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+                              "'unsafe-inline'; img-src data:\"",
+                              "<title>A &amp; B</title>", "<h1>A &amp; B</h1>",
+                              "<h2>What will happen?</h2>\n<p>Who\nsells?</p>", "<p>One.</p>\n<p>Two.</p>",
+                              "<h3>Broken: reproduced</h3>",
+                              /* a request has no mark: its row in the table is linked */
+                              "<a href=\"#row-n12\">event 12</a>: 1520 ms, client-a: sends the sale",
+                              "<a href=\"#n13\">", "<h3>Fixed: held</h3>", "<a href=\"#row-fixed-n12\">",
+                              "<svg ", "<g id=\"n13\"", "<g id=\"fixed-n13\"", "</svg>",
+                              "<code>if (a &lt; b)\n    return 1;\n</code>", "<code>return 0;\n</code>",
+                              "<caption>", "<th scope=\"col\">who</th>", "<tr id=\"row-n12\">",
+                              "<tr id=\"row-fixed-n12\">", "seckill-lab run maotai --seed 7", NULL});
+    const char *html = drawn(draw_report, plays, 2);
+    CHECK(strstr(html, "What will happen?") == NULL && strstr(html, "The code") == NULL);
+    CHECK(strstr(html, "Step by step") == NULL); /* no client has noted anything */
+    CHECK(strstr(html, "<script") == NULL);
+    free_plays();
+}
+
+/* A play that could not be set up has a sentence and nothing to count. */
+static void test_setup_failed(void) {
+    static struct event events[] = {{.n = 1, .kind = EVENT_NOTE, .who = "lab", .text = "no redis-server"}};
+    for (size_t count = 0; count < 2; count++) {
+        struct judged_play play = {
+            .log = {.play = {.scenario = "herd", .play = "broken"}, .events = events, .count = count}};
         CHECK(judgement_make(&play.log, &play.judgement));
-        char sentence[JUDGE_SENTENCE_SIZE];
-        judgement_verdict(&play.judgement, &play.log, &play.verdict, sentence);
-        check_texts(drawn(timeline_draw, &play, 1));
+        play.verdict = (struct event){.outcome = "setup-failed", .sentence = "Redis did not start."};
+        const char *html = drawn(draw_report, &play, 1);
+        CHECK_HAS(html, "<h3>Broken: setup-failed</h3>");
+        CHECK_HAS(html, "Redis did not start.");
+        CHECK(strstr(html, "Counted") == NULL && strstr(html, " ms</text>") == NULL);
         judgement_free(&play.judgement);
     }
+}
+
+/* What the stores and the stock say while all goes wrong: each event has its mark. */
+static void test_marks(void) {
+    static struct event events[] = {
+        {.t_ns = 0, .kind = EVENT_SERVER_ROLE, .who = "redis-1", .server = "redis-1", .role = "master"},
+        {.t_ns = 10 * MS, .kind = EVENT_ACQUIRE_SENT, .who = "client-a", .op = 1, .key = "lamp"},
+        {.t_ns = 90 * MS, .kind = EVENT_ACQUIRE_UNKNOWN, .who = "client-a", .op = 1, .key = "lamp"},
+        {.t_ns = 100 * MS, .kind = EVENT_SERVER_DOWN, .who = "lab", .server = "redis-1"},
+        {.t_ns = 300 * MS, .kind = EVENT_SERVER_UP, .who = "lab", .server = "redis-1"},
+        {.t_ns = 400 * MS, .kind = EVENT_SERVER_CLOCK, .who = "lab", .server = "redis-1", .jump_ms = -60000},
+        {.t_ns = 500 * MS,
+         .kind = EVENT_STORE_KEY,
+         .who = "redis-1",
+         .server = "redis-1",
+         .key = "lamp",
+         .owner = "b"},
+        {.t_ns = 550 * MS, .kind = EVENT_RELEASE_SENT, .who = "client-a", .op = 3, .key = "lamp"},
+        {.t_ns = 560 * MS,
+         .kind = EVENT_STORE_KEY,
+         .who = "redis-1",
+         .server = "redis-1",
+         .key = "lamp",
+         .owner = "",
+         .cause = 8},
+        {.t_ns = 600 * MS,
+         .kind = EVENT_WRITE_UNKNOWN,
+         .who = "client-b",
+         .op = 2,
+         .item = "lamp",
+         .quantity = 1},
+        {.t_ns = 900 * MS, .kind = EVENT_NOTE, .who = "client-b", .text = "reads 1 left"},
+    };
+    enum { COUNT = sizeof events / sizeof events[0] };
+    struct judged_play play = {.log = {.play = {.scenario = "herd", .play = "broken", .ttl_ms = 1000},
+                                       .events = events,
+                                       .count = COUNT},
+                               .verdict = {.outcome = "reproduced", .sentence = ""}};
+    for (size_t i = 0; i < COUNT; i++)
+        events[i].n = i + 1;
+    CHECK(judgement_make(&play.log, &play.judgement));
+    const char *svg = drawn(timeline_draw, &play, 1);
+    for (int n = 1; n <= COUNT; n++)
+        CHECK_HAS(svg, harness_format("<g id=\"n%d\" tabindex=\"0\" role=\"img\"><title>", n));
+    static const char *const parts[] = {"lease possible\"",
+                                        "class=\"down\"",
+                                        "class=\"unsure\"",
+                                        ">master</text>",
+                                        ">down</text>",
+                                        ">up</text>",
+                                        ">clock -60 s</text>",
+                                        ">releases b&#39;s lock",
+                                        ">no answer</text>",
+                                        ">reads 1 left</text>",
+                                        "<title>0 ms, redis-1: is now master</title>",
+                                        "<title>100 ms, lab: redis-1 is down</title>",
+                                        "<title>400 ms, lab: the clock of redis-1 jumps by -60000 ms</title>",
+                                        "<title>500 ms, redis-1: says that lamp belongs to b</title>"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        CHECK_HAS(svg, strstr(parts[i], "&#39;") != NULL ? ">releases b's lock</text>" : parts[i]);
+    judgement_free(&play.judgement);
+}
+
+static void test_steps(void) {
+    static struct event events[40] = {
+        {.t_ns = 1, .kind = EVENT_NOTE, .who = "client-a", .text = "reads 1 left"},
+        {.t_ns = 2, .kind = EVENT_NOTE, .who = "lab", .text = "is no client"},
+        {.t_ns = 9, .kind = EVENT_WRITE_ACCEPTED, .who = "client-b", .item = "lamp", .quantity = 1},
+        {.t_ns = 9, .kind = EVENT_SALE_STOCK, .who = "lab", .item = "lamp", .available = 0},
+        {.t_ns = 3, .kind = EVENT_NOTE, .who = "client-b", .text = "reads 1 left"},
+        {.t_ns = 5, .kind = EVENT_WRITE_ACCEPTED, .who = "client-a", .item = "lamp", .quantity = 1},
+        {.t_ns = 10,
+         .kind = EVENT_WRITE_REFUSED,
+         .who = "client-c",
+         .item = "lamp",
+         .quantity = 2,
+         .reason = "stale"},
+    };
+    struct event_log log = {.events = events, .count = 7};
+    char line[4000] = "";
+    for (size_t i = 0; i < 40; i++) {
+        events[i].n = i + 1;
+        if (i >= 7) {
+            events[i] = events[6];
+            events[i].n = i + 1;
+        }
+    }
+    FILE *out = fmemopen(line, sizeof line, "w");
+    CHECK(out != NULL && steps_print(out, &log));
+    fclose(out);
+    CHECK_STR(line,
+              "client-a reads 1 left; client-b reads 1 left; client-a sells 1; client-b sells 1 (0 left); "
+              "client-c is refused 2 (stale)\n");
+    log.count = 40;
+    out = fmemopen(line, sizeof line, "w");
+    CHECK(out != NULL && steps_print(out, &log));
+    fclose(out);
+    CHECK_HAS(line, "(stale); and 26 more\n");
+    CHECK_INT(occurrences(line, ";"), STEPS_MAX);
+    line[0] = '\0';
+    log = (struct event_log){.events = events + 1, .count = 3}; /* no client notes anything */
+    out = fmemopen(line, sizeof line, "w");
+    CHECK(out != NULL && !steps_print(out, &log));
+    fclose(out);
+    CHECK_STR(line, "");
+}
+
+static void test_index(void) {
+    static const struct index_row rows[] = {
+        {"maotai", "<late>", 7, "reproduced", "A and B.", "held", "One.", 290, 1, true},
+        {"herd", "All wake up", 7, "setup-failed", "No server.", NULL, NULL, 0, 0, false}};
+    char *html = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&html, &size);
+    CHECK(out != NULL);
+    index_draw(out, rows, 2);
+    fclose(out);
+    check_order(html, (const char *const[]){"1 of 2 lessons did what they teach</strong>, with seed 7",
+                                            "<a href=\"maotai/report.html\">maotai</a>", "&lt;late&gt;",
+                                            "reproduced", "A and B.", "290 ms", ">1<", "held", "One.",
+                                            ">yes<", "<a href=\"herd/report.html\">herd</a>", "setup-failed",
+                                            "not played", ">no<", "</html>", NULL});
+    free(html);
+}
+
+/* A text that is cut within a character, or has what no document may have, is written without that. */
+static void test_escape(void) {
+    static const char *const texts[][2] = {{"a<b>&\"", "a&lt;b&gt;&amp;&quot;"},
+                                           {"caf\xc3\xa9", "caf\xc3\xa9"},
+                                           {"caf\xc3", "caf"},
+                                           {"\x01 \x7f\xef\xbf\xbf!", " !"}};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char line[64] = "";
+        FILE *out = fmemopen(line, sizeof line, "w");
+        CHECK(out != NULL);
+        svg_escape(out, texts[i][0]);
+        fclose(out);
+        CHECK_STR(line, texts[i][1]);
+    }
+    char text[40] = "a name that is too long";
+    svg_text_fit(text, 12, false, 60);
+    CHECK(svg_text_width(text, 12, false) <= 60);
+    CHECK_HAS(text, "a name\xe2\x80\xa6");
 }
 
 /* Time is in true scale but for what is folded. */
@@ -173,7 +456,9 @@ static void test_scale(void) {
         {.n = 1, .t_ns = 0}, {.n = 2, .t_ns = 1000000000}, {.n = 3, .t_ns = 11000000000}};
     struct judged_play play = {.log = {.play = {.ttl_ms = 1000}, .events = events, .count = 3}};
     struct scale scale;
-    CHECK(scale_fit(&scale, &play, 1, 100, 1100));
+    struct view view;
+    CHECK(view_make(&view, &play, 1));
+    CHECK(scale_fit(&scale, &play, 1, &view, 100, 1100));
     CHECK_INT(scale.fold_count, 1); /* from 2 s to 10 s */
     double second = (1000.0 - SCALE_FOLD_PX) / 3;
     CHECK_INT(scale_x(&scale, 0), 100);
@@ -184,9 +469,10 @@ static void test_scale(void) {
     for (int64_t t_ns = -1; (t_ns = scale_next_tick(&scale, t_ns)) >= 0;)
         CHECK(t_ns <= 2000000000 || t_ns >= 10000000000);
     play.log.play.ttl_ms = 4000;
-    CHECK(scale_fit(&scale, &play, 1, 100, 1100));
+    CHECK(scale_fit(&scale, &play, 1, &view, 100, 1100));
     CHECK_INT(scale.fold_count, 0);
     CHECK_INT(scale_x(&scale, 5500000000), 600);
+    view_free(&view);
 }
 
 static void test_trace(void) {
@@ -218,7 +504,14 @@ int main(int argc, char **argv) {
     harness_run("drawing: the same events, the same bytes", test_same_bytes);
     harness_run("drawing: the evidence has marks", test_evidence_has_marks);
     harness_run("drawing: no text on another, none cut", test_texts);
-    harness_run("drawing: nor in random plays", test_random_texts);
+    harness_run("drawing: nor in random plays of up to 64 clients and 6,000 events", test_random_texts);
+    harness_run("drawing: windows of a large play", test_windows);
+    harness_run("drawing: what each event looks like", test_marks);
+    harness_run("drawing: the report", test_report);
+    harness_run("drawing: a play that was not set up", test_setup_failed);
+    harness_run("drawing: step by step", test_steps);
+    harness_run("drawing: the index", test_index);
+    harness_run("drawing: texts in documents", test_escape);
     harness_run("drawing: true scale, and folds", test_scale);
     harness_run("drawing: the trace", test_trace);
     return harness_finish();

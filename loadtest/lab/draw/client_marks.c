@@ -1,0 +1,250 @@
+#include "loadtest/lab/draw/client_marks.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "loadtest/lab/draw/svg.h"
+
+static const char *key_of_grant(const struct canvas *canvas, uint64_t grant) {
+    const struct hold *hold = grant != 0 ? holds_of_grant(&canvas->judgement->holds, grant) : NULL;
+    return hold != NULL ? hold->key : NULL;
+}
+
+static void ask(struct canvas *canvas, const struct lane *lane, struct label label, const char *text) {
+    snprintf(label.text, sizeof label.text, "%.100s", text);
+    label.away_px = label.away_px > 0 ? label.away_px : 3;
+    if (lanes_is_thin(lane) && label.place == LABELS_BESIDE)
+        label.place = LABELS_IN_LINE;
+    labels_ask(&canvas->labels, &label);
+}
+
+/* ---- what lasts ---- */
+
+void client_marks_wait(struct canvas *canvas, const struct event *sent) {
+    const struct lane *lane = lanes_of(&canvas->lanes, LANE_CLIENT, sent->who);
+    if (lane == NULL)
+        return;
+    const struct canvas_row row = canvas_row(canvas, lane, sent->key);
+    double left = canvas_x(canvas, sent->t_ns), right = canvas_end_x(canvas, sent);
+    double y = row.top + row.height / 2;
+    char class[CANVAS_CLASS];
+    snprintf(class, sizeof class, "c%d wait", lane->number % 8);
+    canvas_begin_mark(canvas, sent);
+    svg_line(canvas->out, class, left, y, right, y);
+    canvas_end_mark(canvas);
+    labels_take(&canvas->labels, left, y - 1, right, y + 1);
+    if (right - left > 60 && !lanes_is_thin(lane) && row.height > 18)
+        ask(canvas, lane,
+            (struct label){
+                .class = "small", .place = LABELS_AT, .rank = CANVAS_PLAIN, .x = left + 4, .y = y - 7},
+            "waits");
+}
+
+/* In as many words as there is room for. */
+static void name_belief(struct canvas *canvas, const struct hold *hold, const struct event *granted,
+                        const struct canvas_row *row, double width) {
+    char texts[4][80];
+    const char *key = canvas->lanes.key_count > 1 ? hold->key : "the lock";
+    int last = granted->fence != 0 ? 4 : 2;
+    snprintf(texts[0], sizeof texts[0], "believes it holds %.30s", key);
+    snprintf(texts[1], sizeof texts[1], "%.30s", canvas->lanes.key_count > 1 ? key : "holds");
+    if (granted->fence != 0) {
+        snprintf(texts[0], sizeof texts[0], "believes it holds %.30s, fence %" PRIu64, key, granted->fence);
+        snprintf(texts[1], sizeof texts[1], "holds %.30s, fence %" PRIu64, key, granted->fence);
+        snprintf(texts[2], sizeof texts[2], "fence %" PRIu64, granted->fence);
+        snprintf(texts[3], sizeof texts[3], "%" PRIu64, granted->fence);
+    }
+    struct label label = {.class = "on-bar",
+                          .bold = true,
+                          .place = LABELS_AT,
+                          .rank = CANVAS_BAR,
+                          .x = canvas_x(canvas, hold->from_ns) + 6,
+                          .y = row->top + row->height / 2 + 4};
+    for (int i = 0, length = 0; i < last; i++) {
+        if (svg_text_width(texts[i], 12, true) < width - 10)
+            length += snprintf(label.text + length, sizeof label.text - (size_t)length, "%.56s\n", texts[i]);
+    }
+    labels_ask(&canvas->labels, &label);
+}
+
+/* What the client does under the grant when the lease is over. */
+static void draw_after(struct canvas *canvas, const struct lane *lane, const struct canvas_row *row,
+                       double until, double last) {
+    double margin = row->height / 6;
+    canvas_bar(canvas, "after", -1, until, row->top + margin, last, row->height - 2 * margin);
+    canvas_bar(canvas, "beyond", lane->number, until, row->top + margin, last, row->height - 2 * margin);
+    svg_line(canvas->out, "tick", until, row->top - 3, until, row->top + row->height + 3);
+    if (!lanes_is_thin(lane))
+        ask(canvas, lane,
+            (struct label){.class = "small",
+                           .place = LABELS_AT,
+                           .rank = CANVAS_PLAIN,
+                           .x = until + 3,
+                           .y = row->top - 1},
+            "lease over");
+}
+
+void client_marks_hold(struct canvas *canvas, const struct hold *hold) {
+    const struct event *granted = &canvas->log->events[hold->begun_n - 1];
+    const struct lane *lane = lanes_of(&canvas->lanes, LANE_CLIENT, hold->who);
+    if (lane == NULL)
+        return;
+    const struct canvas_row row = canvas_row(canvas, lane, hold->key);
+    double left = canvas_x(canvas, hold->from_ns), right = canvas_x(canvas, hold->to_ns);
+    double until = canvas_x(canvas, hold->until_ns), last = canvas_end_x(canvas, granted);
+    double margin = row.height / 8;
+    canvas_begin_mark(canvas, granted);
+    char class[CANVAS_CLASS]; /* labels may lie on a lease */
+    snprintf(class, sizeof class, "c%d lease%s%s", lane->number % 8, hold->possible ? " possible" : "",
+             lanes_is_thin(lane) ? " thin" : "");
+    svg_rect(canvas->out, class, left, row.top, until > left ? until - left : 0, row.height, 2);
+    if (!hold->possible) {
+        canvas_bar(canvas, "", lane->number, left, row.top + margin, right, row.height - 2 * margin);
+        if (row.height > 13)
+            name_belief(canvas, hold, granted, &row, right - left);
+    }
+    if (last > until)
+        draw_after(canvas, lane, &row, until, last);
+    canvas_end_mark(canvas);
+    if (hold->possible && !lanes_is_thin(lane))
+        ask(canvas, lane,
+            (struct label){.class = "small",
+                           .place = LABELS_AT,
+                           .rank = CANVAS_BAR,
+                           .x = left + 6,
+                           .y = row.top + row.height / 2 - 4},
+            "perhaps it holds the lock");
+}
+
+void client_marks_pause(struct canvas *canvas, const struct event *paused) {
+    const struct lane *lane = canvas_client(canvas, paused->target);
+    double left = canvas_x(canvas, paused->t_ns), right = canvas_end_x(canvas, paused);
+    if (lane != NULL)
+        canvas_bar(canvas, "pause", -1, left, lane->top_px + 1, right, lane->height_px - 2);
+    for (int i = 0; i < canvas->lanes.count; i++) {
+        const struct lane *server = &canvas->lanes.lanes[i];
+        if (server->kind == LANE_SERVER && strcmp(server->name, paused->target) == 0)
+            canvas_bar(canvas, "pause", -1, left, server->top_px + 2, right, server->height_px - 4);
+    }
+}
+
+/* ---- what happens at one moment ---- */
+
+static void draw_diamond(const struct canvas *canvas, enum event_kind kind, double x, double y,
+                         double radius) {
+    char class[CANVAS_CLASS];
+    double arm = radius * 0.45;
+    snprintf(class, sizeof class, "%s%s",
+             kind == EVENT_WRITE_ACCEPTED  ? "write"
+             : kind == EVENT_WRITE_REFUSED ? "refused"
+                                           : "open",
+             radius < 7 ? " fine" : "");
+    svg_diamond(canvas->out, class, x, y, radius);
+    if (kind == EVENT_WRITE_REFUSED) {
+        snprintf(class, sizeof class, "cross%s", radius < 7 ? " fine" : "");
+        svg_line(canvas->out, class, x - arm, y - arm, x + arm, y + arm);
+        svg_line(canvas->out, class, x - arm, y + arm, x + arm, y - arm);
+    }
+}
+
+static void draw_write(struct canvas *canvas, const struct event *write, const struct lane *lane) {
+    const struct canvas_row row = canvas_row(canvas, lane, key_of_grant(canvas, write->grant));
+    const struct lane *stock = lanes_of(&canvas->lanes, LANE_STOCK, write->item);
+    double x = canvas_x(canvas, write->t_ns), y = row.top + row.height / 2;
+    double radius = row.height < 18 ? row.height / 2 + 1 : 9;
+    bool accepted = write->kind == EVENT_WRITE_ACCEPTED, unknown = write->kind == EVENT_WRITE_UNKNOWN;
+    char text[80];
+    canvas_begin_mark(canvas, write);
+    if (stock != NULL && !unknown)
+        svg_line(canvas->out, lanes_is_thin(lane) ? "drop faint" : "drop", x, y + radius, x,
+                 stock->top_px + (accepted ? stock->height_px / 2 : 0));
+    if (unknown) /* it may have reached the stock, now or later */
+        svg_rect(canvas->out, "unsure", x, y - radius / 2, 40, radius, 0);
+    draw_diamond(canvas, write->kind, x, y, radius);
+    canvas_end_mark(canvas);
+    labels_take_mark(&canvas->labels, x, y, radius);
+    if (accepted)
+        snprintf(text, sizeof text, "sells %" PRId64, write->quantity);
+    else
+        snprintf(text, sizeof text, "%.60s", unknown ? "no answer" : write->reason);
+    bool common = accepted || strcmp(text, "sold-out") == 0; /* in a crowd that is nothing special */
+    if (!common || !lanes_is_thin(lane))
+        ask(canvas, lane,
+            (struct label){.class = accepted ? "small name" : "small bad",
+                           .bold = true,
+                           .place = LABELS_BESIDE,
+                           .rank = common ? CANVAS_PLAIN : CANVAS_FAULT,
+                           .x = x,
+                           .y = y,
+                           .away_px = radius},
+            text);
+}
+
+/* What a client hears, as a line across its lane. NULL: the kind has none. */
+static const char *tick_text(enum event_kind kind) {
+    switch (kind) {
+    case EVENT_RENEW_LOST: return "lost";
+    case EVENT_RENEW_UNKNOWN: return "no answer to its renewal";
+    case EVENT_RELEASE_NOT_OWNER: return "was not the owner";
+    case EVENT_RELEASE_UNKNOWN: return "no answer to its release";
+    case EVENT_ACQUIRE_TIMEOUT: return "gives up";
+    default: return NULL;
+    }
+}
+
+static void draw_tick(struct canvas *canvas, const struct event *event, const struct lane *lane) {
+    const struct canvas_row row = canvas_row(canvas, lane, event->key);
+    double x = canvas_x(canvas, event->t_ns), y = row.top + row.height / 2;
+    canvas_begin_mark(canvas, event);
+    svg_line(canvas->out, "cross", x, row.top - 1, x, row.top + row.height + 1);
+    canvas_end_mark(canvas);
+    labels_take(&canvas->labels, x - 1, row.top - 1, x + 1, row.top + row.height + 1);
+    ask(canvas, lane,
+        (struct label){
+            .class = "small bad", .bold = true, .place = LABELS_BESIDE, .rank = CANVAS_FAULT, .x = x, .y = y},
+        tick_text(event->kind));
+}
+
+/* A renewal moves the end of the bar, and has no label: a watchdog renews all the time. */
+static void draw_renewal(struct canvas *canvas, const struct event *event, const struct lane *lane) {
+    const struct canvas_row row = canvas_row(canvas, lane, event->key);
+    double x = canvas_x(canvas, event->t_ns);
+    canvas_begin_mark(canvas, event);
+    svg_line(canvas->out, "tick", x, row.top - 2, x, row.top + row.height / 5);
+    canvas_end_mark(canvas);
+}
+
+static void draw_note(struct canvas *canvas, const struct event *event, const struct lane *lane) {
+    const struct canvas_row row = canvas_row(canvas, lane, NULL);
+    double x = canvas_x(canvas, event->t_ns), y = row.top + row.height / 2;
+    double radius = row.height < 10 ? row.height / 2 : 4;
+    canvas_begin_mark(canvas, event);
+    svg_circle(canvas->out, "dot", x, y, radius);
+    canvas_end_mark(canvas);
+    labels_take_mark(&canvas->labels, x, y, radius);
+    ask(canvas, lane,
+        (struct label){.class = "small",
+                       .place = LABELS_BESIDE,
+                       .rank = CANVAS_EXTRA,
+                       .x = x,
+                       .y = y,
+                       .away_px = radius},
+        event->text);
+}
+
+void client_marks_moment(struct canvas *canvas, const struct event *event) {
+    const struct lane *lane = lanes_of(&canvas->lanes, LANE_CLIENT, event->who);
+    if (lane == NULL)
+        return;
+    switch (event->kind) {
+    case EVENT_WRITE_ACCEPTED:
+    case EVENT_WRITE_REFUSED:
+    case EVENT_WRITE_UNKNOWN: draw_write(canvas, event, lane); break;
+    case EVENT_RENEW_OK: draw_renewal(canvas, event, lane); break;
+    case EVENT_NOTE: draw_note(canvas, event, lane); break;
+    default:
+        if (tick_text(event->kind) != NULL)
+            draw_tick(canvas, event, lane);
+        break;
+    }
+}

@@ -1,0 +1,39 @@
+/* The view: which events are drawn. All of them, if no play has more than VIEW_MOST. Else only windows of
+ * time, the same for both plays, by this rule:
+ * - What matters are points in time: the first and the last event, where the first overlap begins and ends,
+ * and the evidence; of those at most VIEW_WINDOWS that are not close to another, in this order.
+ * - A window is the time within a distance of such a point; windows that touch are one.
+ * - The distance is the largest for which no play shows more than VIEW_MOST events.
+ * An event is shown if its span (spans.h) reaches into a window. If there are more than VIEW_MOST even at the
+ * distance 0, the first of them are shown. */
+#ifndef LOADTEST_LAB_DRAW_VIEW_H
+#define LOADTEST_LAB_DRAW_VIEW_H
+
+#include "loadtest/lab/judge/judge.h"
+
+enum { VIEW_MOST = 2000, VIEW_WINDOWS = 12, VIEW_PLAYS = 2 };
+
+struct view {
+    struct view_window {
+        int64_t from_ns, to_ns;
+    } windows[VIEW_WINDOWS]; /* in order of time, apart from each other; the first begins before all events
+                                and the last ends after them */
+    int window_count;
+    struct view_play {
+        int64_t *to_ns; /* of each event: where its span ends */
+        bool *shown;    /* of each event */
+        size_t left_out;
+    } plays[VIEW_PLAYS];
+};
+
+/* False when out of memory. */
+bool view_make(struct view *view, const struct judged_play plays[], int count);
+void view_free(struct view *view);
+
+/* Whether a span reaches into a window. */
+bool view_shows(const struct view *view, int64_t from_ns, int64_t to_ns);
+
+/* The window that has this time; -1: none. */
+int view_window_of(const struct view *view, int64_t t_ns);
+
+#endif
