@@ -71,7 +71,7 @@ static void take_and_die(const char *url) {
         if (!taker_open_url(&a, url))
             _exit(1);
         a.meanwhile = die;
-        if (lock_try(a.lock, "k", &a.grant) == LOCK_OK)
+        if (lock_acquire_for(a.lock, "k", PATIENCE_MS, &a.grant) == LOCK_OK) /* also of a slow store */
             die(&a);
         _exit(2);
     }

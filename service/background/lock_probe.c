@@ -17,6 +17,10 @@ static const int64_t idle_ns = INT64_C(10000000000), /* between two probes of a 
     gone_ns = 2000000000,                            /* of a lock that cannot be reached */
     gap_ns = 1000000000;                             /* at least */
 
+/* How long a probe tries. A lock with a short time to live gives each call only some 50 ms, and a store that
+ * was slow once can be reached. */
+enum { PROBE_MS = 500 };
+
 enum lock_status lock_probe_open(const char *url, const struct lock_config *config, struct lock **lock,
                                  char *error, size_t error_size) {
     const char *options = strchr(url, '?');
@@ -26,8 +30,8 @@ enum lock_status lock_probe_open(const char *url, const struct lock_config *conf
     return LOCK_CONFIG;
 }
 
-/* Opens a lock and acquires it once. BUSY proves as well that it can be reached. On failure `error` says why.
- * The lock stays open. */
+/* Opens a lock and acquires it once. That another has it proves as well that it can be reached. On failure
+ * `error` says why. The lock stays open. */
 static enum lock_status try_lock(const struct lock_switch *lock_switch, const char *url, struct lock **lock,
                                  char *error, size_t error_size) {
     struct lock_config config = lock_switch->lock_config;
@@ -36,10 +40,10 @@ static enum lock_status try_lock(const struct lock_switch *lock_switch, const ch
     enum lock_status status = lock_probe_open(url, &config, lock, error, error_size);
     if (status != LOCK_OK)
         return status;
-    status = lock_try(*lock, PROBE_KEY, &grant);
+    status = lock_acquire_for(*lock, PROBE_KEY, PROBE_MS, &grant);
     if (status == LOCK_OK)
         lock_release(*lock, &grant);
-    if (status == LOCK_OK || status == LOCK_BUSY)
+    if (status == LOCK_OK || status == LOCK_TIMEOUT)
         return LOCK_OK;
     lock_last_error(*lock, error, error_size);
     if (!*error)
