@@ -136,7 +136,6 @@ static void add_row(struct run *run, const struct scenario *scenario, const stru
     for (int i = 0; i < PLAYS && scenario->shows_steps; i++) {
         fprintf(run->table, "    %s: ", i == 0 ? "broken" : "fixed");
         steps_print(run->table, &plays[i].log);
-        fputc('\n', run->table);
     }
     json_array_append_new(run->json,
                           json_pack("{s:s, s:b, s:o, s:o}", "scenario", scenario->name, "taught", row->taught,

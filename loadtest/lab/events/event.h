@@ -58,6 +58,7 @@ struct event {
     uint64_t grant; /* 0: none */
     uint64_t fence;
     int64_t until_ns; /* the grant's deadline */
+    uint64_t requests;
     int64_t quantity, initial, available, sold, jump_ms;
     const char *key, *item;
     const char *reason;                /* of a refused write */

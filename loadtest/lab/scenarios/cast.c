@@ -18,8 +18,9 @@ void cast_set_lock(struct cast *cast, const char *format, ...) {
              strchr(cast->url, '?') != NULL ? '&' : '?', (long long)stage_ttl_ms(cast->stage));
 }
 
-void cast_set_redis_lock(struct cast *cast, const char *variant) {
-    cast_set_lock(cast, "redis://127.0.0.1:%d%s%s", cast->shop->port, *variant != '\0' ? "?" : "", variant);
+void cast_set_redis_lock(struct cast *cast, const char *variant, int64_t ttl_ms) {
+    snprintf(cast->url, sizeof cast->url, "redis://127.0.0.1:%d?ttl=%lld%s%s", cast->shop->port,
+             (long long)ttl_ms, *variant != '\0' ? "&" : "", variant);
 }
 
 struct client *cast_client(struct cast *cast, const char *name) {

@@ -23,10 +23,11 @@ struct cast {
 /* Starts the shop's Redis under `name`. Clients send their fence if `fencing`. */
 void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing);
 
-/* The lock of clients that come from now on: `format` makes its URL, to which the time to live is added. */
+/* The lock of clients that come from now on: `format` makes its URL, to which the play's time to live is
+ * added. */
 __attribute__((format(printf, 2, 3))) void cast_set_lock(struct cast *cast, const char *format, ...);
-/* A lock in the shop's Redis: "" or "variant=set-del". */
-void cast_set_redis_lock(struct cast *cast, const char *variant);
+/* One in the shop's Redis; `variant` is "", or an option of its URL. */
+void cast_set_redis_lock(struct cast *cast, const char *variant, int64_t ttl_ms);
 
 struct client *cast_client(struct cast *cast, const char *name);
 

@@ -8,7 +8,7 @@ static void play(struct stage *stage, bool broken) {
     struct cast cast;
     int64_t ttl_ms = stage_ttl_ms(stage);
     cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, broken ? "variant=setnx-expire" : "");
+    cast_set_redis_lock(&cast, broken ? "variant=setnx-expire" : "", stage_ttl_ms(stage));
     struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b");
     cast_begin(&cast, 1);
     observer_watch_redis(cast.clients, cast.shop, CAST_ITEM);

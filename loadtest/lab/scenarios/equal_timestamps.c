@@ -10,7 +10,7 @@ static void play(struct stage *stage, bool broken) {
     int64_t ttl_ms = stage_ttl_ms(stage), wait_ms = WAIT_TTLS * ttl_ms;
     static const char slow[] = "its work takes longer than the lock lives";
     cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, broken ? "variant=timestamp" : "");
+    cast_set_redis_lock(&cast, broken ? "variant=timestamp" : "", stage_ttl_ms(stage));
     struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b"),
                   *c = cast_client(&cast, "client-c");
     cast_begin(&cast, 1);

@@ -7,7 +7,7 @@ enum { WAIT_MS = 10000, WORK_MS = 150 };
 static void play(struct stage *stage, bool broken) {
     struct cast cast;
     cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, broken ? "variant=get-set" : "");
+    cast_set_redis_lock(&cast, broken ? "variant=get-set" : "", stage_ttl_ms(stage));
     struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b");
     cast_begin(&cast, 1);
     observer_watch_redis(cast.clients, cast.shop, CAST_ITEM);

@@ -8,7 +8,7 @@ static void play(struct stage *stage, bool broken) {
     struct cast cast;
     int64_t ttl_ms = stage_ttl_ms(stage);
     cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, broken ? "variant=getset" : "");
+    cast_set_redis_lock(&cast, broken ? "variant=getset" : "", stage_ttl_ms(stage));
     struct client *dead = cast_client(&cast, "client-0"), *a = cast_client(&cast, "client-a"),
                   *b = cast_client(&cast, "client-b"), *c = cast_client(&cast, "client-c");
     cast_begin(&cast, 2);

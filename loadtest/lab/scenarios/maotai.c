@@ -2,7 +2,7 @@
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenario.h"
 
-enum { WAIT_TTLS = 60, CROWD = 16, UNITS = 100 };
+enum { WAIT_TTLS = 20, CROWD = 16, UNITS = 100, CROWD_TTL_MS = 80 };
 
 /* The story with three clients: one lamp. */
 static void three_clients(struct cast *cast) {
@@ -37,32 +37,35 @@ static void three_clients(struct cast *cast) {
     observer_read_stock(cast->shop, CAST_ITEM);
 }
 
-/* The avalanche: a hundred bottles, and work that takes about as long as the lock lives. */
-static void crowd(struct cast *cast) {
+/* The avalanche: a hundred bottles, and work that takes about as long as the lock lives, scaled down again.
+ */
+static void crowd(struct cast *cast, const char *variant) {
     struct client *buyers[CROWD];
     const struct client_options options = {
         .name = "buyer", .url = cast->url, .stock = cast->shop, .fencing = cast->fencing};
+    cast_set_redis_lock(cast, variant, CROWD_TTL_MS);
     client_start_many(cast->clients, &options, CROWD, buyers);
     observer_fill_stock(cast->shop, "maotai", UNITS);
     observer_watch_redis(cast->clients, cast->shop, "maotai");
     for (int i = 0; i < CROWD; i++)
-        client_begin_shop(buyers[i], "maotai", STOCK_COMPUTED, UNITS, stage_ttl_ms(cast->stage));
+        client_begin_shop(buyers[i], "maotai", STOCK_COMPUTED, UNITS, CROWD_TTL_MS);
     for (int i = 0; i < CROWD; i++)
         client_wait(buyers[i]);
     observer_read_stock(cast->shop, "maotai");
 }
 
 static void play(struct stage *stage, bool broken) {
+    const char *variant = broken ? "variant=set-del" : "";
     struct cast cast;
     cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, broken ? "variant=set-del" : "");
+    cast_set_redis_lock(&cast, variant, stage_ttl_ms(stage));
     three_clients(&cast);
-    crowd(&cast);
+    crowd(&cast, variant);
 }
 
 const struct scenario scenario_maotai = {
     .name = "maotai",
-    .ttl_ms = 100,
+    .ttl_ms = 1000,
     .text =
         {
             .title = "A release by DEL deletes another's lock, once work takes longer than the lock lives.",

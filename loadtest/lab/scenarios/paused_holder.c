@@ -6,7 +6,7 @@
 static void play(struct stage *stage, bool broken) {
     struct cast cast;
     cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, "");
+    cast_set_redis_lock(&cast, "", stage_ttl_ms(stage));
     pause_holder(&cast, pause_observe_redis);
 }
 

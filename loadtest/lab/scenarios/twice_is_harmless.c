@@ -12,7 +12,7 @@ static void play(struct stage *stage, bool broken) {
     const char *once = broken ? NULL : "delivery-of-order-77";
     int64_t ttl_ms = stage_ttl_ms(stage), wait_ms = WAIT_TTLS * ttl_ms;
     cast_open(&cast, stage, "redis", false);
-    cast_set_redis_lock(&cast, "");
+    cast_set_redis_lock(&cast, "", stage_ttl_ms(stage));
     struct client *a = cast_client(&cast, "worker-a"), *b = cast_client(&cast, "worker-b");
     stage_begin(stage);
     observer_fill_stock(cast.shop, ORDER, 1);

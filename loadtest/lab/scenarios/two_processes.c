@@ -10,7 +10,7 @@ static void play(struct stage *stage, bool broken) {
     if (broken)
         snprintf(cast.url, sizeof cast.url, "local:");
     else
-        cast_set_redis_lock(&cast, "");
+        cast_set_redis_lock(&cast, "", stage_ttl_ms(stage));
     struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b");
     cast_begin(&cast, 1);
     observer_watch_redis(cast.clients, cast.shop, CAST_ITEM);

@@ -89,9 +89,13 @@ bool stock_read(struct stock *stock, const char *item, uint64_t fence, struct st
     snprintf(number, sizeof number, "%" PRIu64, fence);
     const char *unfenced[] = {"HMGET", key, "initial", "available", "sold"};
     const char *fenced[] = {"EVAL", stock_read_lua, "1", key, number};
-    redisReply *reply = command(stock, 5, fence > 0 ? fenced : unfenced);
-    bool good = decode(reply, state);
-    freeReplyObject(reply);
+    bool good = false;
+    /* A read may be repeated: a server that has been promoted closes the connections from before. */
+    for (int tries = 0; tries < 2 && !good; tries++) {
+        redisReply *reply = command(stock, 5, fence > 0 ? fenced : unfenced);
+        good = decode(reply, state);
+        freeReplyObject(reply);
+    }
     return good;
 }
 
