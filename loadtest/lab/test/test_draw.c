@@ -199,44 +199,45 @@ static void test_windows(void) {
     judgement_free(&play.judgement);
 }
 
+static struct event wrong[] = {
+    {.t_ns = 0, .kind = EVENT_SERVER_ROLE, .who = "redis-1", .server = "redis-1", .role = "master"},
+    {.t_ns = 10 * MS, .kind = EVENT_ACQUIRE_SENT, .who = "client-a", .op = 1, .key = "lamp"},
+    {.t_ns = 90 * MS, .kind = EVENT_ACQUIRE_UNKNOWN, .who = "client-a", .op = 1, .key = "lamp"},
+    {.t_ns = 100 * MS, .kind = EVENT_SERVER_DOWN, .who = "lab", .server = "redis-1"},
+    {.t_ns = 300 * MS, .kind = EVENT_SERVER_UP, .who = "lab", .server = "redis-1"},
+    {.t_ns = 400 * MS, .kind = EVENT_SERVER_CLOCK, .who = "lab", .server = "redis-1", .jump_ms = -60000},
+    {.t_ns = 500 * MS,
+     .kind = EVENT_STORE_KEY,
+     .who = "redis-1",
+     .server = "redis-1",
+     .key = "lamp",
+     .owner = "b"},
+    {.t_ns = 550 * MS, .kind = EVENT_RELEASE_SENT, .who = "client-a", .op = 3, .key = "lamp"},
+    {.t_ns = 560 * MS,
+     .kind = EVENT_STORE_KEY,
+     .who = "redis-1",
+     .server = "redis-1",
+     .key = "lamp",
+     .owner = "",
+     .cause = 8},
+    {.t_ns = 600 * MS,
+     .kind = EVENT_WRITE_UNKNOWN,
+     .who = "client-b",
+     .op = 2,
+     .item = "lamp",
+     .quantity = 1},
+    {.t_ns = 900 * MS, .kind = EVENT_NOTE, .who = "client-b", .text = "reads 1 left"},
+};
+
 /* What the stores and the stock say while all goes wrong: each event has its mark. */
 static void test_marks(void) {
-    static struct event events[] = {
-        {.t_ns = 0, .kind = EVENT_SERVER_ROLE, .who = "redis-1", .server = "redis-1", .role = "master"},
-        {.t_ns = 10 * MS, .kind = EVENT_ACQUIRE_SENT, .who = "client-a", .op = 1, .key = "lamp"},
-        {.t_ns = 90 * MS, .kind = EVENT_ACQUIRE_UNKNOWN, .who = "client-a", .op = 1, .key = "lamp"},
-        {.t_ns = 100 * MS, .kind = EVENT_SERVER_DOWN, .who = "lab", .server = "redis-1"},
-        {.t_ns = 300 * MS, .kind = EVENT_SERVER_UP, .who = "lab", .server = "redis-1"},
-        {.t_ns = 400 * MS, .kind = EVENT_SERVER_CLOCK, .who = "lab", .server = "redis-1", .jump_ms = -60000},
-        {.t_ns = 500 * MS,
-         .kind = EVENT_STORE_KEY,
-         .who = "redis-1",
-         .server = "redis-1",
-         .key = "lamp",
-         .owner = "b"},
-        {.t_ns = 550 * MS, .kind = EVENT_RELEASE_SENT, .who = "client-a", .op = 3, .key = "lamp"},
-        {.t_ns = 560 * MS,
-         .kind = EVENT_STORE_KEY,
-         .who = "redis-1",
-         .server = "redis-1",
-         .key = "lamp",
-         .owner = "",
-         .cause = 8},
-        {.t_ns = 600 * MS,
-         .kind = EVENT_WRITE_UNKNOWN,
-         .who = "client-b",
-         .op = 2,
-         .item = "lamp",
-         .quantity = 1},
-        {.t_ns = 900 * MS, .kind = EVENT_NOTE, .who = "client-b", .text = "reads 1 left"},
-    };
-    enum { COUNT = sizeof events / sizeof events[0] };
+    enum { COUNT = sizeof wrong / sizeof wrong[0] };
     struct judged_play play = {.log = {.play = {.scenario = "herd", .play = "broken", .ttl_ms = 1000},
-                                       .events = events,
+                                       .events = wrong,
                                        .count = COUNT},
                                .verdict = {.outcome = "reproduced", .sentence = ""}};
     for (size_t i = 0; i < COUNT; i++)
-        events[i].n = i + 1;
+        wrong[i].n = i + 1;
     CHECK(judgement_make(&play.log, &play.judgement));
     const char *svg = drawn_text(timeline_draw, &play, 1);
     for (int n = 1; n <= COUNT; n++)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/draw/index.h"
 #include "loadtest/lab/draw/steps.h"
 #include "loadtest/lab/draw/svg.h"
@@ -133,6 +134,32 @@ static void test_index(void) {
     free(html);
 }
 
+/* Names of any length fit into a description. */
+static void test_long_names(void) {
+    static char name[2000], text[DESCRIBE_SIZE];
+    memset(name, 'x', sizeof name - 1);
+    for (int kind = 0; kind < EVENT_KINDS; kind++) {
+        const struct event event = {.kind = (enum event_kind)kind,
+                                    .who = name,
+                                    .key = name,
+                                    .item = name,
+                                    .grant = UINT64_MAX,
+                                    .fence = 1,
+                                    .quantity = INT64_MIN,
+                                    .reason = name,
+                                    .what = name,
+                                    .target = name,
+                                    .server = "s",
+                                    .owner = name,
+                                    .role = name,
+                                    .text = name,
+                                    .outcome = name,
+                                    .sentence = name};
+        describe_whole(&event, text);
+        CHECK_HAS(text, "0 ms, xxxx");
+    }
+}
+
 /* A text that is cut within a character, or has what no document may have, is written without that. */
 static void test_escape(void) {
     static const char *const texts[][2] = {{"a<b>&\"", "a&lt;b&gt;&amp;&quot;"},
@@ -160,5 +187,6 @@ int main(int argc, char **argv) {
     harness_run("report: step by step", test_steps);
     harness_run("report: the index", test_index);
     harness_run("report: texts in documents", test_escape);
+    harness_run("report: names of any length", test_long_names);
     return harness_finish();
 }
