@@ -21,6 +21,27 @@ static int of_server(const struct event *e, char *text, const char *what) {
     return snprintf(text, DESCRIBE_SIZE, "%.100s %s", e->server, what);
 }
 
+static void describe_server(const struct event *e, char text[DESCRIBE_SIZE]) {
+    const size_t size = DESCRIBE_SIZE;
+    int length;
+    switch (e->kind) {
+    case EVENT_STORE_KEY:
+        length = of_server(e, text, "says");
+        snprintf(text + length, size - (size_t)length,
+                 *e->owner ? " that %s belongs to %s" : " that %s is free", e->key, e->owner);
+        break;
+    case EVENT_SERVER_ROLE:
+        length = of_server(e, text, "is now");
+        snprintf(text + length, size - (size_t)length, " %s", e->role);
+        break;
+    case EVENT_SERVER_CLOCK:
+        snprintf(text, size, "the clock of %s jumps by %+" PRId64 " ms", e->server, e->jump_ms);
+        break;
+    case EVENT_SERVER_DOWN: of_server(e, text, "is down"); break;
+    default: of_server(e, text, "is up"); break;
+    }
+}
+
 void describe_event(const struct event *e, char text[DESCRIBE_SIZE]) {
     const size_t size = DESCRIBE_SIZE;
     int length;
@@ -58,19 +79,10 @@ void describe_event(const struct event *e, char text[DESCRIBE_SIZE]) {
     case EVENT_FAULT_START: snprintf(text, size, "%s: %s", e->target, e->what); break;
     case EVENT_FAULT_END: snprintf(text, size, "%s: %s (over)", e->target, e->what); break;
     case EVENT_STORE_KEY:
-        length = of_server(e, text, "says");
-        snprintf(text + length, size - (size_t)length,
-                 *e->owner ? " that %s belongs to %s" : " that %s is free", e->key, e->owner);
-        break;
     case EVENT_SERVER_ROLE:
-        length = of_server(e, text, "is now");
-        snprintf(text + length, size - (size_t)length, " %s", e->role);
-        break;
     case EVENT_SERVER_CLOCK:
-        snprintf(text, size, "the clock of %s jumps by %+" PRId64 " ms", e->server, e->jump_ms);
-        break;
-    case EVENT_SERVER_DOWN: of_server(e, text, "is down"); break;
-    case EVENT_SERVER_UP: of_server(e, text, "is up"); break;
+    case EVENT_SERVER_DOWN:
+    case EVENT_SERVER_UP: describe_server(e, text); break;
     case EVENT_SALE_STOCK:
         snprintf(text, size, "%s: %" PRId64 " of %" PRId64 " left, %" PRId64 " sold", e->item, e->available,
                  e->initial, e->sold);

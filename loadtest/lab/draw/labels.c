@@ -52,12 +52,12 @@ static bool write_text(struct labels *labels, FILE *out, const struct label *lab
     /* Where the text begins or ends, and its base line, from the middle of the mark; the first and the second
      * lie beside it. */
     static const struct {
-        int side;
         double dx, dy;
+        int side;
         enum svg_anchor anchor;
     } places[] = {
-        {1, 2, 4, SVG_START},        {-1, -2, 4, SVG_END},        {0, 4, -ABOVE_PX, SVG_START},
-        {0, -4, -ABOVE_PX, SVG_END}, {0, 4, BELOW_PX, SVG_START}, {0, -4, BELOW_PX, SVG_END},
+        {2, 4, 1, SVG_START},        {-2, 4, -1, SVG_END},        {4, -ABOVE_PX, 0, SVG_START},
+        {-4, -ABOVE_PX, 0, SVG_END}, {4, BELOW_PX, 0, SVG_START}, {-4, BELOW_PX, 0, SVG_END},
     };
     if (label->place == LABELS_AT)
         return write_if_free(labels, out, label, text, label->x, label->y);

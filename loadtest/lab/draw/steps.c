@@ -65,7 +65,7 @@ static bool is_before(const struct event *a, const struct event *b) {
 }
 
 void steps_find(const struct event_log *log, struct steps *steps) {
-    const struct event *first[STEPS_MAX]; /* in order of time */
+    const struct event *first[STEPS_MAX] = {NULL}; /* in order of time */
     bool noted = false;
     *steps = (struct steps){.count = 0};
     for (const struct event *event = log->events; event < log->events + log->count; event++) {
@@ -86,7 +86,7 @@ void steps_find(const struct event_log *log, struct steps *steps) {
     }
     if (!noted)
         *steps = (struct steps){.count = 0};
-    for (int i = 0; i < steps->count; i++) {
+    for (int i = 0; i < steps->count && first[i] != NULL; i++) {
         steps->n[i] = first[i]->n;
         describe_step(log, first[i], steps->texts[i]);
     }

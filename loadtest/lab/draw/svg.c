@@ -46,7 +46,7 @@ static const char style[] =
     ".c0{stroke:#4ba9e0}.c1{stroke:#e0a040}.c2{stroke:#35b595}.c3{stroke:#d884b8}.c4{stroke:#f08048}"
     ".c5{stroke:#a0a8b4}.c6{stroke:#b8b840}.c7{stroke:#9c92e0}"
     "g[tabindex]:focus,g:target{outline-color:#eceff3}}"
-    "@media print{svg,.panel,.gap{background:#fff;fill:#fff}text{fill:#000}.soft{fill:#333}"
+    "@media print{svg,.panel,.gap{background:#fff;fill:#fff}text{fill:#000}.soft{fill:#333}.bad{fill:#8c1d18}"
     ".on-bar,.on-badge,.caption-text{fill:#fff}.rule{stroke:#ddd}g:target{outline:none}}";
 
 static const char definitions[] =
