@@ -142,6 +142,8 @@ bool event_write(FILE *out, const struct event *event) {
         if (kinds[event->kind].members & member->bit)
             json_object_set_new(line, member->name, write_member(event, member));
     }
+    if (event->requests != 0)
+        json_object_set_new(line, "requests", json_integer((json_int_t)event->requests));
     if (event->cause != 0)
         json_object_set_new(line, "cause", json_integer((json_int_t)event->cause));
     return write_line(out, line);
@@ -224,8 +226,8 @@ static bool read_kind(const char *name, enum event_kind *kind) {
 
 static bool read_event(const struct reader *r, json_t *line, struct event *event) {
     const struct event_log *log = r->log;
-    json_t *cause = json_object_get(line, "cause");
-    int64_t n, cause_n = 0;
+    json_t *cause = json_object_get(line, "cause"), *requests = json_object_get(line, "requests");
+    int64_t n, cause_n = 0, request_count = 0;
     if (log->count > 0 && log->events[log->count - 1].kind == EVENT_VERDICT)
         return fail(r, "it is behind the verdict, which is the last line");
     if (!read_number(json_object_get(line, "n"), &n) || n != (int64_t)log->count + 1)
@@ -238,8 +240,11 @@ static bool read_event(const struct reader *r, json_t *line, struct event *event
         return fail(r, "\"ev\" is missing, or there is no such event");
     if (cause != NULL && (!read_number(cause, &cause_n) || cause_n < 1 || cause_n >= n))
         return fail(r, "\"cause\" is not an earlier event");
+    if (requests != NULL && (!read_number(requests, &request_count) || request_count < 0))
+        return fail(r, "\"requests\" is no number of requests");
     event->n = (uint64_t)n;
     event->cause = (uint64_t)cause_n;
+    event->requests = (uint64_t)request_count;
     for (const struct member *member = members; member < members + MEMBERS; member++) {
         if ((kinds[event->kind].members & member->bit) && !read_member(r, line, member, event))
             return false;

@@ -58,6 +58,8 @@ struct event {
     uint64_t grant; /* 0: none */
     uint64_t fence;
     int64_t until_ns; /* the grant's deadline */
+    /* Of an answer to acquire: requests that the client sent to the store since acquire.sent. 0: not known,
+     * and not written. */
     uint64_t requests;
     int64_t quantity, initial, available, sold, jump_ms;
     const char *key, *item;

@@ -2,22 +2,33 @@
 #ifndef LOADTEST_LAB_JUDGE_JUDGE_H
 #define LOADTEST_LAB_JUDGE_JUDGE_H
 
+#include "loadtest/lab/judge/books.h"
 #include "loadtest/lab/judge/holds.h"
+#include "loadtest/lab/judge/waits.h"
 
-/* A client that waited for so many times to live, while nobody else was granted the lock, is starved. */
-enum { JUDGE_STARVED_TTLS = 6, JUDGE_SENTENCE_SIZE = 400 };
+enum {
+    /* A client that waited for so many times to live, while nobody else was granted the lock, is starved. */
+    JUDGE_STARVED_TTLS = 6,
+    /* With a queue a hand-over costs some six requests, whatever the number of waiters. If it costs more than
+     * this, on average of so many hand-overs, waiters ask in vain: a herd. */
+    JUDGE_HERD_REQUESTS = 12,
+    JUDGE_HERD_HAND_OVERS = 16,
+    JUDGE_SENTENCE_SIZE = 500
+};
 
 struct judgement {
     struct holds holds;
-    int64_t oversold; /* units that were sold and were not there */
-    int64_t
-        lost_updates; /* units that were sold and are still there: a later write was computed without them */
+    struct books books;
+    struct waits waits;
     int64_t double_writes; /* writes accepted from one of two holders, while both believed */
-    int64_t refused_stale; /* writes refused, since a newer holder had written */
-    int64_t lost_grants;   /* grants lost before their deadline */
-    int64_t longest_wait_ns;
-    int64_t starved_ns;          /* the longest time that a client waited, and nobody was granted the lock */
-    const struct event *starved; /* its request; NULL: nobody waited */
+    int64_t refused_stale; /* writes refused, since a newer holder had read or written */
+    /* Grants that the store did not have any more before their deadline: their client was told so when it
+     * released, or another was granted the lock. A client that gives a grant up early has not lost it. */
+    int64_t lost_grants;
+    /* A write that was accepted though its grant had ended, and another had been granted the lock since. That
+     * is no fault as long as the books are right. NULL: there is none. */
+    const struct event *late_write;
+    bool starved, herd;
     uint64_t evidence[EVENT_EVIDENCE]; /* as in struct event */
     bool fault;                        /* one that no right lock, and no right sale, shows */
 };

@@ -31,12 +31,17 @@ static bool audit_both(const struct server *service, struct seckilld_audit audit
     return good;
 }
 
+/* Nothing is in between any more, and both lines were sold, or neither. */
+static bool is_whole(const struct server *service, struct seckilld_audit audits[LINES]) {
+    return audit_both(service, audits) && audits[0].available + audits[0].sold == STOCK &&
+           audits[1].available + audits[1].sold == STOCK && audits[0].sold == audits[1].sold;
+}
+
 /* What has become of the basket, when it is whole, or after a while. A line is sold if the books say so. */
 static void record_outcome(struct stage *stage, const struct server *service) {
     struct seckilld_audit audits[LINES] = {{.stock = 0}};
     int64_t deadline_ns = stage_in_ms(SETTLE_MS);
-    while ((!audit_both(service, audits) || audits[0].sold != audits[1].sold) &&
-           stage_patience(stage, deadline_ns)) {
+    while (!is_whole(service, audits) && stage_patience(stage, deadline_ns)) {
     }
     for (int i = 0; i < LINES; i++) {
         record_write(stage, audits[i].sold > 0 ? EVENT_WRITE_ACCEPTED : EVENT_WRITE_UNKNOWN, items[i]);
@@ -64,7 +69,7 @@ static void play(struct stage *stage, bool broken) {
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     for (int i = 0; i < LINES; i++)
         record_write(stage, EVENT_WRITE_SENT, items[i]);
-    proxy_cut_between(proxy, broken ? "HINCRBY" : "debit", "{shade}");
+    proxy_cut_between(proxy, broken ? "\r\nHINCRBY\r\n" : "\r\ndebit\r\n", "{shade}"); /* a word of its own */
     seckilld_server_call(service, "POST", "/v1/baskets", "basket-1", body, NULL, 0);
     if (!stage_failed(stage) && !proxy_is_cut(proxy))
         stage_fail(stage, "the service did not come to the second write");
