@@ -88,7 +88,7 @@ link_so     = @echo '  LD $@' && $(CC) $(CFLAGS) $(filter-out -pie,$(LDFLAGS)) -
 # A build started by a target that first had to do something else: as parallel as the caller asked, or one job a core.
 remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$(nproc))
 
-.PHONY: all deps run reset test check bench torture oversell baskets lint fmt fuzz install clean help tests fuzzers benches
+.PHONY: all deps run reset test check bench torture oversell baskets lab lint fmt fuzz install clean help tests fuzzers benches
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -115,7 +115,7 @@ test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitiz
 	@SECKILL_BUILD=$(BUILD) test/run.sh $(filter $(LONGEST),$(TESTS)) $(filter-out $(LONGEST),$(TESTS))
 
 # These begin first, so that none of them is left over at the end.
-LONGEST    := %/test_docs %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses
+LONGEST    := %/lab_scenarios %/test_docs %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses
 
 # A seckilld for tests, which is killed or stopped at one of its steps.
 STOPS      := $(BUILD)/test/seckilld-stops
@@ -152,6 +152,11 @@ baskets: ## sell baskets in every way and print which oversold, and what purchas
 	@deploy/deps.sh build run measure
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/baskets.sh
+
+lab: ## play every way in which a sale goes wrong, and its fix, with real servers; the report is in build/lab (ARGS: seckill-lab run's)
+	@deploy/deps.sh build run lab
+	@+$(remake) all
+	@$(BUILD)/seckill-lab run all --out $(BUILD)/lab $(ARGS)
 
 torture: deps ## kill under load: 200 rounds Redis and the service, 100 etcd, 500 and 100 baskets (SECKILL_TORTURE_ROUNDS)
 	@+$(remake) all tests

@@ -1,8 +1,8 @@
 #!/bin/bash
 # deps.sh SET...: installs the Debian packages of the sets that are missing; silent when none is. Elsewhere it says
 # what is needed, and fails if something is missing. The sets: build (to compile), run (what make run starts),
-# measure (make bench, oversell and baskets), test (what only tests start, Java for ZooKeeper and Node.js among it),
-# check, fuzz.
+# measure (make bench, oversell and baskets), lab (make lab), test (what only tests start, Java for ZooKeeper and Node.js
+# among it), check, fuzz.
 set -eu
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 
@@ -11,7 +11,8 @@ declare -A packages=(
         libgrpc-dev libprotobuf-c-dev protobuf-c-compiler libzookeeper-mt-dev"
     [run]="redis-server redis-tools etcd-server curl"
     [measure]="jq"
-    [test]="etcd-client iproute2 zookeeper openssl npm"
+    [lab]="zookeeper"
+    [test]="etcd-client iproute2 zookeeper openssl npm python3"
     [check]="clang-format clang-tidy cppcheck shellcheck python3"
     [fuzz]="clang libclang-rt-dev"
 )
@@ -20,7 +21,8 @@ declare -A programs=(
     [build]="gcc pkg-config protoc-c"
     [run]="redis-server redis-cli redis-check-aof etcd curl"
     [measure]="jq"
-    [test]="etcdctl ip java openssl node npm"
+    [lab]="java"
+    [test]="etcdctl ip java openssl node npm python3"
     [check]="clang-format clang-tidy cppcheck shellcheck python3"
     [fuzz]="clang"
 )
@@ -46,7 +48,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
             echo '#include <zookeeper/zookeeper.h>' | gcc -DTHREADED -E - >/dev/null 2>&1 ||
                 missing+=(libzookeeper_mt)
             ;;
-        test) [ -e /usr/share/java/zookeeper.jar ] || missing+=(/usr/share/java/zookeeper.jar) ;;
+        lab | test) [ -e /usr/share/java/zookeeper.jar ] || missing+=(/usr/share/java/zookeeper.jar) ;;
         esac
     done
     [ ${#missing[@]} -gt 0 ] || exit 0

@@ -44,7 +44,7 @@ bool play_run(const struct play_plan *plan, struct judged_play *played, char *er
     char directory[300];
     snprintf(directory, sizeof directory, "%.200s/%.40s-%.8s", plan->work, scenario->name, play);
     FILE *out = fopen(plan->events, "we");
-    if (out == NULL || (mkdir(directory, 0700) != 0 && errno != EEXIST)) {
+    if (out == NULL || (mkdir(directory, 0700) != 0)) {
         fail(error, error_size, out == NULL ? plan->events : directory);
         if (out != NULL)
             fclose(out);
@@ -70,5 +70,6 @@ bool play_run(const struct play_plan *plan, struct judged_play *played, char *er
         snprintf(error, error_size, "no memory");
     }
     fclose(out);
+    directory_remove(directory);
     return good && judge(plan->events, played, error, error_size);
 }

@@ -8,6 +8,7 @@
 #include "loadtest/lab/draw/table.h"
 #include "loadtest/lab/draw/timeline.h"
 #include "loadtest/lab/draw/trace.h"
+#include "loadtest/lab/scenarios/scenario.h"
 
 static const char help[] =
     "seckill-lab render: draws recorded events.\n"
@@ -84,9 +85,9 @@ static bool draw_table(FILE *out, const struct judged_play plays[], int count) {
     return true;
 }
 
-/* The texts of the scenarios are not known here. */
 static bool draw_html(FILE *out, const struct judged_play plays[], int count) {
-    return html_draw(out, plays, count, NULL);
+    const struct scenario *scenario = scenario_find(plays[0].log.play.scenario);
+    return html_draw(out, plays, count, scenario != NULL ? &scenario->text : NULL);
 }
 
 static int write_file(const char *file, bool (*draw)(FILE *, const struct judged_play[], int),

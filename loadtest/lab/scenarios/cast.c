@@ -38,7 +38,7 @@ void cast_sell(struct client *client) {
     client_wait(client);
     if (!client_holds(client))
         return;
-    client_read(client, CAST_ITEM);
+    client_read_stock(client, CAST_ITEM);
     client_sell(client, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(client);
 }
@@ -48,8 +48,8 @@ void cast_two_buyers(struct cast *cast, enum stock_way way) {
     struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
     stage_until(cast->stage, 20 + stage_random(cast->stage, 0, 10));
-    client_read(a, CAST_ITEM);
-    client_read(b, CAST_ITEM);
+    client_read_stock(a, CAST_ITEM);
+    client_read_stock(b, CAST_ITEM);
     client_sell(a, CAST_ITEM, way, NULL);
     client_sell(b, CAST_ITEM, way, NULL);
 }

@@ -25,7 +25,7 @@ static void play_etcd(struct cast *cast) {
     observer_watch_etcd(cast->clients, &etcd, 1, "lock/", CAST_ITEM);
     stage_until(stage, 40 + stage_random(stage, 0, 40));
     client_acquire(a, CAST_ITEM, WAIT_MS);
-    client_read(a, CAST_ITEM);
+    client_read_stock(a, CAST_ITEM);
     jump(node);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
     client_done_within(b, TRY_MS);

@@ -31,8 +31,8 @@ static void play(struct stage *stage, bool broken) {
     client_done_within(c, TRY_MS);
     bool both = client_holds(b) && client_holds(c);
     if (both) {
-        client_read(b, CAST_ITEM);
-        client_read(c, CAST_ITEM);
+        client_read_stock(b, CAST_ITEM);
+        client_read_stock(c, CAST_ITEM);
         stage_pause(stage, WORK_MS);
         client_sell(b, CAST_ITEM, STOCK_COMPUTED, NULL);
         client_sell(c, CAST_ITEM, STOCK_COMPUTED, NULL);

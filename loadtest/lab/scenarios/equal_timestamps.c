@@ -21,11 +21,11 @@ static void play(struct stage *stage, bool broken) {
     client_set_clock(b, shown_ms);
     stage_note(stage, "B's clock is behind: when B gets the lock, it shows what A's showed");
     client_acquire(a, CAST_ITEM, wait_ms);
-    client_read(a, CAST_ITEM);
+    client_read_stock(a, CAST_ITEM);
     stage_fault(stage, "client-a", slow);
     client_begin_acquire(b, CAST_ITEM, wait_ms);
     client_wait(b);
-    client_read(b, CAST_ITEM);
+    client_read_stock(b, CAST_ITEM);
     stage_pause(stage, ttl_ms / 4);
     stage_fault_over(stage, "client-a", slow);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
@@ -34,7 +34,7 @@ static void play(struct stage *stage, bool broken) {
     client_done_within(c, ttl_ms / 5);
     bool both = client_holds(c);
     if (both)
-        client_read(c, CAST_ITEM);
+        client_read_stock(c, CAST_ITEM);
     stage_pause(stage, ttl_ms / 10);
     client_sell(b, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(b);

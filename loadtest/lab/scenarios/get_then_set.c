@@ -24,9 +24,9 @@ static void play(struct stage *stage, bool broken) {
     client_wait(a);
     stage_fault_over(stage, "client-a", "slow between GET and SET");
     bool both = client_holds(b);
-    client_read(a, CAST_ITEM);
+    client_read_stock(a, CAST_ITEM);
     if (both)
-        client_read(b, CAST_ITEM);
+        client_read_stock(b, CAST_ITEM);
     stage_pause(stage, WORK_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     if (both)

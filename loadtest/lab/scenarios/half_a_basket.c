@@ -1,6 +1,6 @@
 /* seckilld, baskets: the service dies between the two writes of a basket. */
 #include "loadtest/lab/scenarios/scenario.h"
-#include "loadtest/lab/stage/proxy.h"
+#include "loadtest/lab/stage/link.h"
 #include "loadtest/lab/stage/redis_server.h"
 #include "loadtest/lab/stage/seckilld_server.h"
 
@@ -49,17 +49,17 @@ static void record_outcome(struct stage *stage, const struct server *service) {
     }
 }
 
-/* The service talks to its Redis through a proxy, which is cut behind the write of the first line. The lock
+/* The service talks to its Redis through a link, which is cut behind the write of the first line. The lock
  * is perfect: one process, one lock, and nobody else asks for it. */
 static void play(struct stage *stage, bool broken) {
     static const char body[] = "{\"user\":\"ann\",\"lines\":[{\"item\":\"lamp\",\"quantity\":1},{\"item\":"
                                "\"shade\",\"quantity\":1}]}";
     struct server *redis = redis_server_start(stage, "redis", NULL);
-    struct proxy *proxy = proxy_start(stage, redis->port);
+    struct link *link = link_start(stage, redis->port);
     char lock[64];
     snprintf(lock, sizeof lock, "redis://127.0.0.1:%d?ttl=%lld", redis->port, (long long)stage_ttl_ms(stage));
     struct server *service =
-        seckilld_server_start(stage, "seckilld", proxy_port(proxy), "--teaching", "--lock", lock, "--basket",
+        seckilld_server_start(stage, "seckilld", link_port(link), "--teaching", "--lock", lock, "--basket",
                               broken ? "naive" : "locked", "--fencing", broken ? "off" : "on", NULL);
     for (int i = 0; i < LINES; i++)
         seckilld_server_put_item(service, items[i], "{\"stock\":10}");
@@ -69,13 +69,13 @@ static void play(struct stage *stage, bool broken) {
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     for (int i = 0; i < LINES; i++)
         record_write(stage, EVENT_WRITE_SENT, items[i]);
-    proxy_cut_between(proxy, broken ? "\r\nHINCRBY\r\n" : "\r\ndebit\r\n", "{shade}"); /* a word of its own */
+    link_cut_between(link, broken ? "\r\nHINCRBY\r\n" : "\r\ndebit\r\n", "{shade}"); /* a word of its own */
     seckilld_server_call(service, "POST", "/v1/baskets", "basket-1", body, NULL, 0);
-    if (!stage_failed(stage) && !proxy_is_cut(proxy))
+    if (!stage_failed(stage) && !link_is_cut(link))
         stage_fail(stage, "the service did not come to the second write");
     stage_fault(stage, "seckilld", "killed between the two writes of a basket");
     server_kill(service);
-    proxy_heal(proxy);
+    link_heal(link);
     server_restart(service);
     record_outcome(stage, service);
 }

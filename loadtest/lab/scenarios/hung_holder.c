@@ -14,7 +14,7 @@ static void play(struct stage *stage, bool broken) {
     observer_watch_redis(cast.clients, cast.shop, CAST_ITEM);
     stage_until(stage, 30 + stage_random(stage, 0, 30));
     client_acquire(a, CAST_ITEM, ttl_ms);
-    client_read(a, CAST_ITEM);
+    client_read_stock(a, CAST_ITEM);
     client_hang(a, "its worker hangs in a call; its process lives");
     client_begin_acquire(b, CAST_ITEM, WAIT_TTLS * ttl_ms);
     cast_sell(b);

@@ -15,20 +15,20 @@ static void three_clients(struct cast *cast) {
     observer_watch_redis(cast->clients, cast->shop, CAST_ITEM);
     stage_until(stage, 20 + stage_random(stage, 0, 20));
     client_acquire(a, CAST_ITEM, wait_ms);
-    client_read(a, CAST_ITEM);
+    client_read_stock(a, CAST_ITEM);
     stage_fault(stage, "client-a", slow);
     client_begin_acquire(b, CAST_ITEM, wait_ms);
     stage_pause(stage, ttl_ms / 4);
     client_begin_acquire(c, CAST_ITEM, wait_ms);
     client_wait(b); /* A's lock has expired */
-    client_read(b, CAST_ITEM);
+    client_read_stock(b, CAST_ITEM);
     stage_pause(stage, ttl_ms / 3);
     stage_fault_over(stage, "client-a", slow);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(a); /* deletes B's lock */
     client_done_within(c, ttl_ms / 5);
     if (client_holds(c)) {
-        client_read(c, CAST_ITEM);
+        client_read_stock(c, CAST_ITEM);
         stage_pause(stage, ttl_ms / 10);
     }
     client_sell(b, CAST_ITEM, STOCK_COMPUTED, NULL);

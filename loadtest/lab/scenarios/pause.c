@@ -10,7 +10,7 @@ void pause_holder(struct cast *cast, void (*observe)(struct cast *cast)) {
     observe(cast);
     stage_until(stage, 40 + stage_random(stage, 0, 40));
     client_acquire(a, CAST_ITEM, WAIT_TTLS * ttl_ms);
-    client_read(a, CAST_ITEM);
+    client_read_stock(a, CAST_ITEM);
     client_pause(a, "stopped beyond its lease");
     stage_pause(stage, ttl_ms / 10);
     client_begin_acquire(b, CAST_ITEM, WAIT_TTLS * ttl_ms);

@@ -2,7 +2,7 @@
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenario.h"
 #include "loadtest/lab/stage/etcd_server.h"
-#include "loadtest/lab/stage/proxy.h"
+#include "loadtest/lab/stage/link.h"
 #include "loadtest/lab/stage/sentinel.h"
 
 enum { WAIT_MS = 20000, WORK_MS = 300, MEMBERS = 3 };
@@ -11,8 +11,8 @@ enum { WAIT_MS = 20000, WORK_MS = 300, MEMBERS = 3 };
 static void play_redis(struct cast *cast) {
     struct stage *stage = cast->stage;
     struct server *master = redis_server_start(stage, "redis-1", NULL);
-    struct proxy *link = proxy_start(stage, master->port);
-    struct server *replica = redis_server_start_replica(stage, "redis-2", proxy_port(link), 0);
+    struct link *link = link_start(stage, master->port);
+    struct server *replica = redis_server_start_replica(stage, "redis-2", link_port(link), 0);
     struct server *sentinel = sentinel_start(stage, "sentinel", master->port);
     cast_set_lock(cast, "redis://127.0.0.1:%d", master->port);
     struct client *a = cast_client(cast, "client-a");
@@ -22,15 +22,15 @@ static void play_redis(struct cast *cast) {
     observer_watch_redis(cast->clients, master, CAST_ITEM);
     observer_watch_redis(cast->clients, replica, CAST_ITEM);
     stage_until(stage, 50 + stage_random(stage, 0, 50));
-    proxy_cut(link);
+    link_cut(link);
     client_acquire(a, CAST_ITEM, WAIT_MS);
-    client_read(a, CAST_ITEM);
+    client_read_stock(a, CAST_ITEM);
     stage_fault(stage, "redis-1", "killed before it has replicated the lock");
     server_kill(master);
     sentinel_await_promotion(sentinel, master->port, replica);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
     client_wait(b);
-    client_read(b, CAST_ITEM);
+    client_read_stock(b, CAST_ITEM);
     stage_pause(stage, WORK_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_sell(b, CAST_ITEM, STOCK_COMPUTED, NULL);
@@ -53,7 +53,7 @@ static void play_etcd(struct cast *cast) {
     observe(cast, members);
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     client_acquire(a, CAST_ITEM, WAIT_MS);
-    client_read(a, CAST_ITEM);
+    client_read_stock(a, CAST_ITEM);
     int leader = etcd_server_leader(members, MEMBERS);
     stage_fault(stage, members[leader]->name, "the leader is killed");
     server_kill(members[leader]);

@@ -4,7 +4,7 @@
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenario.h"
 #include "loadtest/lab/stage/etcd_server.h"
-#include "loadtest/lab/stage/proxy.h"
+#include "loadtest/lab/stage/link.h"
 #include "loadtest/lab/stage/sentinel.h"
 
 /* The old master notices after a second that its replica is gone: LAG_MS is more than that, and more than a
@@ -16,16 +16,16 @@ static const char cut[] = "cut off, with client A";
 /* Two Redis servers, and the network between them. */
 struct pair {
     struct server *old, *new, *sentinel;
-    struct proxy *to_replica, *to_sentinel;
+    struct link *to_replica, *to_sentinel;
 };
 
 static void pair_start(struct pair *pair, struct cast *cast) {
     struct stage *stage = cast->stage;
     pair->old = cast->shop;
-    pair->to_replica = proxy_start(stage, pair->old->port);
-    pair->to_sentinel = proxy_start(stage, pair->old->port);
-    pair->new = redis_server_start_replica(stage, "redis-2", proxy_port(pair->to_replica), 0);
-    pair->sentinel = sentinel_start(stage, "sentinel", proxy_port(pair->to_sentinel));
+    pair->to_replica = link_start(stage, pair->old->port);
+    pair->to_sentinel = link_start(stage, pair->old->port);
+    pair->new = redis_server_start_replica(stage, "redis-2", link_port(pair->to_replica), 0);
+    pair->sentinel = sentinel_start(stage, "sentinel", link_port(pair->to_sentinel));
 }
 
 /* Waits until the server answers this command so. */
@@ -44,14 +44,14 @@ static void await(const struct server *server, const char *command, const char *
 
 static void pair_cut(const struct pair *pair) {
     stage_fault(pair->old->stage, pair->old->name, cut);
-    proxy_cut(pair->to_replica);
-    proxy_cut(pair->to_sentinel);
+    link_cut(pair->to_replica);
+    link_cut(pair->to_sentinel);
 }
 
 /* The old master becomes a replica of the new one, and forgets what only it had. */
 static void pair_heal(const struct pair *pair) {
-    proxy_heal(pair->to_sentinel);
-    proxy_heal(pair->to_replica);
+    link_heal(pair->to_sentinel);
+    link_heal(pair->to_replica);
     stage_fault_over(pair->old->stage, pair->old->name, cut);
     await(pair->old, "INFO", "master_link_status", "up");
     server_record_role(pair->old, "replica");
@@ -85,10 +85,10 @@ static void play_broken(struct cast *cast, struct pair *pair) {
     int64_t cut_ms = stage_now_ms(stage);
     pair_cut(pair);
     client_acquire(a, CAST_ITEM, WAIT_MS);
-    client_read(a, CAST_ITEM);
-    sentinel_await_promotion(pair->sentinel, proxy_port(pair->to_sentinel), pair->new);
+    client_read_stock(a, CAST_ITEM);
+    sentinel_await_promotion(pair->sentinel, link_port(pair->to_sentinel), pair->new);
     client_acquire(b, CAST_ITEM, WAIT_MS);
-    client_read(b, CAST_ITEM);
+    client_read_stock(b, CAST_ITEM);
     stage_until(stage, cut_ms + LAG_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_sell(b, CAST_ITEM, STOCK_COMPUTED, NULL);
@@ -112,9 +112,9 @@ static void play_fixed(struct cast *cast, struct pair *pair) {
     int64_t cut_ms = stage_now_ms(stage);
     pair_cut(pair);
     client_acquire(a, CAST_ITEM, WAIT_MS);
-    client_read(a, CAST_ITEM);
+    client_read_stock(a, CAST_ITEM);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
-    sentinel_await_promotion(pair->sentinel, proxy_port(pair->to_sentinel), pair->new);
+    sentinel_await_promotion(pair->sentinel, link_port(pair->to_sentinel), pair->new);
     stage_until(stage, cut_ms + LAG_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(a);

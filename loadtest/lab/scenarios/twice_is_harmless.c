@@ -20,11 +20,11 @@ static void play(struct stage *stage, bool broken) {
     observer_watch_redis(cast.clients, cast.shop, ORDER);
     stage_until(stage, 30 + stage_random(stage, 0, 30));
     client_acquire(a, ORDER, wait_ms);
-    client_read(a, ORDER);
+    client_read_stock(a, ORDER);
     client_pause(a, "stopped beyond its lease");
     client_begin_acquire(b, ORDER, wait_ms);
     client_wait(b);
-    client_read(b, ORDER);
+    client_read_stock(b, ORDER);
     client_refresh(b, "cache");
     client_sell(b, ORDER, STOCK_COMPUTED, once);
     client_release(b);

@@ -19,9 +19,9 @@ static void play(struct stage *stage, bool broken) {
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
     client_done_within(b, WORK_MS);
     bool both = client_holds(b);
-    client_read(a, CAST_ITEM);
+    client_read_stock(a, CAST_ITEM);
     if (both)
-        client_read(b, CAST_ITEM);
+        client_read_stock(b, CAST_ITEM);
     stage_pause(stage, WORK_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     if (both)

@@ -323,7 +323,7 @@ void client_release(struct client *c) {
     run(c, (struct wire_command){.verb = WIRE_RELEASE}, "", "");
 }
 
-void client_read(struct client *c, const char *item) {
+void client_read_stock(struct client *c, const char *item) {
     run(c, (struct wire_command){.verb = WIRE_READ}, item, "");
 }
 

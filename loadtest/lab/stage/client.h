@@ -31,7 +31,7 @@ void client_start_many(struct clients *clients, const struct client_options *opt
 void client_acquire(struct client *client, const char *key, int64_t timeout_ms); /* 0: one try */
 void client_extend(struct client *client);
 void client_release(struct client *client);
-void client_read(struct client *client, const char *item);
+void client_read_stock(struct client *client, const char *item);
 /* Sells one of `item`. `once`: its idempotency key, or NULL. */
 void client_sell(struct client *client, const char *item, enum stock_way way, const char *once);
 /* A write that changes nothing: its quantity is 0. */

@@ -25,7 +25,7 @@ static int remove_below(const char *path, const struct stat *stat, int type, str
     return at->level == 0 ? 0 : remove_one(path, stat, type, at);
 }
 
-static void remove_tree(const char *path) {
+void directory_remove(const char *path) {
     nftw(path, remove_one, OPEN_FILES, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -45,7 +45,7 @@ static void sweep(const char *path, int ended) {
     while (read(ended, &nothing, 1) < 0 && errno == EINTR) {
     }
     for (int tries = 0; tries < 100 && access(path, F_OK) == 0; tries++) {
-        remove_tree(path);
+        directory_remove(path);
         usleep(20000);
     }
     _exit(0);
@@ -73,12 +73,12 @@ bool directory_open(struct directory *directory) {
         return true;
     close(ends[1]);
 no_pipe:
-    remove_tree(directory->path);
+    directory_remove(directory->path);
     return false;
 }
 
 void directory_close(struct directory *directory) {
-    remove_tree(directory->path);
+    directory_remove(directory->path);
     close(directory->alive);
     waitpid(directory->sweeper, NULL, 0);
 }

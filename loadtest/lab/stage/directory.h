@@ -23,7 +23,8 @@ void directory_close(struct directory *directory);
 /* Copies the logs in one directory, NAME.log, to another, which is made. What cannot be copied is left. */
 void directory_copy_logs(const char *from, const char *to);
 
-/* Empties a directory. */
+/* Removes a directory and all that is in it; empties one. */
+void directory_remove(const char *path);
 void directory_clear(const char *path);
 
 #endif

@@ -12,7 +12,7 @@ struct server *redis_server_start_with_clock(struct stage *stage, const char *na
 void redis_server_move_clock(struct server *server, int64_t jump_ms);
 
 /* A replica that copies from `master_port`; Sentinel reaches it at `announced_port`, 0: its own. Both may be
- * a proxy's. It is in sync when this returns. */
+ * a link's. It is in sync when this returns. */
 struct server *redis_server_start_replica(struct stage *stage, const char *name, int master_port,
                                           int announced_port);
 
