@@ -73,7 +73,8 @@ static void add_lanes(struct lanes *lanes, const struct event_log *log, enum lan
             *lane = (struct lane){.kind = kind,
                                   .name = name,
                                   .key = event->kind == EVENT_STORE_KEY ? event->key : NULL,
-                                  .number = number++};
+                                  .number = number};
+            number++;
             lanes->clients += kind == LANE_CLIENT;
         }
         if (lane != NULL && is_news(event))
@@ -81,8 +82,24 @@ static void add_lanes(struct lanes *lanes, const struct event_log *log, enum lan
     }
 }
 
+/* "buyer-12" is one of a crowd, and its stem is "buyer-". */
+static size_t stem_length(const char *name) {
+    const char *dash = strrchr(name, '-');
+    return dash != NULL ? (size_t)(dash + 1 - name) : strlen(name);
+}
+
+static bool is_numbered(const char *name) {
+    size_t length = strlen(name);
+    return length > 0 && name[length - 1] >= '0' && name[length - 1] <= '9';
+}
+
+/* Those who have a name of their own come before a crowd that is numbered. */
 static int by_name(const void *a, const void *b) {
     const struct lane *x = a, *y = b;
+    size_t stem = stem_length(x->name);
+    bool are_kin = stem == stem_length(y->name) && strncmp(x->name, y->name, stem) == 0;
+    if (!are_kin && is_numbered(x->name) != is_numbered(y->name))
+        return is_numbered(x->name) ? 1 : -1;
     int names = strverscmp(x->name, y->name);
     return names != 0 ? names : x->number - y->number;
 }

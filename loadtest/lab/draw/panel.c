@@ -146,7 +146,7 @@ static void draw_overlaps(struct canvas *p) {
 static size_t line_length(const char *text, double width) {
     char line[JUDGE_SENTENCE_SIZE];
     size_t fits = 0;
-    for (size_t end = 0; text[end] != '\0' && end < sizeof line - 1;) {
+    for (size_t end = 0; end < sizeof line - 1 && text[end] != '\0';) {
         end += strspn(text + end, " ");
         end += strcspn(text + end, " ");
         snprintf(line, sizeof line, "%.*s", (int)end, text);

@@ -39,7 +39,7 @@ static void judge_loss(struct judgement *j, const struct event *answer) {
     if (hold == NULL || answer->t_ns >= hold->until_ns ||
         (answer->kind == EVENT_RENEW_LOST && next_holder(j, hold, hold->until_ns) == NULL))
         return;
-    j->lost_grants++;
+    j->first_loss = j->lost_grants++ == 0 ? answer : j->first_loss;
     evidence_add(j->evidence, answer->n);
 }
 

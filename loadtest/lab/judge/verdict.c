@@ -45,7 +45,8 @@ static void explain_locks(const struct judgement *j, struct sentence *sentence) 
             name(j->late_write->who, a), (double)(j->late_write->t_ns - hold->to_ns) / 1e6);
     }
     if (j->lost_grants > 0)
-        say(sentence, "Grants lost before their deadline: %" PRId64 ". ", j->lost_grants);
+        say(sentence, "%s lost %s before its deadline%s. ", name(j->first_loss->who, a),
+            name(j->first_loss->key, b), j->lost_grants > 1 ? ", and others did" : "");
     if (j->starved)
         say(sentence, "%s waited for %s for %.0f ms, and nobody got it. ", name(j->waits.starved->who, a),
             name(j->waits.starved->key, b), (double)j->waits.starved_ns / 1e6);
@@ -64,14 +65,14 @@ static void explain_books(const struct books *books, struct sentence *sentence) 
         say(sentence, "Of one request for several items only a part was sold. ");
 }
 
-void verdict_explain(const struct judgement *j, char text[JUDGE_SENTENCE_SIZE]) {
-    struct sentence sentence = {.text = text};
-    text[0] = '\0';
-    explain_locks(j, &sentence);
-    explain_books(&j->books, &sentence);
-    if (j->refused_stale > 0)
-        say(&sentence, "Late writes refused by their fence: %" PRId64 ". ", j->refused_stale);
-    if (!j->fault)
-        say(&sentence, "Never two holders at once, and the books are right. ");
-    text[sentence.length > 0 ? sentence.length - 1 : 0] = '\0'; /* the last space */
+void verdict_explain(const struct judgement *judgement, char sentence[JUDGE_SENTENCE_SIZE]) {
+    struct sentence said = {.text = sentence};
+    sentence[0] = '\0';
+    explain_locks(judgement, &said);
+    explain_books(&judgement->books, &said);
+    if (judgement->refused_stale > 0)
+        say(&said, "Late writes refused by their fence: %" PRId64 ". ", judgement->refused_stale);
+    if (!judgement->fault)
+        say(&said, "Never two holders at once, and the books are right. ");
+    sentence[said.length > 0 ? said.length - 1 : 0] = '\0'; /* the last space */
 }

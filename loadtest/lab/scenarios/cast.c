@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+/* Between the steps of two buyers: so one sees which comes first. */
+enum { STEP_MS = 10 };
+
 void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing) {
     *cast = (struct cast){.stage = stage, .fencing = fencing};
     cast->shop = redis_server_start(stage, name, NULL);
@@ -47,9 +50,13 @@ void cast_two_buyers(struct cast *cast, enum stock_way way) {
     snprintf(cast->url, sizeof cast->url, "none:");
     struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
-    stage_until(cast->stage, 20 + stage_random(cast->stage, 0, 10));
+    stage_until(cast->stage, STEP_MS + stage_random(cast->stage, 0, STEP_MS));
     client_read_stock(a, CAST_ITEM);
+    stage_pause(cast->stage, STEP_MS);
     client_read_stock(b, CAST_ITEM);
+    stage_pause(cast->stage, STEP_MS);
     client_sell(a, CAST_ITEM, way, NULL);
+    stage_pause(cast->stage, STEP_MS);
     client_sell(b, CAST_ITEM, way, NULL);
+    stage_pause(cast->stage, STEP_MS);
 }

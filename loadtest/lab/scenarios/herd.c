@@ -3,7 +3,7 @@
 #include "loadtest/lab/scenarios/scenario.h"
 #include "loadtest/lab/stage/etcd_server.h"
 
-enum { WAITERS = 32, WAIT_MS = 30000, WORK_MS = 4, SETTLE_MS = 300 };
+enum { WAITERS = 32, WAIT_MS = 30000, WORK_MS = 4, ARRIVAL_MS = 10, SETTLE_MS = 200 };
 
 static void play(struct stage *stage, bool broken) {
     struct cast cast;
@@ -21,8 +21,10 @@ static void play(struct stage *stage, bool broken) {
     cast_begin(&cast, WAITERS);
     observer_watch_etcd(cast.clients, &etcd, 1, "lock/", CAST_ITEM);
     client_acquire(holder, CAST_ITEM, WAIT_MS);
-    for (int i = 0; i < WAITERS; i++)
+    for (int i = 0; i < WAITERS; i++) { /* one after the other: so one sees who is served first */
         client_begin_shop(waiters[i], CAST_ITEM, STOCK_COMPUTED, 1, WORK_MS);
+        stage_pause(stage, ARRIVAL_MS);
+    }
     stage_pause(stage, SETTLE_MS + stage_random(stage, 0, 50)); /* all wait */
     client_release(holder);
     for (int i = 0; i < WAITERS; i++)

@@ -4,25 +4,21 @@
 
 enum { BUYERS = 64, UNITS = 100, EACH = 4, WORK_MS = 3 };
 
-/* The same by chance: each buyer wants up to four. */
-static void crowd(struct cast *cast, enum stock_way way) {
+/* Two buyers step by step, and then the same by chance: 64 buyers, each of whom wants up to four. */
+static void play(struct stage *stage, bool broken) {
+    enum stock_way way = broken ? STOCK_COMPUTED : STOCK_DECIDED;
     struct client *buyers[BUYERS];
-    const struct client_options options = {.name = "buyer", .url = cast->url, .stock = cast->shop};
-    client_start_many(cast->clients, &options, BUYERS, buyers);
-    observer_fill_stock(cast->shop, "bottle", UNITS);
+    struct cast cast;
+    cast_open(&cast, stage, "redis", false);
+    const struct client_options options = {.name = "buyer", .url = "none:", .stock = cast.shop};
+    client_start_many(cast.clients, &options, BUYERS, buyers);
+    cast_two_buyers(&cast, way);
+    observer_fill_stock(cast.shop, "bottle", UNITS);
     for (int i = 0; i < BUYERS; i++)
         client_begin_shop(buyers[i], "bottle", way, EACH, WORK_MS);
     for (int i = 0; i < BUYERS; i++)
         client_wait(buyers[i]);
-    observer_read_stock(cast->shop, "bottle");
-}
-
-static void play(struct stage *stage, bool broken) {
-    enum stock_way way = broken ? STOCK_COMPUTED : STOCK_DECIDED;
-    struct cast cast;
-    cast_open(&cast, stage, "redis", false);
-    cast_two_buyers(&cast, way);
-    crowd(&cast, way);
+    observer_read_stock(cast.shop, "bottle");
 }
 
 const struct scenario scenario_no_lock = {

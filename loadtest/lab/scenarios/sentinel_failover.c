@@ -58,7 +58,7 @@ static void play_etcd(struct cast *cast) {
     stage_fault(stage, members[leader]->name, "the leader is killed");
     server_kill(members[leader]);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
-    stage_pause(stage, 3 * WORK_MS);
+    stage_pause(stage, INT64_C(3) * WORK_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(a);
     cast_sell(b);

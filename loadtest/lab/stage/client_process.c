@@ -320,7 +320,8 @@ static bool open_all(struct client *c, char *const *argv) {
     c->session = strtoull(argv[5], NULL, 16);
     c->random = c->session;
     pthread_mutex_init(&c->mutex, NULL);
-    if ((c->shared = map_shared(argv[6])) == NULL || (c->stock = stock_open(atoi(argv[3]))) == NULL)
+    if ((c->shared = map_shared(argv[6])) == NULL ||
+        (c->stock = stock_open((int)strtol(argv[3], NULL, 10))) == NULL)
         return fprintf(stderr, "%s: no shared memory, or no stock\n", c->name), false;
     if (lock_open(argv[2], &config, &c->lock, error, sizeof error) != LOCK_OK)
         return fprintf(stderr, "%s: %s\n", c->name, error), false;

@@ -49,7 +49,7 @@ static void record(struct observer *o, const char *owner) {
 
 static void *observe(void *arg) {
     struct observer *o = arg;
-    const struct timespec period = {.tv_nsec = PERIOD_MS * 1000000};
+    const struct timespec period = {.tv_nsec = PERIOD_MS * 1000000L};
     char owner[OWNER_SIZE];
     while (!atomic_load(&o->ending)) {
         if (o->read(o, owner))

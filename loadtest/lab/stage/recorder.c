@@ -9,12 +9,17 @@
 /* Requests that may be without an answer at one time. */
 enum { REQUESTS = 4096 };
 
+/* An event that is held back; its texts are behind it. */
+struct held {
+    struct held *next;
+    struct event event;
+};
+
 struct recorder {
     FILE *out;
     int64_t start_ns;
     pthread_mutex_t mutex; /* of all that follows */
-    struct event **held;   /* by time */
-    size_t count, room;
+    struct held *first;    /* by time */
     uint64_t next_n;
     struct {
         uint64_t op, n;
@@ -36,21 +41,20 @@ static const char **text_of(struct event *event, int i) {
     return (const char **)((char *)event + texts[i]);
 }
 
-/* One piece of memory, with the texts behind the event. */
-static struct event *copy_event(const struct event *event) {
+static struct held *copy_event(const struct event *event) {
     struct event from = *event;
-    size_t size = sizeof from;
+    size_t size = sizeof(struct held);
     for (int i = 0; i < TEXTS; i++)
         size += *text_of(&from, i) != NULL ? strlen(*text_of(&from, i)) + 1 : 0;
-    struct event *copy = malloc(size);
+    struct held *copy = malloc(size);
     if (copy == NULL)
         return NULL;
     char *at = (char *)(copy + 1);
-    *copy = from;
+    copy->event = from;
     for (int i = 0; i < TEXTS; i++) {
         if (*text_of(&from, i) == NULL)
             continue;
-        *text_of(copy, i) = at;
+        *text_of(&copy->event, i) = at;
         at = stpcpy(at, *text_of(&from, i)) + 1;
     }
     return copy;
@@ -71,34 +75,29 @@ struct recorder *recorder_new(FILE *out, const struct event_play *play, int64_t 
 }
 
 /* Behind those of the same time. */
-static bool insert(struct recorder *r, struct event *event) {
-    if (r->count == r->room) {
-        size_t room = r->room > 0 ? 2 * r->room : 64;
-        struct event **held = reallocarray(r->held, room, sizeof *held);
-        if (held == NULL)
-            return false;
-        r->held = held;
-        r->room = room;
-    }
-    size_t at = r->count++;
-    for (; at > 0 && r->held[at - 1]->t_ns > event->t_ns; at--)
-        r->held[at] = r->held[at - 1];
-    r->held[at] = event;
-    return true;
+static void insert(struct recorder *r, struct held *held) {
+    struct held **at = &r->first;
+    while (*at != NULL && (*at)->event.t_ns <= held->event.t_ns)
+        at = &(*at)->next;
+    held->next = *at;
+    *at = held;
+}
+
+static int64_t since_start_ns(const struct recorder *r, int64_t t_ns) {
+    return t_ns > r->start_ns ? t_ns - r->start_ns : 0;
 }
 
 void recorder_add(struct recorder *r, const struct event *event) {
-    int64_t t_ns = event->t_ns != 0 ? event->t_ns : clock_now_ns();
-    struct event *copy = copy_event(event);
+    struct held *copy = copy_event(event);
     if (copy != NULL) {
-        copy->t_ns = t_ns > r->start_ns ? t_ns - r->start_ns : 0;
-        copy->until_ns = event->until_ns > r->start_ns ? event->until_ns - r->start_ns : 0;
+        copy->event.t_ns = since_start_ns(r, event->t_ns != 0 ? event->t_ns : clock_now_ns());
+        copy->event.until_ns = since_start_ns(r, event->until_ns);
     }
     pthread_mutex_lock(&r->mutex);
-    if (copy == NULL || !insert(r, copy)) {
+    if (copy != NULL)
+        insert(r, copy);
+    else
         r->failed = true;
-        free(copy);
-    }
     pthread_mutex_unlock(&r->mutex);
 }
 
@@ -117,18 +116,17 @@ static void write_one(struct recorder *r, struct event *event) {
         event->cause = r->sent[slot].n;
     }
     r->failed = !event_write(r->out, event) || r->failed;
-    free(event);
 }
 
 void recorder_flush(struct recorder *r, bool all) {
     int64_t until_ns = all ? INT64_MAX : clock_now_ns() - r->start_ns - RECORDER_HOLD_MS * INT64_C(1000000);
-    size_t done = 0;
     pthread_mutex_lock(&r->mutex);
-    while (done < r->count && r->held[done]->t_ns <= until_ns)
-        write_one(r, r->held[done++]);
-    r->count -= done;
-    if (done > 0)
-        memmove(r->held, r->held + done, r->count * sizeof *r->held);
+    while (r->first != NULL && r->first->event.t_ns <= until_ns) {
+        struct held *first = r->first;
+        r->first = first->next;
+        write_one(r, &first->event);
+        free(first);
+    }
     pthread_mutex_unlock(&r->mutex);
 }
 
@@ -144,9 +142,11 @@ bool recorder_end(struct recorder *r, const struct event *verdict) {
 void recorder_free(struct recorder *r) {
     if (r == NULL)
         return;
-    for (size_t i = 0; i < r->count; i++)
-        free(r->held[i]);
-    free(r->held);
+    while (r->first != NULL) {
+        struct held *first = r->first;
+        r->first = first->next;
+        free(first);
+    }
     pthread_mutex_destroy(&r->mutex);
     free(r);
 }

@@ -22,7 +22,7 @@ int seckilld_server_call(const struct server *server, const char *method, const 
     const char *end = strstr(response, "\r\n\r\n");
     if (answer != NULL)
         snprintf(answer, size, "%s", end != NULL ? end + 4 : "");
-    return atoi(response + 9); /* behind "HTTP/1.1 " */
+    return (int)strtol(response + 9, NULL, 10); /* behind "HTTP/1.1 " */
 }
 
 static bool is_ready(const struct server *server) {

@@ -61,7 +61,7 @@ struct stage *stage_open(const struct stage_options *options) {
 
 static void *flush(void *arg) {
     struct stage *stage = arg;
-    const struct timespec pause = {.tv_nsec = FLUSH_MS * 1000000};
+    const struct timespec pause = {.tv_nsec = FLUSH_MS * 1000000L};
     while (!atomic_load(&stage->ending)) {
         nanosleep(&pause, NULL);
         recorder_flush(stage->recorder, false);

@@ -7,6 +7,8 @@
 
 enum { MS = 1000000, TTL_MS = 1000, EVENTS = 128 };
 
+static const int64_t starved_ms = INT64_C(1) * JUDGE_STARVED_TTLS * TTL_MS + 1;
+
 static struct event events[EVENTS];
 static struct event_log play;
 static struct judgement judged;
@@ -161,9 +163,10 @@ static void test_ends(void) {
     acquires(900, "b");
     judge_it("violated"); /* no overlap, but another got it before the time of the first was over */
     CHECK_INT(verdict.overlap_ms, 0);
-    CHECK_HAS(sentence, "Grants lost before their deadline: 1.");
+    CHECK_HAS(sentence, "a lost lamp before its deadline.");
     check_evidence("3");
-    events[3].t_ns = events[4].t_ns = 1001 * MS; /* given up early, and nobody got it before its time */
+    events[3].t_ns = events[4].t_ns =
+        1001 * (int64_t)MS; /* given up early, and nobody got it before its time */
     judge_it("held");
     begin("fixed");
     a = acquires(0, "a");
@@ -281,9 +284,9 @@ static void test_late(void) {
 static void many_waiters(uint64_t each) {
     begin("broken");
     for (int i = 0; i <= JUDGE_HERD_HAND_OVERS; i++) {
-        uint64_t grant = acquires(10 * i, i % 2 == 0 ? "a" : "b");
+        uint64_t grant = acquires(INT64_C(10) * i, i % 2 == 0 ? "a" : "b");
         events[play.count - 1].requests = each;
-        of_grant(10 * i + 5, i % 2 == 0 ? "a" : "b", grant, EVENT_RELEASE_SENT);
+        of_grant(INT64_C(10) * i + 5, i % 2 == 0 ? "a" : "b", grant, EVENT_RELEASE_SENT);
     }
 }
 
@@ -298,28 +301,28 @@ static void test_herd(void) {
     many_waiters(JUDGE_HERD_REQUESTS + 1);
     events[2].kind = EVENT_NOTE; /* a holder that did not release: those who wait have to ask */
     events[2].text = "dies";
-    events[1].until_ns = 9 * MS;
+    events[1].until_ns = INT64_C(9) * MS;
     judge_it("not-reproduced");
 }
 
 static void test_starved(void) {
     begin("broken");
     uint64_t op = wants(0, "b");
-    answers(JUDGE_STARVED_TTLS * TTL_MS + 1, "b", op, EVENT_ACQUIRE_TIMEOUT);
+    answers(starved_ms, "b", op, EVENT_ACQUIRE_TIMEOUT);
     judge_it("reproduced");
     CHECK_HAS(sentence, "b waited for lamp for 6001 ms, and nobody got it.");
     check_evidence("1");
     begin("fixed");
     op = wants(0, "b");
     acquires(3000, "a"); /* somebody got it meanwhile */
-    answers(JUDGE_STARVED_TTLS * TTL_MS + 1, "b", op, EVENT_ACQUIRE_TIMEOUT);
+    answers(starved_ms, "b", op, EVENT_ACQUIRE_TIMEOUT);
     judge_it("held");
     begin("fixed");
-    op = wants(0, "b");
+    wants(0, "b");
     struct event *fault = add(100, "lab", EVENT_FAULT_START); /* it was killed, and waits no more */
     fault->target = "b";
     fault->what = "killed";
-    stock(JUDGE_STARVED_TTLS * TTL_MS + 1, 1, 1, 0);
+    stock(starved_ms, 1, 1, 0);
     judge_it("held");
     fault->target = "a";
     judge_it("violated");
