@@ -8,6 +8,7 @@
 
 #define FORMAT     "seckill-events/1"
 #define NUMBER_MAX 1000000000000000
+#define COUNT_MAX  1000000000000
 
 /* ---- the members of each kind ---- */
 
@@ -31,6 +32,9 @@ enum member_bit {
     STOCK = 1 << 14,
     SAYS = 1 << 15,
     VERDICT = 1 << 16,
+    REQUESTS = 1 << 17,
+    OPTIONAL = REQUESTS,                  /* left out where it is 0 */
+    COUNTS = QUANTITY | STOCK | REQUESTS, /* are added up */
 };
 
 static const struct member {
@@ -44,6 +48,7 @@ static const struct member {
     {"grant", offsetof(struct event, grant), NUMBER, GRANT},
     {"fence", offsetof(struct event, fence), NUMBER, FENCE},
     {"until", offsetof(struct event, until_ns), NUMBER, UNTIL},
+    {"requests", offsetof(struct event, requests), NUMBER, REQUESTS},
     {"item", offsetof(struct event, item), TEXT, ITEM},
     {"quantity", offsetof(struct event, quantity), NUMBER, QUANTITY},
     {"reason", offsetof(struct event, reason), TEXT, REASON},
@@ -72,10 +77,10 @@ static const struct {
     int members; /* bits */
 } kinds[EVENT_KINDS] = {
     [EVENT_ACQUIRE_SENT] = {"acquire.sent", OP | KEY},
-    [EVENT_ACQUIRE_OK] = {"acquire.ok", OP | KEY | GRANT | FENCE | UNTIL},
-    [EVENT_ACQUIRE_BUSY] = {"acquire.busy", OP | KEY},
-    [EVENT_ACQUIRE_TIMEOUT] = {"acquire.timeout", OP | KEY},
-    [EVENT_ACQUIRE_UNKNOWN] = {"acquire.unknown", OP | KEY},
+    [EVENT_ACQUIRE_OK] = {"acquire.ok", OP | KEY | GRANT | FENCE | UNTIL | REQUESTS},
+    [EVENT_ACQUIRE_BUSY] = {"acquire.busy", OP | KEY | REQUESTS},
+    [EVENT_ACQUIRE_TIMEOUT] = {"acquire.timeout", OP | KEY | REQUESTS},
+    [EVENT_ACQUIRE_UNKNOWN] = {"acquire.unknown", OP | KEY | REQUESTS},
     [EVENT_RENEW_SENT] = {"renew.sent", OP | KEY | GRANT},
     [EVENT_RENEW_OK] = {"renew.ok", OP | KEY | GRANT | UNTIL},
     [EVENT_RENEW_LOST] = {"renew.lost", OP | KEY | GRANT},
@@ -122,6 +127,10 @@ bool event_play_write(FILE *out, const struct event_play *play) {
                                      "monotonic", "servers", play->servers, "ttl_ms", play->ttl_ms));
 }
 
+static bool is_left_out(const struct event *event, const struct member *member) {
+    return (member->bit & OPTIONAL) && *(const int64_t *)((const char *)event + member->offset) == 0;
+}
+
 static json_t *write_member(const struct event *event, const struct member *member) {
     const void *value = (const char *)event + member->offset;
     if (member->type == TEXT)
@@ -139,11 +148,9 @@ bool event_write(FILE *out, const struct event *event) {
     json_t *line = json_pack("{s:I, s:I, s:s, s:s}", "n", (json_int_t)event->n, "t", event->t_ns, "who",
                              event->who, "ev", kinds[event->kind].name);
     for (const struct member *member = members; member < members + MEMBERS; member++) {
-        if (kinds[event->kind].members & member->bit)
+        if ((kinds[event->kind].members & member->bit) && !is_left_out(event, member))
             json_object_set_new(line, member->name, write_member(event, member));
     }
-    if (event->requests != 0)
-        json_object_set_new(line, "requests", json_integer((json_int_t)event->requests));
     if (event->cause != 0)
         json_object_set_new(line, "cause", json_integer((json_int_t)event->cause));
     return write_line(out, line);
@@ -168,10 +175,19 @@ __attribute__((format(printf, 2, 3))) static bool fail(const struct reader *r, c
     return false;
 }
 
-/* Sums of such numbers fit into 64 bits. */
+/* Differences of such numbers fit into 64 bits, and sums of many counts. */
 static bool read_number(json_t *json, int64_t *number) {
     *number = json_integer_value(json);
     return json_is_integer(json) && *number >= -NUMBER_MAX && *number <= NUMBER_MAX;
+}
+
+static bool read_number_of(const struct member *member, json_t *json, int64_t *number) {
+    bool good = read_number(json, number);
+    if (member->bit == FENCE) /* of any size */
+        return json_is_integer(json);
+    if (member->bit == REQUESTS && *number < 0)
+        return false;
+    return good && (!(member->bit & COUNTS) || (*number >= -COUNT_MAX && *number <= COUNT_MAX));
 }
 
 static bool read_play(const struct reader *r, json_t *line) {
@@ -203,10 +219,10 @@ static bool read_member(const struct reader *r, json_t *line, const struct membe
     json_t *json = json_object_get(line, member->name);
     void *value = (char *)event + member->offset;
     bool good = false;
+    if (json == NULL && (member->bit & OPTIONAL))
+        return true;
     switch (member->type) {
-    case NUMBER: /* a fence may be of any size */
-        good = read_number(json, value) || (member->bit == FENCE && json_is_integer(json));
-        break;
+    case NUMBER: good = read_number_of(member, json, value); break;
     case TEXT: good = (*(const char **)value = json_string_value(json)) != NULL; break;
     case NUMBERS: good = read_evidence(json, value); break;
     }
@@ -226,8 +242,8 @@ static bool read_kind(const char *name, enum event_kind *kind) {
 
 static bool read_event(const struct reader *r, json_t *line, struct event *event) {
     const struct event_log *log = r->log;
-    json_t *cause = json_object_get(line, "cause"), *requests = json_object_get(line, "requests");
-    int64_t n, cause_n = 0, request_count = 0;
+    json_t *cause = json_object_get(line, "cause");
+    int64_t n, cause_n = 0;
     if (log->count > 0 && log->events[log->count - 1].kind == EVENT_VERDICT)
         return fail(r, "it is behind the verdict, which is the last line");
     if (!read_number(json_object_get(line, "n"), &n) || n != (int64_t)log->count + 1)
@@ -240,11 +256,8 @@ static bool read_event(const struct reader *r, json_t *line, struct event *event
         return fail(r, "\"ev\" is missing, or there is no such event");
     if (cause != NULL && (!read_number(cause, &cause_n) || cause_n < 1 || cause_n >= n))
         return fail(r, "\"cause\" is not an earlier event");
-    if (requests != NULL && (!read_number(requests, &request_count) || request_count < 0))
-        return fail(r, "\"requests\" is no number of requests");
     event->n = (uint64_t)n;
     event->cause = (uint64_t)cause_n;
-    event->requests = (uint64_t)request_count;
     for (const struct member *member = members; member < members + MEMBERS; member++) {
         if ((kinds[event->kind].members & member->bit) && !read_member(r, line, member, event))
             return false;

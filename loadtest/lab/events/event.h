@@ -54,13 +54,11 @@ struct event {
     enum event_kind kind;
     const char *who;
     uint64_t cause; /* the event that led here; 0: none */
-    uint64_t op;    /* ties a request to its answer */
+    uint64_t op;    /* ties a request to its answer; 0: nothing */
     uint64_t grant; /* 0: none */
     uint64_t fence;
     int64_t until_ns; /* the grant's deadline */
-    /* Of an answer to acquire: requests that the client sent to the store since acquire.sent. 0: not known,
-     * and not written. */
-    uint64_t requests;
+    int64_t requests; /* to the store, that an acquire cost from its request to this answer; 0: not known */
     int64_t quantity, initial, available, sold, jump_ms;
     const char *key, *item;
     const char *reason;                /* of a refused write */

@@ -25,14 +25,15 @@ static int64_t sent_ns(const struct event_log *log, const struct event *answer) 
 }
 
 static void begin(struct holds *holds, const struct event *answer, int64_t from_ns, int64_t until_ns) {
-    holds->holds[holds->count++] = (struct hold){.who = answer->who,
-                                                 .key = answer->key,
-                                                 .possible = answer->kind == EVENT_ACQUIRE_UNKNOWN,
-                                                 .grant = answer->grant,
-                                                 .begun_n = answer->n,
-                                                 .from_ns = from_ns,
-                                                 .to_ns = until_ns,
-                                                 .until_ns = until_ns};
+    holds->holds[holds->count++] =
+        (struct hold){.who = answer->who,
+                      .key = answer->key,
+                      .possible = answer->kind == EVENT_ACQUIRE_UNKNOWN,
+                      .grant = answer->kind == EVENT_ACQUIRE_OK ? answer->grant : 0,
+                      .begun_n = answer->n,
+                      .from_ns = from_ns,
+                      .to_ns = until_ns,
+                      .until_ns = until_ns};
 }
 
 static void follow(const struct event_log *log, struct holds *holds, const struct event *event) {

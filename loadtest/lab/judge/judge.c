@@ -13,11 +13,16 @@ static void judge_holds(struct judgement *j) {
     }
 }
 
+static bool covers(const struct hold *hold, int64_t t_ns) {
+    return !hold->possible && hold->from_ns <= t_ns && t_ns <= hold->to_ns;
+}
+
+/* While it was written, its client believed, and another one did. */
 static bool is_within_overlap(const struct judgement *j, const struct hold *hold, const struct event *write) {
-    for (size_t i = 0; i < j->holds.overlap_count; i++) {
-        const struct overlap *overlap = &j->holds.overlaps[i];
-        if ((overlap->one == hold || overlap->other == hold) && overlap->from_ns <= write->t_ns &&
-            write->t_ns <= overlap->to_ns)
+    for (size_t i = 0; i < j->holds.count && covers(hold, write->t_ns); i++) {
+        const struct hold *other = &j->holds.holds[i];
+        if (covers(other, write->t_ns) && strcmp(other->key, hold->key) == 0 &&
+            strcmp(other->who, hold->who) != 0)
             return true;
     }
     return false;

@@ -51,7 +51,7 @@ void waits_measure(const struct event_log *log, const struct holds *holds, struc
         if (event->kind < EVENT_ACQUIRE_OK || event->kind > EVENT_ACQUIRE_UNKNOWN ||
             !is_orderly(log, holds, event->key))
             continue;
-        waits->requests += (int64_t)event->requests;
+        waits->requests += event->requests;
         waits->hand_overs += event->kind == EVENT_ACQUIRE_OK;
     }
     waits->hand_overs -= waits->hand_overs > 0; /* the first one is none */

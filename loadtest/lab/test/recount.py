@@ -1,65 +1,85 @@
 #!/usr/bin/env python3
-"""recount.py EVENTS...: counts the oversold units and the time with two holders of recorded plays anew, and compares
-with their verdicts. Exit status 1: they differ, 2: a file cannot be read."""
+"""recount.py EVENTS: counts in a file of events what its verdict says, by means of its own: the units oversold, and the time in which two
+clients or more believed that they held one lock. Prints one line. Exit status: 0, the verdict says the same (the time to a millisecond);
+1, it does not; 2, this is no file of events with a verdict."""
 import json
 import sys
 
 
+def read(path):
+    """The events and the verdict."""
+    with open(path, encoding='utf-8') as file:
+        first, *events = [json.loads(line) for line in file]
+    if first['format'] != 'seckill-events/1' or not events or events[-1]['ev'] != 'verdict':
+        raise ValueError('there is no verdict in the last line')
+    return events[:-1], events[-1]
+
+
 def oversold(events):
-    """Units that were accepted beyond what there was, of all items."""
-    initial, accepted = {}, {}
-    for event in events:
-        if event['ev'] == 'sale.stock':
-            initial[event['item']] = event['initial']
-        if event['ev'] == 'write.accepted':
-            accepted[event['item']] = accepted.get(event['item'], 0) + event['quantity']
-    return sum(max(0, units - initial[item]) for item, units in accepted.items() if item in initial)
+    """Of each item with a stock: what was accepted, less what there was."""
+    stock = {e['item']: e['initial'] for e in events if e['ev'] == 'sale.stock'}
+    for e in events:
+        if e['ev'] == 'write.accepted' and e['item'] in stock:
+            stock[e['item']] -= e['quantity']
+    return sum(-left for left in stock.values() if left < 0)
+
+
+def beliefs(events):
+    """[begin, end, client, key] of each grant."""
+    found, latest = [], {}
+    for e in events:
+        if e['ev'] == 'acquire.ok':
+            belief = {'from': e['t'], 'to': e['until'], 'who': e['who'], 'key': e['key'], 'over': False}
+            found.append(belief)
+            if e['grant'] != 0:
+                latest[e['grant']] = belief
+        belief = latest.get(e.get('grant'))
+        if belief is None:
+            continue
+        if e['ev'] == 'renew.ok' and not belief['over']:
+            belief['to'] = max(belief['to'], e['until'])
+        if e['ev'] in ('renew.lost', 'release.sent') and e['t'] < belief['to']:
+            belief['to'], belief['over'] = e['t'], True
+    end = max((e['t'] for e in events), default=0)
+    return [[b['from'], min(b['to'], end), b['who'], b['key']] for b in found]
 
 
 def overlap_ns(events):
-    """The time in which two clients or more believe that they hold a key, of all keys: every belief is cut into the
-    nanoseconds at which something changes, and counted there."""
-    beliefs, end = {}, events[-1]['t'] if events else 0
-    for event in events:
-        grant = event.get('grant')
-        if event['ev'] == 'acquire.ok':
-            beliefs[grant] = [event['key'], event['who'], event['t'], event['until'], None]
-        elif grant in beliefs and event['ev'] == 'renew.ok' and beliefs[grant][4] is None:
-            beliefs[grant][3] = max(beliefs[grant][3], event['until'])
-        elif grant in beliefs and event['ev'] in ('renew.lost', 'release.sent') and beliefs[grant][4] is None:
-            beliefs[grant][4] = event['t']
-    changes = {}
-    for key, who, begin, until, ended in beliefs.values():
-        stop = min(until, end if ended is None else ended, end)
-        if stop > begin:
-            changes.setdefault(key, []).extend([(begin, 1, who), (stop, -1, who)])
+    """Goes through all begins and ends of each key, and counts who believes between one and the next."""
     total = 0
-    for key in changes:
-        holders, since = {}, 0
-        for t, step, who in sorted(changes[key]):
-            if sum(count > 0 for count in holders.values()) > 1:
+    changes = {}
+    for begin, end, who, key in beliefs(events):
+        if begin < end:
+            changes.setdefault(key, []).extend([(begin, 1, who), (end, -1, who)])
+    for of_key in changes.values():
+        believing, since = {}, 0
+        for t, change, who in sorted(of_key):
+            if len(believing) > 1:
                 total += t - since
-            holders[who] = holders.get(who, 0) + step
             since = t
+            believing[who] = believing.get(who, 0) + change
+            if believing[who] == 0:
+                del believing[who]
     return total
 
 
-def main():
-    status = 0
-    for path in sys.argv[1:]:
-        try:
-            with open(path, encoding='utf-8') as file:
-                events = [json.loads(line) for line in file][1:]
-        except (OSError, ValueError) as error:
-            print(f'{path}: {error}')
-            return 2
-        verdict = events.pop()
-        units, ns = oversold(events), overlap_ns(events)
-        same = units == verdict['oversold'] and abs(ns / 1e6 - verdict['overlap_ms']) <= 1
-        status = max(status, 0 if same else 1)
-        print(f'{path}: oversold {units}, overlap {ns / 1e6:.0f} ms' +
-              ('' if same else f": the verdict says {verdict['oversold']}, {verdict['overlap_ms']} ms"))
-    return status
+def main(arguments):
+    if len(arguments) != 1:
+        print('usage: recount.py EVENTS')
+        return 2
+    path = arguments[0]
+    try:
+        events, verdict = read(path)
+        units, ms = oversold(events), overlap_ns(events) / 1e6
+        says_units, says_ms = verdict['oversold'], verdict['overlap_ms']
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        print(f'{path}: {type(error).__name__}: {error}')
+        return 2
+    same = units == says_units and abs(ms - says_ms) <= 1
+    print(f'{path}: {"the same" if same else "NOT the same"}: oversold {units}, the verdict {says_units}; '
+          f'two holders for {ms:.3f} ms, the verdict {says_ms}')
+    return 0 if same else 1
 
 
-sys.exit(main())
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -22,7 +22,42 @@ static bool read_text(const char *text) {
     return good;
 }
 
-/* Each kind with all its members, as numbers and texts that tell them apart. */
+/* Numbers and texts that tell the members apart. */
+static struct event full_event(int kind) {
+    return (struct event){.n = (uint64_t)kind + 1,
+                          .t_ns = kind * 1000000000LL,
+                          .kind = (enum event_kind)kind,
+                          .who = "client-a",
+                          .cause = (uint64_t)kind,
+                          .op = 2,
+                          .grant = 3,
+                          .fence = 1ULL << 62,
+                          .until_ns = 5,
+                          .requests = 4,
+                          .quantity = 6,
+                          .initial = 7,
+                          .available = -8,
+                          .sold = 9,
+                          .jump_ms = -10,
+                          .key = "key",
+                          .item = "item",
+                          .reason = "stale",
+                          .what = "a \"pause\"",
+                          .target = "target",
+                          .server = "redis",
+                          .owner = "",
+                          .role = "master",
+                          .text = "text\n",
+                          .outcome = "held",
+                          .sentence = "sentence",
+                          .overlap_ms = 11,
+                          .oversold = 12,
+                          .double_writes = 13,
+                          .refused_stale = 14,
+                          .evidence = {1, 2, 3}};
+}
+
+/* Each kind with all its members. */
 static void test_every_kind(void) {
     char *text = NULL;
     size_t size = 0;
@@ -31,36 +66,7 @@ static void test_every_kind(void) {
     struct event_play play = {"herd", "fixed", 42, 3000, json_pack("{s:s}", "etcd", "3.4.23")};
     CHECK(event_play_write(out, &play));
     for (int kind = 0; kind < EVENT_KINDS; kind++) {
-        struct event event = {.n = (uint64_t)kind + 1,
-                              .t_ns = kind * 1000000000LL,
-                              .kind = (enum event_kind)kind,
-                              .who = "client-a",
-                              .cause = (uint64_t)kind,
-                              .op = 2,
-                              .grant = 3,
-                              .fence = 1ULL << 62,
-                              .until_ns = 5,
-                              .quantity = 6,
-                              .initial = 7,
-                              .available = -8,
-                              .sold = 9,
-                              .jump_ms = -10,
-                              .key = "key",
-                              .item = "item",
-                              .reason = "stale",
-                              .what = "a \"pause\"",
-                              .target = "target",
-                              .server = "redis",
-                              .owner = "",
-                              .role = "master",
-                              .text = "text\n",
-                              .outcome = "held",
-                              .sentence = "sentence",
-                              .overlap_ms = 11,
-                              .oversold = 12,
-                              .double_writes = 13,
-                              .refused_stale = 14,
-                              .evidence = {1, 2, 3}};
+        struct event event = full_event(kind);
         CHECK(event_write(out, &event));
     }
     fclose(out);
@@ -86,10 +92,35 @@ static void test_every_kind(void) {
     const struct event *ok = &log_read.events[EVENT_ACQUIRE_OK];
     CHECK(ok->op == 2 && ok->grant == 3 && ok->fence == 1ULL << 62 && ok->until_ns == 5 && ok->cause == 1);
     CHECK(ok->item == NULL && ok->evidence[0] == 0); /* not what an acquire.ok has */
+    CHECK(ok->requests == 4 && log_read.events[EVENT_ACQUIRE_SENT].requests == 0);
     CHECK_STR(log_read.events[EVENT_STORE_KEY].owner, "");
     event_log_free(&log_read);
     free(text);
     free(again);
+}
+
+/* An answer to an acquire may say what it cost; 0 is not written. */
+static void test_requests(void) {
+    static const enum event_kind kinds[] = {EVENT_ACQUIRE_OK, EVENT_ACQUIRE_BUSY, EVENT_ACQUIRE_TIMEOUT,
+                                            EVENT_ACQUIRE_UNKNOWN};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        for (int64_t requests = 0; requests < 18; requests += 17) {
+            struct event event = {
+                .n = 1, .kind = kinds[i], .who = "a", .op = 1, .key = "k", .requests = requests};
+            char *line = NULL;
+            size_t size = 0;
+            FILE *out = open_memstream(&line, &size);
+            CHECK(out != NULL && event_write(out, &event));
+            fclose(out);
+            CHECK_INT(strstr(line, "\"requests\":17") != NULL, requests == 17);
+            CHECK_INT(strstr(line, "requests") != NULL, requests == 17);
+            if (!read_text(harness_format(PLAY "%s", line)))
+                FAIL("%s", error);
+            CHECK_INT(log_read.events[0].requests, requests);
+            event_log_free(&log_read);
+            free(line);
+        }
+    }
 }
 
 static void test_wrong(void) {
@@ -116,6 +147,15 @@ static void test_wrong(void) {
         {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\",\"cause\":1}\n",
          "line 2: \"cause\" is not an earlier event"},
         {PLAY "{\"n\":1,\"t\":0,\"who\":\"a\",\"ev\":\"acquire.sent\",\"op\":1.5,\"key\":\"k\"}\n", "\"op\""},
+        {PLAY "{\"n\":1,\"t\":0,\"who\":\"a\",\"ev\":\"acquire.busy\",\"op\":1,\"key\":\"k\","
+              "\"requests\":-1}\n",
+         "line 2: \"requests\""},
+        {PLAY "{\"n\":1,\"t\":0,\"who\":\"a\",\"ev\":\"acquire.busy\",\"op\":1,\"key\":\"k\","
+              "\"requests\":\"many\"}\n",
+         "line 2: \"requests\""},
+        {PLAY "{\"n\":1,\"t\":0,\"who\":\"a\",\"ev\":\"write.sent\",\"op\":1,\"item\":\"i\","
+              "\"quantity\":1000000000001,\"grant\":0}\n",
+         "line 2: \"quantity\""},
         {PLAY "{\"n\":1,\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\"}\n", "line 2: dup"},
         {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"verdict\",\"outcome\":\"held\",\"overlap_ms\":0,"
               "\"oversold\":0,\"double_writes\":0,\"refused_stale\":0,\"evidence\":[],\"sentence\":\"\"}\n"
@@ -131,6 +171,7 @@ static void test_wrong(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("events: every kind, written and read", test_every_kind);
+    harness_run("events: what an acquire cost", test_requests);
     harness_run("events: a wrong line is told by its number", test_wrong);
     return harness_finish();
 }

@@ -281,7 +281,7 @@ static void test_late(void) {
 }
 
 /* `each` requests for each of the waiters, which are served one after the other. */
-static void many_waiters(uint64_t each) {
+static void many_waiters(int64_t each) {
     begin("broken");
     for (int i = 0; i <= JUDGE_HERD_HAND_OVERS; i++) {
         uint64_t grant = acquires(INT64_C(10) * i, i % 2 == 0 ? "a" : "b");
