@@ -17,7 +17,7 @@ enum { PARTS = 128, FLUSH_MS = 10, PATIENCE_US = 2000 };
 
 struct stage {
     struct stage_options options;
-    struct recorder *recorder; /* from stage_begin() on */
+    _Atomic(struct recorder *) recorder; /* from stage_begin() on; clients have a thread that records */
     json_t *versions;
     uint64_t random;
     int64_t start_ns; /* 0: it has not begun */
