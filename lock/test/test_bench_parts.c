@@ -10,7 +10,7 @@ static char error[256];
 
 /* The words of `line` after the program's name. */
 static enum flags_status parse(const char *line) {
-    char *argv[32] = {harness_format("lock-bench")};
+    char *argv[64] = {harness_format("lock-bench")};
     int argc = 1;
     char *rest = harness_format("%s", line);
     for (char *word; (word = strsep(&rest, " ")) != NULL;)
@@ -84,7 +84,8 @@ static void wrong(void) {
         {"a: --nonsense", "--nonsense is no option"},
         {"a: -x", "-x is no option"},
         {"a: --json=", "--json must be the name of a file"},
-        {"a b c d e f g h i j k l m n o p q r s t u v w x y z A B C D E F G", "URL must be given at most 32 times"},
+        {"a b c d e f g h i j k l m n o p q r s t u v w x y z A B C D E F G",
+         "URL must be given at most 32 times"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CHECK_INT(parse(cases[i].line), FLAGS_WRONG);

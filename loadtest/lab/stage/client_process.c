@@ -168,7 +168,8 @@ static bool acquire(struct client *c, const struct wire_command *command) {
         command->timeout_ms > 0
             ? lock_acquire(c->lock, command->name, now_ns(c) + command->timeout_ms * 1000000, NULL, &grant)
             : lock_try(c->lock, command->name, &grant);
-    struct event answer = {.kind = acquire_answer(status), .op = op, .requests = (int64_t)(requests_of(c) - before)};
+    struct event answer = {
+        .kind = acquire_answer(status), .op = op, .requests = (int64_t)(requests_of(c) - before)};
     pthread_mutex_lock(&c->mutex);
     if (status == LOCK_OK) {
         c->grant = grant;
