@@ -164,7 +164,7 @@ static void draw_write(struct canvas *canvas, const struct event *write, const s
     canvas_end_mark(canvas);
     labels_take_mark(&canvas->labels, x, y, radius);
     if (accepted)
-        snprintf(text, sizeof text, "sells %" PRId64, write->quantity);
+        snprintf(text, sizeof text, write->quantity != 0 ? "sells %" PRId64 : "writes", write->quantity);
     else
         snprintf(text, sizeof text, "%.60s", unknown ? "no answer" : write->reason);
     bool common = accepted || strcmp(text, "sold-out") == 0; /* in a crowd that is nothing special */

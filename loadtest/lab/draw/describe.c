@@ -68,7 +68,7 @@ void describe_event(const struct event *e, char text[DESCRIBE_SIZE]) {
     case EVENT_RELEASE_NOT_OWNER: of_grant(e, text, "is told that it did not have"); break;
     case EVENT_RELEASE_UNKNOWN: of_grant(e, text, "hears nothing of its release of"); break;
     case EVENT_WRITE_SENT: of_write(e, text, "sends the sale of"); break;
-    case EVENT_WRITE_ACCEPTED: of_write(e, text, "sells"); break;
+    case EVENT_WRITE_ACCEPTED: of_write(e, text, e->quantity != 0 ? "sells" : "writes, and changes"); break;
     case EVENT_WRITE_REFUSED:
         length = of_write(e, text, "is refused the sale of");
         snprintf(text + length, size - (size_t)length, ": %s", e->reason);

@@ -30,22 +30,17 @@ const struct scenario scenario_crash_before_expire = {
         {
             .title = "SETNX, then EXPIRE: a client that dies between the two leaves a lock for ever.",
             .question = "SETNX takes the lock, EXPIRE gives it a time to live, in case its holder dies. The "
-                        "holder dies "
-                        "right after SETNX. When does the next client get the lock?",
-            .story =
-                "This is the classic version 1.0. SETNX checks and writes in one command, so there is one "
-                "holder. "
-                "EXPIRE is there for holders that die.\n\n"
-                "Client A sends SETNX, and gets the lock. Then it is killed: a deployment, no memory, a "
-                "broken "
-                "connection is enough. It never sends EXPIRE.\n\n"
-                "The key has no time to live. Client B asks again and again; Redis always answers that A has "
-                "it, and A "
-                "is dead.\n\n"
-                "Nobody ever sells anything of this item again, until somebody deletes the key by hand.\n\n"
-                "The fix is one command for both: SET with NX and PX. Then the lock of the dead client is "
-                "free after "
-                "its time to live, and B sells the lamp.",
+                        "holder dies right after SETNX. When does the next client get the lock?",
+            .story = "This is the classic version 1.0. SETNX checks and writes in one command, so there is "
+                     "one holder. EXPIRE is there for holders that die.\n\n"
+                     "Client A sends SETNX, and gets the lock. Then it is killed: a deployment, no memory, "
+                     "a broken connection is enough. It never sends EXPIRE.\n\n"
+                     "The key has no time to live. Client B asks again and again; Redis always answers "
+                     "that A has it, and A is dead.\n\n"
+                     "Nobody ever sells anything of this item again, until somebody deletes the key by "
+                     "hand.\n\n"
+                     "The fix is one command for both: SET with NX and PX. Then the lock of the dead "
+                     "client is free after its time to live, and B sells the lamp.",
             .broken_code = "if SETNX lock owner == 1:\n"
                            "    # A dies here\n"
                            "    EXPIRE lock ttl\n"

@@ -25,7 +25,7 @@ static void play(struct stage *stage, bool broken) {
     stage_pause(stage, QUEUE_MS);
     stage_fault(stage, "client-b", "its lease ends while it waits");
     etcd_server_revoke_newest(etcd, prefix);
-    client_release(a);
+    client_release(a); /* at once: soon B would notice */
     client_done_within(b, TRY_MS);
     client_begin_acquire(c, CAST_ITEM, WAIT_MS);
     client_done_within(c, TRY_MS);
@@ -53,22 +53,19 @@ const struct scenario scenario_dead_lease = {
         {
             .title = "etcd's own lock service, up to 3.4, grants to a waiter whose lease has gone.",
             .question =
-                "etcd has a lock service: one call, and the server does the waiting. A waiter's lease ends "
-                "while it "
-                "waits, and its key goes with it. What does the server answer when the lock is released?",
+                "etcd has a lock service: one call, and the server does the waiting. A waiter's lease "
+                "ends while it waits, and its key goes with it. What does the server answer when the "
+                "lock is released?",
             .story = "The call Lock puts a key with the caller's lease, and waits until all older keys are "
-                     "gone. Then it "
-                     "answers that the lock is held.\n\n"
+                     "gone. Then it answers that the lock is held.\n\n"
                      "Client A holds the lock. Client B waits for it in the server. B's lease ends: its "
-                     "keep-alives were "
-                     "lost. With the lease its key is deleted; B is not in the queue any more.\n\n"
+                     "keep-alives were lost. With the lease its key is deleted; B is not in the queue any "
+                     "more.\n\n"
                      "A releases. The server sees that no older key is left, and answers B that it has the "
-                     "lock. Up to "
-                     "version 3.4 it does not look whether B's own key still exists.\n\n"
-                     "Client C asks, finds no key at all, and gets the lock as well. Both sell the lamp.\n\n"
+                     "lock. Up to version 3.4 it does not look whether B's own key still exists.\n\n"
+                     "Client C asks, finds no key at all, and gets the lock beside B. Both sell the lamp.\n\n"
                      "The fix: after each wake-up a waiter verifies that its own key, with its create "
-                     "revision, is still "
-                     "there. Here B finds that it is gone, and enters the queue anew, behind C.",
+                     "revision, is still there. Here B finds that it is gone, and enters the queue anew.",
             .broken_code = "wait until all older keys are deleted\n"
                            "return OK                # is its own key still there?",
             .fixed_code = "wait until the key before is deleted\n"

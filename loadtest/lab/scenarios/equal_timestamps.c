@@ -51,23 +51,21 @@ const struct scenario scenario_equal_timestamps = {
     .text =
         {
             .title = "A timestamp is no owner: two clients with the same one release each other's lock.",
-            .question = "The release compares before it deletes, in one script. The value that it compares "
-                        "is the time at "
-                        "which the lock was taken, in milliseconds. When does it delete another's lock?",
-            .story =
-                "This is version 3.0. The release reads the value, compares it with its own, and deletes, "
-                "all in one "
-                "script. Only the value is wrong: it is the time of the acquisition.\n\n"
-                "Client A takes the lock, and works for longer than the lock lives. The lock expires, and "
-                "client B "
-                "takes it. B runs on another machine, whose clock is behind: it shows the same millisecond "
-                "as A's "
-                "did.\n\n"
-                "A is late, and releases. The script compares: the value is equal. It deletes B's lock.\n\n"
-                "Client C takes the lock beside B. Two clients in one millisecond are not rare in a crowd, "
-                "and clocks "
-                "of two machines differ by more than that.\n\n"
-                "The fix is a value that nobody else has: random bits for the process, and a counter.",
+            .question =
+                "The release compares before it deletes, in one script. The value that it compares is "
+                "the time at which the lock was taken, in milliseconds. When does it delete another's "
+                "lock?",
+            .story = "This is version 3.0. The release reads the value, compares it with its own, and "
+                     "deletes, all in one script. Only the value is wrong: it is the time of the "
+                     "acquisition.\n\n"
+                     "Client A takes the lock, and works for longer than the lock lives. The lock expires, "
+                     "and client B takes it. B runs on another machine, whose clock is behind: it shows "
+                     "the same millisecond as A's did.\n\n"
+                     "A is late, and releases. The script compares: the value is equal. It deletes B's "
+                     "lock.\n\n"
+                     "Client C takes the lock beside B. Two clients in one millisecond are not rare in a "
+                     "crowd, and clocks of two machines differ by more than that.\n\n"
+                     "The fix is a value that nobody else has: random bits for the process, and a counter.",
             .broken_code = "owner = now_ms()           # A and B: the same\n"
                            "SET lock owner NX PX ttl\n"
                            "...\n"

@@ -26,23 +26,20 @@ const struct scenario scenario_etcd_paused = {
         {
             .title = "Consensus does not stop a holder that is paused beyond its lease; the revision as "
                      "fence does.",
-            .question = "The lock is in etcd: a lease, kept alive by the client, and consensus behind it. "
-                        "The holder is "
-                        "stopped until its lease has expired. Does consensus protect the stock?",
-            .story =
-                "etcd is right about who has the lock, at every moment. The question is what the client "
-                "believes.\n\n"
-                "Client A holds the lock, and its library keeps the lease alive. Then its process is "
-                "stopped, and so "
-                "are the keep-alives. After three seconds etcd expires the lease and deletes A's key.\n\n"
-                "Client B waited for that key, gets the lock, sells the lamp, and releases.\n\n"
-                "A wakes up in the middle of its work, and writes. The stock knows nothing of etcd: the lamp "
-                "is sold "
-                "again.\n\n"
-                "The fix: the create revision of the key is a number that grows with each grant, and never "
-                "goes back, "
-                "also when the leader changes. A sends it with its write, the stock has seen B's, and "
-                "refuses.",
+            .question =
+                "The lock is in etcd: a lease, kept alive by the client, and consensus behind it. The "
+                "holder is stopped until its lease has expired. Does consensus protect the stock?",
+            .story = "etcd is right about who has the lock, at every moment. The question is what the "
+                     "client believes.\n\n"
+                     "Client A holds the lock, and its library keeps the lease alive. Then its process is "
+                     "stopped, and so are the keep-alives. After three seconds etcd expires the lease and "
+                     "deletes A's key.\n\n"
+                     "Client B waited for that key, gets the lock, sells the lamp, and releases.\n\n"
+                     "A wakes up in the middle of its work, and writes. The stock knows nothing of etcd: "
+                     "the lamp is sold again.\n\n"
+                     "The fix: the create revision of the key is a number that grows with each grant, and "
+                     "never goes back, also when the leader changes. A sends it with its write, the stock "
+                     "has seen B's, and refuses.",
             .broken_code = "key = put(lock/lamp, lease)\n"
                            "left = read(stock)\n"
                            "# stopped: no keep-alive, the lease expires\n"

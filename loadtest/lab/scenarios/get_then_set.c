@@ -46,21 +46,17 @@ const struct scenario scenario_get_then_set = {
         {
             .title = "A lock that reads and then writes needs a lock itself: both read that it is free.",
             .question = "The lock is a key in Redis. A client reads whether it is there; if not, it writes "
-                        "it, with an "
-                        "owner and a time to live. Can two clients hold it at once?",
+                        "it, with an owner and a time to live. Can two clients hold it at once?",
             .story = "Each command of Redis is atomic, and the key has an owner and a time to live, as it "
                      "should.\n\n"
-                     "Client A GETs the key: it is not there. Before A SETs it, client B GETs it too: it is "
-                     "still not "
-                     "there. B SETs it, and holds the lock. Now A SETs it, over B's value, and holds the "
-                     "lock as well.\n\n"
+                     "Client A GETs the key: it is not there. Before A SETs it, client B GETs it too: it "
+                     "is still not there. B SETs it, and holds the lock. Now A SETs it, over B's value, "
+                     "and holds the lock as well.\n\n"
                      "Redis names one owner, the last that wrote. B does not notice: it was told OK.\n\n"
-                     "Both read that one lamp is left, both sell it. It is the fault of the stock without a "
-                     "lock, one level "
-                     "up.\n\n"
-                     "The fix is one command that checks and writes: SET with NX. While A holds the lock, B "
-                     "waits; when B "
-                     "gets it, nothing is left to sell.",
+                     "Both read that one lamp is left, both sell it. It is the fault of the stock without "
+                     "a lock, one level up.\n\n"
+                     "The fix is one command that checks and writes: SET with NX. While A holds the lock, "
+                     "B waits; when B gets it, nothing is left to sell.",
             .broken_code = "if GET lock is nil:        # A and B both see nil\n"
                            "    SET lock owner PX ttl  # B writes, then A over it\n"
                            "    return OK              # both",

@@ -40,30 +40,23 @@ const struct scenario scenario_getset = {
     .ttl_ms = 800,
     .text =
         {
-            .title =
-                "GETSET also writes when it loses: a loser moves the winner's time, and nobody can release.",
+            .title = "GETSET also writes when it loses: a loser moves the winner's time, and nobody can "
+                     "release.",
             .question =
-                "The value of the key is the time at which the lock ends. A client that reads a time in the "
-                "past "
-                "writes its own by GETSET, and has won if GETSET returns the time that it read. What does a "
-                "client do that has lost?",
+                "The value of the key is the time at which the lock ends. A client that reads a time "
+                "in the past writes its own by GETSET, and has won if GETSET returns the time that it "
+                "read. What does a client do that has lost?",
             .story = "This is version 1.1. There is no EXPIRE that can be missed: the value is the time at "
-                     "which the lock "
-                     "ends, and the manual of SETNX once recommended it.\n\n"
+                     "which the lock ends, and the manual of SETNX once recommended it.\n\n"
                      "A first client takes the lock and dies. After its time client A GETs the value, sees "
-                     "that it is over, "
-                     "and is slow.\n\n"
+                     "that it is over, and is slow.\n\n"
                      "Meanwhile client B GETs the same value, writes its own time by GETSET, gets the old "
-                     "one back, and has "
-                     "won. Now A goes on. Its GETSET returns B's time, so A has lost; but it has written its "
-                     "own time over "
-                     "B's.\n\n"
-                     "B sells, and wants to release. The value is not B's any more: its release is refused, "
-                     "long before its "
-                     "deadline. The key names a time that belongs to nobody.\n\n"
-                     "Client C has to wait until that time is over, and every loser moves it on. In the end "
-                     "nobody has the "
-                     "lock, and nobody gets it.\n\n"
+                     "one back, and has won. Now A goes on. Its GETSET returns B's time, so A has lost; "
+                     "but it has written its own time over B's.\n\n"
+                     "B sells, and wants to release. The value is not B's any more: its release is "
+                     "refused, long before its deadline. The key names a time that belongs to nobody.\n\n"
+                     "Client C has to wait until that time is over, and every loser moves it on. In the "
+                     "end nobody has the lock, and nobody gets it.\n\n"
                      "The fix: Redis keeps the time, and the value is an owner: SET with NX and PX.",
             .broken_code = "end = GET lock             # in the past\n"
                            "# B wins the lock here\n"

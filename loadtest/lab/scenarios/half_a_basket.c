@@ -107,24 +107,20 @@ const struct scenario scenario_half_a_basket = {
             .title = "A lock keeps others out, but does not finish what a dead holder began: half a basket "
                      "is sold.",
             .question = "A basket has a lamp and a shade, all or nothing. The lock is perfect: nobody else "
-                        "touches the two. "
-                        "The service dies after the first write. What is sold?",
-            .story =
-                "The two items are in different slots, so no script can write both. A lock makes sure that "
-                "nobody else "
-                "writes in between.\n\n"
-                "The service takes the lock, reads both items, and writes the lamp. Then it is killed.\n\n"
-                "The lock expires, as it should. But the lamp is sold and the shade is not. Nobody knows "
-                "that the two "
-                "belonged together, so nobody ever puts it right.\n\n"
-                "A lock gives isolation: others are kept out. It does not give atomicity: all or nothing.\n\n"
-                "The fix is a journal. Before the first write the service writes down what it is about to "
-                "do; each "
-                "write is idempotent, by the basket's id; when all is written, it notes that. After a "
-                "restart, or on "
-                "another instance, recovery reads the journal, takes the same locks, and finishes what was "
-                "begun: "
-                "forward if it was decided, back if it was not.",
+                        "touches the two. The service dies after the first write. What is sold?",
+            .story = "The two items are in different slots, so no script can write both. A lock makes sure "
+                     "that nobody else writes in between.\n\n"
+                     "The service takes the lock, reads both items, and writes the lamp. Then it is "
+                     "killed.\n\n"
+                     "The lock expires, as it should. But the lamp is sold and the shade is not. Nobody "
+                     "knows that the two belonged together, so nobody ever puts it right.\n\n"
+                     "A lock gives isolation: others are kept out. It does not give atomicity: all or "
+                     "nothing.\n\n"
+                     "The fix is a journal. Before the first write the service writes down what it is "
+                     "about to do; each write is idempotent, by the basket's id; when all is written, it "
+                     "notes that. After a restart, or on another instance, recovery reads the journal, "
+                     "takes the same locks, and finishes what was begun: forward if it was decided, back "
+                     "if it was not.",
             .broken_code = "acquire(lamp), acquire(shade)\n"
                            "write(lamp, sold)\n"
                            "# dies here\n"

@@ -38,24 +38,19 @@ const struct scenario scenario_herd = {
     .text =
         {
             .title = "A lock that wakes all waiters at each release costs a request for each of them.",
-            .question = "Thirty-two clients wait for one lock, one after the other gets it. How many "
-                        "requests does the "
-                        "store get for each hand-over?",
+            .question =
+                "Thirty-two clients wait for one lock, one after the other gets it. How many requests "
+                "does the store get for each hand-over?",
             .story = "The lock is right: one holder at a time, with a lease and a fence.\n\n"
-                     "But there is one key, and all waiters watch it. At each release all of them wake, all "
-                     "of them ask, one "
-                     "gets it, and the others have asked for nothing. That is the herd. With 32 waiters it "
-                     "is some sixteen "
-                     "requests a hand-over on average; with a thousand it is five hundred, and all of them "
-                     "at the same "
-                     "moment.\n\n"
+                     "But there is one key, and all waiters watch it. At each release all of them wake, "
+                     "all of them ask, one gets it, and the others have asked for nothing. That is the "
+                     "herd. With 32 waiters it is some sixteen requests a hand-over on average; with a "
+                     "thousand it is five hundred, and all of them at the same moment.\n\n"
                      "Nor is it fair: the longest waiter has no better chance than the newest.\n\n"
                      "Waiters that poll are the same, spread over time.\n\n"
-                     "The fix is a queue: each waiter has a key of its own, and watches only the key before "
-                     "it. A release "
-                     "wakes one. The requests for a hand-over do not depend on the number of waiters, and "
-                     "the first that "
-                     "came is served first.",
+                     "The fix is a queue: each waiter has a key of its own, and watches only the key "
+                     "before it. A release wakes one. The requests for a hand-over do not depend on the "
+                     "number of waiters, and the first that came is served first.",
             .broken_code = "if not create(lock/lamp):\n"
                            "    watch(lock/lamp)        # all watch one key\n"
                            "    try again               # all of them",

@@ -28,25 +28,19 @@ const struct scenario scenario_hung_holder = {
         {
             .title = "A watchdog that renews for as long as the process lives keeps the lock of a holder "
                      "that hangs.",
-            .question =
-                "A background thread renews the lock every third of its time to live, so work may take as "
-                "long as "
-                "it takes. The worker hangs in a call that never returns. When does the next client get the "
-                "lock?",
-            .story =
-                "Renewal solves one problem: nobody has to guess how long the work takes.\n\n"
-                "Client A takes the lock. Its worker hangs: a deadlock, a call to a service that does not "
-                "answer. But "
-                "its process lives, and so does the thread that renews.\n\n"
-                "The lock is renewed again and again. Client B waits, and nobody will ever sell this item "
-                "again until "
-                "somebody restarts A. A crash would have been better: then the lock would have expired.\n\n"
-                "The fix binds renewal to progress. The worker reports that it is alive, by lock_progress() "
-                "at each "
-                "step; the watchdog renews only for a holder that has reported within three times to live. "
-                "The hung "
-                "holder loses its lock, is told so, and B sells the lamp. If A ever wakes up, its fence is "
-                "old.",
+            .question = "A background thread renews the lock every third of its time to live, so work may "
+                        "take as long as it takes. The worker hangs in a call that never returns. When does "
+                        "the next client get the lock?",
+            .story = "Renewal solves one problem: nobody has to guess how long the work takes.\n\n"
+                     "Client A takes the lock. Its worker hangs: a deadlock, a call to a service that does "
+                     "not answer. But its process lives, and so does the thread that renews.\n\n"
+                     "The lock is renewed again and again. Client B waits, and nobody will ever sell this "
+                     "item again until somebody restarts A. A crash would have been better: then the lock "
+                     "would have expired.\n\n"
+                     "The fix binds renewal to progress. The worker reports that it is alive, by "
+                     "lock_progress() at each step; the watchdog renews only for a holder that has "
+                     "reported within three times to live. The hung holder loses its lock, is told so, and "
+                     "B sells the lamp. If A ever wakes up, its fence is old.",
             .broken_code = "lock_open(\"redis://…?renew=on\")\n"
                            "acquire(lock)\n"
                            "call_that_never_returns()   # the thread renews on",

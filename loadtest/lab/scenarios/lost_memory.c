@@ -33,22 +33,19 @@ const struct scenario scenario_lost_memory = {
         {
             .title = "Redlock trusts memory: a node that restarts without its data votes a second time.",
             .question = "Redlock asks three Redis servers that keep everything in memory. A holder has two "
-                        "votes. One of the "
-                        "two servers crashes, and is started again at once. What does it remember?",
-            .story =
-                "A lock lives for seconds: why should it be written to a disk?\n\n"
-                "Client A cannot reach node 3, and gets the votes of nodes 1 and 2. It holds the lock.\n\n"
-                "Node 2 is killed, and a supervisor starts it again within a second, empty. It does not know "
-                "that it "
-                "has voted.\n\n"
-                "Client B asks all three. Node 1 says no; node 2 and node 3 say yes. Both clients have a "
-                "majority, and "
-                "both sell the lamp.\n\n"
-                "The fix: nodes write each vote to disk before they answer (appendfsync always). Node 2 "
-                "comes back and "
-                "still knows A's vote; B waits. Or a node that has crashed is started again only after the "
-                "longest "
-                "time to live has passed. Redlock without either is not safe.",
+                        "votes. One of the two servers crashes, and is started again at once. What does it "
+                        "remember?",
+            .story = "A lock lives for seconds: why should it be written to a disk?\n\n"
+                     "Client A cannot reach node 3, and gets the votes of nodes 1 and 2. It holds the "
+                     "lock.\n\n"
+                     "Node 2 is killed, and a supervisor starts it again within a second, empty. It does "
+                     "not know that it has voted.\n\n"
+                     "Client B asks all three. Node 1 says no; node 2 and node 3 say yes. Both clients "
+                     "have a majority, and both sell the lamp.\n\n"
+                     "The fix: nodes write each vote to disk before they answer (appendfsync always). Node "
+                     "2 comes back and still knows A's vote; B waits. Or a node that has crashed is "
+                     "started again only after the longest time to live has passed. Redlock without either "
+                     "is not safe.",
             .broken_code = "# redis.conf of each node\n"
                            "save \"\"\n"
                            "appendonly no            # a restart forgets the vote",

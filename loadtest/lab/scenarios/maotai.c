@@ -70,26 +70,21 @@ const struct scenario scenario_maotai = {
         {
             .title = "A release by DEL deletes another's lock, once work takes longer than the lock lives.",
             .question =
-                "A lock lives for ten seconds, here scaled down. One day the identity check behind it takes "
-                "longer. There are a hundred bottles of Maotai. How many are sold?",
-            .story = "This is version 2.0: SET with NX and PX takes the lock, DEL releases it. A flash sale "
-                     "of Maotai is "
-                     "said to have been oversold by a hundred bottles this way.\n\n"
-                     "Client A takes the lock. Its identity check takes longer than the lock lives. The lock "
-                     "expires, and "
-                     "client B takes it: as it should be.\n\n"
-                     "A is done, sells, and deletes the lock. But the lock is B's by now. Client C takes it, "
-                     "beside B, which "
-                     "still works. When B is done it deletes C's lock, which lets in the next.\n\n"
-                     "Once a client is late the lock stays broken as long as the crowd is there: that is the "
-                     "avalanche. Of "
-                     "sixteen buyers several always hold the lock at once, and each write forgets what "
-                     "another has sold.\n\n"
-                     "The fix has two parts. The value of the key is a unique owner, and one script compares "
-                     "and deletes: "
-                     "so A's release does nothing to B's lock. And A's late write carries an older fence "
-                     "than B's read: the "
-                     "stock refuses it.",
+                "A lock lives for ten seconds, here scaled down. One day the identity check behind it "
+                "takes longer. There are a hundred bottles of Maotai. How many are sold?",
+            .story = "This is version 2.0: SET with NX and PX takes the lock, DEL releases it. A flash "
+                     "sale of Maotai is said to have been oversold by a hundred bottles this way.\n\n"
+                     "Client A takes the lock. Its identity check takes longer than the lock lives. The "
+                     "lock expires, and client B takes it: as it should be.\n\n"
+                     "A is done, sells, and deletes the lock. But the lock is B's by now. Client C takes "
+                     "it, beside B, which still works. When B is done it deletes C's lock, which lets in "
+                     "the next.\n\n"
+                     "Once a client is late the lock stays broken as long as the crowd is there: that is "
+                     "the avalanche. Of sixteen buyers several always hold the lock at once, and each "
+                     "write forgets what another has sold.\n\n"
+                     "The fix has two parts. The value of the key is a unique owner, and one script "
+                     "compares and deletes: so A's release does nothing to B's lock. And A's late write "
+                     "carries an older fence than B's read: the stock refuses it.",
             .broken_code = "if SET lock 1 NX PX ttl:\n"
                            "    check_identity()       # takes longer than ttl\n"
                            "    sell()\n"

@@ -27,26 +27,20 @@ const struct scenario scenario_no_lock = {
     .shows_steps = true,
     .text =
         {
-            .title =
-                "Read, compare, write is not atomic: two buyers read the same last unit, and both get it.",
+            .title = "Read, compare, write is not atomic: two buyers read the same last unit, and both get "
+                     "it.",
             .question = "Two buyers want the last lamp. Each reads how many are left, sees one, and writes "
-                        "back one less. "
-                        "How many lamps are sold?",
+                        "back one less. How many lamps are sold?",
             .story = "The stock is a number in Redis. A sale reads it, compares it with the quantity, and "
-                     "writes the new "
-                     "number.\n\n"
+                     "writes the new number.\n\n"
                      "Redis runs one command after the other, so neither the read nor the write can be "
-                     "interrupted. But "
-                     "between them the commands of others are run.\n\n"
-                     "Client A reads 1. Client B reads 1. A writes 0: sold. B writes 0: sold. Nothing in the "
-                     "data shows "
-                     "that anything went wrong; the shelf says 0, as it should.\n\n"
+                     "interrupted. But between them the commands of others are run.\n\n"
+                     "Client A reads 1. Client B reads 1. A writes 0: sold. B writes 0: sold. Nothing in "
+                     "the data shows that anything went wrong; the shelf says 0, as it should.\n\n"
                      "Then 64 buyers do the same with a hundred bottles. Each write forgets what was sold "
-                     "since its read, so "
-                     "far more than a hundred are sold before the number reaches 0.\n\n"
+                     "since its read, so far more than a hundred are sold before the number reaches 0.\n\n"
                      "The fix needs no lock. One script reads, compares and subtracts, and Redis runs "
-                     "nothing in between. "
-                     "The second buyer is told that the lamp is sold out.",
+                     "nothing in between. The second buyer is told that the lamp is sold out.",
             .broken_code = "left = GET stock          # both read 1\n"
                            "if left < quantity: return sold_out\n"
                            "SET stock (left - quantity)   # both write 0\n"

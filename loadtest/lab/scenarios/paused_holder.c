@@ -15,28 +15,22 @@ const struct scenario scenario_paused_holder = {
     .ttl_ms = 1000,
     .text =
         {
-            .title =
-                "No lock can stop a holder that is paused and wakes up late; the stock can, by the fence.",
-            .question =
-                "The lock is right: a unique owner, a time to live, a release that compares. Its holder is "
-                "paused "
-                "for longer than the time to live, just before it writes. Does the lock protect the write?",
-            .story = "Client A takes the lock, and reads that one lamp is left. Then its process is stopped: "
-                     "a long garbage "
-                     "collection, a page that must be read from disk, a virtual machine that moves.\n\n"
-                     "A does not know that it is paused. Its time to live passes, and Redis is right to give "
-                     "the lock to "
-                     "client B. B reads that one lamp is left, sells it, and releases.\n\n"
-                     "A wakes up. The last thing it remembers is that it holds the lock. It writes: the lamp "
-                     "is sold a "
-                     "second time. To read the clock before the write would only make this rarer, since the "
-                     "pause can come "
-                     "between that and the write.\n\n"
-                     "The fix is a fencing token. Each grant has a number that grows; each write carries it; "
-                     "the stock "
-                     "remembers the newest that it has seen, and refuses an older one. The lock is the same, "
-                     "the pause is "
-                     "the same; A's late write is refused as stale.",
+            .title = "No lock can stop a holder that is paused and wakes up late; the stock can, by the "
+                     "fence.",
+            .question = "The lock is right: a unique owner, a time to live, a release that compares. Its "
+                        "holder is paused for longer than the time to live, just before it writes. Does the "
+                        "lock protect the write?",
+            .story = "Client A takes the lock, and reads that one lamp is left. Then its process is "
+                     "stopped: a long garbage collection, a page that must be read from disk, a virtual "
+                     "machine that moves.\n\n"
+                     "A does not know that it is paused. Its time to live passes, and Redis is right to "
+                     "give the lock to client B. B reads that one lamp is left, sells it, and releases.\n\n"
+                     "A wakes up. The last thing it remembers is that it holds the lock. It writes: the "
+                     "lamp is sold a second time. To read the clock before the write would only make this "
+                     "rarer, since the pause can come between that and the write.\n\n"
+                     "The fix is a fencing token. Each grant has a number that grows; each write carries "
+                     "it; the stock remembers the newest that it has seen, and refuses an older one. The "
+                     "lock is the same, the pause is the same; A's late write is refused as stale.",
             .broken_code = "grant = acquire(lock)\n"
                            "left = read(stock)\n"
                            "# paused here, for longer than the time to live\n"

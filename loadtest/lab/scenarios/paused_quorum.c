@@ -34,22 +34,18 @@ const struct scenario scenario_paused_quorum = {
         {
             .title = "Redlock has no fence: more servers do not stop a holder that was paused.",
             .question = "Three servers have voted for the holder, and all of them work. The holder is paused "
-                        "beyond its "
-                        "time. Do three servers protect the stock better than one?",
-            .story =
-                "Redlock is made for servers that fail. Here none fails.\n\n"
-                "Client A has the votes of all three nodes, and reads that one lamp is left. It is stopped "
-                "for longer "
-                "than the lock lives. The nodes are right to expire its votes.\n\n"
-                "Client B gets the lock, sells the lamp, and releases. A wakes up, and sells it again.\n\n"
-                "The stock would check a fence, and the clients would send one; but this lock has none. Each "
-                "node "
-                "could count its grants, but of three counts none is certain to be larger than all before. "
-                "To agree on "
-                "one number is consensus, and Redlock is not that.\n\n"
-                "The fix is a lock with a fence, here a single Redis that counts in the script that grants. "
-                "A's late "
-                "write has the older number, and is refused.",
+                        "beyond its time. Do three servers protect the stock better than one?",
+            .story = "Redlock is made for servers that fail. Here none fails.\n\n"
+                     "Client A has the votes of all three nodes, and reads that one lamp is left. It is "
+                     "stopped for longer than the lock lives. The nodes are right to expire its votes.\n\n"
+                     "Client B gets the lock, sells the lamp, and releases. A wakes up, and sells it "
+                     "again.\n\n"
+                     "The stock would check a fence, and the clients would send one; but this lock has "
+                     "none. Each node could count its grants, but of three counts none is certain to be "
+                     "larger than all before. To agree on one number is consensus, and Redlock is not "
+                     "that.\n\n"
+                     "The fix is a lock with a fence, here a single Redis that counts in the script that "
+                     "grants. A's late write has the older number, and is refused.",
             .broken_code = "grant = redlock.acquire()\n"
                            "# grant.fence is 0: there is none\n"
                            "left = read(stock)\n"

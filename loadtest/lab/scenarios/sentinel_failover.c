@@ -79,25 +79,21 @@ const struct scenario scenario_sentinel_failover = {
     .ttl_ms = 5000,
     .text =
         {
-            .title =
-                "A replica that is promoted does not know the lock that its master had not replicated yet.",
+            .title = "A replica that is promoted does not know the lock that its master had not replicated "
+                     "yet.",
             .question = "Redis has a replica, and Sentinel promotes it when the master dies. A client has "
-                        "just taken the "
-                        "lock when the master is killed. Who has the lock after the failover?",
-            .story =
-                "Redis answers before it replicates. What a replica has is what it had a moment ago.\n\n"
-                "Client A takes the lock at the master, is told OK, and reads that one lamp is left. Before "
-                "the lock is "
-                "replicated the master is killed.\n\n"
-                "Sentinel notices, and promotes the replica. It has never heard of A's lock. Client B takes "
-                "the lock "
-                "there, at once.\n\n"
-                "A's deadline is far away: it is right to believe that it holds the lock. Both sell the "
-                "lamp. The "
-                "fence of this lock does not help, since the counter that it comes from was lost as well.\n\n"
-                "The fix is a lock in a store that answers only when a majority has it. In etcd the leader "
-                "is killed at "
-                "the same moment: the next one knows the lock, and B waits until A has released.",
+                        "just taken the lock when the master is killed. Who has the lock after the failover?",
+            .story = "Redis answers before it replicates. What a replica has is what it had a moment ago.\n\n"
+                     "Client A takes the lock at the master, is told OK, and reads that one lamp is left. "
+                     "Before the lock is replicated the master is killed.\n\n"
+                     "Sentinel notices, and promotes the replica. It has never heard of A's lock. Client B "
+                     "takes the lock there, at once.\n\n"
+                     "A's deadline is far away: it is right to believe that it holds the lock. Both sell "
+                     "the lamp. The fence of this lock does not help, since the counter that it comes from "
+                     "was lost as well.\n\n"
+                     "The fix is a lock in a store that answers only when a majority has it. In etcd the "
+                     "leader is killed at the same moment: the next one knows the lock, and B waits until "
+                     "A has released.",
             .broken_code = "# redis, asynchronous replication\n"
                            "SET lock owner NX PX ttl   # OK, and then: replicate\n"
                            "# the master dies here",

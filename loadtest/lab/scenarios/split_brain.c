@@ -142,23 +142,20 @@ const struct scenario scenario_split_brain = {
         {
             .title = "A master that is cut off goes on selling, and what it acknowledged is forgotten.",
             .question = "The network cuts the master off, together with one client. Sentinel promotes the "
-                        "replica. Both "
-                        "masters answer their clients. What remains of what the old one acknowledged?",
-            .story = "The network splits. On one side the old master and client A; on the other the replica, "
-                     "Sentinel, and "
-                     "client B.\n\n"
-                     "A takes the lock at the old master, which answers as ever. Sentinel cannot reach it, "
-                     "and promotes the "
-                     "replica. B takes the lock there. Now there are two masters and two holders.\n\n"
-                     "Both sell the last lamp, and both sales are acknowledged.\n\n"
-                     "The network heals. The old master is told to be a replica, copies what the new one "
-                     "has, and forgets "
-                     "A's sale. The buyer has a confirmation of an order that nobody has.\n\n"
-                     "The fix has two parts. min-replicas-to-write lets a master refuse a write when no "
-                     "replica has "
-                     "answered for a second: A's sale is refused, not forgotten. And the lock is in etcd, "
-                     "where only a "
-                     "majority can grant it: B waits until A has released.",
+                        "replica. Both masters answer their clients. What remains of what the old one "
+                        "acknowledged?",
+            .story =
+                "The network splits. On one side the old master and client A; on the other the "
+                "replica, Sentinel, and client B.\n\n"
+                "A takes the lock at the old master, which answers as ever. Sentinel cannot reach it, "
+                "and promotes the replica. B takes the lock there. Now there are two masters and two "
+                "holders.\n\n"
+                "Both sell the last lamp, and both sales are acknowledged.\n\n"
+                "The network heals. The old master is told to be a replica, copies what the new one "
+                "has, and forgets A's sale. The buyer has a confirmation of an order that nobody has.\n\n"
+                "The fix has two parts. min-replicas-to-write lets a master refuse a write when no "
+                "replica has answered for a second: A's sale is refused, not forgotten. And the lock "
+                "is in etcd, where only a majority can grant it: B waits until A has released.",
             .broken_code = "# redis-1, cut off:\n"
                            "SET lock A NX PX ttl       # OK\n"
                            "HINCRBY lamp sold 1        # OK, and forgotten\n"

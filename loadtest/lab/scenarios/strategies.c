@@ -106,23 +106,18 @@ const struct scenario scenario_strategies = {
             .title = "Read, compare, write oversells; a decrement, a transaction and a script do not, at "
                      "different prices.",
             .question = "A hundred units, 64 connections, 2,000 buyers, and five ways to sell in the same "
-                        "Redis. Which of them "
-                        "oversell, and which is the fastest of those that do not?",
-            .story =
-                "naive reads the stock, compares, and writes. Between the read and the write others sell, "
-                "and their "
-                "sales are forgotten.\n\n"
-                "decr subtracts first, looks at the sign, and gives back what it should not have taken. "
-                "DECRBY is one "
-                "command, so it is right.\n\n"
-                "optimistic reads under WATCH, and writes by MULTI and EXEC: EXEC does nothing if the item "
-                "has changed "
-                "since, and the buyer tries again. It is right, and slow when many want the same item.\n\n"
-                "lua reads, compares and writes in one script: right, and one round trip.\n\n"
-                "batch gathers all buyers that wait while a script call is in flight, and sells to them in "
-                "one call. "
-                "It is right as lua is, and costs one call for many buyers.\n\n"
-                "How fast naive is does not matter: it sells what it does not have.",
+                        "Redis. Which of them oversell, and which is the fastest of those that do not?",
+            .story = "naive reads the stock, compares, and writes. Between the read and the write others "
+                     "sell, and their sales are forgotten.\n\n"
+                     "decr subtracts first, looks at the sign, and gives back what it should not have "
+                     "taken. DECRBY is one command, so it is right.\n\n"
+                     "optimistic reads under WATCH, and writes by MULTI and EXEC: EXEC does nothing if the "
+                     "item has changed since, and the buyer tries again. It is right, and slow when many "
+                     "want the same item.\n\n"
+                     "lua reads, compares and writes in one script: right, and one round trip.\n\n"
+                     "batch gathers all buyers that wait while a script call is in flight, and sells to "
+                     "them in one call. It is right as lua is, and costs one call for many buyers.\n\n"
+                     "How fast naive is does not matter: it sells what it does not have.",
             .broken_code = "# naive\n"
                            "left = HGET item available\n"
                            "if left < quantity: return sold_out\n"

@@ -44,23 +44,19 @@ const struct scenario scenario_twice_is_harmless = {
         {
             .title = "A lock for efficiency may fail, if work done twice is harmless; an order is not.",
             .question = "Two workers refresh a cache, and deliver an order, under a lock that one of them "
-                        "loses by a pause. "
-                        "Both tasks are done twice. Which of them costs money?",
+                        "loses by a pause. Both tasks are done twice. Which of them costs money?",
             .story = "There are two reasons to take a lock. One is efficiency: the same work should not be "
-                     "done twice. The "
-                     "other is correctness: if it is done twice, something is wrong.\n\n"
-                     "Worker A takes the lock, and is stopped beyond its lease. Worker B takes it, refreshes "
-                     "the cache, and "
-                     "delivers order 77.\n\n"
-                     "A wakes up and does the same. The cache is refreshed a second time: the same value is "
-                     "written again. "
-                     "That costs a little time, and nothing else. For this any lock is good enough.\n\n"
+                     "done twice. The other is correctness: if it is done twice, something is wrong.\n\n"
+                     "Worker A takes the lock, and is stopped beyond its lease. Worker B takes it, "
+                     "refreshes the cache, and delivers order 77.\n\n"
+                     "A wakes up and does the same. The cache is refreshed a second time: the same value "
+                     "is written again. That costs a little time, and nothing else. For this any lock is "
+                     "good enough.\n\n"
                      "The order is delivered a second time, and that costs money.\n\n"
-                     "The fix is not a better lock. It is an idempotency key: each delivery carries the key "
-                     "of its order, "
-                     "and the store does what has a key once. A's second delivery is refused as repeated; "
-                     "the cache is "
-                     "still refreshed twice, and nobody minds. seckilld treats every purchase this way.",
+                     "The fix is not a better lock. It is an idempotency key: each delivery carries the "
+                     "key of its order, and the store does what has a key once. A's second delivery is "
+                     "refused as repeated; the cache is still refreshed twice, and nobody minds. seckilld "
+                     "treats every purchase this way.",
             .broken_code = "acquire(lock)\n"
                            "refresh(cache)           # twice: harmless\n"
                            "deliver(order)           # twice: costs money\n"

@@ -41,17 +41,14 @@ const struct scenario scenario_two_processes = {
         {
             .title = "A mutex protects the threads of one process; the second process has its own.",
             .question = "The service protects its stock by a mutex, and all tests pass. Then it is started "
-                        "twice, behind a "
-                        "load balancer. What does the mutex protect now?",
+                        "twice, behind a load balancer. What does the mutex protect now?",
             .story = "A mutex is right, and fast, as long as there is one process.\n\n"
                      "For a sale the service is scaled out: two processes, each with a mutex in its own "
-                     "memory. Client A "
-                     "locks its mutex; client B locks its own. Neither waits.\n\n"
-                     "Both read that one lamp is left, and both sell it. Nothing in the code has changed, no "
-                     "test was red, "
-                     "and the log of each process is as it should be.\n\n"
-                     "The fix: the lock is where both processes can see it, in a store. B waits until A has "
-                     "released.",
+                     "memory. Client A locks its mutex; client B locks its own. Neither waits.\n\n"
+                     "Both read that one lamp is left, and both sell it. Nothing in the code has changed, "
+                     "no test was red, and the log of each process is as it should be.\n\n"
+                     "The fix: the lock is where both processes can see it, in a store. B waits until A "
+                     "has released.",
             .broken_code = "static pthread_mutex_t lock;   // one a process\n"
                            "pthread_mutex_lock(&lock);\n"
                            "sell();\n"

@@ -22,24 +22,21 @@ const struct scenario scenario_zookeeper_paused = {
     .ttl_ms = 1000,
     .text =
         {
-            .title = "A session that expired deletes the node, and not the write of its client; the zxid as "
-                     "fence does.",
+            .title = "A session that expired deletes the node, and not the write of its client; the zxid "
+                     "as fence does.",
             .question = "The lock is an ephemeral node in ZooKeeper: it goes with its client's session. The "
-                        "client is stopped "
-                        "until the session has expired. What happens to the write that it was about to make?",
+                        "client is stopped until the session has expired. What happens to the write that it "
+                        "was about to make?",
             .story = "An ephemeral node is the surest way to release the lock of a client that died. A "
-                     "client that was only "
-                     "stopped is not dead.\n\n"
-                     "Client A has the lowest node, and so the lock. It is stopped; its session expires, and "
-                     "ZooKeeper "
-                     "deletes its node.\n\n"
+                     "client that was only stopped is not dead.\n\n"
+                     "Client A has the lowest node, and so the lock. It is stopped; its session expires, "
+                     "and ZooKeeper deletes its node.\n\n"
                      "Client B watched that node, gets the lock, sells the lamp, and releases.\n\n"
-                     "A wakes up. It will learn of its session's end as soon as it reads its socket; but the "
-                     "next thing that "
-                     "it does is the write that it was about to make. The lamp is sold again.\n\n"
+                     "A wakes up. It will learn of its session's end as soon as it reads its socket; but "
+                     "the next thing that it does is the write that it was about to make. The lamp is sold "
+                     "again.\n\n"
                      "The fix: the zxid that created the node is a number that grows with each grant. A "
-                     "sends it with its "
-                     "write, the stock has seen B's, and refuses.",
+                     "sends it with its write, the stock has seen B's, and refuses.",
             .broken_code = "node = create(\"/lock/lamp/…\", EPHEMERAL | SEQUENTIAL)\n"
                            "left = read(stock)\n"
                            "# stopped: the session expires\n"

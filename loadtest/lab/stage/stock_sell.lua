@@ -12,7 +12,7 @@ if ARGV[3] ~= '' then
 elseif tonumber(redis.call('HGET', KEYS[1], 'available') or 0) < quantity then
     return 'sold-out'
 else
-    redis.call('HINCRBY', KEYS[1], 'available', -quantity)
+    redis.call('HINCRBY', KEYS[1], 'available', 0 - quantity) -- -0 is no integer to Redis
 end
 redis.call('HINCRBY', KEYS[1], 'sold', quantity)
 return redis.call('HMGET', KEYS[1], 'initial', 'available', 'sold')
