@@ -195,8 +195,9 @@ fuzzers: $(FUZZERS) ; @:
 benches: $(BENCHES) ; @:
 
 install: all ## install into PREFIX (/usr/local), below DESTDIR; settings that are there in SYSCONFDIR (/etc) are kept
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include/lock include/etcd lib/pkgconfig lib/systemd/system share/doc/seckill)
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include/lock include/etcd lib/pkgconfig lib/seckill lib/systemd/system share/doc/seckill)
 	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(TURNED_CLOCK) $(DESTDIR)$(PREFIX)/lib/seckill
 	install -d $(DESTDIR)$(SYSCONFDIR)/seckill
 	[ -e $(DESTDIR)$(SYSCONFDIR)/seckill/seckilld.conf ] || \
 	    install -m 644 deploy/seckilld.conf $(DESTDIR)$(SYSCONFDIR)/seckill

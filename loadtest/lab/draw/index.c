@@ -55,8 +55,8 @@ static void write_summary(FILE *out, const struct index_row rows[], int count) {
 }
 
 void index_draw(FILE *out, const struct index_row rows[], int count) {
-    document_begin(out, "How locks fail: the lessons");
-    fputs("<h1>How locks fail</h1>\n", out);
+    document_begin(out, "How a sale goes wrong: the lessons");
+    fputs("<h1>How a sale goes wrong</h1>\n", out);
     write_summary(out, rows, count);
     fputs(
         "<p class=\"note\">Each lesson is played twice: broken, where the fault is to show, and fixed, where "

@@ -57,7 +57,8 @@ static void judge_write(struct judgement *j, const struct event *write) {
         evidence_add(j->evidence, write->n);
     }
     const struct hold *next = write->t_ns > hold->to_ns ? next_holder(j, hold, write->t_ns) : NULL;
-    if (next != NULL && j->late_write == NULL) {
+    bool wrong = j->books.oversold > 0 || j->books.lost_updates > 0 || j->books.vanished > 0;
+    if (wrong && next != NULL && j->late_write == NULL) {
         j->late_write = write;
         evidence_add(j->evidence, write->n);
         evidence_add(j->evidence, next->begun_n);

@@ -26,8 +26,8 @@ struct judgement {
      * released, or another was granted the lock. A client that gives a grant up early has not lost it. */
     int64_t lost_grants;
     const struct event *first_loss; /* NULL: there is none */
-    /* A write that was accepted though its grant had ended, and another had been granted the lock since. That
-     * is no fault as long as the books are right. NULL: there is none. */
+    /* If the books are wrong: a write that was accepted though its grant had ended, and another had been
+     * granted the lock since. NULL: there is none. */
     const struct event *late_write;
     bool starved, herd;
     uint64_t evidence[EVENT_EVIDENCE]; /* as in struct event */

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Between the steps of two buyers: so one sees which comes first. */
-enum { STEP_MS = 10 };
+/* Between the steps of two buyers, and of a holder that sells: so one sees which comes first. */
+enum { STEP_MS = 10, WORK_MS = 60 };
 
 void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing) {
     *cast = (struct cast){.stage = stage, .fencing = fencing};
@@ -42,6 +42,7 @@ void cast_sell(struct client *client) {
     if (!client_holds(client))
         return;
     client_read_stock(client, CAST_ITEM);
+    stage_pause(client_stage(client), WORK_MS);
     client_sell(client, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(client);
 }

@@ -11,9 +11,11 @@ static struct server *start_durable(struct stage *stage, const char *name) {
 }
 
 static void crash(struct server *node) {
-    stage_fault(node->stage, node->name, "killed, and started again");
+    static const char restarted[] = "killed, and started again";
+    stage_fault(node->stage, node->name, restarted);
     server_kill(node);
     server_restart(node);
+    stage_fault_over(node->stage, node->name, restarted);
 }
 
 static void play(struct stage *stage, bool broken) {

@@ -18,10 +18,9 @@ static void three_clients(struct cast *cast) {
     client_read_stock(a, CAST_ITEM);
     stage_fault(stage, "client-a", slow);
     client_begin_acquire(b, CAST_ITEM, wait_ms);
-    stage_pause(stage, ttl_ms / 4);
-    client_begin_acquire(c, CAST_ITEM, wait_ms);
     client_wait(b); /* A's lock has expired */
     client_read_stock(b, CAST_ITEM);
+    client_begin_acquire(c, CAST_ITEM, wait_ms); /* not earlier: this lock is not fair */
     stage_pause(stage, ttl_ms / 3);
     stage_fault_over(stage, "client-a", slow);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);

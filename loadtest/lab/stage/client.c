@@ -237,6 +237,10 @@ void client_start_many(struct clients *clients, const struct client_options *opt
         client_wait(out[i]);
 }
 
+struct stage *client_stage(const struct client *c) {
+    return c->all->stage;
+}
+
 /* ---- waiting ---- */
 
 /* Waits until `is_true`; false: the deadline passed, or it will never be. */

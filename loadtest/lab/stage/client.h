@@ -26,6 +26,8 @@ struct client *client_start(struct clients *clients, const struct client_options
 void client_start_many(struct clients *clients, const struct client_options *options, int count,
                        struct client *out[]);
 
+struct stage *client_stage(const struct client *client);
+
 /* ---- commands: the client must have done the one before; each blocks until it is done ---- */
 
 void client_acquire(struct client *client, const char *key, int64_t timeout_ms); /* 0: one try */

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/preload/turned_clock.h"
+
 enum { COMMAND_ARGS = 16, REPLY_SIZE = 16384, TIMEOUT_MS = 1000 };
 
 /* ---- commands ---- */
@@ -134,24 +136,31 @@ struct server *redis_server_start_replica(struct stage *stage, const char *name,
 
 /* ---- its clock ---- */
 
+/* Beside the programs, or where make install puts it. */
+static void find_library(const struct stage *stage, char path[SERVER_PATH_SIZE]) {
+    snprintf(path, SERVER_PATH_SIZE, "%.250s/turned-clock.so", stage_programs(stage));
+    if (access(path, R_OK) != 0)
+        snprintf(path, SERVER_PATH_SIZE, "%.250s/../lib/seckill/turned-clock.so", stage_programs(stage));
+}
+
 /* The library that is loaded into the server reads the offset from a file that both map. */
 struct server *redis_server_start_with_clock(struct stage *stage, const char *name) {
     struct server *server = prepare(stage, name);
     char file[SERVER_PATH_SIZE + 8], library[SERVER_PATH_SIZE];
     snprintf(file, sizeof file, "%s.clock", server->directory);
-    snprintf(library, sizeof library, "%s/turned-clock.so", stage_programs(stage));
+    find_library(stage, library);
     int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     void *memory = MAP_FAILED;
     if (access(library, R_OK) != 0)
         stage_fail(stage, "%s is missing: run make", library);
-    else if (fd >= 0 && ftruncate(fd, 2 * sizeof(int64_t)) == 0)
-        memory = mmap(NULL, 2 * sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    else if (fd >= 0 && ftruncate(fd, sizeof(struct turned_clock)) == 0)
+        memory = mmap(NULL, sizeof(struct turned_clock), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
         close(fd);
     if (memory == MAP_FAILED)
         stage_fail(stage, "%s has no clock that can be moved", name);
     else
-        server->clock_ahead_ms = memory;
+        server->clock = memory;
     if (asprintf(&server->env[0], "LD_PRELOAD=%s", library) < 0 ||
         asprintf(&server->env[1], "TURNED_CLOCK=%s", file) < 0)
         abort();
@@ -162,7 +171,7 @@ struct server *redis_server_start_with_clock(struct stage *stage, const char *na
 void redis_server_move_clock(struct server *server, int64_t jump_ms) {
     if (stage_failed(server->stage))
         return;
-    __atomic_fetch_add(server->clock_ahead_ms, jump_ms, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&server->clock->ahead_ms, jump_ms, __ATOMIC_SEQ_CST);
     stage_record(server->stage, &(struct event){.kind = EVENT_SERVER_CLOCK,
                                                 .who = server->name,
                                                 .server = server->name,

@@ -21,8 +21,8 @@ struct server {
     char directory[SERVER_PATH_SIZE], log[SERVER_PATH_SIZE];
     char *args[SERVER_ARGS]; /* of its command line; NULL at the end */
     int arg_count;
-    char *env[SERVER_ENV];   /* added to its environment; NULL at the end */
-    int64_t *clock_ahead_ms; /* its clock is so much ahead of the machine's; NULL: it is the machine's */
+    char *env[SERVER_ENV];      /* added to its environment; NULL at the end */
+    struct turned_clock *clock; /* NULL: it has the machine's */
 };
 
 /* Records that it is now "master", or "replica". */
