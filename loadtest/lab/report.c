@@ -91,8 +91,8 @@ static struct index_row make_row(const struct scenario *scenario,
 
 bool report_write_index(const char *directory) {
     char path[REPORT_PATH_SIZE];
-    int room = 0, count = 0;
-    while (scenarios[room] != NULL)
+    int room = 1, count = 0;
+    while (scenarios[room] != NULL) /* there is one */
         room++;
     struct judged_play(*plays)[REPORT_PLAYS] = calloc((size_t)room, sizeof *plays); /* own the rows' texts */
     struct index_row *rows = calloc((size_t)room, sizeof *rows);

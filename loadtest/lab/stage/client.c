@@ -319,10 +319,6 @@ void client_acquire(struct client *c, const char *key, int64_t timeout_ms) {
     run(c, (struct wire_command){.verb = WIRE_ACQUIRE, .timeout_ms = timeout_ms}, key, "");
 }
 
-void client_extend(struct client *c) {
-    run(c, (struct wire_command){.verb = WIRE_EXTEND}, "", "");
-}
-
 void client_release(struct client *c) {
     run(c, (struct wire_command){.verb = WIRE_RELEASE}, "", "");
 }
@@ -406,11 +402,6 @@ void client_kill(struct client *c) {
         return;
     process_kill(&c->process);
     stage_fault(c->all->stage, c->name, "killed");
-}
-
-void clients_close_shop(struct clients *clients) {
-    if (clients->shared != NULL)
-        atomic_store(&clients->shared->closed, true);
 }
 
 /* ---- owners ---- */

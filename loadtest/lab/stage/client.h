@@ -31,7 +31,6 @@ struct stage *client_stage(const struct client *client);
 /* ---- commands: the client must have done the one before; each blocks until it is done ---- */
 
 void client_acquire(struct client *client, const char *key, int64_t timeout_ms); /* 0: one try */
-void client_extend(struct client *client);
 void client_release(struct client *client);
 void client_read_stock(struct client *client, const char *item);
 /* Sells one of `item`. `once`: its idempotency key, or NULL. */
@@ -71,9 +70,6 @@ void client_resume(struct client *client);
 void client_kill(struct client *client); /* SIGKILL */
 /* It works, and its worker hangs: told as a pause, and nothing is done to the process. */
 void client_hang(struct client *client, const char *why);
-
-/* Those who shop go home after what they are at. */
-void clients_close_shop(struct clients *clients);
 
 /* The name of the client whose owner id this is; NULL: nobody's. From any thread. */
 const char *client_of_owner(struct clients *clients, const char *owner);

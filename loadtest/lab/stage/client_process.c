@@ -182,22 +182,6 @@ static bool acquire(struct client *c, const struct wire_command *command) {
     return status == LOCK_OK;
 }
 
-static void extend(struct client *c) {
-    static const enum event_kind answers[LOCK_STATUSES] = {
-        [LOCK_OK] = EVENT_RENEW_OK, [LOCK_LOST] = EVENT_RENEW_LOST, [LOCK_NOT_OWNER] = EVENT_RENEW_LOST};
-    uint64_t op = new_op(c);
-    tell_of_grant(c, EVENT_RENEW_SENT, op, c->grant_op);
-    struct lock_grant grant = c->grant;
-    enum lock_status status = lock_extend(c->lock, &grant);
-    pthread_mutex_lock(&c->mutex);
-    if (status == LOCK_OK) {
-        c->grant = grant;
-        c->until_ns = machine_ns(c, grant.deadline_ns);
-    }
-    tell_of_grant(c, answers[status] != 0 ? answers[status] : EVENT_RENEW_UNKNOWN, op, c->grant_op);
-    pthread_mutex_unlock(&c->mutex);
-}
-
 static void release(struct client *c) {
     static const enum event_kind answers[LOCK_STATUSES] = {
         [LOCK_OK] = EVENT_RELEASE_OK, [LOCK_NOT_OWNER] = EVENT_RELEASE_NOT_OWNER};
@@ -266,7 +250,7 @@ static void shop(struct client *c, const struct wire_command *command) {
     struct wire_command sale = *command;
     sale.quantity = 1;
     sale.text[0] = '\0';
-    for (int64_t i = 0; i < command->count && !atomic_load(&c->shared->closed); i++) {
+    for (int64_t i = 0; i < command->count; i++) {
         if (!c->unlocked && !acquire(c, command))
             continue;
         bool left = read_stock(c, command);
@@ -286,7 +270,6 @@ static void shop(struct client *c, const struct wire_command *command) {
 static void do_command(struct client *c, const struct wire_command *command) {
     switch (command->verb) {
     case WIRE_ACQUIRE: acquire(c, command); break;
-    case WIRE_EXTEND: extend(c); break;
     case WIRE_RELEASE: release(c); break;
     case WIRE_READ: read_stock(c, command); break;
     case WIRE_WRITE: write_stock(c, command); break;

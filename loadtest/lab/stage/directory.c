@@ -21,16 +21,8 @@ static int remove_one(const char *path, const struct stat *stat, int type, struc
     return remove(path) != 0 && errno != ENOENT;
 }
 
-static int remove_below(const char *path, const struct stat *stat, int type, struct FTW *at) {
-    return at->level == 0 ? 0 : remove_one(path, stat, type, at);
-}
-
 void directory_remove(const char *path) {
     nftw(path, remove_one, OPEN_FILES, FTW_DEPTH | FTW_PHYS);
-}
-
-void directory_clear(const char *path) {
-    nftw(path, remove_below, OPEN_FILES, FTW_DEPTH | FTW_PHYS);
 }
 
 /* Waits for the end of the run: then nobody has the other end of the pipe any more. The servers have been

@@ -23,8 +23,7 @@ void directory_close(struct directory *directory);
 /* Copies the logs in one directory, NAME.log, to another, which is made. What cannot be copied is left. */
 void directory_copy_logs(const char *from, const char *to);
 
-/* Removes a directory and all that is in it; empties one. */
+/* Removes a directory and all that is in it. */
 void directory_remove(const char *path);
-void directory_clear(const char *path);
 
 #endif

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "loadtest/lab/stage/directory.h"
 
 /* ---- starting ---- */
 
@@ -140,19 +139,6 @@ void server_record_role(const struct server *server, const char *role) {
                                                     .role = role});
 }
 
-static const char paused[] = "stopped: it answers nobody";
-
-void server_pause(struct server *server) {
-    stage_fault(server->stage, server->name, paused);
-    if (!stage_failed(server->stage) && !process_pause(&server->process))
-        stage_fail(server->stage, "%s could not be stopped", server->name);
-}
-
-void server_resume(struct server *server) {
-    process_resume(&server->process);
-    stage_fault_over(server->stage, server->name, paused);
-}
-
 void server_kill(struct server *server) {
     if (stage_failed(server->stage))
         return;
@@ -165,9 +151,4 @@ void server_restart(struct server *server) {
     server_await(server);
     if (!stage_failed(server->stage))
         record(server, EVENT_SERVER_UP);
-}
-
-void server_wipe(struct server *server) {
-    if (!stage_failed(server->stage))
-        directory_clear(server->directory);
 }

@@ -27,13 +27,9 @@ struct server {
 
 /* Records that it is now "master", or "replica". */
 void server_record_role(const struct server *server, const char *role);
-void server_pause(struct server *server);  /* SIGSTOP */
-void server_resume(struct server *server); /* SIGCONT */
-void server_kill(struct server *server);   /* SIGKILL */
+void server_kill(struct server *server); /* SIGKILL */
 /* Starts it again, with its port, options and what data it has left. It must have been killed. */
 void server_restart(struct server *server);
-/* Removes its data. It must have been killed. */
-void server_wipe(struct server *server);
 
 /* ---- for the kinds ---- */
 

@@ -12,7 +12,6 @@ enum { WIRE_NAME_SIZE = 64, WIRE_TEXT_SIZE = 200 };
 
 enum wire_verb {
     WIRE_ACQUIRE, /* waits for `name` for up to `timeout_ms`; 0: one try */
-    WIRE_EXTEND,
     WIRE_RELEASE,
     WIRE_READ,  /* the stock of `name`, which the next computed write starts from */
     WIRE_WRITE, /* sells `quantity` of `name` in this `way` */
@@ -48,7 +47,6 @@ struct wire_message {
 /* Memory that all processes of a play share. */
 struct wire_shared {
     _Atomic uint64_t next_op;
-    atomic_bool closed; /* shoppers go home */
 };
 
 /* Where the client process finds its pipes and the shared memory. */
