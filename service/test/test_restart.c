@@ -133,7 +133,7 @@ static void two_sell_what_there_is(void) {
 static void rolling_restart(void) {
     struct redis_server redis;
     struct seckilld services[2];
-    enum { BUYERS = 20000 };
+    enum { BUYERS = 200000 }; /* more than are served meanwhile */
     open_two(&redis, services);
     shop_put(services[0].port, "x", harness_format("\"stock\":%d", BUYERS));
     struct crowd_plan plan = {.ports = {services[0].port, services[1].port},

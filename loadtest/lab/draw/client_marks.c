@@ -5,6 +5,8 @@
 
 #include "loadtest/lab/draw/svg.h"
 
+enum { FADE_PX = 40 };
+
 static const char *key_of_grant(const struct canvas *canvas, uint64_t grant) {
     const struct hold *hold = grant != 0 ? holds_of_grant(&canvas->judgement->holds, grant) : NULL;
     return hold != NULL ? hold->key : NULL;
@@ -158,8 +160,9 @@ static void draw_write(struct canvas *canvas, const struct event *write, const s
     if (stock != NULL && !unknown)
         svg_line(canvas->out, lanes_is_thin(lane) ? "drop faint" : "drop", x, y + radius, x,
                  stock->top_px + (accepted ? stock->height_px / 2 : 0));
+    double room = canvas->labels.right_px - x;
     if (unknown) /* it may have reached the stock, now or later */
-        svg_rect(canvas->out, "unsure", x, y - radius / 2, 40, radius, 0);
+        svg_rect(canvas->out, "unsure", x, y - radius / 2, room < FADE_PX ? room : FADE_PX, radius, 0);
     draw_diamond(canvas, write->kind, x, y, radius);
     canvas_end_mark(canvas);
     labels_take_mark(&canvas->labels, x, y, radius);
