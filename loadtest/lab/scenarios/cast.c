@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Between the steps of two buyers, and of a holder that sells: so one sees which comes first. */
-enum { STEP_MS = 10, WORK_MS = 60 };
+enum { STEP_MS = 10, WORK_MS = 60, BESIDE_MS = 150 };
 
 void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing) {
     *cast = (struct cast){.stage = stage, .fencing = fencing};
@@ -45,6 +45,22 @@ void cast_sell(struct client *client) {
     stage_pause(client_stage(client), WORK_MS);
     client_sell(client, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(client);
+}
+
+void cast_sell_beside(struct client *a, struct client *b) {
+    bool both = client_holds(b);
+    client_read_stock(a, CAST_ITEM);
+    if (both)
+        client_read_stock(b, CAST_ITEM);
+    stage_pause(client_stage(a), BESIDE_MS);
+    client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
+    if (both)
+        client_sell(b, CAST_ITEM, STOCK_COMPUTED, NULL);
+    client_release(a);
+    if (both)
+        client_release(b);
+    else
+        cast_sell(b);
 }
 
 void cast_two_buyers(struct cast *cast, enum stock_way way) {

@@ -38,6 +38,10 @@ void cast_begin(struct cast *cast, int64_t units);
  * that, and releases. */
 void cast_sell(struct client *client);
 
+/* `a` holds the lock. If `b` holds it as well, both read, and then both sell; else one sells after the
+ * other. */
+void cast_sell_beside(struct client *a, struct client *b);
+
 /* The play begins. Two buyers without a lock, step by step: both read that one unit is left, both sell it in
  * this way. */
 void cast_two_buyers(struct cast *cast, enum stock_way way);

@@ -2,7 +2,7 @@
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenario.h"
 
-enum { WAIT_MS = 10000, WORK_MS = 150 };
+enum { WAIT_MS = 10000 };
 
 static void play(struct stage *stage, bool broken) {
     struct cast cast;
@@ -23,19 +23,7 @@ static void play(struct stage *stage, bool broken) {
     client_open_gate(a);
     client_wait(a);
     stage_fault_over(stage, "client-a", "slow between GET and SET");
-    bool both = client_holds(b);
-    client_read_stock(a, CAST_ITEM);
-    if (both)
-        client_read_stock(b, CAST_ITEM);
-    stage_pause(stage, WORK_MS);
-    client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
-    if (both)
-        client_sell(b, CAST_ITEM, STOCK_COMPUTED, NULL);
-    client_release(a);
-    if (both)
-        client_release(b);
-    else
-        cast_sell(b);
+    cast_sell_beside(a, b);
     observer_read_stock(cast.shop, CAST_ITEM);
 }
 

@@ -15,16 +15,6 @@ static void record_write(struct stage *stage, enum event_kind kind, const char *
                                 .kind = kind, .who = "buyer", .op = BASKET_OP, .item = item, .quantity = 1});
 }
 
-static void record_stock(struct stage *stage, const char *item, const struct seckilld_audit *audit) {
-    if (!stage_failed(stage))
-        stage_record(stage, &(struct event){.kind = EVENT_SALE_STOCK,
-                                            .who = "stock",
-                                            .item = item,
-                                            .initial = audit->stock,
-                                            .available = audit->available,
-                                            .sold = audit->sold});
-}
-
 static bool audit_both(const struct server *service, struct seckilld_audit audits[LINES]) {
     bool good = true;
     for (int i = 0; i < LINES; i++)
@@ -45,7 +35,7 @@ static void record_books(struct stage *stage, const struct seckilld_audit audits
             record_write(stage, EVENT_WRITE_ACCEPTED, items[i]);
             known[i] = true;
         }
-        record_stock(stage, items[i], &audits[i]);
+        stage_record_stock(stage, items[i], audits[i].stock, audits[i].available, audits[i].sold);
     }
 }
 
@@ -83,7 +73,7 @@ static void play(struct stage *stage, bool broken) {
         seckilld_server_put_item(service, items[i], "{\"stock\":10}");
     stage_begin(stage);
     for (int i = 0; i < LINES; i++)
-        record_stock(stage, items[i], &(struct seckilld_audit){.stock = STOCK, .available = STOCK});
+        stage_record_stock(stage, items[i], STOCK, STOCK, 0);
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     for (int i = 0; i < LINES; i++)
         record_write(stage, EVENT_WRITE_SENT, items[i]);

@@ -61,12 +61,7 @@ static void record_sale(struct stage *stage, const char *item, const struct load
     stage_record(stage, &event);
     event.kind = EVENT_WRITE_ACCEPTED;
     stage_record(stage, &event);
-    stage_record(stage, &(struct event){.kind = EVENT_SALE_STOCK,
-                                        .who = "stock",
-                                        .item = item,
-                                        .initial = audit->stock,
-                                        .available = audit->available,
-                                        .sold = audit->sold});
+    stage_record_stock(stage, item, audit->stock, audit->available, audit->sold);
     note_speed(stage, item, load, audit);
 }
 

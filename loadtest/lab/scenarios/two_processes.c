@@ -2,7 +2,7 @@
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenario.h"
 
-enum { WAIT_MS = 10000, WORK_MS = 150 };
+enum { WAIT_MS = 10000, TRY_MS = 150 };
 
 static void play(struct stage *stage, bool broken) {
     struct cast cast;
@@ -17,20 +17,8 @@ static void play(struct stage *stage, bool broken) {
     stage_until(stage, 30 + stage_random(stage, 0, 30));
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
-    client_done_within(b, WORK_MS);
-    bool both = client_holds(b);
-    client_read_stock(a, CAST_ITEM);
-    if (both)
-        client_read_stock(b, CAST_ITEM);
-    stage_pause(stage, WORK_MS);
-    client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
-    if (both)
-        client_sell(b, CAST_ITEM, STOCK_COMPUTED, NULL);
-    client_release(a);
-    if (both)
-        client_release(b);
-    else
-        cast_sell(b);
+    client_done_within(b, TRY_MS);
+    cast_sell_beside(a, b);
     observer_read_stock(cast.shop, CAST_ITEM);
 }
 

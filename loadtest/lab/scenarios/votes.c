@@ -1,6 +1,6 @@
 #include "loadtest/lab/scenarios/votes.h"
 
-enum { WAIT_MS = 20000, TRY_MS = 400, WORK_MS = 150 };
+enum { WAIT_MS = 20000, TRY_MS = 400 };
 
 void votes_start(struct votes *votes, struct cast *cast,
                  struct server *(*start)(struct stage *stage, const char *name)) {
@@ -34,21 +34,9 @@ void votes_play(struct votes *votes, void (*lose)(struct server *node)) {
     stage_fault(stage, "client-a", "cannot reach node-3");
     link_cut(votes->to_third);
     client_acquire(a, CAST_ITEM, WAIT_MS);
-    client_read_stock(a, CAST_ITEM);
     lose(votes->nodes[1]);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
     client_done_within(b, TRY_MS);
-    bool both = client_holds(b);
-    if (both)
-        client_read_stock(b, CAST_ITEM);
-    stage_pause(stage, WORK_MS);
-    client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
-    if (both)
-        client_sell(b, CAST_ITEM, STOCK_COMPUTED, NULL);
-    client_release(a);
-    if (both)
-        client_release(b);
-    else
-        cast_sell(b);
+    cast_sell_beside(a, b);
     observer_read_stock(votes->cast->shop, CAST_ITEM);
 }

@@ -222,12 +222,7 @@ void observer_watch_zookeeper(struct clients *clients, const struct server *serv
 static void read_stock(const struct server *server, struct stock *stock, const char *item) {
     struct stock_state state;
     if (stock_read(stock, item, 0, &state))
-        stage_record(server->stage, &(struct event){.kind = EVENT_SALE_STOCK,
-                                                    .who = "stock",
-                                                    .item = item,
-                                                    .initial = state.initial,
-                                                    .available = state.available,
-                                                    .sold = state.sold});
+        stage_record_stock(server->stage, item, state.initial, state.available, state.sold);
     else
         stage_fail(server->stage, "%s does not say what is left of %s", server->name, item);
 }

@@ -175,6 +175,17 @@ void stage_note(struct stage *stage, const char *format, ...) {
         stage_record(stage, &(struct event){.kind = EVENT_NOTE, .who = "lab", .text = text});
 }
 
+void stage_record_stock(struct stage *stage, const char *item, int64_t initial, int64_t available,
+                        int64_t sold) {
+    if (!stage_failed(stage))
+        stage_record(stage, &(struct event){.kind = EVENT_SALE_STOCK,
+                                            .who = "stock",
+                                            .item = item,
+                                            .initial = initial,
+                                            .available = available,
+                                            .sold = sold});
+}
+
 static void record_fault(struct stage *stage, enum event_kind kind, const char *target, const char *what) {
     if (!stage_failed(stage))
         stage_record(stage, &(struct event){.kind = kind, .who = "lab", .what = what, .target = target});

@@ -50,6 +50,9 @@ int64_t stage_ttl_ms(const struct stage *stage);
 /* From any thread. */
 void stage_record(struct stage *stage, const struct event *event);
 __attribute__((format(printf, 2, 3))) void stage_note(struct stage *stage, const char *format, ...);
+/* What the stock says of an item. */
+void stage_record_stock(struct stage *stage, const char *item, int64_t initial, int64_t available,
+                        int64_t sold);
 /* A fault begins at `target`, or ends. */
 void stage_fault(struct stage *stage, const char *target, const char *what);
 void stage_fault_over(struct stage *stage, const char *target, const char *what);
