@@ -70,12 +70,21 @@ static bool answered_request(void *self, const struct pool_answer *answer) {
         return false;
     load->answered++;
     load->outcomes[line->outcome]++;
+    progress_answered(load->progress, answer->answered_ns - line->intended_ns);
     return true;
+}
+
+static void write_progress(const struct load *load, uint64_t now_ns, bool last) {
+    const struct progress_counts counts = {.accepted = load->outcomes[OUTCOME_ACCEPTED],
+                                           .rejected = load->outcomes[OUTCOME_REJECTED],
+                                           .unknown = load->outcomes[OUTCOME_UNKNOWN]};
+    progress_write(load->progress, now_ns, now_ns - load->started_ns, &counts, last);
 }
 
 static void show_load(void *self, uint64_t now_ns) {
     struct load *load = self;
     double seconds = (double)(now_ns - load->started_ns) / 1e9;
+    write_progress(load, now_ns, false);
     progress_show(load->progress, now_ns,
                   "%.0f s  %llu answered (%.0f/s)  %llu accepted  %llu rejected  %llu unknown", seconds,
                   (unsigned long long)load->answered, (double)load->answered / seconds,
@@ -99,6 +108,7 @@ void load_run(struct load *load, struct connection_pool *pool) {
         .stop = load->stop,
     };
     connection_pool_run(pool, &work);
+    write_progress(load, uv_hrtime(), true);
 }
 
 static bool next_unknown(void *self, uint64_t now_ns, uint64_t *job) {

@@ -30,7 +30,8 @@ struct session {
     struct connection_pool *pool;
     struct books *before; /* of each item */
     struct books *after;
-    FILE *json; /* NULL: none */
+    FILE *json;           /* NULL: none */
+    FILE *progress_lines; /* NULL: none */
 };
 
 static volatile sig_atomic_t stop;
@@ -98,12 +99,14 @@ static int prepare(struct session *s) {
         s->json = strcmp(o->json, "-") == 0 ? stdout : fopen(o->json, "we");
     if (o->json != NULL && s->json == NULL)
         return fail(EXIT_USAGE, o->json, strerror(errno));
+    if (o->progress != NULL && (s->progress_lines = fopen(o->progress, "we")) == NULL)
+        return fail(EXIT_USAGE, o->progress, strerror(errno));
     s->pool = connection_pool_open(s->targets, o->urls.count, o->connections, o->seed);
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);
     if (!demand_init(&s->demand, o) || s->pool == NULL || s->before == NULL || s->after == NULL)
         return fail(EXIT_INCONCLUSIVE, "no memory", "ask for fewer --connections");
-    progress_init(&s->progress);
+    progress_init(&s->progress, s->progress_lines);
     s->report.demand = &s->demand;
     s->report.run = s->run;
     s->report.log = &s->log;
@@ -175,5 +178,7 @@ int main(int argc, char **argv) {
     free(session.after);
     if (session.json != NULL)
         fclose(session.json);
+    if (session.progress_lines != NULL)
+        fclose(session.progress_lines);
     return code;
 }

@@ -40,6 +40,8 @@ const char options_help[] =
     "                     standard error. With baskets or transfers, the members purchases, baskets and\n"
     "                     transfers have the attempts, accepted, rejected, unknown, rejections, latency_ms\n"
     "                     and accepted_latency_ms of each kind; the top level counts all requests\n"
+    "  --progress FILE    while the load runs, write a JSON line ten times a second: seconds; accepted,\n"
+    "                     rejected, unknown so far; p50_us and p99_us of the answers since the line before\n"
     "  --help, --version\n"
     "\n"
     "The request log has one line for each request, 48 bytes in memory: sent, answered, key, outcome. A\n"
@@ -131,6 +133,7 @@ static const struct flag flags[] = {
     {"--timeout", read_ms, VALUE(timeout_ns), 1, 3600000, NULL},
     {"--settle", read_duration, VALUE(settle_ns), 1, 0, DURATION},
     {"--json", flag_read_text, VALUE(json), 0, 0, "the name of a file, or -"},
+    {"--progress", flag_read_text, VALUE(progress), 0, 0, "the name of a file"},
 };
 
 /* What depends on several flags. */

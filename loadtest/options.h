@@ -30,8 +30,9 @@ struct options {
     const char *token;   /* NULL: none */
     uint64_t seed;
     uint64_t timeout_ns;
-    uint64_t settle_ns; /* the limit for resolving unknown requests, and for audits */
-    const char *json;   /* file, "-" for standard output, NULL: none */
+    uint64_t settle_ns;   /* the limit for resolving unknown requests, and for audits */
+    const char *json;     /* file, "-" for standard output, NULL: none */
+    const char *progress; /* file, NULL: none */
 };
 
 /* `seed`: used if the command line has none. */

@@ -232,6 +232,21 @@ static void test_json_to_device(void) {
     CHECK(lstat(link, &known) == 0 && S_ISLNK(known.st_mode));
 }
 
+/* The last line of its progress is what the load has come to. */
+static void test_progress(void) {
+    struct seller *seller = seller_start(0, STOCK);
+    const char *path = harness_format("%s/progress", harness_dir());
+    struct attack_result outcome = attack_sale(seller, harness_format("--progress %s", path));
+    check_clean(&outcome, seller);
+    const char *lines = attack_read_file(path), *last = strrchr(lines, '{');
+    CHECK(last != NULL && lines[strlen(lines) - 1] == '\n');
+    CHECK_HAS(last, "{\"seconds\":");
+    CHECK_HAS(last, harness_format("\"accepted\":%d,\"rejected\":900,\"unknown\":0,\"p50_us\":", STOCK));
+    outcome = attack_sale(seller, harness_format("--progress %s/none/x", harness_dir()));
+    attack_check_code(&outcome, 2);
+    CHECK_HAS(outcome.text, "none/x: No such file or directory");
+}
+
 static bool has_begun(void *seller) {
     return seller_requests(seller) >= 50;
 }
@@ -297,6 +312,7 @@ int main(int argc, char **argv) {
     harness_run("program: JSON that cannot be written", test_json_cannot_be_written);
     harness_run("program: JSON of an earlier run is kept", test_json_is_kept);
     harness_run("program: JSON to a device", test_json_to_device);
+    harness_run("program: progress for programs", test_progress);
     harness_run("program: interrupted once, it still judges", test_interrupted);
     harness_run("program: interrupted twice, it stops", test_interrupted_twice);
     return harness_finish();
