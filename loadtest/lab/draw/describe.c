@@ -87,6 +87,10 @@ void describe_event(const struct event *e, char text[DESCRIBE_SIZE]) {
         snprintf(text, size, "%s: %" PRId64 " of %" PRId64 " left, %" PRId64 " sold", e->item, e->available,
                  e->initial, e->sold);
         break;
+    case EVENT_SALE_CROWD:
+        snprintf(text, size, "%s: %" PRId64 " accepted, %" PRId64 " rejected, %" PRId64 " unknown", e->item,
+                 e->accepted, e->rejected, e->unknown);
+        break;
     case EVENT_NOTE: snprintf(text, size, "%s", e->text); break;
     default: snprintf(text, size, "%s: %s", e->outcome, e->sentence); break;
     }

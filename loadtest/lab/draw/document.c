@@ -24,7 +24,8 @@ static const char style[] =
     ".play.fixed{border-color:var(--fixed)}.play h3{font-size:18px}\n"
     ".pair{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:16px}\n"
     "pre{background:var(--box);border:1px solid var(--line);border-radius:6px;padding:10px 12px;margin:4px 0;"
-    "overflow-x:auto;font-size:14px;line-height:1.4}code{font-size:15px}pre code{font-size:inherit}\n"
+    "overflow-x:auto;font-size:14px;line-height:1.4}code{font-size:15px}pre code{font-size:inherit}"
+    "mark{background:none;color:inherit;font-weight:bold;text-decoration:underline}\n"
     "figure{margin:12px 0;overflow-x:auto}figure "
     "svg{max-width:100%;min-width:800px;height:auto;display:block}\n"
     "summary{cursor:pointer;padding:4px 0}.wide{overflow-x:auto}table{border-collapse:collapse;"
@@ -89,14 +90,37 @@ void document_paragraphs(FILE *out, const char *text) {
     fputs(open ? "</p>\n" : "", out);
 }
 
-void document_code(FILE *out, const char *text) {
+static bool is_listed(const int *lines, int number) {
+    while (*lines != 0 && *lines != number)
+        lines++;
+    return *lines != 0;
+}
+
+/* A tab is four blanks. */
+static void write_code_line(FILE *out, const char *line, size_t length) {
+    for (size_t from = 0; from < length;) {
+        size_t part = strcspn(line + from, "\n\t");
+        write_line(out, line + from, part);
+        from += part;
+        if (from < length) {
+            fputs("    ", out);
+            from++;
+        }
+    }
+}
+
+void document_code(FILE *out, const char *text, const int *lines, const char *says) {
     fputs("<pre tabindex=\"0\"><code>", out);
-    while (*text != '\0') {
-        size_t length = strcspn(text, "\n\t");
-        write_line(out, text, length);
+    for (int number = 1; *text != '\0'; number++) {
+        size_t length = strcspn(text, "\n");
+        bool listed = is_listed(lines, number);
+        fputs(listed ? "<mark>" : "", out);
+        write_code_line(out, text, length);
+        if (listed)
+            fprintf(out, "</mark> <b>\xe2\x86\x90 %s</b>", says);
         text += length;
         if (*text != '\0')
-            fputs(*text++ == '\n' ? "\n" : "    ", out);
+            fputc(*text++, out);
     }
     fputs("</code></pre>\n", out);
 }

@@ -12,8 +12,9 @@ void document_end(FILE *out);
 /* Paragraphs of plain text: a blank line begins another. */
 void document_paragraphs(FILE *out, const char *text);
 
-/* Preformatted text, as it is. */
-void document_code(FILE *out, const char *text);
+/* Preformatted text, as it is. Behind the lines of these numbers, from 1, with a 0 at the end, stands what
+ * `says` says of them. */
+void document_code(FILE *out, const char *text, const int *lines, const char *says);
 
 /* An element with a text in it: <h2>TEXT</h2>. `attributes` may be "". */
 void document_element(FILE *out, const char *name, const char *attributes, const char *text);

@@ -112,18 +112,36 @@ static void write_steps(FILE *out, const struct judged_play plays[], int count) 
     fputs(begun ? "</div></section>\n" : "", out);
 }
 
+static void write_question(FILE *out, const struct report_text *text) {
+    if (text->question == NULL)
+        return;
+    fputs("<section class=\"ask\"><h2>What will happen?</h2>\n", out);
+    document_paragraphs(out, text->question);
+    if (text->answers[0] != NULL) {
+        fputs("<ol>\n", out);
+        for (int i = 0; i < REPORT_ANSWERS; i++) {
+            document_element(out, "li", "", text->answers[i]);
+            fputc('\n', out);
+        }
+        fputs("</ol>\n<details><summary>The answer</summary>\n", out);
+        document_paragraphs(out, text->answers[text->right]);
+        fputs("</details>", out);
+    }
+    fputs("</section>\n", out);
+}
+
 static void write_code(FILE *out, const struct report_text *text) {
     if (text->broken_code == NULL && text->fixed_code == NULL)
         return;
     fputs("<section><h2>The code</h2>\n<div class=\"pair\">\n", out);
     if (text->broken_code != NULL) {
         fputs("<div><h3>Broken</h3>\n", out);
-        document_code(out, text->broken_code);
+        document_code(out, text->broken_code, text->broken_lines, "here it goes wrong");
         fputs("</div>\n", out);
     }
     if (text->fixed_code != NULL) {
         fputs("<div><h3>Fixed</h3>\n", out);
-        document_code(out, text->fixed_code);
+        document_code(out, text->fixed_code, text->fixed_lines, "this mends it");
         fputs("</div>\n", out);
     }
     fputs("</div></section>\n", out);
@@ -144,7 +162,7 @@ static void write_report(FILE *out, const struct judged_play plays[], int count,
     document_element(out, "h1", "", text->title != NULL ? text->title : name);
     document_element(out, "p", "class=\"about\"", name);
     fputc('\n', out);
-    write_part(out, "What will happen?", text->question, "ask");
+    write_question(out, text);
     write_part(out, "The story", text->story, "story");
     fputs("<section><h2>What happened</h2>\n<div class=\"pair\">\n", out);
     for (int i = 0; i < count; i++)
@@ -160,7 +178,8 @@ static void write_report(FILE *out, const struct judged_play plays[], int count,
     for (int i = 0; i < count; i++)
         rows_draw(out, &plays[i], &view->plays[i]);
     fputs("</section>\n", out);
-    write_command(out, &plays[0].log.play);
+    if (text->title != NULL)
+        write_command(out, &plays[0].log.play);
     document_end(out);
 }
 

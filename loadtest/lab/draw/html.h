@@ -4,12 +4,18 @@
 
 #include "loadtest/lab/judge/judge.h"
 
+enum { REPORT_ANSWERS = 3, REPORT_LINES = 4 };
+
 /* What a report says beside what its events show. Plain text: a blank line begins a paragraph. */
 struct report_text {
     const char *title;    /* one sentence: what the scenario teaches */
     const char *question; /* what the reader should guess first */
+    const char *answers[REPORT_ANSWERS];
+    int right; /* which of them the broken play shows */
     const char *story;
     const char *broken_code, *fixed_code; /* a dozen lines each */
+    /* The lines at fault, and those that mend it, from 1; a 0 ends them. */
+    int broken_lines[REPORT_LINES], fixed_lines[REPORT_LINES];
 };
 
 /* One play or two. `text` may be NULL, and so may each of its members: the part is left out. False when out

@@ -33,8 +33,9 @@ enum member_bit {
     SAYS = 1 << 15,
     VERDICT = 1 << 16,
     REQUESTS = 1 << 17,
-    OPTIONAL = REQUESTS,                  /* left out where it is 0 */
-    COUNTS = QUANTITY | STOCK | REQUESTS, /* are added up */
+    CROWD = 1 << 18,
+    OPTIONAL = REQUESTS,                          /* left out where it is 0 */
+    COUNTS = QUANTITY | STOCK | REQUESTS | CROWD, /* are added up */
 };
 
 static const struct member {
@@ -61,6 +62,12 @@ static const struct member {
     {"initial", offsetof(struct event, initial), NUMBER, STOCK},
     {"available", offsetof(struct event, available), NUMBER, STOCK},
     {"sold", offsetof(struct event, sold), NUMBER, STOCK},
+    {"accepted", offsetof(struct event, accepted), NUMBER, CROWD},
+    {"rejected", offsetof(struct event, rejected), NUMBER, CROWD},
+    {"unknown", offsetof(struct event, unknown), NUMBER, CROWD},
+    {"per_second", offsetof(struct event, per_second), NUMBER, CROWD},
+    {"p50_us", offsetof(struct event, p50_us), NUMBER, CROWD},
+    {"p99_us", offsetof(struct event, p99_us), NUMBER, CROWD},
     {"text", offsetof(struct event, text), TEXT, SAYS},
     {"outcome", offsetof(struct event, outcome), TEXT, VERDICT},
     {"overlap_ms", offsetof(struct event, overlap_ms), NUMBER, VERDICT},
@@ -103,6 +110,7 @@ static const struct {
     [EVENT_SERVER_DOWN] = {"server.down", SERVER},
     [EVENT_SERVER_UP] = {"server.up", SERVER},
     [EVENT_SALE_STOCK] = {"sale.stock", ITEM | STOCK},
+    [EVENT_SALE_CROWD] = {"sale.crowd", ITEM | CROWD},
     [EVENT_NOTE] = {"note", SAYS},
     [EVENT_VERDICT] = {"verdict", VERDICT},
 };

@@ -37,6 +37,7 @@ enum event_kind {
     EVENT_SERVER_DOWN,
     EVENT_SERVER_UP,
     EVENT_SALE_STOCK,
+    EVENT_SALE_CROWD,
     EVENT_NOTE,
     EVENT_VERDICT,
     EVENT_KINDS
@@ -60,6 +61,8 @@ struct event {
     int64_t until_ns; /* the grant's deadline */
     int64_t requests; /* to the store, that an acquire cost from its request to this answer; 0: not known */
     int64_t quantity, initial, available, sold, jump_ms;
+    /* Of a crowd that buys, so far; the speed and the latencies since its last such event: */
+    int64_t accepted, rejected, unknown, per_second, p50_us, p99_us;
     const char *key, *item;
     const char *reason;                /* of a refused write */
     const char *what, *target;         /* of a fault or a pause */

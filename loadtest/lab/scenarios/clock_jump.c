@@ -57,6 +57,10 @@ const struct scenario scenario_clock_jump = {
             .title = "Redlock trusts clocks: one that jumps votes twice, and two clients have a majority.",
             .question = "Redlock asks three Redis servers, and two votes are enough. A holder has two. The "
                         "clock of one of them is set forward. Can a second client get two votes?",
+            .answers = {"Yes: on that node the first vote has expired, and the third node never voted.",
+                        "No: the first holder still has two votes.",
+                        "No: Redis counts a time to live by a clock that never jumps."},
+            .right = 0,
             .story = "Redis expires a key by the wall clock of its machine. That clock can be set: by a "
                      "person, by NTP after a long drift, by a virtual machine that moves.\n\n"
                      "Client A cannot reach node 3, and gets the votes of nodes 1 and 2: a majority. It "
@@ -79,6 +83,8 @@ const struct scenario scenario_clock_jump = {
             .fixed_code = "lock_open(\"etcd://h1,h2,h3\")\n"
                           "# the lease ends by a monotonic clock,\n"
                           "# and the fence is the revision of the key",
+            .broken_lines = {4},
+            .fixed_lines = {1},
         },
     .play = play,
 };

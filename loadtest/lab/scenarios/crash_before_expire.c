@@ -31,6 +31,10 @@ const struct scenario scenario_crash_before_expire = {
             .title = "SETNX, then EXPIRE: a client that dies between the two leaves a lock for ever.",
             .question = "SETNX takes the lock, EXPIRE gives it a time to live, in case its holder dies. The "
                         "holder dies right after SETNX. When does the next client get the lock?",
+            .answers = {"After the time to live, since every key of a lock expires.",
+                        "At once: Redis notices that the connection has closed.",
+                        "Never: nobody gave the key a time to live."},
+            .right = 2,
             .story = "This is the classic version 1.0. SETNX checks and writes in one command, so there is "
                      "one holder. EXPIRE is there for holders that die.\n\n"
                      "Client A sends SETNX, and gets the lock. Then it is killed: a deployment, no memory, "
@@ -47,6 +51,8 @@ const struct scenario scenario_crash_before_expire = {
                            "    return OK",
             .fixed_code = "if SET lock owner NX PX ttl:   # one command for both\n"
                           "    return OK",
+            .broken_lines = {3},
+            .fixed_lines = {1},
         },
     .play = play,
 };

@@ -56,6 +56,11 @@ const struct scenario scenario_dead_lease = {
                 "etcd has a lock service: one call, and the server does the waiting. A waiter's lease "
                 "ends while it waits, and its key goes with it. What does the server answer when the "
                 "lock is released?",
+            .answers =
+                {"It grants the lock to the next waiter that is alive.",
+                 "It grants the lock to the waiter whose key is gone, and perhaps to another one as well.",
+                 "An error: the lease does not exist."},
+            .right = 1,
             .story = "The call Lock puts a key with the caller's lease, and waits until all older keys are "
                      "gone. Then it answers that the lock is held.\n\n"
                      "Client A holds the lock. Client B waits for it in the server. B's lease ends: its "
@@ -72,6 +77,8 @@ const struct scenario scenario_dead_lease = {
                           "txn: if create_revision(own key) == own revision\n"
                           "     then return OK, fence = own revision\n"
                           "     else enter the queue anew",
+            .broken_lines = {2},
+            .fixed_lines = {2},
         },
     .play = play,
 };

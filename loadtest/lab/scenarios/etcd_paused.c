@@ -29,6 +29,10 @@ const struct scenario scenario_etcd_paused = {
             .question =
                 "The lock is in etcd: a lease, kept alive by the client, and consensus behind it. The "
                 "holder is stopped until its lease has expired. Does consensus protect the stock?",
+            .answers = {"Yes: etcd refuses the write of a client whose lease has expired.",
+                        "No: etcd knows who holds the lock, but the stock does not ask etcd.",
+                        "Yes: the client's library stops the write when it wakes up."},
+            .right = 1,
             .story = "etcd is right about who has the lock, at every moment. The question is what the "
                      "client believes.\n\n"
                      "Client A holds the lock, and its library keeps the lease alive. Then its process is "
@@ -49,6 +53,8 @@ const struct scenario scenario_etcd_paused = {
                           "left = read(stock, fence)\n"
                           "# stopped: no keep-alive, the lease expires\n"
                           "write(stock, left - 1, fence)   # stale",
+            .broken_lines = {4},
+            .fixed_lines = {2, 5},
         },
     .play = play,
 };

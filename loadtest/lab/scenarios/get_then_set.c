@@ -35,6 +35,10 @@ const struct scenario scenario_get_then_set = {
             .title = "A lock that reads and then writes needs a lock itself: both read that it is free.",
             .question = "The lock is a key in Redis. A client reads whether it is there; if not, it writes "
                         "it, with an owner and a time to live. Can two clients hold it at once?",
+            .answers = {"Yes: both can read that it is free before either writes.",
+                        "No: Redis runs one command after the other.",
+                        "No: the second SET fails, since the key is there."},
+            .right = 0,
             .story = "Each command of Redis is atomic, and the key has an owner and a time to live, as it "
                      "should.\n\n"
                      "Client A GETs the key: it is not there. Before A SETs it, client B GETs it too: it "
@@ -51,6 +55,8 @@ const struct scenario scenario_get_then_set = {
             .fixed_code = "if SET lock owner NX PX ttl:   # checks and writes\n"
                           "    return OK                  # one of them\n"
                           "wait, and try again",
+            .broken_lines = {2},
+            .fixed_lines = {1},
         },
     .play = play,
 };

@@ -46,6 +46,9 @@ const struct scenario scenario_getset = {
                 "The value of the key is the time at which the lock ends. A client that reads a time "
                 "in the past writes its own by GETSET, and has won if GETSET returns the time that it "
                 "read. What does a client do that has lost?",
+            .answers = {"It has written all the same: its GETSET moved the winner's time.",
+                        "Nothing: GETSET writes only for the winner.", "It deletes the winner's lock."},
+            .right = 0,
             .story = "This is version 1.1. There is no EXPIRE that can be missed: the value is the time at "
                      "which the lock ends, and the manual of SETNX once recommended it.\n\n"
                      "A first client takes the lock and dies. After its time client A GETs the value, sees "
@@ -66,6 +69,8 @@ const struct scenario scenario_getset = {
             .fixed_code = "if SET lock owner NX PX ttl:\n"
                           "    return OK\n"
                           "return BUSY   # and nothing was written",
+            .broken_lines = {3},
+            .fixed_lines = {1},
         },
     .play = play,
 };

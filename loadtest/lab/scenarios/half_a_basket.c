@@ -98,6 +98,10 @@ const struct scenario scenario_half_a_basket = {
                      "is sold.",
             .question = "A basket has a lamp and a shade, all or nothing. The lock is perfect: nobody else "
                         "touches the two. The service dies after the first write. What is sold?",
+            .answers = {"Nothing: the lock undoes the first write.",
+                        "Both: who gets the lock next finishes the basket.",
+                        "The lamp alone: the lock keeps others out, and finishes nothing."},
+            .right = 2,
             .story = "The two items are in different slots, so no script can write both. A lock makes sure "
                      "that nobody else writes in between.\n\n"
                      "The service takes the lock, reads both items, and writes the lamp. Then it is "
@@ -123,6 +127,8 @@ const struct scenario scenario_half_a_basket = {
                           "write(shade, sold, by basket-1)\n"
                           "journal: basket-1 is decided\n"
                           "release both",
+            .broken_lines = {2, 4},
+            .fixed_lines = {1},
         },
     .play = play,
 };

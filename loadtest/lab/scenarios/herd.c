@@ -41,6 +41,9 @@ const struct scenario scenario_herd = {
             .question =
                 "Thirty-two clients wait for one lock, one after the other gets it. How many requests "
                 "does the store get for each hand-over?",
+            .answers = {"About as many as there are waiters: all wake up, and all ask.",
+                        "One: the store knows who is next.", "Two: one to release, and one to acquire."},
+            .right = 0,
             .story = "The lock is right: one holder at a time, with a lease and a fence.\n\n"
                      "But there is one key, and all waiters watch it. At each release all of them wake, "
                      "all of them ask, one gets it, and the others have asked for nothing. That is the "
@@ -57,6 +60,8 @@ const struct scenario scenario_herd = {
             .fixed_code = "own = create(lock/lamp + unique name)\n"
                           "before = newest key older than own\n"
                           "if before: watch(before)    # one waits for one",
+            .broken_lines = {2},
+            .fixed_lines = {3},
         },
     .play = play,
 };

@@ -31,6 +31,9 @@ const struct scenario scenario_hung_holder = {
             .question = "A background thread renews the lock every third of its time to live, so work may "
                         "take as long as it takes. The worker hangs in a call that never returns. When does "
                         "the next client get the lock?",
+            .answers = {"When the time to live has passed.", "When the call has timed out.",
+                        "Never while the process lives: the thread renews the lock for a worker that hangs."},
+            .right = 2,
             .story = "Renewal solves one problem: nobody has to guess how long the work takes.\n\n"
                      "Client A takes the lock. Its worker hangs: a deadlock, a call to a service that does "
                      "not answer. But its process lives, and so does the thread that renews.\n\n"
@@ -49,6 +52,8 @@ const struct scenario scenario_hung_holder = {
                           "for each step:\n"
                           "    work(step)\n"
                           "    if lock_progress(lock) == LOST: stop",
+            .broken_lines = {1},
+            .fixed_lines = {5},
         },
     .play = play,
 };

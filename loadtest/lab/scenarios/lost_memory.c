@@ -37,6 +37,10 @@ const struct scenario scenario_lost_memory = {
             .question = "Redlock asks three Redis servers that keep everything in memory. A holder has two "
                         "votes. One of the two servers crashes, and is started again at once. What does it "
                         "remember?",
+            .answers = {"Its vote: the other nodes tell it.",
+                        "Nothing: so it votes a second time, for another client.",
+                        "Its vote: Redis writes each key to disk before it answers."},
+            .right = 1,
             .story = "A lock lives for seconds: why should it be written to a disk?\n\n"
                      "Client A cannot reach node 3, and gets the votes of nodes 1 and 2. It holds the "
                      "lock.\n\n"
@@ -54,6 +58,8 @@ const struct scenario scenario_lost_memory = {
             .fixed_code = "# redis.conf of each node\n"
                           "appendonly yes\n"
                           "appendfsync always       # the vote is on disk before the answer",
+            .broken_lines = {3},
+            .fixed_lines = {3},
         },
     .play = play,
 };

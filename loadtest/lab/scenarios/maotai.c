@@ -71,6 +71,10 @@ const struct scenario scenario_maotai = {
             .question =
                 "A lock lives for ten seconds, here scaled down. One day the identity check behind it "
                 "takes longer. There are a hundred bottles of Maotai. How many are sold?",
+            .answers = {"A hundred: one client holds the lock at a time, the others wait longer.",
+                        "A hundred and one: there is one late sale, and then all is well again.",
+                        "Far more: each late release lets in another client beside the holder."},
+            .right = 2,
             .story = "This is version 2.0: SET with NX and PX takes the lock, DEL releases it. A flash "
                      "sale of Maotai is said to have been oversold by a hundred bottles this way.\n\n"
                      "Client A takes the lock. Its identity check takes longer than the lock lives. The "
@@ -95,6 +99,8 @@ const struct scenario scenario_maotai = {
                           "    if redis.call('GET', lock) == owner then\n"
                           "        redis.call('DEL', lock)\n"
                           "    end",
+            .broken_lines = {4},
+            .fixed_lines = {3, 5},
         },
     .play = play,
 };

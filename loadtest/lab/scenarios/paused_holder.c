@@ -20,6 +20,10 @@ const struct scenario scenario_paused_holder = {
             .question = "The lock is right: a unique owner, a time to live, a release that compares. Its "
                         "holder is paused for longer than the time to live, just before it writes. Does the "
                         "lock protect the write?",
+            .answers = {"No: the write comes late, and the stock knows nothing of the lock.",
+                        "Yes: a holder that wakes up asks first whether it still has the lock.",
+                        "Yes: Redis refuses the commands of a client whose lock has expired."},
+            .right = 0,
             .story = "Client A takes the lock, and reads that one lamp is left. Then its process is "
                      "stopped: a long garbage collection, a page that must be read from disk, a virtual "
                      "machine that moves.\n\n"
@@ -42,6 +46,8 @@ const struct scenario scenario_paused_holder = {
                           "\n"
                           "-- in the script of the stock:\n"
                           "if fence < newest_seen then return 'stale' end",
+            .broken_lines = {4},
+            .fixed_lines = {4, 7},
         },
     .play = play,
 };

@@ -35,6 +35,10 @@ const struct scenario scenario_paused_quorum = {
             .title = "Redlock has no fence: more servers do not stop a holder that was paused.",
             .question = "Three servers have voted for the holder, and all of them work. The holder is paused "
                         "beyond its time. Do three servers protect the stock better than one?",
+            .answers = {"Yes: a majority notices that the holder is paused.",
+                        "Yes: its write needs a majority, too.",
+                        "No: nothing tells the stock which of two holders is the newer one."},
+            .right = 2,
             .story = "Redlock is made for servers that fail. Here none fails.\n\n"
                      "Client A has the votes of all three nodes, and reads that one lamp is left. It is "
                      "stopped for longer than the lock lives. The nodes are right to expire its votes.\n\n"
@@ -55,6 +59,8 @@ const struct scenario scenario_paused_quorum = {
                           "left = read(stock, grant.fence)\n"
                           "# paused\n"
                           "write(stock, left - 1, grant.fence)   # stale",
+            .broken_lines = {5},
+            .fixed_lines = {4},
         },
     .play = play,
 };

@@ -144,6 +144,10 @@ const struct scenario scenario_split_brain = {
             .question = "The network cuts the master off, together with one client. Sentinel promotes the "
                         "replica. Both masters answer their clients. What remains of what the old one "
                         "acknowledged?",
+            .answers = {"All of it: the two masters merge what they have.",
+                        "Nothing: it becomes a replica, and takes over the data of the new master.",
+                        "All of it: a master that is cut off stops answering."},
+            .right = 1,
             .story =
                 "The network splits. On one side the old master and client A; on the other the "
                 "replica, Sentinel, and client B.\n\n"
@@ -166,6 +170,8 @@ const struct scenario scenario_split_brain = {
                           "min-replicas-max-lag 1\n"
                           "# the lock: etcd://h1,h2,h3\n"
                           "HINCRBY lamp sold 1        # NOREPLICAS: refused",
+            .broken_lines = {3},
+            .fixed_lines = {2},
         },
     .play = play,
 };

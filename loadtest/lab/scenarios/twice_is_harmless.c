@@ -45,6 +45,10 @@ const struct scenario scenario_twice_is_harmless = {
             .title = "A lock for efficiency may fail, if work done twice is harmless; an order is not.",
             .question = "Two workers refresh a cache, and deliver an order, under a lock that one of them "
                         "loses by a pause. Both tasks are done twice. Which of them costs money?",
+            .answers = {"Neither: the lock makes sure that each is done once.",
+                        "The delivery: a cache may be filled twice, an order must be delivered once.",
+                        "Both: each of them is a write."},
+            .right = 1,
             .story = "There are two reasons to take a lock. One is efficiency: the same work should not be "
                      "done twice. The other is correctness: if it is done twice, something is wrong.\n\n"
                      "Worker A takes the lock, and is stopped beyond its lease. Worker B takes it, "
@@ -68,6 +72,8 @@ const struct scenario scenario_twice_is_harmless = {
                           "\n"
                           "-- in the store, with the write:\n"
                           "if redis.call('SADD', once, key) == 0 then return 'repeated' end",
+            .broken_lines = {3},
+            .fixed_lines = {3, 7},
         },
     .play = play,
 };

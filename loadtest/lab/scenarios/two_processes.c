@@ -30,6 +30,10 @@ const struct scenario scenario_two_processes = {
             .title = "A mutex protects the threads of one process; the second process has its own.",
             .question = "The service protects its stock by a mutex, and all tests pass. Then it is started "
                         "twice, behind a load balancer. What does the mutex protect now?",
+            .answers = {"The whole service: the two processes share it.",
+                        "The threads of one process; the other process has a mutex of its own.",
+                        "Nothing, not even within one process."},
+            .right = 1,
             .story = "A mutex is right, and fast, as long as there is one process.\n\n"
                      "For a sale the service is scaled out: two processes, each with a mutex in its own "
                      "memory. Client A locks its mutex; client B locks its own. Neither waits.\n\n"
@@ -45,6 +49,8 @@ const struct scenario scenario_two_processes = {
                           "lock_acquire(lock, \"lamp\", …, &grant);\n"
                           "sell(grant.fence);\n"
                           "lock_release(lock, &grant);",
+            .broken_lines = {1},
+            .fixed_lines = {1},
         },
     .play = play,
 };

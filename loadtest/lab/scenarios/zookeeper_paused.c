@@ -27,6 +27,10 @@ const struct scenario scenario_zookeeper_paused = {
             .question = "The lock is an ephemeral node in ZooKeeper: it goes with its client's session. The "
                         "client is stopped until the session has expired. What happens to the write that it "
                         "was about to make?",
+            .answers = {"It is made: the stock does not know that the session has expired.",
+                        "It is not made: ZooKeeper closes all connections of the client.",
+                        "It fails: the node is gone, and the stock checks it."},
+            .right = 0,
             .story = "An ephemeral node is the surest way to release the lock of a client that died. A "
                      "client that was only stopped is not dead.\n\n"
                      "Client A has the lowest node, and so the lock. It is stopped; its session expires, "
@@ -46,6 +50,8 @@ const struct scenario scenario_zookeeper_paused = {
                           "left = read(stock, fence)\n"
                           "# stopped: the session expires\n"
                           "write(stock, left - 1, fence)   # stale",
+            .broken_lines = {4},
+            .fixed_lines = {2, 5},
         },
     .play = play,
 };

@@ -7,13 +7,12 @@
 #include "base/version.h"
 
 enum { REQUEST_SIZE = 2048, ANSWER_SIZE = 8192 };
-#define ADMIN_TOKEN "lab"
 
 int seckilld_server_call(const struct server *server, const char *method, const char *path, const char *key,
                          const char *body, char *answer, size_t size) {
     char request[REQUEST_SIZE], response[ANSWER_SIZE];
     snprintf(request, sizeof request,
-             "%s %s HTTP/1.1\r\nHost: lab\r\nConnection: close\r\nAuthorization: Bearer " ADMIN_TOKEN
+             "%s %s HTTP/1.1\r\nHost: lab\r\nConnection: close\r\nAuthorization: Bearer " SECKILLD_ADMIN_TOKEN
              "\r\n%s%s%sContent-Length: %zu\r\n\r\n%s",
              method, path, key != NULL ? "Idempotency-Key: " : "", key != NULL ? key : "",
              key != NULL ? "\r\n" : "", body != NULL ? strlen(body) : 0, body != NULL ? body : "");
@@ -33,7 +32,7 @@ struct server *seckilld_server_start(struct stage *stage, const char *name, int 
     struct server *server = server_new(stage, name);
     va_list args;
     server->is_ready = is_ready;
-    server->env[0] = strdup("SECKILL_ADMIN_TOKEN=" ADMIN_TOKEN);
+    server->env[0] = strdup("SECKILL_ADMIN_TOKEN=" SECKILLD_ADMIN_TOKEN);
     server_add_arg(server, "%s/seckilld", stage_programs(stage));
     server_add_arg(server, "--listen=127.0.0.1:%d", server->port);
     server_add_arg(server, "--redis=redis://127.0.0.1:%d", redis_port);
@@ -54,9 +53,10 @@ void seckilld_server_put_item(const struct server *server, const char *item, con
         stage_fail(server->stage, "%s does not make the item %s", server->name, item);
 }
 
-bool seckilld_server_audit(const struct server *server, const char *item, struct seckilld_audit *audit) {
+static bool read_stock(const struct server *server, const char *item, const char *of,
+                       struct seckilld_audit *audit) {
     char path[100], answer[2048];
-    snprintf(path, sizeof path, "/v1/items/%s/audit", item);
+    snprintf(path, sizeof path, "/v1/items/%s%s", item, of);
     if (stage_failed(server->stage) ||
         seckilld_server_call(server, "GET", path, NULL, NULL, answer, sizeof answer) != 200)
         return false;
@@ -68,4 +68,12 @@ bool seckilld_server_audit(const struct server *server, const char *item, struct
         *audit = (struct seckilld_audit){.stock = stock, .available = available, .sold = sold};
     json_decref(json);
     return good;
+}
+
+bool seckilld_server_audit(const struct server *server, const char *item, struct seckilld_audit *audit) {
+    return read_stock(server, item, "/audit", audit);
+}
+
+bool seckilld_server_read_item(const struct server *server, const char *item, struct seckilld_audit *audit) {
+    return read_stock(server, item, "", audit);
 }

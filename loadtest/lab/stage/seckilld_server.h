@@ -4,6 +4,9 @@
 
 #include "loadtest/lab/stage/server.h"
 
+/* Of all admin calls in the lab. */
+#define SECKILLD_ADMIN_TOKEN "lab"
+
 /* On the Redis at `redis_port`, with these options; NULL at the end. */
 struct server *seckilld_server_start(struct stage *stage, const char *name, int redis_port, ...)
     __attribute__((sentinel));
@@ -16,10 +19,12 @@ int seckilld_server_call(const struct server *server, const char *method, const 
 
 /* Makes an item; fails the stage if it is not made. */
 void seckilld_server_put_item(const struct server *server, const char *item, const char *terms);
-/* Records the stock of an item as the service counts it from the orders. */
 struct seckilld_audit {
     int64_t stock, available, sold;
 };
+/* The stock of an item, as the service counts it from the orders. False: there is no answer. */
 bool seckilld_server_audit(const struct server *server, const char *item, struct seckilld_audit *audit);
+/* The same, as the item itself says. */
+bool seckilld_server_read_item(const struct server *server, const char *item, struct seckilld_audit *audit);
 
 #endif
