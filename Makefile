@@ -42,8 +42,8 @@ helpers     = $(patsubst %.c,$(O)/%.o,$(filter-out $(1)/test/test_%.c $(1)/test/
 named       = $(foreach f,$(wildcard $(MODULES:%=%/test/$(1)_*.c)),\
                   $(patsubst lib%,%,$(lastword $(subst /, ,$(f:/test/$(notdir $f)=))))_$(2)$(patsubst $(1)_%.c,%,$(notdir $f)))
 TESTS      := $(addprefix $(BUILD)/test/,$(call named,test,) $(call named,fuzz,fuzz_))
-# What the documents print runs the programs as users build them.
-$(if $(SAN),$(eval TESTS := $(filter-out %/test_docs,$(TESTS))))
+# What the documents print, and a browser, run the programs as users build them.
+$(if $(SAN),$(eval TESTS := $(filter-out %/test_docs %/lab_page %/lab_page_rules,$(TESTS))))
 FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 
 # MODULE/bench/NAME.c is the program build/bench-NAME: a ceiling that make bench measures against. But all of
@@ -51,13 +51,17 @@ FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(patsubst %,%/bench/*.c,$(filter-out lock,$(MODULES))))))
 
 # Text that programs carry with them: X.lua becomes X_lua in X.lua.h.
-TEXTS      := $(foreach d,inventory lock loadtest,$(wildcard $d/*/*.lua $d/*/*/*.lua)) $(wildcard service/*/*.json)
+TEXTS      := $(foreach d,inventory lock loadtest,$(wildcard $d/*/*.lua $d/*/*/*.lua)) $(wildcard service/*/*.json loadtest/lab/page/*)
 GEN        := $(addprefix $(BUILD)/gen/,$(addsuffix .h,$(notdir $(TEXTS)))) $(BUILD)/gen/etcd.pb-c.h
 # A header whose text is gone must not satisfy an include any more.
 stale      := $(filter-out $(GEN),$(wildcard $(BUILD)/gen/*.h))
 $(if $(stale),$(shell rm -f $(stale)))
 vpath %.lua  $(sort $(dir $(TEXTS)))
 vpath %.json $(sort $(dir $(TEXTS)))
+vpath %.html loadtest/lab/page
+vpath %.css  loadtest/lab/page
+vpath %.mjs  loadtest/lab/page
+vpath %.svg  loadtest/lab/page
 
 WARN       := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
               -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef -Wformat=2
@@ -88,7 +92,7 @@ link_so     = @echo '  LD $@' && $(CC) $(CFLAGS) $(filter-out -pie,$(LDFLAGS)) -
 # A build started by a target that first had to do something else: as parallel as the caller asked, or one job a core.
 remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$(nproc))
 
-.PHONY: all deps run reset test check bench torture oversell baskets lab lint fmt fuzz install clean help tests fuzzers benches
+.PHONY: all deps run reset test check bench torture oversell baskets lab demo lint fmt fuzz install clean help tests fuzzers benches
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -120,17 +124,18 @@ LONGEST    := %/lab_scenarios %/test_docs %/loadtest_hundred %/service_store %/l
 # A seckilld for tests, which is killed or stopped at one of its steps.
 STOPS      := $(BUILD)/test/seckilld-stops
 
-# What lints openapi.json: as the lock file has it, and kept between builds. Without it that test fails.
-LINTER     := build/openapi/node_modules/.package-lock.json
-$(LINTER): test/openapi/package.json test/openapi/package-lock.json
-	@mkdir -p build/openapi && cp $^ build/openapi && echo '  NPM build/openapi' && cd build/openapi && \
+# What lints openapi.json, and what checks the page of the lab (axe-core): as the lock file has them, and kept between
+# builds. Without them these two tests fail.
+NPM        := build/npm/node_modules/.package-lock.json
+$(NPM): test/npm/package.json test/npm/package-lock.json
+	@mkdir -p build/npm && cp $^ build/npm && echo '  NPM build/npm' && cd build/npm && \
 	    { npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >npm.log 2>&1 && touch node_modules/.package-lock.json || \
 	    cat npm.log; }
 
 # A clock for servers, which tests and the lab turn; never sanitized, since it is preloaded into others' programs.
 TURNED_CLOCK := $(BUILD)/turned-clock.so
 
-tests: $(TESTS) $(STOPS) $(TURNED_CLOCK) $(LINTER) ; @:
+tests: $(TESTS) $(STOPS) $(TURNED_CLOCK) $(NPM) ; @:
 
 check: ## everything: test, again under ASan+UBSan and under TSan, then lint
 	+$(MAKE) --no-print-directory test
@@ -157,6 +162,11 @@ lab: ## play every way in which a sale goes wrong, and its fix, with real server
 	@deploy/deps.sh build run lab
 	@+$(remake) all
 	@$(BUILD)/seckill-lab run all --out $(BUILD)/lab $(ARGS)
+
+demo: ## build and start a page on which you break a lock and watch the sale oversell, until Ctrl-C (ARGS: seckill-lab serve's)
+	@deploy/deps.sh build run lab
+	@+$(remake) all
+	@$(BUILD)/seckill-lab serve $(ARGS)
 
 torture: deps ## kill under load: 200 rounds Redis and the service, 100 etcd, 500 and 100 baskets (SECKILL_TORTURE_ROUNDS)
 	@+$(remake) all tests

@@ -1,8 +1,8 @@
 #!/bin/bash
 # deps.sh SET...: installs the Debian packages of the sets that are missing; silent when none is. Elsewhere it says
 # what is needed, and fails if something is missing. The sets: build (to compile), run (what make run starts),
-# measure (make bench, oversell and baskets), lab (make lab), test (what only tests start, Java for ZooKeeper and Node.js
-# among it), check, fuzz.
+# measure (make bench, oversell and baskets), lab (make lab and demo), test (what only tests start: Java for ZooKeeper,
+# Node.js and a browser among it), check, fuzz.
 set -eu
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 
@@ -12,7 +12,7 @@ declare -A packages=(
     [run]="redis-server redis-tools etcd-server curl"
     [measure]="jq"
     [lab]="zookeeper"
-    [test]="etcd-client iproute2 zookeeper openssl npm python3"
+    [test]="etcd-client iproute2 zookeeper openssl npm python3 chromium chromium-driver"
     [check]="clang-format clang-tidy cppcheck shellcheck python3"
     [fuzz]="clang libclang-rt-dev"
 )
@@ -22,7 +22,7 @@ declare -A programs=(
     [run]="redis-server redis-cli redis-check-aof etcd curl"
     [measure]="jq"
     [lab]="java"
-    [test]="etcdctl ip java openssl node npm python3"
+    [test]="etcdctl ip java openssl node npm python3 chromium chromedriver"
     [check]="clang-format clang-tidy cppcheck shellcheck python3"
     [fuzz]="clang"
 )

@@ -77,12 +77,13 @@ commands() {
     ' "$1"
 }
 
-answers() { [ "$(command curl -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/readyz 2>/dev/null)" = 200 ]; }
+answers() { [ "$(command curl -o /dev/null -w '%{http_code}' "$1" 2>/dev/null)" = 200 ]; }
 
+# wait_answers [PORT/PATH]
 wait_answers() {
     local tries
     for ((tries = 0; tries < 600; tries++)); do
-        answers && return
+        answers "http://127.0.0.1:${1:-8080/readyz}" && return
         sleep 0.1
     done
     return 1
@@ -94,6 +95,10 @@ run() {
     make\ run*)
         bash -c "$1" >"$work/log/make-run" 2>&1 &
         wait_answers
+        ;;
+    make\ demo*)
+        bash -c "$1" >"$work/log/make-demo" 2>&1 &
+        wait_answers 8090/
         ;;
     # It runs this, or takes long.
     make\ test* | make\ check* | make\ fuzz*) make -n -s "$(awk '{ print $2 }' <<<"$1")" >/dev/null ;;

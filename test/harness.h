@@ -290,8 +290,8 @@ bool web_open(struct web_conn *conn, int port);
 /* The same to another IPv4 address; within `timeout_ms`, which also becomes the connection's. */
 bool web_open_at(struct web_conn *conn, const char *host, int port, int timeout_ms);
 void web_close(struct web_conn *conn);
-/* Sends a request and reads its response. `headers` are whole lines, each ended by "\r\n"; Host and, with a
- * body, Content-Length are added. `headers` and `body` may be NULL. */
+/* Sends a request and reads its response. `headers` are whole lines, each ended by "\r\n"; Host, unless it is
+ * the first of them, and, with a body, Content-Length are added. `headers` and `body` may be NULL. */
 enum web_result web_request(struct web_conn *conn, const char *method, const char *path, const char *headers,
                             const char *body, struct web_response *response);
 /* The two halves, for what no decent client does. A response of 1xx counts as one. */
@@ -333,5 +333,45 @@ void seckilld_restart(struct seckilld *service); /* same port and options; it mu
 /* SIGTERM; returns its exit status, or 128 and the signal that ended it. */
 int seckilld_stop(struct seckilld *service);
 void seckilld_kill(struct seckilld *service); /* SIGKILL, and waits */
+
+/* ---- a browser ---- */
+
+struct browser {
+    struct proc driver;
+    int port;
+    char session[64];
+};
+
+/* Starts chromium without a screen, with a window of this size; it ends with the test. */
+void browser_start(struct browser *browser, int width, int height);
+void browser_open(const struct browser *browser, const char *url);
+void browser_resize(const struct browser *browser, int width, int height);
+
+/* Clicks the first element of this CSS selector with the mouse, once it is there and can be clicked. */
+void browser_click(const struct browser *browser, const char *selector);
+/* Presses keys where the focus is. */
+void browser_type(const struct browser *browser, const char *keys);
+#define BROWSER_TAB   "\xee\x80\x84"
+#define BROWSER_ENTER "\xee\x80\x87"
+#define BROWSER_END   "\xee\x80\x90"
+#define BROWSER_HOME  "\xee\x80\x91"
+#define BROWSER_LEFT  "\xee\x80\x92"
+#define BROWSER_RIGHT "\xee\x80\x94"
+#define BROWSER_DOWN  "\xee\x80\x95"
+
+/* Runs the body of a function in the page. What it returns, as text: a string as it is, else as JSON. */
+const char *browser_run(const struct browser *browser, const char *script);
+/* Runs it until it returns something that is neither false nor null nor "". */
+void browser_wait(const struct browser *browser, const char *script);
+/* A text as JavaScript has it, in quotes. */
+const char *browser_quote(const char *text);
+
+/* What the page wrote to the console since the last call, errors among it; and the addresses that it asked
+ * for. A line each. */
+const char *browser_console(const struct browser *browser);
+const char *browser_requests(const struct browser *browser);
+
+/* Saves what is seen as NAME.png in the directory $SECKILL_SHOTS, if it is set. */
+void browser_shoot(const struct browser *browser, const char *name);
 
 #endif

@@ -188,8 +188,10 @@ enum web_result web_request(struct web_conn *conn, const char *method, const cha
     char length[64] = "";
     if (body)
         snprintf(length, sizeof length, "Content-Length: %zu\r\n", strlen(body));
-    const char *request = harness_format("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n%s%s\r\n%s", method, path,
-                                         headers ? headers : "", length, body ? body : "");
+    bool has_host = headers && strncasecmp(headers, "Host:", 5) == 0;
+    const char *request =
+        harness_format("%s %s HTTP/1.1\r\n%s%s%s\r\n%s", method, path, has_host ? "" : "Host: 127.0.0.1\r\n",
+                       headers ? headers : "", length, body ? body : "");
     web_send_raw(conn, request, strlen(request));
     return read_response(conn, response, strcmp(method, "HEAD") == 0);
 }

@@ -5,6 +5,7 @@
 #include "loadtest/lab/list.h"
 #include "loadtest/lab/render.h"
 #include "loadtest/lab/run.h"
+#include "loadtest/lab/serve/serve.h"
 #include "loadtest/lab/stage/client_process.h"
 
 static const char help[] =
@@ -15,6 +16,7 @@ static const char help[] =
     "  list              the scenarios, and what each teaches\n"
     "  run NAME... | all plays scenarios, broken and fixed, and judges, draws and reports\n"
     "  render EVENTS...  draws the events of a play: picture, report, trace, table\n"
+    "  serve             a page to break a lock, to watch the sale oversell, and to run the fix\n"
     "\n"
     "seckill-lab COMMAND --help says more.\n";
 
@@ -22,8 +24,11 @@ static const char help[] =
 static const struct {
     const char *name;
     int (*run)(char *const *argv);
-} commands[] = {
-    {"list", list_main}, {"run", run_main}, {"render", render_main}, {"client", client_process_main}};
+} commands[] = {{"list", list_main},
+                {"run", run_main},
+                {"render", render_main},
+                {"serve", serve_main},
+                {"client", client_process_main}};
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";

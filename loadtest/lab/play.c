@@ -56,7 +56,8 @@ bool play_run(const struct play_plan *plan, struct judged_play *played, char *er
                                           .ttl_ms = scenario->ttl_ms,
                                           .directory = directory,
                                           .programs = plan->programs,
-                                          .events = out};
+                                          .events = out,
+                                          .ctx = plan->ctx};
     struct stage *stage = stage_open(&options);
     bool good = stage != NULL;
     if (good) {

@@ -13,6 +13,7 @@ struct play_plan {
     const char *programs; /* where seckill-lab and the others are */
     const char *logs;     /* where logs of servers and clients go if the set-up fails */
     const char *events;   /* the file that is written */
+    void *ctx;            /* see stage_ctx() */
 };
 
 /* Plays it, and reads what was recorded. Its verdict is the last line of the file. False: the file could not

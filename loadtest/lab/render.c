@@ -4,11 +4,10 @@
 #include <string.h>
 
 #include "base/flags.h"
-#include "loadtest/lab/draw/html.h"
 #include "loadtest/lab/draw/table.h"
 #include "loadtest/lab/draw/timeline.h"
 #include "loadtest/lab/draw/trace.h"
-#include "loadtest/lab/scenarios/scenario.h"
+#include "loadtest/lab/report.h"
 
 static const char help[] =
     "seckill-lab render: draws recorded events.\n"
@@ -61,33 +60,9 @@ static int read_play(const char *file, struct judged_play *play) {
     return good ? 0 : fail(EXIT_USAGE, file, error);
 }
 
-static bool is_broken(const struct judged_play *play) {
-    return strcmp(play->log.play.play, "broken") == 0;
-}
-
-/* The broken play comes first. */
-static int order(const struct options *o, struct judged_play plays[PLAYS]) {
-    if (o->events.count < PLAYS)
-        return 0;
-    if (is_broken(&plays[0]) == is_broken(&plays[1]) ||
-        strcmp(plays[0].log.play.scenario, plays[1].log.play.scenario) != 0)
-        return fail(EXIT_USAGE, o->events.texts[1], "not the other play of the same scenario");
-    if (is_broken(&plays[1])) {
-        struct judged_play first = plays[0];
-        plays[0] = plays[1];
-        plays[1] = first;
-    }
-    return 0;
-}
-
 static bool draw_table(FILE *out, const struct judged_play plays[], int count) {
     table_draw(out, plays, count);
     return true;
-}
-
-static bool draw_html(FILE *out, const struct judged_play plays[], int count) {
-    const struct scenario *scenario = scenario_find(plays[0].log.play.scenario);
-    return html_draw(out, plays, count, scenario != NULL ? &scenario->text : NULL);
 }
 
 static int write_file(const char *file, bool (*draw)(FILE *, const struct judged_play[], int),
@@ -121,12 +96,12 @@ int render_main(char *const *argv) {
         code = read_play(o.events.texts[count], &plays[count]);
         count += code == 0;
     }
-    if (code == 0)
-        code = order(&o, plays);
+    if (code == 0 && !report_order(plays, count))
+        code = fail(EXIT_USAGE, o.events.texts[1], "not the other play of the same scenario");
     if (code == 0)
         code = write_file(o.svg, timeline_draw, plays, count);
     if (code == 0)
-        code = write_file(o.html, draw_html, plays, count);
+        code = write_file(o.html, report_draw, plays, count);
     if (code == 0)
         code = write_file(o.trace, trace_draw, plays, count);
     if (code == 0)

@@ -44,6 +44,29 @@ bool report_write(const char *directory, const struct scenario *scenario,
            write_file(directory, scenario, "report.html", NULL, plays);
 }
 
+static bool is_broken(const struct judged_play *play) {
+    return strcmp(play->log.play.play, "broken") == 0;
+}
+
+bool report_order(struct judged_play plays[], int count) {
+    if (count < REPORT_PLAYS)
+        return true;
+    if (is_broken(&plays[0]) == is_broken(&plays[1]) ||
+        strcmp(plays[0].log.play.scenario, plays[1].log.play.scenario) != 0)
+        return false;
+    if (is_broken(&plays[1])) {
+        struct judged_play first = plays[0];
+        plays[0] = plays[1];
+        plays[1] = first;
+    }
+    return true;
+}
+
+bool report_draw(FILE *out, const struct judged_play plays[], int count) {
+    const struct scenario *scenario = scenario_find(plays[0].log.play.scenario);
+    return html_draw(out, plays, count, scenario != NULL ? &scenario->text : NULL);
+}
+
 bool report_is_taught(const struct judged_play plays[REPORT_PLAYS]) {
     return strcmp(plays[0].verdict.outcome, "reproduced") == 0 &&
            strcmp(plays[1].verdict.outcome, "held") == 0;

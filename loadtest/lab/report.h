@@ -19,6 +19,11 @@ bool report_make_directory(const char *path);
 bool report_write(const char *directory, const struct scenario *scenario,
                   const struct judged_play plays[REPORT_PLAYS]);
 
+/* Brings the broken play of two before the fixed one. False: they are not the plays of one scenario. */
+bool report_order(struct judged_play plays[], int count);
+/* Draws the report of one play or two, with the texts of their scenario, if there are any. */
+bool report_draw(FILE *out, const struct judged_play plays[], int count);
+
 /* The broken play shows the fault, and the fixed one holds. */
 bool report_is_taught(const struct judged_play plays[REPORT_PLAYS]);
 

@@ -9,6 +9,7 @@
 #include "base/flags.h"
 #include "loadtest/lab/draw/steps.h"
 #include "loadtest/lab/play.h"
+#include "loadtest/lab/programs.h"
 #include "loadtest/lab/report.h"
 #include "loadtest/lab/stage/directory.h"
 
@@ -47,7 +48,7 @@ static const struct flag flags[] = {
 struct run {
     struct options options;
     struct directory directory; /* of the servers */
-    char programs[REPORT_PATH_SIZE];
+    char programs[PROGRAMS_PATH_SIZE];
     FILE *table;
     json_t *json;
     int count, taught; /* scenarios */
@@ -180,17 +181,6 @@ static bool write_json(const struct run *run) {
     return good;
 }
 
-/* Where this program is, and with it the others. */
-static bool find_programs(char path[REPORT_PATH_SIZE]) {
-    ssize_t length = readlink("/proc/self/exe", path, REPORT_PATH_SIZE - 1);
-    if (length <= 0)
-        return false;
-    path[length] = '\0';
-    char *slash = strrchr(path, '/');
-    *slash = '\0';
-    return true;
-}
-
 static int run_all(struct run *run) {
     int code = 0;
     fprintf(run->table, "%-20s %-15s %-13s %9s %8s   %s\n", "scenario", "broken", "fixed", "overlap",
@@ -226,7 +216,7 @@ int run_main(char *const *argv) {
         return flags_answer(status, "seckill-lab", help, error);
     if (run.options.json != NULL && strcmp(run.options.json, "-") == 0)
         run.table = stderr;
-    if (!find_programs(run.programs))
+    if (!programs_find(run.programs))
         return fail(EXIT_FAILED, "/proc/self/exe", strerror(errno));
     if (!report_make_directory(run.options.out))
         return fail(EXIT_FAILED, run.options.out, strerror(errno));

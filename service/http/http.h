@@ -1,4 +1,4 @@
-/* HTTP/1.1 on a libuv loop; only this folder includes libmicrohttpd.
+/* HTTP/1.1 on a libuv loop; of the service only this folder includes libmicrohttpd.
  *
  * A server belongs to one thread. Each request is passed to `on_request` once it is complete, and answered by
  * http_answer(): within that call, or later on the same loop. Every request must be answered, also if the

@@ -17,8 +17,8 @@ static const char document[] = "service/api/openapi.json";
 static int lint(const char *path, const char **said) {
     struct proc proc;
     int status = -1;
-    proc_spawn(&proc, (const char *const[]){"node", "test/openapi/lint.js", path, NULL},
-               (const char *const[]){"NODE_PATH=build/openapi/node_modules", NULL},
+    proc_spawn(&proc, (const char *const[]){"node", "test/npm/lint.js", path, NULL},
+               (const char *const[]){"NODE_PATH=build/npm/node_modules", NULL},
                harness_format("%s/lint.log", harness_dir()));
     CHECK(proc_wait(&proc, 60000, &status));
     *said = proc_output(&proc);

@@ -21,14 +21,16 @@ struct pair {
 /* One thread touches the sockets. */
 struct link {
     struct stage *stage;
-    int port, target_port, listener, wake;
+    int port, listener, wake;
     pthread_t thread;
-    pthread_mutex_t mutex; /* of the next six */
+    pthread_mutex_t mutex; /* of the next seven */
     pthread_cond_t applied;
+    int next_port;
     bool cut, heals, ending;
     char after[TEXT_SIZE], before[TEXT_SIZE]; /* "": it is not to be cut */
     bool changed;                             /* the thread has not seen it yet */
-    struct pair pairs[PAIRS_MAX];             /* of the thread */
+    int target_port;                          /* of the thread, as the next two */
+    struct pair pairs[PAIRS_MAX];
     int count;
 };
 
@@ -117,6 +119,7 @@ static bool apply(struct link *link, bool *cut) {
     pthread_mutex_lock(&link->mutex);
     bool heals = link->heals, ending = link->ending;
     *cut = link->cut;
+    link->target_port = link->next_port;
     link->heals = link->changed = false;
     pthread_cond_broadcast(&link->applied);
     pthread_mutex_unlock(&link->mutex);
@@ -184,7 +187,7 @@ struct link *link_start(struct stage *stage, int port) {
     if (link == NULL)
         abort(); /* a scenario counts on it, and has no use for less */
     link->stage = stage;
-    link->target_port = port;
+    link->next_port = port;
     link->wake = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&link->mutex, NULL);
     pthread_cond_init(&link->applied, NULL);
@@ -222,12 +225,21 @@ bool link_is_cut(struct link *link) {
     return is_cut(link);
 }
 
-void link_heal(struct link *link) {
+static void renew(struct link *link, int port) {
     if (stage_failed(link->stage))
         return;
     pthread_mutex_lock(&link->mutex);
     link->cut = false;
     link->heals = true;
+    link->next_port = port;
     apply_change(link);
     pthread_mutex_unlock(&link->mutex);
+}
+
+void link_heal(struct link *link) {
+    renew(link, link->next_port);
+}
+
+void link_move(struct link *link, int port) {
+    renew(link, port);
 }

@@ -18,6 +18,9 @@ void link_cut(struct link *link);
 void link_cut_between(struct link *link, const char *after, const char *before);
 /* It is cut, perhaps by link_cut_between(). */
 bool link_is_cut(struct link *link);
+/* From now on it passes connections on to another port; those that there are, are closed: an address that
+ * moves to another machine. */
+void link_move(struct link *link, int port);
 /* The network is whole again. Connections from before are closed, as those that timed out meanwhile. */
 void link_heal(struct link *link);
 

@@ -158,6 +158,10 @@ int64_t stage_ttl_ms(const struct stage *stage) {
     return stage->options.ttl_ms;
 }
 
+void *stage_ctx(const struct stage *stage) {
+    return stage->options.ctx;
+}
+
 /* ---- events ---- */
 
 void stage_record(struct stage *stage, const struct event *event) {

@@ -14,6 +14,7 @@ struct stage_options {
     const char *directory; /* of the play; it exists and is empty */
     const char *programs;  /* where seckill-lab, seckilld and the clock library are */
     FILE *events;          /* where the events go */
+    void *ctx;             /* for the play, see stage_ctx() */
 };
 
 /* NULL when out of memory. */
@@ -44,6 +45,8 @@ int64_t stage_now_ms(const struct stage *stage);
 /* By the play's seed, from `least` to `most`. */
 int64_t stage_random(struct stage *stage, int64_t least, int64_t most);
 int64_t stage_ttl_ms(const struct stage *stage);
+/* What whoever orders the play has for it. NULL: nothing, as for all scenarios. */
+void *stage_ctx(const struct stage *stage);
 
 /* ---- events ---- */
 

@@ -1,5 +1,4 @@
 /* seckill-lab list and run as programs: what they print and write, and that nothing is left behind. */
-#include <dirent.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "loadtest/lab/test/leftovers.h"
 #include "test/harness.h"
 
 enum { PATIENCE_MS = 60000 };
@@ -27,48 +27,6 @@ static int status_of(struct proc *lab) {
     int status;
     CHECK(proc_wait(lab, PATIENCE_MS, &status));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-/* ---- what is left ---- */
-
-static bool is_number(const char *text) {
-    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
-}
-
-/* Whether a process works in the lab's directory, or has it in its command line. */
-static bool belongs_to_the_lab(const char *pid) {
-    char line[4096], directory[4096] = "";
-    if (readlink(harness_format("/proc/%s/cwd", pid), directory, sizeof directory - 1) > 0 &&
-        strstr(directory, lab_tmp))
-        return true;
-    FILE *file = fopen(harness_format("/proc/%s/cmdline", pid), "r");
-    size_t length = file != NULL ? fread(line, 1, sizeof line, file) : 0;
-    if (file != NULL)
-        fclose(file);
-    return length > 0 && memmem(line, length, lab_tmp, strlen(lab_tmp)) != NULL;
-}
-
-static bool nothing_is_left(void *arg) {
-    bool left = false;
-    (void)arg;
-    DIR *processes = opendir("/proc"), *files = opendir(lab_tmp);
-    for (const struct dirent *entry; !left && (entry = readdir(processes)) != NULL;)
-        left = is_number(entry->d_name) && belongs_to_the_lab(entry->d_name);
-    for (const struct dirent *entry; !left && (entry = readdir(files)) != NULL;)
-        left = entry->d_name[0] != '.';
-    closedir(processes);
-    closedir(files);
-    return !left;
-}
-
-static bool plays(void *arg) {
-    (void)arg;
-    DIR *processes = opendir("/proc");
-    int count = 0;
-    for (const struct dirent *entry; (entry = readdir(processes)) != NULL;)
-        count += is_number(entry->d_name) && belongs_to_the_lab(entry->d_name);
-    closedir(processes);
-    return count >= 3; /* a Redis and two clients */
 }
 
 static void begin(void) {
@@ -131,7 +89,7 @@ static void run_and_reported(void) {
     CHECK_INT(json_integer_value(json_object_get(json_object_get(first, "broken"), "oversold")), 1);
     CHECK_STR(json_string_value(json_object_get(json_object_get(first, "fixed"), "outcome")), "held");
     json_decref(all);
-    CHECK(harness_wait(nothing_is_left, NULL, PATIENCE_MS));
+    CHECK(harness_wait(leftovers_none, (void *)(uintptr_t)lab_tmp, PATIENCE_MS));
 }
 
 static void bad_usage(void) {
@@ -158,10 +116,10 @@ static void nothing_left_behind(void) {
         begin();
         start(&lab, "run", "paused-holder", "--out", harness_format("%s/ended", harness_dir()), NULL, NULL,
               NULL);
-        CHECK(harness_wait(plays, NULL, PATIENCE_MS));
+        CHECK(harness_wait(leftovers_play, (void *)(uintptr_t)lab_tmp, PATIENCE_MS));
         proc_kill(&lab, signals[i]);
         CHECK_INT(status_of(&lab), 128 + signals[i]);
-        CHECK(harness_wait(nothing_is_left, NULL, PATIENCE_MS));
+        CHECK(harness_wait(leftovers_none, (void *)(uintptr_t)lab_tmp, PATIENCE_MS));
     }
 }
 

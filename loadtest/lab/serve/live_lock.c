@@ -1,0 +1,303 @@
+/* The live lock: three clients take turns, for as long as the user watches, and the user breaks things. */
+#include <string.h>
+
+#include "loadtest/lab/scenarios/cast.h"
+#include "loadtest/lab/serve/live.h"
+#include "loadtest/lab/stage/etcd_server.h"
+#include "loadtest/lab/stage/link.h"
+#include "loadtest/lab/stage/sentinel.h"
+#include "loadtest/lab/stage/zookeeper_server.h"
+
+enum {
+    CLIENTS = 3,
+    TTL_MS = 2000,
+    WORK_MS = 700,
+    UNITS = 1000,
+    PLAY_MS = 180000, /* nobody may watch any more */
+    REVIVALS = 40,    /* clients of a play are limited */
+    POLL_MS = 100,
+    JUMP_MS = 60000,
+    UNREPLICATED_MS = 1500, /* within which somebody takes the lock, and the replica is not told */
+    STAGGER_MS = 150,
+};
+
+enum client_state { RUNS, PAUSED, DEAD };
+
+struct lock_play {
+    struct stage *stage;
+    struct cast cast;
+    struct client *clients[CLIENTS];
+    enum client_state states[CLIENTS];
+    int revivals;
+    struct {
+        struct server *server;
+        struct link *link; /* between it and the clients */
+    } servers[LIVE_SERVERS];
+    int server_count;
+    /* Of Sentinel; `sentinel` is NULL without it, and when the master was killed: */
+    struct server *sentinel, *replica;
+    struct link *to_replica;
+};
+
+const char *const live_clients[CLIENTS + 1] = {"client-a", "client-b", "client-c", NULL};
+
+/* ---- the locks ---- */
+
+static void add_server(struct lock_play *p, struct server *server) {
+    p->servers[p->server_count].server = server;
+    p->servers[p->server_count++].link = link_start(p->stage, server->port);
+}
+
+static int port_of(const struct lock_play *p, int i) {
+    return link_port(p->servers[i].link);
+}
+
+static void watch_redis(const struct lock_play *p) {
+    for (int i = 0; i < p->server_count; i++)
+        observer_watch_redis(p->cast.clients, p->servers[i].server, CAST_ITEM);
+    if (p->replica != NULL)
+        observer_watch_redis(p->cast.clients, p->replica, CAST_ITEM);
+}
+
+static void start_redis(struct lock_play *p, const char *variant) {
+    add_server(p, redis_server_start_with_clock(p->stage, "redis"));
+    cast_set_lock(&p->cast, "redis://127.0.0.1:%d%s", port_of(p, 0), variant);
+}
+
+static void start_owner(struct lock_play *p) {
+    start_redis(p, "");
+}
+
+static void start_set_del(struct lock_play *p) {
+    start_redis(p, "?variant=set-del");
+}
+
+static void start_watchdog(struct lock_play *p) {
+    start_redis(p, "?variant=watchdog");
+}
+
+static void start_redlock(struct lock_play *p) {
+    static const char *const names[LIVE_SERVERS] = {"node-1", "node-2", "node-3"};
+    for (int i = 0; i < LIVE_SERVERS; i++)
+        add_server(p, redis_server_start_with_clock(p->stage, names[i]));
+    cast_set_lock(&p->cast, "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", port_of(p, 0), port_of(p, 1),
+                  port_of(p, 2));
+}
+
+static void start_sentinel(struct lock_play *p) {
+    struct server *master = redis_server_start(p->stage, "redis-1", NULL);
+    p->to_replica = link_start(p->stage, master->port);
+    p->replica = redis_server_start_replica(p->stage, "redis-2", link_port(p->to_replica), 0);
+    p->sentinel = sentinel_start(p->stage, "sentinel", master->port);
+    add_server(p, master);
+    cast_set_lock(&p->cast, "redis://127.0.0.1:%d", port_of(p, 0));
+}
+
+static void start_etcd(struct lock_play *p) {
+    struct server *member;
+    etcd_server_start(p->stage, "etcd", 1, &member);
+    add_server(p, member);
+    cast_set_lock(&p->cast, "etcd://127.0.0.1:%d", port_of(p, 0));
+}
+
+static void watch_etcd(const struct lock_play *p) {
+    struct server *member = p->servers[0].server;
+    observer_watch_etcd(p->cast.clients, &member, 1, "lock/", CAST_ITEM);
+}
+
+static void start_zookeeper(struct lock_play *p) {
+    add_server(p, zookeeper_server_start(p->stage, "zookeeper"));
+    cast_set_lock(&p->cast, "zookeeper://127.0.0.1:%d", port_of(p, 0));
+}
+
+static void watch_zookeeper(const struct lock_play *p) {
+    observer_watch_zookeeper(p->cast.clients, p->servers[0].server, CAST_ITEM);
+}
+
+const struct live_lock live_locks[] = {
+    {.id = "redis",
+     .name = "Redis, unique owner",
+     .about =
+         "SET NX PX with a unique owner, released by a script that compares; it can give a fencing token.",
+     .fence = true,
+     .clock = true,
+     .servers = {"redis"},
+     .start = start_owner,
+     .watch = watch_redis},
+    {.id = "set-del",
+     .name = "Redis, SET and DEL (V2.0)",
+     .about = "SET NX PX takes the lock, DEL releases it, whoever has it by then.",
+     .clock = true,
+     .servers = {"redis"},
+     .start = start_set_del,
+     .watch = watch_redis},
+    {.id = "watchdog",
+     .name = "Redis, watchdog",
+     .about = "As Redisson: a lease that the client renews for as long as its process lives.",
+     .clock = true,
+     .servers = {"redis"},
+     .start = start_watchdog,
+     .watch = watch_redis},
+    {.id = "sentinel",
+     .name = "Redis, master and replica with Sentinel",
+     .about = "The lock of the unique owner, on a master that may die before its replica knows the lock.",
+     .fence = true,
+     .servers = {"redis-1"},
+     .master = "redis-1",
+     .start = start_sentinel,
+     .watch = watch_redis},
+    {.id = "redlock",
+     .name = "Redlock, three nodes",
+     .about = "A majority of three independent Redis servers grants the lock; there is no fencing token.",
+     .clock = true,
+     .servers = {"node-1", "node-2", "node-3"},
+     .start = start_redlock,
+     .watch = watch_redis},
+    {.id = "etcd",
+     .name = "etcd",
+     .about =
+         "A key with a lease, and each waiter watches the one before it; its revision is a fencing token.",
+     .fence = true,
+     .servers = {"etcd"},
+     .start = start_etcd,
+     .watch = watch_etcd},
+    {.id = "zookeeper",
+     .name = "ZooKeeper",
+     .about = "An ephemeral node of a session, in sequence; its zxid is a fencing token.",
+     .fence = true,
+     .servers = {"zookeeper"},
+     .start = start_zookeeper,
+     .watch = watch_zookeeper},
+    {.id = NULL},
+};
+
+/* ---- what the user breaks: each returns NULL, or why it cannot be done ---- */
+
+static void begin_shop(struct client *client) {
+    client_begin_shop(client, CAST_ITEM, STOCK_COMPUTED, UNITS, WORK_MS);
+}
+
+static const char *revive(struct lock_play *p, int i) {
+    if (p->states[i] != DEAD)
+        return "it is alive";
+    if (p->revivals++ >= REVIVALS)
+        return "it was started too often: begin a new run";
+    p->clients[i] = cast_client(&p->cast, live_clients[i]);
+    stage_fault_over(p->stage, live_clients[i], "killed");
+    begin_shop(p->clients[i]);
+    p->states[i] = RUNS;
+    return NULL;
+}
+
+static const char *break_client(struct lock_play *p, int i, enum desk_fault fault) {
+    enum client_state state = p->states[i];
+    switch (fault) {
+    case DESK_PAUSE:
+        if (state != RUNS)
+            return state == DEAD ? "it is dead" : "it is paused already";
+        client_pause(p->clients[i], "paused by hand");
+        p->states[i] = PAUSED;
+        return NULL;
+    case DESK_RESUME:
+        if (state != PAUSED)
+            return "it is not paused";
+        client_resume(p->clients[i]);
+        p->states[i] = RUNS;
+        return NULL;
+    case DESK_KILL:
+        if (state == DEAD)
+            return "it is dead already";
+        client_kill(p->clients[i]);
+        p->states[i] = DEAD;
+        return NULL;
+    case DESK_REVIVE: return revive(p, i);
+    default: return "this is for a server, not for a client";
+    }
+}
+
+/* What the master has granted lately its replica does not know. Clients reach the new master by the address
+ * of the old one. */
+static const char *kill_master(struct lock_play *p) {
+    struct server *master = p->servers[0].server;
+    if (p->sentinel == NULL)
+        return "there is no other server that could become master";
+    link_cut(p->to_replica);
+    stage_pause(p->stage, UNREPLICATED_MS);
+    stage_fault(p->stage, master->name, "killed before it has replicated the lock");
+    server_kill(master);
+    sentinel_await_promotion(p->sentinel, master->port, p->replica);
+    link_move(p->servers[0].link, p->replica->port);
+    p->sentinel = NULL;
+    return NULL;
+}
+
+static const char *break_server(struct lock_play *p, int i, const struct live_lock *lock,
+                                enum desk_fault fault) {
+    struct link *link = p->servers[i].link;
+    struct server *server = p->servers[i].server;
+    switch (fault) {
+    case DESK_CUT:
+        if (link_is_cut(link))
+            return "it is cut off already";
+        link_cut(link);
+        stage_fault(p->stage, server->name, "cut off");
+        return NULL;
+    case DESK_HEAL:
+        if (!link_is_cut(link))
+            return "it is not cut off";
+        link_heal(link);
+        stage_fault_over(p->stage, server->name, "cut off");
+        return NULL;
+    case DESK_JUMP:
+        if (!lock->clock)
+            return "its clock cannot be moved";
+        redis_server_move_clock(server, JUMP_MS);
+        return NULL;
+    case DESK_KILL_MASTER: return lock->master != NULL ? kill_master(p) : "this lock has no master to kill";
+    default: return "this is for a client, not for a server";
+    }
+}
+
+static const char *break_it(struct lock_play *p, const struct live_lock *lock,
+                            const struct desk_break *what) {
+    for (int i = 0; i < CLIENTS; i++) {
+        if (strcmp(what->target, live_clients[i]) == 0)
+            return break_client(p, i, what->fault);
+    }
+    for (int i = 0; i < p->server_count; i++) {
+        if (strcmp(what->target, p->servers[i].server->name) == 0)
+            return break_server(p, i, lock, what->fault);
+    }
+    return "there is no such client or server";
+}
+
+/* ---- the play ---- */
+
+static void begin_clients(struct lock_play *p) {
+    for (int i = 0; i < CLIENTS; i++)
+        p->clients[i] = cast_client(&p->cast, live_clients[i]);
+    cast_begin(&p->cast, UNITS);
+}
+
+static void play(struct stage *stage, bool broken) {
+    const struct live *live = stage_ctx(stage);
+    const struct live_lock *lock = live->order->lock;
+    struct lock_play p = {.stage = stage};
+    struct desk_break what;
+    (void)broken;
+    cast_open(&p.cast, stage, "shop", live->order->fencing);
+    lock->start(&p);
+    begin_clients(&p);
+    lock->watch(&p);
+    for (int i = 0; i < CLIENTS; i++) {
+        begin_shop(p.clients[i]);
+        stage_pause(stage, STAGGER_MS);
+    }
+    while (!stage_failed(stage) && !desk_stopping(live->desk) && stage_now_ms(stage) < PLAY_MS) {
+        if (desk_next_break(live->desk, POLL_MS, &what))
+            desk_answer(live->desk, break_it(&p, lock, &what));
+    }
+    observer_read_stock(p.cast.shop, CAST_ITEM);
+}
+
+const struct scenario live_lock_scenario = {.name = "live-lock", .ttl_ms = TTL_MS, .play = play};

@@ -1,0 +1,170 @@
+/* The live sale: one or two ways to sell, each with a Redis, a seckilld and a crowd of its own, at the same
+ * time. */
+#include <string.h>
+
+#include "loadtest/lab/serve/live.h"
+#include "loadtest/lab/stage/crowd.h"
+#include "loadtest/lab/stage/etcd_server.h"
+#include "loadtest/lab/stage/redis_server.h"
+#include "loadtest/lab/stage/zookeeper_server.h"
+
+enum {
+    TICK_MS = 100,
+    USERS = 10000000, /* nobody comes twice */
+    COUNT_MS = 60000, /* so long the crowd may take to count what it was told */
+    NAME_SIZE = SERVER_NAME_SIZE,
+    URL_SIZE = 64
+};
+
+const struct live_way live_ways[] = {
+    {"naive", "naive", "Reads the stock, compares, writes what is left: three steps.", false, "naive",
+     LIVE_NO_LOCK},
+    {"decr", "decrement", "Subtracts, looks at the sign, and gives back what was too much.", true, "decr",
+     LIVE_NO_LOCK},
+    {"optimistic", "optimistic", "WATCH, MULTI, EXEC: tries again when another was faster.", true,
+     "optimistic", LIVE_NO_LOCK},
+    {"lua", "one script", "Reads, compares and subtracts in one script; a call for each buyer.", true, "lua",
+     LIVE_NO_LOCK},
+    {"batch", "one script for many", "The same script, and one call for all who wait.", true, "batch",
+     LIVE_NO_LOCK},
+    {"locked-redis", "naive, under a Redis lock", "The naive three steps, one buyer at a time.", true,
+     "locked", LIVE_REDIS_LOCK},
+    {"locked-etcd", "naive, under an etcd lock", "The naive three steps, one buyer at a time.", true,
+     "locked", LIVE_ETCD_LOCK},
+    {"locked-zookeeper", "naive, under a ZooKeeper lock", "The naive three steps, one buyer at a time.", true,
+     "locked", LIVE_ZOOKEEPER_LOCK},
+    {.id = NULL},
+};
+
+struct side {
+    const struct live_way *way;
+    struct server *service;
+    struct crowd crowd;
+    struct crowd_progress last;
+    bool ended;
+};
+
+/* ---- before the sale ---- */
+
+static void make_lock_url(char url[URL_SIZE], struct stage *stage, const struct live_way *way,
+                          const struct server *redis) {
+    struct server *server;
+    snprintf(url, URL_SIZE, "local:");
+    switch (way->lock) {
+    case LIVE_NO_LOCK: break;
+    case LIVE_REDIS_LOCK: snprintf(url, URL_SIZE, "redis://127.0.0.1:%d", redis->port); break;
+    case LIVE_ETCD_LOCK:
+        etcd_server_start(stage, "etcd", 1, &server);
+        snprintf(url, URL_SIZE, "etcd://127.0.0.1:%d", server->port);
+        break;
+    case LIVE_ZOOKEEPER_LOCK:
+        server = zookeeper_server_start(stage, "zookeeper");
+        snprintf(url, URL_SIZE, "zookeeper://127.0.0.1:%d", server->port);
+        break;
+    }
+}
+
+static void open_side(struct side *side, struct stage *stage, const struct live_way *way) {
+    char name[NAME_SIZE], url[URL_SIZE];
+    *side = (struct side){.way = way};
+    snprintf(name, sizeof name, "redis-%s", way->id);
+    struct server *redis = redis_server_start(stage, name, NULL);
+    make_lock_url(url, stage, way, redis);
+    snprintf(name, sizeof name, "seckilld-%s", way->id);
+    side->service = seckilld_server_start(stage, name, redis->port, "--teaching", "--lock", url, NULL);
+}
+
+static void begin_side(struct side *side, const struct desk_order *order) {
+    struct stage *stage = side->service->stage;
+    const char *item = side->way->id;
+    char terms[100];
+    const struct crowd_options options = {
+        .item = item, .connections = order->buyers, .users = USERS, .seconds = order->seconds};
+    snprintf(terms, sizeof terms, "{\"stock\":%lld,\"strategy\":\"%s\"}", (long long)order->stock,
+             side->way->strategy);
+    seckilld_server_put_item(side->service, item, terms);
+    stage_record_stock(stage, item, order->stock, order->stock, 0);
+    crowd_start(&side->crowd, side->service, &options);
+}
+
+/* ---- while it goes on ---- */
+
+static void record_progress(struct side *side, const struct crowd_progress *now) {
+    double seconds = now->seconds - side->last.seconds;
+    int64_t accepted = now->accepted - side->last.accepted;
+    stage_record(side->service->stage,
+                 &(struct event){.kind = EVENT_SALE_CROWD,
+                                 .who = "seckill-load",
+                                 .item = side->way->id,
+                                 .accepted = now->accepted,
+                                 .rejected = now->rejected,
+                                 .unknown = now->unknown,
+                                 .per_second = seconds > 0 ? (int64_t)((double)accepted / seconds) : 0,
+                                 .p50_us = now->p50_us,
+                                 .p99_us = now->p99_us});
+    side->last = *now;
+}
+
+/* The first who ends does not wait for the other: its processor is the other's. */
+static void watch_side(struct side *side) {
+    struct seckilld_audit stock;
+    struct crowd_progress progress;
+    struct stage *stage = side->service->stage;
+    if (side->ended || stage_failed(stage))
+        return;
+    side->ended = crowd_has_ended(&side->crowd);
+    if (!crowd_read_progress(&side->crowd, &progress))
+        return;
+    record_progress(side, &progress);
+    if (seckilld_server_read_item(side->service, side->way->id, &stock))
+        stage_record_stock(stage, side->way->id, stock.stock, stock.available, stock.sold);
+}
+
+static bool all_ended(const struct side *sides, int count) {
+    for (int i = 0; i < count; i++) {
+        if (!sides[i].ended)
+            return false;
+    }
+    return true;
+}
+
+static void watch(struct desk *desk, struct stage *stage, struct side *sides, int count, int64_t until_ms) {
+    bool stopped = false;
+    while (!all_ended(sides, count) && !stage_failed(stage) && stage_now_ms(stage) < until_ms) {
+        stage_pause(stage, TICK_MS);
+        for (int i = 0; i < count; i++)
+            watch_side(&sides[i]);
+        if (!stopped && desk_stopping(desk)) {
+            stopped = true;
+            for (int i = 0; i < count; i++)
+                crowd_stop(&sides[i].crowd);
+        }
+    }
+}
+
+/* ---- after it ---- */
+
+static void end_side(struct side *side, uint64_t op) {
+    struct crowd_result result;
+    struct seckilld_audit audit;
+    if (crowd_finish(&side->crowd, &result))
+        crowd_record(&side->crowd, &result, op, &audit);
+}
+
+static void play(struct stage *stage, bool broken) {
+    const struct live *live = stage_ctx(stage);
+    const struct desk_order *order = live->order;
+    struct side sides[DESK_WAYS] = {{.way = NULL}};
+    int count = 0;
+    (void)broken;
+    for (; count < DESK_WAYS && order->ways[count] != NULL; count++)
+        open_side(&sides[count], stage, order->ways[count]);
+    stage_begin(stage);
+    for (int i = 0; i < count; i++)
+        begin_side(&sides[i], order);
+    watch(live->desk, stage, sides, count, order->seconds * 1000 + COUNT_MS);
+    for (int i = 0; i < count; i++)
+        end_side(&sides[i], (uint64_t)i + 1);
+}
+
+const struct scenario live_sale = {.name = "live-sale", .ttl_ms = 1000, .play = play};

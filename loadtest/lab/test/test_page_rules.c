@@ -1,0 +1,178 @@
+/* The page in a real browser: that all can use it (axe-core), in both themes and at every width, and that no
+ * other page can. */
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "loadtest/lab/test/lab_site.h"
+
+struct visit {
+    struct lab_site site;
+    struct browser browser;
+};
+
+static void visit(struct visit *v) {
+    lab_site_start(&v->site);
+    browser_start(&v->browser, 1280, 900);
+    browser_open(&v->browser, lab_site_url(&v->site, ""));
+    browser_wait(&v->browser, "return document.querySelector('main h1') !== null");
+}
+
+static const char *const views[] = {"lessons", "sale", "lock", "recordings", "lessons/two-processes"};
+enum { VIEWS = sizeof views / sizeof views[0] };
+
+static void go_to(const struct visit *v, const char *view) {
+    browser_run(&v->browser, harness_format("location.hash = '#/%s'; return 1", view));
+    browser_wait(&v->browser,
+                 harness_format(
+                     "return location.hash === '#/%s' && document.querySelector('main h1') !== null", view));
+}
+
+/* ---- axe ---- */
+
+static void check_axe(const struct visit *v, const char *axe, const char *what) {
+    browser_run(&v->browser, harness_format("if (!window.axe) { %s } return 1", axe));
+    browser_run(&v->browser,
+                "window.found = null; axe.run().then((r) => { window.found = r.violations.map((one) => "
+                "`${one.id}: ${one.nodes.map((n) => n.html.slice(0, 200) + ' ' + (n.failureSummary || "
+                "'')).join(' | ')}`).join('\\n') || 'none'; }); return 1");
+    browser_wait(&v->browser, "return window.found");
+    const char *found = browser_run(&v->browser, "return window.found");
+    if (strcmp(found, "none") != 0)
+        FAIL("%s: %.3000s", what, found);
+}
+
+static void play_lesson(const struct visit *v) {
+    go_to(v, "lessons/two-processes");
+    browser_click(&v->browser, "#guess input[value='1']");
+    browser_click(&v->browser, "#run-broken");
+    browser_wait(&v->browser, "return document.querySelector('#verdict').dataset.outcome === 'reproduced'");
+}
+
+static void accessible(void) {
+    static const char *const themes[] = {"light", "dark"};
+    struct visit v;
+    const char *axe = lab_site_file("build/npm/node_modules/axe-core/axe.min.js");
+    visit(&v);
+    play_lesson(&v);
+    for (int t = 0; t < 2; t++) {
+        browser_wait(&v.browser,
+                     harness_format("const b = document.querySelector('#theme'); if (b.dataset.theme !== "
+                                    "'%s') b.click(); return b.dataset.theme === '%s'",
+                                    themes[t], themes[t]));
+        for (int i = 0; i < VIEWS; i++) {
+            go_to(&v, views[i]);
+            if (i == VIEWS - 1)
+                browser_wait(&v.browser,
+                             "return document.querySelector('#verdict').dataset.outcome === 'reproduced'");
+            check_axe(&v, axe, harness_format("%s, %s", views[i], themes[t]));
+            browser_shoot(&v.browser, harness_format("view-%d-%s", i, themes[t]));
+        }
+    }
+}
+
+/* Nothing is cut off, and the page itself never scrolls sideways. */
+static void widths(void) {
+    static const int sizes[][2] = {{360, 740}, {1280, 900}, {2560, 1440}};
+    struct visit v;
+    visit(&v);
+    play_lesson(&v);
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        browser_resize(&v.browser, sizes[s][0], sizes[s][1]);
+        for (int i = 0; i < VIEWS; i++) {
+            go_to(&v, views[i]);
+            browser_wait(
+                &v.browser,
+                "return document.documentElement.scrollWidth <= document.documentElement.clientWidth");
+            browser_shoot(&v.browser, harness_format("width-%d-%d", sizes[s][0], i));
+        }
+    }
+}
+
+/* ---- another site ---- */
+
+struct other {
+    int fd, port;
+    const char *page;
+    pthread_t thread;
+};
+
+/* Answers each request with its page. */
+static void *serve(void *arg) {
+    const struct other *other = arg;
+    char request[8192];
+    for (int fd; (fd = accept(other->fd, NULL, NULL)) >= 0;) {
+        if (recv(fd, request, sizeof request, 0) > 0)
+            dprintf(fd,
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: "
+                    "%zu\r\n\r\n%s",
+                    strlen(other->page), other->page);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void end_other(void *arg) {
+    struct other *other = arg;
+    shutdown(other->fd, SHUT_RDWR);
+    pthread_join(other->thread, NULL);
+    close(other->fd);
+}
+
+static void start_other(struct other *other, const char *page) {
+    *other = (struct other){.port = harness_free_port(), .page = page};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)other->port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    other->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(other->fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(other->fd, 8) == 0);
+    CHECK_INT(pthread_create(&other->thread, NULL, serve, other), 0);
+    harness_defer(end_other, other);
+}
+
+/* It tries all that a page can try: to read, to post as JSON and as a form, to hear events, to load code, to
+ * frame. */
+static void other_sites(void) {
+    static struct other other;
+    struct visit v;
+    visit(&v);
+    const char *lab = harness_format("http://127.0.0.1:%d", v.site.port);
+    start_other(
+        &other,
+        harness_format(
+            "<!doctype html><title>other</title><iframe name=f></iframe><iframe id=framed "
+            "src='%s/'></iframe><form id=form method=post target=f action='%s/api/runs' enctype=text/plain>"
+            "<input name='{\"kind\":\"scenario\",\"name\":\"two-processes\",\"play\":\"broken\",\"x\":\"' "
+            "value='\"}'></form><script>"
+            "const said = {}; const body = "
+            "'{\"kind\":\"scenario\",\"name\":\"two-processes\",\"play\":\"broken\"}';"
+            "const tries = [['read', fetch('%s/api/lab')], ['json', fetch('%s/api/runs', {method: 'POST', "
+            "body, headers: {'Content-Type': 'application/json', 'X-Lab-Token': 'x'}})],"
+            "['plain', fetch('%s/api/runs', {method: 'POST', body, headers: {'Content-Type': "
+            "'text/plain'}})], ['module', import('%s/main.mjs')]];"
+            "for (const [name, one] of tries) one.then(() => { said[name] = 'yes'; }, () => { said[name] = "
+            "'no'; });"
+            "const stream = new EventSource('%s/api/runs/x/events'); stream.onerror = () => { said.events = "
+            "'no'; }; stream.onopen = () => { said.events = 'yes'; };"
+            "document.getElementById('form').submit(); window.said = said;</script>",
+            lab, lab, lab, lab, lab, lab, lab));
+    browser_open(&v.browser, harness_format("http://127.0.0.1:%d/", other.port));
+    browser_wait(&v.browser, "return Object.keys(window.said).length === 5");
+    CHECK_STR(browser_run(&v.browser, "return Object.entries(window.said).map(([name, value]) => name + ' ' "
+                                      "+ value).sort().join(', ')"),
+              "events no, json no, module no, plain no, read no");
+    struct web_response response;
+    CHECK_INT(lab_site_call(&v.site, "GET", "/api/lab", NULL, NULL, &response), 200);
+    CHECK_HAS(response.body, "\"run\":null");
+    CHECK_HAS(browser_console(&v.browser), "frame-ancestors");
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("axe finds nothing", accessible);
+    harness_run("from 360 px to 2560", widths);
+    harness_run("another site's page", other_sites);
+    return harness_finish();
+}
