@@ -25,7 +25,7 @@ static const char style[] =
     ".pair{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:16px}\n"
     "pre{background:var(--box);border:1px solid var(--line);border-radius:6px;padding:10px 12px;margin:4px 0;"
     "overflow-x:auto;font-size:14px;line-height:1.4}code{font-size:15px}pre code{font-size:inherit}"
-    "mark{background:none;color:inherit;font-weight:bold;text-decoration:underline}\n"
+    "pre b{user-select:none}mark{background:none;color:inherit;font-weight:bold;text-decoration:underline}\n"
     "figure{margin:12px 0;overflow-x:auto}figure "
     "svg{max-width:100%;min-width:800px;height:auto;display:block}\n"
     "summary{cursor:pointer;padding:4px 0}.wide{overflow-x:auto}table{border-collapse:collapse;"
@@ -43,7 +43,7 @@ static const char style[] =
     "pre{white-space:pre-wrap;font-size:10px;break-inside:avoid}figure,.play,tr{break-inside:avoid}"
     "figure{overflow:visible}figure svg{min-width:0;max-height:262mm;margin:0 "
     "auto}table{font-size:9px}details[open]{break-before:page}"
-    "thead{display:table-header-group}}\n";
+    "thead{display:table-header-group}.ask details{break-before:auto!important}}\n";
 
 void document_begin(FILE *out, const char *title) {
     fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

@@ -14,7 +14,7 @@ struct report_text {
     int right; /* which of them the broken play shows */
     const char *story;
     const char *broken_code, *fixed_code; /* a dozen lines each */
-    /* The lines at fault, and those that mend it, from 1; a 0 ends them. */
+    /* The lines at fault, and those that mend it, from 1; a 0 ends them: at most three. */
     int broken_lines[REPORT_LINES], fixed_lines[REPORT_LINES];
 };
 

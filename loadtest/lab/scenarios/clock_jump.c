@@ -57,8 +57,8 @@ const struct scenario scenario_clock_jump = {
             .title = "Redlock trusts clocks: one that jumps votes twice, and two clients have a majority.",
             .question = "Redlock asks three Redis servers, and two votes are enough. A holder has two. The "
                         "clock of one of them is set forward. Can a second client get two votes?",
-            .answers = {"Yes: on that node the first vote has expired, and the third node never voted.",
-                        "No: the first holder still has two votes.",
+            .answers = {"Yes: on that node the first vote has expired, and the third never voted.",
+                        "No: the first holder still has two votes until it releases them.",
                         "No: Redis counts a time to live by a clock that never jumps."},
             .right = 0,
             .story = "Redis expires a key by the wall clock of its machine. That clock can be set: by a "

@@ -31,8 +31,8 @@ const struct scenario scenario_crash_before_expire = {
             .title = "SETNX, then EXPIRE: a client that dies between the two leaves a lock for ever.",
             .question = "SETNX takes the lock, EXPIRE gives it a time to live, in case its holder dies. The "
                         "holder dies right after SETNX. When does the next client get the lock?",
-            .answers = {"After the time to live, since every key of a lock expires.",
-                        "At once: Redis notices that the connection has closed.",
+            .answers = {"After the time to live, since every key of a lock expires in the end.",
+                        "At once: Redis notices that the connection has closed, and removes the key.",
                         "Never: nobody gave the key a time to live."},
             .right = 2,
             .story = "This is the classic version 1.0. SETNX checks and writes in one command, so there is "

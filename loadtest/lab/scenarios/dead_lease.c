@@ -56,10 +56,9 @@ const struct scenario scenario_dead_lease = {
                 "etcd has a lock service: one call, and the server does the waiting. A waiter's lease "
                 "ends while it waits, and its key goes with it. What does the server answer when the "
                 "lock is released?",
-            .answers =
-                {"It grants the lock to the next waiter that is alive.",
-                 "It grants the lock to the waiter whose key is gone, and perhaps to another one as well.",
-                 "An error: the lease does not exist."},
+            .answers = {"It grants the lock to the next waiter whose lease is alive.",
+                        "It grants the lock to the waiter whose key is gone.",
+                        "It answers with an error: the lease does not exist any more."},
             .right = 1,
             .story = "The call Lock puts a key with the caller's lease, and waits until all older keys are "
                      "gone. Then it answers that the lock is held.\n\n"

@@ -55,9 +55,9 @@ const struct scenario scenario_equal_timestamps = {
                 "The release compares before it deletes, in one script. The value that it compares is "
                 "the time at which the lock was taken, in milliseconds. When does it delete another's "
                 "lock?",
-            .answers = {"Never: it compares before it deletes, in one script.",
-                        "When the other's clock showed the same millisecond: then both values are equal.",
-                        "When the clocks of the two differ by a second."},
+            .answers = {"Never: it compares before it deletes, and both are done in one script.",
+                        "When the other's clock showed the same millisecond: both values are equal.",
+                        "Whenever the release comes later than the time to live."},
             .right = 1,
             .story = "This is version 3.0. The release reads the value, compares it with its own, and "
                      "deletes, all in one script. Only the value is wrong: it is the time of the "

@@ -31,7 +31,7 @@ const struct scenario scenario_etcd_paused = {
                 "holder is stopped until its lease has expired. Does consensus protect the stock?",
             .answers = {"Yes: etcd refuses the write of a client whose lease has expired.",
                         "No: etcd knows who holds the lock, but the stock does not ask etcd.",
-                        "Yes: the client's library stops the write when it wakes up."},
+                        "Yes: the client's library stops the write when the process wakes up."},
             .right = 1,
             .story = "etcd is right about who has the lock, at every moment. The question is what the "
                      "client believes.\n\n"

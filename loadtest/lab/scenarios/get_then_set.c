@@ -36,8 +36,8 @@ const struct scenario scenario_get_then_set = {
             .question = "The lock is a key in Redis. A client reads whether it is there; if not, it writes "
                         "it, with an owner and a time to live. Can two clients hold it at once?",
             .answers = {"Yes: both can read that it is free before either writes.",
-                        "No: Redis runs one command after the other.",
-                        "No: the second SET fails, since the key is there."},
+                        "No: Redis runs one command after the other, so one of them comes first.",
+                        "No: the second SET fails, since the key is there by then."},
             .right = 0,
             .story = "Each command of Redis is atomic, and the key has an owner and a time to live, as it "
                      "should.\n\n"

@@ -47,7 +47,8 @@ const struct scenario scenario_getset = {
                 "in the past writes its own by GETSET, and has won if GETSET returns the time that it "
                 "read. What does a client do that has lost?",
             .answers = {"It has written all the same: its GETSET moved the winner's time.",
-                        "Nothing: GETSET writes only for the winner.", "It deletes the winner's lock."},
+                        "Nothing: GETSET writes only if the value is the one that it expects.",
+                        "It deletes the winner's lock, and so lets in a third client."},
             .right = 0,
             .story = "This is version 1.1. There is no EXPIRE that can be missed: the value is the time at "
                      "which the lock ends, and the manual of SETNX once recommended it.\n\n"

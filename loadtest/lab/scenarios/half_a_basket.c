@@ -98,8 +98,8 @@ const struct scenario scenario_half_a_basket = {
                      "is sold.",
             .question = "A basket has a lamp and a shade, all or nothing. The lock is perfect: nobody else "
                         "touches the two. The service dies after the first write. What is sold?",
-            .answers = {"Nothing: the lock undoes the first write.",
-                        "Both: who gets the lock next finishes the basket.",
+            .answers = {"Nothing: the lock undoes the first write when its holder dies.",
+                        "Both: whoever gets the lock next finishes the basket.",
                         "The lamp alone: the lock keeps others out, and finishes nothing."},
             .right = 2,
             .story = "The two items are in different slots, so no script can write both. A lock makes sure "

@@ -41,8 +41,9 @@ const struct scenario scenario_herd = {
             .question =
                 "Thirty-two clients wait for one lock, one after the other gets it. How many requests "
                 "does the store get for each hand-over?",
-            .answers = {"About as many as there are waiters: all wake up, and all ask.",
-                        "One: the store knows who is next.", "Two: one to release, and one to acquire."},
+            .answers = {"As many as still wait, or more: all wake up, and all ask.",
+                        "One: the store knows who is next, and tells only that client.",
+                        "Two: the release of the old holder, and the request of the new one."},
             .right = 0,
             .story = "The lock is right: one holder at a time, with a lease and a fence.\n\n"
                      "But there is one key, and all waiters watch it. At each release all of them wake, "

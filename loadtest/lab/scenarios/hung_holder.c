@@ -31,8 +31,9 @@ const struct scenario scenario_hung_holder = {
             .question = "A background thread renews the lock every third of its time to live, so work may "
                         "take as long as it takes. The worker hangs in a call that never returns. When does "
                         "the next client get the lock?",
-            .answers = {"When the time to live has passed.", "When the call has timed out.",
-                        "Never while the process lives: the thread renews the lock for a worker that hangs."},
+            .answers = {"When the time to live has passed, since a worker that hangs renews nothing.",
+                        "When the call has timed out: no call can hang for ever.",
+                        "Never while the process lives: the thread goes on renewing."},
             .right = 2,
             .story = "Renewal solves one problem: nobody has to guess how long the work takes.\n\n"
                      "Client A takes the lock. Its worker hangs: a deadlock, a call to a service that does "
@@ -53,7 +54,7 @@ const struct scenario scenario_hung_holder = {
                           "    work(step)\n"
                           "    if lock_progress(lock) == LOST: stop",
             .broken_lines = {1},
-            .fixed_lines = {5},
+            .fixed_lines = {1, 5},
         },
     .play = play,
 };

@@ -37,7 +37,7 @@ const struct scenario scenario_lost_memory = {
             .question = "Redlock asks three Redis servers that keep everything in memory. A holder has two "
                         "votes. One of the two servers crashes, and is started again at once. What does it "
                         "remember?",
-            .answers = {"Its vote: the other nodes tell it.",
+            .answers = {"Its vote: the other nodes tell it when it joins them again.",
                         "Nothing: so it votes a second time, for another client.",
                         "Its vote: Redis writes each key to disk before it answers."},
             .right = 1,
@@ -59,7 +59,7 @@ const struct scenario scenario_lost_memory = {
                           "appendonly yes\n"
                           "appendfsync always       # the vote is on disk before the answer",
             .broken_lines = {3},
-            .fixed_lines = {3},
+            .fixed_lines = {2, 3},
         },
     .play = play,
 };

@@ -71,7 +71,7 @@ const struct scenario scenario_maotai = {
             .question =
                 "A lock lives for ten seconds, here scaled down. One day the identity check behind it "
                 "takes longer. There are a hundred bottles of Maotai. How many are sold?",
-            .answers = {"A hundred: one client holds the lock at a time, the others wait longer.",
+            .answers = {"A hundred: one client holds the lock at a time, and the others wait longer.",
                         "A hundred and one: there is one late sale, and then all is well again.",
                         "Far more: each late release lets in another client beside the holder."},
             .right = 2,
@@ -99,7 +99,7 @@ const struct scenario scenario_maotai = {
                           "    if redis.call('GET', lock) == owner then\n"
                           "        redis.call('DEL', lock)\n"
                           "    end",
-            .broken_lines = {4},
+            .broken_lines = {3, 4},
             .fixed_lines = {3, 5},
         },
     .play = play,

@@ -31,9 +31,10 @@ const struct scenario scenario_no_lock = {
                      "it.",
             .question = "Two buyers want the last lamp. Each reads how many are left, sees one, and writes "
                         "back one less. How many lamps are sold?",
-            .answers = {"One: Redis runs one command after the other, so the second write fails.",
-                        "Two: both have read one, and each writes what it has computed.",
-                        "None: the two writes undo each other."},
+            .answers =
+                {"One: Redis runs one command after the other, so the second write comes too late and fails.",
+                 "Two: both have read one, and each writes what it has computed.",
+                 "None: the two writes undo each other, and the lamp stays on the shelf."},
             .right = 1,
             .story = "The stock is a number in Redis. A sale reads it, compares it with the quantity, and "
                      "writes the new number.\n\n"

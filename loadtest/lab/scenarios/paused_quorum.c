@@ -35,8 +35,8 @@ const struct scenario scenario_paused_quorum = {
             .title = "Redlock has no fence: more servers do not stop a holder that was paused.",
             .question = "Three servers have voted for the holder, and all of them work. The holder is paused "
                         "beyond its time. Do three servers protect the stock better than one?",
-            .answers = {"Yes: a majority notices that the holder is paused.",
-                        "Yes: its write needs a majority, too.",
+            .answers = {"Yes: a majority notices that the holder is paused, and takes its votes back.",
+                        "Yes: a write needs a majority, too, and the late one gets none.",
                         "No: nothing tells the stock which of two holders is the newer one."},
             .right = 2,
             .story = "Redlock is made for servers that fail. Here none fails.\n\n"
@@ -60,7 +60,7 @@ const struct scenario scenario_paused_quorum = {
                           "# paused\n"
                           "write(stock, left - 1, grant.fence)   # stale",
             .broken_lines = {5},
-            .fixed_lines = {4},
+            .fixed_lines = {1, 4},
         },
     .play = play,
 };

@@ -83,9 +83,9 @@ const struct scenario scenario_sentinel_failover = {
                      "yet.",
             .question = "Redis has a replica, and Sentinel promotes it when the master dies. A client has "
                         "just taken the lock when the master is killed. Who has the lock after the failover?",
-            .answers = {"The same client: the replica has a copy of all keys.",
-                        "Nobody, until the time to live has passed.",
-                        "Perhaps two: the replica had not heard of the lock, and grants it again."},
+            .answers = {"The same client: the replica has a copy of all keys of the master.",
+                        "Nobody, until the time to live of the old lock has passed.",
+                        "Perhaps two: the replica has not heard of the lock, and grants it again."},
             .right = 2,
             .story = "Redis answers before it replicates. What a replica has is what it had a moment ago.\n\n"
                      "Client A takes the lock at the master, is told OK, and reads that one lamp is left. "
@@ -106,7 +106,7 @@ const struct scenario scenario_sentinel_failover = {
                           "     then put lock/lamp owner, lease\n"
                           "# the leader dies here: the next one has the key",
             .broken_lines = {2},
-            .fixed_lines = {3},
+            .fixed_lines = {2, 3},
         },
     .play = play,
 };

@@ -143,10 +143,10 @@ const struct scenario scenario_split_brain = {
             .title = "A master that is cut off goes on selling, and what it acknowledged is forgotten.",
             .question = "The network cuts the master off, together with one client. Sentinel promotes the "
                         "replica. Both masters answer their clients. What remains of what the old one "
-                        "acknowledged?",
-            .answers = {"All of it: the two masters merge what they have.",
-                        "Nothing: it becomes a replica, and takes over the data of the new master.",
-                        "All of it: a master that is cut off stops answering."},
+                        "acknowledges from now on?",
+            .answers = {"All of it: the two masters merge what they have once they meet.",
+                        "Nothing: it becomes a replica, and takes over the new master's data.",
+                        "All of it: a master that is cut off stops answering, so there is nothing to lose."},
             .right = 1,
             .story =
                 "The network splits. On one side the old master and client A; on the other the "

@@ -53,11 +53,10 @@ const struct scenario scenario_strategies = {
             .title = "Read, compare, write oversells; a decrement, a transaction and a script do not, at "
                      "different prices.",
             .question = "A hundred units, 64 connections, 2,000 buyers, and five ways to sell in the same "
-                        "Redis. Which of them oversell, and which is the fastest of those that do not?",
-            .answers = {"All five: Redis cannot compare and write in one step.",
-                        "None of them: Redis runs one command after the other.",
-                        "naive alone; of the others, those that need one call are faster than the one that "
-                        "tries again."},
+                        "Redis. Which of them oversell?",
+            .answers = {"All five: Redis has no command that compares and writes in one step.",
+                        "None of them: Redis runs one command after the other, so nobody comes between.",
+                        "naive alone: the others let Redis decide whether there is enough."},
             .right = 2,
             .story = "naive reads the stock, compares, and writes. Between the read and the write others "
                      "sell, and their sales are forgotten.\n\n"

@@ -45,9 +45,9 @@ const struct scenario scenario_twice_is_harmless = {
             .title = "A lock for efficiency may fail, if work done twice is harmless; an order is not.",
             .question = "Two workers refresh a cache, and deliver an order, under a lock that one of them "
                         "loses by a pause. Both tasks are done twice. Which of them costs money?",
-            .answers = {"Neither: the lock makes sure that each is done once.",
-                        "The delivery: a cache may be filled twice, an order must be delivered once.",
-                        "Both: each of them is a write."},
+            .answers = {"Neither: the lock makes sure that each of them is done once.",
+                        "The delivery: a cache may be filled twice, an order may not be delivered twice.",
+                        "Both: each of them is a write, and no write may be done twice."},
             .right = 1,
             .story = "There are two reasons to take a lock. One is efficiency: the same work should not be "
                      "done twice. The other is correctness: if it is done twice, something is wrong.\n\n"

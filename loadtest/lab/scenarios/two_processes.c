@@ -30,9 +30,9 @@ const struct scenario scenario_two_processes = {
             .title = "A mutex protects the threads of one process; the second process has its own.",
             .question = "The service protects its stock by a mutex, and all tests pass. Then it is started "
                         "twice, behind a load balancer. What does the mutex protect now?",
-            .answers = {"The whole service: the two processes share it.",
+            .answers = {"The whole service: the two processes share it, as they share the store.",
                         "The threads of one process; the other process has a mutex of its own.",
-                        "Nothing, not even within one process."},
+                        "Nothing any more, not even the threads within one process."},
             .right = 1,
             .story = "A mutex is right, and fast, as long as there is one process.\n\n"
                      "For a sale the service is scaled out: two processes, each with a mutex in its own "

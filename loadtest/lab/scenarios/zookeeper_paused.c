@@ -28,8 +28,8 @@ const struct scenario scenario_zookeeper_paused = {
                         "client is stopped until the session has expired. What happens to the write that it "
                         "was about to make?",
             .answers = {"It is made: the stock does not know that the session has expired.",
-                        "It is not made: ZooKeeper closes all connections of the client.",
-                        "It fails: the node is gone, and the stock checks it."},
+                        "It is not made: ZooKeeper closes all connections of that client.",
+                        "It fails: the node is gone, and the stock checks whether it is there."},
             .right = 0,
             .story = "An ephemeral node is the surest way to release the lock of a client that died. A "
                      "client that was only stopped is not dead.\n\n"

@@ -9,6 +9,41 @@
 
 static const struct scenario *current;
 
+/* ---- texts ---- */
+
+static int count_lines(const char *text) {
+    int count = 1;
+    for (; *text != '\0'; text++)
+        count += *text == '\n';
+    return count;
+}
+
+static void check_lines(const char *name, const int lines[REPORT_LINES], const char *code) {
+    CHECK_INT(lines[REPORT_LINES - 1], 0);
+    if (lines[0] < 1)
+        FAIL("%s: no line is marked", name);
+    for (int i = 0; lines[i] != 0; i++) {
+        if (lines[i] > count_lines(code) || (i > 0 && lines[i] <= lines[i - 1]))
+            FAIL("%s: there is no line %d, or it comes too late", name, lines[i]);
+    }
+}
+
+/* Each asks first, and shows where it goes wrong. */
+static void texts(void) {
+    for (int i = 0; scenarios[i] != NULL; i++) {
+        const struct report_text *text = &scenarios[i]->text;
+        for (int k = 0; k < REPORT_ANSWERS; k++) {
+            if (text->answers[k] == NULL || (k > 0 && strcmp(text->answers[k], text->answers[k - 1]) == 0))
+                FAIL("%s: answer %d is missing, or the one before", scenarios[i]->name, k);
+        }
+        CHECK(text->right >= 0 && text->right < REPORT_ANSWERS);
+        check_lines(scenarios[i]->name, text->broken_lines, text->broken_code);
+        check_lines(scenarios[i]->name, text->fixed_lines, text->fixed_code);
+    }
+}
+
+/* ---- plays ---- */
+
 /* Plays it, and leaves the events in harness_dir()/NAME-PLAY.jsonl. */
 static const char *play(const struct scenario *scenario, bool broken, bool fixed_way,
                         struct judged_play *played) {
@@ -109,6 +144,7 @@ static void with_a_server_that_ends(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_limit(900);
+    harness_run("texts", texts);
     for (int i = 0; scenarios[i] != NULL; i++) {
         current = scenarios[i];
         harness_run(current->name, teaches);

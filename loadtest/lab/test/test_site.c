@@ -318,6 +318,9 @@ static void reported(void) {
     CHECK_HAS(web_header(&response, "Content-Disposition"), "attachment");
     CHECK_HAS(response.body, "<h1>A release by DEL deletes another");
     CHECK_HAS(response.body, "id=\"fixed-n18\"");
+    CHECK_HAS(response.body, "<summary>The answer</summary>");
+    CHECK_HAS(response.body, "here it goes wrong</b>");
+    CHECK_HAS(response.body, "this mends it</b>");
     CHECK_INT(report(&site, broken, NULL, &response), 200);
     CHECK_INT(report(&site, broken, broken, &response), 400);
     CHECK_HAS(response.body, "the broken and the fixed play");
