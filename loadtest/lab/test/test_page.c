@@ -21,19 +21,29 @@ static void visit(struct visit *v, const char *path) {
     browser_wait(&v->browser, "return document.querySelector('main h1') !== null");
 }
 
-/* What is said while the server is away is no error of the page. */
-static void check_quiet(const struct visit *v, bool was_away) {
-    const char *own = harness_format("http://127.0.0.1:%d/", v->site.port),
-               *console = browser_console(&v->browser);
-    const char *requests = browser_requests(&v->browser);
-    if (!was_away && console[0] != '\0')
-        FAIL("the console says: %s", console);
-    char *line, *rest = harness_format("%s", requests);
+/* Nothing is said, but by the browser itself of a server that is away. */
+static void check_console(const struct visit *v, bool was_away) {
+    char *line, *rest = harness_format("%s", browser_console(&v->browser));
     while ((line = strsep(&rest, "\n")) != NULL) {
-        if (strncmp(line, "http", 4) == 0 &&
-            strncmp(line, own, strlen(own)) != 0) /* not the browser's own chrome: */
+        bool is_absence =
+            strstr(line, "Failed to load resource") != NULL || strstr(line, "net::ERR_") != NULL;
+        if (line[0] != '\0' && !(was_away && is_absence))
+            FAIL("the console says: %s", line);
+    }
+}
+
+static void check_quiet(const struct visit *v, bool was_away) {
+    const char *own = harness_format("http://127.0.0.1:%d/", v->site.port);
+    char *line, *rest = harness_format("%s", browser_requests(&v->browser));
+    bool is_logged = false;
+    check_console(v, was_away);
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        bool is_own = strncmp(line, own, strlen(own)) == 0;
+        is_logged = is_logged || is_own;
+        if (strncmp(line, "http", 4) == 0 && !is_own) /* not the browser's own chrome: */
             FAIL("the page asks %s", line);
     }
+    CHECK(is_logged); /* else nothing was seen, whatever it asked */
 }
 
 /* A number that an element shows in its data. */
@@ -151,6 +161,22 @@ static void steps(void) {
     check_quiet(&v, false);
 }
 
+/* Of the newest run, which has ended. */
+static long count_events(const struct lab_site *site) {
+    static const char before[] = "\"run\":{\"run\":\"";
+    struct web_response response;
+    long count = 0;
+    CHECK_INT(lab_site_call(site, "GET", "/api/lab", NULL, NULL, &response), 200);
+    const char *id = strstr(response.body, before);
+    CHECK(id != NULL);
+    id += sizeof before - 1;
+    const char *path = harness_format("/api/runs/%.*s/events", (int)strcspn(id, "\""), id);
+    CHECK_INT(lab_site_call(site, "GET", path, NULL, NULL, &response), 200);
+    for (const char *at = response.body; (at = strstr(at, "\nid: ")) != NULL; at++)
+        count++; /* the first line is the play */
+    return count;
+}
+
 static void reload(void) {
     struct visit v;
     visit(&v, "#/lock");
@@ -166,6 +192,10 @@ static void reload(void) {
     browser_click(&v.browser, "#lock-stop");
     browser_wait(&v.browser, "return document.querySelector('#status').dataset.state === 'ended' && "
                              "document.querySelector('#verdict').dataset.outcome !== undefined");
+    browser_run(&v.browser, "document.querySelector('#player-seek').focus(); return 1");
+    browser_type(&v.browser, BROWSER_END); /* it has them all, also those from before the reload */
+    browser_wait(&v.browser, harness_format("return document.querySelector('#player').dataset.n === '%ld'",
+                                            count_events(&v.site)));
     check_quiet(&v, false);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "loadtest/lab/test/lab_site.h"
@@ -24,11 +25,14 @@ static void visit(struct visit *v) {
 static const char *const views[] = {"lessons", "sale", "lock", "recordings", "lessons/two-processes"};
 enum { VIEWS = sizeof views / sizeof views[0] };
 
+/* A view is drawn after its address has changed. */
 static void go_to(const struct visit *v, const char *view) {
+    size_t page = strcspn(view, "/");
     browser_run(&v->browser, harness_format("location.hash = '#/%s'; return 1", view));
     browser_wait(&v->browser,
-                 harness_format(
-                     "return location.hash === '#/%s' && document.querySelector('main h1') !== null", view));
+                 harness_format("return document.querySelector('#tab-%.*s').getAttribute('aria-current') === "
+                                "'page' && (document.querySelector('#guess') !== null) === %s",
+                                (int)page, view, view[page] != '\0' ? "true" : "false"));
 }
 
 /* ---- axe ---- */
@@ -90,6 +94,7 @@ static void widths(void) {
             browser_shoot(&v.browser, harness_format("width-%d-%d", sizes[s][0], i));
         }
     }
+    CHECK_STR(browser_console(&v.browser), "");
 }
 
 /* ---- another site ---- */
@@ -100,11 +105,13 @@ struct other {
     pthread_t thread;
 };
 
-/* Answers each request with its page. */
+/* Answers each request with its page. A browser also opens connections on which it asks nothing. */
 static void *serve(void *arg) {
+    const struct timeval patience = {.tv_sec = 1};
     const struct other *other = arg;
     char request[8192];
     for (int fd; (fd = accept(other->fd, NULL, NULL)) >= 0;) {
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
         if (recv(fd, request, sizeof request, 0) > 0)
             dprintf(fd,
                     "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: "
@@ -132,40 +139,47 @@ static void start_other(struct other *other, const char *page) {
     harness_defer(end_other, other);
 }
 
-/* It tries all that a page can try: to read, to post as JSON and as a form, to hear events, to load code, to
- * frame. */
+/* It tries all that a page can try: to read, to post as JSON and as a form, to hear the events of a run that
+ * there is, to load code, to frame. */
+static const char *hostile_page(const char *lab, const char *run) {
+    return harness_format(
+        "<!doctype html><title>other</title><iframe name=f id=f></iframe><iframe src='%s/'></iframe>"
+        "<form id=form method=post target=f action='%s/api/runs?form' enctype=text/plain>"
+        "<input name='{\"kind\":\"scenario\",\"name\":\"two-processes\",\"play\":\"broken\",\"x\":\"' "
+        "value='\"}'></form><script>"
+        "const lab = '%s', said = {}, "
+        "body = '{\"kind\":\"scenario\",\"name\":\"two-processes\",\"play\":\"broken\"}';"
+        "const post = (type) => fetch(`${lab}/api/runs`, {method: 'POST', body, headers: type});"
+        "const tries = {read: fetch(`${lab}/api/lab`), module: import(`${lab}/main.mjs`), "
+        "plain: post({'Content-Type': 'text/plain'}), "
+        "json: post({'Content-Type': 'application/json', 'X-Lab-Token': 'x'})};"
+        "for (const [name, one] of Object.entries(tries)) "
+        "one.then(() => { said[name] = 'yes'; }, () => { said[name] = 'no'; });"
+        "const stream = new EventSource(`${lab}/api/runs/%s/events`);"
+        "stream.onerror = () => { said.events = said.events || 'no'; }; stream.onopen = () => { said.events = 'yes'; };"
+        "document.getElementById('f').onload = () => { said.form = 'answered'; };"
+        "document.getElementById('form').submit(); window.said = said;</script>",
+        lab, lab, lab, run);
+}
+
 static void other_sites(void) {
     static struct other other;
     struct visit v;
+    struct web_response response;
     visit(&v);
     const char *lab = harness_format("http://127.0.0.1:%d", v.site.port);
-    start_other(
-        &other,
-        harness_format(
-            "<!doctype html><title>other</title><iframe name=f></iframe><iframe id=framed "
-            "src='%s/'></iframe><form id=form method=post target=f action='%s/api/runs' enctype=text/plain>"
-            "<input name='{\"kind\":\"scenario\",\"name\":\"two-processes\",\"play\":\"broken\",\"x\":\"' "
-            "value='\"}'></form><script>"
-            "const said = {}; const body = "
-            "'{\"kind\":\"scenario\",\"name\":\"two-processes\",\"play\":\"broken\"}';"
-            "const tries = [['read', fetch('%s/api/lab')], ['json', fetch('%s/api/runs', {method: 'POST', "
-            "body, headers: {'Content-Type': 'application/json', 'X-Lab-Token': 'x'}})],"
-            "['plain', fetch('%s/api/runs', {method: 'POST', body, headers: {'Content-Type': "
-            "'text/plain'}})], ['module', import('%s/main.mjs')]];"
-            "for (const [name, one] of tries) one.then(() => { said[name] = 'yes'; }, () => { said[name] = "
-            "'no'; });"
-            "const stream = new EventSource('%s/api/runs/x/events'); stream.onerror = () => { said.events = "
-            "'no'; }; stream.onopen = () => { said.events = 'yes'; };"
-            "document.getElementById('form').submit(); window.said = said;</script>",
-            lab, lab, lab, lab, lab, lab, lab));
+    const char *run = lab_site_begin(
+        &v.site, "{\"kind\":\"scenario\",\"name\":\"two-processes\",\"play\":\"broken\",\"seed\":7}");
+    lab_site_wait(&v.site, run);
+    start_other(&other, hostile_page(lab, run));
     browser_open(&v.browser, harness_format("http://127.0.0.1:%d/", other.port));
-    browser_wait(&v.browser, "return Object.keys(window.said).length === 5");
+    browser_wait(&v.browser, "return Object.keys(window.said).length === 6");
     CHECK_STR(browser_run(&v.browser, "return Object.entries(window.said).map(([name, value]) => name + ' ' "
                                       "+ value).sort().join(', ')"),
-              "events no, json no, module no, plain no, read no");
-    struct web_response response;
+              "events no, form answered, json no, module no, plain no, read no");
+    CHECK_HAS(browser_requests(&v.browser), "/api/runs?form");
     CHECK_INT(lab_site_call(&v.site, "GET", "/api/lab", NULL, NULL, &response), 200);
-    CHECK_HAS(response.body, "\"run\":null");
+    CHECK_HAS(response.body, harness_format("\"run\":{\"run\":\"%s\"", run)); /* still the newest */
     CHECK_HAS(browser_console(&v.browser), "frame-ancestors");
 }
 
