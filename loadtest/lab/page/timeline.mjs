@@ -6,7 +6,7 @@ import {svg} from "./dom.mjs";
 import {lanesOf} from "./lanes.mjs";
 import {holdsOf, overlapsOf, lastingOf} from "./spans.mjs";
 
-const NAMES = 132, RIGHT = 16, TOP = 30, LANE = 36, AXIS = 26, BAR = 16, CHARACTER = 6.4;
+const NAMES = 132, RIGHT = 16, TOP = 30, LANE = 36, AXIS = 26, BAR = 16, LEFT_OUT = 16, CHARACTER = 6.4;
 /* More marks are no picture: then only the last stretch of time is drawn. */
 const EVENTS_MAX = 1500;
 
@@ -34,7 +34,8 @@ class Drawing {
             this.from = this.recording.times[this.events.length - EVENTS_MAX];
         this.shown = this.events.filter((e) => e.t >= this.from);
         this.lanes = lanesOf(recording);
-        this.height = TOP + this.lanes.all.length * LANE + AXIS;
+        this.top = TOP + (this.from > 0 ? LEFT_OUT : 0);
+        this.height = this.top + this.lanes.all.length * LANE + AXIS;
         this.parts = [definitions(this.id)];
     }
 
@@ -44,7 +45,7 @@ class Drawing {
     }
 
     y(lane) {
-        return TOP + lane.index * LANE + LANE / 2;
+        return this.top + lane.index * LANE + LANE / 2;
     }
 
     add(...parts) {
@@ -87,7 +88,7 @@ function drawAxis(d) {
     for (let at = Math.ceil(d.from / 1e6 / step) * step; at <= last / 1e6; at += step)
         d.add(svg("text", {class: "soft", x: d.x(at * 1e6), y: d.height - 8, "text-anchor": at === 0 ? "start" : "middle"}, `${at.toLocaleString("en-US")} ms`));
     if (d.from > 0)
-        d.add(svg("text", {class: "soft", x: NAMES, y: 14},
+        d.add(svg("text", {class: "soft", x: NAMES, y: 12},
                   `The last ${d.shown.length} events; ${(d.events.length - d.shown.length).toLocaleString("en-US")} earlier ones are left out`));
 }
 
@@ -110,13 +111,13 @@ function drawOverlaps(d, overlaps) {
         return;
     for (const o of overlaps.slice(0, 40)) {
         const x = d.x(o.from), to = Math.min(o.to, d.t);
-        d.add(svg("rect", {class: "band", x, y: TOP, width: Math.max(2, d.x(to) - x), height: d.lanes.all.length * LANE, fill: `url(#band-${d.id})`}));
+        d.add(svg("rect", {class: "band", x, y: d.top, width: Math.max(2, d.x(to) - x), height: d.lanes.all.length * LANE, fill: `url(#band-${d.id})`}));
     }
     const first = overlaps[0], ms = Math.round((Math.min(first.to, d.t) - first.from) / 1e6);
     const text = `${first.one} and ${first.other} both believe that they hold it: ${ms.toLocaleString("en-US")} ms`;
     const wide = text.length * 6.1 + 12, x = Math.min(Math.max(d.x(first.from), NAMES), d.width - RIGHT - wide);
-    d.add(svg("g", {"data-n": first.n}, svg("rect", {class: "caption", x, y: TOP - 20, width: wide, height: 18, rx: 4}),
-              svg("text", {class: "caption-text", x: x + 6, y: TOP - 7}, text)));
+    d.add(svg("g", {"data-n": first.n}, svg("rect", {class: "caption", x, y: d.top - 20, width: wide, height: 18, rx: 4}),
+              svg("text", {class: "caption-text", x: x + 6, y: d.top - 7}, text)));
 }
 
 function drawLasting(d, lasting) {
@@ -181,7 +182,7 @@ function drawStock(d) {
         const last = all[all.length - 1], over = Math.max(0, last.sold + Math.max(0, last.available) - last.initial);
         d.add(svg("path", {class: over > 0 ? "stock over" : "stock", d: `${path}H${d.x(d.t)}`}));
         const words = over > 0 ? `${last.sold} sold of ${last.initial}: ${over} too many` : `${last.available} left`;
-        d.add(svg("text", {class: over > 0 ? "bad" : "soft", x: Math.min(d.x(last.t) + 6, d.width - RIGHT - words.length * CHARACTER), y: d.y(lane) - 6}, words));
+        d.add(svg("text", {class: over > 0 ? "bad" : "soft", x: Math.min(d.x(last.t) + 6, d.width - RIGHT - words.length * CHARACTER), y: d.y(lane) + (level(last) < d.y(lane) ? 12 : -6)}, words));
     }
 }
 
@@ -199,7 +200,7 @@ export function drawTimeline(element, recording, view) {
     drawHolds(d, holds);
     drawStock(d);
     drawMoments(d);
-    d.add(svg("line", {class: "cursor", x1: d.x(d.t), x2: d.x(d.t), y1: TOP - 4, y2: d.height - AXIS + 4}));
+    d.add(svg("line", {class: "cursor", x1: d.x(d.t), x2: d.x(d.t), y1: d.top - 4, y2: d.height - AXIS + 4}));
     const play = recording.play ? `${recording.play.scenario}, ${recording.play.play}` : "nothing yet";
     element.setAttribute("viewBox", `0 0 ${d.width} ${d.height}`);
     element.setAttribute("aria-label", `Timeline of ${play}: ${d.events.length} events, ${overlaps.length === 0 ? "no time with two holders" : "two holders at once"}`);

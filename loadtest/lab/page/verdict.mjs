@@ -25,8 +25,8 @@ export function drawSteps(recording, seek) {
         h("li", {}, h("button", {type: "button", class: "link", onclick: () => seek(e.n)}, `${e.who} ${describe(e)}`)))));
 }
 
-/* `seek(n)` moves the player. `more`: what stands behind it. */
-export function drawVerdict(element, recording, seek, ...more) {
+/* `seek(n)` moves the player. `answer`: what stands before it, `more`: and behind it. */
+export function drawVerdict(element, recording, seek, answer, ...more) {
     const v = recording.verdict, means = outcomes[v.outcome] || {text: v.outcome, good: false};
     const wrong = v.outcome === "reproduced" || v.outcome === "violated";
     const evidence = v.evidence.slice(0, 12).map((n) => {
@@ -36,9 +36,9 @@ export function drawVerdict(element, recording, seek, ...more) {
     element.dataset.outcome = v.outcome;
     element.className = `card verdict ${wrong || !means.good ? "wrong" : "right"}`;
     const parts = [
-        h("h2", {}, `${means.text}.`), h("p", {}, v.sentence), counts(v) ? h("p", {class: "soft"}, counts(v)) : null,
+        answer, h("h2", {}, `${means.text}.`), h("p", {}, v.sentence), counts(v) ? h("p", {class: "soft"}, counts(v)) : null,
         evidence.length > 0 ? h("p", {class: "evidence"}, "Evidence: ", ...evidence) : null, ...more];
-    element.replaceChildren(...parts.filter((part) => part !== null));
+    element.replaceChildren(...parts.filter(Boolean));
 }
 
 export function clearVerdict(element) {

@@ -110,7 +110,10 @@ bool crowd_record(const struct crowd *crowd, const struct crowd_result *result, 
                           .op = op,
                           .item = crowd->item,
                           .quantity = result->accepted};
-    if (!seckilld_server_audit(crowd->service, crowd->item, audit)) {
+    bool audited = false;
+    for (int64_t deadline_ns = stage_in_ms(PATIENCE_MS); !audited && stage_patience(stage, deadline_ns);)
+        audited = seckilld_server_audit(crowd->service, crowd->item, audit);
+    if (!audited) {
         stage_fail(stage, "%s does not audit %s", crowd->service->name, crowd->item);
         return false;
     }

@@ -57,6 +57,11 @@ const char *lab_site_text(const struct web_response *response, const char *membe
     return kept;
 }
 
+void lab_site_check_problem(const struct web_response *response) {
+    CHECK(strlen(lab_site_text(response, "title")) > 0);
+    CHECK(strlen(lab_site_text(response, "detail")) > 0);
+}
+
 const char *lab_site_file(const char *path) {
     struct stat of;
     FILE *file = fopen(path, "r");

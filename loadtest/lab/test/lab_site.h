@@ -26,6 +26,8 @@ int lab_site_post(const struct lab_site *site, const char *path, const char *bod
 const char *lab_site_url(const struct lab_site *site, const char *path);
 /* The text of a member of a JSON answer. */
 const char *lab_site_text(const struct web_response *response, const char *member);
+/* An error says what is wrong, and what to do. */
+void lab_site_check_problem(const struct web_response *response);
 /* The text of a file. */
 const char *lab_site_file(const char *path);
 /* Begins a run and returns its name. */

@@ -56,6 +56,26 @@ static void play_lesson(const struct visit *v) {
     browser_wait(&v->browser, "return document.querySelector('#verdict').dataset.outcome === 'reproduced'");
 }
 
+/* What is only there while something runs, or is wrong. */
+static void check_running(const struct visit *v, const char *axe) {
+    go_to(v, "sale");
+    browser_run(&v->browser, "const f = document.querySelector('#sale-form').elements; f.stock.value = 500; "
+                             "f.seconds.value = 1; return 1");
+    browser_click(&v->browser, "#sale-go");
+    browser_wait(&v->browser, "return document.querySelector('#verdict').dataset.outcome === 'reproduced'");
+    check_axe(v, axe, "a sale that has ended");
+    go_to(v, "lock");
+    browser_click(&v->browser, "#lock-go");
+    browser_wait(&v->browser, "return Number(document.querySelector('#player').dataset.n) > 8");
+    check_axe(v, axe, "a lock run");
+    browser_run(&v->browser,
+                "const data = new DataTransfer(); data.items.add(new File(['x'], 'x.jsonl')); "
+                "document.querySelector('main').dispatchEvent(new DragEvent('drop', {dataTransfer: "
+                "data, bubbles: true, cancelable: true})); return 1");
+    browser_wait(&v->browser, "return !document.querySelector('#problem').hidden");
+    check_axe(v, axe, "a problem");
+}
+
 static void accessible(void) {
     static const char *const themes[] = {"light", "dark"};
     struct visit v;
@@ -76,6 +96,7 @@ static void accessible(void) {
             browser_shoot(&v.browser, harness_format("view-%d-%s", i, themes[t]));
         }
     }
+    check_running(&v, axe);
 }
 
 /* Nothing is cut off, and the page itself never scrolls sideways. */
@@ -156,7 +177,8 @@ static const char *hostile_page(const char *lab, const char *run) {
         "for (const [name, one] of Object.entries(tries)) "
         "one.then(() => { said[name] = 'yes'; }, () => { said[name] = 'no'; });"
         "const stream = new EventSource(`${lab}/api/runs/%s/events`);"
-        "stream.onerror = () => { said.events = said.events || 'no'; }; stream.onopen = () => { said.events = 'yes'; };"
+        "stream.onerror = () => { said.events = said.events || 'no'; }; stream.onopen = () => { said.events "
+        "= 'yes'; };"
         "document.getElementById('f').onload = () => { said.form = 'answered'; };"
         "document.getElementById('form').submit(); window.said = said;</script>",
         lab, lab, lab, run);

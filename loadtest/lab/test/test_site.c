@@ -1,4 +1,4 @@
-/* seckill-lab serve without a browser: what it lets pass, what it answers, and what it leaves behind. */
+/* seckill-lab serve without a browser: runs, faults, reports, watchers, and what it leaves behind. */
 #include <glob.h>
 #include <jansson.h>
 #include <signal.h>
@@ -15,130 +15,6 @@ enum { PATIENCE_MS = 60000, WATCHERS = 40 };
 static const char two_processes[] =
     "{\"kind\":\"scenario\",\"name\":\"two-processes\",\"play\":\"broken\",\"seed\":7}";
 static const char redis_lock[] = "{\"kind\":\"lock\",\"lock\":\"redis\",\"fencing\":false}";
-
-/* Nothing is played. */
-static void check_idle(const struct lab_site *site) {
-    struct web_response response;
-    CHECK_INT(lab_site_call(site, "GET", "/api/lab", NULL, NULL, &response), 200);
-    json_t *json = json_loads(response.body, 0, NULL);
-    CHECK(json_is_null(json_object_get(json, "run")));
-    json_decref(json);
-}
-
-static void check_problem(const struct web_response *response) {
-    CHECK(strlen(lab_site_text(response, "title")) > 0);
-    CHECK(strlen(lab_site_text(response, "detail")) > 0);
-}
-
-/* ---- refused ---- */
-
-static void refused(void) {
-    struct lab_site site;
-    lab_site_start(&site);
-    const char *origin = harness_format("Origin: http://127.0.0.1:%d\r\n", site.port),
-               *token = harness_format("X-Lab-Token: %s\r\n", site.token),
-               *json = "Content-Type: application/json\r\n";
-    const struct {
-        int status;
-        const char *headers;
-    } cases[] = {
-        {403, harness_format("%s%s", origin, json)},
-        {403, harness_format("%s%sX-Lab-Token: 0123456789abcdef0123456789abcdef\r\n", origin, json)},
-        {403, harness_format("%s%s", token, json)},
-        {403, harness_format("%s%sOrigin: http://evil.example\r\n", token, json)},
-        {403, harness_format("%s%s%sSec-Fetch-Site: cross-site\r\n", origin, token, json)},
-        {415, harness_format("%s%s", origin, token)},
-        {415, harness_format("%s%sContent-Type: text/plain\r\n", origin, token)},
-        {415, harness_format("%s%sContent-Type: application/x-www-form-urlencoded\r\n", origin, token)},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct web_response response;
-        CHECK_INT(lab_site_call(&site, "POST", "/api/runs", cases[i].headers, two_processes, &response),
-                  cases[i].status);
-        check_problem(&response);
-    }
-    struct web_response response; /* a name that somebody has pointed at this address */
-    const char *rebound = harness_format("Host: evil.example:%d\r\nOrigin: http://evil.example:%d\r\n%s%s",
-                                         site.port, site.port, token, json);
-    CHECK_INT(web_call(site.port, "POST", "/api/runs", rebound, two_processes, &response), 403);
-    CHECK_INT(web_call(site.port, "GET", "/api/lab", rebound, NULL, &response), 403);
-    CHECK(strstr(response.body, site.token) == NULL);
-    CHECK_INT(lab_site_call(&site, "PUT", "/api/runs", NULL, two_processes, &response), 405);
-    check_idle(&site);
-}
-
-static void bad_orders(void) {
-    static const char *const orders[] = {
-        "",
-        "x",
-        "[]",
-        "{}",
-        "{\"kind\":\"scenario\"}",
-        "{\"kind\":\"scenario\",\"name\":\"no-such\",\"play\":\"broken\"}",
-        "{\"kind\":\"scenario\",\"name\":\"maotai\",\"play\":\"live\"}",
-        "{\"kind\":\"scenario\",\"name\":\"maotai\",\"play\":\"broken\",\"seed\":-1}",
-        "{\"kind\":\"scenario\",\"name\":\"maotai\",\"play\":\"broken\",\"more\":1}",
-        "{\"kind\":\"scenario\",\"kind\":\"scenario\",\"name\":\"maotai\",\"play\":\"broken\"}",
-        "{\"kind\":\"sale\",\"ways\":[],\"stock\":1,\"buyers\":1,\"seconds\":1}",
-        "{\"kind\":\"sale\",\"ways\":[\"lua\",\"lua\"],\"stock\":1,\"buyers\":1,\"seconds\":1}",
-        "{\"kind\":\"sale\",\"ways\":[\"lua\",\"naive\",\"decr\"],\"stock\":1,\"buyers\":1,\"seconds\":1}",
-        "{\"kind\":\"sale\",\"ways\":[\"lua\"],\"stock\":0,\"buyers\":1,\"seconds\":1}",
-        "{\"kind\":\"sale\",\"ways\":[\"lua\"],\"stock\":1,\"buyers\":100000,\"seconds\":1}",
-        "{\"kind\":\"sale\",\"ways\":[\"lua\"],\"stock\":1,\"buyers\":1,\"seconds\":3600}",
-        "{\"kind\":\"sale\",\"ways\":[7],\"stock\":1,\"buyers\":1,\"seconds\":1}",
-        "{\"kind\":\"lock\",\"lock\":\"no-such\",\"fencing\":false}",
-        "{\"kind\":\"lock\",\"lock\":\"redlock\",\"fencing\":true}",
-        "{\"kind\":\"lock\",\"lock\":\"redis\"}"};
-    struct lab_site site;
-    struct web_response response;
-    lab_site_start(&site);
-    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
-        if (lab_site_post(&site, "/api/runs", orders[i], &response) != 400)
-            FAIL("%s is answered by %d", orders[i], response.status);
-        check_problem(&response);
-    }
-    CHECK_INT(lab_site_post(&site, "/api/runs", harness_repeat(' ', 5000), &response), 413);
-    check_problem(&response);
-    check_idle(&site);
-}
-
-static void no_such_address(void) {
-    static const char *const paths[] = {
-        "/api",          "/api/",          "/api/runs/",         "/api/runs/x", "/api/runs/x/events",
-        "/api/runs/x/y", "/../etc/passwd", "/%2e%2e/etc/passwd", "/main.mjs/",  "/favicon.ico"};
-    struct lab_site site;
-    struct web_response response;
-    lab_site_start(&site);
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        if (lab_site_call(&site, "GET", paths[i], NULL, NULL, &response) != 404)
-            FAIL("%s is answered by %d", paths[i], response.status);
-    }
-    CHECK_INT(
-        lab_site_post(&site, "/api/runs/x/faults", "{\"fault\":\"pause\",\"target\":\"client-a\"}", NULL),
-        404);
-    CHECK_INT(lab_site_post(&site, "/api/runs/x/stop", "{}", NULL), 404);
-    CHECK_INT(lab_site_post(&site, "/api/lab", "{}", NULL), 405);
-    CHECK_INT(lab_site_post(&site, "/main.mjs", "{}", NULL), 405);
-    CHECK_INT(lab_site_call(&site, "GET", "/api/runs", NULL, NULL, NULL), 405);
-    CHECK_INT(lab_site_call(&site, "GET", "/api/report", NULL, NULL, NULL), 405);
-}
-
-static void headers_of_answers(void) {
-    static const char *const paths[] = {"/", "/main.mjs", "/style.css", "/icon.svg", "/api/lab", "/no-such"};
-    struct lab_site site;
-    struct web_response response;
-    lab_site_start(&site);
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        lab_site_call(&site, "GET", paths[i], NULL, NULL, &response);
-        const char *policy = web_header(&response, "Content-Security-Policy");
-        CHECK(policy != NULL);
-        CHECK_HAS(policy, "default-src 'none'; script-src 'self'; style-src 'self';");
-        CHECK_HAS(policy, "frame-ancestors 'none'");
-        CHECK_STR(web_header(&response, "X-Content-Type-Options"), "nosniff");
-        CHECK_STR(web_header(&response, "Cross-Origin-Resource-Policy"), "same-origin");
-        CHECK(web_header(&response, "Access-Control-Allow-Origin") == NULL);
-    }
-}
 
 /* ---- runs ---- */
 
@@ -178,7 +54,7 @@ static void one_run(void) {
     lab_site_start(&site);
     const char *run = lab_site_begin(&site, redis_lock);
     CHECK_INT(lab_site_post(&site, "/api/runs", two_processes, &response), 409);
-    check_problem(&response);
+    lab_site_check_problem(&response);
     CHECK_INT(lab_site_post(&site, harness_format("/api/runs/%s/stop", run), "{}", NULL), 202);
     lab_site_wait(&site, run);
     CHECK_INT(lab_site_post(&site, harness_format("/api/runs/%s/stop", run), "{}", NULL), 409);
@@ -186,7 +62,7 @@ static void one_run(void) {
     CHECK_INT(lab_site_post(&site, harness_format("/api/runs/%s/faults", scenario),
                             "{\"fault\":\"pause\",\"target\":\"client-a\"}", &response),
               409);
-    check_problem(&response);
+    lab_site_check_problem(&response);
     CHECK_HAS(response.body, "Only a lock run");
     lab_site_wait(&site, scenario);
 }
@@ -417,10 +293,6 @@ static void listens(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("other pages are refused", refused);
-    harness_run("orders that cannot be played", bad_orders);
-    harness_run("no such address", no_such_address);
-    harness_run("headers of all answers", headers_of_answers);
     harness_run("events are replayed", replayed);
     harness_run("one run at a time", one_run);
     harness_run("a lock is broken by hand", broken_by_hand);
