@@ -106,6 +106,11 @@ static void tab_to(const struct visit *v, const char *selector) {
     FAIL("the Tab key does not lead to %s", selector);
 }
 
+static void wait_event(const struct visit *v, long n) {
+    browser_wait(&v->browser,
+                 harness_format("return document.querySelector('#player').dataset.n === '%ld'", n));
+}
+
 static void by_keyboard(void) {
     struct visit v;
     visit(&v, "");
@@ -122,6 +127,13 @@ static void by_keyboard(void) {
     tab_to(&v, "#player-seek");
     browser_type(&v.browser, BROWSER_HOME);
     browser_wait(&v.browser, "return document.querySelector('#player').dataset.t === '0'");
+    long first = data_of(&v, "#player", "n");
+    browser_type(&v.browser, BROWSER_RIGHT);
+    wait_event(&v, first + 1);
+    browser_type(&v.browser, BROWSER_LEFT);
+    wait_event(&v, first);
+    browser_type(&v.browser, " "); /* it plays, to the end */
+    check_lamp(&v, 2, 1);
     browser_type(&v.browser, BROWSER_END);
     check_lamp(&v, 2, 1);
     tab_to(&v, "#run-fixed");
@@ -239,6 +251,10 @@ static void lock(void) {
     browser_wait(
         &v.browser,
         "return !document.querySelector(`[data-fault=pause][data-target='${window.paused}']`).disabled");
+    /* The key of whoever holds it expires, and another takes it. */
+    browser_wait(&v.browser, "document.querySelector('[data-fault=jump]').click(); const d = "
+                             "document.querySelector('#disagree'); return !d.hidden && "
+                             "d.innerText.startsWith('2 clients believe')");
     browser_click(&v.browser, "[data-fault='kill'][data-target='client-c']");
     browser_wait(&v.browser,
                  "return document.querySelector('#clients').innerText.includes('client-c is dead')");
