@@ -35,6 +35,8 @@ export class App {
         this.state = state;
         this.elements.status.dataset.state = state;
         say(this.elements.status, states[state]);
+        if (this.view && this.view.busy)
+            this.view.busy(this.playing);
     }
 
     /* What failed, with a way out; null: nothing. */
@@ -78,13 +80,14 @@ export class App {
         if (this.stream)
             this.stream.close();
         this.run = run;
-        this.setState("starting");
+        this.setState(run.state === "ended" ? "ended" : "starting");
         this.stream = watchRun(run.run, {
             events: () => this.onEvents(),
             lost: () => this.setState("lost"),
             back: () => this.setState(this.recording.play ? "playing" : "starting"),
             ended: () => this.onEnd(),
             gone: () => this.wait(),
+            wrong: (error) => this.problem(error),
         });
         this.showRun();
     }
@@ -99,7 +102,7 @@ export class App {
     }
 
     onEvents() {
-        if (this.state !== "playing")
+        if (this.state !== "playing" && this.run.state !== "ended")
             this.setState("playing");
         if (this.view && this.view.wants(this.run))
             this.view.grown();

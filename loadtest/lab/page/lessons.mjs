@@ -139,6 +139,11 @@ export class LessonView {
         this.told();
     }
 
+    /* Some run goes on, this one or another. */
+    busy(busy) {
+        this.setBusy(busy);
+    }
+
     setBusy(busy) {
         this.runBroken.disabled = busy || (this.guess.elements.answer.value === "" && !this.view.broken);
         this.runFixed.disabled = busy;

@@ -94,11 +94,16 @@ export class LockView {
 
     setGoing(going) {
         this.going = going;
-        this.go.disabled = going;
+        this.busy(going);
         this.stop.disabled = !going;
         if (!going)
             for (const button of this.buttons)
                 button.disabled = true;
+    }
+
+    /* Some run goes on, this one or another. */
+    busy(busy) {
+        this.go.disabled = busy;
     }
 
     /* The buttons follow the newest state, wherever the player is. */

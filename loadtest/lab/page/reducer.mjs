@@ -52,14 +52,14 @@ function onWrite(state, e) {
 function onFault(state, e, begins) {
     if (state.clients[e.target] && e.what.startsWith("killed"))
         state.clients[e.target].dead = begins;
-    if (state.servers[e.target] && e.what.startsWith("cut off"))
-        state.servers[e.target].cut = begins;
+    if (!state.clients[e.target] && e.what.startsWith("cut off"))
+        server(state, e.target).cut = begins;
     if (begins)
         state.faults.push({target: e.target, what: e.what});
     else
         state.faults = state.faults.filter((fault) => fault.target !== e.target || fault.what !== e.what);
     if (state.clients[e.target] && !begins && e.what.startsWith("killed"))
-        Object.assign(state.clients[e.target], {grant: 0, waits: false, paused: false});
+        Object.assign(state.clients[e.target], {waits: false, paused: false}); /* what it believed was its lease's, to the end */
 }
 
 function onPause(state, e) {
@@ -81,7 +81,8 @@ function onServer(state, e) {
 function onStock(state, e) {
     const i = item(state, e.item);
     if (e.ev === "sale.stock")
-        Object.assign(i, {initial: e.initial, available: e.available, sold: e.sold});
+        /* What buyers were told is sold, whatever the item says; it was told before this stock was read. */
+        Object.assign(i, {initial: e.initial, available: e.available, sold: Math.max(e.sold, i.crowd ? i.crowd.accepted : 0)});
     else
         i.crowd = {accepted: e.accepted, rejected: e.rejected, unknown: e.unknown, perSecond: e.per_second,
                    p50Us: e.p50_us, p99Us: e.p99_us};
@@ -130,11 +131,27 @@ export function hasStore(state) {
 /* Units that were sold and were not there: also those that still lie on the shelf, since a later write forgot
  * their sale. */
 export function excess(i) {
-    const sold = Math.max(i.sold, i.crowd ? i.crowd.accepted : 0);
-    return Math.max(0, sold + Math.max(0, i.available) - i.initial);
+    return Math.max(0, i.sold + Math.max(0, i.available) - i.initial);
 }
 
 /* ---- a recording ---- */
+
+/* What an event of each family must have. */
+const members = {
+    acquire: ["op", "key"], renew: ["grant", "key"], release: ["grant", "key"], write: ["item", "quantity"], holder: ["what", "target"],
+    fault: ["what", "target"], store: ["server", "key", "owner"], server: ["server"], sale: ["item"], note: ["text"], verdict: ["outcome", "sentence", "evidence"],
+};
+
+function checkEvent(e) {
+    const wanted = members[e.ev.split(".")[0]];
+    if (!wanted)
+        throw new Error(`there is no event "${e.ev}"`);
+    for (const name of ["who", ...wanted])
+        if (e[name] === undefined)
+            throw new Error(`"${name}" is missing`);
+    if (e.ev === "verdict" && !Array.isArray(e.evidence))
+        throw new Error('"evidence" is no list');
+}
 
 /* A play and its events, as far as they have come. */
 export class Recording {
@@ -149,6 +166,8 @@ export class Recording {
     /* One line of the file; throws what is wrong with it. */
     add(line) {
         const value = JSON.parse(line);
+        if (value === null || typeof value !== "object")
+            throw new SyntaxError("no object");
         if (this.play === null) {
             if (value.format !== "seckill-events/1")
                 throw new Error('it does not begin with "format":"seckill-events/1": this is no file of events');
@@ -163,6 +182,7 @@ export class Recording {
         const count = this.events.length;
         if (e.n !== count + 1 || typeof e.t !== "number" || typeof e.ev !== "string")
             throw new Error(`"n" is not ${count + 1}, or "t" or "ev" is missing`);
+        checkEvent(e);
         this.events.push(e);
         this.times.push(Math.max(e.t, count > 0 ? this.times[count - 1] : 0));
         if ((count + 1) % CHECKPOINT === 0)

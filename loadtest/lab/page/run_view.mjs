@@ -36,8 +36,9 @@ export class RunView {
         this.verdict = h("section", {id: "verdict", "aria-live": "polite", "aria-label": "Verdict"});
         this.svg = svg("svg", {id: "timeline", role: "img", "aria-label": "Timeline"});
         this.svgFixed = svg("svg", {id: "timeline-fixed", role: "img", "aria-label": "Timeline of the fix"});
-        this.head = h("h2", {}, "");
-        this.headFixed = h("h2", {}, "");
+        this.extras = new Map(); /* of a recording: what stands behind its verdict */
+        this.head = h("h2", {}, h("button", {type: "button", class: "link", onclick: () => this.select(this.broken)}, "Broken"));
+        this.headFixed = h("h2", {}, h("button", {type: "button", class: "link", onclick: () => this.select(this.fixed)}, "Fixed"));
         this.figure = h("div", {class: "pictures", tabindex: 0, role: "region", "aria-label": "Pictures"}, this.head, this.svg, this.headFixed, this.svgFixed);
         this.list = h("ol", {class: "events"});
         this.all = h("details", {ontoggle: () => this.fillList()}, h("summary", {}, "All events, as a list"), this.list);
@@ -86,9 +87,24 @@ export class RunView {
 
     /* The active recording is whole. `more`: what stands behind its verdict. */
     ended(...more) {
+        this.extras.set(this.active, more);
         this.player.ended();
+        this.tell();
+    }
+
+    tell() {
         if (this.active.verdict)
-            drawVerdict(this.verdict, this.active, (n) => this.seek(n), ...more);
+            drawVerdict(this.verdict, this.active, (n) => this.seek(n), ...(this.extras.get(this.active) || []));
+    }
+
+    /* The player moves in the other recording from now on, and the verdict is its. */
+    select(recording) {
+        if (recording === this.active || this.player.growing)
+            return;
+        this.player.load(recording, false);
+        this.list.replaceChildren();
+        this.all.open = false;
+        this.tell();
     }
 
     seek(n) {
@@ -101,20 +117,21 @@ export class RunView {
         const recording = picture === this.svgFixed ? this.fixed : this.broken || this.fixed;
         if (!mark || !recording)
             return;
+        this.select(recording);
         if (recording !== this.active)
-            this.player.load(recording, false);
+            return; /* a run goes on */
         this.player.seekEvent(Number(mark.dataset.n));
     }
 
     /* ---- drawing ---- */
 
-    drawOne(element, head, recording, title, end) {
-        show(head, Boolean(recording) && Boolean(title));
+    drawOne(element, head, recording, titled, end) {
+        show(head, Boolean(recording) && titled);
+        head.firstChild.setAttribute("aria-pressed", String(recording === this.active));
         element.toggleAttribute("hidden", !recording);
         element.style.display = recording ? "" : "none";
         if (!recording)
             return;
-        head.textContent = title;
         const active = recording === this.active, width = Math.max((this.figure.clientWidth - 2) / scale(), 640);
         drawTimeline(element, recording, {count: active ? this.player.count : recording.events.length, t: active ? this.player.t : recording.end, end, width});
     }
@@ -124,8 +141,8 @@ export class RunView {
             return;
         const both = this.broken !== null && this.fixed !== null;
         const end = Math.max(this.broken ? this.broken.end : 0, this.fixed ? this.fixed.end : 0, this.player.end);
-        this.drawOne(this.svg, this.head, this.broken || this.fixed, both ? "Broken" : "", end);
-        this.drawOne(this.svgFixed, this.headFixed, both ? this.fixed : null, "Fixed", end);
+        this.drawOne(this.svg, this.head, this.broken || this.fixed, both, end);
+        this.drawOne(this.svgFixed, this.headFixed, both ? this.fixed : null, both, end);
         const state = this.active.stateAfter(this.player.count);
         this.panel.update(state, this.player.t);
         this.onState(state, this.player.t);

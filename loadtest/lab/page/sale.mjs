@@ -25,7 +25,7 @@ class SalePanel {
     }
 
     update(i, speeds) {
-        const over = excess(i), sold = Math.max(i.sold, i.crowd ? i.crowd.accepted : 0);
+        const over = excess(i), {sold} = i;
         Object.assign(this.root.dataset, {sold, initial: i.initial, oversold: over});
         say(this.left, `${number(Math.max(0, i.available))} left of ${number(i.initial)}`);
         this.bar.lastChild.setAttribute("width", i.initial > 0 ? Math.max(0, i.available) / i.initial * 100 : 0);
@@ -99,16 +99,20 @@ export class SaleView {
     }
 
     setBusy(busy) {
-        this.go.disabled = busy;
+        this.busy(busy);
         this.stop.disabled = !busy;
+    }
+
+    /* Some run goes on, this one or another. */
+    busy(busy) {
+        this.go.disabled = busy;
     }
 
     update(state) {
         const events = this.view.active.events.slice(0, this.view.player.count);
         for (const panel of this.panels) {
-            const i = state.items[panel.way.id];
-            if (i)
-                panel.update(i, events.filter((e) => e.ev === "sale.crowd" && e.item === panel.way.id).map((e) => e.per_second));
+            const i = state.items[panel.way.id] || {initial: 0, available: 0, sold: 0, crowd: null}; /* before its first event */
+            panel.update(i, events.filter((e) => e.ev === "sale.crowd" && e.item === panel.way.id).map((e) => e.per_second));
         }
     }
 

@@ -4,7 +4,8 @@
 import {Recording} from "./reducer.mjs";
 
 /* `on` has: events() something came; lost() the server does not answer; back() it does again; ended() the run
- * is over, and all of it is here; gone() the server does not know the run any more. */
+ * is over, and all of it is here; gone() the server does not know the run any more;
+ * wrong(error) what came is no event. */
 export function watchRun(run, on) {
     const recording = new Recording();
     const stream = new EventSource(`/api/runs/${run}/events`);
@@ -13,7 +14,13 @@ export function watchRun(run, on) {
         /* The browser asks again from the last id: what is here already is not taken twice. */
         if (Number(message.lastEventId) < recording.lines.length)
             return;
-        recording.add(message.data);
+        try {
+            recording.add(message.data);
+        } catch (error) {
+            stream.close();
+            on.wrong(error);
+            return;
+        }
         on.events();
     };
     stream.onopen = () => {

@@ -144,7 +144,7 @@ function drawWrite(d, e, lane) {
     const parts = [];
     if (stock && e.ev === "write.accepted")
         parts.push(svg("line", {class: "drop", x1: x, x2: x, y1: y, y2: d.y(stock)}));
-    parts.push(diamond(e.ev === "write.accepted" ? "write" : "refused", x, y, 6));
+    parts.push(diamond({"write.accepted": "write", "write.refused": "refused"}[e.ev] || "unknown", x, y, 6));
     if (e.ev === "write.refused")
         parts.push(svg("path", {class: "cross", d: `M${x - 4} ${y - 4}L${x + 4} ${y + 4}M${x - 4} ${y + 4}L${x + 4} ${y - 4}`}));
     d.mark(e, ...parts);

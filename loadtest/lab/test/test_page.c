@@ -7,7 +7,7 @@
 
 #include "loadtest/lab/test/lab_site.h"
 
-enum { WIDTH = 1280, HEIGHT = 900, KEYS_MAX = 80 };
+enum { WIDTH = 1280, HEIGHT = 900, KEYS_MAX = 80, SALE_STEPS = 16 };
 
 struct visit {
     struct lab_site site;
@@ -89,6 +89,11 @@ static void by_mouse(void) {
         &v.browser,
         "return document.querySelector('#ladder [data-scenario=\"no-lock\"]').dataset.progress === 'done'");
     browser_shoot(&v.browser, "lesson-fixed");
+    browser_click(&v.browser, ".pictures h2 button"); /* back to the broken play, with its verdict */
+    wait_outcome(&v, "reproduced");
+    check_lamp(&v, 2, 1);
+    browser_click(&v.browser, ".pictures h2 ~ h2 button");
+    wait_outcome(&v, "held");
     browser_click(&v.browser, "#next-lesson");
     browser_wait(&v.browser, "return location.hash === '#/lessons/strategies'");
     check_quiet(&v, false);
@@ -211,6 +216,13 @@ static void reload(void) {
     check_quiet(&v, false);
 }
 
+static void seek(const struct visit *v, int ms) {
+    browser_run(&v->browser,
+                harness_format("const bar = document.querySelector('#player-seek'); bar.value = %d; "
+                               "bar.dispatchEvent(new Event('input')); return 1",
+                               ms));
+}
+
 /* ---- the sale and the lock ---- */
 
 static void sale(void) {
@@ -227,6 +239,15 @@ static void sale(void) {
         &v.browser,
         "return document.querySelector('[data-sale=naive]').innerText.includes('that were not there')");
     browser_shoot(&v.browser, "sale");
+    seek(&v, 0);
+    browser_wait(&v.browser, "return document.querySelector('[data-sale=naive]').dataset.sold === '0'");
+    for (int i = 0; i < SALE_STEPS; i++) { /* the right way is right at each event */
+        long n = data_of(&v, "#stock", "n");
+        browser_click(&v.browser, "#player-forward");
+        browser_wait(&v.browser,
+                     harness_format("return document.querySelector('#stock').dataset.n === '%ld'", n + 1));
+        CHECK_INT(data_of(&v, "[data-sale=lua]", "oversold"), 0);
+    }
     check_quiet(&v, false);
 }
 
@@ -281,9 +302,7 @@ static void recordings(void) {
     wait_outcome(&v, "reproduced");
     browser_wait(&v.browser, "return location.hash === '#/recordings'");
     CHECK_INT(data_of(&v, "#player", "n"), 30);
-    browser_run(&v.browser,
-                "document.querySelector('#player-seek').value = 1700; "
-                "document.querySelector('#player-seek').dispatchEvent(new Event('input')); return 1");
+    seek(&v, 1700);
     browser_wait(&v.browser,
                  "return document.querySelector('#clients-believe').dataset.clients === 'client-b client-c'");
     browser_wait(&v.browser,
