@@ -308,6 +308,8 @@ static void test_given_up(void) {
     deaf->client = -1;
     deaf->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     harness_defer(deaf_close, deaf);
+    setsockopt(deaf->listener, SOL_SOCKET, SO_REUSEADDR, &(int){1},
+               sizeof(int)); /* others have used the port */
     CHECK(bind(deaf->listener, (struct sockaddr *)&address, sizeof address) == 0);
     CHECK(listen(deaf->listener, 8) == 0);
     struct shop *shop = shop_open();

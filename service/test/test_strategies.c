@@ -4,7 +4,7 @@
 #include "service/test/crowd.h"
 #include "service/test/shop.h"
 
-enum { STOCK = 100, BUYERS = 5000, THREADS = 64 };
+enum { STOCK = 100, BUYERS = 5000, THREADS = 64, TRIES = 5 };
 
 struct sale {
     struct redis_server redis;
@@ -73,11 +73,21 @@ static void locked_by_a_lock(void) {
     honest("locked");
 }
 
-/* Sells more than there is, says so in the audit, and every buyer has an order. */
-static void oversold(struct sale *sale, const char *strategy, int buyers) {
+/* Sells more than there is, says so in the audit, and every buyer has an order. That two buyers come between
+ * each other is chance: on a machine that has little to give it may take another sale. */
+static void oversold(const char *lock, const char *work_delay, const char *strategy, int buyers) {
+    struct sale sale;
+    struct crowd *crowd = NULL;
     struct web_response audit;
-    struct crowd *crowd = sell(sale, strategy, buyers);
-    int sold = crowd_count(crowd, 201), port = sale->service.port;
+    int sold = 0;
+    for (int tries = 0; tries < TRIES && sold <= STOCK; tries++) {
+        if (tries > 0)
+            seckilld_stop(&sale.service);
+        open_sale(&sale, lock, work_delay);
+        crowd = sell(&sale, strategy, buyers);
+        sold = crowd_count(crowd, 201);
+    }
+    int port = sale.service.port;
     CHECK(sold > STOCK);
     CHECK_INT(shop_admin(port, "GET", harness_format("/v1/items/%s/audit", strategy), NULL, &audit), 200);
     CHECK_HAS(audit.body, "\"conserved\":false");
@@ -87,21 +97,15 @@ static void oversold(struct sale *sale, const char *strategy, int buyers) {
 }
 
 static void naive(void) {
-    struct sale sale;
-    open_sale(&sale, "local:", "0");
-    oversold(&sale, "naive", BUYERS);
+    oversold("local:", "0", "naive", BUYERS);
 }
 
 static void naive_with_a_delay(void) {
-    struct sale sale;
-    open_sale(&sale, "local:", "5");
-    oversold(&sale, "naive", BUYERS / 2);
+    oversold("local:", "5", "naive", BUYERS / 2);
 }
 
 static void locked_by_none(void) {
-    struct sale sale;
-    open_sale(&sale, "none:", "1");
-    oversold(&sale, "locked", BUYERS);
+    oversold("none:", "1", "locked", BUYERS);
 }
 
 /* A mutex in the process is none between two. */

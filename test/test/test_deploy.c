@@ -192,6 +192,7 @@ static void occupy(int port) {
     int *fd = harness_alloc(sizeof *fd);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)); /* others have used the port */
     CHECK(bind(*fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(*fd, 1) == 0);
     harness_defer(close_it, fd);
 }

@@ -155,6 +155,7 @@ static void start_other(struct other *other, const char *page) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)other->port)};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     other->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(other->fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)); /* others have used the port */
     CHECK(bind(other->fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(other->fd, 8) == 0);
     CHECK_INT(pthread_create(&other->thread, NULL, serve, other), 0);
     harness_defer(end_other, other);
