@@ -35,7 +35,7 @@ static void call_until_time_is_up(const struct fake_server_answer answers[], siz
     for (int tries = 0; tries < TRIES; tries++) {
         struct fake_server *server = fake_server_start(FAKE_GRPC, answers, count);
         char error[ETCD_ERROR_SIZE] = "";
-        const struct etcd_call call = {.deadline_ns = tools_in_ms(SOON_MS * (tries + 1)),
+        const struct etcd_call call = {.deadline_ns = tools_in_ms((int64_t)SOON_MS * (tries + 1)),
                                        .idempotent = idempotent,
                                        .error = error,
                                        .error_size = sizeof error};
