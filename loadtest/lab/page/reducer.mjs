@@ -5,16 +5,16 @@
 const CHECKPOINT = 200;
 
 export function emptyState() {
-    return {n: 0, t: 0, clients: {}, servers: {}, items: {}, faults: [], refused: 0, accepted: 0, last: null, verdict: null};
+    return {n: 0, clients: {}, servers: {}, items: {}};
 }
 
 function client(state, name) {
     return state.clients[name] ??=
-        {name, waits: false, grant: 0, key: "", until: 0, fence: 0, paused: false, dead: false, sold: 0};
+        {name, waits: false, grant: 0, key: "", until: 0, paused: false, dead: false};
 }
 
 function server(state, name) {
-    return state.servers[name] ??= {name, down: false, cut: false, role: "", jumpMs: 0, owners: {}};
+    return state.servers[name] ??= {name, down: false, cut: false, owners: {}};
 }
 
 function item(state, name) {
@@ -27,7 +27,7 @@ function onAcquire(state, e) {
     const c = client(state, e.who);
     c.waits = e.ev === "acquire.sent";
     if (e.ev === "acquire.ok")
-        Object.assign(c, {grant: e.grant, key: e.key, until: e.until, fence: e.fence});
+        Object.assign(c, {grant: e.grant, key: e.key, until: e.until});
 }
 
 function onHold(state, e) {
@@ -38,28 +38,16 @@ function onHold(state, e) {
         c.grant = 0;
 }
 
-function onWrite(state, e) {
-    const c = client(state, e.who);
-    if (e.ev === "write.accepted") {
-        c.sold += e.quantity;
-        state.accepted += e.quantity;
-    } else if (e.ev === "write.refused") {
-        state.refused++;
-    }
-}
-
-/* Of a client that is killed, and of a server that is cut off, the state changes; all faults are listed. */
+/* A client that is killed, a server that is cut off: other faults are only drawn. */
 function onFault(state, e, begins) {
-    if (state.clients[e.target] && e.what.startsWith("killed"))
-        state.clients[e.target].dead = begins;
-    if (!state.clients[e.target] && e.what.startsWith("cut off"))
+    const c = state.clients[e.target];
+    if (!c && e.what.startsWith("cut off"))
         server(state, e.target).cut = begins;
-    if (begins)
-        state.faults.push({target: e.target, what: e.what});
-    else
-        state.faults = state.faults.filter((fault) => fault.target !== e.target || fault.what !== e.what);
-    if (state.clients[e.target] && !begins && e.what.startsWith("killed"))
-        Object.assign(state.clients[e.target], {waits: false, paused: false}); /* what it believed was its lease's, to the end */
+    if (!c || !e.what.startsWith("killed"))
+        return;
+    c.dead = begins;
+    if (!begins)
+        Object.assign(c, {waits: false, paused: false}); /* what it believed was its lease's, to the end */
 }
 
 function onPause(state, e) {
@@ -70,11 +58,7 @@ function onServer(state, e) {
     const s = server(state, e.server);
     if (e.ev === "store.key")
         s.owners[e.key] = e.owner;
-    else if (e.ev === "server.role")
-        s.role = e.role;
-    else if (e.ev === "server.clock")
-        s.jumpMs += e.jump_ms;
-    else
+    else if (e.ev === "server.down" || e.ev === "server.up")
         Object.assign(s, {down: e.ev === "server.down", owners: {}}); /* it says nothing, or begins anew */
 }
 
@@ -91,17 +75,13 @@ function onStock(state, e) {
 /* Changes the state. */
 export function reduce(state, e) {
     state.n = e.n;
-    state.t = Math.max(state.t, e.t);
-    state.last = e;
     const kind = e.ev.slice(0, e.ev.indexOf("."));
     if (kind === "acquire") onAcquire(state, e);
     else if (kind === "renew" || kind === "release") onHold(state, e);
-    else if (kind === "write") onWrite(state, e);
     else if (kind === "holder") onPause(state, e);
     else if (kind === "fault") onFault(state, e, e.ev === "fault.start");
     else if (kind === "store" || kind === "server") onServer(state, e);
     else if (kind === "sale") onStock(state, e);
-    else if (e.ev === "verdict") state.verdict = e;
     return state;
 }
 
