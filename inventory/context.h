@@ -3,6 +3,7 @@
 #ifndef INVENTORY_CONTEXT_H
 #define INVENTORY_CONTEXT_H
 
+#include "base/decimal.h"
 #include "base/metric.h"
 #include "base/redis_target.h"
 #include "inventory/inventory.h"
@@ -26,9 +27,9 @@ struct inventory {
 
     /* purchases/item_queue.c, purchases/purchase.c, purchases/lost.c */
     struct items items;
-    struct item *dirty;     /* have purchases to send */
-    struct purchases again; /* are to start anew */
-    struct purchases lost;  /* their reply was lost */
+    STAILQ_HEAD(dirty_items, item) dirty; /* have purchases to send; the first goes first */
+    struct purchases again;               /* are to start anew */
+    struct purchases lost;                /* their reply was lost */
 
     /* purchases/holds.c */
     bool sweeping;
@@ -39,8 +40,12 @@ struct inventory {
 
     /* strategies/batch.c, strategies/optimistic.c, strategies/lessons/work_delay.c */
     struct batch *spare_batches;
-    const char *argv[SCRIPT_ARGV + 7 + 3 * INVENTORY_BATCH_MAX]; /* of the call that is being sent */
-    char quantities[INVENTORY_BATCH_MAX][8];                     /* likewise */
+    int gathered;                       /* purchases that wait in the queues of dirty items */
+    int in_flight, in_flight_purchases; /* flights, and purchases in them */
+    /* Of the call that is being sent. An item has 5 keys and 3 arguments, a purchase 3; the numbers are when
+     * the item is due, how many purchases it has, and their quantities. */
+    const char *argv[SCRIPT_ARGV + 1 + (5 + 3 + 3) * INVENTORY_BATCH_MAX];
+    char numbers[(DECIMAL_SIZE + 4 + 5) * INVENTORY_BATCH_MAX];
     struct optimistic *optimistic;
     struct delayed *delayed, *delayed_last; /* the next to go first */
     uv_timer_t delay;
@@ -48,5 +53,10 @@ struct inventory {
     /* transactions/transaction.c */
     struct transaction_run *lost_transactions; /* their reply was lost */
 };
+
+/* For scripts: whether they write the event stream. */
+static inline const char *inventory_events(const struct inventory *inventory) {
+    return inventory->config.events ? "on" : "off";
+}
 
 #endif

@@ -44,6 +44,7 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     inventory->config = *config;
     inventory->loop = loop;
     items_init(&inventory->items);
+    STAILQ_INIT(&inventory->dirty);
     STAILQ_INIT(&inventory->again);
     STAILQ_INIT(&inventory->lost);
     STAILQ_INIT(&inventory->audits.runs);
@@ -81,9 +82,8 @@ void inventory_close(struct inventory *inventory) {
     optimistic_close(inventory);
     work_delay_close(inventory);
     audit_close(inventory);
-    while (inventory->dirty) {
-        struct item *item = inventory->dirty;
-        inventory->dirty = item->next_dirty;
+    for (struct item *item; (item = STAILQ_FIRST(&inventory->dirty));) {
+        STAILQ_REMOVE_HEAD(&inventory->dirty, next_dirty);
         item->dirty = false;
         item->users++;
         finish_all(&item->waiting);
@@ -114,14 +114,7 @@ void inventory_flush(struct inventory *inventory) {
     struct inventory_purchase *purchase;
     while ((purchase = purchases_take(&inventory->again)))
         strategy_start(purchase);
-    while (inventory->dirty) {
-        struct item *item = inventory->dirty;
-        inventory->dirty = item->next_dirty;
-        item->dirty = false;
-        item->users++;
-        batch_flush(inventory, item);
-        items_drop(&inventory->items, item);
-    }
+    batch_flush(inventory);
     redis_flush(inventory->redis);
 }
 

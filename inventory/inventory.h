@@ -97,6 +97,7 @@ struct inventory_config {
     int work_delay_ms;         /* `naive` and `locked`: between read and write */
     bool teaching;
     bool fencing; /* check fencing tokens; off for lessons only */
+    bool events;  /* write the event stream: every change of an order, and every restock */
     /* Called at each failpoint: before and after each write of a transaction, and at each step of a hold's
      * way into and out of the index of due times. For tests that stop or end the process there; may be NULL.
      */

@@ -108,7 +108,7 @@ constant 512
 store always 1 1 1
 for fsync in no always; do
     store $fsync 1 128 2
-    store $fsync 10000 1 16
+    store $fsync 10000 128 2
     orders $fsync 1 1
     for items in 1 10000; do
         for connections in 64 512; do orders $fsync $items $connections; done

@@ -44,6 +44,9 @@ static const struct setting {
      "strategies naive and locked, naive baskets: between read and write (teaching)"},
     {"teaching", SWITCH, offsetof(struct config, teaching), "off", 0, 0, NULL,
      "allow what is unsafe and marked so above: for lessons, never for a sale"},
+    {"events", SWITCH, offsetof(struct config, events), "off", 0, 0, "on|off",
+     "write each change of an order, and each restock, to the item's event stream (it costs memory and "
+     "speed)"},
     {"workers", NUMBER, offsetof(struct config, workers), "0", 0, 256, "N",
      "event loops, each a thread; 0: one a core"},
     {"store-timeout", NUMBER, offsetof(struct config, store_timeout_ms), "2000", 10, 60000, "MS",

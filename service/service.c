@@ -16,6 +16,7 @@ struct inventory_config service_inventory_config(const struct service *service,
         .work_delay_ms = config->work_delay_ms,
         .teaching = config->teaching,
         .fencing = config->fencing,
+        .events = config->events,
         .metrics = metrics,
         .at_failpoint = service_at_failpoint,
     };

@@ -1,6 +1,7 @@
 /* The ceiling of the store: Redis alone, driven by the batch script over one connection, with nothing else on
  * the way. usage: bench-store PORT ITEMS BATCH SECONDS. Prints purchases a second. */
 #include <hiredis/hiredis.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "base/histogram.h"
 #include "purchase.lua.h"
 
-enum { BATCH_MAX = 256, IN_FLIGHT_MAX = 16, FIXED = 10 };
+enum { BATCH_MAX = 256, IN_FLIGHT_MAX = 16, KEYS = 4, HEAD = 3 /* arguments of an item before its buyers */ };
 
 static void fail(const char *what) {
     fprintf(stderr, "bench-store: %s\n", what);
@@ -29,26 +30,45 @@ static void create_items(redisContext *redis, int items) {
     }
 }
 
-/* Appends one call: `batch` new buyers of one item. */
-static void append_call(redisContext *redis, const char *sha, int item, int batch, long *serial) {
-    static char texts[5 + 2 * BATCH_MAX][64];
-    static const char *const names[] = {"item", "orders", "users", "holds", "ledger"};
-    const char *argv[FIXED + 3 * BATCH_MAX] = {"EVALSHA", sha, "5"};
-    for (int i = 0; i < 5; i++) {
-        snprintf(texts[i], sizeof texts[i], "seckill:{bench%d}:%s", item, names[i]);
-        argv[3 + i] = texts[i];
+static const char *print(char (**texts)[64], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static const char *print(char (**texts)[64], const char *format, ...) {
+    char *text = *(*texts)++;
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof **texts, format, list);
+    va_end(list);
+    return text;
+}
+
+/* Appends one call: `batch` new buyers, of as many different items as there are. */
+static void append_call(redisContext *redis, const char *sha, int items, int batch, long *serial) {
+    static char room[2 + (KEYS + HEAD + 2) * BATCH_MAX][64];
+    static const char *const names[KEYS] = {"item", "orders", "users", "holds"};
+    char(*texts)[64] = room;
+    int in_call = items < batch ? items : batch, argc = 0;
+    const char *argv[4 + (KEYS + HEAD + 3) * BATCH_MAX];
+    argv[argc++] = "EVALSHA";
+    argv[argc++] = sha;
+    argv[argc++] = print(&texts, "%d", KEYS * in_call);
+    for (int i = 0; i < in_call; i++) {
+        for (int k = 0; k < KEYS; k++)
+            argv[argc++] = print(&texts, "seckill:{bench%ld}:%s", (*serial + i) % items, names[k]);
     }
-    argv[8] = "batch";
-    argv[9] = "0";
-    for (int i = 0; i < batch; i++, ++*serial) {
-        char *digest = texts[5 + 2 * i], *user = texts[6 + 2 * i];
-        snprintf(digest, 64, "%022ld", *serial);
-        snprintf(user, 64, "u%ld", *serial);
-        argv[FIXED + i] = digest;
-        argv[FIXED + batch + i] = user;
-        argv[FIXED + 2 * batch + i] = "1";
+    argv[argc++] = print(&texts, "%d", KEYS);
+    for (int i = 0; i < in_call; i++) {
+        int n = batch / in_call + (i < batch % in_call);
+        argv[argc++] = "batch";
+        argv[argc++] = "0";
+        argv[argc++] = print(&texts, "%d", n);
+        for (int k = 0; k < n; k++) {
+            argv[argc + k] = print(&texts, "%022ld", *serial);
+            argv[argc + n + k] = print(&texts, "u%ld", (*serial)++);
+            argv[argc + 2 * n + k] = "1";
+        }
+        argc += 3 * n;
     }
-    if (redisAppendCommandArgv(redis, FIXED + 3 * batch, argv, NULL) != REDIS_OK)
+    if (redisAppendCommandArgv(redis, argc, argv, NULL) != REDIS_OK)
         fail("out of memory");
 }
 
@@ -57,9 +77,12 @@ static void read_reply(redisContext *redis) {
     redisReply *reply;
     if (redisGetReply(redis, (void **)&reply) != REDIS_OK)
         fail(redis->errstr);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
-        reply->element[0]->type != REDIS_REPLY_INTEGER)
-        fail(reply->str ? reply->str : "a purchase was refused");
+    if (reply->type != REDIS_REPLY_ARRAY)
+        fail(reply->str ? reply->str : "not a reply of the script");
+    for (size_t i = 1; i < reply->elements; i++) {
+        if (reply->element[i]->elements != 2 || reply->element[i]->element[0]->type != REDIS_REPLY_INTEGER)
+            fail("a purchase was refused");
+    }
     freeReplyObject(reply);
 }
 
@@ -69,13 +92,13 @@ static double drive(redisContext *redis, const char *sha, int items, int batch, 
     int64_t began_ns[IN_FLIGHT_MAX] = {0}, start_ns = clock_now_ns();
     long serial = start_ns / 1000, sent = 0, done = 0; /* keys that no earlier run had */
     for (; sent < in_flight; sent++) {
-        append_call(redis, sha, (int)(sent % items), batch, &serial);
+        append_call(redis, sha, items, batch, &serial);
         began_ns[sent % in_flight] = clock_now_ns();
     }
     for (; (double)(clock_now_ns() - start_ns) < seconds * 1e9; sent++, done++) {
         read_reply(redis);
         histogram_record(times, (uint64_t)(clock_now_ns() - began_ns[done % in_flight]));
-        append_call(redis, sha, (int)(sent % items), batch, &serial);
+        append_call(redis, sha, items, batch, &serial);
         began_ns[sent % in_flight] = clock_now_ns();
     }
     return (double)(done * batch) / ((double)(clock_now_ns() - start_ns) / 1e9);

@@ -132,8 +132,9 @@ static void expire_next(struct sweep *sweep) {
     struct sale_keys keys;
     sale_keys_make(&keys, sweep->due[sweep->at].item);
     failpoint(inventory, "before expire");
-    script_callf(inventory, &settle_script, on_expired, sweep, "5 %s %s %s %s %s sweep %d %s", keys.item,
-                 keys.orders, keys.users, keys.holds, keys.events, EXPIRE_MOST, sweep->due[sweep->at].score);
+    script_callf(inventory, &settle_script, on_expired, sweep, "5 %s %s %s %s %s %s sweep %d %s", keys.item,
+                 keys.orders, keys.users, keys.holds, keys.events, inventory_events(inventory), EXPIRE_MOST,
+                 sweep->due[sweep->at].score);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {

@@ -49,7 +49,7 @@ struct item *items_take(struct items *items, const char *name) {
 }
 
 void items_drop(struct items *items, struct item *item) {
-    if (--item->users > 0 || item->dirty || item->in_flight > 0)
+    if (--item->users > 0 || item->dirty)
         return;
     if (!item->unknown && items->count <= ITEMS_KEPT)
         return;

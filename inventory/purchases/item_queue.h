@@ -19,16 +19,14 @@ static inline struct inventory_purchase *purchases_take(struct purchases *purcha
 
 struct item {
     struct item *chain; /* in its bucket */
-    struct item *next_dirty;
-    struct purchases waiting;           /* for a call */
-    int gathered;                       /* how many wait */
-    int users;                          /* purchases and readers that point here */
-    int in_flight, in_flight_purchases; /* calls of `batch`, and purchases in them */
-    struct item_reader *asking, *late;  /* share the reply in flight; came too late for it */
-    bool dirty;                         /* in inventory->dirty */
-    bool unknown;                       /* the store does not have it: forgotten when the last user leaves */
-    bool sold_out;                      /* it was: read the stock before the next sale */
-    enum inventory_strategy strategy;   /* a guess until the store has told it */
+    STAILQ_ENTRY(item) next_dirty;
+    struct purchases waiting;          /* for a call */
+    int users;                         /* purchases, batches and readers that point here */
+    struct item_reader *asking, *late; /* share the reply in flight; came too late for it */
+    bool dirty;                        /* in inventory->dirty */
+    bool unknown;                      /* the store does not have it: forgotten when the last user leaves */
+    bool sold_out;                     /* it was: read the stock before the next sale */
+    enum inventory_strategy strategy;  /* a guess until the store has told it */
     struct sale_keys keys;
     char name[INVENTORY_NAME_MAX + 1];
 };

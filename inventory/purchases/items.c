@@ -160,6 +160,7 @@ void inventory_item_restock(struct inventory *inventory, const char *name, const
     request->restock_fn = fn;
     struct sale_keys keys;
     sale_keys_make(&keys, name);
-    script_callf(inventory, &restock_script, on_restocked, request, "3 %s %s %s %s %lld %d", keys.item,
-                 keys.restocks, keys.events, digest, (long long)quantity, INVENTORY_STOCK_MAX);
+    script_callf(inventory, &restock_script, on_restocked, request, "3 %s %s %s %s %lld %d %s", keys.item,
+                 keys.restocks, keys.events, digest, (long long)quantity, INVENTORY_STOCK_MAX,
+                 inventory_events(inventory));
 }

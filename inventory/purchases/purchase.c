@@ -10,8 +10,7 @@ void item_mark_dirty(struct inventory *inventory, struct item *item) {
     if (item->dirty)
         return;
     item->dirty = true;
-    item->next_dirty = inventory->dirty;
-    inventory->dirty = item;
+    STAILQ_INSERT_TAIL(&inventory->dirty, item, next_dirty);
 }
 
 void purchase_again(struct inventory_purchase *purchase) {

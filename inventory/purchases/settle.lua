@@ -1,6 +1,6 @@
 -- Settles holds: confirm, cancel, expire. It also reads one order, since a hold that is due expires when it is read.
 --
--- KEYS: item, orders, users, holds, events. ARGV: what, then
+-- KEYS: item, orders, users, holds, events. ARGV: whether the event stream is written (on | off), what, then
 --   get: digest. confirm, cancel: digest, when the request arrived ('': now). Replies the record after the step, or false if there is no
 --     such order. A request that arrived in time is not too late unless the hold was settled before; so a hold expires by itself only half a
 --     second after it was due.
@@ -9,7 +9,7 @@
 -- Times (ms) are of this server's clock. If the item is gone, nothing is written: there is no such order, and no hold. A settled order stays
 -- as it is, so each call can be repeated, and the first one wins.
 local item, orders, users, holds, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local what = ARGV[1]
+local what = ARGV[2]
 local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
 
 local function clock()
@@ -21,7 +21,7 @@ local function settle(digest, record, state, limit)
   local quantity, user = string.match(record, '^h (%d+) (%S+)')
   record = state .. string.sub(record, 2)
   redis.call('HSET', orders, digest, record)
-  redis.call('XADD', events, '*', digest, record)
+  if ARGV[1] == 'on' then redis.call('XADD', events, '*', digest, record) end
   redis.call('ZREM', holds, digest)
   redis.call('HINCRBY', item, 'held', -quantity)
   if state == 'c' then
@@ -38,8 +38,8 @@ if what == 'sweep' then
   local limit = redis.call('HGET', item, 'limit')
   if not limit then return {0, ''} end
   local now = clock()
-  if now < tonumber(ARGV[3]) then return {0, ARGV[3]} end
-  local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now - GRACE, 'LIMIT', 0, ARGV[2])
+  if now < tonumber(ARGV[4]) then return {0, ARGV[4]} end
+  local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now - GRACE, 'LIMIT', 0, ARGV[3])
   for _, digest in ipairs(due) do
     local record = redis.call('HGET', orders, digest)
     if record and string.find(record, '^h %d+ %S') then
@@ -54,11 +54,11 @@ if what == 'sweep' then
   return {#due, next or ''}
 end
 
-local digest = ARGV[2]
+local digest = ARGV[3]
 local record = redis.call('HGET', orders, digest)
 if not record or string.sub(record, 1, 1) ~= 'h' then return record end
 local now = clock()
-local over = what == 'get' and now - GRACE or math.min(now, tonumber(ARGV[3]) or now)
+local over = what == 'get' and now - GRACE or math.min(now, tonumber(ARGV[4]) or now)
 local due = tonumber(string.match(record, '(%d+)$')) <= over
 local state = due and 'e' or what == 'confirm' and 'c' or what == 'cancel' and 'x'
 if not state then return record end

@@ -1,14 +1,14 @@
 /* Group commit: strategies `batch` and `lua`.
  *
- * Purchases gather in their item's queue. At the end of each turn of the loop all of them leave in one script
- * call, if no call for the item is in flight. A second call may leave beside it, if it is at least as large:
- * the store works on one while the replies and requests of the other are on their way, and small calls, each
- * of which costs a sync of the append-only file, do not keep it busy. There is no timer: a lone purchase
- * finds nothing in flight and leaves at once.
+ * Purchases gather in their items' queues. At the end of each turn of the loop those of all items leave
+ * together, as one flight, if none is in flight: one script call for the items on sale, and a check for each
+ * item that is sold out. A second flight may leave beside the first, if it is at least as large: the store
+ * works on one while the replies and requests of the other are on their way, and small calls, each of which
+ * costs a sync of the append-only file, do not keep it busy. There is no timer: a lone purchase finds nothing
+ * in flight and leaves at once. `lua` does not gather: each purchase leaves by itself.
  *
- * A sold-out item is not sold by script. Its purchases gather in the same way, but the call only reads the
- * units left, the time, and the orders of their keys. It reads the units first: if an order is not there
- * afterwards, it was not there when no units were left. */
+ * A check does not sell: it only reads the units left, the time, and the orders of the keys. It reads the
+ * units first: if an order is not there afterwards, it was not there when no units were left. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,9 +25,18 @@ enum { IN_FLIGHT_MAX = 2 };
 
 static const struct script purchase_script = {purchase_lua, purchase_lua_sha1};
 
-struct batch {
-    struct batch *next; /* in the list of spare ones */
+/* What left together. */
+struct flight {
     struct inventory *inventory;
+    int open;      /* batches without their replies, and 1 until all is sent */
+    int purchases; /* in it */
+};
+
+/* The purchases of one item in a call. */
+struct batch {
+    struct batch *next; /* the next item's in the call; or in the list of spare ones */
+    struct inventory *inventory;
+    struct flight *flight; /* NULL: it left by itself */
     struct item *item;
     int64_t now_ms;              /* by the store's clock */
     int64_t indexed_ms;          /* not 0: the item is in the index of due times until then, see holds.h */
@@ -38,37 +47,43 @@ struct batch {
     struct inventory_purchase *purchases[INVENTORY_BATCH_MAX];
 };
 
-static struct batch *batch_take(struct inventory *inventory, struct item *item, int most) {
+/* A batch without purchases; NULL when out of memory. */
+static struct batch *batch_new(struct inventory *inventory, struct item *item, struct flight *flight) {
     struct batch *batch = inventory->spare_batches;
     if (batch)
         inventory->spare_batches = batch->next;
     else if (!(batch = malloc(sizeof *batch)))
         return NULL;
+    batch->next = NULL;
     batch->inventory = inventory;
+    batch->flight = flight;
     batch->item = item;
     batch->indexed_ms = 0;
     batch->count = 0;
-    int64_t sent_ms = clock_wall_ms(inventory->config.clock);
-    while (!STAILQ_EMPTY(&item->waiting) && batch->count < most) {
-        struct inventory_purchase *purchase = purchases_take(&item->waiting);
-        purchase->sent_ms = sent_ms;
-        batch->purchases[batch->count++] = purchase;
-    }
-    item->gathered -= batch->count;
-    item->in_flight++;
-    item->in_flight_purchases += batch->count;
     item->users++;
+    if (flight)
+        flight->open++;
     return batch;
+}
+
+static void batch_add(struct batch *batch, struct inventory_purchase *purchase) {
+    purchase->sent_ms = clock_wall_ms(batch->inventory->config.clock);
+    batch->purchases[batch->count++] = purchase;
+}
+
+/* One batch of it is done, or the sending. */
+static void flight_count_down(struct flight *flight) {
+    if (!flight || --flight->open > 0)
+        return;
+    flight->inventory->in_flight--;
+    flight->inventory->in_flight_purchases -= flight->purchases;
+    free(flight);
 }
 
 static void batch_drop(struct batch *batch) {
     struct inventory *inventory = batch->inventory;
-    struct item *item = batch->item;
-    item->in_flight--;
-    item->in_flight_purchases -= batch->count;
-    if (!STAILQ_EMPTY(&item->waiting))
-        item_mark_dirty(inventory, item);
-    items_drop(&inventory->items, item);
+    flight_count_down(batch->flight);
+    items_drop(&inventory->items, batch->item);
     batch->next = inventory->spare_batches;
     inventory->spare_batches = batch;
 }
@@ -122,7 +137,7 @@ static void finish_one(struct batch *batch, struct inventory_purchase *purchase,
         purchase_found(purchase, text, 0);
 }
 
-static void send_sale(struct batch *batch);
+static void send_sale(struct batch *first);
 
 static void on_indexed(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
@@ -136,7 +151,7 @@ static void on_indexed(void *ctx, const struct redis_value *value) {
 }
 
 /* This would be the first hold of the item: enters the item in the index of due times, after which the call
- * is sent again. False: that was done already, and took longer than a hold. */
+ * is sent again, for this item alone. False: that was done already, and took longer than a hold. */
 static bool index_item(struct batch *batch, int64_t until_ms) {
     if (batch->indexed_ms)
         return false;
@@ -146,59 +161,104 @@ static bool index_item(struct batch *batch, int64_t until_ms) {
     return true;
 }
 
-static void on_sold(void *ctx, const struct redis_value *value) {
-    struct batch *batch = ctx;
-    enum inventory_status status = store_status(batch->inventory, value);
-    size_t count = value ? redis_value_count(value) : 0;
-    if (status != INVENTORY_OK) {
-        finish_all(batch, status);
-    } else if (count == 3 || count == (size_t)batch->count + 3) {
+/* The item's part of a reply. */
+static void on_item_sold(struct batch *batch, const struct redis_value *value) {
+    size_t count = redis_value_count(value);
+    const char *word = count ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    if (!word && (count == 2 || count == (size_t)batch->count + 2)) {
         batch->available = redis_value_integer(redis_value_at(value, 0), 0);
         batch->item->sold_out = batch->available == 0;
         int64_t hold_until_ms = redis_value_integer(redis_value_at(value, 1), 0);
-        batch->now_ms = redis_value_integer(redis_value_at(value, 2), 0);
         for (int i = 0; i < batch->count; i++)
-            finish_one(batch, batch->purchases[i], count == 3 ? NULL : redis_value_at(value, (size_t)i + 3),
+            finish_one(batch, batch->purchases[i], count == 2 ? NULL : redis_value_at(value, (size_t)i + 2),
                        hold_until_ms);
-    } else if (count == 2 && strcmp(redis_value_text(redis_value_at(value, 0)), "index") == 0) {
+    } else if (word && count == 2 && strcmp(word, "index") == 0) {
         if (index_item(batch, redis_value_integer(redis_value_at(value, 1), 0)))
             return;
         finish_all(batch, INVENTORY_UNAVAILABLE);
-    } else if (count == 2) {
+    } else if (word && count == 2) {
         start_otherwise(batch, redis_value_text(redis_value_at(value, 1)));
     } else {
-        finish_all(batch, INVENTORY_UNKNOWN_ITEM);
+        finish_all(batch, word ? INVENTORY_UNKNOWN_ITEM : INVENTORY_UNAVAILABLE);
     }
     batch_drop(batch);
 }
 
-static void send_sale(struct batch *batch) {
-    struct inventory *inventory = batch->inventory;
-    const struct sale_keys *keys = &batch->item->keys;
-    const char **argv = inventory->argv;
-    int argc = SCRIPT_ARGV, n = batch->count;
-    char indexed[DECIMAL_SIZE];
-    decimal_append(indexed, (uint64_t)batch->indexed_ms);
-    argv[argc++] = keys->item;
-    argv[argc++] = keys->orders;
-    argv[argc++] = keys->users;
-    argv[argc++] = keys->holds;
-    argv[argc++] = keys->events;
+static void on_sold(void *ctx, const struct redis_value *value) {
+    struct batch *batch = ctx;
+    enum inventory_status status = store_status(batch->inventory, value);
+    int64_t now_ms = 0;
+    if (status == INVENTORY_OK && redis_value_count(value) > 0)
+        now_ms = redis_value_integer(redis_value_at(value, 0), 0);
+    for (size_t i = 1; batch; i++) {
+        struct batch *next = batch->next;
+        batch->next = NULL;
+        batch->now_ms = now_ms;
+        if (status == INVENTORY_OK && i < redis_value_count(value)) {
+            on_item_sold(batch, redis_value_at(value, i));
+        } else {
+            finish_all(batch, status == INVENTORY_OK ? INVENTORY_UNAVAILABLE : status);
+            batch_drop(batch);
+        }
+        batch = next;
+    }
+}
+
+/* Where the arguments of a call are put together. */
+struct args {
+    const char **argv;
+    char *numbers;
+    int count;
+};
+
+static void add_text(struct args *args, const char *text) {
+    args->argv[args->count++] = text;
+}
+
+static void add_number(struct args *args, int64_t number) {
+    add_text(args, args->numbers);
+    args->numbers = decimal_append(args->numbers, (uint64_t)number) + 1;
+}
+
+static void add_keys(struct args *args, const struct sale_keys *keys, bool events) {
+    add_text(args, keys->item);
+    add_text(args, keys->orders);
+    add_text(args, keys->users);
+    add_text(args, keys->holds);
+    if (events)
+        add_text(args, keys->events);
+}
+
+static void add_purchases(struct args *args, const struct batch *batch) {
     /* If the item has another strategy now, since it was created anew, the reply says so; see
      * start_otherwise(). */
-    argv[argc++] =
-        inventory_strategy_name(batch->item->strategy == INVENTORY_LUA ? INVENTORY_LUA : INVENTORY_BATCH);
-    argv[argc++] = indexed;
-    for (int i = 0; i < n; i++) {
-        const struct inventory_purchase *purchase = batch->purchases[i];
-        decimal_append(inventory->quantities[i], (uint64_t)purchase->quantity);
-        argv[argc + i] = purchase->digest;
-        argv[argc + n + i] = purchase->user;
-        argv[argc + 2 * n + i] = inventory->quantities[i];
+    bool alone = batch->item->strategy == INVENTORY_LUA;
+    add_text(args, inventory_strategy_name(alone ? INVENTORY_LUA : INVENTORY_BATCH));
+    add_number(args, batch->indexed_ms);
+    add_number(args, batch->count);
+    for (int i = 0; i < batch->count; i++)
+        add_text(args, batch->purchases[i]->digest);
+    for (int i = 0; i < batch->count; i++)
+        add_text(args, batch->purchases[i]->user);
+    for (int i = 0; i < batch->count; i++)
+        add_number(args, batch->purchases[i]->quantity);
+}
+
+/* Sends the batches of a call, from the first on. */
+static void send_sale(struct batch *first) {
+    struct inventory *inventory = first->inventory;
+    bool events = inventory->config.events;
+    struct args args = {inventory->argv, inventory->numbers, SCRIPT_ARGV};
+    for (const struct batch *batch = first; batch; batch = batch->next)
+        add_keys(&args, &batch->item->keys, events);
+    int keys = args.count - SCRIPT_ARGV;
+    add_text(&args, events ? "5" : "4");
+    for (const struct batch *batch = first; batch; batch = batch->next) {
+        add_purchases(&args, batch);
+        metric_add(&inventory->metrics->batched, (uint64_t)batch->count);
     }
     metric_add(&inventory->metrics->batches, 1);
-    metric_add(&inventory->metrics->batched, (uint64_t)n);
-    script_call(inventory, &purchase_script, 5, argc + 3 * n, argv, on_sold, batch);
+    script_call(inventory, &purchase_script, keys, args.count, args.argv, on_sold, first);
 }
 
 static void on_time(void *ctx, const struct redis_value *value) {
@@ -265,27 +325,77 @@ static void send_check(struct batch *batch) {
     redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv);
 }
 
-static bool may_leave(const struct item *item) {
-    return item->in_flight == 0 ||
-           (item->in_flight < IN_FLIGHT_MAX && item->gathered >= item->in_flight_purchases);
+/* ---- what leaves ---- */
+
+static bool may_leave(const struct inventory *inventory) {
+    return inventory->in_flight == 0 ||
+           (inventory->in_flight < IN_FLIGHT_MAX && inventory->gathered >= inventory->in_flight_purchases);
 }
 
-void batch_flush(struct inventory *inventory, struct item *item) {
-    bool alone = item->strategy == INVENTORY_LUA;
-    while (!STAILQ_EMPTY(&item->waiting) && (alone || may_leave(item))) {
-        struct batch *batch = batch_take(inventory, item, alone ? 1 : INVENTORY_BATCH_MAX);
-        if (!batch)
-            return; /* out of memory: the next purchase marks the item again */
-        (item->sold_out ? send_check : send_sale)(batch);
+/* Takes what waits for the item that is first in line, as far as there is room. If more waits, the item goes
+ * to the end of the line. */
+static struct batch *take_first(struct inventory *inventory, struct flight *flight) {
+    struct item *item = STAILQ_FIRST(&inventory->dirty);
+    struct batch *batch = batch_new(inventory, item, flight);
+    if (!batch)
+        return NULL;
+    while (!STAILQ_EMPTY(&item->waiting) && flight->purchases < INVENTORY_BATCH_MAX) {
+        batch_add(batch, purchases_take(&item->waiting));
+        flight->purchases++;
+    }
+    STAILQ_REMOVE_HEAD(&inventory->dirty, next_dirty);
+    item->dirty = false;
+    if (!STAILQ_EMPTY(&item->waiting))
+        item_mark_dirty(inventory, item);
+    return batch;
+}
+
+/* False: out of memory; what waits is tried again in the next turn. */
+static bool send_flight(struct inventory *inventory) {
+    struct flight *flight = malloc(sizeof *flight);
+    struct batch *sale = NULL, **last = &sale, *batch;
+    if (!flight)
+        return false;
+    *flight = (struct flight){.inventory = inventory, .open = 1};
+    inventory->in_flight++;
+    while (flight->purchases < INVENTORY_BATCH_MAX && !STAILQ_EMPTY(&inventory->dirty) &&
+           (batch = take_first(inventory, flight))) {
+        if (batch->item->sold_out) {
+            send_check(batch);
+        } else {
+            *last = batch;
+            last = &batch->next;
+        }
+    }
+    int sent = flight->purchases;
+    inventory->gathered -= sent;
+    inventory->in_flight_purchases += sent;
+    if (sale)
+        send_sale(sale);
+    flight_count_down(flight);
+    return sent > 0;
+}
+
+void batch_flush(struct inventory *inventory) {
+    while (!STAILQ_EMPTY(&inventory->dirty) && may_leave(inventory) && send_flight(inventory)) {
     }
 }
 
-static void start(struct inventory_purchase *purchase) {
-    struct item *item = purchase->in;
-    STAILQ_INSERT_TAIL(&item->waiting, purchase, next);
-    item->gathered++;
-    item_mark_dirty(purchase->inventory, item);
+static void gather(struct inventory_purchase *purchase) {
+    STAILQ_INSERT_TAIL(&purchase->in->waiting, purchase, next);
+    purchase->inventory->gathered++;
+    item_mark_dirty(purchase->inventory, purchase->in);
 }
 
-const struct strategy strategy_batch = {.start = start};
-const struct strategy strategy_lua = {.start = start};
+static void send_alone(struct inventory_purchase *purchase) {
+    struct batch *batch = batch_new(purchase->inventory, purchase->in, NULL);
+    if (!batch) {
+        purchase_finish(purchase, INVENTORY_OVERLOADED);
+        return;
+    }
+    batch_add(batch, purchase);
+    (batch->item->sold_out ? send_check : send_sale)(batch);
+}
+
+const struct strategy strategy_batch = {.start = gather};
+const struct strategy strategy_lua = {.start = send_alone};

@@ -133,8 +133,11 @@ void client_touch_index(struct inventory_purchase *purchase, redis_reply_fn *fn)
 void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn) {
     struct client_read *read = purchase->read;
     const struct sale_keys *keys = &purchase->in->keys;
-    read->pending += 1 + (read->item.hold_ms > 0);
-    redis_callf(read->redis, fn, purchase, "XADD %s * %s %s", keys->events, purchase->digest, read->record);
+    bool events = purchase->inventory->config.events;
+    read->pending += events + (read->item.hold_ms > 0);
+    if (events)
+        redis_callf(read->redis, fn, purchase, "XADD %s * %s %s", keys->events, purchase->digest,
+                    read->record);
     if (read->item.hold_ms)
         redis_callf(read->redis, fn, purchase, "ZADD %s %lld %s", keys->holds,
                     (long long)client_expires_ms(read), purchase->digest);

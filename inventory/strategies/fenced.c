@@ -12,16 +12,27 @@
 
 static const struct script fenced_script = {fenced_lua, fenced_lua_sha1};
 
-enum { MORE = SCRIPT_ARGV + 10 }; /* where the arguments begin in which read and write differ */
+enum { MORE = SCRIPT_ARGV + 11 }; /* where the arguments begin in which read and write differ */
 
 static void call(struct inventory_purchase *purchase, const char *what, const char *const *more, int count,
                  redis_reply_fn *fn) {
     const struct sale_keys *keys = &purchase->in->keys;
     char token[FENCING_TOKEN_SIZE];
     fencing_token_print(token, &purchase->token);
-    const char *argv[MORE + ITEM_FIELDS] = {
-        NULL,         NULL,        NULL, keys->item, keys->orders,     keys->users,   keys->holds,
-        keys->events, keys->token, what, token,      purchase->digest, purchase->user};
+    const char *argv[MORE + ITEM_FIELDS] = {NULL,
+                                            NULL,
+                                            NULL,
+                                            keys->item,
+                                            keys->orders,
+                                            keys->users,
+                                            keys->holds,
+                                            keys->events,
+                                            keys->token,
+                                            inventory_events(purchase->inventory),
+                                            what,
+                                            token,
+                                            purchase->digest,
+                                            purchase->user};
     memcpy(argv + MORE, more, sizeof *more * (size_t)count);
     script_call(purchase->inventory, &fenced_script, 6, MORE + count, argv, fn, purchase);
 }

@@ -7,7 +7,7 @@
 -- tokens: numbers are exact only up to 2^53 here.
 --
 -- KEYS: item, orders, users, holds, events, token (one hash tag, so one slot).
--- ARGV: what, token, digest, user, then
+-- ARGV: whether the event stream is written (on | off), what, token, digest, user, then
 --   read: names of fields. Replies {'read', the item's fields, the user's units, now (ms, by this server's clock)}.
 --   write: quantity, record, hold_until (0: none), indexed. Replies {'sold'}, {'sold-out', available}, {'limit'}, or {'index', until}, as
 --     purchase.lua does.
@@ -16,7 +16,7 @@
 -- The newest token is a key of its own, since it must outlive the item, which may be created anew. As in purchase.lua, the first write is one
 -- that Redis refuses when out of memory, so a call is carried out whole or not at all.
 local item, orders, users, holds, events, newest_token = unpack(KEYS)
-local what, token, digest, user = unpack(ARGV, 1, 4)
+local streams, what, token, digest, user = unpack(ARGV, 1, 5)
 
 local record = redis.call('HGET', orders, digest)
 if record then return {'order', record} end
@@ -30,12 +30,12 @@ if newest ~= token then redis.call('SET', newest_token, token) end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if what == 'read' then
-  return {'read', redis.call('HMGET', item, unpack(ARGV, 5)), redis.call('HGET', users, user), now}
+  return {'read', redis.call('HMGET', item, unpack(ARGV, 6)), redis.call('HGET', users, user), now}
 end
 
 -- By increments: restocks, and holds that end, need no lock and may have added units since the read. The fence ensures that no units were
 -- debited since; this is checked all the same, since a lock server that failed over may give out one fence twice.
-local quantity, new, hold_until, entered = unpack(ARGV, 5, 8)
+local quantity, new, hold_until, entered = unpack(ARGV, 6, 9)
 available, limit = tonumber(available), tonumber(limit)
 if available < tonumber(quantity) then return {'sold-out', available} end
 if limit > 0 and quantity + (redis.call('HGET', users, user) or 0) > limit then return {'limit'} end
@@ -47,7 +47,7 @@ if hold_until ~= '0' and tonumber(redis.call('HGET', item, 'indexed') or 0) <= n
   end
 end
 redis.call('HSET', orders, digest, new)
-redis.call('XADD', events, '*', digest, new)
+if streams == 'on' then redis.call('XADD', events, '*', digest, new) end
 redis.call('HINCRBY', item, 'available', -quantity)
 redis.call('HINCRBY', item, hold_until ~= '0' and 'held' or 'sold', quantity)
 if limit > 0 then redis.call('HINCRBY', users, user, quantity) end

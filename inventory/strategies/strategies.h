@@ -14,8 +14,8 @@ extern const struct strategy strategy_batch, strategy_lua, strategy_decr, strate
 /* Starts the purchase by its item's strategy; ends it with REFUSED if that one needs teaching mode. */
 void strategy_start(struct inventory_purchase *purchase);
 
-/* `batch` and `lua`: sends the calls that the item's queue allows. */
-void batch_flush(struct inventory *inventory, struct item *item);
+/* `batch`: sends what waits, as far as it may leave. */
+void batch_flush(struct inventory *inventory);
 void batch_free_spares(struct inventory *inventory);
 
 /* `optimistic`: ends purchases that have waited too long for a connection. */

@@ -142,6 +142,7 @@ struct seller *seller_open_with(struct shop *shop, const struct seller_options *
         .work_delay_ms = options->work_delay_ms,
         .teaching = !options->without_teaching,
         .fencing = !options->without_fencing,
+        .events = !options->without_events,
         .at_failpoint = options->at_failpoint,
         .at_failpoint_ctx = options->at_failpoint_ctx,
         .metrics = options->metrics};

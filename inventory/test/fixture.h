@@ -49,6 +49,7 @@ struct seller_options {
     int work_delay_ms;     /* none */
     bool without_teaching; /* refuse what teaches */
     bool without_fencing;  /* whatever the fence */
+    bool without_events;   /* no event stream: by default there is one, since ledger_audit() replays it */
     void (*at_failpoint)(void *ctx, const char *step);
     void *at_failpoint_ctx;
     struct inventory_metrics *metrics; /* the inventory's own */

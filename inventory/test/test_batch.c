@@ -56,6 +56,116 @@ static void test_one_turn_one_call(void) {
     check_books(seller, &redis, "phone", 799, 0, 201);
 }
 
+static void test_many_items_one_call(void) {
+    struct seller *seller = open_seller();
+    item_sell(seller, "warm", INVENTORY_BATCH, 1);
+    buy(seller, "warm", "first", "first", 1);
+    for (int i = 0; i < 300; i++)
+        item_sell(seller, harness_format("item%d", i), INVENTORY_BATCH, 10);
+    redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
+    uint64_t before = calls(seller);
+    for (int i = 0; i < 300; i++)
+        begin(seller, harness_format("item%d", i), i, 1);
+    begin(seller, "item0", 1000, 2); /* joins the first of its item */
+    shop_settle(seller->shop);
+    CHECK_INT(calls(seller) - before, 2); /* 256, and the rest */
+    check_scripts_run(2);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 302);
+    check_books(seller, &redis, "item0", 7, 0, 3);
+    for (int i = 1; i < 300; i += 13)
+        check_books(seller, &redis, harness_format("item%d", i), 9, 0, 1);
+}
+
+/* Each item of a call has its own answer, whatever the others have. */
+static void test_each_item_its_answer(void) {
+    struct seller *seller = open_seller();
+    struct inventory_item held = terms("held", INVENTORY_BATCH, 5),
+                          early = terms("early", INVENTORY_BATCH, 5),
+                          late = terms("late", INVENTORY_BATCH, 5);
+    held.hold_ms = 60000;
+    early.starts_ms = clock_wall_ms(&seller->shop->clock) + 60000;
+    late.ends_ms = 1;
+    CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &early), INVENTORY_OK);
+    CHECK_STATUS(item_put(seller, &late), INVENTORY_OK);
+    put_with_limit(seller, "limited", 5, 1);
+    item_sell(seller, "plain", INVENTORY_BATCH, 5);
+    item_sell(seller, "empty", INVENTORY_BATCH, 1);
+    item_sell(seller, "other", INVENTORY_DECR, 5);
+    item_sell(seller, "alone", INVENTORY_LUA, 5);
+    CHECK_STATUS(buy(seller, "plain", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "empty", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "limited", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "empty", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT); /* from now on it asks */
+    static const struct {
+        const char *item, *key;
+        enum inventory_status want;
+    } cases[] = {
+        {"held", "a", INVENTORY_OK},        {"nobody", "a", INVENTORY_UNKNOWN_ITEM},
+        {"plain", "k", INVENTORY_REPLAYED}, {"early", "a", INVENTORY_NOT_STARTED},
+        {"empty", "k", INVENTORY_REPLAYED}, {"empty", "a", INVENTORY_SOLD_OUT},
+        {"other", "a", INVENTORY_OK},       {"limited", "a", INVENTORY_LIMIT},
+        {"alone", "a", INVENTORY_OK},       {"plain", "a", INVENTORY_OK},
+        {"late", "a", INVENTORY_ENDED},     {"held", "b", INVENTORY_OK},
+    };
+    enum { CASES = sizeof cases / sizeof *cases };
+    struct buy *buys[CASES];
+    for (int i = 0; i < CASES; i++)
+        buys[i] = buy_begin(seller, cases[i].item, "ann", cases[i].key, 1);
+    shop_settle(seller->shop);
+    for (int i = 0; i < CASES; i++)
+        CHECK_STATUS(buys[i]->status, cases[i].want);
+    CHECK_STR(buys[0]->order.item, "held");
+    CHECK(buys[0]->order.expires_ms > 0);
+    CHECK_INT(buys[9]->order.expires_ms, 0);
+    check_books(seller, &redis, "held", 3, 2, 0);
+    check_books(seller, &redis, "plain", 3, 0, 2);
+    check_books(seller, &redis, "limited", 4, 0, 1);
+    check_books(seller, &redis, "early", 5, 0, 0);
+}
+
+/* A crowd at one item does not keep the buyers of another one waiting. */
+static void test_items_take_turns(void) {
+    struct seller *seller = open_seller();
+    item_sell(seller, "phone", INVENTORY_BATCH, 5000);
+    item_sell(seller, "lamp", INVENTORY_BATCH, 5);
+    buy(seller, "phone", "first", "first", 1);
+    for (int i = 0; i < 2000; i++)
+        begin(seller, "phone", i, 1);
+    struct buy *lamp = buy_begin(seller, "lamp", "ann", "k", 1);
+    while (!lamp->answers)
+        shop_turn(seller->shop);
+    CHECK_STATUS(lamp->status, INVENTORY_OK);
+    CHECK(buys_with(seller->shop, INVENTORY_OK) < 1500); /* four calls at most, of eight */
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 2002);
+}
+
+static void test_without_events(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    struct shop *shop = shop_open();
+    struct seller *seller =
+        seller_open_with(shop, &(struct seller_options){.port = redis.port, .without_events = true});
+    seller_wait_up(seller);
+    seller->locked = true;
+    struct inventory_item held = terms("phone", strategy, 10);
+    held.hold_ms = 60000;
+    CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
+    const struct buy *first = buy(seller, "phone", "ann", "k1", 2),
+                     *second = buy(seller, "phone", "bob", "k2", 1);
+    CHECK_STATUS(first->status, INVENTORY_OK);
+    CHECK_STATUS(second->status, INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, first->order.id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, second->order.id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    CHECK_STATUS(item_restock(seller, "phone", "r", 5, NULL), INVENTORY_OK);
+    CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{phone}:ledger", NULL), 0);
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    CHECK(audit.conserved);
+    CHECK_INT(audit.item.available, 13);
+    CHECK_INT(audit.item.sold, 2);
+}
+
 static void test_alone_at_once(void) {
     struct seller *seller = open_seller();
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
@@ -419,6 +529,11 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
     harness_run("what comes in one turn leaves in one call", test_one_turn_one_call);
+    harness_run("many items leave in one call", test_many_items_one_call);
+    harness_run("each item of a call has its own answer", test_each_item_its_answer);
+    harness_run("items take turns", test_items_take_turns);
+    run_each("without the event stream", test_without_events, INVENTORY_LOCKED);
+    run_fenced("without the event stream", test_without_events);
     harness_run("a lone purchase leaves at once", test_alone_at_once);
     harness_run("two calls in flight, the others gather", test_two_in_flight);
     harness_run("the second call is as large as the first", test_the_second_is_as_large);

@@ -2,15 +2,15 @@
 -- of it: so it needs no lock, and checks no fencing token.
 --
 -- KEYS: journal, open (see journal.lua), then of each item: item, orders, users, events.
--- ARGV: transaction, nonce, now, how long after the end of its hold others may finish it, user, the lines as the journal has them, then of each
---   line: the number of its item (from 1), quantity, digest.
+-- ARGV: whether the event stream is written (on | off), transaction, nonce, now, how long after the end of its hold others may finish it, user,
+--   the lines as the journal has them, then of each line: the number of its item (from 1), quantity, digest.
 -- Replies the record in the journal: what this call wrote, or what stood there, and then nothing was done. Or, for the first line that fails,
 --   {'unknown-item' | 'not-started' | 'ended' | 'sold-out' | 'limit', its number (from 0), units left of its item}.
 --
 -- All writes come after everything that can refuse, and the first is one that Redis refuses when out of memory. So the call is carried out whole
 -- or not at all.
 local journal, open = KEYS[1], KEYS[2]
-local transaction, nonce, now, grace, user, lines = unpack(ARGV, 1, 6)
+local streams, transaction, nonce, now, grace, user, lines = unpack(ARGV, 1, 7)
 
 local standing = redis.call('HGET', journal, transaction)
 if standing then return standing end
@@ -34,12 +34,12 @@ local function refusal(item)
   if item.limit > 0 and item.had + item.wanted > item.limit then return 'limit' end
 end
 
-for at = 7, #ARGV, 3 do
+for at = 8, #ARGV, 3 do
   local i, quantity, digest = tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2]
   local item = items[i] or read(i)
   item.wanted = item.wanted + quantity
   local word = refusal(item)
-  if word then return {word, (at - 7) / 3, item.available or 0} end
+  if word then return {word, (at - 8) / 3, item.available or 0} end
   if item.hold > 0 and (hold == 0 or item.hold < hold) then hold = item.hold end
   local w = item.written
   w[#w + 1], w[#w + 2] = digest, quantity
@@ -53,7 +53,7 @@ for _, item in ipairs(items) do
   local w = item.written
   for i = 2, #w, 2 do w[i] = head .. w[i] .. tail end
   redis.call('HSET', item.orders, unpack(w))
-  redis.call('XADD', item.events, '*', unpack(w))
+  if streams == 'on' then redis.call('XADD', item.events, '*', unpack(w)) end
   redis.call('HINCRBY', item.item, 'available', -item.wanted)
   redis.call('HINCRBY', item.item, hold > 0 and 'held' or 'sold', item.wanted)
   if item.limit > 0 then redis.call('HINCRBY', item.users, user, item.wanted) end

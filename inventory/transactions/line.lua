@@ -1,7 +1,7 @@
 -- What a transaction (a basket or a transfer) does to one of its items. Each call is idempotent.
 --
 -- KEYS: item, orders, users, events, token, restocks (one hash tag, so one slot).
--- ARGV: what, token ('': none is checked, see fenced.lua), then
+-- ARGV: whether the event stream is written (on | off), what, token ('': none is checked, see fenced.lua), then
 --   read | read-fenced: user, names of fields. Replies {'read', the item's fields, the user's units}. After `read-fenced` older tokens are refused.
 --   debit: now, user, quantity of all lines, n digests, n records. Makes the lines orders, held by their basket or sold, as their records say.
 --     Replies {'done'}, {'aborted'}: the transaction was aborted before, {'sold-out', available}, {'limit', units the user may still have},
@@ -13,21 +13,21 @@
 --     that came back, {'aborted'} or {'sold-out', available}.
 -- Or any: {'stale'} | {'unknown-item'}. The first write is one that Redis refuses when out of memory, so a call is carried out whole or not at all.
 local item, orders, users, events, newest_token, restocks = unpack(KEYS)
-local what, token = ARGV[1], ARGV[2]
+local streams, what, token = ARGV[1], ARGV[2], ARGV[3]
 
 -- A call that was carried out before needs no token: nothing is written.
 local digests, records, standing = {}, {}, {}
 if what == 'debit' or what == 'settle' then
-  local n = (#ARGV - 5) / 2
+  local n = (#ARGV - 6) / 2
   for i = 1, n do
-    digests[i], records[i] = ARGV[5 + i], ARGV[5 + n + i]
+    digests[i], records[i] = ARGV[6 + i], ARGV[6 + n + i]
   end
   standing = redis.call('HMGET', orders, unpack(digests))
   local state = standing[1] and string.sub(standing[1], 1, 1)
   if what == 'debit' and state then return {state == 'u' and 'aborted' or 'done'} end
-  if what == 'settle' and state == ARGV[3] then return {'done'} end
+  if what == 'settle' and state == ARGV[4] then return {'done'} end
 elseif what ~= 'read' and what ~= 'read-fenced' then -- a transfer leaves under its digest what was done
-  local word = string.match(redis.call('HGET', restocks, ARGV[3]) or '', '^%a+')
+  local word = string.match(redis.call('HGET', restocks, ARGV[4]) or '', '^%a+')
   if word == what then return {'done'} end
   if word == 'refund' then return {'aborted'} end
   standing[1] = word
@@ -49,26 +49,26 @@ local function write(new)
     fields[2 * i - 1], fields[2 * i] = digests[i], new[i]
   end
   redis.call('HSET', orders, unpack(fields))
-  redis.call('XADD', events, '*', unpack(fields))
+  if streams == 'on' then redis.call('XADD', events, '*', unpack(fields)) end
 end
 
 local function move(sign)
-  redis.call('HSET', restocks, ARGV[3], what .. ' ' .. ARGV[4])
-  redis.call('XADD', events, '*', 'transfer', sign .. ARGV[4])
-  redis.call('HINCRBY', item, 'available', sign .. ARGV[4])
-  redis.call('HINCRBY', item, 'restocked', sign .. ARGV[4])
+  redis.call('HSET', restocks, ARGV[4], what .. ' ' .. ARGV[5])
+  if streams == 'on' then redis.call('XADD', events, '*', 'transfer', sign .. ARGV[5]) end
+  redis.call('HINCRBY', item, 'available', sign .. ARGV[5])
+  redis.call('HINCRBY', item, 'restocked', sign .. ARGV[5])
 end
 
 local act = {}
 
 function act.read()
-  return {'read', redis.call('HMGET', item, unpack(ARGV, 4)), redis.call('HGET', users, ARGV[3])}
+  return {'read', redis.call('HMGET', item, unpack(ARGV, 5)), redis.call('HGET', users, ARGV[4])}
 end
 
 act['read-fenced'] = act.read
 
 function act.debit()
-  local now, user, quantity = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+  local now, user, quantity = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
   if starts > 0 and now < starts then return {'not-started'} end
   if ends > 0 and now >= ends then return {'ended'} end
   if quantity > available then return {'sold-out', available} end
@@ -82,7 +82,7 @@ function act.debit()
 end
 
 function act.settle()
-  local state, user, quantity = ARGV[3], ARGV[4], ARGV[5]
+  local state, user, quantity = ARGV[4], ARGV[5], ARGV[6]
   if not standing[1] and state == 'u' then
     write(records)
     redis.call('HINCRBY', item, 'returned', quantity)
@@ -101,7 +101,7 @@ function act.settle()
 end
 
 function act.send()
-  if tonumber(ARGV[4]) > available then return {'sold-out', available} end
+  if tonumber(ARGV[5]) > available then return {'sold-out', available} end
   move('-')
   return {'done'}
 end
@@ -109,9 +109,9 @@ end
 function act.refund()
   if standing[1] then
     move('')
-    return {'done', tonumber(ARGV[4])}
+    return {'done', tonumber(ARGV[5])}
   end
-  redis.call('HSET', restocks, ARGV[3], 'refund 0')
+  redis.call('HSET', restocks, ARGV[4], 'refund 0')
   return {'done'}
 end
 

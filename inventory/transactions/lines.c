@@ -161,7 +161,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
 
 /* ---- calls ---- */
 
-enum { MORE = SCRIPT_ARGV + 6 + 2, ARGV_MAX = MORE + 3 + 2 * INVENTORY_LINES_MAX };
+enum { MORE = SCRIPT_ARGV + 6 + 3, ARGV_MAX = MORE + 3 + 2 * INVENTORY_LINES_MAX };
 
 static void call(struct transaction_part *part, const char *what, int argc, const char **argv) {
     const struct sale_keys *keys = &part->keys;
@@ -169,8 +169,15 @@ static void call(struct transaction_part *part, const char *what, int argc, cons
     char token[FENCING_TOKEN_SIZE] = "";
     if (part->run->transaction->locked && part->run->inventory->config.fencing)
         fencing_token_print(token, &line->token);
-    const char *const head[] = {keys->item,  keys->orders,   keys->users, keys->events,
-                                keys->token, keys->restocks, what,        token};
+    const char *const head[] = {keys->item,
+                                keys->orders,
+                                keys->users,
+                                keys->events,
+                                keys->token,
+                                keys->restocks,
+                                inventory_events(part->run->inventory),
+                                what,
+                                token};
     memcpy(argv + SCRIPT_ARGV, head, sizeof head);
     script_call(part->run->inventory, &line_script, 6, argc, argv, on_reply, part);
 }

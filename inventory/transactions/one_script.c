@@ -18,7 +18,7 @@
 static const struct script basket_script = {basket_lua, basket_lua_sha1};
 
 enum {
-    HEAD = 6, /* arguments before the lines */
+    HEAD = 7, /* arguments before the lines */
     LINE_ARGS = 3,
     ITEM_KEYS = 4,
     KEYS_MAX = 2 + ITEM_KEYS * INVENTORY_LINES_MAX,
@@ -96,7 +96,8 @@ static void send_basket(struct transaction_run *run) {
     journal_print_lines(lines, transaction);
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
     snprintf(grace, sizeof grace, "%d", INVENTORY_HOLD_GRACE_MS);
-    const char *const head[HEAD] = {field, transaction->nonce, now, grace, transaction->user, lines};
+    const char *const head[HEAD] = {
+        inventory_events(run->inventory), field, transaction->nonce, now, grace, transaction->user, lines};
     memcpy(argv + argc, head, sizeof head);
     argc += HEAD;
     for (int i = 0; i < transaction->count; i++) {

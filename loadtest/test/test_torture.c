@@ -355,7 +355,7 @@ static void start_servers(void) {
     for (int i = 0; i < TORTURE_SERVICES; i++)
         seckilld_start(&torture.services[i],
                        i == TORTURE_SERVICES - 1 ? proxy_port(torture.proxy) : torture.redis.port,
-                       "--store-timeout", timeout, NULL);
+                       "--store-timeout", timeout, "--events", "on", NULL);
 }
 
 int main(int argc, char **argv) {

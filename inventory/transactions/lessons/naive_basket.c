@@ -96,7 +96,7 @@ static void overwrite(struct transaction_part *part) {
         orders[2 + 2 * i] = entry[3 + 2 * i] = digests[i];
         orders[3 + 2 * i] = entry[4 + 2 * i] = records[i];
     }
-    run->pending += 3 + (part->limit > 0);
+    run->pending += 2 + (part->limit > 0) + run->inventory->config.events;
     redis_callf(redis, on_command, run, "HSET %s available %lld", keys->item,
                 (long long)(part->available - part->quantity));
     redis_callf(redis, on_command, run, "HINCRBY %s sold %lld", keys->item, (long long)part->quantity);
@@ -104,7 +104,8 @@ static void overwrite(struct transaction_part *part) {
     if (part->limit)
         redis_callf(redis, on_command, run, "HSET %s %s %lld", keys->users, run->transaction->user,
                     (long long)(part->had + part->quantity));
-    redis_call(redis, on_command, run, 3 + 2 * n, entry);
+    if (run->inventory->config.events)
+        redis_call(redis, on_command, run, 3 + 2 * n, entry);
 }
 
 /* The end of a read or a write that was refused, or whose reply was lost. */
