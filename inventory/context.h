@@ -5,18 +5,17 @@
 
 #include "base/decimal.h"
 #include "base/metric.h"
-#include "base/redis_target.h"
+#include "base/redis_url.h"
 #include "inventory/inventory.h"
 #include "inventory/purchases/audit.h"
 #include "inventory/purchases/item_queue.h"
-#include "inventory/store/redis.h"
 #include "inventory/store/script.h"
 
 struct inventory {
     struct inventory_config config;
-    struct redis_target target;
+    struct redis_url url;
     uv_loop_t *loop;
-    struct redis *redis;
+    struct store *store;
     struct inventory_metrics *metrics; /* the caller's, or own_metrics */
     struct inventory_metrics own_metrics;
     uv_timer_t tick;
@@ -53,6 +52,9 @@ struct inventory {
     /* transactions/transaction.c */
     struct transaction_run *lost_transactions; /* their reply was lost */
 };
+
+/* Another store for the same servers, with connections of its own; NULL when out of memory. */
+struct store *inventory_open_store(struct inventory *inventory, redis_state_fn *on_state, void *ctx);
 
 /* For scripts: whether they write the event stream. */
 static inline const char *inventory_events(const struct inventory *inventory) {

@@ -19,6 +19,17 @@ static void on_state(void *ctx, bool up) {
     lost_resolve(inventory);
 }
 
+struct store *inventory_open_store(struct inventory *inventory, redis_state_fn *on_state_fn, void *ctx) {
+    struct store_config config = {.loop = inventory->loop,
+                                  .url = &inventory->url,
+                                  .clock = inventory->config.clock,
+                                  .timeout_ms = inventory->config.call_timeout_ms,
+                                  .on_state = on_state_fn,
+                                  .ctx = ctx,
+                                  .scripts_loaded = &inventory->metrics->scripts_loaded};
+    return store_open(&config);
+}
+
 static void on_tick(uv_timer_t *timer) {
     struct inventory *inventory = timer->data;
     lost_expire(inventory, false);
@@ -49,11 +60,10 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     STAILQ_INIT(&inventory->lost);
     STAILQ_INIT(&inventory->audits.runs);
     inventory->metrics = config->metrics ? config->metrics : &inventory->own_metrics;
-    if (!redis_target_parse(&inventory->target, config->redis_url, error, error_size))
+    if (!redis_url_parse(&inventory->url, config->redis_url, error, error_size))
         goto fail;
-    inventory->redis =
-        redis_open(loop, &inventory->target, config->clock, config->call_timeout_ms, on_state, inventory);
-    if (!inventory->redis) {
+    inventory->store = inventory_open_store(inventory, on_state, inventory);
+    if (!inventory->store) {
         snprintf(error, error_size, "out of memory");
         goto fail;
     }
@@ -78,7 +88,7 @@ static void finish_all(struct purchases *purchases) {
 void inventory_close(struct inventory *inventory) {
     if (!inventory)
         return;
-    redis_close(inventory->redis);
+    store_close(inventory->store);
     optimistic_close(inventory);
     work_delay_close(inventory);
     audit_close(inventory);
@@ -101,7 +111,7 @@ void inventory_close(struct inventory *inventory) {
 }
 
 bool inventory_is_up(const struct inventory *inventory) {
-    return redis_is_up(inventory->redis);
+    return store_is_up(inventory->store, NULL);
 }
 
 const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory) {
@@ -115,7 +125,7 @@ void inventory_flush(struct inventory *inventory) {
     while ((purchase = purchases_take(&inventory->again)))
         strategy_start(purchase);
     batch_flush(inventory);
-    redis_flush(inventory->redis);
+    store_flush(inventory->store);
 }
 
 void inventory_purchase_begin(struct inventory *inventory, struct inventory_purchase *purchase) {
@@ -126,7 +136,7 @@ void inventory_purchase_begin(struct inventory *inventory, struct inventory_purc
     metric_add(&inventory->metrics->waiting, 1);
     if (waiting >= (uint64_t)inventory->config.queue_max) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
-    } else if (!redis_is_up(inventory->redis)) {
+    } else if (!store_is_up(inventory->store, purchase->item)) { /* it is the tag of its keys */
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     } else if (!(purchase->in = items_take(&inventory->items, purchase->item))) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);

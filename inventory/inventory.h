@@ -281,7 +281,7 @@ struct inventory_health {
     char reason[256]; /* why not */
     char version[32];
     char role[16];        /* master, slave */
-    char appendonly[16];  /* yes, no, unknown */
+    char appendonly[16];  /* yes, no, unknown; mixed: the servers differ (this and the others) */
     char appendfsync[16]; /* always, everysec, no, unknown */
     char eviction[32];    /* maxmemory-policy, unknown */
 };

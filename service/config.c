@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/redis_target.h"
+#include "base/redis_url.h"
 #include "base/version.h"
 #include "service/log.h"
 #include "service/spelling.h"
@@ -28,7 +28,9 @@ static const struct setting {
     {"listen", TEXT, offsetof(struct config, listen), "127.0.0.1:8080", 0, 0, "HOST:PORT",
      "where HTTP is served"},
     {"redis", TEXT, offsetof(struct config, redis), "redis://127.0.0.1:6379", 0, 0, "URL",
-     "the store: redis://[[user]:password@]host[:port][/db] or unix://[:password@]/path"},
+     "the store: redis://[[user]:password@]host[:port][/db], unix://[:password@]/path, "
+     "redis-sentinel://[[user]:password@]host[:port],…/MASTER or "
+     "redis-cluster://[[user]:password@]host[:port],…"},
     {"lock", TEXT, offsetof(struct config, lock), "local:", 0, 0, "URL",
      "the lock of baskets, transfers and strategy locked: local:, etcd://HOST:PORT,…, zookeeper://…, "
      "redis://…, redlock://…"},
@@ -288,13 +290,13 @@ static const char *find_unsafe(const struct config *config, const char **why) {
 }
 
 static bool check(struct config *config, char *error, size_t size) {
-    struct redis_target target;
+    struct redis_url url;
     char why[256];
     const char *risk;
     if (!listen_valid(config->listen))
         return complain(error, size, "%s: \"%s\" is not HOST:PORT, with a port from 1 to 65535",
                         config_origin(config, "listen"), config->listen);
-    if (!redis_target_parse(&target, config->redis, why, sizeof why))
+    if (!redis_url_parse(&url, config->redis, why, sizeof why))
         return complain(error, size, "%s: %s", config_origin(config, "redis"), why);
     if (!inventory_strategy_find(config->strategy_name, &config->strategy))
         return complain(error, size, "%s: \"%s\" is none of batch, lua, decr, optimistic, naive, locked",

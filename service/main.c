@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/redis_target.h"
+#include "base/redis_url.h"
 #include "base/version.h"
 #include "service/admin_token.h"
 #include "service/log.h"
@@ -102,10 +102,10 @@ static void raise_file_limit(const struct config *config) {
 }
 
 static void say_hello(const struct config *config) {
-    struct redis_target target;
+    struct redis_url url;
     char store[512], ignored[256], lock[LOCK_NAME_SIZE];
-    redis_target_parse(&target, config->redis, ignored, sizeof ignored);
-    redis_target_print(&target, store, sizeof store);
+    redis_url_parse(&url, config->redis, ignored, sizeof ignored);
+    redis_url_print(&url, store, sizeof store);
     lock_name_print(lock, config->lock);
     log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %s%s%s", SECKILL_VERSION,
              config->listen, config->workers, config->workers == 1 ? "" : "s", store, config->strategy_name,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/redis_target.h"
+#include "base/redis_url.h"
 #include "service/api/handlers.h"
 #include "service/api/problem.h"
 #include "service/failpoint.h"
@@ -29,10 +29,10 @@ static void watch_store(struct worker *worker) {
     atomic_store(&worker->store, seen);
     if (worker->index != 0)
         return;
-    struct redis_target target;
+    struct redis_url url;
     char address[512] = "", ignored[256];
-    if (redis_target_parse(&target, worker->service->config.redis, ignored, sizeof ignored))
-        redis_target_print(&target, address, sizeof address);
+    if (redis_url_parse(&url, worker->service->config.redis, ignored, sizeof ignored))
+        redis_url_print(&url, address, sizeof address);
     if (up)
         log_info("the store %s is there", address);
     else

@@ -4,8 +4,9 @@
  * The counters are read at one moment, then the orders and the users in pages (HSCAN), then the counters once
  * more; audit_judge.c says what must agree. A page keeps Redis busy for less than a millisecond, and a pause
  * follows: a purchase may wait for one page, never for all. Audits take turns of one page, so that a small
- * item does not wait for a large one. They have a connection of their own, so that no purchase is lost if it
- * breaks.
+ * item does not wait for a large one. They have connections of their own, so that no purchase is lost if one
+ * breaks. An item that moves to another server of a cluster is read from the beginning: a cursor of HSCAN
+ * means something only to the server that gave it.
  *
  * HSCAN returns each field that is there all the time at least once. Here it returns it exactly once: the
  * cursor counts the buckets of the hash table with their bits in reverse order, so if the table doubles, both
@@ -16,12 +17,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/redis_slots.h"
 #include "inventory/context.h"
 #include "inventory/purchases/audit_judge.h"
 #include "inventory/store/item_fields.h"
 #include "inventory/store/status.h"
 
-enum { PAGE = 500, PAUSE_MOST_MS = 100, WAITING_MOST = 1024, CURSOR_SIZE = 24 };
+enum {
+    PAGE = 500,
+    PAUSE_MOST_MS = 100,
+    WAITING_MOST = 1024,
+    CURSOR_SIZE = 24,
+    MOVES_MOST = 50,
+    MOVED_PAUSE_MS = 20
+};
 
 /* The parts of a reply, by place. */
 enum { AT_ITEM, AT_RETURNED, AT_RECORDS, AT_HOLDS, AT_ORDERS, AT_USERS };
@@ -39,7 +48,10 @@ struct audit_run {
     STAILQ_HEAD(waiters, waiter) waiters;
     enum stage stage;
     int64_t asked_ns;
-    size_t read; /* records in the last reply */
+    size_t read;         /* records in the last reply */
+    struct redis *redis; /* the server that is read; NULL at the beginning */
+    bool moved;          /* the item is on another server now, or on its way there, */
+    int moves;           /* for the so many-th time */
     char name[INVENTORY_NAME_MAX + 1];
     struct sale_keys keys;
     char orders_cursor[CURSOR_SIZE], users_cursor[CURSOR_SIZE];
@@ -61,13 +73,13 @@ static void answer(struct inventory *inventory, struct audit_run *run, enum inve
 /* The connection is broken: all callers that wait are told, and the next audit opens a new one. */
 static void abandon(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
-    struct redis *redis = audits->redis;
+    struct store *store = audits->store;
     struct audit_runs runs = STAILQ_HEAD_INITIALIZER(runs);
     STAILQ_CONCAT(&runs, &audits->runs);
     audits->running = false;
-    audits->redis = NULL;
+    audits->store = NULL;
     uv_timer_stop(&audits->pause);
-    redis_close(redis);
+    store_close(store);
     for (struct audit_run *run; (run = STAILQ_FIRST(&runs));) {
         STAILQ_REMOVE_HEAD(&runs, next);
         answer(inventory, run, INVENTORY_UNAVAILABLE);
@@ -78,17 +90,33 @@ static void abandon(struct inventory *inventory) {
 
 static void on_reply(void *ctx, const struct redis_value *value);
 
+/* Whether this error means that the item must be read from the beginning. */
+static void note_move(struct audits *audits, struct audit_run *run, const struct redis_value *error) {
+    run->moved |= store_note(audits->store, run->redis, error) ||
+                  (!store_is_one(audits->store) && redis_error_is_passing(redis_value_text(error)));
+}
+
 static void ask_page(struct redis *redis, const char *key, const char *cursor, redis_reply_fn *fn,
                      void *ctx) {
     redis_callf(redis, fn, ctx, "HSCAN %s %s COUNT %d", key, cursor, PAGE);
 }
 
+/* The transaction reads one slot: if the first command is refused, so is EXEC. */
+static void on_queued(void *ctx, const struct redis_value *value) {
+    struct inventory *inventory = ctx;
+    struct audits *audits = &inventory->audits;
+    if (audits->running && value && redis_value_type(value) == REDIS_ERROR)
+        note_move(audits, STAILQ_FIRST(&audits->runs), value);
+}
+
 /* Reads the counters at one moment. The first pages come with them, so that a small item is read in one step.
  */
-static void ask_moment(struct inventory *inventory, const struct sale_keys *keys, bool pages) {
-    struct redis *redis = inventory->audits.redis;
+static void ask_moment(struct inventory *inventory, struct redis *redis, const struct sale_keys *keys,
+                       bool pages) {
+    const char *argv[ITEM_ARGC];
+    item_command(argv, keys->item);
     redis_callf(redis, NULL, NULL, "MULTI");
-    item_ask(redis, keys->item, NULL, NULL);
+    redis_call(redis, on_queued, inventory, ITEM_ARGC, argv);
     redis_callf(redis, NULL, NULL, "HGET %s returned", keys->item);
     redis_callf(redis, NULL, NULL, "HLEN %s", keys->orders);
     redis_callf(redis, NULL, NULL, "ZCARD %s", keys->holds);
@@ -99,18 +127,32 @@ static void ask_moment(struct inventory *inventory, const struct sale_keys *keys
     redis_callf(redis, on_reply, inventory, "EXEC");
 }
 
+static void begin(struct audit_run *run) {
+    run->stage = STAGE_QUEUED;
+    run->redis = NULL;
+    run->moved = false;
+    audit_count_init(&run->count);
+}
+
 static void ask(struct inventory *inventory) {
-    struct redis *redis = inventory->audits.redis;
     struct audit_run *run = STAILQ_FIRST(&inventory->audits.runs);
+    struct redis *redis = store_connection(inventory->audits.store, run->keys.item);
+    if (redis != run->redis)
+        begin(run);
     if (run->stage == STAGE_QUEUED)
         run->stage = STAGE_FIRST;
+    run->redis = redis;
+    if (!redis) {
+        on_reply(inventory, redis_unsent);
+        return;
+    }
     run->asked_ns = clock_mono_ns(inventory->config.clock);
     if (run->stage == STAGE_ORDERS)
         ask_page(redis, run->keys.orders, run->orders_cursor, on_reply, inventory);
     else if (run->stage == STAGE_USERS)
         ask_page(redis, run->keys.users, run->users_cursor, on_reply, inventory);
     else
-        ask_moment(inventory, &run->keys, run->stage == STAGE_FIRST);
+        ask_moment(inventory, redis, &run->keys, run->stage == STAGE_FIRST);
 }
 
 static void on_pause(uv_timer_t *timer) {
@@ -216,6 +258,13 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         return;
     }
     struct audit_run *run = STAILQ_FIRST(&audits->runs);
+    if (redis_value_type(value) == REDIS_ERROR)
+        note_move(audits, run, value);
+    if (run->moved && ++run->moves <= MOVES_MOST) {
+        begin(run);
+        uv_timer_start(&audits->pause, on_pause, MOVED_PAUSE_MS, 0);
+        return;
+    }
     int64_t took_ns = clock_mono_ns(inventory->config.clock) - run->asked_ns;
     enum inventory_status status = store_status(inventory, value);
     if (status == INVENTORY_OK)
@@ -256,12 +305,11 @@ static void start(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
     if (audits->running || STAILQ_EMPTY(&audits->runs))
         return;
-    if (!audits->redis)
-        audits->redis = redis_open(inventory->loop, &inventory->target, inventory->config.clock,
-                                   inventory->config.call_timeout_ms, on_state, inventory);
-    if (!audits->redis) {
+    if (!audits->store)
+        audits->store = inventory_open_store(inventory, on_state, inventory);
+    if (!audits->store) {
         abandon(inventory);
-    } else if (redis_is_up(audits->redis)) {
+    } else if (store_is_up(audits->store, STAILQ_FIRST(&audits->runs)->name)) {
         audits->running = true;
         ask(inventory);
     }
@@ -282,7 +330,7 @@ static struct audit_run *add_run(struct audits *audits, const char *name) {
         return NULL;
     snprintf(run->name, sizeof run->name, "%s", name);
     sale_keys_make(&run->keys, name);
-    audit_count_init(&run->count);
+    begin(run);
     STAILQ_INIT(&run->waiters);
     STAILQ_INSERT_TAIL(&audits->runs, run, next);
     return run;
@@ -307,10 +355,13 @@ void inventory_item_audit(struct inventory *inventory, const char *name, invento
 
 void audit_tick(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
-    if (!audits->redis)
+    const struct audit_run *first = STAILQ_FIRST(&audits->runs);
+    if (!audits->store)
         return;
-    if (STAILQ_EMPTY(&audits->runs) || (!redis_is_up(audits->redis) && *redis_error(audits->redis)))
+    if (!first || (!store_is_up(audits->store, first->name) && *store_error(audits->store)))
         abandon(inventory);
+    else
+        start(inventory); /* the map of a cluster may have come meanwhile */
 }
 
 void audit_close(struct inventory *inventory) {

@@ -6,12 +6,12 @@
 
 struct audit_run;
 
-/* One page at a time, on a connection of its own. */
+/* One page at a time, on connections of their own. */
 struct audits {
     STAILQ_HEAD(audit_runs, audit_run) runs;
     bool running;        /* the first one's page is asked for, or will be after a pause */
     int waiting;         /* callers */
-    struct redis *redis; /* NULL while there is no audit */
+    struct store *store; /* NULL while there is no audit */
     uv_timer_t pause;
     int64_t pause_ns; /* that is still to be made */
 };

@@ -24,13 +24,13 @@ static unsigned due_part(const char *item) {
     return hash % DUE_PARTS;
 }
 
-void due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
-    redis_callf(redis, fn, ctx, "ZADD " DUE_KEY " GT %lld %s", due_part(item), (long long)due_ms, item);
+void due_enter_first(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
+    store_callf(store, fn, ctx, "ZADD " DUE_KEY " GT %lld %s", due_part(item), (long long)due_ms, item);
 }
 
-void due_touch(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
-    redis_callf(redis, NULL, NULL, "ZADD " DUE_KEY " NX %lld %s", due_part(item), (long long)due_ms, item);
-    redis_callf(redis, fn, ctx, "ZINCRBY " DUE_KEY " -0.001 %s", due_part(item), item);
+void due_touch(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
+    store_callf(store, NULL, NULL, "ZADD " DUE_KEY " NX %lld %s", due_part(item), (long long)due_ms, item);
+    store_callf(store, fn, ctx, "ZINCRBY " DUE_KEY " -0.001 %s", due_part(item), item);
 }
 
 /* ---- a store that stood still ---- */
@@ -79,7 +79,7 @@ static void sweep_end(struct sweep *sweep) {
  */
 static void go_on(struct sweep *sweep) {
     sweep->at++;
-    if (redis_is_up(sweep->inventory->redis))
+    if (store_is_up(sweep->inventory->store, NULL))
         expire_next(sweep);
     else
         sweep_end(sweep);
@@ -95,7 +95,7 @@ static void on_moved(void *ctx, const struct redis_value *value) {
 static void move(struct sweep *sweep, const char *next) {
     const struct due *due = &sweep->due[sweep->at];
     failpoint(sweep->inventory, "before move");
-    script_callf(sweep->inventory, &due_script, on_moved, sweep, "1 " DUE_KEY " %s %s %s", sweep->part,
+    script_callf(sweep->inventory->store, &due_script, on_moved, sweep, "1 " DUE_KEY " %s %s %s", sweep->part,
                  due->item, due->score, next);
 }
 
@@ -132,9 +132,9 @@ static void expire_next(struct sweep *sweep) {
     struct sale_keys keys;
     sale_keys_make(&keys, sweep->due[sweep->at].item);
     failpoint(inventory, "before expire");
-    script_callf(inventory, &settle_script, on_expired, sweep, "5 %s %s %s %s %s %s sweep %d %s", keys.item,
-                 keys.orders, keys.users, keys.holds, keys.events, inventory_events(inventory), EXPIRE_MOST,
-                 sweep->due[sweep->at].score);
+    script_callf(inventory->store, &settle_script, on_expired, sweep, "5 %s %s %s %s %s %s sweep %d %s",
+                 keys.item, keys.orders, keys.users, keys.holds, keys.events, inventory_events(inventory),
+                 EXPIRE_MOST, sweep->due[sweep->at].score);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {
@@ -159,10 +159,10 @@ static void on_due(void *ctx, const struct redis_value *value) {
 static void read_part(struct sweep *sweep) {
     if (sweep->part == DUE_PARTS && sweep->more)
         begin(sweep); /* last, so that no part waits for the end of another */
-    else if (sweep->part == DUE_PARTS || !redis_is_up(sweep->inventory->redis))
+    else if (sweep->part == DUE_PARTS || !store_is_up(sweep->inventory->store, NULL))
         sweep_end(sweep);
     else
-        redis_callf(sweep->inventory->redis, on_due, sweep,
+        store_callf(sweep->inventory->store, on_due, sweep,
                     "ZRANGEBYSCORE " DUE_KEY " -inf %lld WITHSCORES LIMIT 0 %d", sweep->part,
                     (long long)sweep->now_ms, READ_MOST);
 }
@@ -182,7 +182,11 @@ static void begin(struct sweep *sweep) {
     sweep->part = 0;
     sweep->more = false;
     sweep->sent_ms = clock_mono_ms(sweep->inventory->config.clock);
-    redis_callf(sweep->inventory->redis, on_time, sweep, "TIME");
+    struct redis *redis = store_connection(sweep->inventory->store, "{due:0}");
+    if (redis)
+        redis_callf(redis, on_time, sweep, "TIME");
+    else
+        sweep_end(sweep);
 }
 
 void inventory_sweep(struct inventory *inventory) {

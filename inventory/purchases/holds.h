@@ -10,7 +10,7 @@
  * time.
  * - A sweep reads the entries that are due and expires the holds of their items. Then it moves each entry to
  * its item's next hold, or removes it, unless another score stands there by then.
- * - A strategy without a script touches the entry right before the hold, on the same connection: the score
+ * - A strategy without a script touches the entry right before the hold, and waits for the reply: the score
  * becomes a little earlier, or the item is entered. So a sweep that has seen no hold leaves the entry alone.
  * Such a hold is missed only if a whole sweep of a due entry (three calls) comes between touch and hold.
  *
@@ -24,11 +24,11 @@
 /* Confirms, cancels or expires (settle.lua). */
 extern const struct script settle_script;
 
-/* Enters the item in the index for `due_ms` or later, as redis_call() does. Before an item's first hold: the
+/* Enters the item in the index for `due_ms` or later, as store_call() does. Before an item's first hold: the
  * reply must be there before the hold is written. */
-void due_enter_first(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
-/* The same, to be sent right before a hold that ends at `due_ms`. */
-void due_touch(struct redis *redis, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
+void due_enter_first(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
+/* The same right before a hold that ends at `due_ms`. */
+void due_touch(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 
 /* To be called with the reply to a call that expiring begins with. If the reply took long, the store stood
  * still, and confirms that came in time may reach it only now: nothing expires by itself for

@@ -60,7 +60,9 @@ static void on_item(void *ctx, const struct redis_value *value);
 static void ask_for_readers(struct inventory *inventory, struct item *item) {
     item->asking = item->late;
     item->late = NULL;
-    item_ask(inventory->redis, item->keys.item, on_item, item);
+    const char *argv[ITEM_ARGC];
+    item_command(argv, item->keys.item);
+    store_call(inventory->store, on_item, item, ITEM_ARGC, argv);
 }
 
 static void on_item(void *ctx, const struct redis_value *value) {
@@ -78,7 +80,7 @@ static void on_item(void *ctx, const struct redis_value *value) {
 }
 
 void inventory_item_get(struct inventory *inventory, const char *name, inventory_item_fn *fn, void *ctx) {
-    if (!redis_is_up(inventory->redis)) {
+    if (!store_is_up(inventory->store, name)) { /* it is the tag of its keys */
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;
     }
@@ -122,7 +124,7 @@ void inventory_item_create(struct inventory *inventory, const struct inventory_i
     request->item_fn = fn;
     struct sale_keys keys;
     sale_keys_make(&keys, item->item);
-    script_callf(inventory, &create_script, on_created, request, "1 %s %lld %lld %lld %lld %lld %s",
+    script_callf(inventory->store, &create_script, on_created, request, "1 %s %lld %lld %lld %lld %lld %s",
                  keys.item, (long long)item->initial, (long long)item->limit, (long long)item->starts_ms,
                  (long long)item->ends_ms, (long long)item->hold_ms, inventory_strategy_name(item->strategy));
 }
@@ -160,7 +162,7 @@ void inventory_item_restock(struct inventory *inventory, const char *name, const
     request->restock_fn = fn;
     struct sale_keys keys;
     sale_keys_make(&keys, name);
-    script_callf(inventory, &restock_script, on_restocked, request, "3 %s %s %s %s %lld %d %s", keys.item,
-                 keys.restocks, keys.events, digest, (long long)quantity, INVENTORY_STOCK_MAX,
+    script_callf(inventory->store, &restock_script, on_restocked, request, "3 %s %s %s %s %lld %d %s",
+                 keys.item, keys.restocks, keys.events, digest, (long long)quantity, INVENTORY_STOCK_MAX,
                  inventory_events(inventory));
 }

@@ -28,12 +28,14 @@ static void on_asked(void *ctx, const struct redis_value *value) {
 
 void lost_resolve(struct inventory *inventory) {
     struct purchases lost = STAILQ_HEAD_INITIALIZER(lost);
-    if (!redis_is_up(inventory->redis))
-        return;
     STAILQ_CONCAT(&lost, &inventory->lost);
-    for (struct inventory_purchase *purchase; (purchase = purchases_take(&lost));)
-        redis_callf(inventory->redis, on_asked, purchase, "HGET %s %s", purchase->in->keys.orders,
-                    purchase->digest);
+    for (struct inventory_purchase *purchase; (purchase = purchases_take(&lost));) {
+        const char *orders = purchase->in->keys.orders;
+        if (store_is_up(inventory->store, orders))
+            store_callf(inventory->store, on_asked, purchase, "HGET %s %s", orders, purchase->digest);
+        else
+            keep(purchase);
+    }
 }
 
 void lost_expire(struct inventory *inventory, bool all) {

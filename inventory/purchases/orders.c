@@ -87,7 +87,7 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
     if (arrived_ns)
         snprintf(arrived, sizeof arrived, "%lld",
                  (long long)clock_wall_at_ms(inventory->config.clock, arrived_ns));
-    script_callf(inventory, &settle_script, on_step, call, "5 %s %s %s %s %s %s %s %s %s", keys.item,
+    script_callf(inventory->store, &settle_script, on_step, call, "5 %s %s %s %s %s %s %s %s %s", keys.item,
                  keys.orders, keys.users, keys.holds, keys.events, inventory_events(inventory), names[step],
                  digest, arrived);
 }

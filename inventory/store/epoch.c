@@ -54,22 +54,22 @@ void inventory_lock_epoch_heartbeat(struct inventory *inventory, const struct in
                                     inventory_lock_epoch_fn *fn, void *ctx) {
     struct call *call = call_new(inventory, fn, ctx);
     if (call)
-        script_callf(inventory, &epoch_script, on_reply, call, KEYS " heartbeat %s %llu %s %lld %lld %lld",
-                     heartbeat->instance, (unsigned long long)heartbeat->epoch, heartbeat->lock,
-                     (long long)heartbeat->quiet_ms, (long long)heartbeat->fresh_ms,
-                     (long long)heartbeat->rewrite_ms);
+        script_callf(inventory->store, &epoch_script, on_reply, call,
+                     KEYS " heartbeat %s %llu %s %lld %lld %lld", heartbeat->instance,
+                     (unsigned long long)heartbeat->epoch, heartbeat->lock, (long long)heartbeat->quiet_ms,
+                     (long long)heartbeat->fresh_ms, (long long)heartbeat->rewrite_ms);
 }
 
 void inventory_lock_epoch_switch(struct inventory *inventory, const char *lock, inventory_lock_epoch_fn *fn,
                                  void *ctx) {
     struct call *call = call_new(inventory, fn, ctx);
     if (call)
-        script_callf(inventory, &epoch_script, on_reply, call, KEYS " switch %s", lock);
+        script_callf(inventory->store, &epoch_script, on_reply, call, KEYS " switch %s", lock);
 }
 
 void inventory_lock_epoch_leave(struct inventory *inventory, const char *instance,
                                 inventory_lock_epoch_fn *fn, void *ctx) {
     struct call *call = call_new(inventory, fn, ctx);
     if (call)
-        script_callf(inventory, &epoch_script, on_reply, call, KEYS " leave %s", instance);
+        script_callf(inventory->store, &epoch_script, on_reply, call, KEYS " leave %s", instance);
 }

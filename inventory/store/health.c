@@ -10,6 +10,7 @@ struct request {
     struct inventory *inventory;
     inventory_health_fn *fn;
     void *ctx;
+    int pending; /* servers that have not answered, and 1 until all are asked */
     struct inventory_health health;
 };
 
@@ -25,6 +26,12 @@ static bool info_find(const char *info, const char *name, char *out, size_t out_
         }
     }
     return false;
+}
+
+/* What one server says; where several differ, it is "mixed". */
+static void note(char *out, size_t out_size, const char *value) {
+    bool first = strcmp(out, "unknown") == 0 || strcmp(out, value) == 0;
+    snprintf(out, out_size, "%s", first ? value : "mixed");
 }
 
 static void refuse(struct inventory_health *health, const char *reason) {
@@ -51,12 +58,14 @@ static void refuse_broken(struct request *request) {
 /* A store that is full refuses orders; one that may evict keys loses orders. */
 static void judge_memory(struct inventory_health *health, const char *info) {
     char used[32] = "0", most[32] = "0";
-    if (!info_find(info, "maxmemory_policy", health->eviction, sizeof health->eviction))
+    char policy[32];
+    if (!info_find(info, "maxmemory_policy", policy, sizeof policy))
         return;
+    note(health->eviction, sizeof health->eviction, policy);
     info_find(info, "used_memory", used, sizeof used);
     info_find(info, "maxmemory", most, sizeof most);
     long long limit = strtoll(most, NULL, 10);
-    if (limit > 0 && strcmp(health->eviction, "noeviction") != 0)
+    if (limit > 0 && strcmp(policy, "noeviction") != 0)
         refuse(health, "the store may evict orders: its maxmemory-policy must be noeviction");
     else if (limit > 0 && strtoll(used, NULL, 10) >= limit)
         refuse(health, "the store is out of memory (maxmemory)");
@@ -76,19 +85,32 @@ static void on_info(void *ctx, const struct redis_value *value) {
     char text[64];
     if (!info)
         return;
-    info_find(info, "redis_version", health->version, sizeof health->version);
-    info_find(info, "role", health->role, sizeof health->role);
+    char version[32] = "unknown", role[16] = "unknown";
+    info_find(info, "redis_version", version, sizeof version);
+    info_find(info, "role", role, sizeof role);
+    note(health->version, sizeof health->version, version);
+    note(health->role, sizeof health->role, role);
     if (info_find(info, "aof_enabled", text, sizeof text))
-        snprintf(health->appendonly, sizeof health->appendonly, "%s", strcmp(text, "0") == 0 ? "no" : "yes");
-    if (is_old(health->version))
+        note(health->appendonly, sizeof health->appendonly, strcmp(text, "0") == 0 ? "no" : "yes");
+    if (is_old(version))
         refuse(health, "the store is older than Redis 6.2");
     if (info_find(info, "loading", text, sizeof text) && strcmp(text, "1") == 0)
         refuse(health, "the store is loading its data");
-    if (strcmp(health->role, "slave") == 0)
+    if (strcmp(role, "slave") == 0)
         refuse(health, "the store is a replica, and read-only");
     if (info_find(info, "aof_last_write_status", text, sizeof text) && strcmp(text, "ok") != 0)
         refuse(health, "the store cannot write its append-only file");
     judge_memory(health, info);
+}
+
+/* One reply to each server's two calls is there, or none can come. */
+static void count_down(struct request *request) {
+    struct inventory_health *health = &request->health;
+    if (--request->pending > 0)
+        return;
+    health->ready = !health->reason[0];
+    request->fn(request->ctx, health);
+    free(request);
 }
 
 static void on_appendfsync(void *ctx, const struct redis_value *value) {
@@ -97,29 +119,43 @@ static void on_appendfsync(void *ctx, const struct redis_value *value) {
     const char *text =
         value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 1)) : NULL;
     if (text)
-        snprintf(health->appendfsync, sizeof health->appendfsync, "%s", text);
+        note(health->appendfsync, sizeof health->appendfsync, text);
     if (!value)
         refuse_broken(request);
-    health->ready = !health->reason[0];
-    request->fn(request->ctx, health);
-    free(request);
+    count_down(request);
+}
+
+static void refuse_unreachable(struct request *request) {
+    const char *error = inventory_last_error(request->inventory);
+    char reason[256];
+    snprintf(reason, sizeof reason, "no connection to the store%s%.200s", *error ? ": " : "", error);
+    refuse(&request->health, reason);
 }
 
 void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {
-    struct inventory_health down = {.version = "unknown",
-                                    .role = "unknown",
-                                    .appendonly = "unknown",
-                                    .appendfsync = "unknown",
-                                    .eviction = "unknown"};
-    struct request *request = redis_is_up(inventory->redis) ? malloc(sizeof *request) : NULL;
-    if (request) {
-        *request = (struct request){.inventory = inventory, .fn = fn, .ctx = ctx, .health = down};
-        redis_callf(inventory->redis, on_info, request, "INFO");
-        redis_callf(inventory->redis, on_appendfsync, request, "CONFIG GET appendfsync");
+    struct store *store = inventory->store;
+    struct request *request = malloc(sizeof *request);
+    struct inventory_health unknown = {.version = "unknown",
+                                       .role = "unknown",
+                                       .appendonly = "unknown",
+                                       .appendfsync = "unknown",
+                                       .eviction = "unknown"};
+    if (!request) {
+        snprintf(unknown.reason, sizeof unknown.reason, "out of memory");
+        fn(ctx, &unknown);
         return;
     }
-    const char *error = inventory_last_error(inventory);
-    snprintf(down.reason, sizeof down.reason, "no connection to the store%s%.200s", *error ? ": " : "",
-             error);
-    fn(ctx, &down);
+    *request =
+        (struct request){.inventory = inventory, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown};
+    if (!store_is_whole(store))
+        refuse_unreachable(request);
+    for (int i = 0; i < store_servers(store); i++) {
+        struct redis *redis = store_server(store, i);
+        if (!redis || !redis_is_up(redis))
+            continue;
+        request->pending++;
+        redis_callf(redis, on_info, request, "INFO");
+        redis_callf(redis, on_appendfsync, request, "CONFIG GET appendfsync");
+    }
+    count_down(request);
 }

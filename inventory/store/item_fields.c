@@ -6,10 +6,10 @@
 const char *const item_fields[ITEM_FIELDS] = {"initial", "restocked", "available", "held", "sold",
                                               "limit",   "starts",    "ends",      "hold", "strategy"};
 
-void item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx) {
-    const char *argv[2 + ITEM_FIELDS] = {"HMGET", key};
+void item_command(const char *argv[ITEM_ARGC], const char *key) {
+    argv[0] = "HMGET";
+    argv[1] = key;
     memcpy(argv + 2, item_fields, sizeof item_fields);
-    redis_call(redis, fn, ctx, 2 + ITEM_FIELDS, argv);
 }
 
 bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value) {

@@ -9,8 +9,9 @@ enum { ITEM_FIELDS = 10 };
 /* The fields that item_read() reads, in its order. */
 extern const char *const item_fields[ITEM_FIELDS];
 
-/* Sends the HMGET whose reply is for item_read(). */
-void item_ask(struct redis *redis, const char *key, redis_reply_fn *fn, void *ctx);
+/* The HMGET whose reply is for item_read(). */
+enum { ITEM_ARGC = 2 + ITEM_FIELDS };
+void item_command(const char *argv[ITEM_ARGC], const char *key);
 /* Reads the reply to an HMGET of item_fields; false if there is no such item. */
 bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value);
 

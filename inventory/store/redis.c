@@ -27,12 +27,7 @@ struct poll {
 };
 
 struct redis {
-    uv_loop_t *loop;
-    const struct redis_target *target;
-    const struct clock *clock;
-    int timeout_ms;
-    redis_state_fn *on_state;
-    void *ctx;
+    struct redis_config config;
     redisAsyncContext *hiredis; /* NULL between two attempts */
     struct poll *poll;
     struct call *oldest, *newest, *spare;
@@ -43,10 +38,10 @@ struct redis {
     int pause_ms;
     int handles; /* that are not closed yet */
     bool want_write, up, closing, late;
+    bool finding; /* config.find was asked, and has not answered */
+    bool logged_in;
     char error[256];
 };
-
-static void connect_start(struct redis *redis);
 
 /* ---- hiredis on libuv ----
  * A request of hiredis to write is only noted: redis_flush() tries to write at the end of the turn of the
@@ -109,10 +104,10 @@ static void went_down(struct redis *redis) {
     redis->up = false;
     redis->hiredis = NULL;
     redis->want_write = false;
-    redis->retry_at_ms = clock_mono_ms(redis->clock) + redis->pause_ms;
+    redis->retry_at_ms = clock_mono_ms(redis->config.clock) + redis->pause_ms;
     redis->pause_ms = redis->pause_ms * 2 < LAST_PAUSE_MS ? redis->pause_ms * 2 : LAST_PAUSE_MS;
-    if (was_up && !redis->closing)
-        redis->on_state(redis->ctx, false);
+    if (was_up && !redis->closing && redis->config.on_state)
+        redis->config.on_state(redis->config.ctx, false);
 }
 
 /* Ends the connection. hiredis answers each pending call with NULL, and then calls on_disconnect(). */
@@ -135,25 +130,6 @@ static void on_disconnect(const redisAsyncContext *hiredis, int status) {
         went_down(redis);
 }
 
-static void greeting_reply(void *ctx, const struct redis_value *value) {
-    struct redis *redis = ctx;
-    if (!value || redis->closing)
-        return;
-    if (redis_value_type(value) == REDIS_ERROR) {
-        break_with(redis, redis_value_text(value));
-        return;
-    }
-    redis->up = true;
-    redis->pause_ms = FIRST_PAUSE_MS;
-    redis->error[0] = '\0';
-    redis->on_state(redis->ctx, true);
-}
-
-static void auth_reply(void *ctx, const struct redis_value *value) {
-    if (value && redis_value_type(value) == REDIS_ERROR)
-        break_with(ctx, redis_value_text(value));
-}
-
 static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command);
 
 /* Before the connection is up. */
@@ -163,21 +139,78 @@ static void greet(struct redis *redis, redis_reply_fn *fn, int argc, const char 
     redis_command_free(&command);
 }
 
-static void on_connect(const redisAsyncContext *hiredis, int status) {
-    struct redis *redis = hiredis->data;
-    if (status != REDIS_OK) {
-        note_error(redis, hiredis->errstr[0] ? hiredis->errstr : strerror(errno));
-        went_down(redis);
+static void auth_reply(void *ctx, const struct redis_value *value) {
+    if (value && redis_value_type(value) == REDIS_ERROR)
+        break_with(ctx, redis_value_text(value));
+}
+
+static void log_in(struct redis *redis) {
+    const struct redis_target *target = &redis->config.target;
+    redis->logged_in = true;
+    if (target->user[0])
+        greet(redis, auth_reply, 3, (const char *[]){"AUTH", target->user, target->password});
+    else
+        greet(redis, auth_reply, 2, (const char *[]){"AUTH", target->password});
+}
+
+/* Why the connection cannot be used, by the reply to the last command of the greeting; NULL: it can. */
+static const char *find_fault(const struct redis *redis, const struct redis_value *value) {
+    if (redis_value_type(value) == REDIS_ERROR)
+        return redis_value_text(value);
+    if (redis->config.role != REDIS_ROLE_MASTER)
+        return NULL;
+    const char *role = redis_value_count(value) ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    return role && strcmp(role, "master") == 0 ? NULL : "it is a replica";
+}
+
+static void greeting_reply(void *ctx, const struct redis_value *value) {
+    struct redis *redis = ctx;
+    if (!value || redis->closing)
+        return;
+    const char *fault = find_fault(redis, value);
+    if (fault && redis->config.role == REDIS_ROLE_SENTINEL && !redis->logged_in &&
+        redis->config.target.password[0] && strncmp(fault, "NOAUTH", 6) == 0) {
+        log_in(redis);
+        greet(redis, greeting_reply, 1, (const char *[]){"PING"});
         return;
     }
-    const struct redis_target *target = redis->target;
-    if (target->password[0] && target->user[0])
-        greet(redis, auth_reply, 3, (const char *[]){"AUTH", target->user, target->password});
-    else if (target->password[0])
-        greet(redis, auth_reply, 2, (const char *[]){"AUTH", target->password});
+    if (fault) {
+        break_with(redis, fault);
+        return;
+    }
+    redis->up = true;
+    redis->pause_ms = FIRST_PAUSE_MS;
+    redis->error[0] = '\0';
+    if (redis->config.on_state)
+        redis->config.on_state(redis->config.ctx, true);
+}
+
+/* A Sentinel has no databases, and is told the password only if it asks for one: it may have none. */
+static void begin_greeting(struct redis *redis) {
+    enum redis_role role = redis->config.role;
     char database[16];
-    snprintf(database, sizeof database, "%d", target->database);
-    greet(redis, greeting_reply, 2, (const char *[]){"SELECT", database});
+    redis->logged_in = false;
+    if (role == REDIS_ROLE_SENTINEL) {
+        greet(redis, greeting_reply, 1, (const char *[]){"PING"});
+        return;
+    }
+    if (redis->config.target.password[0])
+        log_in(redis);
+    snprintf(database, sizeof database, "%d", redis->config.target.database);
+    greet(redis, role == REDIS_ROLE_MASTER ? auth_reply : greeting_reply, 2,
+          (const char *[]){"SELECT", database});
+    if (role == REDIS_ROLE_MASTER)
+        greet(redis, greeting_reply, 1, (const char *[]){"ROLE"});
+}
+
+static void on_connect(const redisAsyncContext *hiredis, int status) {
+    struct redis *redis = hiredis->data;
+    if (status == REDIS_OK) {
+        begin_greeting(redis);
+        return;
+    }
+    note_error(redis, hiredis->errstr[0] ? hiredis->errstr : strerror(errno));
+    went_down(redis);
 }
 
 /* NULL when out of memory. */
@@ -191,11 +224,12 @@ static redisAsyncContext *dial(const struct redis_target *target) {
     return hiredis;
 }
 
-static void connect_start(struct redis *redis) {
-    redisAsyncContext *hiredis = dial(redis->target);
-    redis->connecting_since_ms = clock_mono_ms(redis->clock);
+static void connect_now(struct redis *redis) {
+    redisAsyncContext *hiredis = dial(&redis->config.target);
+    redis->connecting_since_ms = clock_mono_ms(redis->config.clock);
     struct poll *poll = calloc(1, sizeof *poll);
-    if (!hiredis || hiredis->err || !poll || uv_poll_init(redis->loop, &poll->handle, hiredis->c.fd) != 0) {
+    if (!hiredis || hiredis->err || !poll ||
+        uv_poll_init(redis->config.loop, &poll->handle, hiredis->c.fd) != 0) {
         note_error(redis, hiredis && hiredis->err ? hiredis->errstr : "out of memory");
         if (hiredis)
             redisAsyncFree(hiredis);
@@ -218,25 +252,49 @@ static void connect_start(struct redis *redis) {
     poll_update(redis);
 }
 
+static void connect_start(struct redis *redis) {
+    redis->finding = redis->config.find != NULL;
+    if (redis->finding)
+        redis->config.find(redis->config.ctx, redis);
+    else
+        connect_now(redis);
+}
+
+void redis_found(struct redis *redis, const struct redis_target *target, const char *why) {
+    redis->finding = false;
+    if (target) {
+        redis->config.target = *target;
+        connect_now(redis);
+    } else {
+        note_error(redis, why);
+        went_down(redis);
+    }
+}
+
 static void on_tick(uv_timer_t *timer) {
     struct redis *redis = timer->data;
-    int64_t now_ms = clock_mono_ms(redis->clock), since_ms = now_ms - redis->ticked_ms;
+    int64_t now_ms = clock_mono_ms(redis->config.clock), since_ms = now_ms - redis->ticked_ms;
     redis->ticked_ms = now_ms;
     /* This process was stopped, not the store: it reads what has come before the next tick. */
     redis->late = !redis->late && since_ms > LATE_MS;
     if (redis->late)
         return;
     if (!redis->hiredis) {
-        if (now_ms >= redis->retry_at_ms)
+        if (!redis->finding && now_ms >= redis->retry_at_ms)
             connect_start(redis);
-    } else if (redis->oldest && now_ms - redis->oldest->since_ms > redis->timeout_ms) {
+    } else if (redis->oldest && now_ms - redis->oldest->since_ms > redis->config.timeout_ms) {
         break_with(redis, "no reply within the time-out");
-    } else if (!redis->up && now_ms - redis->connecting_since_ms > redis->timeout_ms) {
+    } else if (!redis->up && now_ms - redis->connecting_since_ms > redis->config.timeout_ms) {
         break_with(redis, "no connection within the time-out");
     }
 }
 
 /* ---- calls ---- */
+
+/* Also within the error of a script. */
+static bool says_read_only(const struct redis_value *reply) {
+    return redis_value_type(reply) == REDIS_ERROR && strstr(redis_value_text(reply), "READONLY");
+}
 
 static void on_reply(redisAsyncContext *hiredis, void *reply, void *data) {
     (void)hiredis;
@@ -251,6 +309,8 @@ static void on_reply(redisAsyncContext *hiredis, void *reply, void *data) {
     redis->spare = call;
     if (fn)
         fn(ctx, reply);
+    if (reply && says_read_only(reply))
+        break_with(redis, redis_value_text(reply));
 }
 
 static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command) {
@@ -261,7 +321,8 @@ static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const stru
         redis->spare = call->next;
     else if (!(call = malloc(sizeof *call)))
         return false;
-    *call = (struct call){.redis = redis, .fn = fn, .ctx = ctx, .since_ms = clock_mono_ms(redis->clock)};
+    *call =
+        (struct call){.redis = redis, .fn = fn, .ctx = ctx, .since_ms = clock_mono_ms(redis->config.clock)};
     if (redisAsyncFormattedCommand(redis->hiredis, on_reply, call, command->text, command->length) !=
         REDIS_OK) {
         call->next = redis->spare;
@@ -292,13 +353,17 @@ void redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, co
     redis_command_free(&command);
 }
 
+void redis_vcallf(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *format, va_list list) {
+    struct redis_command command = redis_command_print("", format, list);
+    redis_send(redis, fn, ctx, &command);
+    redis_command_free(&command);
+}
+
 void redis_callf(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    struct redis_command command = redis_command_print("", format, list);
+    redis_vcallf(redis, fn, ctx, format, list);
     va_end(list);
-    redis_send(redis, fn, ctx, &command);
-    redis_command_free(&command);
 }
 
 void redis_flush(struct redis *redis) {
@@ -325,6 +390,14 @@ bool redis_is_up(const struct redis *redis) {
     return redis->up && !(redis->hiredis->c.flags & (REDIS_DISCONNECTING | REDIS_FREEING));
 }
 
+bool redis_is_idle(const struct redis *redis) {
+    return redis->oldest == NULL;
+}
+
+const struct redis_target *redis_target_of(const struct redis *redis) {
+    return &redis->config.target;
+}
+
 const char *redis_error(const struct redis *redis) {
     return redis->error;
 }
@@ -337,23 +410,17 @@ static void on_prepare(uv_prepare_t *flush) {
     redis_flush(flush->data);
 }
 
-struct redis *redis_open(uv_loop_t *loop, const struct redis_target *target, const struct clock *clock,
-                         int timeout_ms, redis_state_fn *on_state, void *ctx) {
+struct redis *redis_open(const struct redis_config *config) {
     struct redis *redis = calloc(1, sizeof *redis);
     if (!redis)
         return NULL;
-    redis->loop = loop;
-    redis->target = target;
-    redis->clock = clock;
-    redis->timeout_ms = timeout_ms;
-    redis->on_state = on_state;
-    redis->ctx = ctx;
+    redis->config = *config;
     redis->pause_ms = FIRST_PAUSE_MS;
     redis->tick.data = redis;
-    uv_timer_init(loop, &redis->tick);
+    uv_timer_init(config->loop, &redis->tick);
     uv_timer_start(&redis->tick, on_tick, TICK_MS, TICK_MS);
     redis->flush.data = redis;
-    uv_prepare_init(loop, &redis->flush);
+    uv_prepare_init(config->loop, &redis->flush);
     uv_prepare_start(&redis->flush, on_prepare);
     connect_start(redis);
     return redis;

@@ -1,4 +1,4 @@
-/* One pipelined connection to Redis on a libuv loop. Only redis.c and redis_value.c know hiredis.
+/* One pipelined connection to a Redis on a libuv loop. Only redis.c and redis_value.c know hiredis.
  *
  * Everything here belongs to the loop's thread. Calls are queued, written together, and answered in order.
  * The connection is made anew by itself, for ever, with a pause that grows to a second. */
@@ -26,6 +26,9 @@ const char *redis_value_text(const struct redis_value *value);
 size_t redis_value_count(const struct redis_value *value);
 /* The i-th element; i is below redis_value_count(). */
 const struct redis_value *redis_value_at(const struct redis_value *value, size_t i);
+/* As hiredis has it. */
+struct redisReply;
+const struct redisReply *redis_value_reply(const struct redis_value *value);
 
 /* `value` is NULL if the connection broke after the call was queued: it may have been carried out or not. */
 typedef void redis_reply_fn(void *ctx, const struct redis_value *value);
@@ -36,10 +39,30 @@ struct redis;
  */
 typedef void redis_state_fn(void *ctx, bool up);
 
-/* Starts to connect; NULL when out of memory. `target` and `clock` must outlive it. A call that is not
- * answered within `timeout_ms` breaks the connection, and with it all calls behind it. */
-struct redis *redis_open(uv_loop_t *loop, const struct redis_target *target, const struct clock *clock,
-                         int timeout_ms, redis_state_fn *on_state, void *ctx);
+/* What the server must be before the connection is up. */
+enum redis_role { REDIS_ROLE_ANY, REDIS_ROLE_MASTER, REDIS_ROLE_SENTINEL };
+
+struct redis_config {
+    uv_loop_t *loop;
+    const struct clock *clock; /* must outlive the connection */
+    /* A call that is not answered within so long breaks the connection, and with it all calls behind it. */
+    int timeout_ms;
+    enum redis_role role;
+    struct redis_target target; /* where it is, */
+    /* or who looks it up before each attempt to connect: calls redis_found(), now or later. NULL: `target` */
+    void (*find)(void *ctx, struct redis *redis);
+    redis_state_fn *on_state; /* may be NULL */
+    void *ctx;                /* of both */
+};
+
+/* Starts to connect; NULL when out of memory. */
+struct redis *redis_open(const struct redis_config *config);
+
+/* The answer to `find`: where the server is. NULL: it was not found, and `why`. */
+void redis_found(struct redis *redis, const struct redis_target *target, const char *why);
+
+/* Where it is connected to, or was last. */
+const struct redis_target *redis_target_of(const struct redis *redis);
 
 /* Queues a call. It is written before the loop waits again. `fn`, which may be NULL, is called exactly once:
  * with `redis_unsent` before this returns, if there is no connection or no memory. */
@@ -47,6 +70,8 @@ void redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, co
 /* The same with a format as of printf(): blanks in it part the arguments. */
 void redis_callf(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+void redis_vcallf(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *format, va_list list)
+    __attribute__((format(printf, 4, 0)));
 
 /* An error, the answer to a call that was not sent. */
 extern const struct redis_value *const redis_unsent;
@@ -64,6 +89,9 @@ struct redis_command redis_command_print(const char *head, const char *format, v
     __attribute__((format(printf, 2, 0)));
 /* The EVAL of a script with the keys and arguments of an EVALSHA. */
 struct redis_command redis_command_eval(const struct redis_command *evalsha, const char *script);
+/* The key that the command is about: its first argument, or the first key of an EVALSHA. It does not end in
+ * NUL. */
+const char *redis_command_key(const struct redis_command *command, size_t *length);
 void redis_command_free(struct redis_command *command);
 void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command);
 
@@ -74,11 +102,14 @@ void redis_push(struct redis *redis);
 
 bool redis_is_up(const struct redis *redis);
 
+/* Whether no call waits for its reply. */
+bool redis_is_idle(const struct redis *redis);
+
 /* Why it is down: the last error's text, "" where there was none. */
 const char *redis_error(const struct redis *redis);
 
-/* Breaks the connection; it is made anew. For a store that answers, but that it is no use to ask again
- * (read-only). */
+/* Breaks the connection; it is made anew. A server that says that it is a replica (READONLY) is left in this
+ * way by itself: the name, or the Sentinels, may mean another one by now. */
 void redis_break(struct redis *redis, const char *why);
 
 /* Breaks it for good: pending calls are answered NULL before this returns, the memory goes when the loop has

@@ -50,6 +50,10 @@ const struct redis_value *redis_value_at(const struct redis_value *value, size_t
     return (const struct redis_value *)value->reply.element[i];
 }
 
+const redisReply *redis_value_reply(const struct redis_value *value) {
+    return &value->reply;
+}
+
 struct redis_command redis_command_make(int argc, const char **argv) {
     sds text = NULL;
     int length = redisFormatSdsCommandArgv(&text, argc, argv, NULL);
@@ -75,6 +79,20 @@ struct redis_command redis_command_eval(const struct redis_command *evalsha, con
                           evalsha->text, strlen(script), script);
     memcpy(text + length, rest, left);
     return (struct redis_command){text, (size_t)length + left, redisFreeCommand};
+}
+
+/* The text is *COUNT CRLF, and for each argument $LENGTH CRLF BYTES CRLF. */
+const char *redis_command_key(const struct redis_command *command, size_t *length) {
+    const char *at = strchr(command->text, '$');
+    bool evalsha = strncmp(at, "$7\r\nEVALSHA\r", 13) == 0;
+    for (int i = 0; i < (evalsha ? 3 : 1); i++) {
+        char *bytes;
+        size_t size = strtoul(at + 1, &bytes, 10);
+        at = bytes + 2 + size + 2;
+    }
+    char *key;
+    *length = strtoul(at + 1, &key, 10);
+    return key + 2;
 }
 
 void redis_command_free(struct redis_command *command) {

@@ -13,8 +13,6 @@ enum inventory_status store_status(struct inventory *inventory, const struct red
     const char *text = redis_value_text(value);
     metric_add(&inventory->metrics->store_errors, 1);
     snprintf(inventory->error, sizeof inventory->error, "%s", text);
-    if (strstr(text, "READONLY"))
-        redis_break(inventory->redis, text);
     return INVENTORY_UNAVAILABLE;
 }
 
@@ -26,6 +24,6 @@ int64_t store_time_ms(const struct redis_value *value) {
 }
 
 const char *inventory_last_error(const struct inventory *inventory) {
-    const char *error = redis_error(inventory->redis);
+    const char *error = store_error(inventory->store);
     return *error ? error : inventory->error;
 }

@@ -5,8 +5,7 @@
 #include "inventory/context.h"
 
 /* UNKNOWN: the reply was lost (`value` is NULL). UNAVAILABLE: the store refused; the error's text is kept.
- * OK: anything else. A store that turned read-only is disconnected, so that the next connection looks its
- * name up again. */
+ * OK: anything else. */
 enum inventory_status store_status(struct inventory *inventory, const struct redis_value *value);
 
 /* The reply to TIME in ms; 0 if it is something else. */

@@ -41,6 +41,7 @@ struct batch {
     int64_t now_ms;              /* by the store's clock */
     int64_t indexed_ms;          /* not 0: the item is in the index of due times until then, see holds.h */
     int64_t available;           /* of a check: the units left; -1: there is no such item */
+    struct redis *checked;       /* of a check: whom it asks */
     enum inventory_status check; /* of a check: the outcome */
     enum inventory_status empty; /* of a check: the answer if no units are left */
     int count;
@@ -157,7 +158,7 @@ static bool index_item(struct batch *batch, int64_t until_ms) {
         return false;
     batch->indexed_ms = until_ms;
     failpoint(batch->inventory, "before index");
-    due_enter_first(batch->inventory->redis, batch->item->name, until_ms, on_indexed, batch);
+    due_enter_first(batch->inventory->store, batch->item->name, until_ms, on_indexed, batch);
     return true;
 }
 
@@ -258,22 +259,35 @@ static void send_sale(struct batch *first) {
         metric_add(&inventory->metrics->batched, (uint64_t)batch->count);
     }
     metric_add(&inventory->metrics->batches, 1);
-    script_call(inventory, &purchase_script, keys, args.count, args.argv, on_sold, first);
+    script_call(inventory->store, &purchase_script, keys, args.count, args.argv, on_sold, first);
+}
+
+/* ---- checks ---- */
+
+/* The three calls of a check stay together on one connection. If a server of a cluster does not carry them
+ * out, since the slot moves, the purchases are tried as if there were units. */
+static bool can_check(struct batch *batch, const struct redis_value *value) {
+    bool error = value && redis_value_type(value) == REDIS_ERROR;
+    if (error && !store_is_one(batch->inventory->store)) {
+        store_note(batch->inventory->store, batch->checked, value);
+        batch->item->sold_out = false;
+    }
+    if (batch->check == INVENTORY_OK)
+        batch->check = store_status(batch->inventory, value);
+    return batch->check == INVENTORY_OK;
 }
 
 static void on_time(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
-    batch->check = store_status(batch->inventory, value);
-    if (batch->check == INVENTORY_OK)
+    batch->check = INVENTORY_OK;
+    if (can_check(batch, value))
         batch->now_ms = store_time_ms(value);
 }
 
 static void on_units(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
-    if (batch->check == INVENTORY_OK)
-        batch->check = store_status(batch->inventory, value);
     batch->available = -1;
-    if (batch->check != INVENTORY_OK || redis_value_count(value) != 3)
+    if (!can_check(batch, value) || redis_value_count(value) != 3)
         return;
     batch->available = redis_value_integer(redis_value_at(value, 0), -1);
     batch->empty = terms_judge_time(batch->now_ms, redis_value_integer(redis_value_at(value, 1), 0),
@@ -282,11 +296,20 @@ static void on_units(void *ctx, const struct redis_value *value) {
         batch->empty = INVENTORY_SOLD_OUT;
 }
 
+static void start_again(struct batch *batch) {
+    for (int i = 0; i < batch->count; i++)
+        purchase_again(batch->purchases[i]);
+    batch_drop(batch);
+}
+
 static void on_orders(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
+    bool good = can_check(batch, value);
     enum inventory_status status = batch->check;
-    if (status == INVENTORY_OK)
-        status = store_status(batch->inventory, value);
+    if (!good && !batch->item->sold_out) {
+        start_again(batch);
+        return;
+    }
     if (status == INVENTORY_UNKNOWN)
         status = INVENTORY_UNAVAILABLE; /* it was only a read */
     else if (status == INVENTORY_OK && batch->available < 0)
@@ -314,15 +337,22 @@ static void on_orders(void *ctx, const struct redis_value *value) {
 
 static void send_check(struct batch *batch) {
     struct inventory *inventory = batch->inventory;
+    const struct sale_keys *keys = &batch->item->keys;
+    struct redis *redis = batch->checked = store_connection(inventory->store, keys->item);
     const char **argv = inventory->argv;
+    metric_add(&inventory->metrics->checks, 1);
+    if (!redis) {
+        finish_all(batch, INVENTORY_UNAVAILABLE);
+        batch_drop(batch);
+        return;
+    }
     argv[0] = "HMGET";
-    argv[1] = batch->item->keys.orders;
+    argv[1] = keys->orders;
     for (int i = 0; i < batch->count; i++)
         argv[2 + i] = batch->purchases[i]->digest;
-    metric_add(&inventory->metrics->checks, 1);
-    redis_callf(inventory->redis, on_time, batch, "TIME");
-    redis_callf(inventory->redis, on_units, batch, "HMGET %s available starts ends", batch->item->keys.item);
-    redis_call(inventory->redis, on_orders, batch, 2 + batch->count, argv);
+    redis_callf(redis, on_time, batch, "TIME");
+    redis_callf(redis, on_units, batch, "HMGET %s available starts ends", keys->item);
+    redis_call(redis, on_orders, batch, 2 + batch->count, argv);
 }
 
 /* ---- what leaves ---- */
@@ -362,6 +392,8 @@ static bool send_flight(struct inventory *inventory) {
            (batch = take_first(inventory, flight))) {
         if (batch->item->sold_out) {
             send_check(batch);
+        } else if (!store_is_one(inventory->store)) {
+            send_sale(batch); /* it has a slot of its own */
         } else {
             *last = batch;
             last = &batch->next;

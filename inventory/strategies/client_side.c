@@ -41,7 +41,7 @@ static void go_on(struct inventory_purchase *purchase) {
     read->next(purchase, judge(purchase));
 }
 
-/* The replies, in the order of the calls. */
+/* What is read, each by a call; the replies may come in any order. */
 enum part { PART_TIME, PART_ITEM, PART_ORDER, PART_USER, PARTS };
 
 static void read_part(struct inventory_purchase *purchase, enum part part, const struct redis_value *value) {
@@ -56,16 +56,31 @@ static void read_part(struct inventory_purchase *purchase, enum part part, const
         read->had = redis_value_integer(value, 0);
 }
 
-static void on_part(void *ctx, const struct redis_value *value) {
-    struct inventory_purchase *purchase = ctx;
+static void on_part(struct inventory_purchase *purchase, enum part part, const struct redis_value *value) {
     struct client_read *read = purchase->read;
     enum inventory_status status = store_status(purchase->inventory, value);
     if (read->status == INVENTORY_OK) /* it is only a read, so a reply that was lost is no UNKNOWN */
         read->status = status == INVENTORY_UNKNOWN ? INVENTORY_UNAVAILABLE : status;
     if (read->status == INVENTORY_OK)
-        read_part(purchase, (enum part)read->part, value);
-    if (++read->part == PARTS)
+        read_part(purchase, part, value);
+    if (++read->parts == PARTS)
         go_on(purchase);
+}
+
+static void on_time(void *ctx, const struct redis_value *value) {
+    on_part(ctx, PART_TIME, value);
+}
+
+static void on_item(void *ctx, const struct redis_value *value) {
+    on_part(ctx, PART_ITEM, value);
+}
+
+static void on_order(void *ctx, const struct redis_value *value) {
+    on_part(ctx, PART_ORDER, value);
+}
+
+static void on_user(void *ctx, const struct redis_value *value) {
+    on_part(ctx, PART_USER, value);
 }
 
 static void on_fenced(void *ctx, const struct redis_value *value) {
@@ -82,9 +97,44 @@ static void on_fenced(void *ctx, const struct redis_value *value) {
     go_on(purchase);
 }
 
-void client_read_begin(struct inventory_purchase *purchase, struct redis *redis,
-                       enum inventory_strategy strategy,
+void client_callf(struct inventory_purchase *purchase, redis_reply_fn *fn, const char *format, ...) {
+    const struct client_read *read = purchase->read;
+    va_list list;
+    va_start(list, format);
+    if (read->redis)
+        redis_vcallf(read->redis, fn, purchase, format, list);
+    else
+        store_vcallf(read->store, fn, purchase, format, list);
+    va_end(list);
+}
+
+static void read_item(struct inventory_purchase *purchase) {
+    const char *argv[ITEM_ARGC];
+    item_command(argv, purchase->in->keys.item);
+    if (purchase->read->redis)
+        redis_call(purchase->read->redis, on_item, purchase, ITEM_ARGC, argv);
+    else
+        store_call(purchase->read->store, on_item, purchase, ITEM_ARGC, argv);
+}
+
+/* The time of the server that has the item. */
+static void read_time(struct inventory_purchase *purchase) {
+    struct client_read *read = purchase->read;
+    struct redis *redis = read->redis ? read->redis : store_connection(read->store, purchase->in->keys.item);
+    if (redis)
+        redis_callf(redis, on_time, purchase, "TIME");
+    else
+        on_time(purchase, redis_unsent);
+}
+
+void client_read_begin(struct inventory_purchase *purchase, enum inventory_strategy strategy,
                        void (*next)(struct inventory_purchase *purchase, enum inventory_status status)) {
+    client_read_over(purchase, purchase->inventory->store, NULL, strategy, next);
+}
+
+void client_read_over(struct inventory_purchase *purchase, struct store *store, struct redis *redis,
+                      enum inventory_strategy strategy,
+                      void (*next)(struct inventory_purchase *purchase, enum inventory_status status)) {
     const struct sale_keys *keys = &purchase->in->keys;
     if (!purchase->read && !(purchase->read = malloc(sizeof *purchase->read))) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
@@ -92,17 +142,20 @@ void client_read_begin(struct inventory_purchase *purchase, struct redis *redis,
     }
     struct client_read *read = purchase->read;
     bool locked = strategy == INVENTORY_LOCKED && purchase->inventory->config.fencing;
-    *read = (struct client_read){
-        .redis = redis, .next = next, .begun_as = strategy, .fenced = locked && purchase->token.fence > 0};
+    *read = (struct client_read){.store = store,
+                                 .redis = redis,
+                                 .next = next,
+                                 .begun_as = strategy,
+                                 .fenced = locked && purchase->token.fence > 0};
     purchase->sent_ms = clock_wall_ms(purchase->inventory->config.clock);
     if (read->fenced || (locked && purchase->token.epoch > 0)) {
         fenced_send_read(purchase, on_fenced);
         return;
     }
-    redis_callf(redis, on_part, purchase, "TIME");
-    item_ask(redis, keys->item, on_part, purchase);
-    redis_callf(redis, on_part, purchase, "HGET %s %s", keys->orders, purchase->digest);
-    redis_callf(redis, on_part, purchase, "HGET %s %s", keys->users, purchase->user);
+    read_time(purchase);
+    read_item(purchase);
+    client_callf(purchase, on_order, "HGET %s %s", keys->orders, purchase->digest);
+    client_callf(purchase, on_user, "HGET %s %s", keys->users, purchase->user);
 }
 
 void client_read_finish(struct inventory_purchase *purchase, enum inventory_status status) {
@@ -122,12 +175,20 @@ void client_read_finish(struct inventory_purchase *purchase, enum inventory_stat
     }
 }
 
-void client_touch_index(struct inventory_purchase *purchase, redis_reply_fn *fn) {
+static void on_touched(void *ctx, const struct redis_value *value) {
+    struct inventory_purchase *purchase = ctx;
+    enum inventory_status status = store_status(purchase->inventory, value);
+    purchase->read->touched(purchase, status == INVENTORY_UNKNOWN ? INVENTORY_UNAVAILABLE : status);
+}
+
+void client_touch_index(struct inventory_purchase *purchase,
+                        void (*next)(struct inventory_purchase *purchase, enum inventory_status status)) {
     struct client_read *read = purchase->read;
-    if (!read->item.hold_ms)
-        return;
-    read->pending++;
-    due_touch(read->redis, purchase->item, client_expires_ms(read), fn, purchase);
+    read->touched = next;
+    if (read->item.hold_ms)
+        due_touch(purchase->inventory->store, purchase->item, client_expires_ms(read), on_touched, purchase);
+    else
+        next(purchase, INVENTORY_OK);
 }
 
 void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn) {
@@ -136,11 +197,10 @@ void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *f
     bool events = purchase->inventory->config.events;
     read->pending += events + (read->item.hold_ms > 0);
     if (events)
-        redis_callf(read->redis, fn, purchase, "XADD %s * %s %s", keys->events, purchase->digest,
-                    read->record);
+        client_callf(purchase, fn, "XADD %s * %s %s", keys->events, purchase->digest, read->record);
     if (read->item.hold_ms)
-        redis_callf(read->redis, fn, purchase, "ZADD %s %lld %s", keys->holds,
-                    (long long)client_expires_ms(read), purchase->digest);
+        client_callf(purchase, fn, "ZADD %s %lld %s", keys->holds, (long long)client_expires_ms(read),
+                     purchase->digest);
 }
 
 void client_print_record(struct inventory_purchase *purchase) {
@@ -159,12 +219,12 @@ void client_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64
     const struct sale_keys *keys = &purchase->in->keys;
     client_print_record(purchase);
     read->pending += 3 + (read->item.limit > 0);
-    redis_callf(read->redis, fn, purchase, "HSET %s available %lld", keys->item, (long long)available);
-    redis_callf(read->redis, fn, purchase, "HINCRBY %s %s %lld", keys->item,
-                read->item.hold_ms ? "held" : "sold", (long long)purchase->quantity);
-    redis_callf(read->redis, fn, purchase, "HSET %s %s %s", keys->orders, purchase->digest, read->record);
+    client_callf(purchase, fn, "HSET %s available %lld", keys->item, (long long)available);
+    client_callf(purchase, fn, "HINCRBY %s %s %lld", keys->item, read->item.hold_ms ? "held" : "sold",
+                 (long long)purchase->quantity);
+    client_callf(purchase, fn, "HSET %s %s %s", keys->orders, purchase->digest, read->record);
     if (read->item.limit)
-        redis_callf(read->redis, fn, purchase, "HSET %s %s %lld", keys->users, purchase->user,
-                    (long long)(read->had + purchase->quantity));
+        client_callf(purchase, fn, "HSET %s %s %lld", keys->users, purchase->user,
+                     (long long)(read->had + purchase->quantity));
     client_write_entries(purchase, fn);
 }

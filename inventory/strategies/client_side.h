@@ -9,14 +9,16 @@
 
 /* What was read for a purchase; purchase->read points to it. */
 struct client_read {
-    struct redis *redis;
+    struct store *store;
+    struct redis *redis; /* a connection of it, for calls that must stay together; NULL: they need not */
     void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
     bool moved;                   /* the item has another strategy now */
     bool fenced;                  /* its fencing token is checked, so fenced.c writes it */
-    int part;                     /* of a read: the reply that comes next */
+    int parts;                    /* of a read: the replies that came */
     int pending;                  /* of a write: replies to come, and 1 until all is sent */
     enum inventory_status status; /* of the replies that came */
     struct delayed delayed;
+    void (*touched)(struct inventory_purchase *purchase, enum inventory_status status);
     int64_t now_ms; /* by the store's clock */
     struct inventory_item item;
     int64_t had; /* units of the user */
@@ -26,20 +28,27 @@ struct client_read {
     char record[RECORD_SIZE]; /* the order to write */
 };
 
-/* Reads the item, the key's order and the user's units over `redis`, then calls `next`: OK, REPLAYED (there
+/* Reads the item, the key's order and the user's units, then calls `next`: OK, REPLAYED (there
  * is an order), or the reason for a refusal. With `decr` OK does not mean that enough units are left: the
  * debit tells. */
-void client_read_begin(struct inventory_purchase *purchase, struct redis *redis,
-                       enum inventory_strategy strategy,
+void client_read_begin(struct inventory_purchase *purchase, enum inventory_strategy strategy,
                        void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
+/* The same over one connection of another store. */
+void client_read_over(struct inventory_purchase *purchase, struct store *store, struct redis *redis,
+                      enum inventory_strategy strategy,
+                      void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
+/* A call as of redis_callf(), over the connection if there is one. */
+void client_callf(struct inventory_purchase *purchase, redis_reply_fn *fn, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Ends the purchase with the status that `next` was told. */
 void client_read_finish(struct inventory_purchase *purchase, enum inventory_status status);
 /* Queues the writes of a sale that leaves `available` units. This and the next two add the replies that `fn`
  * will get to read->pending. */
 void client_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
-/* Queues, before the hold's entry, that of its item in the index of due times, on the same connection; see
- * holds.h. */
-void client_touch_index(struct inventory_purchase *purchase, redis_reply_fn *fn);
+/* Before a hold is written: touches the entry of its item in the index of due times (see holds.h), then calls
+ * `next`, with OK at once if the item has no holds. */
+void client_touch_index(struct inventory_purchase *purchase,
+                        void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
 /* Queues the entries that follow from an order: in the event stream, and of the hold. */
 void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* Prints the order to write into read->record. */

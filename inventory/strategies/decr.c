@@ -25,17 +25,15 @@ static void on_refunded(void *ctx, const struct redis_value *value) {
     if (store_status(purchase->inventory, value) != INVENTORY_OK)
         client_read_finish(purchase, INVENTORY_UNKNOWN);
     else
-        redis_callf(purchase->read->redis, on_twin, purchase, "HGET %s %s", purchase->in->keys.orders,
-                    purchase->digest);
+        client_callf(purchase, on_twin, "HGET %s %s", purchase->in->keys.orders, purchase->digest);
 }
 
 static void refund(struct inventory_purchase *purchase, bool user_too) {
-    struct redis *redis = purchase->read->redis;
     const struct sale_keys *keys = &purchase->in->keys;
     long long quantity = purchase->quantity;
     if (user_too)
-        redis_callf(redis, NULL, NULL, "HINCRBY %s %s %lld", keys->users, purchase->user, -quantity);
-    redis_callf(redis, on_refunded, purchase, "HINCRBY %s available %lld", keys->item, quantity);
+        client_callf(purchase, NULL, "HINCRBY %s %s %lld", keys->users, purchase->user, -quantity);
+    client_callf(purchase, on_refunded, "HINCRBY %s available %lld", keys->item, quantity);
 }
 
 static void count_down(struct inventory_purchase *purchase) {
@@ -47,6 +45,17 @@ static void on_entered(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     if (store_status(purchase->inventory, value) != INVENTORY_OK)
         purchase->read->status = INVENTORY_UNKNOWN;
+    count_down(purchase);
+}
+
+/* The order is written: whether the touch failed or not, the rest follows. */
+static void on_touched(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct client_read *read = purchase->read;
+    read->status = status == INVENTORY_OK ? INVENTORY_OK : INVENTORY_UNKNOWN;
+    read->pending = 2;
+    client_callf(purchase, on_entered, "HINCRBY %s %s %lld", purchase->in->keys.item,
+                 read->item.hold_ms ? "held" : "sold", (long long)purchase->quantity);
+    client_write_entries(purchase, on_entered);
     count_down(purchase);
 }
 
@@ -63,19 +72,13 @@ static void on_written(void *ctx, const struct redis_value *value) {
         refund(purchase, read->item.limit > 0);
         return;
     }
-    read->status = INVENTORY_OK;
-    read->pending = 2;
-    redis_callf(read->redis, on_entered, purchase, "HINCRBY %s %s %lld", purchase->in->keys.item,
-                read->item.hold_ms ? "held" : "sold", (long long)purchase->quantity);
-    client_touch_index(purchase, on_entered);
-    client_write_entries(purchase, on_entered);
-    count_down(purchase);
+    client_touch_index(purchase, on_touched);
 }
 
 static void write_order(struct inventory_purchase *purchase) {
     client_print_record(purchase);
-    redis_callf(purchase->read->redis, on_written, purchase, "HSETNX %s %s %s", purchase->in->keys.orders,
-                purchase->digest, purchase->read->record);
+    client_callf(purchase, on_written, "HSETNX %s %s %s", purchase->in->keys.orders, purchase->digest,
+                 purchase->read->record);
 }
 
 static void on_user(void *ctx, const struct redis_value *value) {
@@ -107,8 +110,8 @@ static void on_taken(void *ctx, const struct redis_value *value) {
     } else if (read->item.limit == 0) {
         write_order(purchase);
     } else {
-        redis_callf(read->redis, on_user, purchase, "HINCRBY %s %s %lld", purchase->in->keys.users,
-                    purchase->user, (long long)purchase->quantity);
+        client_callf(purchase, on_user, "HINCRBY %s %s %lld", purchase->in->keys.users, purchase->user,
+                     (long long)purchase->quantity);
     }
 }
 
@@ -116,12 +119,12 @@ static void on_read(struct inventory_purchase *purchase, enum inventory_status s
     if (status != INVENTORY_OK)
         client_read_finish(purchase, status);
     else
-        redis_callf(purchase->read->redis, on_taken, purchase, "HINCRBY %s available %lld",
-                    purchase->in->keys.item, -(long long)purchase->quantity);
+        client_callf(purchase, on_taken, "HINCRBY %s available %lld", purchase->in->keys.item,
+                     -(long long)purchase->quantity);
 }
 
 static void start(struct inventory_purchase *purchase) {
-    client_read_begin(purchase, purchase->inventory->redis, INVENTORY_DECR, on_read);
+    client_read_begin(purchase, INVENTORY_DECR, on_read);
 }
 
 const struct strategy strategy_decr = {.start = start};

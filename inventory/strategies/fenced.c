@@ -34,7 +34,7 @@ static void call(struct inventory_purchase *purchase, const char *what, const ch
                                             purchase->digest,
                                             purchase->user};
     memcpy(argv + MORE, more, sizeof *more * (size_t)count);
-    script_call(purchase->inventory, &fenced_script, 6, MORE + count, argv, fn, purchase);
+    script_call(purchase->inventory->store, &fenced_script, 6, MORE + count, argv, fn, purchase);
 }
 
 enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value) {

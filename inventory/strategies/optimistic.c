@@ -2,7 +2,8 @@
  *
  * It is right, and slow when it matters: the more buyers there are, the more of them find the item changed. A
  * watch belongs to a connection, so each purchase in flight needs a connection of its own. There are a few;
- * the other purchases wait. */
+ * the other purchases wait. In a cluster each is one to every server; while the item's slot moves its buyers
+ * are told that the store is unavailable. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,9 @@
 enum { CONNECTIONS = 4 };
 
 struct connection {
-    struct redis *redis;
+    struct store *store;
     struct inventory_purchase *purchase; /* that uses it */
+    bool touched;                        /* the item's entry in the index of due times, for this attempt */
     struct optimistic *of;
 };
 
@@ -24,33 +26,47 @@ struct optimistic {
     struct purchases waiting;
 };
 
-static void attempt(struct inventory_purchase *purchase, struct redis *redis);
+static void attempt(struct connection *connection);
 
 static void serve(struct optimistic *optimistic) {
     for (int i = 0; i < CONNECTIONS && !STAILQ_EMPTY(&optimistic->waiting); i++) {
         struct connection *connection = &optimistic->connections[i];
-        if (connection->purchase || !redis_is_up(connection->redis))
+        if (connection->purchase || !store_is_up(connection->store, STAILQ_FIRST(&optimistic->waiting)->item))
             continue;
         connection->purchase = purchases_take(&optimistic->waiting);
-        attempt(connection->purchase, connection->redis);
+        connection->touched = false;
+        attempt(connection);
     }
+}
+
+static struct connection *connection_of(const struct inventory_purchase *purchase) {
+    struct connection *connection = purchase->inventory->optimistic->connections;
+    while (connection->purchase != purchase)
+        connection++;
+    return connection;
 }
 
 static void leave(struct inventory_purchase *purchase, enum inventory_status status) {
     struct optimistic *optimistic = purchase->inventory->optimistic;
-    for (int i = 0; i < CONNECTIONS; i++) {
-        if (optimistic->connections[i].purchase == purchase)
-            optimistic->connections[i].purchase = NULL;
-    }
+    connection_of(purchase)->purchase = NULL;
     client_read_finish(purchase, status);
     serve(optimistic);
 }
 
-/* A read-only store refuses each write; EXEC then only says that the transaction is discarded. */
+/* A write that is refused discards the transaction: EXEC only says that. */
 static void on_queued(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    if (value && redis_value_type(value) == REDIS_ERROR && strstr(redis_value_text(value), "READONLY"))
-        purchase->read->status = INVENTORY_UNAVAILABLE;
+    if (value && redis_value_type(value) == REDIS_ERROR)
+        store_note(purchase->read->store, purchase->read->redis, value);
+}
+
+/* `touched`: the entry in the index is, for a hold that follows at once. */
+static void start_anew(struct inventory_purchase *purchase, enum inventory_status status, bool touched) {
+    connection_of(purchase)->touched = touched;
+    if (status == INVENTORY_OK)
+        attempt(connection_of(purchase));
+    else
+        leave(purchase, status);
 }
 
 static void on_executed(void *ctx, const struct redis_value *value) {
@@ -58,8 +74,6 @@ static void on_executed(void *ctx, const struct redis_value *value) {
     struct inventory *inventory = purchase->inventory;
     enum inventory_status status = store_status(inventory, value);
     if (status != INVENTORY_OK || redis_value_type(value) == REDIS_ARRAY) {
-        if (purchase->read->status != INVENTORY_OK)
-            redis_break(purchase->read->redis, "the store is read-only");
         leave(purchase, status);
         return;
     }
@@ -67,7 +81,13 @@ static void on_executed(void *ctx, const struct redis_value *value) {
     if (clock_mono_ms(inventory->config.clock) > purchase->deadline_ms)
         leave(purchase, INVENTORY_OVERLOADED);
     else
-        attempt(purchase, purchase->read->redis);
+        start_anew(purchase, INVENTORY_OK, false);
+}
+
+/* The entry in the index is touched by another connection. A watch may have ended meanwhile, so all is read
+ * again. */
+static void on_touched(struct inventory_purchase *purchase, enum inventory_status status) {
+    start_anew(purchase, status, true);
 }
 
 static void on_read(struct inventory_purchase *purchase, enum inventory_status status) {
@@ -77,15 +97,25 @@ static void on_read(struct inventory_purchase *purchase, enum inventory_status s
         leave(purchase, status);
         return;
     }
-    client_touch_index(purchase, on_queued); /* outside of MULTI: the index is in another slot */
+    if (read->item.hold_ms && !connection_of(purchase)->touched) {
+        redis_callf(read->redis, NULL, NULL, "UNWATCH");
+        client_touch_index(purchase, on_touched);
+        return;
+    }
     redis_callf(read->redis, NULL, NULL, "MULTI");
     client_write(purchase, on_queued, read->item.available - purchase->quantity);
     redis_callf(read->redis, on_executed, purchase, "EXEC");
 }
 
-static void attempt(struct inventory_purchase *purchase, struct redis *redis) {
+static void attempt(struct connection *connection) {
+    struct inventory_purchase *purchase = connection->purchase;
+    struct redis *redis = store_connection(connection->store, purchase->item);
+    if (!redis) {
+        leave(purchase, INVENTORY_UNAVAILABLE);
+        return;
+    }
     redis_callf(redis, NULL, NULL, "WATCH %s", purchase->in->keys.item);
-    client_read_begin(purchase, redis, INVENTORY_OPTIMISTIC, on_read);
+    client_read_over(purchase, connection->store, redis, INVENTORY_OPTIMISTIC, on_read);
 }
 
 static void on_state(void *ctx, bool up) {
@@ -103,12 +133,11 @@ static struct optimistic *optimistic_open(struct inventory *inventory) {
     for (int i = 0; i < CONNECTIONS; i++) {
         struct connection *connection = &optimistic->connections[i];
         connection->of = optimistic;
-        connection->redis = redis_open(inventory->loop, &inventory->target, inventory->config.clock,
-                                       inventory->config.call_timeout_ms, on_state, connection);
-        if (connection->redis)
+        connection->store = inventory_open_store(inventory, on_state, connection);
+        if (connection->store)
             continue;
         while (i-- > 0)
-            redis_close(optimistic->connections[i].redis);
+            store_close(optimistic->connections[i].store);
         free(optimistic);
         return NULL;
     }
@@ -146,7 +175,7 @@ void optimistic_close(struct inventory *inventory) {
     for (struct inventory_purchase *purchase; (purchase = purchases_take(&optimistic->waiting));)
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     for (int i = 0; i < CONNECTIONS; i++)
-        redis_close(optimistic->connections[i].redis);
+        store_close(optimistic->connections[i].store);
     free(optimistic);
     inventory->optimistic = NULL;
 }

@@ -107,7 +107,7 @@ void journal_ask(struct inventory *inventory, const struct inventory_transaction
                  redis_reply_fn *fn, void *ctx) {
     char field[JOURNAL_FIELD_SIZE];
     journal_field(field, transaction);
-    redis_callf(inventory->redis, fn, ctx, "HGET " JOURNAL_KEY " %s", field);
+    store_callf(inventory->store, fn, ctx, "HGET " JOURNAL_KEY " %s", field);
 }
 
 void journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
@@ -125,8 +125,8 @@ void journal_move(struct inventory *inventory, const struct inventory_transactio
         snprintf(due, sizeof due, "%lld", (long long)due_ms);
     if (transaction->locked && inventory->config.fencing)
         snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)transaction->lines[0].token.epoch);
-    script_callf(inventory, &journal_script, fn, ctx, KEYS " move %s %s %s %s %s", field, from, record, due,
-                 epoch);
+    script_callf(inventory->store, &journal_script, fn, ctx, KEYS " move %s %s %s %s %s", field, from, record,
+                 due, epoch);
 }
 
 /* ---- find ---- */
@@ -196,6 +196,6 @@ void inventory_transaction_claim(struct inventory *inventory, int most, int64_t 
     *claim = (struct claim){
         .inventory = inventory, .fn = fn, .ctx = ctx, .sent_ms = clock_mono_ms(inventory->config.clock)};
     int64_t now_ms = clock_wall_ms(inventory->config.clock);
-    script_callf(inventory, &journal_script, on_claimed, claim, KEYS " claim %lld %lld %d", (long long)now_ms,
-                 (long long)(now_ms + claim_ms), most);
+    script_callf(inventory->store, &journal_script, on_claimed, claim, KEYS " claim %lld %lld %d",
+                 (long long)now_ms, (long long)(now_ms + claim_ms), most);
 }

@@ -179,7 +179,7 @@ static void call(struct transaction_part *part, const char *what, int argc, cons
                                 what,
                                 token};
     memcpy(argv + SCRIPT_ARGV, head, sizeof head);
-    script_call(part->run->inventory, &line_script, 6, argc, argv, on_reply, part);
+    script_call(part->run->inventory->store, &line_script, 6, argc, argv, on_reply, part);
 }
 
 void lines_digest(const struct inventory_transaction *transaction, int line,

@@ -108,7 +108,7 @@ static void send_basket(struct transaction_run *run) {
         memcpy(argv + argc, line, sizeof line);
         argc += LINE_ARGS;
     }
-    script_call(run->inventory, &basket_script, keys, argc, argv, on_reply, run);
+    script_call(run->inventory->store, &basket_script, keys, argc, argv, on_reply, run);
 }
 
 static void at_once(struct transaction_run *run) {

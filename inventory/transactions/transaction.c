@@ -84,7 +84,7 @@ void transaction_lost(struct transaction_run *run) {
 
 void transaction_tick(struct inventory *inventory, bool all) {
     int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    bool up = !all && redis_is_up(inventory->redis);
+    bool up = !all && store_is_up(inventory->store, NULL);
     struct transaction_run *list = inventory->lost_transactions;
     inventory->lost_transactions = NULL;
     while (list) {
@@ -329,12 +329,30 @@ static void on_journal_too(void *ctx, const struct redis_value *value) {
     lines_count_down(run, good);
 }
 
-/* Reads the items and, behind them, the journal. The debit takes only units that are there then, so this read
- * need not refuse older fencing tokens. */
+static void on_journal_after(void *ctx, const struct redis_value *value) {
+    struct transaction_run *run = ctx;
+    if (store_status(run->inventory, value) != INVENTORY_OK) {
+        transaction_lost(run);
+        return;
+    }
+    note_journal(run, value);
+    on_items_read(run);
+}
+
+static void on_items_read_first(struct transaction_run *run) {
+    if (!is_lost(run))
+        journal_ask(run->inventory, run->transaction, on_journal_after, run);
+}
+
+/* Reads the items and, behind them, the journal: on one server both at once. The debit takes only units that
+ * are there then, so this read need not refuse older fencing tokens. */
 static void by_steps(struct transaction_run *run) {
-    lines_read(run, false, on_items_read);
-    run->pending++;
-    journal_ask(run->inventory, run->transaction, on_journal_too, run);
+    bool at_once = store_is_one(run->inventory->store);
+    lines_read(run, false, at_once ? on_items_read : on_items_read_first);
+    if (at_once) {
+        run->pending++;
+        journal_ask(run->inventory, run->transaction, on_journal_too, run);
+    }
     lines_count_down(run, true);
 }
 
@@ -403,7 +421,7 @@ void transaction_begin(struct inventory *inventory, struct inventory_transaction
     transaction->aborted_ns = 0;
     lines_make_parts(run);
     metric_add(&inventory->metrics->waiting, 1);
-    if (!redis_is_up(inventory->redis))
+    if (!store_is_up(inventory->store, NULL))
         transaction_finish(run, INVENTORY_UNAVAILABLE);
     else if (make)
         make(run);

@@ -35,7 +35,7 @@ static void index_item(struct inventory_purchase *purchase, int64_t until_ms) {
     }
     read->indexed_ms = until_ms;
     failpoint(purchase->inventory, "before index");
-    due_enter_first(read->redis, purchase->item, until_ms, on_indexed, purchase);
+    due_enter_first(read->store, purchase->item, until_ms, on_indexed, purchase);
 }
 
 static void on_fenced_written(void *ctx, const struct redis_value *value) {
@@ -69,20 +69,22 @@ static void on_written(void *ctx, const struct redis_value *value) {
     count_down(purchase);
 }
 
-static void do_write(struct inventory_purchase *purchase) {
+static void write_unfenced(struct inventory_purchase *purchase, enum inventory_status touched) {
     struct client_read *read = purchase->read;
-    if (read->fenced) {
-        write_fenced(purchase);
-        return;
-    }
-    if (!redis_is_up(read->redis)) {
+    if (touched != INVENTORY_OK || !store_is_up(read->store, purchase->item)) {
         client_read_finish(purchase, INVENTORY_UNAVAILABLE);
         return;
     }
     read->pending = 1;
-    client_touch_index(purchase, on_written);
     client_write(purchase, on_written, read->item.available - purchase->quantity);
     count_down(purchase);
+}
+
+static void do_write(struct inventory_purchase *purchase) {
+    if (purchase->read->fenced)
+        write_fenced(purchase);
+    else
+        client_touch_index(purchase, write_unfenced);
 }
 
 static void on_worked(void *ctx, bool closing) {
@@ -102,12 +104,12 @@ static void on_read(struct inventory_purchase *purchase, enum inventory_status s
 }
 
 static void start_naive(struct inventory_purchase *purchase) {
-    client_read_begin(purchase, purchase->inventory->redis, INVENTORY_NAIVE, on_read);
+    client_read_begin(purchase, INVENTORY_NAIVE, on_read);
 }
 
 static void start_locked(struct inventory_purchase *purchase) {
     if (purchase->locked)
-        client_read_begin(purchase, purchase->inventory->redis, INVENTORY_LOCKED, on_read);
+        client_read_begin(purchase, INVENTORY_LOCKED, on_read);
     else
         purchase_finish(purchase, INVENTORY_WANTS_LOCK);
 }

@@ -1,0 +1,205 @@
+#include "inventory/store/servers.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/store/sentinel.h"
+
+enum { MAP_AGE_MS = 1000, MAP_JITTER_MS = 250, IDLE_MS = 10000, SENTINEL_TIMEOUT_MS = 500 };
+
+bool servers_are_cluster(const struct servers *servers) {
+    return servers->config.url->kind == REDIS_URL_CLUSTER;
+}
+
+void servers_want_map(struct servers *servers) {
+    servers->wanted = true;
+}
+
+/* ---- connections ---- */
+
+static void on_state(void *ctx, bool up) {
+    struct server *server = ctx;
+    struct servers *servers = server->of;
+    server->was_up |= up;
+    if (!up || !server->is_master)
+        servers_want_map(servers);
+    if (servers->config.on_state && !servers->closing)
+        servers->config.on_state(servers->config.ctx, up);
+}
+
+static void find_master(void *ctx, struct redis *redis) {
+    struct server *server = ctx;
+    sentinel_find(server->of->sentinel, redis);
+}
+
+static struct server *add(struct servers *servers, const struct redis_target *target) {
+    struct server *server = servers->count < SERVERS_MAX ? calloc(1, sizeof *server) : NULL;
+    if (!server)
+        return NULL;
+    server->of = servers;
+    snprintf(server->address.host, sizeof server->address.host, "%s", target->host);
+    server->address.port = target->port;
+    struct redis_config config = {.loop = servers->config.loop,
+                                  .clock = servers->config.clock,
+                                  .timeout_ms = servers->config.timeout_ms,
+                                  .role = servers->sentinel ? REDIS_ROLE_MASTER : REDIS_ROLE_ANY,
+                                  .target = *target,
+                                  .find = servers->sentinel ? find_master : NULL,
+                                  .on_state = on_state,
+                                  .ctx = server};
+    server->redis = redis_open(&config);
+    if (!server->redis) {
+        free(server);
+        return NULL;
+    }
+    servers->server[servers->count++] = server;
+    return server;
+}
+
+/* It is idle, so nobody is called. The connection refers to the server until the loop has run, but calls
+ * neither `on_state` nor `find` once it is closed. */
+static void drop(struct servers *servers, int i) {
+    struct server *server = servers->server[i];
+    servers->server[i] = servers->server[--servers->count];
+    for (int slot = 0; slot < REDIS_SLOTS; slot++) {
+        if (servers->of_slot[slot] == server)
+            servers->of_slot[slot] = NULL;
+    }
+    redis_close(server->redis);
+    free(server);
+}
+
+struct server *servers_at(struct servers *servers, const struct redis_address *address) {
+    for (int i = 0; i < servers->count; i++) {
+        if (redis_address_is_same(&servers->server[i]->address, address))
+            return servers->server[i];
+    }
+    struct redis_target target = servers->config.url->servers[0]; /* user and password */
+    snprintf(target.host, sizeof target.host, "%s", address->host);
+    target.port = address->port;
+    return add(servers, &target);
+}
+
+/* The servers that the URL names. */
+static bool add_named(struct servers *servers) {
+    const struct redis_url *url = servers->config.url;
+    bool added = false;
+    for (int i = 0; i < url->count; i++) {
+        struct redis_address address = {.port = url->servers[i].port};
+        snprintf(address.host, sizeof address.host, "%s", url->servers[i].host);
+        added |= servers_at(servers, &address) != NULL;
+    }
+    return added;
+}
+
+/* ---- the map ---- */
+
+struct server *servers_of_key(const struct servers *servers, const char *key) {
+    return servers_are_cluster(servers) ? servers->of_slot[redis_slot(key, strlen(key))] : servers->server[0];
+}
+
+void servers_note_moved(struct servers *servers, int slot, struct server *server) {
+    servers->of_slot[slot] = server;
+    servers_want_map(servers);
+}
+
+static void install(struct servers *servers) {
+    struct server *masters[REDIS_MASTERS_MAX];
+    for (int i = 0; i < servers->count; i++)
+        servers->server[i]->is_master = false;
+    for (int i = 0; i < servers->slots->masters; i++) {
+        masters[i] = servers_at(servers, &servers->slots->master[i]);
+        if (masters[i])
+            masters[i]->is_master = true;
+    }
+    for (int slot = 0; slot < REDIS_SLOTS; slot++) {
+        int16_t master = servers->slots->of_slot[slot];
+        servers->of_slot[slot] = master == REDIS_SLOT_NOBODY ? NULL : masters[master];
+    }
+    servers->error[0] = '\0';
+}
+
+static void on_map(void *ctx, const struct redis_value *value) {
+    struct servers *servers = ctx;
+    const char *asked = servers->asked->address.host;
+    servers->asked = NULL;
+    if (servers->closing)
+        return;
+    bool refused = value && redis_value_type(value) == REDIS_ERROR;
+    if (value && !refused && redis_slots_read(servers->slots, redis_value_reply(value), asked)) {
+        install(servers);
+        return;
+    }
+    servers_want_map(servers); /* another server may know more */
+    snprintf(servers->error, sizeof servers->error, "%s",
+             refused ? redis_value_text(value) : "no server of the cluster says who has the slots");
+}
+
+/* Asks the next server that is up. If none is, those that the URL names may be. */
+static void read_map(struct servers *servers) {
+    for (int i = 0; i < servers->count; i++) {
+        struct server *server = servers->server[servers->next++ % servers->count];
+        if (!redis_is_up(server->redis))
+            continue;
+        servers->wanted = false;
+        servers->asked = server;
+        servers->read_at_ms =
+            clock_mono_ms(servers->config.clock) + MAP_AGE_MS + (int64_t)randombytes_uniform(MAP_JITTER_MS);
+        redis_callf(server->redis, on_map, servers, "CLUSTER SLOTS");
+        return;
+    }
+    add_named(servers);
+}
+
+/* A slot moves to a server that is no master yet: so it is kept for a while. */
+static bool is_needed(struct server *server, int64_t now_ms) {
+    bool idle = !server->is_master && redis_is_idle(server->redis);
+    if (!idle || server->idle_since_ms == 0)
+        server->idle_since_ms = idle ? now_ms : 0;
+    return !idle || now_ms - server->idle_since_ms < IDLE_MS;
+}
+
+void servers_tick(struct servers *servers) {
+    int64_t now_ms = clock_mono_ms(servers->config.clock);
+    if (servers->wanted && !servers->asked && now_ms >= servers->read_at_ms)
+        read_map(servers);
+    if (servers->wanted || servers->asked)
+        return;
+    for (int i = servers->count; i-- > 0;) {
+        if (!is_needed(servers->server[i], now_ms))
+            drop(servers, i);
+    }
+}
+
+/* ---- opening and closing ---- */
+
+bool servers_open(struct servers *servers, const struct store_config *config) {
+    *servers = (struct servers){.config = *config, .wanted = true};
+    if (servers_are_cluster(servers)) {
+        servers->slots = calloc(1, sizeof *servers->slots);
+        if (servers->slots && add_named(servers))
+            return true;
+        free(servers->slots);
+        return false;
+    }
+    if (config->url->kind == REDIS_URL_SENTINEL &&
+        !(servers->sentinel = sentinel_open(config->loop, config->url, config->clock, SENTINEL_TIMEOUT_MS)))
+        return false;
+    if (add(servers, &config->url->servers[0]))
+        return true;
+    sentinel_close(servers->sentinel);
+    return false;
+}
+
+void servers_close(struct servers *servers) {
+    servers->closing = true;
+    sentinel_close(servers->sentinel);
+    for (int i = 0; i < servers->count; i++) {
+        redis_close(servers->server[i]->redis);
+        free(servers->server[i]);
+    }
+    servers->count = 0;
+    free(servers->slots);
+}

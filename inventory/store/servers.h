@@ -1,0 +1,63 @@
+/* The servers of a store, a connection to each, and which of them has a key.
+ *
+ * Of a cluster the servers are its masters, as the cluster names them; the map of slots is read (CLUSTER
+ * SLOTS) from one server after the other, until one knows. Everything belongs to the loop's thread. */
+#ifndef INVENTORY_STORE_SERVERS_H
+#define INVENTORY_STORE_SERVERS_H
+
+#include "base/redis_slots.h"
+#include "inventory/store/redis.h"
+#include "inventory/store/store.h"
+
+struct sentinel;
+
+/* More than its masters: those that a redirection names are added, and closed when they are idle. */
+enum { SERVERS_MAX = 2 * REDIS_MASTERS_MAX };
+
+struct server {
+    struct servers *of;
+    struct redis *redis;
+    struct redis_address address; /* as the cluster names it */
+    bool is_master;               /* by the map */
+    bool was_up;
+    int64_t idle_since_ms; /* of one that is no master; 0: it is not idle */
+};
+
+struct servers {
+    struct store_config config;
+    int count;
+    struct server *server[SERVERS_MAX];
+    struct sentinel *sentinel; /* NULL: the URL names none */
+    bool closing;
+
+    /* Of a cluster: */
+    struct redis_slots *slots; /* as read last */
+    struct server
+        *of_slot[REDIS_SLOTS]; /* and as redirections told since; NULL: nobody, as far as is known */
+    bool wanted;               /* the map is to be read */
+    int64_t read_at_ms;        /* but not before */
+    struct server *asked;      /* for the map; NULL: none is */
+    int next;                  /* to be asked */
+    char error[256];           /* why the map could not be read; "": it could */
+};
+
+/* False when out of memory; then nothing is left. */
+bool servers_open(struct servers *servers, const struct store_config *config);
+/* Pending calls are answered NULL before this returns. */
+void servers_close(struct servers *servers);
+
+bool servers_are_cluster(const struct servers *servers);
+
+/* NULL: nobody has it, as far as is known. */
+struct server *servers_of_key(const struct servers *servers, const char *key);
+/* The server at an address of the cluster, which may be new. NULL: out of memory, or there are too many. */
+struct server *servers_at(struct servers *servers, const struct redis_address *address);
+/* A server said who has the slot now. */
+void servers_note_moved(struct servers *servers, int slot, struct server *server);
+/* The map may be outdated. */
+void servers_want_map(struct servers *servers);
+
+/* To be called every few milliseconds: reads the map if it is wanted, closes what is not needed any more. */
+void servers_tick(struct servers *servers);
+
+#endif
