@@ -130,6 +130,34 @@ const char *redis_command(const struct redis_server *redis, ...) __attribute__((
 /* The same, where the reply must be an integer or the text of one. */
 long long redis_integer(const struct redis_server *redis, ...) __attribute__((sentinel));
 
+/* A Redis Cluster: `masters`, and behind them as many replicas of each as asked for. */
+enum { REDIS_CLUSTER_MAX = 12 };
+
+struct redis_cluster {
+    int masters, count;
+    struct redis_server server[REDIS_CLUSTER_MAX]; /* replica i of master m: masters * (1 + i) + m */
+};
+
+/* Waits until all servers know each other, and all slots are served. A slot is served also while another one
+ * is not, and a failover takes about two seconds. */
+void redis_cluster_start(struct redis_cluster *cluster, int masters, int replicas);
+/* redis-cluster://… of its first two servers. */
+const char *redis_cluster_url(const struct redis_cluster *cluster);
+/* Who has the key; NULL: nobody that answers. */
+struct redis_server *redis_cluster_of(struct redis_cluster *cluster, const char *key);
+/* The slot of `key` is on its way: from now on keys that have moved are answered by ASK, and scripts whose
+ * keys are split by TRYAGAIN. */
+void redis_cluster_begin_move(const char *key, const struct redis_server *from,
+                              const struct redis_server *to);
+/* Moves up to `most` keys of the slot; returns how many. */
+int redis_cluster_move_keys(const char *key, const struct redis_server *from, const struct redis_server *to,
+                            int most);
+/* Tells all masters that the slot has moved. */
+void redis_cluster_end_move(const struct redis_cluster *cluster, const char *key,
+                            const struct redis_server *to);
+/* FLUSHALL on all masters. */
+void redis_cluster_flush(struct redis_cluster *cluster);
+
 /* ---- ZooKeeper ---- */
 
 struct zookeeper_server {
