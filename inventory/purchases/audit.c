@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/redis_slots.h"
 #include "inventory/context.h"
 #include "inventory/purchases/audit_judge.h"
 #include "inventory/store/item_fields.h"
@@ -92,8 +91,7 @@ static void on_reply(void *ctx, const struct redis_value *value);
 
 /* Whether this error means that the item must be read from the beginning. */
 static void note_move(struct audits *audits, struct audit_run *run, const struct redis_value *error) {
-    run->moved |= store_note(audits->store, run->redis, error) ||
-                  (!store_is_one(audits->store) && redis_error_is_passing(redis_value_text(error)));
+    run->moved |= store_note(audits->store, run->redis, error) != STORE_STAYS;
 }
 
 static void ask_page(struct redis *redis, const char *key, const char *cursor, redis_reply_fn *fn,

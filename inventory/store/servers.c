@@ -117,6 +117,8 @@ static void install(struct servers *servers) {
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
         int16_t master = servers->slots->of_slot[slot];
         servers->of_slot[slot] = master == REDIS_SLOT_NOBODY ? NULL : masters[master];
+        if (!servers->of_slot[slot]) /* this server may not have heard yet */
+            servers_want_map(servers);
     }
     servers->error[0] = '\0';
 }

@@ -52,6 +52,7 @@ static void rest(struct call *call, const struct redis_value *value) {
     struct store *store = call->store;
     int64_t now = now_ms(store);
     call->asking = false;
+    call->redirects = 0;
     call->pause_ms = call->pause_ms == 0              ? FIRST_PAUSE_MS
                      : call->pause_ms < LAST_PAUSE_MS ? 2 * call->pause_ms
                                                       : LAST_PAUSE_MS;
@@ -187,16 +188,22 @@ struct redis *store_connection(struct store *store, const char *key) {
     return server ? server->redis : NULL;
 }
 
-bool store_note(struct store *store, const struct redis *from, const struct redis_value *error) {
+enum store_moved store_note(struct store *store, const struct redis *from, const struct redis_value *error) {
     struct servers *servers = &store->servers;
     const struct server *server = NULL;
     struct server *to;
-    bool ask;
+    bool ask = false;
     int slot;
     for (int i = 0; i < servers->count && !server; i++)
         server = servers->server[i]->redis == from ? servers->server[i] : NULL;
-    return server && servers_are_cluster(servers) &&
-           is_redirected(servers, server, redis_value_text(error), &to, &ask, &slot);
+    if (!servers_are_cluster(servers) || redis_value_type(error) != REDIS_ERROR)
+        return STORE_STAYS;
+    const char *text = redis_value_text(error);
+    if (redis_error_is_passing(text))
+        return STORE_MOVES;
+    if (!server || !is_redirected(servers, server, text, &to, &ask, &slot))
+        return STORE_STAYS;
+    return ask ? STORE_MOVES : STORE_MOVED;
 }
 
 bool store_is_up(const struct store *store, const char *key) {

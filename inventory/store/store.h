@@ -70,10 +70,17 @@ void store_run(struct store *store, const struct script *script, struct redis_co
                redis_reply_fn *fn, void *ctx);
 
 /* The connection to the server that has the key, for calls that must stay together on it; NULL: no server has
- * it, as far as is known. An error is the caller's to read: if store_note() says that it is a redirection,
- * the key has moved. The pointer is good until the callback, or the turn of the loop, ends. */
+ * it, as far as is known. An error is the caller's to read, by store_note(). The pointer is good until the
+ * callback, or the turn of the loop, ends. */
 struct redis *store_connection(struct store *store, const char *key);
-bool store_note(struct store *store, const struct redis *from, const struct redis_value *error);
+
+/* Why a call over a connection of a cluster met this error. */
+enum store_moved {
+    STORE_STAYS, /* for another reason */
+    STORE_MOVES, /* its slot is on its way, or nobody serves it now: again later */
+    STORE_MOVED, /* its slot has moved: again at once, over the connection that it has then */
+};
+enum store_moved store_note(struct store *store, const struct redis *from, const struct redis_value *error);
 
 /* The servers that have keys. The i-th may be NULL: it is no master of the cluster. */
 int store_servers(const struct store *store);

@@ -59,6 +59,8 @@ static void read_part(struct inventory_purchase *purchase, enum part part, const
 static void on_part(struct inventory_purchase *purchase, enum part part, const struct redis_value *value) {
     struct client_read *read = purchase->read;
     enum inventory_status status = store_status(purchase->inventory, value);
+    if (value && read->redis && store_note(read->store, read->redis, value) == STORE_MOVED)
+        read->slot_moved = true;
     if (read->status == INVENTORY_OK) /* it is only a read, so a reply that was lost is no UNKNOWN */
         read->status = status == INVENTORY_UNKNOWN ? INVENTORY_UNAVAILABLE : status;
     if (read->status == INVENTORY_OK)

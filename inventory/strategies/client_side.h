@@ -13,6 +13,7 @@ struct client_read {
     struct redis *redis; /* a connection of it, for calls that must stay together; NULL: they need not */
     void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
     bool moved;                   /* the item has another strategy now */
+    bool slot_moved;              /* the connection's server does not have it any more */
     bool fenced;                  /* its fencing token is checked, so fenced.c writes it */
     int parts;                    /* of a read: the replies that came */
     int pending;                  /* of a write: replies to come, and 1 until all is sent */

@@ -92,6 +92,10 @@ static void on_touched(struct inventory_purchase *purchase, enum inventory_statu
 
 static void on_read(struct inventory_purchase *purchase, enum inventory_status status) {
     struct client_read *read = purchase->read;
+    if (read->slot_moved && clock_mono_ms(purchase->inventory->config.clock) <= purchase->deadline_ms) {
+        start_anew(purchase, INVENTORY_OK, false);
+        return;
+    }
     if (status != INVENTORY_OK) {
         redis_callf(read->redis, NULL, NULL, "UNWATCH");
         leave(purchase, status);

@@ -5,6 +5,7 @@
 
 #include "inventory/context.h"
 #include "inventory/test/fixture.h"
+#include "inventory/test/transactions.h"
 #include "inventory/transactions.h"
 
 enum { MASTERS = 3 };
@@ -28,12 +29,8 @@ static struct redis_server *of(const char *item) {
     return server;
 }
 
-static struct redis_server *not_of(const char *item) {
-    const struct redis_server *server = of(item);
-    return &cluster.server[server == &cluster.server[0]];
-}
-
-static void check_stock(struct seller *seller, const char *item, int64_t available, int64_t held, int64_t sold) {
+static void check_stock(struct seller *seller, const char *item, int64_t available, int64_t held,
+                        int64_t sold) {
     struct inventory_audit audit;
     CHECK_STATUS(item_audit(seller, item, &audit), INVENTORY_OK);
     CHECK(audit.conserved);
@@ -66,13 +63,217 @@ static void test_everywhere(void) {
         CHECK(seen[i]);
 }
 
+/* ---- slots that move ---- */
+
+static struct redis_server *not_of(const char *item) {
+    return &cluster.server[of(item) == &cluster.server[0]];
+}
+
+/* The keys have moved, and the slot has not: ASK. Then it has, and the seller has not heard: MOVED. */
+static void test_moves(void) {
+    struct seller *seller = open_seller();
+    struct redis_server *from = of("phone"), *to = not_of("phone");
+    struct inventory_item item = terms("phone", strategy, 100);
+    item.limit = 100;
+    item.hold_ms = 60000;
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    const struct buy *first = buy(seller, "phone", "ann", "k0", 1);
+    CHECK_STATUS(first->status, INVENTORY_OK);
+    CHECK_STATUS(item_restock(seller, "phone", "r0", 1, NULL), INVENTORY_OK);
+    redis_cluster_begin_move("{phone}", from, to);
+    CHECK(redis_cluster_move_keys("{phone}", from, to, 100) > 3);
+    if (strategy != INVENTORY_OPTIMISTIC) /* it must have all on one connection */
+        CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    struct inventory_item read;
+    CHECK_STATUS(item_reader(seller, "phone", &read), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, first->order.id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    redis_cluster_end_move(&cluster, "{phone}", to);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_REPLAYED);
+    CHECK_INT(redis_integer(to, "HGET", "seckill:{phone}:item", "sold", NULL), 1);
+    check_stock(seller, "phone", strategy == INVENTORY_OPTIMISTIC ? 99 : 98,
+                strategy == INVENTORY_OPTIMISTIC ? 1 : 2, 1);
+}
+
+/* Some of its keys are here, and some there: it is not sold until they are together, and then it is. */
+static void test_split(void) {
+    redis_cluster_flush(&cluster);
+    struct shop *shop = shop_open();
+    struct seller *seller = seller_open_with(
+        shop, &(struct seller_options){.url = redis_cluster_url(&cluster), .call_timeout_ms = 1000});
+    while (!store_is_whole(seller->inventory->store))
+        shop_turn(shop);
+    struct redis_server *from = of("phone"), *to = not_of("phone");
+    item_sell(seller, "phone", INVENTORY_BATCH, 100);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k0", 1)->status, INVENTORY_OK);
+    redis_cluster_begin_move("{phone}", from, to);
+    CHECK_INT(redis_cluster_move_keys("{phone}", from, to, 1), 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_HAS(inventory_last_error(seller->inventory), "TRYAGAIN");
+    struct buy *waits = buy_begin(seller, "phone", "ann", "k2", 1);
+    shop_idle(shop, 100);
+    CHECK_INT(waits->answers, 0);
+    redis_cluster_move_keys("{phone}", from, to, 100);
+    redis_cluster_end_move(&cluster, "{phone}", to);
+    shop_settle(shop);
+    CHECK_STATUS(waits->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    check_stock(seller, "phone", 97, 0, 3);
+}
+
+/* The slot goes round and round under a crowd. A purchase that is told to come again does; none is lost, none
+ * is made twice. */
+static void test_moves_under_a_crowd(void) {
+    enum { ROUNDS = 6, EACH = 150 };
+    struct seller *seller = open_seller();
+    struct shop *shop = seller->shop;
+    struct inventory_item item = terms("phone", strategy, 2 * ROUNDS * EACH);
+    item.limit = 2 * ROUNDS * EACH;
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    int refused = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct redis_server *from = of("phone"), *to = not_of("phone");
+        buys_forget(shop);
+        for (int i = 0; i < EACH; i++) {
+            buy_begin(seller, "phone", "ann", harness_format("k%d-%d", round, i), 1);
+            if (i == EACH / 4)
+                redis_cluster_begin_move("{phone}", from, to);
+            else if (i % 10 == 0 && i > EACH / 4)
+                redis_cluster_move_keys("{phone}", from, to, 1);
+            else if (i == EACH - 1)
+                redis_cluster_end_move(&cluster, "{phone}", to);
+            shop_turn(shop);
+        }
+        shop_settle(shop);
+        CHECK_INT(buys_with(shop, INVENTORY_OK) + buys_with(shop, INVENTORY_UNAVAILABLE), EACH);
+        refused += buys_with(shop, INVENTORY_UNAVAILABLE);
+        for (int i = 0; i < EACH; i++) /* and each of them again */
+            buy_begin(seller, "phone", "ann", harness_format("k%d-%d", round, i), 1);
+        shop_settle(shop);
+        CHECK_INT(buys_with(shop, INVENTORY_REPLAYED) + buys_with(shop, INVENTORY_UNAVAILABLE) +
+                      buys_with(shop, INVENTORY_OK),
+                  2 * EACH);
+    }
+    printf("     %d of %d purchases were told to come again\n", refused, ROUNDS * EACH);
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    CHECK(audit.conserved);
+    CHECK_INT(audit.oversold, 0);
+    CHECK_INT(audit.orders[INVENTORY_STATE_CONFIRMED], ROUNDS * EACH);
+}
+
+/* ---- servers that are gone ---- */
+
+/* A slot that nobody serves, in a cluster whose other slots are served. */
+static void test_nobody(void) {
+    redis_cluster_flush(&cluster);
+    struct shop *shop = shop_open();
+    struct seller *seller = seller_open_with(
+        shop, &(struct seller_options){.url = redis_cluster_url(&cluster), .call_timeout_ms = 500});
+    while (!store_is_whole(seller->inventory->store))
+        shop_turn(shop);
+    struct redis_server *owner = of("phone");
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    item_sell(seller, "lamp", INVENTORY_BATCH, 10);
+    CHECK(strcmp(redis_command(owner, "CLUSTER", "KEYSLOT", "phone", NULL),
+                 redis_command(owner, "CLUSTER", "KEYSLOT", "lamp", NULL)) != 0);
+    const char *slot = redis_command(owner, "CLUSTER", "KEYSLOT", "phone", NULL);
+    for (int i = 0; i < MASTERS; i++)
+        redis_command(&cluster.server[i], "CLUSTER", "DELSLOTS", slot, NULL);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_HAS(inventory_last_error(seller->inventory), "CLUSTERDOWN");
+    CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STR(redis_command(owner, "CLUSTER", "ADDSLOTS", slot, NULL), "OK");
+    struct inventory_health health;
+    int tries = 0;
+    do {
+        CHECK(++tries < 1000);
+        shop_idle(shop, 10);
+        store_health(seller, &health);
+    } while (!health.ready);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+}
+
+static bool sells(struct seller *seller, const char *item) {
+    static int serial;
+    const char *key = harness_format("s%d", ++serial);
+    return buy(seller, item, "ann", key, 1)->status == INVENTORY_OK;
+}
+
+/* A master is killed: its items are sold again when its replica is master, and those of others all the time.
+ */
+static void test_failover(void) {
+    struct redis_cluster pairs;
+    redis_cluster_start(&pairs, MASTERS, 1);
+    struct shop *shop = shop_open();
+    struct seller *seller = seller_open_with(
+        shop, &(struct seller_options){.url = redis_cluster_url(&pairs), .call_timeout_ms = 2000});
+    seller->locked = true;
+    while (!store_is_whole(seller->inventory->store))
+        shop_turn(shop);
+    struct redis_server *dies = redis_cluster_of(&pairs, "{phone}");
+    const char *other = "lamp";
+    for (int i = 0; redis_cluster_of(&pairs, harness_format("{%s}", other)) == dies; i++)
+        other = harness_format("lamp%d", i);
+    item_sell(seller, "phone", INVENTORY_BATCH, 100000);
+    item_sell(seller, other, INVENTORY_BATCH, 100000);
+    CHECK(sells(seller, "phone") && sells(seller, other));
+    redis_kill(dies);
+    int refused = 0;
+    while (!sells(seller, "phone")) {
+        CHECK(sells(seller, other));
+        CHECK(++refused < 20000);
+        shop_turn(shop);
+    }
+    CHECK(refused > 0);
+    check_stock(
+        seller, "phone",
+        100000 -
+            redis_integer(redis_cluster_of(&pairs, "{phone}"), "HGET", "seckill:{phone}:item", "sold", NULL),
+        0, redis_integer(redis_cluster_of(&pairs, "{phone}"), "HGET", "seckill:{phone}:item", "sold", NULL));
+    redis_restart(dies); /* as a replica of its replica */
+    for (int i = 0; i < 200; i++) {
+        CHECK(sells(seller, "phone"));
+        shop_turn(shop);
+    }
+}
+
+/* ---- what is more than one item ---- */
+
+static void test_transactions(void) {
+    struct seller *seller = open_seller();
+    seller->fence = 5;
+    const char *const items[] = {"phone", "lamp", "chair"};
+    for (int i = 0; i < 3; i++)
+        item_sell(seller, items[i], INVENTORY_BATCH, 10);
+    struct txn *basket = txn_new(seller, "k1", "phone:1 lamp:2 chair:3");
+    CHECK_STATUS(txn_do(basket, TXN_CHECK), INVENTORY_WANTS_LOCK);
+    CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(txn_new(seller, "k1", "phone:1 lamp:2 chair:3"), TXN_MAKE), INVENTORY_REPLAYED);
+    CHECK_STATUS(txn_do(txn_new(seller, "k2", "phone:1 lamp:20"), TXN_MAKE), INVENTORY_SOLD_OUT);
+    way = AT_ONCE;
+    enum inventory_status at_once = txn_make(seller, "k3", "phone:1 lamp:1");
+    way = IN_STEPS;
+    CHECK_STATUS(at_once, INVENTORY_CROSS_SLOT);
+    check_stock(seller, "phone", 9, 0, 1);
+    check_stock(seller, "lamp", 8, 0, 2);
+    check_stock(seller, "chair", 7, 0, 3);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir()) {
         redis_clock();
         redis_cluster_start(&cluster, MASTERS, 0);
     }
-    (void)not_of;
     run_each("on every server", test_everywhere, INVENTORY_LOCKED);
+    run_each("a slot that moves", test_moves, INVENTORY_OPTIMISTIC);
+    run_fenced("a slot that moves", test_moves);
+    harness_run("an item whose keys are split", test_split);
+    run_each("slots that move under a crowd", test_moves_under_a_crowd, INVENTORY_LUA);
+    run_fenced("slots that move under a crowd", test_moves_under_a_crowd);
+    harness_run("a slot that nobody has", test_nobody);
+    harness_run("a master is killed", test_failover);
+    harness_run("baskets over several servers", test_transactions);
     return harness_finish();
 }
