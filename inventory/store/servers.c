@@ -165,6 +165,8 @@ static bool is_needed(struct server *server, int64_t now_ms) {
 
 void servers_tick(struct servers *servers) {
     int64_t now_ms = clock_mono_ms(servers->config.clock);
+    for (int i = 0; i < servers->count; i++) /* it may be another's by now */
+        servers->wanted |= servers->server[i]->is_master && !redis_is_up(servers->server[i]->redis);
     if (servers->wanted && !servers->asked && now_ms >= servers->read_at_ms)
         read_map(servers);
     if (servers->wanted || servers->asked)
