@@ -1,0 +1,174 @@
+/* Slots of keys, and what a cluster says of them. */
+#include "base/redis_slots.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/harness.h"
+
+/* By the specification, and by redis-cli CLUSTER KEYSLOT. */
+static void test_slots(void) {
+    static const struct {
+        const char *key;
+        int slot;
+    } cases[] = {
+        {"123456789", 0x31C3 % REDIS_SLOTS},
+        {"", 0},
+        {"foo", 12182},
+        {"{foo}", 12182},
+        {"{foo}bar", 12182},
+        {"bar{foo}baz{no}", 12182},
+        {"foo{}{bar}", 8363},
+        {"foo{{bar}}zap", 4015},
+        {"{user1000}.following", 3443},
+        {"{user1000}.followers", 3443},
+        {"{", 4092},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (redis_slot(cases[i].key, strlen(cases[i].key)) != cases[i].slot)
+            FAIL("%s: %d, not %d", cases[i].key, redis_slot(cases[i].key, strlen(cases[i].key)),
+                 cases[i].slot);
+    }
+    CHECK_INT(redis_slot("foobar", 3), 12182); /* the length counts, not a NUL */
+}
+
+static redisReply *reply_of(const char *text) {
+    redisReader *reader = redisReaderCreate();
+    void *reply = NULL;
+    CHECK(reader && redisReaderFeed(reader, text, strlen(text)) == REDIS_OK &&
+          redisReaderGetReply(reader, &reply) == REDIS_OK && reply);
+    redisReaderFree(reader);
+    return reply;
+}
+
+static bool read_slots(struct redis_slots *slots, const char *text) {
+    redisReply *reply = reply_of(text);
+    bool good = redis_slots_read(slots, reply, "asked");
+    freeReplyObject(reply);
+    return good;
+}
+
+static const char *owner(const struct redis_slots *slots, int slot) {
+    int16_t of = slots->of_slot[slot];
+    return of == REDIS_SLOT_NOBODY ? "nobody"
+                                   : harness_format("%s:%d", slots->master[of].host, slots->master[of].port);
+}
+
+static void test_map(void) {
+    static struct redis_slots slots;
+    CHECK(read_slots(&slots, "*5\r\n"
+                             "*4\r\n:0\r\n:5460\r\n*3\r\n$8\r\n10.0.0.1\r\n:7001\r\n$2\r\nid\r\n"
+                             "*3\r\n$8\r\n10.0.0.9\r\n:7009\r\n$2\r\nid\r\n"
+                             "*3\r\n:5461\r\n:10000\r\n*4\r\n$-1\r\n:7002\r\n$2\r\nid\r\n*0\r\n"
+                             "*3\r\n:10001\r\n:10001\r\n*2\r\n$0\r\n\r\n:7003\r\n"
+                             "*3\r\n:10002\r\n:10002\r\n*2\r\n$1\r\n?\r\n:7004\r\n"
+                             "*3\r\n:10005\r\n:16383\r\n*2\r\n$8\r\n10.0.0.1\r\n:7001\r\n"));
+    CHECK_INT(slots.masters, 3);
+    CHECK_STR(owner(&slots, 0), "10.0.0.1:7001");
+    CHECK_STR(owner(&slots, 5460), "10.0.0.1:7001");
+    CHECK_STR(owner(&slots, 5461), "asked:7002");
+    CHECK_STR(owner(&slots, 10001), "asked:7003");
+    CHECK_STR(owner(&slots, 10002), "nobody"); /* its host is unknown */
+    CHECK_STR(owner(&slots, 10004), "nobody");
+    CHECK_STR(owner(&slots, 16383), "10.0.0.1:7001");
+}
+
+/* What makes no sense is left out; of nothing but that the old map stays. */
+static void test_garbage(void) {
+    static const char *const maps[] = {
+        "*0\r\n",
+        "$-1\r\n",
+        ":5\r\n",
+        "-ERR This instance has cluster support disabled\r\n",
+        "*1\r\n*0\r\n",
+        "*1\r\n:1\r\n",
+        "*1\r\n*3\r\n:-1\r\n:5\r\n*2\r\n$1\r\nh\r\n:7\r\n",
+        "*1\r\n*3\r\n:6\r\n:5\r\n*2\r\n$1\r\nh\r\n:7\r\n",
+        "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\nh\r\n:7\r\n",
+        "*1\r\n*3\r\n:0\r\n:5\r\n*2\r\n$1\r\nh\r\n:0\r\n",
+        "*1\r\n*3\r\n:0\r\n:5\r\n*2\r\n$1\r\nh\r\n:65536\r\n",
+        "*1\r\n*3\r\n:0\r\n:5\r\n*2\r\n$3\r\nh h\r\n:7\r\n",
+        "*1\r\n*3\r\n:0\r\n:5\r\n*2\r\n:1\r\n:7\r\n",
+        "*1\r\n*3\r\n:0\r\n:5\r\n*1\r\n$1\r\nh\r\n",
+        "*1\r\n*3\r\n:0\r\n:5\r\n*0\r\n",
+        "*1\r\n*2\r\n:0\r\n:5\r\n",
+        "*1\r\n*3\r\n$1\r\n0\r\n:5\r\n*2\r\n$1\r\nh\r\n:7\r\n",
+    };
+    static struct redis_slots slots;
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        slots.masters = 77;
+        if (read_slots(&slots, maps[i]))
+            FAIL("a map was read from %s", maps[i]);
+        CHECK_INT(slots.masters, 77);
+    }
+    const char *long_host = harness_format("*1\r\n*3\r\n:0\r\n:5\r\n*2\r\n$300\r\n%0300d\r\n:7\r\n", 0);
+    CHECK(!read_slots(&slots, long_host));
+}
+
+/* More masters than there is room for: the first have their slots, the others nobody. */
+static void test_too_many(void) {
+    static struct redis_slots slots;
+    const char *map = harness_format("*%d\r\n", REDIS_MASTERS_MAX + 5);
+    for (int i = 0; i < REDIS_MASTERS_MAX + 5; i++)
+        map = harness_format("%s*3\r\n:%d\r\n:%d\r\n*2\r\n$1\r\nh\r\n:%d\r\n", map, i, i, 1000 + i);
+    CHECK(read_slots(&slots, map));
+    CHECK_INT(slots.masters, REDIS_MASTERS_MAX);
+    CHECK_STR(owner(&slots, REDIS_MASTERS_MAX - 1), harness_format("h:%d", 1000 + REDIS_MASTERS_MAX - 1));
+    CHECK_STR(owner(&slots, REDIS_MASTERS_MAX), "nobody");
+}
+
+static void test_redirects(void) {
+    static const struct {
+        const char *error;
+        enum redis_redirect want;
+        int slot;
+        const char *host;
+        int port;
+    } cases[] = {
+        {"MOVED 3999 127.0.0.1:6381", REDIS_MOVED, 3999, "127.0.0.1", 6381},
+        {"ASK 0 127.0.0.1:6381", REDIS_ASK, 0, "127.0.0.1", 6381},
+        {"MOVED 16383 fe80::1:6381", REDIS_MOVED, 16383, "fe80::1", 6381},
+        {"MOVED 1 shop.example:6381", REDIS_MOVED, 1, "shop.example", 6381},
+        {"MOVED 1 :6381", REDIS_MOVED, 1, "asked", 6381},
+        {"MOVED 16384 h:1", REDIS_NO_REDIRECT, 0, "", 0},
+        {"MOVED -1 h:1", REDIS_NO_REDIRECT, 0, "", 0},
+        {"MOVED 1 ?:1", REDIS_NO_REDIRECT, 0, "", 0},
+        {"MOVED 1 h:0", REDIS_NO_REDIRECT, 0, "", 0},
+        {"MOVED 1 h:65536", REDIS_NO_REDIRECT, 0, "", 0},
+        {"MOVED 1 h:1x", REDIS_NO_REDIRECT, 0, "", 0},
+        {"MOVED 1 h h:1", REDIS_NO_REDIRECT, 0, "", 0},
+        {"MOVED 1 h", REDIS_NO_REDIRECT, 0, "", 0},
+        {"MOVED 1", REDIS_NO_REDIRECT, 0, "", 0},
+        {"MOVED ", REDIS_NO_REDIRECT, 0, "", 0},
+        {"MOVED", REDIS_NO_REDIRECT, 0, "", 0},
+        {"ASKING", REDIS_NO_REDIRECT, 0, "", 0},
+        {"", REDIS_NO_REDIRECT, 0, "", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct redis_address address = {.port = 77};
+        int slot = 77;
+        if (redis_redirect_read(cases[i].error, "asked", &slot, &address) != cases[i].want)
+            FAIL("\"%s\" is read wrongly", cases[i].error);
+        bool redirect = cases[i].want != REDIS_NO_REDIRECT;
+        CHECK_INT(slot, redirect ? cases[i].slot : 77);
+        CHECK_INT(address.port, redirect ? cases[i].port : 77);
+        CHECK_STR(address.host, cases[i].host);
+    }
+    CHECK(redis_error_is_passing("TRYAGAIN Multiple keys request during rehashing of slot"));
+    CHECK(redis_error_is_passing("CLUSTERDOWN Hash slot not served"));
+    CHECK(redis_error_is_passing("LOADING Redis is loading the dataset in memory"));
+    CHECK(!redis_error_is_passing("ERR unknown command"));
+    CHECK(!redis_error_is_passing("MOVED 1 h:1"));
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("slots of keys", test_slots);
+    harness_run("a map", test_map);
+    harness_run("maps that make no sense", test_garbage);
+    harness_run("more masters than there is room for", test_too_many);
+    harness_run("redirections", test_redirects);
+    return harness_finish();
+}
