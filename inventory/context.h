@@ -39,8 +39,7 @@ struct inventory {
 
     /* strategies/batch.c, strategies/optimistic.c, strategies/lessons/work_delay.c */
     struct batch *spare_batches;
-    int gathered;                       /* purchases that wait in the queues of dirty items */
-    int in_flight, in_flight_purchases; /* flights, and purchases in them */
+    struct lane lane; /* of all items, but in a cluster */
     /* Of the call that is being sent. An item has 5 keys and 3 arguments, a purchase 3; the numbers are when
      * the item is due, how many purchases it has, and their quantities. */
     const char *argv[SCRIPT_ARGV + 1 + (5 + 3 + 3) * INVENTORY_BATCH_MAX];

@@ -17,10 +17,18 @@ static inline struct inventory_purchase *purchases_take(struct purchases *purcha
     return first;
 }
 
+/* Purchases that leave together: those of all items, or, where items have servers of their own, those of one.
+ */
+struct lane {
+    int gathered;                       /* that wait */
+    int in_flight, in_flight_purchases; /* flights (see batch.c), and purchases in them */
+};
+
 struct item {
     struct item *chain; /* in its bucket */
     STAILQ_ENTRY(item) next_dirty;
     struct purchases waiting;          /* for a call */
+    struct lane lane;                  /* in a cluster */
     int users;                         /* purchases, batches and readers that point here */
     struct item_reader *asking, *late; /* share the reply in flight; came too late for it */
     bool dirty;                        /* in inventory->dirty */

@@ -84,7 +84,7 @@ struct redis_command redis_command_eval(const struct redis_command *evalsha, con
 /* The text is *COUNT CRLF, and for each argument $LENGTH CRLF BYTES CRLF. */
 const char *redis_command_key(const struct redis_command *command, size_t *length) {
     const char *at = strchr(command->text, '$');
-    bool evalsha = strncmp(at, "$7\r\nEVALSHA\r", 13) == 0;
+    bool evalsha = strncmp(at, "$7\r\nEVALSHA\r", 12) == 0;
     for (int i = 0; i < (evalsha ? 3 : 1); i++) {
         char *bytes;
         size_t size = strtoul(at + 1, &bytes, 10);

@@ -5,7 +5,8 @@
  * item that is sold out. A second flight may leave beside the first, if it is at least as large: the store
  * works on one while the replies and requests of the other are on their way, and small calls, each of which
  * costs a sync of the append-only file, do not keep it busy. There is no timer: a lone purchase finds nothing
- * in flight and leaves at once. `lua` does not gather: each purchase leaves by itself.
+ * in flight and leaves at once. In a cluster, where no call reaches two items, each item has flights of its
+ * own. `lua` does not gather: each purchase leaves by itself.
  *
  * A check does not sell: it only reads the units left, the time, and the orders of the keys. It reads the
  * units first: if an order is not there afterwards, it was not there when no units were left. */
@@ -28,8 +29,10 @@ static const struct script purchase_script = {purchase_lua, purchase_lua_sha1};
 /* What left together. */
 struct flight {
     struct inventory *inventory;
-    int open;      /* batches without their replies, and 1 until all is sent */
-    int purchases; /* in it */
+    struct lane *lane;
+    struct item *item; /* the only one, whose lane it is; NULL: it may have many */
+    int open;          /* batches without their replies, and 1 until all is sent */
+    int purchases;     /* in it */
 };
 
 /* The purchases of one item in a call. */
@@ -76,9 +79,16 @@ static void batch_add(struct batch *batch, struct inventory_purchase *purchase) 
 static void flight_count_down(struct flight *flight) {
     if (!flight || --flight->open > 0)
         return;
-    flight->inventory->in_flight--;
-    flight->inventory->in_flight_purchases -= flight->purchases;
+    struct inventory *inventory = flight->inventory;
+    struct item *item = flight->item;
+    flight->lane->in_flight--;
+    flight->lane->in_flight_purchases -= flight->purchases;
     free(flight);
+    if (!item)
+        return;
+    if (!STAILQ_EMPTY(&item->waiting))
+        item_mark_dirty(inventory, item);
+    items_drop(&inventory->items, item);
 }
 
 static void batch_drop(struct batch *batch) {
@@ -357,15 +367,25 @@ static void send_check(struct batch *batch) {
 
 /* ---- what leaves ---- */
 
-static bool may_leave(const struct inventory *inventory) {
-    return inventory->in_flight == 0 ||
-           (inventory->in_flight < IN_FLIGHT_MAX && inventory->gathered >= inventory->in_flight_purchases);
+static bool may_leave(const struct lane *lane) {
+    return lane->in_flight == 0 ||
+           (lane->in_flight < IN_FLIGHT_MAX && lane->gathered >= lane->in_flight_purchases);
 }
 
-/* Takes what waits for the item that is first in line, as far as there is room. If more waits, the item goes
- * to the end of the line. */
-static struct batch *take_first(struct inventory *inventory, struct flight *flight) {
-    struct item *item = STAILQ_FIRST(&inventory->dirty);
+/* `item`: it is for this one alone. NULL when out of memory. */
+static struct flight *flight_new(struct inventory *inventory, struct lane *lane, struct item *item) {
+    struct flight *flight = malloc(sizeof *flight);
+    if (!flight)
+        return NULL;
+    *flight = (struct flight){.inventory = inventory, .lane = lane, .item = item, .open = 1};
+    lane->in_flight++;
+    if (item)
+        item->users++;
+    return flight;
+}
+
+/* Takes what waits for the item, as far as there is room; NULL: out of memory. */
+static struct batch *take(struct inventory *inventory, struct item *item, struct flight *flight) {
     struct batch *batch = batch_new(inventory, item, flight);
     if (!batch)
         return NULL;
@@ -373,50 +393,79 @@ static struct batch *take_first(struct inventory *inventory, struct flight *flig
         batch_add(batch, purchases_take(&item->waiting));
         flight->purchases++;
     }
-    STAILQ_REMOVE_HEAD(&inventory->dirty, next_dirty);
-    item->dirty = false;
-    if (!STAILQ_EMPTY(&item->waiting))
-        item_mark_dirty(inventory, item);
+    flight->lane->gathered -= batch->count;
+    flight->lane->in_flight_purchases += batch->count;
     return batch;
 }
 
-/* False: out of memory; what waits is tried again in the next turn. */
-static bool send_flight(struct inventory *inventory) {
-    struct flight *flight = malloc(sizeof *flight);
-    struct batch *sale = NULL, **last = &sale, *batch;
+/* The first in line. */
+static struct item *take_dirty(struct inventory *inventory) {
+    struct item *item = STAILQ_FIRST(&inventory->dirty);
+    if (!item)
+        return NULL;
+    STAILQ_REMOVE_HEAD(&inventory->dirty, next_dirty);
+    item->dirty = false;
+    return item;
+}
+
+/* Items of one server: those on sale in one call. An item of which more waits than there is room for goes to
+ * the end of the line. False: out of memory; what waits is tried again in the next turn. */
+static bool send_together(struct inventory *inventory) {
+    struct flight *flight = flight_new(inventory, &inventory->lane, NULL);
+    struct batch *sale = NULL, **last = &sale, *batch = NULL;
+    struct item *item;
     if (!flight)
         return false;
-    *flight = (struct flight){.inventory = inventory, .open = 1};
-    inventory->in_flight++;
-    while (flight->purchases < INVENTORY_BATCH_MAX && !STAILQ_EMPTY(&inventory->dirty) &&
-           (batch = take_first(inventory, flight))) {
+    while (flight->purchases < INVENTORY_BATCH_MAX && (item = take_dirty(inventory))) {
+        batch = take(inventory, item, flight);
+        if (!STAILQ_EMPTY(&item->waiting))
+            item_mark_dirty(inventory, item);
+        if (!batch)
+            break;
         if (batch->item->sold_out) {
             send_check(batch);
-        } else if (!store_is_one(inventory->store)) {
-            send_sale(batch); /* it has a slot of its own */
         } else {
             *last = batch;
             last = &batch->next;
         }
     }
-    int sent = flight->purchases;
-    inventory->gathered -= sent;
-    inventory->in_flight_purchases += sent;
     if (sale)
         send_sale(sale);
     flight_count_down(flight);
-    return sent > 0;
+    return batch != NULL;
+}
+
+/* An item of a cluster. It is dirty again when a flight of it has ended and more waits. */
+static bool send_item(struct inventory *inventory, struct item *item) {
+    struct flight *flight = flight_new(inventory, &item->lane, item);
+    struct batch *batch = flight ? take(inventory, item, flight) : NULL;
+    if (batch)
+        (item->sold_out ? send_check : send_sale)(batch);
+    flight_count_down(flight);
+    return batch != NULL;
 }
 
 void batch_flush(struct inventory *inventory) {
-    while (!STAILQ_EMPTY(&inventory->dirty) && may_leave(inventory) && send_flight(inventory)) {
+    struct item *item;
+    if (store_is_one(inventory->store)) {
+        while (!STAILQ_EMPTY(&inventory->dirty) && may_leave(&inventory->lane) && send_together(inventory)) {
+        }
+        return;
+    }
+    while ((item = take_dirty(inventory))) {
+        item->users++;
+        while (!STAILQ_EMPTY(&item->waiting) && may_leave(&item->lane) && send_item(inventory, item)) {
+        }
+        items_drop(&inventory->items, item);
     }
 }
 
 static void gather(struct inventory_purchase *purchase) {
+    struct inventory *inventory = purchase->inventory;
+    struct lane *lane = store_is_one(inventory->store) ? &inventory->lane : &purchase->in->lane;
     STAILQ_INSERT_TAIL(&purchase->in->waiting, purchase, next);
-    purchase->inventory->gathered++;
-    item_mark_dirty(purchase->inventory, purchase->in);
+    lane->gathered++;
+    item_mark_dirty(inventory, purchase->in);
 }
 
 static void send_alone(struct inventory_purchase *purchase) {

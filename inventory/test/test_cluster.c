@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/redis_slots.h"
 #include "inventory/context.h"
 #include "inventory/test/fixture.h"
 #include "inventory/test/transactions.h"
@@ -14,6 +15,8 @@ static struct redis_cluster cluster;
 
 static struct seller *open_seller(void) {
     redis_cluster_flush(&cluster);
+    for (int i = 0; i < MASTERS; i++)
+        redis_command(&cluster.server[i], "CONFIG", "RESETSTAT", NULL);
     struct shop *shop = shop_open();
     struct seller *seller =
         seller_open_with(shop, &(struct seller_options){.url = redis_cluster_url(&cluster)});
@@ -42,11 +45,12 @@ static void check_stock(struct seller *seller, const char *item, int64_t availab
 
 /* Items on every server, each sold in its own way, with holds. */
 static void test_everywhere(void) {
-    struct seller *seller = open_seller();
     bool seen[MASTERS] = {false};
+    for (int i = 0; i < 60; i++)
+        seen[of(harness_format("item%d", i)) - cluster.server] = true;
+    struct seller *seller = open_seller();
     for (int i = 0; i < 60; i++) {
         const char *item = harness_format("item%d", i);
-        seen[of(item) - cluster.server] = true;
         struct inventory_item held = terms(item, strategy, 10);
         held.hold_ms = i % 2 ? 60000 : 0;
         CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
@@ -59,8 +63,22 @@ static void test_everywhere(void) {
         CHECK_STATUS(item_restock(seller, item, "r", 1, NULL), INVENTORY_OK);
         check_stock(seller, item, 9, 0, 2);
     }
-    for (int i = 0; i < MASTERS; i++)
+    for (int i = 0; i < MASTERS; i++) {
         CHECK(seen[i]);
+        CHECK(!strstr(redis_command(&cluster.server[i], "INFO", "errorstats", NULL), "MOVED"));
+    }
+}
+
+/* Every call goes to the right server at once, by the library's own slots. */
+static void test_slots(void) {
+    uint64_t random = harness_seed();
+    for (int i = 0; i < 200; i++) {
+        unsigned long long number = harness_random(&random);
+        const char *key =
+            i % 2 ? harness_format("seckill:{%llx}:item", number) : harness_format("%llx{}{x", number);
+        CHECK_INT(redis_slot(key, strlen(key)),
+                  redis_integer(&cluster.server[0], "CLUSTER", "KEYSLOT", key, NULL));
+    }
 }
 
 /* ---- slots that move ---- */
@@ -266,6 +284,7 @@ int main(int argc, char **argv) {
         redis_clock();
         redis_cluster_start(&cluster, MASTERS, 0);
     }
+    harness_run("slots of keys", test_slots);
     run_each("on every server", test_everywhere, INVENTORY_LOCKED);
     run_each("a slot that moves", test_moves, INVENTORY_OPTIMISTIC);
     run_fenced("a slot that moves", test_moves);

@@ -1,0 +1,194 @@
+/* A cluster that misbehaves: each call ends, in time, and the servers are not flooded. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/redis_slots.h"
+#include "inventory/context.h"
+#include "inventory/test/fake_cluster.h"
+#include "inventory/test/fixture.h"
+
+enum { TIMEOUT_MS = 600 };
+
+static struct fake_cluster fake;
+
+static struct seller *open_seller(fake_answer_fn *answer) {
+    fake_cluster_start(&fake, answer);
+    return seller_open_with(
+        shop_open(),
+        &(struct seller_options){.url = harness_format("redis-cluster://127.0.0.1:%d", fake.port[0]),
+                                 .call_timeout_ms = TIMEOUT_MS,
+                                 .resolve_ms = TIMEOUT_MS});
+}
+
+static void wait_whole(struct seller *seller) {
+    while (!store_is_whole(seller->inventory->store))
+        shop_turn(seller->shop);
+}
+
+static bool is_map(int argc, const char **argv) {
+    return argc > 1 && strcmp(argv[0], "CLUSTER") == 0;
+}
+
+static const char *redirect(struct fake_cluster *of, const char *word, int server) {
+    snprintf(of->text, sizeof of->text, "-%s 1234 127.0.0.1:%d\r\n", word, of->port[server]);
+    return of->text;
+}
+
+/* ---- redirections without end ---- */
+
+static const char *moved_in_a_circle(struct fake_cluster *of, int server, int argc, const char **argv) {
+    return is_map(argc, argv) ? fake_cluster_map(of, 0) : redirect(of, "MOVED", (server + 1) % FAKE_SERVERS);
+}
+
+static const char *ask_without_end(struct fake_cluster *of, int server, int argc, const char **argv) {
+    if (argc == 1 && strcmp(argv[0], "ASKING") == 0)
+        return "+OK\r\n";
+    return is_map(argc, argv) ? fake_cluster_map(of, 0) : redirect(of, "ASK", (server + 1) % FAKE_SERVERS);
+}
+
+static const char *moved_to_nowhere(struct fake_cluster *of, int server, int argc, const char **argv) {
+    (void)server;
+    return is_map(argc, argv) ? fake_cluster_map(of, 0) : "-MOVED 1234 127.0.0.1:1\r\n";
+}
+
+static const char *again_for_ever(struct fake_cluster *of, int server, int argc, const char **argv) {
+    (void)server;
+    return is_map(argc, argv) ? fake_cluster_map(of, 0) : "-TRYAGAIN come later\r\n";
+}
+
+static void check_ends(fake_answer_fn *answer, int commands_most) {
+    struct seller *seller = open_seller(answer);
+    wait_whole(seller);
+    int before = fake.commands, maps = fake.maps;
+    int64_t since_ns = clock_now_ns();
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    int64_t took_ms = (clock_now_ns() - since_ns) / 1000000;
+    CHECK(took_ms < 20 * TIMEOUT_MS); /* it ends by itself, and not by the fixture's patience */
+    CHECK(fake.commands - before <= commands_most);
+    CHECK(fake.maps - maps <= 2 + took_ms / 1000); /* at most one a second */
+}
+
+static void test_moved_in_a_circle(void) {
+    check_ends(moved_in_a_circle, 150);
+}
+
+static void test_ask_without_end(void) {
+    check_ends(ask_without_end, 300); /* each is two commands */
+}
+
+static void test_moved_to_nowhere(void) {
+    check_ends(moved_to_nowhere, 100);
+}
+
+static void test_again_for_ever(void) {
+    check_ends(again_for_ever, 30);
+}
+
+/* ---- maps that are of no use ---- */
+
+static const char *empty_map(struct fake_cluster *of, int server, int argc, const char **argv) {
+    (void)of;
+    (void)server;
+    return is_map(argc, argv) ? "*0\r\n" : "-ERR not expected\r\n";
+}
+
+static const char *no_cluster(struct fake_cluster *of, int server, int argc, const char **argv) {
+    (void)of;
+    (void)server;
+    return is_map(argc, argv) ? "-ERR This instance has cluster support disabled\r\n"
+                              : "-ERR not expected\r\n";
+}
+
+static const char *unknown_host(struct fake_cluster *of, int server, int argc, const char **argv) {
+    (void)of;
+    (void)server;
+    return is_map(argc, argv) ? "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\n?\r\n:6379\r\n"
+                              : "-ERR not expected\r\n";
+}
+
+static void check_no_map(fake_answer_fn *answer, const char *error) {
+    struct seller *seller = open_seller(answer);
+    while (!*inventory_last_error(seller->inventory))
+        shop_turn(seller->shop);
+    CHECK_HAS(inventory_last_error(seller->inventory), error);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    struct inventory_health health;
+    store_health(seller, &health);
+    CHECK(!health.ready);
+    CHECK_HAS(health.reason, error);
+    shop_idle(seller->shop, 500);
+    CHECK(fake.maps <= 3);
+}
+
+static void test_empty_map(void) {
+    check_no_map(empty_map, "no server of the cluster says who has the slots");
+}
+
+static void test_no_cluster(void) {
+    check_no_map(no_cluster, "cluster support disabled");
+}
+
+static void test_unknown_host(void) {
+    check_no_map(unknown_host, "no server of the cluster says who has the slots");
+}
+
+/* An empty host is the one that was asked. */
+static const char *empty_host(struct fake_cluster *of, int server, int argc, const char **argv) {
+    (void)server;
+    if (!is_map(argc, argv))
+        return strcmp(argv[0], "EVALSHA") == 0 ? "*2\r\n:1000\r\n*2\r\n:9\r\n:0\r\n"
+                                               : "-ERR not expected\r\n";
+    snprintf(of->text, sizeof of->text, "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:%d\r\n", of->port[0]);
+    return of->text;
+}
+
+static void test_empty_host(void) {
+    struct seller *seller = open_seller(empty_host);
+    wait_whole(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+}
+
+/* ---- a server that answers nothing ---- */
+
+/* Half of the slots are its. */
+static const char *silent(struct fake_cluster *of, int server, int argc, const char **argv) {
+    if (server == 1)
+        return NULL;
+    if (is_map(argc, argv)) {
+        snprintf(of->text, sizeof of->text,
+                 "*2\r\n*3\r\n:0\r\n:8191\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n"
+                 "*3\r\n:8192\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n",
+                 of->port[0], of->port[1]);
+        return of->text;
+    }
+    return strcmp(argv[0], "EVALSHA") == 0 ? "*2\r\n:1000\r\n*2\r\n:9\r\n:0\r\n" : "$-1\r\n";
+}
+
+static void test_silent(void) {
+    struct seller *seller = open_seller(silent);
+    wait_whole(seller);
+    const char *well = "a", *ill = "a";
+    for (int i = 0; redis_slot(well, strlen(well)) > 8191; i++)
+        well = harness_format("well%d", i);
+    for (int i = 0; redis_slot(ill, strlen(ill)) < 8192; i++)
+        ill = harness_format("ill%d", i);
+    struct buy *lost = buy_begin(seller, ill, "ann", "k", 1);
+    for (int i = 0; i < 50; i++)
+        CHECK_STATUS(buy(seller, well, "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
+    shop_settle(seller->shop);
+    CHECK_STATUS(lost->status, INVENTORY_UNKNOWN);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("MOVED in a circle", test_moved_in_a_circle);
+    harness_run("ASK without end", test_ask_without_end);
+    harness_run("MOVED to a server that is not there", test_moved_to_nowhere);
+    harness_run("TRYAGAIN for ever", test_again_for_ever);
+    harness_run("an empty map", test_empty_map);
+    harness_run("not a cluster", test_no_cluster);
+    harness_run("an unknown host", test_unknown_host);
+    harness_run("an empty host", test_empty_host);
+    harness_run("a server that answers nothing", test_silent);
+    return harness_finish();
+}
