@@ -4,7 +4,7 @@ import {beginRun, getLab} from "./api.mjs";
 import {h, say, show} from "./dom.mjs";
 import {watchRun} from "./source.mjs";
 
-const RETRY_MS = 1000;
+const RETRY_MS = 1000, CHECK_MS = 5000;
 
 const states = {
     idle: "Nothing is running.",
@@ -25,6 +25,7 @@ export class App {
         this.view = null;
         this.recordings = {}; /* of scenarios: name, play */
         this.setState("idle");
+        setInterval(() => this.check(), CHECK_MS);
     }
 
     get playing() {
@@ -133,6 +134,18 @@ export class App {
         this.setState("lost");
         if (!this.waiting)
             this.waiting = setTimeout(() => this.refresh(), RETRY_MS);
+    }
+
+    /* While nothing runs there is no stream that would break when the server ends. */
+    async check() {
+        if (this.playing || document.hidden || !this.lab)
+            return;
+        try {
+            await getLab();
+        } catch (error) {
+            if (error.status === 0)
+                this.wait();
+        }
     }
 
     /* Reads the catalogue anew, and picks up the newest run. */

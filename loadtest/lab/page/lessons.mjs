@@ -7,6 +7,7 @@ import {RunView} from "./run_view.mjs";
 import {drawSteps} from "./verdict.mjs";
 
 const marks = {open: ["○", "not seen yet"], broken: ["◐", "fault seen"], done: ["●", "fault and fix seen"]};
+const READY = "Real servers, a few seconds.";
 const readable = (name) => name.replaceAll("-", " ");
 
 function ladder(scenarios, current) {
@@ -101,7 +102,7 @@ export class LessonView {
 
     guessed() {
         this.runBroken.disabled = this.app.playing;
-        say(this.hint, "Real servers, a few seconds.");
+        say(this.hint, READY);
     }
 
     begin(play) {
@@ -160,6 +161,7 @@ export class LessonView {
     told() {
         const buttons = this.play === "broken" ? [this.runFixed] : [this.next, h("button", {type: "button", onclick: () => this.begin("broken")}, "Break it again")];
         say(this.runBroken, "Run it again");
+        say(this.hint, READY);
         this.setBusy(this.app.playing);
         show(this.lesson, true);
         show(this.code, true);

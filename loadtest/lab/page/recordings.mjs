@@ -20,8 +20,12 @@ export class RecordingsView {
     /* Files, as the browser gives them. */
     async open(files) {
         this.app.problem(null);
+        if (files.length > 2) {
+            this.app.problem(new Error(`These are ${files.length} files. Open one, or the broken and the fixed play of one scenario.`));
+            return;
+        }
         const read = [];
-        for (const file of [...files].slice(0, 2)) {
+        for (const file of files) {
             try {
                 read.push(readRecording(await file.text()));
             } catch (error) {
@@ -42,7 +46,7 @@ export class RecordingsView {
         for (const recording of read.sort((a) => (a.play.play === "broken" ? -1 : 1)))
             this.view.load(recording, recording.play.play, false);
         this.view.ended();
-        say(this.names, names.slice(0, 2).join(", "));
+        say(this.names, names.join(", "));
         show(this.names, true);
     }
 

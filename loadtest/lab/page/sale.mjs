@@ -2,6 +2,7 @@
 
 import {stopRun} from "./api.mjs";
 import {h, number, say, show, svg} from "./dom.mjs";
+import {Plot} from "./plot.mjs";
 import {excess} from "./reducer.mjs";
 import {RunView} from "./run_view.mjs";
 
@@ -19,12 +20,14 @@ class SalePanel {
         this.oversold = h("p", {class: "oversold"}, "");
         this.values = {};
         const figures = FIGURES.map(([key, name]) => h("div", {}, h("dt", {}, name), this.values[key] = h("dd", {}, "–")));
-        this.plot = svg("svg", {class: "plot", viewBox: "0 0 200 40", preserveAspectRatio: "none", role: "img", "aria-label": "Orders a second, over time"});
+        this.speeds = new Plot((most) => `Orders a second, up to ${number(most)}`, ["plot-orders"]);
+        this.latencies = new Plot((most) => `Latency, up to ${latency(most)}: p50 (solid), p99 (dashed)`, ["plot-p50", "plot-p99"]);
         this.root = h("section", {class: "card sale", "data-sale": way.id, "data-sold": 0, "data-initial": 0, "data-oversold": 0, "aria-label": way.name},
-                      h("h2", {}, way.name), h("p", {class: "soft"}, way.about), this.left, this.bar, this.oversold, h("dl", {class: "figures"}, ...figures), this.plot);
+                      h("h2", {}, way.name), h("p", {class: "soft"}, way.about), this.left, this.bar, this.oversold, h("dl", {class: "figures"}, ...figures),
+                      this.speeds.root, this.latencies.root);
     }
 
-    update(i, speeds) {
+    update(i) {
         const over = excess(i), {sold} = i;
         Object.assign(this.root.dataset, {sold, initial: i.initial, oversold: over});
         say(this.left, `${number(Math.max(0, i.available))} left of ${number(i.initial)}`);
@@ -36,13 +39,12 @@ class SalePanel {
         say(this.values.refused, c ? number(c.rejected) : "–");
         say(this.values.p50, c ? latency(c.p50Us) : "–");
         say(this.values.p99, c ? latency(c.p99Us) : "–");
-        this.drawPlot(speeds);
     }
 
-    drawPlot(speeds) {
-        const most = Math.max(1, ...speeds), wide = 200 / Math.max(1, speeds.length - 1);
-        const path = speeds.map((value, i) => `${i === 0 ? "M" : "L"}${(i * wide).toFixed(1)} ${(38 - value / most * 36).toFixed(1)}`).join("");
-        this.plot.replaceChildren(svg("path", {class: "plot-line", d: path || "M0 38", "vector-effect": "non-scaling-stroke"}));
+    /* Events that tell of this side's crowd: those whose speed counts, and all. */
+    plot(counts, crowd, end, fastest, slowest) {
+        this.speeds.draw([counts.map((e) => [e.t, e.per_second])], end, fastest);
+        this.latencies.draw([crowd.map((e) => [e.t, e.p50_us]), crowd.map((e) => [e.t, e.p99_us])], end, slowest);
     }
 }
 
@@ -109,11 +111,17 @@ export class SaleView {
     }
 
     update(state) {
-        const events = this.view.active.events.slice(0, this.view.player.count);
-        for (const panel of this.panels) {
+        const crowds = this.view.active.events.slice(0, this.view.player.count).filter((e) => e.ev === "sale.crowd");
+        const sides = this.panels.map((panel) => {
             const i = state.items[panel.way.id] || {initial: 0, available: 0, sold: 0, crowd: null}; /* before its first event */
-            panel.update(i, events.filter((e) => e.ev === "sale.crowd" && e.item === panel.way.id).map((e) => e.per_second));
-        }
+            panel.update(i);
+            const crowd = crowds.filter((e) => e.item === panel.way.id);
+            return {panel, crowd, counts: excess(i) > 0 ? [] : crowd}; /* what oversells has no speed */
+        });
+        const fastest = Math.max(0, ...sides.flatMap(({counts}) => counts.map((e) => e.per_second)));
+        const slowest = Math.max(0, ...crowds.map((e) => e.p99_us));
+        for (const {panel, crowd, counts} of sides)
+            panel.plot(counts, crowd, this.view.player.end, fastest, slowest);
     }
 
     grown() {

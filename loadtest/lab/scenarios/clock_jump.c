@@ -75,7 +75,8 @@ const struct scenario scenario_clock_jump = {
                      "The fix is a lock that needs no wall clock for its safety. etcd counts the life of a "
                      "lease by a monotonic clock, which never jumps, and hands out one number for each "
                      "grant. (The lab moves a clock by a preload library. etcd does not read the clock "
-                     "through the C library, so here the jump hits only a Redis beside it.)",
+                     "through the C library, so here the jump hits only a Redis beside it. The play starts "
+                     "one member of etcd.)",
             .broken_code = "# node 2, by its wall clock:\n"
                            "SET lock A NX PX 3000      # yes\n"
                            "# the clock jumps by a minute: the key has expired\n"

@@ -159,7 +159,8 @@ const struct scenario scenario_split_brain = {
                 "has, and forgets A's sale. The buyer has a confirmation of an order that nobody has.\n\n"
                 "The fix has two parts. min-replicas-to-write lets a master refuse a write when no "
                 "replica has answered for a second: A's sale is refused, not forgotten. And the lock "
-                "is in etcd, where only a majority can grant it: B waits until A has released.",
+                "is in etcd, where only a majority can grant it: B waits until A has released. (The play "
+                "starts one member of etcd. Run three, so that one may die.)",
             .broken_code = "# redis-1, cut off:\n"
                            "SET lock A NX PX ttl       # OK\n"
                            "HINCRBY lamp sold 1        # OK, and forgotten\n"

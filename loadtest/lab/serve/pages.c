@@ -13,6 +13,7 @@
 #include "lock.mjs.h"
 #include "main.mjs.h"
 #include "player.mjs.h"
+#include "plot.mjs.h"
 #include "progress.mjs.h"
 #include "recordings.mjs.h"
 #include "reducer.mjs.h"
@@ -41,6 +42,7 @@ static const struct page pages[] = {
     MODULE(lock),
     MODULE(main),
     MODULE(player),
+    MODULE(plot),
     MODULE(progress),
     MODULE(recordings),
     MODULE(reducer),

@@ -238,6 +238,11 @@ static void sale(void) {
     browser_wait(
         &v.browser,
         "return document.querySelector('[data-sale=naive]').innerText.includes('that were not there')");
+    browser_wait(&v.browser, "return [...document.querySelectorAll('.plot-p50, .plot-p99')].filter(line => "
+                             "line.getAttribute('d').includes('L')).length === 4");
+    browser_wait(&v.browser, "const line = way => document.querySelector(`[data-sale=${way}] .plot-orders`); "
+                             "return line('naive').getAttribute('d') === '' && "
+                             "line('lua').getAttribute('d') !== ''");
     browser_shoot(&v.browser, "sale");
     seek(&v, 0);
     browser_wait(&v.browser, "return document.querySelector('[data-sale=naive]').dataset.sold === '0'");
@@ -311,6 +316,11 @@ static void recordings(void) {
     drop(&v, "wrong.jsonl", "{\"format\":\"seckill-events/1\"}\nnonsense\n");
     browser_wait(&v.browser, "const p = document.querySelector('#problem'); return !p.hidden && "
                              "p.innerText.includes('wrong.jsonl, line 2')");
+    browser_run(&v.browser, "const data = new DataTransfer(); for (const name of ['a', 'b', 'c']) "
+                            "data.items.add(new File(['{}'], name)); "
+                            "document.querySelector('main').dispatchEvent(new DragEvent('drop', "
+                            "{dataTransfer: data, bubbles: true, cancelable: true})); return 1");
+    browser_wait(&v.browser, "return document.querySelector('#problem').innerText.includes('3 files')");
     check_quiet(&v, false);
 }
 
@@ -329,6 +339,11 @@ static void server_dies(void) {
     browser_wait(&v.browser, "return document.querySelector('#status').dataset.state === 'idle'");
     browser_click(&v.browser, "#lock-go"); /* with the new token */
     browser_wait(&v.browser, "return document.querySelector('#status').dataset.state === 'playing'");
+    browser_click(&v.browser, "#lock-stop");
+    browser_wait(&v.browser, "return document.querySelector('#status').dataset.state === 'ended'");
+    proc_kill(&v.site.proc, SIGKILL); /* while nothing runs */
+    CHECK(proc_wait(&v.site.proc, 10000, &status));
+    browser_wait(&v.browser, "return document.querySelector('#status').dataset.state === 'lost'");
     check_quiet(&v, true);
 }
 
