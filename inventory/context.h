@@ -52,9 +52,6 @@ struct inventory {
     struct transaction_run *lost_transactions; /* their reply was lost */
 };
 
-/* Another store for the same servers, with connections of its own; NULL when out of memory. */
-struct store *inventory_open_store(struct inventory *inventory, redis_state_fn *on_state, void *ctx);
-
 /* For scripts: whether they write the event stream. */
 static inline const char *inventory_events(const struct inventory *inventory) {
     return inventory->config.events ? "on" : "off";

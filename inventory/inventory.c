@@ -19,15 +19,14 @@ static void on_state(void *ctx, bool up) {
     lost_resolve(inventory);
 }
 
-struct store *inventory_open_store(struct inventory *inventory, redis_state_fn *on_state_fn, void *ctx) {
-    struct store_config config = {.loop = inventory->loop,
-                                  .url = &inventory->url,
-                                  .clock = inventory->config.clock,
-                                  .timeout_ms = inventory->config.call_timeout_ms,
-                                  .on_state = on_state_fn,
-                                  .ctx = ctx,
-                                  .scripts_loaded = &inventory->metrics->scripts_loaded};
-    return store_open(&config);
+static struct store *open_store(struct inventory *inventory) {
+    struct servers_config config = {.loop = inventory->loop,
+                                    .url = &inventory->url,
+                                    .clock = inventory->config.clock,
+                                    .timeout_ms = inventory->config.call_timeout_ms,
+                                    .on_state = on_state,
+                                    .ctx = inventory};
+    return store_open(&config, &inventory->metrics->scripts_loaded);
 }
 
 static void on_tick(uv_timer_t *timer) {
@@ -62,7 +61,7 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     inventory->metrics = config->metrics ? config->metrics : &inventory->own_metrics;
     if (!redis_url_parse(&inventory->url, config->redis_url, error, error_size))
         goto fail;
-    inventory->store = inventory_open_store(inventory, on_state, inventory);
+    inventory->store = open_store(inventory);
     if (!inventory->store) {
         snprintf(error, error_size, "out of memory");
         goto fail;

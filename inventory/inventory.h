@@ -278,7 +278,7 @@ void inventory_item_audit(struct inventory *inventory, const char *name, invento
 
 struct inventory_health {
     bool ready;
-    char reason[256]; /* why not */
+    char reason[256]; /* why not, or what cannot be sold all the same */
     char version[32];
     char role[16];        /* master, slave */
     char appendonly[16];  /* yes, no, unknown; mixed: the servers differ (this and the others) */

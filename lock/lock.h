@@ -215,17 +215,19 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  *
  *     redis://HOST[:PORT]          one Redis, a unique owner; has a fence, is fair between processes
  *     redis://...?variant=watchdog the same, renewed while its holder reports progress; reentrant
- *     redlock://HOST,HOST,HOST     a majority of independent Redis servers; no fence, not fair
+ *     redis-sentinel://HOST,HOST/MASTER, redis-cluster://HOST,HOST   the same two, at the master that
+ *                                  Sentinels name, and in a Redis Cluster: each lock at the server of its
+ * slot redlock://HOST,HOST,HOST     a majority of independent Redis servers; no fence, not fair
  *     etcd://HOST,HOST,HOST        etcd: a lease, and the oldest key wins; has a fence, is fair
  *     etcd://...?variant=fixed-key the same with one key for all; not fair, and all waiters are woken
  *     zookeeper://HOST,HOST[/PATH] ZooKeeper: ephemeral sequential nodes; has a fence, is fair
  *     local:                       within this process; no fence
  *     none: and the other variants are wrong on purpose, for lessons
  *
- * The default ports are 6379, 2379 and 2181. Before a Redis, or before all hosts of etcd, [USER]:PASSWORD@
- * may stand, with %XX for a comma and for what would end it; behind a Redis, /DATABASE. etcd speaks TLS with
- * the option ca=FILE, and with cert=FILE and key=FILE for a client certificate. Redlock has no fence since
- * its servers know nothing of each other: of N counters none is one number that grows.
+ * The default ports are 6379, 26379 (Sentinel), 2379 and 2181. Before a Redis, or before all hosts of etcd,
+ * [USER]:PASSWORD@ may stand, with %XX for a comma and for what would end it; behind a Redis, /DATABASE. etcd
+ * speaks TLS with the option ca=FILE, and with cert=FILE and key=FILE for a client certificate. Redlock has
+ * no fence since its servers know nothing of each other: of N counters none is one number that grows.
  *
  * renew=on. A grant is held until it is released, or until its process is silent: dead, paused, or cut off
  * from the store. (As the Mutex of etcd's concurrency package, and Curator's for ZooKeeper.) The background

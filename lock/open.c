@@ -11,11 +11,24 @@ enum { TTL_DEFAULT_MS = 10000 };
 
 /* Grouped by scheme. The first of each scheme is its default variant. */
 static const struct lock_backend *const backends[] = {
-    &lock_none,           &lock_local,         &lock_redis_owner,
-    &lock_redis_watchdog, &lock_redis_get_set, &lock_redis_setnx_expire,
-    &lock_redis_getset,   &lock_redis_set_del, &lock_redis_timestamp,
-    &lock_redlock,        &lock_etcd_queue,    &lock_etcd_fixed_key,
-    &lock_etcd_rpc,       &lock_zookeeper,
+    &lock_none,
+    &lock_local,
+    &lock_redis_owner,
+    &lock_redis_watchdog,
+    &lock_redis_get_set,
+    &lock_redis_setnx_expire,
+    &lock_redis_getset,
+    &lock_redis_set_del,
+    &lock_redis_timestamp,
+    &lock_redis_sentinel_owner,
+    &lock_redis_sentinel_watchdog,
+    &lock_redis_cluster_owner,
+    &lock_redis_cluster_watchdog,
+    &lock_redlock,
+    &lock_etcd_queue,
+    &lock_etcd_fixed_key,
+    &lock_etcd_rpc,
+    &lock_zookeeper,
 };
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };

@@ -33,7 +33,7 @@ static const struct setting {
      "redis-cluster://[[user]:password@]host[:port],…"},
     {"lock", TEXT, offsetof(struct config, lock), "local:", 0, 0, "URL",
      "the lock of baskets, transfers and strategy locked: local:, etcd://HOST:PORT,…, zookeeper://…, "
-     "redis://…, redlock://…"},
+     "redis://…, redis-sentinel://…, redis-cluster://…, redlock://…"},
     {"lock-ttl", NUMBER, offsetof(struct config, lock_ttl_ms), "10000", 100, 600000, "MS",
      "how long a lock is held and waited for at most"},
     {"fencing", SWITCH, offsetof(struct config, fencing), "on", 0, 0, "on|off",

@@ -117,7 +117,7 @@ static void ask_moment(struct inventory *inventory, struct redis *redis, const s
     redis_call(redis, on_queued, inventory, ITEM_ARGC, argv);
     redis_callf(redis, NULL, NULL, "HGET %s returned", keys->item);
     redis_callf(redis, NULL, NULL, "HLEN %s", keys->orders);
-    redis_callf(redis, NULL, NULL, "ZCARD %s", keys->holds);
+    redis_callf(redis, NULL, NULL, "ZCOUNT %s -inf (+inf", keys->holds);
     if (pages) {
         ask_page(redis, keys->orders, "0", NULL, NULL);
         ask_page(redis, keys->users, "0", NULL, NULL);
@@ -303,8 +303,10 @@ static void start(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
     if (audits->running || STAILQ_EMPTY(&audits->runs))
         return;
-    if (!audits->store)
-        audits->store = inventory_open_store(inventory, on_state, inventory);
+    if (!audits->store) {
+        audits->opened_ms = clock_mono_ms(inventory->config.clock);
+        audits->store = store_open_another(inventory->store, on_state, inventory);
+    }
     if (!audits->store) {
         abandon(inventory);
     } else if (store_is_up(audits->store, STAILQ_FIRST(&audits->runs)->name)) {
@@ -356,10 +358,15 @@ void audit_tick(struct inventory *inventory) {
     const struct audit_run *first = STAILQ_FIRST(&audits->runs);
     if (!audits->store)
         return;
-    if (!first || (!store_is_up(audits->store, first->name) && *store_error(audits->store)))
+    bool gone = first && !store_is_up(audits->store, first->name) && *store_error(audits->store);
+    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+    /* In a cluster another server may have the item soon: its map is read again. */
+    bool patient =
+        !store_is_one(audits->store) && now_ms - audits->opened_ms < inventory->config.call_timeout_ms;
+    if (!first || (gone && !patient))
         abandon(inventory);
     else
-        start(inventory); /* the map of a cluster may have come meanwhile */
+        start(inventory);
 }
 
 void audit_close(struct inventory *inventory) {

@@ -12,6 +12,7 @@ struct audits {
     bool running;        /* the first one's page is asked for, or will be after a pause */
     int waiting;         /* callers */
     struct store *store; /* NULL while there is no audit */
+    int64_t opened_ms;
     uv_timer_t pause;
     int64_t pause_ns; /* that is still to be made */
 };

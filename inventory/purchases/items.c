@@ -110,6 +110,30 @@ static void on_created(void *ctx, const struct redis_value *value) {
     request.item_fn(request.ctx, status, NULL);
 }
 
+enum { CREATE_KEYS = 7, CREATE_NUMBERS = 5 };
+
+static void send_create(struct inventory *inventory, const struct inventory_item *item,
+                        struct request *request) {
+    struct sale_keys keys;
+    sale_keys_make(&keys, item->item);
+    const char *const all[CREATE_KEYS] = {keys.item,     keys.orders, keys.users, keys.holds,
+                                          keys.restocks, keys.token,  keys.events};
+    const int64_t numbers[CREATE_NUMBERS] = {item->initial, item->limit, item->starts_ms, item->ends_ms,
+                                             item->hold_ms};
+    int count = store_is_one(inventory->store) ? 1 : CREATE_KEYS - !inventory->config.events,
+        argc = SCRIPT_ARGV;
+    const char *argv[SCRIPT_ARGV + CREATE_KEYS + CREATE_NUMBERS + 1];
+    char texts[CREATE_NUMBERS][DECIMAL_SIZE];
+    for (int i = 0; i < count; i++)
+        argv[argc++] = all[i];
+    for (int i = 0; i < CREATE_NUMBERS; i++) {
+        decimal_append(texts[i], (uint64_t)numbers[i]);
+        argv[argc++] = texts[i];
+    }
+    argv[argc++] = inventory_strategy_name(item->strategy);
+    script_call(inventory->store, &create_script, count, argc, argv, on_created, request);
+}
+
 void inventory_item_create(struct inventory *inventory, const struct inventory_item *item,
                            inventory_item_fn *fn, void *ctx) {
     if (inventory_strategy_teaches(item->strategy) && !inventory->config.teaching) {
@@ -122,11 +146,7 @@ void inventory_item_create(struct inventory *inventory, const struct inventory_i
         return;
     }
     request->item_fn = fn;
-    struct sale_keys keys;
-    sale_keys_make(&keys, item->item);
-    script_callf(inventory->store, &create_script, on_created, request, "1 %s %lld %lld %lld %lld %lld %s",
-                 keys.item, (long long)item->initial, (long long)item->limit, (long long)item->starts_ms,
-                 (long long)item->ends_ms, (long long)item->hold_ms, inventory_strategy_name(item->strategy));
+    send_create(inventory, item, request);
 }
 
 /* ---- restock ---- */

@@ -49,6 +49,7 @@ if what == 'sweep' then
     end
   end
   local next = redis.call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2]
+  if next == 'inf' then next = nil end -- the entry that create.lua made
   -- Its entry in the index of due times will be removed, so `indexed` must not say that it stands, even if this clock steps back.
   if not next then redis.call('HDEL', item, 'indexed') end
   return {#due, next or ''}

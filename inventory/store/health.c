@@ -109,6 +109,9 @@ static void count_down(struct request *request) {
     if (--request->pending > 0)
         return;
     health->ready = !health->reason[0];
+    if (health->ready && !store_is_whole(request->inventory->store))
+        snprintf(health->reason, sizeof health->reason, "a part of the store cannot be reached: %.200s",
+                 inventory_last_error(request->inventory));
     request->fn(request->ctx, health);
     free(request);
 }
@@ -147,7 +150,7 @@ void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn,
     }
     *request =
         (struct request){.inventory = inventory, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown};
-    if (!store_is_whole(store))
+    if (!store_is_up(store, NULL))
         refuse_unreachable(request);
     for (int i = 0; i < store_servers(store); i++) {
         struct redis *redis = store_server(store, i);

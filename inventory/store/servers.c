@@ -179,7 +179,7 @@ void servers_tick(struct servers *servers) {
 
 /* ---- opening and closing ---- */
 
-bool servers_open(struct servers *servers, const struct store_config *config) {
+bool servers_open(struct servers *servers, const struct servers_config *config) {
     *servers = (struct servers){.config = *config, .wanted = true};
     if (servers_are_cluster(servers)) {
         servers->slots = calloc(1, sizeof *servers->slots);

@@ -6,10 +6,19 @@
 #define INVENTORY_STORE_SERVERS_H
 
 #include "base/redis_slots.h"
+#include "base/redis_url.h"
 #include "inventory/store/redis.h"
-#include "inventory/store/store.h"
 
 struct sentinel;
+
+struct servers_config {
+    uv_loop_t *loop;
+    const struct redis_url *url; /* must outlive the servers, as the clock must */
+    const struct clock *clock;
+    int timeout_ms;           /* of a call */
+    redis_state_fn *on_state; /* a server came up, or went down; may be NULL */
+    void *ctx;
+};
 
 /* More than its masters: those that a redirection names are added, and closed when they are idle. */
 enum { SERVERS_MAX = 2 * REDIS_MASTERS_MAX };
@@ -24,7 +33,7 @@ struct server {
 };
 
 struct servers {
-    struct store_config config;
+    struct servers_config config;
     int count;
     struct server *server[SERVERS_MAX];
     struct sentinel *sentinel; /* NULL: the URL names none */
@@ -42,7 +51,7 @@ struct servers {
 };
 
 /* False when out of memory; then nothing is left. */
-bool servers_open(struct servers *servers, const struct store_config *config);
+bool servers_open(struct servers *servers, const struct servers_config *config);
 /* Pending calls are answered NULL before this returns. */
 void servers_close(struct servers *servers);
 

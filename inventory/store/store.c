@@ -28,6 +28,7 @@ struct call {
 
 struct store {
     struct servers servers;
+    _Atomic uint64_t *scripts_loaded; /* may be NULL */
     STAILQ_HEAD(calls, call) resting; /* are sent again after a pause */
     uv_timer_t tick;
 };
@@ -86,7 +87,7 @@ static void send_call(struct call *call) {
 
 static void send_text(struct call *call) {
     struct redis_command evalsha = call->command;
-    _Atomic uint64_t *counter = call->store->servers.config.scripts_loaded;
+    _Atomic uint64_t *counter = call->store->scripts_loaded;
     call->command = redis_command_eval(&evalsha, call->script->text);
     call->script = NULL;
     redis_command_free(&evalsha);
@@ -209,8 +210,10 @@ enum store_moved store_note(struct store *store, const struct redis *from, const
 bool store_is_up(const struct store *store, const char *key) {
     const struct servers *servers = &store->servers;
     const struct server *server = key ? servers_of_key(servers, key) : NULL;
-    for (int i = 0; !key && i < servers->count && !server; i++)
-        server = redis_is_up(servers->server[i]->redis) ? servers->server[i] : NULL;
+    for (int i = 0; !key && i < store_servers(store) && !server; i++) {
+        const struct redis *redis = store_server(store, i);
+        server = redis && redis_is_up(redis) ? servers->server[i] : NULL;
+    }
     return server && redis_is_up(server->redis);
 }
 
@@ -279,18 +282,26 @@ static void on_closed(uv_handle_t *tick) {
     free(tick->data);
 }
 
-struct store *store_open(const struct store_config *config) {
+struct store *store_open(const struct servers_config *config, _Atomic uint64_t *scripts_loaded) {
     struct store *store = calloc(1, sizeof *store);
     if (!store || !servers_open(&store->servers, config)) {
         free(store);
         return NULL;
     }
+    store->scripts_loaded = scripts_loaded;
     STAILQ_INIT(&store->resting);
     store->tick.data = store;
     uv_timer_init(config->loop, &store->tick);
     if (servers_are_cluster(&store->servers))
         uv_timer_start(&store->tick, on_tick, TICK_MS, TICK_MS);
     return store;
+}
+
+struct store *store_open_another(const struct store *store, redis_state_fn *on_state, void *ctx) {
+    struct servers_config config = store->servers.config;
+    config.on_state = on_state;
+    config.ctx = ctx;
+    return store_open(&config, store->scripts_loaded);
 }
 
 void store_close(struct store *store) {

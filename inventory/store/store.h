@@ -18,8 +18,7 @@
 #ifndef INVENTORY_STORE_STORE_H
 #define INVENTORY_STORE_STORE_H
 
-#include "base/redis_url.h"
-#include "inventory/store/redis.h"
+#include "inventory/store/servers.h"
 
 struct store;
 
@@ -28,27 +27,19 @@ struct script {
     const char *sha; /* its SHA-1, by which the servers know it */
 };
 
-struct store_config {
-    uv_loop_t *loop;
-    const struct redis_url *url; /* must outlive the store, as the clock must */
-    const struct clock *clock;
-    int timeout_ms;
-    redis_state_fn *on_state; /* a server came up, or went down; may be NULL */
-    void *ctx;
-    _Atomic uint64_t
-        *scripts_loaded; /* counts calls that had to send the text of their script; may be NULL */
-};
-
-/* Starts to connect; NULL when out of memory. */
-struct store *store_open(const struct store_config *config);
+/* Starts to connect; NULL when out of memory. `scripts_loaded`, which may be NULL, counts the calls that had
+ * to send the text of their script. */
+struct store *store_open(const struct servers_config *config, _Atomic uint64_t *scripts_loaded);
+/* Another one for the same servers, with connections of its own. */
+struct store *store_open_another(const struct store *store, redis_state_fn *on_state, void *ctx);
 /* Pending calls are answered NULL, those that were to be sent again `redis_unsent`, before this returns. The
  * memory goes when the loop has run once more. NULL does nothing. */
 void store_close(struct store *store);
 
-/* Whether the server that has the key can be sent calls; `key` NULL: whether any can. */
+/* Whether the server that has the key can be sent calls; `key` NULL: whether any that has keys can. */
 bool store_is_up(const struct store *store, const char *key);
 
-/* Whether all keys can be reached. */
+/* Whether all keys can be reached: of a cluster a part can be gone. */
 bool store_is_whole(const struct store *store);
 
 /* Whether one server has all keys, and carries out all calls in the order in which they were made. */

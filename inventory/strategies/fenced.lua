@@ -42,7 +42,7 @@ if limit > 0 and quantity + (redis.call('HGET', users, user) or 0) > limit then 
 if hold_until ~= '0' and tonumber(redis.call('HGET', item, 'indexed') or 0) <= now then
   if tonumber(entered) > now then
     redis.call('HSET', item, 'indexed', entered)
-  elseif redis.call('ZCARD', holds) == 0 then
+  elseif redis.call('ZCOUNT', holds, '-inf', '(+inf') == 0 then
     return {'index', tonumber(hold_until)}
   end
 end

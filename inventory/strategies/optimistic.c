@@ -137,7 +137,7 @@ static struct optimistic *optimistic_open(struct inventory *inventory) {
     for (int i = 0; i < CONNECTIONS; i++) {
         struct connection *connection = &optimistic->connections[i];
         connection->of = optimistic;
-        connection->store = inventory_open_store(inventory, on_state, connection);
+        connection->store = store_open_another(inventory->store, on_state, connection);
         if (connection->store)
             continue;
         while (i-- > 0)

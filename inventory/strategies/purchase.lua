@@ -76,7 +76,7 @@ local function sell(k, keys, strategy, entered, a, n)
     if hold > 0 and tonumber(c[7] or 0) <= now then
       if tonumber(entered) > now then
         call('HSET', item, 'indexed', entered)
-      elseif call('ZCARD', holds) == 0 then
+      elseif call('ZCOUNT', holds, '-inf', '(+inf') == 0 then
         return {'index', hold_until}
       end
     end

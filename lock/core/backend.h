@@ -67,7 +67,9 @@ struct lock_backend {
 };
 
 extern const struct lock_backend lock_none, lock_local, lock_redis_owner, lock_redis_watchdog,
-    lock_redis_get_set, lock_redis_setnx_expire, lock_redis_getset, lock_redis_set_del, lock_redis_timestamp,
-    lock_redlock, lock_etcd_queue, lock_etcd_fixed_key, lock_etcd_rpc, lock_zookeeper;
+    lock_redis_sentinel_owner, lock_redis_sentinel_watchdog, lock_redis_cluster_owner,
+    lock_redis_cluster_watchdog, lock_redis_get_set, lock_redis_setnx_expire, lock_redis_getset,
+    lock_redis_set_del, lock_redis_timestamp, lock_redlock, lock_etcd_queue, lock_etcd_fixed_key,
+    lock_etcd_rpc, lock_zookeeper;
 
 #endif

@@ -64,7 +64,7 @@ static const char *read_option(struct lock_url *url, const char *name, size_t na
 
 bool lock_url_parse(struct lock_url *url, const char *text, char *error, size_t error_size) {
     struct lock_url read = {.ttl_ms = 0};
-    size_t scheme = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789");
+    size_t scheme = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-");
     if (scheme == 0 || text[scheme] != ':' || !copy(read.scheme, sizeof read.scheme, text, scheme))
         return fail(error, error_size,
                     "not a lock URL: those begin with local:, redis:, redlock:, etcd: or zookeeper:");

@@ -19,7 +19,8 @@ static const int64_t idle_ns = 50000000;
 STAILQ_HEAD(requests, redis_request);
 
 struct redis_connection {
-    struct redis_target target;
+    struct redis_url url;
+    struct redis_target target; /* that was reached last, or could not be */
     const struct lock_env *env; /* may be NULL */
     int timeout_ms;
     pthread_mutex_t mutex; /* not held while the socket is read or written */
@@ -35,12 +36,13 @@ struct redis_connection {
     struct redis_output output;         /* queued, and not being written yet */
 };
 
-struct redis_connection *redis_connection_open(const struct redis_target *target, int timeout_ms,
+struct redis_connection *redis_connection_open(const struct redis_url *url, int timeout_ms,
                                                const struct lock_env *env) {
     struct redis_connection *connection = calloc(1, sizeof *connection);
     if (!connection)
         return NULL;
-    connection->target = *target;
+    connection->url = *url;
+    connection->target = url->servers[0];
     connection->env = env;
     connection->timeout_ms = timeout_ms;
     STAILQ_INIT(&connection->calls);
@@ -152,7 +154,8 @@ static bool connect_now(struct redis_connection *connection) {
     if (lock_mono_ns() < connection->retry_at_ns)
         return false;
     char why[LOCK_ERROR_SIZE];
-    connection->hiredis = redis_dial(&connection->target, connection->timeout_ms, why, sizeof why);
+    connection->hiredis =
+        redis_dial_url(&connection->url, connection->timeout_ms, &connection->target, why, sizeof why);
     if (!connection->hiredis) {
         connection->retry_at_ns = lock_mono_ns() + retry_ns;
         redis_connection_report(connection, why);

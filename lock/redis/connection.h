@@ -7,7 +7,7 @@
 #ifndef LOCK_REDIS_CONNECTION_H
 #define LOCK_REDIS_CONNECTION_H
 
-#include "base/redis_target.h"
+#include "base/redis_url.h"
 #include "lock/core/env.h"
 #include "lock/core/waiter.h"
 #include "lock/redis/protocol.h"
@@ -27,9 +27,10 @@ struct redis_request {
 
 struct redis_connection;
 
-/* Connects with the first call. A call that is not answered within `timeout_ms` closes the connection, and
- * fails all calls behind it. `env` may be NULL. NULL when out of memory. */
-struct redis_connection *redis_connection_open(const struct redis_target *target, int timeout_ms,
+/* Connects with the first call, to the first server of the URL, or to the master that its Sentinels name. A
+ * call that is not answered within `timeout_ms` closes the connection, and fails all calls behind it. `env`
+ * may be NULL. NULL when out of memory. */
+struct redis_connection *redis_connection_open(const struct redis_url *url, int timeout_ms,
                                                const struct lock_env *env);
 /* No thread may be inside a call. NULL does nothing. */
 void redis_connection_close(struct redis_connection *connection);

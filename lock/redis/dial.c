@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -115,6 +116,83 @@ redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char
     else if (greet(hiredis, target, until_ns, error, error_size) &&
              redisSetTimeout(hiredis, timeout) == REDIS_OK)
         return hiredis;
+    redisFree(hiredis);
+    return NULL;
+}
+
+/* ---- by the name of a master ---- */
+
+/* Sends a command within the time; NULL: no reply came. */
+static redisReply *ask(redisContext *hiredis, int64_t until_ns, int argc, const char *argv[]) {
+    bool in_time = redisSetTimeout(hiredis, left_until(until_ns, 1)) == REDIS_OK;
+    return in_time ? redisCommandArgv(hiredis, argc, argv, NULL) : NULL;
+}
+
+static bool is_refused(const redisReply *reply, const char *error) {
+    return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, error, strlen(error)) == 0;
+}
+
+/* Asks one Sentinel, with the password only if it demands one. False: `*why`, if there is anything to say. */
+static bool ask_sentinel(redisContext *sentinel, const struct redis_url *url, int64_t until_ns,
+                         struct redis_target *master, const char **why) {
+    const struct redis_target *account = &url->servers[0];
+    const char *find[] = {"SENTINEL", "get-master-addr-by-name", url->master};
+    const char *login[] = {"AUTH", account->user[0] ? account->user : account->password, account->password};
+    redisReply *reply = ask(sentinel, until_ns, 3, find);
+    if (is_refused(reply, "NOAUTH") && account->password[0]) {
+        freeReplyObject(ask(sentinel, until_ns, account->user[0] ? 3 : 2, login));
+        freeReplyObject(reply);
+        reply = ask(sentinel, until_ns, 3, find);
+    }
+    bool found = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+                 reply->element[0]->str && reply->element[1]->str &&
+                 strlen(reply->element[0]->str) < sizeof master->host;
+    if (found) {
+        *master = *account;
+        snprintf(master->host, sizeof master->host, "%s", reply->element[0]->str);
+        master->port = (int)strtol(reply->element[1]->str, NULL, 10);
+    }
+    *why = found ? NULL : !reply ? "a Sentinel does not answer" : "no Sentinel knows a master of this name";
+    freeReplyObject(reply);
+    return found && master->port > 0;
+}
+
+/* Each Sentinel has its part of the time, and the master the last one. */
+static bool find_master(const struct redis_url *url, int timeout_ms, struct redis_target *master, char *error,
+                        size_t size) {
+    bool found = false;
+    for (int i = 0; i < url->count && !found; i++) {
+        const char *why = NULL;
+        int64_t until_ns;
+        redisContext *sentinel = connect_to(&url->servers[i], timeout_ms / (url->count + 1), &until_ns, &why);
+        *master = url->servers[i];
+        found = !why && ask_sentinel(sentinel, url, until_ns, master, &why);
+        if (!found)
+            snprintf(error, size, "%s", why ? why : "a Sentinel names no port");
+        redisFree(sentinel);
+    }
+    return found;
+}
+
+static bool is_master(redisContext *hiredis) {
+    redisReply *reply = redisCommand(hiredis, "ROLE");
+    bool master = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+                  reply->element[0]->str && strcmp(reply->element[0]->str, "master") == 0;
+    freeReplyObject(reply);
+    return master;
+}
+
+redisContext *redis_dial_url(const struct redis_url *url, int timeout_ms, struct redis_target *reached,
+                             char *error, size_t error_size) {
+    *reached = url->servers[0];
+    if (url->kind != REDIS_URL_SENTINEL)
+        return redis_dial(reached, timeout_ms, error, error_size);
+    if (!find_master(url, timeout_ms, reached, error, error_size))
+        return NULL;
+    redisContext *hiredis = redis_dial(reached, timeout_ms / (url->count + 1), error, error_size);
+    if (!hiredis || is_master(hiredis))
+        return hiredis;
+    snprintf(error, error_size, "it is a replica");
     redisFree(hiredis);
     return NULL;
 }

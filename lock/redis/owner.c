@@ -46,7 +46,7 @@ static enum lock_status run_owner(struct redis_store *store, const char *key, co
 static enum lock_status owner_attempt(void *opened, struct lock_attempt *attempt) {
     struct redis_store *store = opened;
     struct lock_grant *grant = &attempt->grant;
-    bool queues = attempt->waits && redis_store_is_subscribed(store, false);
+    bool queues = attempt->waits && redis_store_is_subscribed(store, grant->key, false);
     int64_t sent_ns = lock_env_now_ns(store->env);
     struct redis_answer answer;
     enum lock_status status = run_owner(store, grant->key, attempt->releasing, grant->owner,
@@ -61,7 +61,7 @@ static enum lock_status owner_attempt(void *opened, struct lock_attempt *attempt
         return LOCK_OK;
     }
     if (attempt->waits && !queues)
-        redis_store_is_subscribed(store, true);
+        redis_store_is_subscribed(store, grant->key, true);
     int64_t retry_ms = queues ? RETRY_MS : UNSUBSCRIBED_RETRY_MS;
     int64_t left_ms = -answer.integer; /* and one more */
     if (left_ms < retry_ms)
@@ -107,23 +107,24 @@ enum {
         LOCK_CAN_FENCE | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE | LOCK_IS_SHARED | LOCK_IS_SAFE
 };
 
-/* Both variants. */
+/* The variants, for each kind of store. */
 #define OWNER_FUNCTIONS                                                                                      \
-    .scheme = "redis", .queues_locally = true, .attempt_releases = true, .fences_per_grant = OWNER_FENCES,   \
+    .queues_locally = true, .attempt_releases = true, .fences_per_grant = OWNER_FENCES,                      \
     .open = redis_store_open, .close = redis_store_close, .attempt = owner_attempt,                          \
     .release = owner_release, .withdraw = owner_withdraw, .check = owner_check
 
-const struct lock_backend lock_redis_owner = {
-    OWNER_FUNCTIONS,
-    .variant = "owner",
-    .flaw = "forgets a grant when it fails over; two hold it after a pause, and the fence stops the second",
-    .caps = OWNER_CAPS,
-};
+#define OWNER                                                                                                \
+    OWNER_FUNCTIONS, .variant = "owner", .caps = OWNER_CAPS,                                                 \
+                     .flaw = "forgets a grant when it fails over; two hold it after a pause, and the fence " \
+                             "stops the second"
+#define WATCHDOG                                                                                             \
+    OWNER_FUNCTIONS, .variant = "watchdog", .caps = OWNER_CAPS | LOCK_IS_REENTRANT | LOCK_RENEWS,            \
+                     .renews_active = true,                                                                  \
+                     .flaw = "is held by a hung holder for three times to live longer; otherwise as owner"
 
-const struct lock_backend lock_redis_watchdog = {
-    OWNER_FUNCTIONS,
-    .variant = "watchdog",
-    .flaw = "is held by a hung holder for three times to live longer; otherwise as owner",
-    .caps = OWNER_CAPS | LOCK_IS_REENTRANT | LOCK_RENEWS,
-    .renews_active = true,
-};
+const struct lock_backend lock_redis_owner = {.scheme = "redis", OWNER};
+const struct lock_backend lock_redis_watchdog = {.scheme = "redis", WATCHDOG};
+const struct lock_backend lock_redis_sentinel_owner = {.scheme = "redis-sentinel", OWNER};
+const struct lock_backend lock_redis_sentinel_watchdog = {.scheme = "redis-sentinel", WATCHDOG};
+const struct lock_backend lock_redis_cluster_owner = {.scheme = "redis-cluster", OWNER};
+const struct lock_backend lock_redis_cluster_watchdog = {.scheme = "redis-cluster", WATCHDOG};

@@ -1,13 +1,11 @@
 #include "lock/redis/store.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "delete_if.lua.h"
 #include "extend.lua.h"
-#include "lock/redis/subscriber.h"
 #include "owner.lua.h"
 
 enum { POLL_MS = 4 };
@@ -29,11 +27,11 @@ int64_t redis_store_deadline_ns(int64_t sent_ns, int64_t ttl_ms) {
 
 enum lock_status redis_store_open(const struct lock_url *url, const struct lock_env *env, void **store,
                                   char *error, size_t error_size) {
-    struct redis_target target;
-    char address[sizeof url->address + 16], what[200];
-    snprintf(address, sizeof address, "redis://%s", url->address);
-    if (!url->address[0] || !redis_target_parse(&target, address, what, sizeof what)) {
-        snprintf(error, error_size, "redis: %s",
+    struct redis_url servers;
+    char text[sizeof url->address + sizeof url->scheme + 8], what[200];
+    snprintf(text, sizeof text, "%s://%s", url->scheme, url->address);
+    if (!url->address[0] || !redis_url_parse(&servers, text, what, sizeof what)) {
+        snprintf(error, error_size, "%s: %s", url->scheme,
                  url->address[0] ? what : "has no address; want redis://[[USER]:PASSWORD@]HOST[:PORT][/DB]");
         return LOCK_CONFIG;
     }
@@ -41,55 +39,38 @@ enum lock_status redis_store_open(const struct lock_url *url, const struct lock_
     if (!opened)
         return LOCK_NOMEM;
     opened->env = env;
-    opened->target = target;
     opened->ttl_ms = url->ttl_ms;
     snprintf(opened->ttl_text, sizeof opened->ttl_text, "%lld", (long long)url->ttl_ms);
-    opened->connection = redis_connection_open(&target, lock_env_timeout_ms(url->ttl_ms, 8), env);
-    if (!opened->connection) {
+    opened->servers = redis_servers_open(&servers, lock_env_timeout_ms(url->ttl_ms, 8), env);
+    if (!opened->servers) {
         free(opened);
         return LOCK_NOMEM;
     }
-    pthread_mutex_init(&opened->mutex, NULL);
     *store = opened;
     return LOCK_OK;
 }
 
 void redis_store_close(void *store) {
     struct redis_store *opened = store;
-    redis_subscriber_close(opened->subscriber);
-    redis_connection_close(opened->connection);
-    pthread_mutex_destroy(&opened->mutex);
+    redis_servers_close(opened->servers);
     free(opened);
 }
 
-bool redis_store_is_subscribed(struct redis_store *store, bool subscribe) {
-    pthread_mutex_lock(&store->mutex);
-    if (subscribe && !store->subscriber)
-        store->subscriber = redis_subscriber_open(&store->target, store->env);
-    bool is_subscribed = redis_subscriber_is_subscribed(store->subscriber);
-    pthread_mutex_unlock(&store->mutex);
-    return is_subscribed;
+bool redis_store_is_subscribed(struct redis_store *store, const char *key, bool subscribe) {
+    char name[REDIS_KEY_SIZE];
+    redis_store_key(name, key, "");
+    return redis_servers_are_subscribed(store->servers, name, subscribe);
 }
 
-/* Once another server answers, the subscriber must connect to it too: the old one publishes nothing, or too
- * late. */
-static void follow_name(struct redis_store *store, bool is_replica) {
-    if (is_replica) {
-        atomic_store(&store->was_replica, true);
-    } else if (atomic_load_explicit(&store->was_replica, memory_order_relaxed) &&
-               atomic_exchange(&store->was_replica, false)) {
-        pthread_mutex_lock(&store->mutex);
-        redis_subscriber_reconnect(store->subscriber);
-        pthread_mutex_unlock(&store->mutex);
-    }
+static enum lock_status call(struct redis_store *store, const char *key, struct redis_answer *answer,
+                             int argc, const char *const argv[], struct lock_cancel *cancel) {
+    enum lock_status status = redis_servers_call(store->servers, key, argc, argv, answer, cancel);
+    return status == LOCK_OK && answer->type == REDIS_ANSWER_ERROR ? LOCK_UNAVAILABLE : status;
 }
 
 enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
                                   const char *const argv[], struct lock_cancel *cancel) {
-    enum lock_status status = redis_connection_call(store->connection, argc, argv, answer, cancel);
-    if (status == LOCK_OK)
-        follow_name(store, redis_answer_is_replica(answer));
-    return status == LOCK_OK && answer->type == REDIS_ANSWER_ERROR ? LOCK_UNAVAILABLE : status;
+    return call(store, argv[1], answer, argc, argv, cancel);
 }
 
 enum lock_status redis_store_run(struct redis_store *store, const struct redis_script *script,
@@ -98,12 +79,12 @@ enum lock_status redis_store_run(struct redis_store *store, const struct redis_s
     answer->type = REDIS_ANSWER_NIL;
     argv[0] = "EVALSHA";
     argv[1] = script->sha1;
-    enum lock_status status = redis_store_call(store, answer, argc, argv, cancel);
+    enum lock_status status = call(store, argv[3], answer, argc, argv, cancel);
     if (status != LOCK_UNAVAILABLE || !redis_answer_is_no_script(answer))
         return status;
     argv[0] = "EVAL";
     argv[1] = script->text;
-    return redis_store_call(store, answer, argc, argv, cancel);
+    return call(store, argv[3], answer, argc, argv, cancel);
 }
 
 enum lock_status redis_store_release(void *store, const char *key, const char *owner) {

@@ -1,23 +1,15 @@
-/* What all locks in one Redis share: connection, subscriber, names of keys, scripts. Not for users. */
+/* What all locks in Redis share: servers, names of keys, scripts. Not for users. */
 #ifndef LOCK_REDIS_STORE_H
 #define LOCK_REDIS_STORE_H
 
-#include <pthread.h>
-
 #include "lock/core/backend.h"
-#include "lock/redis/connection.h"
+#include "lock/redis/servers.h"
 
 enum { REDIS_KEY_SIZE = LOCK_KEY_MAX + 32, REDIS_NUMBER_SIZE = 24 };
 
-struct redis_subscriber;
-
 struct redis_store {
     const struct lock_env *env;
-    struct redis_target target;
-    struct redis_connection *connection;
-    pthread_mutex_t mutex;               /* for the pointer */
-    struct redis_subscriber *subscriber; /* NULL until the first waiter needs it */
-    _Atomic bool was_replica;            /* the server's last answer said so */
+    struct redis_servers *servers;
     int64_t ttl_ms;
     char ttl_text[REDIS_NUMBER_SIZE];
 };
@@ -43,7 +35,8 @@ void redis_store_close(void *store);
     .scheme = "redis", .caps = LOCK_IS_SHARED, .is_lesson = true, .open = redis_store_open,                  \
     .close = redis_store_close
 
-/* As redis_connection_call(), but an answer that is an ERROR is LOCK_UNAVAILABLE. */
+/* As redis_servers_call() with the command's first argument as its key, but an answer that is an ERROR is
+ * LOCK_UNAVAILABLE. */
 enum lock_status redis_store_call(struct redis_store *store, struct redis_answer *answer, int argc,
                                   const char *const argv[], struct lock_cancel *cancel);
 /* Runs a script by its digest, and by its text if the server does not have it. `argv`: two places that this
@@ -52,8 +45,9 @@ enum lock_status redis_store_run(struct redis_store *store, const struct redis_s
                                  struct redis_answer *answer, int argc, const char *argv[],
                                  struct lock_cancel *cancel);
 
-/* Is this process subscribed to what is published to it? `subscribe`: starts the subscriber. */
-bool redis_store_is_subscribed(struct redis_store *store, bool subscribe);
+/* Is this process subscribed to what is published to it about this lock? `subscribe`: starts the subscriber.
+ */
+bool redis_store_is_subscribed(struct redis_store *store, const char *key, bool subscribe);
 
 /* lock_backend's release for a key whose value is the owner: compare and delete. */
 enum lock_status redis_store_release(void *store, const char *key, const char *owner);

@@ -15,7 +15,7 @@
 enum { SILENCE_MS = 1000, RETRY_MS = 100 };
 
 struct redis_subscriber {
-    struct redis_target target;
+    struct redis_url url;
     const struct lock_env *env;
     pthread_t thread;
     int wake_fd; /* written to: the thread shall close the connection */
@@ -96,7 +96,8 @@ static void *run(void *arg) {
         eventfd_read(subscriber->wake_fd, &wakes); /* a wake-up from here on is for the next connection */
         if (atomic_load(&subscriber->stop))
             break;
-        redisContext *hiredis = redis_dial(&subscriber->target, SILENCE_MS, NULL, 0);
+        struct redis_target reached;
+        redisContext *hiredis = redis_dial_url(&subscriber->url, SILENCE_MS, &reached, NULL, 0);
         if (hiredis)
             read_messages(subscriber, hiredis);
         atomic_store(&subscriber->is_subscribed, false);
@@ -109,12 +110,11 @@ static void *run(void *arg) {
 
 /* ---- called by other threads ---- */
 
-struct redis_subscriber *redis_subscriber_open(const struct redis_target *target,
-                                               const struct lock_env *env) {
+struct redis_subscriber *redis_subscriber_open(const struct redis_url *url, const struct lock_env *env) {
     struct redis_subscriber *subscriber = calloc(1, sizeof *subscriber);
     if (!subscriber)
         return NULL;
-    subscriber->target = *target;
+    subscriber->url = *url;
     subscriber->env = env;
     subscriber->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (subscriber->wake_fd >= 0 && lock_env_start_thread(&subscriber->thread, run, subscriber))

@@ -3,14 +3,14 @@
 #ifndef LOCK_REDIS_SUBSCRIBER_H
 #define LOCK_REDIS_SUBSCRIBER_H
 
-#include "base/redis_target.h"
+#include "base/redis_url.h"
 #include "lock/core/env.h"
 
 struct redis_subscriber;
 
 /* Connects, and reconnects as often as necessary. After each time all waiters are woken, since messages may
  * have been lost. NULL when out of memory, or of threads. */
-struct redis_subscriber *redis_subscriber_open(const struct redis_target *target, const struct lock_env *env);
+struct redis_subscriber *redis_subscriber_open(const struct redis_url *url, const struct lock_env *env);
 /* NULL does nothing. */
 void redis_subscriber_close(struct redis_subscriber *subscriber);
 /* Connects anew: the host name may mean another server by now. NULL does nothing. */

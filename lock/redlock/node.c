@@ -190,7 +190,8 @@ struct redlock_node *redlock_node_open(const struct redis_target *target, int ti
     TAILQ_INIT(&node->queue);
     pthread_mutex_init(&node->mutex, NULL);
     pthread_cond_init(&node->cond, NULL);
-    node->connection = redis_connection_open(target, timeout_ms, env);
+    struct redis_url url = {.count = 1, .servers = {*target}};
+    node->connection = redis_connection_open(&url, timeout_ms, env);
     if (node->connection && lock_env_start_thread(&node->thread, run, node))
         return node;
     free_node(node);

@@ -29,7 +29,8 @@ static struct redis_connection *open_connection(int port, const char *password, 
     if (!redis_target_parse(&target, harness_format("redis://%s127.0.0.1:%d", password, port), error,
                             sizeof error))
         FAIL("%s", error);
-    struct redis_connection *connection = redis_connection_open(&target, timeout_ms, NULL);
+    struct redis_connection *connection =
+        redis_connection_open(&(struct redis_url){.count = 1, .servers = {target}}, timeout_ms, NULL);
     CHECK(connection != NULL);
     return connection;
 }

@@ -6,11 +6,50 @@
 #include <string.h>
 #include <sys/socket.h>
 
-void shop_open(struct shop *shop) {
-    redis_start(&shop->redis, NULL);
-    seckilld_start(&shop->service, shop->redis.port, NULL);
+const char *const shop_kinds[SHOP_KINDS] = {"one Redis", "Sentinel", "a cluster"};
+
+void shop_store_start(struct shop_store *store, enum shop_kind kind) {
+    store->kind = kind;
+    if (kind == SHOP_REDIS)
+        redis_start(&store->redis, NULL);
+    else if (kind == SHOP_SENTINEL)
+        redis_sentinel_start(&store->sentinel);
+    else
+        redis_cluster_start(&store->cluster, 3, 0);
+}
+
+const struct redis_server *shop_store_of(struct shop_store *store, const char *key) {
+    const struct redis_server *server = store->kind == SHOP_REDIS ? &store->redis
+                                        : store->kind == SHOP_SENTINEL
+                                            ? redis_sentinel_master(&store->sentinel)
+                                            : redis_cluster_of(&store->cluster, key);
+    CHECK(server);
+    return server;
+}
+
+void shop_store_flush(struct shop_store *store) {
+    if (store->kind == SHOP_CLUSTER)
+        redis_cluster_flush(&store->cluster);
+    else
+        CHECK_STR(redis_command(shop_store_of(store, ""), "FLUSHALL", NULL), "OK");
+}
+
+const char *shop_store_url(const struct shop_store *store) {
+    return store->kind == SHOP_REDIS      ? harness_format("redis://127.0.0.1:%d", store->redis.port)
+           : store->kind == SHOP_SENTINEL ? redis_sentinel_url(&store->sentinel)
+                                          : redis_cluster_url(&store->cluster);
+}
+
+void shop_open_on(struct shop *shop, enum shop_kind kind) {
+    shop_store_start(&shop->store, kind);
+    shop->redis = *shop_store_of(&shop->store, "");
+    seckilld_start(&shop->service, 0, "--redis", shop_store_url(&shop->store), NULL);
     shop->port = shop->service.port;
     seckilld_wait_ready(&shop->service, 200);
+}
+
+void shop_open(struct shop *shop) {
+    shop_open_on(shop, SHOP_REDIS);
 }
 
 void shop_wait_unready(int port, const char *reason) {

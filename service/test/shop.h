@@ -4,13 +4,36 @@
 
 #include "test/harness.h"
 
+/* The three kinds of store: one contract. */
+enum shop_kind { SHOP_REDIS, SHOP_SENTINEL, SHOP_CLUSTER, SHOP_KINDS };
+extern const char *const shop_kinds[SHOP_KINDS];
+
+struct shop_store {
+    enum shop_kind kind;
+    union {
+        struct redis_server redis;
+        struct redis_sentinel sentinel;
+        struct redis_cluster cluster;
+    };
+};
+
+void shop_store_start(struct shop_store *store, enum shop_kind kind);
+/* Empties it. */
+void shop_store_flush(struct shop_store *store);
+/* For --redis. */
+const char *shop_store_url(const struct shop_store *store);
+/* The server that has the key. */
+const struct redis_server *shop_store_of(struct shop_store *store, const char *key);
+
 struct shop {
-    struct redis_server redis;
+    struct shop_store store;
+    struct redis_server redis; /* the store, where it is one Redis */
     struct seckilld service;
     int port; /* the service's */
 };
 
-/* A store and a service on it. */
+/* A store and a service on it; shop_open(): one Redis. */
+void shop_open_on(struct shop *shop, enum shop_kind kind);
 void shop_open(struct shop *shop);
 /* Ends the service, which must do so with status 0; with a sanitizer that also means: no leak, no race. */
 void shop_close(struct shop *shop);

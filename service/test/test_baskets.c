@@ -6,17 +6,25 @@
 
 enum { EXPIRY_MS = 20000 };
 
-static struct redis_server redis;
+static struct shop_store store;
+static enum shop_kind kind;
+static struct redis_server locks;
 static struct seckilld service;
 static int port;
 
 /* A fresh shop; baskets are made in the way that is under test. */
 static const char *way;
 
+/* The URL of a store that has nothing. */
+static const char *empty_store(void) {
+    shop_store_flush(&store);
+    return shop_store_url(&store);
+}
+
 static void open_with_ttl(const char *lock_ttl_ms) {
-    redis_start(&redis, NULL);
-    seckilld_start(&service, redis.port, "--basket", way, "--lock",
-                   harness_format("redis://127.0.0.1:%d", redis.port), "--lock-ttl", lock_ttl_ms, NULL);
+    redis_start(&locks, NULL);
+    seckilld_start(&service, 0, "--redis", empty_store(), "--basket", way, "--lock",
+                   harness_format("redis://127.0.0.1:%d", locks.port), "--lock-ttl", lock_ttl_ms, NULL);
     port = service.port;
     seckilld_wait_ready(&service, 200);
 }
@@ -209,8 +217,7 @@ static void nonsense(void) {
 static void strategies(void) {
     static const char *const names[] = {"batch", "lua", "decr", "optimistic", "naive", "locked"};
     char lines[256] = "";
-    redis_start(&redis, NULL);
-    seckilld_start(&service, redis.port, "--teaching", "--basket", way, NULL);
+    seckilld_start(&service, 0, "--redis", empty_store(), "--teaching", "--basket", way, NULL);
     port = service.port;
     seckilld_wait_ready(&service, 200);
     for (int i = 0; i < 6; i++) {
@@ -236,8 +243,7 @@ static void strategies(void) {
 /* A basket that is not in the journal cannot be read, confirmed or cancelled. */
 static void naive(void) {
     struct web_response first, again, found;
-    redis_start(&redis, NULL);
-    seckilld_start(&service, redis.port, "--teaching", "--basket", "naive", NULL);
+    seckilld_start(&service, 0, "--redis", empty_store(), "--teaching", "--basket", "naive", NULL);
     port = service.port;
     seckilld_wait_ready(&service, 200);
     shop_put(port, "a", "\"stock\":10");
@@ -301,8 +307,8 @@ static void without_locks(void) {
     CHECK_INT(shop_basket(port, "ann", "a:1 rare:1", "k", &response), 201);
     static const char *const items[] = {"a", "b", "c", "rare"};
     for (int i = 0; i < 4; i++)
-        redis_command(&redis, "SET", harness_format("lock:{seckill:%s}", items[i]), "somebody", NULL);
-    double locks = shop_metric(port, "seckill_lock_acquired_total");
+        redis_command(&locks, "SET", harness_format("lock:{seckill:%s}", items[i]), "somebody", NULL);
+    double acquired = shop_metric(port, "seckill_lock_acquired_total");
     shop_basket(port, "ann", "a:1 b:1 rare:1", "k2", &response);
     CHECK_PROBLEM(&response, 409, "sold-out");
     shop_basket(port, "ann", "a:1 b:5", "k2", &response);
@@ -311,8 +317,8 @@ static void without_locks(void) {
     CHECK_PROBLEM(&response, 404, "unknown-item");
     CHECK_INT(shop_basket(port, "ann", "a:1 rare:1", "k", &response), 201);
     CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
-    CHECK_INT(redis_integer(&redis, "EXISTS", "lock:{seckill:nothing}:fence", NULL), 0);
-    CHECK_INT(shop_metric(port, "seckill_lock_acquired_total"), locks);
+    CHECK_INT(redis_integer(&locks, "EXISTS", "lock:{seckill:nothing}:fence", NULL), 0);
+    CHECK_INT(shop_metric(port, "seckill_lock_acquired_total"), acquired);
     close_shop();
 }
 
@@ -328,11 +334,11 @@ static void confirm(void) {
     web_call(port, "POST", harness_format("/v1/baskets/%s/confirm", id), NULL, "{\"x\":1}", &response);
     CHECK_PROBLEM(&response, 400, "invalid-request");
     check_step(id, "confirm", 200, "confirmed");
-    double locks = shop_metric(port, "seckill_lock_acquired_total");
+    double acquired = shop_metric(port, "seckill_lock_acquired_total");
     check_step(id, "confirm", 200, "confirmed");
     check_step(id, "cancel", 409, "order-confirmed");
     check_settled(id, &first, "confirmed", 1);
-    CHECK_INT(shop_metric(port, "seckill_lock_acquired_total"), locks);
+    CHECK_INT(shop_metric(port, "seckill_lock_acquired_total"), acquired);
     close_shop();
 }
 
@@ -418,22 +424,51 @@ static void transfers(void) {
     close_shop();
 }
 
-int main(int argc, char **argv) {
+static void run(const char *how, const char *what, void (*test)(void)) {
+    harness_run(harness_format("%s: %s%s%s", shop_kinds[kind], how, *how ? ": " : "", what), test);
+}
+
+/* A cluster makes no basket by one script: its items lie in several slots. */
+static void across_slots(void) {
+    struct web_response response;
+    open_shop();
+    shop_basket(port, "ann", "a:1", "k", &response); /* the journal has a slot, too */
+    CHECK_PROBLEM(&response, 409, "cross-slot");
+    shop_basket(port, "ann", "a:1 b:2", "k", &response);
+    CHECK_PROBLEM(&response, 409, "cross-slot");
+    check_left("a", 10, 0, 0);
+    close_shop();
+}
+
+static void on_store(void) {
     static const char *const ways[] = {"locked", "script"};
-    harness_begin(argc, argv);
     for (size_t i = 0; i < 2; i++) {
         way = ways[i];
-        harness_run(harness_format("%s: a basket", way), a_basket);
-        harness_run(harness_format("%s: the first line that fails is named", way), refusals);
-        harness_run(harness_format("%s: items of every strategy", way), strategies);
-        harness_run(harness_format("%s: what cannot be sold waits for no lock", way), without_locks);
-        harness_run(harness_format("%s: a held basket is confirmed", way), confirm);
-        harness_run(harness_format("%s: a held basket is cancelled", way), cancel);
-        harness_run(harness_format("%s: a held basket expires", way), expire);
+        if (i == 1 && kind == SHOP_CLUSTER) {
+            run(way, "across slots", across_slots);
+            continue;
+        }
+        run(way, "a basket", a_basket);
+        run(way, "the first line that fails is named", refusals);
+        run(way, "items of every strategy", strategies);
+        run(way, "what cannot be sold waits for no lock", without_locks);
+        run(way, "a held basket is confirmed", confirm);
+        run(way, "a held basket is cancelled", cancel);
+        run(way, "a held basket expires", expire);
     }
     way = "locked";
-    harness_run("a naive basket is told without a place", naive);
-    harness_run("nonsense is blamed on its field", nonsense);
-    harness_run("transfers", transfers);
+    run("", "a naive basket is told without a place", naive);
+    run("", "nonsense is blamed on its field", nonsense);
+    run("", "transfers", transfers);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    for (int i = 0; i < SHOP_KINDS; i++) {
+        kind = (enum shop_kind)i;
+        if (*harness_dir())
+            shop_store_start(&store, kind);
+        on_store();
+    }
     return harness_finish();
 }

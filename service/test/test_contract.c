@@ -117,13 +117,13 @@ static void put_nonsense(void) {
     CHECK_PROBLEM(&response, 409, "teaching-only");
     shop_get(shop.port, "/v1/items/x", &response);
     CHECK_PROBLEM(&response, 404, "unknown-item");
-    CHECK_STR(redis_command(&shop.redis, "KEYS", "*{x}*", NULL), "[]");
+    CHECK_STR(redis_command(shop_store_of(&shop.store, "{x}"), "KEYS", "*{x}*", NULL), "[]");
 }
 
 static void the_services_strategy(void) {
     struct seckilld service;
     struct web_response response;
-    seckilld_start(&service, shop.redis.port, "--strategy", "optimistic", NULL);
+    seckilld_start(&service, 0, "--redis", shop_store_url(&shop.store), "--strategy", "optimistic", NULL);
     seckilld_wait_ready(&service, 200);
     shop_put(service.port, "as-started", "\"stock\":1");
     CHECK_INT(shop_get(shop.port, "/v1/items/as-started", &response), 200);
@@ -413,11 +413,12 @@ static void audit(void) {
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         CHECK_INT(shop_audit(shop.port, "audited", members[i].name), members[i].value);
     /* It counts orders, not what the counters say: each of these must show. */
-    CHECK_INT(redis_integer(&shop.redis, "HINCRBY", "seckill:{audited}:item", "available", "1", NULL), 95);
+    const struct redis_server *redis = shop_store_of(&shop.store, "{audited}");
+    CHECK_INT(redis_integer(redis, "HINCRBY", "seckill:{audited}:item", "available", "1", NULL), 95);
     CHECK_INT(shop_admin(shop.port, "GET", "/v1/items/audited/audit", NULL, &response), 200);
     CHECK_HAS(response.body, "\"conserved\":false");
-    redis_command(&shop.redis, "HINCRBY", "seckill:{audited}:item", "available", "-95", NULL);
-    redis_command(&shop.redis, "HINCRBY", "seckill:{audited}:item", "initial", "-95", NULL);
+    redis_command(redis, "HINCRBY", "seckill:{audited}:item", "available", "-95", NULL);
+    redis_command(redis, "HINCRBY", "seckill:{audited}:item", "initial", "-95", NULL);
     CHECK_INT(shop_admin(shop.port, "GET", "/v1/items/audited/audit", NULL, &response), 200);
     CHECK_INT(shop_number(&response, "oversold"), 1);
     CHECK_HAS(response.body, "\"conserved\":false");
@@ -427,25 +428,37 @@ static void the_end(void) {
     shop_close(&shop);
 }
 
+static void on_store(enum shop_kind kind, bool listing) {
+    static const struct {
+        const char *what;
+        void (*test)(void);
+    } tests[] = {
+        {"PUT an item", put_an_item},
+        {"PUT with all terms", put_all_terms},
+        {"PUT nonsense", put_nonsense},
+        {"the service's own strategy", the_services_strategy},
+        {"a purchase", buy},
+        {"sold out, restocked", sold_out_and_restocked},
+        {"limits and windows", limits_and_windows},
+        {"a replay after the end", a_replay_after_the_end},
+        {"unknown items", unknown_items},
+        {"refusals name the term", refusals_name_the_term},
+        {"a lesson's lock names --teaching", a_lesson_names_the_flag},
+        {"idempotency keys", keys},
+        {"nonsense is blamed on its field", nonsense},
+        {"restock", restock},
+        {"audit", audit},
+        {"the end", the_end},
+    };
+    if (!listing)
+        shop_open_on(&shop, kind);
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        harness_run(harness_format("%s: %s", shop_kinds[kind], tests[i].what), tests[i].test);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    if (argc < 2 || strcmp(argv[1], "-l") != 0)
-        shop_open(&shop);
-    harness_run("PUT an item", put_an_item);
-    harness_run("PUT with all terms", put_all_terms);
-    harness_run("PUT nonsense", put_nonsense);
-    harness_run("the service's own strategy", the_services_strategy);
-    harness_run("a purchase", buy);
-    harness_run("sold out, restocked", sold_out_and_restocked);
-    harness_run("limits and windows", limits_and_windows);
-    harness_run("a replay after the end", a_replay_after_the_end);
-    harness_run("unknown items", unknown_items);
-    harness_run("refusals name the term", refusals_name_the_term);
-    harness_run("a lesson's lock names --teaching", a_lesson_names_the_flag);
-    harness_run("idempotency keys", keys);
-    harness_run("nonsense is blamed on its field", nonsense);
-    harness_run("restock", restock);
-    harness_run("audit", audit);
-    harness_run("the end", the_end);
+    for (int kind = 0; kind < SHOP_KINDS; kind++)
+        on_store((enum shop_kind)kind, argc >= 2 && strcmp(argv[1], "-l") == 0);
     return harness_finish();
 }

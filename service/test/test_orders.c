@@ -131,7 +131,7 @@ static void expire(void) {
 static void expire_unseen(void) {
     struct seckilld other;
     struct web_response response;
-    seckilld_start(&other, shop.redis.port, NULL);
+    seckilld_start(&other, 0, "--redis", shop_store_url(&shop.store), NULL);
     seckilld_wait_ready(&other, 200);
     double before = shop_metric(shop.port, "seckill_holds_expired_total") +
                     shop_metric(other.port, "seckill_holds_expired_total");
@@ -268,19 +268,32 @@ static void the_end(void) {
     shop_close(&shop);
 }
 
+static void on_store(enum shop_kind kind, bool listing) {
+    static const struct {
+        const char *what;
+        void (*test)(void);
+    } tests[] = {
+        {"confirm", confirm},
+        {"cancel", cancel},
+        {"an order born confirmed", born_confirmed},
+        {"a hold expires", expire},
+        {"holds that nobody reads expire, once", expire_unseen},
+        {"unknown orders", unknown_orders},
+        {"bodies of confirm and cancel", bodies},
+        {"confirm and cancel at the same moment", crossings},
+    };
+    if (!listing)
+        shop_open_on(&shop, kind);
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        harness_run(harness_format("%s: %s", shop_kinds[kind], tests[i].what), tests[i].test);
+    if (kind == SHOP_REDIS)
+        harness_run("an idle service costs the store next to nothing", idle);
+    harness_run(harness_format("%s: the end", shop_kinds[kind]), the_end);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    if (argc < 2 || strcmp(argv[1], "-l") != 0)
-        shop_open(&shop);
-    harness_run("confirm", confirm);
-    harness_run("cancel", cancel);
-    harness_run("an order born confirmed", born_confirmed);
-    harness_run("a hold expires", expire);
-    harness_run("holds that nobody reads expire, once", expire_unseen);
-    harness_run("an idle service costs the store next to nothing", idle);
-    harness_run("unknown orders", unknown_orders);
-    harness_run("bodies of confirm and cancel", bodies);
-    harness_run("confirm and cancel at the same moment", crossings);
-    harness_run("the end", the_end);
+    for (int kind = 0; kind < SHOP_KINDS; kind++)
+        on_store((enum shop_kind)kind, argc >= 2 && strcmp(argv[1], "-l") == 0);
     return harness_finish();
 }

@@ -1,0 +1,101 @@
+/* A store whose master is named by Sentinels: it is found, and after a failover its successor is. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/test/fixture.h"
+
+static struct redis_sentinel sentinel;
+
+static struct seller *open_seller(const char *url) {
+    struct shop *shop = shop_open();
+    struct seller *seller = seller_open_with(shop, &(struct seller_options){.url = url});
+    seller->locked = true;
+    return seller;
+}
+
+static void check_error(const char *url, const char *error) {
+    struct seller *seller = open_seller(url);
+    while (!*inventory_last_error(seller->inventory))
+        shop_turn(seller->shop);
+    CHECK_HAS(inventory_last_error(seller->inventory), error);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+}
+
+static void test_sells(void) {
+    struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
+    seller_wait_up(seller);
+    CHECK_STR(redis_command(redis_sentinel_master(&sentinel), "FLUSHALL", NULL), "OK");
+    item_sell(seller, "phone", strategy, 10);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 2)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 2)->status, INVENTORY_REPLAYED);
+    check_books(seller, redis_sentinel_master(&sentinel), "phone", 8, 0, 2);
+}
+
+static void test_unknown_name(void) {
+    const char *url = redis_sentinel_url(&sentinel), *end = strrchr(url, '/');
+    check_error(harness_format("%.*s/nobody", (int)(end - url), url), "knows no master of this name");
+}
+
+/* Of several Sentinels one is enough, and one that answers nothing is passed over. */
+static void test_one_is_enough(void) {
+    redis_pause(&sentinel.sentinel[1]);
+    struct seller *seller =
+        open_seller(harness_format("redis-sentinel://127.0.0.1:1,127.0.0.1:%d,127.0.0.1:%d/shop",
+                                   sentinel.sentinel[1].port, sentinel.sentinel[0].port));
+    seller_wait_up(seller);
+    redis_resume(&sentinel.sentinel[1]);
+}
+
+static void test_no_sentinel(void) {
+    check_error("redis-sentinel://127.0.0.1:1,127.0.0.1:2/shop", "Connection refused");
+}
+
+/* A Sentinel that names a replica: it is asked again until it names a master. */
+static void test_not_a_master(void) {
+    struct seller *seller =
+        open_seller(harness_format("redis-sentinel://127.0.0.1:%d/shop", sentinel.sentinel[0].port));
+    seller_wait_up(seller);
+    CHECK_STR(redis_command(redis_sentinel_master(&sentinel), "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
+    struct inventory_item item = terms("lamp", INVENTORY_BATCH, 5);
+    CHECK(item_put(seller, &item) != INVENTORY_OK);
+    seller_wait_up(seller); /* the Sentinels made it a master again, or the other */
+    int tries = 0;
+    while (item_put(seller, &item) == INVENTORY_UNAVAILABLE) {
+        CHECK(++tries < 1000);
+        shop_idle(seller->shop, 10);
+        seller_wait_up(seller);
+    }
+    CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
+}
+
+static void test_failover(void) {
+    struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
+    seller_wait_up(seller);
+    struct redis_server *master = redis_sentinel_master(&sentinel);
+    item_sell(seller, "chair", INVENTORY_BATCH, 1000);
+    CHECK_STATUS(buy(seller, "chair", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STR(redis_command(master, "WAIT", "1", "5000", NULL), "1");
+    redis_kill(master);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    CHECK(redis_sentinel_master(&sentinel) != master);
+    CHECK_STATUS(buy(seller, "chair", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+    CHECK_STATUS(buy(seller, "chair", "ann", "k2", 1)->status, INVENTORY_OK);
+    check_books(seller, redis_sentinel_master(&sentinel), "chair", 998, 0, 2);
+    redis_restart(master);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    if (*harness_dir()) {
+        redis_clock();
+        redis_sentinel_start(&sentinel);
+    }
+    run_each("by the name of the master", test_sells, INVENTORY_LOCKED);
+    harness_run("a name that nobody knows", test_unknown_name);
+    harness_run("one Sentinel is enough", test_one_is_enough);
+    harness_run("no Sentinel answers", test_no_sentinel);
+    harness_run("a master that has become a replica", test_not_a_master);
+    harness_run("a failover", test_failover);
+    return harness_finish();
+}

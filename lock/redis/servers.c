@@ -1,0 +1,293 @@
+#include "lock/redis/servers.h"
+
+#include <hiredis/hiredis.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/redis_slots.h"
+#include "lock/redis/dial.h"
+#include "lock/redis/subscriber.h"
+
+enum { SERVERS_MAX = REDIS_MASTERS_MAX, REDIRECTS_AT_ONCE = 5, MAP_AGE_MS = 1000 };
+enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 40 };
+
+struct server {
+    struct redis_url url; /* of this server; of one Redis, or of a Sentinel, as the user has it */
+    struct redis_address address;
+    struct redis_connection *connection;
+    /* For ASK, which concerns the next command of a connection alone; NULL until it is needed. One thread
+     * uses it at a time. */
+    pthread_mutex_t asking_mutex;
+    struct redis_connection *asking;
+    struct redis_subscriber *subscriber; /* NULL until the first waiter needs it */
+    _Atomic bool was_replica;            /* the server's last answer said so */
+};
+
+struct redis_servers {
+    struct redis_url url;
+    const struct lock_env *env;
+    int timeout_ms;
+    pthread_mutex_t mutex; /* for all that follows; a server stays until the end */
+    int count;
+    struct server *server[SERVERS_MAX];
+    /* Of a cluster: */
+    struct redis_slots *slots; /* as read last */
+    /* And as redirections told since. NULL: nobody, as far as is known. */
+    struct server *of_slot[REDIS_SLOTS];
+    bool reading;       /* a thread reads the map */
+    int64_t read_at_ns; /* not before */
+    int next;           /* to be asked */
+};
+
+static bool is_cluster(const struct redis_servers *servers) {
+    return servers->url.kind == REDIS_URL_CLUSTER;
+}
+
+/* ---- servers: with the mutex held ---- */
+
+/* NULL when out of memory, or when there are too many. */
+static struct server *add(struct redis_servers *servers, const struct redis_url *url) {
+    struct server *server = servers->count < SERVERS_MAX ? calloc(1, sizeof *server) : NULL;
+    if (!server)
+        return NULL;
+    server->url = *url;
+    snprintf(server->address.host, sizeof server->address.host, "%s", url->servers[0].host);
+    server->address.port = url->servers[0].port;
+    server->connection = redis_connection_open(url, servers->timeout_ms, servers->env);
+    if (!server->connection) {
+        free(server);
+        return NULL;
+    }
+    pthread_mutex_init(&server->asking_mutex, NULL);
+    servers->server[servers->count++] = server;
+    return server;
+}
+
+static struct server *server_at(struct redis_servers *servers, const struct redis_address *address) {
+    for (int i = 0; i < servers->count; i++) {
+        if (redis_address_is_same(&servers->server[i]->address, address))
+            return servers->server[i];
+    }
+    struct redis_url url = {.kind = REDIS_URL_ONE, .count = 1, .servers = {servers->url.servers[0]}};
+    snprintf(url.servers[0].host, sizeof url.servers[0].host, "%s", address->host);
+    url.servers[0].port = address->port;
+    return add(servers, &url);
+}
+
+static void install(struct redis_servers *servers) {
+    struct server *masters[REDIS_MASTERS_MAX];
+    for (int i = 0; i < servers->slots->masters; i++)
+        masters[i] = server_at(servers, &servers->slots->master[i]);
+    for (int slot = 0; slot < REDIS_SLOTS; slot++) {
+        int16_t master = servers->slots->of_slot[slot];
+        servers->of_slot[slot] = master == REDIS_SLOT_NOBODY ? NULL : masters[master];
+    }
+}
+
+/* ---- the map of a cluster ---- */
+
+/* Asks one server on a connection of its own. */
+static bool ask_map(const struct redis_servers *servers, const struct redis_url *url,
+                    struct redis_slots *slots) {
+    struct redis_target reached;
+    char why[128];
+    redisContext *hiredis = redis_dial_url(url, servers->timeout_ms / 2, &reached, why, sizeof why);
+    redisReply *reply = hiredis ? redisCommand(hiredis, "CLUSTER SLOTS") : NULL;
+    bool good = reply && redis_slots_read(slots, reply, reached.host);
+    if (hiredis && !good) {
+        char server[sizeof reached.host + 16];
+        snprintf(server, sizeof server, "%s:%d", reached.host, reached.port);
+        lock_env_failed(servers->env, server,
+                        reply && reply->type == REDIS_REPLY_ERROR ? reply->str : "it knows of no slots");
+    }
+    freeReplyObject(reply);
+    redisFree(hiredis);
+    return good;
+}
+
+/* Called, and returns, with the mutex held, which is not held meanwhile: other threads use the map that there
+ * is. Asks the next server; if it fails, another will be asked at the next time. */
+static void read_map(struct redis_servers *servers) {
+    if (servers->reading || lock_mono_ns() < servers->read_at_ns)
+        return;
+    struct redis_slots *slots = malloc(sizeof *slots);
+    struct redis_url url = servers->server[servers->next++ % servers->count]->url;
+    if (!slots)
+        return;
+    servers->reading = true;
+    pthread_mutex_unlock(&servers->mutex);
+    bool good = ask_map(servers, &url, slots);
+    pthread_mutex_lock(&servers->mutex);
+    servers->reading = false;
+    if (good) {
+        *servers->slots = *slots;
+        servers->read_at_ns = lock_mono_ns() + (int64_t)MAP_AGE_MS * 1000000;
+        install(servers);
+    }
+    free(slots);
+}
+
+/* `outdated`: the map is. NULL: nobody has the key, as far as is known. */
+static struct server *find(struct redis_servers *servers, const char *key, bool outdated) {
+    pthread_mutex_lock(&servers->mutex);
+    struct server **of =
+        is_cluster(servers) ? &servers->of_slot[redis_slot(key, strlen(key))] : &servers->server[0];
+    if (is_cluster(servers) && (outdated || !*of))
+        read_map(servers);
+    struct server *server = *of;
+    pthread_mutex_unlock(&servers->mutex);
+    return server;
+}
+
+/* ---- calls ---- */
+
+/* Once another server answers, the subscriber must connect to it too: the old one publishes nothing, or too
+ * late. */
+static void follow_name(struct redis_servers *servers, struct server *server, bool is_replica) {
+    if (is_replica) {
+        atomic_store(&server->was_replica, true);
+    } else if (atomic_load_explicit(&server->was_replica, memory_order_relaxed) &&
+               atomic_exchange(&server->was_replica, false)) {
+        pthread_mutex_lock(&servers->mutex);
+        redis_subscriber_reconnect(server->subscriber);
+        pthread_mutex_unlock(&servers->mutex);
+    }
+}
+
+/* The command after ASKING, with nothing in between. */
+static enum lock_status call_asking(struct redis_servers *servers, struct server *server, int argc,
+                                    const char *const argv[], struct redis_answer *answer,
+                                    struct lock_cancel *cancel) {
+    const char *const asking[] = {"ASKING"};
+    pthread_mutex_lock(&server->asking_mutex);
+    if (!server->asking)
+        server->asking = redis_connection_open(&server->url, servers->timeout_ms, servers->env);
+    enum lock_status status =
+        server->asking ? redis_connection_call(server->asking, 1, asking, answer, cancel) : LOCK_NOMEM;
+    if (status == LOCK_OK)
+        status = redis_connection_call(server->asking, argc, argv, answer, cancel);
+    else if (status == LOCK_UNKNOWN)
+        status = LOCK_UNAVAILABLE; /* only ASKING was sent */
+    pthread_mutex_unlock(&server->asking_mutex);
+    return status;
+}
+
+/* Whether the answer names another server, which is noted: `*ask` for this call alone. */
+static bool is_redirected(struct redis_servers *servers, const struct server *from,
+                          const struct redis_answer *answer, struct server **ask) {
+    struct redis_address address;
+    int slot;
+    enum redis_redirect redirect = redis_redirect_read(answer->text, from->address.host, &slot, &address);
+    if (redirect == REDIS_NO_REDIRECT)
+        return false;
+    pthread_mutex_lock(&servers->mutex);
+    struct server *server = server_at(servers, &address);
+    if (server && redirect == REDIS_MOVED)
+        servers->of_slot[slot] = server;
+    *ask = redirect == REDIS_ASK ? server : NULL;
+    pthread_mutex_unlock(&servers->mutex);
+    return true;
+}
+
+/* False: it was cancelled, or the time is up. */
+static bool rest(int *pause_ms, int64_t until_ns, const struct lock_cancel *cancel) {
+    struct timespec pause = {.tv_nsec = *pause_ms * 1000000L};
+    if (lock_cancel_called(cancel) || lock_mono_ns() + *pause_ms * INT64_C(1000000) >= until_ns)
+        return false;
+    nanosleep(&pause, NULL);
+    *pause_ms = *pause_ms < LAST_PAUSE_MS ? 2 * *pause_ms : LAST_PAUSE_MS;
+    return true;
+}
+
+enum lock_status redis_servers_call(struct redis_servers *servers, const char *key, int argc,
+                                    const char *const argv[], struct redis_answer *answer,
+                                    struct lock_cancel *cancel) {
+    int64_t until_ns = lock_mono_ns() + (int64_t)servers->timeout_ms * 1000000;
+    int pause_ms = FIRST_PAUSE_MS, redirects = 0;
+    struct server *ask = NULL;
+    bool outdated = false;
+    for (;;) {
+        struct server *server = ask ? ask : find(servers, key, outdated);
+        if (!server) {
+            if (rest(&pause_ms, until_ns, cancel))
+                continue;
+            return LOCK_UNAVAILABLE;
+        }
+        enum lock_status status = ask ? call_asking(servers, server, argc, argv, answer, cancel)
+                                      : redis_connection_call(server->connection, argc, argv, answer, cancel);
+        if (status == LOCK_OK)
+            follow_name(servers, server, redis_answer_is_replica(answer));
+        if (!is_cluster(servers))
+            return status;
+        if (status != LOCK_OK) {
+            find(servers, key, true); /* for the next call */
+            return status;
+        }
+        ask = NULL;
+        if (answer->type != REDIS_ANSWER_ERROR)
+            return status;
+        bool redirected = is_redirected(servers, server, answer, &ask);
+        outdated = redirected && !ask;
+        if (!redirected && !redis_error_is_passing(answer->text))
+            return status;
+        if (redirected && ++redirects % REDIRECTS_AT_ONCE != 0)
+            continue;
+        ask = NULL;
+        if (!rest(&pause_ms, until_ns, cancel))
+            return status;
+    }
+}
+
+bool redis_servers_are_subscribed(struct redis_servers *servers, const char *key, bool subscribe) {
+    struct server *server = find(servers, key, false);
+    if (!server)
+        return false;
+    pthread_mutex_lock(&servers->mutex);
+    if (subscribe && !server->subscriber)
+        server->subscriber = redis_subscriber_open(&server->url, servers->env);
+    bool is_subscribed = redis_subscriber_is_subscribed(server->subscriber);
+    pthread_mutex_unlock(&servers->mutex);
+    return is_subscribed;
+}
+
+/* ---- opening and closing ---- */
+
+struct redis_servers *redis_servers_open(const struct redis_url *url, int timeout_ms,
+                                         const struct lock_env *env) {
+    struct redis_servers *servers = calloc(1, sizeof *servers);
+    if (!servers)
+        return NULL;
+    servers->url = *url;
+    servers->env = env;
+    servers->timeout_ms = timeout_ms;
+    pthread_mutex_init(&servers->mutex, NULL);
+    bool good = !is_cluster(servers) || (servers->slots = calloc(1, sizeof *servers->slots));
+    for (int i = 0; good && is_cluster(servers) && i < url->count; i++) {
+        struct redis_address address = {.port = url->servers[i].port};
+        snprintf(address.host, sizeof address.host, "%s", url->servers[i].host);
+        good = server_at(servers, &address) != NULL;
+    }
+    if (good && (is_cluster(servers) || add(servers, url)))
+        return servers;
+    redis_servers_close(servers);
+    return NULL;
+}
+
+void redis_servers_close(struct redis_servers *servers) {
+    if (!servers)
+        return;
+    for (int i = 0; i < servers->count; i++) {
+        struct server *server = servers->server[i];
+        redis_subscriber_close(server->subscriber);
+        redis_connection_close(server->asking);
+        redis_connection_close(server->connection);
+        pthread_mutex_destroy(&server->asking_mutex);
+        free(server);
+    }
+    free(servers->slots);
+    pthread_mutex_destroy(&servers->mutex);
+    free(servers);
+}

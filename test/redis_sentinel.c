@@ -1,0 +1,62 @@
+/* A master, a replica, and private Sentinels. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "test/harness.h"
+
+enum { READY_MS = 30000 };
+
+static void start_sentinel(struct redis_server *sentinel, const struct redis_server *master) {
+    sentinel->port = harness_free_port();
+    snprintf(sentinel->dir, sizeof sentinel->dir, "%s/sentinel-%d", harness_dir(), sentinel->port);
+    CHECK_INT(mkdir(sentinel->dir, 0700), 0);
+    const char *path = harness_format("%s/sentinel.conf", sentinel->dir);
+    FILE *file = fopen(path, "we");
+    CHECK(file);
+    fprintf(file,
+            "port %d\nbind 127.0.0.1\ndir %s\nlogfile \"\"\n"
+            "sentinel monitor shop 127.0.0.1 %d 2\n"
+            "sentinel down-after-milliseconds shop 700\n"
+            "sentinel failover-timeout shop 3000\n",
+            sentinel->port, sentinel->dir, master->port);
+    CHECK_INT(fclose(file), 0);
+    const char *argv[] = {"redis-server", path, "--sentinel", NULL};
+    proc_spawn(&sentinel->proc, argv, NULL, harness_format("%s.log", sentinel->dir));
+}
+
+static bool know_all(void *arg) {
+    const struct redis_sentinel *all = arg;
+    for (int i = 0; i < REDIS_SENTINELS; i++) {
+        const char *master = redis_command(&all->sentinel[i], "SENTINEL", "MASTER", "shop", NULL);
+        if (!strstr(master, "num-slaves 1 ") ||
+            !strstr(master, harness_format("num-other-sentinels %d ", REDIS_SENTINELS - 1)) ||
+            !strstr(master, "flags master "))
+            return false;
+    }
+    return true;
+}
+
+void redis_sentinel_start(struct redis_sentinel *sentinel) {
+    redis_start(&sentinel->server[0], NULL);
+    redis_start_replica(&sentinel->server[1], &sentinel->server[0]);
+    for (int i = 0; i < REDIS_SENTINELS; i++)
+        start_sentinel(&sentinel->sentinel[i], &sentinel->server[0]);
+    CHECK(harness_wait(know_all, sentinel, READY_MS));
+}
+
+const char *redis_sentinel_url(const struct redis_sentinel *sentinel) {
+    const char *url = "redis-sentinel://";
+    for (int i = 0; i < REDIS_SENTINELS; i++)
+        url = harness_format("%s%s127.0.0.1:%d", url, i ? "," : "", sentinel->sentinel[i].port);
+    return harness_format("%s/shop", url);
+}
+
+struct redis_server *redis_sentinel_master(struct redis_sentinel *sentinel) {
+    for (int i = 0; i < 2; i++) {
+        struct redis_server *server = &sentinel->server[i];
+        if (proc_running(&server->proc) && strstr(redis_command(server, "ROLE", NULL), "[master"))
+            return server;
+    }
+    return NULL;
+}
