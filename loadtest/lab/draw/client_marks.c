@@ -149,6 +149,16 @@ static void draw_diamond(const struct canvas *canvas, enum event_kind kind, doub
     }
 }
 
+/* One request for several items was not answered: that is said once. */
+static bool was_said(const struct canvas *canvas, const struct event *unknown) {
+    for (const struct event *other = canvas->log->events; other < unknown; other++) {
+        if (other->kind == EVENT_WRITE_UNKNOWN && other->op == unknown->op && other->op != 0 &&
+            strcmp(other->who, unknown->who) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void draw_write(struct canvas *canvas, const struct event *write, const struct lane *lane) {
     const struct canvas_row row = canvas_row(canvas, lane, key_of_grant(canvas, write->grant));
     const struct lane *stock = lanes_of(&canvas->lanes, LANE_STOCK, write->item);
@@ -170,6 +180,8 @@ static void draw_write(struct canvas *canvas, const struct event *write, const s
         snprintf(text, sizeof text, write->quantity != 0 ? "sells %" PRId64 : "writes", write->quantity);
     else
         snprintf(text, sizeof text, "%.60s", unknown ? "no answer" : write->reason);
+    if (unknown && was_said(canvas, write))
+        return;
     bool common = accepted || strcmp(text, "sold-out") == 0; /* in a crowd that is nothing special */
     if (!common || !lanes_is_thin(lane))
         ask(canvas, lane,
