@@ -1,10 +1,10 @@
 /* The Redis servers behind one URL: one server, the master that Sentinels name, or a Redis Cluster.
  *
- * A call goes to the server that has its key. In a cluster a call that
- * meets MOVED or ASK is sent to the server that has the slot now; one that meets TRYAGAIN, CLUSTERDOWN,
- * MASTERDOWN or LOADING is sent again after a pause that grows. Both end when the call is timeout_ms old:
- * then it gets the error that it met last. A call is never sent twice unless a server said that it did not
- * carry it out: one whose reply was lost stays unknown.
+ * A call goes to the server that has its key. In a cluster a call that meets MOVED or ASK is sent to the
+ * server that has the slot now; one that meets TRYAGAIN, CLUSTERDOWN, MASTERDOWN or LOADING is sent again
+ * after a pause that grows. Both end when the call is timeout_ms old: then it gets the error that it met
+ * last. A call is never sent twice unless a server said that it did not carry it out: one whose reply was
+ * lost stays unknown.
  *
  * Order: one server carries out the calls of one key in the order in which they were made. In a cluster that
  * holds only while no slot moves. Who needs more sends a script, waits for the reply, or takes a connection

@@ -33,7 +33,7 @@ static void open_and_refuse(void) {
     refuse("Local:", true, "not a lock URL");
     refuse(":", true, "not a lock URL");
     refuse("file:", true, "no such lock; there are none:, local:");
-    refuse("file:", true, "redis:, redlock:, etcd:, zookeeper:");
+    refuse("file:", true, "redis:, redis-sentinel:, redis-cluster:, redlock:, etcd:, zookeeper:");
     refuse("local:?variant=better", true, "no such lock; its variants are none");
     refuse(
         "redis://h?variant=better", true,
