@@ -28,6 +28,8 @@ LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
 HARNESS    := $(filter-out %/fuzz_main.o %/stops.o,$(call objects,test))
 MODULES    := base inventory lock lock/libetcd service loadtest loadtest/lab test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench $(BUILD)/seckill-lab
+# A clock for servers, which tests and the lab turn; never sanitized, since it is preloaded into others' programs.
+TURNED_CLOCK := $(BUILD)/turned-clock.so
 VERSION    := $(shell sed -n 's/.*SECKILL_VERSION "\(.*\)"/\1/p' base/version.h)
 comma      := ,
 # libX.so: the file with the code, and the name that programs linked with it ask for.
@@ -131,9 +133,6 @@ $(NPM): test/npm/package.json test/npm/package-lock.json
 	@mkdir -p build/npm && cp $^ build/npm && echo '  NPM build/npm' && cd build/npm && \
 	    { npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >npm.log 2>&1 && touch node_modules/.package-lock.json || \
 	    cat npm.log; }
-
-# A clock for servers, which tests and the lab turn; never sanitized, since it is preloaded into others' programs.
-TURNED_CLOCK := $(BUILD)/turned-clock.so
 
 tests: $(TESTS) $(STOPS) $(TURNED_CLOCK) $(NPM) ; @:
 
