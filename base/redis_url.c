@@ -12,7 +12,7 @@ enum { SENTINEL_PORT = 26379, CLUSTER_PORT = 6379 };
 static bool fail(const struct redis_url *url, char *error, size_t size, const char *what) {
     snprintf(error, size, "%s (want %s)", what,
              url->kind == REDIS_URL_SENTINEL ? "redis-sentinel://[[user]:password@]host[:port],host,…/MASTER"
-                                         : "redis-cluster://[[user]:password@]host[:port],host,…");
+                                             : "redis-cluster://[[user]:password@]host[:port],host,…");
     return false;
 }
 
@@ -108,8 +108,8 @@ void redis_url_print(const struct redis_url *url, char *out, size_t out_size) {
         redis_target_print(&url->servers[0], out, out_size);
         return;
     }
-    size_t length =
-        (size_t)snprintf(out, out_size, "%s", url->kind == REDIS_URL_SENTINEL ? sentinel_scheme : cluster_scheme);
+    size_t length = (size_t)snprintf(out, out_size, "%s",
+                                     url->kind == REDIS_URL_SENTINEL ? sentinel_scheme : cluster_scheme);
     for (int i = 0; i < url->count && length < out_size; i++) {
         const struct redis_target *server = &url->servers[i];
         length += (size_t)snprintf(out + length, out_size - length,

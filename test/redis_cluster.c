@@ -106,8 +106,7 @@ static const char *slot_of(const struct redis_server *server, const char *key) {
 
 static void set_slot(const struct redis_server *server, const char *key, const char *what,
                      const struct redis_server *other) {
-    CHECK_STR(redis_command(server, "CLUSTER", "SETSLOT", slot_of(server, key), what,
-                            id_of(other), NULL),
+    CHECK_STR(redis_command(server, "CLUSTER", "SETSLOT", slot_of(server, key), what, id_of(other), NULL),
               "OK");
 }
 

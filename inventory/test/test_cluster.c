@@ -150,8 +150,8 @@ static void test_moves_under_a_crowd(void) {
     enum { ROUNDS = 6, EACH = 150 };
     struct seller *seller = open_seller();
     struct shop *shop = seller->shop;
-    struct inventory_item item = terms("phone", strategy, 2 * ROUNDS * EACH);
-    item.limit = 2 * ROUNDS * EACH;
+    struct inventory_item item = terms("phone", strategy, (int64_t)2 * ROUNDS * EACH);
+    item.limit = item.initial;
     CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
     int refused = 0;
     for (int round = 0; round < ROUNDS; round++) {

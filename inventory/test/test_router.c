@@ -63,7 +63,7 @@ static void check_ends(fake_answer_fn *answer, int commands_most) {
     int64_t since_ns = clock_now_ns();
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
     int64_t took_ms = (clock_now_ns() - since_ns) / 1000000;
-    CHECK(took_ms < 20 * TIMEOUT_MS); /* it ends by itself, and not by the fixture's patience */
+    CHECK(took_ms < INT64_C(20) * TIMEOUT_MS); /* it ends by itself, and not by the fixture's patience */
     CHECK(fake.commands - before <= commands_most);
     CHECK(fake.maps - maps <= 2 + took_ms / 1000); /* at most one a second */
 }

@@ -1,5 +1,6 @@
 #include "lock/redis/servers.h"
 
+#include <assert.h>
 #include <hiredis/hiredis.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -281,6 +282,7 @@ void redis_servers_close(struct redis_servers *servers) {
         return;
     for (int i = 0; i < servers->count; i++) {
         struct server *server = servers->server[i];
+        assert(server);
         redis_subscriber_close(server->subscriber);
         redis_connection_close(server->asking);
         redis_connection_close(server->connection);
