@@ -106,7 +106,7 @@ void servers_note_moved(struct servers *servers, int slot, struct server *server
 }
 
 static void install(struct servers *servers) {
-    struct server *masters[REDIS_MASTERS_MAX];
+    struct server *masters[REDIS_MASTERS_MAX] = {NULL};
     for (int i = 0; i < servers->count; i++)
         servers->server[i]->is_master = false;
     for (int i = 0; i < servers->slots->masters; i++) {

@@ -79,7 +79,7 @@ static struct server *server_at(struct redis_servers *servers, const struct redi
 }
 
 static void install(struct redis_servers *servers) {
-    struct server *masters[REDIS_MASTERS_MAX];
+    struct server *masters[REDIS_MASTERS_MAX] = {NULL};
     for (int i = 0; i < servers->slots->masters; i++)
         masters[i] = server_at(servers, &servers->slots->master[i]);
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
