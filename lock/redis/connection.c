@@ -20,16 +20,16 @@ STAILQ_HEAD(requests, redis_request);
 
 struct redis_connection {
     struct redis_url url;
-    struct redis_target target; /* that was reached last, or could not be */
     const struct lock_env *env; /* may be NULL */
     int timeout_ms;
-    pthread_mutex_t mutex; /* not held while the socket is read or written */
-    redisContext *hiredis; /* NULL: not connected */
-    bool has_leader;       /* a thread reads, or is appointed to */
-    bool writing;          /* a thread writes */
-    _Atomic bool quick;    /* the last answer came within redis_dial_busy_poll_ns */
-    bool broken;           /* to be closed by the last thread that reads or writes */
-    bool is_replica;       /* broken as soon as all calls in flight are answered; no more commands are sent */
+    pthread_mutex_t mutex;      /* not held while the socket is read or written; for all that follows */
+    struct redis_target target; /* that was reached last, or could not be */
+    redisContext *hiredis;      /* NULL: not connected */
+    bool has_leader;            /* a thread reads, or is appointed to */
+    bool writing;               /* a thread writes */
+    _Atomic bool quick;         /* the last answer came within redis_dial_busy_poll_ns */
+    bool broken;                /* to be closed by the last thread that reads or writes */
+    bool is_replica; /* broken as soon as all calls in flight are answered; no more commands are sent */
     int64_t retry_at_ns, used_ns;
     struct requests calls;              /* in flight, the oldest first */
     uint64_t queued, written, answered; /* bytes of commands */
@@ -63,12 +63,21 @@ void redis_connection_close(struct redis_connection *connection) {
     free(connection);
 }
 
-void redis_connection_report(const struct redis_connection *connection, const char *why) {
-    const struct redis_target *target = &connection->target;
+static void report(const struct redis_connection *connection, const struct redis_target *target,
+                   const char *why) {
     char server[sizeof target->host + 16];
     snprintf(server, sizeof server, strchr(target->host, ':') ? "[%s]:%d" : "%s:%d", target->host,
              target->port);
     lock_env_failed(connection->env, server, why);
+}
+
+void redis_connection_report(const struct redis_connection *connection, const char *why) {
+    report(connection, &connection->url.servers[0], why);
+}
+
+/* With the mutex held. */
+static void report_reached(const struct redis_connection *connection, const char *why) {
+    report(connection, &connection->target, why);
 }
 
 /* ---- calls in flight: with the mutex held ---- */
@@ -138,7 +147,7 @@ static void break_connection(struct redis_connection *connection, int why) {
         else
             snprintf(text, sizeof text, "%s", why ? strerror(why) : "it closed the connection");
         if (oldest) /* otherwise it was closed while nothing was in flight */
-            redis_connection_report(connection, text);
+            report_reached(connection, text);
         shutdown(connection->hiredis->fd, SHUT_RDWR);
         for (; oldest; oldest = STAILQ_FIRST(&connection->calls)) {
             bool written = oldest->ends_at <= connection->written;
@@ -158,7 +167,7 @@ static bool connect_now(struct redis_connection *connection) {
         redis_dial_url(&connection->url, connection->timeout_ms, &connection->target, why, sizeof why);
     if (!connection->hiredis) {
         connection->retry_at_ns = lock_mono_ns() + retry_ns;
-        redis_connection_report(connection, why);
+        report_reached(connection, why);
     }
     return connection->hiredis != NULL;
 }
@@ -222,7 +231,7 @@ static void write_queued(struct redis_connection *connection, int64_t until_ns) 
 /* A missing script is no failure: its text is sent then. */
 static void note_error(struct redis_connection *connection, const struct redis_answer *answer) {
     if (answer->type == REDIS_ANSWER_ERROR && !redis_answer_is_no_script(answer))
-        redis_connection_report(connection, answer->text);
+        report_reached(connection, answer->text);
     connection->is_replica = connection->is_replica || redis_answer_is_replica(answer);
 }
 
@@ -331,7 +340,7 @@ static int64_t timeout_from_now_ns(const struct redis_connection *connection) {
 static bool has_time(const struct redis_connection *connection, int64_t until_ns) {
     bool has = until_ns - lock_mono_ns() >= (int64_t)connection->timeout_ms * 1000000 / 3;
     if (!has)
-        redis_connection_report(connection, "connected, but too late for what was to be sent");
+        report_reached(connection, "connected, but too late for what was to be sent");
     return has;
 }
 
