@@ -34,11 +34,11 @@ export function show(element, shown) {
     element.hidden = !shown;
 }
 
-/* Calls `draw` at the next frame, once, however often it is asked for; at most every `ms`. */
+/* Calls `draw` at the next frame, once, however often it is asked for; at most every `ms()`. */
 export function throttled(draw, ms) {
     let asked = false, last = 0;
     const run = (now) => {
-        if (now - last < ms) {
+        if (now - last < ms()) {
             requestAnimationFrame(run);
             return;
         }

@@ -45,7 +45,8 @@ export class RunView {
         this.saveButton = h("button", {id: "save-report", type: "button", onclick: () => this.saveReport()}, "Save report");
         this.root = h("div", {class: "run"}, this.verdict, this.player.root,
                       h("div", {class: "beside"}, this.figure, this.panel.root), this.all, h("p", {}, this.saveButton));
-        this.draw = throttled(() => this.redraw(), calm.matches ? 250 : 40);
+        /* A run that goes on is drawn ten times a second: its servers need the processor. */
+        this.draw = throttled(() => this.redraw(), () => (calm.matches ? 250 : this.player.growing ? 100 : 40));
         this.figure.addEventListener("click", (event) => this.onClick(event));
         this.resized = new ResizeObserver(() => this.draw());
         this.resized.observe(this.figure);

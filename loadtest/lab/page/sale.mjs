@@ -1,7 +1,7 @@
 /* The sale, live: one crowd for each of two ways to sell, side by side. */
 
 import {stopRun} from "./api.mjs";
-import {h, number, say, show, svg} from "./dom.mjs";
+import {h, number, say, svg} from "./dom.mjs";
 import {Plot} from "./plot.mjs";
 import {excess} from "./reducer.mjs";
 import {RunView} from "./run_view.mjs";
@@ -119,9 +119,9 @@ export class SaleView {
             return {panel, crowd, counts: excess(i) > 0 ? [] : crowd}; /* what oversells has no speed */
         });
         const fastest = Math.max(0, ...sides.flatMap(({counts}) => counts.map((e) => e.per_second)));
-        const slowest = Math.max(0, ...crowds.map((e) => e.p99_us));
+        const slowest = Math.max(0, ...crowds.map((e) => e.p99_us)), end = Math.max(0, ...crowds.map((e) => e.t));
         for (const {panel, crowd, counts} of sides)
-            panel.plot(counts, crowd, this.view.player.end, fastest, slowest);
+            panel.plot(counts, crowd, end, fastest, slowest);
     }
 
     grown() {
