@@ -399,11 +399,11 @@ static struct batch *take(struct inventory *inventory, struct item *item, struct
 }
 
 /* The first in line. */
-static struct item *take_dirty(struct inventory *inventory) {
-    struct item *item = STAILQ_FIRST(&inventory->dirty);
+static struct item *take_dirty(struct dirty_items *dirty) {
+    struct item *item = STAILQ_FIRST(dirty);
     if (!item)
         return NULL;
-    STAILQ_REMOVE_HEAD(&inventory->dirty, next_dirty);
+    STAILQ_REMOVE_HEAD(dirty, next_dirty);
     item->dirty = false;
     return item;
 }
@@ -416,7 +416,7 @@ static bool send_together(struct inventory *inventory) {
     struct item *item;
     if (!flight)
         return false;
-    while (flight->purchases < INVENTORY_BATCH_MAX && (item = take_dirty(inventory))) {
+    while (flight->purchases < INVENTORY_BATCH_MAX && (item = take_dirty(&inventory->dirty))) {
         batch = take(inventory, item, flight);
         if (!STAILQ_EMPTY(&item->waiting))
             item_mark_dirty(inventory, item);
@@ -446,13 +446,15 @@ static bool send_item(struct inventory *inventory, struct item *item) {
 }
 
 void batch_flush(struct inventory *inventory) {
+    struct dirty_items now = STAILQ_HEAD_INITIALIZER(now);
     struct item *item;
     if (store_is_one(inventory->store)) {
         while (!STAILQ_EMPTY(&inventory->dirty) && may_leave(&inventory->lane) && send_together(inventory)) {
         }
         return;
     }
-    while ((item = take_dirty(inventory))) {
+    STAILQ_CONCAT(&now, &inventory->dirty); /* what gets dirty from here on waits for the next turn */
+    while ((item = take_dirty(&now))) {
         item->users++;
         while (!STAILQ_EMPTY(&item->waiting) && may_leave(&item->lane) && send_item(inventory, item)) {
         }
