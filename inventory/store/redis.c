@@ -394,16 +394,8 @@ bool redis_is_idle(const struct redis *redis) {
     return redis->oldest == NULL;
 }
 
-const struct redis_target *redis_target_of(const struct redis *redis) {
-    return &redis->config.target;
-}
-
 const char *redis_error(const struct redis *redis) {
     return redis->error;
-}
-
-void redis_break(struct redis *redis, const char *why) {
-    break_with(redis, why);
 }
 
 static void on_prepare(uv_prepare_t *flush) {

@@ -1,7 +1,8 @@
 /* One pipelined connection to a Redis on a libuv loop. Only redis.c and redis_value.c know hiredis.
  *
  * Everything here belongs to the loop's thread. Calls are queued, written together, and answered in order.
- * The connection is made anew by itself, for ever, with a pause that grows to a second. */
+ * The connection is made anew by itself, for ever, with a pause that grows to a second; also after an answer
+ * that the server is a replica (READONLY): its name, or the Sentinels, may mean another one by now. */
 #ifndef INVENTORY_STORE_REDIS_H
 #define INVENTORY_STORE_REDIS_H
 
@@ -61,9 +62,6 @@ struct redis *redis_open(const struct redis_config *config);
 /* The answer to `find`: where the server is. NULL: it was not found, and `why`. */
 void redis_found(struct redis *redis, const struct redis_target *target, const char *why);
 
-/* Where it is connected to, or was last. */
-const struct redis_target *redis_target_of(const struct redis *redis);
-
 /* Queues a call. It is written before the loop waits again. `fn`, which may be NULL, is called exactly once:
  * with `redis_unsent` before this returns, if there is no connection or no memory. */
 void redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
@@ -108,12 +106,8 @@ bool redis_is_idle(const struct redis *redis);
 /* Why it is down: the last error's text, "" where there was none. */
 const char *redis_error(const struct redis *redis);
 
-/* Breaks the connection; it is made anew. A server that says that it is a replica (READONLY) is left in this
- * way by itself: the name, or the Sentinels, may mean another one by now. */
-void redis_break(struct redis *redis, const char *why);
-
-/* Breaks it for good: pending calls are answered NULL before this returns, the memory goes when the loop has
- * run once more. */
+/* Breaks the connection for good: pending calls are answered NULL before this returns, the memory goes when
+ * the loop has run once more. */
 void redis_close(struct redis *redis);
 
 #endif

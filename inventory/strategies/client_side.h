@@ -29,9 +29,8 @@ struct client_read {
     char record[RECORD_SIZE]; /* the order to write */
 };
 
-/* Reads the item, the key's order and the user's units, then calls `next`: OK, REPLAYED (there
- * is an order), or the reason for a refusal. With `decr` OK does not mean that enough units are left: the
- * debit tells. */
+/* Reads the item, the key's order and the user's units, then calls `next`: OK, REPLAYED (there is an order),
+ * or the reason for a refusal. With `decr` OK does not mean that enough units are left: the debit tells. */
 void client_read_begin(struct inventory_purchase *purchase, enum inventory_strategy strategy,
                        void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
 /* The same over one connection of another store. */

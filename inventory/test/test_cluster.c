@@ -13,17 +13,22 @@ enum { MASTERS = 3 };
 
 static struct redis_cluster cluster;
 
-static struct seller *open_seller(void) {
+static struct seller *open_with_timeout(int call_timeout_ms) {
     redis_cluster_flush(&cluster);
     for (int i = 0; i < MASTERS; i++)
         redis_command(&cluster.server[i], "CONFIG", "RESETSTAT", NULL);
     struct shop *shop = shop_open();
     struct seller *seller =
-        seller_open_with(shop, &(struct seller_options){.url = redis_cluster_url(&cluster)});
+        seller_open_with(shop, &(struct seller_options){.url = redis_cluster_url(&cluster),
+                                                        .call_timeout_ms = call_timeout_ms});
     seller->locked = true;
     while (!store_is_whole(seller->inventory->store))
         shop_turn(shop);
     return seller;
+}
+
+static struct seller *open_seller(void) {
+    return open_with_timeout(0);
 }
 
 static struct redis_server *of(const char *item) {
@@ -115,12 +120,8 @@ static void test_moves(void) {
 
 /* Some of its keys are here, and some there: it is not sold until they are together, and then it is. */
 static void test_split(void) {
-    redis_cluster_flush(&cluster);
-    struct shop *shop = shop_open();
-    struct seller *seller = seller_open_with(
-        shop, &(struct seller_options){.url = redis_cluster_url(&cluster), .call_timeout_ms = 1000});
-    while (!store_is_whole(seller->inventory->store))
-        shop_turn(shop);
+    struct seller *seller = open_with_timeout(1000);
+    struct shop *shop = seller->shop;
     struct redis_server *from = of("phone"), *to = not_of("phone");
     item_sell(seller, "phone", INVENTORY_BATCH, 100);
     CHECK_STATUS(buy(seller, "phone", "ann", "k0", 1)->status, INVENTORY_OK);
@@ -189,12 +190,8 @@ static void test_moves_under_a_crowd(void) {
 
 /* A slot that nobody serves, in a cluster whose other slots are served. */
 static void test_nobody(void) {
-    redis_cluster_flush(&cluster);
-    struct shop *shop = shop_open();
-    struct seller *seller = seller_open_with(
-        shop, &(struct seller_options){.url = redis_cluster_url(&cluster), .call_timeout_ms = 500});
-    while (!store_is_whole(seller->inventory->store))
-        shop_turn(shop);
+    struct seller *seller = open_with_timeout(500);
+    struct shop *shop = seller->shop;
     struct redis_server *owner = of("phone");
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     item_sell(seller, "lamp", INVENTORY_BATCH, 10);

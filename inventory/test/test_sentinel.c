@@ -85,6 +85,18 @@ static void test_failover(void) {
     redis_restart(master);
 }
 
+/* A Sentinel that demands a password is told the URL's; the servers, which demand none, take any. */
+static void test_password(void) {
+    const struct redis_server *last = &sentinel.sentinel[REDIS_SENTINELS - 1];
+    CHECK_STR(redis_command(last, "ACL", "SETUSER", "default", "resetpass", ">hunter2", NULL), "OK");
+    CHECK_HAS(redis_command(last, "PING", NULL), "NOAUTH");
+    struct seller *seller =
+        open_seller(harness_format("redis-sentinel://default:hunter2@127.0.0.1:%d/shop", last->port));
+    seller_wait_up(seller);
+    check_error(harness_format("redis-sentinel://127.0.0.1:%d/shop", last->port), "NOAUTH");
+    check_error(harness_format("redis-sentinel://default:wrong@127.0.0.1:%d/shop", last->port), "WRONGPASS");
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir()) {
@@ -97,5 +109,6 @@ int main(int argc, char **argv) {
     harness_run("no Sentinel answers", test_no_sentinel);
     harness_run("a master that has become a replica", test_not_a_master);
     harness_run("a failover", test_failover);
+    harness_run("a Sentinel's password", test_password); /* the last: it stays */
     return harness_finish();
 }
