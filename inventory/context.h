@@ -9,6 +9,7 @@
 #include "inventory/inventory.h"
 #include "inventory/purchases/audit.h"
 #include "inventory/purchases/item_queue.h"
+#include "inventory/purchases/receipts.h"
 #include "inventory/store/script.h"
 
 struct inventory {
@@ -33,6 +34,9 @@ struct inventory {
     /* purchases/holds.c */
     bool sweeping;
     int64_t rest_until_ms; /* no hold expires by itself before that */
+
+    /* purchases/receipts.c */
+    struct receipts receipts;
 
     /* purchases/audit.c */
     struct audits audits;

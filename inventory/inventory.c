@@ -24,6 +24,9 @@ static struct store *open_store(struct inventory *inventory) {
                                     .url = &inventory->url,
                                     .clock = inventory->config.clock,
                                     .timeout_ms = inventory->config.call_timeout_ms,
+                                    .replicas = inventory->config.replicas,
+                                    .prepare = receipts_prepare,
+                                    .prepare_ctx = inventory,
                                     .on_state = on_state,
                                     .ctx = inventory};
     return store_open(&config, &inventory->metrics->scripts_loaded);
@@ -36,6 +39,7 @@ static void on_tick(uv_timer_t *timer) {
     transaction_tick(inventory, false);
     optimistic_tick(inventory);
     audit_tick(inventory);
+    receipts_tick(inventory);
 }
 
 static void on_handle_closed(uv_handle_t *handle) {
@@ -61,6 +65,7 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     inventory->metrics = config->metrics ? config->metrics : &inventory->own_metrics;
     if (!redis_url_parse(&inventory->url, config->redis_url, error, error_size))
         goto fail;
+    receipts_init(inventory);
     inventory->store = open_store(inventory);
     if (!inventory->store) {
         snprintf(error, error_size, "out of memory");
@@ -102,6 +107,7 @@ void inventory_close(struct inventory *inventory) {
     lost_expire(inventory, true);
     transaction_tick(inventory, true);
     batch_free_spares(inventory);
+    receipts_free(inventory);
     items_free(&inventory->items);
     inventory->closing = 3;
     uv_close((uv_handle_t *)&inventory->audits.pause, on_handle_closed);

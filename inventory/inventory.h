@@ -97,12 +97,19 @@ struct inventory_config {
     int work_delay_ms;         /* `naive` and `locked`: between read and write */
     bool teaching;
     bool fencing; /* check fencing tokens; off for lessons only */
-    bool events;  /* write the event stream: every change of an order, and every restock */
+    /* An answer is given once so many replicas have all that it tells of; 0: as soon as the master has. With
+     * fewer replicas the store is unavailable. */
+    int replicas;
+    bool events; /* write the event stream: every change of an order, and every restock */
     /* Called at each failpoint: before and after each write of a transaction, and at each step of a hold's
      * way into and out of the index of due times. For tests that stop or end the process there; may be NULL.
      */
     void (*at_failpoint)(void *ctx, const char *name);
     void *at_failpoint_ctx;
+    /* Called for each order that a failover of the store lost. `outcome`: it was put "back"; or it is
+     * "short": it does not fit any more; or "unknown-item": its item was lost too. May be NULL. */
+    void (*on_mended)(void *ctx, const char *item, const char *digest, const char *outcome);
+    void *on_mended_ctx;
     struct inventory_metrics *metrics; /* to count in, must outlive the inventory; NULL: its own */
 };
 
@@ -216,6 +223,7 @@ void inventory_sweep(struct inventory *inventory);
 struct inventory_item {
     char item[INVENTORY_NAME_MAX + 1];
     int64_t initial, restocked, available, held, sold;
+    int64_t shortage;           /* units of orders that a failover lost, and that do not fit any more */
     int64_t limit;              /* units that a user may have; 0: any number */
     int64_t starts_ms, ends_ms; /* by the store's clock; 0: no bound */
     int64_t hold_ms;            /* 0: sold at once */
@@ -276,6 +284,14 @@ void inventory_item_audit(struct inventory *inventory, const char *name, invento
 
 /* ---- health ---- */
 
+/* A server of the store that is a master. */
+struct inventory_server {
+    char address[96];
+    int replicas; /* that follow it */
+};
+
+enum { INVENTORY_SERVERS_TOLD = 32 };
+
 struct inventory_health {
     bool ready;
     char reason[256]; /* why not, or what cannot be sold all the same */
@@ -284,6 +300,9 @@ struct inventory_health {
     char appendonly[16];  /* yes, no, unknown; mixed: the servers differ (this and the others) */
     char appendfsync[16]; /* always, everysec, no, unknown */
     char eviction[32];    /* maxmemory-policy, unknown */
+    int replicas;         /* that have an order before it is acknowledged */
+    int server_count;     /* of those that answered; of more than INVENTORY_SERVERS_TOLD the first */
+    struct inventory_server servers[INVENTORY_SERVERS_TOLD];
 };
 
 typedef void inventory_health_fn(void *ctx, const struct inventory_health *health);
@@ -307,6 +326,9 @@ struct inventory_metrics {
     _Atomic uint64_t expired;        /* holds expired by sweeps */
     _Atomic uint64_t conflicts;      /* `optimistic`: EXECs that found the item changed */
     _Atomic uint64_t store_errors;
+    _Atomic uint64_t put_back; /* orders that a failover of the store lost, and that were put back */
+    _Atomic uint64_t shortage; /* the same, but their units were sold again, or their item was lost too */
+    _Atomic uint64_t unkept;   /* failovers that may have lost orders that are too old to be put back */
 };
 
 const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory);

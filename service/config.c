@@ -31,6 +31,8 @@ static const struct setting {
      "the store: redis://[[user]:password@]host[:port][/db], unix://[:password@]/path, "
      "redis-sentinel://[[user]:password@]host[:port],…/MASTER or "
      "redis-cluster://[[user]:password@]host[:port],…"},
+    {"replicas", NUMBER, offsetof(struct config, replicas), "0", 0, 16, "N",
+     "answer once N replicas of the store have the order; with fewer of them nothing is sold"},
     {"lock", TEXT, offsetof(struct config, lock), "local:", 0, 0, "URL",
      "the lock of baskets, transfers and strategy locked: local:, etcd://HOST:PORT,…, zookeeper://…, "
      "redis://…, redis-sentinel://…, redis-cluster://…, redlock://…"},

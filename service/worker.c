@@ -16,6 +16,20 @@ enum { HOUSEKEEPING_MS = 250, CLIENT_IDLE_MS = 60000 };
 /* See busy_poll(). */
 enum { BUSY_POLL_CROWD = 32, BUSY_POLL_NS = 100000, PAUSES = 10 };
 
+static void log_put_back(struct worker *worker) {
+    uint64_t back = worker->stock_metrics.put_back, unkept = worker->stock_metrics.unkept;
+    if (back > worker->put_back)
+        log_info("worker %d put back %llu orders that a failover of the store had lost", worker->index,
+                 (unsigned long long)(back - worker->put_back));
+    if (unkept > worker->unkept)
+        log_error(
+            "worker %d: a failover of the store may have lost more acknowledged orders, which are too old "
+            "to be put back",
+            worker->index);
+    worker->put_back = back;
+    worker->unkept = unkept;
+}
+
 static void watch_store(struct worker *worker) {
     bool up = inventory_is_up(worker->inventory);
     enum worker_store seen = up ? WORKER_STORE_UP : WORKER_STORE_DOWN;
@@ -27,6 +41,7 @@ static void watch_store(struct worker *worker) {
         !*error) /* the first attempt to connect is still in flight */
         return;
     atomic_store(&worker->store, seen);
+    log_put_back(worker);
     if (worker->index != 0)
         return;
     struct redis_url url;

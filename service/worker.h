@@ -33,6 +33,7 @@ struct worker {
     _Atomic int connections;
     struct metrics metrics;
     struct inventory_metrics stock_metrics;
+    uint64_t put_back, unkept; /* of these, logged */
 };
 
 /* Opens everything on `listen_fd`, which the worker owns from then on. False on failure, with the reason in

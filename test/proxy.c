@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -52,6 +53,7 @@ static int open_socket(int port, bool listening) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* accepted sockets have it from the listener */
     bool ok = listening ? bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 128) == 0
                         : connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
     if (ok)

@@ -9,5 +9,6 @@ void sale_keys_make(struct sale_keys *keys, const char *item) {
     snprintf(keys->holds, SALE_KEY_SIZE, "seckill:{%s}:holds", item);
     snprintf(keys->events, SALE_KEY_SIZE, "seckill:{%s}:ledger", item);
     snprintf(keys->restocks, SALE_KEY_SIZE, "seckill:{%s}:restocks", item);
+    snprintf(keys->shortage, SALE_KEY_SIZE, "seckill:{%s}:shortage", item);
     snprintf(keys->token, SALE_KEY_SIZE, "seckill:{%s}:token", item);
 }

@@ -16,6 +16,7 @@ struct sale_keys {
     char holds[SALE_KEY_SIZE];    /* sorted set: digest by expiry */
     char events[SALE_KEY_SIZE];   /* stream: every change of an order, and every restock */
     char restocks[SALE_KEY_SIZE]; /* hash: digest -> the answer */
+    char shortage[SALE_KEY_SIZE]; /* hash: digest -> record of an order that does not fit; see putback.lua */
     char token[SALE_KEY_SIZE];    /* the newest fencing token seen */
 };
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/decimal.h"
+
 /* The letter of each enum inventory_state, and last that of a held order of a basket. */
 static const char state_letters[] = "hcxeub";
 enum { STATE_OF_BASKET = INVENTORY_STATES };
@@ -21,13 +23,16 @@ bool inventory_digest_valid(const char *text) {
 }
 
 void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
-    int length = snprintf(out, RECORD_SIZE, "%c %lld %s %lld",
-                          state_letters[order->pending ? STATE_OF_BASKET : (int)order->state],
-                          (long long)order->quantity, order->user, (long long)order->created_ms);
+    char *at = out;
+    *at++ = state_letters[order->pending ? STATE_OF_BASKET : (int)order->state];
+    *at++ = ' ';
+    at = decimal_append(at, (uint64_t)order->quantity);
+    at = stpcpy(stpcpy(stpcpy(at, " "), order->user), " ");
+    at = decimal_append(at, (uint64_t)order->created_ms);
     if (order->expires_ms || order->basket[0])
-        length += snprintf(out + length, RECORD_SIZE - (size_t)length, " %lld", (long long)order->expires_ms);
+        at = decimal_append(stpcpy(at, " "), (uint64_t)order->expires_ms);
     if (order->basket[0])
-        snprintf(out + length, RECORD_SIZE - (size_t)length, " %s", order->basket);
+        stpcpy(stpcpy(at, " "), order->basket);
 }
 
 /* Reads digits up to a blank or the end, and skips the blank. False: no digits, too many, or nothing after

@@ -1,21 +1,4 @@
-/* Holds: what settles them, and what expires those that are due.
- *
- * The index of due times says when an item's next hold may be due, so that an item without holds costs
- * nothing. It is spread over a few slots, which are not those of the items, and no call writes to both. The
- * invariant: an item that has holds is in the index, with a score that is not later than its earliest hold.
- *
- * - The first hold of an item: the script refuses it, and tells when a hold that begins now would end. The
- * item is entered with that score. Then the call is sent again and says until when the entry stands; the
- * script refuses it once that time is over. Entering never makes a score earlier, so no entry goes before its
- * time.
- * - A sweep reads the entries that are due and expires the holds of their items. Then it moves each entry to
- * its item's next hold, or removes it, unless another score stands there by then.
- * - A strategy without a script touches the entry right before the hold, and waits for the reply: the score
- * becomes a little earlier, or the item is entered. So a sweep that has seen no hold leaves the entry alone.
- * Such a hold is missed only if a whole sweep of a due entry (three calls) comes between touch and hold.
- *
- * A process that dies in between leaves an entry too many, or one that is too early; the next sweep of any
- * process mends it. Many processes may sweep at once: a hold expires once. */
+/* Holds: what settles them, and what expires those that are due. */
 #ifndef INVENTORY_PURCHASES_HOLDS_H
 #define INVENTORY_PURCHASES_HOLDS_H
 
@@ -23,12 +6,6 @@
 
 /* Confirms, cancels or expires (settle.lua). */
 extern const struct script settle_script;
-
-/* Enters the item in the index for `due_ms` or later, as store_call() does. Before an item's first hold: the
- * reply must be there before the hold is written. */
-void due_enter_first(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
-/* The same right before a hold that ends at `due_ms`. */
-void due_touch(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 
 /* To be called with the reply to a call that expiring begins with. If the reply took long, the store stood
  * still, and confirms that came in time may reach it only now: nothing expires by itself for

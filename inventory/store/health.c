@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "inventory/context.h"
+#include "inventory/store/info.h"
 #include "inventory/store/status.h"
 
 struct request {
@@ -14,19 +15,11 @@ struct request {
     struct inventory_health health;
 };
 
-/* Copies the value of "name:" in the text of INFO; false if there is none. */
-static bool info_find(const char *info, const char *name, char *out, size_t out_size) {
-    size_t length = strlen(name);
-    for (const char *line = info; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, name, length) == 0 && line[length] == ':') {
-            const char *value = line + length + 1;
-            snprintf(out, out_size, "%.*s", (int)strcspn(value, "\r\n"), value);
-            return true;
-        }
-    }
-    return false;
-}
+/* One server's part in it. */
+struct part {
+    struct request *request;
+    char address[sizeof(((struct inventory_server *)0)->address)];
+};
 
 /* What one server says; where several differ, it is "mixed". */
 static void note(char *out, size_t out_size, const char *value) {
@@ -71,8 +64,18 @@ static void judge_memory(struct inventory_health *health, const char *info) {
         refuse(health, "the store is out of memory (maxmemory)");
 }
 
+static void note_server(struct inventory_health *health, const char *address, const char *info) {
+    struct replication replication;
+    if (health->server_count == INVENTORY_SERVERS_TOLD || !replication_read(&replication, info))
+        return;
+    struct inventory_server *server = &health->servers[health->server_count++];
+    snprintf(server->address, sizeof server->address, "%s", address);
+    server->replicas = replication.replicas;
+}
+
 static void on_info(void *ctx, const struct redis_value *value) {
-    struct request *request = ctx;
+    const struct part *part = ctx;
+    struct request *request = part->request;
     struct inventory_health *health = &request->health;
     if (store_status(request->inventory, value) != INVENTORY_OK) {
         if (value)
@@ -85,6 +88,7 @@ static void on_info(void *ctx, const struct redis_value *value) {
     char text[64];
     if (!info)
         return;
+    note_server(health, part->address, info);
     char version[32] = "unknown", role[16] = "unknown";
     info_find(info, "redis_version", version, sizeof version);
     info_find(info, "role", role, sizeof role);
@@ -117,8 +121,9 @@ static void count_down(struct request *request) {
 }
 
 static void on_appendfsync(void *ctx, const struct redis_value *value) {
-    struct request *request = ctx;
+    struct request *request = ((struct part *)ctx)->request;
     struct inventory_health *health = &request->health;
+    free(ctx);
     const char *text =
         value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 1)) : NULL;
     if (text)
@@ -133,6 +138,13 @@ static void refuse_unreachable(struct request *request) {
     char reason[256];
     snprintf(reason, sizeof reason, "no connection to the store%s%.200s", *error ? ": " : "", error);
     refuse(&request->health, reason);
+}
+
+static void address_print(char out[sizeof(((struct part *)0)->address)], const struct redis_target *target) {
+    if (target->port)
+        snprintf(out, sizeof(((struct part *)0)->address), "%.80s:%d", target->host, target->port);
+    else
+        snprintf(out, sizeof(((struct part *)0)->address), "%.90s", target->host);
 }
 
 void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {
@@ -150,15 +162,23 @@ void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn,
     }
     *request =
         (struct request){.inventory = inventory, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown};
+    request->health.replicas = inventory->config.replicas;
     if (!store_is_up(store, NULL))
         refuse_unreachable(request);
     for (int i = 0; i < store_servers(store); i++) {
         struct redis *redis = store_server(store, i);
         if (!redis || !redis_is_up(redis))
             continue;
+        struct part *part = malloc(sizeof *part);
+        if (!part) {
+            refuse(&request->health, "out of memory");
+            continue;
+        }
+        part->request = request;
+        address_print(part->address, redis_address_now(redis));
         request->pending++;
-        redis_callf(redis, on_info, request, "INFO");
-        redis_callf(redis, on_appendfsync, request, "CONFIG GET appendfsync");
+        redis_callf(redis, on_info, part, "INFO");
+        redis_callf(redis, on_appendfsync, part, "CONFIG GET appendfsync");
     }
     count_down(request);
 }

@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const item_fields[ITEM_FIELDS] = {"initial", "restocked", "available", "held", "sold",
-                                              "limit",   "starts",    "ends",      "hold", "strategy"};
+const char *const item_fields[ITEM_FIELDS] = {"initial", "restocked", "available", "held",
+                                              "sold",    "limit",     "starts",    "ends",
+                                              "hold",    "shortage",  "strategy"};
 
 void item_command(const char *argv[ITEM_ARGC], const char *key) {
     argv[0] = "HMGET";
@@ -16,8 +17,9 @@ bool item_read(struct inventory_item *item, const char *name, const struct redis
     if (redis_value_count(value) != ITEM_FIELDS || redis_value_type(redis_value_at(value, 0)) == REDIS_NIL)
         return false;
     struct inventory_item read = {.initial = 0};
-    int64_t *const numbers[] = {&read.initial, &read.restocked, &read.available, &read.held,   &read.sold,
-                                &read.limit,   &read.starts_ms, &read.ends_ms,   &read.hold_ms};
+    int64_t *const numbers[] = {&read.initial, &read.restocked, &read.available, &read.held,
+                                &read.sold,    &read.limit,     &read.starts_ms, &read.ends_ms,
+                                &read.hold_ms, &read.shortage};
     for (size_t i = 0; i < ITEM_FIELDS - 1; i++)
         *numbers[i] = redis_value_integer(redis_value_at(value, i), 0);
     const char *strategy = redis_value_text(redis_value_at(value, ITEM_FIELDS - 1));

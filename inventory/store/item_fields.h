@@ -5,7 +5,7 @@
 #include "inventory/inventory.h"
 #include "inventory/store/redis.h"
 
-enum { ITEM_FIELDS = 10 };
+enum { ITEM_FIELDS = 11 };
 /* The fields that item_read() reads, in its order. */
 extern const char *const item_fields[ITEM_FIELDS];
 

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "inventory/store/redis_poll.h"
+
 enum { TICK_MS = 50, LATE_MS = 500, FIRST_PAUSE_MS = 20, LAST_PAUSE_MS = 1000 };
 
 /* A call that waits for its reply. Replies come in order, so the head of the list is the oldest call. */
@@ -16,82 +18,39 @@ struct call {
     redis_reply_fn *fn;
     void *ctx;
     int64_t since_ms;
+    bool early; /* before the connection was up */
     struct call *next;
 };
 
-/* The poll handle outlives its connection by one turn of the loop, hence its own memory. */
-struct poll {
-    uv_poll_t handle;
-    struct redis *redis;
-    int events;
+/* A reply that is held back. */
+struct held {
+    redis_reply_fn *fn;
+    void *ctx;
+    struct redis_value *value;
+    int64_t since_ms;
+    struct held *next;
 };
 
 struct redis {
     struct redis_config config;
     redisAsyncContext *hiredis; /* NULL between two attempts */
-    struct poll *poll;
+    struct redis_poll *poll;
     struct call *oldest, *newest, *spare;
+    struct held *held, *last_held;
+    uint64_t held_count, released; /* so far */
+    struct replication history;
     uv_timer_t tick;
     uv_prepare_t flush; /* before the loop waits */
     int64_t ticked_ms;
     int64_t connecting_since_ms, retry_at_ms;
     int pause_ms;
     int handles; /* that are not closed yet */
-    bool want_write, up, closing, late;
-    bool finding; /* config.find was asked, and has not answered */
+    bool up, closing, late;
+    bool finding;   /* config.find was asked, and has not answered */
+    bool preparing; /* config.prepare was, and has not called redis_admit() */
     bool logged_in;
     char error[256];
 };
-
-/* ---- hiredis on libuv ----
- * A request of hiredis to write is only noted: redis_flush() tries to write at the end of the turn of the
- * loop, and only what the socket does not take costs an epoll_ctl(). */
-
-static void poll_update(struct redis *redis);
-
-static void on_poll(uv_poll_t *handle, int status, int events) {
-    struct poll *poll = handle->data;
-    struct redis *redis = poll->redis;
-    /* An error of the socket shows when hiredis reads or writes. */
-    if (status < 0)
-        events = UV_READABLE | UV_WRITABLE;
-    if ((events & UV_READABLE) && redis->poll == poll && redis->hiredis)
-        redisAsyncHandleRead(redis->hiredis);
-    /* This also writes what callbacks queued, which redis_flush() left. */
-    if (((events & UV_WRITABLE) || redis->want_write) && redis->poll == poll && redis->hiredis)
-        redisAsyncHandleWrite(redis->hiredis);
-    if (redis->poll == poll && redis->hiredis)
-        poll_update(redis);
-}
-
-static void poll_update(struct redis *redis) {
-    int events = UV_READABLE | (redis->want_write ? UV_WRITABLE : 0);
-    if (redis->poll->events == events)
-        return;
-    if (uv_poll_start(&redis->poll->handle, events, on_poll) == 0)
-        redis->poll->events = events;
-}
-
-static void on_poll_closed(uv_handle_t *handle) {
-    free(handle->data);
-}
-
-static void want_write(void *data) {
-    ((struct redis *)data)->want_write = true;
-}
-
-static void want_no_write(void *data) {
-    ((struct redis *)data)->want_write = false;
-}
-
-static void drop_poll(void *data) {
-    struct redis *redis = data;
-    if (!redis->poll)
-        return;
-    uv_poll_stop(&redis->poll->handle);
-    uv_close((uv_handle_t *)&redis->poll->handle, on_poll_closed);
-    redis->poll = NULL;
-}
 
 /* ---- going up and down ---- */
 
@@ -99,11 +58,26 @@ static void note_error(struct redis *redis, const char *text) {
     snprintf(redis->error, sizeof redis->error, "%s", text && *text ? text : "the connection was closed");
 }
 
+static void hand_out(struct redis *redis, bool lost) {
+    struct held *held = redis->held;
+    redis->held = held->next;
+    redis->released++;
+    held->fn(held->ctx, lost ? NULL : held->value);
+    redis_value_free(held->value);
+    free(held);
+}
+
+static void lose_held(struct redis *redis) {
+    while (redis->held)
+        hand_out(redis, true);
+}
+
 static void went_down(struct redis *redis) {
     bool was_up = redis->up;
     redis->up = false;
+    redis->preparing = false;
     redis->hiredis = NULL;
-    redis->want_write = false;
+    lose_held(redis);
     redis->retry_at_ms = clock_mono_ms(redis->config.clock) + redis->pause_ms;
     redis->pause_ms = redis->pause_ms * 2 < LAST_PAUSE_MS ? redis->pause_ms * 2 : LAST_PAUSE_MS;
     if (was_up && !redis->closing && redis->config.on_state)
@@ -111,7 +85,7 @@ static void went_down(struct redis *redis) {
 }
 
 /* Ends the connection. hiredis answers each pending call with NULL, and then calls on_disconnect(). */
-static void break_with(struct redis *redis, const char *why) {
+void redis_break(struct redis *redis, const char *why) {
     if (!redis->hiredis)
         return;
     note_error(redis, why);
@@ -132,16 +106,23 @@ static void on_disconnect(const redisAsyncContext *hiredis, int status) {
 
 static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command);
 
-/* Before the connection is up. */
-static void greet(struct redis *redis, redis_reply_fn *fn, int argc, const char **argv) {
+void redis_greet(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv) {
     struct redis_command command = redis_command_make(argc, argv);
-    queue(redis, fn, redis, &command);
+    if (!redis->hiredis || !queue(redis, fn, ctx, &command)) {
+        redis_break(redis, "out of memory");
+        if (fn)
+            fn(ctx, redis_unsent);
+    }
     redis_command_free(&command);
+}
+
+static void greet(struct redis *redis, redis_reply_fn *fn, int argc, const char **argv) {
+    redis_greet(redis, fn, redis, argc, argv);
 }
 
 static void auth_reply(void *ctx, const struct redis_value *value) {
     if (value && redis_value_type(value) == REDIS_ERROR)
-        break_with(ctx, redis_value_text(value));
+        redis_break(ctx, redis_value_text(value));
 }
 
 static void log_in(struct redis *redis) {
@@ -154,13 +135,31 @@ static void log_in(struct redis *redis) {
 }
 
 /* Why the connection cannot be used, by the reply to the last command of the greeting; NULL: it can. */
-static const char *find_fault(const struct redis *redis, const struct redis_value *value) {
-    if (redis_value_type(value) == REDIS_ERROR)
-        return redis_value_text(value);
-    if (redis->config.role != REDIS_ROLE_MASTER)
-        return NULL;
-    const char *role = redis_value_count(value) ? redis_value_text(redis_value_at(value, 0)) : NULL;
-    return role && strcmp(role, "master") == 0 ? NULL : "it is a replica";
+static const char *find_fault(struct redis *redis, const struct redis_value *value) {
+    enum redis_role role = redis->config.role;
+    bool refused = redis_value_type(value) == REDIS_ERROR;
+    const char *text = redis_value_text(value);
+    redis->history = (struct replication){.id = ""};
+    bool told = !refused && role != REDIS_ROLE_SENTINEL && text && replication_read(&redis->history, text);
+    if (told)
+        return role == REDIS_ROLE_MASTER && !redis->history.is_master ? "it is a replica" : NULL;
+    if (role == REDIS_ROLE_MASTER || role == REDIS_ROLE_NODE)
+        return refused ? text : "INFO replication does not tell its history";
+    return role == REDIS_ROLE_SENTINEL && refused ? text : NULL;
+}
+
+static void admit(struct redis *redis) {
+    redis->preparing = false;
+    redis->up = true;
+    redis->pause_ms = FIRST_PAUSE_MS;
+    redis->error[0] = '\0';
+    if (redis->config.on_state)
+        redis->config.on_state(redis->config.ctx, true);
+}
+
+void redis_admit(struct redis *redis) {
+    if (redis->preparing)
+        admit(redis);
 }
 
 static void greeting_reply(void *ctx, const struct redis_value *value) {
@@ -175,14 +174,14 @@ static void greeting_reply(void *ctx, const struct redis_value *value) {
         return;
     }
     if (fault) {
-        break_with(redis, fault);
+        redis_break(redis, fault);
         return;
     }
-    redis->up = true;
-    redis->pause_ms = FIRST_PAUSE_MS;
-    redis->error[0] = '\0';
-    if (redis->config.on_state)
-        redis->config.on_state(redis->config.ctx, true);
+    redis->preparing = redis->config.prepare && redis->history.id[0];
+    if (redis->preparing)
+        redis->config.prepare(redis->config.ctx, redis);
+    else
+        admit(redis);
 }
 
 /* A Sentinel has no databases, and is told the password only if it asks for one: it may have none. */
@@ -197,10 +196,8 @@ static void begin_greeting(struct redis *redis) {
     if (redis->config.target.password[0])
         log_in(redis);
     snprintf(database, sizeof database, "%d", redis->config.target.database);
-    greet(redis, role == REDIS_ROLE_MASTER ? auth_reply : greeting_reply, 2,
-          (const char *[]){"SELECT", database});
-    if (role == REDIS_ROLE_MASTER)
-        greet(redis, greeting_reply, 1, (const char *[]){"ROLE"});
+    greet(redis, auth_reply, 2, (const char *[]){"SELECT", database});
+    greet(redis, greeting_reply, 2, (const char *[]){"INFO", "replication"});
 }
 
 static void on_connect(const redisAsyncContext *hiredis, int status) {
@@ -227,29 +224,19 @@ static redisAsyncContext *dial(const struct redis_target *target) {
 static void connect_now(struct redis *redis) {
     redisAsyncContext *hiredis = dial(&redis->config.target);
     redis->connecting_since_ms = clock_mono_ms(redis->config.clock);
-    struct poll *poll = calloc(1, sizeof *poll);
-    if (!hiredis || hiredis->err || !poll ||
-        uv_poll_init(redis->config.loop, &poll->handle, hiredis->c.fd) != 0) {
+    bool failed = !hiredis || hiredis->err;
+    redis->poll = failed ? NULL : redis_poll_start(redis->config.loop, hiredis);
+    if (!redis->poll) {
         note_error(redis, hiredis && hiredis->err ? hiredis->errstr : "out of memory");
         if (hiredis)
             redisAsyncFree(hiredis);
-        free(poll);
         went_down(redis);
         return;
     }
-    poll->redis = redis;
-    poll->handle.data = poll;
     redis->hiredis = hiredis;
-    redis->poll = poll;
     hiredis->data = redis;
-    hiredis->ev.data = redis;
-    hiredis->ev.addWrite = want_write;
-    hiredis->ev.delWrite = want_no_write;
-    hiredis->ev.cleanup = drop_poll;
     redisAsyncSetConnectCallback(hiredis, on_connect);
     redisAsyncSetDisconnectCallback(hiredis, on_disconnect);
-    redis->want_write = true; /* a socket that is connected is writable */
-    poll_update(redis);
 }
 
 static void connect_start(struct redis *redis) {
@@ -283,9 +270,14 @@ static void on_tick(uv_timer_t *timer) {
         if (!redis->finding && now_ms >= redis->retry_at_ms)
             connect_start(redis);
     } else if (redis->oldest && now_ms - redis->oldest->since_ms > redis->config.timeout_ms) {
-        break_with(redis, "no reply within the time-out");
-    } else if (!redis->up && now_ms - redis->connecting_since_ms > redis->config.timeout_ms) {
-        break_with(redis, "no connection within the time-out");
+        redis_break(redis, "no reply within the time-out");
+    } else if (redis->held && now_ms - redis->held->since_ms > redis->config.timeout_ms) {
+        redis_break(redis, "no replica has answered within the time-out");
+    } else if (!redis->up && !redis->preparing &&
+               now_ms - redis->connecting_since_ms > redis->config.timeout_ms) {
+        redis_break(redis, "no connection within the time-out");
+    } else if (redis->preparing) {
+        redis->config.prepare(redis->config.ctx, redis);
     }
 }
 
@@ -296,21 +288,57 @@ static bool says_read_only(const struct redis_value *reply) {
     return redis_value_type(reply) == REDIS_ERROR && strstr(redis_value_text(reply), "READONLY");
 }
 
+/* False: out of memory. */
+static bool hold(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_value *value) {
+    struct held *held = malloc(sizeof *held);
+    struct redis_value *copy = held ? redis_value_copy(value) : NULL;
+    if (!copy) {
+        free(held);
+        return false;
+    }
+    *held =
+        (struct held){.fn = fn, .ctx = ctx, .value = copy, .since_ms = clock_mono_ms(redis->config.clock)};
+    if (redis->held)
+        redis->last_held->next = held;
+    else
+        redis->held = held;
+    redis->last_held = held;
+    redis->held_count++;
+    return true;
+}
+
 static void on_reply(redisAsyncContext *hiredis, void *reply, void *data) {
     (void)hiredis;
     struct call *call = data;
     struct redis *redis = call->redis;
     redis_reply_fn *fn = call->fn;
     void *ctx = call->ctx;
+    bool held = reply && fn && redis->config.hold && redis->history.is_master && !call->early;
     redis->oldest = call->next;
     if (!redis->oldest)
         redis->newest = NULL;
     call->next = redis->spare;
     redis->spare = call;
-    if (fn)
+    if (held && !hold(redis, fn, ctx, reply)) {
+        redis_break(redis, "out of memory");
+        held = false;
+        reply = NULL;
+    }
+    if (!reply)
+        lose_held(redis); /* they come first */
+    if (fn && !held)
         fn(ctx, reply);
     if (reply && says_read_only(reply))
-        break_with(redis, redis_value_text(reply));
+        redis_break(redis, redis_value_text(reply));
+}
+
+uint64_t redis_held(const struct redis *redis) {
+    return redis->held_count;
+}
+
+void redis_release(struct redis *redis, uint64_t count) {
+    while (redis->held && redis->released < count)
+        hand_out(redis, false);
 }
 
 static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command) {
@@ -321,8 +349,11 @@ static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const stru
         redis->spare = call->next;
     else if (!(call = malloc(sizeof *call)))
         return false;
-    *call =
-        (struct call){.redis = redis, .fn = fn, .ctx = ctx, .since_ms = clock_mono_ms(redis->config.clock)};
+    *call = (struct call){.redis = redis,
+                          .fn = fn,
+                          .ctx = ctx,
+                          .since_ms = clock_mono_ms(redis->config.clock),
+                          .early = !redis->up};
     if (redisAsyncFormattedCommand(redis->hiredis, on_reply, call, command->text, command->length) !=
         REDIS_OK) {
         call->next = redis->spare;
@@ -342,7 +373,7 @@ void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct
     if (up && queue(redis, fn, ctx, command))
         return;
     if (up)
-        break_with(redis, "out of memory"); /* calls that belong together are not torn */
+        redis_break(redis, "out of memory"); /* calls that belong together are not torn */
     if (fn)
         fn(ctx, redis_unsent);
 }
@@ -367,15 +398,8 @@ void redis_callf(struct redis *redis, redis_reply_fn *fn, void *ctx, const char 
 }
 
 void redis_flush(struct redis *redis) {
-    if (!redis->hiredis || !redis->want_write)
-        return;
-    /* Within a callback a failed write would free the context that hiredis uses afterwards; the loop writes
-     * then. */
-    if ((redis->hiredis->c.flags & (REDIS_CONNECTED | REDIS_IN_CALLBACK)) != REDIS_CONNECTED)
-        return;
-    redisAsyncHandleWrite(redis->hiredis);
     if (redis->hiredis)
-        poll_update(redis);
+        redis_poll_flush(redis->poll);
 }
 
 /* A failed write frees nothing here: the next write, by the loop, fails too. */
@@ -391,7 +415,15 @@ bool redis_is_up(const struct redis *redis) {
 }
 
 bool redis_is_idle(const struct redis *redis) {
-    return redis->oldest == NULL;
+    return !redis->oldest && !redis->held;
+}
+
+const struct redis_target *redis_address_now(const struct redis *redis) {
+    return &redis->config.target;
+}
+
+const struct replication *redis_history(const struct redis *redis) {
+    return &redis->history;
 }
 
 const char *redis_error(const struct redis *redis) {
@@ -435,7 +467,7 @@ void redis_close(struct redis *redis) {
         return;
     redis->closing = true;
     redis->handles = 2;
-    break_with(redis, "closed");
+    redis_break(redis, "closed");
     uv_close((uv_handle_t *)&redis->flush, on_closed);
     uv_close((uv_handle_t *)&redis->tick, on_closed);
 }

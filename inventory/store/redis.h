@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/redis_target.h"
+#include "inventory/store/info.h"
 
 /* A reply; valid only within its callback. */
 struct redis_value;
@@ -30,6 +31,10 @@ const struct redis_value *redis_value_at(const struct redis_value *value, size_t
 /* As hiredis has it. */
 struct redisReply;
 const struct redisReply *redis_value_reply(const struct redis_value *value);
+/* NULL when out of memory. */
+struct redis_value *redis_value_copy(const struct redis_value *value);
+/* Of a copy; NULL is fine. */
+void redis_value_free(struct redis_value *copy);
 
 /* `value` is NULL if the connection broke after the call was queued: it may have been carried out or not. */
 typedef void redis_reply_fn(void *ctx, const struct redis_value *value);
@@ -41,7 +46,12 @@ struct redis;
 typedef void redis_state_fn(void *ctx, bool up);
 
 /* What the server must be before the connection is up. */
-enum redis_role { REDIS_ROLE_ANY, REDIS_ROLE_MASTER, REDIS_ROLE_SENTINEL };
+enum redis_role {
+    REDIS_ROLE_ANY,  /* also one that does not tell its history */
+    REDIS_ROLE_NODE, /* of a cluster: a master or a replica */
+    REDIS_ROLE_MASTER,
+    REDIS_ROLE_SENTINEL
+};
 
 struct redis_config {
     uv_loop_t *loop;
@@ -52,15 +62,34 @@ struct redis_config {
     struct redis_target target; /* where it is, */
     /* or who looks it up before each attempt to connect: calls redis_found(), now or later. NULL: `target` */
     void (*find)(void *ctx, struct redis *redis);
+    /* Called before the connection is up, and every few milliseconds until redis_admit(): may prepare the
+     * server by redis_greet(). NULL: it is admitted at once. Not for a server without a history. */
+    void (*prepare)(void *ctx, struct redis *redis);
     redis_state_fn *on_state; /* may be NULL */
-    void *ctx;                /* of both */
+    void *ctx;                /* of all three */
+    /* Replies are held back until redis_release(). Those that are held when the connection breaks are
+     * answered NULL. */
+    bool hold;
 };
 
 /* Starts to connect; NULL when out of memory. */
 struct redis *redis_open(const struct redis_config *config);
 
+/* ---- before it is up ---- */
+
 /* The answer to `find`: where the server is. NULL: it was not found, and `why`. */
 void redis_found(struct redis *redis, const struct redis_target *target, const char *why);
+
+/* The last address that was found, or the only one. */
+const struct redis_target *redis_address_now(const struct redis *redis);
+/* The server's history as it was when the connection was made; its id is "" if the server does not tell it.
+ */
+const struct replication *redis_history(const struct redis *redis);
+/* A call of who prepares the server. */
+void redis_greet(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
+void redis_admit(struct redis *redis);
+
+/* ---- calls ---- */
 
 /* Queues a call. It is written before the loop waits again. `fn`, which may be NULL, is called exactly once:
  * with `redis_unsent` before this returns, if there is no connection or no memory. */
@@ -98,9 +127,17 @@ void redis_flush(struct redis *redis);
 /* The same from within a callback too, where that leaves it to the loop: for a caller that stops there. */
 void redis_push(struct redis *redis);
 
+/* How many replies were held back so far. */
+uint64_t redis_held(const struct redis *redis);
+/* Hands out the first `count` of these, unless that was done before. */
+void redis_release(struct redis *redis, uint64_t count);
+
+/* Breaks the connection, which is made anew. Pending calls are answered NULL. */
+void redis_break(struct redis *redis, const char *why);
+
 bool redis_is_up(const struct redis *redis);
 
-/* Whether no call waits for its reply. */
+/* Whether no call waits for its answer. */
 bool redis_is_idle(const struct redis *redis);
 
 /* Why it is down: the last error's text, "" where there was none. */

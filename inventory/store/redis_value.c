@@ -54,6 +54,42 @@ const redisReply *redis_value_reply(const struct redis_value *value) {
     return &value->reply;
 }
 
+void redis_value_free(struct redis_value *copy) {
+    if (!copy)
+        return;
+    for (size_t i = 0; i < copy->reply.elements; i++)
+        redis_value_free((struct redis_value *)copy->reply.element[i]);
+    free(copy->reply.element);
+    free(copy->reply.str);
+    free(copy);
+}
+
+struct redis_value *redis_value_copy(const struct redis_value *value) {
+    const redisReply *from = &value->reply;
+    struct redis_value *copy = calloc(1, sizeof *copy);
+    if (!copy)
+        return NULL;
+    copy->reply.type = from->type;
+    copy->reply.integer = from->integer;
+    if (from->str) {
+        if (!(copy->reply.str = malloc(from->len + 1)))
+            goto fail;
+        memcpy(copy->reply.str, from->str, from->len + 1); /* hiredis ends each text in NUL */
+        copy->reply.len = from->len;
+    }
+    if (from->elements && !(copy->reply.element = calloc(from->elements, sizeof(redisReply *))))
+        goto fail;
+    for (; copy->reply.elements < from->elements; copy->reply.elements++) {
+        size_t i = copy->reply.elements;
+        if (!(copy->reply.element[i] = (redisReply *)redis_value_copy(redis_value_at(value, i))))
+            goto fail;
+    }
+    return copy;
+fail:
+    redis_value_free(copy);
+    return NULL;
+}
+
 struct redis_command redis_command_make(int argc, const char **argv) {
     sds text = NULL;
     int length = redisFormatSdsCommandArgv(&text, argc, argv, NULL);

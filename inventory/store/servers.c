@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/store/barrier.h"
 #include "inventory/store/sentinel.h"
 
 enum { MAP_AGE_MS = 1000, MAP_JITTER_MS = 250, IDLE_MS = 10000, SENTINEL_TIMEOUT_MS = 500 };
@@ -34,6 +35,47 @@ static void find_master(void *ctx, struct redis *redis) {
     sentinel_find(server->of->sentinel, redis);
 }
 
+void server_admit(struct server *server) {
+    if (server->barrier)
+        barrier_admit(server->barrier);
+    else
+        redis_admit(server->redis);
+}
+
+static bool owns_slots(const struct server *server) {
+    int slot = 0;
+    while (slot < REDIS_SLOTS && server->of->of_slot[slot] != server)
+        slot++;
+    return slot < REDIS_SLOTS;
+}
+
+static void prepare(void *ctx, struct redis *redis) {
+    struct server *server = ctx;
+    struct servers_config *config = &server->of->config;
+    if (redis_history(redis)->is_master) {
+        if (config->prepare)
+            config->prepare(config->prepare_ctx, server);
+        else
+            server_admit(server);
+    } else if (owns_slots(server)) {
+        redis_break(redis, "it is a replica");
+    } else {
+        redis_admit(redis); /* it can tell the map */
+    }
+}
+
+/* The server has slots by now. If it was a replica when it was reached, it was not prepared. */
+static void make_owner(struct server *server) {
+    if (redis_is_up(server->redis) && !redis_history(server->redis)->is_master)
+        redis_break(server->redis, "it became a master");
+}
+
+static enum redis_role role_of(const struct servers *servers) {
+    if (servers_are_cluster(servers))
+        return REDIS_ROLE_NODE;
+    return servers->sentinel || servers->config.replicas ? REDIS_ROLE_MASTER : REDIS_ROLE_ANY;
+}
+
 static struct server *add(struct servers *servers, const struct redis_target *target) {
     struct server *server = servers->count < SERVERS_MAX ? calloc(1, sizeof *server) : NULL;
     if (!server)
@@ -44,18 +86,30 @@ static struct server *add(struct servers *servers, const struct redis_target *ta
     struct redis_config config = {.loop = servers->config.loop,
                                   .clock = servers->config.clock,
                                   .timeout_ms = servers->config.timeout_ms,
-                                  .role = servers->sentinel ? REDIS_ROLE_MASTER : REDIS_ROLE_ANY,
+                                  .role = role_of(servers),
                                   .target = *target,
                                   .find = servers->sentinel ? find_master : NULL,
+                                  .prepare = prepare,
+                                  .hold = servers->config.replicas > 0,
                                   .on_state = on_state,
                                   .ctx = server};
     server->redis = redis_open(&config);
-    if (!server->redis) {
+    if (server->redis && config.hold)
+        server->barrier = barrier_open(config.loop, config.clock, config.timeout_ms, servers->config.replicas,
+                                       server->redis);
+    if (!server->redis || (config.hold && !server->barrier)) {
+        redis_close(server->redis);
         free(server);
         return NULL;
     }
     servers->server[servers->count++] = server;
     return server;
+}
+
+static void server_close(struct server *server) {
+    redis_close(server->redis);
+    barrier_close(server->barrier);
+    free(server);
 }
 
 /* It is idle, so nobody is called. The connection refers to the server until the loop has run, but calls
@@ -67,8 +121,7 @@ static void drop(struct servers *servers, int i) {
         if (servers->of_slot[slot] == server)
             servers->of_slot[slot] = NULL;
     }
-    redis_close(server->redis);
-    free(server);
+    server_close(server);
 }
 
 struct server *servers_at(struct servers *servers, const struct redis_address *address) {
@@ -102,6 +155,7 @@ struct server *servers_of_key(const struct servers *servers, const char *key) {
 
 void servers_note_moved(struct servers *servers, int slot, struct server *server) {
     servers->of_slot[slot] = server;
+    make_owner(server);
     servers_want_map(servers);
 }
 
@@ -119,6 +173,10 @@ static void install(struct servers *servers) {
         servers->of_slot[slot] = master == REDIS_SLOT_NOBODY ? NULL : masters[master];
         if (!servers->of_slot[slot]) /* this server may not have heard yet */
             servers_want_map(servers);
+    }
+    for (int i = 0; i < servers->slots->masters; i++) {
+        if (masters[i])
+            make_owner(masters[i]);
     }
     servers->error[0] = '\0';
 }
@@ -200,10 +258,8 @@ bool servers_open(struct servers *servers, const struct servers_config *config) 
 void servers_close(struct servers *servers) {
     servers->closing = true;
     sentinel_close(servers->sentinel);
-    for (int i = 0; i < servers->count; i++) {
-        redis_close(servers->server[i]->redis);
-        free(servers->server[i]);
-    }
+    for (int i = 0; i < servers->count; i++)
+        server_close(servers->server[i]);
     servers->count = 0;
     free(servers->slots);
 }

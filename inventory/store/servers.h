@@ -9,13 +9,20 @@
 #include "base/redis_url.h"
 #include "inventory/store/redis.h"
 
+struct barrier;
 struct sentinel;
+struct server;
 
 struct servers_config {
     uv_loop_t *loop;
     const struct redis_url *url; /* must outlive the servers, as the clock must */
     const struct clock *clock;
-    int timeout_ms;           /* of a call */
+    int timeout_ms; /* of a call */
+    int replicas;   /* that must have what a call wrote, or read, before its reply; see barrier.h */
+    /* A master was reached, and is not up yet. Called every few milliseconds until server_admit(). NULL: it
+     * needs no preparation. */
+    void (*prepare)(void *ctx, struct server *server);
+    void *prepare_ctx;
     redis_state_fn *on_state; /* a server came up, or went down; may be NULL */
     void *ctx;
 };
@@ -26,6 +33,7 @@ enum { SERVERS_MAX = 2 * REDIS_MASTERS_MAX };
 struct server {
     struct servers *of;
     struct redis *redis;
+    struct barrier *barrier;      /* NULL: replies wait for no replicas */
     struct redis_address address; /* as the cluster names it */
     bool is_master;               /* by the map */
     bool was_up;
@@ -56,6 +64,9 @@ bool servers_open(struct servers *servers, const struct servers_config *config);
 void servers_close(struct servers *servers);
 
 bool servers_are_cluster(const struct servers *servers);
+
+/* A master is prepared. */
+void server_admit(struct server *server);
 
 /* NULL: nobody has it, as far as is known. */
 struct server *servers_of_key(const struct servers *servers, const char *key);

@@ -15,7 +15,7 @@
 
 #include "base/decimal.h"
 #include "inventory/model/terms.h"
-#include "inventory/purchases/holds.h"
+#include "inventory/purchases/due.h"
 #include "inventory/purchases/lost.h"
 #include "inventory/store/failpoint.h"
 #include "inventory/store/status.h"
@@ -42,7 +42,7 @@ struct batch {
     struct flight *flight; /* NULL: it left by itself */
     struct item *item;
     int64_t now_ms;              /* by the store's clock */
-    int64_t indexed_ms;          /* not 0: the item is in the index of due times until then, see holds.h */
+    int64_t indexed_ms;          /* not 0: the item is in the index of due times until then, see due.h */
     int64_t available;           /* of a check: the units left; -1: there is no such item */
     struct redis *checked;       /* of a check: whom it asks */
     enum inventory_status check; /* of a check: the outcome */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "inventory/model/terms.h"
-#include "inventory/purchases/holds.h"
+#include "inventory/purchases/due.h"
 #include "inventory/purchases/lost.h"
 #include "inventory/store/item_fields.h"
 #include "inventory/store/status.h"

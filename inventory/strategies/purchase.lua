@@ -2,7 +2,7 @@
 --
 -- KEYS: for each item: item, orders, users, holds[, events] (one hash tag, so one slot; on Redis Cluster all items of a call share one).
 -- ARGV: how many keys an item has here (5: write the event stream; 4: do not). Then for each item: the strategy that the caller takes for
---   granted (`batch` or `lua`), until when the item is in the index of due times (0: the caller does not know; see holds.h), n, n digests,
+--   granted (`batch` or `lua`), until when the item is in the index of due times (0: the caller does not know; see due.h), n, n digests,
 --   n users, n quantities.
 -- Replies {now, reply of the first item, ...}. The reply of an item: {available, hold_until} if all were sold, as in most of a sale; otherwise
 --   {available, hold_until, r1 .. rn}, each r 1 sold | a record: this key has its order already | 'sold-out' | 'limit' | 'not-started' | 'ended';

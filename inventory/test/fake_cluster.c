@@ -19,17 +19,30 @@ struct fake_inside {
     int listener[FAKE_SERVERS];
     struct {
         int fd, server;
+        bool greeted; /* later questions for the history are answered by the script, like all else */
         redisReader *reader;
     } client[CLIENTS];
 };
 
-static void reply_to(struct fake_cluster *fake, int fd, int server, const redisReply *command) {
+/* INFO replication of a master that was never promoted. */
+static const char *history(struct fake_cluster *fake) {
+    const char *info = harness_format("role:master\r\nmaster_replid:%040d\r\nmaster_replid2:%040d\r\n", 1, 0);
+    snprintf(fake->text, sizeof fake->text, "$%zu\r\n%s\r\n", strlen(info), info);
+    return fake->text;
+}
+
+static void reply_to(struct fake_cluster *fake, int client, const redisReply *command) {
+    int fd = fake->inside->client[client].fd, server = fake->inside->client[client].server;
+    bool *greeted = &fake->inside->client[client].greeted;
     const char *argv[ARGS_MAX], *text = NULL;
     int argc = 0;
     for (size_t i = 0; i < command->elements && i < ARGS_MAX; i++)
         argv[argc++] = command->element[i]->str;
     if (argc > 0 && strcmp(argv[0], "SELECT") == 0) {
         text = "+OK\r\n";
+    } else if (argc > 0 && strcmp(argv[0], "INFO") == 0 && !*greeted) {
+        *greeted = true;
+        text = history(fake);
     } else {
         fake->commands++;
         fake->maps += argc > 1 && strcmp(argv[0], "CLUSTER") == 0;
@@ -56,7 +69,7 @@ static void serve(struct fake_cluster *fake, int i) {
         return;
     }
     while (redisReaderGetReply(reader, &command) == REDIS_OK && command) {
-        reply_to(fake, inside->client[i].fd, inside->client[i].server, command);
+        reply_to(fake, i, command);
         freeReplyObject(command);
         command = NULL;
     }
@@ -72,6 +85,7 @@ static void let_in(struct fake_inside *inside, int server) {
     }
     inside->client[i].fd = fd;
     inside->client[i].server = server;
+    inside->client[i].greeted = false;
     inside->client[i].reader = redisReaderCreate();
 }
 

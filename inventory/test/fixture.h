@@ -47,11 +47,14 @@ struct seller_options {
     int resolve_ms;        /* 10000 */
     int queue_max;         /* 100000 */
     int work_delay_ms;     /* none */
+    int replicas;          /* none */
     bool without_teaching; /* refuse what teaches */
     bool without_fencing;  /* whatever the fence */
     bool without_events;   /* no event stream: by default there is one, since ledger_audit() replays it */
     void (*at_failpoint)(void *ctx, const char *step);
     void *at_failpoint_ctx;
+    void (*on_mended)(void *ctx, const char *item, const char *digest, const char *outcome);
+    void *on_mended_ctx;
     struct inventory_metrics *metrics; /* the inventory's own */
 };
 

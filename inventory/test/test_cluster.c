@@ -242,8 +242,8 @@ static void test_failover(void) {
     struct redis_cluster pairs;
     redis_cluster_start(&pairs, MASTERS, 1);
     struct shop *shop = shop_open();
-    struct seller *seller =
-        seller_open_with(shop, &(struct seller_options){.url = redis_cluster_url(&pairs)});
+    struct seller *seller = seller_open_with(
+        shop, &(struct seller_options){.url = redis_cluster_url(&pairs), .call_timeout_ms = 1000});
     seller->locked = true;
     while (!store_is_whole(seller->inventory->store))
         shop_turn(shop);

@@ -8,7 +8,8 @@ static struct redis_sentinel sentinel;
 
 static struct seller *open_seller(const char *url) {
     struct shop *shop = shop_open();
-    struct seller *seller = seller_open_with(shop, &(struct seller_options){.url = url});
+    struct seller *seller =
+        seller_open_with(shop, &(struct seller_options){.url = url, .call_timeout_ms = 1000});
     seller->locked = true;
     return seller;
 }

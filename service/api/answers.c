@@ -83,8 +83,8 @@ static const struct refusal {
     [INVENTORY_OVERLOADED] = {PROBLEM_OVERLOADED, "too many requests wait; nothing was done"},
     [INVENTORY_UNKNOWN] =
         {PROBLEM_STORE_UNAVAILABLE,
-         "the store did not reply, or another attempt with this key is in flight: it may have been "
-         "done; send the same request again to learn it"},
+         "the store did not reply, or too few replicas have it yet, or another attempt with this key is in "
+         "flight: it may have been done, but is not safe yet; send the same request again to learn it"},
     [INVENTORY_UNAVAILABLE] = {PROBLEM_STORE_UNAVAILABLE,
                                "the store cannot be used now; retry with the same key"},
 };

@@ -335,7 +335,7 @@ size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit
         "{\"item\":\"%s\",\"conserved\":%s,\"exact\":%s,\"off_by\":%lld,\"stock\":%lld,\"available\":%lld,"
         "\"held\":%lld,\"sold\":%lld,\"orders\":%lld,\"oversold\":%lld,\"cancelled\":%lld,\"expired\":%lld,"
         "\"over_limit\":%lld,"
-        "\"unreadable\":%lld,\"pending\":%lld,"
+        "\"unreadable\":%lld,\"pending\":%lld,\"shortage\":%lld,"
         "\"counters\":{\"held\":%lld,\"sold\":%lld,\"holds\":%lld,\"users\":%lld}}",
         item->item, audit->conserved ? "true" : "false", audit->exact ? "true" : "false",
         (long long)audit->off_by, (long long)(item->initial + item->restocked), (long long)item->available,
@@ -343,11 +343,32 @@ size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit
         (long long)(orders[INVENTORY_STATE_HELD] + orders[INVENTORY_STATE_CONFIRMED]),
         (long long)audit->oversold, (long long)orders[INVENTORY_STATE_CANCELLED],
         (long long)orders[INVENTORY_STATE_EXPIRED], (long long)audit->over_limit,
-        (long long)audit->unreadable, (long long)audit->pending, (long long)item->held, (long long)item->sold,
-        (long long)audit->holds, (long long)audit->user_units);
+        (long long)audit->unreadable, (long long)audit->pending, (long long)item->shortage,
+        (long long)item->held, (long long)item->sold, (long long)audit->holds, (long long)audit->user_units);
 }
 
-size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining,
+/* What the death of a server loses, now. */
+static const char *loss(const struct inventory_health *health, const struct inventory_server *server) {
+    if (server->replicas == 0)
+        return "what its disk does not give back: no replica follows it";
+    if (health->replicas == 0)
+        return "what its replicas have not got yet; the instances that sold it put back what they can";
+    if (server->replicas > health->replicas)
+        return "nothing that was acknowledged, unless a replica is promoted that had not got it";
+    return "nothing that was acknowledged";
+}
+
+static json_t *pack_losses(const struct inventory_health *health) {
+    json_t *list = json_array();
+    for (int i = 0; i < health->server_count; i++) {
+        const struct inventory_server *server = &health->servers[i];
+        json_array_append_new(list, json_pack("{s:s, s:i, s:s}", "server", server->address, "replicas",
+                                              server->replicas, "its_death_loses", loss(health, server)));
+    }
+    return list;
+}
+
+size_t codec_write_health(char out[CODEC_HEALTH_SIZE], const struct inventory_health *health, bool draining,
                           const char *baskets, const char *transfers) {
     /* The text may come from a server that is not Redis: then it may be no plain text, or too long for the
      * answer. */
@@ -356,15 +377,16 @@ size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_heal
     for (; health->reason[i]; i++)
         reason[i] = health->reason[i] >= ' ' && health->reason[i] < 0x7f ? health->reason[i] : '?';
     reason[i] = '\0';
-    json_t *body = json_pack(
-        "{s:b, s:s?, s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s}", "ready", health->ready && !draining, "reason",
-        draining    ? "the service is shutting down"
-        : reason[0] ? reason
-                    : NULL,
-        "store_version", health->version, "store_role", health->role, "durability", "appendonly",
-        health->appendonly, "appendfsync", health->appendfsync, "maxmemory_policy", health->eviction,
-        "baskets", baskets, "transfers", transfers);
-    size_t length = body ? json_dumpb(body, out, CODEC_BODY_SIZE, JSON_COMPACT) : 0;
+    json_t *body = json_pack("{s:b, s:s?, s:s, s:s, s:{s:s, s:s, s:i, s:o}, s:s, s:s, s:s}", "ready",
+                             health->ready && !draining, "reason",
+                             draining    ? "the service is shutting down"
+                             : reason[0] ? reason
+                                         : NULL,
+                             "store_version", health->version, "store_role", health->role, "durability",
+                             "appendonly", health->appendonly, "appendfsync", health->appendfsync, "replicas",
+                             health->replicas, "servers", pack_losses(health), "maxmemory_policy",
+                             health->eviction, "baskets", baskets, "transfers", transfers);
+    size_t length = body ? json_dumpb(body, out, CODEC_HEALTH_SIZE, JSON_COMPACT) : 0;
     json_decref(body);
-    return length <= CODEC_BODY_SIZE ? length : 0;
+    return length <= CODEC_HEALTH_SIZE ? length : 0;
 }

@@ -16,6 +16,7 @@ struct codec_error {
 
 enum {
     CODEC_BODY_SIZE = 1024,
+    CODEC_HEALTH_SIZE = 8192, /* with all servers that are told */
     CODEC_BASKET_SIZE = 512 + INVENTORY_LINES_MAX * (INVENTORY_ORDER_SIZE + 2 * INVENTORY_NAME_MAX + 160)
 };
 
@@ -56,7 +57,7 @@ size_t codec_write_restock(char out[CODEC_BODY_SIZE], const char *item,
                            const struct inventory_restock *restock);
 size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit *audit);
 /* `baskets` and `transfers` say whether they can be made. */
-size_t codec_write_health(char out[CODEC_BODY_SIZE], const struct inventory_health *health, bool draining,
+size_t codec_write_health(char out[CODEC_HEALTH_SIZE], const struct inventory_health *health, bool draining,
                           const char *baskets, const char *transfers);
 
 #endif

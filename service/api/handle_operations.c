@@ -55,7 +55,7 @@ static void answer_health(struct http_request *request, const struct inventory_h
     }
     bool ready = all.ready && !draining;
     /* Purchases need no lock, so the service is ready without one. */
-    char body[CODEC_BODY_SIZE], locked[LOCKED_SIZE];
+    char body[CODEC_HEALTH_SIZE], locked[LOCKED_SIZE];
     print_locked(service, locked);
     size_t length = codec_write_health(
         body, &all, draining, service->config.basket == CONFIG_BASKET_SCRIPT ? "ok" : locked, locked);

@@ -382,7 +382,7 @@ static void nothing(void) {
 
 static json_t *parse(const char *body, size_t length) {
     json_error_t error;
-    CHECK(length > 0 && length < CODEC_BODY_SIZE);
+    CHECK(length > 0 && length < CODEC_HEALTH_SIZE);
     json_t *object = json_loadb(body, length, JSON_REJECT_DUPLICATES, &error);
     if (!object)
         FAIL("%.*s is no JSON: %s", (int)length, body, error.text);
@@ -443,8 +443,27 @@ static void answers_at_their_longest(void) {
     json_decref(read);
 }
 
+/* As long as it can be. */
+static void health_of_many_servers(void) {
+    char body[CODEC_HEALTH_SIZE];
+    struct inventory_health health = {.replicas = 1, .server_count = INVENTORY_SERVERS_TOLD};
+    const char *losses[] = {"no replica follows", "nothing that was acknowledged", "unless"};
+    memset(health.reason, 'r', sizeof health.reason - 1);
+    for (int i = 0; i < INVENTORY_SERVERS_TOLD; i++) {
+        memset(health.servers[i].address, 'a', sizeof health.servers[i].address - 1);
+        health.servers[i].replicas = i % 3;
+    }
+    json_t *read = parse(body, codec_write_health(body, &health, false, "ok", "ok"));
+    json_t *servers = json_object_get(json_object_get(read, "durability"), "servers");
+    CHECK_INT(json_array_size(servers), INVENTORY_SERVERS_TOLD);
+    for (size_t i = 0; i < 3; i++)
+        CHECK_HAS(json_string_value(json_object_get(json_array_get(servers, i), "its_death_loses")),
+                  losses[i]);
+    json_decref(read);
+}
+
 static void health_with_odd_texts(void) {
-    char body[CODEC_BODY_SIZE];
+    char body[CODEC_HEALTH_SIZE];
     struct inventory_health health = {.ready = true,
                                       .version = "7.0.15",
                                       .role = "master",
@@ -489,6 +508,7 @@ int main(int argc, char **argv) {
     harness_run("restocks", restocks);
     harness_run("calls without a body", nothing);
     harness_run("answers at their longest are JSON", answers_at_their_longest);
+    harness_run("health of many servers", health_of_many_servers);
     harness_run("health with odd texts is JSON", health_with_odd_texts);
     return harness_finish();
 }

@@ -154,7 +154,7 @@ static void head(void) {
 
 struct promise {
     int port;
-    const char *appendonly, *appendfsync;
+    const char *appendonly, *appendfsync, *loses;
     struct web_response response;
 };
 
@@ -184,6 +184,36 @@ static void check_unready(int port, const char *reason) {
     CHECK_HAS(shop_text(&response, "reason"), reason);
     CHECK(web_header(&response, "Retry-After") != NULL);
     CHECK_INT(shop_get(port, "/livez", &response), 200);
+}
+
+/* /readyz names each master, and what its death loses. */
+static bool tells_loss(void *arg) {
+    const struct promise *promise = arg;
+    struct web_response response;
+    return shop_get(promise->port, "/readyz", &response) == 200 && strstr(response.body, promise->loses);
+}
+
+static void check_loss(int port, const char *loses) {
+    struct promise promise = {.port = port, .loses = loses};
+    CHECK(harness_wait(tells_loss, &promise, 20000));
+}
+
+static void what_a_death_loses(void) {
+    struct redis_server redis, replica;
+    struct seckilld one, sure;
+    struct web_response response;
+    redis_start(&redis, NULL);
+    seckilld_start(&one, redis.port, NULL);
+    check_loss(one.port, harness_format("{\"server\":\"127.0.0.1:%d\",\"replicas\":0,", redis.port));
+    check_loss(one.port, "no replica follows it");
+    seckilld_start(&sure, redis.port, "--replicas", "1", NULL);
+    shop_wait_unready(sure.port, "fewer than 1 replicas");
+    CHECK_INT(shop_buy(sure.port, "phone", "ann", 1, "k", &response), 503);
+    redis_start_replica(&replica, &redis);
+    seckilld_wait_ready(&sure, 200);
+    check_loss(one.port, "what its replicas have not got yet");
+    check_loss(sure.port, "\"replicas\":1,\"servers\":[{");
+    check_loss(sure.port, "\"its_death_loses\":\"nothing that was acknowledged\"");
 }
 
 static void what_the_store_promises(void) {
@@ -491,6 +521,7 @@ int main(int argc, char **argv) {
     harness_run("wrong methods", wrong_methods);
     harness_run("HEAD", head);
     harness_run("what the store promises", what_the_store_promises);
+    harness_run("what a death loses", what_a_death_loses);
     harness_run("why it is not ready", why_it_is_not_ready);
     harness_run("the log tells of the store", the_log_tells_of_the_store);
     harness_run("the log warns of a store that keeps nothing", the_log_warns_of_the_store);

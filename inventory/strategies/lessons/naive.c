@@ -6,7 +6,7 @@
  * and a holder that a newer one has overtaken writes nothing; if it gave an epoch alone, fenced.c reads. */
 #include <string.h>
 
-#include "inventory/purchases/holds.h"
+#include "inventory/purchases/due.h"
 #include "inventory/store/failpoint.h"
 #include "inventory/store/status.h"
 #include "inventory/strategies/client_side.h"

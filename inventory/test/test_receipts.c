@@ -1,0 +1,269 @@
+/* A replica is promoted that has not got the last orders: they are put back, each once, before anything is
+ * sold, and what does not fit any more is told. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/test/fixture.h"
+#include "test/pair.h"
+
+enum { CALL_MS = 500, RESOLVE_MS = 10000 };
+
+/* What the seller told of lost orders. */
+struct told {
+    struct inventory_metrics metrics;
+    int back, is_short, unknown_item;
+};
+
+static void on_mended(void *ctx, const char *item, const char *digest, const char *outcome) {
+    struct told *told = ctx;
+    (void)item;
+    (void)digest;
+    told->back += strcmp(outcome, "back") == 0;
+    told->is_short += strcmp(outcome, "short") == 0;
+    told->unknown_item += strcmp(outcome, "unknown-item") == 0;
+}
+
+static struct seller *open_seller(struct shop *shop, const char *url, struct told *told) {
+    *told = (struct told){.back = 0};
+    struct seller *seller = seller_open_with(shop, &(struct seller_options){.url = url,
+                                                                            .call_timeout_ms = CALL_MS,
+                                                                            .resolve_ms = RESOLVE_MS,
+                                                                            .metrics = &told->metrics,
+                                                                            .on_mended = on_mended,
+                                                                            .on_mended_ctx = told});
+    seller->locked = true;
+    seller_wait_up(seller);
+    return seller;
+}
+
+static void check_told(const struct told *told, int back, int is_short, int unknown_item) {
+    CHECK_INT(told->back, back);
+    CHECK_INT(told->is_short, is_short);
+    CHECK_INT(told->unknown_item, unknown_item);
+    CHECK_INT((int)told->metrics.put_back, back);
+    CHECK_INT((int)told->metrics.shortage, is_short + unknown_item);
+}
+
+static void put_hold(struct seller *seller, const char *item, int64_t stock, int64_t hold_ms) {
+    struct inventory_item put = terms(item, INVENTORY_BATCH, stock);
+    put.hold_ms = hold_ms;
+    put.limit = 5;
+    CHECK_STATUS(item_put(seller, &put), INVENTORY_OK);
+}
+
+static void check_state(struct seller *seller, const char *id, enum inventory_state state) {
+    struct inventory_order order;
+    CHECK_STATUS(order_step(seller, id, INVENTORY_READ, &order), INVENTORY_OK);
+    CHECK_STR(inventory_state_name(order.state), inventory_state_name(state));
+}
+
+/* Orders of two sellers, one of whom is idle since; holds, and what became of them. */
+static void test_put_back(void) {
+    struct pair pair;
+    struct told told, others;
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    struct seller *other = open_seller(shop, pair_url(&pair), &others);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    put_hold(seller, "seat", 20, 600000);
+    put_hold(seller, "short", 20, 6000);
+    CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_OK);
+    struct buy *confirmed = buy(seller, "seat", "bob", "c", 1),
+               *cancelled = buy(seller, "seat", "bob", "x", 2);
+    CHECK_STATUS(cancelled->status, INVENTORY_OK);
+    pair_cut(&pair);
+    CHECK_STATUS(buy(other, "phone", "eve", "other", 3)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(other, "seat", "eve", "other", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "ann", "after", 2)->status, INVENTORY_OK);
+    struct buy *held = buy(seller, "seat", "ann", "h", 1), *both = buy(seller, "seat", "ann", "hc", 1);
+    struct buy *given_up = buy(seller, "seat", "ann", "hx", 2),
+               *expires = buy(seller, "short", "ann", "e", 1);
+    CHECK_STATUS(expires->status, INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, confirmed->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, cancelled->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, both->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, given_up->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    pair_fail_over(&pair);
+    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{phone}:item", "sold", NULL), "1");
+    seller_wait_down(seller);
+    CHECK_STATUS(buy(seller, "phone", "bob", "too soon", 1)->status, INVENTORY_UNAVAILABLE);
+    seller_wait_up(seller);
+    seller_wait_up(other);
+    check_told(&others, 2, 0, 0);
+    /* `phone` after; `seat` h, hc, hx, each with its end, and the ends of c and x; `short` e. Held first, and
+     * then confirmed, it is one order that is put back twice. */
+    check_told(&told, 9, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "after", 2)->status, INVENTORY_REPLAYED);
+    CHECK_STATUS(buy(other, "phone", "eve", "other", 3)->status, INVENTORY_REPLAYED);
+    CHECK_STATUS(buy(other, "phone", "bob", "new", 4)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(other, "phone", "bob", "too much", 1)->status, INVENTORY_SOLD_OUT);
+    check_state(seller, held->id, INVENTORY_STATE_HELD);
+    check_state(seller, confirmed->id, INVENTORY_STATE_CONFIRMED);
+    check_state(seller, cancelled->id, INVENTORY_STATE_CANCELLED);
+    check_state(seller, both->id, INVENTORY_STATE_CONFIRMED);
+    check_state(seller, given_up->id, INVENTORY_STATE_CANCELLED);
+    check_books(seller, &pair.replica, "phone", 0, 0, 10);
+    check_books(seller, &pair.replica, "seat", 16, 2, 2);
+    CHECK_INT(holds_indexed(&pair.replica, "+inf"), 2);
+    while (redis_integer(&pair.replica, "HGET", "seckill:{short}:item", "held", NULL) > 0) {
+        inventory_sweep(seller->inventory);
+        shop_idle(shop, 50);
+    }
+    check_state(seller, expires->id, INVENTORY_STATE_EXPIRED);
+    check_books(seller, &pair.replica, "short", 20, 0, 0);
+}
+
+/* One seller finds the promoted server a second later than the other, who has not sold its units until then.
+ */
+static void test_one_comes_late(void) {
+    struct pair pair;
+    struct told told, others;
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct proxy *way = proxy_start(pair.master.port);
+    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    struct seller *other =
+        open_seller(shop, harness_format("redis://127.0.0.1:%d", proxy_port(way)), &others);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    CHECK_STR(redis_command(&pair.master, "WAIT", "1", "5000", NULL), "1");
+    pair_cut(&pair);
+    CHECK_STATUS(buy(other, "phone", "eve", "k", 7)->status, INVENTORY_OK);
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    shop_idle(shop, 1000);
+    CHECK(!inventory_is_up(seller->inventory));
+    proxy_point(way, pair.replica.port);
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 4)->status, INVENTORY_SOLD_OUT);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k3", 3)->status, INVENTORY_OK);
+    check_told(&others, 1, 0, 0);
+    check_books(seller, &pair.replica, "phone", 0, 0, 10);
+}
+
+/* Somebody sold the units before the seller came, and an item is lost itself. */
+static void test_shortage(void) {
+    struct pair pair;
+    struct told told, quick;
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    CHECK_STATUS(buy(seller, "phone", "ann", "before", 4)->status, INVENTORY_OK);
+    pair_cut(&pair);
+    item_sell(seller, "new", INVENTORY_BATCH, 10);
+    CHECK_STATUS(buy(seller, "new", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "ann", "a", 3)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "ann", "b", 2)->status, INVENTORY_OK);
+    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
+    pair_fail_over(&pair);
+    const char *direct = harness_format("redis://127.0.0.1:%d", pair.replica.port);
+    struct seller *first = open_seller(shop, direct, &quick);
+    CHECK_STATUS(buy(first, "phone", "bob", "c", 4)->status, INVENTORY_OK);
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    check_told(&quick, 0, 0, 0);
+    check_told(&told, 1, 1, 1); /* 2 units were left for the 3, and then for the 2 */
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    CHECK(audit.conserved && audit.exact);
+    CHECK_INT(audit.item.shortage, 3);
+    CHECK_INT(audit.item.available, 0);
+    /* The same once more: nothing is put back, or told, twice. */
+    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
+    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    check_told(&told, 1, 1, 2); /* an item that is not there is told each time */
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    CHECK(audit.conserved);
+    CHECK_INT(audit.item.shortage, 3);
+}
+
+/* The connection is lost while the receipts are shown. */
+static void test_interrupted(void) {
+    struct pair pair;
+    struct told told;
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 1000);
+    pair_cut(&pair);
+    for (int i = 0; i < 500; i++)
+        buy_begin(seller, "phone", "ann", harness_format("k%d", i), 1);
+    shop_settle(shop);
+    CHECK_INT(buys_with(shop, INVENTORY_OK), 500);
+    proxy_set(pair.front, PROXY_CUT, 1000, "EVALSHA");
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    CHECK_INT(proxy_faults(pair.front), 1);
+    CHECK(told.metrics.put_back <= 500 && told.metrics.put_back > 200);
+    check_books(seller, &pair.replica, "phone", 500, 0, 500);
+}
+
+/* Nothing was lost: nothing is put back. And a connection that is lost without a failover is made anew at
+ * once. */
+static void test_nothing_lost(void) {
+    struct pair pair;
+    struct told told;
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STR(redis_command(&pair.master, "WAIT", "1", "5000", NULL), "1");
+    CHECK(redis_integer(&pair.master, "CLIENT", "KILL", "TYPE", "normal", NULL) > 0);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    CHECK(seller->inventory->receipts.mended_count == 1);
+    replica_wait(&pair.master);
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    CHECK(seller->inventory->receipts.mended_count == 2);
+    check_told(&told, 0, 0, 0);
+    check_books(seller, &pair.replica, "phone", 9, 0, 1);
+}
+
+/* More was lost than is kept: that is told. */
+static void test_unkept(void) {
+    enum { MORE = 1000, AT_ONCE = 5000 };
+    struct pair pair;
+    struct told told;
+    char key[24];
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 1000000);
+    pair_cut(&pair);
+    for (int i = 0; i < RECEIPTS_KEPT + MORE; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        buy_begin(seller, "phone", "ann", key, 1);
+        if (i % AT_ONCE == 0)
+            shop_settle(shop);
+    }
+    shop_settle(shop);
+    CHECK_INT(buys_with(shop, INVENTORY_OK), RECEIPTS_KEPT + MORE);
+    shop_idle(shop, 100);
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    CHECK_INT((int)told.metrics.put_back, RECEIPTS_KEPT);
+    CHECK_INT((int)told.metrics.unkept, 1);
+    check_books(seller, &pair.replica, "phone", 1000000 - RECEIPTS_KEPT, 0, RECEIPTS_KEPT);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("put back", test_put_back);
+    harness_run("one comes late", test_one_comes_late);
+    harness_run("a shortage", test_shortage);
+    harness_run("interrupted", test_interrupted);
+    harness_run("nothing lost", test_nothing_lost);
+    harness_run("more than is kept", test_unkept);
+    return harness_finish();
+}

@@ -1,0 +1,206 @@
+/* An answer is given once so many replicas have what it tells of. The replica's link is a proxy, so that it
+ * can be cut. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/test/fixture.h"
+#include "test/pair.h"
+
+/* A replica whose link was cut comes back within a second or so. */
+enum { CALL_MS = 400, LONG_CALL_MS = 20000, RESOLVE_MS = 1500 };
+
+static struct pair pair;
+static struct seller *seller; /* who waits for the replica */
+static struct seller *other;  /* who does not */
+
+static void sellers_open(int call_ms) {
+    struct shop *shop = shop_open();
+    if (pair.is_cut) /* by a test that failed */
+        pair_mend(&pair);
+    CHECK_STR(redis_command(&pair.master, "FLUSHALL", NULL), "OK");
+    other = seller_open(shop, &pair.master);
+    seller = seller_open_with(shop, &(struct seller_options){.port = pair.master.port,
+                                                             .replicas = 1,
+                                                             .call_timeout_ms = call_ms,
+                                                             .resolve_ms = RESOLVE_MS});
+    seller->locked = other->locked = true;
+    seller_wait_up(seller);
+}
+
+/* With one order, after which the server knows the scripts. */
+static void phone_sell(enum inventory_strategy sold_by) {
+    item_sell(seller, "phone", sold_by, 10);
+    CHECK_STATUS(buy(seller, "phone", "eve", "first", 1)->status, INVENTORY_OK);
+}
+
+static const char *order_at(const struct redis_server *redis, const char *key) {
+    char digest[INVENTORY_DIGEST_SIZE];
+    inventory_key_digest(key, strlen(key), digest);
+    return redis_command(redis, "HGET", "seckill:{phone}:orders", digest, NULL);
+}
+
+static bool is_ordered(void *arg) {
+    (void)arg;
+    return strcmp(order_at(&pair.master, "k"), "(nil)") != 0;
+}
+
+static void check_is_on_replica(struct buy *buy) {
+    if (buy->status == INVENTORY_OK && strcmp(order_at(&pair.replica, "k"), "(nil)") == 0)
+        buy->seller->shop->fault = "the replica does not have it";
+}
+
+static void test_safe_when_answered(void) {
+    sellers_open(CALL_MS);
+    item_sell(seller, "phone", strategy, 10);
+    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{phone}:item", "available", NULL), "10");
+    proxy_set(pair.link, PROXY_DELAY, 20, NULL);
+    struct buy *bought = buy_begin(seller, "phone", "ann", "k", 1);
+    bought->then = check_is_on_replica;
+    shop_settle(seller->shop);
+    CHECK_STATUS(bought->status, INVENTORY_OK);
+    check_books(seller, &pair.replica, "phone", 9, 0, 1);
+    proxy_set(pair.link, PROXY_PASS, 0, NULL);
+}
+
+/* Nobody is told OK while the replica does not have the order, and the retry is told when it has. */
+static void test_cut_off(void) {
+    sellers_open(CALL_MS);
+    phone_sell(strategy);
+    pair_cut(&pair);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNKNOWN);
+    CHECK_HAS(order_at(&pair.master, "k"), "c 1 ann");
+    CHECK_STR(order_at(&pair.replica, "k"), "(nil)");
+    CHECK(!inventory_is_up(seller->inventory));
+    CHECK_HAS(inventory_last_error(seller->inventory), "fewer than 1 replicas");
+    CHECK_STATUS(buy(seller, "phone", "bob", "k2", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_STR(order_at(&pair.master, "k2"), "(nil)");
+    pair_mend(&pair);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+    check_books(seller, &pair.replica, "phone", 8, 0, 2);
+}
+
+/* The link is back before the buyer is told that it is unknown. */
+static void test_cut_off_for_a_while(void) {
+    sellers_open(CALL_MS);
+    phone_sell(strategy);
+    pair_cut(&pair);
+    struct buy *bought = buy_begin(seller, "phone", "ann", "k", 1);
+    seller_wait_down(seller);
+    pair_mend(&pair);
+    shop_settle(seller->shop);
+    CHECK_STATUS(bought->status, INVENTORY_OK);
+    check_books(seller, &pair.replica, "phone", 8, 0, 2);
+}
+
+/* What another instance sold, which does not wait for replicas, is not shown before it is safe. */
+static void test_reads_are_safe(void) {
+    sellers_open(CALL_MS);
+    phone_sell(strategy);
+    pair_cut(&pair);
+    struct buy *bought = buy(other, "phone", "ann", "k", 1);
+    CHECK_STATUS(bought->status, INVENTORY_OK);
+    struct answer *read = order_step_begin(seller, bought->id, INVENTORY_READ);
+    struct buy *again = buy_begin(seller, "phone", "ann", "k", 1);
+    shop_settle(seller->shop);
+    CHECK(read->status != INVENTORY_OK);
+    CHECK(again->status != INVENTORY_OK && again->status != INVENTORY_REPLAYED);
+    pair_mend(&pair);
+    seller_wait_up(seller);
+    CHECK_STATUS(order_step(seller, bought->id, INVENTORY_READ, NULL), INVENTORY_OK);
+}
+
+/* The seller sleeps after it has sent a purchase. Meanwhile the master is a replica of its replica for a
+ * moment, whose history knows nothing of the order, and a master again. That a replica has all of the new
+ * history says nothing about the order, whose reply the seller reads when it wakes. */
+static void test_another_history(void) {
+    sellers_open(LONG_CALL_MS);
+    phone_sell(INVENTORY_BATCH);
+    pair_cut(&pair);
+    redis_pause(&pair.master);
+    struct buy *bought = buy_begin(seller, "phone", "ann", "k", 1);
+    shop_idle(seller->shop, 50);
+    redis_resume(&pair.master);
+    CHECK(harness_wait(is_ordered, NULL, 20000));
+    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    const char *port = harness_format("%d", pair.replica.port);
+    CHECK_STR(redis_command(&pair.master, "REPLICAOF", "127.0.0.1", port, NULL), "OK");
+    replica_wait(&pair.replica);
+    CHECK_STR(redis_command(&pair.master, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    CHECK(!is_ordered(NULL));
+    struct redis_server new_replica;
+    redis_start_replica(&new_replica, &pair.master);
+    replica_wait(&pair.master);
+    shop_settle(seller->shop);
+    CHECK_STATUS(bought->status, INVENTORY_UNKNOWN);
+}
+
+static void test_too_few(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    seller = seller_open_with(
+        shop_open(),
+        &(struct seller_options){.port = redis.port, .replicas = 1, .call_timeout_ms = 3 * CALL_MS});
+    while (!strstr(inventory_last_error(seller->inventory), "fewer than 1 replicas"))
+        shop_turn(seller->shop);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    struct redis_server replica;
+    redis_start_replica(&replica, &redis);
+    replica_wait(&redis);
+    seller_wait_up(seller);
+    item_sell(seller, "phone", INVENTORY_BATCH, 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+}
+
+/* The strategies that read first may not have sold yet: what they read is held back too. */
+static void test_cut_off_and_again(void) {
+    sellers_open(CALL_MS);
+    phone_sell(strategy);
+    pair_cut(&pair);
+    enum inventory_status status = buy(seller, "phone", "ann", "k", 1)->status;
+    CHECK(status == INVENTORY_UNKNOWN || (status == INVENTORY_UNAVAILABLE && strategy >= INVENTORY_DECR));
+    bool sold = is_ordered(NULL);
+    CHECK(!sold || status == INVENTORY_UNKNOWN);
+    pair_mend(&pair);
+    seller_wait_up(seller);
+    do /* the connections of `optimistic` come back one by one */
+        status = buy(seller, "phone", "ann", "k", 1)->status;
+    while (status == INVENTORY_UNAVAILABLE && strategy == INVENTORY_OPTIMISTIC);
+    CHECK_STATUS(status, sold ? INVENTORY_REPLAYED : INVENTORY_OK);
+    check_books(seller, &pair.replica, "phone", 8, 0, 2);
+}
+
+/* A crowd's replies are held in their order, and all are handed out; the replica goes and comes meanwhile. */
+static void test_crowd(void) {
+    enum { CROWD = 2000 };
+    char keys[CROWD][16];
+    sellers_open(LONG_CALL_MS);
+    item_sell(seller, "phone", strategy, CROWD / 2);
+    for (int i = 0; i < CROWD; i++) {
+        snprintf(keys[i], sizeof keys[i], "k%d", i);
+        buy_begin(seller, "phone", "ann", keys[i], 1);
+        if (i % 50 == 0)
+            shop_turn(seller->shop);
+        if (i == CROWD / 4)
+            pair_mend(&pair);
+    }
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), CROWD / 2);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_SOLD_OUT), CROWD / 2);
+    check_books(seller, &pair.replica, "phone", 0, 0, CROWD / 2);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    if (*harness_dir())
+        pair_start(&pair);
+    run_each("safe when answered", test_safe_when_answered, INVENTORY_LOCKED);
+    run_each("cut off", test_cut_off, INVENTORY_BATCH);
+    run_each("cut off, and asked again", test_cut_off_and_again, INVENTORY_LOCKED);
+    run_each("cut off for a while", test_cut_off_for_a_while, INVENTORY_BATCH);
+    run_each("reads are safe", test_reads_are_safe, INVENTORY_OPTIMISTIC);
+    run_each("a crowd", test_crowd, INVENTORY_OPTIMISTIC);
+    harness_run("too few replicas", test_too_few);
+    harness_run("another history", test_another_history); /* the last: the link is cut */
+    return harness_finish();
+}

@@ -1,0 +1,144 @@
+/* Sales in which the store's master is killed and its replica promoted, judged by seckill-load: what was
+ * acknowledged is in the books, or its shortage is told. SECKILL_TORTURE_ROUNDS (1): how many sales of each
+ * kind. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loadtest/test/attack.h"
+#include "test/harness.h"
+#include "test/pair.h"
+
+enum { SERVICES = 2, STOCK_MAX = 3000, REQUESTS = 4000, PATIENCE_MS = 60000 };
+
+/* How a master dies. */
+struct death {
+    const char *name;
+    bool cut;             /* its replica has not got the last orders */
+    const char *replicas; /* that an order waits for */
+    /* Of all rounds: */
+    int rounds;
+    long long acknowledged, put_back, shortage, lost, unknown;
+};
+
+static struct death deaths[] = {
+    {.name = "killed", .replicas = "0"},
+    {.name = "cut off and killed", .cut = true, .replicas = "0"},
+    {.name = "cut off and killed, with --replicas 1", .cut = true, .replicas = "1"},
+};
+static struct death *death; /* of the current round */
+static uint64_t position;   /* in the random numbers */
+
+struct sale {
+    struct pair pair;
+    struct seckilld services[SERVICES];
+    struct redis_server next_replica; /* of the promoted one */
+    struct proc load;
+    long long answered;
+};
+
+static long long metric(const struct seckilld *service, const char *name) {
+    struct web_response metrics;
+    if (web_call(service->port, "GET", "/metrics", NULL, NULL, &metrics) != 200)
+        return 0;
+    const char *line = strstr(metrics.body, harness_format("\n%s ", name));
+    return line ? strtoll(strchr(line, ' '), NULL, 10) : 0;
+}
+
+static bool has_sold(void *arg) {
+    struct sale *sale = arg;
+    const char *sold = redis_command(&sale->pair.master, "HGET", "seckill:{demo}:item", "sold", NULL);
+    return strtoll(sold, NULL, 10) >= sale->answered || !proc_running(&sale->load);
+}
+
+static void open_sale(struct sale *sale) {
+    struct web_response response;
+    pair_start(&sale->pair);
+    for (int i = 0; i < SERVICES; i++)
+        seckilld_start(&sale->services[i], proxy_port(sale->pair.front), "--store-timeout", "500",
+                       "--replicas", death->replicas, NULL);
+    for (int i = 0; i < SERVICES; i++)
+        seckilld_wait_ready(&sale->services[i], 200);
+    CHECK_INT(web_call(sale->services[0].port, "PUT", "/v1/items/demo",
+                       "Authorization: Bearer test-token\r\n", harness_format("{\"stock\":%d}", STOCK_MAX),
+                       &response),
+              201);
+    CHECK_STR(redis_command(&sale->pair.master, "WAIT", "1", "5000", NULL), "1");
+}
+
+/* Somewhere in the sale. With the link cut it goes on for a while; what is acknowledged then is lost. */
+static void strike(struct sale *sale) {
+    sale->answered = 200 + (long long)(harness_random(&position) % (STOCK_MAX / 2));
+    CHECK(harness_wait(has_sold, sale, PATIENCE_MS));
+    if (death->cut) {
+        pair_cut(&sale->pair);
+        harness_pause_ms((int)(harness_random(&position) % 200));
+    }
+    pair_fail_over(&sale->pair);
+    if (strcmp(death->replicas, "0") != 0)
+        redis_start_replica(&sale->next_replica, &sale->pair.replica);
+}
+
+static void judge(struct sale *sale, const struct attack_result *outcome) {
+    static const char *const never[] = {"duplicated", "oversold", "phantom", "unresolved", "unchecked"};
+    long long shortage = 0;
+    if (!*outcome->json)
+        FAIL("seckill-load wrote no results: %s", outcome->text);
+    for (int i = 0; i < SERVICES; i++) {
+        death->put_back += metric(&sale->services[i], "seckill_put_back_total");
+        shortage += metric(&sale->services[i], "seckill_shortage_total");
+    }
+    death->rounds++;
+    death->acknowledged += attack_number_of(outcome, "accepted");
+    death->unknown += attack_number_of(outcome, "unknown");
+    death->lost += attack_verdict_of(outcome, "lost");
+    death->shortage += shortage;
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        if (attack_verdict_of(outcome, never[i]) != 0)
+            FAIL("%s: %s", never[i], outcome->text);
+    }
+    if (attack_verdict_of(outcome, "lost") > shortage)
+        FAIL("%lld orders are lost, and %lld are told: %s", attack_verdict_of(outcome, "lost"), shortage,
+             outcome->text);
+}
+
+static void play(void) {
+    struct sale sale;
+    open_sale(&sale);
+    attack_start(
+        &sale.load,
+        harness_format("--url http://127.0.0.1:%d --url http://127.0.0.1:%d --item demo --token test-token "
+                       "--connections 32 --requests %d --retries --duplicates 10 --timeout 3000",
+                       sale.services[0].port, sale.services[1].port, REQUESTS));
+    strike(&sale);
+    struct attack_result outcome = attack_finish(&sale.load);
+    judge(&sale, &outcome);
+    if (strcmp(death->replicas, "0") != 0)
+        CHECK_INT(death->put_back, 0); /* it was never lost */
+}
+
+static void report(void) {
+    for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
+        const struct death *of = &deaths[i];
+        printf("     %d times %s: %lld acknowledged, %lld put back, %lld short, %lld lost; %lld unknown at "
+               "first, "
+               "none at the end\n",
+               of->rounds, of->name, of->acknowledged, of->put_back, of->shortage, of->lost, of->unknown);
+    }
+}
+
+int main(int argc, char **argv) {
+    const char *wanted = getenv("SECKILL_TORTURE_ROUNDS");
+    int rounds = wanted && *wanted ? (int)strtol(wanted, NULL, 10) : 1;
+    harness_begin(argc, argv);
+    position = harness_seed();
+    harness_limit(240 + 60 * (unsigned)rounds);
+    for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
+        death = &deaths[i];
+        for (int round = 1; round <= rounds && !harness_failed(); round++)
+            harness_run(harness_format("%s, round %d", death->name, round), play);
+    }
+    if (*harness_dir())
+        report();
+    return harness_finish();
+}
