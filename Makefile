@@ -121,7 +121,8 @@ test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitiz
 	@SECKILL_BUILD=$(BUILD) test/run.sh $(filter $(LONGEST),$(TESTS)) $(filter-out $(LONGEST),$(TESTS))
 
 # These begin first, so that none of them is left over at the end.
-LONGEST    := %/lab_scenarios %/test_docs %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses
+LONGEST    := %/lab_scenarios %/test_docs %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses \
+              %/lab_page %/inventory_receipts %/inventory_replicas
 
 # A seckilld for tests, which is killed or stopped at one of its steps.
 STOPS      := $(BUILD)/test/seckilld-stops

@@ -113,6 +113,9 @@ struct redis_server {
 void redis_start(struct redis_server *redis, ...) __attribute__((sentinel));
 /* A replica of `master` (so: read-only), in sync with it. */
 void redis_start_replica(struct redis_server *redis, const struct redis_server *master);
+/* Waits until the replica has all that the master has written by now. WAIT cannot tell: it speaks of what its
+ * own connection wrote. */
+void redis_wait_copied(const struct redis_server *master, const struct redis_server *replica);
 void redis_stop(struct redis_server *redis);    /* SIGTERM, and waits */
 void redis_kill(struct redis_server *redis);    /* SIGKILL, and waits */
 void redis_restart(struct redis_server *redis); /* same port, options and data; it must have ended */

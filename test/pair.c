@@ -29,6 +29,7 @@ const char *pair_url(const struct pair *pair) {
 }
 
 void pair_cut(struct pair *pair) {
+    redis_wait_copied(&pair->master, &pair->replica);
     proxy_set(pair->link, PROXY_DELAY, 1000000, NULL);
     pair->is_cut = true;
 }

@@ -14,7 +14,7 @@ struct pair {
 /* Waits until the replica follows. */
 void pair_start(struct pair *pair);
 const char *pair_url(const struct pair *pair);
-/* What the master writes does not get to the replica any more. */
+/* What the master writes from now on does not get to the replica. */
 void pair_cut(struct pair *pair);
 void pair_mend(struct pair *pair);
 /* Kills the master. The replica is master, and the front leads to it; what it had not got is lost. */

@@ -148,6 +148,27 @@ void redis_start_replica(struct redis_server *redis, const struct redis_server *
     CHECK(harness_wait(in_sync, redis, START_MS));
 }
 
+struct copied {
+    const struct redis_server *replica;
+    long long offset;
+};
+
+static long long offset_of(const struct redis_server *redis) {
+    static const char name[] = "master_repl_offset:";
+    const char *at = strstr(redis_command(redis, "INFO", "replication", NULL), name);
+    return at ? strtoll(at + sizeof name - 1, NULL, 10) : -1;
+}
+
+static bool is_copied(void *arg) {
+    const struct copied *copied = arg;
+    return offset_of(copied->replica) >= copied->offset;
+}
+
+void redis_wait_copied(const struct redis_server *master, const struct redis_server *replica) {
+    struct copied copied = {replica, offset_of(master)};
+    CHECK(harness_wait(is_copied, &copied, START_MS));
+}
+
 void redis_stop(struct redis_server *redis) {
     int status;
     proc_kill(&redis->proc, SIGTERM);

@@ -221,21 +221,6 @@ static bool sells(struct seller *seller, const char *item) {
     return buy(seller, item, "ann", key, 1)->status == INVENTORY_OK;
 }
 
-struct copies {
-    const struct redis_server *master, *replica;
-};
-
-static long long offset_of(const struct redis_server *server) {
-    static const char name[] = "master_repl_offset:";
-    const char *at = strstr(redis_command(server, "INFO", "replication", NULL), name);
-    return at ? strtoll(at + sizeof name - 1, NULL, 10) : -1;
-}
-
-static bool are_even(void *arg) {
-    const struct copies *copies = arg;
-    return offset_of(copies->master) == offset_of(copies->replica);
-}
-
 /* A master is killed: its items are sold again when its replica is master, and those of others all the time.
  */
 static void test_failover(void) {
@@ -254,8 +239,7 @@ static void test_failover(void) {
     item_sell(seller, "phone", INVENTORY_BATCH, 100000);
     item_sell(seller, other, INVENTORY_BATCH, 100000);
     CHECK(sells(seller, "phone") && sells(seller, other));
-    struct copies copies = {dies, dies + MASTERS};
-    CHECK(harness_wait(are_even, &copies, 10000)); /* what was not copied would be forgotten */
+    redis_wait_copied(dies, dies + MASTERS);
     redis_kill(dies);
     int64_t deadline_ms = harness_now_ms() + 30000;
     CHECK(!sells(seller, "phone"));

@@ -127,7 +127,6 @@ static void test_one_comes_late(void) {
     struct seller *other =
         open_seller(shop, harness_format("redis://127.0.0.1:%d", proxy_port(way)), &others);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    CHECK_STR(redis_command(&pair.master, "WAIT", "1", "5000", NULL), "1");
     pair_cut(&pair);
     CHECK_STATUS(buy(other, "phone", "eve", "k", 7)->status, INVENTORY_OK);
     proxy_set(way, PROXY_REFUSE, 0, NULL);
@@ -215,7 +214,7 @@ static void test_nothing_lost(void) {
     struct seller *seller = open_seller(shop, pair_url(&pair), &told);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STR(redis_command(&pair.master, "WAIT", "1", "5000", NULL), "1");
+    redis_wait_copied(&pair.master, &pair.replica);
     CHECK(redis_integer(&pair.master, "CLIENT", "KILL", "TYPE", "normal", NULL) > 0);
     seller_wait_down(seller);
     seller_wait_up(seller);

@@ -163,11 +163,12 @@ static void test_cut_off_and_again(void) {
     CHECK(!sold || status == INVENTORY_UNKNOWN);
     pair_mend(&pair);
     seller_wait_up(seller);
-    do /* the connections of `optimistic` come back one by one */
-        status = buy(seller, "phone", "ann", "k", 1)->status;
-    while (status == INVENTORY_UNAVAILABLE && strategy == INVENTORY_OPTIMISTIC);
+    while ((status = buy(seller, "phone", "ann", "k", 1)->status) == INVENTORY_UNAVAILABLE &&
+           strategy == INVENTORY_OPTIMISTIC)
+        shop_idle(seller->shop, 10); /* its connections come back one by one */
     CHECK_STATUS(status, sold ? INVENTORY_REPLAYED : INVENTORY_OK);
-    check_books(seller, &pair.replica, "phone", 8, 0, 2);
+    if (strategy != INVENTORY_DECR) /* its debit without an order is lost: that is what it shows */
+        check_books(seller, &pair.replica, "phone", 8, 0, 2);
 }
 
 /* A crowd's replies are held in their order, and all are handed out; the replica goes and comes meanwhile. */

@@ -75,7 +75,7 @@ static void test_failover(void) {
     struct redis_server *master = redis_sentinel_master(&sentinel);
     item_sell(seller, "chair", INVENTORY_BATCH, 1000);
     CHECK_STATUS(buy(seller, "chair", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STR(redis_command(master, "WAIT", "1", "5000", NULL), "1");
+    redis_wait_copied(master, &sentinel.server[master == sentinel.server]);
     redis_kill(master);
     seller_wait_down(seller);
     seller_wait_up(seller);

@@ -63,7 +63,7 @@ static void open_sale(struct sale *sale) {
                        "Authorization: Bearer test-token\r\n", harness_format("{\"stock\":%d}", STOCK_MAX),
                        &response),
               201);
-    CHECK_STR(redis_command(&sale->pair.master, "WAIT", "1", "5000", NULL), "1");
+    redis_wait_copied(&sale->pair.master, &sale->pair.replica);
 }
 
 /* Somewhere in the sale. With the link cut it goes on for a while; what is acknowledged then is lost. */
