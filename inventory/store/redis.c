@@ -426,6 +426,16 @@ const struct replication *redis_history(const struct redis *redis) {
     return &redis->history;
 }
 
+/* When its first replica comes, and when it has had none for long, a master gives its history a new id and
+ * goes on. One that was promoted goes on from another, and names it. */
+void redis_note_history(struct redis *redis, const struct replication *now) {
+    bool same = strcmp(now->id, redis->history.id) == 0;
+    if (same || (now->is_master && redis->history.is_master && !now->before[0]))
+        redis->history = *now;
+    else
+        redis_break(redis, "the server's history changed");
+}
+
 const char *redis_error(const struct redis *redis) {
     return redis->error;
 }

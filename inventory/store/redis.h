@@ -82,9 +82,11 @@ void redis_found(struct redis *redis, const struct redis_target *target, const c
 
 /* The last address that was found, or the only one. */
 const struct redis_target *redis_address_now(const struct redis *redis);
-/* The server's history as it was when the connection was made; its id is "" if the server does not tell it.
- */
+/* The server's history as it was when the connection was made, or was noted; its id is "" if the server does
+ * not tell it. */
 const struct replication *redis_history(const struct redis *redis);
+/* What INFO says by now. Breaks the connection if data may be gone since. */
+void redis_note_history(struct redis *redis, const struct replication *now);
 /* A call of who prepares the server. */
 void redis_greet(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
 void redis_admit(struct redis *redis);

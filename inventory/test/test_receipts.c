@@ -228,6 +228,37 @@ static void test_nothing_lost(void) {
     check_books(seller, &pair.replica, "phone", 9, 0, 1);
 }
 
+struct watch {
+    struct seller *seller;
+    const struct redis_server *server;
+};
+
+static bool knows_history(void *arg) {
+    const struct watch *watch = arg;
+    const char *id = redis_history(store_server(watch->seller->inventory->store, 0))->id;
+    return strstr(redis_command(watch->server, "INFO", "replication", NULL),
+                  harness_format("master_replid:%s", id));
+}
+
+/* With its first replica a master's history gets a new id: nothing is lost, and no call fails. */
+static void test_first_replica(void) {
+    struct redis_server master, replica;
+    struct told told;
+    redis_start(&master, NULL);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", master.port), &told);
+    struct watch watch = {seller, &master};
+    CHECK(knows_history(&watch));
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    redis_start_replica(&replica, &master);
+    replica_wait(&master);
+    CHECK(!knows_history(&watch));
+    shop_wait(shop, knows_history, &watch, "the new id");
+    CHECK_INT(seller->inventory->receipts.mended_count, 1); /* there was no other connection */
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    check_books(seller, &master, "phone", 9, 0, 1);
+}
+
 /* More was lost than is kept: that is told. */
 static void test_unkept(void) {
     enum { MORE = 1000, AT_ONCE = 5000 };
@@ -263,6 +294,7 @@ int main(int argc, char **argv) {
     harness_run("a shortage", test_shortage);
     harness_run("interrupted", test_interrupted);
     harness_run("nothing lost", test_nothing_lost);
+    harness_run("the first replica", test_first_replica);
     harness_run("more than is kept", test_unkept);
     return harness_finish();
 }
