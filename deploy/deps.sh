@@ -12,8 +12,8 @@ declare -A packages=(
     [run]="redis-server redis-tools etcd-server curl"
     [measure]="jq"
     [lab]="zookeeper"
-    [test]="etcd-client iproute2 zookeeper openssl npm python3 chromium chromium-driver"
-    [check]="clang-format clang-tidy cppcheck shellcheck python3"
+    [test]="etcd-client iproute2 haproxy zookeeper openssl npm python3 chromium chromium-driver"
+    [check]="clang-format clang-tidy cppcheck shellcheck python3 haproxy prometheus docker-compose yamllint"
     [fuzz]="clang libclang-rt-dev"
 )
 # What is looked for where there is no package manager to ask.
@@ -22,8 +22,8 @@ declare -A programs=(
     [run]="redis-server redis-cli redis-check-aof etcd curl"
     [measure]="jq"
     [lab]="java"
-    [test]="etcdctl ip java openssl node npm python3 chromium chromedriver"
-    [check]="clang-format clang-tidy cppcheck shellcheck python3"
+    [test]="etcdctl ip haproxy java openssl node npm python3 chromium chromedriver"
+    [check]="clang-format clang-tidy cppcheck shellcheck python3 haproxy promtool docker-compose yamllint systemd-analyze"
     [fuzz]="clang"
 )
 
@@ -91,5 +91,6 @@ for package in "${missing[@]}"; do
     case $package in
     redis-server) systemctl disable --quiet redis-server.service || true ;;
     etcd-server) systemctl disable --quiet etcd.service || true ;;
+    haproxy | prometheus) systemctl disable --quiet "$package.service" || true ;;
     esac
 done

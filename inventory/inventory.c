@@ -119,6 +119,10 @@ bool inventory_is_up(const struct inventory *inventory) {
     return store_is_up(inventory->store, NULL);
 }
 
+bool inventory_is_mending(const struct inventory *inventory) {
+    return inventory->receipts.running > 0;
+}
+
 const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory) {
     return inventory->metrics;
 }

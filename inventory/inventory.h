@@ -127,6 +127,9 @@ void inventory_flush(struct inventory *inventory);
 
 bool inventory_is_up(const struct inventory *inventory);
 
+/* A server of the store was reached. It is sold from once it has got back what a failover may have lost. */
+bool inventory_is_mending(const struct inventory *inventory);
+
 /* The last reason why the store could not be used; "" if there was none. */
 const char *inventory_last_error(const struct inventory *inventory);
 

@@ -37,8 +37,8 @@ static void watch_store(struct worker *worker) {
     if (seen == before)
         return;
     const char *error = inventory_last_error(worker->inventory);
-    if (!up && before == WORKER_STORE_UNTRIED &&
-        !*error) /* the first attempt to connect is still in flight */
+    /* The first attempt to connect is still in flight, or succeeded. */
+    if (!up && before == WORKER_STORE_UNTRIED && (!*error || inventory_is_mending(worker->inventory)))
         return;
     atomic_store(&worker->store, seen);
     log_put_back(worker);
@@ -54,12 +54,20 @@ static void watch_store(struct worker *worker) {
         log_error("the store %s is %s: %s", address, before == WORKER_STORE_UP ? "gone" : "not there", error);
 }
 
+/* Where several instances sell, one that is started gets purchases at once. It takes them when it knows
+ * whether the store is there; until then they wait in the backlog. */
+static bool is_open(const struct worker *worker) {
+    return atomic_load_explicit(&worker->store, memory_order_relaxed) != WORKER_STORE_UNTRIED ||
+           worker->drain_until_ms;
+}
+
 static void turn(struct worker *worker) {
-    http_server_turn(worker->http);
-    if (!worker->inventory)
-        return;
-    inventory_flush(worker->inventory);
-    watch_store(worker);
+    if (worker->inventory)
+        watch_store(worker);
+    if (is_open(worker))
+        http_server_turn(worker->http);
+    if (worker->inventory)
+        inventory_flush(worker->inventory);
 }
 
 /* Gives the core to its other hardware thread for a moment. */

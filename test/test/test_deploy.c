@@ -265,10 +265,10 @@ static void make_install_brings_settings(void) {
 
 /* Help helps, and does nothing else. */
 static void scripts_help(void) {
-    static const char *const scripts[] = {
-        "deploy/deps.sh",      "deploy/etcd.sh",       "deploy/mend-aof.sh",
-        "deploy/reset.sh",     "deploy/run.sh",        "loadtest/bench.sh",
-        "loadtest/baskets.sh", "loadtest/oversell.sh", "deploy/zookeeper.sh"};
+    static const char *const scripts[] = {"deploy/cluster.sh",   "deploy/deps.sh",      "deploy/etcd.sh",
+                                          "deploy/mend-aof.sh",  "deploy/reset.sh",     "deploy/run.sh",
+                                          "deploy/sentinel.sh",  "deploy/zookeeper.sh", "loadtest/bench.sh",
+                                          "loadtest/baskets.sh", "loadtest/oversell.sh"};
     const char *dir = harness_format("%s/help", harness_dir());
     said_by(harness_format("mkdir %s && cp -r deploy loadtest %s", dir, dir), 0);
     const char *before = said_by(harness_format("find %s | sort", dir), 0);
@@ -316,6 +316,69 @@ static void etcd_sh_starts_three(void) {
     CHECK_INT(end_of(&proc), 0);
 }
 
+/* ---- several servers of Redis ---- */
+
+/* seckilld with the flags that the script has shown. */
+static void start_shop(struct seckilld *service, struct proc *script, size_t after) {
+    const char *line = strstr(proc_output(script) + after, "seckilld --redis ");
+    char url[200];
+    CHECK(line && sscanf(line, "seckilld --redis %199s --replicas 1", url) == 1);
+    seckilld_start(service, 0, "--redis", harness_format("%s", url), "--replicas", "1", NULL);
+    seckilld_wait_ready(service, 200);
+}
+
+static void check_left(const struct seckilld *service, int left) {
+    static const char *const items[] = {"a", "b", "c"}; /* with a cluster each on another master */
+    struct web_response reply;
+    for (int i = 0; i < 3; i++) {
+        web_call(service->port, "GET", harness_format("/v1/items/%s", items[i]), NULL, NULL, &reply);
+        CHECK_HAS(reply.body, harness_format("\"available\":%d,", left));
+    }
+}
+
+/* What was sold is there the next time; nothing runs when the script has ended. */
+static void starts_and_keeps(const char *script, int ports) {
+    struct proc proc;
+    struct seckilld service;
+    int port = free_ports(ports);
+    /* a name with a blank in it */
+    const char *argv[] = {script, harness_format("%s/%d servers", harness_dir(), ports),
+                          harness_format("%d", port), NULL};
+    proc_spawn(&proc, argv, NULL, harness_format("%s/%d-servers.log", harness_dir(), ports));
+    wait_said(&proc, 0, "Ctrl-C ends them");
+    start_shop(&service, &proc, 0);
+    for (const char *item = "abc"; *item; item++)
+        CHECK_INT(web_call(service.port, "PUT", harness_format("/v1/items/%c", *item),
+                           "Authorization: Bearer test-token\r\n", "{\"stock\":10}", NULL),
+                  201);
+    for (const char *item = "abc"; *item; item++)
+        CHECK_INT(web_call(service.port, "POST", "/v1/purchases", "Idempotency-Key: k\r\n",
+                           harness_format("{\"item\":\"%c\",\"user\":\"ann\",\"quantity\":1}", *item), NULL),
+                  201);
+    check_left(&service, 9);
+    CHECK_INT(seckilld_stop(&service), 0);
+    proc_kill(&proc, SIGINT);
+    CHECK_INT(end_of(&proc), 0);
+    for (int i = 0; i < ports; i++)
+        CHECK(is_nobodys(port + i));
+    size_t before = strlen(proc_output(&proc));
+    proc_respawn(&proc);
+    wait_said(&proc, before, "Ctrl-C ends them");
+    start_shop(&service, &proc, before);
+    check_left(&service, 9);
+    CHECK_INT(seckilld_stop(&service), 0);
+    proc_kill(&proc, SIGTERM);
+    CHECK_INT(end_of(&proc), 0);
+}
+
+static void sentinel_sh(void) {
+    starts_and_keeps("deploy/sentinel.sh", 6);
+}
+
+static void cluster_sh(void) {
+    starts_and_keeps("deploy/cluster.sh", 12);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("make run serves and keeps", make_run_serves_and_keeps);
@@ -327,5 +390,7 @@ int main(int argc, char **argv) {
     harness_run("scripts help", scripts_help);
     harness_run("measuring needs a Redis", measuring_needs_a_redis);
     harness_run("etcd.sh starts three", etcd_sh_starts_three);
+    harness_run("sentinel.sh starts and keeps", sentinel_sh);
+    harness_run("cluster.sh starts and keeps", cluster_sh);
     return harness_finish();
 }

@@ -1,0 +1,173 @@
+/* Three instances behind deploy/haproxy.cfg as it is: they are restarted and killed below a crowd, which
+ * hears of nothing but 201 and 409. */
+#include <signal.h>
+#include <string.h>
+
+#include "service/test/crowd.h"
+#include "service/test/shop.h"
+
+enum { INSTANCES = 3, THREADS = 24, STEP = 300, STOCK = 3000, MANY = 1000000 };
+
+struct site {
+    struct seckilld instances[INSTANCES];
+    struct proxy *proxies[INSTANCES]; /* each before its instance; NULL: none */
+    struct proc haproxy;
+    int port; /* HAProxy's */
+};
+
+static bool serves(void *arg) {
+    return web_call(((struct site *)arg)->port, "GET", "/v1/items/phone", NULL, NULL, NULL) == 200;
+}
+
+/* With an item that has STOCK units. */
+static void open_site(struct site *site, int redis_port, bool proxies, int per_address) {
+    const char *env[INSTANCES + 4] = {harness_format("SECKILL_PER_ADDRESS=%d", per_address),
+                                      "SECKILL_CONNECTIONS=1000"};
+    for (int i = 0; i < INSTANCES; i++) {
+        seckilld_start(&site->instances[i], redis_port, "--workers", "1", "--store-timeout", "1000", NULL);
+        int port = site->instances[i].port;
+        seckilld_wait_ready(&site->instances[i], 200);
+        site->proxies[i] = proxies ? proxy_start(port) : NULL;
+        env[2 + i] =
+            harness_format("SECKILL_%d=127.0.0.1:%d", i + 1, proxies ? proxy_port(site->proxies[i]) : port);
+    }
+    shop_put(site->instances[0].port, "phone", harness_format("\"stock\":%d", STOCK));
+    site->port = harness_free_port();
+    env[2 + INSTANCES] = harness_format("SECKILL_PUBLIC=127.0.0.1:%d", site->port);
+    const char *argv[] = {"haproxy", "-f", "deploy/haproxy.cfg", NULL};
+    proc_spawn(&site->haproxy, argv, env, harness_format("%s/haproxy.log", harness_dir()));
+    CHECK(harness_wait(serves, site, 20000));
+}
+
+static struct crowd *open_doors(const struct site *site) {
+    struct crowd_plan plan = {
+        .ports = {site->port}, .item = "phone", .prefix = "k", .threads = THREADS, .purchases = MANY};
+    return crowd_start(&plan);
+}
+
+/* All units are sold, each to one who was told so, and nobody heard of the restarts. */
+static void close_doors(struct site *site, struct crowd *crowd) {
+    crowd_stop(crowd);
+    crowd_join(crowd);
+    crowd_check_answers(crowd, "sold-out");
+    int sold = crowd_count(crowd, 201);
+    CHECK(sold > 0 && sold <= STOCK);
+    CHECK_INT(shop_audit(site->instances[0].port, "phone", "sold"), sold);
+    crowd_check_orders(crowd, site->port);
+}
+
+static bool buys_here(void *arg) {
+    return shop_metric(((struct seckilld *)arg)->port, "seckill_batches_total") +
+               shop_metric(((struct seckilld *)arg)->port, "seckill_checks_total") >
+           0;
+}
+
+/* One after the other is ended by the signal, started, and waited for until HAProxy sends it purchases. */
+static void restart_below(struct site *site, int signal) {
+    struct crowd *crowd = open_doors(site);
+    for (int i = 0; i < INSTANCES; i++) {
+        crowd_wait(crowd, crowd_answered(crowd) + STEP);
+        if (signal == SIGTERM)
+            CHECK_INT(seckilld_stop(&site->instances[i]), 0);
+        else
+            seckilld_kill(&site->instances[i]);
+        crowd_wait(crowd, crowd_answered(crowd) + STEP);
+        seckilld_restart(&site->instances[i]);
+        CHECK(harness_wait(buys_here, &site->instances[i], 20000));
+    }
+    close_doors(site, crowd);
+}
+
+static void rolling_restart(void) {
+    struct redis_server redis;
+    struct site site;
+    redis_start(&redis, NULL);
+    open_site(&site, redis.port, false, MANY);
+    restart_below(&site, SIGTERM);
+}
+
+static void killed(void) {
+    struct redis_server redis;
+    struct site site;
+    redis_start(&redis, NULL);
+    open_site(&site, redis.port, false, MANY);
+    restart_below(&site, SIGKILL);
+}
+
+/* An instance that is started then does not sell for some seconds: nobody waits for it, or hears so. */
+static void rolling_restart_after_failover(void) {
+    struct redis_server first, redis, replica;
+    struct site site;
+    redis_start(&first, NULL);
+    redis_start_replica(&redis, &first);
+    redis_wait_copied(&first, &redis);
+    CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    redis_start_replica(&replica, &redis);
+    redis_wait_copied(&redis, &replica);
+    open_site(&site, redis.port, false, MANY);
+    restart_below(&site, SIGTERM);
+}
+
+static void cut_next(const struct site *site) {
+    for (int i = 0; i < INSTANCES; i++)
+        proxy_set(site->proxies[i], PROXY_CUT, 0, NULL);
+}
+
+static bool is_replayed(const struct web_response *response) {
+    return strstr(response->headers, "idempotent-replayed: true"); /* HAProxy writes names in lower case */
+}
+
+/* The answer to a purchase is lost, or that to a health check, which may come first: in time it is the
+ * former. The buyer gets it from another instance,
+ * which may lose it too; there are three retries. */
+static void a_lost_answer(void) {
+    enum { TRIES = 200 };
+    struct redis_server redis;
+    struct site site;
+    struct web_response response = {.status = 0};
+    redis_start(&redis, NULL);
+    open_site(&site, redis.port, true, MANY);
+    int tries = 0;
+    do {
+        cut_next(&site);
+        CHECK_INT(shop_buy(site.port, "phone", "ann", 1, harness_format("k%d", tries), &response), 201);
+    } while (!is_replayed(&response) && ++tries < TRIES);
+    CHECK(tries < TRIES);
+    /* Without a key, what was sent is not sent again. */
+    const char *order = shop_text(&response, "order");
+    int status = 200;
+    for (tries = 0; status == 200 && tries < TRIES; tries++) {
+        cut_next(&site);
+        status = shop_order(site.port, order, "confirm", &response);
+    }
+    CHECK_INT(status, 502);
+    CHECK_STR(shop_text(&response, "type"), "/problems/store-unavailable");
+}
+
+static void its_own_answers(void) {
+    struct redis_server redis;
+    struct site site;
+    struct web_response response;
+    redis_start(&redis, NULL);
+    open_site(&site, redis.port, false, 20);
+    CHECK_INT(shop_get(site.port, "/metrics", &response), 404);
+    CHECK_STR(shop_text(&response, "type"), "/problems/not-found");
+    CHECK_INT(shop_get(site.port, "/openapi.json", NULL), 200);
+    for (int i = 0; i < INSTANCES; i++)
+        CHECK_INT(seckilld_stop(&site.instances[i]), 0);
+    CHECK_INT(shop_buy(site.port, "phone", "ann", 1, "k", &response), 503);
+    CHECK_PROBLEM(&response, 503, "store-unavailable");
+    for (int i = 0; i < 20; i++)
+        shop_get(site.port, "/v1/items/phone", &response);
+    CHECK_PROBLEM(&response, 429, "overloaded");
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("a rolling restart", rolling_restart);
+    harness_run("a rolling restart after a failover", rolling_restart_after_failover);
+    harness_run("instances are killed", killed);
+    harness_run("a lost answer", a_lost_answer);
+    harness_run("its own answers", its_own_answers);
+    return harness_finish();
+}
