@@ -180,16 +180,17 @@ SOURCES    := $(foreach m,$(MODULES),$(call sources,$m)) $(wildcard base/preload
 HEADERS    := $(wildcard $(sort $(SOURCES:.c=.h) $(addsuffix *.h,$(dir $(SOURCES)))))
 SCRIPTS    := $(wildcard */*.sh .ci/run)
 
-lint: ## check format, clang-tidy, cppcheck, shellcheck, the arrows between files, and that the docs name every option
-	@deploy/deps.sh build check
-	@+$(remake) all
+lint: ## check format, clang-tidy, cppcheck, shellcheck, the arrows between files, deploy/, and that the docs name every option
+	@deploy/deps.sh build measure check test
+	@+$(remake) all $(NPM)
 	@echo '  LINT clang-format' && clang-format --dry-run -Werror $(SOURCES) $(HEADERS)
 	@echo '  LINT clang-tidy' && printf '%s\n' $(SOURCES) | \
 	    xargs -P $$(nproc) -n 1 sh -c 'clang-tidy --quiet "$$1" -- -std=c17 $(CPPFLAGS)' clang-tidy
 	@echo '  LINT cppcheck' && cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	    --inline-suppr --suppress=varFuncNullUB --suppress=ctuuninitvar --std=c11 -D_GNU_SOURCE -I. $(SOURCES)
-	@echo '  LINT shellcheck' && shellcheck $(SCRIPTS)
+	@echo '  LINT shellcheck' && shellcheck -x $(SCRIPTS)
 	@echo '  LINT arrows' && python3 test/arrows.py
+	@echo '  LINT deploy' && test/deploy.sh $(BUILD)
 	@echo '  LINT options' && test/options.sh $(BUILD)/seckilld docs/sell.md && test/options.sh $(BUILD)/lock-bench docs/measure.md
 
 fmt: ## format all C sources
