@@ -26,6 +26,10 @@ void receipts_init(struct inventory *inventory) {
 static void drop_first(struct receipts *receipts) {
     struct receipt *first = STAILQ_FIRST(&receipts->list);
     STAILQ_REMOVE_HEAD(&receipts->list, next);
+    for (int i = 0; i < receipts->mended_count; i++) {
+        if (receipts->mended[i]->shown == first)
+            receipts->mended[i]->shown = NULL;
+    }
     receipts->count--;
     receipts->to_index -= first->index_ms != 0;
     free(first);
@@ -39,6 +43,23 @@ void receipts_free(struct inventory *inventory) {
         free(receipts->mended[--receipts->mended_count]);
 }
 
+static struct mended *find(struct receipts *receipts, const char *id) {
+    for (int i = 0; i < receipts->mended_count; i++) {
+        if (strcmp(receipts->mended[i]->id, id) == 0)
+            return receipts->mended[i];
+    }
+    return NULL;
+}
+
+/* The history in which an order is acknowledged now; 0 in a cluster, which has several. */
+static unsigned number_now(struct inventory *inventory) {
+    const struct redis *only = store_server(inventory->store, 0);
+    const struct mended *mended = inventory->url.kind != REDIS_URL_CLUSTER && only
+                                      ? find(&inventory->receipts, redis_history(only)->id)
+                                      : NULL;
+    return mended ? mended->number : 0;
+}
+
 void receipts_add(struct inventory *inventory, const char *item, const char *digest, const char *record) {
     struct receipts *receipts = &inventory->receipts;
     size_t size = strlen(record) + 1;
@@ -48,6 +69,7 @@ void receipts_add(struct inventory *inventory, const char *item, const char *dig
         return;
     }
     receipt->at_ms = clock_mono_ms(inventory->config.clock);
+    receipt->by = number_now(inventory);
     receipt->index_ms = 0;
     stpcpy(receipt->item, item);
     stpcpy(receipt->digest, digest);
@@ -173,13 +195,14 @@ static void show_more(struct inventory *inventory, struct mended *mended, struct
         if (!next)
             return;
         mended->shown = next;
-        show(inventory, mended, redis, next);
+        if (next->by != mended->number)
+            show(inventory, mended, redis, next);
     }
 }
 
 /* Shows what was not shown yet. */
 static void begin_pass(struct inventory *inventory, struct mended *mended, struct redis *redis) {
-    inventory->receipts.running += mended->state == MENDED_NOT;
+    inventory->receipts.running += mended->state == MENDED_NOT || mended->state == MENDED_DONE;
     mended->state = MENDED_RUNS;
     mended->failed = false;
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", putback_lua});
@@ -192,12 +215,13 @@ static void begin_pass(struct inventory *inventory, struct mended *mended, struc
 
 /* ---- histories ---- */
 
-static struct mended *find(struct receipts *receipts, const char *id) {
-    for (int i = 0; i < receipts->mended_count; i++) {
-        if (strcmp(receipts->mended[i]->id, id) == 0)
-            return receipts->mended[i];
-    }
-    return NULL;
+/* Something was acknowledged elsewhere since its last pass. */
+static bool has_missed(const struct inventory *inventory, const struct mended *mended) {
+    const struct receipt *receipt =
+        mended->shown ? STAILQ_NEXT(mended->shown, next) : STAILQ_FIRST(&inventory->receipts.list);
+    while (receipt && receipt->by == mended->number)
+        receipt = STAILQ_NEXT(receipt, next);
+    return receipt && inventory->url.kind != REDIS_URL_CLUSTER;
 }
 
 /* Room for one more; false: all are in use. */
@@ -223,6 +247,7 @@ static struct mended *enter(struct inventory *inventory, const struct replicatio
     if (!mended)
         return NULL;
     memcpy(mended->id, history->id, sizeof mended->id);
+    mended->number = ++receipts->number;
     mended->suspect = receipts->kept && history->before[0];
     mended->first_ms = clock_mono_ms(inventory->config.clock);
     receipts->mended[receipts->mended_count++] = mended;
@@ -239,7 +264,8 @@ void receipts_prepare(void *ctx, struct server *server) {
         return; /* it is asked again */
     bool rested = now_ms >= mended->first_ms + rest_ms(inventory);
     if ((mended->state == MENDED_NOT && now_ms >= mended->again_ms) ||
-        (mended->state == MENDED_RESTS && rested))
+        (mended->state == MENDED_RESTS && rested) ||
+        (mended->state == MENDED_DONE && has_missed(inventory, mended)))
         begin_pass(inventory, mended, server->redis);
     if (mended->state == MENDED_DONE)
         server_admit(server);
@@ -298,8 +324,12 @@ static void on_history(void *ctx, const struct redis_value *value) {
     free(ctx);
     if (!info || !replication_read(&now, info))
         return;
-    question.inventory->receipts.kept |= now.replicas > 0;
+    struct receipts *receipts = &question.inventory->receipts;
+    struct mended *mended = find(receipts, redis_history(question.redis)->id);
+    receipts->kept |= now.replicas > 0;
     redis_note_history(question.redis, &now);
+    if (mended) /* the same history, perhaps by another id */
+        memcpy(mended->id, redis_history(question.redis)->id, sizeof mended->id);
 }
 
 static void ask_histories(struct inventory *inventory) {

@@ -15,8 +15,12 @@
  * - what an instance acknowledged that died too,
  * - what is not kept any more: a receipt is kept for RECEIPTS_KEEP_MS, and as one of the last
  *   RECEIPTS_KEPT. If the oldest one that is kept was lost, older ones may be: that is counted (`unkept`),
- * - baskets, restocks and items. An order whose item is lost is counted as short.* Receipts are kept where a
- * server can have a successor: with Sentinel, in a cluster, and from the first replica on that is seen. */
+ * - baskets, restocks and items. An order whose item is lost is counted as short.
+ * Receipts are kept where a server can have a successor: with Sentinel, in a cluster, and from the first
+ * replica on that is seen.
+ *
+ * A master can come back while it is being replaced, and be sold from for a moment between two connections to
+ * its successor. So a server whose history is known is shown what was acknowledged in another one since. */
 #ifndef INVENTORY_PURCHASES_RECEIPTS_H
 #define INVENTORY_PURCHASES_RECEIPTS_H
 
@@ -32,6 +36,7 @@ enum { RECEIPTS_KEPT = 65536, RECEIPTS_KEEP_MS = 60000, RECEIPTS_HISTORIES = 64 
 struct receipt {
     STAILQ_ENTRY(receipt) next;
     int64_t at_ms;
+    unsigned by;      /* `number` of the history that it was acknowledged in; 0: not known */
     int64_t index_ms; /* a hold until then, whose item is to be in the index of due times; 0: it is none */
     char item[INVENTORY_NAME_MAX + 1];
     char digest[INVENTORY_DIGEST_SIZE];
@@ -42,6 +47,7 @@ STAILQ_HEAD(receipt_list, receipt);
 
 /* A history of a server, and what was done about it. */
 struct mended {
+    unsigned number; /* no other one has it */
     char id[REPLICATION_ID_SIZE];
     enum { MENDED_NOT, MENDED_RUNS, MENDED_RESTS, MENDED_DONE } state;
     bool suspect; /* it goes on from another history, or lacked something */
@@ -49,7 +55,7 @@ struct mended {
     bool told;    /* of one receipt at least, whether it is there */
     int64_t first_ms;
     int64_t again_ms;      /* not to be shown the receipts again before that */
-    struct receipt *shown; /* the last one */
+    struct receipt *shown; /* the last one; NULL: those that are kept were not */
     int in_flight;
 };
 
@@ -63,6 +69,7 @@ struct receipts {
     struct receipt_list list; /* the oldest first */
     struct mended *mended[RECEIPTS_HISTORIES];
     int mended_count;
+    unsigned number; /* the last one given */
 };
 
 void receipts_init(struct inventory *inventory);

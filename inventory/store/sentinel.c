@@ -2,109 +2,180 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { TICK_MS = 10 };
+enum { TICK_MS = 10, WATCH_MS = 1000 };
+
+/* A question to one Sentinel. */
+struct question {
+    struct sentinel *sentinel;
+    struct redis *redis; /* NULL: it is over */
+};
 
 struct sentinel {
     uv_loop_t *loop;
     const struct redis_url *url;
     const struct clock *clock;
     int timeout_ms;
-    int next;             /* to be asked */
-    int tried;            /* in this search */
-    struct redis *asked;  /* NULL: none is being asked */
-    struct redis *finder; /* who wants to know; NULL: nobody */
-    int64_t since_ms;
-    uv_timer_t tick; /* runs while one is being asked */
-    char why[256];   /* the last failure of this search */
+    struct redis *finder; /* who wants to know; NULL before the first search */
+    bool searching;       /* for `finder`; otherwise a round only watches */
+    struct question questions[REDIS_URL_SERVERS_MAX];
+    int open, answers; /* of this round */
+    int64_t epoch;     /* of the best answer so far */
+    struct redis_target master;
+    int64_t since_ms; /* when the round began, or the last one ended */
+    uv_timer_t tick;
+    char why[256]; /* the last failure of this round */
 };
 
-static void ask_next(struct sentinel *sentinel);
+/* ---- a round: all are asked ---- */
 
-static void leave(struct sentinel *sentinel) {
-    uv_timer_stop(&sentinel->tick);
-    redis_close(sentinel->asked);
-    sentinel->asked = NULL;
-}
-
-static void pass_over(struct sentinel *sentinel, const char *why) {
-    const struct redis_target *target = &sentinel->url->servers[sentinel->next];
-    snprintf(sentinel->why, sizeof sentinel->why, "Sentinel %s:%d: %.100s", target->host, target->port, why);
-    leave(sentinel);
-    sentinel->next = (sentinel->next + 1) % sentinel->url->count;
-    ask_next(sentinel);
-}
-
-static void finish(struct sentinel *sentinel, const struct redis_target *target) {
-    struct redis *finder = sentinel->finder;
-    sentinel->finder = NULL;
-    redis_found(finder, target, sentinel->why);
-}
-
-static void on_address(void *ctx, const struct redis_value *value) {
-    struct sentinel *sentinel = ctx;
-    if (!sentinel->asked) /* it was left before */
+static void close_question(struct question *question) {
+    struct redis *redis = question->redis;
+    if (!redis)
         return;
-    const char *host =
-        value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 0)) : NULL;
-    int64_t port = host ? redis_value_integer(redis_value_at(value, 1), 0) : 0;
-    if (!value) {
-        pass_over(sentinel, "the connection broke");
-    } else if (redis_value_type(value) == REDIS_ERROR) {
-        pass_over(sentinel, redis_value_text(value));
-    } else if (!host || port < 1 || port > 65535) {
-        pass_over(sentinel, "knows no master of this name");
-    } else {
-        struct redis_target target = sentinel->url->servers[0]; /* user and password */
-        snprintf(target.host, sizeof target.host, "%s", host);
-        target.port = (int)port;
-        leave(sentinel);
-        finish(sentinel, &target);
+    question->redis = NULL;
+    question->sentinel->open--;
+    redis_close(redis);
+}
+
+static void end_round(struct sentinel *sentinel) {
+    for (int i = 0; i < sentinel->url->count; i++)
+        close_question(&sentinel->questions[i]);
+    sentinel->since_ms = clock_mono_ms(sentinel->clock);
+}
+
+static bool is_at(const struct redis *redis, const struct redis_target *target) {
+    const struct redis_target *now = redis_address_now(redis);
+    return strcmp(now->host, target->host) == 0 && now->port == target->port;
+}
+
+static void finish(struct sentinel *sentinel) {
+    end_round(sentinel);
+    bool found = sentinel->answers > 0;
+    if (sentinel->searching) {
+        sentinel->searching = false;
+        redis_found(sentinel->finder, found ? &sentinel->master : NULL, sentinel->why);
+    } else if (found && redis_is_up(sentinel->finder) && !is_at(sentinel->finder, &sentinel->master)) {
+        redis_break(sentinel->finder, "the Sentinels name another master");
     }
 }
 
+static void finish_if_decided(struct sentinel *sentinel) {
+    if (sentinel->open == 0 || sentinel->answers > sentinel->url->count / 2)
+        finish(sentinel);
+}
+
+static void fail(struct question *question, const char *why) {
+    struct sentinel *sentinel = question->sentinel;
+    const struct redis_target *target = &sentinel->url->servers[question - sentinel->questions];
+    snprintf(sentinel->why, sizeof sentinel->why, "Sentinel %s:%d: %.100s", target->host, target->port, why);
+    close_question(question);
+}
+
+/* Of a list of names and values the value; NULL: there is none. */
+static const struct redis_value *find(const struct redis_value *list, const char *name) {
+    for (size_t i = 0; i + 1 < redis_value_count(list); i += 2) {
+        const char *text = redis_value_text(redis_value_at(list, i));
+        if (text && strcmp(text, name) == 0)
+            return redis_value_at(list, i + 1);
+    }
+    return NULL;
+}
+
+/* False: it is no answer. */
+static bool read_master(struct sentinel *sentinel, const struct redis_value *value) {
+    const struct redis_value *host = find(value, "ip"), *port = find(value, "port"),
+                             *epoch = find(value, "config-epoch");
+    const char *name = host ? redis_value_text(host) : NULL;
+    int64_t number = port ? redis_value_integer(port, 0) : 0, at = epoch ? redis_value_integer(epoch, 0) : 0;
+    if (!name || number < 1 || number > 65535)
+        return false;
+    if (sentinel->answers++ > 0 && at <= sentinel->epoch)
+        return true;
+    sentinel->epoch = at;
+    sentinel->master = sentinel->url->servers[0]; /* user and password */
+    snprintf(sentinel->master.host, sizeof sentinel->master.host, "%s", name);
+    sentinel->master.port = (int)number;
+    return true;
+}
+
+static void on_master(void *ctx, const struct redis_value *value) {
+    struct question *question = ctx;
+    if (!question->redis) /* it is being closed */
+        return;
+    if (!value)
+        fail(question, "the connection broke");
+    else if (redis_value_type(value) == REDIS_ERROR)
+        fail(question, redis_value_text(value));
+    else if (!read_master(question->sentinel, value))
+        fail(question, "it does not tell the master's address");
+    else
+        close_question(question);
+    finish_if_decided(question->sentinel);
+}
+
 static void on_state(void *ctx, bool up) {
-    struct sentinel *sentinel = ctx;
-    if (up && sentinel->asked)
-        redis_callf(sentinel->asked, on_address, sentinel, "SENTINEL get-master-addr-by-name %s",
-                    sentinel->url->master);
+    struct question *question = ctx;
+    if (up && question->redis)
+        redis_callf(question->redis, on_master, question, "SENTINEL MASTER %s",
+                    question->sentinel->url->master);
+}
+
+static void ask(struct sentinel *sentinel, int i) {
+    struct question *question = &sentinel->questions[i];
+    struct redis_config config = {.loop = sentinel->loop,
+                                  .clock = sentinel->clock,
+                                  .timeout_ms = sentinel->timeout_ms,
+                                  .role = REDIS_ROLE_SENTINEL,
+                                  .target = sentinel->url->servers[i],
+                                  .on_state = on_state,
+                                  .ctx = question};
+    question->sentinel = sentinel;
+    question->redis = redis_open(&config);
+    if (question->redis)
+        sentinel->open++;
+    else
+        snprintf(sentinel->why, sizeof sentinel->why, "out of memory");
+}
+
+static void begin_round(struct sentinel *sentinel) {
+    end_round(sentinel);
+    sentinel->answers = 0;
+    for (int i = 0; i < sentinel->url->count; i++)
+        ask(sentinel, i);
+}
+
+/* ---- time ---- */
+
+static void check_round(struct sentinel *sentinel) {
+    for (int i = 0; i < sentinel->url->count; i++) {
+        struct question *question = &sentinel->questions[i];
+        if (question->redis && *redis_error(question->redis))
+            fail(question, redis_error(question->redis));
+    }
+    if (clock_mono_ms(sentinel->clock) - sentinel->since_ms > sentinel->timeout_ms) {
+        for (int i = 0; i < sentinel->url->count; i++) {
+            if (sentinel->questions[i].redis)
+                fail(&sentinel->questions[i], "no answer within the time-out");
+        }
+    }
+    finish_if_decided(sentinel);
 }
 
 static void on_tick(uv_timer_t *tick) {
     struct sentinel *sentinel = tick->data;
-    const char *error = redis_error(sentinel->asked);
-    if (*error)
-        pass_over(sentinel, error);
-    else if (clock_mono_ms(sentinel->clock) - sentinel->since_ms > sentinel->timeout_ms)
-        pass_over(sentinel, "no answer within the time-out");
-}
-
-static void ask_next(struct sentinel *sentinel) {
-    if (sentinel->tried == sentinel->url->count) {
-        finish(sentinel, NULL);
-        return;
-    }
-    sentinel->tried++;
-    sentinel->since_ms = clock_mono_ms(sentinel->clock);
-    sentinel->asked = redis_open(&(struct redis_config){.loop = sentinel->loop,
-                                                        .clock = sentinel->clock,
-                                                        .timeout_ms = sentinel->timeout_ms,
-                                                        .role = REDIS_ROLE_SENTINEL,
-                                                        .target = sentinel->url->servers[sentinel->next],
-                                                        .on_state = on_state,
-                                                        .ctx = sentinel});
-    if (!sentinel->asked) {
-        snprintf(sentinel->why, sizeof sentinel->why, "out of memory");
-        finish(sentinel, NULL);
-        return;
-    }
-    uv_timer_start(&sentinel->tick, on_tick, TICK_MS, TICK_MS);
+    if (sentinel->open > 0 || sentinel->searching)
+        check_round(sentinel);
+    else if (redis_is_up(sentinel->finder) && clock_mono_ms(sentinel->clock) - sentinel->since_ms >= WATCH_MS)
+        begin_round(sentinel);
 }
 
 void sentinel_find(struct sentinel *sentinel, struct redis *redis) {
     sentinel->finder = redis;
-    sentinel->tried = 0;
-    ask_next(sentinel);
+    sentinel->searching = true;
+    begin_round(sentinel);
+    uv_timer_start(&sentinel->tick, on_tick, TICK_MS, TICK_MS);
 }
 
 struct sentinel *sentinel_open(uv_loop_t *loop, const struct redis_url *url, const struct clock *clock,
@@ -125,6 +196,6 @@ static void on_closed(uv_handle_t *handle) {
 void sentinel_close(struct sentinel *sentinel) {
     if (!sentinel)
         return;
-    leave(sentinel);
+    end_round(sentinel);
     uv_close((uv_handle_t *)&sentinel->tick, on_closed);
 }

@@ -1,5 +1,10 @@
-/* Asks Sentinels where the master is: one after the other, from the one that answered last. It looks the
- * master up before each connection; that the server found is a master still is checked by ROLE (redis.h). */
+/* Asks Sentinels where the master is, before each connection and once a second while one is up.
+ *
+ * A Sentinel may not have heard of a failover yet. So all are asked at once, and of the answers of a majority
+ * (or of those that answer in time) the one with the highest config epoch counts, which Sentinels count
+ * failovers by. That the server found is a master is checked by INFO replication (redis.h). A master that
+ * died and came back while it was being replaced is one for some seconds more; it is left when the Sentinels
+ * name its successor. */
 #ifndef INVENTORY_STORE_SENTINEL_H
 #define INVENTORY_STORE_SENTINEL_H
 
@@ -13,7 +18,8 @@ struct sentinel;
 struct sentinel *sentinel_open(uv_loop_t *loop, const struct redis_url *url, const struct clock *clock,
                                int timeout_ms);
 
-/* Looks the master up for a connection: `find` of struct redis_config. One search at a time. */
+/* Looks the master up for a connection: `find` of struct redis_config. Always for the same one, which is
+ * broken later if the Sentinels name another master. */
 void sentinel_find(struct sentinel *sentinel, struct redis *redis);
 
 /* Ends a search without an answer. The memory goes when the loop has run once more. NULL does nothing. */

@@ -259,6 +259,40 @@ static void test_first_replica(void) {
     check_books(seller, &master, "phone", 9, 0, 1);
 }
 
+/* Breaks the connection to the server, and leads the next one to the other. */
+static void lead_to(struct pair *pair, struct seller *seller, const struct redis_server *from,
+                    const struct redis_server *to) {
+    proxy_point(pair->front, to->port);
+    CHECK(redis_integer(from, "CLIENT", "KILL", "TYPE", "normal", NULL) > 0);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+}
+
+/* The old master is there again, and named as the master once more, between two connections to its successor.
+ */
+static void test_there_and_back(void) {
+    struct pair pair;
+    struct told told;
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    CHECK_STATUS(buy(seller, "phone", "ann", "first", 1)->status, INVENTORY_OK);
+    redis_wait_copied(&pair.master, &pair.replica);
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "there", 1)->status, INVENTORY_OK);
+    redis_restart(&pair.master);
+    lead_to(&pair, seller, &pair.replica, &pair.master);
+    CHECK_STATUS(buy(seller, "phone", "ann", "back", 1)->status, INVENTORY_OK);
+    check_told(&told, 1, 0, 0); /* what the old master had missed */
+    lead_to(&pair, seller, &pair.master, &pair.replica);
+    check_told(&told, 2, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "back", 1)->status, INVENTORY_REPLAYED);
+    check_books(seller, &pair.replica, "phone", 7, 0, 3);
+}
+
 /* More was lost than is kept: that is told. */
 static void test_unkept(void) {
     enum { MORE = 1000, AT_ONCE = 5000 };
@@ -294,6 +328,7 @@ int main(int argc, char **argv) {
     harness_run("a shortage", test_shortage);
     harness_run("interrupted", test_interrupted);
     harness_run("nothing lost", test_nothing_lost);
+    harness_run("there and back", test_there_and_back);
     harness_run("the first replica", test_first_replica);
     harness_run("more than is kept", test_unkept);
     return harness_finish();

@@ -34,7 +34,7 @@ static void test_sells(void) {
 
 static void test_unknown_name(void) {
     const char *url = redis_sentinel_url(&sentinel), *end = strrchr(url, '/');
-    check_error(harness_format("%.*s/nobody", (int)(end - url), url), "knows no master of this name");
+    check_error(harness_format("%.*s/nobody", (int)(end - url), url), "No such master with that name");
 }
 
 /* Of several Sentinels one is enough, and one that answers nothing is passed over. */
@@ -83,7 +83,51 @@ static void test_failover(void) {
     CHECK_STATUS(buy(seller, "chair", "ann", "k", 1)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(seller, "chair", "ann", "k2", 1)->status, INVENTORY_OK);
     check_books(seller, redis_sentinel_master(&sentinel), "chair", 998, 0, 2);
+    /* The Sentinels would tell it after some seconds. */
+    int port = redis_sentinel_master(&sentinel)->port;
     redis_restart(master);
+    CHECK_STR(redis_command(master, "REPLICAOF", "127.0.0.1", harness_format("%d", port), NULL), "OK");
+}
+
+static bool is_down(void *arg) {
+    return !inventory_is_up(((struct seller *)arg)->inventory);
+}
+
+/* The master was cut off from the Sentinels, not from the seller: it is left when they name another one. */
+static void test_left_behind(void) {
+    struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
+    seller_wait_up(seller);
+    struct redis_server *master = redis_sentinel_master(&sentinel);
+    struct redis_server *other = &sentinel.server[master == sentinel.server];
+    item_sell(seller, "table", INVENTORY_BATCH, 10);
+    redis_wait_copied(master, other);
+    CHECK_STR(redis_command(other, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    CHECK_STATUS(buy(seller, "table", "ann", "k", 1)->status, INVENTORY_OK);
+    for (int i = 0; i < REDIS_SENTINELS; i++) {
+        CHECK_STR(redis_command(&sentinel.sentinel[i], "SENTINEL", "REMOVE", "shop", NULL), "OK");
+        CHECK_STR(redis_command(&sentinel.sentinel[i], "SENTINEL", "MONITOR", "shop", "127.0.0.1",
+                                harness_format("%d", other->port), "2", NULL),
+                  "OK");
+    }
+    shop_wait(seller->shop, is_down, seller, "the old master is left");
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "table", "ann", "k", 1)->status, INVENTORY_REPLAYED); /* it was put back */
+    check_books(seller, other, "table", 9, 0, 1);
+}
+
+/* One that has not heard of the failover: what the others say counts. */
+static void test_stale(void) {
+    struct redis_server stray;
+    redis_start(&stray, NULL);
+    const struct redis_server *stale = &sentinel.sentinel[0]; /* until the others tell it, after seconds */
+    CHECK_STR(redis_command(stale, "SENTINEL", "REMOVE", "shop", NULL), "OK");
+    CHECK_STR(redis_command(stale, "SENTINEL", "MONITOR", "shop", "127.0.0.1",
+                            harness_format("%d", stray.port), "2", NULL),
+              "OK");
+    struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
+    seller_wait_up(seller);
+    item_sell(seller, "lamp2", INVENTORY_BATCH, 10);
+    check_books(seller, redis_sentinel_master(&sentinel), "lamp2", 10, 0, 0);
 }
 
 /* A Sentinel that demands a password is told the URL's; the servers, which demand none, take any. */
@@ -110,6 +154,8 @@ int main(int argc, char **argv) {
     harness_run("no Sentinel answers", test_no_sentinel);
     harness_run("a master that has become a replica", test_not_a_master);
     harness_run("a failover", test_failover);
+    harness_run("a Sentinel that has not heard", test_stale);
+    harness_run("a master that is left behind", test_left_behind);
     harness_run("a Sentinel's password", test_password); /* the last: it stays */
     return harness_finish();
 }

@@ -11,9 +11,12 @@
 
 enum { SERVICES = 2, STOCK_MAX = 3000, REQUESTS = 4000, PATIENCE_MS = 60000 };
 
+enum store { PAIR, SENTINEL, CLUSTER };
+
 /* How a master dies. */
 struct death {
     const char *name;
+    enum store store;     /* PAIR: the test promotes the replica; otherwise the servers do, after seconds */
     bool cut;             /* its replica has not got the last orders */
     const char *replicas; /* that an order waits for */
     /* Of all rounds: */
@@ -25,12 +28,17 @@ static struct death deaths[] = {
     {.name = "killed", .replicas = "0"},
     {.name = "cut off and killed", .cut = true, .replicas = "0"},
     {.name = "cut off and killed, with --replicas 1", .cut = true, .replicas = "1"},
+    {.name = "killed below Sentinels", .store = SENTINEL, .replicas = "0"},
+    {.name = "killed in a cluster, with --replicas 1", .store = CLUSTER, .replicas = "1"},
 };
 static struct death *death; /* of the current round */
 static uint64_t position;   /* in the random numbers */
 
 struct sale {
     struct pair pair;
+    struct redis_sentinel sentinel;
+    struct redis_cluster cluster;
+    struct redis_server *master; /* of the item */
     struct seckilld services[SERVICES];
     struct redis_server next_replica; /* of the promoted one */
     struct proc load;
@@ -47,29 +55,63 @@ static long long metric(const struct seckilld *service, const char *name) {
 
 static bool has_sold(void *arg) {
     struct sale *sale = arg;
-    const char *sold = redis_command(&sale->pair.master, "HGET", "seckill:{demo}:item", "sold", NULL);
+    const char *sold = redis_command(sale->master, "HGET", "seckill:{demo}:item", "sold", NULL);
     return strtoll(sold, NULL, 10) >= sale->answered || !proc_running(&sale->load);
+}
+
+/* Who is master of the item; NULL: nobody is. */
+static struct redis_server *find_master(struct sale *sale) {
+    switch (death->store) {
+    case PAIR: return &sale->pair.master;
+    case SENTINEL: return redis_sentinel_master(&sale->sentinel);
+    case CLUSTER: break;
+    }
+    return redis_cluster_of(&sale->cluster, "seckill:{demo}:item");
+}
+
+static const char *start_store(struct sale *sale) {
+    switch (death->store) {
+    case PAIR: pair_start(&sale->pair); return pair_url(&sale->pair);
+    case SENTINEL: redis_sentinel_start(&sale->sentinel); return redis_sentinel_url(&sale->sentinel);
+    case CLUSTER: break;
+    }
+    redis_cluster_start(&sale->cluster, 3, 1);
+    return redis_cluster_url(&sale->cluster);
 }
 
 static void open_sale(struct sale *sale) {
     struct web_response response;
-    pair_start(&sale->pair);
+    const char *url = start_store(sale);
+    sale->master = find_master(sale);
     for (int i = 0; i < SERVICES; i++)
-        seckilld_start(&sale->services[i], proxy_port(sale->pair.front), "--store-timeout", "500",
-                       "--replicas", death->replicas, NULL);
+        seckilld_start(&sale->services[i], 0, "--redis", url, "--store-timeout", "500", "--replicas",
+                       death->replicas, NULL);
     for (int i = 0; i < SERVICES; i++)
         seckilld_wait_ready(&sale->services[i], 200);
     CHECK_INT(web_call(sale->services[0].port, "PUT", "/v1/items/demo",
                        "Authorization: Bearer test-token\r\n", harness_format("{\"stock\":%d}", STOCK_MAX),
                        &response),
               201);
-    redis_wait_copied(&sale->pair.master, &sale->pair.replica);
+    if (death->store == PAIR)
+        redis_wait_copied(&sale->pair.master, &sale->pair.replica);
+}
+
+static bool has_other_master(void *arg) {
+    struct sale *sale = arg;
+    struct redis_server *master = find_master(sale);
+    return master && master != sale->master;
 }
 
 /* Somewhere in the sale. With the link cut it goes on for a while; what is acknowledged then is lost. */
 static void strike(struct sale *sale) {
     sale->answered = 200 + (long long)(harness_random(&position) % (STOCK_MAX / 2));
     CHECK(harness_wait(has_sold, sale, PATIENCE_MS));
+    if (death->store != PAIR) {
+        redis_kill(sale->master);
+        CHECK(harness_wait(has_other_master, sale, PATIENCE_MS));
+        redis_restart(sale->master); /* a replica from now on */
+        return;
+    }
     if (death->cut) {
         pair_cut(&sale->pair);
         harness_pause_ms((int)(harness_random(&position) % 200));
