@@ -148,6 +148,11 @@ bench: ## measure orders/s, latency and CPU beside the ceilings of HTTP library 
 	@+$(remake) all benches
 	@SECKILL_BUILD=$(BUILD) loadtest/bench.sh
 
+masters: ## measure what a purchase costs with one Redis, and with a cluster of one, three and six masters
+	@deploy/deps.sh build run measure
+	@+$(remake) all
+	@SECKILL_BUILD=$(BUILD) loadtest/masters.sh
+
 oversell: ## sell a hundred units with every strategy and print which oversold
 	@deploy/deps.sh build run measure
 	@+$(remake) all
@@ -168,10 +173,11 @@ demo: ## build and start a page on which you break a lock and watch the sale ove
 	@+$(remake) all
 	@$(BUILD)/seckill-lab serve $(ARGS)
 
-torture: deps ## kill under load: 200 rounds Redis and the service, 50 of each failover, 100 etcd, 500 and 100 baskets (SECKILL_TORTURE_ROUNDS)
+torture: deps ## kill under load: 200 rounds Redis and the service, 50 of each failover, slots moved for a minute, 100 etcd, 500 and 100 baskets (SECKILL_TORTURE_ROUNDS)
 	@+$(remake) all tests
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-200} $(BUILD)/test/loadtest_torture
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-50} $(BUILD)/test/loadtest_failovers
+	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_SECONDS=$${SECKILL_TORTURE_SECONDS:-60} $(BUILD)/test/loadtest_slots
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/lock_etcd_cluster fail
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-500} $(BUILD)/test/service_basket_torture
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/loadtest_mixture

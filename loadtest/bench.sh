@@ -23,29 +23,24 @@ load() {
         "$@" >"$stage_dir/$name.txt" 2>&1 || { failed=1; cat "$stage_dir/$name.txt" >&2; }
 }
 
-purchases() { curl -s "$url/metrics" | awk '/^seckill_purchases_total/ { n += $2 } END { print n }'; }
 store_bytes() { redis-cli -p "$redis_port" info memory | awk -F: '/^used_memory:/ { print $2 + 0 }'; }
 
 # CPU time of seckilld and Redis for each purchase, sampled in the middle of the load, without start, audit and end.
 sample() {
     local s0 r0 n0 s1 r1 n1
     sleep 1
-    n0=$(purchases) s0=$(cpu_us "$seckilld_pid") r0=$(cpu_us "$redis_pid")
+    n0=$(stage_purchases) s0=$(cpu_us "$seckilld_pid") r0=$(cpu_us "$redis_pid")
     sleep $((seconds > 2 ? seconds - 2 : 1))
-    n1=$(purchases) s1=$(cpu_us "$seckilld_pid") r1=$(cpu_us "$redis_pid")
+    n1=$(stage_purchases) s1=$(cpu_us "$seckilld_pid") r1=$(cpu_us "$redis_pid")
     awk -v n=$((n1 - n0)) -v s=$((s1 - s0)) -v r=$((r1 - r0)) 'BEGIN { n = n ? n : 1; printf "{\"seckilld\":%.2f,\"redis\":%.2f}", s / n, r / n }'
 }
 
 # orders FSYNC ITEMS CONNECTIONS
 orders() {
-    local fsync=$1 items=$2 connections=$3 name=orders-$1-$2-$3 i before after cpu
+    local fsync=$1 items=$2 connections=$3 name=orders-$1-$2-$3 before after cpu
     stage_redis "$fsync"
     stage_seckilld
-    for ((i = 0; i < items; i++)); do
-        ((i == 0)) || echo next
-        printf 'fail\nurl = "%s/v1/items/bench-%d"\nrequest = "PUT"\ndata = "%s"\nheader = "Authorization: Bearer %s"\noutput = "/dev/null"\n' \
-            "$url" "$i" '{\"stock\":1000000000,\"per_user_limit\":5}' "$SECKILL_ADMIN_TOKEN"
-    done | curl -sfZ --no-progress-meter --parallel-max 64 -K - || stage_fail "the items could not be created"
+    stage_items bench "$items" '{"stock":1000000000,"per_user_limit":5}'
     before=$(store_bytes)
     sample >"$stage_dir/cpu" &
     load "$name" bench --items "$items" --connections "$connections"

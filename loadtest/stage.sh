@@ -49,12 +49,14 @@ stage_wait() {
     stage_fail "gave up waiting for: $*"
 }
 
-# stage_redis FSYNC: starts a Redis; sets redis_port and redis_pid.
+# stage_redis FSYNC [SETTING...]: starts a Redis; sets redis_port and redis_pid.
 stage_redis() {
+    local fsync=$1
+    shift
     redis_port=$(stage_port)
     mkdir -p "$stage_dir/redis-$redis_port"
     redis-server --port "$redis_port" --bind 127.0.0.1 --save '' --dir "$stage_dir/redis-$redis_port" \
-        --appendonly yes --appendfsync "$1" --auto-aof-rewrite-percentage 0 >"$stage_dir/redis-$redis_port.log" 2>&1 &
+        --appendonly yes --appendfsync "$fsync" --auto-aof-rewrite-percentage 0 "$@" >"$stage_dir/redis-$redis_port.log" 2>&1 &
     redis_pid=$!
     stage_pids+=("$redis_pid")
     stage_wait redis-cli -p "$redis_port" ping
@@ -95,6 +97,19 @@ stage_item() {
     curl -sf -o /dev/null -X PUT "$url/v1/items/$1" -H "Authorization: Bearer $SECKILL_ADMIN_TOKEN" -d "$2" ||
         stage_fail "the item $1 could not be created"
 }
+
+# stage_items NAME COUNT TERMS: puts NAME-0 to NAME-(COUNT-1) on sale.
+stage_items() {
+    local i
+    for ((i = 0; i < $2; i++)); do
+        ((i == 0)) || echo next
+        printf 'fail\nurl = "%s/v1/items/%s-%d"\nrequest = "PUT"\ndata = "%s"\nheader = "Authorization: Bearer %s"\noutput = "/dev/null"\n' \
+            "$url" "$1" "$i" "${3//\"/\\\"}" "$SECKILL_ADMIN_TOKEN"
+    done | curl -sfZ --no-progress-meter --parallel-max 64 -K - || stage_fail "the items could not be created"
+}
+
+# stage_purchases: how many the service has answered.
+stage_purchases() { curl -s "$url/metrics" | awk '/^seckill_purchases_total/ { n += $2 } END { print n }'; }
 
 # cpu_us PID: CPU time of a process, in microseconds.
 cpu_us() {

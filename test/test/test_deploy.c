@@ -265,10 +265,10 @@ static void make_install_brings_settings(void) {
 
 /* Help helps, and does nothing else. */
 static void scripts_help(void) {
-    static const char *const scripts[] = {"deploy/cluster.sh",   "deploy/deps.sh",      "deploy/etcd.sh",
-                                          "deploy/mend-aof.sh",  "deploy/reset.sh",     "deploy/run.sh",
-                                          "deploy/sentinel.sh",  "deploy/zookeeper.sh", "loadtest/bench.sh",
-                                          "loadtest/baskets.sh", "loadtest/oversell.sh"};
+    static const char *const scripts[] = {
+        "deploy/cluster.sh", "deploy/deps.sh",      "deploy/etcd.sh",      "deploy/mend-aof.sh",
+        "deploy/reset.sh",   "deploy/run.sh",       "deploy/sentinel.sh",  "deploy/zookeeper.sh",
+        "loadtest/bench.sh", "loadtest/baskets.sh", "loadtest/masters.sh", "loadtest/oversell.sh"};
     const char *dir = harness_format("%s/help", harness_dir());
     said_by(harness_format("mkdir %s && cp -r deploy loadtest %s", dir, dir), 0);
     const char *before = said_by(harness_format("find %s | sort", dir), 0);
