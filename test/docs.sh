@@ -89,6 +89,16 @@ wait_answers() {
     return 1
 }
 
+# wait_said FILE TEXT
+wait_said() {
+    local tries
+    for ((tries = 0; tries < 600; tries++)); do
+        grep -q "$2" "$1" && return
+        sleep 0.1
+    done
+    return 1
+}
+
 # run COMMAND STATUS: of curl the answer must have that status.
 run() {
     case $1 in
@@ -99,6 +109,19 @@ run() {
     make\ demo*)
         bash -c "$1" >"$work/log/make-demo" 2>&1 &
         wait_answers 8090/
+        ;;
+    # Those that run until Ctrl-C.
+    deploy/sentinel.sh* | deploy/cluster.sh*)
+        bash -c "$1" >"$work/log/$(basename "${1%% *}")" 2>&1 &
+        wait_said "$work/log/$(basename "${1%% *}")" 'Ctrl-C ends them'
+        ;;
+    *build/seckilld*--listen\ *)
+        bash -c "$1" >"$work/log/seckilld" 2>&1 &
+        wait_answers "$(sed 's/.*--listen [^ ]*:\([0-9]*\).*/\1/' <<<"$1")/readyz"
+        ;;
+    haproxy*)
+        bash -c "$1" >"$work/log/haproxy" 2>&1 &
+        wait_answers 8000/openapi.json
         ;;
     # It runs this, or takes long.
     make\ test* | make\ check* | make\ fuzz*) make -n -s "$(awk '{ print $2 }' <<<"$1")" >/dev/null ;;
@@ -118,7 +141,7 @@ for document in "$@"; do
     case $document in
     *liblock.md) example lock/lock.h ;;
     *libetcd.md) example lock/libetcd/etcd.h ;;
-    *sell.md) redis-server deploy/redis.conf --dir "$work/log" --daemonize yes >/dev/null ;;
+    *sell.md | *grow.md) redis-server deploy/redis.conf --dir "$work/log" --daemonize yes >/dev/null ;;
     esac
     while IFS=$'\t' read -r kind place text <&3; do
         echo "$place: $text"

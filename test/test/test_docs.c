@@ -28,6 +28,10 @@ static void operate_it(void) {
     run_commands("docs/sell.md");
 }
 
+static void grow_it(void) {
+    run_commands("docs/grow.md");
+}
+
 static void link_it(void) {
     run_commands("docs/liblock.md");
 }
@@ -40,6 +44,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("README, and what is tried beside make run", try_it);
     harness_run("an operator installs the service", operate_it);
+    harness_run("servers to try, and several instances", grow_it);
     harness_run("a program is linked with liblock", link_it);
     harness_run("the build", change_it);
     return harness_finish();
