@@ -44,10 +44,10 @@ struct inventory {
     /* strategies/batch.c, strategies/optimistic.c, strategies/lessons/work_delay.c */
     struct batch *spare_batches;
     struct lane lane; /* of all items, but in a cluster */
-    /* Of the call that is being sent. An item has 5 keys and 3 arguments, a purchase 3; the numbers are when
-     * the item is due, how many purchases it has, and their quantities. */
-    const char *argv[SCRIPT_ARGV + 1 + (5 + 3 + 3) * INVENTORY_BATCH_MAX];
-    char numbers[(DECIMAL_SIZE + 4 + 5) * INVENTORY_BATCH_MAX];
+    /* Of the call that is being sent. It has 3 arguments, an item 5 keys and 1 argument, a purchase 3; the
+     * numbers are until when the item is in the index, how many purchases each has, and their quantities. */
+    const char *argv[SCRIPT_ARGV + 3 + (5 + 1 + 3) * INVENTORY_BATCH_MAX];
+    char numbers[DECIMAL_SIZE + (4 + 5) * INVENTORY_BATCH_MAX];
     struct optimistic *optimistic;
     struct delayed *delayed, *delayed_last; /* the next to go first */
     uv_timer_t delay;

@@ -12,8 +12,9 @@ if standing[1] then
   end
   return 0
 end
-redis.call('HSET', item, 'available', ARGV[1], 'restocked', 0, 'held', 0, 'sold', 0, 'returned', 0, 'initial', ARGV[1],
-  'limit', ARGV[2], 'starts', ARGV[3], 'ends', ARGV[4], 'hold', ARGV[5], 'strategy', ARGV[6])
+-- First what a purchase reads: Redis searches a small hash from its start.
+redis.call('HSET', item, 'available', ARGV[1], 'sold', 0, 'held', 0, 'limit', ARGV[2], 'starts', ARGV[3], 'ends', ARGV[4], 'hold', ARGV[5],
+  'strategy', ARGV[6], 'initial', ARGV[1], 'restocked', 0, 'returned', 0)
 if orders then
   redis.call('HSET', orders, '', '')
   redis.call('HSET', users, '', 0)

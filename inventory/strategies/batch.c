@@ -175,13 +175,15 @@ static bool index_item(struct batch *batch, int64_t until_ms) {
 /* The item's part of a reply. */
 static void on_item_sold(struct batch *batch, const struct redis_value *value) {
     size_t count = redis_value_count(value);
-    const char *word = count ? redis_value_text(redis_value_at(value, 0)) : NULL;
-    if (!word && (count == 2 || count == (size_t)batch->count + 2)) {
-        batch->available = redis_value_integer(redis_value_at(value, 0), 0);
+    const struct redis_value *first = count ? redis_value_at(value, 0) : value;
+    const char *word = redis_value_text(first);
+    bool number = redis_value_type(first) == REDIS_INTEGER;
+    if (number && (count == 0 || count == 2 || count == (size_t)batch->count + 2)) {
+        batch->available = redis_value_integer(first, 0);
         batch->item->sold_out = batch->available == 0;
-        int64_t hold_until_ms = redis_value_integer(redis_value_at(value, 1), 0);
+        int64_t hold_until_ms = count ? redis_value_integer(redis_value_at(value, 1), 0) : 0;
         for (int i = 0; i < batch->count; i++)
-            finish_one(batch, batch->purchases[i], count == 2 ? NULL : redis_value_at(value, (size_t)i + 2),
+            finish_one(batch, batch->purchases[i], count > 2 ? redis_value_at(value, (size_t)i + 2) : NULL,
                        hold_until_ms);
     } else if (word && count == 2 && strcmp(word, "index") == 0) {
         if (index_item(batch, redis_value_integer(redis_value_at(value, 1), 0)))
@@ -241,11 +243,6 @@ static void add_keys(struct args *args, const struct sale_keys *keys, bool event
 }
 
 static void add_purchases(struct args *args, const struct batch *batch) {
-    /* If the item has another strategy now, since it was created anew, the reply says so; see
-     * start_otherwise(). */
-    bool alone = batch->item->strategy == INVENTORY_LUA;
-    add_text(args, inventory_strategy_name(alone ? INVENTORY_LUA : INVENTORY_BATCH));
-    add_number(args, batch->indexed_ms);
     add_number(args, batch->count);
     for (int i = 0; i < batch->count; i++)
         add_text(args, batch->purchases[i]->digest);
@@ -264,6 +261,10 @@ static void send_sale(struct batch *first) {
         add_keys(&args, &batch->item->keys, events);
     int keys = args.count - SCRIPT_ARGV;
     add_text(&args, events ? "5" : "4");
+    /* If an item has another strategy now, since it was created anew, the reply says so; see
+     * start_otherwise(). */
+    add_text(&args, inventory_strategy_name(first->flight ? INVENTORY_BATCH : INVENTORY_LUA));
+    add_number(&args, first->indexed_ms);
     for (const struct batch *batch = first; batch; batch = batch->next) {
         add_purchases(&args, batch);
         metric_add(&inventory->metrics->batched, (uint64_t)batch->count);

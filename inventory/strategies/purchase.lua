@@ -1,23 +1,24 @@
 -- Sells items to all purchases that wait for them, in one atomic step. This is the whole sale of the strategies `batch` and `lua`.
 --
 -- KEYS: for each item: item, orders, users, holds[, events] (one hash tag, so one slot; on Redis Cluster all items of a call share one).
--- ARGV: how many keys an item has here (5: write the event stream; 4: do not). Then for each item: the strategy that the caller takes for
---   granted (`batch` or `lua`), until when the item is in the index of due times (0: the caller does not know; see due.h), n, n digests,
---   n users, n quantities.
--- Replies {now, reply of the first item, ...}. The reply of an item: {available, hold_until} if all were sold, as in most of a sale; otherwise
---   {available, hold_until, r1 .. rn}, each r 1 sold | a record: this key has its order already | 'sold-out' | 'limit' | 'not-started' | 'ended';
+-- ARGV: how many keys an item has here (5: write the event stream; 4: do not); the strategy that the caller takes for granted (`batch` or `lua`);
+--   until when the item, which then is the only one, is in the index of due times (0: the caller does not know; see due.h). Then for each item:
+--   n, n digests, n users, n quantities.
+-- Replies {now, reply of the first item, ...}. The reply of an item: `available` if all were sold and there are no holds, as in most of a sale;
+--   {available, hold_until} if all were sold; otherwise {available, hold_until, r1 .. rn}, each r 1 sold | a record: this key has its order
+--   already | 'sold-out' | 'limit' | 'not-started' | 'ended';
 --   or {'index', until}: enter the item in the index for then, and call again; or {'unknown-item'}; or {'strategy', name}: the item has another
 --   strategy. Times (ms) are of this server's clock, so that all instances agree on when a sale begins.
 --
--- The writes of an item are computed first and done at the end, and the first of the call is one that Redis refuses when out of memory or
--- read-only. So the call is carried out whole or not at all.
-local call = redis.call
+-- The first write of a call is one that Redis refuses when out of memory or read-only. So the call is carried out whole or not at all.
+local call, pcall = redis.call, redis.pcall
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_tail = string.format(' %.0f', now)
+local keys, strategy, entered = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 -- The item's keys begin at KEYS[k], its purchases end before ARGV[a + 3 * n].
-local function sell(k, keys, strategy, entered, a, n)
+local function sell(k, a, n)
   local item, orders, users, holds, events = KEYS[k], KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], keys > 4 and KEYS[k + 4]
   local c = call('HMGET', item, 'available', 'limit', 'starts', 'ends', 'hold', 'strategy', 'indexed', 'held', 'sold')
   local available = tonumber(c[1])
@@ -33,6 +34,27 @@ local function sell(k, keys, strategy, entered, a, n)
   if hold > 0 then
     hold_until = now + hold
     head, tail = 'h ', now_tail .. ' ' .. string.format('%.0f', hold_until)
+  end
+  local counter, so_far = 'sold', c[9]
+  if hold > 0 then counter, so_far = 'held', c[8] end
+  local indexed = hold == 0 or tonumber(c[7] or 0) > now
+
+  -- A lone purchase most likely sells. It is written as if it did, which takes two commands less than to read first. A key that has its order
+  -- writes nothing; where Redis refuses the write, it may still be one. What is over the user's limit is taken back.
+  local units = n == 1 and indexed and not closed and tonumber(ARGV[a + 2])
+  if units and units <= available and (limit == 0 or units <= limit) then
+    local digest, user, quantity = ARGV[a], ARGV[a + 1], ARGV[a + 2]
+    local record = head .. quantity .. ' ' .. user .. tail
+    if pcall('HSETNX', orders, digest, record) == 1 then
+      if limit == 0 or call('HINCRBY', users, user, quantity) <= limit then
+        if events then call('XADD', events, '*', digest, record) end
+        call('HSET', item, 'available', available - units, counter, so_far + units)
+        if hold > 0 then call('ZADD', holds, hold_until, digest) end
+        return hold > 0 and {available - units, hold_until} or available - units
+      end
+      call('HINCRBY', users, user, -units)
+      call('HDEL', orders, digest)
+    end
   end
 
   local old = call('HMGET', orders, unpack(ARGV, a, a + n - 1))
@@ -73,7 +95,7 @@ local function sell(k, keys, strategy, entered, a, n)
 
   if w > 0 then
     -- Until `indexed` the item is in the index for certain. After that it is there if it has holds; without holds it must be entered first.
-    if hold > 0 and tonumber(c[7] or 0) <= now then
+    if not indexed then
       if tonumber(entered) > now then
         call('HSET', item, 'indexed', entered)
       elseif call('ZCOUNT', holds, '-inf', '(+inf') == 0 then
@@ -82,19 +104,20 @@ local function sell(k, keys, strategy, entered, a, n)
     end
     call('HSET', orders, unpack(written, 1, w))
     if events then call('XADD', events, '*', unpack(written, 1, w)) end
-    call('HSET', item, 'available', available, hold > 0 and 'held' or 'sold', taken + (hold > 0 and c[8] or c[9]))
+    call('HSET', item, 'available', available, counter, so_far + taken)
     if had then call('HSET', users, unpack(totals, 1, w)) end
     if hold > 0 then
       for i = 1, w, 2 do call('ZADD', holds, hold_until, written[i]) end
     end
   end
-  return all_sold and {available, hold_until} or reply
+  if not all_sold then return reply end
+  return hold > 0 and {available, hold_until} or available
 end
 
-local keys, replies, k, a = tonumber(ARGV[1]), {now}, 1, 2
+local replies, k, a = {now}, 1, 4
 while a <= #ARGV do
-  local n = tonumber(ARGV[a + 2])
-  replies[#replies + 1] = sell(k, keys, ARGV[a], ARGV[a + 1], a + 3, n)
-  k, a = k + keys, a + 3 + 3 * n
+  local n = tonumber(ARGV[a])
+  replies[#replies + 1] = sell(k, a + 1, n)
+  k, a = k + keys, a + 1 + 3 * n
 end
 return replies

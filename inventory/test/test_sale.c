@@ -119,6 +119,7 @@ static void test_user_limit(void) {
     item.limit = 3;
     CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
     CHECK_STATUS(buy(seller, "phone", "ann", "a1", 4)->status, INVENTORY_LIMIT);
+    CHECK_INT(redis_integer(&redis, "HEXISTS", "seckill:{phone}:users", "ann", NULL), 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "a2", 2)->status, INVENTORY_OK);
     CHECK_STATUS(buy(seller, "phone", "ann", "a3", 2)->status, INVENTORY_LIMIT);
     CHECK_STATUS(buy(seller, "phone", "ann", "a4", 1)->status, INVENTORY_OK);
