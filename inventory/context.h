@@ -54,6 +54,13 @@ struct inventory {
 
     /* transactions/transaction.c */
     struct transaction_run *lost_transactions; /* their reply was lost */
+
+    /* transactions/journal.c */
+    unsigned claim_part; /* where the next claim begins */
+
+    /* transactions/epoch.c */
+    uint64_t journal_epoch; /* each part of the journal refuses older ones */
+    bool raising_journal;
 };
 
 /* For scripts: whether they write the event stream. */

@@ -1,8 +1,8 @@
 /* Transactions: baskets and transfers, which concern several items, all or nothing.
  *
  * The items lie in several slots, so no script reaches them at once. A transaction is made in steps, and a
- * journal in one slot records what was decided: an intent is written before the first debit, and one move of
- * the journal after the last debit decides it, forward or back. Every write to an item is idempotent.
+ * journal records what was decided: an intent is written before the first debit, and one move of the
+ * journal after the last debit decides it, forward or back. Every write to an item is idempotent.
  *
  * The caller that makes a transaction holds the locks of its items, and its writes carry their fencing
  * tokens, so that two transactions do not abort each other. What a process leaves unfinished is found by

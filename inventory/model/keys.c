@@ -2,6 +2,14 @@
 
 #include <stdio.h>
 
+/* FNV-1a: the same in all processes. */
+unsigned key_part(const char *name) {
+    uint32_t hash = 2166136261U;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619U;
+    return hash % KEY_PARTS;
+}
+
 void sale_keys_make(struct sale_keys *keys, const char *item) {
     snprintf(keys->item, SALE_KEY_SIZE, "seckill:{%s}:item", item);
     snprintf(keys->orders, SALE_KEY_SIZE, "seckill:{%s}:orders", item);

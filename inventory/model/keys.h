@@ -4,8 +4,11 @@
 
 #include "inventory/inventory.h"
 
-/* Hash: the lock epoch, see epoch.lua. In the slot of the journal, whose script reads it. */
-#define LOCK_EPOCH_KEY "seckill:{baskets}:lock"
+/* Keys that belong to no item are spread over so many slots. The number must not change: it decides in which
+ * of them a name is. */
+enum { KEY_PARTS = 8 };
+
+unsigned key_part(const char *name);
 
 enum { SALE_KEY_SIZE = INVENTORY_NAME_MAX + 24 };
 

@@ -18,11 +18,10 @@
 #ifndef INVENTORY_PURCHASES_DUE_H
 #define INVENTORY_PURCHASES_DUE_H
 
+#include "inventory/model/keys.h"
 #include "inventory/store/store.h"
 
-/* The number of parts of the index. It must not change: it decides in which part an item is. */
-enum { DUE_PARTS = 8 };
-
+/* A part of the index, of KEY_PARTS. */
 #define DUE_KEY "seckill:{due:%u}"
 
 /* Enters the item in the index for `due_ms` or later, as store_call() does. Before an item's first hold: the

@@ -137,9 +137,9 @@ static void on_due(void *ctx, const struct redis_value *value) {
 }
 
 static void read_part(struct sweep *sweep) {
-    if (sweep->part == DUE_PARTS && sweep->more)
+    if (sweep->part == KEY_PARTS && sweep->more)
         begin(sweep); /* last, so that no part waits for the end of another */
-    else if (sweep->part == DUE_PARTS || !store_is_up(sweep->inventory->store, NULL))
+    else if (sweep->part == KEY_PARTS || !store_is_up(sweep->inventory->store, NULL))
         sweep_end(sweep);
     else
         store_callf(sweep->inventory->store, on_due, sweep,

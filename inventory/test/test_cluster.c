@@ -5,6 +5,7 @@
 
 #include "base/redis_slots.h"
 #include "inventory/context.h"
+#include "inventory/lock_epoch.h"
 #include "inventory/test/fixture.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions.h"
@@ -280,6 +281,59 @@ static void test_transactions(void) {
     check_stock(seller, "chair", 7, 0, 3);
 }
 
+static void on_heartbeat(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *epoch) {
+    int *answer = ctx;
+    *answer = status == INVENTORY_OK && epoch->in_force ? 2 : 1;
+}
+
+static bool heartbeat_answered(void *arg) {
+    return *(int *)arg > 0;
+}
+
+/* As an instance does when it starts: from then on all keys of the journal exist. */
+static void put_in_force(struct seller *seller, uint64_t epoch) {
+    struct inventory_heartbeat heartbeat = {.instance = "a", .lock = "x:", .quiet_ms = 1000};
+    for (int answer = 0; answer != 2; heartbeat.epoch = epoch) {
+        answer = 0;
+        inventory_lock_epoch_heartbeat(seller->inventory, &heartbeat, on_heartbeat, &answer);
+        shop_wait(seller->shop, heartbeat_answered, &answer, "a heartbeat is answered");
+    }
+}
+
+/* The journal is on all servers. Where a slot of it moves, baskets go on, whatever of its keys is where. */
+static void test_journal_moves(void) {
+    bool seen[MASTERS] = {false};
+    struct seller *seller = open_seller();
+    for (unsigned part = 0; part < KEY_PARTS; part++)
+        seen[of(harness_format("baskets:%u", part)) - cluster.server] = true;
+    for (int i = 0; i < MASTERS; i++)
+        CHECK(seen[i]);
+    item_sell(seller, "phone", INVENTORY_BATCH, 100);
+    item_sell(seller, "lamp", INVENTORY_BATCH, 100);
+    put_in_force(seller, 1);
+    seller->epoch = 1;
+    seller->fence = 5;
+    struct txn *basket[3]; /* of one part */
+    for (int i = 0, key = 0; i < 3; i++) {
+        do
+            basket[i] = txn_new(seller, harness_format("k%d", key++), "phone:1 lamp:1");
+        while (key_part(basket[i]->transaction.id) != key_part(basket[0]->transaction.id));
+    }
+    const char *tag = harness_format("baskets:%u", key_part(basket[0]->transaction.id));
+    struct redis_server *from = of(tag), *to = not_of(tag);
+    const char *braced = harness_format("{%s}", tag);
+    redis_cluster_begin_move(braced, from, to);
+    CHECK_STATUS(txn_do(basket[0], TXN_MAKE), INVENTORY_OK);
+    CHECK_INT(redis_cluster_move_keys(braced, from, to, 100), 3);
+    CHECK_STATUS(txn_do(basket[1], TXN_MAKE), INVENTORY_OK);
+    redis_cluster_end_move(&cluster, braced, to);
+    CHECK_STATUS(txn_do(basket[2], TXN_MAKE), INVENTORY_OK);
+    for (int i = 0; i < 3; i++)
+        CHECK_STATUS(txn_do(basket[i], TXN_FIND), INVENTORY_OK);
+    CHECK_INT(txns_recover(seller), 0);
+    check_stock(seller, "phone", 97, 0, 3);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir()) {
@@ -296,5 +350,6 @@ int main(int argc, char **argv) {
     harness_run("a slot that nobody has", test_nobody);
     harness_run("a master is killed", test_failover);
     harness_run("baskets over several servers", test_transactions);
+    harness_run("a journal that moves", test_journal_moves);
     return harness_finish();
 }

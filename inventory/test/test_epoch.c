@@ -20,6 +20,7 @@ struct told {
     uint64_t epoch;
     char lock[64], laggard[64];
     int live, behind;
+    bool in_force;
 };
 
 static void on_told(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *epoch) {
@@ -32,6 +33,7 @@ static void on_told(void *ctx, enum inventory_status status, const struct invent
     told->epoch = epoch->epoch;
     told->live = epoch->live;
     told->behind = epoch->behind;
+    told->in_force = epoch->in_force;
     snprintf(told->lock, sizeof told->lock, "%s", epoch->lock);
     snprintf(told->laggard, sizeof told->laggard, "%s", epoch->laggard);
 }
@@ -149,29 +151,50 @@ static void who_is_behind(void) {
 
 /* The dead are waited for until their grants have run out, by their own account. */
 static void check_in_force(const char *epoch) {
-    CHECK_STR(redis_command(&redis, "HGET", RECORD, "in_force", NULL), epoch);
+    for (int part = 0; part < 8; part++)
+        CHECK_STR(redis_command(&redis, "GET", harness_format("seckill:{baskets:%d}:epoch", part), NULL),
+                  epoch);
 }
 
-/* An epoch is in force once one has it and nobody is behind. */
+/* An epoch is in force once one has it, nobody is behind, and the whole journal knows of it: that instance
+ * hears so only with its next heartbeat. */
 static void in_force(void) {
     struct seller *seller = open_seller();
     heartbeat(seller, "a", 0, "x:");
     heartbeat(seller, "b", 0, "x:");
     check_in_force("(nil)");
-    heartbeat(seller, "a", 1, "x:");
+    CHECK(!heartbeat(seller, "a", 1, "x:")->in_force);
+    CHECK(heartbeat(seller, "a", 1, "x:")->in_force);
     check_in_force("1");
     change(seller, "y:");
+    CHECK(!heartbeat(seller, "a", 2, "y:")->in_force);
+    CHECK(!heartbeat(seller, "a", 2, "y:")->in_force);
     check_in_force("1");
-    heartbeat(seller, "a", 2, "y:");
-    check_in_force("1");
-    heartbeat(seller, "b", 2, "y:");
+    CHECK(!heartbeat(seller, "b", 2, "y:")->in_force);
+    CHECK(heartbeat(seller, "b", 2, "y:")->in_force);
     check_in_force("2");
     change(seller, "z:");
     heartbeat(seller, "a", 3, "z:");
     age("b", QUIET_MS + 1);
     check_in_force("2");
-    heartbeat(seller, "a", 3, "z:");
+    CHECK(!heartbeat(seller, "a", 3, "z:")->in_force);
+    CHECK(heartbeat(seller, "a", 3, "z:")->in_force);
     check_in_force("3");
+}
+
+/* The whole journal must know of an epoch before it is in force. */
+static void part_of_the_journal_fails(void) {
+    struct seller *seller = open_seller();
+    heartbeat(seller, "a", 0, "x:");
+    CHECK_INT(redis_integer(&redis, "RPUSH", "seckill:{baskets:5}:epoch", "odd", NULL), 1);
+    redis_command(&redis, "SET", "seckill:{baskets:3}:epoch", "9", NULL);
+    for (int i = 0; i < 5; i++)
+        CHECK(!heartbeat(seller, "a", 1, "x:")->in_force);
+    CHECK_INT(redis_integer(&redis, "DEL", "seckill:{baskets:5}:epoch", NULL), 1);
+    while (!heartbeat(seller, "a", 1, "x:")->in_force) {
+    }
+    CHECK_STR(redis_command(&redis, "GET", "seckill:{baskets:5}:epoch", NULL), "1");
+    CHECK_STR(redis_command(&redis, "GET", "seckill:{baskets:3}:epoch", NULL), "9"); /* it never goes back */
 }
 
 static void silence(void) {
@@ -261,6 +284,7 @@ int main(int argc, char **argv) {
     harness_run("alone", alone);
     harness_run("who is behind", who_is_behind);
     harness_run("which is in force", in_force);
+    harness_run("a part of the journal fails", part_of_the_journal_fails);
     harness_run("silence", silence);
     harness_run("few writes", few_writes);
     harness_run("a store that forgot", a_store_that_forgot);

@@ -324,6 +324,14 @@ static void test_items_kept(void) {
     CHECK_INT(items->count, 0);
 }
 
+/* What is in the store must be found again. */
+static void test_parts(void) {
+    static const char *const names[] = {"", "phone", "lamp", "AAAAAAAAAAAAAAAAAAAAAA"};
+    static const unsigned parts[] = {5, 7, 3, 3};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        CHECK_INT(key_part(names[i]), parts[i]);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a record is read as it was printed", test_round_trip);
@@ -336,6 +344,7 @@ int main(int argc, char **argv) {
     harness_run("names of strategies and states, texts of answers", test_words);
     harness_run("a key's digest is BLAKE2b", test_digest);
     harness_run("all keys of an item share its hash tag", test_keys);
+    harness_run("the part of a name", test_parts);
     harness_run("a bounded number of items is kept", test_items_kept);
     return harness_finish();
 }

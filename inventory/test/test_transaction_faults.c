@@ -9,6 +9,7 @@
 
 #include "inventory/test/transactions.h"
 #include "inventory/transactions.h"
+#include "test/journal.h"
 
 static struct redis_server redis;
 
@@ -147,7 +148,7 @@ static bool check_whole(struct seller *seller, const struct scene *scene, const 
     if (done && !taken && strcmp(phase, "cancelled") != 0 && strcmp(phase, "expired") != 0)
         FAIL("the journal has %s", phase);
     if (!held)
-        CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{baskets}:open", NULL), 0);
+        CHECK_INT(journal_open(&redis), 0);
     if (transfer && strncmp(scene->lines, "lamp", 4) == 0) {
         check_books(seller, &redis, "phone", sold ? 5 : 3, 0, 0);
         check_books(seller, &redis, "lamp", sold ? 1 : lamps, 0, 0);
@@ -349,7 +350,7 @@ static void test_overtaken_failing(void) {
         CHECK(waitpid(pid, &status, 0) > 0);
         CHECK(WIFEXITED(status));
         counts[WEXITSTATUS(status)]++;
-        int open = (int)redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL);
+        int open = (int)journal_open(&redis);
         if (WEXITSTATUS(status) == INVENTORY_SOLD_OUT)
             CHECK_INT(open, 0);
         left += open;
@@ -368,12 +369,12 @@ static void test_overtaken_failing(void) {
 static void test_old_epoch(void) {
     struct seller *seller = open_sale(&(struct scene){.key = "k"});
     CHECK_STATUS(txn_make(seller, "k1", "phone:1 lamp:1"), INVENTORY_OK);
-    redis_command(&redis, "HSET", "seckill:{baskets}:lock", "in_force", "3", NULL);
+    journal_set_epoch(&redis, "3");
     seller->epoch = 2;
     CHECK_STATUS(txn_make(seller, "k2", "phone:1 lamp:1"), INVENTORY_STALE);
     CHECK_STATUS(txn_make(seller, "t2", "phone:1 lamp:1"), INVENTORY_STALE);
     check_books(seller, &redis, "phone", 2, 0, 1);
-    CHECK_INT(redis_integer(&redis, "HLEN", "seckill:{baskets}:journal", NULL), 1);
+    CHECK_INT(journal_count(&redis), 1);
     /* It comes between the taking and the decision. */
     for (int step = 9; step < 12; step++) {
         struct scene plain = {.key = "k", .lines = "phone:1 lamp:1"};
@@ -381,7 +382,7 @@ static void test_old_epoch(void) {
         seller = open_sale(&plain);
         pid_t pid = child_begin(&plain, step, SIGSTOP);
         CHECK(waitpid(pid, &status, WUNTRACED) > 0);
-        redis_command(&redis, "HSET", "seckill:{baskets}:lock", "in_force", "3", NULL);
+        journal_set_epoch(&redis, "3");
         kill(pid, SIGCONT);
         CHECK(waitpid(pid, &status, 0) > 0);
         CHECK(WIFEXITED(status));

@@ -7,6 +7,7 @@
 
 #include "inventory/test/transactions.h"
 #include "inventory/transactions.h"
+#include "test/journal.h"
 
 enum {
     SELLERS = 6,
@@ -136,7 +137,7 @@ static void finish_all(struct race *race) {
     shop_settle(race->shop);
     redis_clock()->ahead_ms += 20000; /* longer than any lease or hold: whatever was left is anybody's */
     txns_recover(race->sellers[0]);
-    CHECK_INT(redis_integer(&race->redis, "ZCARD", "seckill:{baskets}:open", NULL), 0);
+    CHECK_INT(journal_open(&race->redis), 0);
 }
 
 /* How many units of a basket's orders are in each state, of all items: "b0 c3 e0 x0". */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "inventory/purchases/holds.h"
+#include "inventory/transactions/journal.h"
 
 enum way way;
 
@@ -142,10 +143,28 @@ int txns_recover(struct seller *seller) {
     }
 }
 
+static struct journal_keys keys_of(const struct txn *txn) {
+    struct journal_keys keys;
+    journal_keys_make(&keys, key_part(txn->transaction.id));
+    return keys;
+}
+
+static char *field_of(const struct txn *txn) {
+    return harness_format("%c:%s", txn->transaction.kind == INVENTORY_BASKET ? 'b' : 't',
+                          txn->transaction.id);
+}
+
+const char *txn_record(const struct redis_server *redis, const struct txn *txn) {
+    return redis_command(redis, "HGET", keys_of(txn).journal, field_of(txn), NULL);
+}
+
+void txn_set_record(const struct redis_server *redis, const struct txn *txn, const char *record, bool open) {
+    redis_command(redis, "HSET", keys_of(txn).journal, field_of(txn), record, NULL);
+    if (open)
+        redis_command(redis, "ZADD", keys_of(txn).open, "1", field_of(txn), NULL);
+}
+
 const char *txn_phase(const struct redis_server *redis, const struct txn *txn) {
-    const struct inventory_transaction *transaction = &txn->transaction;
-    const char *field =
-        harness_format("%c:%s", transaction->kind == INVENTORY_BASKET ? 'b' : 't', transaction->id);
-    const char *record = redis_command(redis, "HGET", "seckill:{baskets}:journal", field, NULL);
+    const char *record = txn_record(redis, txn);
     return strcmp(record, "(nil)") == 0 ? "none" : harness_format("%.*s", (int)strcspn(record, " "), record);
 }

@@ -34,7 +34,11 @@ enum inventory_status txn_make(struct seller *seller, const char *key, const cha
 /* Claims what is due and finishes it, until nothing is; returns how many there were. */
 int txns_recover(struct seller *seller);
 
-/* What the journal has of the transaction: its phase, "none" if there is none. */
+/* What the journal has of the transaction. */
+const char *txn_record(const struct redis_server *redis, const struct txn *txn);
+/* Puts it there; `open`: it is due. */
+void txn_set_record(const struct redis_server *redis, const struct txn *txn, const char *record, bool open);
+/* Its phase in the journal, "none" if there is none. */
 const char *txn_phase(const struct redis_server *redis, const struct txn *txn);
 
 #endif

@@ -12,7 +12,11 @@
 
 static const struct script journal_script = {journal_lua, journal_lua_sha1};
 
-#define KEYS "3 " JOURNAL_KEY " " JOURNAL_OPEN_KEY " " LOCK_EPOCH_KEY
+void journal_keys_make(struct journal_keys *keys, unsigned part) {
+    snprintf(keys->journal, sizeof keys->journal, "seckill:{baskets:%u}:journal", part);
+    snprintf(keys->open, sizeof keys->open, "seckill:{baskets:%u}:open", part);
+    snprintf(keys->epoch, sizeof keys->epoch, "seckill:{baskets:%u}:epoch", part);
+}
 
 void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_transaction *transaction) {
     snprintf(out, JOURNAL_FIELD_SIZE, "%c:%s", transaction->kind == INVENTORY_BASKET ? 'b' : 't',
@@ -106,8 +110,10 @@ bool journal_read(struct inventory_transaction *transaction, const char *record)
 void journal_ask(struct inventory *inventory, const struct inventory_transaction *transaction,
                  redis_reply_fn *fn, void *ctx) {
     char field[JOURNAL_FIELD_SIZE];
+    struct journal_keys keys;
+    journal_keys_make(&keys, key_part(transaction->id));
     journal_field(field, transaction);
-    store_callf(inventory->store, fn, ctx, "HGET " JOURNAL_KEY " %s", field);
+    store_callf(inventory->store, fn, ctx, "HGET %s %s", keys.journal, field);
 }
 
 void journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
@@ -115,6 +121,8 @@ void journal_move(struct inventory *inventory, const struct inventory_transactio
     char field[JOURNAL_FIELD_SIZE], from[48] = "", due[24] = "", epoch[24] = "",
                                     record[JOURNAL_RECORD_SIZE] = "";
     struct inventory_transaction next = *transaction;
+    struct journal_keys keys;
+    journal_keys_make(&keys, key_part(transaction->id));
     next.phase = to;
     journal_field(field, transaction);
     if (transaction->phase != PHASE_NONE)
@@ -125,8 +133,17 @@ void journal_move(struct inventory *inventory, const struct inventory_transactio
         snprintf(due, sizeof due, "%lld", (long long)due_ms);
     if (transaction->locked && inventory->config.fencing)
         snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)transaction->lines[0].token.epoch);
-    script_callf(inventory->store, &journal_script, fn, ctx, KEYS " move %s %s %s %s %s", field, from, record,
-                 due, epoch);
+    script_callf(inventory->store, &journal_script, fn, ctx, "3 %s %s %s move %s %s %s %s %s", keys.journal,
+                 keys.open, keys.epoch, field, from, record, due, epoch);
+}
+
+void journal_raise_epoch(struct inventory *inventory, unsigned part, uint64_t epoch, redis_reply_fn *fn,
+                         void *ctx) {
+    struct journal_keys keys;
+    journal_keys_make(&keys, part);
+    script_callf(inventory->store, &journal_script, fn, ctx, "3 %s %s %s raise %llu %s", keys.journal,
+                 keys.open, keys.epoch, (unsigned long long)epoch,
+                 store_is_one(inventory->store) ? "no" : "yes");
 }
 
 /* ---- find ---- */
@@ -153,33 +170,60 @@ void inventory_transaction_find(struct inventory *inventory, struct inventory_tr
 
 /* ---- transactions that were left unfinished ---- */
 
+/* Goes from part to part, until it has enough. */
 struct claim {
     struct inventory *inventory;
     inventory_claim_fn *fn;
     void *ctx;
-    int64_t sent_ms;
+    int64_t claim_ms, sent_ms;
+    int asked;    /* parts */
+    bool replied; /* one has */
+    size_t most, count;
+    struct inventory_transaction transactions[];
 };
 
+static void claim_next(struct claim *claim);
+
+/* False: it is not a transaction that this version knows. */
+static bool read_claimed(struct inventory_transaction *transaction, const char *field, const char *record) {
+    if (!field || !record || !strchr("bt", field[0]) || field[1] != ':' || !inventory_digest_valid(field + 2))
+        return false;
+    *transaction =
+        (struct inventory_transaction){.kind = field[0] == 'b' ? INVENTORY_BASKET : INVENTORY_TRANSFER};
+    memcpy(transaction->id, field + 2, sizeof transaction->id);
+    return journal_read(transaction, record);
+}
+
+/* A part that cannot be reached is left for the next time. */
 static void on_claimed(void *ctx, const struct redis_value *value) {
-    struct claim claim = *(struct claim *)ctx;
-    free(ctx);
-    expiry_note_call(claim.inventory, claim.sent_ms);
-    enum inventory_status status = store_status(claim.inventory, value);
-    size_t count = 0, found = status == INVENTORY_OK ? redis_value_count(value) / 2 : 0;
-    struct inventory_transaction *transactions = calloc(found ? found : 1, sizeof *transactions);
-    for (size_t i = 0; transactions && i < found; i++) {
-        const char *field = redis_value_text(redis_value_at(value, 2 * i));
-        const char *record = redis_value_text(redis_value_at(value, 2 * i + 1));
-        struct inventory_transaction *transaction = &transactions[count];
-        if (!field || !record || !strchr("bt", field[0]) || field[1] != ':' ||
-            !inventory_digest_valid(field + 2))
-            continue;
-        transaction->kind = field[0] == 'b' ? INVENTORY_BASKET : INVENTORY_TRANSFER;
-        memcpy(transaction->id, field + 2, sizeof transaction->id);
-        count += journal_read(transaction, record);
+    struct claim *claim = ctx;
+    bool good = store_status(claim->inventory, value) == INVENTORY_OK;
+    size_t found = good ? redis_value_count(value) / 2 : 0;
+    expiry_note_call(claim->inventory, claim->sent_ms);
+    claim->replied |= good;
+    for (size_t i = 0; i < found && claim->count < claim->most; i++)
+        claim->count +=
+            read_claimed(&claim->transactions[claim->count], redis_value_text(redis_value_at(value, 2 * i)),
+                         redis_value_text(redis_value_at(value, 2 * i + 1)));
+    claim_next(claim);
+}
+
+static void claim_next(struct claim *claim) {
+    struct inventory *inventory = claim->inventory;
+    struct journal_keys keys;
+    if (claim->asked == KEY_PARTS || claim->count == claim->most || !store_is_up(inventory->store, NULL)) {
+        claim->fn(claim->ctx, claim->replied ? INVENTORY_OK : INVENTORY_UNAVAILABLE, claim->transactions,
+                  claim->count);
+        free(claim);
+        return;
     }
-    claim.fn(claim.ctx, transactions ? status : INVENTORY_OVERLOADED, transactions, count);
-    free(transactions);
+    claim->asked++;
+    journal_keys_make(&keys, inventory->claim_part++ % KEY_PARTS);
+    claim->sent_ms = clock_mono_ms(inventory->config.clock);
+    int64_t now_ms = clock_wall_ms(inventory->config.clock);
+    script_callf(inventory->store, &journal_script, on_claimed, claim, "3 %s %s %s claim %lld %lld %d",
+                 keys.journal, keys.open, keys.epoch, (long long)now_ms,
+                 (long long)(now_ms + claim->claim_ms), (int)(claim->most - claim->count));
 }
 
 void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,
@@ -188,14 +232,12 @@ void inventory_transaction_claim(struct inventory *inventory, int most, int64_t 
         fn(ctx, INVENTORY_OK, NULL, 0);
         return;
     }
-    struct claim *claim = malloc(sizeof *claim);
+    struct claim *claim = malloc(sizeof *claim + sizeof claim->transactions[0] * (size_t)most);
     if (!claim) {
         fn(ctx, INVENTORY_OVERLOADED, NULL, 0);
         return;
     }
     *claim = (struct claim){
-        .inventory = inventory, .fn = fn, .ctx = ctx, .sent_ms = clock_mono_ms(inventory->config.clock)};
-    int64_t now_ms = clock_wall_ms(inventory->config.clock);
-    script_callf(inventory->store, &journal_script, on_claimed, claim, KEYS " claim %lld %lld %d",
-                 (long long)now_ms, (long long)(now_ms + claim_ms), most);
+        .inventory = inventory, .fn = fn, .ctx = ctx, .claim_ms = claim_ms, .most = (size_t)most};
+    claim_next(claim);
 }

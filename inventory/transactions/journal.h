@@ -1,4 +1,5 @@
-/* The journal of transactions, in one slot of the store: what was decided.
+/* The journal of transactions: what was decided. It is spread over a few slots of the store, by a
+ * transaction's id, so that no server of a cluster has all of it.
  *
  * A transaction goes on by one move of its record at a time (journal.lua), which compares phase and nonce: of
  * two that decide about it one is first. A record is PHASE NONCE CREATED_MS EXPIRES_MS USER ITEM:QUANTITY,...
@@ -7,13 +8,18 @@
 #define INVENTORY_TRANSACTIONS_JOURNAL_H
 
 #include "inventory/context.h"
+#include "inventory/model/keys.h"
 #include "inventory/model/phases.h"
 #include "inventory/transactions.h"
 
 enum { JOURNAL_FIELD_SIZE = INVENTORY_DIGEST_SIZE + 2, JOURNAL_RECORD_SIZE = 2560 };
 
-#define JOURNAL_KEY      "seckill:{baskets}:journal"
-#define JOURNAL_OPEN_KEY "seckill:{baskets}:open"
+/* Of one of its KEY_PARTS parts; see journal.lua. */
+struct journal_keys {
+    char journal[32], open[32], epoch[32];
+};
+
+void journal_keys_make(struct journal_keys *keys, unsigned part);
 
 /* The transaction's field in the journal: its kind and id. */
 void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_transaction *transaction);
@@ -35,5 +41,9 @@ void journal_ask(struct inventory *inventory, const struct inventory_transaction
  * -1: the lock epoch is newer than the transaction's. */
 void journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
                   int64_t due_ms, redis_reply_fn *fn, void *ctx);
+
+/* Has a part refuse grants of older lock epochs from now on. */
+void journal_raise_epoch(struct inventory *inventory, unsigned part, uint64_t epoch, redis_reply_fn *fn,
+                         void *ctx);
 
 #endif

@@ -1,17 +1,35 @@
--- The journal of transactions. KEYS: journal (hash: transaction -> record), open (sorted set: transaction by the time from which others may
--- finish it), lock epoch (see epoch.lua); one slot. A record is PHASE NONCE and more, see journal.h.
+-- A part of the journal of transactions. KEYS: journal (hash: transaction -> record), open (sorted set: transaction by the time from which others
+-- may finish it), epoch (the newest lock epoch of which there are grants); one slot. A record is PHASE NONCE and more, see journal.h.
 --
 -- ARGV: `move`, transaction, from, to, due, epoch of the caller's locks ('': it has none). The one step by which a transaction goes on: replaces
 --   the record that begins with `from` ('': there is none) by `to` ('': by none). Others may finish it from `due` on ('': there is nothing to
 --   finish). Replies 1 (also if that was done before), or the record that stands there instead (false: none), or -1: a newer lock epoch is in
 --   force, and a holder of the old lock decides nothing any more.
+-- ARGV: `raise`, epoch, whether to make all keys exist (yes | no). There will be grants of this lock epoch, and there are no older ones. While a
+--   slot of a cluster moves, a script with a missing key is not carried out (TRYAGAIN). Replies 1.
 -- ARGV: `claim`, now, until, most. Up to `most` transactions that are due; others leave them alone `until` then. Replies {transaction, record, ...}.
-local journal, open, lock_epoch = KEYS[1], KEYS[2], KEYS[3]
+local journal, open, newest = KEYS[1], KEYS[2], KEYS[3]
+
+-- Whether the epoch is the newest one.
+local function raise(epoch)
+  local known = tonumber(redis.call('GET', newest) or 0)
+  if tonumber(epoch) > known then redis.call('SET', newest, epoch) end
+  return tonumber(epoch) >= known
+end
+
+if ARGV[1] == 'raise' then
+  raise(ARGV[2])
+  if ARGV[3] == 'yes' then
+    redis.call('HSETNX', journal, '', '')
+    redis.call('ZADD', open, '+inf', '')
+  end
+  return 1
+end
 
 if ARGV[1] == 'move' then
   local _, transaction, from, to, due, epoch = unpack(ARGV)
   local standing = redis.call('HGET', journal, transaction)
-  if epoch ~= '' and tonumber(epoch) < tonumber(redis.call('HGET', lock_epoch, 'in_force') or 0) then return -1 end
+  if epoch ~= '' and not raise(epoch) then return -1 end
   if (standing or '') ~= to then
     if from == '' and standing then return standing end
     if from ~= '' and (not standing or string.sub(standing, 1, #from) ~= from) then return standing end

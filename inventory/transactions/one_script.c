@@ -72,10 +72,10 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         on_refusal(run, value);
 }
 
-static int add_keys(struct transaction_run *run, const char **argv) {
+static int add_keys(struct transaction_run *run, const struct journal_keys *journal, const char **argv) {
     int keys = 0;
-    argv[keys++] = JOURNAL_KEY;
-    argv[keys++] = JOURNAL_OPEN_KEY;
+    argv[keys++] = journal->journal;
+    argv[keys++] = journal->open;
     for (int p = 0; p < run->part_count; p++) {
         const struct sale_keys *of = &run->parts[p].keys;
         const char *const four[ITEM_KEYS] = {of->item, of->orders, of->users, of->events};
@@ -91,7 +91,9 @@ static void send_basket(struct transaction_run *run) {
     char parts[INVENTORY_LINES_MAX][12], quantities[INVENTORY_LINES_MAX][24];
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
     const char *argv[ARGV_MAX];
-    int keys = add_keys(run, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + keys;
+    struct journal_keys journal;
+    journal_keys_make(&journal, key_part(transaction->id));
+    int keys = add_keys(run, &journal, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + keys;
     journal_field(field, transaction);
     journal_print_lines(lines, transaction);
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));

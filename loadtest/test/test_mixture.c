@@ -6,6 +6,7 @@
 
 #include "loadtest/test/attack.h"
 #include "test/harness.h"
+#include "test/journal.h"
 
 enum { SERVICES = 2, ITEMS = 8, EACH = 60, REQUESTS = 900, LOCK_TTL_MS = 500, PATIENCE_MS = 60000 };
 
@@ -37,7 +38,7 @@ static void strike(uint64_t *random) {
 
 static bool is_settled(void *arg) {
     (void)arg;
-    return redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL) == 0;
+    return journal_open(&redis) == 0;
 }
 
 /* The program reads the audits first, so the items must exist. */

@@ -30,7 +30,7 @@ static void note_record(struct lock_switch *lock_switch, const struct inventory_
     lock_switch->live = told->live;
     lock_switch->behind = told->behind;
     snprintf(lock_switch->behind_id, sizeof lock_switch->behind_id, "%s", told->laggard);
-    if (lock_switch->sent_epoch == told->epoch && told->behind == 0)
+    if (lock_switch->sent_epoch == told->epoch && told->in_force)
         lock_switch->settled_epoch = told->epoch;
     lock_switch->fresh_until_ns = lock_switch->sent_ns + LOCK_SWITCH_FRESH_NS;
 }

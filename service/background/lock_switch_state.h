@@ -7,7 +7,7 @@
 #include "service/background/lock_switch.h"
 
 /* The lock in force is the open lock if three things hold: it is the lock of the record's epoch (told_epoch
- * == lock_epoch); a heartbeat since it was opened has said that no instance is behind (settled_epoch); and
+ * == lock_epoch); a heartbeat since it was opened has said that the epoch is in force (settled_epoch); and
  * heartbeats come back. */
 struct lock_switch {
     struct lock_config lock_config;

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "service/test/shop.h"
+#include "test/journal.h"
 
 enum { DEATH_MS = 20000, RECOVERY_MS = 30000 };
 
@@ -67,7 +68,7 @@ static bool check_whole(const struct scene *scene, int port) {
 
 static bool is_settled(void *arg) {
     (void)arg;
-    return redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL) == 0;
+    return journal_open(&redis) == 0;
 }
 
 /* False: it has fewer steps. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "service/test/shop.h"
+#include "test/journal.h"
 
 enum { DEATH_MS = 20000, RECOVERY_MS = 30000 };
 
@@ -21,7 +22,7 @@ static void put_items(int port) {
 
 static bool is_settled(void *arg) {
     (void)arg;
-    return redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL) == 0;
+    return journal_open(&redis) == 0;
 }
 
 static bool is_stopped_or_answers(void *conn) {

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "service/test/shop.h"
+#include "test/journal.h"
 
 enum { SETTLED_MS = 15000, DEATH_MS = 20000 };
 
@@ -57,7 +58,7 @@ static bool has_expired(void *arg) {
 
 static bool is_settled(void *arg) {
     (void)arg;
-    return redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL) == 0;
+    return journal_open(&redis) == 0;
 }
 
 static void without_the_lock_store(const char *way) {

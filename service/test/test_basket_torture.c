@@ -8,6 +8,7 @@
 
 #include "service/test/crowd.h"
 #include "service/test/shop.h"
+#include "test/journal.h"
 
 enum {
     ITEMS = 5,
@@ -94,7 +95,7 @@ static void continue_or_restart(struct seckilld *service, int64_t *stopped_ms) {
 
 static bool is_settled(void *arg) {
     (void)arg;
-    return redis_integer(&redis, "ZCARD", "seckill:{baskets}:open", NULL) == 0;
+    return journal_open(&redis) == 0;
 }
 
 static void note(const struct crowd *baskets, const struct crowd *transfers) {

@@ -1,6 +1,6 @@
 -- The lock epoch of all instances that sell from this store, and their heartbeats.
 --
--- KEYS: the record (hash: epoch, lock, in_force: the newest epoch of which there are grants), the instances (hash: id -> "EPOCH SEEN QUIET").
+-- KEYS: the record (hash: epoch, lock), the instances (hash: id -> "EPOCH SEEN QUIET").
 -- ARGV: what, then
 --   heartbeat: id, epoch, lock, quiet, fresh, rewrite. The instance lives, has no grants older than `epoch`, and goes by `lock`. Epoch 0: it
 --     starts, has no grants at all, and wants `lock`. It gets that lock if there is no record, or if no other instance was seen within `fresh`.
@@ -21,7 +21,7 @@ if what == 'leave' then redis.call('HDEL', instances, id) end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local found = redis.call('HMGET', record, 'epoch', 'lock', 'in_force')
+local found = redis.call('HMGET', record, 'epoch', 'lock')
 local was, lock = tonumber(found[1] or 0), found[2] or ''
 local epoch = was
 
@@ -71,9 +71,5 @@ end
 local behind, one = 0, ''
 for other, at in pairs(others) do
   if at < epoch then behind, one = behind + 1, other end
-end
--- From now on the caller gives out grants of this epoch, and no other instance has older ones (journal.lua relies on it).
-if what == 'heartbeat' and behind == 0 and tonumber(ARGV[3]) == epoch and tonumber(found[3] or 0) ~= epoch then
-  redis.call('HSET', record, 'in_force', string.format('%.0f', epoch))
 end
 return {epoch, lock, live + 1, behind, one, now}
