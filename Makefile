@@ -271,6 +271,7 @@ $(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)           
 $(BUILD)/test/lab_%:       $(O)/loadtest/lab/test/test_%.o $(LAB_TEST)                ; $(LINK)
 $(BUILD)/test/loadtest_%:  $(O)/loadtest/test/test_%.o $(LOADTEST_TEST)          ; $(LINK)
 
+$(BUILD)/test/base_fuzz_%:      $(O)/base/test/fuzz_%.o $(REPLAY) $(BASE_TEST)           ; $(LINK)
 $(BUILD)/test/inventory_fuzz_%: $(O)/inventory/test/fuzz_%.o $(REPLAY) $(INVENTORY_TEST) ; $(LINK)
 $(BUILD)/test/lock_fuzz_%:      $(O)/lock/test/fuzz_%.o $(REPLAY) $(LOCK_TEST)           ; $(LINK)
 $(BUILD)/test/etcd_fuzz_%:      $(O)/lock/libetcd/test/fuzz_%.o $(REPLAY) $(ETCD_TEST)      ; $(LINK)
@@ -278,6 +279,7 @@ $(BUILD)/test/service_fuzz_%:   $(O)/service/test/fuzz_%.o $(REPLAY) $(SERVICE_T
 $(BUILD)/test/lab_fuzz_%:       $(O)/loadtest/lab/test/fuzz_%.o $(REPLAY) $(LAB_TEST)     ; $(LINK)
 $(BUILD)/test/loadtest_fuzz_%:  $(O)/loadtest/test/fuzz_%.o $(REPLAY) $(LOADTEST_TEST)   ; $(LINK)
 
+build/fuzz/base_%:      $(O)/base/test/fuzz_%.o $(LIB)                           ; $(LINK)
 build/fuzz/inventory_%: $(O)/inventory/test/fuzz_%.o $(LIB)                      ; $(LINK)
 build/fuzz/lock_%:      $(O)/lock/test/fuzz_%.o $(LOCK_PARTS) $(LIB)             ; $(LINK)
 build/fuzz/etcd_%:      $(O)/lock/libetcd/test/fuzz_%.o $(LIBETCD_PARTS)            ; $(LINK)

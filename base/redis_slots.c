@@ -33,7 +33,8 @@ static bool read_host(char host[REDIS_HOST_SIZE], const char *text, size_t lengt
         text = asked;
         length = strlen(asked);
     }
-    if (length >= REDIS_HOST_SIZE || (length == 1 && *text == '?') || memchr(text, ' ', length))
+    if (length >= REDIS_HOST_SIZE || (length == 1 && *text == '?') || memchr(text, ' ', length) ||
+        memchr(text, '\0', length))
         return false;
     memcpy(host, text, length);
     host[length] = '\0';

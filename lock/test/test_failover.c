@@ -68,8 +68,32 @@ static void failover(void) {
     CHECK(!(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER));
 }
 
+static void check_refused(const char *url, const char *error) {
+    struct lock *lock = tools_open(NULL, url);
+    struct lock_grant none;
+    tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 300), NULL, &none), LOCK_UNAVAILABLE);
+    char said[LOCK_ERROR_SIZE];
+    lock_last_error(lock, said, sizeof said);
+    CHECK_HAS(said, error);
+}
+
+/* A Sentinel that demands a password is told the URL's; the servers, which demand none, take any. */
+static void sentinel_password(void) {
+    struct redis_sentinel sentinel;
+    redis_sentinel_start(&sentinel);
+    const struct redis_server *strict = &sentinel.sentinel[0];
+    CHECK_STR(redis_command(strict, "ACL", "SETUSER", "default", "resetpass", ">hunter2", NULL), "OK");
+    const char *at = harness_format("127.0.0.1:%d/shop", strict->port);
+    struct lock *lock = tools_open(NULL, harness_format("redis-sentinel://default:hunter2@%s", at));
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
+    check_refused(harness_format("redis-sentinel://%s", at), "Sentinel");
+    check_refused(harness_format("redis-sentinel://default:wrong@%s", at), "Sentinel");
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a Sentinel failover", failover);
+    harness_run("a Sentinel's password", sentinel_password);
     return harness_finish();
 }

@@ -1,0 +1,103 @@
+/* redis in a cluster: locks whose slot moves to another server, held or not. */
+#include <stdio.h>
+
+#include "lock/test/tools.h"
+
+static struct redis_cluster cluster;
+static const char *url; /* of the lock under test */
+
+static struct redis_server *holder_of(const char *key) {
+    struct redis_server *server = redis_cluster_of(&cluster, harness_format("{%s}", key));
+    CHECK(server);
+    return server;
+}
+
+struct move {
+    const char *tag;
+    struct redis_server *from, *to;
+};
+
+static struct move begin_move(const char *key) {
+    struct redis_server *from = holder_of(key);
+    struct move move = {
+        .tag = harness_format("{%s}", key), .from = from, .to = &cluster.server[from == &cluster.server[0]]};
+    redis_cluster_begin_move(move.tag, move.from, move.to);
+    return move;
+}
+
+static bool move_keys(const struct move *move) {
+    return redis_cluster_move_keys(move->tag, move->from, move->to, 100) > 0;
+}
+
+/* The lock moves while it is held. While its keys are at the new server and the slot is not (ASK), it can be
+ * extended, but not released: that script also names keys that do not exist, and the new server answers
+ * TRYAGAIN to it. Then the new server has the slot (MOVED). */
+static void held(void) {
+    redis_cluster_flush(&cluster);
+    struct lock *lock = tools_open(NULL, url);
+    struct lock_grant first = tools_acquire(lock, "a");
+    struct move move = begin_move("a");
+    CHECK(move_keys(&move));
+    tools_check_status(lock_extend(lock, &first), LOCK_OK);
+    tools_check_status(lock_release(lock, &first), LOCK_UNAVAILABLE);
+    redis_cluster_end_move(&cluster, move.tag, move.to);
+    struct lock_grant second = tools_acquire(lock, "a"); /* it was released later */
+    CHECK(second.fence > first.fence);
+    tools_check_held(lock, "a");
+    CHECK_INT(redis_integer(move.to, "EXISTS", "lock:{a}", NULL), 1);
+    tools_release(lock, &second);
+}
+
+/* A waiter gets the lock where it was released, also if that is another server than where it began to wait.
+ */
+static void waited_for(void) {
+    redis_cluster_flush(&cluster);
+    struct lock *lock = tools_open(NULL, url), *other = tools_open(NULL, url);
+    struct lock_grant first = tools_acquire(lock, "b");
+    struct tools_waiter waiter;
+    tools_wait(&waiter, other, "b", PATIENCE_MS, NULL);
+    tools_wait_for_queue(holder_of("b"), "b", 1);
+    struct move move = begin_move("b");
+    CHECK(move_keys(&move));
+    redis_cluster_end_move(&cluster, move.tag, move.to);
+    tools_release(lock, &first);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    CHECK(waiter.grant.fence > first.fence);
+    tools_release(other, &waiter.grant);
+}
+
+/* A free lock has keys that do not exist (TRYAGAIN): nobody gets it while its slot moves, and who waits gets
+ * it after that. */
+static void split(void) {
+    redis_cluster_flush(&cluster);
+    struct lock *lock = tools_open(NULL, url);
+    struct lock_grant first = tools_acquire(lock, "c"), none;
+    tools_release(lock, &first); /* its fence stays */
+    struct move move = begin_move("c");
+    tools_check_status(lock_acquire(lock, "c", tools_in_ms(lock, 200), NULL, &none), LOCK_UNAVAILABLE);
+    char error[LOCK_ERROR_SIZE];
+    lock_last_error(lock, error, sizeof error);
+    CHECK_HAS(error, "TRYAGAIN");
+    struct tools_waiter waiter;
+    tools_wait(&waiter, lock, "c", PATIENCE_MS, NULL);
+    CHECK(move_keys(&move));
+    redis_cluster_end_move(&cluster, move.tag, move.to);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    CHECK(waiter.grant.fence > first.fence);
+    tools_release(lock, &waiter.grant);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    if (*harness_dir())
+        redis_cluster_start(&cluster, 2, 0);
+    static const char *const variants[] = {"owner", "watchdog"};
+    for (int i = 0; i < 2; i++) {
+        if (*harness_dir())
+            url = harness_format("%s?variant=%s", redis_cluster_url(&cluster), variants[i]);
+        harness_run(harness_format("%s: held while its slot moves", variants[i]), held);
+        harness_run(harness_format("%s: waited for while its slot moves", variants[i]), waited_for);
+        harness_run(harness_format("%s: its keys are split", variants[i]), split);
+    }
+    return harness_finish();
+}
