@@ -1,8 +1,9 @@
 #!/bin/bash
 # masters.sh: what a purchase of one of ten thousand items costs the service and the stores, with one Redis, and with a
-# Redis Cluster of one, three and six masters, in turns on this machine. Flat costs mean that capacity grows with
-# machines. Writes JSON to MASTERS_JSON (build/masters.json). MASTERS_SECONDS (8): seconds for each result.
-# MASTERS_ROUNDS (3): the medians of so many rounds.
+# Redis Cluster of one, three and six masters, in turns on this machine. The load grows with the masters, as it would
+# with machines: so many connections for each. Flat costs mean that capacity grows with machines. Writes JSON to
+# MASTERS_JSON (build/masters.json). MASTERS_SECONDS (8): seconds for each result. MASTERS_ROUNDS (3): the medians of so
+# many rounds. MASTERS_CONNECTIONS (128): for each master.
 # shellcheck disable=SC2154,SC2317 # redis_port, redis_pid, url and seckilld_pid are set by stage.sh, which also calls knows_all
 set -u
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
@@ -12,6 +13,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 seconds=${MASTERS_SECONDS:-8}
 rounds=${MASTERS_ROUNDS:-3}
+connections=${MASTERS_CONNECTIONS:-128}
 out=${MASTERS_JSON:-build/masters.json}
 lines=$stage_dir/lines.json
 items=10000
@@ -61,33 +63,31 @@ sample() {
     awk -v n="$n" -v s="$s" -v r="$r" 'BEGIN { n = n ? n : 1; printf "{\"seckilld\":%.2f,\"redis\":%.2f}", s / n, r / n }'
 }
 
-# measure MASTERS CONNECTIONS
+# measure MASTERS
 measure() {
-    local pid
-    echo "measuring ${1/#0/no cluster, 1} master(s), $2 connections" >&2
+    local pid all=$((connections * ($1 ? $1 : 1)))
+    echo "measuring ${1/#0/no cluster, 1} master(s), $all connections" >&2
     start_stores "$1"
     stage_seckilld --redis "$store"
     stage_items bench $items '{"stock":1000000000}'
     sample >"$stage_dir/cpu" &
     "$build/seckill-load" --url "$url" --item bench --items $items --users 1000000 --duration "${seconds}s" \
-        --connections "$2" --json "$stage_dir/load.json" >"$stage_dir/load.txt" 2>&1 || { failed=1; cat "$stage_dir/load.txt" >&2; }
+        --connections "$all" --json "$stage_dir/load.json" >"$stage_dir/load.txt" 2>&1 || { failed=1; cat "$stage_dir/load.txt" >&2; }
     wait $!
-    jq -c --argjson masters "$1" --argjson connections "$2" --argjson cpu "$(cat "$stage_dir/cpu")" \
+    jq -c --argjson masters "$1" --argjson connections "$all" --argjson cpu "$(cat "$stage_dir/cpu")" \
         '{masters: $masters, connections: $connections, per_second: .accepted_per_second, cpu_us: $cpu, clean: .verdict.clean}' \
         "$stage_dir/load.json" >>"$lines"
     stage_end "$seckilld_pid"
     for pid in "${redis_pids[@]}"; do stage_end "$pid"; done
 }
 
-echo "$((rounds * 8)) measurements of about $((seconds + 6)) s each, then the table." >&2
+echo "$((rounds * 4)) measurements of about $((seconds + 6)) s each, then the table." >&2
 for ((round = 0; round < rounds; round++)); do
-    for connections in 64 512; do
-        for masters in 0 1 3 6; do measure $masters $connections; done
-    done
+    for masters in 0 1 3 6; do measure $masters; done
 done
 jq -s --arg machine "$(stage_machine)" '
     def median(f): map(f) | sort | .[(length - 1) / 2 | floor];
-    {machine: $machine, figures: (group_by([.connections, .masters]) | map({masters: .[0].masters, connections: .[0].connections,
+    {machine: $machine, figures: (group_by(.masters) | map({masters: .[0].masters, connections: .[0].connections,
         per_second: median(.per_second), seckilld_us: median(.cpu_us.seckilld), redis_us: median(.cpu_us.redis),
         clean: all(.clean)}))}' "$lines" >"$out"
 echo "$(stage_machine); ten thousand items, appendfsync no; the generator, the service and the stores share it"
