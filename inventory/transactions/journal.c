@@ -170,12 +170,14 @@ void inventory_transaction_find(struct inventory *inventory, struct inventory_tr
 
 /* ---- transactions that were left unfinished ---- */
 
-/* Goes from part to part, until it has enough. */
+/* Goes from part to part, until it has enough. Most parts have nothing that is due, which one command tells.
+ */
 struct claim {
     struct inventory *inventory;
     inventory_claim_fn *fn;
     void *ctx;
     int64_t claim_ms, sent_ms;
+    struct journal_keys part;
     int asked;    /* parts */
     bool replied; /* one has */
     size_t most, count;
@@ -208,9 +210,23 @@ static void on_claimed(void *ctx, const struct redis_value *value) {
     claim_next(claim);
 }
 
+static void claim_part(struct claim *claim) {
+    int64_t now_ms = clock_wall_ms(claim->inventory->config.clock);
+    script_callf(claim->inventory->store, &journal_script, on_claimed, claim, "3 %s %s %s claim %lld %lld %d",
+                 claim->part.journal, claim->part.open, claim->part.epoch, (long long)now_ms,
+                 (long long)(now_ms + claim->claim_ms), (int)(claim->most - claim->count));
+}
+
+static void on_due(void *ctx, const struct redis_value *value) {
+    struct claim *claim = ctx;
+    if (value && redis_value_count(value) > 0)
+        claim_part(claim);
+    else
+        on_claimed(claim, value);
+}
+
 static void claim_next(struct claim *claim) {
     struct inventory *inventory = claim->inventory;
-    struct journal_keys keys;
     if (claim->asked == KEY_PARTS || claim->count == claim->most || !store_is_up(inventory->store, NULL)) {
         claim->fn(claim->ctx, claim->replied ? INVENTORY_OK : INVENTORY_UNAVAILABLE, claim->transactions,
                   claim->count);
@@ -218,12 +234,10 @@ static void claim_next(struct claim *claim) {
         return;
     }
     claim->asked++;
-    journal_keys_make(&keys, inventory->claim_part++ % KEY_PARTS);
+    journal_keys_make(&claim->part, inventory->claim_part++ % KEY_PARTS);
     claim->sent_ms = clock_mono_ms(inventory->config.clock);
-    int64_t now_ms = clock_wall_ms(inventory->config.clock);
-    script_callf(inventory->store, &journal_script, on_claimed, claim, "3 %s %s %s claim %lld %lld %d",
-                 keys.journal, keys.open, keys.epoch, (long long)now_ms,
-                 (long long)(now_ms + claim->claim_ms), (int)(claim->most - claim->count));
+    store_callf(inventory->store, on_due, claim, "ZRANGEBYSCORE %s -inf %lld LIMIT 0 1", claim->part.open,
+                (long long)clock_wall_ms(inventory->config.clock));
 }
 
 void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,

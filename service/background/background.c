@@ -2,7 +2,7 @@
 
 #include "service/worker.h"
 
-enum { HOUSEKEEPING_MS = 250, SWEEP_TICKS = 2, DRAIN_TICK_MS = 10, LEAVE_MS = 1000 };
+enum { HOUSEKEEPING_MS = 250, DRAIN_TICK_MS = 10, LEAVE_MS = 1000 };
 
 /* A crowd: so many purchases wait, and so many were sold in CROWD_NS. */
 enum { CROWD = 32, CROWD_NS = 100000000 };
@@ -56,9 +56,10 @@ static void on_housekeeping(uv_timer_t *timer) {
         return;
     }
     store_health_tick(background->service);
-    if (background->ticks++ % SWEEP_TICKS == 0)
+    if (background->ticks++ % 2 == 0)
         inventory_sweep(background->inventory);
-    recovery_tick(background);
+    else
+        recovery_tick(background);
 }
 
 /* Purchases go first: while a crowd of them waits for the store, or did a moment ago, blocking jobs run one

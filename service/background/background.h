@@ -38,7 +38,7 @@ struct background {
 /* False on failure, with the reason in `error`. */
 bool background_open(struct background *background, struct service *service, char *error, size_t error_size);
 /* Claims transactions that a process left unfinished, and held baskets that are due, no more than
- * RECOVERY_MAX at a time, and finishes each by what the journal says. Called about four times a second, on
+ * RECOVERY_MAX at a time, and finishes each by what the journal says. Called about twice a second, on
  * this thread. */
 enum { RECOVERY_MAX = 16 };
 void recovery_tick(struct background *background);

@@ -1,5 +1,6 @@
 /* Orders: look, confirm, cancel, expire, and which of them wins. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,6 +176,7 @@ static void idle(void) {
     long long from = commands();
     harness_pause_ms(LOOK_MS);
     long long cost = commands() - from;
+    printf("     %lld commands in %d ms\n", cost, LOOK_MS);
     CHECK(cost * 1000 < MOST_A_SECOND * (harness_now_ms() - from_ms));
 }
 
