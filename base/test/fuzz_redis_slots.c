@@ -59,7 +59,7 @@ static redisReply *grow(struct tree *tree, int depth) {
         reply->integer = take(tree);
         reply->integer = reply->integer * 256 + take(tree) - (what & 128);
     } else if (what % 4 == 2) {
-        size_t length = what / 4 * (what & 128 ? 16 : 1);
+        size_t length = (size_t)(what / 4) * (what & 128 ? 16 : 1);
         reply->type = REDIS_REPLY_STRING;
         reply->len = length < tree->size ? length : tree->size;
         reply->str = (char *)tree->data;
