@@ -46,13 +46,15 @@ local function sell(k, a, n)
     local digest, user, quantity = ARGV[a], ARGV[a + 1], ARGV[a + 2]
     local record = head .. quantity .. ' ' .. user .. tail
     if pcall('HSETNX', orders, digest, record) == 1 then
-      if limit == 0 or call('HINCRBY', users, user, quantity) <= limit then
+      local total = limit > 0 and pcall('HINCRBY', users, user, quantity)
+      local counted = type(total) == 'number'
+      if limit == 0 or counted and total <= limit then
         if events then call('XADD', events, '*', digest, record) end
         call('HSET', item, 'available', available - units, counter, so_far + units)
         if hold > 0 then call('ZADD', holds, hold_until, digest) end
         return hold > 0 and {available - units, hold_until} or available - units
       end
-      call('HINCRBY', users, user, -units)
+      if counted then call('HINCRBY', users, user, -units) end
       call('HDEL', orders, digest)
     end
   end

@@ -113,6 +113,19 @@ static void test_key_reused(void) {
     check_books(seller, &redis, "other", 4, 0, 1);
 }
 
+/* Somebody else wrote into the store: no order is made without its units. */
+static void test_garbage_count(void) {
+    struct seller *seller = open_seller();
+    struct inventory_item item = terms("phone", strategy, 100);
+    item.limit = 3;
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    redis_command(&redis, "HSET", "seckill:{phone}:users", "ann", "junk", NULL);
+    CHECK(buy(seller, "phone", "ann", "a1", 1)->status != INVENTORY_OK);
+    CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{phone}:orders", NULL), 0);
+    CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:item", "available", NULL), 100);
+    CHECK_STATUS(buy(seller, "phone", "bob", "b1", 3)->status, INVENTORY_OK);
+}
+
 static void test_user_limit(void) {
     struct seller *seller = open_seller();
     struct inventory_item item = terms("phone", strategy, 100);
@@ -459,5 +472,6 @@ int main(int argc, char **argv) {
     store_start(&redis, argc, argv);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         run_each(tests[i].name, tests[i].test, INVENTORY_LOCKED);
+    run_each("a count of units that is none", test_garbage_count, INVENTORY_LUA);
     return harness_finish();
 }
