@@ -21,9 +21,9 @@ static void create_items(redisContext *redis, int items) {
     for (int i = 0; i < items; i++) {
         redisReply *reply = redisCommand(
             redis,
-            "HSET seckill:{bench%d}:item available 1000000000 sold 0 held 0 limit 5 starts 0 ends 0 "
+            "HSET seckill:{bench%d}:item available 1000000000 sold 0 terms %s held 0 limit 5 starts 0 ends 0 "
             "hold 0 strategy batch initial 1000000000 restocked 0 returned 0",
-            i);
+            i, "5 0 0 0 batch");
         if (!reply || reply->type == REDIS_REPLY_ERROR)
             fail("cannot create an item");
         freeReplyObject(reply);

@@ -17,27 +17,39 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_tail = string.format(' %.0f', now)
 local keys, strategy, entered = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
+-- What create.lua has written of an item's terms, as numbers. Most items of a call have the same ones: they are taken apart once.
+local known = {}
+local function terms_of(text)
+  if not known[text] then
+    local limit, starts, ends, hold, name = text:match('^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+    known[text] = {limit = tonumber(limit), starts = tonumber(starts), ends = tonumber(ends), hold = tonumber(hold), strategy = name}
+  end
+  return known[text]
+end
+
 -- The item's keys begin at KEYS[k], its purchases end before ARGV[a + 3 * n].
 local function sell(k, a, n)
   local item, orders, users, holds, events = KEYS[k], KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], keys > 4 and KEYS[k + 4]
-  local c = call('HMGET', item, 'available', 'limit', 'starts', 'ends', 'hold', 'strategy', 'indexed', 'held', 'sold')
+  local c = call('HMGET', item, 'available', 'sold', 'terms')
   local available = tonumber(c[1])
   if not available then return {'unknown-item'} end
-  if c[6] ~= strategy then return {'strategy', c[6]} end
-  local limit, starts, ends, hold = tonumber(c[2]), tonumber(c[3]), tonumber(c[4]), tonumber(c[5])
+  -- An item of an earlier version has no `terms`.
+  local terms = terms_of(c[3] or table.concat(call('HMGET', item, 'limit', 'starts', 'ends', 'hold', 'strategy'), ' '))
+  if terms.strategy ~= strategy then return {'strategy', terms.strategy} end
+  local limit, starts, ends, hold = terms.limit, terms.starts, terms.ends, terms.hold
 
   local closed = nil
   if starts > 0 and now < starts then closed = 'not-started' end
   if ends > 0 and now >= ends then closed = 'ended' end
 
+  local counter, so_far, indexed = 'sold', c[2], true
   local hold_until, head, tail = 0, 'c ', now_tail
   if hold > 0 then
+    local held = call('HMGET', item, 'held', 'indexed')
+    counter, so_far, indexed = 'held', held[1], tonumber(held[2] or 0) > now
     hold_until = now + hold
     head, tail = 'h ', now_tail .. ' ' .. string.format('%.0f', hold_until)
   end
-  local counter, so_far = 'sold', c[9]
-  if hold > 0 then counter, so_far = 'held', c[8] end
-  local indexed = hold == 0 or tonumber(c[7] or 0) > now
 
   -- A lone purchase most likely sells. It is written as if it did, which takes two commands less than to read first. A key that has its order
   -- writes nothing; where Redis refuses the write, it may still be one. What is over the user's limit is taken back.
