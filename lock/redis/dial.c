@@ -132,46 +132,82 @@ static bool is_refused(const redisReply *reply, const char *error) {
     return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, error, strlen(error)) == 0;
 }
 
-/* Asks one Sentinel, with the password only if it demands one. False: `*why`, if there is anything to say. */
-static bool ask_sentinel(redisContext *sentinel, const struct redis_url *url, int64_t until_ns,
-                         struct redis_target *master, const char **why) {
+/* Of a list of names and values the value; NULL: there is none. */
+static const char *find(const redisReply *list, const char *name) {
+    for (size_t i = 0; i + 1 < list->elements; i += 2) {
+        const redisReply *key = list->element[i];
+        if (key->type == REDIS_REPLY_STRING && strcmp(key->str, name) == 0)
+            return list->element[i + 1]->str;
+    }
+    return NULL;
+}
+
+/* What the Sentinels have said so far. */
+struct named {
+    struct redis_target master; /* by the one that has heard of the newest failover, */
+    long long epoch;            /* which is this one */
+    int answers;
+};
+
+/* False: the reply names no master. */
+static bool note_master(struct named *named, const redisReply *reply, const struct redis_target *account) {
+    const char *host = find(reply, "ip"), *port_text = find(reply, "port"),
+               *epoch_text = find(reply, "config-epoch");
+    long port = port_text ? strtol(port_text, NULL, 10) : 0;
+    long long epoch = epoch_text ? strtoll(epoch_text, NULL, 10) : 0;
+    if (!host || !*host || strlen(host) >= sizeof named->master.host || port < 1 || port > 65535)
+        return false;
+    if (named->answers++ > 0 && epoch <= named->epoch)
+        return true;
+    named->epoch = epoch;
+    named->master = *account;
+    snprintf(named->master.host, sizeof named->master.host, "%s", host);
+    named->master.port = (int)port;
+    return true;
+}
+
+/* Asks one Sentinel, with the password only if it demands one. NULL, or why it names no master. */
+static const char *ask_sentinel(redisContext *sentinel, const struct redis_url *url, int64_t until_ns,
+                                struct named *named) {
     const struct redis_target *account = &url->servers[0];
-    const char *find[] = {"SENTINEL", "get-master-addr-by-name", url->master};
+    const char *question[] = {"SENTINEL", "MASTER", url->master};
     const char *login[] = {"AUTH", account->user[0] ? account->user : account->password, account->password};
-    redisReply *reply = ask(sentinel, until_ns, 3, find);
+    redisReply *reply = ask(sentinel, until_ns, 3, question);
     if (is_refused(reply, "NOAUTH") && account->password[0]) {
         freeReplyObject(ask(sentinel, until_ns, account->user[0] ? 3 : 2, login));
         freeReplyObject(reply);
-        reply = ask(sentinel, until_ns, 3, find);
+        reply = ask(sentinel, until_ns, 3, question);
     }
-    bool found = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-                 reply->element[0]->str && reply->element[1]->str &&
-                 strlen(reply->element[0]->str) < sizeof master->host;
-    if (found) {
-        *master = *account;
-        snprintf(master->host, sizeof master->host, "%s", reply->element[0]->str);
-        master->port = (int)strtol(reply->element[1]->str, NULL, 10);
-    }
-    *why = found ? NULL : !reply ? "a Sentinel does not answer" : "no Sentinel knows a master of this name";
+    const char *why = NULL;
+    if (!reply)
+        why = "a Sentinel does not answer";
+    else if (reply->type != REDIS_REPLY_ARRAY)
+        why = "no Sentinel knows a master of this name";
+    else if (!note_master(named, reply, account))
+        why = "a Sentinel does not tell the master's address";
     freeReplyObject(reply);
-    return found && master->port > 0;
+    return why;
 }
 
-/* Each Sentinel has its part of the time, and the master the last one. */
+/* Asks one Sentinel after the other until more than half of them have answered: one alone may not have heard
+ * of a failover, and then names a master that others have left. Each has its part of the time, and the master
+ * the last one. */
 static bool find_master(const struct redis_url *url, int timeout_ms, struct redis_target *master, char *error,
                         size_t size) {
-    bool found = false;
-    for (int i = 0; i < url->count && !found; i++) {
+    struct named named = {.answers = 0};
+    for (int i = 0; i < url->count && named.answers <= url->count / 2; i++) {
         const char *why = NULL;
         int64_t until_ns;
         redisContext *sentinel = connect_to(&url->servers[i], timeout_ms / (url->count + 1), &until_ns, &why);
-        *master = url->servers[i];
-        found = !why && ask_sentinel(sentinel, url, until_ns, master, &why);
-        if (!found)
-            snprintf(error, size, "%s", why ? why : "a Sentinel names no port");
+        if (!why)
+            why = ask_sentinel(sentinel, url, until_ns, &named);
+        if (why)
+            snprintf(error, size, "%s", why);
         redisFree(sentinel);
     }
-    return found;
+    if (named.answers > 0)
+        *master = named.master;
+    return named.answers > 0;
 }
 
 static bool is_master(redisContext *hiredis) {

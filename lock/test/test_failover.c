@@ -1,65 +1,27 @@
 /* redis: a Redis that fails over, and what the lock there loses with it. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock/test/tools.h"
 
-static struct redis_server redis;
-
-static int sentinel_port;
-
-static int promoted_port(void) {
-    struct redis_server sentinel = {.port = sentinel_port};
-    const char *reply =
-        redis_command(&sentinel, "SENTINEL", "get-master-addr-by-name", "m", NULL); /* [127.0.0.1 PORT] */
-    const char *space = strrchr(reply, ' ');
-    return space ? (int)strtol(space + 1, NULL, 10) : 0;
+static bool is_promoted(void *arg) {
+    struct redis_sentinel *sentinel = arg;
+    return redis_sentinel_master(sentinel) == &sentinel->server[1];
 }
 
-static bool is_promoted(void *port) {
-    return promoted_port() == *(int *)port;
-}
-
-static bool knows_replica(void *arg) {
-    (void)arg;
-    struct redis_server sentinel = {.port = sentinel_port};
-    return strstr(redis_command(&sentinel, "INFO", "sentinel", NULL), "slaves=1") != NULL;
-}
-
-static void start_sentinel(struct proc *proc, int master_port) {
-    sentinel_port = harness_free_port();
-    const char *file = harness_format("%s/sentinel.conf", harness_dir());
-    FILE *conf = fopen(file, "w");
-    if (!conf)
-        FAIL("cannot write %s", file);
-    fprintf(conf,
-            "port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor m 127.0.0.1 %d 1\n"
-            "sentinel down-after-milliseconds m 300\nsentinel failover-timeout m 3000\n",
-            sentinel_port, harness_dir(), master_port);
-    fclose(conf);
-    const char *argv[] = {"redis-server", file, "--sentinel", NULL};
-    proc_spawn(proc, argv, NULL, harness_format("%s/sentinel.log", harness_dir()));
-    CHECK(harness_wait(knows_replica, NULL, PATIENCE_MS));
-}
-
-/* The master is killed before its replica has heard of the grant; the Sentinel makes the replica the master:
+/* The master is killed before its replica has heard of the grant; the Sentinels make the replica the master:
  * two hold the lock, and the second's fence is not newer. The lock does not claim otherwise. */
 static void failover(void) {
-    struct redis_server replica;
-    struct proc sentinel;
-    redis_start(&redis, NULL);
-    redis_start_replica(&replica, &redis);
-    start_sentinel(&sentinel, redis.port);
-    struct lock *lock = tools_open(NULL, tools_redis_url(redis.port, "ttl=60000"));
-    redis_pause(&replica);
-    redis_command(&redis, "CLIENT", "KILL", "TYPE", "replica", NULL); /* not even on the way to it */
+    struct redis_sentinel sentinel;
+    redis_sentinel_start(&sentinel);
+    struct redis_server *master = &sentinel.server[0], *replica = &sentinel.server[1];
+    struct lock *lock = tools_open(NULL, tools_redis_url(master->port, "ttl=60000"));
+    redis_pause(replica);
+    redis_command(master, "CLIENT", "KILL", "TYPE", "replica", NULL); /* not even on the way to it */
     struct lock_grant first = tools_acquire(lock, "a");
-    redis_kill(&redis);
-    redis_resume(&replica);
-    CHECK(harness_wait(is_promoted, &replica.port, PATIENCE_MS));
-    struct lock *after = tools_open(NULL, tools_redis_url(replica.port, "ttl=60000"));
+    redis_kill(master);
+    redis_resume(replica);
+    CHECK(harness_wait(is_promoted, &sentinel, PATIENCE_MS));
+    struct lock *after = tools_open(NULL, tools_redis_url(replica->port, "ttl=60000"));
     struct lock_grant second = tools_acquire(after, "a");
     CHECK(lock_remaining_ns(lock, &first) > 0);
     CHECK(lock_remaining_ns(after, &second) > 0);
@@ -91,9 +53,42 @@ static void sentinel_password(void) {
     check_refused(harness_format("redis-sentinel://default:wrong@%s", at), "Sentinel");
 }
 
+/* All but the first Sentinel name the second server. */
+static bool has_moved(void *arg) {
+    const struct redis_sentinel *sentinel = arg;
+    const char *port = harness_format(" %d]", sentinel->server[1].port);
+    for (int i = 1; i < REDIS_SENTINELS; i++) {
+        if (!strstr(
+                redis_command(&sentinel->sentinel[i], "SENTINEL", "get-master-addr-by-name", "shop", NULL),
+                port))
+            return false;
+    }
+    return true;
+}
+
+/* A Sentinel that has not heard of the failover: what the others say counts. */
+static void stale_sentinel(void) {
+    struct redis_sentinel sentinel;
+    struct redis_server left;
+    redis_sentinel_start(&sentinel);
+    redis_start(&left, NULL);
+    const struct redis_server *stale = &sentinel.sentinel[0]; /* until the others tell it, after seconds */
+    CHECK_STR(redis_command(&sentinel.sentinel[1], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
+    CHECK(harness_wait(has_moved, &sentinel, PATIENCE_MS));
+    CHECK_STR(redis_command(stale, "SENTINEL", "REMOVE", "shop", NULL), "OK");
+    CHECK_STR(redis_command(stale, "SENTINEL", "MONITOR", "shop", "127.0.0.1",
+                            harness_format("%d", left.port), "2", NULL),
+              "OK");
+    struct lock *lock = tools_open(NULL, redis_sentinel_url(&sentinel));
+    struct lock_grant grant = tools_acquire(lock, "a");
+    CHECK_STR(redis_command(&left, "DBSIZE", NULL), "0");
+    tools_release(lock, &grant);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a Sentinel failover", failover);
     harness_run("a Sentinel's password", sentinel_password);
+    harness_run("a Sentinel that has not heard", stale_sentinel);
     return harness_finish();
 }
