@@ -117,7 +117,9 @@ run() {
         ;;
     *build/seckilld*--listen\ *)
         bash -c "$1" >"$work/log/seckilld" 2>&1 &
-        wait_answers "$(sed 's/.*--listen [^ ]*:\([0-9]*\).*/\1/' <<<"$1")/readyz"
+        address=${1#*--listen }
+        address=${address%% *}
+        wait_answers "${address##*:}/readyz"
         ;;
     haproxy*)
         bash -c "$1" >"$work/log/haproxy" 2>&1 &

@@ -117,8 +117,8 @@ static void pass_over(struct inventory *inventory, struct mended *mended) {
 /* The entries of the index may be lost as well, which is on servers of its own. */
 static void mark_holds(struct inventory *inventory) {
     struct receipts *receipts = &inventory->receipts;
-    struct receipt *receipt;
-    STAILQ_FOREACH(receipt, &receipts->list, next) {
+    for (struct receipt *receipt = STAILQ_FIRST(&receipts->list); receipt;
+         receipt = STAILQ_NEXT(receipt, next)) {
         struct inventory_order order;
         if (receipt->index_ms || !record_read(&order, receipt->item, receipt->digest, receipt->record) ||
             order.state != INVENTORY_STATE_HELD)

@@ -107,8 +107,8 @@ static void under_load(void) {
     etcd_start(&etcd, NULL);
     for (int i = 0; i < 2; i++)
         open_service(i, in_etcd(), "10000", i ? "40" : "1"); /* longer than heartbeats are apart */
-    for (int i = 0; i < 2; i++) /* otherwise one may miss the first switch */
-        wait_state(i, "in-force", 1, in_etcd());
+    for (int i = 0; i < 2; i++)
+        wait_state(i, "in-force", 1, in_etcd()); /* otherwise one may miss the first switch */
     put_on_sale(0);
     struct witness *witness = witness_call(&redis);
     struct crowd_plan plan = {.ports = {services[0].port, services[1].port},
