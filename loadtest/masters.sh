@@ -1,9 +1,11 @@
 #!/bin/bash
 # masters.sh: what a purchase of one of ten thousand items costs the service and the stores, with one Redis, and with a
 # Redis Cluster of one, three and six masters, in turns on this machine. The load grows with the masters, as it would
-# with machines: so many connections for each. Flat costs mean that capacity grows with machines. Writes JSON to
-# MASTERS_JSON (build/masters.json). MASTERS_SECONDS (8): seconds for each result. MASTERS_ROUNDS (3): the medians of so
-# many rounds. MASTERS_CONNECTIONS (128): for each master.
+# with machines: so many connections for each. Flat costs mean that capacity grows with machines. Beside it, as the
+# control: what two and six servers spend on an order without service and cluster, each driven by a bench-store of its
+# own. How much more it is with six is the price of sharing the cores of this machine. Writes JSON to MASTERS_JSON
+# (build/masters.json). MASTERS_SECONDS (8): seconds for each result. MASTERS_ROUNDS (3): the medians of so many rounds.
+# MASTERS_CONNECTIONS (128): for each master.
 # shellcheck disable=SC2154,SC2317 # redis_port, redis_pid, url and seckilld_pid are set by stage.sh, which also calls knows_all
 set -u
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
@@ -16,6 +18,7 @@ rounds=${MASTERS_ROUNDS:-3}
 connections=${MASTERS_CONNECTIONS:-128}
 out=${MASTERS_JSON:-build/masters.json}
 lines=$stage_dir/lines.json
+controls=$stage_dir/controls.json
 items=10000
 failed=0
 redis_pids=()
@@ -81,17 +84,50 @@ measure() {
     for pid in "${redis_pids[@]}"; do stage_end "$pid"; done
 }
 
-echo "$((rounds * 4)) measurements of about $((seconds + 6)) s each, then the table." >&2
+# alone SERVERS: the control. One order a call, as in a cluster.
+alone() {
+    local pid port ports=() loads=() r n before=0 after=0
+    echo "measuring $1 servers, without service and cluster" >&2
+    redis_pids=()
+    for ((n = 0; n < $1; n++)); do
+        stage_redis no
+        redis_pids+=("$redis_pid")
+        ports+=("$redis_port")
+    done
+    for port in "${ports[@]}"; do
+        "$build/bench-store" "$port" $((items / $1)) 1 16 "$seconds" >"$stage_dir/alone-$port.txt" &
+        loads+=($!)
+    done
+    sleep 1
+    for port in "${ports[@]}"; do before=$((before + $(orders_of "$port"))); done
+    r=$(cpu_all "${redis_pids[@]}")
+    sleep $((seconds - 2))
+    for port in "${ports[@]}"; do after=$((after + $(orders_of "$port"))); done
+    r=$(($(cpu_all "${redis_pids[@]}") - r))
+    for pid in "${loads[@]}"; do wait "$pid" || failed=1; done
+    jq -nc --argjson servers "$1" --argjson n $((after - before)) --argjson r $r --argjson seconds $((seconds - 2)) \
+        '{servers: $servers, per_second: ($n / $seconds), redis_us: (if $n > 0 then $r / $n else 0 end)}' >>"$controls"
+    for pid in "${redis_pids[@]}"; do stage_end "$pid"; done
+}
+
+# Each order of a lone purchase is one HSETNX.
+orders_of() { redis-cli -p "$1" info commandstats | awk -F '[=,]' '/^cmdstat_hsetnx:/ { n = $2 } END { print n + 0 }'; }
+
+echo "$((rounds * 6)) measurements of about $((seconds + 6)) s each, then the table." >&2
 for ((round = 0; round < rounds; round++)); do
     for masters in 0 1 3 6; do measure $masters; done
+    for servers in 2 6; do alone $servers; done
 done
-jq -s --arg machine "$(stage_machine)" '
+jq -s --arg machine "$(stage_machine)" --slurpfile controls "$controls" '
     def median(f): map(f) | sort | .[(length - 1) / 2 | floor];
     {machine: $machine, figures: (group_by(.masters) | map({masters: .[0].masters, connections: .[0].connections,
         per_second: median(.per_second), seckilld_us: median(.cpu_us.seckilld), redis_us: median(.cpu_us.redis),
-        clean: all(.clean)}))}' "$lines" >"$out"
+        clean: all(.clean)})),
+     alone: ($controls | group_by(.servers) | map({servers: .[0].servers, per_second: median(.per_second), redis_us: median(.redis_us)}))}' \
+    "$lines" >"$out"
 echo "$(stage_machine); ten thousand items, appendfsync no; the generator, the service and the stores share it"
 jq -r '["store", "conns", "orders/s", "us seckilld", "us redis"],
-    (.figures[] | [if .masters == 0 then "one Redis" else "cluster of \(.masters)" end, .connections, (.per_second | round), .seckilld_us, .redis_us])
+    (.figures[] | [if .masters == 0 then "one Redis" else "cluster of \(.masters)" end, .connections, (.per_second | round), .seckilld_us, .redis_us]),
+    (.alone[] | ["\(.servers) Redis alone", "-", (.per_second | round), "-", (.redis_us * 100 | round / 100)])
     | @tsv' "$out" | awk -F '\t' '{ printf "%-14s %6s %10s %12s %10s\n", $1, $2, $3, $4, $5 }'
 exit $failed

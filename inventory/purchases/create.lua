@@ -12,8 +12,8 @@ if standing[1] then
   end
   return 0
 end
--- First what a purchase reads: Redis searches a small hash from its start. `terms` has the other terms in one, since a purchase would spend
--- more on reading five fields than on its order. Nothing changes them later.
+-- First what a purchase reads: Redis searches a small hash from its start. `terms` repeats the five terms as one text, since to read five
+-- fields costs a purchase as much as one of its writes. Nothing changes them later.
 redis.call('HSET', item, 'available', ARGV[1], 'sold', 0, 'terms', table.concat(ARGV, ' ', 2), 'held', 0, 'limit', ARGV[2], 'starts', ARGV[3],
   'ends', ARGV[4], 'hold', ARGV[5], 'strategy', ARGV[6], 'initial', ARGV[1], 'restocked', 0, 'returned', 0)
 if orders then

@@ -17,7 +17,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_tail = string.format(' %.0f', now)
 local keys, strategy, entered = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
--- What create.lua has written of an item's terms, as numbers. Most items of a call have the same ones: they are taken apart once.
+-- The terms of an item as numbers, by the text that create.lua wrote. Most items of a call have the same terms, so each text is parsed once.
 local known = {}
 local function terms_of(text)
   if not known[text] then
