@@ -94,7 +94,7 @@ link_so     = @echo '  LD $@' && $(CC) $(CFLAGS) $(filter-out -pie,$(LDFLAGS)) -
 # A build started by a target that first had to do something else: as parallel as the caller asked, or one job a core.
 remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$(nproc))
 
-.PHONY: all deps run reset test check bench torture oversell baskets lab demo lint fmt fuzz install clean help tests fuzzers benches
+.PHONY: all deps run reset test check bench masters torture oversell baskets lab demo lint fmt fuzz install clean help tests fuzzers benches
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all

@@ -199,6 +199,7 @@ static bool find_master(const struct redis_url *url, int timeout_ms, struct redi
         const char *why = NULL;
         int64_t until_ns;
         redisContext *sentinel = connect_to(&url->servers[i], timeout_ms / (url->count + 1), &until_ns, &why);
+        *master = url->servers[i]; /* for the error, if none answers */
         if (!why)
             why = ask_sentinel(sentinel, url, until_ns, &named);
         if (why)

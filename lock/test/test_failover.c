@@ -53,6 +53,13 @@ static void sentinel_password(void) {
     check_refused(harness_format("redis-sentinel://default:wrong@%s", at), "Sentinel");
 }
 
+/* The error names the one that was asked last. */
+static void no_sentinel(void) {
+    int first = harness_free_port(), last = harness_free_port();
+    check_refused(harness_format("redis-sentinel://127.0.0.1:%d,127.0.0.1:%d/shop", first, last),
+                  harness_format("127.0.0.1:%d", last));
+}
+
 /* All but the first Sentinel name the second server. */
 static bool has_moved(void *arg) {
     const struct redis_sentinel *sentinel = arg;
@@ -89,6 +96,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a Sentinel failover", failover);
     harness_run("a Sentinel's password", sentinel_password);
+    harness_run("no Sentinel answers", no_sentinel);
     harness_run("a Sentinel that has not heard", stale_sentinel);
     return harness_finish();
 }
