@@ -175,6 +175,10 @@ void redis_sentinel_start(struct redis_sentinel *sentinel);
 const char *redis_sentinel_url(const struct redis_sentinel *sentinel);
 /* The master, by what the servers say of themselves; NULL: none of them is. */
 struct redis_server *redis_sentinel_master(struct redis_sentinel *sentinel);
+/* Starts all that, and a replica that takes no other master; then has the first Sentinel begin a failover to
+ * the second server. It names that server when this returns, and waits for the stubborn replica for ten
+ * seconds. */
+void redis_sentinel_start_stalled(struct redis_sentinel *sentinel, struct redis_server *stubborn);
 
 /* ---- ZooKeeper ---- */
 

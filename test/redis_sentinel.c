@@ -25,11 +25,12 @@ static void start_sentinel(struct redis_server *sentinel, const struct redis_ser
     proc_spawn(&sentinel->proc, argv, NULL, harness_format("%s.log", sentinel->dir));
 }
 
+/* The servers are known at once, the other Sentinels one by one. */
 static bool know_all(void *arg) {
     const struct redis_sentinel *all = arg;
     for (int i = 0; i < REDIS_SENTINELS; i++) {
         const char *master = redis_command(&all->sentinel[i], "SENTINEL", "MASTER", "shop", NULL);
-        if (!strstr(master, "num-slaves 1 ") ||
+        if (strstr(master, "num-slaves 0 ") ||
             !strstr(master, harness_format("num-other-sentinels %d ", REDIS_SENTINELS - 1)) ||
             !strstr(master, "flags master "))
             return false;
@@ -37,12 +38,16 @@ static bool know_all(void *arg) {
     return true;
 }
 
-void redis_sentinel_start(struct redis_sentinel *sentinel) {
-    redis_start(&sentinel->server[0], NULL);
-    redis_start_replica(&sentinel->server[1], &sentinel->server[0]);
+static void watch(struct redis_sentinel *sentinel) {
     for (int i = 0; i < REDIS_SENTINELS; i++)
         start_sentinel(&sentinel->sentinel[i], &sentinel->server[0]);
     CHECK(harness_wait(know_all, sentinel, READY_MS));
+}
+
+void redis_sentinel_start(struct redis_sentinel *sentinel) {
+    redis_start(&sentinel->server[0], NULL);
+    redis_start_replica(&sentinel->server[1], &sentinel->server[0]);
+    watch(sentinel);
 }
 
 const char *redis_sentinel_url(const struct redis_sentinel *sentinel) {
@@ -59,4 +64,22 @@ struct redis_server *redis_sentinel_master(struct redis_sentinel *sentinel) {
             return server;
     }
     return NULL;
+}
+
+static bool names_second(void *arg) {
+    const struct redis_sentinel *all = arg;
+    const char *master =
+        redis_command(&all->sentinel[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "shop", NULL);
+    return strstr(master, harness_format(" %d]", all->server[1].port));
+}
+
+void redis_sentinel_start_stalled(struct redis_sentinel *sentinel, struct redis_server *stubborn) {
+    redis_start(&sentinel->server[0], NULL);
+    redis_start_replica(&sentinel->server[1], &sentinel->server[0]);
+    redis_start_replica(stubborn, &sentinel->server[0]);
+    CHECK_STR(redis_command(stubborn, "CONFIG", "SET", "replica-priority", "0", NULL), "OK");
+    CHECK_STR(redis_command(stubborn, "ACL", "SETUSER", "default", "-slaveof", NULL), "OK");
+    watch(sentinel);
+    CHECK_STR(redis_command(&sentinel->sentinel[0], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
+    CHECK(harness_wait(names_second, sentinel, READY_MS));
 }

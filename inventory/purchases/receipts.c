@@ -11,9 +11,18 @@
 #include "inventory/store/status.h"
 #include "putback.lua.h"
 
-/* Another instance takes at most a call's time-out to notice that its server is gone, and REACH_MS to ask in
+/* OUTAGE_MS is shorter than any failover, and longer than a lost connection needs to be made anew.
+ *
+ * Another instance takes at most a call's time-out to notice that its server is gone, and REACH_MS to ask in
  * the first place, to pass over Sentinels that are gone too, and to connect. */
-enum { REACH_MS = 2000, IN_FLIGHT_MAX = 256, AGAIN_MS = 100, INDEX_AT_ONCE = 256, ASK_MS = 500 };
+enum {
+    REACH_MS = 2000,
+    IN_FLIGHT_MAX = 256,
+    AGAIN_MS = 100,
+    INDEX_AT_ONCE = 256,
+    ASK_MS = 500,
+    OUTAGE_MS = 250
+};
 
 /* ---- the receipts ---- */
 
@@ -103,7 +112,7 @@ static void pass_over(struct inventory *inventory, struct mended *mended) {
         mended->state = MENDED_NOT;
         mended->again_ms = now_ms + AGAIN_MS;
         mended->shown = NULL;
-    } else if (mended->suspect && now_ms < mended->first_ms + rest_ms(inventory)) {
+    } else if (mended->suspect && now_ms < mended->reached_ms + rest_ms(inventory)) {
         mended->state = MENDED_RESTS;
         return;
     } else {
@@ -249,9 +258,30 @@ static struct mended *enter(struct inventory *inventory, const struct replicatio
     memcpy(mended->id, history->id, sizeof mended->id);
     mended->number = ++receipts->number;
     mended->suspect = receipts->kept && history->before[0];
-    mended->first_ms = clock_mono_ms(inventory->config.clock);
     receipts->mended[receipts->mended_count++] = mended;
     return mended;
+}
+
+/* Others may have sold elsewhere meanwhile, or do so now. Sentinels name the old master for a second or two
+ * after its successor was promoted, and it may be back. */
+static bool is_suspect(const struct inventory *inventory, const struct mended *mended,
+                       const struct server *server) {
+    const struct receipts *receipts = &inventory->receipts;
+    if (!receipts->kept || inventory->url.kind == REDIS_URL_CLUSTER)
+        return false;
+    bool elsewhere = receipts->sold_in && receipts->sold_in != mended->number;
+    int64_t away_ms = mended->reached_ms - server->down_since_ms;
+    return elsewhere || (inventory->url.kind == REDIS_URL_SENTINEL && away_ms > OUTAGE_MS);
+}
+
+/* The connection is a new one. */
+static void note_reached(struct inventory *inventory, struct mended *mended, const struct server *server) {
+    mended->reached_ms = redis_reached_ms(server->redis);
+    if (!is_suspect(inventory, mended, server))
+        return;
+    mended->suspect = true;
+    if (mended->state == MENDED_DONE)
+        mended->state = MENDED_NOT;
 }
 
 void receipts_prepare(void *ctx, struct server *server) {
@@ -262,17 +292,21 @@ void receipts_prepare(void *ctx, struct server *server) {
     int64_t now_ms = clock_mono_ms(inventory->config.clock);
     if (!mended && !(mended = enter(inventory, history)))
         return; /* it is asked again */
-    bool rested = now_ms >= mended->first_ms + rest_ms(inventory);
+    if (mended->reached_ms != redis_reached_ms(server->redis))
+        note_reached(inventory, mended, server);
+    bool rested = now_ms >= mended->reached_ms + rest_ms(inventory);
     if ((mended->state == MENDED_NOT && now_ms >= mended->again_ms) ||
         (mended->state == MENDED_RESTS && rested) ||
         (mended->state == MENDED_DONE && has_missed(inventory, mended)))
         begin_pass(inventory, mended, server->redis);
-    if (mended->state == MENDED_DONE)
+    if (mended->state == MENDED_DONE) {
+        inventory->receipts.sold_in = mended->number;
         server_admit(server);
-    else if (!mended->failed)
-        snprintf(
-            inventory->error, sizeof inventory->error,
-            "the server was promoted: what it lacks of the acknowledged orders is put back before it sells");
+    } else if (!mended->failed) {
+        redis_note_error(server->redis,
+                         "the server was promoted, or is back: what it lacks of the acknowledged "
+                         "orders is put back before it sells");
+    }
 }
 
 /* ---- now and then ---- */
@@ -281,7 +315,7 @@ void receipts_prepare(void *ctx, struct server *server) {
 static void give_up(struct receipts *receipts, int64_t now_ms) {
     for (int i = 0; i < receipts->mended_count; i++) {
         struct mended *mended = receipts->mended[i];
-        if (mended->state != MENDED_RESTS || now_ms - mended->first_ms < RECEIPTS_KEEP_MS)
+        if (mended->state != MENDED_RESTS || now_ms - mended->reached_ms < RECEIPTS_KEEP_MS)
             continue;
         mended->state = MENDED_NOT;
         mended->shown = NULL;

@@ -5,9 +5,9 @@
  * told. So each connection to a server begins with the question for its history (struct replication). If the
  * history is new to this inventory, the server was promoted, or restarted: every receipt is shown to it
  * (putback.lua), and what it lacks is put back. Each inventory does so as soon as it can connect, and sells
- * only some seconds after it first heard of the history (see rest_ms()). That is longer than the others need
- * to notice: they lose their connection, or a call is without a reply for the time-out, or the question for
- * the history is, which each server is asked twice a second.
+ * only some seconds later (see rest_ms()). That is longer than the others need to notice: they lose their
+ * connection, or a call is without a reply for the time-out, or the question for the history is, which each
+ * server is asked twice a second.
  *
  * What does not fit any more is noted in the item (`shortage`), and counted in the metrics.
  *
@@ -19,8 +19,11 @@
  * Receipts are kept where a server can have a successor: with Sentinel, in a cluster, and from the first
  * replica on that is seen.
  *
- * A master can come back while it is being replaced, and be sold from for a moment between two connections to
- * its successor. So a server whose history is known is shown what was acknowledged in another one since. */
+ * A master can come back while Sentinels are replacing it, and what was sold from it then would be missing in
+ * its successor. So a server rests as well if Sentinels name it and it was away for longer than a moment, or
+ * if another one was sold from since: meanwhile they are asked again. If it is sold from after all, its
+ * successor is shown what was acknowledged elsewhere since it was shown the receipts last. (A server of a
+ * cluster does not serve within two seconds of its start.) */
 #ifndef INVENTORY_PURCHASES_RECEIPTS_H
 #define INVENTORY_PURCHASES_RECEIPTS_H
 
@@ -50,10 +53,10 @@ struct mended {
     unsigned number; /* no other one has it */
     char id[REPLICATION_ID_SIZE];
     enum { MENDED_NOT, MENDED_RUNS, MENDED_RESTS, MENDED_DONE } state;
-    bool suspect; /* it goes on from another history, or lacked something */
-    bool failed;  /* this pass */
-    bool told;    /* of one receipt at least, whether it is there */
-    int64_t first_ms;
+    bool suspect;          /* it goes on from another history, or lacked something */
+    bool failed;           /* this pass */
+    bool told;             /* of one receipt at least, whether it is there */
+    int64_t reached_ms;    /* when its server was reached last: it rests from then on */
     int64_t again_ms;      /* not to be shown the receipts again before that */
     struct receipt *shown; /* the last one; NULL: those that are kept were not */
     int in_flight;
@@ -69,7 +72,8 @@ struct receipts {
     struct receipt_list list; /* the oldest first */
     struct mended *mended[RECEIPTS_HISTORIES];
     int mended_count;
-    unsigned number; /* the last one given */
+    unsigned number;  /* the last one given */
+    unsigned sold_in; /* of the history of the server that was admitted last; 0: none was */
 };
 
 void receipts_init(struct inventory *inventory);

@@ -42,7 +42,7 @@ struct redis {
     uv_timer_t tick;
     uv_prepare_t flush; /* before the loop waits */
     int64_t ticked_ms;
-    int64_t connecting_since_ms, retry_at_ms;
+    int64_t connecting_since_ms, reached_ms, retry_at_ms;
     int pause_ms;
     int handles; /* that are not closed yet */
     bool up, closing, late;
@@ -54,7 +54,7 @@ struct redis {
 
 /* ---- going up and down ---- */
 
-static void note_error(struct redis *redis, const char *text) {
+void redis_note_error(struct redis *redis, const char *text) {
     snprintf(redis->error, sizeof redis->error, "%s", text && *text ? text : "the connection was closed");
 }
 
@@ -88,7 +88,7 @@ static void went_down(struct redis *redis) {
 void redis_break(struct redis *redis, const char *why) {
     if (!redis->hiredis)
         return;
-    note_error(redis, why);
+    redis_note_error(redis, why);
     /* Within a callback hiredis disconnects after the callback. */
     bool later = redis->hiredis->c.flags & REDIS_IN_CALLBACK;
     redisAsyncFree(redis->hiredis);
@@ -99,7 +99,7 @@ void redis_break(struct redis *redis, const char *why) {
 static void on_disconnect(const redisAsyncContext *hiredis, int status) {
     struct redis *redis = hiredis->data;
     if (status != REDIS_OK)
-        note_error(redis, hiredis->errstr);
+        redis_note_error(redis, hiredis->errstr);
     if (redis->hiredis)
         went_down(redis);
 }
@@ -177,6 +177,7 @@ static void greeting_reply(void *ctx, const struct redis_value *value) {
         redis_break(redis, fault);
         return;
     }
+    redis->reached_ms = clock_mono_ms(redis->config.clock);
     redis->preparing = redis->config.prepare && redis->history.id[0];
     if (redis->preparing)
         redis->config.prepare(redis->config.ctx, redis);
@@ -206,7 +207,7 @@ static void on_connect(const redisAsyncContext *hiredis, int status) {
         begin_greeting(redis);
         return;
     }
-    note_error(redis, hiredis->errstr[0] ? hiredis->errstr : strerror(errno));
+    redis_note_error(redis, hiredis->errstr[0] ? hiredis->errstr : strerror(errno));
     went_down(redis);
 }
 
@@ -227,7 +228,7 @@ static void connect_now(struct redis *redis) {
     bool failed = !hiredis || hiredis->err;
     redis->poll = failed ? NULL : redis_poll_start(redis->config.loop, hiredis);
     if (!redis->poll) {
-        note_error(redis, hiredis && hiredis->err ? hiredis->errstr : "out of memory");
+        redis_note_error(redis, hiredis && hiredis->err ? hiredis->errstr : "out of memory");
         if (hiredis)
             redisAsyncFree(hiredis);
         went_down(redis);
@@ -253,7 +254,7 @@ void redis_found(struct redis *redis, const struct redis_target *target, const c
         redis->config.target = *target;
         connect_now(redis);
     } else {
-        note_error(redis, why);
+        redis_note_error(redis, why);
         went_down(redis);
     }
 }
@@ -412,6 +413,14 @@ void redis_push(struct redis *redis) {
 bool redis_is_up(const struct redis *redis) {
     /* A broken connection takes no new calls while its pending ones are answered. */
     return redis->up && !(redis->hiredis->c.flags & (REDIS_DISCONNECTING | REDIS_FREEING));
+}
+
+bool redis_is_reached(const struct redis *redis) {
+    return redis_is_up(redis) || redis->preparing;
+}
+
+int64_t redis_reached_ms(const struct redis *redis) {
+    return redis->reached_ms;
 }
 
 bool redis_is_idle(const struct redis *redis) {

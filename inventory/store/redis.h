@@ -90,6 +90,8 @@ void redis_note_history(struct redis *redis, const struct replication *now);
 /* A call of who prepares the server. */
 void redis_greet(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
 void redis_admit(struct redis *redis);
+/* Why it is not admitted yet, for redis_error(). */
+void redis_note_error(struct redis *redis, const char *text);
 
 /* ---- calls ---- */
 
@@ -138,6 +140,10 @@ void redis_release(struct redis *redis, uint64_t count);
 void redis_break(struct redis *redis, const char *why);
 
 bool redis_is_up(const struct redis *redis);
+/* Up, or about to be: it is being prepared. */
+bool redis_is_reached(const struct redis *redis);
+/* When the connection became so last. */
+int64_t redis_reached_ms(const struct redis *redis);
 
 /* Whether no call waits for its answer. */
 bool redis_is_idle(const struct redis *redis);

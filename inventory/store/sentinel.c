@@ -4,12 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/redis_slots.h"
+
 enum { TICK_MS = 10, WATCH_MS = 1000 };
 
 /* A question to one Sentinel. */
 struct question {
     struct sentinel *sentinel;
     struct redis *redis; /* NULL: it is over */
+    /* By its state: */
+    int64_t epoch;                /* of the failover that it heard of last */
+    struct redis_address leaving; /* the master that it is replacing now; port 0: none */
 };
 
 struct sentinel {
@@ -22,6 +27,7 @@ struct sentinel {
     struct question questions[REDIS_URL_SERVERS_MAX];
     int open, answers; /* of this round */
     int64_t epoch;     /* of the best answer so far */
+    bool failing_over; /* one of them is about to promote a replica, and still names the old master */
     struct redis_target master;
     int64_t since_ms; /* when the round began, or the last one ended */
     uv_timer_t tick;
@@ -51,18 +57,24 @@ static bool is_at(const struct redis *redis, const struct redis_target *target) 
 }
 
 static void finish(struct sentinel *sentinel) {
+    struct redis *finder = sentinel->finder;
     end_round(sentinel);
-    bool found = sentinel->answers > 0;
+    bool found = sentinel->answers > 0 && !sentinel->failing_over;
+    if (sentinel->failing_over)
+        snprintf(sentinel->why, sizeof sentinel->why, "the Sentinels are replacing the master");
     if (sentinel->searching) {
         sentinel->searching = false;
-        redis_found(sentinel->finder, found ? &sentinel->master : NULL, sentinel->why);
-    } else if (found && redis_is_up(sentinel->finder) && !is_at(sentinel->finder, &sentinel->master)) {
-        redis_break(sentinel->finder, "the Sentinels name another master");
+        redis_found(finder, found ? &sentinel->master : NULL, sentinel->why);
+    } else if (found && redis_is_reached(finder) && !is_at(finder, &sentinel->master)) {
+        redis_break(finder, "the Sentinels name another master");
+    } else if (sentinel->failing_over && redis_is_reached(finder) && !redis_is_up(finder)) {
+        redis_break(finder, sentinel->why);
     }
 }
 
+/* All are heard: one may be the first to know of a failover. */
 static void finish_if_decided(struct sentinel *sentinel) {
-    if (sentinel->open == 0 || sentinel->answers > sentinel->url->count / 2)
+    if (sentinel->open == 0)
         finish(sentinel);
 }
 
@@ -83,24 +95,48 @@ static const struct redis_value *find(const struct redis_value *list, const char
     return NULL;
 }
 
-/* False: it is no answer. */
-static bool read_master(struct sentinel *sentinel, const struct redis_value *value) {
-    const struct redis_value *host = find(value, "ip"), *port = find(value, "port"),
-                             *epoch = find(value, "config-epoch");
-    const char *name = host ? redis_value_text(host) : NULL;
-    int64_t number = port ? redis_value_integer(port, 0) : 0, at = epoch ? redis_value_integer(epoch, 0) : 0;
-    if (!name || number < 1 || number > 65535)
+static int port_of(const struct redis_value *value) {
+    int64_t port = value ? redis_value_integer(value, 0) : 0;
+    return port < 1 || port > 65535 ? 0 : (int)port;
+}
+
+/* Its address is of the old master until a failover has ended, and its epoch is the new one from the moment
+ * on that the replica is promoted: so the address is asked for by a question of its own. */
+static void on_state_told(void *ctx, const struct redis_value *value) {
+    struct question *question = ctx;
+    question->epoch = 0;
+    question->leaving.port = 0;
+    const struct redis_value *epoch = value ? find(value, "config-epoch") : NULL;
+    const struct redis_value *host = value ? find(value, "ip") : NULL,
+                             *flags = host ? find(value, "flags") : NULL;
+    if (!epoch || !flags || !redis_value_text(host) || !redis_value_text(flags))
+        return;
+    question->epoch = redis_value_integer(epoch, 0);
+    if (!strstr(redis_value_text(flags), "failover_in_progress"))
+        return;
+    snprintf(question->leaving.host, sizeof question->leaving.host, "%s", redis_value_text(host));
+    question->leaving.port = port_of(find(value, "port"));
+}
+
+/* False: it is no address. */
+static bool read_address(struct question *question, const struct redis_value *value) {
+    struct sentinel *sentinel = question->sentinel;
+    bool told = redis_value_count(value) == 2;
+    const char *host = told ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    int port = told ? port_of(redis_value_at(value, 1)) : 0;
+    if (!host || !port)
         return false;
-    if (sentinel->answers++ > 0 && at <= sentinel->epoch)
+    sentinel->failing_over |= port == question->leaving.port && strcmp(host, question->leaving.host) == 0;
+    if (sentinel->answers++ > 0 && question->epoch <= sentinel->epoch)
         return true;
-    sentinel->epoch = at;
+    sentinel->epoch = question->epoch;
     sentinel->master = sentinel->url->servers[0]; /* user and password */
-    snprintf(sentinel->master.host, sizeof sentinel->master.host, "%s", name);
-    sentinel->master.port = (int)number;
+    snprintf(sentinel->master.host, sizeof sentinel->master.host, "%s", host);
+    sentinel->master.port = port;
     return true;
 }
 
-static void on_master(void *ctx, const struct redis_value *value) {
+static void on_address(void *ctx, const struct redis_value *value) {
     struct question *question = ctx;
     if (!question->redis) /* it is being closed */
         return;
@@ -108,7 +144,9 @@ static void on_master(void *ctx, const struct redis_value *value) {
         fail(question, "the connection broke");
     else if (redis_value_type(value) == REDIS_ERROR)
         fail(question, redis_value_text(value));
-    else if (!read_master(question->sentinel, value))
+    else if (redis_value_type(value) == REDIS_NIL)
+        fail(question, "No such master with that name");
+    else if (!read_address(question, value))
         fail(question, "it does not tell the master's address");
     else
         close_question(question);
@@ -117,9 +155,11 @@ static void on_master(void *ctx, const struct redis_value *value) {
 
 static void on_state(void *ctx, bool up) {
     struct question *question = ctx;
-    if (up && question->redis)
-        redis_callf(question->redis, on_master, question, "SENTINEL MASTER %s",
-                    question->sentinel->url->master);
+    const char *name = question->sentinel->url->master;
+    if (!up || !question->redis)
+        return;
+    redis_callf(question->redis, on_state_told, question, "SENTINEL MASTER %s", name);
+    redis_callf(question->redis, on_address, question, "SENTINEL GET-MASTER-ADDR-BY-NAME %s", name);
 }
 
 static void ask(struct sentinel *sentinel, int i) {
@@ -142,6 +182,7 @@ static void ask(struct sentinel *sentinel, int i) {
 static void begin_round(struct sentinel *sentinel) {
     end_round(sentinel);
     sentinel->answers = 0;
+    sentinel->failing_over = false;
     for (int i = 0; i < sentinel->url->count; i++)
         ask(sentinel, i);
 }
@@ -167,7 +208,8 @@ static void on_tick(uv_timer_t *tick) {
     struct sentinel *sentinel = tick->data;
     if (sentinel->open > 0 || sentinel->searching)
         check_round(sentinel);
-    else if (redis_is_up(sentinel->finder) && clock_mono_ms(sentinel->clock) - sentinel->since_ms >= WATCH_MS)
+    else if (redis_is_reached(sentinel->finder) &&
+             clock_mono_ms(sentinel->clock) - sentinel->since_ms >= WATCH_MS)
         begin_round(sentinel);
 }
 

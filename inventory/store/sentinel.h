@@ -1,10 +1,10 @@
 /* Asks Sentinels where the master is, before each connection and once a second while one is up.
  *
- * A Sentinel may not have heard of a failover yet. So all are asked at once, and of the answers of a majority
- * (or of those that answer in time) the one with the highest config epoch counts, which Sentinels count
- * failovers by. That the server found is a master is checked by INFO replication (redis.h). A master that
- * died and came back while it was being replaced is one for some seconds more; it is left when the Sentinels
- * name its successor. */
+ * A Sentinel may not have heard of a failover yet. So all are asked at once, and of those that answer in time
+ * the one with the highest config epoch counts, which Sentinels count failovers by. While one of them is
+ * replacing the master, no master is found: the old one may be back, and takes writes that its successor will
+ * not have. A connection that is up stays so until the Sentinels name another master. That the server found
+ * is a master is checked by INFO replication (redis.h). */
 #ifndef INVENTORY_STORE_SENTINEL_H
 #define INVENTORY_STORE_SENTINEL_H
 

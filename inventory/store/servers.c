@@ -24,6 +24,8 @@ static void on_state(void *ctx, bool up) {
     struct server *server = ctx;
     struct servers *servers = server->of;
     server->was_up |= up;
+    if (!up)
+        server->down_since_ms = clock_mono_ms(servers->config.clock);
     if (!up || !server->is_master)
         servers_want_map(servers);
     if (servers->config.on_state && !servers->closing)
@@ -81,6 +83,7 @@ static struct server *add(struct servers *servers, const struct redis_target *ta
     if (!server)
         return NULL;
     server->of = servers;
+    server->down_since_ms = clock_mono_ms(servers->config.clock);
     snprintf(server->address.host, sizeof server->address.host, "%s", target->host);
     server->address.port = target->port;
     struct redis_config config = {.loop = servers->config.loop,

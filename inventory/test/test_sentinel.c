@@ -89,6 +89,89 @@ static void test_failover(void) {
     CHECK_STR(redis_command(master, "REPLICAOF", "127.0.0.1", harness_format("%d", port), NULL), "OK");
 }
 
+/* All Sentinels do so from now on. */
+static void name_master(const struct redis_sentinel *all, const struct redis_server *master) {
+    for (int i = 0; i < REDIS_SENTINELS; i++) {
+        CHECK_STR(redis_command(&all->sentinel[i], "SENTINEL", "REMOVE", "shop", NULL), "OK");
+        CHECK_STR(redis_command(&all->sentinel[i], "SENTINEL", "MONITOR", "shop", "127.0.0.1",
+                                harness_format("%d", master->port), "2", NULL),
+                  "OK");
+    }
+}
+
+static bool waits_for_rest(void *arg) {
+    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "or is back") != NULL;
+}
+
+/* The master is back while it is being replaced: the Sentinels still name it, and it takes writes. */
+static void come_back(struct redis_sentinel *all, const char *item, bool killed) {
+    struct seller *seller = open_seller(redis_sentinel_url(all));
+    seller_wait_up(seller);
+    struct redis_server *master = redis_sentinel_master(all);
+    struct redis_server *other = &all->server[master == all->server];
+    name_master(all, master); /* and for half a minute no other one */
+    item_sell(seller, item, INVENTORY_BATCH, 10);
+    CHECK_STATUS(buy(seller, item, "ann", "k", 1)->status, INVENTORY_OK);
+    redis_wait_copied(master, other);
+    if (killed)
+        redis_kill(master);
+    else
+        redis_pause(master);
+    seller_wait_down(seller);
+    shop_idle(seller->shop, 500);
+    if (killed)
+        redis_restart(master);
+    else
+        redis_resume(master);
+    shop_wait(seller->shop, waits_for_rest, seller, "the master is reached, and is not sold from");
+    CHECK_STR(redis_command(other, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    name_master(all, other);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, item, "ann", "k", 1)->status, INVENTORY_REPLAYED);
+    CHECK_STATUS(buy(seller, item, "ann", "k2", 1)->status, INVENTORY_OK);
+    check_books(seller, other, item, 8, 0, 2);
+    CHECK_STR(redis_command(master, "HGET", harness_format("seckill:{%s}:item", item), "sold", NULL), "1");
+    CHECK_STR(redis_command(master, "REPLICAOF", "127.0.0.1", harness_format("%d", other->port), NULL), "OK");
+}
+
+static void test_restarted(void) {
+    struct redis_sentinel own; /* whose master does not start as a replica */
+    redis_sentinel_start(&own);
+    come_back(&own, "shelf", true);
+}
+
+static void test_resumed(void) {
+    come_back(&sentinel, "stool", false);
+}
+
+/* Nobody replaces it: it is sold from again. */
+static void test_stays(void) {
+    struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
+    seller_wait_up(seller);
+    struct redis_server *master = redis_sentinel_master(&sentinel);
+    item_sell(seller, "bench", INVENTORY_BATCH, 10);
+    redis_pause(master);
+    seller_wait_down(seller);
+    shop_idle(seller->shop, 500);
+    redis_resume(master);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "bench", "ann", "k", 1)->status, INVENTORY_OK);
+    check_books(seller, master, "bench", 9, 0, 1);
+}
+
+/* The Sentinel that carries a failover out names the successor, though its state still shows the old master,
+ * which is alive. */
+static void test_within_a_failover(void) {
+    struct redis_sentinel own;
+    struct redis_server stubborn;
+    redis_sentinel_start_stalled(&own, &stubborn);
+    struct seller *seller =
+        open_seller(harness_format("redis-sentinel://127.0.0.1:%d/shop", own.sentinel[0].port));
+    seller_wait_up(seller);
+    item_sell(seller, "desk", INVENTORY_BATCH, 10);
+    check_books(seller, &own.server[1], "desk", 10, 0, 0);
+}
+
 static bool is_down(void *arg) {
     return !inventory_is_up(((struct seller *)arg)->inventory);
 }
@@ -103,12 +186,7 @@ static void test_left_behind(void) {
     redis_wait_copied(master, other);
     CHECK_STR(redis_command(other, "REPLICAOF", "NO", "ONE", NULL), "OK");
     CHECK_STATUS(buy(seller, "table", "ann", "k", 1)->status, INVENTORY_OK);
-    for (int i = 0; i < REDIS_SENTINELS; i++) {
-        CHECK_STR(redis_command(&sentinel.sentinel[i], "SENTINEL", "REMOVE", "shop", NULL), "OK");
-        CHECK_STR(redis_command(&sentinel.sentinel[i], "SENTINEL", "MONITOR", "shop", "127.0.0.1",
-                                harness_format("%d", other->port), "2", NULL),
-                  "OK");
-    }
+    name_master(&sentinel, other);
     shop_wait(seller->shop, is_down, seller, "the old master is left");
     seller_wait_up(seller);
     CHECK_STATUS(buy(seller, "table", "ann", "k", 1)->status, INVENTORY_REPLAYED); /* it was put back */
@@ -155,6 +233,10 @@ int main(int argc, char **argv) {
     harness_run("a master that has become a replica", test_not_a_master);
     harness_run("a failover", test_failover);
     harness_run("a Sentinel that has not heard", test_stale);
+    harness_run("within a failover", test_within_a_failover);
+    harness_run("a master that comes back", test_restarted);
+    harness_run("a master that stood still", test_resumed);
+    harness_run("a master that stood still, and stays", test_stays);
     harness_run("a master that is left behind", test_left_behind);
     harness_run("a Sentinel's password", test_password); /* the last: it stays */
     return harness_finish();

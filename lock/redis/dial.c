@@ -149,12 +149,12 @@ struct named {
     int answers;
 };
 
-/* False: the reply names no master. */
-static bool note_master(struct named *named, const redisReply *reply, const struct redis_target *account) {
-    const char *host = find(reply, "ip"), *port_text = find(reply, "port"),
-               *epoch_text = find(reply, "config-epoch");
+/* False: the reply is no address. */
+static bool note_master(struct named *named, long long epoch, const redisReply *address,
+                        const struct redis_target *account) {
+    const char *host = address->elements == 2 ? address->element[0]->str : NULL,
+               *port_text = address->elements == 2 ? address->element[1]->str : NULL;
     long port = port_text ? strtol(port_text, NULL, 10) : 0;
-    long long epoch = epoch_text ? strtoll(epoch_text, NULL, 10) : 0;
     if (!host || !*host || strlen(host) >= sizeof named->master.host || port < 1 || port > 65535)
         return false;
     if (named->answers++ > 0 && epoch <= named->epoch)
@@ -166,11 +166,11 @@ static bool note_master(struct named *named, const redisReply *reply, const stru
     return true;
 }
 
-/* Asks one Sentinel, with the password only if it demands one. NULL, or why it names no master. */
-static const char *ask_sentinel(redisContext *sentinel, const struct redis_url *url, int64_t until_ns,
-                                struct named *named) {
+/* With the password only if it demands one. NULL: no reply came. */
+static redisReply *ask_sentinel(redisContext *sentinel, const struct redis_url *url, int64_t until_ns,
+                                const char *subject) {
     const struct redis_target *account = &url->servers[0];
-    const char *question[] = {"SENTINEL", "MASTER", url->master};
+    const char *question[] = {"SENTINEL", subject, url->master};
     const char *login[] = {"AUTH", account->user[0] ? account->user : account->password, account->password};
     redisReply *reply = ask(sentinel, until_ns, 3, question);
     if (is_refused(reply, "NOAUTH") && account->password[0]) {
@@ -178,14 +178,26 @@ static const char *ask_sentinel(redisContext *sentinel, const struct redis_url *
         freeReplyObject(reply);
         reply = ask(sentinel, until_ns, 3, question);
     }
+    return reply;
+}
+
+/* Asks one Sentinel. NULL, or why it names no master. The epoch of the newest failover that it has heard of
+ * is in its state. But the address there is the old one while the Sentinel itself carries the failover out.
+ */
+static const char *ask_for_master(redisContext *sentinel, const struct redis_url *url, int64_t until_ns,
+                                  struct named *named) {
+    redisReply *state = ask_sentinel(sentinel, url, until_ns, "MASTER");
+    const char *epoch = state && state->type == REDIS_REPLY_ARRAY ? find(state, "config-epoch") : NULL;
+    redisReply *address = epoch ? ask_sentinel(sentinel, url, until_ns, "GET-MASTER-ADDR-BY-NAME") : NULL;
     const char *why = NULL;
-    if (!reply)
+    if (!state || (epoch && !address))
         why = "a Sentinel does not answer";
-    else if (reply->type != REDIS_REPLY_ARRAY)
+    else if (!epoch)
         why = "no Sentinel knows a master of this name";
-    else if (!note_master(named, reply, account))
+    else if (!note_master(named, strtoll(epoch, NULL, 10), address, &url->servers[0]))
         why = "a Sentinel does not tell the master's address";
-    freeReplyObject(reply);
+    freeReplyObject(address);
+    freeReplyObject(state);
     return why;
 }
 
@@ -201,7 +213,7 @@ static bool find_master(const struct redis_url *url, int timeout_ms, struct redi
         redisContext *sentinel = connect_to(&url->servers[i], timeout_ms / (url->count + 1), &until_ns, &why);
         *master = url->servers[i]; /* for the error, if none answers */
         if (!why)
-            why = ask_sentinel(sentinel, url, until_ns, &named);
+            why = ask_for_master(sentinel, url, until_ns, &named);
         if (why)
             snprintf(error, size, "%s", why);
         redisFree(sentinel);

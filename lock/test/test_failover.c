@@ -92,11 +92,25 @@ static void stale_sentinel(void) {
     tools_release(lock, &grant);
 }
 
+/* The Sentinel that carries a failover out names the successor, though its state still shows the old master,
+ * which is alive. */
+static void within_a_failover(void) {
+    struct redis_sentinel sentinel;
+    struct redis_server stubborn;
+    redis_sentinel_start_stalled(&sentinel, &stubborn);
+    struct lock *lock =
+        tools_open(NULL, harness_format("redis-sentinel://127.0.0.1:%d/shop", sentinel.sentinel[0].port));
+    struct lock_grant grant = tools_acquire(lock, "a");
+    CHECK_STR(redis_command(&sentinel.server[0], "DBSIZE", NULL), "0");
+    tools_release(lock, &grant);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a Sentinel failover", failover);
     harness_run("a Sentinel's password", sentinel_password);
     harness_run("no Sentinel answers", no_sentinel);
     harness_run("a Sentinel that has not heard", stale_sentinel);
+    harness_run("within a failover", within_a_failover);
     return harness_finish();
 }
