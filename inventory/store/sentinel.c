@@ -85,71 +85,74 @@ static void fail(struct question *question, const char *why) {
     close_question(question);
 }
 
-/* Of a list of names and values the value; NULL: there is none. */
-static const struct redis_value *find(const struct redis_value *list, const char *name) {
+/* Of a list of names and values the value; "": there is none. */
+static const char *find(const struct redis_value *list, const char *name) {
     for (size_t i = 0; i + 1 < redis_value_count(list); i += 2) {
         const char *text = redis_value_text(redis_value_at(list, i));
-        if (text && strcmp(text, name) == 0)
-            return redis_value_at(list, i + 1);
+        const char *value = redis_value_text(redis_value_at(list, i + 1));
+        if (text && value && strcmp(text, name) == 0)
+            return value;
     }
-    return NULL;
+    return "";
 }
 
-static int port_of(const struct redis_value *value) {
-    int64_t port = value ? redis_value_integer(value, 0) : 0;
-    return port < 1 || port > 65535 ? 0 : (int)port;
+/* False: it is none. */
+static bool read_address(struct redis_address *address, const char *host, const char *port) {
+    long number = strtol(port, NULL, 10);
+    bool good = *host && strlen(host) < sizeof address->host && number > 0 && number <= 65535;
+    if (good) {
+        snprintf(address->host, sizeof address->host, "%s", host);
+        address->port = (int)number;
+    }
+    return good;
 }
 
-/* Its address is of the old master until a failover has ended, and its epoch is the new one from the moment
- * on that the replica is promoted: so the address is asked for by a question of its own. */
+/* The state has the old master's address until a failover has ended, and the new epoch from the moment on
+ * that the replica is promoted: so the address is asked for by a question of its own. */
 static void on_state_told(void *ctx, const struct redis_value *value) {
     struct question *question = ctx;
-    question->epoch = 0;
+    question->epoch = value ? strtoll(find(value, "config-epoch"), NULL, 10) : 0;
     question->leaving.port = 0;
-    const struct redis_value *epoch = value ? find(value, "config-epoch") : NULL;
-    const struct redis_value *host = value ? find(value, "ip") : NULL,
-                             *flags = host ? find(value, "flags") : NULL;
-    if (!epoch || !flags || !redis_value_text(host) || !redis_value_text(flags))
-        return;
-    question->epoch = redis_value_integer(epoch, 0);
-    if (!strstr(redis_value_text(flags), "failover_in_progress"))
-        return;
-    snprintf(question->leaving.host, sizeof question->leaving.host, "%s", redis_value_text(host));
-    question->leaving.port = port_of(find(value, "port"));
+    if (value && strstr(find(value, "flags"), "failover_in_progress"))
+        read_address(&question->leaving, find(value, "ip"), find(value, "port"));
 }
 
-/* False: it is no address. */
-static bool read_address(struct question *question, const struct redis_value *value) {
+static void note_address(struct question *question, const struct redis_address *address) {
     struct sentinel *sentinel = question->sentinel;
-    bool told = redis_value_count(value) == 2;
-    const char *host = told ? redis_value_text(redis_value_at(value, 0)) : NULL;
-    int port = told ? port_of(redis_value_at(value, 1)) : 0;
-    if (!host || !port)
-        return false;
-    sentinel->failing_over |= port == question->leaving.port && strcmp(host, question->leaving.host) == 0;
+    sentinel->failing_over |= redis_address_is_same(address, &question->leaving);
     if (sentinel->answers++ > 0 && question->epoch <= sentinel->epoch)
-        return true;
+        return;
     sentinel->epoch = question->epoch;
     sentinel->master = sentinel->url->servers[0]; /* user and password */
-    snprintf(sentinel->master.host, sizeof sentinel->master.host, "%s", host);
-    sentinel->master.port = port;
-    return true;
+    snprintf(sentinel->master.host, sizeof sentinel->master.host, "%s", address->host);
+    sentinel->master.port = address->port;
+}
+
+/* NULL, or why it is no address. */
+static const char *read_reply(const struct redis_value *value, struct redis_address *address) {
+    if (!value)
+        return "the connection broke";
+    if (redis_value_type(value) == REDIS_ERROR)
+        return redis_value_text(value);
+    if (redis_value_type(value) == REDIS_NIL)
+        return "No such master with that name";
+    const char *host = redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    const char *port = host ? redis_value_text(redis_value_at(value, 1)) : NULL;
+    return port && read_address(address, host, port) ? NULL : "it does not tell the master's address";
 }
 
 static void on_address(void *ctx, const struct redis_value *value) {
     struct question *question = ctx;
+    struct redis_address address;
     if (!question->redis) /* it is being closed */
         return;
-    if (!value)
-        fail(question, "the connection broke");
-    else if (redis_value_type(value) == REDIS_ERROR)
-        fail(question, redis_value_text(value));
-    else if (redis_value_type(value) == REDIS_NIL)
-        fail(question, "No such master with that name");
-    else if (!read_address(question, value))
-        fail(question, "it does not tell the master's address");
-    else
+    const char *why = read_reply(value, &address);
+    if (why) {
+        fail(question, why);
+    } else {
+        note_address(question, &address);
         close_question(question);
+    }
     finish_if_decided(question->sentinel);
 }
 
