@@ -15,7 +15,9 @@
  * - what an instance acknowledged that died too,
  * - what is not kept any more: a receipt is kept for RECEIPTS_KEEP_MS, and as one of the last
  *   RECEIPTS_KEPT. If the oldest one that is kept was lost, older ones may be: that is counted (`unkept`),
- * - baskets, restocks and items. An order whose item is lost is counted as short.
+ * - baskets, restocks and items. An order whose item is lost is counted as short,
+ * - in a cluster, what a master sold that stood still, was replaced, and goes on before it hears of that: its
+ *   successor was shown the receipts earlier.
  * Receipts are kept where a server can have a successor: with Sentinel, in a cluster, and from the first
  * replica on that is seen.
  *
