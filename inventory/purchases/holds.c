@@ -37,8 +37,8 @@ struct due {
 
 struct sweep {
     struct inventory *inventory;
-    int64_t sent_ms; /* of the call for the time */
-    int64_t now_ms;  /* by the store's clock */
+    int64_t sent_ms; /* of the last call */
+    int64_t now_ms;  /* by the store's clock, when it began: what is due later waits for the next one */
     unsigned part;
     bool more;  /* a part, or an item, had more than one call handles, and has fewer now */
     bool moved; /* an entry of this part was moved */
@@ -55,6 +55,16 @@ static void sweep_end(struct sweep *sweep) {
     free(sweep);
 }
 
+/* Any of the calls may be the one that meets a stall. */
+static void note_sent(struct sweep *sweep) {
+    sweep->sent_ms = clock_mono_ms(sweep->inventory->config.clock);
+}
+
+static enum inventory_status note_reply(struct sweep *sweep, const struct redis_value *value) {
+    expiry_note_call(sweep->inventory, sweep->sent_ms);
+    return store_status(sweep->inventory, value);
+}
+
 /* A failed call is no reason to stop: that entry is due in the next sweep, too, and the others need not wait.
  */
 static void go_on(struct sweep *sweep) {
@@ -67,7 +77,7 @@ static void go_on(struct sweep *sweep) {
 
 static void on_moved(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
-    sweep->moved |= store_status(sweep->inventory, value) == INVENTORY_OK && redis_value_integer(value, 0);
+    sweep->moved |= note_reply(sweep, value) == INVENTORY_OK && redis_value_integer(value, 0);
     go_on(sweep);
 }
 
@@ -75,13 +85,14 @@ static void on_moved(void *ctx, const struct redis_value *value) {
 static void move(struct sweep *sweep, const char *next) {
     const struct due *due = &sweep->due[sweep->at];
     failpoint(sweep->inventory, "before move");
+    note_sent(sweep);
     script_callf(sweep->inventory->store, &due_script, on_moved, sweep, "1 " DUE_KEY " %s %s %s", sweep->part,
                  due->item, due->score, next);
 }
 
 static void on_expired(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
-    enum inventory_status status = store_status(sweep->inventory, value);
+    enum inventory_status status = note_reply(sweep, value);
     const char *next = NULL;
     if (status == INVENTORY_OK && redis_value_count(value) == 2)
         next = redis_value_text(redis_value_at(value, 1));
@@ -112,14 +123,15 @@ static void expire_next(struct sweep *sweep) {
     struct sale_keys keys;
     sale_keys_make(&keys, sweep->due[sweep->at].item);
     failpoint(inventory, "before expire");
-    script_callf(inventory->store, &settle_script, on_expired, sweep, "5 %s %s %s %s %s %s sweep %d %s",
+    note_sent(sweep);
+    script_callf(inventory->store, &settle_script, on_expired, sweep, "5 %s %s %s %s %s %s sweep %d %s %lld",
                  keys.item, keys.orders, keys.users, keys.holds, keys.events, inventory_events(inventory),
-                 EXPIRE_MOST, sweep->due[sweep->at].score);
+                 EXPIRE_MOST, sweep->due[sweep->at].score, (long long)sweep->now_ms);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
-    size_t count = store_status(sweep->inventory, value) == INVENTORY_OK ? redis_value_count(value) / 2 : 0;
+    size_t count = note_reply(sweep, value) == INVENTORY_OK ? redis_value_count(value) / 2 : 0;
     sweep->count = 0;
     for (size_t i = 0; i < count && sweep->count < READ_MOST; i++) {
         struct due *due = &sweep->due[sweep->count];
@@ -137,20 +149,21 @@ static void on_due(void *ctx, const struct redis_value *value) {
 }
 
 static void read_part(struct sweep *sweep) {
-    if (sweep->part == KEY_PARTS && sweep->more)
+    if (sweep->part == KEY_PARTS && sweep->more) {
         begin(sweep); /* last, so that no part waits for the end of another */
-    else if (sweep->part == KEY_PARTS || !store_is_up(sweep->inventory->store, NULL))
+    } else if (sweep->part == KEY_PARTS || !store_is_up(sweep->inventory->store, NULL)) {
         sweep_end(sweep);
-    else
+    } else {
+        note_sent(sweep);
         store_callf(sweep->inventory->store, on_due, sweep,
                     "ZRANGEBYSCORE " DUE_KEY " -inf %lld WITHSCORES LIMIT 0 %d", sweep->part,
                     (long long)sweep->now_ms, READ_MOST);
+    }
 }
 
 static void on_time(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
-    expiry_note_call(sweep->inventory, sweep->sent_ms);
-    if (store_status(sweep->inventory, value) != INVENTORY_OK || expiry_rests(sweep->inventory)) {
+    if (note_reply(sweep, value) != INVENTORY_OK || expiry_rests(sweep->inventory)) {
         sweep_end(sweep);
         return;
     }
@@ -161,7 +174,7 @@ static void on_time(void *ctx, const struct redis_value *value) {
 static void begin(struct sweep *sweep) {
     sweep->part = 0;
     sweep->more = false;
-    sweep->sent_ms = clock_mono_ms(sweep->inventory->config.clock);
+    note_sent(sweep);
     struct redis *redis = store_connection(sweep->inventory->store, "{due:0}");
     if (redis)
         redis_callf(redis, on_time, sweep, "TIME");

@@ -4,8 +4,9 @@
 --   get: digest. confirm, cancel: digest, when the request arrived ('': now). Replies the record after the step, or false if there is no
 --     such order. A request that arrived in time is not too late unless the hold was settled before; so a hold expires by itself only half a
 --     second after it was due.
---   sweep: how many holds at most, when the item is due. Expires the holds that are due. Replies {how many it handled, when the item's next
---     hold is due ('': it has none)}, or the same time again if that has not come yet.
+--   sweep: how many holds at most, when the item is due, when the sweep began. Expires the holds that were due then: this call may have stood
+--     still since, and requests that arrived in time with it. Replies {how many it handled, when the item's next hold is due ('': it has
+--     none)}, or the same time again if that has not come yet.
 -- Times (ms) are of this server's clock. If the item is gone, nothing is written: there is no such order, and no hold. A settled order stays
 -- as it is, so each call can be repeated, and the first one wins.
 local item, orders, users, holds, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -37,7 +38,7 @@ end
 if what == 'sweep' then
   local limit = redis.call('HGET', item, 'limit')
   if not limit then return {0, ''} end
-  local now = clock()
+  local now = math.min(clock(), tonumber(ARGV[5]))
   if now < tonumber(ARGV[4]) then return {0, ARGV[4]} end
   local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now - GRACE, 'LIMIT', 0, ARGV[3])
   for _, digest in ipairs(due) do

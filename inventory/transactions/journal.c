@@ -212,6 +212,7 @@ static void on_claimed(void *ctx, const struct redis_value *value) {
 
 static void claim_part(struct claim *claim) {
     int64_t now_ms = clock_wall_ms(claim->inventory->config.clock);
+    claim->sent_ms = clock_mono_ms(claim->inventory->config.clock);
     script_callf(claim->inventory->store, &journal_script, on_claimed, claim, "3 %s %s %s claim %lld %lld %d",
                  claim->part.journal, claim->part.open, claim->part.epoch, (long long)now_ms,
                  (long long)(now_ms + claim->claim_ms), (int)(claim->most - claim->count));
@@ -219,15 +220,20 @@ static void claim_part(struct claim *claim) {
 
 static void on_due(void *ctx, const struct redis_value *value) {
     struct claim *claim = ctx;
-    if (value && redis_value_count(value) > 0)
+    bool good = store_status(claim->inventory, value) == INVENTORY_OK;
+    expiry_note_call(claim->inventory, claim->sent_ms);
+    claim->replied |= good;
+    if (good && redis_value_count(value) > 0 && !expiry_rests(claim->inventory))
         claim_part(claim);
     else
-        on_claimed(claim, value);
+        claim_next(claim);
 }
 
+/* After a stall no more are claimed: confirms that arrived in time go first. */
 static void claim_next(struct claim *claim) {
     struct inventory *inventory = claim->inventory;
-    if (claim->asked == KEY_PARTS || claim->count == claim->most || !store_is_up(inventory->store, NULL)) {
+    if (claim->asked == KEY_PARTS || claim->count == claim->most || expiry_rests(inventory) ||
+        !store_is_up(inventory->store, NULL)) {
         claim->fn(claim->ctx, claim->replied ? INVENTORY_OK : INVENTORY_UNAVAILABLE, claim->transactions,
                   claim->count);
         free(claim);
