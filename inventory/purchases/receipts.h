@@ -55,7 +55,7 @@ struct mended {
     unsigned number; /* no other one has it */
     char id[REPLICATION_ID_SIZE];
     enum { MENDED_NOT, MENDED_RUNS, MENDED_RESTS, MENDED_DONE } state;
-    bool suspect;          /* it goes on from another history, or lacked something */
+    bool suspect;          /* it goes on from another history, was away, or lacked something */
     bool failed;           /* this pass */
     bool told;             /* of one receipt at least, whether it is there */
     int64_t reached_ms;    /* when its server was reached last: it rests from then on */

@@ -99,6 +99,10 @@ static void name_master(const struct redis_sentinel *all, const struct redis_ser
     }
 }
 
+static bool hears_of_failover(void *arg) {
+    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "are replacing") != NULL;
+}
+
 static bool waits_for_rest(void *arg) {
     return strstr(inventory_last_error(((struct seller *)arg)->inventory), "or is back") != NULL;
 }
@@ -172,6 +176,19 @@ static void test_within_a_failover(void) {
     check_books(seller, &own.server[1], "desk", 10, 0, 0);
 }
 
+/* A Sentinel is about to promote the replica, which does not take the order; then it gives up. */
+static void test_before_the_promotion(void) {
+    struct redis_sentinel own;
+    redis_sentinel_start(&own);
+    CHECK_STR(redis_command(&own.server[1], "ACL", "SETUSER", "default", "-slaveof", NULL), "OK");
+    CHECK_STR(redis_command(&own.sentinel[0], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
+    struct seller *seller = open_seller(redis_sentinel_url(&own));
+    shop_wait(seller->shop, hears_of_failover, seller, "no master is found");
+    seller_wait_up(seller);
+    item_sell(seller, "chest", INVENTORY_BATCH, 10);
+    check_books(seller, &own.server[0], "chest", 10, 0, 0);
+}
+
 static bool is_down(void *arg) {
     return !inventory_is_up(((struct seller *)arg)->inventory);
 }
@@ -234,6 +251,7 @@ int main(int argc, char **argv) {
     harness_run("a failover", test_failover);
     harness_run("a Sentinel that has not heard", test_stale);
     harness_run("within a failover", test_within_a_failover);
+    harness_run("before the promotion", test_before_the_promotion);
     harness_run("a master that comes back", test_restarted);
     harness_run("a master that stood still", test_resumed);
     harness_run("a master that stood still, and stays", test_stays);
