@@ -9,7 +9,7 @@
 #include "inventory/inventory.h"
 #include "inventory/purchases/audit.h"
 #include "inventory/purchases/item_queue.h"
-#include "inventory/purchases/receipts.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/store/script.h"
 
 struct inventory {
@@ -35,8 +35,12 @@ struct inventory {
     bool sweeping;
     int64_t rest_until_ms; /* no hold expires by itself before that */
 
-    /* purchases/receipts.c */
-    struct receipts receipts;
+    /* purchases/putback.c */
+    struct putback putback;
+
+    /* purchases/rest.c */
+    char id[INVENTORY_DIGEST_SIZE]; /* random */
+    int64_t beat_ms;                /* when the next heartbeat is due; INT64_MAX: it has left */
 
     /* purchases/audit.c */
     struct audits audits;

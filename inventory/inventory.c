@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "inventory/context.h"
+#include "inventory/purchases/histories.h"
 #include "inventory/purchases/lost.h"
+#include "inventory/purchases/rest.h"
 #include "inventory/strategies/strategies.h"
 #include "inventory/strategies/work_delay.h"
 #include "inventory/transactions/transaction.h"
@@ -16,6 +18,7 @@ static void on_state(void *ctx, bool up) {
     if (!up)
         return;
     metric_add(&inventory->metrics->reconnects, 1);
+    rest_tick(inventory);
     lost_resolve(inventory);
 }
 
@@ -25,7 +28,7 @@ static struct store *open_store(struct inventory *inventory) {
                                     .clock = inventory->config.clock,
                                     .timeout_ms = inventory->config.call_timeout_ms,
                                     .replicas = inventory->config.replicas,
-                                    .prepare = receipts_prepare,
+                                    .prepare = histories_prepare,
                                     .prepare_ctx = inventory,
                                     .on_state = on_state,
                                     .ctx = inventory};
@@ -39,13 +42,21 @@ static void on_tick(uv_timer_t *timer) {
     transaction_tick(inventory, false);
     optimistic_tick(inventory);
     audit_tick(inventory);
-    receipts_tick(inventory);
+    histories_tick(inventory);
+    rest_tick(inventory);
 }
 
 static void on_handle_closed(uv_handle_t *handle) {
     struct inventory *inventory = handle->data;
     if (--inventory->closing == 0)
         free(inventory);
+}
+
+static void make_id(char id[INVENTORY_DIGEST_SIZE]) {
+    unsigned char random[16];
+    randombytes_buf(random, sizeof random);
+    sodium_bin2base64(id, INVENTORY_DIGEST_SIZE, random, sizeof random,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
 struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config *config, char *error,
@@ -57,6 +68,7 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     }
     inventory->config = *config;
     inventory->loop = loop;
+    make_id(inventory->id);
     items_init(&inventory->items);
     STAILQ_INIT(&inventory->dirty);
     STAILQ_INIT(&inventory->again);
@@ -65,7 +77,7 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     inventory->metrics = config->metrics ? config->metrics : &inventory->own_metrics;
     if (!redis_url_parse(&inventory->url, config->redis_url, error, error_size))
         goto fail;
-    receipts_init(inventory);
+    putback_init(inventory);
     inventory->store = open_store(inventory);
     if (!inventory->store) {
         snprintf(error, error_size, "out of memory");
@@ -107,7 +119,7 @@ void inventory_close(struct inventory *inventory) {
     lost_expire(inventory, true);
     transaction_tick(inventory, true);
     batch_free_spares(inventory);
-    receipts_free(inventory);
+    putback_free(inventory);
     items_free(&inventory->items);
     inventory->closing = 3;
     uv_close((uv_handle_t *)&inventory->audits.pause, on_handle_closed);
@@ -120,7 +132,15 @@ bool inventory_is_up(const struct inventory *inventory) {
 }
 
 bool inventory_is_mending(const struct inventory *inventory) {
-    return inventory->receipts.running > 0;
+    return inventory->putback.running > 0;
+}
+
+int inventory_drain(struct inventory *inventory) {
+    int open = receipts_open(&inventory->putback.receipts);
+    inventory->putback.hasty = true;
+    if (open == 0)
+        rest_leave(inventory);
+    return open;
 }
 
 const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory) {

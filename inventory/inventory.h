@@ -88,6 +88,29 @@ bool inventory_name_valid(const char *name, size_t length);
 
 struct inventory;
 
+/* What a failover of the store lost, and what became of it. */
+enum inventory_loss_kind {
+    INVENTORY_LOST_ITEM,
+    INVENTORY_LOST_MOVE, /* units that a restock or a transfer added or took */
+    INVENTORY_LOST_ORDER,
+    INVENTORY_LOST_TRANSACTION
+};
+
+enum inventory_loss_outcome {
+    INVENTORY_LOSS_NONE,         /* it stands */
+    INVENTORY_LOSS_BACK,         /* it was put back */
+    INVENTORY_LOSS_SHORT,        /* its units were sold again, or its user has others now */
+    INVENTORY_LOSS_UNKNOWN_ITEM, /* its item is lost too */
+    INVENTORY_LOSS_DIFFERS       /* something else was acknowledged since, and stands */
+};
+
+struct inventory_loss {
+    enum inventory_loss_kind kind;
+    const char *item; /* "" of a transaction */
+    const char *name; /* the digest of the order, restock or transfer, the transaction; "" of an item */
+    enum inventory_loss_outcome outcome;
+};
+
 struct inventory_config {
     const char *redis_url;
     const struct clock *clock; /* its wall time is the store's; must outlive the inventory */
@@ -106,10 +129,9 @@ struct inventory_config {
      */
     void (*at_failpoint)(void *ctx, const char *name);
     void *at_failpoint_ctx;
-    /* Called for each order that a failover of the store lost. `outcome`: it was put "back"; or it is
-     * "short": it does not fit any more; or "unknown-item": its item was lost too. May be NULL. */
-    void (*on_mended)(void *ctx, const char *item, const char *digest, const char *outcome);
-    void *on_mended_ctx;
+    /* Called for all that a failover of the store lost, and this inventory had acknowledged. May be NULL. */
+    void (*on_loss)(void *ctx, const struct inventory_loss *loss);
+    void *on_loss_ctx;
     struct inventory_metrics *metrics; /* to count in, must outlive the inventory; NULL: its own */
 };
 
@@ -126,6 +148,10 @@ void inventory_close(struct inventory *inventory);
 void inventory_flush(struct inventory *inventory);
 
 bool inventory_is_up(const struct inventory *inventory);
+
+/* To be called again and again before inventory_close(), when nothing is in flight: how much of what was
+ * acknowledged is on no replica yet that could be promoted. 0: all is, or the store has no replicas. */
+int inventory_drain(struct inventory *inventory);
 
 /* A server of the store was reached. It is sold from once it has got back what a failover may have lost. */
 bool inventory_is_mending(const struct inventory *inventory);
@@ -152,6 +178,7 @@ struct inventory_order {
     char user[INVENTORY_NAME_MAX + 1];
     int64_t quantity;
     enum inventory_state state;
+    int64_t version;                    /* counts its states, from 1 */
     int64_t created_ms;                 /* by the store's clock */
     int64_t expires_ms;                 /* of the hold, also after it was settled; 0: there was no hold */
     char basket[INVENTORY_DIGEST_SIZE]; /* whose line it is; "" if it is an order by itself */
@@ -329,9 +356,9 @@ struct inventory_metrics {
     _Atomic uint64_t expired;        /* holds expired by sweeps */
     _Atomic uint64_t conflicts;      /* `optimistic`: EXECs that found the item changed */
     _Atomic uint64_t store_errors;
-    _Atomic uint64_t put_back; /* orders that a failover of the store lost, and that were put back */
-    _Atomic uint64_t shortage; /* the same, but their units were sold again, or their item was lost too */
-    _Atomic uint64_t unkept;   /* failovers that may have lost orders that are too old to be put back */
+    _Atomic uint64_t put_back; /* what a failover of the store lost, and was put back: orders and the like */
+    _Atomic uint64_t shortage; /* the same, but it does not fit any more (struct inventory_loss) */
+    _Atomic uint64_t unkept;   /* failovers that may have lost more than could be kept */
 };
 
 const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory);

@@ -7,14 +7,20 @@
 
 enum { RESOLVE_MS = 3000, QUEUE_MAX = 50000 };
 
-/* An order that was put back needs nobody's attention; how many there were is logged by worker.c. */
-static void service_on_mended(void *ctx, const char *item, const char *digest, const char *outcome) {
+/* What was put back needs nobody's attention; how much it was is logged by worker.c. */
+static void service_on_loss(void *ctx, const struct inventory_loss *loss) {
+    static const char *const what[] = {[INVENTORY_LOST_ITEM] = "the item ",
+                                       [INVENTORY_LOST_MOVE] = "the restock or transfer ",
+                                       [INVENTORY_LOST_ORDER] = "the order ",
+                                       [INVENTORY_LOST_TRANSACTION] = "the basket or transfer "};
+    static const char *const became[] = {
+        [INVENTORY_LOSS_SHORT] = ", and its units were sold again, or its user has others now (shortage)",
+        [INVENTORY_LOSS_UNKNOWN_ITEM] = " and its item",
+        [INVENTORY_LOSS_DIFFERS] = ", and something else was acknowledged since"};
     (void)ctx;
-    if (strcmp(outcome, "short") == 0)
-        log_error("a failover of the store lost the order %s:%s, and its units were sold again (shortage)",
-                  item, digest);
-    else if (strcmp(outcome, "unknown-item") == 0)
-        log_error("a failover of the store lost the order %s:%s and its item", item, digest);
+    if (loss->outcome > INVENTORY_LOSS_BACK)
+        log_error("a failover of the store lost %s%s%s%s%s", what[loss->kind], loss->item,
+                  *loss->item && *loss->name ? ":" : "", loss->name, became[loss->outcome]);
 }
 
 struct inventory_config service_inventory_config(const struct service *service,
@@ -31,7 +37,7 @@ struct inventory_config service_inventory_config(const struct service *service,
         .fencing = config->fencing,
         .replicas = config->replicas,
         .events = config->events,
-        .on_mended = service_on_mended,
+        .on_loss = service_on_loss,
         .metrics = metrics,
         .at_failpoint = service_at_failpoint,
     };

@@ -19,12 +19,12 @@ enum { BUSY_POLL_CROWD = 32, BUSY_POLL_NS = 100000, PAUSES = 10 };
 static void log_put_back(struct worker *worker) {
     uint64_t back = worker->stock_metrics.put_back, unkept = worker->stock_metrics.unkept;
     if (back > worker->put_back)
-        log_info("worker %d put back %llu orders that a failover of the store had lost", worker->index,
-                 (unsigned long long)(back - worker->put_back));
+        log_info("worker %d put back %llu orders and the like that a failover of the store had lost",
+                 worker->index, (unsigned long long)(back - worker->put_back));
     if (unkept > worker->unkept)
         log_error(
-            "worker %d: a failover of the store may have lost more acknowledged orders, which are too old "
-            "to be put back",
+            "worker %d: a failover of the store may have lost more acknowledged orders than could be kept to "
+            "be put back",
             worker->index);
     worker->put_back = back;
     worker->unkept = unkept;
@@ -125,13 +125,19 @@ static void end(struct worker *worker) {
     http_server_close(worker->http);
 }
 
-/* First the clients end. When all have, or the time is up, the inventory answers what is still in flight
- * (UNKNOWN or UNAVAILABLE). */
+/* First the clients end. When all have, replicas get what was acknowledged. Then, or when the time is up, the
+ * inventory answers what is still in flight (UNKNOWN or UNAVAILABLE). */
 static void drain(struct worker *worker) {
     bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0;
     if (worker->inventory) {
-        if (!done && (int64_t)uv_now(&worker->loop) < worker->drain_until_ms)
+        bool time_is_up = (int64_t)uv_now(&worker->loop) >= worker->drain_until_ms;
+        int open = done || time_is_up ? inventory_drain(worker->inventory) : 0;
+        if (!time_is_up && (!done || open > 0))
             return;
+        if (open > 0)
+            log_error(
+                "worker %d ends, and no replica has the last %d orders and the like that it acknowledged",
+                worker->index, open);
         inventory_close(worker->inventory);
         worker->inventory = NULL;
     }

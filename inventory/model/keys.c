@@ -20,3 +20,9 @@ void sale_keys_make(struct sale_keys *keys, const char *item) {
     snprintf(keys->shortage, SALE_KEY_SIZE, "seckill:{%s}:shortage", item);
     snprintf(keys->token, SALE_KEY_SIZE, "seckill:{%s}:token", item);
 }
+
+void journal_keys_make(struct journal_keys *keys, unsigned part) {
+    snprintf(keys->journal, sizeof keys->journal, "seckill:{baskets:%u}:journal", part);
+    snprintf(keys->open, sizeof keys->open, "seckill:{baskets:%u}:open", part);
+    snprintf(keys->epoch, sizeof keys->epoch, "seckill:{baskets:%u}:epoch", part);
+}

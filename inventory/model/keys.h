@@ -25,4 +25,14 @@ struct sale_keys {
 
 void sale_keys_make(struct sale_keys *keys, const char *item);
 
+/* A part of the journal of transactions, of KEY_PARTS; see journal.lua. */
+struct journal_keys {
+    char journal[32], open[32], epoch[32];
+};
+
+void journal_keys_make(struct journal_keys *keys, unsigned part);
+
+/* A part of the index of due times, of KEY_PARTS; see due.h. */
+#define DUE_KEY "seckill:{due:%u}"
+
 #endif

@@ -25,6 +25,8 @@ bool inventory_digest_valid(const char *text) {
 void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
     char *at = out;
     *at++ = state_letters[order->pending ? STATE_OF_BASKET : (int)order->state];
+    if (order->version > 1)
+        at = decimal_append(at, (uint64_t)order->version);
     *at++ = ' ';
     at = decimal_append(at, (uint64_t)order->quantity);
     at = stpcpy(stpcpy(stpcpy(at, " "), order->user), " ");
@@ -49,6 +51,14 @@ static bool read_number(const char **at, int64_t *number) {
     return true;
 }
 
+/* After the letter: the version, which is left out while it is 1, and a blank. */
+static bool read_version(const char **at, int64_t *version) {
+    *version = 1;
+    if (**at == ' ')
+        return *++*at != '\0';
+    return read_number(at, version) && *version > 1 && **at;
+}
+
 /* What follows CREATED_MS: nothing, EXPIRES_MS, or EXPIRES_MS and BASKET. */
 static bool read_rest(const char *at, struct inventory_order *order) {
     if (*at && !read_number(&at, &order->expires_ms))
@@ -62,11 +72,11 @@ static bool read_rest(const char *at, struct inventory_order *order) {
 bool record_read(struct inventory_order *order, const char *item, const char *digest, const char *record) {
     struct inventory_order read = {.quantity = 0};
     const char *letter = record[0] ? strchr(state_letters, record[0]) : NULL;
-    if (!letter || record[1] != ' ')
+    const char *at = record + 1;
+    if (!letter || !read_version(&at, &read.version))
         return false;
     read.pending = letter - state_letters == STATE_OF_BASKET;
     read.state = read.pending ? INVENTORY_STATE_HELD : (enum inventory_state)(letter - state_letters);
-    const char *at = record + 2;
     if (!read_number(&at, &read.quantity))
         return false;
     size_t user_length = strcspn(at, " ");

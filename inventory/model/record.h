@@ -1,9 +1,11 @@
 /* The record of an order, as the store has it under the digest of its key:
  *
- *     STATE QUANTITY USER CREATED_MS [EXPIRES_MS]             an order by itself; STATE is h c x or e
- *     STATE QUANTITY USER CREATED_MS EXPIRES_MS BASKET        a line of a basket; STATE is b c x e or u
+ *     STATE[VERSION] QUANTITY USER CREATED_MS [EXPIRES_MS]        an order by itself; STATE is h c x or e
+ *     STATE[VERSION] QUANTITY USER CREATED_MS EXPIRES_MS BASKET   a line of a basket; STATE is b c x e or u
  *
- * h held, c confirmed, x cancelled, e expired, b held by its basket or not decided yet, u aborted. */
+ * h held, c confirmed, x cancelled, e expired, b held by its basket or not decided yet, u aborted. VERSION
+ * counts the order's states from 1, and is left out while it is 1: of two records of an order, the one with
+ * the higher version is the newer one. */
 #ifndef INVENTORY_MODEL_RECORD_H
 #define INVENTORY_MODEL_RECORD_H
 

@@ -5,6 +5,6 @@ void due_enter_first(struct store *store, const char *item, int64_t due_ms, redi
 }
 
 void due_touch(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
-    store_callf(store, NULL, NULL, "ZADD " DUE_KEY " NX %lld %s", key_part(item), (long long)due_ms, item);
+    store_callf(store, NULL, NULL, "ZADD " DUE_KEY " LT %lld %s", key_part(item), (long long)due_ms, item);
     store_callf(store, fn, ctx, "ZINCRBY " DUE_KEY " -0.001 %s", key_part(item), item);
 }

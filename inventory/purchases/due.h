@@ -21,9 +21,6 @@
 #include "inventory/model/keys.h"
 #include "inventory/store/store.h"
 
-/* A part of the index, of KEY_PARTS. */
-#define DUE_KEY "seckill:{due:%u}"
-
 /* Enters the item in the index for `due_ms` or later, as store_call() does. Before an item's first hold: the
  * reply must be there before the hold is written. */
 void due_enter_first(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);

@@ -3,13 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "create.lua.h"
 #include "inventory/context.h"
+#include "inventory/purchases/create.h"
 #include "inventory/store/item_fields.h"
 #include "inventory/store/status.h"
 #include "restock.lua.h"
 
-static const struct script create_script = {create_lua, create_lua_sha1};
 static const struct script restock_script = {restock_lua, restock_lua_sha1};
 
 /* A call that waits for its reply. */
@@ -18,14 +17,18 @@ struct request {
     inventory_item_fn *item_fn;
     inventory_restock_fn *restock_fn;
     void *ctx;
+    char item[INVENTORY_NAME_MAX + 1];
+    char digest[INVENTORY_DIGEST_SIZE]; /* of a restock */
+    char terms[CREATE_TERMS_SIZE];
 };
 
-static struct request *request_make(struct inventory *inventory, void *ctx) {
+static struct request *request_make(struct inventory *inventory, const char *item, void *ctx) {
     struct request *request = calloc(1, sizeof *request);
     if (!request)
         return NULL;
     request->inventory = inventory;
     request->ctx = ctx;
+    snprintf(request->item, sizeof request->item, "%s", item);
     return request;
 }
 
@@ -107,31 +110,9 @@ static void on_created(void *ctx, const struct redis_value *value) {
         int64_t result = redis_value_integer(value, -1);
         status = result == 1 ? INVENTORY_OK : result == 0 ? INVENTORY_REPLAYED : INVENTORY_EXISTS;
     }
+    if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
+        putback_keep(request.inventory, RECEIPT_ITEM, request.item, "", request.terms);
     request.item_fn(request.ctx, status, NULL);
-}
-
-enum { CREATE_KEYS = 7, CREATE_NUMBERS = 5 };
-
-static void send_create(struct inventory *inventory, const struct inventory_item *item,
-                        struct request *request) {
-    struct sale_keys keys;
-    sale_keys_make(&keys, item->item);
-    const char *const all[CREATE_KEYS] = {keys.item,     keys.orders, keys.users, keys.holds,
-                                          keys.restocks, keys.token,  keys.events};
-    const int64_t numbers[CREATE_NUMBERS] = {item->initial, item->limit, item->starts_ms, item->ends_ms,
-                                             item->hold_ms};
-    int count = store_is_one(inventory->store) ? 1 : CREATE_KEYS - !inventory->config.events,
-        argc = SCRIPT_ARGV;
-    const char *argv[SCRIPT_ARGV + CREATE_KEYS + CREATE_NUMBERS + 1];
-    char texts[CREATE_NUMBERS][DECIMAL_SIZE];
-    for (int i = 0; i < count; i++)
-        argv[argc++] = all[i];
-    for (int i = 0; i < CREATE_NUMBERS; i++) {
-        decimal_append(texts[i], (uint64_t)numbers[i]);
-        argv[argc++] = texts[i];
-    }
-    argv[argc++] = inventory_strategy_name(item->strategy);
-    script_call(inventory->store, &create_script, count, argc, argv, on_created, request);
 }
 
 void inventory_item_create(struct inventory *inventory, const struct inventory_item *item,
@@ -140,16 +121,26 @@ void inventory_item_create(struct inventory *inventory, const struct inventory_i
         fn(ctx, INVENTORY_REFUSED, NULL);
         return;
     }
-    struct request *request = request_make(inventory, ctx);
+    struct request *request = request_make(inventory, item->item, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
+    struct create_call call;
     request->item_fn = fn;
-    send_create(inventory, item, request);
+    create_print_terms(request->terms, item);
+    create_call_make(&call, inventory, item->item, request->terms);
+    script_call(inventory->store, &create_script, call.keys, call.argc, call.argv, on_created, request);
 }
 
 /* ---- restock ---- */
+
+static void keep_restock(const struct request *request, const struct inventory_restock *restock) {
+    char record[96];
+    snprintf(record, sizeof record, "%lld %lld %lld", (long long)restock->quantity, (long long)restock->stock,
+             (long long)restock->available);
+    putback_keep(request->inventory, RECEIPT_MOVE, request->item, request->digest, record);
+}
 
 static void on_restocked(void *ctx, const struct redis_value *value) {
     struct request request = *(struct request *)ctx;
@@ -161,6 +152,7 @@ static void on_restocked(void *ctx, const struct redis_value *value) {
         restock.quantity = redis_value_integer(redis_value_at(value, 1), 0);
         restock.stock = redis_value_integer(redis_value_at(value, 2), 0);
         restock.available = redis_value_integer(redis_value_at(value, 3), 0);
+        keep_restock(&request, &restock);
     } else if (status == INVENTORY_OK && redis_value_count(value) == 2) {
         status = INVENTORY_TOO_MANY;
         restock.room = redis_value_integer(redis_value_at(value, 1), 0);
@@ -174,12 +166,13 @@ static void on_restocked(void *ctx, const struct redis_value *value) {
 
 void inventory_item_restock(struct inventory *inventory, const char *name, const char *digest,
                             int64_t quantity, inventory_restock_fn *fn, void *ctx) {
-    struct request *request = request_make(inventory, ctx);
+    struct request *request = request_make(inventory, name, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
     request->restock_fn = fn;
+    snprintf(request->digest, sizeof request->digest, "%s", digest);
     struct sale_keys keys;
     sale_keys_make(&keys, name);
     script_callf(inventory->store, &restock_script, on_restocked, request, "3 %s %s %s %s %lld %d %s",

@@ -55,7 +55,7 @@ static void on_step(void *ctx, const struct redis_value *value) {
                 status = INVENTORY_OF_BASKET;
             found = status != INVENTORY_UNKNOWN_ORDER;
             if (status == INVENTORY_OK && step->step != INVENTORY_READ)
-                receipts_add(step->inventory, step->item, step->digest, record);
+                putback_keep(step->inventory, RECEIPT_ORDER, step->item, step->digest, record);
         } else {
             status = INVENTORY_UNAVAILABLE;
         }

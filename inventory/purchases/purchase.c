@@ -37,7 +37,7 @@ void purchase_found(struct inventory_purchase *purchase, const char *record, int
     } else if (order->quantity != purchase->quantity || strcmp(order->user, purchase->user) != 0) {
         purchase_finish(purchase, INVENTORY_KEY_REUSED);
     } else {
-        receipts_add(purchase->inventory, purchase->item, purchase->digest, record);
+        putback_keep(purchase->inventory, RECEIPT_ORDER, purchase->item, purchase->digest, record);
         /* The first answer, whatever has become of the order since. */
         purchase->now = order->state;
         order->state = order->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
@@ -53,14 +53,13 @@ void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t 
     memcpy(order->user, purchase->user, sizeof order->user);
     order->quantity = purchase->quantity;
     order->state = expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
+    order->version = 1;
     order->created_ms = now_ms;
     order->expires_ms = expires_ms;
     order->basket[0] = '\0';
     order->pending = false;
-    if (purchase->inventory->receipts.kept) {
-        char record[RECORD_SIZE];
-        record_print(record, order);
-        receipts_add(purchase->inventory, purchase->item, purchase->digest, record);
-    }
+    char record[RECORD_SIZE];
+    record_print(record, order);
+    putback_keep(purchase->inventory, RECEIPT_ORDER, purchase->item, purchase->digest, record);
     purchase_finish(purchase, INVENTORY_OK);
 }

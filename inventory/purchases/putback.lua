@@ -1,46 +1,134 @@
--- Puts an order back that was acknowledged, and that a failover of the store lost: a replica was promoted that had not got it yet.
+-- Puts back what was acknowledged, and what a failover of the store lost: a replica was promoted that had not got it yet.
 --
--- KEYS: item, orders, users, holds, events, shortage (hash: digest -> record of an order that does not fit any more); one hash tag, so one slot.
--- ARGV: whether the event stream is written (on | off), digest, the record as it was acknowledged last.
--- Replies 'there': the order stands, in this state or a later one. 'back': it does now. 'short': its units were sold again since; this was
---   noted just now. 'noted': it was before. 'unknown-item': the item is gone too.
--- The first write is one that Redis refuses when out of memory, so a call is carried out whole or not at all.
-local item, orders, users, holds, events, shortage = unpack(KEYS)
-local streams, digest, record = unpack(ARGV)
-local state, quantity, user, rest = string.match(record, '^(%a) (%d+) (%S+) %d+ ?(.*)')
-local due = string.match(rest, '^(%d+)')
+-- KEYS: item, orders, users, holds, events, shortage (hash: digest -> record of what does not fit any more), restocks; one hash tag, so one slot.
+--   Of `journal`: journal, open (see journal.lua).
+-- ARGV: what, name, record as it was acknowledged last, whether this is the last time (yes | no: what does not fit is not noted yet), whether the
+--   event stream is written (on | off).
+--   order: digest, record (see record.h). A hold that is over takes no units: it is put back as expired.
+--   move: digest, `QUANTITY STOCK AVAILABLE` of a restock, or `send | refund | receive QUANTITY` of a transfer (see line.lua).
+--   journal: transaction, the time from which others may finish it (0: it is finished), a blank, and its record (see journal.h).
+-- Replies 'there': it stands, or something newer does. 'back': it does now. 'short': its units were sold again since, or its user has others by
+--   now; the last time this is noted. 'differs': something else was acknowledged since. 'unknown-item': the item is gone too.
+-- What was noted, and stands or fits now, is not noted any more. The first write is one that Redis refuses when out of memory, so a call is
+-- carried out whole or not at all.
+local what, name, record, last, streams = unpack(ARGV)
+local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
 
-local c = redis.call('HMGET', item, 'available', 'limit')
-if not c[1] then return 'unknown-item' end
-local standing = redis.call('HGET', orders, digest)
-local was = standing and string.sub(standing, 1, 1)
-local function home(letter) return letter == 'h' and 'held' or letter == 'c' and 'sold' or 'available' end
-local function is_returned(letter) return letter == 'x' or letter == 'e' end
+-- Of the journal: how far a phase is, and which way. Two ways never meet.
+local phases = {intent = {1}, held = {2, 'on'}, undoing = {3, 'undo'}, confirming = {3, 'on', 'c'}, cancelling = {3, 'on', 'x'},
+  expiring = {3, 'on', 'e'}, confirmed = {4, 'on', 'c'}, cancelled = {4, 'on', 'x'}, expired = {4, 'on', 'e'}}
 
-local lost = not was or (was == 'h' and (state == 'c' or state == 'x')) or (was == 'e' and state == 'c')
-if not lost then return 'there' end
+local function parted(a, b) return a and b and a ~= b end
 
-local from, to = home(was), home(state)
-if from == 'available' and to ~= 'available' and tonumber(quantity) > tonumber(c[1]) then
-  if redis.call('HSETNX', shortage, digest, record) == 0 then return 'noted' end
-  redis.call('HINCRBY', item, 'shortage', quantity)
+local function journal()
+  local key, open = unpack(KEYS)
+  local due, text = string.match(record, '^(%d+) (.*)')
+  local phase, nonce = string.match(text, '^(%S+) (%S+)')
+  local standing = redis.call('HGET', key, name)
+  if standing then
+    local was, of = string.match(standing, '^(%S+) (%S+)')
+    local old, new = phases[was], phases[phase]
+    if of ~= nonce or parted(old[2], new[2]) or parted(old[3], new[3]) then return 'differs' end
+    if old[1] >= new[1] then return 'there' end
+  end
+  redis.call('HSET', key, name, text)
+  if due ~= '0' then
+    redis.call('ZADD', open, due, name)
+  else
+    redis.call('ZREM', open, name)
+  end
+  return 'back'
+end
+
+local item, orders, users, holds, events, shortage, restocks = unpack(KEYS)
+
+local function quantity_of(text) return string.match(text, '^%a+%d* (%d+)') or string.match(text, '^(%d+)') end
+
+-- It stands by now.
+local function resolve(word)
+  local noted = redis.call('HGET', shortage, name)
+  if noted then
+    redis.call('HDEL', shortage, name)
+    redis.call('HINCRBY', item, 'shortage', -quantity_of(noted))
+  end
+  return word
+end
+
+local function unfit()
+  if last == 'yes' and redis.call('HSETNX', shortage, name, record) == 1 then
+    redis.call('HINCRBY', item, 'shortage', quantity_of(record))
+  end
   return 'short'
 end
 
-redis.call('HSET', orders, digest, record)
-if streams == 'on' then redis.call('XADD', events, '*', digest, record) end
-if from ~= to then
-  redis.call('HINCRBY', item, from, -quantity)
-  redis.call('HINCRBY', item, to, quantity)
+local function move(available)
+  local standing = redis.call('HGET', restocks, name)
+  local was, word = string.match(standing or '', '^%a+'), string.match(record, '^%a+')
+  local quantity, sign = quantity_of(record), ''
+  if standing and (was == word or was == 'refund') then return resolve('there') end
+  if word == 'refund' and was ~= 'send' then
+    redis.call('HSET', restocks, name, 'refund 0')
+    return 'back'
+  end
+  if word == 'send' then
+    if tonumber(quantity) > available then return unfit() end
+    sign = '-'
+  end
+  redis.call('HSET', restocks, name, record)
+  if streams == 'on' then redis.call('XADD', events, '*', word and 'transfer' or 'restock', word and sign .. quantity or quantity) end
+  redis.call('HINCRBY', item, 'available', sign .. quantity)
+  redis.call('HINCRBY', item, 'restocked', sign .. quantity)
+  return resolve('back')
 end
-if is_returned(was) then redis.call('HINCRBY', item, 'returned', -quantity) end
-if is_returned(state) then redis.call('HINCRBY', item, 'returned', quantity) end
-if tonumber(c[2]) > 0 and from ~= to and (from == 'available' or to == 'available') then
-  redis.call('HINCRBY', users, user, to == 'available' and -quantity or quantity)
+
+local function home(letter)
+  return (letter == 'h' or letter == 'b') and 'held' or letter == 'c' and 'sold' or 'available'
 end
-if state == 'h' then
-  redis.call('ZADD', holds, due, digest)
-else
-  redis.call('ZREM', holds, digest)
+local function is_returned(letter) return letter == 'x' or letter == 'e' or letter == 'u' end
+
+local function order(available, limit)
+  local state, version, rest = string.match(record, '^(%a)(%d*)( .*)')
+  local quantity, user, due = string.match(rest, '^ (%d+) (%S+) %d+ ?(%d*)')
+  local was, has = string.match(redis.call('HGET', orders, name) or '', '^(%a)(%d*)')
+  version, has = tonumber(version) or 1, was and (tonumber(has) or 1) or 0
+  if has > version or was == state then return resolve('there') end
+  if state == 'h' then
+    local time = redis.call('TIME')
+    if tonumber(due) <= time[1] * 1000 + math.floor(time[2] / 1000) - GRACE then
+      if was then return resolve('there') end
+      state = 'e' -- with its version: what became of it in time is newer
+    end
+  end
+  if has == version then
+    if was ~= 'e' or state ~= 'c' then return 'differs' end
+    version = version + 1 -- it was confirmed before it was taken for expired
+  end
+
+  local from, to = home(was), home(state)
+  local takes, counts = from == 'available' and to ~= 'available', limit > 0 and (from == 'available') ~= (to == 'available')
+  if takes and (tonumber(quantity) > available or limit > 0 and quantity + (redis.call('HGET', users, user) or 0) > limit) then
+    return unfit()
+  end
+  local text = state .. (version > 1 and version or '') .. rest
+  redis.call('HSET', orders, name, text)
+  if streams == 'on' then redis.call('XADD', events, '*', name, text) end
+  if from ~= to then
+    redis.call('HINCRBY', item, from, -quantity)
+    redis.call('HINCRBY', item, to, quantity)
+  end
+  if is_returned(was) then redis.call('HINCRBY', item, 'returned', -quantity) end
+  if is_returned(state) then redis.call('HINCRBY', item, 'returned', quantity) end
+  if counts then redis.call('HINCRBY', users, user, to == 'available' and -quantity or quantity) end
+  if state == 'h' then
+    redis.call('ZADD', holds, due, name)
+  else
+    redis.call('ZREM', holds, name)
+  end
+  return resolve('back')
 end
-return 'back'
+
+if what == 'journal' then return journal() end
+local c = redis.call('HMGET', item, 'available', 'limit')
+if not c[1] then return 'unknown-item' end
+if what == 'move' then return move(tonumber(c[1])) end
+return order(tonumber(c[1]), tonumber(c[2]))

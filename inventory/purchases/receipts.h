@@ -1,93 +1,105 @@
-/* Receipts: the orders that this inventory acknowledged lately. What a failover of the store loses of them is
- * put back before the inventory sells there again.
+/* Receipts: what this inventory acknowledged, until a replica that can be promoted has it. putback.h shows
+ * them to a server that may lack some of it. Pure: no I/O, no clock.
  *
- * Redis replicates asynchronously: a replica can be promoted that has not got the last writes, and nobody is
- * told. So each connection to a server begins with the question for its history (struct replication). If the
- * history is new to this inventory, the server was promoted, or restarted: every receipt is shown to it
- * (putback.lua), and what it lacks is put back. Each inventory does so as soon as it can connect, and sells
- * only some seconds later (see rest_ms()). That is longer than the others need to notice: they lose their
- * connection, or a call is without a reply for the time-out, or the question for the history is, which each
- * server is asked twice a second.
+ * A receipt is what the store has under one name, by its kind: the record of an order, a restock or a step of
+ * a transfer, a record in the journal, an item's terms, an item's entry in the index of due times. A newer
+ * one of the same name takes the place of the older one.
  *
- * What does not fit any more is noted in the item (`shortage`), and counted in the metrics.
- *
- * It cannot put back
- * - what an instance acknowledged that died too,
- * - what is not kept any more: a receipt is kept for RECEIPTS_KEEP_MS, and as one of the last
- *   RECEIPTS_KEPT. If the oldest one that is kept was lost, older ones may be: that is counted (`unkept`),
- * - baskets, restocks and items. An order whose item is lost is counted as short,
- * - in a cluster, what a master sold that stood still, was replaced, and goes on before it hears of that: its
- *   successor was shown the receipts earlier.
- * Receipts are kept where a server can have a successor: with Sentinel, in a cluster, and from the first
- * replica on that is seen.
- *
- * A master can come back while Sentinels are replacing it, and what was sold from it then would be missing in
- * its successor. So a server rests as well if Sentinels name it and it was away for longer than a moment, or
- * if another one was sold from since: meanwhile they are asked again. If it is sold from after all, its
- * successor is shown what was acknowledged elsewhere since it was shown the receipts last. (A server of a
- * cluster does not serve within two seconds of its start.) */
+ * Each belongs to a history (struct replication) by its number, and has a place in the order of time (`seq`).
+ * A history is covered up to a place: replicas have all that was acknowledged until then. What is not covered
+ * is kept, up to RECEIPTS_MAX; if there are more, the oldest is forgotten, and that is noted. What is covered
+ * is kept for a while longer, since a replica may itself lose what it wrote last, or a slot may move to a
+ * master whose replica has not got it. */
 #ifndef INVENTORY_PURCHASES_RECEIPTS_H
 #define INVENTORY_PURCHASES_RECEIPTS_H
 
 #include <sys/queue.h>
 
 #include "inventory/inventory.h"
-#include "inventory/store/info.h"
 
-struct server;
-
-enum { RECEIPTS_KEPT = 65536, RECEIPTS_KEEP_MS = 60000, RECEIPTS_HISTORIES = 64 };
-
-struct receipt {
-    STAILQ_ENTRY(receipt) next;
-    int64_t at_ms;
-    unsigned by;      /* `number` of the history that it was acknowledged in; 0: not known */
-    int64_t index_ms; /* a hold until then, whose item is to be in the index of due times; 0: it is none */
-    char item[INVENTORY_NAME_MAX + 1];
-    char digest[INVENTORY_DIGEST_SIZE];
-    char record[]; /* as it was acknowledged */
+enum {
+    RECEIPTS_MAX = 1 << 20,
+    /* Covered ones are kept for the first time, and as long as there are no more than so many for the second.
+     */
+    RECEIPTS_COVERED_SHORT_MS = 5000,
+    RECEIPTS_COVERED_MOST = 65536,
+    RECEIPTS_COVERED_LONG_MS = 60000,
+    RECEIPTS_HISTORIES = 64
 };
 
-STAILQ_HEAD(receipt_list, receipt);
+/* In the order in which they are put back: an order needs its item. */
+enum receipt_kind { RECEIPT_ITEM, RECEIPT_MOVE, RECEIPT_ORDER, RECEIPT_JOURNAL, RECEIPT_DUE };
 
-/* A history of a server, and what was done about it. */
-struct mended {
-    unsigned number; /* no other one has it */
-    char id[REPLICATION_ID_SIZE];
-    enum { MENDED_NOT, MENDED_RUNS, MENDED_RESTS, MENDED_DONE } state;
-    bool suspect;          /* it goes on from another history, was away, or lacked something */
-    bool failed;           /* this pass */
-    bool told;             /* of one receipt at least, whether it is there */
-    int64_t reached_ms;    /* when its server was reached last: it rests from then on */
-    int64_t again_ms;      /* not to be shown the receipts again before that */
-    struct receipt *shown; /* the last one; NULL: those that are kept were not */
-    int in_flight;
+struct receipt {
+    TAILQ_ENTRY(receipt) next;
+    struct receipt *chain; /* in its bucket */
+    size_t hash;           /* of its name */
+    uint64_t seq;
+    int64_t at_ms;
+    unsigned history; /* by its number; 0: of a server that does not tell it, so that it counts as covered */
+    enum receipt_kind kind;
+    bool unfit;      /* it did not fit when it was shown last */
+    bool told;       /* that it does not fit was told */
+    int64_t hold_ms; /* its item is to be entered in the index of due times for then; 0: it is not */
+    const char *field, *record; /* ORDER and MOVE: digest; JOURNAL: the transaction; ITEM and DUE: "" */
+    char place[];               /* item; JOURNAL and DUE: part; behind it field and record */
+};
+
+TAILQ_HEAD(receipt_list, receipt);
+
+/* What is known of a history. */
+struct receipts_history {
+    unsigned number;
+    uint64_t covered;       /* what was added until this one is */
+    uint64_t forgotten;     /* the newest that was forgotten without; 0: none was */
+    struct receipt *passed; /* the last one that this pass over all of them has met; NULL: none yet */
 };
 
 struct receipts {
-    bool kept;
-    bool dropped; /* there were older ones than those that are kept */
-    int count;
-    int running;              /* histories that are shown the receipts, or rest: none is dropped */
-    int to_index;             /* receipts with index_ms */
-    int64_t asked_ms;         /* when the servers were asked for their history */
+    int max;                  /* RECEIPTS_MAX */
+    int count, holds;         /* those with hold_ms */
+    uint64_t seq;             /* of the newest */
     struct receipt_list list; /* the oldest first */
-    struct mended *mended[RECEIPTS_HISTORIES];
-    int mended_count;
-    unsigned number;  /* the last one given */
-    unsigned sold_in; /* of the history of the server that was admitted last; 0: none was */
+    struct receipt **buckets; /* a power of two of them; NULL: out of memory, or none was added */
+    size_t bucket_count;
+    bool forgotten; /* one whose history is not known any more */
+    struct receipts_history histories[RECEIPTS_HISTORIES];
+    int history_count;
 };
 
-void receipts_init(struct inventory *inventory);
-void receipts_free(struct inventory *inventory);
+void receipts_init(struct receipts *receipts);
+void receipts_free(struct receipts *receipts);
 
-/* An order was acknowledged, or a step of it. */
-void receipts_add(struct inventory *inventory, const char *item, const char *digest, const char *record);
+/* Copies the texts. Out of memory it counts as forgotten. */
+void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char *place, const char *field,
+                  const char *record, unsigned history, int64_t now_ms);
+/* NULL: there is none. */
+struct receipt *receipts_find(const struct receipts *receipts, enum receipt_kind kind, const char *place,
+                              const char *field);
+void receipts_remove(struct receipts *receipts, struct receipt *receipt);
+/* A hold was put back: sets hold_ms, or takes it back (0). */
+void receipts_mark_hold(struct receipts *receipts, struct receipt *receipt, int64_t hold_ms);
+/* It is in this history by now. */
+void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned history);
 
-/* A server was reached, and is not up: `prepare` of struct servers_config; `ctx` is the inventory. */
-void receipts_prepare(void *ctx, struct server *server);
+/* A history begins, or ends. There are no more than RECEIPTS_HISTORIES. */
+void receipts_begin_history(struct receipts *receipts, unsigned number);
+void receipts_end_history(struct receipts *receipts, unsigned number);
+/* A pass over all receipts that are not in this history, the oldest first; what is added meanwhile is met
+ * too. */
+void receipts_begin_pass(struct receipts *receipts, unsigned number);
+/* NULL: all were met. */
+struct receipt *receipts_pass(struct receipts *receipts, unsigned number);
+/* All that was added to the history until `seq` is covered. */
+void receipts_cover(struct receipts *receipts, unsigned number, uint64_t seq);
 
-/* To be called every few milliseconds. */
-void receipts_tick(struct inventory *inventory);
+bool receipt_is_covered(struct receipts *receipts, const struct receipt *receipt);
+/* How many are not covered. Reads all of them. */
+int receipts_open(struct receipts *receipts);
+/* Whether some were forgotten that may not be covered; then says so no more. */
+bool receipts_take_forgotten(struct receipts *receipts);
+
+/* Forgets what is covered and old. To be called now and then, but not while they are shown. */
+void receipts_tick(struct receipts *receipts, int64_t now_ms);
 
 #endif

@@ -19,8 +19,8 @@ local function clock()
 end
 
 local function settle(digest, record, state, limit)
-  local quantity, user = string.match(record, '^h (%d+) (%S+)')
-  record = state .. string.sub(record, 2)
+  local version, rest, quantity, user = string.match(record, '^h(%d*)( (%d+) (%S+).*)')
+  record = state .. (tonumber(version) or 1) + 1 .. rest
   redis.call('HSET', orders, digest, record)
   if ARGV[1] == 'on' then redis.call('XADD', events, '*', digest, record) end
   redis.call('ZREM', holds, digest)
@@ -43,7 +43,7 @@ if what == 'sweep' then
   local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now - GRACE, 'LIMIT', 0, ARGV[3])
   for _, digest in ipairs(due) do
     local record = redis.call('HGET', orders, digest)
-    if record and string.find(record, '^h %d+ %S') then
+    if record and string.find(record, '^h%d* %d+ %S') then
       settle(digest, record, 'e', limit)
     else
       redis.call('ZREM', holds, digest) -- not a hold: `decr` may leave such an entry if it is interrupted

@@ -43,8 +43,11 @@ bool replication_read(struct replication *replication, const char *info) {
     int64_t slaves = find_number(info, "connected_slaves");
     for (int i = 0; i < slaves; i++) {
         snprintf(name, sizeof name, "slave%d", i);
-        if (info_find(info, name, state, sizeof state) && strstr(state, "state=online"))
-            read.replicas++;
+        if (!info_find(info, name, state, sizeof state) || !strstr(state, "state=online"))
+            continue;
+        const char *text = strstr(state, "offset=");
+        int64_t offset = text ? strtoll(text + strlen("offset="), NULL, 10) : 0;
+        read.replicated = read.replicas++ > 0 && read.replicated < offset ? read.replicated : offset;
     }
     *replication = read;
     return true;

@@ -37,6 +37,7 @@ struct server {
     struct redis_address address; /* as the cluster names it */
     bool is_master;               /* by the map */
     bool was_up;
+    unsigned history;      /* the number that `prepare` gave to its history; 0: none yet */
     int64_t down_since_ms; /* the last time that it went down, or was added */
     int64_t idle_since_ms; /* of one that is no master; 0: it is not idle */
 };

@@ -29,6 +29,7 @@ struct call {
 struct store {
     struct servers servers;
     _Atomic uint64_t *scripts_loaded; /* may be NULL */
+    const struct server *replying;    /* to the call whose callback runs; NULL: none does */
     STAILQ_HEAD(calls, call) resting; /* are sent again after a pause */
     uv_timer_t tick;
 };
@@ -36,12 +37,15 @@ struct store {
 /* ---- a call from its sending to its reply ---- */
 
 static void finish(struct call *call, const struct redis_value *value) {
+    struct store *store = call->store;
     redis_reply_fn *fn = call->fn;
     void *ctx = call->ctx;
+    store->replying = call->server;
     redis_command_free(&call->command);
     free(call);
     if (fn)
         fn(ctx, value);
+    store->replying = NULL;
 }
 
 static int64_t now_ms(const struct store *store) {
@@ -249,6 +253,11 @@ int store_servers(const struct store *store) {
 struct redis *store_server(const struct store *store, int i) {
     const struct server *server = i < store->servers.count ? store->servers.server[i] : NULL;
     return server && (server->is_master || store_is_one(store)) ? server->redis : NULL;
+}
+
+unsigned store_history(const struct store *store, const char *key) {
+    const struct server *server = store->replying ? store->replying : servers_of_key(&store->servers, key);
+    return server ? server->history : 0;
 }
 
 void store_flush(struct store *store) {

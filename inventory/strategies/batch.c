@@ -154,6 +154,7 @@ static void on_indexed(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
     failpoint(batch->inventory, "before first hold");
     if (store_status(batch->inventory, value) == INVENTORY_OK) {
+        putback_keep_due(batch->inventory, batch->item->name, batch->indexed_ms);
         send_sale(batch);
     } else {
         finish_all(batch, INVENTORY_UNAVAILABLE);

@@ -180,6 +180,8 @@ void client_read_finish(struct inventory_purchase *purchase, enum inventory_stat
 static void on_touched(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     enum inventory_status status = store_status(purchase->inventory, value);
+    if (status == INVENTORY_OK)
+        putback_keep_due(purchase->inventory, purchase->item, client_expires_ms(purchase->read));
     purchase->read->touched(purchase, status == INVENTORY_UNKNOWN ? INVENTORY_UNAVAILABLE : status);
 }
 

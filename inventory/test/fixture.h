@@ -53,8 +53,8 @@ struct seller_options {
     bool without_events;   /* no event stream: by default there is one, since ledger_audit() replays it */
     void (*at_failpoint)(void *ctx, const char *step);
     void *at_failpoint_ctx;
-    void (*on_mended)(void *ctx, const char *item, const char *digest, const char *outcome);
-    void *on_mended_ctx;
+    void (*on_loss)(void *ctx, const struct inventory_loss *loss);
+    void *on_loss_ctx;
     struct inventory_metrics *metrics; /* the inventory's own */
 };
 
@@ -159,7 +159,7 @@ void check_books(struct seller *seller, const struct redis_server *redis, const 
  * against each other and against what the ledger, replayed from its start, says. "balanced", or what is
  * wrong. */
 const char *ledger_audit(const struct redis_server *redis, const char *item);
-/* All that is in the store, to be compared; `tokens`: with those that were seen. */
+/* All that is in the store but the sellers' heartbeats, to be compared; `tokens`: with those that were seen. */
 const char *store_dump(const struct redis_server *redis, bool tokens);
 /* A server for all tests of a program, to be started between them; not when they are only listed (-l). */
 void store_start(struct redis_server *redis, int argc, char **argv);

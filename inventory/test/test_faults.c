@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "inventory/context.h"
 #include "inventory/test/fixture.h"
 
 static void start(struct redis_server *redis) {
@@ -173,7 +174,22 @@ static void test_killed_between_reply_and_next_call(void) {
         CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
 }
 
-/* ---- restarted empty: neither full nor sold out, but unknown ---- */
+/* ---- restarted empty: what was acknowledged lately is put back; the rest is unknown, and neither full nor
+ * sold out ---- */
+
+static void restart_empty(struct seller *seller, struct redis_server *redis) {
+    redis_kill(redis);
+    seller_wait_down(seller);
+    redis_wipe(redis);
+    redis_restart(redis);
+    seller_wait_up(seller);
+    if (strategy == INVENTORY_OPTIMISTIC)
+        shop_idle(seller->shop, 300);
+}
+
+static bool has_no_receipts(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.receipts.count == 0;
+}
 
 static void test_restarted_empty(void) {
     struct redis_server redis;
@@ -184,19 +200,17 @@ static void test_restarted_empty(void) {
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
     CHECK_STATUS(buy(seller, "gone", "ann", "k1", 1)->status, INVENTORY_OK);
     CHECK_STATUS(buy(seller, "gone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
-    redis_kill(&redis);
-    seller_wait_down(seller);
-    redis_wipe(&redis);
-    redis_restart(&redis);
-    seller_wait_up(seller);
-    if (strategy == INVENTORY_OPTIMISTIC)
-        shop_idle(seller->shop, 300);
-    for (int i = 0; i < 2; i++) {
-        CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_UNKNOWN_ITEM);
-        CHECK_STATUS(buy(seller, "gone", "bob", "k2", 1)->status, INVENTORY_UNKNOWN_ITEM);
-        CHECK_STATUS(item_reader(seller, "gone", &(struct inventory_item){.initial = 0}),
-                     INVENTORY_UNKNOWN_ITEM);
-    }
+    restart_empty(seller, &redis);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_REPLAYED);
+    CHECK_STATUS(buy(seller, "gone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
+    check_books(seller, &redis, "phone", 4, 0, 1);
+    check_books(seller, &redis, "gone", 0, 0, 1);
+    seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    shop_wait(seller->shop, has_no_receipts, seller, "the receipts are forgotten");
+    restart_empty(seller, &redis);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_UNKNOWN_ITEM);
+    CHECK_STATUS(buy(seller, "gone", "bob", "k2", 1)->status, INVENTORY_UNKNOWN_ITEM);
+    CHECK_STATUS(item_reader(seller, "gone", &(struct inventory_item){.initial = 0}), INVENTORY_UNKNOWN_ITEM);
 }
 
 /* ---- silent ---- */

@@ -183,6 +183,7 @@ static void test_read_only(void) {
     CHECK_STR(health.role, "slave");
     CHECK_HAS(health.reason, "replica");
     master_again(NULL);
+    seller_wait_down(seller); /* its history is a new one */
     check_sells_again(seller, &first);
 }
 
@@ -328,6 +329,10 @@ static void test_health(void) {
     check_health(seller, true, "", "no", "everysec", "allkeys-lru");
 }
 
+static bool is_loading(void *arg) {
+    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "LOADING") != NULL;
+}
+
 static void test_loading(void) {
     struct redis_server store;
     redis_start(&store, "--key-load-delay", "300", NULL); /* microseconds a command */
@@ -344,12 +349,11 @@ static void test_loading(void) {
     inventory_flush(seller->inventory);
     redis_kill(&store);
     proc_respawn(&store.proc);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    shop_wait(shop, is_loading, seller, "the store loads its data");
     struct inventory_health health;
     store_health(seller, &health);
     CHECK(!health.ready);
-    CHECK_HAS(health.reason, "loading");
+    CHECK_HAS(health.reason, "LOADING");
     int open = shop->open;
     struct buy *early = buy(seller, "phone", "bob", "early", 1);
     CHECK_STATUS(early->status, INVENTORY_UNAVAILABLE);

@@ -146,7 +146,7 @@ static const char *orders_of(struct race *race, const char *id) {
         "local units = {b = 0, c = 0, e = 0, x = 0, u = 0}\n"
         "for i = 2, #ARGV do\n"
         "  for _, record in ipairs(redis.call('HVALS', 'seckill:{' .. ARGV[i] .. '}:orders')) do\n"
-        "    local state, n, id = string.match(record, '^(%a) (%d+) %S+ %d+ %d+ (%S+)$')\n"
+        "    local state, n, id = string.match(record, '^(%a)%d* (%d+) %S+ %d+ %d+ (%S+)$')\n"
         "    if id == ARGV[1] then units[state] = units[state] + n end\n"
         "  end\n"
         "end\n"

@@ -47,7 +47,7 @@ end
 
 -- The shortest hold of its items is that of the basket.
 local expires = hold > 0 and string.format('%.0f', now + hold) or '0'
-local head = hold > 0 and 'b ' or 'c '
+local head = hold > 0 and 'b ' or 'c2 ' -- in steps it is held first
 local tail = ' ' .. table.concat({user, now, expires, string.sub(transaction, 3)}, ' ')
 for _, item in ipairs(items) do
   local w = item.written

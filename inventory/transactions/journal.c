@@ -12,12 +12,6 @@
 
 static const struct script journal_script = {journal_lua, journal_lua_sha1};
 
-void journal_keys_make(struct journal_keys *keys, unsigned part) {
-    snprintf(keys->journal, sizeof keys->journal, "seckill:{baskets:%u}:journal", part);
-    snprintf(keys->open, sizeof keys->open, "seckill:{baskets:%u}:open", part);
-    snprintf(keys->epoch, sizeof keys->epoch, "seckill:{baskets:%u}:epoch", part);
-}
-
 void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_transaction *transaction) {
     snprintf(out, JOURNAL_FIELD_SIZE, "%c:%s", transaction->kind == INVENTORY_BASKET ? 'b' : 't',
              transaction->id);
@@ -135,6 +129,21 @@ void journal_move(struct inventory *inventory, const struct inventory_transactio
         snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)transaction->lines[0].token.epoch);
     script_callf(inventory->store, &journal_script, fn, ctx, "3 %s %s %s move %s %s %s %s %s", keys.journal,
                  keys.open, keys.epoch, field, from, record, due, epoch);
+}
+
+void journal_keep(struct inventory *inventory, const struct inventory_transaction *transaction,
+                  enum phase phase, int64_t due_ms) {
+    char field[JOURNAL_FIELD_SIZE], part[12], record[24 + JOURNAL_RECORD_SIZE];
+    struct inventory_transaction now = *transaction;
+    now.phase = phase;
+    journal_field(field, transaction);
+    snprintf(part, sizeof part, "%u", key_part(transaction->id));
+    int length = snprintf(record, sizeof record, "%lld ", (long long)due_ms);
+    journal_print(record + length, &now);
+    if (phase == PHASE_NONE)
+        putback_forget(inventory, RECEIPT_JOURNAL, part, field);
+    else
+        putback_keep(inventory, RECEIPT_JOURNAL, part, field, record);
 }
 
 void journal_raise_epoch(struct inventory *inventory, unsigned part, uint64_t epoch, redis_reply_fn *fn,

@@ -14,13 +14,6 @@
 
 enum { JOURNAL_FIELD_SIZE = INVENTORY_DIGEST_SIZE + 2, JOURNAL_RECORD_SIZE = 2560 };
 
-/* Of one of its KEY_PARTS parts; see journal.lua. */
-struct journal_keys {
-    char journal[32], open[32], epoch[32];
-};
-
-void journal_keys_make(struct journal_keys *keys, unsigned part);
-
 /* The transaction's field in the journal: its kind and id. */
 void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_transaction *transaction);
 /* ITEM:QUANTITY,... */
@@ -41,6 +34,10 @@ void journal_ask(struct inventory *inventory, const struct inventory_transaction
  * -1: the lock epoch is newer than the transaction's. */
 void journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
                   int64_t due_ms, redis_reply_fn *fn, void *ctx);
+
+/* The journal has the transaction in this phase: a failover that loses it is noticed. */
+void journal_keep(struct inventory *inventory, const struct inventory_transaction *transaction,
+                  enum phase phase, int64_t due_ms);
 
 /* Has a part refuse grants of older lock epochs from now on. */
 void journal_raise_epoch(struct inventory *inventory, unsigned part, uint64_t epoch, redis_reply_fn *fn,

@@ -90,7 +90,8 @@ function act.settle()
   end
   if not standing[1] or string.sub(standing[1], 1, 1) ~= 'b' then return {'otherwise', standing[1] or ''} end
   for i = 1, #digests do
-    records[i] = state .. string.sub(standing[i], 2)
+    local version, rest = string.match(standing[i], '^%a(%d*)(.*)')
+    records[i] = state .. (tonumber(version) or 1) + 1 .. rest
   end
   write(records)
   redis.call('HINCRBY', item, 'held', -quantity)

@@ -51,7 +51,44 @@ void lines_make_parts(struct transaction_run *run) {
     }
 }
 
+/* The order as a write leaves it. */
+static void order_after(const struct inventory_transaction *transaction, int line, enum line_write write,
+                        struct inventory_order *order) {
+    static const enum inventory_state states[] = {
+        [WRITE_DEBIT] = INVENTORY_STATE_HELD,        [WRITE_SELL] = INVENTORY_STATE_CONFIRMED,
+        [WRITE_CONFIRM] = INVENTORY_STATE_CONFIRMED, [WRITE_CANCEL] = INVENTORY_STATE_CANCELLED,
+        [WRITE_EXPIRE] = INVENTORY_STATE_EXPIRED,    [WRITE_ABORT] = INVENTORY_STATE_ABORTED};
+    inventory_transaction_order(transaction, line, order);
+    order->state = states[write];
+    order->pending = write == WRITE_DEBIT;
+    order->version = write == WRITE_DEBIT ? 1 : 2;
+}
+
 /* ---- replies ---- */
+
+void lines_keep(struct inventory *inventory, const struct inventory_transaction *transaction, int line,
+                enum line_write write) {
+    struct inventory_order order;
+    char record[RECORD_SIZE];
+    order_after(transaction, line, write, &order);
+    record_print(record, &order);
+    putback_keep(inventory, RECEIPT_ORDER, order.item, order.id + strlen(order.item) + 1, record);
+}
+
+static void keep(const struct transaction_part *part) {
+    const struct transaction_run *run = part->run;
+    const struct inventory_transaction *transaction = run->transaction;
+    char record[48];
+    snprintf(record, sizeof record, "%s %lld", writes[run->write].transfer ? writes[run->write].transfer : "",
+             (long long)part->quantity);
+    if (transaction->kind == INVENTORY_TRANSFER)
+        putback_keep(run->inventory, RECEIPT_MOVE, transaction->lines[part->line].item, transaction->nonce,
+                     record);
+    for (int i = part->line; transaction->kind == INVENTORY_BASKET && i < transaction->count; i++) {
+        if (of_part(part, i))
+            lines_keep(run->inventory, transaction, i, run->write);
+    }
+}
 
 static void fail(struct transaction_run *run, enum inventory_status status, int line, int64_t available) {
     struct inventory_transaction *transaction = run->transaction;
@@ -87,6 +124,7 @@ static bool note_word(struct transaction_part *part, const struct redis_value *v
         return false;
     if (strcmp(word, "done") == 0) {
         run->refunded |= number > 0;
+        keep(part);
         return true;
     }
     /* Another run with a newer fencing token aborted it before the debit. */
@@ -219,16 +257,13 @@ bool inventory_transaction_has_order(const struct inventory_transaction *transac
 static int add_lines(const struct transaction_part *part, enum line_write write, const char **argv,
                      char digests[][INVENTORY_DIGEST_SIZE], char records[][RECORD_SIZE]) {
     const struct inventory_transaction *transaction = part->run->transaction;
+    bool debit = write == WRITE_DEBIT || write == WRITE_SELL;
     int n = 0;
     for (int i = part->line; i < transaction->count; i++) {
         struct inventory_order order;
         if (!of_part(part, i))
             continue;
-        inventory_transaction_order(transaction, i, &order);
-        order.state = write == WRITE_DEBIT  ? INVENTORY_STATE_HELD
-                      : write == WRITE_SELL ? INVENTORY_STATE_CONFIRMED
-                                            : INVENTORY_STATE_ABORTED;
-        order.pending = write == WRITE_DEBIT;
+        order_after(transaction, i, debit ? write : WRITE_ABORT, &order);
         record_print(records[n], &order);
         lines_digest(transaction, i, digests[n++]);
     }

@@ -30,6 +30,9 @@ void lines_write(struct transaction_run *run, enum line_write write,
  * run->pending. */
 void lines_each_part(struct transaction_run *run, enum line_write write, const char *failpoint_name,
                      void (*fn)(struct transaction_part *part), void (*then)(struct transaction_run *run));
+/* The line's order was written in this state: a failover that loses it is noticed. */
+void lines_keep(struct inventory *inventory, const struct inventory_transaction *transaction, int line,
+                enum line_write write);
 /* One reply is there, or was lost: then it is not `good`. */
 void lines_count_down(struct transaction_run *run, bool good);
 

@@ -56,6 +56,19 @@ static void on_refusal(struct transaction_run *run, const struct redis_value *va
     transaction_finish(run, run->deadline_ms == 0 ? status : INVENTORY_UNKNOWN);
 }
 
+/* The record in the journal, and of a basket that was just made its orders. */
+static void keep(struct transaction_run *run, const char *record) {
+    struct inventory *inventory = run->inventory;
+    struct inventory_transaction made = *run->transaction;
+    if (!journal_read(&made, record))
+        return;
+    bool held = made.phase == PHASE_HELD, sold = made.phase == PHASE_CONFIRMED && made.expires_ms == 0;
+    journal_keep(inventory, &made, (enum phase)made.phase,
+                 held ? made.expires_ms + INVENTORY_HOLD_GRACE_MS : 0);
+    for (int i = 0; (held || sold) && i < made.count; i++)
+        lines_keep(inventory, &made, i, held ? WRITE_DEBIT : WRITE_SELL);
+}
+
 static void on_reply(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     enum inventory_status status = store_status(run->inventory, value);
@@ -64,12 +77,14 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         return;
     }
     failpoint_write(run->inventory, "after", "basket", -1);
-    if (status != INVENTORY_OK)
+    if (status != INVENTORY_OK) {
         on_error(run, redis_value_text(value));
-    else if (redis_value_type(value) == REDIS_STRING)
+    } else if (redis_value_type(value) == REDIS_STRING) {
+        keep(run, redis_value_text(value));
         transaction_resume(run, value);
-    else
+    } else {
         on_refusal(run, value);
+    }
 }
 
 static int add_keys(struct transaction_run *run, const struct journal_keys *journal, const char **argv) {

@@ -165,25 +165,6 @@ static void yield_to_newer(struct transaction_run *run) {
     transaction_finish(run, row->is == INVENTORY_STATE_ABORTED ? INVENTORY_STALE : INVENTORY_UNKNOWN);
 }
 
-static void on_moved(void *ctx, const struct redis_value *value) {
-    struct transaction_run *run = ctx;
-    if (store_status(run->inventory, value) != INVENTORY_OK) {
-        transaction_lost(run);
-        return;
-    }
-    failpoint_write(run->inventory, "after", phases[run->to].name, -1);
-    if (redis_value_integer(value, 0) < 0) {
-        yield_to_newer(run);
-    } else if (redis_value_type(value) == REDIS_INTEGER) {
-        run->transaction->phase = (int)run->to;
-        go_on(run);
-    } else if (++run->overtaken < OVERTAKEN_MOST) {
-        transaction_resume(run, value);
-    } else {
-        transaction_finish(run, INVENTORY_UNKNOWN);
-    }
-}
-
 /* From when on others may finish it. After an intent: when the locks of its maker are over. */
 static int64_t due_ms(const struct transaction_run *run, enum phase to) {
     const struct inventory_transaction *transaction = run->transaction;
@@ -195,6 +176,26 @@ static int64_t due_ms(const struct transaction_run *run, enum phase to) {
     if (to == PHASE_INTENT)
         return now_ms + transaction->lease_ms;
     return run->failure == INVENTORY_STALE ? now_ms : now_ms + FINISH_MS;
+}
+
+static void on_moved(void *ctx, const struct redis_value *value) {
+    struct transaction_run *run = ctx;
+    if (store_status(run->inventory, value) != INVENTORY_OK) {
+        transaction_lost(run);
+        return;
+    }
+    failpoint_write(run->inventory, "after", phases[run->to].name, -1);
+    if (redis_value_integer(value, 0) < 0) {
+        yield_to_newer(run);
+    } else if (redis_value_type(value) == REDIS_INTEGER) {
+        run->transaction->phase = (int)run->to;
+        journal_keep(run->inventory, run->transaction, run->to, due_ms(run, run->to));
+        go_on(run);
+    } else if (++run->overtaken < OVERTAKEN_MOST) {
+        transaction_resume(run, value);
+    } else {
+        transaction_finish(run, INVENTORY_UNKNOWN);
+    }
 }
 
 static void move(struct transaction_run *run, enum phase to) {

@@ -1,5 +1,6 @@
 #include "service/background/background.h"
 
+#include "service/log.h"
 #include "service/worker.h"
 
 enum { HOUSEKEEPING_MS = 250, DRAIN_TICK_MS = 10, LEAVE_MS = 1000 };
@@ -40,8 +41,13 @@ static void drain(struct background *background) {
                 background->claiming == 0;
     bool time_is_up = (int64_t)uv_now(&background->loop) >= background->drain_until_ms;
     if (background->inventory) {
-        if ((!done && !time_is_up) || !leave_lock_switch(background))
+        int open = inventory_drain(background->inventory);
+        if ((!time_is_up && (!done || open > 0)) || !leave_lock_switch(background))
             return;
+        if (open > 0)
+            log_error("ending, and no replica has the last %d steps of baskets and transfers that were "
+                      "acknowledged",
+                      open);
         inventory_close(background->inventory);
         background->inventory = NULL;
     }

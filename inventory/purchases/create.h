@@ -1,0 +1,24 @@
+/* The call that creates an item (create.lua). */
+#ifndef INVENTORY_PURCHASES_CREATE_H
+#define INVENTORY_PURCHASES_CREATE_H
+
+#include "inventory/context.h"
+#include "inventory/model/keys.h"
+
+extern const struct script create_script;
+
+enum { CREATE_KEYS = 7, CREATE_TERMS = 6, CREATE_TERMS_SIZE = 160 };
+
+struct create_call {
+    int keys, argc;
+    const char *argv[SCRIPT_ARGV + CREATE_KEYS + CREATE_TERMS]; /* for script_call() */
+    struct sale_keys names;
+    char terms[CREATE_TERMS_SIZE];
+};
+
+/* The terms as text: create.lua has their order. */
+void create_print_terms(char out[CREATE_TERMS_SIZE], const struct inventory_item *item);
+void create_call_make(struct create_call *call, const struct inventory *inventory, const char *item,
+                      const char *terms);
+
+#endif

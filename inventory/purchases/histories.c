@@ -1,0 +1,289 @@
+#include "inventory/purchases/histories.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/purchases/due.h"
+#include "inventory/purchases/rest.h"
+#include "inventory/store/servers.h"
+#include "inventory/store/status.h"
+
+/* OUTAGE_MS is shorter than any failover, and longer than a lost connection needs to be made anew.
+ *
+ * Another instance takes at most a call's time-out to notice that its server is gone, and REACH_MS to ask in
+ * the first place, to pass over Sentinels that are gone too, and to connect. */
+enum {
+    REACH_MS = 2000,
+    AGAIN_MS = 100,
+    INDEX_AT_ONCE = 256,
+    ASK_MS = 500,
+    OUTAGE_MS = 250,
+    RESTS_MOST_MS = 60000 /* its server was replaced before it had rested */
+};
+
+static int64_t now_ms(const struct inventory *inventory) {
+    return clock_mono_ms(inventory->config.clock);
+}
+
+/* ---- histories ---- */
+
+static struct history *find(struct putback *putback, const char *id) {
+    for (int i = 0; i < putback->history_count; i++) {
+        if (strcmp(putback->histories[i]->id, id) == 0)
+            return putback->histories[i];
+    }
+    return NULL;
+}
+
+static void end_history(struct putback *putback, int i) {
+    struct history *history = putback->histories[i];
+    putback->running -= history->state == HISTORY_RESTS;
+    receipts_end_history(&putback->receipts, history->number);
+    memmove(&putback->histories[i], &putback->histories[i + 1],
+            (size_t)(--putback->history_count - i) * sizeof(struct history *));
+    free(history);
+}
+
+/* Room for one more: the oldest goes that nobody waits for. False: there is none. */
+static bool make_room(struct putback *putback) {
+    int i = 0;
+    while (i < putback->history_count &&
+           (putback->histories[i]->state == HISTORY_RUNS || putback->histories[i]->asking))
+        i++;
+    if (putback->history_count < RECEIPTS_HISTORIES)
+        return true;
+    if (i < putback->history_count)
+        end_history(putback, i);
+    return i < RECEIPTS_HISTORIES;
+}
+
+/* NULL when out of memory. */
+static struct history *enter(struct inventory *inventory, const struct server *server) {
+    struct putback *putback = &inventory->putback;
+    const struct replication *told = redis_history(server->redis);
+    struct history *history = make_room(putback) ? calloc(1, sizeof *history) : NULL;
+    if (!history)
+        return NULL;
+    memcpy(history->id, told->id, sizeof history->id);
+    history->number = ++putback->number;
+    /* The server was promoted or restarted; then others may have acknowledged what it lacks. */
+    history->suspect = told->before[0] || server->history;
+    history->may_end_early = true;
+    history->had_replicas = inventory->url.kind == REDIS_URL_CLUSTER && told->before[0];
+    putback->histories[putback->history_count++] = history;
+    receipts_begin_history(&putback->receipts, history->number);
+    if (history->suspect && receipts_take_forgotten(&putback->receipts))
+        metric_add(&inventory->metrics->unkept, 1);
+    return history;
+}
+
+/* Whether the server is where this inventory sold last: then Sentinels may be replacing it. */
+static bool is_back(const struct inventory *inventory, const struct server *server) {
+    const struct redis_target *now = redis_address_now(server->redis), *last = &inventory->putback.sold_at;
+    return inventory->url.kind == REDIS_URL_SENTINEL &&
+           (!last->host[0] || (strcmp(now->host, last->host) == 0 && now->port == last->port));
+}
+
+/* Others may have sold elsewhere meanwhile, or do so now. Sentinels name the old master for a second or two
+ * after its successor was promoted, and it may be back. */
+static bool is_suspect(const struct inventory *inventory, const struct history *history,
+                       const struct server *server) {
+    unsigned sold_in = inventory->putback.sold_in;
+    if (inventory->url.kind == REDIS_URL_CLUSTER)
+        return false;
+    int64_t away_ms = history->reached_ms - server->down_since_ms;
+    return (sold_in && sold_in != history->number) ||
+           (inventory->url.kind == REDIS_URL_SENTINEL && away_ms > OUTAGE_MS);
+}
+
+/* The connection is a new one. */
+static void note_reached(struct inventory *inventory, struct history *history, const struct server *server) {
+    history->reached_ms = redis_reached_ms(server->redis);
+    if (is_back(inventory, server))
+        history->may_end_early = false;
+    if (!is_suspect(inventory, history, server))
+        return;
+    history->suspect = true;
+    history->last = false;
+    if (history->state == HISTORY_DONE) {
+        history->state = HISTORY_NEW;
+        history->may_end_early = false; /* who was noted as living has shown what it had by then */
+    }
+}
+
+static void on_asked(void *ctx, const struct redis_value *value) {
+    struct history *history = ctx;
+    history->asking = false;
+    history->all_shown = value && redis_value_integer(value, 1) == 0;
+}
+
+static void ask_the_others(struct inventory *inventory, struct history *history, struct server *server) {
+    if (history->asking || now_ms(inventory) < history->asked_ms + AGAIN_MS)
+        return;
+    history->asking = true;
+    history->asked_ms = now_ms(inventory);
+    rest_shown(inventory, server, history->id, on_asked, history);
+}
+
+/* Something was acknowledged elsewhere since its last pass. */
+static bool has_missed(struct inventory *inventory, const struct history *history) {
+    const struct receipt *receipt = TAILQ_FIRST(&inventory->putback.receipts.list);
+    while (receipt && receipt->history == history->number)
+        receipt = TAILQ_NEXT(receipt, next);
+    return receipt && inventory->url.kind != REDIS_URL_CLUSTER;
+}
+
+static int64_t rest_ms(const struct inventory *inventory) {
+    return inventory->config.call_timeout_ms + REACH_MS;
+}
+
+static bool is_over(const struct inventory *inventory, const struct history *history) {
+    return now_ms(inventory) >= history->reached_ms + rest_ms(inventory) ||
+           (history->may_end_early && history->all_shown);
+}
+
+static void admit(struct inventory *inventory, const struct history *history, struct server *server) {
+    inventory->putback.sold_in = server->history = history->number;
+    inventory->putback.sold_at = *redis_address_now(server->redis);
+    server_admit(server);
+}
+
+void histories_prepare(void *ctx, struct server *server) {
+    struct inventory *inventory = ctx;
+    struct history *history = find(&inventory->putback, redis_history(server->redis)->id);
+    if (!history && !(history = enter(inventory, server)))
+        return; /* it is asked again */
+    if (history->reached_ms != redis_reached_ms(server->redis))
+        note_reached(inventory, history, server);
+    history->had_replicas |= redis_history(server->redis)->replicas > 0;
+    if (history->state == HISTORY_RESTS && history->may_end_early)
+        ask_the_others(inventory, history, server);
+    if ((history->state == HISTORY_NEW && now_ms(inventory) >= history->again_ms) ||
+        (history->state == HISTORY_RESTS && is_over(inventory, history)) ||
+        (history->state == HISTORY_DONE && has_missed(inventory, history)))
+        putback_begin_pass(inventory, history, server->redis);
+    if (history->state == HISTORY_DONE)
+        admit(inventory, history, server);
+    else if (!history->failed)
+        redis_note_error(server->redis,
+                         "the server was promoted, or is back: what it lacks of the acknowledged "
+                         "orders is put back before it sells");
+}
+
+/* ---- how far the replicas are ---- */
+
+struct question {
+    struct inventory *inventory;
+    struct redis *redis; /* calls on_history() before it is freed */
+    uint64_t seq;        /* what was acknowledged before it was asked */
+};
+
+/* A replica that can be promoted is one that was seen, or that Sentinels know. */
+static bool has_replicas(const struct inventory *inventory, const struct history *history) {
+    return history->had_replicas || inventory->config.replicas > 0 ||
+           inventory->url.kind == REDIS_URL_SENTINEL;
+}
+
+static void note_replicas(struct inventory *inventory, struct history *history, const struct replication *now,
+                          uint64_t seq) {
+    struct receipts *receipts = &inventory->putback.receipts;
+    history->had_replicas |= now->replicas > 0;
+    if (!has_replicas(inventory, history)) {
+        receipts_cover(receipts, history->number, seq);
+        return;
+    }
+    if (now->replicas > 0 && now->replicated >= history->mark_offset)
+        receipts_cover(receipts, history->number, history->mark);
+    else if (history->mark)
+        return;
+    history->mark = seq;
+    history->mark_offset = now->offset;
+}
+
+static void on_history(void *ctx, const struct redis_value *value) {
+    struct question question = *(struct question *)ctx;
+    const char *info = value ? redis_value_text(value) : NULL;
+    struct replication now;
+    free(ctx);
+    if (!info || !replication_read(&now, info))
+        return;
+    struct history *history = find(&question.inventory->putback, redis_history(question.redis)->id);
+    redis_note_history(question.redis, &now);
+    if (!history)
+        return;
+    /* The same history, perhaps by another id; or the connection is broken by now. */
+    memcpy(history->id, redis_history(question.redis)->id, sizeof history->id);
+    if (strcmp(history->id, now.id) == 0)
+        note_replicas(question.inventory, history, &now, question.seq);
+}
+
+static void ask_histories(struct inventory *inventory) {
+    for (int i = 0; i < store_servers(inventory->store); i++) {
+        struct redis *redis = store_server(inventory->store, i);
+        bool asks = redis && redis_is_up(redis) && redis_history(redis)->id[0];
+        struct question *question = asks ? malloc(sizeof *question) : NULL;
+        if (!question)
+            continue;
+        *question = (struct question){inventory, redis, inventory->putback.receipts.seq};
+        redis_callf(redis, on_history, question, "INFO replication");
+    }
+}
+
+/* ---- now and then ---- */
+
+static void give_up(struct inventory *inventory) {
+    struct putback *putback = &inventory->putback;
+    for (int i = 0; i < putback->history_count; i++) {
+        struct history *history = putback->histories[i];
+        if (history->state != HISTORY_RESTS || now_ms(inventory) - history->reached_ms < RESTS_MOST_MS)
+            continue;
+        history->state = HISTORY_NEW;
+        putback->running--;
+    }
+}
+
+struct entering {
+    struct inventory *inventory;
+    int64_t hold_ms;
+    char item[INVENTORY_NAME_MAX + 1], digest[INVENTORY_DIGEST_SIZE];
+};
+
+static void on_entered(void *ctx, const struct redis_value *value) {
+    struct entering *entering = ctx;
+    struct receipts *receipts = &entering->inventory->putback.receipts;
+    struct receipt *receipt = receipts_find(receipts, RECEIPT_ORDER, entering->item, entering->digest);
+    if (receipt && store_status(entering->inventory, value) != INVENTORY_OK)
+        receipts_mark_hold(receipts, receipt, entering->hold_ms); /* again */
+    free(entering);
+}
+
+static void enter_holds(struct inventory *inventory) {
+    struct receipts *receipts = &inventory->putback.receipts;
+    struct receipt *receipt = TAILQ_FIRST(&receipts->list);
+    for (int n = 0; receipt && receipts->holds > 0 && n < INDEX_AT_ONCE;
+         receipt = TAILQ_NEXT(receipt, next)) {
+        struct entering *entering = receipt->hold_ms ? malloc(sizeof *entering) : NULL;
+        if (!entering)
+            continue;
+        *entering = (struct entering){inventory, receipt->hold_ms, "", ""};
+        stpcpy(entering->item, receipt->place);
+        stpcpy(entering->digest, receipt->field);
+        receipts_mark_hold(receipts, receipt, 0);
+        due_touch(inventory->store, entering->item, entering->hold_ms, on_entered, entering);
+        n++;
+    }
+}
+
+void histories_tick(struct inventory *inventory) {
+    struct putback *putback = &inventory->putback;
+    give_up(inventory);
+    if (putback->running == 0)
+        receipts_tick(&putback->receipts, now_ms(inventory));
+    enter_holds(inventory);
+    if (putback->hasty || now_ms(inventory) - putback->asked_ms >= ASK_MS) {
+        putback->asked_ms = now_ms(inventory);
+        ask_histories(inventory);
+    }
+}

@@ -1,0 +1,264 @@
+#include "inventory/purchases/putback.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/model/keys.h"
+#include "inventory/model/record.h"
+#include "inventory/purchases/create.h"
+#include "inventory/purchases/due.h"
+#include "putback.lua.h"
+
+enum { IN_FLIGHT_MAX = 256, AGAIN_MS = 100 };
+
+static int64_t now_ms(const struct inventory *inventory) {
+    return clock_mono_ms(inventory->config.clock);
+}
+
+/* ---- receipts ---- */
+
+void putback_init(struct inventory *inventory) {
+    receipts_init(&inventory->putback.receipts);
+}
+
+void putback_free(struct inventory *inventory) {
+    struct putback *putback = &inventory->putback;
+    receipts_free(&putback->receipts);
+    while (putback->history_count > 0)
+        free(putback->histories[--putback->history_count]);
+}
+
+void putback_keep(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+                  const char *record) {
+    char key[SALE_KEY_SIZE];
+    struct journal_keys journal;
+    if (kind == RECEIPT_JOURNAL) {
+        journal_keys_make(&journal, (unsigned)strtoul(place, NULL, 10));
+        stpcpy(key, journal.journal);
+    } else if (kind == RECEIPT_DUE) {
+        snprintf(key, sizeof key, DUE_KEY, (unsigned)strtoul(place, NULL, 10));
+    } else {
+        stpcpy(key, place); /* it is the tag of its keys */
+    }
+    receipts_add(&inventory->putback.receipts, kind, place, field, record,
+                 store_history(inventory->store, key), now_ms(inventory));
+}
+
+void putback_keep_due(struct inventory *inventory, const char *item, int64_t due_ms) {
+    char part[12], due[24];
+    snprintf(part, sizeof part, "%u", key_part(item));
+    snprintf(due, sizeof due, "%lld", (long long)due_ms);
+    putback_keep(inventory, RECEIPT_DUE, part, item, due);
+}
+
+void putback_forget(struct inventory *inventory, enum receipt_kind kind, const char *place,
+                    const char *field) {
+    struct receipt *receipt = receipts_find(&inventory->putback.receipts, kind, place, field);
+    if (receipt)
+        receipts_remove(&inventory->putback.receipts, receipt);
+}
+
+/* ---- one receipt is shown ---- */
+
+struct showing {
+    struct inventory *inventory;
+    struct history *history;
+    struct redis *redis;
+    enum receipt_kind kind;
+    uint64_t seq; /* of the receipt, which may be another one by the time of the reply */
+    char place[INVENTORY_NAME_MAX + 1], field[INVENTORY_NAME_MAX + 1];
+};
+
+static void on_shown(void *ctx, const struct redis_value *value);
+
+static void call_putback(struct showing *showing, const struct receipt *receipt) {
+    static const char *const names[] = {
+        [RECEIPT_MOVE] = "move", [RECEIPT_ORDER] = "order", [RECEIPT_JOURNAL] = "journal"};
+    bool journal = receipt->kind == RECEIPT_JOURNAL;
+    struct journal_keys part;
+    struct sale_keys keys;
+    const char *argv[3 + 7 + 5] = {"EVALSHA", putback_lua_sha1, journal ? "2" : "7"};
+    int argc = 3;
+    if (journal) {
+        journal_keys_make(&part, (unsigned)strtoul(receipt->place, NULL, 10));
+        argv[argc++] = part.journal;
+        argv[argc++] = part.open;
+    } else {
+        sale_keys_make(&keys, receipt->place);
+        const char *const all[] = {keys.item,   keys.orders,   keys.users,   keys.holds,
+                                   keys.events, keys.shortage, keys.restocks};
+        memcpy(argv + argc, all, sizeof all);
+        argc += (int)(sizeof all / sizeof *all);
+    }
+    const char *const more[] = {names[receipt->kind], receipt->field, receipt->record,
+                                showing->history->last ? "yes" : "no", inventory_events(showing->inventory)};
+    memcpy(argv + argc, more, sizeof more);
+    argc += (int)(sizeof more / sizeof *more);
+    redis_greet(showing->redis, on_shown, showing, argc, argv);
+}
+
+/* The record is the item's terms. */
+static void call_create(struct showing *showing, const struct receipt *receipt) {
+    struct create_call call;
+    char keys[8];
+    create_call_make(&call, showing->inventory, receipt->place, receipt->record);
+    snprintf(keys, sizeof keys, "%d", call.keys);
+    const char *const head[SCRIPT_ARGV] = {"EVALSHA", create_script.sha, keys};
+    memcpy(call.argv, head, sizeof head);
+    redis_greet(showing->redis, on_shown, showing, call.argc, call.argv);
+}
+
+/* LT: an entry that is earlier stays. */
+static void call_index(struct showing *showing, const struct receipt *receipt) {
+    char key[32];
+    snprintf(key, sizeof key, DUE_KEY, (unsigned)strtoul(receipt->place, NULL, 10));
+    redis_greet(showing->redis, on_shown, showing, 5,
+                (const char *[]){"ZADD", key, "LT", receipt->record, receipt->field});
+}
+
+static void show(struct inventory *inventory, struct history *history, struct redis *redis,
+                 const struct receipt *receipt) {
+    struct showing *showing = malloc(sizeof *showing);
+    if (!showing) {
+        history->failed = true;
+        return;
+    }
+    *showing = (struct showing){inventory, history, redis, receipt->kind, receipt->seq, "", ""};
+    snprintf(showing->place, sizeof showing->place, "%s", receipt->place);
+    snprintf(showing->field, sizeof showing->field, "%s", receipt->field);
+    history->in_flight++;
+    if (receipt->kind == RECEIPT_ITEM)
+        call_create(showing, receipt);
+    else if (receipt->kind == RECEIPT_DUE)
+        call_index(showing, receipt);
+    else
+        call_putback(showing, receipt);
+}
+
+/* ---- what became of it ---- */
+
+static enum inventory_loss_outcome read_outcome(enum receipt_kind kind, const struct redis_value *value) {
+    static const char *const words[] = {[INVENTORY_LOSS_NONE] = "there",
+                                        [INVENTORY_LOSS_BACK] = "back",
+                                        [INVENTORY_LOSS_SHORT] = "short",
+                                        [INVENTORY_LOSS_DIFFERS] = "differs",
+                                        [INVENTORY_LOSS_UNKNOWN_ITEM] = "unknown-item"};
+    if (kind == RECEIPT_ITEM || kind == RECEIPT_DUE) {
+        int64_t result = redis_value_integer(value, 0);
+        return result == 1 ? INVENTORY_LOSS_BACK : result == 0 ? INVENTORY_LOSS_NONE : INVENTORY_LOSS_DIFFERS;
+    }
+    const char *text = redis_value_text(value);
+    int i = 0;
+    while (i < INVENTORY_LOSS_DIFFERS && !(text && strcmp(text, words[i]) == 0))
+        i++;
+    return (enum inventory_loss_outcome)i;
+}
+
+static void tell(struct inventory *inventory, const struct receipt *receipt,
+                 enum inventory_loss_outcome outcome) {
+    static const enum inventory_loss_kind kinds[] = {[RECEIPT_ITEM] = INVENTORY_LOST_ITEM,
+                                                     [RECEIPT_MOVE] = INVENTORY_LOST_MOVE,
+                                                     [RECEIPT_ORDER] = INVENTORY_LOST_ORDER,
+                                                     [RECEIPT_JOURNAL] = INVENTORY_LOST_TRANSACTION};
+    struct inventory_metrics *metrics = inventory->metrics;
+    bool of_item = receipt->kind != RECEIPT_JOURNAL;
+    if (receipt->kind == RECEIPT_DUE) /* nobody was told of it */
+        return;
+    metric_add(outcome == INVENTORY_LOSS_BACK ? &metrics->put_back : &metrics->shortage, 1);
+    if (inventory->config.on_loss)
+        inventory->config.on_loss(inventory->config.on_loss_ctx,
+                                  &(struct inventory_loss){.kind = kinds[receipt->kind],
+                                                           .item = of_item ? receipt->place : "",
+                                                           .name = receipt->field,
+                                                           .outcome = outcome});
+}
+
+/* The index of due times may lack the item, which is on another server: it is entered when that is up. */
+static void note_hold(struct receipts *receipts, struct receipt *receipt) {
+    struct inventory_order order;
+    if (receipt->kind == RECEIPT_ORDER &&
+        record_read(&order, receipt->place, receipt->field, receipt->record) &&
+        order.state == INVENTORY_STATE_HELD && !order.pending)
+        receipts_mark_hold(receipts, receipt, order.expires_ms);
+}
+
+static void note(const struct showing *showing, enum inventory_loss_outcome outcome) {
+    struct inventory *inventory = showing->inventory;
+    struct history *history = showing->history;
+    struct receipts *receipts = &inventory->putback.receipts;
+    struct receipt *receipt = receipts_find(receipts, showing->kind, showing->place, showing->field);
+    bool fits = outcome != INVENTORY_LOSS_SHORT && outcome != INVENTORY_LOSS_UNKNOWN_ITEM;
+    history->suspect |= outcome != INVENTORY_LOSS_NONE;
+    if (!receipt || receipt->seq != showing->seq || (!fits && !history->last))
+        return;
+    if (outcome == INVENTORY_LOSS_BACK || (outcome != INVENTORY_LOSS_NONE && !receipt->told))
+        tell(inventory, receipt, outcome);
+    receipt->told = outcome > INVENTORY_LOSS_BACK;
+    if (outcome == INVENTORY_LOSS_BACK)
+        note_hold(receipts, receipt);
+    receipts_adopt(receipts, receipt, history->number);
+}
+
+/* ---- a pass: all receipts are shown ---- */
+
+static void show_more(struct inventory *inventory, struct history *history, struct redis *redis) {
+    while (!history->failed && history->in_flight < IN_FLIGHT_MAX) {
+        const struct receipt *next = receipts_pass(&inventory->putback.receipts, history->number);
+        if (!next)
+            return;
+        show(inventory, history, redis, next);
+    }
+}
+
+/* All were shown, or the connection is gone. */
+static void end_pass(struct inventory *inventory, struct history *history) {
+    if (history->failed) {
+        history->state = HISTORY_NEW;
+        history->again_ms = now_ms(inventory) + AGAIN_MS;
+        history->last = false;
+        inventory->putback.running--;
+    } else if (history->suspect && !history->last) {
+        history->state = HISTORY_RESTS;
+    } else {
+        history->state = HISTORY_DONE;
+        inventory->putback.running--;
+    }
+}
+
+void putback_begin_pass(struct inventory *inventory, struct history *history, struct redis *redis) {
+    inventory->putback.running += history->state == HISTORY_NEW || history->state == HISTORY_DONE;
+    history->last |= history->state == HISTORY_RESTS;
+    history->state = HISTORY_RUNS;
+    history->failed = false;
+    receipts_begin_pass(&inventory->putback.receipts, history->number);
+    redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", putback_lua});
+    redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", create_script.text});
+    history->in_flight++; /* until all that can be are in flight */
+    show_more(inventory, history, redis);
+    if (--history->in_flight == 0)
+        end_pass(inventory, history);
+}
+
+/* In a cluster another server has the item. */
+static bool is_elsewhere(const char *error) {
+    return strncmp(error, "MOVED ", 6) == 0 || strncmp(error, "ASK ", 4) == 0;
+}
+
+static void on_shown(void *ctx, const struct redis_value *value) {
+    struct showing showing = *(struct showing *)ctx;
+    struct history *history = showing.history;
+    bool refused = value && redis_value_type(value) == REDIS_ERROR;
+    free(ctx);
+    history->in_flight--;
+    if (!value || (refused && !is_elsewhere(redis_value_text(value))))
+        history->failed = true;
+    else if (!refused)
+        note(&showing, read_outcome(showing.kind, value));
+    if (refused && history->failed)
+        redis_note_error(showing.redis, redis_value_text(value));
+    show_more(showing.inventory, history, showing.redis);
+    if (history->in_flight == 0 && history->state == HISTORY_RUNS)
+        end_pass(showing.inventory, history);
+}

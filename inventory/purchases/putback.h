@@ -1,0 +1,62 @@
+/* What was acknowledged, and a failover of the store lost, is put back: receipts are shown to a server
+ * (putback.lua), which gets what it lacks. When that is done, histories.h tells. */
+#ifndef INVENTORY_PURCHASES_PUTBACK_H
+#define INVENTORY_PURCHASES_PUTBACK_H
+
+#include "base/redis_target.h"
+#include "inventory/purchases/receipts.h"
+#include "inventory/store/info.h"
+
+struct redis;
+
+/* A history of a server, and what was done about it. */
+struct history {
+    unsigned number; /* no other one has it */
+    char id[REPLICATION_ID_SIZE];
+    enum { HISTORY_NEW, HISTORY_RUNS, HISTORY_RESTS, HISTORY_DONE } state;
+    bool suspect;       /* it goes on from another history, was away, or lacked something */
+    bool last;          /* this pass is the last one: what does not fit now is told */
+    bool failed;        /* this pass */
+    bool may_end_early; /* the rest, once all have shown what they have */
+    bool all_shown;     /* by all */
+    bool asking;        /* whether they have; not before asked_ms + an interval */
+    int64_t asked_ms;
+    int64_t reached_ms; /* when its server was reached last: it rests from then on */
+    int64_t again_ms;   /* not to be shown the receipts again before that */
+    int in_flight;
+    /* How far its replicas are. */
+    bool had_replicas;
+    uint64_t mark; /* once they have this offset, they have what was added until this receipt */
+    int64_t mark_offset;
+};
+
+struct putback {
+    struct receipts receipts;
+    int running; /* histories that are shown the receipts, or rest: none is forgotten for its age */
+    bool hasty;  /* ask how far the replicas are, without a pause */
+    int64_t asked_ms;
+    struct history *histories[RECEIPTS_HISTORIES];
+    int history_count;
+    unsigned number;             /* the last one given */
+    unsigned sold_in;            /* of the history of the server that was admitted last; 0: none was */
+    struct redis_target sold_at; /* where that was */
+};
+
+void putback_init(struct inventory *inventory);
+void putback_free(struct inventory *inventory);
+
+/* Something was acknowledged, in the callback of the call that did it. See receipts.h for the texts; the
+ * record of a JOURNAL begins with the time from which others may finish it. */
+void putback_keep(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+                  const char *record);
+/* The item was entered in the index of due times for `due_ms`. */
+void putback_keep_due(struct inventory *inventory, const char *item, int64_t due_ms);
+/* It does not stand any more, and need not be put back. */
+void putback_forget(struct inventory *inventory, enum receipt_kind kind, const char *place,
+                    const char *field);
+
+/* Shows all receipts to the history's server, but those that are in it: state RUNS, and RESTS or DONE after
+ * that, or NEW if it failed. */
+void putback_begin_pass(struct inventory *inventory, struct history *history, struct redis *redis);
+
+#endif

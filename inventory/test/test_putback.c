@@ -1,0 +1,349 @@
+/* What a failover loses of holds and their ends, limits, restocks, baskets and transfers is put back as it
+ * was acknowledged last, whoever shows it first, and however long ago it was; what cannot be is told. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/test/fixture.h"
+#include "inventory/test/transactions.h"
+#include "test/pair.h"
+
+enum { CALL_MS = 500, RESOLVE_MS = 10000, LONG_MS = 65000 };
+
+/* What a seller told of losses. */
+struct told {
+    struct inventory_metrics metrics;
+    int outcomes[INVENTORY_LOSS_DIFFERS + 1];
+};
+
+static struct pair pair;
+static struct told told, others;
+
+static void on_loss(void *ctx, const struct inventory_loss *loss) {
+    ((struct told *)ctx)->outcomes[loss->outcome]++;
+}
+
+static struct seller *open_seller(struct shop *shop, const char *url, struct told *by) {
+    *by = (struct told){.outcomes = {0}};
+    struct seller *seller = seller_open_with(shop, &(struct seller_options){.url = url,
+                                                                            .call_timeout_ms = CALL_MS,
+                                                                            .resolve_ms = RESOLVE_MS,
+                                                                            .metrics = &by->metrics,
+                                                                            .on_loss = on_loss,
+                                                                            .on_loss_ctx = by});
+    seller->fence = 5;
+    seller->locked = true;
+    seller_wait_up(seller);
+    return seller;
+}
+
+static void check_told(const struct told *by, int back, int is_short) {
+    CHECK_INT(by->outcomes[INVENTORY_LOSS_BACK], back);
+    CHECK_INT(by->outcomes[INVENTORY_LOSS_SHORT], is_short);
+    CHECK_INT(by->outcomes[INVENTORY_LOSS_UNKNOWN_ITEM] + by->outcomes[INVENTORY_LOSS_DIFFERS], 0);
+    CHECK_INT((int)by->metrics.put_back, back);
+    CHECK_INT((int)by->metrics.shortage, is_short);
+}
+
+static void put(struct seller *seller, const char *item, int64_t stock, int64_t limit, int64_t hold_ms) {
+    struct inventory_item of = terms(item, INVENTORY_BATCH, stock);
+    of.limit = limit;
+    of.hold_ms = hold_ms;
+    CHECK_STATUS(item_put(seller, &of), INVENTORY_OK);
+}
+
+/* A master with a replica that gets nothing of what is written from now on, and two sellers. */
+static void open_two(struct seller **seller, struct seller **other) {
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    *seller = open_seller(shop, pair_url(&pair), &told);
+    *other = open_seller(shop, pair_url(&pair), &others);
+}
+
+static void fail_over(struct seller *seller, struct seller *other) {
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    if (other)
+        seller_wait_down(other);
+    seller_wait_up(seller);
+    if (other)
+        seller_wait_up(other);
+}
+
+static void check_step(struct seller *seller, const struct buy *of, enum inventory_step step,
+                       enum inventory_status status) {
+    CHECK_STATUS(order_step(seller, of->id, step, NULL), status);
+}
+
+/* ---- how long receipts are kept ---- */
+
+/* The replica's link is cut for longer than a minute before the master dies. */
+static void test_old_receipts(void) {
+    struct seller *seller, *other;
+    open_two(&seller, &other);
+    put(seller, "phone", 100, 0, 0);
+    pair_cut(&pair);
+    for (int i = 0; i < 50; i++)
+        CHECK_STATUS(buy(i % 2 ? seller : other, "phone", "ann", harness_format("k%d", i), 1)->status,
+                     INVENTORY_OK);
+    seller->shop->hurried_ms += LONG_MS;
+    shop_idle(seller->shop, 200);
+    fail_over(seller, other);
+    check_told(&told, 25, 0);
+    check_told(&others, 25, 0);
+    check_books(seller, &pair.replica, "phone", 50, 0, 50);
+}
+
+static bool is_empty(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.receipts.count == 0;
+}
+
+static bool is_covered(void *arg) {
+    return inventory_drain(((struct seller *)arg)->inventory) == 0;
+}
+
+/* What replicas have is forgotten; and who ends in order waits until they have all. */
+static void test_coverage(void) {
+    struct seller *seller, *other;
+    open_two(&seller, &other);
+    put(seller, "phone", 100, 0, 0);
+    pair_cut(&pair);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    shop_idle(seller->shop, 1500); /* several questions */
+    CHECK(inventory_drain(seller->inventory) > 0);
+    CHECK_INT(inventory_drain(other->inventory), 0);
+    pair_mend(&pair);
+    shop_wait(seller->shop, is_covered, seller, "the replica has it");
+    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{phone}:item", "sold", NULL), "1");
+    seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    shop_wait(seller->shop, is_empty, seller, "the receipts are forgotten");
+}
+
+/* One Redis that loses its last moments. */
+static void test_one_redis(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct shop *shop = shop_open();
+    const char *url = harness_format("redis://127.0.0.1:%d", redis.port);
+    struct seller *seller = open_seller(shop, url, &told), *other = open_seller(shop, url, &others);
+    put(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
+    CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 2)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(other, "phone", "bob", "k3", 4)->status, INVENTORY_OK);
+    redis_kill(&redis);
+    seller_wait_down(seller);
+    seller_wait_down(other);
+    redis_restart(&redis);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "eve", "k4", 4)->status, INVENTORY_SOLD_OUT);
+    seller_wait_up(other);
+    check_told(&told, 1, 0);
+    check_told(&others, 1, 0);
+    check_books(seller, &redis, "phone", 3, 0, 7);
+}
+
+/* ---- the newest state of each order ---- */
+
+/* A hold that ran out does not take the unit from who bought it then. */
+static void test_hold_is_over(void) {
+    struct seller *seller, *other;
+    open_two(&seller, &other);
+    put(seller, "seat", 1, 0, 50);
+    pair_cut(&pair);
+    struct buy *first = buy(seller, "seat", "ann", "a", 1);
+    CHECK_STATUS(first->status, INVENTORY_OK);
+    shop_idle(seller->shop, INVENTORY_HOLD_GRACE_MS + 100);
+    check_step(seller, first, INVENTORY_READ, INVENTORY_OK); /* expires it */
+    struct buy *second = buy(other, "seat", "bob", "b", 1);
+    CHECK_STATUS(second->status, INVENTORY_OK);
+    fail_over(seller, other);
+    check_step(seller, first, INVENTORY_CONFIRM, INVENTORY_EXPIRED);
+    check_told(&told, 1, 0);
+    check_told(&others, 1, 0);
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(seller, "seat", &audit), INVENTORY_OK);
+    CHECK(audit.conserved);
+    CHECK_INT(audit.item.shortage, 0);
+}
+
+/* One seller knows of a hold, the other that it was cancelled, and who has the unit now. The limit is as
+ * tight as the stock. */
+static void test_cancelled_by_another(void) {
+    struct seller *seller, *other;
+    open_two(&seller, &other);
+    put(seller, "seat", 1, 1, 600000);
+    pair_cut(&pair);
+    struct buy *first = buy(seller, "seat", "ann", "a", 1);
+    check_step(other, first, INVENTORY_CANCEL, INVENTORY_OK);
+    struct buy *second = buy(other, "seat", "ann", "b", 1);
+    check_step(other, second, INVENTORY_CONFIRM, INVENTORY_OK);
+    fail_over(seller, other);
+    check_step(seller, first, INVENTORY_CONFIRM, INVENTORY_CANCELLED);
+    check_step(seller, second, INVENTORY_CONFIRM, INVENTORY_OK);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT] + others.outcomes[INVENTORY_LOSS_SHORT], 0);
+    check_books(seller, &pair.replica, "seat", 0, 0, 1);
+}
+
+/* The same, and the second one is shown while the first still has the unit: it fits at the end of the rest.
+ */
+static void test_fits_at_the_end(void) {
+    struct seller *seller, *other;
+    open_two(&seller, &other);
+    struct seller *third = open_seller(seller->shop, pair_url(&pair), &(struct told){.outcomes = {0}});
+    put(seller, "seat", 1, 0, 600000);
+    pair_cut(&pair);
+    struct buy *first = buy(seller, "seat", "ann", "a", 1);
+    check_step(third, first, INVENTORY_CANCEL, INVENTORY_OK);
+    CHECK_STATUS(buy(other, "seat", "bob", "b", 1)->status, INVENTORY_OK);
+    fail_over(seller, other);
+    seller_wait_up(third);
+    check_step(seller, first, INVENTORY_CONFIRM, INVENTORY_CANCELLED);
+    check_told(&others, 1, 0);
+    check_books(seller, &pair.replica, "seat", 0, 1, 0);
+}
+
+static bool is_second_history(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.number >= 3;
+}
+
+/* A note of shortage is taken back when what it is about fits again. */
+static void test_shortage_resolved(void) {
+    struct seller *seller, *other;
+    struct told quick;
+    open_two(&seller, &other);
+    put(seller, "seat", 1, 0, 600000);
+    pair_cut(&pair);
+    struct buy *lost = buy(seller, "seat", "ann", "a", 1);
+    CHECK_STATUS(lost->status, INVENTORY_OK);
+    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
+    pair_fail_over(&pair);
+    struct seller *first =
+        open_seller(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &quick);
+    struct buy *taker = buy(first, "seat", "bob", "b", 1);
+    CHECK_STATUS(taker->status, INVENTORY_OK);
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    check_told(&told, 0, 1);
+    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{seat}:item", "shortage", NULL), "1");
+    check_step(first, taker, INVENTORY_CANCEL, INVENTORY_OK);
+    /* Another history, which is shown everything again. */
+    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
+    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    shop_wait(seller->shop, is_second_history, seller, "the new history is seen");
+    seller_wait_up(seller);
+    check_told(&told, 1, 1);
+    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{seat}:item", "shortage", NULL), "0");
+    CHECK_INT(redis_integer(&pair.replica, "EXISTS", "seckill:{seat}:shortage", NULL), 0);
+    check_step(seller, lost, INVENTORY_CONFIRM, INVENTORY_OK);
+    check_books(seller, &pair.replica, "seat", 0, 0, 1);
+}
+
+/* ---- restocks, transfers, baskets ---- */
+
+static void test_transactions(void) {
+    struct seller *seller, *other;
+    open_two(&seller, &other);
+    pair_cut(&pair);
+    put(seller, "phone", 6, 0, 0);
+    put(seller, "lamp", 10, 0, 0);
+    put(other, "held", 3, 2, 600000);
+    CHECK_STATUS(item_restock(seller, "lamp", "r", 5, NULL), INVENTORY_OK);
+    struct txn *transfer = txn_new(other, "t1", "phone:2 lamp:2");
+    CHECK_STATUS(txn_do(transfer, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_make(seller, "k1", "phone:1 lamp:2"), INVENTORY_OK);
+    struct txn *held = txn_new(seller, "k2", "held:1 phone:1"),
+               *cancelled = txn_new(seller, "k3", "held:1 phone:1 lamp:1"),
+               *confirmed = txn_new(seller, "k4", "held:1 phone:1");
+    CHECK_STATUS(txn_do(held, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(cancelled, TXN_MAKE), INVENTORY_OK);
+    struct txn *by_other = txn_new(other, "k3", "held:1 phone:1 lamp:1");
+    CHECK_STATUS(txn_do(by_other, TXN_FIND), INVENTORY_OK);
+    CHECK_STATUS(txn_do(by_other, TXN_CANCEL), INVENTORY_OK);
+    CHECK_STATUS(txn_do(confirmed, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(confirmed, TXN_CONFIRM), INVENTORY_OK);
+    struct txn *refused = txn_new(seller, "k5", "phone:1 held:3");
+    CHECK(txn_do(refused, TXN_MAKE) != INVENTORY_OK);
+    fail_over(seller, other);
+    check_books(seller, &pair.replica, "phone", 1, 1, 2);
+    check_books(seller, &pair.replica, "lamp", 15, 0, 2);
+    check_books(seller, &pair.replica, "held", 1, 1, 1);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT] + others.outcomes[INVENTORY_LOSS_SHORT] +
+                  told.outcomes[INVENTORY_LOSS_DIFFERS] + others.outcomes[INVENTORY_LOSS_DIFFERS],
+              0);
+    /* Everybody gets the first answer again, and nothing moves. */
+    CHECK_STATUS(txn_make(other, "t1", "phone:2 lamp:2"), INVENTORY_REPLAYED);
+    CHECK_STATUS(txn_make(other, "k1", "phone:1 lamp:2"), INVENTORY_REPLAYED);
+    CHECK_STATUS(txn_make(other, "k4", "held:1 phone:1"), INVENTORY_REPLAYED);
+    CHECK_STATUS(item_restock(other, "lamp", "r", 5, NULL), INVENTORY_REPLAYED);
+    struct txn *again = txn_new(other, "k2", "held:1 phone:1");
+    CHECK_STATUS(txn_do(again, TXN_FIND), INVENTORY_OK);
+    CHECK_STATUS(txn_do(again, TXN_CONFIRM), INVENTORY_OK);
+    while (strcmp(txn_phase(&pair.replica, cancelled), "cancelled") != 0) { /* who had it is given a second */
+        shop_idle(seller->shop, 50);
+        txns_recover(other);
+    }
+    check_books(seller, &pair.replica, "phone", 1, 0, 3);
+    check_books(seller, &pair.replica, "lamp", 15, 0, 2);
+    check_books(seller, &pair.replica, "held", 1, 0, 2);
+}
+
+/* ---- histories ---- */
+
+static unsigned met;
+
+static bool has_met_more(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.number > met;
+}
+
+/* What a server leaves that crashes again and again while it rests: as many histories as are kept. */
+static void leave_histories(struct inventory *inventory) {
+    struct putback *putback = &inventory->putback;
+    while (putback->history_count < RECEIPTS_HISTORIES) {
+        struct history *history = calloc(1, sizeof *history);
+        CHECK(history);
+        *history = (struct history){
+            .number = ++putback->number, .state = HISTORY_RESTS, .reached_ms = clock_mono_ms(&clock_system)};
+        putback->running++;
+        putback->histories[putback->history_count++] = history;
+        receipts_begin_history(&putback->receipts, history->number);
+    }
+}
+
+static void test_many_histories(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    put(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    leave_histories(seller->inventory);
+    CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "-evalsha", NULL), "OK");
+    for (int i = 0; i < 3; i++) { /* it is reached, and refuses to be shown anything */
+        met = seller->inventory->putback.number;
+        CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
+        CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
+        redis_command(&redis, "CLIENT", "KILL", "TYPE", "normal", NULL);
+        shop_wait(shop, has_met_more, seller, "another history");
+    }
+    CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "+evalsha", NULL), "OK");
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
+    check_books(seller, &redis, "phone", 8, 0, 2);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("receipts that are old", test_old_receipts);
+    harness_run("what replicas have", test_coverage);
+    harness_run("one Redis", test_one_redis);
+    harness_run("a hold that is over", test_hold_is_over);
+    harness_run("cancelled by another", test_cancelled_by_another);
+    harness_run("what fits at the end", test_fits_at_the_end);
+    harness_run("a shortage that is resolved", test_shortage_resolved);
+    harness_run("restocks, transfers, baskets", test_transactions);
+    harness_run("many histories", test_many_histories);
+    return harness_finish();
+}
