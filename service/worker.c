@@ -19,8 +19,9 @@ enum { BUSY_POLL_CROWD = 32, BUSY_POLL_NS = 100000, PAUSES = 10 };
 static void log_put_back(struct worker *worker) {
     uint64_t back = worker->stock_metrics.put_back, unkept = worker->stock_metrics.unkept;
     if (back > worker->put_back)
-        log_info("worker %d put back %llu orders and the like that a failover of the store had lost",
-                 worker->index, (unsigned long long)(back - worker->put_back));
+        log_info(
+            "worker %d put back %llu orders, restocks or transfers that a failover of the store had lost",
+            worker->index, (unsigned long long)(back - worker->put_back));
     if (unkept > worker->unkept)
         log_error(
             "worker %d: a failover of the store may have lost more acknowledged orders than could be kept to "
@@ -135,9 +136,9 @@ static void drain(struct worker *worker) {
         if (!time_is_up && (!done || open > 0))
             return;
         if (open > 0)
-            log_error(
-                "worker %d ends, and no replica has the last %d orders and the like that it acknowledged",
-                worker->index, open);
+            log_error("worker %d ends, and no replica has the last %d orders, restocks or transfers that it "
+                      "acknowledged",
+                      worker->index, open);
         inventory_close(worker->inventory);
         worker->inventory = NULL;
     }

@@ -290,6 +290,81 @@ static void test_transactions(void) {
     check_books(seller, &pair.replica, "held", 1, 0, 2);
 }
 
+/* ---- a cluster, of which one master is lost ---- */
+
+enum { MASTERS = 3 };
+
+/* The replica gets nothing of what the master writes from now on. */
+static void cut(const struct redis_server *master, const struct redis_server *replica) {
+    redis_wait_copied(master, replica);
+    CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "-psync", NULL), "OK");
+    CHECK_INT(redis_integer(master, "CLIENT", "KILL", "TYPE", "replica", NULL), 1);
+}
+
+static bool is_whole(void *arg) {
+    return store_is_whole(((struct seller *)arg)->inventory->store);
+}
+
+static bool is_not_whole(void *arg) {
+    return !is_whole(arg);
+}
+
+/* Transfers and baskets over two masters, of which one is replaced by a replica that has not got its part. */
+static void test_cluster(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 1);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, redis_cluster_url(&cluster), &told);
+    struct seller *other = open_seller(shop, redis_cluster_url(&cluster), &others);
+    shop_wait(shop, is_whole, seller, "all masters are there");
+    shop_wait(shop, is_whole, other, "all masters are there");
+    const struct redis_server *phone = redis_cluster_of(&cluster, "{phone}");
+    struct redis_server *dies = redis_cluster_of(&cluster, "{lamp}");
+    CHECK(phone != dies);
+    put(seller, "phone", 100, 0, 0);
+    put(seller, "lamp", 100, 0, 0);
+    put(seller, "held", 100, 0, 600000);
+    cut(dies, dies + MASTERS);
+    for (int i = 0; i < 10; i++) {
+        const char *there = harness_format("t%d", i), *back = harness_format("tb%d", i);
+        CHECK_STATUS(txn_make(i % 2 ? seller : other, there, "phone:3 lamp:3"), INVENTORY_OK);
+        CHECK_STATUS(txn_make(i % 2 ? other : seller, back, "lamp:1 phone:1"), INVENTORY_OK);
+        CHECK_STATUS(txn_make(seller, harness_format("k%d", i), "phone:1 lamp:1"), INVENTORY_OK);
+        struct txn *held = txn_new(other, harness_format("h%d", i), "held:1 phone:1 lamp:1");
+        CHECK_STATUS(txn_do(held, TXN_MAKE), INVENTORY_OK);
+        CHECK_STATUS(txn_do(held, i % 2 ? TXN_CONFIRM : TXN_CANCEL), INVENTORY_OK);
+    }
+    CHECK_STATUS(item_restock(seller, "lamp", "r", 7, NULL), INVENTORY_OK);
+    redis_kill(dies);
+    shop_wait(shop, is_not_whole, seller, "the master is gone");
+    shop_wait(shop, is_not_whole, other, "the master is gone");
+    shop_wait(shop, is_whole, seller, "its successor is there");
+    shop_wait(shop, is_whole, other, "its successor is there");
+    for (int i = 0; i < 10; i++) {
+        CHECK_STATUS(txn_make(seller, harness_format("t%d", i), "phone:3 lamp:3"), INVENTORY_REPLAYED);
+        struct txn *basket = txn_new(seller, harness_format("k%d", i), "phone:1 lamp:1");
+        CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_REPLAYED);
+        for (int line = 0; line < 2; line++) {
+            struct inventory_order order;
+            inventory_transaction_order(&basket->transaction, line, &order);
+            CHECK_STATUS(order_step(seller, order.id, INVENTORY_READ, &order), INVENTORY_OK);
+            CHECK_STR(inventory_state_name(order.state), "confirmed");
+        }
+    }
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    CHECK(audit.conserved);
+    CHECK_INT(audit.item.sold, 15);
+    CHECK_INT(audit.item.available, 100 - 30 + 10 - 15);
+    CHECK_STATUS(item_audit(seller, "lamp", &audit), INVENTORY_OK);
+    CHECK(audit.conserved);
+    CHECK_INT(audit.item.sold, 15);
+    CHECK_INT(audit.item.available, 100 + 30 - 10 - 15 + 7);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT] + others.outcomes[INVENTORY_LOSS_SHORT] +
+                  told.outcomes[INVENTORY_LOSS_DIFFERS] + others.outcomes[INVENTORY_LOSS_DIFFERS],
+              0);
+}
+
 /* ---- histories ---- */
 
 static unsigned met;
@@ -344,6 +419,7 @@ int main(int argc, char **argv) {
     harness_run("what fits at the end", test_fits_at_the_end);
     harness_run("a shortage that is resolved", test_shortage_resolved);
     harness_run("restocks, transfers, baskets", test_transactions);
+    harness_run("a cluster", test_cluster);
     harness_run("many histories", test_many_histories);
     return harness_finish();
 }

@@ -310,6 +310,16 @@ static void restarted_empty(void) {
     redis_wipe(&setup.redis);
     redis_restart(&setup.redis);
     seckilld_wait_ready(&setup.service, 200);
+    /* The service puts back what it acknowledged lately. */
+    CHECK_INT(shop_buy(setup.port, "gone", "u", 1, "k", &response), 201);
+    CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
+    CHECK_INT(shop_audit(setup.port, "gone", "sold"), 1);
+    seckilld_kill(&setup.service);
+    redis_stop(&setup.redis);
+    redis_wipe(&setup.redis);
+    redis_restart(&setup.redis);
+    seckilld_restart(&setup.service);
+    seckilld_wait_ready(&setup.service, 200);
     /* Neither full nor sold out: not there. */
     shop_buy(setup.port, "gone", "u", 1, "k", &response);
     CHECK_PROBLEM(&response, 404, "unknown-item");

@@ -1,0 +1,138 @@
+/* The list of receipts, without a store: one of a name, what is covered, and what is forgotten. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/purchases/receipts.h"
+#include "test/harness.h"
+
+enum { HERE = 1, THERE = 2 };
+
+static struct receipts receipts;
+
+static void free_receipts(void *arg) {
+    receipts_free(arg);
+}
+
+static void begin(void) {
+    receipts_init(&receipts);
+    harness_defer(free_receipts, &receipts);
+    receipts_begin_history(&receipts, HERE);
+    receipts_begin_history(&receipts, THERE);
+}
+
+static void add(const char *digest, const char *record, unsigned history, int64_t now_ms) {
+    receipts_add(&receipts, RECEIPT_ORDER, "phone", digest, record, history, now_ms);
+}
+
+static const char *record_of(const char *digest) {
+    const struct receipt *receipt = receipts_find(&receipts, RECEIPT_ORDER, "phone", digest);
+    return receipt ? receipt->record : "none";
+}
+
+/* The newest state of an order stays, in whichever order they come. */
+static void test_one_of_a_name(void) {
+    begin();
+    add("a", "h 1 ann 1 2", HERE, 0);
+    add("b", "c 1 ann 1", HERE, 0);
+    add("a", "c2 1 ann 1 2", HERE, 0);
+    add("a", "h 1 ann 1 2", HERE, 0);
+    CHECK_STR(record_of("a"), "c2 1 ann 1 2");
+    CHECK_STR(record_of("b"), "c 1 ann 1");
+    CHECK_INT(receipts.count, 2);
+    receipts_add(&receipts, RECEIPT_MOVE, "phone", "a", "5 10 10", HERE, 0);
+    receipts_add(&receipts, RECEIPT_ORDER, "lamp", "a", "c 2 ann 1", HERE, 0);
+    CHECK_INT(receipts.count, 4);
+    CHECK_STR(record_of("a"), "c2 1 ann 1 2");
+    receipts_remove(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "a"));
+    CHECK_STR(record_of("a"), "none");
+    CHECK_INT(receipts.count, 3);
+}
+
+/* Thousands are found, and the buckets grow with them. */
+static void test_many(void) {
+    begin();
+    for (int i = 0; i < 5000; i++)
+        add(harness_format("k%d", i), harness_format("c %d ann 1", i + 1), HERE, 0);
+    for (int i = 0; i < 5000; i++)
+        CHECK_STR(record_of(harness_format("k%d", i)), harness_format("c %d ann 1", i + 1));
+    CHECK_INT(receipts.count, 5000);
+    CHECK(receipts.bucket_count >= 4096);
+}
+
+/* Coverage counts until a place, for each history by itself. What is adopted later is not covered by it. */
+static void test_coverage(void) {
+    begin();
+    add("a", "c 1 ann 1", HERE, 0);
+    uint64_t until = receipts.seq;
+    add("b", "c 1 ann 1", HERE, 0);
+    add("c", "c 1 ann 1", THERE, 0);
+    add("d", "c 1 ann 1", 0, 0);
+    CHECK_INT(receipts_open(&receipts), 3);
+    receipts_cover(&receipts, HERE, until);
+    CHECK_INT(receipts_open(&receipts), 2);
+    receipts_cover(&receipts, HERE, receipts.seq);
+    CHECK_INT(receipts_open(&receipts), 1);
+    receipts_adopt(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "c"), HERE);
+    CHECK_INT(receipts_open(&receipts), 1);
+    receipts_end_history(&receipts, HERE);
+    CHECK_INT(receipts_open(&receipts), 3);
+}
+
+/* Only what is covered is forgotten for its age; what must be forgotten without is told once. */
+static void test_forgotten(void) {
+    begin();
+    receipts.max = 3;
+    add("a", "c 1 ann 1", HERE, 0);
+    receipts_tick(&receipts, 10 * RECEIPTS_COVERED_LONG_MS);
+    CHECK_STR(record_of("a"), "c 1 ann 1");
+    receipts_cover(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS);
+    CHECK_STR(record_of("a"), "c 1 ann 1");
+    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 1);
+    CHECK_STR(record_of("a"), "none");
+    CHECK(!receipts_take_forgotten(&receipts));
+    for (int i = 0; i < 4; i++)
+        add(harness_format("k%d", i), "c 1 ann 1", HERE, 0);
+    CHECK_INT(receipts.count, 3);
+    CHECK_STR(record_of("k0"), "none");
+    CHECK(receipts_take_forgotten(&receipts));
+    CHECK(!receipts_take_forgotten(&receipts));
+    /* Replicas got it after all. */
+    add("k4", "c 1 ann 1", HERE, 0);
+    receipts_cover(&receipts, HERE, receipts.seq);
+    CHECK(!receipts_take_forgotten(&receipts));
+    /* Nobody knows any more. */
+    add("k5", "c 1 ann 1", THERE, 0);
+    for (int i = 6; i < 9; i++)
+        add(harness_format("k%d", i), "c 1 ann 1", THERE, 0);
+    receipts_end_history(&receipts, THERE);
+    CHECK(receipts_take_forgotten(&receipts));
+}
+
+/* A pass meets all that are not in the history, also what is added or taken away meanwhile. */
+static void test_pass(void) {
+    begin();
+    add("a", "h 1 ann 1 2", THERE, 0);
+    add("b", "c 1 ann 1", HERE, 0);
+    add("c", "c 1 ann 1", THERE, 0);
+    receipts_begin_pass(&receipts, HERE);
+    CHECK_STR(receipts_pass(&receipts, HERE)->field, "a");
+    add("a", "c2 1 ann 1 2", THERE, 0);
+    CHECK_STR(receipts_pass(&receipts, HERE)->field, "c");
+    receipts_remove(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "c"));
+    CHECK_STR(receipts_pass(&receipts, HERE)->record, "c2 1 ann 1 2");
+    CHECK(!receipts_pass(&receipts, HERE));
+    add("d", "c 1 ann 1", THERE, 0);
+    CHECK_STR(receipts_pass(&receipts, HERE)->field, "d");
+    CHECK(!receipts_pass(&receipts, HERE));
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("one of a name", test_one_of_a_name);
+    harness_run("many", test_many);
+    harness_run("coverage", test_coverage);
+    harness_run("forgotten", test_forgotten);
+    harness_run("a pass", test_pass);
+    return harness_finish();
+}
