@@ -297,7 +297,7 @@ enum { MASTERS = 3 };
 /* The replica gets nothing of what the master writes from now on. */
 static void cut(const struct redis_server *master, const struct redis_server *replica) {
     redis_wait_copied(master, replica);
-    CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "-psync", NULL), "OK");
+    CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
     CHECK_INT(redis_integer(master, "CLIENT", "KILL", "TYPE", "replica", NULL), 1);
 }
 

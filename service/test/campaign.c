@@ -1,0 +1,400 @@
+#include "service/test/campaign.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "service/test/caller.h"
+#include "service/test/shop.h"
+
+enum {
+    CLIENTS = 12,
+    DEEDS_MAX = 4000, /* of a client */
+    USERS = 40,
+    LINES_MAX = 3,
+    RETRY_MS = 60000,
+    PAUSE_MS = 20
+};
+
+/* What is on sale. `limited` has a limit that a user meets; the holds of `brief` expire while it is sold;
+ * `ends` ends within the sale. */
+static const struct {
+    const char *name, *terms;
+    int stock;
+    bool holds, brief, limited;
+} items[] = {
+    {"plain", "\"stock\":100000", 100000, false, false, false},
+    {"lamp", "\"stock\":400", 400, false, false, false},
+    {"held", "\"stock\":100000,\"hold_seconds\":600", 100000, true, false, false},
+    {"brief", "\"stock\":300,\"hold_seconds\":1", 300, true, true, false},
+    {"limited", "\"stock\":100000,\"per_user_limit\":3,\"hold_seconds\":600", 100000, true, false, true},
+    {"ends", "\"stock\":100000,\"ends_at\":\"%s\"", 100000, false, false, false}};
+enum { PLAIN, LAMP, HELD, BRIEF, LIMITED, ENDS, ITEMS };
+
+enum deed_kind { PURCHASE, BASKET, TRANSFER, RESTOCK };
+
+/* Something that was asked for, and the last that was said of it. */
+struct deed {
+    enum deed_kind kind;
+    char state; /* h c x e: as an order was acknowledged last; d: done; 0: it was refused */
+    char key[40], id[96];
+    int lines, user;
+    struct {
+        int item, quantity;
+    } line[LINES_MAX]; /* of a transfer: from and to */
+};
+
+struct client {
+    struct campaign *campaign;
+    pthread_t thread;
+    uint64_t random;
+    struct caller caller;
+    int number, count;
+    char fault[512]; /* an answer that must never be given */
+    struct deed deeds[DEEDS_MAX];
+};
+
+struct campaign {
+    const struct seckilld *services;
+    atomic_bool stopped;
+    atomic_int answers;
+    bool joined;
+    struct client clients[CLIENTS];
+};
+
+/* ---- asking ---- */
+
+static unsigned dice(struct client *client, unsigned sides) {
+    return (unsigned)(harness_random(&client->random) % sides);
+}
+
+/* Until there is an answer that is one. */
+static int ask(struct client *client, const char *path, const char *key, const char *body) {
+    int64_t until_ms = harness_now_ms() + RETRY_MS;
+    for (int status = 0;;) {
+        int port = client->campaign->services[dice(client, CAMPAIGN_SERVICES)].port;
+        status = caller_call(&client->caller, port, "POST", path, key, body);
+        atomic_fetch_add(&client->campaign->answers, status > 0);
+        if (status != 0 && status != 503)
+            return status;
+        if (harness_now_ms() >= until_ms) {
+            snprintf(client->fault, sizeof client->fault, "%s is not answered: %d %.300s", path, status,
+                     client->caller.body);
+            return status;
+        }
+        harness_pause_ms(PAUSE_MS);
+    }
+}
+
+static void fault(struct client *client, const struct deed *deed, const char *what, int status) {
+    if (!client->fault[0])
+        snprintf(client->fault, sizeof client->fault, "%s of %s (%s, %c): %d %.300s", what, deed->key,
+                 deed->id, deed->state ? deed->state : '-', status, client->caller.body);
+}
+
+static const char *const paths[] = {
+    [PURCHASE] = "/v1/purchases", [BASKET] = "/v1/baskets", [TRANSFER] = "/v1/transfers"};
+
+static void print_body(const struct deed *deed, char *out, size_t size) {
+    int quantity = deed->line[0].quantity, length;
+    const char *item = items[deed->line[0].item].name;
+    switch (deed->kind) {
+    case PURCHASE:
+        snprintf(out, size, "{\"item\":\"%s\",\"user\":\"u%d\",\"quantity\":%d}", item, deed->user, quantity);
+        return;
+    case TRANSFER:
+        snprintf(out, size, "{\"from\":\"%s\",\"to\":\"%s\",\"quantity\":%d}", item,
+                 items[deed->line[1].item].name, quantity);
+        return;
+    case RESTOCK: snprintf(out, size, "{\"quantity\":%d}", quantity); return;
+    case BASKET: break;
+    }
+    length = snprintf(out, size, "{\"user\":\"u%d\",\"lines\":[", deed->user);
+    for (int i = 0; i < deed->lines; i++)
+        length += snprintf(out + length, size - (size_t)length, "%s{\"item\":\"%s\",\"quantity\":%d}",
+                           i ? "," : "", items[deed->line[i].item].name, deed->line[i].quantity);
+    snprintf(out + length, size - (size_t)length, "]}");
+}
+
+static int send_deed(struct client *client, const struct deed *deed) {
+    char body[512], path[96];
+    print_body(deed, body, sizeof body);
+    snprintf(path, sizeof path, "/v1/items/%s/restock", items[deed->line[0].item].name);
+    return ask(client, deed->kind == RESTOCK ? path : paths[deed->kind], deed->key, body);
+}
+
+/* ---- deeds ---- */
+
+static char state_told(const struct client *client) {
+    char text[16] = "";
+    caller_text(&client->caller, "\"state\":\"", text, sizeof text);
+    return strcmp(text, "held") == 0        ? 'h'
+           : strcmp(text, "confirmed") == 0 ? 'c'
+           : strcmp(text, "cancelled") == 0 ? 'x'
+           : strcmp(text, "expired") == 0   ? 'e'
+                                            : '?';
+}
+
+/* An answer to the same request for the second time, or for the first. */
+static void note(struct client *client, struct deed *deed, int status) {
+    static const char *const names[] = {[PURCHASE] = "\"order\":\"",
+                                        [BASKET] = "\"basket\":\"",
+                                        [TRANSFER] = "\"transfer\":\"",
+                                        [RESTOCK] = ""};
+    char id[sizeof deed->id] = "";
+    bool done = status == 200 || status == 201;
+    if (!done) {
+        if (deed->state)
+            fault(client, deed, "a retry", status);
+        else if (status != 409 && status != 422)
+            fault(client, deed, "a request", status);
+        return;
+    }
+    if (deed->kind != RESTOCK)
+        caller_text(&client->caller, names[deed->kind], id, sizeof id);
+    if (!deed->state) {
+        stpcpy(deed->id, id);
+        deed->state = deed->kind == PURCHASE || deed->kind == BASKET ? state_told(client) : 'd';
+    } else if (strcmp(id, deed->id) != 0) {
+        fault(client, deed, "another answer to a retry", status);
+    }
+}
+
+/* Confirms or cancels a hold. */
+static void settle(struct client *client, struct deed *deed, bool confirm) {
+    char path[160], type[64] = "";
+    snprintf(path, sizeof path, "/v1/%s/%s/%s", deed->kind == BASKET ? "baskets" : "orders", deed->id,
+             confirm ? "confirm" : "cancel");
+    int status = ask(client, path, NULL, "");
+    caller_text(&client->caller, "\"type\":\"/problems/", type, sizeof type);
+    if (status == 200)
+        deed->state = confirm ? 'c' : 'x';
+    else if (strcmp(type, "order-expired") == 0)
+        deed->state = 'e';
+    else
+        fault(client, deed, confirm ? "confirm" : "cancel", status);
+}
+
+static void choose_lines(struct client *client, struct deed *deed) {
+    int first = (int)dice(client, ITEMS);
+    deed->lines = deed->kind == BASKET ? 2 + (int)dice(client, 2) : deed->kind == TRANSFER ? 2 : 1;
+    for (int i = 0; i < deed->lines; i++) {
+        /* No transfer touches what is limited in number, so that sold out comes of sales alone. */
+        deed->line[i].item = (first + i) % ITEMS;
+        deed->line[i].quantity = 1 + (int)dice(client, 2);
+    }
+    deed->line[1].quantity = deed->kind == TRANSFER ? deed->line[0].quantity : deed->line[1].quantity;
+}
+
+static void act(struct client *client) {
+    struct deed *deed = &client->deeds[client->count];
+    unsigned kind = dice(client, 100);
+    *deed = (struct deed){.kind = kind < 60   ? PURCHASE
+                                  : kind < 80 ? BASKET
+                                  : kind < 93 ? TRANSFER
+                                              : RESTOCK,
+                          .user = (int)dice(client, USERS)};
+    snprintf(deed->key, sizeof deed->key, "c%d-%d", client->number, client->count++);
+    choose_lines(client, deed);
+    note(client, deed, send_deed(client, deed));
+    if (deed->state == 'h' && dice(client, 4) > 0)
+        settle(client, deed, dice(client, 3) > 0);
+}
+
+/* The same again, and with the same key something else. */
+static void repeat(struct client *client) {
+    struct deed *deed = &client->deeds[dice(client, (unsigned)client->count)], other = *deed;
+    if (!deed->state)
+        return;
+    note(client, deed, send_deed(client, deed));
+    other.line[0].quantity += 5;
+    int status = send_deed(client, &other);
+    if (status != 422)
+        fault(client, deed, "another request with its key", status);
+}
+
+static void *run(void *arg) {
+    struct client *client = arg;
+    while (!atomic_load(&client->campaign->stopped) && client->count < DEEDS_MAX && !client->fault[0]) {
+        if (client->count > 0 && dice(client, 8) == 0)
+            repeat(client);
+        else
+            act(client);
+    }
+    caller_close(&client->caller);
+    return NULL;
+}
+
+static void end(void *arg) {
+    campaign_stop(arg);
+}
+
+struct campaign *campaign_start(const struct seckilld services[CAMPAIGN_SERVICES], uint64_t seed) {
+    struct campaign *campaign = harness_alloc(sizeof *campaign);
+    char terms[160], ends[32];
+    time_t soon = time(NULL) + 4;
+    struct tm utc;
+    campaign->services = services;
+    strftime(ends, sizeof ends, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&soon, &utc));
+    for (int i = 0; i < ITEMS; i++) {
+        if (i == ENDS)
+            snprintf(terms, sizeof terms, "\"stock\":100000,\"ends_at\":\"%s\"", ends);
+        shop_put(services[0].port, items[i].name, i == ENDS ? terms : items[i].terms);
+    }
+    harness_defer(end, campaign);
+    for (int i = 0; i < CLIENTS; i++) {
+        struct client *client = &campaign->clients[i];
+        client->campaign = campaign;
+        client->caller = (struct caller)CALLER_NEW;
+        client->random = seed + (uint64_t)i * 7919;
+        client->number = i;
+        CHECK_INT(pthread_create(&client->thread, NULL, run, client), 0);
+    }
+    return campaign;
+}
+
+int campaign_answers(const struct campaign *campaign) {
+    return atomic_load(&campaign->answers);
+}
+
+void campaign_stop(struct campaign *campaign) {
+    atomic_store(&campaign->stopped, true);
+    for (int i = 0; !campaign->joined && i < CLIENTS; i++)
+        pthread_join(campaign->clients[i].thread, NULL);
+    campaign->joined = true;
+}
+
+/* ---- judging ---- */
+
+struct judging {
+    struct campaign_result *result;
+    const struct campaign *campaign;
+    int port;
+    char *logs[CAMPAIGN_SERVICES];
+    long long stock[ITEMS], confirmed[ITEMS], held_most[ITEMS], confirmed_told[ITEMS];
+    int told_moves;
+};
+
+static bool is_told(const struct judging *judging, const char *name) {
+    for (int i = 0; i < CAMPAIGN_SERVICES; i++) {
+        const char *at = strstr(judging->logs[i], name);
+        for (; at; at = strstr(at + 1, name)) {
+            const char *line = at;
+            while (line > judging->logs[i] && line[-1] != '\n')
+                line--;
+            if (strstr(line, "a failover of the store lost") < at &&
+                strstr(line, "a failover of the store lost"))
+                return true;
+        }
+    }
+    return false;
+}
+
+static void wrong(struct judging *judging, const char *name, const char *what) {
+    struct campaign_result *result = judging->result;
+    result->lost++;
+    if (is_told(judging, name))
+        result->told++;
+    else if (!result->first[0])
+        snprintf(result->first, sizeof result->first, "%s: %.400s", name, what);
+}
+
+/* A state that the deed may be in by now. */
+static bool may_be(const struct deed *deed, const char *state) {
+    bool brief = false;
+    for (int i = 0; i < deed->lines; i++)
+        brief |= items[deed->line[i].item].brief;
+    switch (deed->state) {
+    case 'c': return strcmp(state, "confirmed") == 0;
+    case 'x': return strcmp(state, "cancelled") == 0;
+    case 'e': return strcmp(state, "expired") == 0;
+    default: return strcmp(state, "held") == 0 || (brief && strcmp(state, "expired") == 0);
+    }
+}
+
+static void judge_order(struct judging *judging, const struct deed *deed, const char *order) {
+    struct web_response response;
+    int status = shop_get(judging->port, harness_format("/v1/orders/%s", order), &response);
+    if (status != 200)
+        wrong(judging, order, harness_format("%c, and now %d %s", deed->state, status, response.body));
+    else if (!may_be(deed, shop_text(&response, "state")))
+        wrong(judging, order, harness_format("%c, and now %s", deed->state, shop_text(&response, "state")));
+}
+
+static void judge_basket(struct judging *judging, const struct deed *deed) {
+    struct web_response response;
+    int status = shop_get(judging->port, harness_format("/v1/baskets/%s", deed->id), &response);
+    if (status != 200) {
+        wrong(judging, deed->id, harness_format("%c, and now %d %s", deed->state, status, response.body));
+        return;
+    }
+    if (!may_be(deed, shop_text(&response, "state")))
+        wrong(judging, deed->id,
+              harness_format("%c, and now %s", deed->state, shop_text(&response, "state")));
+    const char *body = harness_format("%s", response.body);
+    const char *at = strstr(body, "\"order\":\"");
+    for (int i = 0; i < deed->lines && at; i++, at = strstr(at + 1, "\"order\":\""))
+        judge_order(judging, deed, harness_format("%.*s", (int)strcspn(at + 9, "\""), at + 9));
+}
+
+static void judge_deed(struct judging *judging, const struct deed *deed) {
+    int item = deed->line[0].item, quantity = deed->line[0].quantity;
+    if (deed->kind == RESTOCK) {
+        judging->stock[item] += quantity;
+    } else if (deed->kind == TRANSFER) {
+        judging->stock[item] -= quantity;
+        judging->stock[deed->line[1].item] += quantity;
+    } else {
+        for (int i = 0; i < deed->lines; i++) {
+            long long *sum = deed->state == 'c' ? judging->confirmed : judging->held_most;
+            sum[deed->line[i].item] += deed->state == 'c' || deed->state == 'h' ? deed->line[i].quantity : 0;
+        }
+        if (deed->kind == PURCHASE)
+            judge_order(judging, deed, deed->id);
+        else
+            judge_basket(judging, deed);
+    }
+}
+
+/* What the books must add up to. If something was told, units are missing where they were sold again. */
+static void judge_item(struct judging *judging, int i) {
+    struct campaign_result *result = judging->result;
+    struct web_response response;
+    CHECK_INT(shop_admin(judging->port, "GET", harness_format("/v1/items/%s/audit", items[i].name), NULL,
+                         &response),
+              200);
+    long long stock = shop_number(&response, "stock"), sold = shop_number(&response, "sold"),
+              held = shop_number(&response, "held");
+    bool good = strstr(response.body, "\"conserved\":true") && shop_number(&response, "oversold") == 0 &&
+                shop_number(&response, "over_limit") == 0;
+    bool adds_up =
+        stock == judging->stock[i] && sold == judging->confirmed[i] && held <= judging->held_most[i];
+    if ((!good || (!adds_up && result->told == 0)) && !result->first[0])
+        snprintf(result->first, sizeof result->first,
+                 "the books of %s, which should be stock %lld, sold %lld, held %lld at most: %.300s",
+                 items[i].name, judging->stock[i], judging->confirmed[i], judging->held_most[i],
+                 response.body);
+}
+
+void campaign_judge(struct campaign *campaign, struct campaign_result *result) {
+    struct judging judging = {.result = result, .campaign = campaign, .port = campaign->services[0].port};
+    *result = (struct campaign_result){.asked = 0};
+    for (int i = 0; i < CAMPAIGN_SERVICES; i++)
+        judging.logs[i] = proc_output(&campaign->services[i].proc);
+    for (int i = 0; i < ITEMS; i++)
+        judging.stock[i] = items[i].stock;
+    for (int i = 0; i < CLIENTS; i++) {
+        const struct client *client = &campaign->clients[i];
+        if (client->fault[0] && !result->first[0])
+            snprintf(result->first, sizeof result->first, "%s", client->fault);
+        result->asked += client->count;
+        for (int j = 0; j < client->count; j++) {
+            result->acknowledged += client->deeds[j].state != 0;
+            if (client->deeds[j].state)
+                judge_deed(&judging, &client->deeds[j]);
+        }
+    }
+    for (int i = 0; i < ITEMS; i++)
+        judge_item(&judging, i);
+}

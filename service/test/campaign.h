@@ -1,0 +1,27 @@
+/* Clients who do everything that the shop offers, at random, and keep what they were told: purchases, holds,
+ * confirms, cancels, baskets, transfers, restocks, and retries with right and wrong bodies. At the end all of
+ * it is compared with the books. */
+#ifndef SERVICE_TEST_CAMPAIGN_H
+#define SERVICE_TEST_CAMPAIGN_H
+
+#include "test/harness.h"
+
+enum { CAMPAIGN_SERVICES = 2 };
+
+struct campaign;
+
+struct campaign_result {
+    int asked, acknowledged; /* what was asked for, and what of it was done */
+    int lost, told;  /* of that, what is not in the books as it was acknowledged; and of that, by name */
+    char first[512]; /* the first that is lost and was not told, or other books that are wrong */
+};
+
+/* Puts the items on sale, and begins. The services must be ready. */
+struct campaign *campaign_start(const struct seckilld services[CAMPAIGN_SERVICES], uint64_t seed);
+/* How many answers there were so far. */
+int campaign_answers(const struct campaign *campaign);
+/* Ends it: each client has the last answer to what it asked for. The services must be ready again. */
+void campaign_stop(struct campaign *campaign);
+void campaign_judge(struct campaign *campaign, struct campaign_result *result);
+
+#endif
