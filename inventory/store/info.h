@@ -25,5 +25,8 @@ struct replication {
 
 /* Reads INFO replication; false if it says less than that. */
 bool replication_read(struct replication *replication, const char *info);
+/* How many replicas, of those that are connected and follow, have told that they have all up to this offset.
+ */
+int replication_count(const char *info, int64_t offset);
 
 #endif
