@@ -207,8 +207,11 @@ static void relay_begin(void) {
 
 /* No WAIT waits for nothing: then the replicas' offsets would have to be polled. */
 static void test_newer_safe(void) {
+    struct inventory_health health;
     relay_begin();
     test_safe_when_answered();
+    store_health(seller, &health);
+    CHECK_INT(health.servers[0].proven, 1);
     CHECK_INT(newer_wait_blind(relay), 0);
 }
 
