@@ -93,7 +93,7 @@ static void on_info(void *ctx, const struct redis_value *value) {
         return;
     note_server(health, part, info);
     char version[32] = "unknown", role[16] = "unknown";
-    info_find(info, "redis_version", version, sizeof version);
+    info_find(info, "redis_version", version, sizeof version); /* of Valkey: what it is compatible with */
     info_find(info, "role", role, sizeof role);
     note(health->version, sizeof health->version, version);
     note(health->role, sizeof health->role, role);

@@ -1,8 +1,10 @@
 /* An answer is given once so many replicas have what it tells of. The replica's link is a proxy, so that it
  * can be cut. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "inventory/context.h"
 #include "inventory/test/fixture.h"
 #include "inventory/test/newer_wait.h"
 #include "test/pair.h"
@@ -251,6 +253,44 @@ static void test_full(void) {
     CHECK(inventory_is_up(seller->inventory));
 }
 
+/* ---- a cluster ---- */
+
+enum { MASTERS = 2 };
+
+static long long marks_at(const struct redis_server *replica) {
+    static const char name[] = "cmdstat_del:calls=";
+    const char *at = strstr(redis_command(replica, "INFO", "commandstats", NULL), name);
+    return at ? strtoll(at + sizeof name - 1, NULL, 10) : 0;
+}
+
+/* Each master's replicas are waited for, also where a slot is on its way and where it has come to. */
+static void test_cluster(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 1);
+    seller = seller_open_with(shop_open(), &(struct seller_options){.url = redis_cluster_url(&cluster),
+                                                                    .replicas = 1,
+                                                                    .call_timeout_ms = 1000,
+                                                                    .resolve_ms = RESOLVE_MS});
+    struct redis_server *from = redis_cluster_of(&cluster, "{phone}");
+    struct redis_server *to = &cluster.server[from == &cluster.server[0]];
+    while (!store_is_whole(seller->inventory->store))
+        shop_turn(seller->shop);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    redis_cluster_begin_move("{phone}", from, to);
+    redis_cluster_move_keys("{phone}", from, to, 100);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
+    redis_cluster_end_move(&cluster, "{phone}", to);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k3", 1)->status, INVENTORY_OK);
+    for (int i = 0; i < MASTERS; i++)
+        CHECK(marks_at(&cluster.server[MASTERS + i]) > 0);
+    redis_pause(&cluster.server[MASTERS + (to - cluster.server)]);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k4", 1)->status, INVENTORY_UNKNOWN);
+    redis_resume(&cluster.server[MASTERS + (to - cluster.server)]);
+    while (buy(seller, "phone", "ann", "k4", 1)->status != INVENTORY_REPLAYED)
+        shop_turn(seller->shop);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir())
@@ -266,6 +306,7 @@ int main(int argc, char **argv) {
     run_each("newer WAIT: reads are safe", test_newer_reads, INVENTORY_BATCH);
     run_each("newer WAIT: nothing can be written before it", test_newer_refused, INVENTORY_BATCH);
     run_each("a store that is full", test_full, INVENTORY_BATCH);
+    harness_run("a cluster", test_cluster);
     harness_run("too few replicas", test_too_few);
     harness_run("another history", test_another_history); /* the last: the link is cut */
     return harness_finish();
