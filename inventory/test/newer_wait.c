@@ -66,7 +66,7 @@ static void let_in(struct newer_wait *relay) {
 
 /* Scripts are the only writes of connections that WAIT. For more replicas than there are, all WAITs wait. */
 static bool pass_command(struct newer_wait *relay, struct client *client, const redisReply *command) {
-    const char *argv[ARGS_MAX];
+    const char *argv[ARGS_MAX] = {NULL};
     size_t lengths[ARGS_MAX];
     int argc = 0;
     for (; argc < ARGS_MAX && (size_t)argc < command->elements; argc++) {
