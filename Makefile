@@ -5,6 +5,7 @@ PREFIX      = /usr/local
 SYSCONFDIR  = $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 FUZZ_SECONDS = 60
 SAN         =
+STORE       =
 BUILD      := build$(SAN:%=/%)
 O          := $(BUILD)/obj
 
@@ -116,9 +117,12 @@ run: ## build, start private Redis and etcd and the service on http://127.0.0.1:
 reset: ## remove what make run has kept in var/: data, logs, admin token
 	@deploy/reset.sh
 
-test: deps ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer)
+test: deps $(STORE:%=build/%/bin) ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer; STORE=valkey: on Valkey)
 	@+$(remake) all tests
-	@SECKILL_BUILD=$(BUILD) test/run.sh $(filter $(LONGEST),$(TESTS)) $(filter-out $(LONGEST),$(TESTS))
+	@$(STORE:%=PATH="$(CURDIR)/build/%/bin:$$PATH") SECKILL_BUILD=$(BUILD) test/run.sh $(filter $(LONGEST),$(TESTS)) $(filter-out $(LONGEST),$(TESTS))
+
+build/valkey/bin: test/valkey.sh
+	@test/valkey.sh build/valkey
 
 # These begin first, so that none of them is left over at the end.
 LONGEST    := %/lab_scenarios %/test_docs %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses \

@@ -318,6 +318,7 @@ void inventory_item_audit(struct inventory *inventory, const char *name, invento
 struct inventory_server {
     char address[96];
     int replicas; /* that follow it */
+    int proven;   /* replicas that had all that was acknowledged, and had said so, when this was told */
 };
 
 enum { INVENTORY_SERVERS_TOLD = 32 };
@@ -330,7 +331,7 @@ struct inventory_health {
     char appendonly[16];  /* yes, no, unknown; mixed: the servers differ (this and the others) */
     char appendfsync[16]; /* always, everysec, no, unknown */
     char eviction[32];    /* maxmemory-policy, unknown */
-    int replicas;         /* that have an order before it is acknowledged */
+    int replicas;         /* that must have an order before it is acknowledged */
     int server_count;     /* of those that answered; of more than INVENTORY_SERVERS_TOLD the first */
     struct inventory_server servers[INVENTORY_SERVERS_TOLD];
 };

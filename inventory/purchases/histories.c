@@ -187,14 +187,14 @@ static bool has_replicas(const struct inventory *inventory, const struct history
 }
 
 static void note_replicas(struct inventory *inventory, struct history *history, const struct replication *now,
-                          uint64_t seq) {
+                          const char *info, uint64_t seq) {
     struct receipts *receipts = &inventory->putback.receipts;
     history->had_replicas |= now->replicas > 0;
     if (!has_replicas(inventory, history)) {
         receipts_cover(receipts, history->number, seq);
         return;
     }
-    if (now->replicas > 0 && now->replicated >= history->mark_offset)
+    if (now->replicas > 0 && replication_count(info, history->mark_offset) == now->replicas)
         receipts_cover(receipts, history->number, history->mark);
     else if (history->mark)
         return;
@@ -216,7 +216,7 @@ static void on_history(void *ctx, const struct redis_value *value) {
     /* The same history, perhaps by another id; or the connection is broken by now. */
     memcpy(history->id, redis_history(question.redis)->id, sizeof history->id);
     if (strcmp(history->id, now.id) == 0)
-        note_replicas(question.inventory, history, &now, question.seq);
+        note_replicas(question.inventory, history, &now, info, question.seq);
 }
 
 static void ask_histories(struct inventory *inventory) {

@@ -4,25 +4,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IN_FLIGHT_MAX = 2 };
+#include "inventory/store/info.h"
+
+enum {
+    IN_FLIGHT_MAX = 2,
+    KEY_SIZE = 40,
+    KEYS_TRIED = 1000, /* at a time; each is hashed */
+    /* More than there can be: WAIT asks them all, and ends by its time. */
+    REPLICAS_NEVER = 1000000,
+    POLL_MS = 10
+};
+
+/* Since Redis 7.2 WAIT waits for what its own connection wrote last. This is replicated and changes nothing:
+ * replicas are told to delete a key that they do not have. The append-only file gets nothing, which would
+ * cost an fsync, and a store that is full does not refuse it. Before Redis 7.0 it is refused; there WAIT
+ * needs no write. */
+static const char mark[] = "#!lua flags=allow-oom\n"
+                           "redis.set_repl(redis.REPL_NONE)\n"
+                           "redis.call('SET', KEYS[1], '')\n"
+                           "redis.set_repl(redis.REPL_REPLICA)\n"
+                           "redis.call('DEL', KEYS[1])\n";
+
+/* redis_call(), or redis_greet() on a connection that is not up yet. */
+typedef void send_fn(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
 
 /* Where one barrier can be in flight. */
 struct wait {
     struct barrier *barrier;
     struct redis *redis; /* NULL until the held connection was made */
+    send_fn *send;
     bool in_flight;
-    bool same_history; /* as the held connection's */
-    uint64_t count;    /* of replies held by then */
+    int64_t offset; /* of the history, which the replicas must have; -1: not told yet */
+    int64_t since_ms;
+    uint64_t count; /* of replies held by then */
 };
 
 struct barrier {
     struct redis *held;
     const struct clock *clock;
     int replicas, timeout_ms;
+    barrier_owns_fn *owns;
+    void *ctx;
     struct wait waits[IN_FLIGHT_MAX];
-    uint64_t waited; /* the replies up to this one have their barrier */
+    struct wait admission; /* on the held connection itself */
+    uint64_t waited;       /* the replies up to this one have their barrier */
     uv_prepare_t turn;
-    bool admitting;
+    char key[KEY_SIZE]; /* at this server; "": none is known */
+    unsigned next_key;
     char too_few[64];
 };
 
@@ -31,26 +59,97 @@ static int wait_ms(const struct barrier *barrier) {
     return barrier->timeout_ms * 3 / 4;
 }
 
-static void on_info(void *ctx, const struct redis_value *value) {
-    struct wait *wait = ctx;
-    const char *info = value ? redis_value_text(value) : NULL;
-    struct replication now;
-    wait->same_history = info && replication_read(&now, info) && now.is_master &&
-                         strcmp(now.id, redis_history(wait->barrier->held)->id) == 0;
+/* ---- the mark ---- */
+
+/* A server of few slots has few of the keys: the search goes on with the next barrier. */
+static bool find_key(struct barrier *barrier) {
+    for (int i = 0; i < KEYS_TRIED && !barrier->key[0]; i++) {
+        snprintf(barrier->key, sizeof barrier->key, "seckill:{barrier:%u}", barrier->next_key++);
+        if (!barrier->owns(barrier->ctx, barrier->key))
+            barrier->key[0] = '\0';
+    }
+    return barrier->key[0];
 }
 
-static void on_waited(void *ctx, const struct redis_value *value) {
+/* A key that is refused may be of a slot that moves. */
+static void on_marked(void *ctx, const struct redis_value *value) {
+    struct barrier *barrier = ctx;
+    if (value && redis_value_type(value) == REDIS_ERROR)
+        barrier->key[0] = '\0';
+}
+
+/* ---- one barrier ---- */
+
+static const char another_history[] = "the server's history changed";
+
+static bool read_history(const struct wait *wait, const struct redis_value *value, struct replication *now) {
+    const char *info = value ? redis_value_text(value) : NULL;
+    return info && replication_read(now, info) && now->is_master &&
+           strcmp(now->id, redis_history(wait->barrier->held)->id) == 0;
+}
+
+static void on_begun(void *ctx, const struct redis_value *value) {
+    struct wait *wait = ctx;
+    struct replication now;
+    if (read_history(wait, value, &now))
+        wait->offset = now.offset;
+    else if (value && value != redis_unsent)
+        redis_break(wait->barrier->held, another_history);
+}
+
+static void on_polled(void *ctx, const struct redis_value *value);
+
+static void send_wait(struct wait *wait, int replicas, int ms) {
+    char count[16], timeout_ms[16];
+    snprintf(count, sizeof count, "%d", replicas);
+    snprintf(timeout_ms, sizeof timeout_ms, "%d", ms);
+    wait->send(wait->redis, NULL, NULL, 3, (const char *[]){"WAIT", count, timeout_ms});
+    wait->send(wait->redis, on_polled, wait, 2, (const char *[]){"INFO", "replication"});
+}
+
+static void begin(struct wait *wait) {
+    struct barrier *barrier = wait->barrier;
+    wait->in_flight = true;
+    wait->offset = -1;
+    wait->since_ms = clock_mono_ms(barrier->clock);
+    wait->count = redis_held(barrier->held);
+    wait->send(wait->redis, on_begun, wait, 2, (const char *[]){"INFO", "replication"});
+    if (find_key(barrier))
+        wait->send(wait->redis, on_marked, barrier, 4, (const char *[]){"EVAL", mark, "1", barrier->key});
+    send_wait(wait, barrier->replicas, wait_ms(barrier));
+}
+
+static void pass(const struct wait *wait, int replicas) {
+    if (wait == &wait->barrier->admission)
+        redis_admit(wait->barrier->held);
+    else
+        redis_release(wait->barrier->held, wait->count, replicas);
+}
+
+/* What replicas have is told by the server's own books, not by WAIT: it may have waited for nothing. Or the
+ * replica that it waited for has left since. */
+static void on_polled(void *ctx, const struct redis_value *value) {
     struct wait *wait = ctx;
     struct barrier *barrier = wait->barrier;
+    struct replication now;
+    bool same = read_history(wait, value, &now);
+    int replicas = same ? replication_count(redis_value_text(value), wait->offset) : 0;
+    bool over = clock_mono_ms(barrier->clock) - wait->since_ms >= wait_ms(barrier);
+    if (same && wait->offset >= 0 && replicas < barrier->replicas && !over) {
+        send_wait(wait, REPLICAS_NEVER, POLL_MS);
+        return;
+    }
     wait->in_flight = false;
     if (!value || value == redis_unsent)
         barrier->waited = 0; /* those that are held still need another one */
-    else if (!wait->same_history)
-        redis_break(barrier->held, "the server's history changed");
-    else if (redis_value_integer(value, 0) < barrier->replicas)
+    else if (wait->offset < 0)
+        return; /* the held connection is broken already */
+    else if (!same)
+        redis_break(barrier->held, another_history);
+    else if (replicas < barrier->replicas)
         redis_break(barrier->held, barrier->too_few);
     else
-        redis_release(barrier->held, wait->count);
+        pass(wait, replicas);
 }
 
 static void on_turn(uv_prepare_t *turn) {
@@ -59,22 +158,13 @@ static void on_turn(uv_prepare_t *turn) {
         struct wait *wait = &barrier->waits[i];
         if (!wait->redis || wait->in_flight || !redis_is_up(wait->redis))
             continue;
-        wait->in_flight = true;
-        wait->count = barrier->waited = redis_held(barrier->held);
-        redis_callf(wait->redis, on_info, wait, "INFO replication");
-        redis_callf(wait->redis, on_waited, wait, "WAIT %d %d", barrier->replicas, wait_ms(barrier));
+        barrier->waited = redis_held(barrier->held);
+        begin(wait);
         redis_flush(wait->redis);
     }
 }
 
-static void on_enough(void *ctx, const struct redis_value *value) {
-    struct barrier *barrier = ctx;
-    barrier->admitting = false;
-    if (value && redis_value_integer(value, 0) >= barrier->replicas)
-        redis_admit(barrier->held);
-    else if (value)
-        redis_break(barrier->held, barrier->too_few);
-}
+/* ---- connections ---- */
 
 /* The same server as the held connection's. */
 static void find_same(void *ctx, struct redis *redis) {
@@ -95,37 +185,34 @@ static bool connect_anew(struct wait *wait) {
 }
 
 void barrier_admit(struct barrier *barrier) {
-    char replicas[16], timeout_ms[16];
-    if (barrier->admitting)
+    if (barrier->admission.in_flight)
         return;
-    barrier->admitting = true;
     for (int i = 0; i < IN_FLIGHT_MAX; i++) {
         if (!connect_anew(&barrier->waits[i])) {
-            barrier->admitting = false;
             redis_break(barrier->held, "out of memory");
             return;
         }
     }
-    snprintf(replicas, sizeof replicas, "%d", barrier->replicas);
-    snprintf(timeout_ms, sizeof timeout_ms, "%d", wait_ms(barrier));
-    redis_greet(barrier->held, on_enough, barrier, 3, (const char *[]){"WAIT", replicas, timeout_ms});
+    begin(&barrier->admission);
 }
 
-struct barrier *barrier_open(uv_loop_t *loop, const struct clock *clock, int timeout_ms, int replicas,
-                             struct redis *held) {
+struct barrier *barrier_open(const struct barrier_config *config) {
     struct barrier *barrier = calloc(1, sizeof *barrier);
     if (!barrier)
         return NULL;
-    barrier->held = held;
-    barrier->clock = clock;
-    barrier->replicas = replicas;
-    barrier->timeout_ms = timeout_ms;
+    barrier->held = config->held;
+    barrier->clock = config->clock;
+    barrier->replicas = config->replicas;
+    barrier->timeout_ms = config->timeout_ms;
+    barrier->owns = config->owns;
+    barrier->ctx = config->ctx;
     for (int i = 0; i < IN_FLIGHT_MAX; i++)
-        barrier->waits[i].barrier = barrier;
+        barrier->waits[i] = (struct wait){.barrier = barrier, .send = redis_call};
+    barrier->admission = (struct wait){.barrier = barrier, .redis = config->held, .send = redis_greet};
     snprintf(barrier->too_few, sizeof barrier->too_few, "fewer than %d replicas have what was written",
-             replicas);
+             config->replicas);
     barrier->turn.data = barrier;
-    uv_prepare_init(loop, &barrier->turn);
+    uv_prepare_init(config->loop, &barrier->turn);
     uv_prepare_start(&barrier->turn, on_turn);
     return barrier;
 }

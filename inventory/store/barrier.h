@@ -3,9 +3,11 @@
  *
  * WAIT blocks its own connection. So the barriers have two connections of their own, by turns: a reply that
  * comes while a barrier is in flight need not wait for its end to get the next. A barrier reads the server's
- * history (INFO replication), and waits (WAIT) until the replicas have it up to this point. If the history is
- * the one that the connection began with, all replies that came before the barrier are below this point,
- * reads too: nobody is shown an order that is not safe.
+ * history and offset (INFO replication), waits (WAIT), and reads them again, with the offsets that the
+ * replicas have told. If the history is the one that the connection began with, all replies that came before
+ * the barrier are below the first offset, reads too: nobody is shown an order that is not safe. WAIT saves
+ * time and proves nothing: what it waits for differs between versions. It needs a write before it, to a key
+ * of this server. Where there is none, or it is refused, the offsets are polled.
  *
  * If too few replicas answer in time, the connection breaks: its replies are lost, that is unknown. It is not
  * up again before enough replicas have everything.
@@ -19,9 +21,20 @@
 
 struct barrier;
 
-/* `held` is the connection, which must be closed first. NULL when out of memory. */
-struct barrier *barrier_open(uv_loop_t *loop, const struct clock *clock, int timeout_ms, int replicas,
-                             struct redis *held);
+/* Whether the held connection's server has the key, as far as is known. */
+typedef bool barrier_owns_fn(void *ctx, const char *key);
+
+struct barrier_config {
+    uv_loop_t *loop;
+    const struct clock *clock;
+    int timeout_ms, replicas;
+    struct redis *held; /* must be closed before the barrier */
+    barrier_owns_fn *owns;
+    void *ctx;
+};
+
+/* NULL when out of memory. */
+struct barrier *barrier_open(const struct barrier_config *config);
 /* The connection is prepared (redis.h): admits it once enough replicas have everything. May be called again
  * meanwhile. */
 void barrier_admit(struct barrier *barrier);

@@ -18,6 +18,7 @@ struct request {
 /* One server's part in it. */
 struct part {
     struct request *request;
+    const struct redis *redis;
     char address[sizeof(((struct inventory_server *)0)->address)];
 };
 
@@ -64,13 +65,15 @@ static void judge_memory(struct inventory_health *health, const char *info) {
         refuse(health, "the store is out of memory (maxmemory)");
 }
 
-static void note_server(struct inventory_health *health, const char *address, const char *info) {
+/* With --replicas this reply too was held until the replicas had all that is older. */
+static void note_server(struct inventory_health *health, const struct part *part, const char *info) {
     struct replication replication;
     if (health->server_count == INVENTORY_SERVERS_TOLD || !replication_read(&replication, info))
         return;
     struct inventory_server *server = &health->servers[health->server_count++];
-    snprintf(server->address, sizeof server->address, "%s", address);
+    snprintf(server->address, sizeof server->address, "%s", part->address);
     server->replicas = replication.replicas;
+    server->proven = redis_replicas(part->redis);
 }
 
 static void on_info(void *ctx, const struct redis_value *value) {
@@ -88,9 +91,9 @@ static void on_info(void *ctx, const struct redis_value *value) {
     char text[64];
     if (!info)
         return;
-    note_server(health, part->address, info);
+    note_server(health, part, info);
     char version[32] = "unknown", role[16] = "unknown";
-    info_find(info, "redis_version", version, sizeof version);
+    info_find(info, "redis_version", version, sizeof version); /* of Valkey: what it is compatible with */
     info_find(info, "role", role, sizeof role);
     note(health->version, sizeof health->version, version);
     note(health->role, sizeof health->role, role);
@@ -175,6 +178,7 @@ void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn,
             continue;
         }
         part->request = request;
+        part->redis = redis;
         address_print(part->address, redis_address_now(redis));
         request->pending++;
         redis_callf(redis, on_info, part, "INFO");

@@ -29,9 +29,23 @@ static bool find_id(const char *info, const char *name, char id[REPLICATION_ID_S
            strspn(id, "0123456789abcdef") == REPLICATION_ID_SIZE - 1;
 }
 
+int replication_count(const char *info, int64_t offset) {
+    char name[24], state[256];
+    int count = 0;
+    int64_t slaves = find_number(info, "connected_slaves");
+    for (int i = 0; i < slaves; i++) {
+        snprintf(name, sizeof name, "slave%d", i);
+        if (!info_find(info, name, state, sizeof state) || !strstr(state, "state=online"))
+            continue;
+        const char *told = strstr(state, "offset=");
+        count += told && strtoll(told + strlen("offset="), NULL, 10) >= offset;
+    }
+    return count;
+}
+
 bool replication_read(struct replication *replication, const char *info) {
     struct replication read = {.replicas = 0};
-    char role[16], name[24], state[256];
+    char role[16];
     if (!info_find(info, "role", role, sizeof role) || !find_id(info, "master_replid", read.id) ||
         !find_id(info, "master_replid2", read.before))
         return false;
@@ -40,15 +54,7 @@ bool replication_read(struct replication *replication, const char *info) {
     read.parted = find_number(info, "second_repl_offset");
     if (strspn(read.before, "0") == REPLICATION_ID_SIZE - 1)
         read.before[0] = '\0';
-    int64_t slaves = find_number(info, "connected_slaves");
-    for (int i = 0; i < slaves; i++) {
-        snprintf(name, sizeof name, "slave%d", i);
-        if (!info_find(info, name, state, sizeof state) || !strstr(state, "state=online"))
-            continue;
-        const char *text = strstr(state, "offset=");
-        int64_t offset = text ? strtoll(text + strlen("offset="), NULL, 10) : 0;
-        read.replicated = read.replicas++ > 0 && read.replicated < offset ? read.replicated : offset;
-    }
+    read.replicas = replication_count(info, 0);
     *replication = read;
     return true;
 }

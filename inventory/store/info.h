@@ -21,10 +21,12 @@ struct replication {
     char before[REPLICATION_ID_SIZE]; /* the history that it goes on from; "": none */
     int64_t parted;                   /* what `before` had from this offset on is not in it */
     int replicas;                     /* that are connected and follow */
-    int64_t replicated;               /* all of these have what was written below this offset */
 };
 
 /* Reads INFO replication; false if it says less than that. */
 bool replication_read(struct replication *replication, const char *info);
+/* How many replicas, of those that are connected and follow, have told that they have all up to this offset.
+ */
+int replication_count(const char *info, int64_t offset);
 
 #endif

@@ -38,6 +38,7 @@ struct redis {
     struct call *oldest, *newest, *spare;
     struct held *held, *last_held;
     uint64_t held_count, released; /* so far */
+    int replicas;                  /* have what was released last */
     struct replication history;
     uv_timer_t tick;
     uv_prepare_t flush; /* before the loop waits */
@@ -76,6 +77,7 @@ static void went_down(struct redis *redis) {
     bool was_up = redis->up;
     redis->up = false;
     redis->preparing = false;
+    redis->replicas = 0;
     redis->hiredis = NULL;
     lose_held(redis);
     redis->retry_at_ms = clock_mono_ms(redis->config.clock) + redis->pause_ms;
@@ -337,9 +339,14 @@ uint64_t redis_held(const struct redis *redis) {
     return redis->held_count;
 }
 
-void redis_release(struct redis *redis, uint64_t count) {
+void redis_release(struct redis *redis, uint64_t count, int replicas) {
+    redis->replicas = replicas;
     while (redis->held && redis->released < count)
         hand_out(redis, false);
+}
+
+int redis_replicas(const struct redis *redis) {
+    return redis->replicas;
 }
 
 static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command) {

@@ -133,8 +133,10 @@ void redis_push(struct redis *redis);
 
 /* How many replies were held back so far. */
 uint64_t redis_held(const struct redis *redis);
-/* Hands out the first `count` of these, unless that was done before. */
-void redis_release(struct redis *redis, uint64_t count);
+/* Hands out the first `count` of these, unless that was done before: so many replicas have what they tell. */
+void redis_release(struct redis *redis, uint64_t count, int replicas);
+/* As the last call said. 0: there was none since the connection was made. */
+int redis_replicas(const struct redis *redis);
 
 /* Breaks the connection, which is made anew. Pending calls are answered NULL. */
 void redis_break(struct redis *redis, const char *why);

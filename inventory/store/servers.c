@@ -51,6 +51,11 @@ static bool owns_slots(const struct server *server) {
     return slot < REDIS_SLOTS;
 }
 
+static bool owns_key(void *ctx, const char *key) {
+    const struct server *server = ctx;
+    return servers_of_key(server->of, key) == server;
+}
+
 static void prepare(void *ctx, struct redis *redis) {
     struct server *server = ctx;
     struct servers_config *config = &server->of->config;
@@ -98,8 +103,13 @@ static struct server *add(struct servers *servers, const struct redis_target *ta
                                   .ctx = server};
     server->redis = redis_open(&config);
     if (server->redis && config.hold)
-        server->barrier = barrier_open(config.loop, config.clock, config.timeout_ms, servers->config.replicas,
-                                       server->redis);
+        server->barrier = barrier_open(&(struct barrier_config){.loop = config.loop,
+                                                                .clock = config.clock,
+                                                                .timeout_ms = config.timeout_ms,
+                                                                .replicas = servers->config.replicas,
+                                                                .held = server->redis,
+                                                                .owns = owns_key,
+                                                                .ctx = server});
     if (!server->redis || (config.hold && !server->barrier)) {
         redis_close(server->redis);
         free(server);

@@ -1,28 +1,32 @@
 /* An answer is given once so many replicas have what it tells of. The replica's link is a proxy, so that it
  * can be cut. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "inventory/context.h"
 #include "inventory/test/fixture.h"
+#include "inventory/test/newer_wait.h"
 #include "test/pair.h"
 
 /* A replica whose link was cut comes back within a second or so. */
 enum { CALL_MS = 400, LONG_CALL_MS = 20000, RESOLVE_MS = 1500 };
 
 static struct pair pair;
-static struct seller *seller; /* who waits for the replica */
-static struct seller *other;  /* who does not */
+static struct seller *seller;    /* who waits for the replica */
+static struct seller *other;     /* who does not */
+static struct newer_wait *relay; /* that the first one's connections go through; NULL: none */
 
 static void sellers_open(int call_ms) {
     struct shop *shop = shop_open();
+    int port = relay ? newer_wait_port(relay) : pair.master.port;
     if (pair.is_cut) /* by a test that failed */
         pair_mend(&pair);
     CHECK_STR(redis_command(&pair.master, "FLUSHALL", NULL), "OK");
     other = seller_open(shop, &pair.master);
-    seller = seller_open_with(shop, &(struct seller_options){.port = pair.master.port,
-                                                             .replicas = 1,
-                                                             .call_timeout_ms = call_ms,
-                                                             .resolve_ms = RESOLVE_MS});
+    seller = seller_open_with(
+        shop, &(struct seller_options){
+                  .port = port, .replicas = 1, .call_timeout_ms = call_ms, .resolve_ms = RESOLVE_MS});
     seller->locked = other->locked = true;
     seller_wait_up(seller);
 }
@@ -191,6 +195,102 @@ static void test_crowd(void) {
     check_books(seller, &pair.replica, "phone", 0, 0, CROWD / 2);
 }
 
+/* ---- WAIT counts otherwise since Redis 7.2 ---- */
+
+static void end_relay(void *arg) {
+    (void)arg;
+    relay = NULL;
+}
+
+static void relay_begin(void) {
+    relay = newer_wait_start(pair.master.port);
+    harness_defer(end_relay, NULL);
+}
+
+/* No WAIT waits for nothing: then the replicas' offsets would have to be polled. */
+static void test_newer_safe(void) {
+    struct inventory_health health;
+    relay_begin();
+    test_safe_when_answered();
+    store_health(seller, &health);
+    CHECK_INT(health.servers[0].proven, 1);
+    CHECK_INT(newer_wait_blind(relay), 0);
+}
+
+static void test_newer_cut_off(void) {
+    relay_begin();
+    test_cut_off();
+}
+
+static void test_newer_reads(void) {
+    relay_begin();
+    test_reads_are_safe();
+}
+
+/* The write before WAIT is refused, so that WAIT waits for nothing. */
+static void test_newer_refused(void) {
+    relay_begin();
+    newer_wait_refuse(relay, "{barrier");
+    test_safe_when_answered();
+    CHECK(newer_wait_blind(relay) > 0);
+    test_cut_off();
+}
+
+/* What waits for replicas leaves nothing in the store, and a store that is full does not refuse it. */
+static void test_full(void) {
+    sellers_open(CALL_MS);
+    phone_sell(strategy);
+    struct buy *bought = buy(seller, "phone", "ann", "k", 1);
+    CHECK_STR(redis_command(&pair.master, "KEYS", "*barrier*", NULL), "[]");
+    CHECK_STR(redis_command(&pair.replica, "KEYS", "*barrier*", NULL), "[]");
+    CHECK_HAS(redis_command(&pair.replica, "INFO", "commandstats", NULL), "cmdstat_del:");
+    redis_command(&pair.master, "CONFIG", "SET", "maxmemory", "1", NULL);
+    enum inventory_status full = buy(seller, "phone", "bob", "k2", 1)->status;
+    enum inventory_status read = order_step(seller, bought->id, INVENTORY_READ, NULL);
+    redis_command(&pair.master, "CONFIG", "SET", "maxmemory", "0", NULL);
+    CHECK_STATUS(full, INVENTORY_UNAVAILABLE);
+    CHECK_STATUS(read, INVENTORY_OK);
+    CHECK(inventory_is_up(seller->inventory));
+}
+
+/* ---- a cluster ---- */
+
+enum { MASTERS = 2 };
+
+static long long marks_at(const struct redis_server *replica) {
+    static const char name[] = "cmdstat_del:calls=";
+    const char *at = strstr(redis_command(replica, "INFO", "commandstats", NULL), name);
+    return at ? strtoll(at + sizeof name - 1, NULL, 10) : 0;
+}
+
+/* Each master's replicas are waited for, also where a slot is on its way and where it has come to. */
+static void test_cluster(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 1);
+    seller = seller_open_with(shop_open(), &(struct seller_options){.url = redis_cluster_url(&cluster),
+                                                                    .replicas = 1,
+                                                                    .call_timeout_ms = 1000,
+                                                                    .resolve_ms = RESOLVE_MS});
+    struct redis_server *from = redis_cluster_of(&cluster, "{phone}");
+    struct redis_server *to = &cluster.server[from == &cluster.server[0]];
+    while (!store_is_whole(seller->inventory->store))
+        shop_turn(seller->shop);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    redis_cluster_begin_move("{phone}", from, to);
+    redis_cluster_move_keys("{phone}", from, to, 100);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
+    redis_cluster_end_move(&cluster, "{phone}", to);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k3", 1)->status, INVENTORY_OK);
+    for (int i = 0; i < MASTERS; i++)
+        CHECK(marks_at(&cluster.server[MASTERS + i]) > 0);
+    redis_pause(&cluster.server[MASTERS + (to - cluster.server)]);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k4", 1)->status, INVENTORY_UNKNOWN);
+    redis_resume(&cluster.server[MASTERS + (to - cluster.server)]);
+    while (buy(seller, "phone", "ann", "k4", 1)->status != INVENTORY_REPLAYED)
+        shop_turn(seller->shop);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir())
@@ -201,6 +301,12 @@ int main(int argc, char **argv) {
     run_each("cut off for a while", test_cut_off_for_a_while, INVENTORY_BATCH);
     run_each("reads are safe", test_reads_are_safe, INVENTORY_OPTIMISTIC);
     run_each("a crowd", test_crowd, INVENTORY_OPTIMISTIC);
+    run_each("newer WAIT: safe when answered", test_newer_safe, INVENTORY_BATCH);
+    run_each("newer WAIT: cut off", test_newer_cut_off, INVENTORY_BATCH);
+    run_each("newer WAIT: reads are safe", test_newer_reads, INVENTORY_BATCH);
+    run_each("newer WAIT: nothing can be written before it", test_newer_refused, INVENTORY_BATCH);
+    run_each("a store that is full", test_full, INVENTORY_BATCH);
+    harness_run("a cluster", test_cluster);
     harness_run("too few replicas", test_too_few);
     harness_run("another history", test_another_history); /* the last: the link is cut */
     return harness_finish();

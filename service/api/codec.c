@@ -351,7 +351,7 @@ size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit
 static const char *loss(const struct inventory_health *health, const struct inventory_server *server) {
     if (server->replicas == 0)
         return "what its disk does not give back: no replica follows it";
-    if (health->replicas == 0)
+    if (health->replicas == 0 || server->proven < health->replicas)
         return "what its replicas have not got yet; the instances that sold it put back what they can";
     if (server->replicas > health->replicas)
         return "nothing that was acknowledged, unless a replica is promoted that had not got it";
@@ -362,8 +362,9 @@ static json_t *pack_losses(const struct inventory_health *health) {
     json_t *list = json_array();
     for (int i = 0; i < health->server_count; i++) {
         const struct inventory_server *server = &health->servers[i];
-        json_array_append_new(list, json_pack("{s:s, s:i, s:s}", "server", server->address, "replicas",
-                                              server->replicas, "its_death_loses", loss(health, server)));
+        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:s}", "server", server->address, "replicas",
+                                              server->replicas, "proven", server->proven, "its_death_loses",
+                                              loss(health, server)));
     }
     return list;
 }

@@ -447,16 +447,18 @@ static void answers_at_their_longest(void) {
 static void health_of_many_servers(void) {
     char body[CODEC_HEALTH_SIZE];
     struct inventory_health health = {.replicas = 1, .server_count = INVENTORY_SERVERS_TOLD};
-    const char *losses[] = {"no replica follows", "nothing that was acknowledged", "unless"};
+    const char *losses[] = {"no replica follows", "nothing that was acknowledged", "unless",
+                            "what its replicas have not got yet"};
     memset(health.reason, 'r', sizeof health.reason - 1);
     for (int i = 0; i < INVENTORY_SERVERS_TOLD; i++) {
         memset(health.servers[i].address, 'a', sizeof health.servers[i].address - 1);
-        health.servers[i].replicas = i % 3;
+        health.servers[i].replicas = health.servers[i].proven = i % 3;
     }
+    health.servers[3].replicas = 1; /* follows, and has proved nothing */
     json_t *read = parse(body, codec_write_health(body, &health, false, "ok", "ok"));
     json_t *servers = json_object_get(json_object_get(read, "durability"), "servers");
     CHECK_INT(json_array_size(servers), INVENTORY_SERVERS_TOLD);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 4; i++)
         CHECK_HAS(json_string_value(json_object_get(json_array_get(servers, i), "its_death_loses")),
                   losses[i]);
     json_decref(read);

@@ -213,6 +213,8 @@ static void what_a_death_loses(void) {
     seckilld_wait_ready(&sure, 200);
     check_loss(one.port, "what its replicas have not got yet");
     check_loss(sure.port, "\"replicas\":1,\"servers\":[{");
+    check_loss(sure.port, "\"replicas\":1,\"proven\":1,");
+    check_loss(one.port, "\"replicas\":1,\"proven\":0,");
     check_loss(sure.port, "\"its_death_loses\":\"nothing that was acknowledged\"");
 }
 

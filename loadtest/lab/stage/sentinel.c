@@ -34,7 +34,7 @@ static void shorten_periods(const struct server *sentinel) {
 }
 
 static bool answers(const struct server *sentinel) {
-    return redis_server_info(sentinel, "redis_mode")[0] != '\0';
+    return redis_server_info(sentinel, "sentinel_masters")[0] != '\0';
 }
 
 struct server *sentinel_start(struct stage *stage, const char *name, int master_port) {
