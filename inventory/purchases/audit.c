@@ -28,7 +28,8 @@ enum {
     WAITING_MOST = 1024,
     CURSOR_SIZE = 24,
     MOVES_MOST = 50,
-    MOVED_PAUSE_MS = 20
+    MOVED_PAUSE_MS = 20,
+    GONE_MS = 250
 };
 
 /* The parts of a reply, by place. */
@@ -153,8 +154,13 @@ static void ask(struct inventory *inventory) {
         ask_moment(inventory, redis, &run->keys, run->stage == STAGE_FIRST);
 }
 
+/* If its server is not connected yet, on_state() or the next tick goes on. */
+static void start(struct inventory *inventory);
+
 static void on_pause(uv_timer_t *timer) {
-    ask(timer->data);
+    struct inventory *inventory = timer->data;
+    inventory->audits.running = false;
+    start(inventory);
 }
 
 /* ---- replies ---- */
@@ -288,8 +294,6 @@ static void on_reply(void *ctx, const struct redis_value *value) {
 
 /* ---- the queue ---- */
 
-static void start(struct inventory *inventory);
-
 /* An audit does not go on over another connection, which may lead to another server. */
 static void on_state(void *ctx, bool up) {
     struct inventory *inventory = ctx;
@@ -304,13 +308,14 @@ static void start(struct inventory *inventory) {
     if (audits->running || STAILQ_EMPTY(&audits->runs))
         return;
     if (!audits->store) {
-        audits->opened_ms = clock_mono_ms(inventory->config.clock);
+        audits->asked_ms = clock_mono_ms(inventory->config.clock);
         audits->store = store_open_another(inventory->store, on_state, inventory);
     }
     if (!audits->store) {
         abandon(inventory);
     } else if (store_is_up(audits->store, STAILQ_FIRST(&audits->runs)->name)) {
         audits->running = true;
+        audits->asked_ms = clock_mono_ms(inventory->config.clock);
         ask(inventory);
     }
 }
@@ -353,17 +358,22 @@ void inventory_item_audit(struct inventory *inventory, const char *name, invento
     start(inventory);
 }
 
+/* How long a server is waited for: one that was lost only until it was tried again. In a cluster
+ * another one may have the item soon. */
+static int64_t patience_ms(const struct inventory *inventory, const char *name) {
+    int64_t most_ms = inventory->config.call_timeout_ms;
+    bool gone = store_is_one(inventory->store) && !store_is_up(inventory->store, name);
+    return gone && most_ms > GONE_MS ? GONE_MS : most_ms;
+}
+
 void audit_tick(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
     const struct audit_run *first = STAILQ_FIRST(&audits->runs);
     if (!audits->store)
         return;
-    bool gone = first && !store_is_up(audits->store, first->name) && *store_error(audits->store);
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    /* In a cluster another server may have the item soon: its map is read again. */
-    bool patient =
-        !store_is_one(audits->store) && now_ms - audits->opened_ms < inventory->config.call_timeout_ms;
-    if (!first || (gone && !patient))
+    int64_t since_ms = clock_mono_ms(inventory->config.clock) - audits->asked_ms;
+    if (!first ||
+        (!store_is_up(audits->store, first->name) && since_ms > patience_ms(inventory, first->name)))
         abandon(inventory);
     else
         start(inventory);

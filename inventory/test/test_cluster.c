@@ -259,6 +259,42 @@ static void test_failover(void) {
     }
 }
 
+/* Forty buyers at once, by `optimistic`: over all of its connections. */
+static void buy_forty(struct seller *seller, const char *name) {
+    buys_forget(seller->shop);
+    for (int i = 0; i < 40; i++)
+        buy_begin(seller, "phone", harness_format("u%d", i), harness_format("%s%d", name, i), 1);
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 40);
+}
+
+/* A master stands still and is replaced: no connection of `optimistic` goes on to it. Then it is back. */
+static void test_optimistic_failover(void) {
+    struct redis_cluster pairs;
+    redis_cluster_start(&pairs, MASTERS, 1);
+    struct seller *seller = seller_open_with(
+        shop_open(), &(struct seller_options){.url = redis_cluster_url(&pairs), .call_timeout_ms = 2000});
+    while (!store_is_whole(seller->inventory->store))
+        shop_turn(seller->shop);
+    struct redis_server *stops = redis_cluster_of(&pairs, "{phone}");
+    item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 1000);
+    buy_forty(seller, "a");
+    redis_wait_copied(stops, stops + MASTERS);
+    redis_pause(stops);
+    struct inventory_item read;
+    while (item_reader(seller, "phone", &read) == INVENTORY_OK) {
+    }
+    int64_t deadline_ms = harness_now_ms() + 30000;
+    while (item_reader(seller, "phone", &read) != INVENTORY_OK) {
+        CHECK(harness_now_ms() < deadline_ms);
+        shop_idle(seller->shop, 5);
+    }
+    buy_forty(seller, "b");
+    redis_resume(stops);
+    buy_forty(seller, "c");
+    check_stock(seller, "phone", 880, 0, 120);
+}
+
 /* ---- what is more than one item ---- */
 
 static void test_transactions(void) {
@@ -349,6 +385,7 @@ int main(int argc, char **argv) {
     run_fenced("slots that move under a crowd", test_moves_under_a_crowd);
     harness_run("a slot that nobody has", test_nobody);
     harness_run("a master is killed", test_failover);
+    harness_run("optimistic: a master stands still", test_optimistic_failover);
     harness_run("baskets over several servers", test_transactions);
     harness_run("a journal that moves", test_journal_moves);
     return harness_finish();
