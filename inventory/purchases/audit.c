@@ -28,8 +28,7 @@ enum {
     WAITING_MOST = 1024,
     CURSOR_SIZE = 24,
     MOVES_MOST = 50,
-    MOVED_PAUSE_MS = 20,
-    GONE_MS = 250
+    MOVED_PAUSE_MS = 20
 };
 
 /* The parts of a reply, by place. */
@@ -358,12 +357,12 @@ void inventory_item_audit(struct inventory *inventory, const char *name, invento
     start(inventory);
 }
 
-/* How long a server is waited for: one that was lost only until it was tried again. In a cluster
- * another one may have the item soon. */
-static int64_t patience_ms(const struct inventory *inventory, const char *name) {
-    int64_t most_ms = inventory->config.call_timeout_ms;
-    bool gone = store_is_one(inventory->store) && !store_is_up(inventory->store, name);
-    return gone && most_ms > GONE_MS ? GONE_MS : most_ms;
+/* A server that is lost is waited for, until it is tried in vain. In a cluster another one may have the item
+ * soon. */
+static bool is_in_vain(const struct inventory *inventory, const char *name) {
+    int64_t since_ms = clock_mono_ms(inventory->config.clock) - inventory->audits.asked_ms;
+    return since_ms > inventory->config.call_timeout_ms ||
+           (store_is_one(inventory->store) && store_is_gone(inventory->store, name));
 }
 
 void audit_tick(struct inventory *inventory) {
@@ -371,9 +370,7 @@ void audit_tick(struct inventory *inventory) {
     const struct audit_run *first = STAILQ_FIRST(&audits->runs);
     if (!audits->store)
         return;
-    int64_t since_ms = clock_mono_ms(inventory->config.clock) - audits->asked_ms;
-    if (!first ||
-        (!store_is_up(audits->store, first->name) && since_ms > patience_ms(inventory, first->name)))
+    if (!first || (!store_is_up(audits->store, first->name) && is_in_vain(inventory, first->name)))
         abandon(inventory);
     else
         start(inventory);

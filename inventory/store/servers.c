@@ -42,19 +42,25 @@ static void find_leaders(void *ctx, struct redis *redis) {
 }
 
 /* Whether the leader has prepared what this connection leads to. */
-static bool is_led(struct server *server, const struct redis *leaders) {
+static bool is_same(struct server *server, const struct redis *leaders) {
     const struct redis_target *here = redis_address_now(server->redis), *there = redis_address_now(leaders);
     server->led_by_ms = redis_reached_ms(leaders);
     return strcmp(here->host, there->host) == 0 && here->port == there->port &&
            strcmp(redis_history(server->redis)->id, redis_history(leaders)->id) == 0;
 }
 
-/* The leader looks after the connection that it has: so the two are compared when either is new. */
+/* Whether the two were compared since the leader's connection is there. It is looked after by the leader. */
+static bool is_led(const struct server *server) {
+    const struct redis *redis = leaders(server);
+    return redis && redis_reached_ms(redis) == server->led_by_ms;
+}
+
+/* When either connection is new. */
 static void compare(struct server *server, void (*same)(struct server *server)) {
     const struct redis *redis = leaders(server);
-    if (!redis || (redis_is_up(server->redis) && redis_reached_ms(redis) == server->led_by_ms))
+    if (!redis || (redis_is_up(server->redis) && is_led(server)))
         return;
-    if (!is_led(server, redis))
+    if (!is_same(server, redis))
         redis_break(server->redis, "the store has another server by now");
     else if (same)
         same(server);
@@ -220,8 +226,10 @@ struct server *servers_of_slot(struct servers *servers, int slot) {
 }
 
 struct server *servers_of_key(struct servers *servers, const char *key) {
-    return servers_are_cluster(servers) ? servers_of_slot(servers, redis_slot(key, strlen(key)))
-                                        : servers->server[0];
+    struct server *server = servers_are_cluster(servers)
+                                ? servers_of_slot(servers, redis_slot(key, strlen(key)))
+                                : servers->server[0];
+    return server && servers->config.leader && !is_led(server) ? NULL : server;
 }
 
 void servers_note_moved(struct servers *servers, int slot, struct server *server) {

@@ -218,6 +218,11 @@ bool store_is_up(struct store *store, const char *key) {
     return server && redis_is_up(server->redis);
 }
 
+bool store_is_gone(struct store *store, const char *key) {
+    const struct server *server = servers_of_key(&store->servers, key);
+    return !server || redis_is_gone(server->redis);
+}
+
 bool store_is_whole(const struct store *store) {
     const struct servers *servers = &store->servers;
     if (!servers_are_cluster(servers))

@@ -40,6 +40,9 @@ void store_close(struct store *store);
 /* Whether the server that has the key can be sent calls; `key` NULL: whether any that has keys can. */
 bool store_is_up(struct store *store, const char *key);
 
+/* Whether the server that has the key was tried in vain. */
+bool store_is_gone(struct store *store, const char *key);
+
 /* Whether all keys can be reached: of a cluster a part can be gone. */
 bool store_is_whole(const struct store *store);
 
