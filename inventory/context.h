@@ -7,6 +7,7 @@
 #include "base/metric.h"
 #include "base/redis_url.h"
 #include "inventory/inventory.h"
+#include "inventory/model/keys.h"
 #include "inventory/purchases/audit.h"
 #include "inventory/purchases/item_queue.h"
 #include "inventory/purchases/putback.h"
@@ -63,8 +64,11 @@ struct inventory {
     unsigned claim_part; /* where the next claim begins */
 
     /* transactions/epoch.c */
-    uint64_t journal_epoch; /* each part of the journal refuses older ones */
-    bool raising_journal;
+    struct journal_part {
+        uint64_t epoch;   /* it refuses older ones, as far as it has told; 0: it has not */
+        bool asked, lost; /* it is being told; the last time had no reply, or an error */
+    } journal_parts[KEY_PARTS];
+    unsigned journal_turn; /* the part that is told again next */
 };
 
 /* For scripts: whether they write the event stream. */

@@ -13,8 +13,8 @@ struct inventory_lock_epoch {
     int live;            /* instances, with this one */
     int behind;          /* others that may have grants older than the epoch */
     const char *laggard; /* one of those; "" if there is none */
-    /* Of a heartbeat: nobody is behind, and the whole journal refuses grants of older epochs. Only from now
-     * on may the instance have grants of this one. */
+    /* Of a heartbeat: nobody is behind, and the whole journal refuses grants of older epochs, as far as its
+     * servers can be reached. Only from now on may the instance have grants of this one. */
     bool in_force;
     int64_t store_ms; /* the store's clock, when it replied */
 };

@@ -153,8 +153,13 @@ static void ask(struct inventory *inventory) {
         ask_moment(inventory, redis, &run->keys, run->stage == STAGE_FIRST);
 }
 
+/* If its server is not connected yet, on_state() or the next tick goes on. */
+static void start(struct inventory *inventory);
+
 static void on_pause(uv_timer_t *timer) {
-    ask(timer->data);
+    struct inventory *inventory = timer->data;
+    inventory->audits.running = false;
+    start(inventory);
 }
 
 /* ---- replies ---- */
@@ -288,8 +293,6 @@ static void on_reply(void *ctx, const struct redis_value *value) {
 
 /* ---- the queue ---- */
 
-static void start(struct inventory *inventory);
-
 /* An audit does not go on over another connection, which may lead to another server. */
 static void on_state(void *ctx, bool up) {
     struct inventory *inventory = ctx;
@@ -304,13 +307,14 @@ static void start(struct inventory *inventory) {
     if (audits->running || STAILQ_EMPTY(&audits->runs))
         return;
     if (!audits->store) {
-        audits->opened_ms = clock_mono_ms(inventory->config.clock);
+        audits->asked_ms = clock_mono_ms(inventory->config.clock);
         audits->store = store_open_another(inventory->store, on_state, inventory);
     }
     if (!audits->store) {
         abandon(inventory);
     } else if (store_is_up(audits->store, STAILQ_FIRST(&audits->runs)->name)) {
         audits->running = true;
+        audits->asked_ms = clock_mono_ms(inventory->config.clock);
         ask(inventory);
     }
 }
@@ -353,17 +357,20 @@ void inventory_item_audit(struct inventory *inventory, const char *name, invento
     start(inventory);
 }
 
+/* A server that is lost is waited for, until it is tried in vain. In a cluster another one may have the item
+ * soon. */
+static bool is_in_vain(const struct inventory *inventory, const char *name) {
+    int64_t since_ms = clock_mono_ms(inventory->config.clock) - inventory->audits.asked_ms;
+    return since_ms > inventory->config.call_timeout_ms ||
+           (store_is_one(inventory->store) && store_is_gone(inventory->store, name));
+}
+
 void audit_tick(struct inventory *inventory) {
     struct audits *audits = &inventory->audits;
     const struct audit_run *first = STAILQ_FIRST(&audits->runs);
     if (!audits->store)
         return;
-    bool gone = first && !store_is_up(audits->store, first->name) && *store_error(audits->store);
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    /* In a cluster another server may have the item soon: its map is read again. */
-    bool patient =
-        !store_is_one(audits->store) && now_ms - audits->opened_ms < inventory->config.call_timeout_ms;
-    if (!first || (gone && !patient))
+    if (!first || (!store_is_up(audits->store, first->name) && is_in_vain(inventory, first->name)))
         abandon(inventory);
     else
         start(inventory);

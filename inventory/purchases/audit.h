@@ -12,7 +12,7 @@ struct audits {
     bool running;        /* the first one's page is asked for, or will be after a pause */
     int waiting;         /* callers */
     struct store *store; /* NULL while there is no audit */
-    int64_t opened_ms;
+    int64_t asked_ms;    /* when a page was asked for last, or the store was opened */
     uv_timer_t pause;
     int64_t pause_ns; /* that is still to be made */
 };

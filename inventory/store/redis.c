@@ -50,6 +50,7 @@ struct redis {
     bool finding;   /* config.find was asked, and has not answered */
     bool preparing; /* config.prepare was, and has not called redis_admit() */
     bool logged_in;
+    bool in_vain; /* it was tried since it was up last */
     char error[256];
 };
 
@@ -76,6 +77,7 @@ static void lose_held(struct redis *redis) {
 static void went_down(struct redis *redis) {
     bool was_up = redis->up;
     redis->up = false;
+    redis->in_vain = !was_up;
     redis->preparing = false;
     redis->replicas = 0;
     redis->hiredis = NULL;
@@ -420,6 +422,10 @@ void redis_push(struct redis *redis) {
 bool redis_is_up(const struct redis *redis) {
     /* A broken connection takes no new calls while its pending ones are answered. */
     return redis->up && !(redis->hiredis->c.flags & (REDIS_DISCONNECTING | REDIS_FREEING));
+}
+
+bool redis_is_gone(const struct redis *redis) {
+    return !redis_is_reached(redis) && redis->in_vain;
 }
 
 bool redis_is_reached(const struct redis *redis) {

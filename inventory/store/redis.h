@@ -144,7 +144,9 @@ void redis_break(struct redis *redis, const char *why);
 bool redis_is_up(const struct redis *redis);
 /* Up, or about to be: it is being prepared. */
 bool redis_is_reached(const struct redis *redis);
-/* When the connection became so last. */
+/* Not reached, and it was tried again in vain since it was up. */
+bool redis_is_gone(const struct redis *redis);
+/* When the connection became reached last. */
 int64_t redis_reached_ms(const struct redis *redis);
 
 /* Whether no call waits for its answer. */

@@ -6,12 +6,15 @@
 
 #include "base/redis_slots.h"
 
-enum { TICK_MS = 10, WATCH_MS = 1000 };
+enum { TICK_MS = 10, LATE_MS = 200, WATCH_MS = 1000 };
 
 /* A question to one Sentinel. */
 struct question {
     struct sentinel *sentinel;
     struct redis *redis; /* NULL: it is over */
+    int64_t asked_ms;
+    /* The last one had no answer in time. A round does not wait for this one, which goes on beside it. */
+    bool silent;
     /* By its state: */
     int64_t epoch;                /* of the failover that it heard of last */
     struct redis_address leaving; /* the master that it is replacing now; port 0: none */
@@ -25,11 +28,14 @@ struct sentinel {
     struct redis *finder; /* who wants to know; NULL before the first search */
     bool searching;       /* for `finder`; otherwise a round only watches */
     struct question questions[REDIS_URL_SERVERS_MAX];
-    int open, answers; /* of this round */
+    bool running;      /* a round */
+    int answers;       /* of this round, */
+    int prompt;        /* and of those the ones that it waited for */
     int64_t epoch;     /* of the best answer so far */
     bool failing_over; /* one of them is about to promote a replica, and still names the old master */
     struct redis_target master;
-    int64_t since_ms; /* when the round began, or the last one ended */
+    int64_t watch_ms; /* when the next round begins */
+    int64_t ticked_ms;
     uv_timer_t tick;
     char why[256]; /* the last failure of this round */
 };
@@ -41,14 +47,7 @@ static void close_question(struct question *question) {
     if (!redis)
         return;
     question->redis = NULL;
-    question->sentinel->open--;
     redis_close(redis);
-}
-
-static void end_round(struct sentinel *sentinel) {
-    for (int i = 0; i < sentinel->url->count; i++)
-        close_question(&sentinel->questions[i]);
-    sentinel->since_ms = clock_mono_ms(sentinel->clock);
 }
 
 static bool is_at(const struct redis *redis, const struct redis_target *target) {
@@ -58,7 +57,8 @@ static bool is_at(const struct redis *redis, const struct redis_target *target) 
 
 static void finish(struct sentinel *sentinel) {
     struct redis *finder = sentinel->finder;
-    end_round(sentinel);
+    sentinel->running = false;
+    sentinel->watch_ms = clock_mono_ms(sentinel->clock) + WATCH_MS;
     bool found = sentinel->answers > 0 && !sentinel->failing_over;
     if (sentinel->failing_over)
         snprintf(sentinel->why, sizeof sentinel->why, "the Sentinels are replacing the master");
@@ -72,9 +72,13 @@ static void finish(struct sentinel *sentinel) {
     }
 }
 
-/* All are heard: one may be the first to know of a failover. */
+/* All are heard, since one may be the first to know of a failover. One that was silent the last time is
+ * waited for only if all that answer now were. */
 static void finish_if_decided(struct sentinel *sentinel) {
-    if (sentinel->open == 0)
+    bool waits = false;
+    for (int i = 0; i < sentinel->url->count; i++)
+        waits |= sentinel->questions[i].redis && !(sentinel->questions[i].silent && sentinel->prompt > 0);
+    if (sentinel->running && !waits)
         finish(sentinel);
 }
 
@@ -83,6 +87,13 @@ static void fail(struct question *question, const char *why) {
     const struct redis_target *target = &sentinel->url->servers[question - sentinel->questions];
     snprintf(sentinel->why, sizeof sentinel->why, "Sentinel %s:%d: %.100s", target->host, target->port, why);
     close_question(question);
+}
+
+/* It answers, and was silent: what it says may be news to a round that is over. */
+static void note_voice(struct question *question) {
+    if (question->silent && !question->sentinel->running)
+        question->sentinel->watch_ms = 0;
+    question->silent = false;
 }
 
 /* Of a list of names and values the value; "": there is none. */
@@ -120,6 +131,7 @@ static void on_state_told(void *ctx, const struct redis_value *value) {
 static void note_address(struct question *question, const struct redis_address *address) {
     struct sentinel *sentinel = question->sentinel;
     sentinel->failing_over |= redis_address_is_same(address, &question->leaving);
+    sentinel->prompt += !question->silent;
     if (sentinel->answers++ > 0 && question->epoch <= sentinel->epoch)
         return;
     sentinel->epoch = question->epoch;
@@ -153,6 +165,7 @@ static void on_address(void *ctx, const struct redis_value *value) {
         note_address(question, &address);
         close_question(question);
     }
+    note_voice(question);
     finish_if_decided(question->sentinel);
 }
 
@@ -175,33 +188,36 @@ static void ask(struct sentinel *sentinel, int i) {
                                   .on_state = on_state,
                                   .ctx = question};
     question->sentinel = sentinel;
+    question->asked_ms = clock_mono_ms(sentinel->clock);
     question->redis = redis_open(&config);
-    if (question->redis)
-        sentinel->open++;
-    else
+    if (!question->redis)
         snprintf(sentinel->why, sizeof sentinel->why, "out of memory");
 }
 
 static void begin_round(struct sentinel *sentinel) {
-    end_round(sentinel);
-    sentinel->answers = 0;
+    sentinel->running = true;
+    sentinel->answers = sentinel->prompt = 0;
     sentinel->failing_over = false;
-    for (int i = 0; i < sentinel->url->count; i++)
-        ask(sentinel, i);
+    for (int i = 0; i < sentinel->url->count; i++) {
+        struct question *question = &sentinel->questions[i];
+        if (!question->silent)
+            close_question(question);
+        if (!question->redis)
+            ask(sentinel, i);
+    }
 }
 
 /* ---- time ---- */
 
-static void check_round(struct sentinel *sentinel) {
+static void check_questions(struct sentinel *sentinel, int64_t now_ms) {
     for (int i = 0; i < sentinel->url->count; i++) {
         struct question *question = &sentinel->questions[i];
-        if (question->redis && *redis_error(question->redis))
+        if (question->redis && now_ms - question->asked_ms > sentinel->timeout_ms) {
+            fail(question, "no answer within the time-out");
+            question->silent = true;
+        } else if (question->redis && *redis_error(question->redis)) {
             fail(question, redis_error(question->redis));
-    }
-    if (clock_mono_ms(sentinel->clock) - sentinel->since_ms > sentinel->timeout_ms) {
-        for (int i = 0; i < sentinel->url->count; i++) {
-            if (sentinel->questions[i].redis)
-                fail(&sentinel->questions[i], "no answer within the time-out");
+            question->silent = false; /* it is down, which costs no time */
         }
     }
     finish_if_decided(sentinel);
@@ -209,10 +225,12 @@ static void check_round(struct sentinel *sentinel) {
 
 static void on_tick(uv_timer_t *tick) {
     struct sentinel *sentinel = tick->data;
-    if (sentinel->open > 0 || sentinel->searching)
-        check_round(sentinel);
-    else if (redis_is_reached(sentinel->finder) &&
-             clock_mono_ms(sentinel->clock) - sentinel->since_ms >= WATCH_MS)
+    int64_t now_ms = clock_mono_ms(sentinel->clock), since_ms = now_ms - sentinel->ticked_ms;
+    sentinel->ticked_ms = now_ms;
+    if (since_ms > LATE_MS) /* this process was stopped: it hears first what they have said meanwhile */
+        return;
+    check_questions(sentinel, now_ms);
+    if (!sentinel->running && redis_is_reached(sentinel->finder) && now_ms >= sentinel->watch_ms)
         begin_round(sentinel);
 }
 
@@ -241,6 +259,7 @@ static void on_closed(uv_handle_t *handle) {
 void sentinel_close(struct sentinel *sentinel) {
     if (!sentinel)
         return;
-    end_round(sentinel);
+    for (int i = 0; i < sentinel->url->count; i++)
+        close_question(&sentinel->questions[i]);
     uv_close((uv_handle_t *)&sentinel->tick, on_closed);
 }

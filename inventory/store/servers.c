@@ -15,7 +15,65 @@ bool servers_are_cluster(const struct servers *servers) {
 }
 
 void servers_want_map(struct servers *servers) {
-    servers->wanted = true;
+    (servers->config.leader ? servers->config.leader : servers)->wanted = true;
+}
+
+static struct server *find(const struct servers *servers, const struct redis_address *address) {
+    for (int i = 0; i < servers->count; i++) {
+        if (redis_address_is_same(&servers->server[i]->address, address))
+            return servers->server[i];
+    }
+    return NULL;
+}
+
+/* ---- servers with a leader ---- */
+
+/* The leader's connection to the same server, or NULL if it has none that is up. */
+static struct redis *leaders(const struct server *server) {
+    const struct servers *leader = server->of->config.leader;
+    const struct server *same =
+        servers_are_cluster(leader) ? find(leader, &server->address) : leader->server[0];
+    return same && !leader->closing && redis_is_up(same->redis) ? same->redis : NULL;
+}
+
+static void find_leaders(void *ctx, struct redis *redis) {
+    (void)redis;
+    ((struct server *)ctx)->finding = true;
+}
+
+/* Whether the leader has prepared what this connection leads to. */
+static bool is_same(struct server *server, const struct redis *leaders) {
+    const struct redis_target *here = redis_address_now(server->redis), *there = redis_address_now(leaders);
+    server->led_by_ms = redis_reached_ms(leaders);
+    return strcmp(here->host, there->host) == 0 && here->port == there->port &&
+           strcmp(redis_history(server->redis)->id, redis_history(leaders)->id) == 0;
+}
+
+/* Whether the two were compared since the leader's connection is there. It is looked after by the leader. */
+static bool is_led(const struct server *server) {
+    const struct redis *redis = leaders(server);
+    return redis && redis_reached_ms(redis) == server->led_by_ms;
+}
+
+/* When either connection is new. */
+static void compare(struct server *server, void (*same)(struct server *server)) {
+    const struct redis *redis = leaders(server);
+    if (!redis || (redis_is_up(server->redis) && is_led(server)))
+        return;
+    if (!is_same(server, redis))
+        redis_break(server->redis, "the store has another server by now");
+    else if (same)
+        same(server);
+}
+
+static void follow(struct server *server) {
+    const struct redis *redis = leaders(server);
+    if (server->finding && redis) {
+        server->finding = false;
+        redis_found(server->redis, redis_address_now(redis), NULL);
+    } else if (redis_is_up(server->redis)) {
+        compare(server, NULL);
+    }
 }
 
 /* ---- connections ---- */
@@ -26,7 +84,7 @@ static void on_state(void *ctx, bool up) {
     server->was_up |= up;
     if (!up)
         server->down_since_ms = clock_mono_ms(servers->config.clock);
-    if (!up || !server->is_master)
+    if (!servers->config.leader && (!up || !server->is_master))
         servers_want_map(servers);
     if (servers->config.on_state && !servers->closing)
         servers->config.on_state(servers->config.ctx, up);
@@ -59,7 +117,12 @@ static bool owns_key(void *ctx, const char *key) {
 static void prepare(void *ctx, struct redis *redis) {
     struct server *server = ctx;
     struct servers_config *config = &server->of->config;
-    if (redis_history(redis)->is_master) {
+    if (!server->was_up &&
+        !*redis_error(redis)) /* the first search has found it: that it took is no outage */
+        server->down_since_ms = redis_reached_ms(redis);
+    if (config->leader) {
+        compare(server, server_admit);
+    } else if (redis_history(redis)->is_master) {
         if (config->prepare)
             config->prepare(config->prepare_ctx, server);
         else
@@ -80,7 +143,8 @@ static void make_owner(struct server *server) {
 static enum redis_role role_of(const struct servers *servers) {
     if (servers_are_cluster(servers))
         return REDIS_ROLE_NODE;
-    return servers->sentinel || servers->config.replicas ? REDIS_ROLE_MASTER : REDIS_ROLE_ANY;
+    return servers->config.url->kind == REDIS_URL_SENTINEL || servers->config.replicas ? REDIS_ROLE_MASTER
+                                                                                       : REDIS_ROLE_ANY;
 }
 
 static struct server *add(struct servers *servers, const struct redis_target *target) {
@@ -96,7 +160,9 @@ static struct server *add(struct servers *servers, const struct redis_target *ta
                                   .timeout_ms = servers->config.timeout_ms,
                                   .role = role_of(servers),
                                   .target = *target,
-                                  .find = servers->sentinel ? find_master : NULL,
+                                  .find = servers->config.leader ? find_leaders
+                                          : servers->sentinel    ? find_master
+                                                                 : NULL,
                                   .prepare = prepare,
                                   .hold = servers->config.replicas > 0,
                                   .on_state = on_state,
@@ -138,10 +204,9 @@ static void drop(struct servers *servers, int i) {
 }
 
 struct server *servers_at(struct servers *servers, const struct redis_address *address) {
-    for (int i = 0; i < servers->count; i++) {
-        if (redis_address_is_same(&servers->server[i]->address, address))
-            return servers->server[i];
-    }
+    struct server *known = find(servers, address);
+    if (known)
+        return known;
     struct redis_target target = servers->config.url->servers[0]; /* user and password */
     snprintf(target.host, sizeof target.host, "%s", address->host);
     target.port = address->port;
@@ -162,13 +227,28 @@ static bool add_named(struct servers *servers) {
 
 /* ---- the map ---- */
 
-struct server *servers_of_key(const struct servers *servers, const char *key) {
-    return servers_are_cluster(servers) ? servers->of_slot[redis_slot(key, strlen(key))] : servers->server[0];
+struct server *servers_of_slot(struct servers *servers, int slot) {
+    const struct servers *leader = servers->config.leader;
+    if (!leader)
+        return servers->of_slot[slot];
+    const struct server *theirs = leader->closing ? NULL : leader->of_slot[slot];
+    return theirs && !servers->closing ? servers_at(servers, &theirs->address) : NULL;
+}
+
+struct server *servers_of_key(struct servers *servers, const char *key) {
+    struct server *server = servers_are_cluster(servers)
+                                ? servers_of_slot(servers, redis_slot(key, strlen(key)))
+                                : servers->server[0];
+    return server && servers->config.leader && !is_led(server) ? NULL : server;
 }
 
 void servers_note_moved(struct servers *servers, int slot, struct server *server) {
-    servers->of_slot[slot] = server;
-    make_owner(server);
+    struct servers *leader = servers->config.leader;
+    struct server *owner = leader ? servers_at(leader, &server->address) : server;
+    if (owner) {
+        (leader ? leader : servers)->of_slot[slot] = owner;
+        make_owner(owner);
+    }
     servers_want_map(servers);
 }
 
@@ -234,7 +314,23 @@ static bool is_needed(struct server *server, int64_t now_ms) {
     return !idle || now_ms - server->idle_since_ms < IDLE_MS;
 }
 
+/* Of a cluster those that the leader does not have any more are closed. */
+static void follow_all(struct servers *servers) {
+    for (int i = servers->count; i-- > 0;) {
+        struct server *server = servers->server[i];
+        if (servers_are_cluster(servers) && !find(servers->config.leader, &server->address) &&
+            redis_is_idle(server->redis))
+            drop(servers, i);
+        else
+            follow(server);
+    }
+}
+
 void servers_tick(struct servers *servers) {
+    if (servers->config.leader) {
+        follow_all(servers);
+        return;
+    }
     int64_t now_ms = clock_mono_ms(servers->config.clock);
     for (int i = 0; i < servers->count; i++) /* it may be another's by now */
         servers->wanted |= servers->server[i]->is_master && !redis_is_up(servers->server[i]->redis);
@@ -252,6 +348,8 @@ void servers_tick(struct servers *servers) {
 
 bool servers_open(struct servers *servers, const struct servers_config *config) {
     *servers = (struct servers){.config = *config, .wanted = true};
+    if (servers_are_cluster(servers) && config->leader)
+        return true; /* each is added when it is needed */
     if (servers_are_cluster(servers)) {
         servers->slots = calloc(1, sizeof *servers->slots);
         if (servers->slots && add_named(servers))
@@ -259,7 +357,7 @@ bool servers_open(struct servers *servers, const struct servers_config *config) 
         free(servers->slots);
         return false;
     }
-    if (config->url->kind == REDIS_URL_SENTINEL &&
+    if (config->url->kind == REDIS_URL_SENTINEL && !config->leader &&
         !(servers->sentinel = sentinel_open(config->loop, config->url, config->clock, SENTINEL_TIMEOUT_MS)))
         return false;
     if (add(servers, &config->url->servers[0]))

@@ -23,6 +23,9 @@ struct servers_config {
      * needs no preparation. */
     void (*prepare)(void *ctx, struct server *server);
     void *prepare_ctx;
+    /* Not NULL: these are connections of their own to the servers of that store, which must outlive them. It
+     * finds the servers, prepares them, and has the map: one is connected to while it is up there. */
+    struct servers *leader;
     redis_state_fn *on_state; /* a server came up, or went down; may be NULL */
     void *ctx;
 };
@@ -38,6 +41,8 @@ struct server {
     bool is_master;               /* by the map */
     bool was_up;
     unsigned history;      /* the number that `prepare` gave to its history; 0: none yet */
+    bool finding;          /* until the leader's is up; `find` of struct redis_config */
+    int64_t led_by_ms;     /* the leader's connection that was up when this one was compared to it last */
     int64_t down_since_ms; /* the last time that it went down, or was added */
     int64_t idle_since_ms; /* of one that is no master; 0: it is not idle */
 };
@@ -71,7 +76,8 @@ bool servers_are_cluster(const struct servers *servers);
 void server_admit(struct server *server);
 
 /* NULL: nobody has it, as far as is known. */
-struct server *servers_of_key(const struct servers *servers, const char *key);
+struct server *servers_of_slot(struct servers *servers, int slot);
+struct server *servers_of_key(struct servers *servers, const char *key);
 /* The server at an address of the cluster, which may be new. NULL: out of memory, or there are too many. */
 struct server *servers_at(struct servers *servers, const struct redis_address *address);
 /* A server said who has the slot now. */
@@ -79,7 +85,8 @@ void servers_note_moved(struct servers *servers, int slot, struct server *server
 /* The map may be outdated. */
 void servers_want_map(struct servers *servers);
 
-/* To be called every few milliseconds: reads the map if it is wanted, closes what is not needed any more. */
+/* To be called every few milliseconds, of a cluster or with a leader: reads the map if it is wanted, or looks
+ * what has become of the leader's servers; closes what is not needed any more. */
 void servers_tick(struct servers *servers);
 
 #endif

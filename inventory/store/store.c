@@ -80,7 +80,8 @@ static void send_to(struct call *call, struct server *server) {
 /* To who has its slot by now. A server that is not connected yet is waited for, one that was lost is not. */
 static void send_call(struct call *call) {
     struct servers *servers = &call->store->servers;
-    struct server *server = servers_are_cluster(servers) ? servers->of_slot[call->slot] : servers->server[0];
+    struct server *server =
+        servers_are_cluster(servers) ? servers_of_slot(servers, call->slot) : servers->server[0];
     if (!server || (!redis_is_up(server->redis) && servers_are_cluster(servers)))
         servers_want_map(servers);
     if (server && (redis_is_up(server->redis) || server->was_up || !servers_are_cluster(servers)))
@@ -211,14 +212,19 @@ enum store_moved store_note(struct store *store, const struct redis *from, const
     return ask ? STORE_MOVES : STORE_MOVED;
 }
 
-bool store_is_up(const struct store *store, const char *key) {
-    const struct servers *servers = &store->servers;
+bool store_is_up(struct store *store, const char *key) {
+    struct servers *servers = &store->servers;
     const struct server *server = key ? servers_of_key(servers, key) : NULL;
     for (int i = 0; !key && i < store_servers(store) && !server; i++) {
         const struct redis *redis = store_server(store, i);
         server = redis && redis_is_up(redis) ? servers->server[i] : NULL;
     }
     return server && redis_is_up(server->redis);
+}
+
+bool store_is_gone(struct store *store, const char *key) {
+    const struct server *server = servers_of_key(&store->servers, key);
+    return !server || redis_is_gone(server->redis);
 }
 
 bool store_is_whole(const struct store *store) {
@@ -301,13 +307,14 @@ struct store *store_open(const struct servers_config *config, _Atomic uint64_t *
     STAILQ_INIT(&store->resting);
     store->tick.data = store;
     uv_timer_init(config->loop, &store->tick);
-    if (servers_are_cluster(&store->servers))
+    if (config->leader || servers_are_cluster(&store->servers))
         uv_timer_start(&store->tick, on_tick, TICK_MS, TICK_MS);
     return store;
 }
 
-struct store *store_open_another(const struct store *store, redis_state_fn *on_state, void *ctx) {
+struct store *store_open_another(struct store *store, redis_state_fn *on_state, void *ctx) {
     struct servers_config config = store->servers.config;
+    config.leader = &store->servers;
     config.on_state = on_state;
     config.ctx = ctx;
     return store_open(&config, store->scripts_loaded);

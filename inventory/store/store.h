@@ -30,14 +30,18 @@ struct script {
 /* Starts to connect; NULL when out of memory. `scripts_loaded`, which may be NULL, counts the calls that had
  * to send the text of their script. */
 struct store *store_open(const struct servers_config *config, _Atomic uint64_t *scripts_loaded);
-/* Another one for the same servers, with connections of its own. */
-struct store *store_open_another(const struct store *store, redis_state_fn *on_state, void *ctx);
+/* Another one for the same servers, with connections of its own. It looks for nothing by itself: `store`
+ * finds the servers and prepares them, and must outlive it. */
+struct store *store_open_another(struct store *store, redis_state_fn *on_state, void *ctx);
 /* Pending calls are answered NULL, those that were to be sent again `redis_unsent`, before this returns. The
  * memory goes when the loop has run once more. NULL does nothing. */
 void store_close(struct store *store);
 
 /* Whether the server that has the key can be sent calls; `key` NULL: whether any that has keys can. */
-bool store_is_up(const struct store *store, const char *key);
+bool store_is_up(struct store *store, const char *key);
+
+/* Whether the server that has the key was tried in vain. */
+bool store_is_gone(struct store *store, const char *key);
 
 /* Whether all keys can be reached: of a cluster a part can be gone. */
 bool store_is_whole(const struct store *store);

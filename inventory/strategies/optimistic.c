@@ -2,8 +2,8 @@
  *
  * It is right, and slow when it matters: the more buyers there are, the more of them find the item changed. A
  * watch belongs to a connection, so each purchase in flight needs a connection of its own. There are a few;
- * the other purchases wait. In a cluster each is one to every server; while the item's slot moves its buyers
- * are told that the store is unavailable. */
+ * the other purchases wait. In a cluster each is one to every server that it needs; while the item's slot
+ * moves its buyers are told that the store is unavailable. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,8 +114,9 @@ static void on_read(struct inventory_purchase *purchase, enum inventory_status s
 static void attempt(struct connection *connection) {
     struct inventory_purchase *purchase = connection->purchase;
     struct redis *redis = store_connection(connection->store, purchase->item);
-    if (!redis) {
-        leave(purchase, INVENTORY_UNAVAILABLE);
+    if (!redis || !redis_is_up(redis)) { /* it waits for the server that has the item by now */
+        connection->purchase = NULL;
+        STAILQ_INSERT_HEAD(&connection->of->waiting, purchase, next);
         return;
     }
     redis_callf(redis, NULL, NULL, "WATCH %s", purchase->in->keys.item);
@@ -168,8 +169,15 @@ void optimistic_tick(struct inventory *inventory) {
     struct optimistic *optimistic = inventory->optimistic;
     int64_t now_ms = clock_mono_ms(inventory->config.clock);
     const struct inventory_purchase *first;
-    while (optimistic && (first = STAILQ_FIRST(&optimistic->waiting)) && now_ms > first->deadline_ms)
-        purchase_finish(purchases_take(&optimistic->waiting), INVENTORY_OVERLOADED);
+    while (optimistic && (first = STAILQ_FIRST(&optimistic->waiting))) {
+        bool late = now_ms > first->deadline_ms;
+        if (!late && store_is_up(inventory->store, first->item))
+            break;
+        purchase_finish(purchases_take(&optimistic->waiting),
+                        late ? INVENTORY_OVERLOADED : INVENTORY_UNAVAILABLE);
+    }
+    if (optimistic)
+        serve(optimistic);
 }
 
 void optimistic_close(struct inventory *inventory) {

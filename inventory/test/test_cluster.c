@@ -21,7 +21,8 @@ static struct seller *open_with_timeout(int call_timeout_ms) {
     struct shop *shop = shop_open();
     struct seller *seller =
         seller_open_with(shop, &(struct seller_options){.url = redis_cluster_url(&cluster),
-                                                        .call_timeout_ms = call_timeout_ms});
+                                                        .call_timeout_ms = call_timeout_ms,
+                                                        .resolve_ms = call_timeout_ms});
     seller->locked = true;
     while (!store_is_whole(seller->inventory->store))
         shop_turn(shop);
@@ -259,6 +260,64 @@ static void test_failover(void) {
     }
 }
 
+/* Forty buyers at once, by `optimistic`: over all of its connections. */
+static void buy_forty(struct seller *seller, const char *name) {
+    buys_forget(seller->shop);
+    for (int i = 0; i < 40; i++)
+        buy_begin(seller, "phone", harness_format("u%d", i), harness_format("%s%d", name, i), 1);
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 40);
+}
+
+/* The servers give a failover up after five seconds, if they are slow. */
+static void fail_over(struct shop *shop, const struct redis_server *master,
+                      const struct redis_server *replica) {
+    int64_t begun_ms = harness_now_ms(), again_ms = begun_ms;
+    while (!strstr(redis_command(master, "ROLE", NULL), "[slave")) {
+        CHECK(harness_now_ms() < begun_ms + 30000);
+        if (harness_now_ms() >= again_ms) {
+            CHECK_STR(redis_command(replica, "CLUSTER", "FAILOVER", NULL), "OK");
+            again_ms = harness_now_ms() + 6000;
+        }
+        shop_idle(shop, 5);
+    }
+}
+
+static void wait_readable(struct seller *seller, const char *item) {
+    struct inventory_item read;
+    int64_t deadline_ms = harness_now_ms() + 30000;
+    while (item_reader(seller, item, &read) != INVENTORY_OK) {
+        CHECK(harness_now_ms() < deadline_ms);
+        shop_idle(seller->shop, 5);
+    }
+}
+
+/* A master is replaced that lives on, and then its successor, which stands still: no connection of
+ * `optimistic` stays with them, and none is used before it is there. */
+static void test_optimistic_failover(void) {
+    struct redis_cluster pairs;
+    redis_cluster_start(&pairs, MASTERS, 1);
+    struct seller *seller = seller_open_with(
+        shop_open(), &(struct seller_options){.url = redis_cluster_url(&pairs), .call_timeout_ms = 1000});
+    while (!store_is_whole(seller->inventory->store))
+        shop_turn(seller->shop);
+    struct redis_server *first = redis_cluster_of(&pairs, "{phone}"), *second = first + MASTERS;
+    item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 1000);
+    buy_forty(seller, "a");
+    fail_over(seller->shop, first, second);
+    wait_readable(seller, "phone");
+    buy_forty(seller, "b");
+    redis_wait_copied(second, first);
+    redis_pause(second);
+    struct inventory_item read;
+    while (item_reader(seller, "phone", &read) == INVENTORY_OK) {
+    }
+    wait_readable(seller, "phone");
+    buy_forty(seller, "c");
+    redis_resume(second);
+    check_stock(seller, "phone", 880, 0, 120);
+}
+
 /* ---- what is more than one item ---- */
 
 static void test_transactions(void) {
@@ -290,14 +349,23 @@ static bool heartbeat_answered(void *arg) {
     return *(int *)arg > 0;
 }
 
+/* As instance "a", whose lock is always the same. True: the epoch is in force. */
+static bool heartbeat(struct seller *seller, uint64_t epoch) {
+    struct inventory_heartbeat heartbeat = {.instance = "a", .epoch = epoch, .lock = "x:", .quiet_ms = 1000};
+    int answer = 0;
+    inventory_lock_epoch_heartbeat(seller->inventory, &heartbeat, on_heartbeat, &answer);
+    shop_wait(seller->shop, heartbeat_answered, &answer, "a heartbeat is answered");
+    return answer == 2;
+}
+
 /* As an instance does when it starts: from then on all keys of the journal exist. */
 static void put_in_force(struct seller *seller, uint64_t epoch) {
-    struct inventory_heartbeat heartbeat = {.instance = "a", .lock = "x:", .quiet_ms = 1000};
-    for (int answer = 0; answer != 2; heartbeat.epoch = epoch) {
-        answer = 0;
-        inventory_lock_epoch_heartbeat(seller->inventory, &heartbeat, on_heartbeat, &answer);
-        shop_wait(seller->shop, heartbeat_answered, &answer, "a heartbeat is answered");
-    }
+    int64_t deadline_ms = harness_now_ms() + 30000;
+    heartbeat(seller, 0);
+    while (!heartbeat(seller, epoch))
+        CHECK(harness_now_ms() < deadline_ms);
+    seller->epoch = epoch;
+    seller->fence = 5;
 }
 
 /* The journal is on all servers. Where a slot of it moves, baskets go on, whatever of its keys is where. */
@@ -311,8 +379,6 @@ static void test_journal_moves(void) {
     item_sell(seller, "phone", INVENTORY_BATCH, 100);
     item_sell(seller, "lamp", INVENTORY_BATCH, 100);
     put_in_force(seller, 1);
-    seller->epoch = 1;
-    seller->fence = 5;
     struct txn *basket[3]; /* of one part */
     for (int i = 0, key = 0; i < 3; i++) {
         do
@@ -334,6 +400,88 @@ static void test_journal_moves(void) {
     check_stock(seller, "phone", 97, 0, 3);
 }
 
+static const char *tag_of(const struct txn *txn) {
+    return harness_format("baskets:%u", key_part(txn->transaction.id));
+}
+
+/* Nobody has the slots of a server that is gone. */
+static bool is_on(const char *tag, const struct redis_server *server) {
+    const struct redis_server *owner = redis_cluster_of(&cluster, harness_format("{%s}", tag));
+    return owner == server || !owner;
+}
+
+/* A basket of the two items whose part of the journal is on that server, or on another one. */
+static struct txn *basket_on(struct seller *seller, const char *lines, const struct redis_server *server,
+                             bool there) {
+    static int serial;
+    struct txn *txn;
+    do
+        txn = txn_new(seller, harness_format("on%d", serial++), lines);
+    while (is_on(tag_of(txn), server) != there);
+    return txn;
+}
+
+static const char *item_not_on(const struct redis_server *server) {
+    static int serial;
+    const char *item;
+    do
+        item = harness_format("living%d", serial++);
+    while (is_on(item, server));
+    return item;
+}
+
+static bool is_whole(void *arg) {
+    return store_is_whole(((struct seller *)arg)->inventory->store);
+}
+
+/* A master dies for good that has a part of the journal. What is on the others is sold: by an instance that
+ * had its locks before, and, in a new epoch, by one that starts after. When it is back it is told of the
+ * epoch.
+ */
+static void test_master_gone(void) {
+    struct seller *before = open_with_timeout(500);
+    struct shop *shop = before->shop;
+    struct redis_server *dies = of("baskets:0");
+    for (int part = 1; dies == of("baskets"); part++) /* which has the record of the lock */
+        dies = of(harness_format("baskets:%d", part));
+    const char *items[] = {item_not_on(dies), item_not_on(dies)};
+    const char *lines = harness_format("%s:1 %s:1", items[0], items[1]);
+    for (int i = 0; i < 2; i++)
+        item_sell(before, items[i], INVENTORY_BATCH, 10);
+    put_in_force(before, 1);
+    struct txn *living[] = {basket_on(before, lines, dies, false), basket_on(before, lines, dies, false)};
+    struct txn *dead[] = {basket_on(before, lines, dies, true), basket_on(before, lines, dies, true)};
+    CHECK_STATUS(txn_do(living[0], TXN_MAKE), INVENTORY_OK);
+    redis_kill(dies);
+    CHECK(heartbeat(before, 1));
+    CHECK_STATUS(txn_do(living[1], TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(dead[0], TXN_MAKE), INVENTORY_UNAVAILABLE);
+    struct seller *after = seller_open_with(
+        shop, &(struct seller_options){.url = redis_cluster_url(&cluster), .call_timeout_ms = 500});
+    after->locked = true;
+    seller_wait_up(after);
+    int switched = 0;
+    inventory_lock_epoch_switch(after->inventory, "x:", on_heartbeat, &switched);
+    shop_wait(shop, heartbeat_answered, &switched, "the lock is switched");
+    put_in_force(after, 2);
+    CHECK_STATUS(txn_do(basket_on(after, lines, dies, false), TXN_MAKE), INVENTORY_OK);
+    redis_restart(dies);
+    shop_wait(shop, is_whole, after, "the master is back");
+    const char *epoch = harness_format("seckill:{%s}:epoch", tag_of(dead[1]));
+    int64_t deadline_ms = harness_now_ms() + 30000;
+    while (strcmp(redis_command(dies, "GET", epoch, NULL), "2") != 0) {
+        heartbeat(after, 2);
+        CHECK(harness_now_ms() < deadline_ms);
+    }
+    shop_wait(shop, is_whole, before, "the master is back");
+    CHECK_STATUS(txn_do(dead[1], TXN_MAKE), INVENTORY_STALE);
+    CHECK_STATUS(txn_do(basket_on(after, lines, dies, true), TXN_MAKE), INVENTORY_OK);
+    for (int i = 0; i < 2; i++)
+        check_stock(after, items[i], 6, 0, 4);
+    redis_kill(of("baskets")); /* nobody can tell any more who has grants */
+    CHECK(!heartbeat(after, 2));
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir()) {
@@ -349,7 +497,9 @@ int main(int argc, char **argv) {
     run_fenced("slots that move under a crowd", test_moves_under_a_crowd);
     harness_run("a slot that nobody has", test_nobody);
     harness_run("a master is killed", test_failover);
+    harness_run("optimistic: masters that are replaced", test_optimistic_failover);
     harness_run("baskets over several servers", test_transactions);
     harness_run("a journal that moves", test_journal_moves);
+    harness_run("a master that is gone", test_master_gone); /* the last: one stays so */
     return harness_finish();
 }

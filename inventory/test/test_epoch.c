@@ -197,6 +197,19 @@ static void part_of_the_journal_fails(void) {
     CHECK_STR(redis_command(&redis, "GET", "seckill:{baskets:3}:epoch", NULL), "9"); /* it never goes back */
 }
 
+/* As after a failover: each heartbeat tells one part again. */
+static void a_part_forgets(void) {
+    struct seller *seller = open_seller();
+    heartbeat(seller, "a", 0, "x:");
+    while (!heartbeat(seller, "a", 1, "x:")->in_force) {
+    }
+    for (int part = 0; part < 8; part++)
+        redis_command(&redis, "DEL", harness_format("seckill:{baskets:%d}:epoch", part), NULL);
+    for (int part = 0; part <= 8; part++) /* the last one for the replies to the others */
+        CHECK(heartbeat(seller, "a", 1, "x:")->in_force);
+    check_in_force("1");
+}
+
 static void silence(void) {
     struct seller *seller = open_seller();
     heartbeat(seller, "a", 0, "x:");
@@ -285,6 +298,7 @@ int main(int argc, char **argv) {
     harness_run("who is behind", who_is_behind);
     harness_run("which is in force", in_force);
     harness_run("a part of the journal fails", part_of_the_journal_fails);
+    harness_run("a part of the journal forgets", a_part_forgets);
     harness_run("silence", silence);
     harness_run("few writes", few_writes);
     harness_run("a store that forgot", a_store_that_forgot);

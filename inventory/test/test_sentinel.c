@@ -37,6 +37,10 @@ static void test_unknown_name(void) {
     check_error(harness_format("%.*s/nobody", (int)(end - url), url), "No such master with that name");
 }
 
+static void resume(void *server) {
+    redis_resume(server);
+}
+
 /* Of several Sentinels one is enough, and one that answers nothing is passed over. */
 static void test_one_is_enough(void) {
     redis_pause(&sentinel.sentinel[1]);
@@ -45,6 +49,41 @@ static void test_one_is_enough(void) {
                                    sentinel.sentinel[1].port, sentinel.sentinel[0].port));
     seller_wait_up(seller);
     redis_resume(&sentinel.sentinel[1]);
+}
+
+static bool waits_for_rest(void *arg);
+
+/* Whether the connection was broken, and its server was left alone for a while, before it was up again. */
+static bool rests_after_a_break(struct seller *seller) {
+    struct redis_server *master = redis_sentinel_master(&sentinel);
+    bool rests = false;
+    redis_command(master, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes", NULL);
+    seller_wait_down(seller);
+    while (!inventory_is_up(seller->inventory)) {
+        shop_turn(seller->shop);
+        rests |= waits_for_rest(seller);
+    }
+    return rests;
+}
+
+/* One that hangs is waited for once, and not by each search: so the search takes no longer than an outage
+ * would that is none. Audits and `optimistic` have connections of their own, and search nothing. Awake again
+ * it counts again. */
+static void test_one_hangs(void) {
+    struct redis_server *hangs = &sentinel.sentinel[1];
+    struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
+    seller_wait_up(seller);
+    item_sell(seller, "sofa", INVENTORY_OPTIMISTIC, 10);
+    redis_pause(hangs);
+    harness_defer(resume, hangs);
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(seller, "sofa", &audit), INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "sofa", "ann", "k", 1)->status, INVENTORY_OK);
+    shop_idle(seller->shop, 1600); /* saves a rest: they are asked once a second */
+    int breaks = 0;
+    while (rests_after_a_break(seller))
+        CHECK(++breaks < 5);
+    redis_resume(hangs);
 }
 
 static void test_no_sentinel(void) {
@@ -176,13 +215,20 @@ static void test_within_a_failover(void) {
     check_books(seller, &own.server[1], "desk", 10, 0, 0);
 }
 
-/* A Sentinel is about to promote the replica, which does not take the order; then it gives up. */
+/* A Sentinel is about to promote the replica, which does not take the order; then it gives up. It alone
+ * knows, and was not waited for while it hung. */
 static void test_before_the_promotion(void) {
     struct redis_sentinel own;
     redis_sentinel_start(&own);
+    struct seller *seller = open_seller(redis_sentinel_url(&own));
+    seller_wait_up(seller);
+    redis_pause(&own.sentinel[0]);
+    shop_idle(seller->shop, 1600); /* they are asked once a second: it is known to hang, */
+    redis_resume(&own.sentinel[0]);
+    shop_idle(seller->shop, 1600); /* and to be awake */
     CHECK_STR(redis_command(&own.server[1], "ACL", "SETUSER", "default", "-slaveof", NULL), "OK");
     CHECK_STR(redis_command(&own.sentinel[0], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
-    struct seller *seller = open_seller(redis_sentinel_url(&own));
+    redis_command(&own.server[0], "CLIENT", "KILL", "TYPE", "normal", NULL);
     shop_wait(seller->shop, hears_of_failover, seller, "no master is found");
     seller_wait_up(seller);
     item_sell(seller, "chest", INVENTORY_BATCH, 10);
@@ -246,6 +292,7 @@ int main(int argc, char **argv) {
     run_each("by the name of the master", test_sells, INVENTORY_LOCKED);
     harness_run("a name that nobody knows", test_unknown_name);
     harness_run("one Sentinel is enough", test_one_is_enough);
+    harness_run("one Sentinel hangs", test_one_hangs);
     harness_run("no Sentinel answers", test_no_sentinel);
     harness_run("a master that has become a replica", test_not_a_master);
     harness_run("a failover", test_failover);

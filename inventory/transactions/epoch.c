@@ -1,5 +1,10 @@
 /* Calls of epoch.lua; and before there is a grant of an epoch, each part of the journal is told of it, so
- * that who has an older grant decides nothing any more. */
+ * that who has an older grant decides nothing any more.
+ *
+ * A part can forget that in a failover, so each heartbeat tells one again, in turn. A part of a cluster whose
+ * server is gone decides nothing meanwhile, and the others do not wait for it: it is told with the first
+ * heartbeat after it is back. Until then what protects the stock from an older grant are the items' tokens.
+ */
 #include "inventory/lock_epoch.h"
 
 #include <stdlib.h>
@@ -22,37 +27,49 @@ struct call {
 
 /* ---- the journal is told ---- */
 
-struct raise {
+struct telling {
     struct inventory *inventory;
+    struct journal_part *part;
     uint64_t epoch;
-    int open; /* parts that have not replied */
-    bool failed;
 };
 
-static void on_raised(void *ctx, const struct redis_value *value) {
-    struct raise *raise = ctx;
-    struct inventory *inventory = raise->inventory;
-    raise->failed |= store_status(inventory, value) != INVENTORY_OK;
-    if (--raise->open > 0)
-        return;
-    if (!raise->failed)
-        inventory->journal_epoch = raise->epoch;
-    inventory->raising_journal = false; /* if it failed, the next heartbeat tries again */
-    free(raise);
+static void on_told(void *ctx, const struct redis_value *value) {
+    struct telling telling = *(struct telling *)ctx;
+    struct journal_part *part = telling.part;
+    free(ctx);
+    part->asked = false;
+    part->lost = store_status(telling.inventory, value) != INVENTORY_OK;
+    part->epoch = part->lost ? 0 : telling.epoch;
 }
 
-/* Whether the whole journal knows of the epoch; begins to tell it if not. */
+static void tell(struct inventory *inventory, unsigned number, uint64_t epoch) {
+    struct journal_part *part = &inventory->journal_parts[number];
+    struct telling *telling = part->asked ? NULL : malloc(sizeof *telling);
+    if (!telling)
+        return;
+    *telling = (struct telling){inventory, part, epoch};
+    part->asked = true;
+    journal_raise_epoch(inventory, number, epoch, on_told, telling);
+}
+
+/* Whether its server was asked in vain, and is still gone. */
+static bool is_gone(const struct inventory *inventory, unsigned number) {
+    struct journal_keys keys;
+    journal_keys_make(&keys, number);
+    return inventory->journal_parts[number].lost && !store_is_up(inventory->store, keys.epoch);
+}
+
+/* Whether the whole journal knows of the epoch, as far as it can be reached; begins to tell it if not. */
 static bool is_in_journal(struct inventory *inventory, uint64_t epoch) {
-    if (inventory->journal_epoch == epoch || inventory->raising_journal)
-        return inventory->journal_epoch == epoch;
-    struct raise *raise = malloc(sizeof *raise);
-    if (!raise)
-        return false;
-    *raise = (struct raise){.inventory = inventory, .epoch = epoch, .open = KEY_PARTS};
-    inventory->raising_journal = true;
-    for (unsigned part = 0; part < KEY_PARTS; part++)
-        journal_raise_epoch(inventory, part, epoch, on_raised, raise);
-    return false;
+    bool known = true;
+    unsigned again = inventory->journal_turn++ % KEY_PARTS;
+    for (unsigned number = 0; number < KEY_PARTS; number++) {
+        bool told = inventory->journal_parts[number].epoch == epoch;
+        known &= told || is_gone(inventory, number);
+        if (!told || number == again)
+            tell(inventory, number, epoch);
+    }
+    return known;
 }
 
 /* ---- the calls ---- */
