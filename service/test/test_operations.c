@@ -404,7 +404,7 @@ static void metrics(void) {
     CHECK_INT(shop_buy(service.port, "m", "v", 1, "v", NULL), 201);
     for (int i = 0; i < 5; i++)
         CHECK_INT(shop_buy(service.port, "m", "w", 1, "w", NULL), 409);
-    CHECK_INT(shop_buy(service.port, "m", "x", 1, "v", NULL), 422);
+    CHECK_INT(shop_buy(service.port, "m", "v", 2, "v", NULL), 422);
     CHECK_INT(shop_buy(service.port, "none", "x", 1, "v", NULL), 404);
     static const struct {
         const char *outcome;
