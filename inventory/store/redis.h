@@ -142,6 +142,8 @@ void redis_break(struct redis *redis, const char *why);
 bool redis_is_up(const struct redis *redis);
 /* Up, or about to be: it is being prepared. */
 bool redis_is_reached(const struct redis *redis);
+/* Whether the last attempt to connect has come so far, whatever became of it. */
+bool redis_was_reached(const struct redis *redis);
 /* When the connection became so last. */
 int64_t redis_reached_ms(const struct redis *redis);
 

@@ -376,7 +376,7 @@ static void sentinel_sh(void) {
 }
 
 static void cluster_sh(void) {
-    starts_and_keeps("deploy/cluster.sh", 12);
+    starts_and_keeps("deploy/cluster.sh", 18);
 }
 
 int main(int argc, char **argv) {
