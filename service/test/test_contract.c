@@ -327,6 +327,15 @@ static void keys(void) {
         check_bought(&response, "keyed", "u", 1, true);
     }
     CHECK_INT(shop_audit(shop.port, "keyed", "orders"), sizeof good / sizeof *good);
+    /* Blanks behind a value are none of it: browsers send such cookies. */
+    static const char *const blanks[] = {"Cookie: a=b; \r\n", "Cookie: \r\n", "Cookie:\r\n",
+                                         "Accept: */* \t \r\n", "Accept: */* \nCookie: a=b; c=d; \n"};
+    for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++) {
+        CHECK_INT(
+            buy_with(harness_format("%sIdempotency-Key: k\r\n%s", blanks[i], blanks[i]), body, &response),
+            201);
+        check_bought(&response, "keyed", "u", 1, true);
+    }
     buy_with("Idempotency-Key: k\r\n", shop_purchase_body("keyed", "u", 2), &response);
     CHECK_PROBLEM(&response, 422, "key-reused");
 }
