@@ -92,14 +92,15 @@ static const char *said_by(const char *command, int status) {
 /* The PATH of who is told of etcd's health in the words of etcd 3.5, whichever runs. */
 static const char *path_of_etcd_35(void) {
     const char *bin = harness_format("%s/bin-etcd-3.5", harness_dir());
-    FILE *file;
     said_by(harness_format("mkdir -p %s && ln -sf $(command -v curl) %s/real", bin, bin), 0);
-    CHECK((file = fopen(harness_format("%s/curl", bin), "we")));
+    FILE *file = fopen(harness_format("%s/curl", bin), "we");
+    CHECK(file);
     fprintf(file,
             "#!/bin/bash\nset -o pipefail\n%s/real \"$@\" | sed "
             "'s/^{\"health\":\"true\"}/{\"health\":\"true\",\"reason\":\"\"}/'\n",
             bin);
-    CHECK_INT(fclose(file), 0);
+    int closed = fclose(file);
+    CHECK_INT(closed, 0);
     said_by(harness_format("chmod 755 %s/curl", bin), 0);
     return harness_format("PATH=%s:%s", bin, getenv("PATH"));
 }
