@@ -132,6 +132,8 @@ static void two_replicas(bool master_dies) {
     crowd_stop(crowd);
     crowd_join(crowd);
     crowd_check_answers(crowd, NULL);
+    for (int i = 0; i < crowd_answered(crowd) && !master_dies; i++)
+        CHECK_INT(crowd_receipt(crowd, i)->tries, 1); /* nobody has noticed */
     crowd_check_orders(crowd, safe.service.port);
     CHECK_INT(shop_audit(safe.service.port, "phone", "sold"), crowd_count(crowd, 201));
     CHECK(redis_sentinel_master(&safe.sentinel) != (master_dies ? &safe.sentinel.server[0] : NULL));
