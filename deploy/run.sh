@@ -81,7 +81,7 @@ wait_until() {
 }
 
 redis_answers() { [ "$(redis-cli -p "$redis_port" ping 2>/dev/null)" = PONG ]; }
-etcd_answers() { [ "$(curl -s -m 5 "http://127.0.0.1:$etcd_port/health")" = '{"health":"true"}' ]; }
+etcd_answers() { [[ $(curl -s -m 5 "http://127.0.0.1:$etcd_port/health") == '{"health":"true"'* ]]; } # since 3.5 more follows
 seckilld_answers() { [ "$(curl -s -o /dev/null -w '%{http_code}' "$url/readyz")" = 200 ]; }
 admin() { curl -s -H @<(printf 'Authorization: Bearer %s' "$SECKILL_ADMIN_TOKEN") "$@"; }
 

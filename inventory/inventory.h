@@ -222,9 +222,12 @@ struct inventory_purchase {
     struct client_read *read;
 };
 
-/* What is stored of an idempotency key: 128 bits of BLAKE2b in base64url, 22 characters. So a long key costs
- * no memory, and an order's id, which contains the digest, is as hard to guess as the key. */
-void inventory_key_digest(const char *key, size_t length, char digest[INVENTORY_DIGEST_SIZE]);
+/* What is stored of an idempotency key: 128 bits of BLAKE2b of user, NUL and key, in base64url, 22
+ * characters. So a long key costs no memory, an order's id, which contains the digest, is as hard to guess as
+ * the key, and nobody uses up the key of another user. user: "" where there is none (restocks, transfers):
+ * then it is of the key alone. */
+void inventory_key_digest(const char *user, const char *key, size_t length,
+                          char digest[INVENTORY_DIGEST_SIZE]);
 
 bool inventory_digest_valid(const char *text);
 

@@ -161,16 +161,18 @@ void redis_cluster_end_move(const struct redis_cluster *cluster, const char *key
 /* FLUSHALL on all masters. */
 void redis_cluster_flush(struct redis_cluster *cluster);
 
-/* A master, its replica, and three Sentinels that watch them, by the name `shop`. */
+/* A master, its replica or two, and three Sentinels that watch them, by the name `shop`. */
 enum { REDIS_SENTINELS = 3 };
 
 struct redis_sentinel {
-    struct redis_server server[2]; /* at first the first is the master */
+    int count;
+    struct redis_server server[3]; /* at first the first is the master */
     struct redis_server sentinel[REDIS_SENTINELS];
 };
 
 /* Waits until the Sentinels know the servers and each other. A failover takes about two seconds. */
-void redis_sentinel_start(struct redis_sentinel *sentinel);
+void redis_sentinel_start(struct redis_sentinel *sentinel); /* with one replica */
+void redis_sentinel_start_with(struct redis_sentinel *sentinel, int replicas);
 /* redis-sentinel://…/shop of all Sentinels. */
 const char *redis_sentinel_url(const struct redis_sentinel *sentinel);
 /* The master, by what the servers say of themselves; NULL: none of them is. */

@@ -144,7 +144,8 @@ static bool in_sync(void *arg) {
 
 void redis_start_replica(struct redis_server *redis, const struct redis_server *master) {
     CHECK_STR(redis_command(master, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
-    redis_start(redis, "--replicaof", "127.0.0.1", harness_format("%d", master->port), NULL);
+    redis_start(redis, "--replicaof", "127.0.0.1", harness_format("%d", master->port),
+                "--repl-diskless-sync-delay", "0", NULL); /* for when it is a master */
     CHECK(harness_wait(in_sync, redis, START_MS));
 }
 

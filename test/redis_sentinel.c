@@ -1,5 +1,6 @@
-/* A master, a replica, and private Sentinels. */
+/* A master, its replicas, and private Sentinels. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -7,7 +8,9 @@
 
 enum { READY_MS = 30000 };
 
-static void start_sentinel(struct redis_server *sentinel, const struct redis_server *master) {
+/* One that hears late of a promotion takes the new master for dead within a short `down_ms`, and has the
+ * second replica promoted instead. */
+static void start_sentinel(struct redis_server *sentinel, const struct redis_server *master, int down_ms) {
     sentinel->port = harness_free_port();
     snprintf(sentinel->dir, sizeof sentinel->dir, "%s/sentinel-%d", harness_dir(), sentinel->port);
     CHECK_INT(mkdir(sentinel->dir, 0700), 0);
@@ -17,9 +20,9 @@ static void start_sentinel(struct redis_server *sentinel, const struct redis_ser
     fprintf(file,
             "port %d\nbind 127.0.0.1\ndir %s\nlogfile \"\"\n"
             "sentinel monitor shop 127.0.0.1 %d 2\n"
-            "sentinel down-after-milliseconds shop 700\n"
+            "sentinel down-after-milliseconds shop %d\n"
             "sentinel failover-timeout shop 3000\n",
-            sentinel->port, sentinel->dir, master->port);
+            sentinel->port, sentinel->dir, master->port, down_ms);
     CHECK_INT(fclose(file), 0);
     const char *argv[] = {"redis-server", path, "--sentinel", NULL};
     proc_spawn(&sentinel->proc, argv, NULL, harness_format("%s.log", sentinel->dir));
@@ -30,7 +33,8 @@ static bool know_all(void *arg) {
     const struct redis_sentinel *all = arg;
     for (int i = 0; i < REDIS_SENTINELS; i++) {
         const char *master = redis_command(&all->sentinel[i], "SENTINEL", "MASTER", "shop", NULL);
-        if (strstr(master, "num-slaves 0 ") ||
+        const char *replicas = strstr(master, "num-slaves ");
+        if (!replicas || strtol(replicas + strlen("num-slaves "), NULL, 10) < all->count - 1 ||
             !strstr(master, harness_format("num-other-sentinels %d ", REDIS_SENTINELS - 1)) ||
             !strstr(master, "flags master "))
             return false;
@@ -40,14 +44,23 @@ static bool know_all(void *arg) {
 
 static void watch(struct redis_sentinel *sentinel) {
     for (int i = 0; i < REDIS_SENTINELS; i++)
-        start_sentinel(&sentinel->sentinel[i], &sentinel->server[0]);
+        start_sentinel(&sentinel->sentinel[i], &sentinel->server[0], sentinel->count > 2 ? 2000 : 700);
     CHECK(harness_wait(know_all, sentinel, READY_MS));
 }
 
-void redis_sentinel_start(struct redis_sentinel *sentinel) {
+static void start_servers(struct redis_sentinel *sentinel, int replicas) {
     redis_start(&sentinel->server[0], NULL);
-    redis_start_replica(&sentinel->server[1], &sentinel->server[0]);
+    for (sentinel->count = 1; sentinel->count <= replicas; sentinel->count++)
+        redis_start_replica(&sentinel->server[sentinel->count], &sentinel->server[0]);
+}
+
+void redis_sentinel_start_with(struct redis_sentinel *sentinel, int replicas) {
+    start_servers(sentinel, replicas);
     watch(sentinel);
+}
+
+void redis_sentinel_start(struct redis_sentinel *sentinel) {
+    redis_sentinel_start_with(sentinel, 1);
 }
 
 const char *redis_sentinel_url(const struct redis_sentinel *sentinel) {
@@ -58,7 +71,7 @@ const char *redis_sentinel_url(const struct redis_sentinel *sentinel) {
 }
 
 struct redis_server *redis_sentinel_master(struct redis_sentinel *sentinel) {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < sentinel->count; i++) {
         struct redis_server *server = &sentinel->server[i];
         if (proc_running(&server->proc) && strstr(redis_command(server, "ROLE", NULL), "[master"))
             return server;
@@ -74,8 +87,7 @@ static bool names_second(void *arg) {
 }
 
 void redis_sentinel_start_stalled(struct redis_sentinel *sentinel, struct redis_server *stubborn) {
-    redis_start(&sentinel->server[0], NULL);
-    redis_start_replica(&sentinel->server[1], &sentinel->server[0]);
+    start_servers(sentinel, 1);
     redis_start_replica(stubborn, &sentinel->server[0]);
     CHECK_STR(redis_command(stubborn, "CONFIG", "SET", "replica-priority", "0", NULL), "OK");
     CHECK_STR(redis_command(stubborn, "ACL", "SETUSER", "default", "-slaveof", NULL), "OK");

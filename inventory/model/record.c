@@ -10,9 +10,15 @@
 static const char state_letters[] = "hcxeub";
 enum { STATE_OF_BASKET = INVENTORY_STATES };
 
-void inventory_key_digest(const char *key, size_t length, char digest[INVENTORY_DIGEST_SIZE]) {
+void inventory_key_digest(const char *user, const char *key, size_t length,
+                          char digest[INVENTORY_DIGEST_SIZE]) {
     unsigned char hash[16];
-    crypto_generichash(hash, sizeof hash, (const unsigned char *)key, length, NULL, 0);
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, sizeof hash);
+    if (*user) /* and its NUL, which neither a user nor a key can have */
+        crypto_generichash_update(&state, (const unsigned char *)user, strlen(user) + 1);
+    crypto_generichash_update(&state, (const unsigned char *)key, length);
+    crypto_generichash_final(&state, hash, sizeof hash);
     sodium_bin2base64(digest, INVENTORY_DIGEST_SIZE, hash, sizeof hash,
                       sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }

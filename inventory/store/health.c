@@ -7,6 +7,8 @@
 #include "inventory/store/info.h"
 #include "inventory/store/status.h"
 
+enum { REASON_SIZE = sizeof(((struct inventory_health *)0)->reason) };
+
 struct request {
     struct inventory *inventory;
     inventory_health_fn *fn;
@@ -21,6 +23,13 @@ struct part {
     const struct redis *redis;
     char address[sizeof(((struct inventory_server *)0)->address)];
 };
+
+static void address_print(char out[sizeof(((struct part *)0)->address)], const struct redis_target *target) {
+    if (target->port)
+        snprintf(out, sizeof(((struct part *)0)->address), "%.80s:%d", target->host, target->port);
+    else
+        snprintf(out, sizeof(((struct part *)0)->address), "%.90s", target->host);
+}
 
 /* What one server says; where several differ, it is "mixed". */
 static void note(char *out, size_t out_size, const char *value) {
@@ -110,13 +119,57 @@ static void on_info(void *ctx, const struct redis_value *value) {
     judge_memory(health, info);
 }
 
+/* ---- replicas: a master with fewer than an order must be on sells nothing, see barrier.h ---- */
+
+static bool lacks(const struct request *request, const char *address, int replicas,
+                  char reason[REASON_SIZE]) {
+    int wanted = request->health.replicas;
+    if (replicas < wanted)
+        snprintf(reason, REASON_SIZE, "%s has %d of the %d replicas that --replicas %d needs", address,
+                 replicas, wanted, wanted);
+    return replicas < wanted;
+}
+
+/* One that sells no more is not up, but it was there, and has told how many it has. */
+static bool find_lack(const struct request *request, char reason[REASON_SIZE]) {
+    const struct inventory_health *health = &request->health;
+    const struct store *store = request->inventory->store;
+    char address[sizeof(((struct part *)0)->address)];
+    for (int i = 0; i < health->server_count; i++)
+        if (lacks(request, health->servers[i].address, health->servers[i].replicas, reason))
+            return true;
+    for (int i = 0; i < store_servers(store); i++) {
+        const struct redis *redis = store_server(store, i);
+        if (!redis || redis_is_up(redis) || !redis_was_reached(redis) || !redis_history(redis)->is_master)
+            continue;
+        address_print(address, redis_address_now(redis));
+        if (lacks(request, address, redis_history(redis)->replicas, reason))
+            return true;
+    }
+    return false;
+}
+
+/* Whether there is a master with enough. */
+static bool sells(const struct inventory_health *health) {
+    for (int i = 0; i < health->server_count; i++)
+        if (health->servers[i].replicas >= health->replicas)
+            return true;
+    return health->server_count == 0;
+}
+
 /* One reply to each server's two calls is there, or none can come. */
 static void count_down(struct request *request) {
     struct inventory_health *health = &request->health;
+    char reason[REASON_SIZE];
     if (--request->pending > 0)
         return;
+    bool lack = find_lack(request, reason);
+    if (lack && !sells(health))
+        refuse(health, reason);
     health->ready = !health->reason[0];
-    if (health->ready && !store_is_whole(request->inventory->store))
+    if (health->ready && lack)
+        snprintf(health->reason, sizeof health->reason, "%s", reason);
+    else if (health->ready && !store_is_whole(request->inventory->store))
         snprintf(health->reason, sizeof health->reason, "a part of the store cannot be reached: %.200s",
                  inventory_last_error(request->inventory));
     request->fn(request->ctx, health);
@@ -138,16 +191,10 @@ static void on_appendfsync(void *ctx, const struct redis_value *value) {
 
 static void refuse_unreachable(struct request *request) {
     const char *error = inventory_last_error(request->inventory);
-    char reason[256];
-    snprintf(reason, sizeof reason, "no connection to the store%s%.200s", *error ? ": " : "", error);
+    char reason[REASON_SIZE];
+    if (!find_lack(request, reason))
+        snprintf(reason, sizeof reason, "no connection to the store%s%.200s", *error ? ": " : "", error);
     refuse(&request->health, reason);
-}
-
-static void address_print(char out[sizeof(((struct part *)0)->address)], const struct redis_target *target) {
-    if (target->port)
-        snprintf(out, sizeof(((struct part *)0)->address), "%.80s:%d", target->host, target->port);
-    else
-        snprintf(out, sizeof(((struct part *)0)->address), "%.90s", target->host);
 }
 
 void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {

@@ -245,6 +245,7 @@ static void connect_now(struct redis *redis) {
 }
 
 static void connect_start(struct redis *redis) {
+    redis->connecting_since_ms = clock_mono_ms(redis->config.clock);
     redis->finding = redis->config.find != NULL;
     if (redis->finding)
         redis->config.find(redis->config.ctx, redis);
@@ -430,6 +431,10 @@ bool redis_is_gone(const struct redis *redis) {
 
 bool redis_is_reached(const struct redis *redis) {
     return redis_is_up(redis) || redis->preparing;
+}
+
+bool redis_was_reached(const struct redis *redis) {
+    return redis->reached_ms >= redis->connecting_since_ms;
 }
 
 int64_t redis_reached_ms(const struct redis *redis) {

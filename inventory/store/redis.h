@@ -146,6 +146,8 @@ bool redis_is_up(const struct redis *redis);
 bool redis_is_reached(const struct redis *redis);
 /* Not reached, and it was tried again in vain since it was up. */
 bool redis_is_gone(const struct redis *redis);
+/* Whether the last attempt to connect has come so far, whatever became of it. */
+bool redis_was_reached(const struct redis *redis);
 /* When the connection became reached last. */
 int64_t redis_reached_ms(const struct redis *redis);
 

@@ -92,7 +92,8 @@ fail:
 
 struct redis_command redis_command_make(int argc, const char **argv) {
     sds text = NULL;
-    int length = redisFormatSdsCommandArgv(&text, argc, argv, NULL);
+    /* An int in hiredis 0.14, a long long since 1.0. */
+    long long length = redisFormatSdsCommandArgv(&text, argc, argv, NULL);
     return (struct redis_command){length < 0 ? NULL : text, (size_t)length, redisFreeSdsCommand};
 }
 

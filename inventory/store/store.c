@@ -261,7 +261,7 @@ struct redis *store_server(const struct store *store, int i) {
     return server && (server->is_master || store_is_one(store)) ? server->redis : NULL;
 }
 
-unsigned store_history(const struct store *store, const char *key) {
+unsigned store_history(struct store *store, const char *key) {
     const struct server *server = store->replying ? store->replying : servers_of_key(&store->servers, key);
     return server ? server->history : 0;
 }

@@ -95,7 +95,7 @@ struct answer *item_restock_begin(struct seller *seller, const char *item, const
                                   int64_t quantity) {
     struct answer *answer = answer_make(seller);
     char digest[INVENTORY_DIGEST_SIZE];
-    inventory_key_digest(key, strlen(key), digest);
+    inventory_key_digest("", key, strlen(key), digest);
     inventory_item_restock(seller->inventory, item, digest, quantity, on_restock, answer);
     return answer;
 }

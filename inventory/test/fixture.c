@@ -229,7 +229,7 @@ struct buy *buy_begin(struct seller *seller, const char *item, const char *user,
     snprintf(buy->item, sizeof buy->item, "%s", item);
     snprintf(buy->purchase.item, sizeof buy->purchase.item, "%s", item);
     snprintf(buy->purchase.user, sizeof buy->purchase.user, "%s", user);
-    inventory_key_digest(key, strlen(key), buy->purchase.digest);
+    inventory_key_digest(user, key, strlen(key), buy->purchase.digest);
     snprintf(buy->id, sizeof buy->id, "%s:%s", item, buy->purchase.digest);
     buy->purchase.quantity = quantity;
     buy->purchase.locked = seller->locked;

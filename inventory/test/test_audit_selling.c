@@ -91,16 +91,22 @@ static int below(struct sale *sale, int n) {
     return (int)(harness_random(&sale->random) % (uint64_t)n);
 }
 
+static const char *user_of(int purchase) {
+    return harness_format("u%d", purchase % 50);
+}
+
 static void any_step(struct sale *sale) {
     struct seller *seller = sale->seller;
     int what = below(sale, 20);
-    const char *key = harness_format("k%d", below(sale, sale->bought + 1));
+    int any = below(sale, sale->bought + 1);
     if (what < 10) {
-        buy_begin(seller, "phone", harness_format("u%d", below(sale, 50)),
-                  harness_format("k%d", sale->bought++), 1 + below(sale, 9));
+        buy_begin(seller, "phone", user_of(sale->bought), harness_format("k%d", sale->bought),
+                  1 + below(sale, 9));
+        sale->bought++;
     } else if (what < 17) {
         char digest[INVENTORY_DIGEST_SIZE];
-        inventory_key_digest(key, strlen(key), digest);
+        const char *key = harness_format("k%d", any);
+        inventory_key_digest(user_of(any), key, strlen(key), digest);
         order_step_begin(seller, harness_format("phone:%s", digest),
                          what < 13 ? INVENTORY_CONFIRM : INVENTORY_CANCEL);
     } else if (what == 17) {

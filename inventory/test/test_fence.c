@@ -174,7 +174,7 @@ static void test_replay(void) {
         CHECK_STR(again->order.id, first.id);
         CHECK_INT(again->order.quantity, 2);
         CHECK_INT(again->order.created_ms, first.created_ms);
-        CHECK_STATUS(buy(seller, "phone", "eve", "k", 2)->status, INVENTORY_KEY_REUSED);
+        CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_KEY_REUSED);
     }
     CHECK_STR(store_dump(&redis, true), before);
 }

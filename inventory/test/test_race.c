@@ -127,13 +127,13 @@ static void test_everything_at_once(void) {
         redis_clock()->ahead_ms += below(&random, 4);
         int64_t what = below(&random, 100);
         int number = (int)below(&random, 600);
-        const char *key = harness_format("key%d", number);
+        /* One key is one request: user and quantity follow from it. */
+        const char *key = harness_format("key%d", number), *user = harness_format("user%d", number % 40);
         if (what < 60) {
-            /* one key is one request: user and quantity follow from it */
-            buy_begin(seller, "phone", harness_format("user%d", number % 40), key, 1 + number % 3);
+            buy_begin(seller, "phone", user, key, 1 + number % 3);
         } else if (what < 95) {
             char digest[INVENTORY_DIGEST_SIZE];
-            inventory_key_digest(key, strlen(key), digest);
+            inventory_key_digest(user, key, strlen(key), digest);
             order_step_begin(seller, harness_format("phone:%s", digest),
                              (enum inventory_step)below(&random, 3));
         } else if (what < 98) {

@@ -268,18 +268,32 @@ static void test_words(void) {
     }
 }
 
-/* By another implementation: b2sum -l 128, basenc --base64url. */
+/* By another implementation: printf 'ann\0order-1' | b2sum -l 128, basenc --base64url. */
 static void test_digest(void) {
     char longest[INVENTORY_KEY_MAX + 1], digest[INVENTORY_DIGEST_SIZE], other[INVENTORY_DIGEST_SIZE];
     fill(longest, INVENTORY_KEY_MAX, 'x');
-    inventory_key_digest("a", 1, digest);
+    inventory_key_digest("", "a", 1, digest);
     CHECK_STR(digest, "J8NebpNzh38p5WJGTkZJfg");
-    inventory_key_digest("order-1", 7, digest);
+    inventory_key_digest("", "order-1", 7, digest);
     CHECK_STR(digest, "Vu6gC7ytLwososwTSSQF1w");
-    inventory_key_digest(longest, INVENTORY_KEY_MAX, digest);
+    inventory_key_digest("ann", "order-1", 7, digest);
+    CHECK_STR(digest, "4En8wdh6iUvrOeBuMjrCvw");
+    inventory_key_digest("", longest, INVENTORY_KEY_MAX, digest);
     CHECK_STR(digest, "sc8TrUEsukXxDrcHfw6uIQ");
-    inventory_key_digest(longest, INVENTORY_KEY_MAX - 1, other);
+    inventory_key_digest("", longest, INVENTORY_KEY_MAX - 1, other);
     CHECK(strcmp(digest, other) != 0);
+}
+
+/* Each user has keys of their own, and what two users with two keys write down is never the same text. */
+static void test_digest_of_users(void) {
+    static const char *const pairs[][2] = {
+        {"", "annek"}, {"ann", "ek"}, {"anne", "k"}, {"bob", "ek"}, {"ann", "k"}};
+    char digests[5][INVENTORY_DIGEST_SIZE];
+    for (int i = 0; i < 5; i++) {
+        inventory_key_digest(pairs[i][0], pairs[i][1], strlen(pairs[i][1]), digests[i]);
+        for (int j = 0; j < i; j++)
+            CHECK(strcmp(digests[i], digests[j]) != 0);
+    }
 }
 
 /* All keys of an item must lie in one slot of Redis Cluster: one hash tag, which is the whole name. */
@@ -343,6 +357,7 @@ int main(int argc, char **argv) {
     harness_run("item names", test_item_names);
     harness_run("names of strategies and states, texts of answers", test_words);
     harness_run("a key's digest is BLAKE2b", test_digest);
+    harness_run("digests of two users are never the same", test_digest_of_users);
     harness_run("all keys of an item share its hash tag", test_keys);
     harness_run("the part of a name", test_parts);
     harness_run("a bounded number of items is kept", test_items_kept);

@@ -31,7 +31,7 @@ static void test_exactly_the_stock(void) {
         CHECK_INT(sold->order.expires_ms, 0);
         CHECK(sold->order.created_ms > clock_wall_ms(&clock_system) - 60000);
         char digest[INVENTORY_DIGEST_SIZE];
-        inventory_key_digest(name_of("key", i), strlen(name_of("key", i)), digest);
+        inventory_key_digest(name_of("user", i), name_of("key", i), strlen(name_of("key", i)), digest);
         CHECK_STR(sold->order.id, harness_format("phone:%s", digest));
         struct inventory_order order;
         CHECK_STATUS(order_step(seller, sold->order.id, INVENTORY_READ, &order), INVENTORY_OK);
@@ -100,9 +100,8 @@ static void test_key_reused(void) {
     item_sell(seller, "other", strategy, 5);
     struct inventory_order first = buy(seller, "phone", "ann", "k", 1)->order;
     for (int round = 0; round < 2; round++) {
-        CHECK_STATUS(buy(seller, "phone", "bob", "k", 1)->status, INVENTORY_KEY_REUSED);
         CHECK_STATUS(buy(seller, "phone", "ann", "k", 2)->status, INVENTORY_KEY_REUSED);
-        CHECK_STATUS(buy(seller, "phone", "anne", "k", 1)->status, INVENTORY_KEY_REUSED);
+        CHECK_STATUS(buy(seller, "phone", "ann", "k", 4)->status, INVENTORY_KEY_REUSED);
         /* Once more when it is sold out. */
         buy(seller, "phone", "eve", "rest", 4);
         buy(seller, "phone", "eve", "none", 1);
@@ -111,6 +110,23 @@ static void test_key_reused(void) {
     CHECK_STATUS(buy(seller, "other", "ann", "k", 1)->status, INVENTORY_OK); /* keys are an item's own */
     check_books(seller, &redis, "phone", 0, 0, 5);
     check_books(seller, &redis, "other", 4, 0, 1);
+}
+
+/* Whoever guesses ann's key first, and whatever they buy with it, she buys with it all the same. */
+static void test_keys_of_others(void) {
+    struct seller *seller = open_seller();
+    item_sell(seller, "phone", strategy, 6);
+    struct inventory_order bobs = buy(seller, "phone", "bob", "k", 1)->order;
+    struct buy *anns = buy(seller, "phone", "ann", "k", 2);
+    CHECK_STATUS(anns->status, INVENTORY_OK);
+    struct inventory_order annes = buy(seller, "phone", "anne", "k", 2)->order;
+    CHECK(strcmp(bobs.id, anns->order.id) != 0 && strcmp(annes.id, anns->order.id) != 0);
+    check_books(seller, &redis, "phone", 1, 0, 5);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_KEY_REUSED);
+    check_replay(seller, "phone", "bob", "k", 1, &bobs);
+    check_replay(seller, "phone", "ann", "k", 2, &anns->order);
+    check_replay(seller, "phone", "anne", "k", 2, &annes);
+    check_books(seller, &redis, "phone", 1, 0, 5);
 }
 
 /* Somebody else wrote into the store: no order is made without its units. */
@@ -198,7 +214,7 @@ static void test_window(void) {
     redis_clock()->stopped_ms = item.ends_ms;
     CHECK_STATUS(buy(seller, "phone", "ann", "over", 1)->status, INVENTORY_ENDED);
     check_replay(seller, "phone", "ann", "early", 1, &first);
-    CHECK_STATUS(buy(seller, "phone", "bob", "early", 1)->status, INVENTORY_KEY_REUSED);
+    CHECK_STATUS(buy(seller, "phone", "ann", "early", 2)->status, INVENTORY_KEY_REUSED);
     redis_clock()->stopped_ms = item.starts_ms - 1; /* a clock that goes back */
     check_replay(seller, "phone", "ann", "early", 1, &first);
     check_books(seller, &redis, "phone", 8, 0, 2);
@@ -478,6 +494,7 @@ int main(int argc, char **argv) {
                  {"a retry gets the original answer, sold out or not", test_replay},
                  {"a retry gets the order as it was born, whatever became of it", test_replay_of_settled},
                  {"a key belongs to one request", test_key_reused},
+                 {"a key belongs to its user", test_keys_of_others},
                  {"no user has more than the limit", test_user_limit},
                  {"wants five, three are left", test_quantities},
                  {"the longest names", test_longest_names},

@@ -82,12 +82,12 @@ static void test_replay(void) {
     CHECK_STATUS(txn_make(seller, "k1", "phone:3 lamp:2"), INVENTORY_KEY_REUSED);
     CHECK_STATUS(txn_make(seller, "k1", "phone:3"), INVENTORY_KEY_REUSED);
     CHECK_STATUS(txn_make(seller, "k1", "lamp:1 phone:3"), INVENTORY_KEY_REUSED);
-    struct txn *bob = txn_new(seller, "k1", "phone:3 lamp:1");
-    strcpy(bob->transaction.user, "bob");
-    CHECK_STATUS(txn_do(bob, TXN_MAKE), INVENTORY_KEY_REUSED);
     CHECK_STR(store_dump(&redis, false), before);
-    /* A purchase with the same key is another thing. */
+    /* A purchase with the same key is another thing, and so is another user's basket. */
     CHECK_STATUS(buy(seller, "lamp", "ann", "k1", 1)->status, INVENTORY_OK);
+    struct txn *bobs = txn_new_of(seller, "bob", "k1", "lamp:1");
+    CHECK_STATUS(txn_do(bobs, TXN_MAKE), INVENTORY_OK);
+    CHECK(strcmp(bobs->transaction.id, first->transaction.id) != 0);
 }
 
 static void test_find(void) {

@@ -57,7 +57,11 @@ static struct race *race_begin(void) {
     return race;
 }
 
-/* One key is one request: its lines follow from it. */
+static const char *user_of(int number) {
+    return harness_format("user%d", number % 9);
+}
+
+/* One key is one request: its user and lines follow from it. */
 static struct txn *transaction_of(struct seller *seller, bool transfer, int number) {
     if (transfer) {
         int from = number % ITEMS, to = (from + 1 + number / ITEMS % (ITEMS - 1)) % ITEMS;
@@ -69,9 +73,7 @@ static struct txn *transaction_of(struct seller *seller, bool transfer, int numb
     for (int64_t left = 1 + number % 4; left > 0; left--)
         snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s%s:%d", *lines ? " " : "",
                  items[harness_random(&random) % ITEMS], 1 + (int)(harness_random(&random) % 3));
-    struct txn *basket = txn_new(seller, harness_format("k%d", number), lines);
-    snprintf(basket->transaction.user, sizeof basket->transaction.user, "user%d", number % 9);
-    return basket;
+    return txn_new_of(seller, user_of(number), harness_format("k%d", number), lines);
 }
 
 static void begin_transaction(struct race *race, struct seller *seller, bool transfer, enum txn_call call) {
@@ -102,12 +104,12 @@ static void begin_something(struct race *race) {
     } else if (what < 62) {
         begin_transaction(race, seller, false, what < 55 ? TXN_CONFIRM : what < 60 ? TXN_CANCEL : TXN_FINISH);
     } else if (what < 85) {
-        buy_begin(seller, items[number % ITEMS], harness_format("user%d", number % 9),
-                  harness_format("p%d", number), 1 + number % 2);
+        buy_begin(seller, items[number % ITEMS], user_of(number), harness_format("p%d", number),
+                  1 + number % 2);
     } else if (what < 95) {
         char digest[INVENTORY_DIGEST_SIZE];
         const char *key = harness_format("p%d", number);
-        inventory_key_digest(key, strlen(key), digest);
+        inventory_key_digest(user_of(number), key, strlen(key), digest);
         order_step_begin(seller, harness_format("%s:%s", items[number % ITEMS], digest),
                          (enum inventory_step)below(race, 3));
     } else if (what < 97) {
@@ -203,7 +205,7 @@ static void check_all(struct race *race) {
         for (int r = 0; r < 4; r++) {
             char digest[INVENTORY_DIGEST_SIZE];
             const char *key = harness_format("r%d", r);
-            inventory_key_digest(key, strlen(key), digest);
+            inventory_key_digest("", key, strlen(key), digest);
             moved -= 3 * redis_integer(&race->redis, "HEXISTS", restocks, digest, NULL);
         }
     }

@@ -39,14 +39,13 @@ static void on_done(struct inventory_transaction *transaction, enum inventory_st
     txn->seller->shop->open--;
 }
 
-struct txn *txn_new(struct seller *seller, const char *key, const char *lines) {
+struct txn *txn_new_of(struct seller *seller, const char *user, const char *key, const char *lines) {
     struct txn *txn = harness_alloc(sizeof *txn);
     struct inventory_transaction *transaction = &txn->transaction;
     txn->seller = seller;
     transaction->kind = key[0] == 't' ? INVENTORY_TRANSFER : INVENTORY_BASKET;
-    inventory_key_digest(key, strlen(key), transaction->id);
-    snprintf(transaction->user, sizeof transaction->user, "%s",
-             transaction->kind == INVENTORY_BASKET ? "ann" : "");
+    snprintf(transaction->user, sizeof transaction->user, "%s", user);
+    inventory_key_digest(transaction->user, key, strlen(key), transaction->id);
     while (*lines) {
         struct inventory_line *line = &transaction->lines[transaction->count++];
         char *end;
@@ -59,6 +58,10 @@ struct txn *txn_new(struct seller *seller, const char *key, const char *lines) {
     transaction->lease_ms = 10000;
     transaction->done = on_done;
     return txn;
+}
+
+struct txn *txn_new(struct seller *seller, const char *key, const char *lines) {
+    return txn_new_of(seller, key[0] == 't' ? "" : "ann", key, lines);
 }
 
 void txn_begin(struct txn *txn, enum txn_call call) {

@@ -21,6 +21,7 @@ struct txn {
 /* A basket of ann's with `lines`, "phone:1 lamp:2"; a transfer where the key begins with `t`. Its locks have
  * the seller's fence, or none if the seller has none. */
 struct txn *txn_new(struct seller *seller, const char *key, const char *lines);
+struct txn *txn_new_of(struct seller *seller, const char *user, const char *key, const char *lines);
 
 enum txn_call { TXN_MAKE, TXN_CHECK, TXN_FIND, TXN_FINISH, TXN_CONFIRM, TXN_CANCEL };
 

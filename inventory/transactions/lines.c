@@ -224,7 +224,7 @@ void lines_digest(const struct inventory_transaction *transaction, int line,
                   char digest[INVENTORY_DIGEST_SIZE]) {
     char text[INVENTORY_DIGEST_SIZE + 8];
     int length = snprintf(text, sizeof text, "%s:%d", transaction->nonce, line);
-    inventory_key_digest(text, (size_t)length, digest);
+    inventory_key_digest("", text, (size_t)length, digest);
 }
 
 void inventory_transaction_order(const struct inventory_transaction *transaction, int line,

@@ -10,14 +10,14 @@ void item_lock_key(char key[LOCK_KEY_SIZE], const char *item) {
     snprintf(key, LOCK_KEY_SIZE, "seckill:%s", item);
 }
 
-bool read_idempotency_key(struct http_request *request, char *digest) {
+bool read_idempotency_key(struct http_request *request, struct idempotency_key *read) {
     const char *key;
     size_t length, visible = 0;
     int count = http_request_header(request, "Idempotency-Key", &key, &length);
     while (visible < length && key[visible] > 0x20 && key[visible] < 0x7f)
         visible++;
     if (count == 1 && length > 0 && length <= INVENTORY_KEY_MAX && visible == length) {
-        inventory_key_digest(key, length, digest);
+        *read = (struct idempotency_key){key, length};
         return true;
     }
     char detail[128];

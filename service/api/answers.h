@@ -27,7 +27,13 @@ void answer_exists(struct http_request *request, const struct inventory_item *it
 /* Answers that the lock could not be acquired, and nothing was done. */
 void answer_lock(struct http_request *request, enum lock_status status);
 
-/* Reads the Idempotency-Key into its digest. If it is missing or wrong, answers and returns false. */
-bool read_idempotency_key(struct http_request *request, char *digest);
+/* The text lies in the request. Its digest is by inventory_key_digest(), with the user once it is known. */
+struct idempotency_key {
+    const char *text;
+    size_t length;
+};
+
+/* Reads the Idempotency-Key. If it is missing or wrong, answers and returns false. */
+bool read_idempotency_key(struct http_request *request, struct idempotency_key *read);
 
 #endif

@@ -264,8 +264,8 @@ static void post(struct worker *worker, struct http_request *request,
                  bool (*read)(const char *body, size_t length, struct inventory_transaction *transaction,
                               struct codec_error *error)) {
     struct codec_error error;
-    char digest[INVENTORY_DIGEST_SIZE];
-    if (!read_idempotency_key(request, digest))
+    struct idempotency_key key;
+    if (!read_idempotency_key(request, &key))
         return;
     struct call *call = call_new(worker, request);
     if (!call)
@@ -275,7 +275,7 @@ static void post(struct worker *worker, struct http_request *request,
         free(call);
         return;
     }
-    memcpy(call->transaction.id, digest, sizeof digest);
+    inventory_key_digest(call->transaction.user, key.text, key.length, call->transaction.id);
     make(call);
 }
 

@@ -120,9 +120,10 @@ static void on_restock(void *ctx, enum inventory_status status, const struct inv
 void items_restock(struct worker *worker, struct http_request *request, const char *name) {
     struct restock *restock = request->context;
     struct codec_error error;
+    struct idempotency_key key;
     char digest[INVENTORY_DIGEST_SIZE];
     int64_t quantity;
-    if (!check_name(request, name) || !read_idempotency_key(request, digest))
+    if (!check_name(request, name) || !read_idempotency_key(request, &key))
         return;
     if (!codec_read_restock(request->body, request->length, &quantity, &error)) {
         problem_answer_field(request, error.field, error.detail);
@@ -130,6 +131,7 @@ void items_restock(struct worker *worker, struct http_request *request, const ch
     }
     restock->request = request;
     snprintf(restock->item, sizeof restock->item, "%s", name);
+    inventory_key_digest("", key.text, key.length, digest);
     inventory_item_restock(worker->inventory, name, digest, quantity, on_restock, restock);
 }
 

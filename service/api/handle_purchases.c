@@ -157,7 +157,8 @@ void purchases_post(struct worker *worker, struct http_request *request, const c
     struct inventory_purchase *purchase = &call->purchase;
     struct codec_purchase wanted;
     struct codec_error error;
-    if (!read_idempotency_key(request, purchase->digest))
+    struct idempotency_key key;
+    if (!read_idempotency_key(request, &key))
         return;
     if (!plain_read_purchase(request->body, request->length, &wanted) &&
         !codec_read_purchase(request->body, request->length, &wanted, &error)) {
@@ -169,6 +170,7 @@ void purchases_post(struct worker *worker, struct http_request *request, const c
     call->locked = LOCK_OK;
     memcpy(purchase->item, wanted.item, sizeof purchase->item);
     memcpy(purchase->user, wanted.user, sizeof purchase->user);
+    inventory_key_digest(purchase->user, key.text, key.length, purchase->digest);
     purchase->quantity = wanted.quantity;
     purchase->locked = false;
     purchase->token = (struct inventory_fencing_token){.epoch = 0};

@@ -88,12 +88,22 @@ static bool is_token(const char *text, size_t length) {
     return length > 0;
 }
 
-/* The lines of a head lie one behind the other in the memory of the connection, with each line end (LF, or CR
- * and LF) overwritten by NULs. If there is more between two lines, the line had a NUL of its own, and
- * libmicrohttpd takes it for shorter than it is, or it was continued on the next line. */
-static bool follows(const char *end, const char *next) {
+/* The lines of a head lie one behind the other in the memory of the connection. libmicrohttpd 0.9 overwrites
+ * each line end (LF, or CR and LF) by NULs. 1.0 puts one NUL where the value ends, and leaves what is behind
+ * it: blanks that it has cut off, and the line end or its LF. If there is anything else between two lines,
+ * the line had a NUL of its own, and libmicrohttpd takes it for shorter than it is, or it was continued on
+ * the next line. */
+bool http_head_follows(const char *end, const char *next) {
     uintptr_t gap = (uintptr_t)next - (uintptr_t)end;
-    return gap == 1 || gap == 2;
+    if (gap == 0 || gap > CONNECTION_MEMORY || *end != '\0')
+        return false;
+    const char *at = end + 1;
+    while (at < next && (*at == ' ' || *at == '\t'))
+        at++;
+    size_t left = (size_t)(next - at);
+    if (at == end + 1 && (left == 0 || (left == 1 && *at == '\0')))
+        return true;
+    return (left == 1 || (left == 2 && *at == '\r')) && next[-1] == '\n';
 }
 
 static bool is(const char *text, size_t length, const char *word) {
@@ -108,7 +118,7 @@ static enum MHD_Result see(void *cls, enum MHD_ValueKind kind, const char *name,
     head->entries++;
     if (kind != MHD_HEADER_KIND)
         return MHD_YES;
-    if (!follows(head->end, name) || !is_token(name, name_length) || memchr(value, '\r', length))
+    if (!http_head_follows(head->end, name) || !is_token(name, name_length) || memchr(value, '\r', length))
         head->broken = true;
     head->end = value + length;
     switch (name_length) { /* so that most headers are compared with one name */
@@ -159,7 +169,7 @@ struct http_fault http_head_judge(struct MHD_Connection *mhd, const char *method
     bool old = strcmp(version, "HTTP/1.0") == 0;
     /* The empty line is the last one of the head. */
     const char *last = method + size;
-    if (head.broken || !(follows(head.end, last - 1) || follows(head.end, last - 2)) ||
+    if (head.broken || !(http_head_follows(head.end, last - 1) || http_head_follows(head.end, last - 2)) ||
         !is_token(method, strlen(method)) || method + strlen(method) + 1 != target)
         return (struct http_fault){400, "request", "the request line or a header is malformed"};
     if (*target != '/' && strcmp(target, "*") != 0)

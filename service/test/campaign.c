@@ -13,7 +13,7 @@ enum {
     DEEDS_MAX = 4000, /* of a client */
     USERS = 40,
     LINES_MAX = 3,
-    RETRY_MS = 60000,
+    RETRY_MS = 120000, /* longer than an instance stands still */
     PAUSE_MS = 20
 };
 

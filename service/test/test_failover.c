@@ -134,11 +134,119 @@ static void a_hasty_end(void) {
     CHECK_HAS(proc_output(&service.proc), "ends, and no replica has the last");
 }
 
+/* ---- --replicas 1 below Sentinels ---- */
+
+struct safe_shop {
+    struct redis_sentinel sentinel;
+    struct seckilld service;
+};
+
+static void open_safe(struct safe_shop *safe, int replicas) {
+    redis_sentinel_start_with(&safe->sentinel, replicas);
+    seckilld_start(&safe->service, 0, "--redis", redis_sentinel_url(&safe->sentinel), "--replicas", "1",
+                   "--store-timeout", "500", NULL);
+    seckilld_wait_ready(&safe->service, 200);
+    shop_put(safe->service.port, "phone", "\"stock\":1000000");
+}
+
+/* Without a replica nothing is safe, so nothing is sold; who looks is told which server lacks what. */
+static void one_replica(void) {
+    struct safe_shop safe;
+    struct redis_server replica;
+    struct web_response response;
+    open_safe(&safe, 1);
+    int port = safe.service.port;
+    redis_kill(&safe.sentinel.server[0]);
+    shop_wait_unready(port, harness_format("127.0.0.1:%d has 0 of the 1 replicas that --replicas 1 needs",
+                                           safe.sentinel.server[1].port));
+    shop_buy(port, "phone", "ann", 1, "k", &response);
+    CHECK_PROBLEM(&response, 503, "store-unavailable");
+    redis_start_replica(&replica, &safe.sentinel.server[1]);
+    seckilld_wait_ready(&safe.service, 200);
+    CHECK_INT(shop_buy(port, "phone", "ann", 1, "k", NULL), 201);
+}
+
+/* With two, one is left for what is sold then, whichever server dies. */
+static void two_replicas(bool master_dies) {
+    enum { MORE = 200 };
+    struct safe_shop safe;
+    open_safe(&safe, 2);
+    struct crowd_plan plan = {.ports = {safe.service.port},
+                              .item = "phone",
+                              .prefix = "k",
+                              .threads = THREADS,
+                              .purchases = 1000000,
+                              .retries = true};
+    struct crowd *crowd = crowd_start(&plan);
+    crowd_wait(crowd, MORE);
+    redis_kill(&safe.sentinel.server[master_dies ? 0 : 1]);
+    crowd_wait(crowd, crowd_answered(crowd) + THREADS + MORE);
+    seckilld_wait_ready(&safe.service, 200);
+    crowd_stop(crowd);
+    crowd_join(crowd);
+    crowd_check_answers(crowd, NULL);
+    for (int i = 0; i < crowd_answered(crowd) && !master_dies; i++)
+        CHECK_INT(crowd_receipt(crowd, i)->tries, 1); /* nobody has noticed */
+    crowd_check_orders(crowd, safe.service.port);
+    CHECK_INT(shop_audit(safe.service.port, "phone", "sold"), crowd_count(crowd, 201));
+    CHECK(redis_sentinel_master(&safe.sentinel) != (master_dies ? &safe.sentinel.server[0] : NULL));
+}
+
+static void a_replica_dies(void) {
+    two_replicas(false);
+}
+
+static void the_master_dies(void) {
+    two_replicas(true);
+}
+
+struct looker {
+    int port;
+    const char *reason;
+};
+
+static bool reads_reason(void *arg) {
+    const struct looker *looker = arg;
+    struct web_response response;
+    return shop_get(looker->port, "/readyz", &response) == 200 && strstr(response.body, looker->reason);
+}
+
+/* Of a cluster the masters that have enough go on, and the reason names the one that has not. */
+static void a_master_lacks_one(void) {
+    enum { MASTERS = 3 };
+    struct redis_cluster cluster;
+    struct seckilld service;
+    struct web_response response;
+    redis_cluster_start(&cluster, MASTERS, 1);
+    seckilld_start(&service, 0, "--redis", redis_cluster_url(&cluster), "--replicas", "1", "--store-timeout",
+                   "500", NULL);
+    seckilld_wait_ready(&service, 200);
+    static const char *const items[] = {"a", "b", "c"}; /* each on another master */
+    for (int i = 0; i < 3; i++)
+        shop_put(service.port, items[i], "\"stock\":100");
+    struct redis_server *master = redis_cluster_of(&cluster, "a");
+    redis_kill(&cluster.server[MASTERS + (master - cluster.server)]);
+    struct looker looker = {
+        service.port,
+        harness_format("127.0.0.1:%d has 0 of the 1 replicas that --replicas 1 needs", master->port)};
+    if (!harness_wait(reads_reason, &looker, 20000))
+        FAIL("/readyz does not say: %s", looker.reason);
+    shop_buy(service.port, "a", "ann", 1, "k", &response);
+    CHECK_PROBLEM(&response, 503, "store-unavailable");
+    CHECK(harness_wait(reads_reason, &looker, 20000)); /* after that master's connection has broken, too */
+    CHECK_INT(shop_buy(service.port, "b", "ann", 1, "k", NULL), 201);
+    CHECK_INT(shop_buy(service.port, "c", "ann", 1, "k", NULL), 201);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a crowd's orders are put back", a_crowds_orders);
     harness_run("a shortage is told", a_shortage);
     harness_run("an orderly end", an_orderly_end);
     harness_run("a hasty end", a_hasty_end);
+    harness_run("one replica: a death stops the sale, and it is told why", one_replica);
+    harness_run("two replicas: the sale goes on without a replica", a_replica_dies);
+    harness_run("two replicas: the sale goes on without the master", the_master_dies);
+    harness_run("a cluster: a master that lacks a replica is named, and the others sell", a_master_lacks_one);
     return harness_finish();
 }

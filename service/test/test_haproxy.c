@@ -12,7 +12,7 @@ struct site {
     struct seckilld instances[INSTANCES];
     struct proxy *proxies[INSTANCES]; /* each before its instance; NULL: none */
     struct proc haproxy;
-    int port; /* HAProxy's */
+    int port, operator_port; /* HAProxy's */
 };
 
 static bool serves(void *arg) {
@@ -21,7 +21,7 @@ static bool serves(void *arg) {
 
 /* With an item that has STOCK units. */
 static void open_site(struct site *site, int redis_port, bool proxies, int per_address) {
-    const char *env[INSTANCES + 4] = {harness_format("SECKILL_PER_ADDRESS=%d", per_address),
+    const char *env[INSTANCES + 5] = {harness_format("SECKILL_PER_ADDRESS=%d", per_address),
                                       "SECKILL_CONNECTIONS=1000"};
     for (int i = 0; i < INSTANCES; i++) {
         seckilld_start(&site->instances[i], redis_port, "--workers", "1", "--store-timeout", "1000", NULL);
@@ -33,7 +33,9 @@ static void open_site(struct site *site, int redis_port, bool proxies, int per_a
     }
     shop_put(site->instances[0].port, "phone", harness_format("\"stock\":%d", STOCK));
     site->port = harness_free_port();
+    site->operator_port = harness_free_port();
     env[2 + INSTANCES] = harness_format("SECKILL_PUBLIC=127.0.0.1:%d", site->port);
+    env[3 + INSTANCES] = harness_format("SECKILL_OPERATOR=127.0.0.1:%d", site->operator_port);
     const char *argv[] = {"haproxy", "-f", "deploy/haproxy.cfg", NULL};
     proc_spawn(&site->haproxy, argv, env, harness_format("%s/haproxy.log", harness_dir()));
     CHECK(harness_wait(serves, site, 20000));
@@ -144,6 +146,98 @@ static void a_lost_answer(void) {
     CHECK_STR(shop_text(&response, "type"), "/problems/store-unavailable");
 }
 
+static void check_passes(int port, const char *method, const char *path, const char *headers,
+                         const char *body) {
+    int status = web_call(port, method, path, headers, body, NULL);
+    if (status != 200 && status != 201)
+        FAIL("%s %s is answered %d", method, path, status);
+}
+
+static void what_buyers_may_ask(void) {
+    struct redis_server redis;
+    struct site site;
+    struct web_response order, basket;
+    redis_start(&redis, NULL);
+    open_site(&site, redis.port, false, MANY);
+    shop_put(site.instances[0].port, "held", "\"stock\":10,\"hold_seconds\":600");
+    CHECK_INT(shop_buy(site.port, "held", "ann", 1, "k", &order), 201);
+    CHECK_INT(shop_basket(site.port, "ann", "held:1", "k", &basket), 201);
+    const char *id = strchr(shop_text(&order, "order"), ':') + 1, *base = shop_text(&basket, "basket");
+    const char *const calls[][2] = {
+        {"GET", "/openapi.json"},
+        {"GET", "/v1/items/held"},
+        {"GET", "/v1/items/held?utm_source=mail"},
+        {"GET", "http://shop.example/v1/items/held"},
+        {"GET", harness_format("/v1/orders/held:%s", id)},
+        {"GET", harness_format("/v1/orders/held%%3A%s", id)}, /* as some libraries write it */
+        {"POST", harness_format("/v1/orders/held%%3a%s/confirm", id)},
+        {"POST", harness_format("/v1/orders/held:%s/confirm", id)},
+        {"GET", harness_format("/v1/baskets/%s", base)},
+        {"POST", harness_format("/v1/baskets/%s/cancel", base)},
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        check_passes(site.port, calls[i][0], calls[i][1], "Host: shop.example\r\n", NULL);
+}
+
+/* Whatever token goes with it, and however the path is spelled. The answer is HAProxy's own. */
+static void what_buyers_may_not_ask(void) {
+    static const char *const calls[][2] = {
+        {"GET", "/metrics"},
+        {"HEAD", "/metrics"},
+        {"GET", "/readyz"},
+        {"GET", "/livez"},
+        {"GET", "/%6detrics"},
+        {"GET", "/%6Detrics"},
+        {"GET", "//metrics"},
+        {"GET", "/./metrics"},
+        {"GET", "/v1/../metrics"},
+        {"GET", "/v1/items/../../metrics"},
+        {"GET", "/openapi.json/../metrics"},
+        {"GET", "/v1/items/phone/../../../metrics"},
+        {"GET", "/v1/items/..%2f..%2fmetrics"},
+        {"GET", "/metrics?/v1/items/phone"},
+        {"GET", "/metrics;/openapi.json"},
+        {"GET", "http://shop.example/metrics"},
+        {"GET", "http://shop.example/%6detrics"},
+        {"GET", "https://shop.example//metrics"},
+        {"GET", "http://shop.example/v1/items/phone/../../metrics"},
+        {"GET", "/v1/lock"},
+        {"GET", "/v1/%6cock"},
+        {"GET", "/v1/items/phone/audit"},
+        {"GET", "/v1/items/phone%2faudit"},
+        {"POST", "/v1/items/phone/restock"},
+        {"POST", "/v1/transfers"},
+        {"POST", "/v1/%74ransfers"},
+        {"PUT", "/v1/items/another"},
+        {"PUT", "/v1/lock"},
+        {"DELETE", "/v1/items/phone"},
+        {"POST", "/openapi.json"},
+        {"OPTIONS", "*"},
+    };
+    struct redis_server redis;
+    struct site site;
+    struct web_response response;
+    redis_start(&redis, NULL);
+    open_site(&site, redis.port, false, MANY);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct web_conn conn;
+        bool head = strcmp(calls[i][0], "HEAD") == 0;
+        CHECK(web_open(&conn, site.port));
+        web_send_text(&conn, harness_format("%s %s HTTP/1.1\r\nHost: shop.example\r\n" SECKILLD_ADMIN "\r\n",
+                                            calls[i][0], calls[i][1]));
+        CHECK_INT(head ? web_read_head(&conn, &response) : web_read_response(&conn, &response), WEB_OK);
+        if (response.status != 404 ||
+            (!head && strcmp(shop_text(&response, "detail"), "There is nothing at this path.") != 0))
+            FAIL("%s %s is answered %d: %s", calls[i][0], calls[i][1], response.status, response.body);
+        web_close(&conn);
+    }
+    /* The operator has a door of their own. */
+    check_passes(site.operator_port, "GET", "/metrics", NULL, NULL);
+    check_passes(site.operator_port, "GET", "/readyz", NULL, NULL);
+    check_passes(site.operator_port, "PUT", "/v1/items/another", SECKILLD_ADMIN, "{\"stock\":1}");
+    CHECK_INT(web_call(site.operator_port, "PUT", "/v1/items/third", NULL, "{\"stock\":1}", NULL), 401);
+}
+
 static void its_own_answers(void) {
     struct redis_server redis;
     struct site site;
@@ -168,6 +262,8 @@ int main(int argc, char **argv) {
     harness_run("a rolling restart after a failover", rolling_restart_after_failover);
     harness_run("instances are killed", killed);
     harness_run("a lost answer", a_lost_answer);
+    harness_run("what buyers may ask", what_buyers_may_ask);
+    harness_run("what buyers may not ask", what_buyers_may_not_ask);
     harness_run("its own answers", its_own_answers);
     return harness_finish();
 }

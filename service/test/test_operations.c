@@ -207,9 +207,20 @@ static void what_a_death_loses(void) {
     check_loss(one.port, harness_format("{\"server\":\"127.0.0.1:%d\",\"replicas\":0,", redis.port));
     check_loss(one.port, "no replica follows it");
     seckilld_start(&sure, redis.port, "--replicas", "1", NULL);
-    shop_wait_unready(sure.port, "fewer than 1 replicas");
+    const char *lack =
+        harness_format("127.0.0.1:%d has 0 of the 1 replicas that --replicas 1 needs", redis.port);
+    shop_wait_unready(sure.port, lack);
     CHECK_INT(shop_buy(sure.port, "phone", "ann", 1, "k", &response), 503);
     redis_start_replica(&replica, &redis);
+    seckilld_wait_ready(&sure, 200);
+    /* Also while nobody buys, and once somebody has tried. */
+    redis_kill(&replica);
+    shop_wait_unready(sure.port, lack);
+    shop_buy(sure.port, "phone", "ann", 1, "k2", &response);
+    CHECK_PROBLEM(&response, 503, "store-unavailable");
+    shop_wait_unready(sure.port, lack);
+    CHECK_INT(shop_get(one.port, "/readyz", NULL), 200);
+    redis_restart(&replica);
     seckilld_wait_ready(&sure, 200);
     check_loss(one.port, "what its replicas have not got yet");
     check_loss(sure.port, "\"replicas\":1,\"servers\":[{");
@@ -406,7 +417,7 @@ static void metrics(void) {
     CHECK_INT(shop_buy(service.port, "m", "v", 1, "v", NULL), 201);
     for (int i = 0; i < 5; i++)
         CHECK_INT(shop_buy(service.port, "m", "w", 1, "w", NULL), 409);
-    CHECK_INT(shop_buy(service.port, "m", "x", 1, "v", NULL), 422);
+    CHECK_INT(shop_buy(service.port, "m", "v", 2, "v", NULL), 422);
     CHECK_INT(shop_buy(service.port, "none", "x", 1, "v", NULL), 404);
     static const struct {
         const char *outcome;

@@ -69,9 +69,11 @@ struct run {
     int port;
     int etcd_port;
     struct redis_server redis; /* only to talk to */
+    const char *path;          /* PATH=…; NULL: as it is */
 };
 
 static void take_ports(struct run *run) {
+    run->path = NULL;
     run->port = harness_free_port();
     run->redis.port = harness_free_port();
     run->etcd_port = free_ports(2);
@@ -87,6 +89,22 @@ static const char *said_by(const char *command, int status) {
     return proc_output(&proc);
 }
 
+/* The PATH of who is told of etcd's health in the words of etcd 3.5, whichever runs. */
+static const char *path_of_etcd_35(void) {
+    const char *bin = harness_format("%s/bin-etcd-3.5", harness_dir());
+    said_by(harness_format("mkdir -p %s && ln -sf $(command -v curl) %s/real", bin, bin), 0);
+    FILE *file = fopen(harness_format("%s/curl", bin), "we");
+    CHECK(file);
+    fprintf(file,
+            "#!/bin/bash\nset -o pipefail\n%s/real \"$@\" | sed "
+            "'s/^{\"health\":\"true\"}/{\"health\":\"true\",\"reason\":\"\"}/'\n",
+            bin);
+    int closed = fclose(file);
+    CHECK_INT(closed, 0);
+    said_by(harness_format("chmod 755 %s/curl", bin), 0);
+    return harness_format("PATH=%s:%s", bin, getenv("PATH"));
+}
+
 /* Starts deploy/run.sh once more, with other flags. */
 static void spawn_again(struct run *run, const char *const flags[3]) {
     static int number;
@@ -96,7 +114,9 @@ static void spawn_again(struct run *run, const char *const flags[3]) {
     const char *env[] = {harness_format("SECKILL_BUILD=%s", build),
                          harness_format("SECKILL_LISTEN=127.0.0.1:%d", run->port),
                          harness_format("SECKILL_REDIS_PORT=%d", run->redis.port),
-                         harness_format("SECKILL_ETCD_PORT=%d", run->etcd_port), NULL};
+                         harness_format("SECKILL_ETCD_PORT=%d", run->etcd_port),
+                         run->path,
+                         NULL};
     proc_spawn(&run->proc, argv, env, harness_format("%s-%d.log", run->dir, ++number));
 }
 
@@ -144,6 +164,7 @@ static void make_run_serves_and_keeps(void) {
 static void make_run_takes_flags(void) {
     struct run run;
     take_ports(&run);
+    run.path = path_of_etcd_35();
     spawn_run(&run, (const char *const[3]){"--lock=redis:", "--teaching", "--strategy=locked"});
     wait_said(&run.proc, 0, "On sale: demo");
     CHECK_INT(buy(&run, "k-1"), 201);
@@ -316,6 +337,17 @@ static void etcd_sh_starts_three(void) {
     CHECK_INT(end_of(&proc), 0);
 }
 
+static void etcd_sh_knows_35(void) {
+    struct proc proc;
+    const char *env[] = {path_of_etcd_35(), NULL};
+    const char *argv[] = {"deploy/etcd.sh", harness_format("%s/new", harness_dir()),
+                          harness_format("%d", free_ports(6)), NULL};
+    proc_spawn(&proc, argv, env, harness_format("%s/new.log", harness_dir()));
+    wait_said(&proc, 0, "Ctrl-C ends it");
+    proc_kill(&proc, SIGTERM);
+    CHECK_INT(end_of(&proc), 0);
+}
+
 /* ---- several servers of Redis ---- */
 
 /* seckilld with the flags that the script has shown. */
@@ -376,7 +408,7 @@ static void sentinel_sh(void) {
 }
 
 static void cluster_sh(void) {
-    starts_and_keeps("deploy/cluster.sh", 12);
+    starts_and_keeps("deploy/cluster.sh", 18);
 }
 
 int main(int argc, char **argv) {
@@ -390,6 +422,7 @@ int main(int argc, char **argv) {
     harness_run("scripts help", scripts_help);
     harness_run("measuring needs a Redis", measuring_needs_a_redis);
     harness_run("etcd.sh starts three", etcd_sh_starts_three);
+    harness_run("etcd.sh knows what etcd 3.5 says", etcd_sh_knows_35);
     harness_run("sentinel.sh starts and keeps", sentinel_sh);
     harness_run("cluster.sh starts and keeps", cluster_sh);
     return harness_finish();
