@@ -241,11 +241,11 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  * keeps it for ever. On locks that cannot extend, and on those for lessons, renew is LOCK_CONFIG.
  *
  * In the store. Redis: lock:{KEY} while it is held; lock:{KEY}:line while processes wait; lock:{KEY}:fence
- * for ever, since a fence must not go back (a Redis that has lost it begins anew). ZooKeeper: PATH/lock/KEY,
- * a container, which the server removes some time after its last use, and in it a node for the holder and for
- * each process that waits; in KEY the characters %, / and a leading dot are written as %XX. etcd: a key
- * "lock/KEY SESSION.N" (fixed-key: "lock/KEY") for the holder and each process that waits, with its owner as
- * value, and "lock session LEASE" for each process.
+ * for ever, since a fence must not go back (a Redis that has lost it begins anew); before a KEY that begins
+ * with } stands a space. ZooKeeper: PATH/lock/KEY, a container, which the server removes some time after its
+ * last use, and in it a node for the holder and for each process that waits; in KEY the characters %, / and a
+ * leading dot are written as %XX. etcd: a key "lock/KEY SESSION.N" (fixed-key: "lock/KEY") for the holder and
+ * each process that waits, with its owner as value, and "lock session LEASE" for each process.
  *
  * When a process dies, ZooKeeper and etcd hold its locks as long as its session or lease. The session is
  * asked to last one and a half times to live; if the server allows less (it bounds sessions), grants are

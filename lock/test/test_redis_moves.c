@@ -1,5 +1,6 @@
 /* redis in a cluster: locks whose slot moves to another server, held or not. */
 #include <stdio.h>
+#include <string.h>
 
 #include "lock/test/tools.h"
 
@@ -10,6 +11,18 @@ static struct redis_server *holder_of(const char *key) {
     struct redis_server *server = redis_cluster_of(&cluster, harness_format("{%s}", key));
     CHECK(server);
     return server;
+}
+
+/* How many keys of the cluster end so. */
+static int redis_count(const char *end) {
+    int count = 0;
+    for (int i = 0; i < cluster.count; i++) {
+        const char *list = redis_command(&cluster.server[i], "KEYS", harness_format("*%s", end), NULL);
+        count += *list == '[' && list[1] != ']';
+        for (; *list; list++)
+            count += *list == ' ' && strncmp(list + 1, "lock:", 5) == 0;
+    }
+    return count;
 }
 
 struct move {
@@ -87,6 +100,29 @@ static void split(void) {
     tools_release(lock, &waiter.grant);
 }
 
+/* Whatever a key looks like, all that the store has of its lock is in one slot, and a waiter is woken by it.
+ */
+static void odd_keys(void) {
+    static const char *const keys[] = {"}", "}x", "}x}y", "}{a}", "{}", "{}x", "{a}b", "a}b{c"};
+    redis_cluster_flush(&cluster);
+    struct lock *lock = tools_open(NULL, url), *other = tools_open(NULL, url);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct lock_grant first = tools_acquire(lock, keys[i]);
+        tools_check_held(other, keys[i]);
+        struct tools_waiter waiter;
+        tools_wait(&waiter, other, keys[i], PATIENCE_MS, NULL);
+        while (redis_count(":line") == 0)
+            harness_pause_ms(1);
+        tools_release(lock, &first);
+        tools_check_status(tools_join(&waiter), LOCK_OK);
+        CHECK(waiter.grant.fence > first.fence);
+        tools_check_status(lock_extend(other, &waiter.grant), LOCK_OK);
+        tools_release(other, &waiter.grant);
+        CHECK_INT(redis_count("}"), 0);
+        CHECK_INT(redis_count(":fence"), (int)i + 1); /* no two have one name */
+    }
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir())
@@ -98,6 +134,7 @@ int main(int argc, char **argv) {
         harness_run(harness_format("%s: held while its slot moves", variants[i]), held);
         harness_run(harness_format("%s: waited for while its slot moves", variants[i]), waited_for);
         harness_run(harness_format("%s: its keys are split", variants[i]), split);
+        harness_run(harness_format("%s: keys of braces", variants[i]), odd_keys);
     }
     return harness_finish();
 }
