@@ -103,10 +103,13 @@ static bool verify_some(struct lock_maintenance *maintenance, struct lock_scan *
     while (count < most && !atomic_load(&maintenance->stop) &&
            lock_local_queue_next_due(lock->queue, scan, &dues[count]))
         count += prepare(maintenance, &dues[count], &checks[count]);
+    uint64_t moves = atomic_load(&lock->moves);
     if (count > 0)
         lock->backend->check(lock->store, checks, count);
     for (size_t i = 0; i < count; i++)
         apply(maintenance, &dues[i], &checks[i]);
+    if (atomic_load(&lock->moves) != moves) /* some answers may be from where the store is no more */
+        lock_local_queue_doubt_all(lock->queue);
     return count == most;
 }
 
@@ -254,6 +257,13 @@ static void wake(struct lock_maintenance *maintenance) {
 void lock_maintenance_wake(struct lock_maintenance *maintenance) {
     if (!atomic_exchange(&maintenance->asleep, false))
         return;
+    pthread_mutex_lock(&maintenance->mutex);
+    wake(maintenance);
+    pthread_mutex_unlock(&maintenance->mutex);
+}
+
+void lock_maintenance_doubt(struct lock_maintenance *maintenance) {
+    lock_local_queue_doubt_all(maintenance->lock->queue);
     pthread_mutex_lock(&maintenance->mutex);
     wake(maintenance);
     pthread_mutex_unlock(&maintenance->mutex);

@@ -19,6 +19,9 @@ void lock_maintenance_free(struct lock_maintenance *maintenance);
 /* There is a new grant. Costs nothing while the thread is awake. */
 void lock_maintenance_wake(struct lock_maintenance *maintenance);
 
+/* Verifies all that is held, at once. */
+void lock_maintenance_doubt(struct lock_maintenance *maintenance);
+
 /* NULL when out of memory. */
 struct lock_pending_release *lock_pending_release_new(const char *key, const char *owner);
 /* Withdraws `pending->owner` from `pending->key`, as often as it takes to get an answer; takes `pending`. It

@@ -123,6 +123,57 @@ static void odd_keys(void) {
     }
 }
 
+static struct redis_cluster pair;
+
+/* Connections to the server that was the master, but that of the question; the replication's have other
+ * types.
+ */
+static int count_clients(void) {
+    int count = -1;
+    static const char *const types[] = {"normal", "pubsub"};
+    for (int i = 0; i < 2; i++) {
+        const char *list = redis_command(&pair.server[0], "CLIENT", "LIST", "TYPE", types[i], NULL);
+        while ((list = strstr(list, " addr="))) {
+            count++;
+            list++;
+        }
+    }
+    return count;
+}
+
+/* Each of the locks learns of it by its calls. */
+static bool has_no_clients(void *locks) {
+    for (int i = 0; i < 2; i++) {
+        struct lock *lock = ((struct lock **)locks)[i];
+        struct lock_grant grant;
+        if (lock_acquire_for(lock, "a", PATIENCE_MS, &grant) == LOCK_OK)
+            lock_release(lock, &grant);
+    }
+    return count_clients() == 0;
+}
+
+static bool is_master(void *server) {
+    return strstr(redis_command(server, "ROLE", NULL), "[master") != NULL;
+}
+
+/* A server that is not a master any more, and that the URL does not name, is forgotten. */
+static void forgotten(void) {
+    redis_cluster_start(&pair, 1, 1);
+    const char *named = harness_format("redis-cluster://127.0.0.1:%d", pair.server[1].port);
+    struct lock *locks[] = {tools_open(NULL, named), tools_open(NULL, named)};
+    struct lock_grant first = tools_acquire(locks[0], "a");
+    struct tools_waiter waiter;
+    tools_wait(&waiter, locks[1], "a", PATIENCE_MS, NULL);
+    tools_wait_for_queue(&pair.server[0], "a", 1); /* by then it is subscribed */
+    tools_release(locks[0], &first);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    tools_release(locks[1], &waiter.grant);
+    CHECK(count_clients() > 2);
+    CHECK_STR(redis_command(&pair.server[1], "CLUSTER", "FAILOVER", NULL), "OK");
+    CHECK(harness_wait(is_master, &pair.server[1], PATIENCE_MS));
+    CHECK(harness_wait(has_no_clients, locks, PATIENCE_MS));
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir())
@@ -136,5 +187,6 @@ int main(int argc, char **argv) {
         harness_run(harness_format("%s: its keys are split", variants[i]), split);
         harness_run(harness_format("%s: keys of braces", variants[i]), odd_keys);
     }
+    harness_run("a server that has left", forgotten);
     return harness_finish();
 }
