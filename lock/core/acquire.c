@@ -259,7 +259,7 @@ static enum lock_status acquire(struct request *request, const char *key, struct
         if (lock->queue)
             lock_local_queue_set_grant(lock->queue, grant, &granted);
         if (lock->maintenance)
-            lock_maintenance_wake(lock->maintenance);
+            lock_maintenance_wake(lock->maintenance, grant->deadline_ns);
         doubt_if_moved(lock, moves);
         *out = *grant;
     } else if (lock->queue) {

@@ -354,6 +354,29 @@ bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan 
     return scan->bucket < BUCKETS;
 }
 
+bool lock_local_queue_next_late(struct lock_local_queue *queue, struct lock_scan *scan, int64_t left_ns,
+                                struct lock_due *due) {
+    int64_t now = now_ns(queue);
+    bool found = false;
+    pthread_mutex_lock(&queue->mutex);
+    for (; scan->bucket < BUCKETS && !found; scan->bucket += !found) {
+        struct key_queue *each = LIST_FIRST(&queue->buckets[scan->bucket]);
+        for (; each && !found; each = LIST_NEXT(each, next)) {
+            int64_t late_ns = each->grant.deadline_ns - left_ns;
+            if (!is_granted(each))
+                continue;
+            found = late_ns <= now;
+            if (found)
+                *due = (struct lock_due){.grant = each->grant, .granted = each->granted};
+            else if (late_ns < scan->next_ns)
+                scan->next_ns = late_ns;
+        }
+    }
+    pthread_mutex_unlock(&queue->mutex);
+    due->granted.pending = NULL;
+    return found;
+}
+
 static struct key_queue *find_granted(struct lock_local_queue *queue, const struct lock_due *due) {
     struct key_queue *each = find_held_by(queue, due->grant.key, due->grant.owner);
     return each && is_granted(each) ? each : NULL;

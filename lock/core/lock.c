@@ -97,6 +97,7 @@ enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
         return check.status == LOCK_NOT_OWNER ? LOCK_LOST : check.status;
     if (!lock_local_queue_update(lock->queue, &due, check.grant.deadline_ns, 0))
         return LOCK_LOST;
+    lock_maintenance_wake(lock->maintenance, check.grant.deadline_ns);
     if (atomic_load(&lock->moves) != moves) /* it was perhaps extended where the store is no more */
         lock_maintenance_doubt(lock->maintenance);
     lock_local_queue_deadline_ns(lock->queue, grant, true);

@@ -173,11 +173,11 @@ static void judge(const char *what, int faults, bool may_overlap) {
 
 /* ---- the faults ---- */
 
+static int seconds; /* that each fault is repeated for */
 static int64_t torture_until_ms;
 
 static void begin_torture(void) {
-    const char *seconds = getenv("SECKILL_TORTURE_SECONDS");
-    torture_until_ms = harness_now_ms() + (seconds ? strtol(seconds, NULL, 10) * 1000 : 0);
+    torture_until_ms = harness_now_ms() + 1000LL * seconds;
 }
 
 static bool goes_on(void) {
@@ -296,7 +296,11 @@ static void moved(void) {
 int main(int argc, char **argv) {
     if (argc == 5 && strcmp(argv[1], "worker") == 0)
         return run_worker(argv[2], *argv[3] == '1', strtoull(argv[4], NULL, 10));
+    const char *wanted_seconds = getenv("SECKILL_TORTURE_SECONDS");
     harness_begin(argc, argv);
+    if (wanted_seconds)
+        seconds = (int)strtol(wanted_seconds, NULL, 10);
+    harness_limit(240 + 4 * (unsigned)seconds);
     harness_run("orderly failovers", orderly);
     harness_run("masters that are killed", killed);
     harness_run("slots that move", moved);

@@ -113,7 +113,7 @@ static void hold(const char *key, int ms) {
     memcpy(granted.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
     CHECK((granted.pending = lock_pending_release_new(key, granted.owner)) != NULL);
     lock_local_queue_set_grant(queue, &grant, &granted);
-    lock_maintenance_wake(maintenance);
+    lock_maintenance_wake(maintenance, grant.deadline_ns);
 }
 
 static void taken_back(void) {
