@@ -10,13 +10,13 @@
 /* A question to one Sentinel, by a thread of its own. */
 struct question {
     const struct redis_url *url;
-    int i, timeout_ms;
     pthread_t thread;
-    bool started;
-    char why[128]; /* there is no answer; "": there is one */
-    struct redis_target master;
     int64_t epoch;
+    int i, timeout_ms;
+    bool started;
     bool replacing; /* it is about to promote a replica, and still names the old master */
+    char why[128];  /* there is no answer; "": there is one */
+    struct redis_target master;
 };
 
 /* ---- one Sentinel ---- */

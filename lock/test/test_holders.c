@@ -101,7 +101,7 @@ static int count_overlaps(int64_t *longest_ms) {
     for (int i = 0; i < count; i++) {
         int64_t since_ns = beliefs[i].since_ns, end_ns = beliefs[i].until_ns;
         if (since_ns < until_ns) {
-            if (overlaps++ == 0 || since_ns - last_ns > 3 * TTL_MS * MS)
+            if (overlaps++ == 0 || since_ns - last_ns > INT64_C(3) * TTL_MS * MS)
                 first_ns = since_ns;
             last_ns = longer(last_ns, end_ns < until_ns ? end_ns : until_ns);
             longest_ns = longer(longest_ns, last_ns - first_ns);
@@ -112,12 +112,16 @@ static int count_overlaps(int64_t *longest_ms) {
     return overlaps;
 }
 
-/* How often two believed at the same time in grants with the same fence. */
-static int count_same_fences(void) {
+/* How many fences were given twice; `*at_once` of them to two that believed at the same time. */
+static int count_same_fences(int *at_once) {
     int same = 0;
+    *at_once = 0;
     qsort(beliefs, (size_t)count, sizeof *beliefs, by_fence);
-    for (int i = 1; i < count; i++)
-        same += beliefs[i - 1].fence == beliefs[i].fence && beliefs[i].since_ns < beliefs[i - 1].until_ns;
+    for (int i = 1; i < count; i++) {
+        const struct belief *a = &beliefs[i - 1], *b = &beliefs[i];
+        same += a->fence == b->fence;
+        *at_once += a->fence == b->fence && b->since_ns < a->until_ns;
+    }
     return same;
 }
 
@@ -162,12 +166,12 @@ static void judge(const char *what, int faults, bool may_overlap) {
         CHECK(proc_wait(&procs[i], PATIENCE_MS, NULL));
         read_beliefs(&procs[i]);
     }
-    int overlaps = count_overlaps(&longest_ms), same = count_same_fences();
+    int overlaps = count_overlaps(&longest_ms), at_once, same = count_same_fences(&at_once);
     printf(
-        "     %s, %d times: %d grants, %d while another believed in its own (for %lld ms at most), %d with "
-        "the same fence\n",
-        what, faults, count, overlaps, (long long)longest_ms, same);
-    CHECK(overlaps == 0 || may_overlap);
+        "     %s, %d times: %d grants, %d while another believed in its own (for %lld ms at most); %d fences "
+        "given twice, %d of them at the same time\n",
+        what, faults, count, overlaps, (long long)longest_ms, same, at_once);
+    CHECK((overlaps == 0 && same == 0) || may_overlap);
     CHECK(longest_ms < TTL_MS);
 }
 
@@ -268,8 +272,9 @@ static void killed(void) {
     judge("kill -9 of the master", faults, true);
 }
 
+static struct redis_cluster cluster;
+
 static void moved(void) {
-    static struct redis_cluster cluster;
     static const char *tag = "{a}";
     uint64_t random = harness_seed();
     int faults = 0;
@@ -293,6 +298,51 @@ static void moved(void) {
     judge("moves of the slot", faults, false);
 }
 
+/* The server of the slot, and the one that replicates it. */
+static struct redis_server *cluster_pair(struct redis_server **replica) {
+    struct redis_server *master = redis_cluster_of(&cluster, "{a}");
+    if (master)
+        *replica = &cluster.server[(master - cluster.server + 3) % 6];
+    return master;
+}
+
+static bool is_paired(void *arg) {
+    struct redis_server *replica;
+    (void)arg;
+    return cluster_pair(&replica) && proc_running(&replica->proc) &&
+           strstr(redis_command(replica, "INFO", "replication", NULL), "master_link_status:up");
+}
+
+static bool has_slot(void *server) {
+    struct redis_server *replica;
+    return cluster_pair(&replica) == server;
+}
+
+/* In order, and by a death, in turn. */
+static void taken_over(void) {
+    uint64_t random = harness_seed();
+    int faults = 0;
+    redis_cluster_start(&cluster, 3, 1);
+    start_workers(redis_cluster_url(&cluster), &random);
+    begin_torture();
+    do {
+        CHECK(harness_wait(is_paired, NULL, 3 * PATIENCE_MS));
+        wait_for_all();
+        struct redis_server *replica = NULL, *master = cluster_pair(&replica);
+        CHECK(master && replica);
+        if (faults % 2 == 0)
+            redis_command(replica, "CLUSTER", "FAILOVER", NULL);
+        else
+            redis_kill(master);
+        CHECK(harness_wait(has_slot, replica, PATIENCE_MS));
+        wait_for_all();
+        if (faults % 2 == 1)
+            redis_restart(master);
+        faults++;
+    } while (goes_on() || faults < 2);
+    judge("failovers in a cluster", faults, true);
+}
+
 int main(int argc, char **argv) {
     if (argc == 5 && strcmp(argv[1], "worker") == 0)
         return run_worker(argv[2], *argv[3] == '1', strtoull(argv[4], NULL, 10));
@@ -304,5 +354,6 @@ int main(int argc, char **argv) {
     harness_run("orderly failovers", orderly);
     harness_run("masters that are killed", killed);
     harness_run("slots that move", moved);
+    harness_run("failovers in a cluster", taken_over);
     return harness_finish();
 }
