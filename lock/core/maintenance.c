@@ -27,12 +27,11 @@ struct lock_maintenance {
     _Atomic int pending_count; /* with the one that is being tried */
     int64_t pause_ns;          /* after a release that has failed */
     _Atomic bool asleep;       /* nothing is held: the thread must be woken for the next grant */
-    /* The clock. `clock_ns`: it looks at all grants then; INT64_MAX also while it does. */
-    bool has_clock, clock_woken;
+    bool has_clock;
     pthread_t clock;
     pthread_cond_t clock_cond;
-    _Atomic int64_t clock_ns;
-    pthread_mutex_t telling; /* on_lost() is called by one thread at a time */
+    _Atomic int64_t clock_ns; /* when the clock looks at all grants; written with the mutex held */
+    pthread_mutex_t telling;  /* on_lost() is called by one thread at a time */
     /* Used by the thread alone. */
     struct lock_due dues[LOCK_CHECKS_MAX];
     struct lock_check checks[LOCK_CHECKS_MAX];
@@ -229,18 +228,17 @@ static void *run_clock(void *arg) {
     while (!maintenance->stop) {
         struct lock_scan scan = {.next_ns = INT64_MAX};
         struct lock_due due;
-        maintenance->clock_woken = false; /* a grant from now on wakes it */
+        atomic_store(&maintenance->clock_ns, INT64_MAX); /* a grant from now on notes itself */
         pthread_mutex_unlock(&maintenance->mutex);
         while (!atomic_load(&maintenance->stop) &&
                lock_local_queue_next_late(lock->queue, &scan, told_ns(maintenance), &due))
             lose(maintenance, &due, due.grant.deadline_ns <= now_ns(maintenance));
         pthread_mutex_lock(&maintenance->mutex);
-        atomic_store(&maintenance->clock_ns, scan.next_ns);
-        int64_t machine_ns = lock_env_machine_ns(&lock->env, scan.next_ns);
-        while (!maintenance->clock_woken && !maintenance->stop &&
-               lock_wait_until(&maintenance->clock_cond, &maintenance->mutex, machine_ns))
-            ;
-        atomic_store(&maintenance->clock_ns, INT64_MAX);
+        if (scan.next_ns < maintenance->clock_ns)
+            atomic_store(&maintenance->clock_ns, scan.next_ns);
+        while (!maintenance->stop && now_ns(maintenance) < maintenance->clock_ns)
+            lock_wait_until(&maintenance->clock_cond, &maintenance->mutex,
+                            lock_env_machine_ns(&lock->env, maintenance->clock_ns));
     }
     pthread_mutex_unlock(&maintenance->mutex);
     return NULL;
@@ -311,15 +309,14 @@ static void wake(struct lock_maintenance *maintenance) {
 
 void lock_maintenance_wake(struct lock_maintenance *maintenance, int64_t deadline_ns) {
     bool asleep = atomic_load(&maintenance->asleep) && atomic_exchange(&maintenance->asleep, false);
-    bool early =
-        maintenance->has_clock && deadline_ns - told_ns(maintenance) < atomic_load(&maintenance->clock_ns);
-    if (!asleep && !early)
+    int64_t late_ns = maintenance->has_clock ? deadline_ns - told_ns(maintenance) : INT64_MAX;
+    if (!asleep && late_ns >= atomic_load(&maintenance->clock_ns))
         return;
     pthread_mutex_lock(&maintenance->mutex);
     if (asleep)
         wake(maintenance);
-    if (early) {
-        maintenance->clock_woken = true;
+    if (late_ns < maintenance->clock_ns) {
+        atomic_store(&maintenance->clock_ns, late_ns);
         pthread_cond_signal(&maintenance->clock_cond);
     }
     pthread_mutex_unlock(&maintenance->mutex);
