@@ -177,12 +177,13 @@ demo: ## build and start a page on which you break a lock and watch the sale ove
 	@+$(remake) all
 	@$(BUILD)/seckill-lab serve $(ARGS)
 
-torture: deps ## kill under load: 200 rounds Redis and the service, 50 of each failover, slots moved for a minute, 100 etcd, 500 and 100 baskets (SECKILL_TORTURE_ROUNDS)
+torture: deps ## kill under load: 200 rounds Redis and the service, 50 of each failover, slots moved for a minute, 100 etcd, 20 minutes of locks, 500 and 100 baskets (SECKILL_TORTURE_ROUNDS)
 	@+$(remake) all tests
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-200} $(BUILD)/test/loadtest_torture
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-50} $(BUILD)/test/loadtest_failovers
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_SECONDS=$${SECKILL_TORTURE_SECONDS:-60} $(BUILD)/test/loadtest_slots
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/lock_etcd_cluster fail
+	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_SECONDS=$${SECKILL_TORTURE_SECONDS:-300} $(BUILD)/test/lock_holders
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-500} $(BUILD)/test/service_basket_torture
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/loadtest_mixture
 

@@ -111,9 +111,9 @@ void lock_cancel_free(struct lock_cancel *cancel);
 struct lock_config {
     /* A grant was lost before its deadline: it is not in the store any more (which is verified every third of
      * the time to live); or it is renewed, and could not be in time, or its holder has been silent. Not
-     * called for other grants when their deadline passes: their holders know it. A thread of the library
-     * calls this, and does nothing else meanwhile; it may call every function but lock_close(). It may be
-     * called while the holder releases, but not after lock_close() has returned. */
+     * called for other grants when their deadline passes: their holders know it. One thread of the library
+     * at a time calls this, and does nothing else meanwhile; it may call every function but lock_close(). It
+     * may be called while the holder releases, but not after lock_close() has returned. */
     void (*on_lost)(void *ctx, const struct lock_grant *grant);
     /* Clock and random numbers, for tests that control them. NULL: CLOCK_MONOTONIC, getrandom(). */
     int64_t (*now_ns)(void *ctx);
@@ -170,8 +170,8 @@ struct lock_metrics {
     uint64_t wait_ns; /* of `acquired`, added up */
     uint64_t hold_ns; /* of `released`, added up; 0 for the lessons, which do not record it */
     /* Sent to the store to acquire, wait, verify, extend and release: commands of a Redis, RPCs of etcd,
-     * operations of ZooKeeper; a script is one. Not counted: connecting, heartbeats of leases, sessions and
-     * subscriptions. */
+     * operations of ZooKeeper; a script is one. Not counted: connecting, asking Sentinels, heartbeats of
+     * leases, sessions and subscriptions. */
     uint64_t requests;
 };
 void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
@@ -216,8 +216,8 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  *     redis://HOST[:PORT]          one Redis, a unique owner; has a fence, is fair between processes
  *     redis://...?variant=watchdog the same, renewed while its holder reports progress; reentrant
  *     redis-sentinel://HOST,HOST/MASTER, redis-cluster://HOST,HOST   the same two, at the master that
- *                                  Sentinels name, and in a Redis Cluster: each lock at the server of its
- * slot redlock://HOST,HOST,HOST     a majority of independent Redis servers; no fence, not fair
+ *                                  Sentinels name, and in a Redis Cluster: each at its slot's server
+ *     redlock://HOST,HOST,HOST     a majority of independent Redis servers; no fence, not fair
  *     etcd://HOST,HOST,HOST        etcd: a lease, and the oldest key wins; has a fence, is fair
  *     etcd://...?variant=fixed-key the same with one key for all; not fair, and all waiters are woken
  *     zookeeper://HOST,HOST[/PATH] ZooKeeper: ephemeral sequential nodes; has a fence, is fair
@@ -233,19 +233,20 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  * from the store. (As the Mutex of etcd's concurrency package, and Curator's for ZooKeeper.) The background
  * thread extends every grant each third of the time to live. `deadline_ns` in the grant is the first
  * deadline; lock_remaining_ns() and lock_progress() have the current one, and the holder may work until that.
- * A renewal that fails is repeated until a third of the time to live is left. Then the grant counts as lost:
- * on_lost() is called, lock_progress() and lock_extend() are LOCK_LOST, lock_remaining_ns() is 0. No other
- * owner gets the key before the current deadline, unless the store has lost the grant. The holder must stop
- * then, and still releases. variant=watchdog differs: it renews a grant only as long as its holder reports
- * progress, so a hung thread in a live process loses its lock after four times to live; with renew=on it
- * keeps it for ever. On locks that cannot extend, and on those for lessons, renew is LOCK_CONFIG.
+ * A renewal that fails is repeated until a third of the time to live is left. Then the grant counts as lost,
+ * also if the store has not answered the last renewal yet: on_lost() is called, lock_progress() and
+ * lock_extend() are LOCK_LOST, lock_remaining_ns() is 0. No other owner gets the key before the current
+ * deadline, unless the store has lost the grant. The holder must stop then, and still releases.
+ * variant=watchdog differs: it renews a grant only as long as its holder reports progress, so a hung thread
+ * in a live process loses its lock after four times to live; with renew=on it keeps it for ever. On locks
+ * that cannot extend, and on those for lessons, renew is LOCK_CONFIG.
  *
  * In the store. Redis: lock:{KEY} while it is held; lock:{KEY}:line while processes wait; lock:{KEY}:fence
- * for ever, since a fence must not go back (a Redis that has lost it begins anew). ZooKeeper: PATH/lock/KEY,
- * a container, which the server removes some time after its last use, and in it a node for the holder and for
- * each process that waits; in KEY the characters %, / and a leading dot are written as %XX. etcd: a key
- * "lock/KEY SESSION.N" (fixed-key: "lock/KEY") for the holder and each process that waits, with its owner as
- * value, and "lock session LEASE" for each process.
+ * for ever, since a fence must not go back (a Redis that has lost it begins anew); before a KEY that begins
+ * with } stands a space. ZooKeeper: PATH/lock/KEY, a container, which the server removes some time after its
+ * last use, and in it a node for the holder and for each process that waits; in KEY the characters %, / and a
+ * leading dot are written as %XX. etcd: a key "lock/KEY SESSION.N" (fixed-key: "lock/KEY") for the holder and
+ * each process that waits, with its owner as value, and "lock session LEASE" for each process.
  *
  * When a process dies, ZooKeeper and etcd hold its locks as long as its session or lease. The session is
  * asked to last one and a half times to live; if the server allows less (it bounds sessions), grants are
@@ -255,6 +256,17 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  * first served. One grant of a Redis serves up to 16 of them, each with its own fence (so fences jump),
  * before another process gets it; none begins with less than seven eighths of the time to live. In the other
  * stores each thread gets its own grant.
+ *
+ * When a Redis fails over. Its replication is asynchronous: a grant that the replica had not got when it was
+ * promoted is lost, and its fence with it, so that another owner may get the key, and the same fence. Below
+ * Sentinels this is noticed at once: they are asked four times a second, and more often if the time to live
+ * is below two seconds. Who is connected to another server than the master that they name leaves it, though
+ * it may take commands for another ten seconds; while they are replacing the master nothing is granted. Then
+ * all that is held is verified at the new master. What it has is held as long as before; the rest is lost,
+ * and on_lost() is called. In a cluster it is noticed when the grant is verified. So two owners believe in
+ * grants of one key for less than a time to live. But a process that is cut off from all Sentinels together
+ * with the old master goes on there, as long as that takes commands: give the servers
+ * min-replicas-to-write 1.
  *
  * Limits. A machine that is suspended stops CLOCK_MONOTONIC and with it the deadlines, while the store goes
  * on: after that a holder believes in its grant for too long. A host name is looked up with each connection,
@@ -274,9 +286,10 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  *
  * Threads. Every function may be called from any thread at any time, except lock_open() and lock_close() for
  * the same lock; no function may be called by a signal handler. The library does not log, exit, or install
- * signal handlers. An open lock has a background thread, and one more for each Redis it subscribes to, or
- * three for ZooKeeper, or those of gRPC and one for etcd; they take no signals. A process that forks opens
- * its locks after that.
+ * signal handlers. An open lock has a background thread, a second one if it renews, and one more for each
+ * Redis it subscribes to, and one that asks Sentinels and has a short-lived one for each of them, or three
+ * for ZooKeeper, or those of gRPC and one for etcd; they take no signals. A process that forks opens its
+ * locks after that.
  *
  * To link: -llock, or with liblock.a -llock -lhiredis -lzookeeper_mt -letcd -pthread (and what libetcd wants,
  * see etcd.h). */

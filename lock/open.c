@@ -106,6 +106,13 @@ static void on_failed(void *ctx, const char *server, const char *why) {
     pthread_mutex_unlock(&lock->error_mutex);
 }
 
+static void on_moved(void *ctx) {
+    struct lock *lock = ctx;
+    atomic_fetch_add(&lock->moves, 1);
+    if (lock->maintenance)
+        lock_maintenance_doubt(lock->maintenance);
+}
+
 /* ---- opening and closing ---- */
 
 static enum lock_status open_parts(struct lock *lock, const struct lock_url *url, char *error, size_t size) {
@@ -134,6 +141,7 @@ static struct lock *new_lock(const struct lock_backend *backend, const struct lo
     lock_env_init(&lock->env, config);
     lock->env.wake = on_wake;
     lock->env.failed = on_failed;
+    lock->env.moved = on_moved;
     lock->env.lock = lock;
     lock->env.requests = &lock->metrics.requests;
     pthread_mutex_init(&lock->error_mutex, NULL);

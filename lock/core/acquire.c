@@ -230,8 +230,16 @@ static enum lock_status acquire_as_holder(struct request *request, struct lock_s
     return LOCK_OK;
 }
 
+/* What a store granted that has moved since `moves` was read may be lost, and was perhaps not seen when all
+ * that was held was verified. */
+static void doubt_if_moved(struct lock *lock, uint64_t moves) {
+    if (lock->maintenance && atomic_load(&lock->moves) != moves)
+        lock_maintenance_doubt(lock->maintenance);
+}
+
 static enum lock_status acquire(struct request *request, const char *key, struct lock_grant *out) {
     struct lock *lock = request->lock;
+    uint64_t moves = atomic_load(&lock->moves);
     struct lock_store_grant granted = {.holders_left = 0};
     struct lock_grant *grant = &request->attempt.grant;
     if (!key_is_valid(key))
@@ -251,7 +259,8 @@ static enum lock_status acquire(struct request *request, const char *key, struct
         if (lock->queue)
             lock_local_queue_set_grant(lock->queue, grant, &granted);
         if (lock->maintenance)
-            lock_maintenance_wake(lock->maintenance);
+            lock_maintenance_wake(lock->maintenance, grant->deadline_ns);
+        doubt_if_moved(lock, moves);
         *out = *grant;
     } else if (lock->queue) {
         lock_local_queue_end(lock->queue, key, grant->owner);
@@ -299,9 +308,11 @@ enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant 
 /* ---- releasing ---- */
 
 /* Repeats a release whose reply was lost. LOCK_UNKNOWN: the store could not be asked; or the grant is not
- * there and its deadline has passed meanwhile, so it may have expired or have been released. */
+ * there, and its deadline has passed meanwhile or the store has moved (since `moves` was read), so it may
+ * have ended or have been released. */
 static enum lock_status release_again(struct lock *lock, const char *key,
-                                      const struct lock_store_grant *granted, int64_t until_ns, bool *gone) {
+                                      const struct lock_store_grant *granted, int64_t until_ns,
+                                      uint64_t moves, bool *gone) {
     const struct timespec pause = {.tv_nsec = pause_ns};
     enum lock_status status = lock->backend->release(lock->store, key, granted->owner);
     while (!is_gone(status) && lock_mono_ns() < until_ns) {
@@ -309,7 +320,8 @@ static enum lock_status release_again(struct lock *lock, const char *key,
         status = lock->backend->release(lock->store, key, granted->owner);
     }
     *gone = is_gone(status);
-    if (status == LOCK_NOT_OWNER && lock_now_ns(lock) < granted->deadline_ns)
+    if (status == LOCK_NOT_OWNER && lock_now_ns(lock) < granted->deadline_ns &&
+        atomic_load(&lock->moves) == moves)
         return LOCK_OK; /* the first release did it */
     return status == LOCK_OK ? LOCK_OK : LOCK_UNKNOWN;
 }
@@ -319,11 +331,12 @@ static enum lock_status release_in_store(struct lock *lock, const char *key,
                                          const struct lock_store_grant *granted) {
     if (!lock->store)
         return LOCK_OK;
+    uint64_t moves = atomic_load(&lock->moves);
     int64_t until_ns = lock_mono_ns() + release_again_ns;
     enum lock_status status = lock->backend->release(lock->store, key, granted->owner);
     bool gone = is_gone(status);
     if (status == LOCK_UNKNOWN)
-        status = release_again(lock, key, granted, until_ns, &gone);
+        status = release_again(lock, key, granted, until_ns, moves, &gone);
     settle(lock, granted->pending, !gone);
     return status;
 }

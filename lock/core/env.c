@@ -61,6 +61,11 @@ void lock_env_failed(const struct lock_env *env, const char *server, const char 
         env->failed(env->lock, server, why);
 }
 
+void lock_env_moved(const struct lock_env *env) {
+    if (env && env->moved)
+        env->moved(env->lock);
+}
+
 void lock_env_count_requests(const struct lock_env *env, int count) {
     if (env && env->requests)
         atomic_fetch_add_explicit(env->requests, (uint64_t)count, memory_order_relaxed);

@@ -23,9 +23,10 @@ struct lock_env {
      *
      * wake: the waiter `owner` of `key` shall ask the store again. If no thread waits under that name, the
      * grant that the store gave it is released. `key` NULL: all waiters shall ask again. failed: `server`
-     * could not be used, and why (never a password). See lock_env_failed(). */
+     * could not be used, and why (never a password). See lock_env_failed(). moved: see lock_env_moved(). */
     void (*wake)(void *lock, const char *key, const char *owner);
     void (*failed)(void *lock, const char *server, const char *why);
+    void (*moved)(void *lock);
     void *lock;
     _Atomic uint64_t *requests; /* see lock_env_count_requests(); NULL: not counted */
 };
@@ -53,6 +54,10 @@ int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
 
 /* Sets what lock_last_error() says: "SERVER: WHY". `env` may be NULL: then it does nothing. */
 void lock_env_failed(const struct lock_env *env, const char *server, const char *why);
+/* Another server is the store from now on, and may not have what was granted before: every grant is verified
+ * soon. May be called inside a call of the core, but before that call asks the new server. `env` may be NULL.
+ */
+void lock_env_moved(const struct lock_env *env);
 /* Every backend counts here what it sends to its store (lock_metrics.requests). `env` may be NULL. */
 void lock_env_count_requests(const struct lock_env *env, int count);
 

@@ -18,7 +18,7 @@ struct key_queue {
     uint64_t thread;
     unsigned reentries;
     bool lost;
-    int64_t verify_ns, progress_ns;
+    int64_t progress_ns;
 };
 
 LIST_HEAD(key_queues, key_queue);
@@ -201,7 +201,8 @@ void lock_local_queue_set_grant(struct lock_local_queue *queue, const struct loc
         each->granted = *granted;
         each->store_waiter = NULL;
         each->progress_ns = each->granted.since_ns = now_ns(queue);
-        each->verify_ns = each->progress_ns + queue->ttl_ns / VERIFIED_PER_TTL;
+        if (each->granted.verify_ns == 0)
+            each->granted.verify_ns = each->progress_ns + queue->ttl_ns / VERIFIED_PER_TTL;
         wake_first(each); /* it must wait no longer than this deadline */
     }
     pthread_mutex_unlock(&queue->mutex);
@@ -306,8 +307,9 @@ static bool is_granted(const struct key_queue *each) {
 
 /* A grant that outlives its deadline in the store must be released soon after it: others wait for it. */
 static int64_t due_ns(const struct lock_local_queue *queue, const struct key_queue *each) {
-    return queue->outlives_deadline && each->grant.deadline_ns < each->verify_ns ? each->grant.deadline_ns
-                                                                                 : each->verify_ns;
+    return queue->outlives_deadline && each->grant.deadline_ns < each->granted.verify_ns
+               ? each->grant.deadline_ns
+               : each->granted.verify_ns;
 }
 
 /* The first of one bucket that is due, or NULL. */
@@ -317,7 +319,7 @@ static struct key_queue *find_due(struct lock_local_queue *queue, struct key_que
         bool over = is_free(queue, each);
         after = LIST_NEXT(each, next);
         if (is_granted(each) && (!over || queue->renews)) {
-            if (over || each->verify_ns - queue->ttl_ns / EARLY <= now_ns(queue))
+            if (over || each->granted.verify_ns - queue->ttl_ns / EARLY <= now_ns(queue))
                 return each;
             if (due_ns(queue, each) < *next_ns)
                 *next_ns = due_ns(queue, each);
@@ -339,7 +341,7 @@ bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan 
         each = find_due(queue, &queue->buckets[scan->bucket], &scan->next_ns, &forgotten);
     if (each) {
         int64_t now = now_ns(queue);
-        each->verify_ns = now + queue->ttl_ns / VERIFIED_PER_TTL;
+        each->granted.verify_ns = now + queue->ttl_ns / VERIFIED_PER_TTL;
         *due = (struct lock_due){each->grant, each->granted, now - each->progress_ns, forgotten};
         if (forgotten) {
             each->granted.pending = NULL; /* it is the caller's now */
@@ -350,6 +352,29 @@ bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan 
     }
     pthread_mutex_unlock(&queue->mutex);
     return scan->bucket < BUCKETS;
+}
+
+bool lock_local_queue_next_late(struct lock_local_queue *queue, struct lock_scan *scan, int64_t left_ns,
+                                struct lock_due *due) {
+    int64_t now = now_ns(queue);
+    bool found = false;
+    pthread_mutex_lock(&queue->mutex);
+    for (; scan->bucket < BUCKETS && !found; scan->bucket += !found) {
+        struct key_queue *each = LIST_FIRST(&queue->buckets[scan->bucket]);
+        for (; each && !found; each = LIST_NEXT(each, next)) {
+            int64_t late_ns = each->grant.deadline_ns - left_ns;
+            if (!is_granted(each))
+                continue;
+            found = late_ns <= now;
+            if (found)
+                *due = (struct lock_due){.grant = each->grant, .granted = each->granted};
+            else if (late_ns < scan->next_ns)
+                scan->next_ns = late_ns;
+        }
+    }
+    pthread_mutex_unlock(&queue->mutex);
+    due->granted.pending = NULL;
+    return found;
 }
 
 static struct key_queue *find_granted(struct lock_local_queue *queue, const struct lock_due *due) {
@@ -378,10 +403,19 @@ bool lock_local_queue_update(struct lock_local_queue *queue, const struct lock_d
     struct key_queue *each = find_valid(queue, due);
     if (each && deadline_ns)
         each->grant.deadline_ns = each->granted.deadline_ns = deadline_ns;
-    if (each && verify_ns)
-        each->verify_ns = verify_ns;
+    if (each && verify_ns && verify_ns < each->granted.verify_ns)
+        each->granted.verify_ns = verify_ns;
     pthread_mutex_unlock(&queue->mutex);
     return each != NULL;
+}
+
+void lock_local_queue_doubt_all(struct lock_local_queue *queue) {
+    pthread_mutex_lock(&queue->mutex);
+    for (int i = 0; i < BUCKETS; i++) {
+        for (struct key_queue *each = LIST_FIRST(&queue->buckets[i]); each; each = LIST_NEXT(each, next))
+            each->granted.verify_ns = now_ns(queue);
+    }
+    pthread_mutex_unlock(&queue->mutex);
 }
 
 bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock_due *due, bool gone) {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/core/handle.h"
+#include "lock/core/maintenance.h"
 
 const char *lock_status_text(enum lock_status status) {
     static const char *const texts[] = {
@@ -89,6 +89,7 @@ enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
         return LOCK_LOST;
     struct lock_check check = {.grant = *grant, .extends = true};
     memcpy(check.grant.owner, due.granted.owner, sizeof check.grant.owner);
+    uint64_t moves = atomic_load(&lock->moves);
     lock->backend->check(lock->store, &check, 1);
     if (check.status == LOCK_NOT_OWNER)
         lock_local_queue_set_lost(lock->queue, &due, true);
@@ -96,6 +97,9 @@ enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
         return check.status == LOCK_NOT_OWNER ? LOCK_LOST : check.status;
     if (!lock_local_queue_update(lock->queue, &due, check.grant.deadline_ns, 0))
         return LOCK_LOST;
+    lock_maintenance_wake(lock->maintenance, check.grant.deadline_ns);
+    if (atomic_load(&lock->moves) != moves) /* it was perhaps extended where the store is no more */
+        lock_maintenance_doubt(lock->maintenance);
     lock_local_queue_deadline_ns(lock->queue, grant, true);
     atomic_fetch_add(&lock->metrics.extended, 1);
     grant->deadline_ns = check.grant.deadline_ns;

@@ -27,6 +27,11 @@ struct lock_maintenance {
     _Atomic int pending_count; /* with the one that is being tried */
     int64_t pause_ns;          /* after a release that has failed */
     _Atomic bool asleep;       /* nothing is held: the thread must be woken for the next grant */
+    bool has_clock;
+    pthread_t clock;
+    pthread_cond_t clock_cond;
+    _Atomic int64_t clock_ns; /* when the clock looks at all grants; written with the mutex held */
+    pthread_mutex_t telling;  /* on_lost() is called by one thread at a time */
     /* Used by the thread alone. */
     struct lock_due dues[LOCK_CHECKS_MAX];
     struct lock_check checks[LOCK_CHECKS_MAX];
@@ -43,20 +48,16 @@ static void lose(struct lock_maintenance *maintenance, const struct lock_due *du
     if (!lock_local_queue_set_lost(lock->queue, due, gone))
         return;
     atomic_fetch_add(&lock->metrics.lost, 1);
-    if (lock->config.on_lost)
-        lock->config.on_lost(lock->config.ctx, &due->grant);
+    if (!lock->config.on_lost)
+        return;
+    pthread_mutex_lock(&maintenance->telling);
+    lock->config.on_lost(lock->config.ctx, &due->grant);
+    pthread_mutex_unlock(&maintenance->telling);
 }
 
 static bool is_renewed(const struct lock_maintenance *maintenance, const struct lock_due *due) {
     const struct lock *lock = maintenance->lock;
     return lock->renews && (lock->renews_silent || due->silent_ns <= SILENT_TTLS * lock->ttl_ns);
-}
-
-/* A failed renewal is repeated until a third of the time to live is left. Then the holder is told, so that it
- * has time to stop. A call to the store takes at most an eighth of the time to live, including connecting, so
- * a try that begins earlier usually ends before the deadline. */
-static bool is_too_late(const struct lock_maintenance *maintenance, const struct lock_due *due) {
-    return due->granted.deadline_ns - now_ns(maintenance) < maintenance->lock->ttl_ns / 3;
 }
 
 static void apply(struct lock_maintenance *maintenance, const struct lock_due *due,
@@ -69,12 +70,11 @@ static void apply(struct lock_maintenance *maintenance, const struct lock_due *d
     if (check->status == LOCK_OK && check->extends) {
         if (lock_local_queue_update(lock->queue, due, check->grant.deadline_ns, 0))
             atomic_fetch_add(&lock->metrics.extended, 1);
+        lock_maintenance_wake(maintenance, check->grant.deadline_ns);
         return;
     }
     if (lock->renews || check->status != LOCK_OK)
         lock_local_queue_update(lock->queue, due, 0, now_ns(maintenance) + lock->ttl_ns / 12);
-    if (lock->renews && is_too_late(maintenance, due))
-        lose(maintenance, due, false);
 }
 
 /* False: there is nothing to ask the store. */
@@ -103,10 +103,13 @@ static bool verify_some(struct lock_maintenance *maintenance, struct lock_scan *
     while (count < most && !atomic_load(&maintenance->stop) &&
            lock_local_queue_next_due(lock->queue, scan, &dues[count]))
         count += prepare(maintenance, &dues[count], &checks[count]);
+    uint64_t moves = atomic_load(&lock->moves);
     if (count > 0)
         lock->backend->check(lock->store, checks, count);
     for (size_t i = 0; i < count; i++)
         apply(maintenance, &dues[i], &checks[i]);
+    if (atomic_load(&lock->moves) != moves) /* some answers may be from where the store is no more */
+        lock_local_queue_doubt_all(lock->queue);
     return count == most;
 }
 
@@ -210,6 +213,49 @@ static void *run(void *arg) {
     return NULL;
 }
 
+/* ---- the clock ---- */
+
+/* A renewal that fails is repeated until so much is left of the grant. Then its holder is told, so that it
+ * has time to stop, whatever the store does with a renewal that is in flight. */
+static int64_t told_ns(const struct lock_maintenance *maintenance) {
+    return maintenance->lock->ttl_ns / 3;
+}
+
+static void *run_clock(void *arg) {
+    struct lock_maintenance *maintenance = arg;
+    const struct lock *lock = maintenance->lock;
+    pthread_mutex_lock(&maintenance->mutex);
+    while (!maintenance->stop) {
+        struct lock_scan scan = {.next_ns = INT64_MAX};
+        struct lock_due due;
+        atomic_store(&maintenance->clock_ns, INT64_MAX); /* a grant from now on notes itself */
+        pthread_mutex_unlock(&maintenance->mutex);
+        while (!atomic_load(&maintenance->stop) &&
+               lock_local_queue_next_late(lock->queue, &scan, told_ns(maintenance), &due))
+            lose(maintenance, &due, due.grant.deadline_ns <= now_ns(maintenance));
+        pthread_mutex_lock(&maintenance->mutex);
+        if (scan.next_ns < maintenance->clock_ns)
+            atomic_store(&maintenance->clock_ns, scan.next_ns);
+        while (!maintenance->stop && now_ns(maintenance) < maintenance->clock_ns)
+            lock_wait_until(&maintenance->clock_cond, &maintenance->mutex,
+                            lock_env_machine_ns(&lock->env, maintenance->clock_ns));
+    }
+    pthread_mutex_unlock(&maintenance->mutex);
+    return NULL;
+}
+
+/* ---- starting and stopping ---- */
+
+static void stop_clock(struct lock_maintenance *maintenance) {
+    pthread_mutex_lock(&maintenance->mutex);
+    maintenance->stop = true;
+    pthread_cond_signal(&maintenance->clock_cond);
+    pthread_mutex_unlock(&maintenance->mutex);
+    if (maintenance->has_clock)
+        pthread_join(maintenance->clock, NULL);
+    maintenance->has_clock = false;
+}
+
 struct lock_maintenance *lock_maintenance_start(struct lock *lock) {
     struct lock_maintenance *maintenance = calloc(1, sizeof *maintenance);
     if (!maintenance)
@@ -218,9 +264,16 @@ struct lock_maintenance *lock_maintenance_start(struct lock *lock) {
     maintenance->pause_ns = pause_least_ns;
     STAILQ_INIT(&maintenance->pending);
     pthread_mutex_init(&maintenance->mutex, NULL);
+    pthread_mutex_init(&maintenance->telling, NULL);
     pthread_cond_init(&maintenance->cond, NULL);
-    if (lock_env_start_thread(&maintenance->thread, run, maintenance))
+    pthread_cond_init(&maintenance->clock_cond, NULL);
+    atomic_store(&maintenance->clock_ns, INT64_MAX);
+    if (lock->renews)
+        maintenance->has_clock = lock_env_start_thread(&maintenance->clock, run_clock, maintenance);
+    if (maintenance->has_clock == lock->renews &&
+        lock_env_start_thread(&maintenance->thread, run, maintenance))
         return maintenance;
+    stop_clock(maintenance);
     lock_maintenance_free(maintenance);
     return NULL;
 }
@@ -231,6 +284,7 @@ void lock_maintenance_stop(struct lock_maintenance *maintenance) {
     pthread_cond_signal(&maintenance->cond);
     pthread_mutex_unlock(&maintenance->mutex);
     pthread_join(maintenance->thread, NULL);
+    stop_clock(maintenance);
 }
 
 void lock_maintenance_free(struct lock_maintenance *maintenance) {
@@ -238,7 +292,9 @@ void lock_maintenance_free(struct lock_maintenance *maintenance) {
         return;
     for (struct lock_pending_release *pending; (pending = take_first(maintenance));)
         free(pending);
+    pthread_cond_destroy(&maintenance->clock_cond);
     pthread_cond_destroy(&maintenance->cond);
+    pthread_mutex_destroy(&maintenance->telling);
     pthread_mutex_destroy(&maintenance->mutex);
     free(maintenance);
 }
@@ -251,9 +307,23 @@ static void wake(struct lock_maintenance *maintenance) {
     pthread_cond_signal(&maintenance->cond);
 }
 
-void lock_maintenance_wake(struct lock_maintenance *maintenance) {
-    if (!atomic_exchange(&maintenance->asleep, false))
+void lock_maintenance_wake(struct lock_maintenance *maintenance, int64_t deadline_ns) {
+    bool asleep = atomic_load(&maintenance->asleep) && atomic_exchange(&maintenance->asleep, false);
+    int64_t late_ns = maintenance->has_clock ? deadline_ns - told_ns(maintenance) : INT64_MAX;
+    if (!asleep && late_ns >= atomic_load(&maintenance->clock_ns))
         return;
+    pthread_mutex_lock(&maintenance->mutex);
+    if (asleep)
+        wake(maintenance);
+    if (late_ns < maintenance->clock_ns) {
+        atomic_store(&maintenance->clock_ns, late_ns);
+        pthread_cond_signal(&maintenance->clock_cond);
+    }
+    pthread_mutex_unlock(&maintenance->mutex);
+}
+
+void lock_maintenance_doubt(struct lock_maintenance *maintenance) {
+    lock_local_queue_doubt_all(maintenance->lock->queue);
     pthread_mutex_lock(&maintenance->mutex);
     wake(maintenance);
     pthread_mutex_unlock(&maintenance->mutex);

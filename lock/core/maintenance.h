@@ -1,6 +1,7 @@
 /* The background thread of a lock. It verifies or renews what is held, notices losses, and does the releases
  * that attempts and holders could not wait for. Verifying comes first, however much is to be released, but
- * for one release in each round. Not for users. */
+ * for one release in each round. A lock that renews has another thread, the clock: it tells holders of grants
+ * that were not renewed in time, and never waits for the store. Not for users. */
 #ifndef LOCK_CORE_MAINTENANCE_H
 #define LOCK_CORE_MAINTENANCE_H
 
@@ -16,8 +17,12 @@ void lock_maintenance_stop(struct lock_maintenance *maintenance);
 /* After lock_maintenance_stop(), or NULL. */
 void lock_maintenance_free(struct lock_maintenance *maintenance);
 
-/* There is a new grant. Costs nothing while the thread is awake. */
-void lock_maintenance_wake(struct lock_maintenance *maintenance);
+/* There is a new grant, or a grant with another deadline. Costs nothing while the threads are awake, or will
+ * be in time. */
+void lock_maintenance_wake(struct lock_maintenance *maintenance, int64_t deadline_ns);
+
+/* Verifies all that is held, at once. */
+void lock_maintenance_doubt(struct lock_maintenance *maintenance);
 
 /* NULL when out of memory. */
 struct lock_pending_release *lock_pending_release_new(const char *key, const char *owner);

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "lock/redis/dial.h"
+#include "lock/redis/master.h"
 
 /* After a failed connect, calls fail at once for so long. */
 static const int64_t retry_ns = 100000000;
@@ -22,13 +23,14 @@ struct redis_connection {
     struct redis_url url;
     const struct lock_env *env; /* may be NULL */
     int timeout_ms;
-    pthread_mutex_t mutex;      /* not held while the socket is read or written; for all that follows */
-    struct redis_target target; /* that was reached last, or could not be */
-    redisContext *hiredis;      /* NULL: not connected */
-    bool has_leader;            /* a thread reads, or is appointed to */
-    bool writing;               /* a thread writes */
-    _Atomic bool quick;         /* the last answer came within redis_dial_busy_poll_ns */
-    bool broken;                /* to be closed by the last thread that reads or writes */
+    pthread_mutex_t mutex;       /* not held while the socket is read or written; for all that follows */
+    struct redis_named named;    /* its master: which server was reached last, or could not be */
+    struct redis_target reached; /* that was reached last; host "": none yet */
+    redisContext *hiredis;       /* NULL: not connected */
+    bool has_leader;             /* a thread reads, or is appointed to */
+    bool writing;                /* a thread writes */
+    _Atomic bool quick;          /* the last answer came within redis_dial_busy_poll_ns */
+    bool broken;                 /* to be closed by the last thread that reads or writes */
     bool is_replica; /* broken as soon as all calls in flight are answered; no more commands are sent */
     int64_t retry_at_ns, used_ns;
     struct requests calls;              /* in flight, the oldest first */
@@ -42,7 +44,7 @@ struct redis_connection *redis_connection_open(const struct redis_url *url, int 
     if (!connection)
         return NULL;
     connection->url = *url;
-    connection->target = url->servers[0];
+    connection->named.master = url->servers[0];
     connection->env = env;
     connection->timeout_ms = timeout_ms;
     STAILQ_INIT(&connection->calls);
@@ -77,7 +79,7 @@ void redis_connection_report(const struct redis_connection *connection, const ch
 
 /* With the mutex held. */
 static void report_reached(const struct redis_connection *connection, const char *why) {
-    report(connection, &connection->target, why);
+    report(connection, &connection->named.master, why);
 }
 
 /* ---- calls in flight: with the mutex held ---- */
@@ -134,20 +136,14 @@ static void close_if_unused(struct redis_connection *connection) {
     connection->queued = connection->written = connection->answered = 0;
 }
 
-/* Fails all calls. Those whose command was not written to its end were not carried out. `why` is an errno;
- * 0: the other side closed the connection. */
-static void break_connection(struct redis_connection *connection, int why) {
+/* Fails all calls. Those whose command was not written to its end were not carried out. */
+static void break_because(struct redis_connection *connection, const char *why) {
     struct requests failed = STAILQ_HEAD_INITIALIZER(failed);
     const struct redis_request *oldest = STAILQ_FIRST(&connection->calls);
-    char text[128];
     if (!connection->broken && connection->hiredis) {
         connection->broken = true;
-        if (why == ETIMEDOUT)
-            snprintf(text, sizeof text, "no answer within %d ms", connection->timeout_ms);
-        else
-            snprintf(text, sizeof text, "%s", why ? strerror(why) : "it closed the connection");
         if (oldest) /* otherwise it was closed while nothing was in flight */
-            report_reached(connection, text);
+            report_reached(connection, why);
         shutdown(connection->hiredis->fd, SHUT_RDWR);
         for (; oldest; oldest = STAILQ_FIRST(&connection->calls)) {
             bool written = oldest->ends_at <= connection->written;
@@ -158,14 +154,38 @@ static void break_connection(struct redis_connection *connection, int why) {
     close_if_unused(connection);
 }
 
+/* `why` is an errno; 0: the other side closed the connection. */
+static void break_connection(struct redis_connection *connection, int why) {
+    char text[128];
+    if (why == ETIMEDOUT)
+        snprintf(text, sizeof text, "no answer within %d ms", connection->timeout_ms);
+    else
+        snprintf(text, sizeof text, "%s", why ? strerror(why) : "it closed the connection");
+    break_because(connection, text);
+}
+
+static bool is_same(const struct redis_target *a, const struct redis_target *b) {
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+/* What another server granted this one may not have. Before it is asked for anything, this is told. */
+static void note_reached(struct redis_connection *connection) {
+    struct redis_target before = connection->reached;
+    connection->reached = connection->named.master;
+    if (before.host[0] && !is_same(&before, &connection->reached))
+        lock_env_moved(connection->env);
+}
+
 /* Keeps the mutex: other callers need the connection too. */
 static bool connect_now(struct redis_connection *connection) {
     if (lock_mono_ns() < connection->retry_at_ns)
         return false;
     char why[LOCK_ERROR_SIZE];
     connection->hiredis =
-        redis_dial_url(&connection->url, connection->timeout_ms, &connection->target, why, sizeof why);
-    if (!connection->hiredis) {
+        redis_master_dial(&connection->url, connection->timeout_ms, &connection->named, why, sizeof why);
+    if (connection->hiredis) {
+        note_reached(connection);
+    } else {
         connection->retry_at_ns = lock_mono_ns() + retry_ns;
         report_reached(connection, why);
     }
@@ -189,6 +209,26 @@ static void leave_replica(struct redis_connection *connection) {
         return;
     connection->retry_at_ns = lock_mono_ns() + retry_ns; /* the name may still mean the replica */
     break_connection(connection, 0);
+}
+
+bool redis_connection_was_reached(struct redis_connection *connection) {
+    pthread_mutex_lock(&connection->mutex);
+    bool was_reached = connection->reached.host[0];
+    pthread_mutex_unlock(&connection->mutex);
+    return was_reached;
+}
+
+bool redis_connection_follow(struct redis_connection *connection, const struct redis_named *named) {
+    pthread_mutex_lock(&connection->mutex);
+    connection->named.epoch = named->epoch;
+    bool leaves = connection->hiredis && (named->replacing || !is_same(&named->master, &connection->reached));
+    if (leaves)
+        break_because(connection, named->replacing ? "the Sentinels are replacing the master"
+                                                   : "the Sentinels name another master");
+    if (!named->replacing && !connection->hiredis)
+        connect_now(connection);
+    pthread_mutex_unlock(&connection->mutex);
+    return leaves;
 }
 
 /* ---- writing ---- */

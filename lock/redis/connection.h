@@ -57,4 +57,13 @@ void redis_connection_begin(struct redis_connection *connection, struct redis_re
 enum lock_status redis_connection_end(struct redis_connection *connection, struct redis_request *call,
                                       struct lock_cancel *cancel);
 
+/* For the thread that watches Sentinels. */
+struct redis_named;
+bool redis_connection_was_reached(struct redis_connection *connection);
+/* The Sentinels say this now, in time. A connection to another server than they name is left, as if it broke;
+ * then one to the master is made, if they name one, so that lock_env_moved() is called soon. True: it was
+ * left.
+ */
+bool redis_connection_follow(struct redis_connection *connection, const struct redis_named *named);
+
 #endif

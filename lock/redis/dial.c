@@ -23,12 +23,16 @@ static struct timeval left_until(int64_t until_ns, int share) {
     return (struct timeval){.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
 }
 
+redisReply *redis_dial_ask(redisContext *hiredis, int64_t until_ns, int argc, const char *argv[]) {
+    bool in_time = redisSetTimeout(hiredis, left_until(until_ns, 1)) == REDIS_OK;
+    return in_time ? redisCommandArgv(hiredis, argc, argv, NULL) : NULL;
+}
+
 /* Sends a command and checks its reply. `error` is `refused` if that is an error, with the server's words;
  * but those for AUTH may contain the password. */
 static bool greet_with(redisContext *hiredis, int64_t until_ns, int argc, const char *argv[],
                        const char *refused, char *error, size_t size) {
-    bool in_time = redisSetTimeout(hiredis, left_until(until_ns, 1)) == REDIS_OK;
-    redisReply *reply = in_time ? redisCommandArgv(hiredis, argc, argv, NULL) : NULL;
+    redisReply *reply = redis_dial_ask(hiredis, until_ns, argc, argv);
     bool good = reply && reply->type != REDIS_REPLY_ERROR, quotes = strcmp(argv[0], "AUTH") != 0;
     if (!reply)
         snprintf(error, size, "connected, but %s",
@@ -87,8 +91,8 @@ static redisContext *connect_tcp(const struct addrinfo *found, int port, int64_t
     return hiredis;
 }
 
-static redisContext *connect_to(const struct redis_target *target, int timeout_ms, int64_t *until_ns,
-                                const char **why) {
+redisContext *redis_dial_connect(const struct redis_target *target, int timeout_ms, int64_t *until_ns,
+                                 const char **why) {
     struct addrinfo *found = target->port ? look_up(target->host, target->port, why) : NULL;
     *until_ns = lock_mono_ns() + (int64_t)timeout_ms * 1000000;
     if (*why)
@@ -108,7 +112,7 @@ redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char
     struct linger drop = {.l_onoff = 1};
     const char *why = NULL;
     int64_t until_ns;
-    redisContext *hiredis = connect_to(target, timeout_ms, &until_ns, &why);
+    redisContext *hiredis = redis_dial_connect(target, timeout_ms, &until_ns, &why);
     if (!why && setsockopt(hiredis->fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop) != 0)
         why = "the connection cannot be used";
     if (why)
@@ -116,132 +120,6 @@ redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char
     else if (greet(hiredis, target, until_ns, error, error_size) &&
              redisSetTimeout(hiredis, timeout) == REDIS_OK)
         return hiredis;
-    redisFree(hiredis);
-    return NULL;
-}
-
-/* ---- by the name of a master ---- */
-
-/* Sends a command within the time; NULL: no reply came. */
-static redisReply *ask(redisContext *hiredis, int64_t until_ns, int argc, const char *argv[]) {
-    bool in_time = redisSetTimeout(hiredis, left_until(until_ns, 1)) == REDIS_OK;
-    return in_time ? redisCommandArgv(hiredis, argc, argv, NULL) : NULL;
-}
-
-static bool is_refused(const redisReply *reply, const char *error) {
-    return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, error, strlen(error)) == 0;
-}
-
-/* Of a list of names and values the value; NULL: there is none. */
-static const char *find(const redisReply *list, const char *name) {
-    for (size_t i = 0; i + 1 < list->elements; i += 2) {
-        const redisReply *key = list->element[i];
-        if (key->type == REDIS_REPLY_STRING && strcmp(key->str, name) == 0)
-            return list->element[i + 1]->str;
-    }
-    return NULL;
-}
-
-/* What the Sentinels have said so far. */
-struct named {
-    struct redis_target master; /* by the one that has heard of the newest failover, */
-    long long epoch;            /* which is this one */
-    int answers;
-};
-
-/* False: the reply is no address. */
-static bool note_master(struct named *named, long long epoch, const redisReply *address,
-                        const struct redis_target *account) {
-    const char *host = address->elements == 2 ? address->element[0]->str : NULL,
-               *port_text = address->elements == 2 ? address->element[1]->str : NULL;
-    long port = port_text ? strtol(port_text, NULL, 10) : 0;
-    if (!host || !*host || strlen(host) >= sizeof named->master.host || port < 1 || port > 65535)
-        return false;
-    if (named->answers++ > 0 && epoch <= named->epoch)
-        return true;
-    named->epoch = epoch;
-    named->master = *account;
-    snprintf(named->master.host, sizeof named->master.host, "%s", host);
-    named->master.port = (int)port;
-    return true;
-}
-
-/* With the password only if it demands one. NULL: no reply came. */
-static redisReply *ask_sentinel(redisContext *sentinel, const struct redis_url *url, int64_t until_ns,
-                                const char *subject) {
-    const struct redis_target *account = &url->servers[0];
-    const char *question[] = {"SENTINEL", subject, url->master};
-    const char *login[] = {"AUTH", account->user[0] ? account->user : account->password, account->password};
-    redisReply *reply = ask(sentinel, until_ns, 3, question);
-    if (is_refused(reply, "NOAUTH") && account->password[0]) {
-        freeReplyObject(ask(sentinel, until_ns, account->user[0] ? 3 : 2, login));
-        freeReplyObject(reply);
-        reply = ask(sentinel, until_ns, 3, question);
-    }
-    return reply;
-}
-
-/* Asks one Sentinel. NULL, or why it names no master. The epoch of the newest failover that it has heard of
- * is in its state. But the address there is the old one while the Sentinel itself carries the failover out.
- */
-static const char *ask_for_master(redisContext *sentinel, const struct redis_url *url, int64_t until_ns,
-                                  struct named *named) {
-    redisReply *state = ask_sentinel(sentinel, url, until_ns, "MASTER");
-    const char *epoch = state && state->type == REDIS_REPLY_ARRAY ? find(state, "config-epoch") : NULL;
-    redisReply *address = epoch ? ask_sentinel(sentinel, url, until_ns, "GET-MASTER-ADDR-BY-NAME") : NULL;
-    const char *why = NULL;
-    if (!state || (epoch && !address))
-        why = "a Sentinel does not answer";
-    else if (!epoch)
-        why = "no Sentinel knows a master of this name";
-    else if (!note_master(named, strtoll(epoch, NULL, 10), address, &url->servers[0]))
-        why = "a Sentinel does not tell the master's address";
-    freeReplyObject(address);
-    freeReplyObject(state);
-    return why;
-}
-
-/* Asks one Sentinel after the other until more than half of them have answered: one alone may not have heard
- * of a failover, and then names a master that others have left. Each has its part of the time, and the master
- * the last one. */
-static bool find_master(const struct redis_url *url, int timeout_ms, struct redis_target *master, char *error,
-                        size_t size) {
-    struct named named = {.answers = 0};
-    for (int i = 0; i < url->count && named.answers <= url->count / 2; i++) {
-        const char *why = NULL;
-        int64_t until_ns;
-        redisContext *sentinel = connect_to(&url->servers[i], timeout_ms / (url->count + 1), &until_ns, &why);
-        *master = url->servers[i]; /* for the error, if none answers */
-        if (!why)
-            why = ask_for_master(sentinel, url, until_ns, &named);
-        if (why)
-            snprintf(error, size, "%s", why);
-        redisFree(sentinel);
-    }
-    if (named.answers > 0)
-        *master = named.master;
-    return named.answers > 0;
-}
-
-static bool is_master(redisContext *hiredis) {
-    redisReply *reply = redisCommand(hiredis, "ROLE");
-    bool master = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
-                  reply->element[0]->str && strcmp(reply->element[0]->str, "master") == 0;
-    freeReplyObject(reply);
-    return master;
-}
-
-redisContext *redis_dial_url(const struct redis_url *url, int timeout_ms, struct redis_target *reached,
-                             char *error, size_t error_size) {
-    *reached = url->servers[0];
-    if (url->kind != REDIS_URL_SENTINEL)
-        return redis_dial(reached, timeout_ms, error, error_size);
-    if (!find_master(url, timeout_ms, reached, error, error_size))
-        return NULL;
-    redisContext *hiredis = redis_dial(reached, timeout_ms / (url->count + 1), error, error_size);
-    if (!hiredis || is_master(hiredis))
-        return hiredis;
-    snprintf(error, error_size, "it is a replica");
     redisFree(hiredis);
     return NULL;
 }

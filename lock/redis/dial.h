@@ -5,16 +5,17 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
-#include "base/redis_url.h"
+#include "base/redis_target.h"
 
 /* Blocks for `timeout_ms` at most, and for as long as the look-up of a host name takes. NULL: the server
  * cannot be reached, or it refused the password or the database; `error`, which may be NULL with size 0, says
  * which. */
 redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char *error, size_t error_size);
-/* The same to the first server of a URL, or to the master that Sentinels name: it must say that it is one.
- * `reached` is which server that was, or the one that could not be reached. */
-redisContext *redis_dial_url(const struct redis_url *url, int timeout_ms, struct redis_target *reached,
-                             char *error, size_t error_size);
+/* The two halves: connects, without logging in, and sets until when it may take; NULL or an error: `*why`. */
+redisContext *redis_dial_connect(const struct redis_target *target, int timeout_ms, int64_t *until_ns,
+                                 const char **why);
+/* Sends a command within the time; NULL: no reply came. */
+redisReply *redis_dial_ask(redisContext *hiredis, int64_t until_ns, int argc, const char *argv[]);
 
 /* Returns 0, or an errno; ETIMEDOUT after `until_ns`. `*sent` counts what was written. */
 int redis_dial_write(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent);

@@ -19,6 +19,8 @@
  * bound would let a hung thread in a live process hold the lock for ever (redsync's authors refuse to renew
  * for that reason). So the holder must report progress, by lock_progress(): three times to live after the
  * last report it is renewed no more, and after the fourth the lock is free. */
+#include <stdio.h>
+
 #include "lock/redis/store.h"
 
 /* RETRY: in case a wake-up is lost. Without a subscription there are no wake-ups. */
@@ -92,9 +94,14 @@ static void owner_check(void *opened, struct lock_check *check, size_t count) {
     char name[REDIS_KEY_SIZE];
     (void)count;
     redis_store_key(name, check->grant.key, "");
-    const char *ttl_text = check->extends ? store->ttl_text : "0";
+    /* A server that has become the master does not know of what the one before it was asked at last: there
+     * the grant is made to last as long as its holder believes. */
+    int64_t sent_ns = lock_env_now_ns(store->env),
+            left_ms = (check->grant.deadline_ns - sent_ns) / 1000000 + 1;
+    char left_text[REDIS_NUMBER_SIZE];
+    snprintf(left_text, sizeof left_text, "%lld", (long long)(left_ms > 0 ? left_ms : 0));
+    const char *ttl_text = check->extends ? store->ttl_text : left_text;
     const char *argv[] = {NULL, NULL, "1", name, check->grant.owner, ttl_text};
-    int64_t sent_ns = lock_env_now_ns(store->env);
     check->status = redis_store_run(store, &redis_script_extend, &answer, 6, argv, NULL);
     if (check->status == LOCK_OK && answer.integer != 1)
         check->status = LOCK_NOT_OWNER;

@@ -32,7 +32,7 @@ if not holder then
   while first and first ~= acquiring do
     local channel = 'lock:wake:' .. string.sub(first, 1, 16)
     if redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
-      redis.call('PUBLISH', channel, first .. ' ' .. string.sub(lock, #'lock:{' + 1, -2))
+      redis.call('PUBLISH', channel, first .. ' ' .. string.match(lock, '^lock:{ ?(.*)}$'))
       break
     end -- no subscriber: its process has died, and its place is void. (Pattern subscribers are not counted)
     first = redis.call('LPOP', list)

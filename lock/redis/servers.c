@@ -1,6 +1,5 @@
 #include "lock/redis/servers.h"
 
-#include <assert.h>
 #include <hiredis/hiredis.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 
 #include "base/redis_slots.h"
 #include "lock/redis/dial.h"
+#include "lock/redis/sentinel_watch.h"
 #include "lock/redis/subscriber.h"
 
 enum { SERVERS_MAX = REDIS_MASTERS_MAX, REDIRECTS_AT_ONCE = 5, MAP_AGE_MS = 1000 };
@@ -25,20 +25,27 @@ struct server {
     struct redis_connection *asking;
     struct redis_subscriber *subscriber; /* NULL until the first waiter needs it */
     _Atomic bool was_replica;            /* the server's last answer said so */
+    bool is_in_url;                      /* it stays, whoever has the slots */
+    bool has_left;
+    _Atomic int users; /* it must stay: threads that were given it by find() or is_redirected() */
 };
 
 struct redis_servers {
     struct redis_url url;
     const struct lock_env *env;
     int timeout_ms;
-    pthread_mutex_t mutex; /* for all that follows; a server stays until the end */
+    struct redis_sentinel_watch *watch; /* NULL: there are no Sentinels */
+    pthread_mutex_t mutex;              /* for all that follows */
     int count;
     struct server *server[SERVERS_MAX];
+    int left_count; /* masters of nothing, to be freed when nobody uses them */
+    struct server *left[SERVERS_MAX];
     /* Of a cluster: */
     struct redis_slots *slots; /* as read last */
     /* And as redirections told since. NULL: nobody, as far as is known. */
     struct server *of_slot[REDIS_SLOTS];
-    bool reading;       /* a thread reads the map */
+    bool outdated;      /* the map is, and is to be read again */
+    bool reading;       /* a thread reads it */
     int64_t read_at_ns; /* not before */
     int next;           /* to be asked */
 };
@@ -78,8 +85,53 @@ static struct server *server_at(struct redis_servers *servers, const struct redi
     return add(servers, &url);
 }
 
+static void free_server(struct server *server) {
+    redis_subscriber_close(server->subscriber);
+    redis_connection_close(server->asking);
+    redis_connection_close(server->connection);
+    pthread_mutex_destroy(&server->asking_mutex);
+    free(server);
+}
+
+static bool has_slots(const struct redis_servers *servers, const struct server *server) {
+    for (int i = 0; i < servers->slots->masters; i++) {
+        if (redis_address_is_same(&servers->slots->master[i], &server->address))
+            return true;
+    }
+    return false;
+}
+
+/* Servers that have left the cluster, or are replicas now. Their subscribers' threads end by themselves. */
+static void forget_others(struct redis_servers *servers) {
+    int kept = 0;
+    for (int i = 0; i < servers->count; i++) {
+        struct server *server = servers->server[i];
+        if (server->is_in_url || has_slots(servers, server) || servers->left_count == SERVERS_MAX) {
+            servers->server[kept++] = server;
+        } else {
+            server->has_left = true;
+            redis_subscriber_stop(server->subscriber);
+            servers->left[servers->left_count++] = server;
+        }
+    }
+    servers->count = kept;
+}
+
+static void free_left(struct redis_servers *servers) {
+    int kept = 0;
+    for (int i = 0; i < servers->left_count; i++) {
+        struct server *server = servers->left[i];
+        if (atomic_load(&server->users) > 0 || !redis_subscriber_has_ended(server->subscriber))
+            servers->left[kept++] = server;
+        else
+            free_server(server);
+    }
+    servers->left_count = kept;
+}
+
 static void install(struct redis_servers *servers) {
     struct server *masters[REDIS_MASTERS_MAX] = {NULL};
+    forget_others(servers); /* first: this makes room */
     for (int i = 0; i < servers->slots->masters; i++)
         masters[i] = server_at(servers, &servers->slots->master[i]);
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
@@ -93,15 +145,15 @@ static void install(struct redis_servers *servers) {
 /* Asks one server on a connection of its own. */
 static bool ask_map(const struct redis_servers *servers, const struct redis_url *url,
                     struct redis_slots *slots) {
-    struct redis_target reached;
+    const struct redis_target *server = &url->servers[0];
     char why[128];
-    redisContext *hiredis = redis_dial_url(url, servers->timeout_ms / 2, &reached, why, sizeof why);
+    redisContext *hiredis = redis_dial(server, servers->timeout_ms / 2, why, sizeof why);
     redisReply *reply = hiredis ? redisCommand(hiredis, "CLUSTER SLOTS") : NULL;
-    bool good = reply && redis_slots_read(slots, reply, reached.host);
+    bool good = reply && redis_slots_read(slots, reply, server->host);
     if (hiredis && !good) {
-        char server[sizeof reached.host + 16];
-        snprintf(server, sizeof server, "%s:%d", reached.host, reached.port);
-        lock_env_failed(servers->env, server,
+        char name[sizeof server->host + 16];
+        snprintf(name, sizeof name, "%s:%d", server->host, server->port);
+        lock_env_failed(servers->env, name,
                         reply && reply->type == REDIS_REPLY_ERROR ? reply->str : "it knows of no slots");
     }
     freeReplyObject(reply);
@@ -119,6 +171,7 @@ static void read_map(struct redis_servers *servers) {
     if (!slots)
         return;
     servers->reading = true;
+    servers->outdated = false;
     pthread_mutex_unlock(&servers->mutex);
     bool good = ask_map(servers, &url, slots);
     pthread_mutex_lock(&servers->mutex);
@@ -131,14 +184,30 @@ static void read_map(struct redis_servers *servers) {
     free(slots);
 }
 
-/* `outdated`: the map is. NULL: nobody has the key, as far as is known. */
+/* With the mutex held. */
+static struct server *use(struct server *server) {
+    if (server)
+        atomic_fetch_add(&server->users, 1);
+    return server;
+}
+
+/* Without the mutex; NULL does nothing. */
+static void drop(struct server *server) {
+    if (server)
+        atomic_fetch_sub(&server->users, 1);
+}
+
+/* `outdated`: the map is. NULL: nobody has the key, as far as is known; otherwise to be given back by drop().
+ */
 static struct server *find(struct redis_servers *servers, const char *key, bool outdated) {
     pthread_mutex_lock(&servers->mutex);
+    free_left(servers);
     struct server **of =
         is_cluster(servers) ? &servers->of_slot[redis_slot(key, strlen(key))] : &servers->server[0];
-    if (is_cluster(servers) && (outdated || !*of))
+    servers->outdated |= outdated || !*of;
+    if (is_cluster(servers) && servers->outdated)
         read_map(servers);
-    struct server *server = *of;
+    struct server *server = use(*of);
     pthread_mutex_unlock(&servers->mutex);
     return server;
 }
@@ -188,7 +257,7 @@ static bool is_redirected(struct redis_servers *servers, const struct server *fr
     struct server *server = server_at(servers, &address);
     if (server && redirect == REDIS_MOVED)
         servers->of_slot[slot] = server;
-    *ask = redirect == REDIS_ASK ? server : NULL;
+    *ask = redirect == REDIS_ASK ? use(server) : NULL;
     pthread_mutex_unlock(&servers->mutex);
     return true;
 }
@@ -211,31 +280,30 @@ enum lock_status redis_servers_call(struct redis_servers *servers, const char *k
     struct server *ask = NULL;
     bool outdated = false;
     for (;;) {
-        struct server *server = ask ? ask : find(servers, key, outdated);
+        bool asks = ask != NULL;
+        struct server *server = asks ? ask : find(servers, key, outdated);
         if (!server) {
             if (rest(&pause_ms, until_ns, cancel))
                 continue;
             return LOCK_UNAVAILABLE;
         }
-        enum lock_status status = ask ? call_asking(servers, server, argc, argv, answer, cancel)
+        enum lock_status status = asks
+                                      ? call_asking(servers, server, argc, argv, answer, cancel)
                                       : redis_connection_call(server->connection, argc, argv, answer, cancel);
         if (status == LOCK_OK)
             follow_name(servers, server, redis_answer_is_replica(answer));
-        if (!is_cluster(servers))
-            return status;
-        if (status != LOCK_OK) {
-            find(servers, key, true); /* for the next call */
-            return status;
-        }
         ask = NULL;
-        if (answer->type != REDIS_ANSWER_ERROR)
+        bool refused = status == LOCK_OK && is_cluster(servers) && answer->type == REDIS_ANSWER_ERROR;
+        bool redirected = refused && is_redirected(servers, server, answer, &ask);
+        drop(server);
+        if (status != LOCK_OK && is_cluster(servers))
+            drop(find(servers, key, true)); /* for the next call */
+        if (!refused || (!redirected && !redis_error_is_passing(answer->text)))
             return status;
-        bool redirected = is_redirected(servers, server, answer, &ask);
         outdated = redirected && !ask;
-        if (!redirected && !redis_error_is_passing(answer->text))
-            return status;
         if (redirected && ++redirects % REDIRECTS_AT_ONCE != 0)
             continue;
+        drop(ask);
         ask = NULL;
         if (!rest(&pause_ms, until_ns, cancel))
             return status;
@@ -247,14 +315,23 @@ bool redis_servers_are_subscribed(struct redis_servers *servers, const char *key
     if (!server)
         return false;
     pthread_mutex_lock(&servers->mutex);
-    if (subscribe && !server->subscriber)
+    if (subscribe && !server->subscriber && !server->has_left)
         server->subscriber = redis_subscriber_open(&server->url, servers->env);
     bool is_subscribed = redis_subscriber_is_subscribed(server->subscriber);
     pthread_mutex_unlock(&servers->mutex);
+    drop(server);
     return is_subscribed;
 }
 
 /* ---- opening and closing ---- */
+
+/* The subscriber must connect to the new master too. */
+static void follow_sentinels(void *ctx) {
+    struct redis_servers *servers = ctx;
+    pthread_mutex_lock(&servers->mutex);
+    redis_subscriber_reconnect(servers->server[0]->subscriber);
+    pthread_mutex_unlock(&servers->mutex);
+}
 
 struct redis_servers *redis_servers_open(const struct redis_url *url, int timeout_ms,
                                          const struct lock_env *env) {
@@ -269,9 +346,17 @@ struct redis_servers *redis_servers_open(const struct redis_url *url, int timeou
     for (int i = 0; good && is_cluster(servers) && i < url->count; i++) {
         struct redis_address address = {.port = url->servers[i].port};
         snprintf(address.host, sizeof address.host, "%s", url->servers[i].host);
-        good = server_at(servers, &address) != NULL;
+        struct server *server = server_at(servers, &address);
+        good = server != NULL;
+        if (good)
+            server->is_in_url = true;
     }
-    if (good && (is_cluster(servers) || add(servers, url)))
+    if (good && !is_cluster(servers))
+        good = add(servers, url) != NULL;
+    if (good && url->kind == REDIS_URL_SENTINEL)
+        servers->watch = redis_sentinel_watch_start(url, timeout_ms, servers->server[0]->connection,
+                                                    follow_sentinels, servers);
+    if (good && (servers->watch || url->kind != REDIS_URL_SENTINEL))
         return servers;
     redis_servers_close(servers);
     return NULL;
@@ -280,15 +365,11 @@ struct redis_servers *redis_servers_open(const struct redis_url *url, int timeou
 void redis_servers_close(struct redis_servers *servers) {
     if (!servers)
         return;
-    for (int i = 0; i < servers->count; i++) {
-        struct server *server = servers->server[i];
-        assert(server);
-        redis_subscriber_close(server->subscriber);
-        redis_connection_close(server->asking);
-        redis_connection_close(server->connection);
-        pthread_mutex_destroy(&server->asking_mutex);
-        free(server);
-    }
+    redis_sentinel_watch_stop(servers->watch);
+    for (int i = 0; i < servers->count; i++)
+        free_server(servers->server[i]);
+    for (int i = 0; i < servers->left_count; i++)
+        free_server(servers->left[i]);
     free(servers->slots);
     pthread_mutex_destroy(&servers->mutex);
     free(servers);

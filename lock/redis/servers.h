@@ -3,8 +3,8 @@
  *
  * In a cluster a call goes to the server that has the slot of its key, as far as is known; MOVED and ASK are
  * followed, TRYAGAIN, CLUSTERDOWN, MASTERDOWN and LOADING are waited for. The map of slots (CLUSTER SLOTS) is
- * read by the thread that finds it outdated, at most once a second. All functions may be called by many
- * threads. */
+ * read by the thread that finds it outdated, at most once a second; a server that is not in it, nor in the
+ * URL, is forgotten. All functions may be called by many threads. */
 #ifndef LOCK_REDIS_SERVERS_H
 #define LOCK_REDIS_SERVERS_H
 
@@ -14,7 +14,7 @@
 struct redis_servers;
 
 /* Connects with the first call. A server that does not answer within `timeout_ms` is given up for that call.
- * NULL when out of memory. */
+ * NULL when out of memory, or of threads. */
 struct redis_servers *redis_servers_open(const struct redis_url *url, int timeout_ms,
                                          const struct lock_env *env);
 /* No thread may be inside a call. NULL does nothing. */

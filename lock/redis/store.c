@@ -15,7 +15,9 @@ const struct redis_script redis_script_owner = {owner_lua, owner_lua_sha1},
 static const struct redis_script script_delete_if = {delete_if_lua, delete_if_lua_sha1};
 
 void redis_store_key(char out[REDIS_KEY_SIZE], const char *key, const char *suffix) {
-    char *end = stpcpy(stpcpy(out, "lock:{"), key); /* keys are valid: at most LOCK_KEY_MAX */
+    /* Empty braces would mean nothing to a cluster. No key has a space, so no two locks share a name. */
+    char *end = stpcpy(out, *key == '}' ? "lock:{ " : "lock:{");
+    end = stpcpy(end, key); /* keys are valid: at most LOCK_KEY_MAX */
     *end++ = '}';
     stpcpy(end, suffix);
 }

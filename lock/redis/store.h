@@ -20,7 +20,8 @@ struct redis_script {
 
 extern const struct redis_script redis_script_owner, redis_script_extend;
 
-/* lock:{KEY}SUFFIX. The braces keep all keys of a lock in one slot of a cluster. */
+/* lock:{KEY}SUFFIX; of a KEY that begins with } lock:{ KEY}SUFFIX. The braces keep all keys of a lock in one
+ * slot of a cluster. */
 void redis_store_key(char out[REDIS_KEY_SIZE], const char *key, const char *suffix);
 /* A grant's deadline: its time to live after `sent_ns`, less what two clocks may drift apart meanwhile. */
 int64_t redis_store_deadline_ns(int64_t sent_ns, int64_t ttl_ms);

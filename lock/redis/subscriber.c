@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "lock/redis/dial.h"
+#include "lock/redis/master.h"
 
 /* A connection that is silent for so long gets a PING, and is closed if it stays silent. */
 enum { SILENCE_MS = 1000, RETRY_MS = 100 };
@@ -19,7 +19,7 @@ struct redis_subscriber {
     const struct lock_env *env;
     pthread_t thread;
     int wake_fd; /* written to: the thread shall close the connection */
-    _Atomic bool stop, is_subscribed;
+    _Atomic bool stop, has_ended, is_subscribed;
 };
 
 /* ---- on the thread ---- */
@@ -91,13 +91,13 @@ static void read_messages(struct redis_subscriber *subscriber, redisContext *hir
 
 static void *run(void *arg) {
     struct redis_subscriber *subscriber = arg;
+    struct redis_named named = {.epoch = 0};
     for (;;) {
         eventfd_t wakes;
         eventfd_read(subscriber->wake_fd, &wakes); /* a wake-up from here on is for the next connection */
         if (atomic_load(&subscriber->stop))
             break;
-        struct redis_target reached;
-        redisContext *hiredis = redis_dial_url(&subscriber->url, SILENCE_MS, &reached, NULL, 0);
+        redisContext *hiredis = redis_master_dial(&subscriber->url, SILENCE_MS, &named, NULL, 0);
         if (hiredis)
             read_messages(subscriber, hiredis);
         atomic_store(&subscriber->is_subscribed, false);
@@ -105,6 +105,7 @@ static void *run(void *arg) {
         struct pollfd wake = {.fd = subscriber->wake_fd, .events = POLLIN};
         poll(&wake, 1, RETRY_MS);
     }
+    atomic_store(&subscriber->has_ended, true);
     return NULL;
 }
 
@@ -125,11 +126,21 @@ struct redis_subscriber *redis_subscriber_open(const struct redis_url *url, cons
     return NULL;
 }
 
-void redis_subscriber_close(struct redis_subscriber *subscriber) {
+void redis_subscriber_stop(struct redis_subscriber *subscriber) {
     if (!subscriber)
         return;
     atomic_store(&subscriber->stop, true);
     eventfd_write(subscriber->wake_fd, 1);
+}
+
+bool redis_subscriber_has_ended(const struct redis_subscriber *subscriber) {
+    return !subscriber || atomic_load(&subscriber->has_ended);
+}
+
+void redis_subscriber_close(struct redis_subscriber *subscriber) {
+    if (!subscriber)
+        return;
+    redis_subscriber_stop(subscriber);
     pthread_join(subscriber->thread, NULL);
     close(subscriber->wake_fd);
     free(subscriber);

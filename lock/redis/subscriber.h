@@ -11,6 +11,10 @@ struct redis_subscriber;
 /* Connects, and reconnects as often as necessary. After each time all waiters are woken, since messages may
  * have been lost. NULL when out of memory, or of threads. */
 struct redis_subscriber *redis_subscriber_open(const struct redis_url *url, const struct lock_env *env);
+/* Ends its thread, without waiting for it: that has ended then, and redis_subscriber_close() does not block.
+ * NULL does nothing, and has ended. */
+void redis_subscriber_stop(struct redis_subscriber *subscriber);
+bool redis_subscriber_has_ended(const struct redis_subscriber *subscriber);
 /* NULL does nothing. */
 void redis_subscriber_close(struct redis_subscriber *subscriber);
 /* Connects anew: the host name may mean another server by now. NULL does nothing. */

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lock/test/tools.h"
@@ -350,6 +351,54 @@ static void not_renewed(void) {
     tools_release(lock, &grant);
 }
 
+enum { RENEWED_KEYS = 600 };
+
+static _Atomic int64_t told_ns[RENEWED_KEYS];
+
+static void note_told(void *ctx, const struct lock_grant *grant) {
+    told_ns[strtol(grant->key, NULL, 10)] = lock_now_ns(*(struct lock **)ctx);
+    lost_times++;
+}
+
+static bool can_be_had(void *lock) {
+    struct lock_grant grant;
+    return lock_acquire_for(lock, "a", PATIENCE_MS, &grant) == LOCK_OK &&
+           lock_release(lock, &grant) == LOCK_OK;
+}
+
+/* The same with so many grants that the store cannot be asked about all of them: each holder is told before
+ * the deadline that its grant had last. */
+static void many_not_renewed(void) {
+    static struct lock *lock;
+    struct lock_grant grants[RENEWED_KEYS];
+    int64_t until_ns[RENEWED_KEYS] = {0};
+    int count = hang == hang_etcd ? RENEWED_KEYS : RENEWED_KEYS / 4; /* etcd is asked about many at once */
+    if (!hang)
+        return;
+    lost_times = 0;
+    struct lock_config config = {.on_lost = note_told, .ctx = &lock, .ttl_ms = RENEWED_TTL_MS};
+    lock = tools_open(&config, url_with("renew=on"));
+    for (int i = 0; i < count; i++) {
+        told_ns[i] = 0;
+        grants[i] = tools_acquire(lock, harness_format("%d", i));
+    }
+    CHECK_INT(lost_times, 0);
+    harness_defer(resume, NULL);
+    hang(true);
+    for (int64_t began_ms = harness_now_ms(); lost_times < count; harness_pause_ms(1)) {
+        CHECK(harness_now_ms() - began_ms < PATIENCE_MS);
+        for (int i = 0; i < count; i++) {
+            int64_t now_ns = lock_now_ns(lock), left_ns = lock_remaining_ns(lock, &grants[i]);
+            if (left_ns > 0)
+                until_ns[i] = now_ns + left_ns;
+        }
+    }
+    for (int i = 0; i < count; i++)
+        CHECK(told_ns[i] < until_ns[i]);
+    hang(false);
+    CHECK(harness_wait(can_be_had, lock, PATIENCE_MS));
+}
+
 /* ---- several keys ---- */
 
 static void all_or_nothing(void) {
@@ -639,6 +688,7 @@ int main(int argc, char **argv) {
         {"a lost grant", lost_grant},
         {"renewed until it is released", renewed},
         {"not renewed in time", not_renewed},
+        {"many are not renewed in time", many_not_renewed},
         {"several keys, all or nothing", all_or_nothing},
         {"exclusion", exclusion},
         {"in order, and some give up", in_order},

@@ -30,6 +30,87 @@ static void failover(void) {
     CHECK(!(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER));
 }
 
+static struct redis_sentinel *shop;
+
+static bool names_second(void *arg) {
+    (void)arg;
+    const char *answer =
+        redis_command(&shop->sentinel[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "shop", NULL);
+    return strstr(answer, harness_format(" %d]", shop->server[1].port)) != NULL;
+}
+
+static char told_key[LOCK_KEY_MAX + 1];
+static _Atomic int told;
+
+static void on_lost(void *ctx, const struct lock_grant *grant) {
+    (void)ctx;
+    memcpy(told_key, grant->key, sizeof told_key);
+    told++;
+}
+
+static bool is_told(void *arg) {
+    (void)arg;
+    return told > 0;
+}
+
+/* Everything is healthy, and an operator has the Sentinels replace the master, which takes commands for
+ * another ten seconds. Who is connected leaves it at once: what the replica has is still held, and for as
+ * long as was promised; what it has not is lost, and told, long before its deadline. */
+static void orderly(void) {
+    struct redis_sentinel sentinel;
+    redis_sentinel_start(shop = &sentinel);
+    struct redis_server *master = &sentinel.server[0], *replica = &sentinel.server[1];
+    const char *url = harness_format("%s?ttl=60000", redis_sentinel_url(&sentinel));
+    const struct lock_config config = {.on_lost = on_lost};
+    told = 0;
+    struct lock *lock = tools_open(&config, url);
+    struct lock_grant held = tools_acquire(lock, "held");
+    redis_wait_copied(master, replica);
+    /* From now on the replica hears nothing. */
+    CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
+    redis_command(master, "CLIENT", "KILL", "TYPE", "replica", NULL);
+    struct lock_grant lost = tools_acquire(lock, "lost");
+    harness_pause_ms(1200); /* more than the margin of a deadline */
+    tools_check_status(lock_extend(lock, &held), LOCK_OK);
+    CHECK_STR(redis_command(&sentinel.sentinel[0], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
+    CHECK(harness_wait(names_second, NULL, PATIENCE_MS));
+    struct lock *after = tools_open(NULL, url);
+    struct lock_grant second = tools_acquire(after, "lost");
+    CHECK(harness_wait(is_told, NULL, 5000));
+    CHECK_STR(told_key, "lost");
+    CHECK_INT(lock_remaining_ns(lock, &lost), 0);
+    tools_check_status(lock_extend(lock, &lost), LOCK_LOST);
+    tools_check_status(lock_release(lock, &lost), LOCK_NOT_OWNER);
+    tools_check_held(lock, "lost"); /* by the other, at the new master */
+    tools_check_held(after, "held");
+    long long ttl_ms = redis_integer(replica, "PTTL", "lock:{held}", NULL);
+    CHECK(ttl_ms >= lock_remaining_ns(lock, &held) / 1000000);
+    CHECK_INT(told, 1);
+    tools_release(lock, &held);
+    tools_release(after, &second);
+}
+
+/* While a Sentinel replaces the master nothing is granted, though the old master is well. */
+static void while_replaced(void) {
+    struct redis_sentinel sentinel;
+    redis_sentinel_start(shop = &sentinel);
+    struct lock *lock = tools_open(NULL, redis_sentinel_url(&sentinel));
+    struct lock_grant grant = tools_acquire(lock, "a"), none;
+    tools_release(lock, &grant);
+    redis_wait_copied(&sentinel.server[0], &sentinel.server[1]);
+    redis_pause(&sentinel.server[1]); /* so that the failover does not come to its end */
+    CHECK_STR(redis_command(&sentinel.sentinel[0], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
+    struct lock *after = tools_open(NULL, redis_sentinel_url(&sentinel));
+    tools_check_status(lock_try(after, "a", &none), LOCK_UNAVAILABLE);
+    char said[LOCK_ERROR_SIZE];
+    lock_last_error(after, said, sizeof said);
+    CHECK_HAS(said, "are replacing the master");
+    while (lock_try(lock, "a", &grant) == LOCK_OK) /* until it has heard of it */
+        lock_release(lock, &grant);
+    tools_check_status(lock_try(lock, "a", &none), LOCK_UNAVAILABLE);
+    redis_resume(&sentinel.server[1]);
+}
+
 static void check_refused(const char *url, const char *error) {
     struct lock *lock = tools_open(NULL, url);
     struct lock_grant none;
@@ -39,11 +120,12 @@ static void check_refused(const char *url, const char *error) {
     CHECK_HAS(said, error);
 }
 
-/* A Sentinel that demands a password is told the URL's; the servers, which demand none, take any. */
-static void sentinel_password(void) {
+/* A Sentinel that demands a password is told the URL's; the servers, which demand none, take any. And one
+ * that hangs is passed over. */
+static void strict_sentinel(void) {
     struct redis_sentinel sentinel;
     redis_sentinel_start(&sentinel);
-    const struct redis_server *strict = &sentinel.sentinel[0];
+    struct redis_server *strict = &sentinel.sentinel[0];
     CHECK_STR(redis_command(strict, "ACL", "SETUSER", "default", "resetpass", ">hunter2", NULL), "OK");
     const char *at = harness_format("127.0.0.1:%d/shop", strict->port);
     struct lock *lock = tools_open(NULL, harness_format("redis-sentinel://default:hunter2@%s", at));
@@ -51,6 +133,11 @@ static void sentinel_password(void) {
     tools_release(lock, &grant);
     check_refused(harness_format("redis-sentinel://%s", at), "Sentinel");
     check_refused(harness_format("redis-sentinel://default:wrong@%s", at), "Sentinel");
+    redis_pause(strict); /* one that hangs costs no attempt */
+    lock = tools_open(NULL, redis_sentinel_url(&sentinel));
+    tools_check_status(lock_try(lock, "a", &grant), LOCK_OK);
+    tools_release(lock, &grant);
+    redis_resume(strict);
 }
 
 /* The error names the one that was asked last. */
@@ -108,7 +195,9 @@ static void within_a_failover(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a Sentinel failover", failover);
-    harness_run("a Sentinel's password", sentinel_password);
+    harness_run("an orderly failover", orderly);
+    harness_run("while the master is replaced", while_replaced);
+    harness_run("a Sentinel's password", strict_sentinel);
     harness_run("no Sentinel answers", no_sentinel);
     harness_run("a Sentinel that has not heard", stale_sentinel);
     harness_run("within a failover", within_a_failover);

@@ -113,7 +113,7 @@ static void hold(const char *key, int ms) {
     memcpy(granted.owner, harness_repeat('b', LOCK_OWNER_SIZE - 1), LOCK_OWNER_SIZE);
     CHECK((granted.pending = lock_pending_release_new(key, granted.owner)) != NULL);
     lock_local_queue_set_grant(queue, &grant, &granted);
-    lock_maintenance_wake(maintenance);
+    lock_maintenance_wake(maintenance, grant.deadline_ns);
 }
 
 static void taken_back(void) {
@@ -315,6 +315,7 @@ static void without_memory(void) {
 
 static const enum lock_status *answers; /* of the store to releases, the last one for ever */
 static int answer_ms;                   /* after which the first comes */
+static bool moves;                      /* then another server is the store */
 
 static enum lock_status grant_for_a_while(void *store, struct lock_attempt *attempt) {
     (void)store;
@@ -328,6 +329,8 @@ static enum lock_status release_as_told(void *store, const char *key, const char
     (void)owner;
     harness_pause_ms(answer_ms);
     answer_ms = 0;
+    lock.moves += moves;
+    moves = false;
     return *answers == LOCK_UNAVAILABLE && answers[1] == LOCK_STATUSES ? *answers : *answers++;
 }
 
@@ -340,20 +343,27 @@ static void lost_replies(void) {
     static const struct {
         enum lock_status answers[5], status;
         int first_ms, withdrawn;
+        bool moves;
     } cases[] = {
-        {{LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0},
-        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_OK, 0, 0},
-        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 250, 0}, /* or it had run out before */
-        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0},
-        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_STATUSES}, LOCK_UNKNOWN, 0, 1},
-        {{LOCK_UNAVAILABLE, LOCK_OK}, LOCK_UNAVAILABLE, 0, 1}, /* nothing was sent: it is released later */
-        {{LOCK_NOT_OWNER}, LOCK_NOT_OWNER, 0, 0},
+        {{LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0, false},
+        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_OK, 0, 0, false},
+        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 0, 0, true},    /* or the new server never had it */
+        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 250, 0, false}, /* or it had run out before */
+        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0, false},
+        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_STATUSES}, LOCK_UNKNOWN, 0, 1, false},
+        {{LOCK_UNAVAILABLE, LOCK_OK},
+         LOCK_UNAVAILABLE,
+         0,
+         1,
+         false}, /* nothing was sent: it is released later */
+        {{LOCK_NOT_OWNER}, LOCK_NOT_OWNER, 0, 0, false},
     };
     open_with(&backend, 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lock_grant grant;
         answers = cases[i].answers;
         answer_ms = cases[i].first_ms;
+        moves = cases[i].moves;
         tools_check_status(lock_try(&lock, "key", &grant), LOCK_OK);
         withdrawn = 0;
         tools_check_status(lock_release(&lock, &grant), cases[i].status);

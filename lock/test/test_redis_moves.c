@@ -1,5 +1,6 @@
 /* redis in a cluster: locks whose slot moves to another server, held or not. */
 #include <stdio.h>
+#include <string.h>
 
 #include "lock/test/tools.h"
 
@@ -10,6 +11,18 @@ static struct redis_server *holder_of(const char *key) {
     struct redis_server *server = redis_cluster_of(&cluster, harness_format("{%s}", key));
     CHECK(server);
     return server;
+}
+
+/* How many keys of the cluster end so. */
+static int redis_count(const char *end) {
+    int count = 0;
+    for (int i = 0; i < cluster.count; i++) {
+        const char *list = redis_command(&cluster.server[i], "KEYS", harness_format("*%s", end), NULL);
+        count += *list == '[' && list[1] != ']';
+        for (; *list; list++)
+            count += *list == ' ' && strncmp(list + 1, "lock:", 5) == 0;
+    }
+    return count;
 }
 
 struct move {
@@ -87,6 +100,80 @@ static void split(void) {
     tools_release(lock, &waiter.grant);
 }
 
+/* Whatever a key looks like, all that the store has of its lock is in one slot, and a waiter is woken by it.
+ */
+static void odd_keys(void) {
+    static const char *const keys[] = {"}", "}x", "}x}y", "}{a}", "{}", "{}x", "{a}b", "a}b{c"};
+    redis_cluster_flush(&cluster);
+    struct lock *lock = tools_open(NULL, url), *other = tools_open(NULL, url);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct lock_grant first = tools_acquire(lock, keys[i]);
+        tools_check_held(other, keys[i]);
+        struct tools_waiter waiter;
+        tools_wait(&waiter, other, keys[i], PATIENCE_MS, NULL);
+        while (redis_count(":line") == 0)
+            harness_pause_ms(1);
+        tools_release(lock, &first);
+        tools_check_status(tools_join(&waiter), LOCK_OK);
+        CHECK(waiter.grant.fence > first.fence);
+        tools_check_status(lock_extend(other, &waiter.grant), LOCK_OK);
+        tools_release(other, &waiter.grant);
+        CHECK_INT(redis_count("}"), 0);
+        CHECK_INT(redis_count(":fence"), (int)i + 1); /* no two have one name */
+    }
+}
+
+static struct redis_cluster pair;
+
+/* Connections to the server that was the master, but that of the question; the replication's have other
+ * types.
+ */
+static int count_clients(void) {
+    int count = -1;
+    static const char *const types[] = {"normal", "pubsub"};
+    for (int i = 0; i < 2; i++) {
+        const char *list = redis_command(&pair.server[0], "CLIENT", "LIST", "TYPE", types[i], NULL);
+        while ((list = strstr(list, " addr="))) {
+            count++;
+            list++;
+        }
+    }
+    return count;
+}
+
+/* Each of the locks learns of it by its calls. */
+static bool has_no_clients(void *locks) {
+    for (int i = 0; i < 2; i++) {
+        struct lock *lock = ((struct lock **)locks)[i];
+        struct lock_grant grant;
+        if (lock_acquire_for(lock, "a", PATIENCE_MS, &grant) == LOCK_OK)
+            lock_release(lock, &grant);
+    }
+    return count_clients() == 0;
+}
+
+static bool is_master(void *server) {
+    return strstr(redis_command(server, "ROLE", NULL), "[master") != NULL;
+}
+
+/* A server that is not a master any more, and that the URL does not name, is forgotten. */
+static void forgotten(void) {
+    redis_cluster_start(&pair, 1, 1);
+    const char *named = harness_format("redis-cluster://127.0.0.1:%d", pair.server[1].port);
+    struct lock *locks[] = {tools_open(NULL, named), tools_open(NULL, named)};
+    struct lock_grant first = tools_acquire(locks[0], "a");
+    struct tools_waiter waiter;
+    tools_wait(&waiter, locks[1], "a", PATIENCE_MS, NULL);
+    tools_wait_for_queue(&pair.server[0], "a", 1); /* by then it is subscribed */
+    tools_release(locks[0], &first);
+    tools_check_status(tools_join(&waiter), LOCK_OK);
+    tools_release(locks[1], &waiter.grant);
+    CHECK(count_clients() > 2);
+    CHECK_STR(redis_command(&pair.server[1], "CLUSTER", "FAILOVER", NULL), "OK");
+    CHECK(harness_wait(is_master, &pair.server[1], PATIENCE_MS));
+    CHECK(harness_wait(has_no_clients, locks, PATIENCE_MS));
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir())
@@ -98,6 +185,8 @@ int main(int argc, char **argv) {
         harness_run(harness_format("%s: held while its slot moves", variants[i]), held);
         harness_run(harness_format("%s: waited for while its slot moves", variants[i]), waited_for);
         harness_run(harness_format("%s: its keys are split", variants[i]), split);
+        harness_run(harness_format("%s: keys of braces", variants[i]), odd_keys);
     }
+    harness_run("a server that has left", forgotten);
     return harness_finish();
 }
