@@ -81,7 +81,7 @@ static bool killed_at(const struct scene *scene, int step) {
     seckilld_wait_ready(&dying, 200);
     put_items(dying.port);
     int told = ask(scene, dying.port, &response);
-    if (told != 0 && !proc_wait(&dying.proc, 100, &status)) {
+    if (told != 0 && !proc_wait(&dying.proc, 1000, &status)) {
         seckilld_stop(&dying);
         return false;
     }
