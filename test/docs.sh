@@ -128,7 +128,7 @@ run() {
     # It runs this, or takes long.
     make\ test* | make\ check* | make\ fuzz*) make -n -s "$(awk '{ print $2 }' <<<"$1")" >/dev/null ;;
     curl*)
-        [[ $1 != */readyz ]] || wait_answers
+        [[ $1 != */readyz ]] || wait_answers "${1##*:}"
         eval "$1" >"$work/log/said" 2>"$work/log/status" && [[ $(cat "$work/log/status") =~ ^$2$ ]]
         ;;
     build/lock-bench*) # on a busy machine it may tell that a call was not answered in time
