@@ -126,19 +126,25 @@ static int count_same_fences(int *at_once) {
 }
 
 static struct proc procs[PROCESSES];
+static int runs; /* each with its own logs */
+
+static const char *log_of(int i) {
+    return harness_format("%s/worker-%d-%d.log", harness_dir(), runs, i);
+}
 
 static void start_workers(const char *url, uint64_t *random) {
+    runs++;
     for (int i = 0; i < PROCESSES; i++) {
         const char *seed = harness_format("%llu", (unsigned long long)(harness_random(random) >> 1));
         const char *argv[] = {"/proc/self/exe",  "worker", harness_format("%s?ttl=%d", url, TTL_MS),
                               i % 2 ? "1" : "0", seed,     NULL};
-        proc_spawn(&procs[i], argv, NULL, harness_format("%s/worker-%d.log", harness_dir(), i));
+        proc_spawn(&procs[i], argv, NULL, log_of(i));
     }
 }
 
 static off_t said(int i) {
     struct stat file = {.st_size = 0};
-    stat(harness_format("%s/worker-%d.log", harness_dir(), i), &file);
+    stat(log_of(i), &file);
     return file.st_size;
 }
 
@@ -220,8 +226,10 @@ static bool is_settled(void *arg) {
     if (!strstr(redis_command(other, "INFO", "replication", NULL), "master_link_status:up"))
         return false;
     for (int i = 0; i < REDIS_SENTINELS; i++) {
-        if (!strstr(redis_command(&sentinel.sentinel[i], "SENTINEL", "MASTER", "shop", NULL),
-                    "flags master "))
+        const struct redis_server *each = &sentinel.sentinel[i];
+        if (!strstr(redis_command(each, "SENTINEL", "MASTER", "shop", NULL), "flags master ") ||
+            !strstr(redis_command(each, "SENTINEL", "REPLICAS", "shop", NULL), "flags slave ") ||
+            !strstr(redis_command(each, "SENTINEL", "REPLICAS", "shop", NULL), "master-link-status ok "))
             return false;
     }
     return true;
@@ -243,7 +251,7 @@ static void orderly(void) {
         struct redis_server *master = named();
         CHECK(harness_wait(fails_over, &sentinel.sentinel[harness_random(&random) % REDIS_SENTINELS],
                            PATIENCE_MS));
-        CHECK(harness_wait(names_other, master, PATIENCE_MS));
+        CHECK(harness_wait(names_other, master, 3 * PATIENCE_MS));
         harness_pause_ms(3 * TTL_MS); /* the old master takes commands for ten seconds */
         wait_for_all();
         faults++;
@@ -262,7 +270,7 @@ static void killed(void) {
         wait_for_all();
         struct redis_server *master = named();
         redis_kill(master);
-        CHECK(harness_wait(names_other, master, PATIENCE_MS));
+        CHECK(harness_wait(names_other, master, 3 * PATIENCE_MS));
         if (harness_random(&random) % 2)
             wait_for_all();
         redis_restart(master);
@@ -318,6 +326,18 @@ static bool has_slot(void *server) {
     return cluster_pair(&replica) == server;
 }
 
+/* A server that has just come back may not be heard by its master yet: then it gives up after five seconds.
+ */
+static void take_over(struct redis_server *replica) {
+    enum { TRIES = 10, TRY_MS = 6000 };
+    bool done = false;
+    for (int i = 0; i < TRIES && !done; i++) {
+        redis_command(replica, "CLUSTER", "FAILOVER", NULL);
+        done = harness_wait(has_slot, replica, TRY_MS);
+    }
+    CHECK(done);
+}
+
 /* In order, and by a death, in turn. */
 static void taken_over(void) {
     uint64_t random = harness_seed();
@@ -331,10 +351,10 @@ static void taken_over(void) {
         struct redis_server *replica = NULL, *master = cluster_pair(&replica);
         CHECK(master && replica);
         if (faults % 2 == 0)
-            redis_command(replica, "CLUSTER", "FAILOVER", NULL);
+            take_over(replica);
         else
             redis_kill(master);
-        CHECK(harness_wait(has_slot, replica, PATIENCE_MS));
+        CHECK(harness_wait(has_slot, replica, 3 * PATIENCE_MS));
         wait_for_all();
         if (faults % 2 == 1)
             redis_restart(master);
