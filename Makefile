@@ -95,7 +95,7 @@ link_so     = @echo '  LD $@' && $(CC) $(CFLAGS) $(filter-out -pie,$(LDFLAGS)) -
 # A build started by a target that first had to do something else: as parallel as the caller asked, or one job a core.
 remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$(nproc))
 
-.PHONY: all deps run reset test check bench masters torture oversell baskets lab demo lint fmt fuzz install clean help tests fuzzers benches
+.PHONY: all deps run reset test check bench masters deaths torture oversell baskets lab demo lint fmt fuzz install clean help tests fuzzers benches
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -126,7 +126,7 @@ build/valkey/bin: test/valkey.sh
 
 # These begin first, so that none of them is left over at the end.
 LONGEST    := %/lab_scenarios %/test_docs %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses \
-              %/lab_page %/inventory_receipts %/inventory_replicas
+              %/lab_page %/inventory_receipts %/inventory_replicas %/inventory_sentinel %/inventory_putback %/lock_holders
 
 # A seckilld for tests, which is killed or stopped at one of its steps.
 STOPS      := $(BUILD)/test/seckilld-stops
@@ -157,6 +157,11 @@ masters: ## measure what a purchase costs with one Redis, and with a cluster of 
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/masters.sh
 
+deaths: ## measure for how long nothing is sold after the death of a master, below Sentinels and in a cluster
+	@deploy/deps.sh build run measure
+	@+$(remake) all
+	@SECKILL_BUILD=$(BUILD) loadtest/deaths.sh
+
 oversell: ## sell a hundred units with every strategy and print which oversold
 	@deploy/deps.sh build run measure
 	@+$(remake) all
@@ -177,10 +182,11 @@ demo: ## build and start a page on which you break a lock and watch the sale ove
 	@+$(remake) all
 	@$(BUILD)/seckill-lab serve $(ARGS)
 
-torture: deps ## kill under load: 200 rounds Redis and the service, 50 of each failover, slots moved for a minute, 100 etcd, 20 minutes of locks, 500 and 100 baskets (SECKILL_TORTURE_ROUNDS)
+torture: deps ## kill under load: 200 rounds Redis and the service, 50 of each failover, 30 of each kind with everything under way, slots moved for a minute, 100 etcd, 20 minutes of locks, 500 and 100 baskets (SECKILL_TORTURE_ROUNDS)
 	@+$(remake) all tests
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-200} $(BUILD)/test/loadtest_torture
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-50} $(BUILD)/test/loadtest_failovers
+	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-30} $(BUILD)/test/service_campaign
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_SECONDS=$${SECKILL_TORTURE_SECONDS:-60} $(BUILD)/test/loadtest_slots
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/lock_etcd_cluster fail
 	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_SECONDS=$${SECKILL_TORTURE_SECONDS:-300} $(BUILD)/test/lock_holders

@@ -67,7 +67,10 @@ start() {
 # death NUMBER: one line of JSON.
 death() {
     local n=$1 master now began told=0 sold=0 try=0 status i
-    for ((i = 0; i < 600; i++)); do is_well >/dev/null && break || sleep 0.1; done
+    for ((i = 0; i < 600; i++)); do
+        is_well >/dev/null && break
+        sleep 0.1
+    done
     sleep 1
     master=$(named) began=$(now_ms)
     kill -KILL "$(redis-cli -p "$master" INFO server | tr -d '\r' | sed -n 's/^process_id://p')"
