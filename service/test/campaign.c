@@ -14,7 +14,8 @@ enum {
     USERS = 40,
     LINES_MAX = 3,
     RETRY_MS = 120000, /* longer than an instance stands still */
-    PAUSE_MS = 20
+    PAUSE_MS = 20,
+    PACE_MS = 5
 };
 
 /* What is on sale. `limited` has a limit that a user meets; the holds of `brief` expire while it is sold;
@@ -58,7 +59,7 @@ struct client {
 struct campaign {
     const struct seckilld *services;
     atomic_bool stopped;
-    atomic_int answers;
+    atomic_int answers, running;
     bool joined;
     struct client clients[CLIENTS];
 };
@@ -221,8 +222,10 @@ static void *run(void *arg) {
             repeat(client);
         else
             act(client);
+        harness_pause_ms(PACE_MS);
     }
     caller_close(&client->caller);
+    atomic_fetch_sub(&client->campaign->running, 1);
     return NULL;
 }
 
@@ -249,6 +252,7 @@ struct campaign *campaign_start(const struct seckilld services[CAMPAIGN_SERVICES
         client->caller = (struct caller)CALLER_NEW;
         client->random = seed + (uint64_t)i * 7919;
         client->number = i;
+        atomic_fetch_add(&campaign->running, 1);
         CHECK_INT(pthread_create(&client->thread, NULL, run, client), 0);
     }
     return campaign;
@@ -256,6 +260,10 @@ struct campaign *campaign_start(const struct seckilld services[CAMPAIGN_SERVICES
 
 int campaign_answers(const struct campaign *campaign) {
     return atomic_load(&campaign->answers);
+}
+
+bool campaign_has_ended(const struct campaign *campaign) {
+    return atomic_load(&campaign->running) == 0;
 }
 
 void campaign_stop(struct campaign *campaign) {

@@ -20,6 +20,8 @@ struct campaign_result {
 struct campaign *campaign_start(const struct seckilld services[CAMPAIGN_SERVICES], uint64_t seed);
 /* How many answers there were so far. */
 int campaign_answers(const struct campaign *campaign);
+/* No client asks for anything any more: each was told something that must not be. */
+bool campaign_has_ended(const struct campaign *campaign);
 /* Ends it: each client has the last answer to what it asked for. The services must be ready again. */
 void campaign_stop(struct campaign *campaign);
 void campaign_judge(struct campaign *campaign, struct campaign_result *result);

@@ -84,10 +84,18 @@ static void open_round(struct round *round) {
         seckilld_wait_ready(&round->services[i], 200);
 }
 
-/* Who is master now: of the first item. */
+/* Who is master now, of the first item in a cluster. A server that stands still is not asked. */
 static struct redis_server *find_master(struct round *round) {
-    return kind->store == SHOP_SENTINEL ? redis_sentinel_master(&round->store.sentinel)
-                                        : redis_cluster_of(&round->store.cluster, "{lamp}");
+    struct redis_sentinel *sentinel = &round->store.sentinel;
+    if (kind->store == SHOP_CLUSTER)
+        return redis_cluster_of(&round->store.cluster, "{lamp}");
+    const char *named =
+        redis_command(&sentinel->sentinel[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "shop", NULL);
+    for (int i = 0; i < sentinel->count; i++) {
+        if (strstr(named, harness_format(" %d]", sentinel->server[i].port)))
+            return &sentinel->server[i];
+    }
+    return NULL;
 }
 
 static struct redis_server *replica_of(struct round *round) {
@@ -104,7 +112,7 @@ static bool has_other_master(void *arg) {
 
 static bool has_gone_on(void *arg) {
     struct round *round = arg;
-    return campaign_answers(round->campaign) >= round->answers;
+    return campaign_answers(round->campaign) >= round->answers || campaign_has_ended(round->campaign);
 }
 
 static void wait_for_answers(struct round *round, int more) {
