@@ -1,9 +1,10 @@
 /* Calls of epoch.lua; and before there is a grant of an epoch, each part of the journal is told of it, so
  * that who has an older grant decides nothing any more.
  *
- * A part can forget that in a failover, so each heartbeat tells one again, in turn. A part of a cluster whose
- * server is gone decides nothing meanwhile, and the others do not wait for it: it is told with the first
- * heartbeat after it is back. Until then what protects the stock from an older grant are the items' tokens.
+ * A part can forget that in a failover, so every fourth heartbeat tells one again, in turn. A part of a
+ * cluster whose server is gone decides nothing meanwhile, and the others do not wait for it: it is told with
+ * the first heartbeat after it is back. Until then what protects the stock from an older grant are the items'
+ * tokens.
  */
 #include "inventory/lock_epoch.h"
 
@@ -15,6 +16,9 @@
 #include "inventory/transactions/journal.h"
 
 static const struct script epoch_script = {epoch_lua, epoch_lua_sha1};
+
+/* Heartbeats for each telling again. */
+enum { AGAIN_EACH = 4 };
 
 #define KEYS "2 seckill:{baskets}:lock seckill:{baskets}:instances"
 
@@ -62,11 +66,11 @@ static bool is_gone(const struct inventory *inventory, unsigned number) {
 /* Whether the whole journal knows of the epoch, as far as it can be reached; begins to tell it if not. */
 static bool is_in_journal(struct inventory *inventory, uint64_t epoch) {
     bool known = true;
-    unsigned again = inventory->journal_turn++ % KEY_PARTS;
+    unsigned turn = inventory->journal_turn++ % (KEY_PARTS * AGAIN_EACH);
     for (unsigned number = 0; number < KEY_PARTS; number++) {
         bool told = inventory->journal_parts[number].epoch == epoch;
         known &= told || is_gone(inventory, number);
-        if (!told || number == again)
+        if (!told || number * AGAIN_EACH == turn)
             tell(inventory, number, epoch);
     }
     return known;
