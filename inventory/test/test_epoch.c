@@ -205,7 +205,7 @@ static void a_part_forgets(void) {
     }
     for (int part = 0; part < 8; part++)
         redis_command(&redis, "DEL", harness_format("seckill:{baskets:%d}:epoch", part), NULL);
-    for (int part = 0; part <= 8; part++) /* the last one for the replies to the others */
+    for (int i = 0; i < 100; i++) /* some of them tell a part */
         CHECK(heartbeat(seller, "a", 1, "x:")->in_force);
     check_in_force("1");
 }

@@ -1,7 +1,7 @@
 /* Calls of epoch.lua; and before there is a grant of an epoch, each part of the journal is told of it, so
  * that who has an older grant decides nothing any more.
  *
- * A part can forget that in a failover, so every fourth heartbeat tells one again, in turn. A part of a
+ * A part can forget that in a failover, so every tenth heartbeat tells one again, in turn. A part of a
  * cluster whose server is gone decides nothing meanwhile, and the others do not wait for it: it is told with
  * the first heartbeat after it is back. Until then what protects the stock from an older grant are the items'
  * tokens.
@@ -18,7 +18,7 @@
 static const struct script epoch_script = {epoch_lua, epoch_lua_sha1};
 
 /* Heartbeats for each telling again. */
-enum { AGAIN_EACH = 4 };
+enum { AGAIN_EACH = 10 };
 
 #define KEYS "2 seckill:{baskets}:lock seckill:{baskets}:instances"
 
