@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "inventory/context.h"
+#include "inventory/model/record.h"
 #include "inventory/purchases/due.h"
 #include "inventory/purchases/rest.h"
 #include "inventory/store/servers.h"
@@ -19,6 +20,7 @@ enum {
     AGAIN_MS = 100,
     INDEX_AT_ONCE = 256,
     ASK_MS = 500,
+    CONFIG_EACH = 10, /* questions for the history */
     OUTAGE_MS = 250,
     RESTS_MOST_MS = 60000 /* its server was replaced before it had rested */
 };
@@ -194,12 +196,45 @@ static void note_replicas(struct inventory *inventory, struct history *history, 
         receipts_cover(receipts, history->number, seq);
         return;
     }
+    receipts_set_synced(receipts, history->number, false);
     if (now->replicas > 0 && replication_count(info, history->mark_offset) == now->replicas)
         receipts_cover(receipts, history->number, history->mark);
     else if (history->mark)
         return;
     history->mark = seq;
     history->mark_offset = now->offset;
+}
+
+/* A write is synced before its reply, as far as the server tells. */
+static bool syncs(const struct redis_value *value) {
+    int good = 0;
+    for (size_t i = 0; value && i + 1 < redis_value_count(value); i += 2) {
+        const char *name = redis_value_text(redis_value_at(value, i)),
+                   *set = redis_value_text(redis_value_at(value, i + 1));
+        good += name && set &&
+                ((strcmp(name, "appendonly") == 0 && strcmp(set, "yes") == 0) ||
+                 (strcmp(name, "appendfsync") == 0 && strcmp(set, "always") == 0));
+    }
+    return good == 2;
+}
+
+static void on_config(void *ctx, const struct redis_value *value) {
+    struct question question = *(struct question *)ctx;
+    struct inventory *inventory = question.inventory;
+    const struct history *history = find(&inventory->putback, redis_history(question.redis)->id);
+    free(ctx);
+    if (history)
+        receipts_set_synced(&inventory->putback.receipts, history->number,
+                            syncs(value) && !has_replicas(inventory, history));
+}
+
+static void ask(struct redis *redis, const struct question *question, redis_reply_fn *fn, int argc,
+                const char **argv) {
+    struct question *copy = malloc(sizeof *copy);
+    if (!copy)
+        return;
+    *copy = *question;
+    redis_call(redis, fn, copy, argc, argv);
 }
 
 static void on_history(void *ctx, const struct redis_value *value) {
@@ -217,17 +252,16 @@ static void on_history(void *ctx, const struct redis_value *value) {
     memcpy(history->id, redis_history(question.redis)->id, sizeof history->id);
     if (strcmp(history->id, now.id) == 0)
         note_replicas(question.inventory, history, &now, info, question.seq);
+    if (!has_replicas(question.inventory, history) && history->questions++ % CONFIG_EACH == 0)
+        ask(question.redis, &question, on_config, 3, (const char *[]){"CONFIG", "GET", "append*"});
 }
 
 static void ask_histories(struct inventory *inventory) {
     for (int i = 0; i < store_servers(inventory->store); i++) {
         struct redis *redis = store_server(inventory->store, i);
-        bool asks = redis && redis_is_up(redis) && redis_history(redis)->id[0];
-        struct question *question = asks ? malloc(sizeof *question) : NULL;
-        if (!question)
-            continue;
-        *question = (struct question){inventory, redis, inventory->putback.receipts.seq};
-        redis_callf(redis, on_history, question, "INFO replication");
+        struct question question = {inventory, redis, inventory->putback.receipts.seq};
+        if (redis && redis_is_up(redis) && redis_history(redis)->id[0])
+            ask(redis, &question, on_history, 2, (const char *[]){"INFO", "replication"});
     }
 }
 
@@ -246,7 +280,6 @@ static void give_up(struct inventory *inventory) {
 
 struct entering {
     struct inventory *inventory;
-    int64_t hold_ms;
     char item[INVENTORY_NAME_MAX + 1], digest[INVENTORY_DIGEST_SIZE];
 };
 
@@ -255,24 +288,33 @@ static void on_entered(void *ctx, const struct redis_value *value) {
     struct receipts *receipts = &entering->inventory->putback.receipts;
     struct receipt *receipt = receipts_find(receipts, RECEIPT_ORDER, entering->item, entering->digest);
     if (receipt && store_status(entering->inventory, value) != INVENTORY_OK)
-        receipts_mark_hold(receipts, receipt, entering->hold_ms); /* again */
+        receipts_mark(receipts, receipt, true); /* again */
     free(entering);
+}
+
+static void enter_hold(struct inventory *inventory, struct receipt *receipt) {
+    struct entering *entering = malloc(sizeof *entering);
+    struct inventory_order order;
+    if (!entering ||
+        !record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt))) {
+        free(entering);
+        return;
+    }
+    entering->inventory = inventory;
+    stpcpy(entering->item, receipt_place(receipt));
+    stpcpy(entering->digest, receipt_field(receipt));
+    receipts_mark(&inventory->putback.receipts, receipt, false);
+    due_touch(inventory->store, entering->item, order.expires_ms, on_entered, entering);
 }
 
 static void enter_holds(struct inventory *inventory) {
     struct receipts *receipts = &inventory->putback.receipts;
-    struct receipt *receipt = TAILQ_FIRST(&receipts->list);
-    for (int n = 0; receipt && receipts->holds > 0 && n < INDEX_AT_ONCE;
-         receipt = TAILQ_NEXT(receipt, next)) {
-        struct entering *entering = receipt->hold_ms ? malloc(sizeof *entering) : NULL;
-        if (!entering)
-            continue;
-        *entering = (struct entering){inventory, receipt->hold_ms, "", ""};
-        stpcpy(entering->item, receipt->place);
-        stpcpy(entering->digest, receipt->field);
-        receipts_mark_hold(receipts, receipt, 0);
-        due_touch(inventory->store, entering->item, entering->hold_ms, on_entered, entering);
-        n++;
+    struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
+    for (int n = 0; receipt && receipts->to_index > 0 && n < INDEX_AT_ONCE; receipt = next) {
+        next = TAILQ_NEXT(receipt, next);
+        n += receipt->to_index;
+        if (receipt->to_index)
+            enter_hold(inventory, receipt);
     }
 }
 

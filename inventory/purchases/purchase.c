@@ -58,8 +58,6 @@ void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t 
     order->expires_ms = expires_ms;
     order->basket[0] = '\0';
     order->pending = false;
-    char record[RECORD_SIZE];
-    record_print(record, order);
-    putback_keep(purchase->inventory, RECEIPT_ORDER, purchase->item, purchase->digest, record);
+    putback_keep_new(purchase->inventory, order, purchase->digest);
     purchase_finish(purchase, INVENTORY_OK);
 }

@@ -30,20 +30,36 @@ void putback_free(struct inventory *inventory) {
         free(putback->histories[--putback->history_count]);
 }
 
-void putback_keep(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
-                  const char *record) {
-    char key[SALE_KEY_SIZE];
+static void key_of(enum receipt_kind kind, const char *place, char key[SALE_KEY_SIZE]) {
     struct journal_keys journal;
     if (kind == RECEIPT_JOURNAL) {
         journal_keys_make(&journal, (unsigned)strtoul(place, NULL, 10));
         stpcpy(key, journal.journal);
     } else if (kind == RECEIPT_DUE) {
-        snprintf(key, sizeof key, DUE_KEY, (unsigned)strtoul(place, NULL, 10));
+        snprintf(key, SALE_KEY_SIZE, DUE_KEY, (unsigned)strtoul(place, NULL, 10));
     } else {
         stpcpy(key, place); /* it is the tag of its keys */
     }
-    receipts_add(&inventory->putback.receipts, kind, place, field, record,
-                 store_history(inventory->store, key), now_ms(inventory));
+}
+
+void putback_keep(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+                  const char *record) {
+    struct receipts *receipts = &inventory->putback.receipts;
+    char key[SALE_KEY_SIZE];
+    key_of(kind, place, key);
+    unsigned history = store_history(inventory->store, key);
+    if (!receipts_are_needless(receipts, history))
+        receipts_add(receipts, kind, place, field, record, history, now_ms(inventory), false);
+}
+
+void putback_keep_new(struct inventory *inventory, const struct inventory_order *order, const char *digest) {
+    struct receipts *receipts = &inventory->putback.receipts;
+    unsigned history = store_history(inventory->store, order->item);
+    char record[RECORD_SIZE];
+    if (receipts_are_needless(receipts, history))
+        return;
+    record_print(record, order);
+    receipts_add(receipts, RECEIPT_ORDER, order->item, digest, record, history, now_ms(inventory), true);
 }
 
 void putback_keep_due(struct inventory *inventory, const char *item, int64_t due_ms) {
@@ -82,17 +98,17 @@ static void call_putback(struct showing *showing, const struct receipt *receipt)
     const char *argv[3 + 7 + 5] = {"EVALSHA", putback_lua_sha1, journal ? "2" : "7"};
     int argc = 3;
     if (journal) {
-        journal_keys_make(&part, (unsigned)strtoul(receipt->place, NULL, 10));
+        journal_keys_make(&part, (unsigned)strtoul(receipt_place(receipt), NULL, 10));
         argv[argc++] = part.journal;
         argv[argc++] = part.open;
     } else {
-        sale_keys_make(&keys, receipt->place);
+        sale_keys_make(&keys, receipt_place(receipt));
         const char *const all[] = {keys.item,   keys.orders,   keys.users,   keys.holds,
                                    keys.events, keys.shortage, keys.restocks};
         memcpy(argv + argc, all, sizeof all);
         argc += (int)(sizeof all / sizeof *all);
     }
-    const char *const more[] = {names[receipt->kind], receipt->field, receipt->record,
+    const char *const more[] = {names[receipt->kind], receipt_field(receipt), receipt_record(receipt),
                                 showing->history->last ? "yes" : "no", inventory_events(showing->inventory)};
     memcpy(argv + argc, more, sizeof more);
     argc += (int)(sizeof more / sizeof *more);
@@ -103,7 +119,7 @@ static void call_putback(struct showing *showing, const struct receipt *receipt)
 static void call_create(struct showing *showing, const struct receipt *receipt) {
     struct create_call call;
     char keys[8];
-    create_call_make(&call, showing->inventory, receipt->place, receipt->record);
+    create_call_make(&call, showing->inventory, receipt_place(receipt), receipt_record(receipt));
     snprintf(keys, sizeof keys, "%d", call.keys);
     const char *const head[SCRIPT_ARGV] = {"EVALSHA", create_script.sha, keys};
     memcpy(call.argv, head, sizeof head);
@@ -113,9 +129,9 @@ static void call_create(struct showing *showing, const struct receipt *receipt) 
 /* LT: an entry that is earlier stays. */
 static void call_index(struct showing *showing, const struct receipt *receipt) {
     char key[32];
-    snprintf(key, sizeof key, DUE_KEY, (unsigned)strtoul(receipt->place, NULL, 10));
+    snprintf(key, sizeof key, DUE_KEY, (unsigned)strtoul(receipt_place(receipt), NULL, 10));
     redis_greet(showing->redis, on_shown, showing, 5,
-                (const char *[]){"ZADD", key, "LT", receipt->record, receipt->field});
+                (const char *[]){"ZADD", key, "LT", receipt_record(receipt), receipt_field(receipt)});
 }
 
 static void show(struct inventory *inventory, struct history *history, struct redis *redis,
@@ -126,8 +142,8 @@ static void show(struct inventory *inventory, struct history *history, struct re
         return;
     }
     *showing = (struct showing){inventory, history, redis, receipt->kind, receipt->seq, "", ""};
-    snprintf(showing->place, sizeof showing->place, "%s", receipt->place);
-    snprintf(showing->field, sizeof showing->field, "%s", receipt->field);
+    snprintf(showing->place, sizeof showing->place, "%s", receipt_place(receipt));
+    snprintf(showing->field, sizeof showing->field, "%s", receipt_field(receipt));
     history->in_flight++;
     if (receipt->kind == RECEIPT_ITEM)
         call_create(showing, receipt);
@@ -170,8 +186,8 @@ static void tell(struct inventory *inventory, const struct receipt *receipt,
     if (inventory->config.on_loss)
         inventory->config.on_loss(inventory->config.on_loss_ctx,
                                   &(struct inventory_loss){.kind = kinds[receipt->kind],
-                                                           .item = of_item ? receipt->place : "",
-                                                           .name = receipt->field,
+                                                           .item = of_item ? receipt_place(receipt) : "",
+                                                           .name = receipt_field(receipt),
                                                            .outcome = outcome});
 }
 
@@ -179,9 +195,9 @@ static void tell(struct inventory *inventory, const struct receipt *receipt,
 static void note_hold(struct receipts *receipts, struct receipt *receipt) {
     struct inventory_order order;
     if (receipt->kind == RECEIPT_ORDER &&
-        record_read(&order, receipt->place, receipt->field, receipt->record) &&
+        record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt)) &&
         order.state == INVENTORY_STATE_HELD && !order.pending)
-        receipts_mark_hold(receipts, receipt, order.expires_ms);
+        receipts_mark(receipts, receipt, true);
 }
 
 static void note(const struct showing *showing, enum inventory_loss_outcome outcome) {

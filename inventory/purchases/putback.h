@@ -24,6 +24,7 @@ struct history {
     int64_t reached_ms; /* when its server was reached last: it rests from then on */
     int64_t again_ms;   /* not to be shown the receipts again before that */
     int in_flight;
+    unsigned questions;
     /* How far its replicas are. */
     bool had_replicas;
     uint64_t mark; /* once they have this offset, they have what was added until this receipt */
@@ -45,10 +46,13 @@ struct putback {
 void putback_init(struct inventory *inventory);
 void putback_free(struct inventory *inventory);
 
-/* Something was acknowledged, in the callback of the call that did it. See receipts.h for the texts; the
- * record of a JOURNAL begins with the time from which others may finish it. */
+/* Something was acknowledged, in the callback of the call that did it. It is kept unless the store has synced
+ * it to its disk and has no replicas. See receipts.h for the texts; the record of a JOURNAL begins with the
+ * time from which others may finish it. */
 void putback_keep(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
                   const char *record);
+/* An order that was just made. */
+void putback_keep_new(struct inventory *inventory, const struct inventory_order *order, const char *digest);
 /* The item was entered in the index of due times for `due_ms`. */
 void putback_keep_due(struct inventory *inventory, const char *item, int64_t due_ms);
 /* It does not stand any more, and need not be put back. */

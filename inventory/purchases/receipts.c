@@ -3,7 +3,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BUCKETS = 1024, PASS_MOST = 4096 };
+enum { FIRST_BUCKETS = 1024, PASS_MOST = 4096, CELL_SIZE = 144, SLAB_SIZE = 65536 };
+
+/* ---- memory: cells for the small ones, the last that was freed first ---- */
+
+struct receipt_cell {
+    struct receipt_cell *next; /* spare; of a slab's first cell the next slab */
+};
+
+static bool is_small(size_t size) {
+    return size <= CELL_SIZE;
+}
+
+static void *take_cell(struct receipts *receipts) {
+    if (!receipts->spare) {
+        char *slab = malloc(SLAB_SIZE);
+        if (!slab)
+            return NULL;
+        struct receipt_cell *first = (struct receipt_cell *)slab;
+        first->next = receipts->slabs;
+        receipts->slabs = first;
+        for (size_t at = CELL_SIZE; at + CELL_SIZE <= SLAB_SIZE; at += CELL_SIZE) {
+            struct receipt_cell *cell = (struct receipt_cell *)(slab + at);
+            cell->next = receipts->spare;
+            receipts->spare = cell;
+        }
+    }
+    struct receipt_cell *cell = receipts->spare;
+    receipts->spare = cell->next;
+    return cell;
+}
+
+static size_t size_of(const struct receipt *receipt) {
+    return sizeof *receipt + receipt->record_at + strlen(receipt_record(receipt)) + 1;
+}
+
+static void receipt_free(struct receipts *receipts, struct receipt *receipt) {
+    if (!is_small(size_of(receipt))) {
+        free(receipt);
+        return;
+    }
+    struct receipt_cell *cell = (struct receipt_cell *)receipt;
+    cell->next = receipts->spare;
+    receipts->spare = cell;
+}
 
 void receipts_init(struct receipts *receipts) {
     *receipts = (struct receipts){.max = RECEIPTS_MAX};
@@ -13,7 +56,11 @@ void receipts_init(struct receipts *receipts) {
 void receipts_free(struct receipts *receipts) {
     for (struct receipt *receipt; (receipt = TAILQ_FIRST(&receipts->list));) {
         TAILQ_REMOVE(&receipts->list, receipt, next);
-        free(receipt);
+        receipt_free(receipts, receipt);
+    }
+    for (struct receipt_cell *slab; (slab = receipts->slabs);) {
+        receipts->slabs = slab->next;
+        free(slab);
     }
     free(receipts->buckets);
     receipts_init(receipts);
@@ -22,24 +69,25 @@ void receipts_free(struct receipts *receipts) {
 /* ---- by name ---- */
 
 /* FNV-1a. The names are digests, or chosen by the shop. */
-static size_t hash_name(enum receipt_kind kind, const char *place, const char *field) {
+static uint32_t hash_name(enum receipt_kind kind, const char *place, const char *field) {
     uint64_t hash = (14695981039346656037ULL ^ (uint64_t)kind) * 1099511628211ULL;
     for (; *place; place++)
         hash = (hash ^ (unsigned char)*place) * 1099511628211ULL;
     for (; *field; field++)
         hash = (hash ^ (unsigned char)*field) * 1099511628211ULL;
-    return (size_t)(hash ^ hash >> 32);
+    return (uint32_t)(hash ^ hash >> 32);
 }
 
-static struct receipt **bucket(const struct receipts *receipts, size_t hash) {
+static struct receipt **bucket(const struct receipts *receipts, uint32_t hash) {
     return &receipts->buckets[hash & (receipts->bucket_count - 1)];
 }
 
-static struct receipt *find(const struct receipts *receipts, size_t hash, enum receipt_kind kind,
+static struct receipt *find(const struct receipts *receipts, uint32_t hash, enum receipt_kind kind,
                             const char *place, const char *field) {
     struct receipt *receipt = *bucket(receipts, hash);
-    while (receipt && (receipt->hash != hash || receipt->kind != kind || strcmp(receipt->field, field) != 0 ||
-                       strcmp(receipt->place, place) != 0))
+    while (receipt &&
+           (receipt->hash != hash || receipt->kind != kind || strcmp(receipt_field(receipt), field) != 0 ||
+            strcmp(receipt_place(receipt), place) != 0))
         receipt = receipt->chain;
     return receipt;
 }
@@ -91,13 +139,13 @@ void receipts_remove(struct receipts *receipts, struct receipt *receipt) {
     }
     TAILQ_REMOVE(&receipts->list, receipt, next);
     receipts->count--;
-    receipts->holds -= receipt->hold_ms != 0;
-    free(receipt);
+    receipts->to_index -= receipt->to_index;
+    receipt_free(receipts, receipt);
 }
 
-void receipts_mark_hold(struct receipts *receipts, struct receipt *receipt, int64_t hold_ms) {
-    receipts->holds += (hold_ms != 0) - (receipt->hold_ms != 0);
-    receipt->hold_ms = hold_ms;
+void receipts_mark(struct receipts *receipts, struct receipt *receipt, bool to_index) {
+    receipts->to_index += to_index - receipt->to_index;
+    receipt->to_index = to_index;
 }
 
 /* ---- coverage ---- */
@@ -105,6 +153,21 @@ void receipts_mark_hold(struct receipts *receipts, struct receipt *receipt, int6
 bool receipt_is_covered(struct receipts *receipts, const struct receipt *receipt) {
     const struct receipts_history *history = history_of(receipts, receipt->history);
     return receipt->history == 0 || (history && receipt->seq <= history->covered);
+}
+
+static bool is_synced(struct receipts *receipts, unsigned number) {
+    const struct receipts_history *history = history_of(receipts, number);
+    return history && history->synced;
+}
+
+void receipts_set_synced(struct receipts *receipts, unsigned number, bool synced) {
+    struct receipts_history *history = history_of(receipts, number);
+    if (history)
+        history->synced = synced;
+}
+
+bool receipts_are_needless(struct receipts *receipts, unsigned number) {
+    return receipts->count == 0 && is_synced(receipts, number);
 }
 
 int receipts_open(struct receipts *receipts) {
@@ -167,16 +230,18 @@ static void note_forgotten(struct receipts *receipts, unsigned number, uint64_t 
 
 /* ---- adding and forgetting ---- */
 
-static struct receipt *receipt_new(enum receipt_kind kind, const char *place, const char *field,
-                                   const char *record) {
+static struct receipt *receipt_new(struct receipts *receipts, enum receipt_kind kind, const char *place,
+                                   const char *field, const char *record) {
     size_t place_size = strlen(place) + 1, field_size = strlen(field) + 1, record_size = strlen(record) + 1;
-    struct receipt *receipt = malloc(sizeof *receipt + place_size + field_size + record_size);
+    size_t size = sizeof(struct receipt) + place_size + field_size + record_size;
+    struct receipt *receipt = is_small(size) ? take_cell(receipts) : malloc(size);
     if (!receipt)
         return NULL;
-    *receipt = (struct receipt){.kind = kind};
-    memcpy(receipt->place, place, place_size);
-    receipt->field = memcpy(receipt->place + place_size, field, field_size);
-    receipt->record = memcpy(receipt->place + place_size + field_size, record, record_size);
+    *receipt = (struct receipt){
+        .kind = kind, .field_at = (uint16_t)place_size, .record_at = (uint16_t)(place_size + field_size)};
+    memcpy(receipt->text, place, place_size);
+    memcpy(receipt->text + place_size, field, field_size);
+    memcpy(receipt->text + place_size + field_size, record, record_size);
     return receipt;
 }
 
@@ -193,17 +258,19 @@ static void forget_one(struct receipts *receipts) {
 }
 
 void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char *place, const char *field,
-                  const char *record, unsigned history, int64_t now_ms) {
-    struct receipt *receipt = make_buckets(receipts) ? receipt_new(kind, place, field, record) : NULL;
+                  const char *record, unsigned history, int64_t now_ms, bool is_first) {
+    struct receipt *receipt =
+        make_buckets(receipts) ? receipt_new(receipts, kind, place, field, record) : NULL;
     receipts->seq++;
     if (!receipt) {
         note_forgotten(receipts, history, receipts->seq);
         return;
     }
     receipt->hash = hash_name(kind, place, field);
-    struct receipt *older = find(receipts, receipt->hash, kind, place, field);
-    if (older && kind == RECEIPT_ORDER && version(older->record) > version(record)) {
-        free(receipt); /* it was read on another connection before the older one was written */
+    struct receipt *older = is_first ? NULL : find(receipts, receipt->hash, kind, place, field);
+    if (older && kind == RECEIPT_ORDER && version(receipt_record(older)) > version(record)) {
+        receipt_free(receipts,
+                     receipt); /* it was read on another connection before the older one was written */
         return;
     }
     if (older)
@@ -229,7 +296,7 @@ void receipts_tick(struct receipts *receipts, int64_t now_ms) {
     struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
     for (int passed = 0; receipt && passed < PASS_MOST; receipt = next) {
         next = TAILQ_NEXT(receipt, next);
-        int64_t age_ms = now_ms - receipt->at_ms;
+        int64_t age_ms = is_synced(receipts, receipt->history) ? INT64_MAX : now_ms - receipt->at_ms;
         bool many = receipts->count > RECEIPTS_COVERED_MOST;
         bool covered = receipt_is_covered(receipts, receipt);
         if (age_ms <= RECEIPTS_COVERED_SHORT_MS ||

@@ -19,9 +19,8 @@
 
 enum {
     RECEIPTS_MAX = 1 << 20,
-    /* Covered ones are kept for the first time, and as long as there are no more than so many for the second.
-     */
-    RECEIPTS_COVERED_SHORT_MS = 5000,
+    /* Covered ones are kept for the first time, and, while there are no more than so many, for the second. */
+    RECEIPTS_COVERED_SHORT_MS = 3000,
     RECEIPTS_COVERED_MOST = 65536,
     RECEIPTS_COVERED_LONG_MS = 60000,
     RECEIPTS_HISTORIES = 64
@@ -30,19 +29,19 @@ enum {
 /* In the order in which they are put back: an order needs its item. */
 enum receipt_kind { RECEIPT_ITEM, RECEIPT_MOVE, RECEIPT_ORDER, RECEIPT_JOURNAL, RECEIPT_DUE };
 
+/* Small, since a busy sale has a hundred thousand of them. */
 struct receipt {
     TAILQ_ENTRY(receipt) next;
     struct receipt *chain; /* in its bucket */
-    size_t hash;           /* of its name */
     uint64_t seq;
     int64_t at_ms;
+    uint32_t hash;    /* of its name */
     unsigned history; /* by its number; 0: of a server that does not tell it, so that it counts as covered */
-    enum receipt_kind kind;
-    bool unfit;      /* it did not fit when it was shown last */
-    bool told;       /* that it does not fit was told */
-    int64_t hold_ms; /* its item is to be entered in the index of due times for then; 0: it is not */
-    const char *field, *record; /* ORDER and MOVE: digest; JOURNAL: the transaction; ITEM and DUE: "" */
-    char place[];               /* item; JOURNAL and DUE: part; behind it field and record */
+    enum receipt_kind kind : 8;
+    bool told;     /* that it does not fit was told */
+    bool to_index; /* a hold, whose item is to be entered in the index of due times */
+    uint16_t field_at, record_at;
+    char text[]; /* place, field and record, see receipt_place() */
 };
 
 TAILQ_HEAD(receipt_list, receipt);
@@ -50,35 +49,52 @@ TAILQ_HEAD(receipt_list, receipt);
 /* What is known of a history. */
 struct receipts_history {
     unsigned number;
+    bool synced;            /* what is acknowledged is on the only disk already: nothing need be kept */
     uint64_t covered;       /* what was added until this one is */
     uint64_t forgotten;     /* the newest that was forgotten without; 0: none was */
     struct receipt *passed; /* the last one that this pass over all of them has met; NULL: none yet */
 };
 
 struct receipts {
-    int max;                  /* RECEIPTS_MAX */
-    int count, holds;         /* those with hold_ms */
+    int max; /* RECEIPTS_MAX */
+    int count, to_index;
     uint64_t seq;             /* of the newest */
     struct receipt_list list; /* the oldest first */
     struct receipt **buckets; /* a power of two of them; NULL: out of memory, or none was added */
     size_t bucket_count;
-    bool forgotten; /* one whose history is not known any more */
+    struct receipt_cell *spare, *slabs; /* memory of small receipts */
+    bool forgotten;                     /* one whose history is not known any more */
     struct receipts_history histories[RECEIPTS_HISTORIES];
     int history_count;
 };
 
+/* The item; of JOURNAL and DUE the part. */
+static inline const char *receipt_place(const struct receipt *receipt) {
+    return receipt->text;
+}
+
+/* ORDER and MOVE: the digest; JOURNAL: the transaction; DUE: the item; ITEM: "". */
+static inline const char *receipt_field(const struct receipt *receipt) {
+    return receipt->text + receipt->field_at;
+}
+
+static inline const char *receipt_record(const struct receipt *receipt) {
+    return receipt->text + receipt->record_at;
+}
+
 void receipts_init(struct receipts *receipts);
 void receipts_free(struct receipts *receipts);
 
-/* Copies the texts. Out of memory it counts as forgotten. */
+/* Copies the texts. Out of memory it counts as forgotten. `is_first`: there is no older one of its name,
+ * which need not be searched for. */
 void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char *place, const char *field,
-                  const char *record, unsigned history, int64_t now_ms);
+                  const char *record, unsigned history, int64_t now_ms, bool is_first);
 /* NULL: there is none. */
 struct receipt *receipts_find(const struct receipts *receipts, enum receipt_kind kind, const char *place,
                               const char *field);
 void receipts_remove(struct receipts *receipts, struct receipt *receipt);
-/* A hold was put back: sets hold_ms, or takes it back (0). */
-void receipts_mark_hold(struct receipts *receipts, struct receipt *receipt, int64_t hold_ms);
+/* Sets `to_index`. */
+void receipts_mark(struct receipts *receipts, struct receipt *receipt, bool to_index);
 /* It is in this history by now. */
 void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned history);
 
@@ -92,6 +108,11 @@ void receipts_begin_pass(struct receipts *receipts, unsigned number);
 struct receipt *receipts_pass(struct receipts *receipts, unsigned number);
 /* All that was added to the history until `seq` is covered. */
 void receipts_cover(struct receipts *receipts, unsigned number, uint64_t seq);
+
+/* Sets `synced` of a history. */
+void receipts_set_synced(struct receipts *receipts, unsigned number, bool synced);
+/* Whether nothing of this history need be kept, and nothing is. */
+bool receipts_are_needless(struct receipts *receipts, unsigned number);
 
 bool receipt_is_covered(struct receipts *receipts, const struct receipt *receipt);
 /* How many are not covered. Reads all of them. */

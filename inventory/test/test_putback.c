@@ -120,6 +120,26 @@ static void test_coverage(void) {
     shop_wait(seller->shop, is_empty, seller, "the receipts are forgotten");
 }
 
+static bool keeps(const struct seller *seller, const char *key) {
+    CHECK_STATUS(buy((struct seller *)seller, "phone", "ann", key, 1)->status, INVENTORY_OK);
+    return seller->inventory->putback.receipts.count > 0;
+}
+
+/* One Redis that syncs each write: nothing need be kept. But with a replica it must. */
+static void test_synced(void) {
+    struct redis_server redis, replica;
+    redis_start(&redis, "--appendfsync", "always", NULL);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    put(seller, "phone", 10, 0, 0);
+    shop_wait(shop, is_empty, seller, "the receipts are forgotten");
+    CHECK(!keeps(seller, "k1"));
+    redis_start_replica(&replica, &redis);
+    replica_wait(&redis);
+    shop_idle(shop, 1500); /* several questions */
+    CHECK(keeps(seller, "k2"));
+}
+
 /* One Redis that loses its last moments. */
 static void test_one_redis(void) {
     struct redis_server redis;
@@ -413,6 +433,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("receipts that are old", test_old_receipts);
     harness_run("what replicas have", test_coverage);
+    harness_run("one Redis that syncs", test_synced);
     harness_run("one Redis", test_one_redis);
     harness_run("a hold that is over", test_hold_is_over);
     harness_run("cancelled by another", test_cancelled_by_another);
