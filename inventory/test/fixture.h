@@ -159,7 +159,8 @@ void check_books(struct seller *seller, const struct redis_server *redis, const 
  * against each other and against what the ledger, replayed from its start, says. "balanced", or what is
  * wrong. */
 const char *ledger_audit(const struct redis_server *redis, const char *item);
-/* All that is in the store but the sellers' heartbeats, to be compared; `tokens`: with those that were seen. */
+/* All that is in the store but the sellers' heartbeats, to be compared; `tokens`: with those that were seen.
+ */
 const char *store_dump(const struct redis_server *redis, bool tokens);
 /* A server for all tests of a program, to be started between them; not when they are only listed (-l). */
 void store_start(struct redis_server *redis, int argc, char **argv);
