@@ -108,7 +108,7 @@ static bool make_buckets(struct receipts *receipts) {
     size_t count = receipts->bucket_count ? 2 * receipts->bucket_count : FIRST_BUCKETS;
     if ((size_t)receipts->count < receipts->bucket_count)
         return true;
-    struct receipt **buckets = calloc(count, sizeof *buckets);
+    struct receipt **buckets = calloc(count, sizeof(struct receipt *));
     if (!buckets)
         return receipts->bucket_count > 0;
     free(receipts->buckets);

@@ -83,7 +83,7 @@ static void test_forgotten(void) {
     begin();
     receipts.max = 3;
     add("a", "c 1 ann 1", HERE, 0);
-    receipts_tick(&receipts, 10 * RECEIPTS_COVERED_LONG_MS);
+    receipts_tick(&receipts, 10LL * RECEIPTS_COVERED_LONG_MS);
     CHECK_STR(record_of("a"), "c 1 ann 1");
     receipts_cover(&receipts, HERE, receipts.seq);
     receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS);
