@@ -79,7 +79,7 @@ static uint32_t hash_name(enum receipt_kind kind, const char *place, const char 
 }
 
 static struct receipt **bucket(const struct receipts *receipts, uint32_t hash) {
-    return &receipts->buckets[hash & (receipts->bucket_count - 1)];
+    return &receipts->buckets[hash & (receipts->bucket_count - 1)].first;
 }
 
 static struct receipt *find(const struct receipts *receipts, uint32_t hash, enum receipt_kind kind,
@@ -108,16 +108,14 @@ static bool make_buckets(struct receipts *receipts) {
     size_t count = receipts->bucket_count ? 2 * receipts->bucket_count : FIRST_BUCKETS;
     if ((size_t)receipts->count < receipts->bucket_count)
         return true;
-    struct receipt **buckets = calloc(count, sizeof(struct receipt *));
+    struct receipt_bucket *buckets = calloc(count, sizeof *buckets);
     if (!buckets)
         return receipts->bucket_count > 0;
     free(receipts->buckets);
     receipts->buckets = buckets;
     receipts->bucket_count = count;
-    struct receipt *receipt;
-    TAILQ_FOREACH(receipt, &receipts->list, next) {
+    for (struct receipt *receipt = TAILQ_FIRST(&receipts->list); receipt; receipt = TAILQ_NEXT(receipt, next))
         enter(receipts, receipt);
-    }
     return true;
 }
 
@@ -171,11 +169,10 @@ bool receipts_are_needless(struct receipts *receipts, unsigned number) {
 }
 
 int receipts_open(struct receipts *receipts) {
-    const struct receipt *receipt;
+    const struct receipt *receipt = TAILQ_FIRST(&receipts->list);
     int open = 0;
-    TAILQ_FOREACH(receipt, &receipts->list, next) {
+    for (; receipt; receipt = TAILQ_NEXT(receipt, next))
         open += !receipt_is_covered(receipts, receipt);
-    }
     return open;
 }
 

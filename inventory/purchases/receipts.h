@@ -60,7 +60,9 @@ struct receipts {
     int count, to_index;
     uint64_t seq;             /* of the newest */
     struct receipt_list list; /* the oldest first */
-    struct receipt **buckets; /* a power of two of them; NULL: out of memory, or none was added */
+    struct receipt_bucket {
+        struct receipt *first;
+    } * buckets; /* a power of two of them; NULL: out of memory, or none was added */
     size_t bucket_count;
     struct receipt_cell *spare, *slabs; /* memory of small receipts */
     bool forgotten;                     /* one whose history is not known any more */

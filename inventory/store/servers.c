@@ -8,7 +8,15 @@
 #include "inventory/store/barrier.h"
 #include "inventory/store/sentinel.h"
 
-enum { MAP_AGE_MS = 1000, MAP_JITTER_MS = 250, IDLE_MS = 10000, SENTINEL_TIMEOUT_MS = 500 };
+/* The map is read half a second after the last time, or more, while a master is gone: who sells waits for its
+ * successor. */
+enum {
+    MAP_AGE_MS = 1000,
+    MAP_AGE_GONE_MS = 500,
+    MAP_JITTER_MS = 250,
+    IDLE_MS = 10000,
+    SENTINEL_TIMEOUT_MS = 500
+};
 
 bool servers_are_cluster(const struct servers *servers) {
     return servers->config.url->kind == REDIS_URL_CLUSTER;
@@ -290,6 +298,14 @@ static void on_map(void *ctx, const struct redis_value *value) {
              refused ? redis_value_text(value) : "no server of the cluster says who has the slots");
 }
 
+static bool lacks_master(const struct servers *servers) {
+    int i = 0;
+    while (i < servers->count &&
+           (!servers->server[i]->is_master || redis_is_reached(servers->server[i]->redis)))
+        i++;
+    return i < servers->count;
+}
+
 /* Asks the next server that is up. If none is, those that the URL names may be. */
 static void read_map(struct servers *servers) {
     for (int i = 0; i < servers->count; i++) {
@@ -298,8 +314,9 @@ static void read_map(struct servers *servers) {
             continue;
         servers->wanted = false;
         servers->asked = server;
-        servers->read_at_ms =
-            clock_mono_ms(servers->config.clock) + MAP_AGE_MS + (int64_t)randombytes_uniform(MAP_JITTER_MS);
+        servers->read_at_ms = clock_mono_ms(servers->config.clock) +
+                              (lacks_master(servers) ? MAP_AGE_GONE_MS : MAP_AGE_MS) +
+                              (int64_t)randombytes_uniform(MAP_JITTER_MS);
         redis_callf(server->redis, on_map, servers, "CLUSTER SLOTS");
         return;
     }

@@ -11,7 +11,8 @@
  * by store_connection(), which redirects nothing.
  *
  * Which server has which slot is read (CLUSTER SLOTS) upon MOVED, a broken connection and a call that no
- * server could be sent: one reading at a time, at least a second after the last, with jitter. A MOVED is
+ * server could be sent: one reading at a time, at least a second after the last (half a second
+ * while a master is gone), with jitter. A MOVED is
  * believed at once, for its slot.
  *
  * Everything here belongs to the loop's thread. */
