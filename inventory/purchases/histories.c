@@ -134,7 +134,8 @@ static bool has_missed(struct inventory *inventory, const struct history *histor
     const struct receipt *receipt = TAILQ_FIRST(&inventory->putback.receipts.list);
     while (receipt && receipt->history == history->number)
         receipt = TAILQ_NEXT(receipt, next);
-    return receipt && inventory->url.kind != REDIS_URL_CLUSTER;
+    return receipt && inventory->putback.receipts.seq != history->seen &&
+           inventory->url.kind != REDIS_URL_CLUSTER;
 }
 
 static int64_t rest_ms(const struct inventory *inventory) {

@@ -204,10 +204,11 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
     struct inventory *inventory = showing->inventory;
     struct history *history = showing->history;
     struct receipts *receipts = &inventory->putback.receipts;
-    struct receipt *receipt = receipts_find(receipts, showing->kind, showing->place, showing->field);
+    struct receipt *receipt =
+        receipts_find_seq(receipts, showing->kind, showing->place, showing->field, showing->seq);
     bool fits = outcome != INVENTORY_LOSS_SHORT && outcome != INVENTORY_LOSS_UNKNOWN_ITEM;
     history->suspect |= outcome != INVENTORY_LOSS_NONE;
-    if (!receipt || receipt->seq != showing->seq || (!fits && !history->last))
+    if (!receipt || (!fits && !history->last))
         return;
     if (outcome == INVENTORY_LOSS_BACK || (outcome != INVENTORY_LOSS_NONE && !receipt->told))
         tell(inventory, receipt, outcome);
@@ -239,6 +240,7 @@ static void end_pass(struct inventory *inventory, struct history *history) {
         history->state = HISTORY_RESTS;
     } else {
         history->state = HISTORY_DONE;
+        history->seen = inventory->putback.receipts.seq;
         inventory->putback.running--;
     }
 }

@@ -22,6 +22,7 @@ struct history {
     bool asking;        /* whether they have; not before asked_ms + an interval */
     int64_t asked_ms;
     int64_t reached_ms; /* when its server was reached last: it rests from then on */
+    uint64_t seen;      /* what was acknowledged until this receipt was shown */
     int64_t again_ms;   /* not to be shown the receipts again before that */
     int in_flight;
     unsigned questions;

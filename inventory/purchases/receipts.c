@@ -126,6 +126,14 @@ static struct receipts_history *history_of(struct receipts *receipts, unsigned n
     return i < receipts->history_count ? &receipts->histories[i] : NULL;
 }
 
+struct receipt *receipts_find_seq(const struct receipts *receipts, enum receipt_kind kind, const char *place,
+                                  const char *field, uint64_t seq) {
+    struct receipt *receipt = receipts_find(receipts, kind, place, field);
+    while (receipt && receipt->seq != seq)
+        receipt = receipt->chain; /* behind the newest; no other name has its seq */
+    return receipt;
+}
+
 void receipts_remove(struct receipts *receipts, struct receipt *receipt) {
     struct receipt **at = bucket(receipts, receipt->hash);
     while (*at != receipt)

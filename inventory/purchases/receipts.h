@@ -91,7 +91,10 @@ void receipts_free(struct receipts *receipts);
  * which need not be searched for. */
 void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char *place, const char *field,
                   const char *record, unsigned history, int64_t now_ms, bool is_first);
-/* NULL: there is none. */
+/* The one that was added with this `seq`, or adopted; NULL: it is gone. */
+struct receipt *receipts_find_seq(const struct receipts *receipts, enum receipt_kind kind, const char *place,
+                                  const char *field, uint64_t seq);
+/* The newest of this name; NULL: there is none. */
 struct receipt *receipts_find(const struct receipts *receipts, enum receipt_kind kind, const char *place,
                               const char *field);
 void receipts_remove(struct receipts *receipts, struct receipt *receipt);

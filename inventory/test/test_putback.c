@@ -261,6 +261,24 @@ static void test_shortage_resolved(void) {
     check_books(seller, &pair.replica, "seat", 0, 0, 1);
 }
 
+/* An order that was lost, and made again with the same key: both receipts are shown to the next server, and
+ * then it is sold from. */
+static void test_made_again(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    put(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_INT(redis_integer(&redis, "DEL", "seckill:{phone}:orders", NULL), 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
+    CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+}
+
 /* ---- restocks, transfers, baskets ---- */
 
 static void test_transactions(void) {
@@ -439,6 +457,7 @@ int main(int argc, char **argv) {
     harness_run("cancelled by another", test_cancelled_by_another);
     harness_run("what fits at the end", test_fits_at_the_end);
     harness_run("a shortage that is resolved", test_shortage_resolved);
+    harness_run("an order that was made again", test_made_again);
     harness_run("restocks, transfers, baskets", test_transactions);
     harness_run("a cluster", test_cluster);
     harness_run("many histories", test_many_histories);

@@ -48,6 +48,22 @@ static void test_one_of_a_name(void) {
     CHECK_INT(receipts.count, 3);
 }
 
+/* An order that was lost, and made again with the same key: both are there, each by its place in time. */
+static void test_two_of_a_name(void) {
+    begin();
+    add("a", "c 1 ann 1", HERE, 0);
+    uint64_t first = receipts.seq;
+    for (int i = 0; i < 3000; i++) /* the buckets grow */
+        add(harness_format("k%d", i), "c 1 ann 1", HERE, 0);
+    receipts_add(&receipts, RECEIPT_ORDER, "phone", "a", "c 1 ann 2", HERE, 0, true);
+    uint64_t second = receipts.seq;
+    for (int i = 3000; i < 9000; i++)
+        add(harness_format("k%d", i), "c 1 ann 1", HERE, 0);
+    CHECK_STR(receipt_record(receipts_find_seq(&receipts, RECEIPT_ORDER, "phone", "a", first)), "c 1 ann 1");
+    CHECK_STR(receipt_record(receipts_find_seq(&receipts, RECEIPT_ORDER, "phone", "a", second)), "c 1 ann 2");
+    CHECK(!receipts_find_seq(&receipts, RECEIPT_ORDER, "phone", "a", second + 1));
+}
+
 /* Thousands are found, and the buckets grow with them. */
 static void test_many(void) {
     begin();
@@ -130,6 +146,7 @@ static void test_pass(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("one of a name", test_one_of_a_name);
+    harness_run("two of a name", test_two_of_a_name);
     harness_run("many", test_many);
     harness_run("coverage", test_coverage);
     harness_run("forgotten", test_forgotten);
