@@ -20,14 +20,15 @@ want_free() {
     return 0
 }
 
-# One after the other: a leader that ends waits for a successor, and for long if the others end meanwhile.
+# One after the other: a leader that ends waits for a successor, and for long if the others end meanwhile. The last
+# that was started ends first: a master waits for its replicas, and who watches it would replace it.
 end_all() {
-    local pid
+    local i
     trap - EXIT
     trap '' INT TERM HUP
-    for pid in "${pids[@]}"; do
-        kill -TERM "$pid" 2>/dev/null
-        wait "$pid"
+    for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
+        kill -TERM "${pids[i]}" 2>/dev/null
+        wait "${pids[i]}"
     done
 }
 trap end_all EXIT
