@@ -225,6 +225,25 @@ static void test_fits_at_the_end(void) {
     check_books(seller, &pair.replica, "seat", 0, 1, 0);
 }
 
+/* Its user has bought another one since, and may have no more: there are units, but it does not fit. */
+static void test_limit(void) {
+    struct seller *seller, *other;
+    struct told quick;
+    open_two(&seller, &other);
+    put(seller, "seat", 10, 1, 0);
+    pair_cut(&pair);
+    CHECK_STATUS(buy(seller, "seat", "ann", "a", 1)->status, INVENTORY_OK);
+    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
+    pair_fail_over(&pair);
+    struct seller *first =
+        open_seller(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &quick);
+    CHECK_STATUS(buy(first, "seat", "ann", "b", 1)->status, INVENTORY_OK);
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    check_told(&told, 0, 1);
+    check_books(seller, &pair.replica, "seat", 9, 0, 1);
+}
+
 static bool is_second_history(void *arg) {
     return ((struct seller *)arg)->inventory->putback.number >= 3;
 }
@@ -456,6 +475,7 @@ int main(int argc, char **argv) {
     harness_run("a hold that is over", test_hold_is_over);
     harness_run("cancelled by another", test_cancelled_by_another);
     harness_run("what fits at the end", test_fits_at_the_end);
+    harness_run("a limit", test_limit);
     harness_run("a shortage that is resolved", test_shortage_resolved);
     harness_run("an order that was made again", test_made_again);
     harness_run("restocks, transfers, baskets", test_transactions);
