@@ -60,6 +60,10 @@ struct inventory {
     /* transactions/transaction.c */
     struct transaction_run *lost_transactions; /* their reply was lost */
 
+    /* transactions/reconcile.c */
+    bool torn; /* items may lack what the journal says */
+    struct reconciling *reconciling;
+
     /* transactions/journal.c */
     unsigned claim_part; /* where the next claim begins */
 

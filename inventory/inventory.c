@@ -9,6 +9,7 @@
 #include "inventory/purchases/rest.h"
 #include "inventory/strategies/strategies.h"
 #include "inventory/strategies/work_delay.h"
+#include "inventory/transactions/reconcile.h"
 #include "inventory/transactions/transaction.h"
 
 enum { TICK_MS = 50 };
@@ -44,6 +45,7 @@ static void on_tick(uv_timer_t *timer) {
     audit_tick(inventory);
     histories_tick(inventory);
     rest_tick(inventory);
+    reconcile_tick(inventory);
 }
 
 static void on_handle_closed(uv_handle_t *handle) {
@@ -78,6 +80,7 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     if (!redis_url_parse(&inventory->url, config->redis_url, error, error_size))
         goto fail;
     putback_init(inventory);
+    inventory->torn = inventory->url.kind == REDIS_URL_CLUSTER;
     inventory->store = open_store(inventory);
     if (!inventory->store) {
         snprintf(error, error_size, "out of memory");
@@ -108,6 +111,7 @@ void inventory_close(struct inventory *inventory) {
     optimistic_close(inventory);
     work_delay_close(inventory);
     audit_close(inventory);
+    reconcile_close(inventory);
     for (struct item *item; (item = STAILQ_FIRST(&inventory->dirty));) {
         STAILQ_REMOVE_HEAD(&inventory->dirty, next_dirty);
         item->dirty = false;

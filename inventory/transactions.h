@@ -117,4 +117,26 @@ typedef void inventory_claim_fn(void *ctx, enum inventory_status status,
 void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,
                                  inventory_claim_fn *fn, void *ctx);
 
+/* What the journal says of the items, and what the items have. */
+struct inventory_reconciled {
+    int64_t transactions; /* in the journal */
+    int64_t in_flight;    /* of these, not at rest yet */
+    int64_t torn;         /* of these, one of its items lacks something */
+    int64_t lacking;      /* units of what was lacking */
+    int64_t mended;       /* of that, is there by now */
+};
+
+typedef void inventory_reconciled_fn(void *ctx, enum inventory_status status,
+                                     const struct inventory_reconciled *told);
+
+/* Whether a failover may have torn transactions: a server of a cluster has lost something, or this inventory
+ * was opened a moment ago. Then inventory_transactions_reconcile() is next, with `mend`. */
+bool inventory_transactions_are_suspect(const struct inventory *inventory);
+
+/* Compares the whole journal with the items. `mend`: what items lack is written again, and what does not fit
+ * is told (`on_loss`). OK; UNAVAILABLE: a part of the store could not be asked; OVERLOADED: one is under way,
+ * and `told` is NULL. A journal of a million takes some minutes. */
+void inventory_transactions_reconcile(struct inventory *inventory, bool mend, inventory_reconciled_fn *fn,
+                                      void *ctx);
+
 #endif

@@ -27,7 +27,8 @@ enum line_write {
     WRITE_CONFIRM,
     WRITE_CANCEL,
     WRITE_EXPIRE,
-    WRITE_SELL /* a debit that sells at once: of a naive basket */
+    WRITE_SELL,  /* a debit that sells at once: of a naive basket */
+    WRITE_DISOWN /* undoes all that was done, since the journal has another attempt */
 };
 
 /* All phases, and how each goes on. */

@@ -17,10 +17,10 @@ void create_call_make(struct create_call *call, const struct inventory *inventor
                       const char *terms) {
     struct sale_keys *keys = &call->names;
     sale_keys_make(keys, item);
-    const char *const all[CREATE_KEYS] = {keys->item,     keys->orders, keys->users, keys->holds,
-                                          keys->restocks, keys->token,  keys->events};
+    const char *const all[CREATE_KEYS] = {keys->item,     keys->orders,   keys->users, keys->holds,
+                                          keys->restocks, keys->shortage, keys->token, keys->events};
     char *rest = NULL;
-    call->keys = store_is_one(inventory->store) ? 1 : CREATE_KEYS - !inventory->config.events;
+    call->keys = store_is_one(inventory->store) ? 1 : CREATE_KEYS;
     call->argc = SCRIPT_ARGV;
     memcpy(call->argv + call->argc, all, sizeof all);
     call->argc += call->keys;

@@ -7,7 +7,7 @@
 
 extern const struct script create_script;
 
-enum { CREATE_KEYS = 7, CREATE_TERMS = 6, CREATE_TERMS_SIZE = 160 };
+enum { CREATE_KEYS = 8, CREATE_TERMS = 6, CREATE_TERMS_SIZE = 160 };
 
 struct create_call {
     int keys, argc;

@@ -1,10 +1,10 @@
--- Creates an item, once. KEYS: item[, orders, users, holds, restocks, token[, events]]. ARGV: initial, limit, starts, ends, hold, strategy.
+-- Creates an item, once. KEYS: item[, orders, users, holds, restocks, shortage, token, events]. ARGV: initial, limit, starts, ends, hold, strategy.
 -- Replies 1 created | 0 it exists on the same terms (whatever was sold since) | -1 it exists on other terms.
 --
 -- With all keys, as in a cluster, each is made to exist, by an entry '' that means nothing (of the events: 'create'). While a slot moves, a
 -- script is not carried out if one of its keys is missing (TRYAGAIN), though the server would have it if it existed.
 local names = {'initial', 'limit', 'starts', 'ends', 'hold', 'strategy'}
-local item, orders, users, holds, restocks, token, events = unpack(KEYS)
+local item, orders, users, holds, restocks, shortage, token, events = unpack(KEYS)
 local standing = redis.call('HMGET', item, unpack(names))
 if standing[1] then
   for i = 1, #names do
@@ -21,7 +21,8 @@ if orders then
   redis.call('HSET', users, '', 0)
   redis.call('ZADD', holds, '+inf', '')
   redis.call('HSET', restocks, '', '')
+  redis.call('HSET', shortage, '', '')
   redis.call('SET', token, '', 'NX') -- the newest one outlives the item
+  redis.call('XADD', events, '*', 'create', ARGV[1])
 end
-if events then redis.call('XADD', events, '*', 'create', ARGV[1]) end
 return 1

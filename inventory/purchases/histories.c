@@ -313,9 +313,10 @@ static void enter_holds(struct inventory *inventory) {
     struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
     for (int n = 0; receipt && receipts->to_index > 0 && n < INDEX_AT_ONCE; receipt = next) {
         next = TAILQ_NEXT(receipt, next);
-        n += receipt->to_index;
-        if (receipt->to_index)
-            enter_hold(inventory, receipt);
+        if (!receipt->to_index || receipt->kind != RECEIPT_ORDER)
+            continue;
+        n++;
+        enter_hold(inventory, receipt);
     }
 }
 

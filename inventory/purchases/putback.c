@@ -78,6 +78,40 @@ void putback_forget(struct inventory *inventory, enum receipt_kind kind, const c
 
 /* ---- one receipt is shown ---- */
 
+static const struct script putback_script = {putback_lua, putback_lua_sha1};
+
+/* A call of putback.lua. */
+struct putback_call {
+    struct journal_keys part;
+    struct sale_keys sale;
+    const char *argv[SCRIPT_ARGV + 7 + 5]; /* the call's from SCRIPT_ARGV on */
+    int keys, argc;
+};
+
+static void call_make(struct putback_call *call, const struct inventory *inventory, enum receipt_kind kind,
+                      const char *place, const char *field, const char *record, bool last) {
+    static const char *const names[] = {
+        [RECEIPT_MOVE] = "move", [RECEIPT_ORDER] = "order", [RECEIPT_JOURNAL] = "journal"};
+    const struct sale_keys *sale = &call->sale;
+    const char **key = call->argv + SCRIPT_ARGV;
+    if (kind == RECEIPT_JOURNAL) {
+        journal_keys_make(&call->part, (unsigned)strtoul(place, NULL, 10));
+        memcpy(key, (const char *[]){call->part.journal, call->part.open}, 2 * sizeof *key);
+        call->keys = 2;
+    } else {
+        sale_keys_make(&call->sale, place);
+        memcpy(key,
+               (const char *[]){sale->item, sale->orders, sale->users, sale->holds, sale->events,
+                                sale->shortage, sale->restocks},
+               7 * sizeof *key);
+        call->keys = 7;
+    }
+    memcpy(key + call->keys,
+           (const char *[]){names[kind], field, record, last ? "yes" : "no", inventory_events(inventory)},
+           5 * sizeof *key);
+    call->argc = SCRIPT_ARGV + call->keys + 5;
+}
+
 struct showing {
     struct inventory *inventory;
     struct history *history;
@@ -90,29 +124,12 @@ struct showing {
 static void on_shown(void *ctx, const struct redis_value *value);
 
 static void call_putback(struct showing *showing, const struct receipt *receipt) {
-    static const char *const names[] = {
-        [RECEIPT_MOVE] = "move", [RECEIPT_ORDER] = "order", [RECEIPT_JOURNAL] = "journal"};
-    bool journal = receipt->kind == RECEIPT_JOURNAL;
-    struct journal_keys part;
-    struct sale_keys keys;
-    const char *argv[3 + 7 + 5] = {"EVALSHA", putback_lua_sha1, journal ? "2" : "7"};
-    int argc = 3;
-    if (journal) {
-        journal_keys_make(&part, (unsigned)strtoul(receipt_place(receipt), NULL, 10));
-        argv[argc++] = part.journal;
-        argv[argc++] = part.open;
-    } else {
-        sale_keys_make(&keys, receipt_place(receipt));
-        const char *const all[] = {keys.item,   keys.orders,   keys.users,   keys.holds,
-                                   keys.events, keys.shortage, keys.restocks};
-        memcpy(argv + argc, all, sizeof all);
-        argc += (int)(sizeof all / sizeof *all);
-    }
-    const char *const more[] = {names[receipt->kind], receipt_field(receipt), receipt_record(receipt),
-                                showing->history->last ? "yes" : "no", inventory_events(showing->inventory)};
-    memcpy(argv + argc, more, sizeof more);
-    argc += (int)(sizeof more / sizeof *more);
-    redis_greet(showing->redis, on_shown, showing, argc, argv);
+    struct putback_call call;
+    call_make(&call, showing->inventory, receipt->kind, receipt_place(receipt), receipt_field(receipt),
+              receipt_record(receipt), showing->history->last);
+    const char *const head[SCRIPT_ARGV] = {"EVALSHA", putback_script.sha, call.keys == 2 ? "2" : "7"};
+    memcpy(call.argv, head, sizeof head);
+    redis_greet(showing->redis, on_shown, showing, call.argc, call.argv);
 }
 
 /* The record is the item's terms. */
@@ -172,22 +189,21 @@ static enum inventory_loss_outcome read_outcome(enum receipt_kind kind, const st
     return (enum inventory_loss_outcome)i;
 }
 
-static void tell(struct inventory *inventory, const struct receipt *receipt,
-                 enum inventory_loss_outcome outcome) {
+void putback_tell(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+                  enum inventory_loss_outcome outcome) {
     static const enum inventory_loss_kind kinds[] = {[RECEIPT_ITEM] = INVENTORY_LOST_ITEM,
                                                      [RECEIPT_MOVE] = INVENTORY_LOST_MOVE,
                                                      [RECEIPT_ORDER] = INVENTORY_LOST_ORDER,
                                                      [RECEIPT_JOURNAL] = INVENTORY_LOST_TRANSACTION};
     struct inventory_metrics *metrics = inventory->metrics;
-    bool of_item = receipt->kind != RECEIPT_JOURNAL;
-    if (receipt->kind == RECEIPT_DUE) /* nobody was told of it */
+    if (kind == RECEIPT_DUE) /* nobody was told of it */
         return;
     metric_add(outcome == INVENTORY_LOSS_BACK ? &metrics->put_back : &metrics->shortage, 1);
     if (inventory->config.on_loss)
         inventory->config.on_loss(inventory->config.on_loss_ctx,
-                                  &(struct inventory_loss){.kind = kinds[receipt->kind],
-                                                           .item = of_item ? receipt_place(receipt) : "",
-                                                           .name = receipt_field(receipt),
+                                  &(struct inventory_loss){.kind = kinds[kind],
+                                                           .item = kind == RECEIPT_JOURNAL ? "" : place,
+                                                           .name = field,
                                                            .outcome = outcome});
 }
 
@@ -211,10 +227,12 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
     if (!receipt || (!fits && !history->last))
         return;
     if (outcome == INVENTORY_LOSS_BACK || (outcome != INVENTORY_LOSS_NONE && !receipt->told))
-        tell(inventory, receipt, outcome);
+        putback_tell(inventory, receipt->kind, receipt_place(receipt), receipt_field(receipt), outcome);
     receipt->told = outcome > INVENTORY_LOSS_BACK;
     if (outcome == INVENTORY_LOSS_BACK)
         note_hold(receipts, receipt);
+    if (outcome == INVENTORY_LOSS_DIFFERS && receipt->kind == RECEIPT_JOURNAL)
+        receipts_mark(receipts, receipt, true); /* see transactions/reconcile.c */
     receipts_adopt(receipts, receipt, history->number);
 }
 
@@ -240,6 +258,7 @@ static void end_pass(struct inventory *inventory, struct history *history) {
         history->state = HISTORY_RESTS;
     } else {
         history->state = HISTORY_DONE;
+        inventory->torn |= history->suspect && inventory->url.kind == REDIS_URL_CLUSTER;
         history->seen = inventory->putback.receipts.seq;
         inventory->putback.running--;
     }
@@ -251,7 +270,7 @@ void putback_begin_pass(struct inventory *inventory, struct history *history, st
     history->state = HISTORY_RUNS;
     history->failed = false;
     receipts_begin_pass(&inventory->putback.receipts, history->number);
-    redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", putback_lua});
+    redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", putback_script.text});
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", create_script.text});
     history->in_flight++; /* until all that can be are in flight */
     show_more(inventory, history, redis);
@@ -279,4 +298,33 @@ static void on_shown(void *ctx, const struct redis_value *value) {
     show_more(showing.inventory, history, showing.redis);
     if (history->in_flight == 0 && history->state == HISTORY_RUNS)
         end_pass(showing.inventory, history);
+}
+
+/* ---- something else than a receipt ---- */
+
+struct asking {
+    enum receipt_kind kind;
+    putback_shown_fn *fn;
+    void *ctx;
+};
+
+static void on_answered(void *ctx, const struct redis_value *value) {
+    struct asking asking = *(struct asking *)ctx;
+    free(ctx);
+    bool good = value && redis_value_type(value) == REDIS_STRING;
+    enum inventory_loss_outcome outcome = good ? read_outcome(asking.kind, value) : INVENTORY_LOSS_NONE;
+    asking.fn(asking.ctx, good ? &outcome : NULL);
+}
+
+void putback_show(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+                  const char *record, putback_shown_fn *fn, void *ctx) {
+    struct asking *asking = malloc(sizeof *asking);
+    struct putback_call call;
+    if (!asking) {
+        fn(ctx, NULL);
+        return;
+    }
+    *asking = (struct asking){kind, fn, ctx};
+    call_make(&call, inventory, kind, place, field, record, true);
+    script_call(inventory->store, &putback_script, call.keys, call.argc, call.argv, on_answered, asking);
 }

@@ -146,6 +146,33 @@ int txns_recover(struct seller *seller) {
     }
 }
 
+struct reconciling_done {
+    bool done;
+    enum inventory_status status;
+    struct inventory_reconciled told;
+};
+
+static void on_reconciled(void *ctx, enum inventory_status status, const struct inventory_reconciled *told) {
+    struct reconciling_done *done = ctx;
+    *done = (struct reconciling_done){.done = true, .status = status};
+    if (told)
+        done->told = *told;
+}
+
+static bool is_reconciled(void *arg) {
+    return ((struct reconciling_done *)arg)->done;
+}
+
+struct inventory_reconciled txns_reconcile(struct seller *seller, bool mend) {
+    struct reconciling_done done;
+    do {
+        done.done = false;
+        inventory_transactions_reconcile(seller->inventory, mend, on_reconciled, &done);
+        shop_wait(seller->shop, is_reconciled, &done, "the journal is compared");
+    } while (done.status != INVENTORY_OK);
+    return done.told;
+}
+
 static struct journal_keys keys_of(const struct txn *txn) {
     struct journal_keys keys;
     journal_keys_make(&keys, key_part(txn->transaction.id));

@@ -35,6 +35,9 @@ enum inventory_status txn_make(struct seller *seller, const char *key, const cha
 /* Claims what is due and finishes it, until nothing is; returns how many there were. */
 int txns_recover(struct seller *seller);
 
+/* Compares the journal with the items, again until all could be asked. */
+struct inventory_reconciled txns_reconcile(struct seller *seller, bool mend);
+
 /* What the journal has of the transaction. */
 const char *txn_record(const struct redis_server *redis, const struct txn *txn);
 /* Puts it there; `open`: it is due. */

@@ -101,6 +101,15 @@ bool journal_read(struct inventory_transaction *transaction, const char *record)
     return true;
 }
 
+bool journal_read_entry(struct inventory_transaction *transaction, const char *field, const char *record) {
+    if (!field || !record || !strchr("bt", field[0]) || field[1] != ':' || !inventory_digest_valid(field + 2))
+        return false;
+    *transaction =
+        (struct inventory_transaction){.kind = field[0] == 'b' ? INVENTORY_BASKET : INVENTORY_TRANSFER};
+    memcpy(transaction->id, field + 2, sizeof transaction->id);
+    return journal_read(transaction, record);
+}
+
 void journal_ask(struct inventory *inventory, const struct inventory_transaction *transaction,
                  redis_reply_fn *fn, void *ctx) {
     char field[JOURNAL_FIELD_SIZE];
@@ -195,16 +204,6 @@ struct claim {
 
 static void claim_next(struct claim *claim);
 
-/* False: it is not a transaction that this version knows. */
-static bool read_claimed(struct inventory_transaction *transaction, const char *field, const char *record) {
-    if (!field || !record || !strchr("bt", field[0]) || field[1] != ':' || !inventory_digest_valid(field + 2))
-        return false;
-    *transaction =
-        (struct inventory_transaction){.kind = field[0] == 'b' ? INVENTORY_BASKET : INVENTORY_TRANSFER};
-    memcpy(transaction->id, field + 2, sizeof transaction->id);
-    return journal_read(transaction, record);
-}
-
 /* A part that cannot be reached is left for the next time. */
 static void on_claimed(void *ctx, const struct redis_value *value) {
     struct claim *claim = ctx;
@@ -214,7 +213,7 @@ static void on_claimed(void *ctx, const struct redis_value *value) {
     claim->replied |= good;
     for (size_t i = 0; i < found && claim->count < claim->most; i++)
         claim->count +=
-            read_claimed(&claim->transactions[claim->count], redis_value_text(redis_value_at(value, 2 * i)),
+            journal_read_entry(&claim->transactions[claim->count], redis_value_text(redis_value_at(value, 2 * i)),
                          redis_value_text(redis_value_at(value, 2 * i + 1)));
     claim_next(claim);
 }

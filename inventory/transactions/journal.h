@@ -23,6 +23,10 @@ void journal_print(char out[JOURNAL_RECORD_SIZE], const struct inventory_transac
  * not a record, and `transaction` is untouched. */
 bool journal_read(struct inventory_transaction *transaction, const char *record);
 
+/* Reads a field and its record into `transaction`, which is made anew. False: they are none that this version
+ * knows, and what is in `transaction` means nothing. */
+bool journal_read_entry(struct inventory_transaction *transaction, const char *field, const char *record);
+
 /* Whether both ask for the same. */
 bool journal_is_same(const struct inventory_transaction *a, const struct inventory_transaction *b);
 

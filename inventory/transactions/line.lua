@@ -1,35 +1,38 @@
 -- What a transaction (a basket or a transfer) does to one of its items. Each call is idempotent.
 --
--- KEYS: item, orders, users, events, token, restocks (one hash tag, so one slot).
+-- KEYS: item, orders, users, events, token, restocks, shortage (see putback.lua); one hash tag, so one slot.
 -- ARGV: whether the event stream is written (on | off), what, token ('': none is checked, see fenced.lua), then
 --   read | read-fenced: user, names of fields. Replies {'read', the item's fields, the user's units}. After `read-fenced` older tokens are refused.
 --   debit: now, user, quantity of all lines, n digests, n records. Makes the lines orders, held by their basket or sold, as their records say.
 --     Replies {'done'}, {'aborted'}: the transaction was aborted before, {'sold-out', available}, {'limit', units the user may still have},
 --     {'not-started'} or {'ended'}.
 --   settle: state, user, quantity of all lines, n digests, n records. Ends the orders that `debit` wrote: c confirmed, x cancelled, e expired,
---     u aborted. If there are none, u writes these records instead, so that a late `debit` finds them. Replies {'done'}, {'done', units} that u
---     refunded, or {'otherwise', record}.
+--     u aborted. An order that is not there is written as these records say: of u, so that a late `debit` finds it; of the others it was lost in
+--     a failover, and c takes its units anew. Replies {'done'}, {'done', units} that u refunded, or {'otherwise', record}.
+--   disown: the same with u, and ends confirmed orders too.
 --   send | refund | receive: digest, quantity. A transfer: units leave this item, come back to it, or arrive. Replies {'done'}, {'done', units}
 --     that came back, {'aborted'} or {'sold-out', available}.
+--   take-back: digest, quantity. Undoes send or receive, whichever was done. Replies {'done'} or {'sold-out', available}.
 -- Or any: {'stale'} | {'unknown-item'}. The first write is one that Redis refuses when out of memory, so a call is carried out whole or not at all.
-local item, orders, users, events, newest_token, restocks = unpack(KEYS)
+local item, orders, users, events, newest_token, restocks, shortage = unpack(KEYS)
 local streams, what, token = ARGV[1], ARGV[2], ARGV[3]
 
 -- A call that was carried out before needs no token: nothing is written.
 local digests, records, standing = {}, {}, {}
-if what == 'debit' or what == 'settle' then
-  local n = (#ARGV - 6) / 2
+local function letter(i) return standing[i] and string.sub(standing[i], 1, 1) end
+if what == 'debit' or what == 'settle' or what == 'disown' then
+  local n, settled = (#ARGV - 6) / 2, true
   for i = 1, n do
     digests[i], records[i] = ARGV[6 + i], ARGV[6 + n + i]
   end
   standing = redis.call('HMGET', orders, unpack(digests))
-  local state = standing[1] and string.sub(standing[1], 1, 1)
-  if what == 'debit' and state then return {state == 'u' and 'aborted' or 'done'} end
-  if what == 'settle' and state == ARGV[4] then return {'done'} end
+  if what == 'debit' and standing[1] then return {letter(1) == 'u' and 'aborted' or 'done'} end
+  for i = 1, n do settled = settled and letter(i) == ARGV[4] end
+  if settled then return {'done'} end
 elseif what ~= 'read' and what ~= 'read-fenced' then -- a transfer leaves under its digest what was done
   local word = string.match(redis.call('HGET', restocks, ARGV[4]) or '', '^%a+')
   if word == what then return {'done'} end
-  if word == 'refund' then return {'aborted'} end
+  if word == 'refund' then return {what == 'take-back' and 'done' or 'aborted'} end
   standing[1] = word
 end
 
@@ -52,11 +55,15 @@ local function write(new)
   if streams == 'on' then redis.call('XADD', events, '*', unpack(fields)) end
 end
 
-local function move(sign)
-  redis.call('HSET', restocks, ARGV[4], what .. ' ' .. ARGV[5])
+local function move(sign, word)
+  redis.call('HSET', restocks, ARGV[4], word .. ' ' .. ARGV[5])
   if streams == 'on' then redis.call('XADD', events, '*', 'transfer', sign .. ARGV[5]) end
   redis.call('HINCRBY', item, 'available', sign .. ARGV[5])
   redis.call('HINCRBY', item, 'restocked', sign .. ARGV[5])
+end
+
+local function add(key, field, n)
+  if n ~= 0 then redis.call('HINCRBY', key, field, n) end
 end
 
 local act = {}
@@ -82,34 +89,51 @@ function act.debit()
 end
 
 function act.settle()
-  local state, user, quantity = ARGV[4], ARGV[5], ARGV[6]
-  if not standing[1] and state == 'u' then
-    write(records)
-    redis.call('HINCRBY', item, 'returned', quantity)
-    return {'done'}
-  end
-  if not standing[1] or string.sub(standing[1], 1, 1) ~= 'b' then return {'otherwise', standing[1] or ''} end
+  local state, user, held, sold, lacking = ARGV[4], ARGV[5], 0, 0, 0
   for i = 1, #digests do
-    local version, rest = string.match(standing[i], '^%a(%d*)(.*)')
-    records[i] = state .. (tonumber(version) or 1) + 1 .. rest
+    local was, quantity = letter(i), tonumber(string.match(records[i], ' (%d+)'))
+    if not was then
+      records[i] = state .. string.sub(records[i], 2)
+      lacking = lacking + quantity
+    elseif was == 'b' or what == 'disown' and was == 'c' then
+      local version, rest = string.match(standing[i], '^%a(%d*)(.*)')
+      records[i] = state .. (tonumber(version) or 1) + 1 .. rest
+      if was == 'b' then held = held + quantity else sold = sold + quantity end
+    elseif was == state then
+      records[i] = standing[i]
+    else
+      return {'otherwise', standing[i]}
+    end
   end
+  local back, had = state == 'c' and 0 - lacking or held + sold, limit > 0 and tonumber(redis.call('HGET', users, user) or 0)
+  if back < 0 and (lacking > available or had and had + lacking > limit) then return {'otherwise', ''} end
   write(records)
-  redis.call('HINCRBY', item, 'held', -quantity)
-  redis.call('HINCRBY', item, state == 'c' and 'sold' or 'available', quantity)
-  if state ~= 'c' then redis.call('HINCRBY', item, 'returned', quantity) end
-  if state ~= 'c' and limit > 0 then redis.call('HINCRBY', users, user, -quantity) end
-  return {'done', state == 'u' and tonumber(quantity) or nil}
+  add(item, 'held', 0 - held)
+  add(item, 'sold', state == 'c' and held + lacking or 0 - sold)
+  add(item, 'available', back)
+  if state ~= 'c' then add(item, 'returned', held + sold + lacking) end
+  if had then add(users, user, 0 - back) end
+  for i = 1, lacking > 0 and #digests or 0 do -- what putback.lua noted
+    local noted = redis.call('HGET', shortage, digests[i])
+    if noted then
+      redis.call('HDEL', shortage, digests[i])
+      add(item, 'shortage', 0 - string.match(noted, ' (%d+)'))
+    end
+  end
+  return {'done', state == 'u' and back > 0 and back or nil}
 end
+
+act.disown = act.settle
 
 function act.send()
   if tonumber(ARGV[5]) > available then return {'sold-out', available} end
-  move('-')
+  move('-', what)
   return {'done'}
 end
 
 function act.refund()
   if standing[1] then
-    move('')
+    move('', what)
     return {'done', tonumber(ARGV[5])}
   end
   redis.call('HSET', restocks, ARGV[4], 'refund 0')
@@ -117,7 +141,14 @@ function act.refund()
 end
 
 function act.receive()
-  move('')
+  move('', what)
+  return {'done'}
+end
+
+act['take-back'] = function()
+  if standing[1] ~= 'receive' then return act.refund() end
+  if tonumber(ARGV[5]) > available then return {'sold-out', available} end
+  move('-', 'refund')
   return {'done'}
 end
 

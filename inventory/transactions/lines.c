@@ -19,11 +19,12 @@ static const struct {
     const char *step; /* in the names of failpoints */
     const char *state;
     const char *transfer;
-    int line; /* of a transfer: its line */
+    int line; /* of a transfer: its line; -1: both */
 } writes[] = {
     [WRITE_DEBIT] = {"debit", NULL, "send", 0},       [WRITE_ABORT] = {"abort", "u", "refund", 0},
     [WRITE_CONFIRM] = {"confirm", "c", "receive", 1}, [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
     [WRITE_EXPIRE] = {"expire", "e", NULL, 0},        [WRITE_SELL] = {"sell", NULL, NULL, 0},
+    [WRITE_DISOWN] = {"disown", "u", "take-back", -1},
 };
 
 static bool of_part(const struct transaction_part *part, int line) {
@@ -57,30 +58,41 @@ static void order_after(const struct inventory_transaction *transaction, int lin
     static const enum inventory_state states[] = {
         [WRITE_DEBIT] = INVENTORY_STATE_HELD,        [WRITE_SELL] = INVENTORY_STATE_CONFIRMED,
         [WRITE_CONFIRM] = INVENTORY_STATE_CONFIRMED, [WRITE_CANCEL] = INVENTORY_STATE_CANCELLED,
-        [WRITE_EXPIRE] = INVENTORY_STATE_EXPIRED,    [WRITE_ABORT] = INVENTORY_STATE_ABORTED};
+        [WRITE_EXPIRE] = INVENTORY_STATE_EXPIRED,    [WRITE_ABORT] = INVENTORY_STATE_ABORTED,
+        [WRITE_DISOWN] = INVENTORY_STATE_ABORTED};
     inventory_transaction_order(transaction, line, order);
     order->state = states[write];
     order->pending = write == WRITE_DEBIT;
-    order->version = write == WRITE_DEBIT ? 1 : 2;
+    order->version = write == WRITE_DEBIT ? 1 : write == WRITE_DISOWN ? 3 : 2;
+}
+
+void lines_print_order(char out[RECORD_SIZE], const struct inventory_transaction *transaction, int line,
+                       enum line_write write) {
+    struct inventory_order order;
+    order_after(transaction, line, write, &order);
+    record_print(out, &order);
+}
+
+void lines_print_move(char out[RECORD_SIZE], enum line_write write, int64_t quantity) {
+    const char *word = writes[write == WRITE_DISOWN ? WRITE_ABORT : write].transfer;
+    snprintf(out, RECORD_SIZE, "%s %lld", word ? word : "", (long long)quantity);
 }
 
 /* ---- replies ---- */
 
 void lines_keep(struct inventory *inventory, const struct inventory_transaction *transaction, int line,
                 enum line_write write) {
-    struct inventory_order order;
-    char record[RECORD_SIZE];
-    order_after(transaction, line, write, &order);
-    record_print(record, &order);
-    putback_keep(inventory, RECEIPT_ORDER, order.item, order.id + strlen(order.item) + 1, record);
+    char digest[INVENTORY_DIGEST_SIZE], record[RECORD_SIZE];
+    lines_digest(transaction, line, digest);
+    lines_print_order(record, transaction, line, write);
+    putback_keep(inventory, RECEIPT_ORDER, transaction->lines[line].item, digest, record);
 }
 
 static void keep(const struct transaction_part *part) {
     const struct transaction_run *run = part->run;
     const struct inventory_transaction *transaction = run->transaction;
-    char record[48];
-    snprintf(record, sizeof record, "%s %lld", writes[run->write].transfer ? writes[run->write].transfer : "",
-             (long long)part->quantity);
+    char record[RECORD_SIZE];
+    lines_print_move(record, run->write, part->quantity);
     if (transaction->kind == INVENTORY_TRANSFER)
         putback_keep(run->inventory, RECEIPT_MOVE, transaction->lines[part->line].item, transaction->nonce,
                      record);
@@ -199,7 +211,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
 
 /* ---- calls ---- */
 
-enum { MORE = SCRIPT_ARGV + 6 + 3, ARGV_MAX = MORE + 3 + 2 * INVENTORY_LINES_MAX };
+enum { MORE = SCRIPT_ARGV + 7 + 3, ARGV_MAX = MORE + 3 + 2 * INVENTORY_LINES_MAX };
 
 static void call(struct transaction_part *part, const char *what, int argc, const char **argv) {
     const struct sale_keys *keys = &part->keys;
@@ -213,11 +225,12 @@ static void call(struct transaction_part *part, const char *what, int argc, cons
                                 keys->events,
                                 keys->token,
                                 keys->restocks,
+                                keys->shortage,
                                 inventory_events(part->run->inventory),
                                 what,
                                 token};
     memcpy(argv + SCRIPT_ARGV, head, sizeof head);
-    script_call(part->run->inventory->store, &line_script, 6, argc, argv, on_reply, part);
+    script_call(part->run->inventory->store, &line_script, 7, argc, argv, on_reply, part);
 }
 
 void lines_digest(const struct inventory_transaction *transaction, int line,
@@ -287,7 +300,7 @@ static void write_basket(struct transaction_part *part) {
     argv[MORE + 1] = run->transaction->user;
     argv[MORE + 2] = quantity;
     int count = add_lines(part, write, argv + MORE + 3, digests, records);
-    call(part, debit ? "debit" : "settle", MORE + 3 + count, argv);
+    call(part, debit ? "debit" : write == WRITE_DISOWN ? "disown" : "settle", MORE + 3 + count, argv);
 }
 
 static void write_transfer(struct transaction_part *part) {

@@ -5,6 +5,7 @@
 #ifndef INVENTORY_TRANSACTIONS_LINES_H
 #define INVENTORY_TRANSACTIONS_LINES_H
 
+#include "inventory/model/record.h"
 #include "inventory/transactions.h"
 #include "inventory/transactions/run.h"
 
@@ -33,6 +34,10 @@ void lines_each_part(struct transaction_run *run, enum line_write write, const c
 /* The line's order was written in this state: a failover that loses it is noticed. */
 void lines_keep(struct inventory *inventory, const struct inventory_transaction *transaction, int line,
                 enum line_write write);
+/* The line's order as a write leaves it, and what it leaves of a transfer of so many units. */
+void lines_print_order(char out[RECORD_SIZE], const struct inventory_transaction *transaction, int line,
+                       enum line_write write);
+void lines_print_move(char out[RECORD_SIZE], enum line_write write, int64_t quantity);
 /* One reply is there, or was lost: then it is not `good`. */
 void lines_count_down(struct transaction_run *run, bool good);
 

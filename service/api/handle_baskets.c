@@ -15,7 +15,7 @@
 #include "service/api/codec.h"
 #include "service/api/handlers.h"
 #include "service/api/problem.h"
-#include "service/container.h"
+#include "base/container.h"
 #include "service/failpoint.h"
 #include "service/worker.h"
 

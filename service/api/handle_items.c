@@ -6,7 +6,7 @@
 #include "service/api/codec.h"
 #include "service/api/handlers.h"
 #include "service/api/problem.h"
-#include "service/container.h"
+#include "base/container.h"
 #include "service/worker.h"
 
 /* Checks the name in the path; if it cannot be one, answers and returns false. */

@@ -8,7 +8,7 @@
 #include "service/api/codec.h"
 #include "service/api/handlers.h"
 #include "service/api/problem.h"
-#include "service/container.h"
+#include "base/container.h"
 #include "service/worker.h"
 
 /* Beyond the time that old grants can last: time to open and close locks, and for heartbeats. */

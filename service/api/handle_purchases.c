@@ -7,7 +7,7 @@
 #include "service/api/handlers.h"
 #include "service/api/plain_purchase.h"
 #include "service/api/problem.h"
-#include "service/container.h"
+#include "base/container.h"
 #include "service/worker.h"
 
 /* A purchase in flight; lives in its request.

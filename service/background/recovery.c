@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-#include "service/container.h"
+#include "base/container.h"
+#include "service/log.h"
 #include "service/service.h"
 
 /* Other instances leave what was claimed alone for so long. */
@@ -44,10 +45,20 @@ static void on_claimed(void *ctx, enum inventory_status status,
     background->claiming = 0; /* only now the room is known */
 }
 
+static void on_reconciled(void *ctx, enum inventory_status status, const struct inventory_reconciled *told) {
+    (void)ctx;
+    if (status == INVENTORY_OK && told->torn > 0)
+        log_error("a failover of the store tore %lld baskets and transfers: %lld of the %lld units that their "
+                  "items lacked are back",
+                  (long long)told->torn, (long long)told->mended, (long long)told->lacking);
+}
+
 void recovery_tick(struct background *background) {
     int room = RECOVERY_MAX - background->recovering;
     if (background->claiming || room == 0 || !store_clock_is_known(&background->service->clock))
         return;
+    if (inventory_transactions_are_suspect(background->inventory))
+        inventory_transactions_reconcile(background->inventory, true, on_reconciled, NULL);
     background->claiming = room;
     inventory_transaction_claim(background->inventory, room, CLAIM_MS, on_claimed, background);
 }

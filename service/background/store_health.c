@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/container.h"
+#include "base/container.h"
 #include "service/log.h"
 #include "service/worker.h"
 

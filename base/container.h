@@ -1,6 +1,6 @@
 /* From a member of a struct to the struct: for callbacks that get only the member. */
-#ifndef SERVICE_CONTAINER_H
-#define SERVICE_CONTAINER_H
+#ifndef BASE_CONTAINER_H
+#define BASE_CONTAINER_H
 
 #include <stddef.h>
 

@@ -1,0 +1,246 @@
+/* Baskets and transfers that a failover tore, and whose maker cannot put them back: what the journal says is
+ * written again, what does not fit is told, and what was made twice is undone once. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/test/fixture.h"
+#include "inventory/test/transactions.h"
+#include "test/pair.h"
+
+enum { CALL_MS = 500, RESOLVE_MS = 3000, MASTERS = 3 };
+
+struct told {
+    struct inventory_metrics metrics;
+    int outcomes[INVENTORY_LOSS_DIFFERS + 1];
+};
+
+static struct redis_cluster cluster;
+static struct redis_server *dies; /* the master of lamp */
+static struct pair pair;
+static struct told told, others;
+
+static void on_loss(void *ctx, const struct inventory_loss *loss) {
+    ((struct told *)ctx)->outcomes[loss->outcome]++;
+}
+
+static struct seller *open_seller(struct shop *shop, const char *url, struct told *by) {
+    *by = (struct told){.outcomes = {0}};
+    struct seller *seller = seller_open_with(shop, &(struct seller_options){.url = url,
+                                                                            .call_timeout_ms = CALL_MS,
+                                                                            .resolve_ms = RESOLVE_MS,
+                                                                            .metrics = &by->metrics,
+                                                                            .on_loss = on_loss,
+                                                                            .on_loss_ctx = by});
+    seller->fence = 5;
+    seller->locked = true;
+    seller_wait_up(seller);
+    return seller;
+}
+
+static bool is_whole(void *arg) {
+    return store_is_whole(((struct seller *)arg)->inventory->store);
+}
+
+static bool is_not_whole(void *arg) {
+    return !is_whole(arg);
+}
+
+/* Two sellers at a cluster whose master of lamp has a replica that gets nothing from now on. Phone, and all
+ * that is used of the journal, are on others. */
+static void open_cluster(struct seller **maker, struct seller **other) {
+    redis_cluster_start(&cluster, MASTERS, 1);
+    struct shop *shop = shop_open();
+    *maker = open_seller(shop, redis_cluster_url(&cluster), &told);
+    *other = open_seller(shop, redis_cluster_url(&cluster), &others);
+    shop_wait(shop, is_whole, *maker, "all masters are there");
+    shop_wait(shop, is_whole, *other, "all masters are there");
+    dies = redis_cluster_of(&cluster, "{lamp}");
+    CHECK(redis_cluster_of(&cluster, "{phone}") != dies && redis_cluster_of(&cluster, "{held}") != dies);
+    item_sell(*maker, "phone", INVENTORY_BATCH, 100);
+    item_sell(*maker, "lamp", INVENTORY_BATCH, 100);
+    struct inventory_item held = terms("held", INVENTORY_BATCH, 100);
+    held.hold_ms = 600000;
+    CHECK_STATUS(item_put(*maker, &held), INVENTORY_OK);
+    redis_wait_copied(dies, dies + MASTERS);
+    CHECK_STR(redis_command(dies, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
+    CHECK_INT(redis_integer(dies, "CLIENT", "KILL", "TYPE", "replica", NULL), 1);
+}
+
+/* A key whose transaction the journal has elsewhere than at the master that dies. */
+static const char *safe_key(const char *prefix, const char *user) {
+    for (int i = 0;; i++) {
+        char *key = harness_format("%s%d", prefix, i), id[INVENTORY_DIGEST_SIZE];
+        inventory_key_digest(user, key, strlen(key), id);
+        if (redis_cluster_of(&cluster, harness_format("{baskets:%u}", key_part(id))) != dies)
+            return key;
+    }
+}
+
+static struct txn *make(struct seller *seller, const char *prefix, const char *lines) {
+    struct txn *txn = txn_new(seller, safe_key(prefix, prefix[0] == 't' ? "" : "ann"), lines);
+    CHECK_STATUS(txn_do(txn, TXN_MAKE), INVENTORY_OK);
+    return txn;
+}
+
+/* The maker dies together with the master. */
+static void lose(struct seller *maker, struct seller *other) {
+    seller_close(maker);
+    redis_kill(dies);
+    shop_wait(other->shop, is_not_whole, other, "the master is gone");
+    shop_wait(other->shop, is_whole, other, "its successor is there");
+}
+
+/* The same transaction, asked for by another seller. */
+static struct txn *same(struct seller *seller, const struct txn *of) {
+    struct txn *txn = harness_alloc(sizeof *txn);
+    *txn = *of;
+    txn->seller = seller;
+    return txn;
+}
+
+static void check_audit(struct seller *seller, const char *item, int64_t available, int64_t held,
+                        int64_t sold) {
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(seller, item, &audit), INVENTORY_OK);
+    CHECK(audit.conserved && audit.exact);
+    CHECK_INT(audit.item.available, available);
+    CHECK_INT(audit.item.held, held);
+    CHECK_INT(audit.item.sold, sold);
+}
+
+static void check_order(struct seller *seller, const struct txn *txn, int line, const char *state) {
+    struct inventory_order order;
+    inventory_transaction_order(&txn->transaction, line, &order);
+    CHECK_STATUS(order_step(seller, order.id, INVENTORY_READ, &order), INVENTORY_OK);
+    CHECK_STR(inventory_state_name(order.state), state);
+}
+
+static void test_from_journal(void) {
+    struct seller *maker, *other;
+    open_cluster(&maker, &other);
+    make(maker, "to-lamp", "phone:3 lamp:3");
+    make(maker, "to-phone", "lamp:1 phone:1");
+    const struct txn *sold = make(maker, "sold", "phone:1 lamp:1 lamp:2"),
+                     *confirmed = make(maker, "confirmed", "held:1 lamp:1"),
+                     *cancelled = make(maker, "cancelled", "held:1 lamp:1"),
+                     *held = make(maker, "held", "held:1 lamp:4");
+    CHECK_STATUS(txn_do((struct txn *)confirmed, TXN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(txn_do((struct txn *)cancelled, TXN_CANCEL), INVENTORY_OK);
+    CHECK(!inventory_transactions_are_suspect(maker->inventory) ||
+          txns_reconcile(maker, true).torn == 0); /* a seller that was just opened compares once */
+    txns_reconcile(other, true);
+    CHECK(!inventory_transactions_are_suspect(other->inventory));
+    lose(maker, other);
+    CHECK(inventory_transactions_are_suspect(other->inventory));
+    struct inventory_reconciled found = txns_reconcile(other, false);
+    CHECK_INT(found.transactions, 6);
+    CHECK_INT(found.in_flight, 0);
+    CHECK_INT(found.torn, 6);
+    CHECK_INT(found.lacking, 3 + 1 + 1 + 2 + 1 + 1 + 4);
+    CHECK_INT(found.mended, 0);
+    CHECK(inventory_transactions_are_suspect(other->inventory)); /* nothing is mended yet */
+    found = txns_reconcile(other, true);
+    CHECK_INT(found.torn, 6);
+    CHECK_INT(found.mended, 3 + 1 + 1 + 2 + 1 + 1 + 4);
+    CHECK(!inventory_transactions_are_suspect(other->inventory));
+    CHECK_INT(txns_reconcile(other, false).torn, 0);
+    CHECK_INT(others.outcomes[INVENTORY_LOSS_BACK], 7);
+    CHECK_INT((int)others.metrics.put_back, 7);
+    CHECK_INT((int)others.metrics.shortage, 0);
+    for (int line = 0; line < 3; line++)
+        check_order(other, sold, line, "confirmed");
+    check_order(other, confirmed, 1, "confirmed");
+    check_order(other, cancelled, 1, "cancelled");
+    CHECK_STATUS(txn_do(same(other, held), TXN_CONFIRM), INVENTORY_OK);
+    check_order(other, held, 1, "confirmed");
+    check_audit(other, "phone", 100 - 3 + 1 - 1, 0, 1);
+    check_audit(other, "lamp", 100 + 3 - 1 - 3 - 1 - 4, 0, 3 + 1 + 4);
+    check_audit(other, "held", 98, 0, 2);
+}
+
+/* Held baskets are settled before anybody has compared. */
+static void test_settled_first(void) {
+    struct seller *maker, *other;
+    open_cluster(&maker, &other);
+    const struct txn *confirmed = make(maker, "confirmed", "held:1 lamp:1 lamp:2"),
+                     *cancelled = make(maker, "cancelled", "held:1 lamp:1");
+    lose(maker, other);
+    CHECK_STATUS(txn_do(same(other, confirmed), TXN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(txn_do(same(other, cancelled), TXN_CANCEL), INVENTORY_OK);
+    check_order(other, confirmed, 1, "confirmed");
+    check_order(other, confirmed, 2, "confirmed");
+    check_order(other, cancelled, 1, "cancelled");
+    CHECK_INT(txns_reconcile(other, true).torn, 0);
+    check_audit(other, "held", 99, 0, 1);
+    check_audit(other, "lamp", 97, 0, 3);
+}
+
+/* Its units were sold again meanwhile. */
+static void test_short(void) {
+    struct seller *maker, *other;
+    open_cluster(&maker, &other);
+    const struct txn *sold = make(maker, "sold", "phone:1 lamp:1"), *held = make(maker, "held", "held:1 lamp:1");
+    lose(maker, other);
+    CHECK_STATUS(buy(other, "lamp", "bob", "all", 100)->status, INVENTORY_OK);
+    struct inventory_reconciled found = txns_reconcile(other, true);
+    CHECK_INT(found.torn, 2);
+    CHECK_INT(found.lacking, 2);
+    CHECK_INT(found.mended, 0);
+    CHECK_INT(others.outcomes[INVENTORY_LOSS_SHORT], 2);
+    CHECK_STATUS(txn_do(same(other, held), TXN_CONFIRM), INVENTORY_UNKNOWN);
+    check_audit(other, "lamp", 0, 0, 100);
+    check_order(other, sold, 0, "confirmed");
+    /* There are units again: the confirm is carried out, and the rest with the next comparison. */
+    CHECK_STATUS(item_restock(other, "lamp", "r", 5, NULL), INVENTORY_OK);
+    CHECK_STATUS(txn_do(same(other, held), TXN_CONFIRM), INVENTORY_OK);
+    CHECK_INT(txns_reconcile(other, true).mended, 1);
+    check_order(other, sold, 1, "confirmed");
+    check_order(other, held, 1, "confirmed");
+    check_audit(other, "lamp", 3, 0, 102);
+    const struct redis_server *lamp = redis_cluster_of(&cluster, "{lamp}");
+    CHECK_STR(redis_command(lamp, "HGET", "seckill:{lamp}:item", "shortage", NULL), "0");
+}
+
+/* All of it is lost, its maker stands still, and the buyers ask another one meanwhile. */
+static void test_made_twice(void) {
+    pair_start(&pair);
+    struct shop *late_shop = shop_open(), *shop = shop_open();
+    struct seller *late = open_seller(late_shop, pair_url(&pair), &told),
+                  *other = open_seller(shop, pair_url(&pair), &others);
+    item_sell(late, "phone", INVENTORY_BATCH, 100);
+    item_sell(late, "lamp", INVENTORY_BATCH, 100);
+    struct inventory_item held = terms("held", INVENTORY_BATCH, 100);
+    held.hold_ms = 600000;
+    CHECK_STATUS(item_put(late, &held), INVENTORY_OK);
+    pair_cut(&pair);
+    CHECK_STATUS(txn_make(late, "t", "phone:3 lamp:3"), INVENTORY_OK);
+    CHECK_STATUS(txn_make(late, "sold", "phone:1 lamp:1"), INVENTORY_OK);
+    CHECK_STATUS(txn_make(late, "held", "phone:1 held:1"), INVENTORY_OK);
+    pair_fail_over(&pair);
+    seller_wait_down(other);
+    seller_wait_up(other);
+    other->fence = 6;
+    CHECK_STATUS(txn_make(other, "t", "phone:3 lamp:3"), INVENTORY_OK);
+    struct txn *sold = txn_new(other, "sold", "phone:1 lamp:1");
+    CHECK_STATUS(txn_do(sold, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_make(other, "held", "phone:1 held:1"), INVENTORY_OK);
+    seller_wait_down(late);
+    seller_wait_up(late);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_DIFFERS], 3);
+    shop_idle(late_shop, 500);
+    check_order(other, sold, 0, "confirmed");
+    check_audit(other, "phone", 100 - 3 - 1 - 1, 1, 1);
+    check_audit(other, "lamp", 103 - 1, 0, 1);
+    check_audit(other, "held", 99, 1, 0);
+    CHECK_INT(txns_reconcile(other, false).torn, 0);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("from the journal", test_from_journal);
+    harness_run("settled first", test_settled_first);
+    harness_run("what does not fit", test_short);
+    harness_run("made twice", test_made_twice);
+    return harness_finish();
+}
