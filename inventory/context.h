@@ -21,7 +21,8 @@ struct inventory {
     struct inventory_metrics *metrics; /* the caller's, or own_metrics */
     struct inventory_metrics own_metrics;
     uv_timer_t tick;
-    int closing; /* handles that are not closed yet */
+    int64_t tick_ms; /* when it was */
+    int closing;     /* handles that are not closed yet */
 
     /* store/status.c */
     char error[256]; /* the last error of the store */
@@ -63,6 +64,9 @@ struct inventory {
     /* transactions/reconcile.c */
     bool torn; /* items may lack what the journal says */
     struct reconciling *reconciling;
+
+    /* transactions/audit_all.c */
+    struct audit_all *audit_all;
 
     /* transactions/journal.c */
     unsigned claim_part; /* where the next claim begins */

@@ -9,6 +9,8 @@
 #include "inventory/purchases/rest.h"
 #include "inventory/strategies/strategies.h"
 #include "inventory/strategies/work_delay.h"
+#include "inventory/transactions/audit_all.h"
+#include "inventory/transactions/disown.h"
 #include "inventory/transactions/reconcile.h"
 #include "inventory/transactions/transaction.h"
 
@@ -38,6 +40,7 @@ static struct store *open_store(struct inventory *inventory) {
 
 static void on_tick(uv_timer_t *timer) {
     struct inventory *inventory = timer->data;
+    inventory->tick_ms = clock_mono_ms(inventory->config.clock);
     lost_expire(inventory, false);
     lost_resolve(inventory);
     transaction_tick(inventory, false);
@@ -46,6 +49,8 @@ static void on_tick(uv_timer_t *timer) {
     histories_tick(inventory);
     rest_tick(inventory);
     reconcile_tick(inventory);
+    audit_all_tick(inventory);
+    disown_tick(inventory);
 }
 
 static void on_handle_closed(uv_handle_t *handle) {
@@ -112,6 +117,7 @@ void inventory_close(struct inventory *inventory) {
     work_delay_close(inventory);
     audit_close(inventory);
     reconcile_close(inventory);
+    audit_all_close(inventory);
     for (struct item *item; (item = STAILQ_FIRST(&inventory->dirty));) {
         STAILQ_REMOVE_HEAD(&inventory->dirty, next_dirty);
         item->dirty = false;

@@ -134,9 +134,28 @@ typedef void inventory_reconciled_fn(void *ctx, enum inventory_status status,
 bool inventory_transactions_are_suspect(const struct inventory *inventory);
 
 /* Compares the whole journal with the items. `mend`: what items lack is written again, and what does not fit
- * is told (`on_loss`). OK; UNAVAILABLE: a part of the store could not be asked; OVERLOADED: one is under way,
- * and `told` is NULL. A journal of a million takes some minutes. */
+ * is told (`on_loss`); otherwise what was found is suspect from then on. OK; UNAVAILABLE: a part of the store
+ * could not be asked; OVERLOADED: one is under way, and `told` is NULL. It takes a minute for some millions.
+ */
 void inventory_transactions_reconcile(struct inventory *inventory, bool mend, inventory_reconciled_fn *fn,
                                       void *ctx);
+
+/* All items together. */
+struct inventory_audit_sum {
+    bool conserved;            /* every item is, none oversold, nothing is torn, nothing unknown */
+    int64_t items, unbalanced; /* and how many of them are not conserved: see struct inventory_audit */
+    int64_t stock, available, held, sold, oversold, shortage;
+    struct inventory_reconciled journal; /* units that it knows, and an item lacks: they are nowhere */
+    int64_t unknown; /* units of orders and moves whose basket or transfer it does not have, or has otherwise:
+                      * they are in two places, or nobody's */
+};
+
+typedef void inventory_audit_all_fn(void *ctx, enum inventory_status status,
+                                    const struct inventory_audit_sum *sum);
+
+/* Audits all items, and their baskets and transfers. What is unknown to the journal is told by name
+ * (`on_loss`; no more than a hundred). Beside a running sale the sums are not of one moment. OK; UNAVAILABLE;
+ * OVERLOADED: one is under way. Baskets that were made naively are unknown to the journal. */
+void inventory_audit_all(struct inventory *inventory, inventory_audit_all_fn *fn, void *ctx);
 
 #endif

@@ -18,7 +18,10 @@ static void service_on_loss(void *ctx, const struct inventory_loss *loss) {
         [INVENTORY_LOSS_UNKNOWN_ITEM] = " and its item",
         [INVENTORY_LOSS_DIFFERS] = ", and something else was acknowledged since"};
     (void)ctx;
-    if (loss->outcome > INVENTORY_LOSS_BACK)
+    if (loss->outcome == INVENTORY_LOSS_UNKNOWN_TRANSACTION)
+        log_error("%s%s:%s has units, and the journal does not have its basket or transfer", what[loss->kind],
+                  loss->item, loss->name);
+    else if (loss->outcome > INVENTORY_LOSS_BACK)
         log_error("a failover of the store lost %s%s%s%s%s", what[loss->kind], loss->item,
                   *loss->item && *loss->name ? ":" : "", loss->name, became[loss->outcome]);
 }

@@ -232,7 +232,7 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
     if (outcome == INVENTORY_LOSS_BACK)
         note_hold(receipts, receipt);
     if (outcome == INVENTORY_LOSS_DIFFERS && receipt->kind == RECEIPT_JOURNAL)
-        receipts_mark(receipts, receipt, true); /* see transactions/reconcile.c */
+        receipts_mark(receipts, receipt, true); /* see transactions/disown.c */
     receipts_adopt(receipts, receipt, history->number);
 }
 

@@ -5,7 +5,7 @@
 -- ARGV: what, name, record as it was acknowledged last, whether this is the last time (yes | no: what does not fit is not noted yet), whether the
 --   event stream is written (on | off).
 --   order: digest, record (see record.h). A hold that is over takes no units: it is put back as expired.
---   move: digest, `QUANTITY STOCK AVAILABLE` of a restock, or `send | refund | receive QUANTITY` of a transfer (see line.lua).
+--   move: digest, `QUANTITY STOCK AVAILABLE` of a restock, or `send | refund | receive QUANTITY TRANSFER` (see line.lua).
 --   journal: transaction, the time from which others may finish it (0: it is finished), a blank, and its record (see journal.h).
 -- Replies 'there': it stands, or something newer does. 'back': it does now. 'short': its units were sold again since, or its user has others by
 --   now; the last time this is noted. 'differs': something else was acknowledged since. 'unknown-item': the item is gone too.
@@ -66,11 +66,11 @@ local function move(available)
   local was, word = string.match(standing or '', '^%a+'), string.match(record, '^%a+')
   local quantity, sign = quantity_of(record), ''
   if standing and (was == word or was == 'refund') then return resolve('there') end
-  if word == 'refund' and was ~= 'send' then
+  if word == 'refund' and not was then
     redis.call('HSET', restocks, name, 'refund 0')
     return 'back'
   end
-  if word == 'send' then
+  if word == 'send' or was == 'receive' then -- what arrived is taken back
     if tonumber(quantity) > available then return unfit() end
     sign = '-'
   end

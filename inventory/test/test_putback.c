@@ -14,7 +14,7 @@ enum { CALL_MS = 500, RESOLVE_MS = 10000, LONG_MS = 65000 };
 /* What a seller told of losses. */
 struct told {
     struct inventory_metrics metrics;
-    int outcomes[INVENTORY_LOSS_DIFFERS + 1];
+    int outcomes[INVENTORY_LOSS_OUTCOMES];
 };
 
 static struct pair pair;

@@ -12,11 +12,12 @@ enum { CALL_MS = 500, RESOLVE_MS = 3000, MASTERS = 3 };
 
 struct told {
     struct inventory_metrics metrics;
-    int outcomes[INVENTORY_LOSS_DIFFERS + 1];
+    int outcomes[INVENTORY_LOSS_OUTCOMES];
 };
 
 static struct redis_cluster cluster;
-static struct redis_server *dies; /* the master of lamp */
+static struct redis_server *dies; /* the master of lamp, and of rare */
+static const char *rare;
 static struct pair pair;
 static struct told told, others;
 
@@ -59,6 +60,9 @@ static void open_cluster(struct seller **maker, struct seller **other) {
     CHECK(redis_cluster_of(&cluster, "{phone}") != dies && redis_cluster_of(&cluster, "{held}") != dies);
     item_sell(*maker, "phone", INVENTORY_BATCH, 100);
     item_sell(*maker, "lamp", INVENTORY_BATCH, 100);
+    for (int i = 0; i == 0 || redis_cluster_of(&cluster, harness_format("{%s}", rare)) != dies; i++)
+        rare = harness_format("rare%d", i);
+    item_sell(*maker, rare, INVENTORY_BATCH, 10);
     struct inventory_item held = terms("held", INVENTORY_BATCH, 100);
     held.hold_ms = 600000;
     CHECK_STATUS(item_put(*maker, &held), INVENTORY_OK);
@@ -116,6 +120,32 @@ static void check_order(struct seller *seller, const struct txn *txn, int line, 
     CHECK_STR(inventory_state_name(order.state), state);
 }
 
+/* Held baskets that are settled before anybody has compared. */
+static void settle_first(struct seller *other, const struct txn *confirmed, const struct txn *cancelled) {
+    CHECK_STATUS(txn_do(same(other, confirmed), TXN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(txn_do(same(other, cancelled), TXN_CANCEL), INVENTORY_OK);
+    check_order(other, confirmed, 1, "confirmed");
+    check_order(other, confirmed, 2, "confirmed");
+    check_order(other, cancelled, 1, "cancelled");
+}
+
+/* What did not fit does once there are units again: the confirm is carried out, and the rest with the next
+ * comparison. */
+static void make_room(struct seller *other, const struct txn *sold, const struct txn *held) {
+    CHECK_STATUS(txn_do(same(other, held), TXN_CONFIRM), INVENTORY_UNKNOWN);
+    check_audit(other, rare, 0, 0, 10);
+    CHECK_STATUS(item_restock(other, rare, "r", 5, NULL), INVENTORY_OK);
+    CHECK_STATUS(txn_do(same(other, held), TXN_CONFIRM), INVENTORY_OK);
+    CHECK_INT(txns_reconcile(other, true).mended, 1);
+    check_order(other, sold, 0, "confirmed");
+    check_order(other, sold, 1, "confirmed");
+    check_order(other, held, 1, "confirmed");
+    check_audit(other, rare, 3, 0, 12);
+    CHECK_STR(redis_command(redis_cluster_of(&cluster, harness_format("{%s}", rare)), "HGET",
+                            harness_format("seckill:{%s}:item", rare), "shortage", NULL),
+              "0");
+}
+
 static void test_from_journal(void) {
     struct seller *maker, *other;
     open_cluster(&maker, &other);
@@ -124,82 +154,46 @@ static void test_from_journal(void) {
     const struct txn *sold = make(maker, "sold", "phone:1 lamp:1 lamp:2"),
                      *confirmed = make(maker, "confirmed", "held:1 lamp:1"),
                      *cancelled = make(maker, "cancelled", "held:1 lamp:1"),
-                     *held = make(maker, "held", "held:1 lamp:4");
+                     *held = make(maker, "held", "held:1 lamp:4"),
+                     *early = make(maker, "early", "held:1 lamp:1 lamp:2"),
+                     *late = make(maker, "late", "held:1 lamp:1"),
+                     *sold_rare = make(maker, "sold-rare", harness_format("phone:1 %s:1", rare)),
+                     *held_rare = make(maker, "held-rare", harness_format("held:1 %s:1", rare));
     CHECK_STATUS(txn_do((struct txn *)confirmed, TXN_CONFIRM), INVENTORY_OK);
     CHECK_STATUS(txn_do((struct txn *)cancelled, TXN_CANCEL), INVENTORY_OK);
-    CHECK(!inventory_transactions_are_suspect(maker->inventory) ||
-          txns_reconcile(maker, true).torn == 0); /* a seller that was just opened compares once */
-    txns_reconcile(other, true);
+    CHECK(inventory_transactions_are_suspect(other->inventory)); /* it was just opened */
+    CHECK_INT(txns_reconcile(other, true).torn, 0);
     CHECK(!inventory_transactions_are_suspect(other->inventory));
     lose(maker, other);
     CHECK(inventory_transactions_are_suspect(other->inventory));
+    settle_first(other, early, late);
+    CHECK_STATUS(buy(other, rare, "bob", "all", 10)->status, INVENTORY_OK);
     struct inventory_reconciled found = txns_reconcile(other, false);
-    CHECK_INT(found.transactions, 6);
+    CHECK_INT(found.transactions, 10);
     CHECK_INT(found.in_flight, 0);
-    CHECK_INT(found.torn, 6);
-    CHECK_INT(found.lacking, 3 + 1 + 1 + 2 + 1 + 1 + 4);
+    CHECK_INT(found.torn, 6 + 2);
+    CHECK_INT(found.lacking, 3 + 1 + 1 + 2 + 1 + 1 + 4 + 2);
     CHECK_INT(found.mended, 0);
     CHECK(inventory_transactions_are_suspect(other->inventory)); /* nothing is mended yet */
     found = txns_reconcile(other, true);
-    CHECK_INT(found.torn, 6);
+    CHECK_INT(found.torn, 6 + 2);
     CHECK_INT(found.mended, 3 + 1 + 1 + 2 + 1 + 1 + 4);
     CHECK(!inventory_transactions_are_suspect(other->inventory));
-    CHECK_INT(txns_reconcile(other, false).torn, 0);
+    CHECK_INT(txns_reconcile(other, false).torn, 2);
     CHECK_INT(others.outcomes[INVENTORY_LOSS_BACK], 7);
+    CHECK_INT(others.outcomes[INVENTORY_LOSS_SHORT], 2);
     CHECK_INT((int)others.metrics.put_back, 7);
-    CHECK_INT((int)others.metrics.shortage, 0);
+    CHECK_INT((int)others.metrics.shortage, 2);
     for (int line = 0; line < 3; line++)
         check_order(other, sold, line, "confirmed");
     check_order(other, confirmed, 1, "confirmed");
     check_order(other, cancelled, 1, "cancelled");
     CHECK_STATUS(txn_do(same(other, held), TXN_CONFIRM), INVENTORY_OK);
     check_order(other, held, 1, "confirmed");
-    check_audit(other, "phone", 100 - 3 + 1 - 1, 0, 1);
-    check_audit(other, "lamp", 100 + 3 - 1 - 3 - 1 - 4, 0, 3 + 1 + 4);
-    check_audit(other, "held", 98, 0, 2);
-}
-
-/* Held baskets are settled before anybody has compared. */
-static void test_settled_first(void) {
-    struct seller *maker, *other;
-    open_cluster(&maker, &other);
-    const struct txn *confirmed = make(maker, "confirmed", "held:1 lamp:1 lamp:2"),
-                     *cancelled = make(maker, "cancelled", "held:1 lamp:1");
-    lose(maker, other);
-    CHECK_STATUS(txn_do(same(other, confirmed), TXN_CONFIRM), INVENTORY_OK);
-    CHECK_STATUS(txn_do(same(other, cancelled), TXN_CANCEL), INVENTORY_OK);
-    check_order(other, confirmed, 1, "confirmed");
-    check_order(other, confirmed, 2, "confirmed");
-    check_order(other, cancelled, 1, "cancelled");
-    CHECK_INT(txns_reconcile(other, true).torn, 0);
-    check_audit(other, "held", 99, 0, 1);
-    check_audit(other, "lamp", 97, 0, 3);
-}
-
-/* Its units were sold again meanwhile. */
-static void test_short(void) {
-    struct seller *maker, *other;
-    open_cluster(&maker, &other);
-    const struct txn *sold = make(maker, "sold", "phone:1 lamp:1"), *held = make(maker, "held", "held:1 lamp:1");
-    lose(maker, other);
-    CHECK_STATUS(buy(other, "lamp", "bob", "all", 100)->status, INVENTORY_OK);
-    struct inventory_reconciled found = txns_reconcile(other, true);
-    CHECK_INT(found.torn, 2);
-    CHECK_INT(found.lacking, 2);
-    CHECK_INT(found.mended, 0);
-    CHECK_INT(others.outcomes[INVENTORY_LOSS_SHORT], 2);
-    CHECK_STATUS(txn_do(same(other, held), TXN_CONFIRM), INVENTORY_UNKNOWN);
-    check_audit(other, "lamp", 0, 0, 100);
-    check_order(other, sold, 0, "confirmed");
-    /* There are units again: the confirm is carried out, and the rest with the next comparison. */
-    CHECK_STATUS(item_restock(other, "lamp", "r", 5, NULL), INVENTORY_OK);
-    CHECK_STATUS(txn_do(same(other, held), TXN_CONFIRM), INVENTORY_OK);
-    CHECK_INT(txns_reconcile(other, true).mended, 1);
-    check_order(other, sold, 1, "confirmed");
-    check_order(other, held, 1, "confirmed");
-    check_audit(other, "lamp", 3, 0, 102);
-    const struct redis_server *lamp = redis_cluster_of(&cluster, "{lamp}");
-    CHECK_STR(redis_command(lamp, "HGET", "seckill:{lamp}:item", "shortage", NULL), "0");
+    make_room(other, sold_rare, held_rare);
+    check_audit(other, "phone", 100 - 3 + 1 - 2, 0, 2);
+    check_audit(other, "lamp", 100 + 3 - 1 - 3 - 1 - 4 - 3, 0, 3 + 1 + 4 + 3);
+    check_audit(other, "held", 96, 0, 4);
 }
 
 /* All of it is lost, its maker stands still, and the buyers ask another one meanwhile. */
@@ -236,11 +230,151 @@ static void test_made_twice(void) {
     CHECK_INT(txns_reconcile(other, false).torn, 0);
 }
 
+/* ---- the audit of all items ---- */
+
+struct summed {
+    bool done;
+    enum inventory_status status;
+    struct inventory_audit_sum sum;
+};
+
+static void on_sum(void *ctx, enum inventory_status status, const struct inventory_audit_sum *sum) {
+    struct summed *summed = ctx;
+    summed->done = true;
+    summed->status = status;
+    if (sum)
+        summed->sum = *sum;
+}
+
+static bool is_summed(void *arg) {
+    return ((struct summed *)arg)->done;
+}
+
+static struct inventory_audit_sum audit_all(struct seller *seller) {
+    struct summed summed = {.done = false}, second = {.done = false};
+    inventory_audit_all(seller->inventory, on_sum, &summed);
+    inventory_audit_all(seller->inventory, on_sum, &second);
+    CHECK(second.done);
+    CHECK_STATUS(second.status, INVENTORY_OVERLOADED);
+    shop_wait(seller->shop, is_summed, &summed, "all is audited");
+    CHECK_STATUS(summed.status, INVENTORY_OK);
+    return summed.sum;
+}
+
+static struct redis_server redis;
+
+static void forget(const struct txn *txn, int line) {
+    struct inventory_order order;
+    inventory_transaction_order(&txn->transaction, line, &order);
+    CHECK_STR(redis_command(&redis, "HDEL", harness_format("seckill:{%s}:orders", order.item),
+                            strchr(order.id, ':') + 1, NULL),
+              "1");
+}
+
+static void check_all(struct seller *seller, int torn, int lacking, int unknown, int unbalanced) {
+    struct inventory_audit_sum sum = audit_all(seller);
+    CHECK_INT(sum.journal.torn, torn);
+    CHECK_INT(sum.journal.lacking, lacking);
+    CHECK_INT(sum.unknown, unknown);
+    CHECK_INT(sum.unbalanced, unbalanced);
+    CHECK_INT(sum.conserved, torn + unknown + unbalanced == 0);
+}
+
+/* Everything is there; and then a part of it is not. */
+static void test_audit_all(void) {
+    redis_start(&redis, NULL);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    CHECK_INT(audit_all(seller).items, 0);
+    item_sell(seller, "phone", INVENTORY_BATCH, 100);
+    item_sell(seller, "lamp", INVENTORY_BATCH, 100);
+    struct inventory_item held = terms("held", INVENTORY_BATCH, 100);
+    held.hold_ms = 600000;
+    CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "bob", "k", 2)->status, INVENTORY_OK);
+    struct txn *moved = txn_new(seller, "t", "phone:3 lamp:3"),
+               *sold = txn_new(seller, "sold", "phone:1 lamp:2"),
+               *cancelled = txn_new(seller, "cancelled", "held:1 lamp:1"),
+               *waits = txn_new(seller, "waits", "held:4 lamp:1"),
+               *refused = txn_new(seller, "no", "phone:1 lamp:199");
+    CHECK_STATUS(txn_do(moved, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(sold, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(cancelled, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(cancelled, TXN_CANCEL), INVENTORY_OK);
+    CHECK_STATUS(txn_do(waits, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(refused, TXN_MAKE), INVENTORY_SOLD_OUT);
+    struct inventory_audit_sum sum = audit_all(seller);
+    CHECK(sum.conserved);
+    CHECK_INT(sum.items, 3);
+    CHECK_INT(sum.stock, 300);
+    CHECK_INT(sum.held, 5);
+    CHECK_INT(sum.sold, 5);
+    CHECK_INT(sum.available, 290);
+    CHECK_INT(sum.journal.transactions, 4);
+    CHECK_INT(sum.journal.in_flight, 0);
+    CHECK(!inventory_transactions_are_suspect(seller->inventory));
+    /* A half of the transfer is gone, and a line: an audit that finds this makes them suspect. */
+    CHECK_STR(redis_command(&redis, "HDEL", "seckill:{lamp}:restocks", moved->transaction.nonce, NULL), "1");
+    forget(sold, 1);
+    check_all(seller, 2, 5, 0, 1);
+    CHECK(inventory_transactions_are_suspect(seller->inventory));
+    redis_command(&redis, "HINCRBY", "seckill:{lamp}:item", "sold", "-2", NULL);
+    redis_command(&redis, "HINCRBY", "seckill:{lamp}:item", "available", "-1", NULL);
+    redis_command(&redis, "HINCRBY", "seckill:{lamp}:item", "restocked", "-3", NULL);
+    check_all(seller, 2, 5, 0, 0);
+    CHECK_INT(txns_reconcile(seller, true).mended, 5);
+    check_all(seller, 0, 0, 0, 0);
+    /* What the journal does not have any more, or has as another attempt. */
+    const char *record = txn_record(&redis, waits);
+    txn_set_record(&redis, waits,
+                   harness_format("held AAAAAAAAAAAAAAAAAAAAAA %s", strchr(strchr(record, ' ') + 1, ' ') + 1),
+                   false);
+    check_all(seller, 1, 5, 5, 0);
+    txn_set_record(&redis, waits, record, false);
+    check_all(seller, 0, 0, 0, 0);
+    const char *confirmed = txn_record(&redis, sold);
+    txn_set_record(&redis, sold, harness_format("held%s", strchr(confirmed, ' ')), false);
+    check_all(seller, 0, 0, 3, 0);
+    txn_set_record(&redis, sold, confirmed, false);
+    confirmed = txn_record(&redis, moved);
+    redis_command(&redis, "HDEL",
+                  harness_format("seckill:{baskets:%u}:journal", key_part(moved->transaction.id)),
+                  harness_format("t:%s", moved->transaction.id), NULL);
+    check_all(seller, 0, 0, 6, 0);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_UNKNOWN_TRANSACTION], 2 + 2 + 2);
+    txn_set_record(&redis, moved, confirmed, false);
+    check_all(seller, 0, 0, 0, 0);
+}
+
+/* Beside transactions that go on, nothing is torn and nothing unknown. */
+static void test_audit_beside(void) {
+    redis_start(&redis, NULL);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct txn *txns[60];
+    item_sell(seller, "phone", INVENTORY_BATCH, 50);
+    item_sell(seller, "lamp", INVENTORY_BATCH, 1000);
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 60; i++) {
+            txns[i] = txn_new(seller, harness_format("%s%d-%d", i % 3 ? "b" : "t", round, i),
+                              i % 2 ? "phone:1 lamp:1" : "lamp:1 phone:1");
+            txn_begin(txns[i], TXN_MAKE);
+        }
+        struct inventory_audit_sum sum = audit_all(seller);
+        CHECK_INT(sum.journal.torn, 0);
+        CHECK_INT(sum.unknown, 0);
+        CHECK_INT(sum.unbalanced, 0);
+        for (int i = 0; i < 60; i++)
+            txn_wait(txns[i]);
+    }
+    CHECK(audit_all(seller).conserved);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("from the journal", test_from_journal);
-    harness_run("settled first", test_settled_first);
-    harness_run("what does not fit", test_short);
     harness_run("made twice", test_made_twice);
+    harness_run("the audit of all", test_audit_all);
+    harness_run("the audit of all beside transactions", test_audit_beside);
     return harness_finish();
 }

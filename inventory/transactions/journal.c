@@ -212,9 +212,9 @@ static void on_claimed(void *ctx, const struct redis_value *value) {
     expiry_note_call(claim->inventory, claim->sent_ms);
     claim->replied |= good;
     for (size_t i = 0; i < found && claim->count < claim->most; i++)
-        claim->count +=
-            journal_read_entry(&claim->transactions[claim->count], redis_value_text(redis_value_at(value, 2 * i)),
-                         redis_value_text(redis_value_at(value, 2 * i + 1)));
+        claim->count += journal_read_entry(&claim->transactions[claim->count],
+                                           redis_value_text(redis_value_at(value, 2 * i)),
+                                           redis_value_text(redis_value_at(value, 2 * i + 1)));
     claim_next(claim);
 }
 

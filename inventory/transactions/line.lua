@@ -10,9 +10,9 @@
 --     u aborted. An order that is not there is written as these records say: of u, so that a late `debit` finds it; of the others it was lost in
 --     a failover, and c takes its units anew. Replies {'done'}, {'done', units} that u refunded, or {'otherwise', record}.
 --   disown: the same with u, and ends confirmed orders too.
---   send | refund | receive: digest, quantity. A transfer: units leave this item, come back to it, or arrive. Replies {'done'}, {'done', units}
+--   send | refund | receive: digest, quantity, transfer. A transfer: units leave this item, come back to it, or arrive. Replies {'done'}, {'done', units}
 --     that came back, {'aborted'} or {'sold-out', available}.
---   take-back: digest, quantity. Undoes send or receive, whichever was done. Replies {'done'} or {'sold-out', available}.
+--   take-back: digest, quantity, transfer. Undoes send or receive, whichever was done. Replies {'done'} or {'sold-out', available}.
 -- Or any: {'stale'} | {'unknown-item'}. The first write is one that Redis refuses when out of memory, so a call is carried out whole or not at all.
 local item, orders, users, events, newest_token, restocks, shortage = unpack(KEYS)
 local streams, what, token = ARGV[1], ARGV[2], ARGV[3]
@@ -56,7 +56,7 @@ local function write(new)
 end
 
 local function move(sign, word)
-  redis.call('HSET', restocks, ARGV[4], word .. ' ' .. ARGV[5])
+  redis.call('HSET', restocks, ARGV[4], word .. ' ' .. ARGV[5] .. ' ' .. ARGV[6])
   if streams == 'on' then redis.call('XADD', events, '*', 'transfer', sign .. ARGV[5]) end
   redis.call('HINCRBY', item, 'available', sign .. ARGV[5])
   redis.call('HINCRBY', item, 'restocked', sign .. ARGV[5])

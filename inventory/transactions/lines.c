@@ -21,9 +21,9 @@ static const struct {
     const char *transfer;
     int line; /* of a transfer: its line; -1: both */
 } writes[] = {
-    [WRITE_DEBIT] = {"debit", NULL, "send", 0},       [WRITE_ABORT] = {"abort", "u", "refund", 0},
-    [WRITE_CONFIRM] = {"confirm", "c", "receive", 1}, [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
-    [WRITE_EXPIRE] = {"expire", "e", NULL, 0},        [WRITE_SELL] = {"sell", NULL, NULL, 0},
+    [WRITE_DEBIT] = {"debit", NULL, "send", 0},        [WRITE_ABORT] = {"abort", "u", "refund", 0},
+    [WRITE_CONFIRM] = {"confirm", "c", "receive", 1},  [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
+    [WRITE_EXPIRE] = {"expire", "e", NULL, 0},         [WRITE_SELL] = {"sell", NULL, NULL, 0},
     [WRITE_DISOWN] = {"disown", "u", "take-back", -1},
 };
 
@@ -73,9 +73,11 @@ void lines_print_order(char out[RECORD_SIZE], const struct inventory_transaction
     record_print(out, &order);
 }
 
-void lines_print_move(char out[RECORD_SIZE], enum line_write write, int64_t quantity) {
+void lines_print_move(char out[RECORD_SIZE], const struct inventory_transaction *transaction, int line,
+                      enum line_write write) {
     const char *word = writes[write == WRITE_DISOWN ? WRITE_ABORT : write].transfer;
-    snprintf(out, RECORD_SIZE, "%s %lld", word ? word : "", (long long)quantity);
+    snprintf(out, RECORD_SIZE, "%s %lld %s", word ? word : "", (long long)transaction->lines[line].quantity,
+             transaction->id);
 }
 
 /* ---- replies ---- */
@@ -92,7 +94,7 @@ static void keep(const struct transaction_part *part) {
     const struct transaction_run *run = part->run;
     const struct inventory_transaction *transaction = run->transaction;
     char record[RECORD_SIZE];
-    lines_print_move(record, run->write, part->quantity);
+    lines_print_move(record, transaction, part->line, run->write);
     if (transaction->kind == INVENTORY_TRANSFER)
         putback_keep(run->inventory, RECEIPT_MOVE, transaction->lines[part->line].item, transaction->nonce,
                      record);
@@ -219,16 +221,10 @@ static void call(struct transaction_part *part, const char *what, int argc, cons
     char token[FENCING_TOKEN_SIZE] = "";
     if (part->run->transaction->locked && part->run->inventory->config.fencing)
         fencing_token_print(token, &line->token);
-    const char *const head[] = {keys->item,
-                                keys->orders,
-                                keys->users,
-                                keys->events,
-                                keys->token,
-                                keys->restocks,
-                                keys->shortage,
-                                inventory_events(part->run->inventory),
-                                what,
-                                token};
+    const char *const head[] = {
+        keys->item,  keys->orders,   keys->users,    keys->events,
+        keys->token, keys->restocks, keys->shortage, inventory_events(part->run->inventory),
+        what,        token};
     memcpy(argv + SCRIPT_ARGV, head, sizeof head);
     script_call(part->run->inventory->store, &line_script, 7, argc, argv, on_reply, part);
 }
@@ -309,7 +305,8 @@ static void write_transfer(struct transaction_part *part) {
     const char *argv[ARGV_MAX];
     argv[MORE] = part->run->transaction->nonce;
     argv[MORE + 1] = quantity;
-    call(part, writes[part->run->write].transfer, MORE + 2, argv);
+    argv[MORE + 2] = part->run->transaction->id;
+    call(part, writes[part->run->write].transfer, MORE + 3, argv);
 }
 
 /* They leave together, so the store syncs its file once. */

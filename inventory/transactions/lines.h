@@ -34,10 +34,12 @@ void lines_each_part(struct transaction_run *run, enum line_write write, const c
 /* The line's order was written in this state: a failover that loses it is noticed. */
 void lines_keep(struct inventory *inventory, const struct inventory_transaction *transaction, int line,
                 enum line_write write);
-/* The line's order as a write leaves it, and what it leaves of a transfer of so many units. */
+/* What a write leaves in the store: the line's order; of a transfer the move of its units (WORD QUANTITY ID).
+ */
 void lines_print_order(char out[RECORD_SIZE], const struct inventory_transaction *transaction, int line,
                        enum line_write write);
-void lines_print_move(char out[RECORD_SIZE], enum line_write write, int64_t quantity);
+void lines_print_move(char out[RECORD_SIZE], const struct inventory_transaction *transaction, int line,
+                      enum line_write write);
 /* One reply is there, or was lost: then it is not `good`. */
 void lines_count_down(struct transaction_run *run, bool good);
 

@@ -347,6 +347,19 @@ size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit
         (long long)item->held, (long long)item->sold, (long long)audit->holds, (long long)audit->user_units);
 }
 
+size_t codec_write_audit_sum(char out[CODEC_BODY_SIZE], const struct inventory_audit_sum *sum) {
+    const struct inventory_reconciled *journal = &sum->journal;
+    return print(out,
+                 "{\"conserved\":%s,\"items\":%lld,\"unbalanced\":%lld,\"stock\":%lld,\"available\":%lld,"
+                 "\"held\":%lld,\"sold\":%lld,\"oversold\":%lld,\"shortage\":%lld,\"transactions\":%lld,"
+                 "\"in_flight\":%lld,\"torn\":%lld,\"lacking\":%lld,\"unknown\":%lld}",
+                 sum->conserved ? "true" : "false", (long long)sum->items, (long long)sum->unbalanced,
+                 (long long)sum->stock, (long long)sum->available, (long long)sum->held, (long long)sum->sold,
+                 (long long)sum->oversold, (long long)sum->shortage, (long long)journal->transactions,
+                 (long long)journal->in_flight, (long long)journal->torn, (long long)journal->lacking,
+                 (long long)sum->unknown);
+}
+
 /* What the death of a server loses, now. */
 static const char *loss(const struct inventory_health *health, const struct inventory_server *server) {
     if (server->replicas == 0)

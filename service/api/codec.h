@@ -56,6 +56,7 @@ size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *
 size_t codec_write_restock(char out[CODEC_BODY_SIZE], const char *item,
                            const struct inventory_restock *restock);
 size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit *audit);
+size_t codec_write_audit_sum(char out[CODEC_BODY_SIZE], const struct inventory_audit_sum *sum);
 /* `baskets` and `transfers` say whether they can be made. */
 size_t codec_write_health(char out[CODEC_HEALTH_SIZE], const struct inventory_health *health, bool draining,
                           const char *baskets, const char *transfers);

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/container.h"
 #include "inventory/transactions.h"
 #include "service/api/answers.h"
 #include "service/api/codec.h"
 #include "service/api/handlers.h"
 #include "service/api/problem.h"
-#include "base/container.h"
 #include "service/failpoint.h"
 #include "service/worker.h"
 

@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/container.h"
 #include "service/api/answers.h"
 #include "service/api/codec.h"
 #include "service/api/handlers.h"
 #include "service/api/problem.h"
-#include "base/container.h"
 #include "service/worker.h"
 
 /* Checks the name in the path; if it cannot be one, answers and returns false. */
@@ -135,14 +135,18 @@ void items_restock(struct worker *worker, struct http_request *request, const ch
     inventory_item_restock(worker->inventory, name, digest, quantity, on_restock, restock);
 }
 
-/* ---- audit: read by the background thread, off the purchase path ---- */
+/* ---- audits: read by the background thread, off the purchase path ---- */
 
 struct audit {
     struct http_request *request;
     struct worker *worker;
     struct mailbox_post post;
     enum inventory_status status;
-    struct inventory_audit told;
+    bool of_all;
+    union {
+        struct inventory_audit item;
+        struct inventory_audit_sum sum;
+    } told;
     char item[INVENTORY_NAME_MAX + 1];
 };
 
@@ -151,38 +155,62 @@ _Static_assert(sizeof(struct audit) <= HTTP_CONTEXT_SIZE, "an audit must fit int
 static void answer_audit(struct mailbox_post *post) {
     struct audit *audit = CONTAINER_OF(post, struct audit, post);
     char body[CODEC_BODY_SIZE];
-    if (audit->status == INVENTORY_OK)
-        http_answer(audit->request, 200, "application/json", body, codec_write_audit(body, &audit->told),
-                    NULL);
-    else
+    if (audit->status != INVENTORY_OK) {
         answer_status(audit->request, audit->status);
+        return;
+    }
+    size_t length = audit->of_all ? codec_write_audit_sum(body, &audit->told.sum)
+                                  : codec_write_audit(body, &audit->told.item);
+    http_answer(audit->request, 200, "application/json", body, length, NULL);
+}
+
+static void answer_later(struct audit *audit, enum inventory_status status) {
+    audit->status = status;
+    audit->post.run = answer_audit;
+    mailbox_put(&audit->worker->mailbox, &audit->post);
 }
 
 static void on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
     struct audit *audit = ctx;
-    audit->status = status;
     if (told)
-        audit->told = *told;
-    audit->post.run = answer_audit;
-    mailbox_put(&audit->worker->mailbox, &audit->post);
+        audit->told.item = *told;
+    answer_later(audit, status);
+}
+
+static void on_audit_all(void *ctx, enum inventory_status status, const struct inventory_audit_sum *sum) {
+    struct audit *audit = ctx;
+    if (sum)
+        audit->told.sum = *sum;
+    answer_later(audit, status);
 }
 
 static void begin_audit(struct mailbox_post *post) {
     struct audit *audit = CONTAINER_OF(post, struct audit, post);
     struct inventory *inventory = audit->worker->service->background.inventory;
-    if (inventory)
-        inventory_item_audit(inventory, audit->item, on_audit, audit);
+    if (!inventory)
+        answer_later(audit, INVENTORY_UNAVAILABLE);
+    else if (audit->of_all)
+        inventory_audit_all(inventory, on_audit_all, audit);
     else
-        on_audit(audit, INVENTORY_UNAVAILABLE, NULL);
+        inventory_item_audit(inventory, audit->item, on_audit, audit);
+}
+
+static void ask_background(struct worker *worker, struct http_request *request, bool of_all,
+                           const char *item) {
+    struct audit *audit = request->context;
+    audit->request = request;
+    audit->worker = worker;
+    audit->of_all = of_all;
+    snprintf(audit->item, sizeof audit->item, "%s", item);
+    audit->post.run = begin_audit;
+    mailbox_put(&worker->service->background.mailbox, &audit->post);
 }
 
 void items_audit(struct worker *worker, struct http_request *request, const char *name) {
-    struct audit *audit = request->context;
-    if (!check_name(request, name))
-        return;
-    audit->request = request;
-    audit->worker = worker;
-    snprintf(audit->item, sizeof audit->item, "%s", name);
-    audit->post.run = begin_audit;
-    mailbox_put(&worker->service->background.mailbox, &audit->post);
+    if (check_name(request, name))
+        ask_background(worker, request, false, name);
+}
+
+void items_audit_all(struct worker *worker, struct http_request *request, const char *name) {
+    ask_background(worker, request, true, name);
 }

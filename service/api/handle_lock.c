@@ -3,12 +3,12 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "inventory/lock_epoch.h"
 #include "service/api/answers.h"
 #include "service/api/codec.h"
 #include "service/api/handlers.h"
 #include "service/api/problem.h"
-#include "base/container.h"
 #include "service/worker.h"
 
 /* Beyond the time that old grants can last: time to open and close locks, and for heartbeats. */

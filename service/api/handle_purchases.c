@@ -2,12 +2,12 @@
 #include <semaphore.h>
 #include <string.h>
 
+#include "base/container.h"
 #include "service/api/answers.h"
 #include "service/api/codec.h"
 #include "service/api/handlers.h"
 #include "service/api/plain_purchase.h"
 #include "service/api/problem.h"
-#include "base/container.h"
 #include "service/worker.h"
 
 /* A purchase in flight; lives in its request.

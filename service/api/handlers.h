@@ -16,7 +16,7 @@ typedef void routes_fn(struct worker *worker, struct http_request *request, cons
 /* handle_purchases.c */
 routes_fn purchases_post;
 /* handle_items.c */
-routes_fn items_put, items_get, items_restock, items_audit;
+routes_fn items_put, items_get, items_restock, items_audit, items_audit_all;
 /* handle_orders.c */
 routes_fn orders_get, orders_confirm, orders_cancel;
 /* handle_baskets.c */

@@ -23,6 +23,7 @@ static const struct route {
     {"PUT", "/v1/items/*", items_put, ADMIN},
     {"POST", "/v1/items/*/restock", items_restock, ADMIN},
     {"GET", "/v1/items/*/audit", items_audit, ADMIN},
+    {"GET", "/v1/audit", items_audit_all, ADMIN},
     {"GET", "/v1/orders/*", orders_get, ANYBODY},
     {"POST", "/v1/orders/*/confirm", orders_confirm, BY_TIME},
     {"POST", "/v1/orders/*/cancel", orders_cancel, BY_TIME},

@@ -48,9 +48,10 @@ static void on_claimed(void *ctx, enum inventory_status status,
 static void on_reconciled(void *ctx, enum inventory_status status, const struct inventory_reconciled *told) {
     (void)ctx;
     if (status == INVENTORY_OK && told->torn > 0)
-        log_error("a failover of the store tore %lld baskets and transfers: %lld of the %lld units that their "
-                  "items lacked are back",
-                  (long long)told->torn, (long long)told->mended, (long long)told->lacking);
+        log_error(
+            "a failover of the store tore %lld baskets and transfers: %lld of the %lld units that their "
+            "items lacked are back",
+            (long long)told->torn, (long long)told->mended, (long long)told->lacking);
 }
 
 void recovery_tick(struct background *background) {

@@ -1,0 +1,350 @@
+/* The audit of all items together.
+ *
+ *     list      the items, by SCAN of each server
+ *     compare   the journal with the items (reconcile.c): what it says and items lack
+ *     items     one after the other: its orders and moves with the journal (what the items have and it does
+ *               not know), then its own books (purchases/audit.c)
+ *
+ * An order of a basket, or a move of a transfer, names its transaction. The journal must have that, with the
+ * nonce from which the order's digest follows. It is asked after the item. So if it does not have it, the
+ * order is read again: an attempt that was aborted meanwhile is no error. */
+#include "inventory/transactions/audit_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/model/record.h"
+#include "inventory/store/scan.h"
+#include "inventory/store/status.h"
+#include "inventory/transactions/journal.h"
+
+enum { KEYS_PAGE = 1000, TOLD_MOST = 100 };
+
+static const char key_before[] = "seckill:{", key_after[] = "}:item";
+
+struct audit_all {
+    struct inventory *inventory;
+    inventory_audit_all_fn *fn;
+    void *ctx;
+    struct inventory_audit_sum sum;
+
+    int server;
+    char (*items)[INVENTORY_NAME_MAX + 1];
+    size_t count, room, at;
+
+    enum receipt_kind kind; /* ORDER, then MOVE */
+    struct scan scan;       /* of the item's orders, or its moves */
+    int64_t unknown_before;
+    int pending; /* entries of this page, and 1 until all were begun */
+    bool to_compare, scanning, failed;
+    int told;
+};
+
+/* An entry of an item whose transaction is looked up. */
+struct entry {
+    struct audit_all *in;
+    enum receipt_kind kind;
+    int64_t quantity;
+    struct inventory_transaction transaction;
+    char field[INVENTORY_DIGEST_SIZE], record[RECORD_SIZE];
+};
+
+static void begin_item(struct audit_all *in);
+static void list_more(struct audit_all *in, const char *cursor);
+
+/* ---- the end ---- */
+
+static void end(struct audit_all *in, enum inventory_status status) {
+    struct inventory_audit_sum *sum = &in->sum;
+    in->inventory->audit_all = NULL;
+    sum->conserved =
+        sum->unbalanced == 0 && sum->oversold == 0 && sum->journal.torn == 0 && sum->unknown == 0;
+    in->fn(in->ctx, status, status == INVENTORY_OK ? sum : NULL);
+    free(in->items);
+    free(in);
+}
+
+/* ---- an item ---- */
+
+static const char *item_key(const struct audit_all *in, struct sale_keys *keys) {
+    sale_keys_make(keys, in->items[in->at]);
+    return in->kind == RECEIPT_ORDER ? keys->orders : keys->restocks;
+}
+
+static void on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
+    struct audit_all *in = ctx;
+    struct inventory_audit_sum *sum = &in->sum;
+    if (status != INVENTORY_OK) {
+        end(in, status == INVENTORY_UNKNOWN_ITEM ? INVENTORY_UNAVAILABLE : status);
+        return;
+    }
+    sum->items++;
+    sum->unbalanced += !told->conserved;
+    sum->stock += told->item.initial + told->item.restocked;
+    sum->available += told->item.available;
+    sum->held += told->item.held;
+    sum->sold += told->item.sold;
+    sum->oversold += told->oversold;
+    sum->shortage += told->item.shortage;
+    in->at++;
+    begin_item(in);
+}
+
+static void on_page(void *ctx, const struct redis_value *page, bool again);
+
+static void begin_scan(struct audit_all *in, enum receipt_kind kind) {
+    struct inventory *inventory = in->inventory;
+    struct sale_keys keys;
+    in->kind = kind;
+    in->scanning = true;
+    in->unknown_before = in->sum.unknown;
+    scan_begin(&in->scan, inventory->store, inventory->config.clock, &inventory->tick_ms, item_key(in, &keys),
+               on_page, in);
+}
+
+static void begin_item(struct audit_all *in) {
+    if (in->at < in->count)
+        begin_scan(in, RECEIPT_ORDER);
+    else
+        end(in, INVENTORY_OK);
+}
+
+/* The page was looked up. */
+static void count_down(struct audit_all *in) {
+    if (--in->pending > 0)
+        return;
+    if (in->failed) {
+        end(in, INVENTORY_UNAVAILABLE);
+        return;
+    }
+    if (scan_go_on(&in->scan))
+        return;
+    in->scanning = false;
+    if (in->kind == RECEIPT_ORDER)
+        begin_scan(in, RECEIPT_MOVE);
+    else
+        inventory_item_audit(in->inventory, in->items[in->at], on_audit, in);
+}
+
+/* ---- an order, or a move ---- */
+
+static void end_entry(struct entry *entry) {
+    struct audit_all *in = entry->in;
+    free(entry);
+    count_down(in);
+}
+
+static void tell(const struct entry *entry) {
+    struct audit_all *in = entry->in;
+    const struct inventory_config *config = &in->inventory->config;
+    in->sum.unknown += entry->quantity;
+    if (config->on_loss && in->told++ < TOLD_MOST)
+        config->on_loss(config->on_loss_ctx,
+                        &(struct inventory_loss){.kind = entry->kind == RECEIPT_ORDER ? INVENTORY_LOST_ORDER
+                                                                                      : INVENTORY_LOST_MOVE,
+                                                 .item = in->items[in->at],
+                                                 .name = entry->field,
+                                                 .outcome = INVENTORY_LOSS_UNKNOWN_TRANSACTION});
+}
+
+static void on_entry_again(void *ctx, const struct redis_value *value) {
+    struct entry *entry = ctx;
+    bool good = store_status(entry->in->inventory, value) == INVENTORY_OK;
+    const char *record = good ? redis_value_text(value) : NULL;
+    entry->in->failed |= !good;
+    if (record && strcmp(record, entry->record) == 0)
+        tell(entry);
+    end_entry(entry);
+}
+
+/* What stands in the item is confirmed: an order that is sold, units that have arrived. */
+static bool is_final(const struct entry *entry) {
+    return entry->record[0] == 'c' || strncmp(entry->record, "receive", 7) == 0;
+}
+
+/* Whether the journal, as it was read, accounts for it. */
+static bool is_known(const struct entry *entry, const char *item) {
+    const struct inventory_transaction *transaction = &entry->transaction;
+    struct inventory_order order;
+    bool same = strcmp(transaction->nonce, entry->field) == 0;
+    if (entry->kind == RECEIPT_ORDER)
+        same = record_read(&order, item, entry->field, entry->record) &&
+               inventory_transaction_has_order(transaction, &order);
+    return same && (!is_final(entry) || phases[transaction->phase].is == INVENTORY_STATE_CONFIRMED);
+}
+
+static void on_journal(void *ctx, const struct redis_value *value) {
+    struct entry *entry = ctx;
+    struct audit_all *in = entry->in;
+    struct sale_keys keys;
+    bool good = store_status(in->inventory, value) == INVENTORY_OK;
+    in->failed |= !good;
+    if (!good || (redis_value_text(value) && journal_read(&entry->transaction, redis_value_text(value)) &&
+                  is_known(entry, in->items[in->at])))
+        end_entry(entry);
+    else
+        store_callf(in->inventory->store, on_entry_again, entry, "HGET %s %s", item_key(in, &keys),
+                    entry->field);
+}
+
+/* Fills in kind, id and quantity. False: it is of no transaction, or holds no units. */
+static bool read_entry(struct entry *entry, const char *item) {
+    struct inventory_transaction *transaction = &entry->transaction;
+    struct inventory_order order;
+    char word[8], id[INVENTORY_DIGEST_SIZE];
+    long long quantity;
+    if (entry->kind == RECEIPT_MOVE) {
+        transaction->kind = INVENTORY_TRANSFER;
+        if (sscanf(entry->record, "%7s %lld %22s", word, &quantity, id) != 3 || strcmp(word, "refund") == 0)
+            return false;
+        entry->quantity = quantity;
+        stpcpy(transaction->id, id);
+        return true;
+    }
+    transaction->kind = INVENTORY_BASKET;
+    if (!record_read(&order, item, entry->field, entry->record) || !order.basket[0] ||
+        (order.state != INVENTORY_STATE_HELD && order.state != INVENTORY_STATE_CONFIRMED))
+        return false;
+    entry->quantity = order.quantity;
+    stpcpy(transaction->id, order.basket);
+    return true;
+}
+
+static void look_up(struct audit_all *in, const char *field, const char *record) {
+    struct entry of = {.in = in, .kind = in->kind};
+    if (!field || !record || !inventory_digest_valid(field) || strlen(record) >= sizeof of.record)
+        return;
+    stpcpy(of.field, field);
+    stpcpy(of.record, record);
+    if (!read_entry(&of, in->items[in->at]))
+        return;
+    struct entry *entry = malloc(sizeof *entry);
+    if (!entry) {
+        in->failed = true;
+        return;
+    }
+    *entry = of;
+    in->pending++;
+    journal_ask(in->inventory, &entry->transaction, on_journal, entry);
+}
+
+static void on_page(void *ctx, const struct redis_value *page, bool again) {
+    struct audit_all *in = ctx;
+    in->failed |= !page;
+    in->pending = 1;
+    if (again)
+        in->sum.unknown = in->unknown_before;
+    for (size_t i = 0; page && !again && i + 1 < redis_value_count(page); i += 2)
+        look_up(in, redis_value_text(redis_value_at(page, i)), redis_value_text(redis_value_at(page, i + 1)));
+    count_down(in);
+}
+
+/* ---- the journal ---- */
+
+static void on_compared(void *ctx, enum inventory_status status, const struct inventory_reconciled *told) {
+    struct audit_all *in = ctx;
+    if (status != INVENTORY_OK) {
+        end(in, status);
+        return;
+    }
+    in->sum.journal = *told;
+    begin_item(in);
+}
+
+/* ---- which items there are ---- */
+
+/* False: out of memory. */
+static bool note_item(struct audit_all *in, const char *key) {
+    size_t length = strlen(key), before = sizeof key_before - 1, after = sizeof key_after - 1;
+    if (length <= before + after || !inventory_name_valid(key + before, length - before - after))
+        return true;
+    if (in->count == in->room) {
+        size_t room = in->room ? 2 * in->room : 64;
+        void *more = realloc(in->items, room * sizeof in->items[0]);
+        if (!more)
+            return false;
+        in->items = more;
+        in->room = room;
+    }
+    snprintf(in->items[in->count++], sizeof in->items[0], "%.*s", (int)(length - before - after),
+             key + before);
+    return true;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(a, b);
+}
+
+/* A slot that moved while the servers were scanned was met at both. */
+static void remove_doubles(struct audit_all *in) {
+    size_t kept = 0;
+    if (in->count > 0)
+        qsort(in->items, in->count, sizeof in->items[0], compare_names);
+    for (size_t i = 0; i < in->count; i++) {
+        if (kept == 0 || strcmp(in->items[i], in->items[kept - 1]) != 0)
+            memmove(in->items[kept++], in->items[i], sizeof in->items[0]);
+    }
+    in->count = kept;
+}
+
+static void on_keys(void *ctx, const struct redis_value *value) {
+    struct audit_all *in = ctx;
+    bool good = store_status(in->inventory, value) == INVENTORY_OK && redis_value_count(value) == 2;
+    const struct redis_value *keys = good ? redis_value_at(value, 1) : NULL;
+    for (size_t i = 0; good && i < redis_value_count(keys); i++)
+        good = note_item(in, redis_value_text(redis_value_at(keys, i)));
+    const char *cursor = good ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    if (!cursor) {
+        end(in, INVENTORY_UNAVAILABLE);
+        return;
+    }
+    in->server += strcmp(cursor, "0") == 0;
+    list_more(in, cursor);
+}
+
+static void list_more(struct audit_all *in, const char *cursor) {
+    struct store *store = in->inventory->store;
+    while (in->server < store_servers(store) && !store_server(store, in->server))
+        in->server++;
+    if (in->server < store_servers(store)) {
+        redis_callf(store_server(store, in->server), on_keys, in, "SCAN %s MATCH %s*%s COUNT %d", cursor,
+                    key_before, key_after, KEYS_PAGE);
+        return;
+    }
+    remove_doubles(in);
+    in->to_compare = true;
+}
+
+/* ---- the call ---- */
+
+void inventory_audit_all(struct inventory *inventory, inventory_audit_all_fn *fn, void *ctx) {
+    bool whole = store_is_up(inventory->store, NULL) && store_is_whole(inventory->store);
+    struct audit_all *in = whole && !inventory->audit_all ? calloc(1, sizeof *in) : NULL;
+    if (!in) {
+        fn(ctx, whole ? INVENTORY_OVERLOADED : INVENTORY_UNAVAILABLE, NULL);
+        return;
+    }
+    in->inventory = inventory;
+    in->fn = fn;
+    in->ctx = ctx;
+    inventory->audit_all = in;
+    list_more(in, "0");
+}
+
+/* Another comparison may be under way: it is waited for. */
+void audit_all_tick(struct inventory *inventory) {
+    struct audit_all *in = inventory->audit_all;
+    if (in && in->scanning) {
+        scan_tick(&in->scan);
+    } else if (in && in->to_compare && !inventory->reconciling) {
+        in->to_compare = false;
+        inventory_transactions_reconcile(inventory, false, on_compared, in);
+    }
+}
+
+/* What was asked for was answered when the store was closed, and has ended it. */
+void audit_all_close(struct inventory *inventory) {
+    if (inventory->audit_all)
+        end(inventory->audit_all, INVENTORY_UNAVAILABLE);
+}

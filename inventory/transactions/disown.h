@@ -1,0 +1,10 @@
+/* What was made here, and again by another process. */
+#ifndef INVENTORY_TRANSACTIONS_DISOWN_H
+#define INVENTORY_TRANSACTIONS_DISOWN_H
+
+#include "inventory/transactions.h"
+
+/* Undoes a few of the transactions of which putback.c found that the journal has another attempt. */
+void disown_tick(struct inventory *inventory);
+
+#endif
