@@ -41,6 +41,14 @@ static void close_shop(void) {
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
+/* Of all items together: nothing is lost between them. */
+static void close_whole(void) {
+    struct web_response response;
+    CHECK_INT(shop_admin(port, "GET", "/v1/audit", NULL, &response), 200);
+    CHECK_HAS(response.body, "{\"conserved\":true,");
+    close_shop();
+}
+
 static void check_left(const char *item, int available, int held, int sold) {
     CHECK_INT(shop_audit(port, item, "available"), available);
     CHECK_INT(shop_audit(port, item, "held"), held);
@@ -94,7 +102,7 @@ static void a_basket(void) {
     shop_basket(port, "ann", "b:1 a:2 b:3", "k", &again);
     CHECK_STR(again.body, first.body);
     check_left("a", 7, 0, 3);
-    close_shop();
+    close_whole();
 }
 
 static void check_refused(const char *lines, const char *type, int status, int line, const char *item) {
@@ -145,7 +153,7 @@ static void refusals(void) {
     shop_basket(port, "bob", "b:1 a:1", "refused", &response); /* ann's key is not bob's */
     CHECK_PROBLEM(&response, 409, "sold-out");
     CHECK_INT(shop_number(&response, "available"), 0);
-    close_shop();
+    close_whole();
 }
 
 /* 400 that blames this field. */
@@ -343,7 +351,7 @@ static void confirm(void) {
     check_step(id, "cancel", 409, "order-confirmed");
     check_settled(id, &first, "confirmed", 1);
     CHECK_INT(shop_metric(port, "seckill_lock_acquired_total"), acquired);
-    close_shop();
+    close_whole();
 }
 
 static void cancel(void) {
@@ -354,7 +362,7 @@ static void cancel(void) {
     check_step(id, "cancel", 200, "cancelled");
     check_step(id, "confirm", 409, "order-cancelled");
     check_settled(id, &first, "cancelled", 0);
-    close_shop();
+    close_whole();
 }
 
 static const char *waited_for;
@@ -382,7 +390,7 @@ static void expire(void) {
     check_step(waited_for, "cancel", 410, "order-expired");
     check_settled(waited_for, &first, "expired", 0);
     CHECK(harness_wait(is_counted, NULL, EXPIRY_MS));
-    close_shop();
+    close_whole();
 }
 
 /* ---- transfers ---- */

@@ -444,6 +444,10 @@ static void audit(void) {
     CHECK_INT(shop_admin(shop.port, "GET", "/v1/items/audited/audit", NULL, &response), 200);
     CHECK_INT(shop_number(&response, "oversold"), 1);
     CHECK_HAS(response.body, "\"conserved\":false");
+    CHECK_INT(shop_admin(shop.port, "GET", "/v1/audit", NULL, &response), 200);
+    CHECK_HAS(response.body, "{\"conserved\":false,");
+    CHECK_INT(shop_number(&response, "unbalanced"), 1);
+    CHECK_INT(shop_number(&response, "oversold"), 1);
 }
 
 static void the_end(void) {

@@ -301,6 +301,8 @@ static void members_told(void) {
     check_members(api, "Restock", "", &got);
     CHECK_INT(shop_admin(shop.port, "GET", "/v1/items/a/audit", NULL, &got), 200);
     check_members(api, "Audit", "", &got);
+    CHECK_INT(shop_admin(shop.port, "GET", "/v1/audit", NULL, &got), 200);
+    check_members(api, "AuditSum", "", &got);
     CHECK_INT(shop_get(shop.port, "/readyz", &got), 200);
     check_members(api, "Health", "", &got);
     CHECK_INT(shop_admin(shop.port, "PUT", "/v1/lock", "{\"lock\":\"local:\"}", &got), 200);
