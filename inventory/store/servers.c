@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "inventory/store/barrier.h"
+#include "inventory/store/info.h"
 #include "inventory/store/sentinel.h"
 
 /* The map is read half a second after the last time, or more, while a master is gone: who sells waits for its
@@ -15,6 +16,7 @@ enum {
     MAP_AGE_GONE_MS = 500,
     MAP_JITTER_MS = 250,
     IDLE_MS = 10000,
+    OLD_MAP_MS = 10000, /* after that it is believed: the cluster was made anew */
     SENTINEL_TIMEOUT_MS = 500
 };
 
@@ -262,8 +264,12 @@ void servers_note_moved(struct servers *servers, int slot, struct server *server
 
 static void install(struct servers *servers) {
     struct server *masters[REDIS_MASTERS_MAX] = {NULL};
-    for (int i = 0; i < servers->count; i++)
+    bool were[SERVERS_MAX] = {false};
+    int known = servers->count;
+    for (int i = 0; i < known; i++) {
+        were[i] = servers->server[i]->is_master;
         servers->server[i]->is_master = false;
+    }
     for (int i = 0; i < servers->slots->masters; i++) {
         masters[i] = servers_at(servers, &servers->slots->master[i]);
         if (masters[i])
@@ -279,7 +285,28 @@ static void install(struct servers *servers) {
         if (masters[i])
             make_owner(masters[i]);
     }
+    for (int i = 0; i < known; i++) {
+        if (were[i] && !servers->server[i]->is_master && !redis_is_idle(servers->server[i]->redis))
+            redis_break(servers->server[i]->redis, "it is no master any more");
+    }
     servers->error[0] = '\0';
+}
+
+static void on_epoch(void *ctx, const struct redis_value *value) {
+    struct servers *servers = ctx;
+    const char *info = value ? redis_value_text(value) : NULL;
+    char epoch[24];
+    servers->told_epoch =
+        info && info_find(info, "cluster_current_epoch", epoch, sizeof epoch) ? strtoll(epoch, NULL, 10) : 0;
+}
+
+static bool is_old(struct servers *servers) {
+    int64_t now_ms = clock_mono_ms(servers->config.clock);
+    if (servers->told_epoch == 0 || servers->told_epoch >= servers->epoch)
+        return false;
+    if (servers->old_since_ms == 0)
+        servers->old_since_ms = now_ms;
+    return now_ms - servers->old_since_ms < OLD_MAP_MS;
 }
 
 static void on_map(void *ctx, const struct redis_value *value) {
@@ -289,7 +316,10 @@ static void on_map(void *ctx, const struct redis_value *value) {
     if (servers->closing)
         return;
     bool refused = value && redis_value_type(value) == REDIS_ERROR;
-    if (value && !refused && redis_slots_read(servers->slots, redis_value_reply(value), asked)) {
+    if (value && !refused && !is_old(servers) &&
+        redis_slots_read(servers->slots, redis_value_reply(value), asked)) {
+        servers->epoch = servers->told_epoch;
+        servers->old_since_ms = 0;
         install(servers);
         return;
     }
@@ -317,6 +347,7 @@ static void read_map(struct servers *servers) {
         servers->read_at_ms = clock_mono_ms(servers->config.clock) +
                               (lacks_master(servers) ? MAP_AGE_GONE_MS : MAP_AGE_MS) +
                               (int64_t)randombytes_uniform(MAP_JITTER_MS);
+        redis_callf(server->redis, on_epoch, servers, "CLUSTER INFO");
         redis_callf(server->redis, on_map, servers, "CLUSTER SLOTS");
         return;
     }

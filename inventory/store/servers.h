@@ -1,7 +1,10 @@
 /* The servers of a store, a connection to each, and which of them has a key.
  *
  * Of a cluster the servers are its masters, as the cluster names them; the map of slots is read (CLUSTER
- * SLOTS) from one server after the other, until one knows. Everything belongs to the loop's thread. */
+ * SLOTS) from one server after the other, until one knows. A server that stood still may tell an old map,
+ * with itself as master: a map of an epoch before that of the last one is not believed. What is in flight at
+ * a master that has no slots any more counts as lost: it may have been replaced. Everything belongs to the
+ * loop's thread. */
 #ifndef INVENTORY_STORE_SERVERS_H
 #define INVENTORY_STORE_SERVERS_H
 
@@ -61,6 +64,8 @@ struct servers {
     bool wanted;               /* the map is to be read */
     int64_t read_at_ms;        /* but not before */
     struct server *asked;      /* for the map; NULL: none is */
+    int64_t epoch, told_epoch; /* of the map; and of the server that is asked, 0: it did not say */
+    int64_t old_since_ms;      /* when a map was not believed first, since the last that was; 0: all were */
     int next;                  /* to be asked */
     char error[256];           /* why the map could not be read; "": it could */
 };

@@ -31,6 +31,12 @@ static const char *history(struct fake_cluster *fake) {
     return fake->text;
 }
 
+static const char *epoch(struct fake_cluster *fake, int server) {
+    const char *info = harness_format("cluster_current_epoch:%d\r\n", fake->epoch[server]);
+    snprintf(fake->text, sizeof fake->text, "$%zu\r\n%s\r\n", strlen(info), info);
+    return fake->text;
+}
+
 static void reply_to(struct fake_cluster *fake, int client, const redisReply *command) {
     int fd = fake->inside->client[client].fd, server = fake->inside->client[client].server;
     bool *greeted = &fake->inside->client[client].greeted;
@@ -43,9 +49,11 @@ static void reply_to(struct fake_cluster *fake, int client, const redisReply *co
     } else if (argc > 0 && strcmp(argv[0], "INFO") == 0 && !*greeted) {
         *greeted = true;
         text = history(fake);
+    } else if (fake->epoch[server] && argc > 1 && strcmp(argv[1], "INFO") == 0) {
+        text = epoch(fake, server);
     } else {
         fake->commands++;
-        fake->maps += argc > 1 && strcmp(argv[0], "CLUSTER") == 0;
+        fake->maps += argc > 1 && strcmp(argv[1], "SLOTS") == 0;
         text = fake->answer(fake, server, argc, argv);
     }
     if (text && write(fd, text, strlen(text)) < 0)

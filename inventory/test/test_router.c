@@ -1,4 +1,5 @@
 /* A cluster that misbehaves: each call ends, in time, and the servers are not flooded. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -148,6 +149,49 @@ static void test_empty_host(void) {
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
 }
 
+/* ---- a master that stood still ---- */
+
+static atomic_int sold_by[FAKE_SERVERS];
+static atomic_bool is_replaced;
+
+/* Server 1 has all slots, then server 2. The others stood still, and do not know: server 1 still takes itself
+ * for the master. The map is read again since server 2 redirects every other call, to itself. */
+static const char *replaced(struct fake_cluster *of, int server, int argc, const char **argv) {
+    if (is_map(argc, argv))
+        return fake_cluster_map(of, is_replaced && server == 2 ? 2 : 1);
+    if (strcmp(argv[0], "EVALSHA") != 0)
+        return "-ERR not expected\r\n";
+    int sold = sold_by[server]++;
+    if (server == 1 && is_replaced)
+        return NULL;
+    return server == 2 && sold % 2 == 0 ? redirect(of, "MOVED", 2) : "*2\r\n:1000\r\n*2\r\n:9\r\n:0\r\n";
+}
+
+static void test_old_map(void) {
+    fake_cluster_start(&fake, replaced);
+    for (int i = 0; i < FAKE_SERVERS; i++)
+        fake.epoch[i] = 4;
+    struct seller *seller = seller_open_with(
+        shop_open(), &(struct seller_options){
+                         .url = harness_format("redis-cluster://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d",
+                                               fake.port[0], fake.port[1], fake.port[2]),
+                         .call_timeout_ms = TIMEOUT_MS,
+                         .resolve_ms = TIMEOUT_MS});
+    wait_whole(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "first", 1)->status, INVENTORY_OK);
+    CHECK_INT(sold_by[1], 1);
+    fake.epoch[2] = 5;
+    is_replaced = true;
+    for (int i = 0; sold_by[2] == 0; i++)
+        buy(seller, "phone", "ann", harness_format("k%d", i), 1);
+    int before = sold_by[1], maps = fake.maps;
+    for (int i = 0; fake.maps < maps + 4; i++) { /* all have told theirs */
+        buy(seller, "phone", "ann", harness_format("later%d", i), 1);
+        CHECK_INT(sold_by[1], before);
+        shop_idle(seller->shop, 20);
+    }
+}
+
 /* ---- a server that answers nothing ---- */
 
 /* Half of the slots are its. */
@@ -189,6 +233,7 @@ int main(int argc, char **argv) {
     harness_run("not a cluster", test_no_cluster);
     harness_run("an unknown host", test_unknown_host);
     harness_run("an empty host", test_empty_host);
+    harness_run("a master that stood still", test_old_map);
     harness_run("a server that answers nothing", test_silent);
     return harness_finish();
 }
