@@ -188,26 +188,26 @@ static void on_journal(void *ctx, const struct redis_value *value) {
                     entry->field);
 }
 
-/* Fills in kind, id and quantity. False: it is of no transaction, or holds no units. */
-static bool read_entry(struct entry *entry, const char *item) {
-    struct inventory_transaction *transaction = &entry->transaction;
+/* WORD QUANTITY TRANSFER, see line.lua; a restock is only numbers. */
+static bool read_move(struct entry *entry) {
+    const char *quantity = strchr(entry->record, ' ');
+    char *id = NULL;
+    entry->quantity = quantity ? strtoll(quantity, &id, 10) : 0;
+    entry->transaction.kind = INVENTORY_TRANSFER;
+    if (!id || *id++ != ' ' || !inventory_digest_valid(id) || strncmp(entry->record, "refund", 6) == 0)
+        return false;
+    stpcpy(entry->transaction.id, id);
+    return true;
+}
+
+static bool read_order(struct entry *entry, const char *item) {
     struct inventory_order order;
-    char word[8], id[INVENTORY_DIGEST_SIZE];
-    long long quantity;
-    if (entry->kind == RECEIPT_MOVE) {
-        transaction->kind = INVENTORY_TRANSFER;
-        if (sscanf(entry->record, "%7s %lld %22s", word, &quantity, id) != 3 || strcmp(word, "refund") == 0)
-            return false;
-        entry->quantity = quantity;
-        stpcpy(transaction->id, id);
-        return true;
-    }
-    transaction->kind = INVENTORY_BASKET;
     if (!record_read(&order, item, entry->field, entry->record) || !order.basket[0] ||
         (order.state != INVENTORY_STATE_HELD && order.state != INVENTORY_STATE_CONFIRMED))
         return false;
     entry->quantity = order.quantity;
-    stpcpy(transaction->id, order.basket);
+    entry->transaction.kind = INVENTORY_BASKET;
+    stpcpy(entry->transaction.id, order.basket);
     return true;
 }
 
@@ -217,8 +217,8 @@ static void look_up(struct audit_all *in, const char *field, const char *record)
         return;
     stpcpy(of.field, field);
     stpcpy(of.record, record);
-    if (!read_entry(&of, in->items[in->at]))
-        return;
+    if (of.kind == RECEIPT_ORDER ? !read_order(&of, in->items[in->at]) : !read_move(&of))
+        return; /* it is of no transaction, or holds no units */
     struct entry *entry = malloc(sizeof *entry);
     if (!entry) {
         in->failed = true;

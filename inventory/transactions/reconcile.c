@@ -175,7 +175,10 @@ static void compare(struct reconciling *in, const struct inventory_transaction *
     in->pending++;
     for (int i = 0; i < (has_arrived ? transaction->count : 1); i++)
         compare_line(of, i, write);
-    end_transaction(of);
+    if (--of->pending == 0) { /* memory was short; the page is not over yet */
+        free(of);
+        in->pending--;
+    }
 }
 
 /* ---- the journal ---- */
