@@ -82,41 +82,50 @@ static struct receipt **bucket(const struct receipts *receipts, uint32_t hash) {
     return &receipts->buckets[hash & (receipts->bucket_count - 1)].first;
 }
 
-static struct receipt *find(const struct receipts *receipts, uint32_t hash, enum receipt_kind kind,
-                            const char *place, const char *field) {
+/* There are buckets if there is a receipt. As many as receipts, or more, unless out of memory. */
+static bool make_buckets(struct receipts *receipts, size_t count) {
+    struct receipt_bucket *buckets = calloc(count, sizeof *buckets);
+    if (!buckets)
+        return false;
+    free(receipts->buckets);
+    receipts->buckets = buckets;
+    receipts->bucket_count = count;
+    receipts->unindexed = TAILQ_FIRST(&receipts->list);
+    return true;
+}
+
+/* Of one name the newest is the first in its bucket. */
+static void enter(struct receipts *receipts, struct receipt *receipt) {
+    if (!receipt->indexed)
+        receipt->hash = hash_name(receipt->kind, receipt_place(receipt), receipt_field(receipt));
+    receipt->indexed = true;
+    struct receipt **first = bucket(receipts, receipt->hash);
+    receipt->chain = *first;
+    *first = receipt;
+}
+
+static void enter_all(struct receipts *receipts) {
+    size_t wanted = receipts->bucket_count;
+    while (wanted <= (size_t)receipts->count)
+        wanted *= 2;
+    if (wanted > receipts->bucket_count)
+        make_buckets(receipts, wanted);
+    for (; receipts->unindexed; receipts->unindexed = TAILQ_NEXT(receipts->unindexed, next))
+        enter(receipts, receipts->unindexed);
+}
+
+struct receipt *receipts_find(struct receipts *receipts, enum receipt_kind kind, const char *place,
+                              const char *field) {
+    if (receipts->count == 0)
+        return NULL;
+    enter_all(receipts);
+    uint32_t hash = hash_name(kind, place, field);
     struct receipt *receipt = *bucket(receipts, hash);
     while (receipt &&
            (receipt->hash != hash || receipt->kind != kind || strcmp(receipt_field(receipt), field) != 0 ||
             strcmp(receipt_place(receipt), place) != 0))
         receipt = receipt->chain;
     return receipt;
-}
-
-struct receipt *receipts_find(const struct receipts *receipts, enum receipt_kind kind, const char *place,
-                              const char *field) {
-    return receipts->buckets ? find(receipts, hash_name(kind, place, field), kind, place, field) : NULL;
-}
-
-static void enter(struct receipts *receipts, struct receipt *receipt) {
-    struct receipt **first = bucket(receipts, receipt->hash);
-    receipt->chain = *first;
-    *first = receipt;
-}
-
-/* As many buckets as receipts, or more. False: there are none. */
-static bool make_buckets(struct receipts *receipts) {
-    size_t count = receipts->bucket_count ? 2 * receipts->bucket_count : FIRST_BUCKETS;
-    if ((size_t)receipts->count < receipts->bucket_count)
-        return true;
-    struct receipt_bucket *buckets = calloc(count, sizeof *buckets);
-    if (!buckets)
-        return receipts->bucket_count > 0;
-    free(receipts->buckets);
-    receipts->buckets = buckets;
-    receipts->bucket_count = count;
-    for (struct receipt *receipt = TAILQ_FIRST(&receipts->list); receipt; receipt = TAILQ_NEXT(receipt, next))
-        enter(receipts, receipt);
-    return true;
 }
 
 static struct receipts_history *history_of(struct receipts *receipts, unsigned number) {
@@ -126,7 +135,7 @@ static struct receipts_history *history_of(struct receipts *receipts, unsigned n
     return i < receipts->history_count ? &receipts->histories[i] : NULL;
 }
 
-struct receipt *receipts_find_seq(const struct receipts *receipts, enum receipt_kind kind, const char *place,
+struct receipt *receipts_find_seq(struct receipts *receipts, enum receipt_kind kind, const char *place,
                                   const char *field, uint64_t seq) {
     struct receipt *receipt = receipts_find(receipts, kind, place, field);
     while (receipt && receipt->seq != seq)
@@ -134,11 +143,18 @@ struct receipt *receipts_find_seq(const struct receipts *receipts, enum receipt_
     return receipt;
 }
 
-void receipts_remove(struct receipts *receipts, struct receipt *receipt) {
+static void leave_index(struct receipts *receipts, struct receipt *receipt) {
     struct receipt **at = bucket(receipts, receipt->hash);
     while (*at != receipt)
         at = &(*at)->chain;
     *at = receipt->chain;
+}
+
+void receipts_remove(struct receipts *receipts, struct receipt *receipt) {
+    if (receipt->indexed)
+        leave_index(receipts, receipt);
+    if (receipts->unindexed == receipt)
+        receipts->unindexed = TAILQ_NEXT(receipt, next);
     for (int i = 0; i < receipts->history_count; i++) {
         if (receipts->histories[i].passed == receipt)
             receipts->histories[i].passed = TAILQ_PREV(receipt, receipt_list, next);
@@ -264,15 +280,14 @@ static void forget_one(struct receipts *receipts) {
 
 void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char *place, const char *field,
                   const char *record, unsigned history, int64_t now_ms, bool is_first) {
-    struct receipt *receipt =
-        make_buckets(receipts) ? receipt_new(receipts, kind, place, field, record) : NULL;
+    bool can_find = receipts->buckets || make_buckets(receipts, FIRST_BUCKETS);
+    struct receipt *receipt = can_find ? receipt_new(receipts, kind, place, field, record) : NULL;
     receipts->seq++;
     if (!receipt) {
         note_forgotten(receipts, history, receipts->seq);
         return;
     }
-    receipt->hash = hash_name(kind, place, field);
-    struct receipt *older = is_first ? NULL : find(receipts, receipt->hash, kind, place, field);
+    struct receipt *older = is_first ? NULL : receipts_find(receipts, kind, place, field);
     if (older && kind == RECEIPT_ORDER && version(receipt_record(older)) > version(record)) {
         receipt_free(receipts,
                      receipt); /* it was read on another connection before the older one was written */
@@ -285,8 +300,9 @@ void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char 
     receipt->seq = receipts->seq;
     receipt->at_ms = now_ms;
     receipt->history = history;
-    enter(receipts, receipt);
     TAILQ_INSERT_TAIL(&receipts->list, receipt, next);
+    if (!receipts->unindexed)
+        receipts->unindexed = receipt;
     receipts->count++;
 }
 
