@@ -3,49 +3,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BUCKETS = 1024, PASS_MOST = 4096, CELL_SIZE = 144, SLAB_SIZE = 65536 };
+enum { FIRST_BUCKETS = 1024, PASS_MOST = 4096, SLAB_SIZE = 65536 };
 
-/* ---- memory: cells for the small ones, the last that was freed first ---- */
+/* ---- memory: one behind the other, in slabs ----
+ * They are forgotten in nearly the order in which they came. With malloc() they would lie between what
+ * requests come and go with, and a purchase would cost a third more. */
 
-struct receipt_cell {
-    struct receipt_cell *next; /* spare; of a slab's first cell the next slab */
+struct receipt_slab {
+    struct receipt_slab *next; /* spare */
+    size_t size, used;
+    int live; /* receipts in it */
 };
 
-static bool is_small(size_t size) {
-    return size <= CELL_SIZE;
+/* A receipt that is larger than others has a slab of its own. */
+static struct receipt_slab *new_slab(struct receipts *receipts, size_t least) {
+    struct receipt_slab *slab = receipts->spare;
+    size_t size = least < SLAB_SIZE ? SLAB_SIZE : least;
+    if (slab && size == SLAB_SIZE)
+        receipts->spare = slab->next;
+    else
+        slab = malloc(size);
+    if (slab)
+        *slab = (struct receipt_slab){.size = size, .used = sizeof *slab};
+    return slab;
 }
 
-static void *take_cell(struct receipts *receipts) {
-    if (!receipts->spare) {
-        char *slab = malloc(SLAB_SIZE);
-        if (!slab)
-            return NULL;
-        struct receipt_cell *first = (struct receipt_cell *)slab;
-        first->next = receipts->slabs;
-        receipts->slabs = first;
-        for (size_t at = CELL_SIZE; at + CELL_SIZE <= SLAB_SIZE; at += CELL_SIZE) {
-            struct receipt_cell *cell = (struct receipt_cell *)(slab + at);
-            cell->next = receipts->spare;
-            receipts->spare = cell;
-        }
+static void drop_slab(struct receipts *receipts, struct receipt_slab *slab) {
+    if (slab->size > SLAB_SIZE) {
+        free(slab);
+        return;
     }
-    struct receipt_cell *cell = receipts->spare;
-    receipts->spare = cell->next;
-    return cell;
+    slab->next = receipts->spare;
+    receipts->spare = slab;
 }
 
-static size_t size_of(const struct receipt *receipt) {
-    return sizeof *receipt + receipt->record_at + strlen(receipt_record(receipt)) + 1;
+/* With room for a receipt of this size; NULL: out of memory. */
+static struct receipt_slab *slab_for(struct receipts *receipts, size_t size) {
+    struct receipt_slab *last = receipts->slab;
+    if (last && last->size - last->used >= size)
+        return last;
+    struct receipt_slab *slab = new_slab(receipts, sizeof *slab + size);
+    if (!slab)
+        return NULL;
+    receipts->slab = slab;
+    if (last && last->live == 0)
+        drop_slab(receipts, last);
+    return slab;
 }
 
 static void receipt_free(struct receipts *receipts, struct receipt *receipt) {
-    if (!is_small(size_of(receipt))) {
-        free(receipt);
-        return;
-    }
-    struct receipt_cell *cell = (struct receipt_cell *)receipt;
-    cell->next = receipts->spare;
-    receipts->spare = cell;
+    struct receipt_slab *slab = (struct receipt_slab *)((char *)receipt - receipt->at);
+    if (--slab->live == 0 && slab != receipts->slab)
+        drop_slab(receipts, slab);
 }
 
 void receipts_init(struct receipts *receipts) {
@@ -58,10 +67,11 @@ void receipts_free(struct receipts *receipts) {
         TAILQ_REMOVE(&receipts->list, receipt, next);
         receipt_free(receipts, receipt);
     }
-    for (struct receipt_cell *slab; (slab = receipts->slabs);) {
-        receipts->slabs = slab->next;
+    for (struct receipt_slab *slab; (slab = receipts->spare);) {
+        receipts->spare = slab->next;
         free(slab);
     }
+    free(receipts->slab);
     free(receipts->buckets);
     receipts_init(receipts);
 }
@@ -255,14 +265,20 @@ static struct receipt *receipt_new(struct receipts *receipts, enum receipt_kind 
                                    const char *field, const char *record) {
     size_t place_size = strlen(place) + 1, field_size = strlen(field) + 1, record_size = strlen(record) + 1;
     size_t size = sizeof(struct receipt) + place_size + field_size + record_size;
-    struct receipt *receipt = is_small(size) ? take_cell(receipts) : malloc(size);
-    if (!receipt)
+    size = (size + _Alignof(struct receipt) - 1) / _Alignof(struct receipt) * _Alignof(struct receipt);
+    struct receipt_slab *slab = slab_for(receipts, size);
+    if (!slab)
         return NULL;
-    *receipt = (struct receipt){
-        .kind = kind, .field_at = (uint16_t)place_size, .record_at = (uint16_t)(place_size + field_size)};
+    struct receipt *receipt = (struct receipt *)((char *)slab + slab->used);
+    *receipt = (struct receipt){.at = (uint32_t)slab->used,
+                                .kind = kind,
+                                .field_at = (uint16_t)place_size,
+                                .record_at = (uint16_t)(place_size + field_size)};
     memcpy(receipt->text, place, place_size);
     memcpy(receipt->text + place_size, field, field_size);
     memcpy(receipt->text + place_size + field_size, record, record_size);
+    slab->used += size;
+    slab->live++;
     return receipt;
 }
 

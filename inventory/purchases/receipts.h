@@ -42,6 +42,7 @@ struct receipt {
     bool told;     /* that it does not fit was told */
     bool to_index; /* a hold, whose item is to be entered in the index of due times */
     uint16_t field_at, record_at;
+    uint32_t at; /* in its slab */
     char text[]; /* place, field and record, see receipt_place() */
 };
 
@@ -67,9 +68,9 @@ struct receipts {
         struct receipt *first;
     } * buckets; /* a power of two of them; NULL: none was added */
     size_t bucket_count;
-    struct receipt *unindexed;          /* the first one, from which on none is in the index; NULL: all are */
-    struct receipt_cell *spare, *slabs; /* memory of small receipts */
-    bool forgotten;                     /* one whose history is not known any more */
+    struct receipt *unindexed;         /* the first one, from which on none is in the index; NULL: all are */
+    struct receipt_slab *slab, *spare; /* the one that is filled, and empty ones */
+    bool forgotten;                    /* one whose history is not known any more */
     struct receipts_history histories[RECEIPTS_HISTORIES];
     int history_count;
 };
