@@ -64,8 +64,7 @@ redis_start() {
     shift 2
     mkdir -p "$home" || exit 1
     [ -e "$home/redis.conf" ] ||
-        printf '%s\n' "include \"$deploy/redis.conf\"" "port $port" "dir \"$home\"" 'repl-diskless-sync-delay 0' "$@" \
-            >"$home/redis.conf"
+        printf '%s\n' "include \"$deploy/redis.conf\"" "port $port" "dir \"$home\"" "$@" >"$home/redis.conf"
     "$deploy/mend-aof.sh" "$home" >>"$home/log" 2>&1 || fail "The data in $home cannot be read. See $home/log"
     start "$home/log" redis-server "$home/redis.conf"
     wait_for "The Redis on port $port" redis_answers "$port"

@@ -3,49 +3,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BUCKETS = 1024, PASS_MOST = 4096, CELL_SIZE = 144, SLAB_SIZE = 65536 };
+enum { FIRST_BUCKETS = 1024, PASS_MOST = 4096, SLAB_SIZE = 65536 };
 
-/* ---- memory: cells for the small ones, the last that was freed first ---- */
+/* ---- memory: one behind the other, in slabs ----
+ * They are forgotten in nearly the order in which they came. With malloc() they would lie between what
+ * requests come and go with, and a purchase would cost a third more. */
 
-struct receipt_cell {
-    struct receipt_cell *next; /* spare; of a slab's first cell the next slab */
+struct receipt_slab {
+    struct receipt_slab *next; /* spare */
+    size_t size, used;
+    int live; /* receipts in it */
 };
 
-static bool is_small(size_t size) {
-    return size <= CELL_SIZE;
+/* A receipt that is larger than others has a slab of its own. */
+static struct receipt_slab *new_slab(struct receipts *receipts, size_t least) {
+    struct receipt_slab *slab = receipts->spare;
+    size_t size = least < SLAB_SIZE ? SLAB_SIZE : least;
+    if (slab && size == SLAB_SIZE)
+        receipts->spare = slab->next;
+    else
+        slab = malloc(size);
+    if (slab)
+        *slab = (struct receipt_slab){.size = size, .used = sizeof *slab};
+    return slab;
 }
 
-static void *take_cell(struct receipts *receipts) {
-    if (!receipts->spare) {
-        char *slab = malloc(SLAB_SIZE);
-        if (!slab)
-            return NULL;
-        struct receipt_cell *first = (struct receipt_cell *)slab;
-        first->next = receipts->slabs;
-        receipts->slabs = first;
-        for (size_t at = CELL_SIZE; at + CELL_SIZE <= SLAB_SIZE; at += CELL_SIZE) {
-            struct receipt_cell *cell = (struct receipt_cell *)(slab + at);
-            cell->next = receipts->spare;
-            receipts->spare = cell;
-        }
+static void drop_slab(struct receipts *receipts, struct receipt_slab *slab) {
+    if (slab->size > SLAB_SIZE) {
+        free(slab);
+        return;
     }
-    struct receipt_cell *cell = receipts->spare;
-    receipts->spare = cell->next;
-    return cell;
+    slab->next = receipts->spare;
+    receipts->spare = slab;
 }
 
-static size_t size_of(const struct receipt *receipt) {
-    return sizeof *receipt + receipt->record_at + strlen(receipt_record(receipt)) + 1;
+/* With room for a receipt of this size; NULL: out of memory. */
+static struct receipt_slab *slab_for(struct receipts *receipts, size_t size) {
+    struct receipt_slab *last = receipts->slab;
+    if (last && last->size - last->used >= size)
+        return last;
+    struct receipt_slab *slab = new_slab(receipts, sizeof *slab + size);
+    if (!slab)
+        return NULL;
+    receipts->slab = slab;
+    if (last && last->live == 0)
+        drop_slab(receipts, last);
+    return slab;
 }
 
 static void receipt_free(struct receipts *receipts, struct receipt *receipt) {
-    if (!is_small(size_of(receipt))) {
-        free(receipt);
-        return;
-    }
-    struct receipt_cell *cell = (struct receipt_cell *)receipt;
-    cell->next = receipts->spare;
-    receipts->spare = cell;
+    struct receipt_slab *slab = (struct receipt_slab *)((char *)receipt - receipt->at);
+    if (--slab->live == 0 && slab != receipts->slab)
+        drop_slab(receipts, slab);
 }
 
 void receipts_init(struct receipts *receipts) {
@@ -58,10 +67,11 @@ void receipts_free(struct receipts *receipts) {
         TAILQ_REMOVE(&receipts->list, receipt, next);
         receipt_free(receipts, receipt);
     }
-    for (struct receipt_cell *slab; (slab = receipts->slabs);) {
-        receipts->slabs = slab->next;
+    for (struct receipt_slab *slab; (slab = receipts->spare);) {
+        receipts->spare = slab->next;
         free(slab);
     }
+    free(receipts->slab);
     free(receipts->buckets);
     receipts_init(receipts);
 }
@@ -82,41 +92,50 @@ static struct receipt **bucket(const struct receipts *receipts, uint32_t hash) {
     return &receipts->buckets[hash & (receipts->bucket_count - 1)].first;
 }
 
-static struct receipt *find(const struct receipts *receipts, uint32_t hash, enum receipt_kind kind,
-                            const char *place, const char *field) {
+/* There are buckets if there is a receipt. As many as receipts, or more, unless out of memory. */
+static bool make_buckets(struct receipts *receipts, size_t count) {
+    struct receipt_bucket *buckets = calloc(count, sizeof *buckets);
+    if (!buckets)
+        return false;
+    free(receipts->buckets);
+    receipts->buckets = buckets;
+    receipts->bucket_count = count;
+    receipts->unindexed = TAILQ_FIRST(&receipts->list);
+    return true;
+}
+
+/* Of one name the newest is the first in its bucket. */
+static void enter(struct receipts *receipts, struct receipt *receipt) {
+    if (!receipt->indexed)
+        receipt->hash = hash_name(receipt->kind, receipt_place(receipt), receipt_field(receipt));
+    receipt->indexed = true;
+    struct receipt **first = bucket(receipts, receipt->hash);
+    receipt->chain = *first;
+    *first = receipt;
+}
+
+static void enter_all(struct receipts *receipts) {
+    size_t wanted = receipts->bucket_count;
+    while (wanted <= (size_t)receipts->count)
+        wanted *= 2;
+    if (wanted > receipts->bucket_count)
+        make_buckets(receipts, wanted);
+    for (; receipts->unindexed; receipts->unindexed = TAILQ_NEXT(receipts->unindexed, next))
+        enter(receipts, receipts->unindexed);
+}
+
+struct receipt *receipts_find(struct receipts *receipts, enum receipt_kind kind, const char *place,
+                              const char *field) {
+    if (receipts->count == 0)
+        return NULL;
+    enter_all(receipts);
+    uint32_t hash = hash_name(kind, place, field);
     struct receipt *receipt = *bucket(receipts, hash);
     while (receipt &&
            (receipt->hash != hash || receipt->kind != kind || strcmp(receipt_field(receipt), field) != 0 ||
             strcmp(receipt_place(receipt), place) != 0))
         receipt = receipt->chain;
     return receipt;
-}
-
-struct receipt *receipts_find(const struct receipts *receipts, enum receipt_kind kind, const char *place,
-                              const char *field) {
-    return receipts->buckets ? find(receipts, hash_name(kind, place, field), kind, place, field) : NULL;
-}
-
-static void enter(struct receipts *receipts, struct receipt *receipt) {
-    struct receipt **first = bucket(receipts, receipt->hash);
-    receipt->chain = *first;
-    *first = receipt;
-}
-
-/* As many buckets as receipts, or more. False: there are none. */
-static bool make_buckets(struct receipts *receipts) {
-    size_t count = receipts->bucket_count ? 2 * receipts->bucket_count : FIRST_BUCKETS;
-    if ((size_t)receipts->count < receipts->bucket_count)
-        return true;
-    struct receipt_bucket *buckets = calloc(count, sizeof *buckets);
-    if (!buckets)
-        return receipts->bucket_count > 0;
-    free(receipts->buckets);
-    receipts->buckets = buckets;
-    receipts->bucket_count = count;
-    for (struct receipt *receipt = TAILQ_FIRST(&receipts->list); receipt; receipt = TAILQ_NEXT(receipt, next))
-        enter(receipts, receipt);
-    return true;
 }
 
 static struct receipts_history *history_of(struct receipts *receipts, unsigned number) {
@@ -126,7 +145,7 @@ static struct receipts_history *history_of(struct receipts *receipts, unsigned n
     return i < receipts->history_count ? &receipts->histories[i] : NULL;
 }
 
-struct receipt *receipts_find_seq(const struct receipts *receipts, enum receipt_kind kind, const char *place,
+struct receipt *receipts_find_seq(struct receipts *receipts, enum receipt_kind kind, const char *place,
                                   const char *field, uint64_t seq) {
     struct receipt *receipt = receipts_find(receipts, kind, place, field);
     while (receipt && receipt->seq != seq)
@@ -134,11 +153,18 @@ struct receipt *receipts_find_seq(const struct receipts *receipts, enum receipt_
     return receipt;
 }
 
-void receipts_remove(struct receipts *receipts, struct receipt *receipt) {
+static void leave_index(struct receipts *receipts, struct receipt *receipt) {
     struct receipt **at = bucket(receipts, receipt->hash);
     while (*at != receipt)
         at = &(*at)->chain;
     *at = receipt->chain;
+}
+
+void receipts_remove(struct receipts *receipts, struct receipt *receipt) {
+    if (receipt->indexed)
+        leave_index(receipts, receipt);
+    if (receipts->unindexed == receipt)
+        receipts->unindexed = TAILQ_NEXT(receipt, next);
     for (int i = 0; i < receipts->history_count; i++) {
         if (receipts->histories[i].passed == receipt)
             receipts->histories[i].passed = TAILQ_PREV(receipt, receipt_list, next);
@@ -239,14 +265,20 @@ static struct receipt *receipt_new(struct receipts *receipts, enum receipt_kind 
                                    const char *field, const char *record) {
     size_t place_size = strlen(place) + 1, field_size = strlen(field) + 1, record_size = strlen(record) + 1;
     size_t size = sizeof(struct receipt) + place_size + field_size + record_size;
-    struct receipt *receipt = is_small(size) ? take_cell(receipts) : malloc(size);
-    if (!receipt)
+    size = (size + _Alignof(struct receipt) - 1) / _Alignof(struct receipt) * _Alignof(struct receipt);
+    struct receipt_slab *slab = slab_for(receipts, size);
+    if (!slab)
         return NULL;
-    *receipt = (struct receipt){
-        .kind = kind, .field_at = (uint16_t)place_size, .record_at = (uint16_t)(place_size + field_size)};
+    struct receipt *receipt = (struct receipt *)((char *)slab + slab->used);
+    *receipt = (struct receipt){.at = (uint32_t)slab->used,
+                                .kind = kind,
+                                .field_at = (uint16_t)place_size,
+                                .record_at = (uint16_t)(place_size + field_size)};
     memcpy(receipt->text, place, place_size);
     memcpy(receipt->text + place_size, field, field_size);
     memcpy(receipt->text + place_size + field_size, record, record_size);
+    slab->used += size;
+    slab->live++;
     return receipt;
 }
 
@@ -264,15 +296,14 @@ static void forget_one(struct receipts *receipts) {
 
 void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char *place, const char *field,
                   const char *record, unsigned history, int64_t now_ms, bool is_first) {
-    struct receipt *receipt =
-        make_buckets(receipts) ? receipt_new(receipts, kind, place, field, record) : NULL;
+    bool can_find = receipts->buckets || make_buckets(receipts, FIRST_BUCKETS);
+    struct receipt *receipt = can_find ? receipt_new(receipts, kind, place, field, record) : NULL;
     receipts->seq++;
     if (!receipt) {
         note_forgotten(receipts, history, receipts->seq);
         return;
     }
-    receipt->hash = hash_name(kind, place, field);
-    struct receipt *older = is_first ? NULL : find(receipts, receipt->hash, kind, place, field);
+    struct receipt *older = is_first ? NULL : receipts_find(receipts, kind, place, field);
     if (older && kind == RECEIPT_ORDER && version(receipt_record(older)) > version(record)) {
         receipt_free(receipts,
                      receipt); /* it was read on another connection before the older one was written */
@@ -285,8 +316,9 @@ void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char 
     receipt->seq = receipts->seq;
     receipt->at_ms = now_ms;
     receipt->history = history;
-    enter(receipts, receipt);
     TAILQ_INSERT_TAIL(&receipts->list, receipt, next);
+    if (!receipts->unindexed)
+        receipts->unindexed = receipt;
     receipts->count++;
 }
 

@@ -32,15 +32,17 @@ enum receipt_kind { RECEIPT_ITEM, RECEIPT_MOVE, RECEIPT_ORDER, RECEIPT_JOURNAL, 
 /* Small, since a busy sale has a hundred thousand of them. */
 struct receipt {
     TAILQ_ENTRY(receipt) next;
-    struct receipt *chain; /* in its bucket */
+    struct receipt *chain; /* in its bucket, if it is in the index */
     uint64_t seq;
     int64_t at_ms;
-    uint32_t hash;    /* of its name */
+    uint32_t hash;    /* of its name, if it is in the index */
     unsigned history; /* by its number; 0: of a server that does not tell it, so that it counts as covered */
     enum receipt_kind kind : 8;
+    bool indexed;  /* it can be found by its name */
     bool told;     /* that it does not fit was told */
     bool to_index; /* a hold, whose item is to be entered in the index of due times */
     uint16_t field_at, record_at;
+    uint32_t at; /* in its slab */
     char text[]; /* place, field and record, see receipt_place() */
 };
 
@@ -60,12 +62,15 @@ struct receipts {
     int count, to_index;
     uint64_t seq;             /* of the newest */
     struct receipt_list list; /* the oldest first */
+    /* The index by name. A receipt is entered when the next one is searched for: orders that are sold, and
+     * confirmed at once, are never searched for, and a bucket is a cache miss. */
     struct receipt_bucket {
         struct receipt *first;
-    } * buckets; /* a power of two of them; NULL: out of memory, or none was added */
+    } * buckets; /* a power of two of them; NULL: none was added */
     size_t bucket_count;
-    struct receipt_cell *spare, *slabs; /* memory of small receipts */
-    bool forgotten;                     /* one whose history is not known any more */
+    struct receipt *unindexed;         /* the first one, from which on none is in the index; NULL: all are */
+    struct receipt_slab *slab, *spare; /* the one that is filled, and empty ones */
+    bool forgotten;                    /* one whose history is not known any more */
     struct receipts_history histories[RECEIPTS_HISTORIES];
     int history_count;
 };
@@ -92,10 +97,10 @@ void receipts_free(struct receipts *receipts);
 void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char *place, const char *field,
                   const char *record, unsigned history, int64_t now_ms, bool is_first);
 /* The one that was added with this `seq`, or adopted; NULL: it is gone. */
-struct receipt *receipts_find_seq(const struct receipts *receipts, enum receipt_kind kind, const char *place,
+struct receipt *receipts_find_seq(struct receipts *receipts, enum receipt_kind kind, const char *place,
                                   const char *field, uint64_t seq);
 /* The newest of this name; NULL: there is none. */
-struct receipt *receipts_find(const struct receipts *receipts, enum receipt_kind kind, const char *place,
+struct receipt *receipts_find(struct receipts *receipts, enum receipt_kind kind, const char *place,
                               const char *field);
 void receipts_remove(struct receipts *receipts, struct receipt *receipt);
 /* Sets `to_index`. */

@@ -70,8 +70,8 @@ static struct batch *batch_new(struct inventory *inventory, struct item *item, s
     return batch;
 }
 
-static void batch_add(struct batch *batch, struct inventory_purchase *purchase) {
-    purchase->sent_ms = clock_wall_ms(batch->inventory->config.clock);
+static void batch_add(struct batch *batch, struct inventory_purchase *purchase, int64_t sent_ms) {
+    purchase->sent_ms = sent_ms;
     batch->purchases[batch->count++] = purchase;
 }
 
@@ -391,8 +391,9 @@ static struct batch *take(struct inventory *inventory, struct item *item, struct
     struct batch *batch = batch_new(inventory, item, flight);
     if (!batch)
         return NULL;
+    int64_t sent_ms = clock_wall_ms(inventory->config.clock);
     while (!STAILQ_EMPTY(&item->waiting) && flight->purchases < INVENTORY_BATCH_MAX) {
-        batch_add(batch, purchases_take(&item->waiting));
+        batch_add(batch, purchases_take(&item->waiting), sent_ms);
         flight->purchases++;
     }
     flight->lane->gathered -= batch->count;
@@ -478,7 +479,7 @@ static void send_alone(struct inventory_purchase *purchase) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
         return;
     }
-    batch_add(batch, purchase);
+    batch_add(batch, purchase, clock_wall_ms(batch->inventory->config.clock));
     (batch->item->sold_out ? send_check : send_sale)(batch);
 }
 

@@ -75,6 +75,45 @@ static void test_many(void) {
     CHECK(receipts.bucket_count >= 4096);
 }
 
+/* What was never searched for is forgotten as well, and what comes in between is found. */
+static void test_unsearched(void) {
+    enum { EACH = 2000 };
+    begin();
+    for (int i = 0; i < 3 * EACH; i++) {
+        const char *digest = harness_format("k%d", i);
+        receipts_add(&receipts, RECEIPT_ORDER, "phone", digest, "c 1 ann 1", HERE, i < EACH ? 0 : 1000, true);
+    }
+    receipts_cover(&receipts, HERE, EACH);
+    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 500);
+    CHECK_INT(receipts.count, 2 * EACH);
+    CHECK_STR(record_of("k0"), "none");
+    CHECK_STR(record_of(harness_format("k%d", EACH)), "c 1 ann 1");
+    receipts_add(&receipts, RECEIPT_ORDER, "phone", "last", "c 1 ann 1", HERE, 2000, true);
+    receipts_remove(&receipts, TAILQ_LAST(&receipts.list, receipt_list));
+    CHECK_STR(record_of("last"), "none");
+    add("last", "c 2 ann 1", HERE, 2000);
+    CHECK_STR(record_of("last"), "c 2 ann 1");
+}
+
+/* Memory is used again, of small ones and of large ones. */
+static void test_memory(void) {
+    enum { LARGE = 100000, EACH = 500 };
+    static char large[LARGE + 1];
+    begin();
+    memset(large, 'x', LARGE);
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < EACH; i++)
+            receipts_add(&receipts, RECEIPT_JOURNAL, "0", harness_format("b:%d", i),
+                         i % 50 == 0 ? large : harness_format("%d", round), HERE, 0, false);
+        for (int i = 0; i < EACH; i++) {
+            const struct receipt *receipt =
+                receipts_find(&receipts, RECEIPT_JOURNAL, "0", harness_format("b:%d", i));
+            CHECK_STR(receipt_record(receipt), i % 50 == 0 ? large : harness_format("%d", round));
+        }
+        CHECK_INT(receipts.count, EACH);
+    }
+}
+
 /* Coverage counts until a place, for each history by itself. What is adopted later is not covered by it. */
 static void test_coverage(void) {
     begin();
@@ -148,6 +187,8 @@ int main(int argc, char **argv) {
     harness_run("one of a name", test_one_of_a_name);
     harness_run("two of a name", test_two_of_a_name);
     harness_run("many", test_many);
+    harness_run("unsearched", test_unsearched);
+    harness_run("memory", test_memory);
     harness_run("coverage", test_coverage);
     harness_run("forgotten", test_forgotten);
     harness_run("a pass", test_pass);
