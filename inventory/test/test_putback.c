@@ -5,45 +5,16 @@
 #include <string.h>
 
 #include "inventory/context.h"
-#include "inventory/test/fixture.h"
+#include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
-#include "test/pair.h"
 
-enum { CALL_MS = 500, RESOLVE_MS = 10000, LONG_MS = 65000 };
-
-/* What a seller told of losses. */
-struct told {
-    struct inventory_metrics metrics;
-    int outcomes[INVENTORY_LOSS_DIFFERS + 1];
-};
+enum { LONG_MS = 65000 };
 
 static struct pair pair;
 static struct told told, others;
 
-static void on_loss(void *ctx, const struct inventory_loss *loss) {
-    ((struct told *)ctx)->outcomes[loss->outcome]++;
-}
-
 static struct seller *open_seller(struct shop *shop, const char *url, struct told *by) {
-    *by = (struct told){.outcomes = {0}};
-    struct seller *seller = seller_open_with(shop, &(struct seller_options){.url = url,
-                                                                            .call_timeout_ms = CALL_MS,
-                                                                            .resolve_ms = RESOLVE_MS,
-                                                                            .metrics = &by->metrics,
-                                                                            .on_loss = on_loss,
-                                                                            .on_loss_ctx = by});
-    seller->fence = 5;
-    seller->locked = true;
-    seller_wait_up(seller);
-    return seller;
-}
-
-static void check_told(const struct told *by, int back, int is_short) {
-    CHECK_INT(by->outcomes[INVENTORY_LOSS_BACK], back);
-    CHECK_INT(by->outcomes[INVENTORY_LOSS_SHORT], is_short);
-    CHECK_INT(by->outcomes[INVENTORY_LOSS_UNKNOWN_ITEM] + by->outcomes[INVENTORY_LOSS_DIFFERS], 0);
-    CHECK_INT((int)by->metrics.put_back, back);
-    CHECK_INT((int)by->metrics.shortage, is_short);
+    return told_seller_open(shop, url, TOLD_CALL_MS, by);
 }
 
 static void put(struct seller *seller, const char *item, int64_t stock, int64_t limit, int64_t hold_ms) {
@@ -59,16 +30,6 @@ static void open_two(struct seller **seller, struct seller **other) {
     struct shop *shop = shop_open();
     *seller = open_seller(shop, pair_url(&pair), &told);
     *other = open_seller(shop, pair_url(&pair), &others);
-}
-
-static void fail_over(struct seller *seller, struct seller *other) {
-    pair_fail_over(&pair);
-    seller_wait_down(seller);
-    if (other)
-        seller_wait_down(other);
-    seller_wait_up(seller);
-    if (other)
-        seller_wait_up(other);
 }
 
 static void check_step(struct seller *seller, const struct buy *of, enum inventory_step step,
@@ -89,9 +50,9 @@ static void test_old_receipts(void) {
                      INVENTORY_OK);
     seller->shop->hurried_ms += LONG_MS;
     shop_idle(seller->shop, 200);
-    fail_over(seller, other);
-    check_told(&told, 25, 0);
-    check_told(&others, 25, 0);
+    told_fail_over(&pair, seller, other);
+    told_check(&told, 25, 0);
+    told_check(&others, 25, 0);
     check_books(seller, &pair.replica, "phone", 50, 0, 50);
 }
 
@@ -160,8 +121,8 @@ static void test_one_redis(void) {
     seller_wait_up(seller);
     CHECK_STATUS(buy(seller, "phone", "eve", "k4", 4)->status, INVENTORY_SOLD_OUT);
     seller_wait_up(other);
-    check_told(&told, 1, 0);
-    check_told(&others, 1, 0);
+    told_check(&told, 1, 0);
+    told_check(&others, 1, 0);
     check_books(seller, &redis, "phone", 3, 0, 7);
 }
 
@@ -179,10 +140,10 @@ static void test_hold_is_over(void) {
     check_step(seller, first, INVENTORY_READ, INVENTORY_OK); /* expires it */
     struct buy *second = buy(other, "seat", "bob", "b", 1);
     CHECK_STATUS(second->status, INVENTORY_OK);
-    fail_over(seller, other);
+    told_fail_over(&pair, seller, other);
     check_step(seller, first, INVENTORY_CONFIRM, INVENTORY_EXPIRED);
-    check_told(&told, 1, 0);
-    check_told(&others, 1, 0);
+    told_check(&told, 1, 0);
+    told_check(&others, 1, 0);
     struct inventory_audit audit;
     CHECK_STATUS(item_audit(seller, "seat", &audit), INVENTORY_OK);
     CHECK(audit.conserved);
@@ -200,7 +161,7 @@ static void test_cancelled_by_another(void) {
     check_step(other, first, INVENTORY_CANCEL, INVENTORY_OK);
     struct buy *second = buy(other, "seat", "ann", "b", 1);
     check_step(other, second, INVENTORY_CONFIRM, INVENTORY_OK);
-    fail_over(seller, other);
+    told_fail_over(&pair, seller, other);
     check_step(seller, first, INVENTORY_CONFIRM, INVENTORY_CANCELLED);
     check_step(seller, second, INVENTORY_CONFIRM, INVENTORY_OK);
     CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT] + others.outcomes[INVENTORY_LOSS_SHORT], 0);
@@ -218,10 +179,10 @@ static void test_fits_at_the_end(void) {
     struct buy *first = buy(seller, "seat", "ann", "a", 1);
     check_step(third, first, INVENTORY_CANCEL, INVENTORY_OK);
     CHECK_STATUS(buy(other, "seat", "bob", "b", 1)->status, INVENTORY_OK);
-    fail_over(seller, other);
+    told_fail_over(&pair, seller, other);
     seller_wait_up(third);
     check_step(seller, first, INVENTORY_CONFIRM, INVENTORY_CANCELLED);
-    check_told(&others, 1, 0);
+    told_check(&others, 1, 0);
     check_books(seller, &pair.replica, "seat", 0, 1, 0);
 }
 
@@ -240,7 +201,7 @@ static void test_limit(void) {
     CHECK_STATUS(buy(first, "seat", "ann", "b", 1)->status, INVENTORY_OK);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
-    check_told(&told, 0, 1);
+    told_check(&told, 0, 1);
     check_books(seller, &pair.replica, "seat", 9, 0, 1);
 }
 
@@ -265,7 +226,7 @@ static void test_shortage_resolved(void) {
     CHECK_STATUS(taker->status, INVENTORY_OK);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
-    check_told(&told, 0, 1);
+    told_check(&told, 0, 1);
     CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{seat}:item", "shortage", NULL), "1");
     check_step(first, taker, INVENTORY_CANCEL, INVENTORY_OK);
     /* Another history, which is shown everything again. */
@@ -273,7 +234,7 @@ static void test_shortage_resolved(void) {
     CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
     shop_wait(seller->shop, is_second_history, seller, "the new history is seen");
     seller_wait_up(seller);
-    check_told(&told, 1, 1);
+    told_check(&told, 1, 1);
     CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{seat}:item", "shortage", NULL), "0");
     CHECK_INT(redis_integer(&pair.replica, "EXISTS", "seckill:{seat}:shortage", NULL), 0);
     check_step(seller, lost, INVENTORY_CONFIRM, INVENTORY_OK);
@@ -323,7 +284,7 @@ static void test_transactions(void) {
     CHECK_STATUS(txn_do(confirmed, TXN_CONFIRM), INVENTORY_OK);
     struct txn *refused = txn_new(seller, "k5", "phone:1 held:3");
     CHECK(txn_do(refused, TXN_MAKE) != INVENTORY_OK);
-    fail_over(seller, other);
+    told_fail_over(&pair, seller, other);
     check_books(seller, &pair.replica, "phone", 1, 1, 2);
     check_books(seller, &pair.replica, "lamp", 15, 0, 2);
     check_books(seller, &pair.replica, "held", 1, 1, 1);

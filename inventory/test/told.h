@@ -1,0 +1,23 @@
+/* Sellers that count what they tell of losses, and a failover that they go through. */
+#ifndef INVENTORY_TEST_TOLD_H
+#define INVENTORY_TEST_TOLD_H
+
+#include "inventory/test/fixture.h"
+#include "test/pair.h"
+
+struct told {
+    struct inventory_metrics metrics;
+    int outcomes[INVENTORY_LOSS_DIFFERS + 1];
+};
+
+enum { TOLD_CALL_MS = 500 };
+
+/* One that counts in `told`, has the lock and a fence, and is up. A call of it may take so long. */
+struct seller *told_seller_open(struct shop *shop, const char *url, int call_timeout_ms, struct told *told);
+/* So many were put back, so many did not fit, and nothing else was told. */
+void told_check(const struct told *told, int back, int is_short);
+
+/* The master dies; both sellers notice, and are up again at its replica. `other` may be NULL. */
+void told_fail_over(struct pair *pair, struct seller *seller, struct seller *other);
+
+#endif
