@@ -1,6 +1,6 @@
 /* A failover of the store loses acknowledged orders: they are there again before anything is sold, or it is
  * told that they are not. */
-#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 #include "service/test/crowd.h"
@@ -83,12 +83,6 @@ static void a_shortage(void) {
                              lost));
 }
 
-static void *stop(void *arg) {
-    static int status;
-    status = seckilld_stop(arg);
-    return &status;
-}
-
 static bool is_draining(void *arg) {
     return strstr(proc_output(&((struct seckilld *)arg)->proc), "draining") != NULL;
 }
@@ -98,8 +92,7 @@ static bool is_draining(void *arg) {
 static void an_orderly_end(void) {
     struct pair pair;
     struct seckilld service, next;
-    pthread_t thread;
-    void *status;
+    int status;
     pair_start(&pair);
     seckilld_start(&service, proxy_port(pair.front), "--drain", "20000", NULL);
     seckilld_wait_ready(&service, 200);
@@ -107,11 +100,12 @@ static void an_orderly_end(void) {
     pair_cut(&pair);
     for (int i = 0; i < 50; i++)
         CHECK_INT(shop_buy(service.port, "phone", "ann", 1, harness_format("k%d", i), NULL), 201);
-    CHECK_INT(pthread_create(&thread, NULL, stop, &service), 0);
+    proc_kill(&service.proc, SIGTERM);
     CHECK(harness_wait(is_draining, &service, 20000));
+    CHECK(!proc_wait(&service.proc, 300, &status));
     pair_mend(&pair);
-    pthread_join(thread, &status);
-    CHECK_INT(*(int *)status, 0);
+    CHECK(proc_wait(&service.proc, 20000, &status));
+    CHECK_INT(status, 0);
     pair_fail_over(&pair);
     seckilld_start(&next, proxy_port(pair.front), NULL);
     seckilld_wait_ready(&next, 200);
