@@ -76,4 +76,8 @@ static inline const char *inventory_events(const struct inventory *inventory) {
     return inventory->config.events ? "on" : "off";
 }
 
+static inline int64_t inventory_now_ms(const struct inventory *inventory) {
+    return clock_mono_ms(inventory->config.clock);
+}
+
 #endif

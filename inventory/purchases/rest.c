@@ -15,7 +15,7 @@ enum { BEAT_MS = 2000 };
 #define WAITED "seckill:{sellers}:waited"
 
 void rest_tick(struct inventory *inventory) {
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+    int64_t now_ms = inventory_now_ms(inventory);
     if (now_ms < inventory->beat_ms || !store_is_up(inventory->store, ALIVE))
         return;
     inventory->beat_ms = now_ms + BEAT_MS;

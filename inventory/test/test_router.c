@@ -208,10 +208,13 @@ static bool is_read(void *arg) {
 /* Its successor is looked for before a map would be old otherwise, which is after a second. */
 static void test_gone(void) {
     fake_cluster_start(&fake, half);
-    struct moment moment = {.shop = shop_open(), .maps = 1};
+    struct moment moment = {.shop = shop_open()};
     seller_open_with(moment.shop, &(struct seller_options){
                                       .url = harness_format("redis-cluster://127.0.0.1:%d", fake.port[0])});
-    shop_wait(moment.shop, is_read, &moment, "the map is read again, since a master is gone");
+    shop_wait(moment.shop, is_read, &moment, "the map is read");
+    moment.maps = fake.maps;
+    moment.shop->hurried_ms += 1250;
+    shop_wait(moment.shop, is_read, &moment, "it is read again, since a master is gone");
     moment.maps = fake.maps;
     moment.at_ms = clock_mono_ms(&moment.shop->clock) + 760;
     shop_wait(moment.shop, is_read, &moment, "it is read once more, and sooner");
