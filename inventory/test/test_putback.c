@@ -256,15 +256,21 @@ static void test_shortage_resolved(void) {
     check_books(seller, &pair.replica, "seat", 0, 0, 1);
 }
 
+/* One who has sold from a Redis without replicas. */
+static struct seller *open_at_one(struct redis_server *redis) {
+    redis_start(redis, NULL);
+    struct seller *seller =
+        open_seller(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), &told);
+    put(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    return seller;
+}
+
 /* An order that was lost, and made again with the same key: both receipts are shown to the next server, and
  * then it is sold from. */
 static void test_made_again(void) {
     struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
-    put(seller, "phone", 10, 0, 0);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_at_one(&redis);
     CHECK_INT(redis_integer(&redis, "DEL", "seckill:{phone}:orders", NULL), 1);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
@@ -422,11 +428,7 @@ static void leave_histories(struct inventory *inventory) {
 
 static void test_many_histories(void) {
     struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
-    put(seller, "phone", 10, 0, 0);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_at_one(&redis);
     leave_histories(seller->inventory);
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "-evalsha", NULL), "OK");
     for (int i = 0; i < 3; i++) { /* it is reached, and refuses to be shown anything */
@@ -434,7 +436,7 @@ static void test_many_histories(void) {
         CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
         CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
         redis_command(&redis, "CLIENT", "KILL", "TYPE", "normal", NULL);
-        shop_wait(shop, has_met_more, seller, "another history");
+        shop_wait(seller->shop, has_met_more, seller, "another history");
     }
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "+evalsha", NULL), "OK");
     seller_wait_up(seller);
