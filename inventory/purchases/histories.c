@@ -22,7 +22,7 @@ enum {
     ASK_MS = 500,
     CONFIG_EACH = 10, /* questions for the history */
     OUTAGE_MS = 250,
-    RESTS_MOST_MS = 60000 /* its server was replaced before it had rested */
+    RESTS_MOST_MS = 60000 /* longer than it had to: its server was replaced before it had rested */
 };
 
 /* ---- histories ---- */
@@ -268,8 +268,8 @@ static void give_up(struct inventory *inventory) {
     struct putback *putback = &inventory->putback;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
-        if (history->state != HISTORY_RESTS ||
-            inventory_now_ms(inventory) - history->reached_ms < RESTS_MOST_MS)
+        int64_t since_ms = inventory_now_ms(inventory) - history->reached_ms;
+        if (history->state != HISTORY_RESTS || since_ms < rest_ms(inventory) + RESTS_MOST_MS)
             continue;
         history->state = HISTORY_NEW;
         putback->running--;

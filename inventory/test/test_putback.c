@@ -125,6 +125,8 @@ static void test_one_redis(void) {
     shop_wait(shop, has_asked, other, "it was asked");
     put(seller, "phone", 10, 0, 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    shop_wait(shop, is_empty, seller, "what is old is forgotten");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
     CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
     CHECK_STATUS(buy(seller, "phone", "ann", "k2", 2)->status, INVENTORY_OK);

@@ -132,6 +132,25 @@ static void test_unknown_host(void) {
     check_no_map(unknown_host, "no server of the cluster says who has the slots");
 }
 
+/* The second of them knows. */
+static const char *one_knows(struct fake_cluster *of, int server, int argc, const char **argv) {
+    if (is_map(argc, argv))
+        return server == 1 ? fake_cluster_map(of, 1) : "*0\r\n";
+    return "$-1\r\n";
+}
+
+static void test_one_knows(void) {
+    fake_cluster_start(&fake, one_knows);
+    struct seller *seller = seller_open_with(
+        shop_open(),
+        &(struct seller_options){
+            .url = harness_format("redis-cluster://127.0.0.1:%d,127.0.0.1:%d", fake.port[0], fake.port[1])});
+    while (fake.maps == 0)
+        shop_turn(seller->shop);
+    seller->shop->hurried_ms += 1250;
+    wait_whole(seller);
+}
+
 /* An empty host is the one that was asked. */
 static const char *empty_host(struct fake_cluster *of, int server, int argc, const char **argv) {
     (void)server;
@@ -229,6 +248,7 @@ int main(int argc, char **argv) {
     harness_run("an empty map", test_empty_map);
     harness_run("not a cluster", test_no_cluster);
     harness_run("an unknown host", test_unknown_host);
+    harness_run("an empty map, and another server knows", test_one_knows);
     harness_run("an empty host", test_empty_host);
     harness_run("a server that answers nothing", test_silent);
     harness_run("a server that is gone", test_gone);

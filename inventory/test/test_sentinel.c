@@ -2,7 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "inventory/context.h"
 #include "inventory/test/fixture.h"
+
+enum { NEVER_MS = 600000 };
 
 static struct redis_sentinel sentinel;
 
@@ -108,6 +111,25 @@ static void test_not_a_master(void) {
     CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
 }
 
+static bool waits_for_rest(void *arg);
+
+/* One that starts at a master that was promoted cannot know what others sold, and that they live: it waits
+ * for as long as anybody might need. */
+static void check_newcomer(void) {
+    struct seller *newcomer =
+        seller_open_with(shop_open(), &(struct seller_options){.url = redis_sentinel_url(&sentinel),
+                                                               .call_timeout_ms = NEVER_MS});
+    shop_wait(newcomer->shop, waits_for_rest, newcomer, "the master is reached");
+    shop_idle(newcomer->shop, 300); /* others have shown what they have, or are none */
+    CHECK(!inventory_is_up(newcomer->inventory));
+    for (int i = 0; i < 100 && !inventory_is_up(newcomer->inventory);
+         i++) { /* it may have been left meanwhile */
+        newcomer->shop->hurried_ms += NEVER_MS + 2000;
+        shop_idle(newcomer->shop, 100);
+    }
+    CHECK(inventory_is_up(newcomer->inventory));
+}
+
 static void test_failover(void) {
     struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
     seller_wait_up(seller);
@@ -122,6 +144,7 @@ static void test_failover(void) {
     CHECK_STATUS(buy(seller, "chair", "ann", "k", 1)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(seller, "chair", "ann", "k2", 1)->status, INVENTORY_OK);
     check_books(seller, redis_sentinel_master(&sentinel), "chair", 998, 0, 2);
+    check_newcomer();
     /* The Sentinels would tell it after some seconds. */
     int port = redis_sentinel_master(&sentinel)->port;
     redis_restart(master);
@@ -216,7 +239,7 @@ static void test_within_a_failover(void) {
 }
 
 /* A Sentinel is about to promote the replica, which does not take the order; then it gives up. It alone
- * knows, and was not waited for while it hung. */
+ * knows, and was not waited for while it hung. A connection that is up stays, and none is made. */
 static void test_before_the_promotion(void) {
     struct redis_sentinel own;
     redis_sentinel_start(&own);
@@ -228,6 +251,11 @@ static void test_before_the_promotion(void) {
     shop_idle(seller->shop, 1600); /* and to be awake */
     CHECK_STR(redis_command(&own.server[1], "ACL", "SETUSER", "default", "-slaveof", NULL), "OK");
     CHECK_STR(redis_command(&own.sentinel[0], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
+    const struct redis *connection = store_server(seller->inventory->store, 0);
+    int64_t reached_ms = redis_reached_ms(connection);
+    seller->shop->hurried_ms += 1000; /* they are asked again */
+    shop_idle(seller->shop, 200);
+    CHECK(inventory_is_up(seller->inventory) && redis_reached_ms(connection) == reached_ms);
     redis_command(&own.server[0], "CLIENT", "KILL", "TYPE", "normal", NULL);
     shop_wait(seller->shop, hears_of_failover, seller, "no master is found");
     seller_wait_up(seller);
@@ -271,8 +299,15 @@ static void test_stale(void) {
     check_books(seller, redis_sentinel_master(&sentinel), "lamp2", 10, 0, 0);
 }
 
-/* A Sentinel that demands a password is told the URL's; the servers, which demand none, take any. */
+/* A Sentinel that demands a password is told the URL's; the servers, which demand none, take any. One that
+ * demands none is not told: it does not know the user. */
 static void test_password(void) {
+    for (int i = 0; i < sentinel.count; i++)
+        CHECK_STR(redis_command(&sentinel.server[i], "ACL", "SETUSER", "shopper", "on", ">pw", "~*", "&*",
+                                "+@all", NULL),
+                  "OK");
+    seller_wait_up(open_seller(
+        harness_format("redis-sentinel://shopper:pw@127.0.0.1:%d/shop", sentinel.sentinel[0].port)));
     const struct redis_server *last = &sentinel.sentinel[REDIS_SENTINELS - 1];
     CHECK_STR(redis_command(last, "ACL", "SETUSER", "default", "resetpass", ">hunter2", NULL), "OK");
     CHECK_HAS(redis_command(last, "PING", NULL), "NOAUTH");

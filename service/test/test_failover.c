@@ -114,18 +114,27 @@ static void an_orderly_end(void) {
     CHECK_INT(shop_audit(next.port, "phone", "sold"), 50);
 }
 
-/* No replica gets it in time: the end is said not to be a good one. */
+/* No replica gets it in time: the end is said not to be a good one. If the master dies then, nobody is left
+ * who knows of the order. */
 static void a_hasty_end(void) {
     struct pair pair;
-    struct seckilld service;
+    struct seckilld service, next;
+    struct web_response response;
     pair_start(&pair);
     seckilld_start(&service, proxy_port(pair.front), "--drain", "300", NULL);
     seckilld_wait_ready(&service, 200);
     shop_put(service.port, "phone", "\"stock\":100");
     pair_cut(&pair);
-    CHECK_INT(shop_buy(service.port, "phone", "ann", 1, "k", NULL), 201);
+    CHECK_INT(shop_buy(service.port, "phone", "ann", 1, "k", &response), 201);
+    const char *order = shop_text(&response, "order");
     CHECK_INT(seckilld_stop(&service), 0);
-    CHECK_HAS(proc_output(&service.proc), "ends, and no replica has the last");
+    CHECK_HAS(proc_output(&service.proc), "ends, and no replica has the last 1 orders");
+    pair_fail_over(&pair);
+    seckilld_start(&next, proxy_port(pair.front), NULL);
+    seckilld_wait_ready(&next, 200);
+    CHECK_INT(shop_get(next.port, harness_format("/v1/orders/%s", order), &response), 404);
+    CHECK_INT(shop_audit(next.port, "phone", "sold"), 0);
+    CHECK_INT(shop_audit(next.port, "phone", "shortage"), 0);
 }
 
 /* ---- --replicas 1 below Sentinels ---- */
