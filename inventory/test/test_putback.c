@@ -13,10 +13,6 @@ enum { LONG_MS = 65000 };
 static struct pair pair;
 static struct told told, others;
 
-static struct seller *open_seller(struct shop *shop, const char *url, struct told *by) {
-    return told_seller_open(shop, url, TOLD_CALL_MS, by);
-}
-
 static void put(struct seller *seller, const char *item, int64_t stock, int64_t limit, int64_t hold_ms) {
     struct inventory_item of = terms(item, INVENTORY_BATCH, stock);
     of.limit = limit;
@@ -28,8 +24,8 @@ static void put(struct seller *seller, const char *item, int64_t stock, int64_t 
 static void open_two(struct seller **seller, struct seller **other) {
     pair_start(&pair);
     struct shop *shop = shop_open();
-    *seller = open_seller(shop, pair_url(&pair), &told);
-    *other = open_seller(shop, pair_url(&pair), &others);
+    *seller = told_seller_open(shop, pair_url(&pair), &told);
+    *other = told_seller_open(shop, pair_url(&pair), &others);
 }
 
 static void check_step(struct seller *seller, const struct buy *of, enum inventory_step step,
@@ -98,7 +94,7 @@ static void test_synced(void) {
     struct redis_server redis, replica;
     redis_start(&redis, "--appendfsync", "always", NULL);
     struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
     put(seller, "phone", 10, 0, 0);
     shop_wait(shop, is_empty, seller, "the receipts are forgotten");
     CHECK(!keeps(seller, "k1"));
@@ -119,7 +115,7 @@ static void test_one_redis(void) {
     redis_start(&redis, NULL);
     struct shop *shop = shop_open();
     const char *url = harness_format("redis://127.0.0.1:%d", redis.port);
-    struct seller *seller = open_seller(shop, url, &told), *other = open_seller(shop, url, &others);
+    struct seller *seller = told_seller_open(shop, url, &told), *other = told_seller_open(shop, url, &others);
     seller->inventory->putback.hasty = other->inventory->putback.hasty = true;
     shop_wait(shop, has_asked, seller, "it was asked");
     shop_wait(shop, has_asked, other, "it was asked");
@@ -190,7 +186,7 @@ static void test_cancelled_by_another(void) {
 static void test_fits_at_the_end(void) {
     struct seller *seller, *other;
     open_two(&seller, &other);
-    struct seller *third = open_seller(seller->shop, pair_url(&pair), &(struct told){.outcomes = {0}});
+    struct seller *third = told_seller_open(seller->shop, pair_url(&pair), &(struct told){.outcomes = {0}});
     put(seller, "seat", 1, 0, 600000);
     pair_cut(&pair);
     struct buy *first = buy(seller, "seat", "ann", "a", 1);
@@ -214,7 +210,7 @@ static void test_limit(void) {
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
     pair_fail_over(&pair);
     struct seller *first =
-        open_seller(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &quick);
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &quick);
     CHECK_STATUS(buy(first, "seat", "ann", "b", 1)->status, INVENTORY_OK);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
@@ -238,7 +234,7 @@ static void test_shortage_resolved(void) {
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
     pair_fail_over(&pair);
     struct seller *first =
-        open_seller(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &quick);
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &quick);
     struct buy *taker = buy(first, "seat", "bob", "b", 1);
     CHECK_STATUS(taker->status, INVENTORY_OK);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
@@ -262,7 +258,7 @@ static void test_shortage_resolved(void) {
 static struct seller *open_at_one(struct redis_server *redis) {
     redis_start(redis, NULL);
     struct seller *seller =
-        open_seller(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), &told);
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), &told);
     put(seller, "phone", 10, 0, 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     return seller;
@@ -355,8 +351,8 @@ static void test_cluster(void) {
     struct redis_cluster cluster;
     redis_cluster_start(&cluster, MASTERS, 1);
     struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, redis_cluster_url(&cluster), &told);
-    struct seller *other = open_seller(shop, redis_cluster_url(&cluster), &others);
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
+    struct seller *other = told_seller_open(shop, redis_cluster_url(&cluster), &others);
     shop_wait(shop, is_whole, seller, "all masters are there");
     shop_wait(shop, is_whole, other, "all masters are there");
     const struct redis_server *phone = redis_cluster_of(&cluster, "{phone}");

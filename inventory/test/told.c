@@ -4,18 +4,22 @@ static void on_loss(void *ctx, const struct inventory_loss *loss) {
     ((struct told *)ctx)->outcomes[loss->outcome]++;
 }
 
-struct seller *told_seller_open(struct shop *shop, const char *url, int call_timeout_ms, struct told *told) {
+struct seller *told_seller_open_with(struct shop *shop, const struct seller_options *options,
+                                     struct told *told) {
+    struct seller_options with = *options;
     *told = (struct told){.outcomes = {0}};
-    struct seller *seller =
-        seller_open_with(shop, &(struct seller_options){.url = url,
-                                                        .call_timeout_ms = call_timeout_ms,
-                                                        .metrics = &told->metrics,
-                                                        .on_loss = on_loss,
-                                                        .on_loss_ctx = told});
+    with.metrics = &told->metrics;
+    with.on_loss = on_loss;
+    with.on_loss_ctx = told;
+    struct seller *seller = seller_open_with(shop, &with);
     seller->fence = 5;
     seller->locked = true;
     seller_wait_up(seller);
     return seller;
+}
+
+struct seller *told_seller_open(struct shop *shop, const char *url, struct told *told) {
+    return told_seller_open_with(shop, &(struct seller_options){.url = url, .call_timeout_ms = 500}, told);
 }
 
 void told_check(const struct told *told, int back, int is_short) {

@@ -10,10 +10,11 @@ struct told {
     int outcomes[INVENTORY_LOSS_DIFFERS + 1];
 };
 
-enum { TOLD_CALL_MS = 500 };
-
-/* One that counts in `told`, has the lock and a fence, and is up. A call of it may take so long. */
-struct seller *told_seller_open(struct shop *shop, const char *url, int call_timeout_ms, struct told *told);
+/* One that counts in `told`, has the lock and a fence, and is up. */
+struct seller *told_seller_open(struct shop *shop, const char *url, struct told *told);
+/* The same with other options. */
+struct seller *told_seller_open_with(struct shop *shop, const struct seller_options *options,
+                                     struct told *told);
 /* So many were put back, so many did not fit, and nothing else was told. */
 void told_check(const struct told *told, int back, int is_short);
 
