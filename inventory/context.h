@@ -41,7 +41,8 @@ struct inventory {
 
     /* purchases/rest.c */
     char id[INVENTORY_DIGEST_SIZE]; /* random */
-    int64_t beat_ms;                /* when the next heartbeat is due; INT64_MAX: it has left */
+    int64_t beat_ms;                /* when the next heartbeat is due; INT64_MAX: it leaves */
+    bool left;                      /* that was told, or the store is gone */
 
     /* purchases/audit.c */
     struct audits audits;

@@ -22,12 +22,18 @@ void rest_tick(struct inventory *inventory) {
     script_callf(inventory->store, &rest_script, NULL, NULL, "2 " ALIVE " " WAITED " beat %s", inventory->id);
 }
 
-void rest_leave(struct inventory *inventory) {
-    if (inventory->beat_ms == INT64_MAX)
-        return;
-    inventory->beat_ms = INT64_MAX;
-    script_callf(inventory->store, &rest_script, NULL, NULL, "2 " ALIVE " " WAITED " leave %s",
-                 inventory->id);
+static void on_left(void *ctx, const struct redis_value *value) {
+    (void)value;
+    ((struct inventory *)ctx)->left = true;
+}
+
+bool rest_leave(struct inventory *inventory) {
+    if (inventory->beat_ms != INT64_MAX) {
+        inventory->beat_ms = INT64_MAX;
+        script_callf(inventory->store, &rest_script, on_left, inventory, "2 " ALIVE " " WAITED " leave %s",
+                     inventory->id);
+    }
+    return inventory->left;
 }
 
 void rest_shown(struct inventory *inventory, struct server *server, const char *history, redis_reply_fn *fn,

@@ -57,7 +57,7 @@ static bool is_empty(void *arg) {
 }
 
 static bool is_covered(void *arg) {
-    return inventory_drain(((struct seller *)arg)->inventory) == 0;
+    return told_open(arg) == 0;
 }
 
 static bool has_left(void *arg) {
@@ -73,9 +73,10 @@ static void test_coverage(void) {
     put(seller, "phone", 100, 0, 0);
     pair_cut(&pair);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    shop_idle(seller->shop, 1500); /* several questions */
-    CHECK(inventory_drain(seller->inventory) > 0);
-    CHECK_INT(inventory_drain(other->inventory), 0);
+    told_open(seller);
+    shop_idle(seller->shop, 300); /* many questions */
+    CHECK(told_open(seller) > 0);
+    CHECK_INT(told_open(other), 0);
     pair_mend(&pair);
     shop_wait(seller->shop, is_covered, seller, "the replica has it");
     CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{phone}:item", "sold", NULL), "1");
@@ -89,6 +90,10 @@ static bool keeps(const struct seller *seller, const char *key) {
     return seller->inventory->putback.receipts.count > 0;
 }
 
+static bool has_seen_replica(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.histories[0]->had_replicas;
+}
+
 /* One Redis that syncs each write: nothing need be kept. But with a replica it must. */
 static void test_synced(void) {
     struct redis_server redis, replica;
@@ -96,11 +101,12 @@ static void test_synced(void) {
     struct shop *shop = shop_open();
     struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
     put(seller, "phone", 10, 0, 0);
+    seller->inventory->putback.hasty = true;
     shop_wait(shop, is_empty, seller, "the receipts are forgotten");
     CHECK(!keeps(seller, "k1"));
     redis_start_replica(&replica, &redis);
     replica_wait(&redis);
-    shop_idle(shop, 1500); /* several questions */
+    shop_wait(shop, has_seen_replica, seller, "the replica is seen");
     CHECK(keeps(seller, "k2"));
 }
 

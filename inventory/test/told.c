@@ -14,7 +14,7 @@ struct seller *told_seller_open_with(struct shop *shop, const struct seller_opti
     struct seller *seller = seller_open_with(shop, &with);
     seller->fence = 5;
     seller->locked = true;
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     return seller;
 }
 
@@ -28,6 +28,12 @@ void told_check(const struct told *told, int back, int is_short) {
     CHECK_INT(told->outcomes[INVENTORY_LOSS_UNKNOWN_ITEM] + told->outcomes[INVENTORY_LOSS_DIFFERS], 0);
     CHECK_INT((int)told->metrics.put_back, back);
     CHECK_INT((int)told->metrics.shortage, is_short);
+}
+
+int told_open(struct seller *seller) {
+    int open;
+    inventory_drain(seller->inventory, &open);
+    return open;
 }
 
 void told_fail_over(struct pair *pair, struct seller *seller, struct seller *other) {

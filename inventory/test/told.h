@@ -10,13 +10,17 @@ struct told {
     int outcomes[INVENTORY_LOSS_DIFFERS + 1];
 };
 
-/* One that counts in `told`, has the lock and a fence, and is up. */
+/* One that counts in `told`, has the lock and a fence, and is up. If it has to wait for others, time passes
+ * quickly. */
 struct seller *told_seller_open(struct shop *shop, const char *url, struct told *told);
 /* The same with other options. */
 struct seller *told_seller_open_with(struct shop *shop, const struct seller_options *options,
                                      struct told *told);
 /* So many were put back, so many did not fit, and nothing else was told. */
 void told_check(const struct told *told, int back, int is_short);
+
+/* How much of what it acknowledged is on no replica yet; it begins to end. */
+int told_open(struct seller *seller);
 
 /* The master dies; both sellers notice, and are up again at its replica. `other` may be NULL. */
 void told_fail_over(struct pair *pair, struct seller *seller, struct seller *other);
