@@ -42,7 +42,8 @@ struct inventory {
 
     /* purchases/rest.c */
     char id[INVENTORY_DIGEST_SIZE]; /* random */
-    int64_t beat_ms;                /* when the next heartbeat is due; INT64_MAX: it has left */
+    int64_t beat_ms;                /* when the next heartbeat is due; INT64_MAX: it leaves */
+    bool left;                      /* that was told, or the store is gone */
 
     /* purchases/audit.c */
     struct audits audits;
@@ -82,6 +83,10 @@ struct inventory {
 /* For scripts: whether they write the event stream. */
 static inline const char *inventory_events(const struct inventory *inventory) {
     return inventory->config.events ? "on" : "off";
+}
+
+static inline int64_t inventory_now_ms(const struct inventory *inventory) {
+    return clock_mono_ms(inventory->config.clock);
 }
 
 #endif

@@ -145,12 +145,10 @@ bool inventory_is_mending(const struct inventory *inventory) {
     return inventory->putback.running > 0;
 }
 
-int inventory_drain(struct inventory *inventory) {
-    int open = receipts_open(&inventory->putback.receipts);
+bool inventory_drain(struct inventory *inventory, int *open) {
+    *open = receipts_open(&inventory->putback.receipts);
     inventory->putback.hasty = true;
-    if (open == 0)
-        rest_leave(inventory);
-    return open;
+    return *open == 0 && rest_leave(inventory);
 }
 
 const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory) {

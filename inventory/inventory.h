@@ -152,9 +152,10 @@ void inventory_flush(struct inventory *inventory);
 
 bool inventory_is_up(const struct inventory *inventory);
 
-/* To be called again and again before inventory_close(), when nothing is in flight: how much of what was
- * acknowledged is on no replica yet that could be promoted. 0: all is, or the store has no replicas. */
-int inventory_drain(struct inventory *inventory);
+/* To be called again and again before inventory_close(), when nothing is in flight. True: what was
+ * acknowledged is on replicas that could be promoted, or the store has none, and after a failover others need
+ * not wait for this inventory. `open`: how much is on no replica yet. */
+bool inventory_drain(struct inventory *inventory, int *open);
 
 /* A server of the store was reached. It is sold from once it has got back what a failover may have lost. */
 bool inventory_is_mending(const struct inventory *inventory);

@@ -132,8 +132,9 @@ static void drain(struct worker *worker) {
     bool done = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0;
     if (worker->inventory) {
         bool time_is_up = (int64_t)uv_now(&worker->loop) >= worker->drain_until_ms;
-        int open = done || time_is_up ? inventory_drain(worker->inventory) : 0;
-        if (!time_is_up && (!done || open > 0))
+        int open = 0;
+        bool drained = (done || time_is_up) && inventory_drain(worker->inventory, &open);
+        if (!time_is_up && !drained)
             return;
         if (open > 0)
             log_error("worker %d ends, and no replica has the last %d orders, restocks or transfers that it "

@@ -19,8 +19,8 @@ void pair_start(struct pair *pair) {
     pair->link = proxy_start(pair->master.port);
     pair->front = proxy_start(pair->master.port);
     pair->is_cut = false;
-    redis_start(&pair->replica, "--replicaof", "127.0.0.1", harness_format("%d", proxy_port(pair->link)),
-                NULL);
+    redis_start(&pair->replica, "--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1",
+                harness_format("%d", proxy_port(pair->link)), NULL);
     replica_wait(&pair->master);
 }
 

@@ -307,14 +307,14 @@ static void start(struct inventory *inventory) {
     if (audits->running || STAILQ_EMPTY(&audits->runs))
         return;
     if (!audits->store) {
-        audits->asked_ms = clock_mono_ms(inventory->config.clock);
+        audits->asked_ms = inventory_now_ms(inventory);
         audits->store = store_open_another(inventory->store, on_state, inventory);
     }
     if (!audits->store) {
         abandon(inventory);
     } else if (store_is_up(audits->store, STAILQ_FIRST(&audits->runs)->name)) {
         audits->running = true;
-        audits->asked_ms = clock_mono_ms(inventory->config.clock);
+        audits->asked_ms = inventory_now_ms(inventory);
         ask(inventory);
     }
 }
@@ -360,7 +360,7 @@ void inventory_item_audit(struct inventory *inventory, const char *name, invento
 /* A server that is lost is waited for, until it is tried in vain. In a cluster another one may have the item
  * soon. */
 static bool is_in_vain(const struct inventory *inventory, const char *name) {
-    int64_t since_ms = clock_mono_ms(inventory->config.clock) - inventory->audits.asked_ms;
+    int64_t since_ms = inventory_now_ms(inventory) - inventory->audits.asked_ms;
     return since_ms > inventory->config.call_timeout_ms ||
            (store_is_one(inventory->store) && store_is_gone(inventory->store, name));
 }

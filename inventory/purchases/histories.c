@@ -22,12 +22,8 @@ enum {
     ASK_MS = 500,
     CONFIG_EACH = 10, /* questions for the history */
     OUTAGE_MS = 250,
-    RESTS_MOST_MS = 60000 /* its server was replaced before it had rested */
+    RESTS_MOST_MS = 60000 /* longer than it had to: its server was replaced before it had rested */
 };
-
-static int64_t now_ms(const struct inventory *inventory) {
-    return clock_mono_ms(inventory->config.clock);
-}
 
 /* ---- histories ---- */
 
@@ -122,10 +118,10 @@ static void on_asked(void *ctx, const struct redis_value *value) {
 }
 
 static void ask_the_others(struct inventory *inventory, struct history *history, struct server *server) {
-    if (history->asking || now_ms(inventory) < history->asked_ms + AGAIN_MS)
+    if (history->asking || inventory_now_ms(inventory) < history->asked_ms + AGAIN_MS)
         return;
     history->asking = true;
-    history->asked_ms = now_ms(inventory);
+    history->asked_ms = inventory_now_ms(inventory);
     rest_shown(inventory, server, history->id, on_asked, history);
 }
 
@@ -143,7 +139,7 @@ static int64_t rest_ms(const struct inventory *inventory) {
 }
 
 static bool is_over(const struct inventory *inventory, const struct history *history) {
-    return now_ms(inventory) >= history->reached_ms + rest_ms(inventory) ||
+    return inventory_now_ms(inventory) >= history->reached_ms + rest_ms(inventory) ||
            (history->may_end_early && history->all_shown);
 }
 
@@ -163,7 +159,7 @@ void histories_prepare(void *ctx, struct server *server) {
     history->had_replicas |= redis_history(server->redis)->replicas > 0;
     if (history->state == HISTORY_RESTS && history->may_end_early)
         ask_the_others(inventory, history, server);
-    if ((history->state == HISTORY_NEW && now_ms(inventory) >= history->again_ms) ||
+    if ((history->state == HISTORY_NEW && inventory_now_ms(inventory) >= history->again_ms) ||
         (history->state == HISTORY_RESTS && is_over(inventory, history)) ||
         (history->state == HISTORY_DONE && has_missed(inventory, history)))
         putback_begin_pass(inventory, history, server->redis);
@@ -272,7 +268,8 @@ static void give_up(struct inventory *inventory) {
     struct putback *putback = &inventory->putback;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
-        if (history->state != HISTORY_RESTS || now_ms(inventory) - history->reached_ms < RESTS_MOST_MS)
+        int64_t since_ms = inventory_now_ms(inventory) - history->reached_ms;
+        if (history->state != HISTORY_RESTS || since_ms < rest_ms(inventory) + RESTS_MOST_MS)
             continue;
         history->state = HISTORY_NEW;
         putback->running--;
@@ -324,10 +321,10 @@ void histories_tick(struct inventory *inventory) {
     struct putback *putback = &inventory->putback;
     give_up(inventory);
     if (putback->running == 0)
-        receipts_tick(&putback->receipts, now_ms(inventory));
+        receipts_tick(&putback->receipts, inventory_now_ms(inventory));
     enter_holds(inventory);
-    if (putback->hasty || now_ms(inventory) - putback->asked_ms >= ASK_MS) {
-        putback->asked_ms = now_ms(inventory);
+    if (putback->hasty || inventory_now_ms(inventory) - putback->asked_ms >= ASK_MS) {
+        putback->asked_ms = inventory_now_ms(inventory);
         ask_histories(inventory);
     }
 }

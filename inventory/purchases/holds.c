@@ -19,13 +19,13 @@ enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 enum { SLOW_MS = 200 };
 
 void expiry_note_call(struct inventory *inventory, int64_t sent_ms) {
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+    int64_t now_ms = inventory_now_ms(inventory);
     if (now_ms - sent_ms > SLOW_MS)
         inventory->rest_until_ms = now_ms + INVENTORY_HOLD_GRACE_MS;
 }
 
 bool expiry_rests(const struct inventory *inventory) {
-    return clock_mono_ms(inventory->config.clock) < inventory->rest_until_ms;
+    return inventory_now_ms(inventory) < inventory->rest_until_ms;
 }
 
 /* ---- a sweep: one call at a time, so that Redis is never busy with it for long ---- */
@@ -57,7 +57,7 @@ static void sweep_end(struct sweep *sweep) {
 
 /* Any of the calls may be the one that meets a stall. */
 static void note_sent(struct sweep *sweep) {
-    sweep->sent_ms = clock_mono_ms(sweep->inventory->config.clock);
+    sweep->sent_ms = inventory_now_ms(sweep->inventory);
 }
 
 static enum inventory_status note_reply(struct sweep *sweep, const struct redis_value *value) {

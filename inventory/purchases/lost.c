@@ -9,7 +9,7 @@ static void keep(struct inventory_purchase *purchase) {
 void purchase_lost(struct inventory_purchase *purchase) {
     struct inventory *inventory = purchase->inventory;
     metric_add(&inventory->metrics->unknown, 1);
-    purchase->deadline_ms = clock_mono_ms(inventory->config.clock) + inventory->config.resolve_ms;
+    purchase->deadline_ms = inventory_now_ms(inventory) + inventory->config.resolve_ms;
     keep(purchase);
 }
 
@@ -39,7 +39,7 @@ void lost_resolve(struct inventory *inventory) {
 }
 
 void lost_expire(struct inventory *inventory, bool all) {
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+    int64_t now_ms = inventory_now_ms(inventory);
     struct purchases lost = STAILQ_HEAD_INITIALIZER(lost);
     STAILQ_CONCAT(&lost, &inventory->lost);
     for (struct inventory_purchase *purchase; (purchase = purchases_take(&lost));) {

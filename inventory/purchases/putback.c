@@ -13,10 +13,6 @@
 
 enum { IN_FLIGHT_MAX = 256, AGAIN_MS = 100 };
 
-static int64_t now_ms(const struct inventory *inventory) {
-    return clock_mono_ms(inventory->config.clock);
-}
-
 /* ---- receipts ---- */
 
 void putback_init(struct inventory *inventory) {
@@ -49,7 +45,7 @@ void putback_keep(struct inventory *inventory, enum receipt_kind kind, const cha
     key_of(kind, place, key);
     unsigned history = store_history(inventory->store, key);
     if (!receipts_are_needless(receipts, history))
-        receipts_add(receipts, kind, place, field, record, history, now_ms(inventory), false);
+        receipts_add(receipts, kind, place, field, record, history, inventory_now_ms(inventory), false);
 }
 
 void putback_keep_new(struct inventory *inventory, const struct inventory_order *order, const char *digest) {
@@ -59,7 +55,8 @@ void putback_keep_new(struct inventory *inventory, const struct inventory_order 
     if (receipts_are_needless(receipts, history))
         return;
     record_print(record, order);
-    receipts_add(receipts, RECEIPT_ORDER, order->item, digest, record, history, now_ms(inventory), true);
+    receipts_add(receipts, RECEIPT_ORDER, order->item, digest, record, history, inventory_now_ms(inventory),
+                 true);
 }
 
 void putback_keep_due(struct inventory *inventory, const char *item, int64_t due_ms) {
@@ -251,7 +248,7 @@ static void show_more(struct inventory *inventory, struct history *history, stru
 static void end_pass(struct inventory *inventory, struct history *history) {
     if (history->failed) {
         history->state = HISTORY_NEW;
-        history->again_ms = now_ms(inventory) + AGAIN_MS;
+        history->again_ms = inventory_now_ms(inventory) + AGAIN_MS;
         history->last = false;
         inventory->putback.running--;
     } else if (history->suspect && !history->last) {

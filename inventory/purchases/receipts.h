@@ -3,7 +3,8 @@
  *
  * A receipt is what the store has under one name, by its kind: the record of an order, a restock or a step of
  * a transfer, a record in the journal, an item's terms, an item's entry in the index of due times. A newer
- * one of the same name takes the place of the older one.
+ * one of the same name takes the place of the older one; an order that was lost, and made again, stands
+ * beside it.
  *
  * Each belongs to a history (struct replication) by its number, and has a place in the order of time (`seq`).
  * A history is covered up to a place: replicas have all that was acknowledged until then. What is not covered

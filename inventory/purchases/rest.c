@@ -15,19 +15,25 @@ enum { BEAT_MS = 2000 };
 #define WAITED "seckill:{sellers}:waited"
 
 void rest_tick(struct inventory *inventory) {
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+    int64_t now_ms = inventory_now_ms(inventory);
     if (now_ms < inventory->beat_ms || !store_is_up(inventory->store, ALIVE))
         return;
     inventory->beat_ms = now_ms + BEAT_MS;
     script_callf(inventory->store, &rest_script, NULL, NULL, "2 " ALIVE " " WAITED " beat %s", inventory->id);
 }
 
-void rest_leave(struct inventory *inventory) {
-    if (inventory->beat_ms == INT64_MAX)
-        return;
-    inventory->beat_ms = INT64_MAX;
-    script_callf(inventory->store, &rest_script, NULL, NULL, "2 " ALIVE " " WAITED " leave %s",
-                 inventory->id);
+static void on_left(void *ctx, const struct redis_value *value) {
+    (void)value;
+    ((struct inventory *)ctx)->left = true;
+}
+
+bool rest_leave(struct inventory *inventory) {
+    if (inventory->beat_ms != INT64_MAX) {
+        inventory->beat_ms = INT64_MAX;
+        script_callf(inventory->store, &rest_script, on_left, inventory, "2 " ALIVE " " WAITED " leave %s",
+                     inventory->id);
+    }
+    return inventory->left;
 }
 
 void rest_shown(struct inventory *inventory, struct server *server, const char *history, redis_reply_fn *fn,

@@ -10,8 +10,8 @@ struct server;
 /* Tells the others now and then that this inventory lives. To be called when a server is up, and every few
  * milliseconds. */
 void rest_tick(struct inventory *inventory);
-/* It needs not be waited for any more. */
-void rest_leave(struct inventory *inventory);
+/* It needs not be waited for any more. To be called until it is true: that was told, or the store is gone. */
+bool rest_leave(struct inventory *inventory);
 
 /* This inventory has shown what it has to the server with this history, which is not up yet. The reply is how
  * many others have not, or none. */

@@ -6,59 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#include "inventory/store/redis_poll.h"
+#include "inventory/store/redis_inside.h"
 
-enum { TICK_MS = 50, LATE_MS = 500, FIRST_PAUSE_MS = 20, LAST_PAUSE_MS = 1000 };
-
-/* A call that waits for its reply. Replies come in order, so the head of the list is the oldest call. */
-struct call {
-    struct redis *redis;
-    redis_reply_fn *fn;
-    void *ctx;
-    int64_t since_ms;
-    bool early; /* before the connection was up */
-    struct call *next;
-};
-
-/* A reply that is held back. */
-struct held {
-    redis_reply_fn *fn;
-    void *ctx;
-    struct redis_value *value;
-    int64_t since_ms;
-    struct held *next;
-};
-
-struct redis {
-    struct redis_config config;
-    redisAsyncContext *hiredis; /* NULL between two attempts */
-    struct redis_poll *poll;
-    struct call *oldest, *newest, *spare;
-    struct held *held, *last_held;
-    uint64_t held_count, released; /* so far */
-    int replicas;                  /* have what was released last */
-    struct replication history;
-    uv_timer_t tick;
-    uv_prepare_t flush; /* before the loop waits */
-    int64_t ticked_ms;
-    int64_t connecting_since_ms, reached_ms, retry_at_ms;
-    int pause_ms;
-    int handles; /* that are not closed yet */
-    bool up, closing, late;
-    bool finding;   /* config.find was asked, and has not answered */
-    bool preparing; /* config.prepare was, and has not called redis_admit() */
-    bool logged_in;
-    bool in_vain; /* it was tried since it was up last */
-    char error[256];
-};
-
-/* ---- going up and down ---- */
-
-void redis_note_error(struct redis *redis, const char *text) {
-    snprintf(redis->error, sizeof redis->error, "%s", text && *text ? text : "the connection was closed");
-}
+/* ---- replies that are held back ---- */
 
 static void hand_out(struct redis *redis, bool lost) {
     struct held *held = redis->held;
@@ -74,7 +25,46 @@ static void lose_held(struct redis *redis) {
         hand_out(redis, true);
 }
 
-static void went_down(struct redis *redis) {
+/* False: out of memory. */
+static bool hold(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_value *value) {
+    struct held *held = malloc(sizeof *held);
+    struct redis_value *copy = held ? redis_value_copy(value) : NULL;
+    if (!copy) {
+        free(held);
+        return false;
+    }
+    *held =
+        (struct held){.fn = fn, .ctx = ctx, .value = copy, .since_ms = clock_mono_ms(redis->config.clock)};
+    if (redis->held)
+        redis->last_held->next = held;
+    else
+        redis->held = held;
+    redis->last_held = held;
+    redis->held_count++;
+    return true;
+}
+
+uint64_t redis_held(const struct redis *redis) {
+    return redis->held_count;
+}
+
+void redis_release(struct redis *redis, uint64_t count, int replicas) {
+    redis->replicas = replicas;
+    while (redis->held && redis->released < count)
+        hand_out(redis, false);
+}
+
+int redis_replicas(const struct redis *redis) {
+    return redis->replicas;
+}
+
+/* ---- going down ---- */
+
+void redis_note_error(struct redis *redis, const char *text) {
+    snprintf(redis->error, sizeof redis->error, "%s", text && *text ? text : "the connection was closed");
+}
+
+void redis_went_down(struct redis *redis) {
     bool was_up = redis->up;
     redis->up = false;
     redis->in_vain = !was_up;
@@ -97,194 +87,7 @@ void redis_break(struct redis *redis, const char *why) {
     bool later = redis->hiredis->c.flags & REDIS_IN_CALLBACK;
     redisAsyncFree(redis->hiredis);
     if (redis->hiredis && !later)
-        went_down(redis); /* it was never up, so on_disconnect() is not called */
-}
-
-static void on_disconnect(const redisAsyncContext *hiredis, int status) {
-    struct redis *redis = hiredis->data;
-    if (status != REDIS_OK)
-        redis_note_error(redis, hiredis->errstr);
-    if (redis->hiredis)
-        went_down(redis);
-}
-
-static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command);
-
-void redis_greet(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv) {
-    struct redis_command command = redis_command_make(argc, argv);
-    if (!redis->hiredis || !queue(redis, fn, ctx, &command)) {
-        redis_break(redis, "out of memory");
-        if (fn)
-            fn(ctx, redis_unsent);
-    }
-    redis_command_free(&command);
-}
-
-static void greet(struct redis *redis, redis_reply_fn *fn, int argc, const char **argv) {
-    redis_greet(redis, fn, redis, argc, argv);
-}
-
-static void auth_reply(void *ctx, const struct redis_value *value) {
-    if (value && redis_value_type(value) == REDIS_ERROR)
-        redis_break(ctx, redis_value_text(value));
-}
-
-static void log_in(struct redis *redis) {
-    const struct redis_target *target = &redis->config.target;
-    redis->logged_in = true;
-    if (target->user[0])
-        greet(redis, auth_reply, 3, (const char *[]){"AUTH", target->user, target->password});
-    else
-        greet(redis, auth_reply, 2, (const char *[]){"AUTH", target->password});
-}
-
-/* Why the connection cannot be used, by the reply to the last command of the greeting; NULL: it can. */
-static const char *find_fault(struct redis *redis, const struct redis_value *value) {
-    enum redis_role role = redis->config.role;
-    bool refused = redis_value_type(value) == REDIS_ERROR;
-    const char *text = redis_value_text(value);
-    redis->history = (struct replication){.id = ""};
-    bool told = !refused && role != REDIS_ROLE_SENTINEL && text && replication_read(&redis->history, text);
-    if (told)
-        return role == REDIS_ROLE_MASTER && !redis->history.is_master ? "it is a replica" : NULL;
-    if (role == REDIS_ROLE_MASTER || role == REDIS_ROLE_NODE)
-        return refused ? text : "INFO replication does not tell its history";
-    return role == REDIS_ROLE_SENTINEL && refused ? text : NULL;
-}
-
-static void admit(struct redis *redis) {
-    redis->preparing = false;
-    redis->up = true;
-    redis->pause_ms = FIRST_PAUSE_MS;
-    redis->error[0] = '\0';
-    if (redis->config.on_state)
-        redis->config.on_state(redis->config.ctx, true);
-}
-
-void redis_admit(struct redis *redis) {
-    if (redis->preparing)
-        admit(redis);
-}
-
-static void greeting_reply(void *ctx, const struct redis_value *value) {
-    struct redis *redis = ctx;
-    if (!value || redis->closing)
-        return;
-    const char *fault = find_fault(redis, value);
-    if (fault && redis->config.role == REDIS_ROLE_SENTINEL && !redis->logged_in &&
-        redis->config.target.password[0] && strncmp(fault, "NOAUTH", 6) == 0) {
-        log_in(redis);
-        greet(redis, greeting_reply, 1, (const char *[]){"PING"});
-        return;
-    }
-    if (fault) {
-        redis_break(redis, fault);
-        return;
-    }
-    redis->reached_ms = clock_mono_ms(redis->config.clock);
-    redis->preparing = redis->config.prepare && redis->history.id[0];
-    if (redis->preparing)
-        redis->config.prepare(redis->config.ctx, redis);
-    else
-        admit(redis);
-}
-
-/* A Sentinel has no databases, and is told the password only if it asks for one: it may have none. */
-static void begin_greeting(struct redis *redis) {
-    enum redis_role role = redis->config.role;
-    char database[16];
-    redis->logged_in = false;
-    if (role == REDIS_ROLE_SENTINEL) {
-        greet(redis, greeting_reply, 1, (const char *[]){"PING"});
-        return;
-    }
-    if (redis->config.target.password[0])
-        log_in(redis);
-    snprintf(database, sizeof database, "%d", redis->config.target.database);
-    greet(redis, auth_reply, 2, (const char *[]){"SELECT", database});
-    greet(redis, greeting_reply, 2, (const char *[]){"INFO", "replication"});
-}
-
-static void on_connect(const redisAsyncContext *hiredis, int status) {
-    struct redis *redis = hiredis->data;
-    if (status == REDIS_OK) {
-        begin_greeting(redis);
-        return;
-    }
-    redis_note_error(redis, hiredis->errstr[0] ? hiredis->errstr : strerror(errno));
-    went_down(redis);
-}
-
-/* NULL when out of memory. */
-static redisAsyncContext *dial(const struct redis_target *target) {
-    redisAsyncContext *hiredis =
-        target->port ? redisAsyncConnect(target->host, target->port) : redisAsyncConnectUnix(target->host);
-    /* SO_LINGER 0: bytes that were not delivered when the connection is given up are never delivered. */
-    struct linger drop = {.l_onoff = 1};
-    if (hiredis && !hiredis->err)
-        (void)setsockopt(hiredis->c.fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
-    return hiredis;
-}
-
-static void connect_now(struct redis *redis) {
-    redisAsyncContext *hiredis = dial(&redis->config.target);
-    redis->connecting_since_ms = clock_mono_ms(redis->config.clock);
-    bool failed = !hiredis || hiredis->err;
-    redis->poll = failed ? NULL : redis_poll_start(redis->config.loop, hiredis);
-    if (!redis->poll) {
-        redis_note_error(redis, hiredis && hiredis->err ? hiredis->errstr : "out of memory");
-        if (hiredis)
-            redisAsyncFree(hiredis);
-        went_down(redis);
-        return;
-    }
-    redis->hiredis = hiredis;
-    hiredis->data = redis;
-    redisAsyncSetConnectCallback(hiredis, on_connect);
-    redisAsyncSetDisconnectCallback(hiredis, on_disconnect);
-}
-
-static void connect_start(struct redis *redis) {
-    redis->connecting_since_ms = clock_mono_ms(redis->config.clock);
-    redis->finding = redis->config.find != NULL;
-    if (redis->finding)
-        redis->config.find(redis->config.ctx, redis);
-    else
-        connect_now(redis);
-}
-
-void redis_found(struct redis *redis, const struct redis_target *target, const char *why) {
-    redis->finding = false;
-    if (target) {
-        redis->config.target = *target;
-        connect_now(redis);
-    } else {
-        redis_note_error(redis, why);
-        went_down(redis);
-    }
-}
-
-static void on_tick(uv_timer_t *timer) {
-    struct redis *redis = timer->data;
-    int64_t now_ms = clock_mono_ms(redis->config.clock), since_ms = now_ms - redis->ticked_ms;
-    redis->ticked_ms = now_ms;
-    /* This process was stopped, not the store: it reads what has come before the next tick. */
-    redis->late = !redis->late && since_ms > LATE_MS;
-    if (redis->late)
-        return;
-    if (!redis->hiredis) {
-        if (!redis->finding && now_ms >= redis->retry_at_ms)
-            connect_start(redis);
-    } else if (redis->oldest && now_ms - redis->oldest->since_ms > redis->config.timeout_ms) {
-        redis_break(redis, "no reply within the time-out");
-    } else if (redis->held && now_ms - redis->held->since_ms > redis->config.timeout_ms) {
-        redis_break(redis, "no replica has answered within the time-out");
-    } else if (!redis->up && !redis->preparing &&
-               now_ms - redis->connecting_since_ms > redis->config.timeout_ms) {
-        redis_break(redis, "no connection within the time-out");
-    } else if (redis->preparing) {
-        redis->config.prepare(redis->config.ctx, redis);
-    }
+        redis_went_down(redis); /* it was never up, so on_disconnect() is not called */
 }
 
 /* ---- calls ---- */
@@ -292,25 +95,6 @@ static void on_tick(uv_timer_t *timer) {
 /* Also within the error of a script. */
 static bool says_read_only(const struct redis_value *reply) {
     return redis_value_type(reply) == REDIS_ERROR && strstr(redis_value_text(reply), "READONLY");
-}
-
-/* False: out of memory. */
-static bool hold(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_value *value) {
-    struct held *held = malloc(sizeof *held);
-    struct redis_value *copy = held ? redis_value_copy(value) : NULL;
-    if (!copy) {
-        free(held);
-        return false;
-    }
-    *held =
-        (struct held){.fn = fn, .ctx = ctx, .value = copy, .since_ms = clock_mono_ms(redis->config.clock)};
-    if (redis->held)
-        redis->last_held->next = held;
-    else
-        redis->held = held;
-    redis->last_held = held;
-    redis->held_count++;
-    return true;
 }
 
 static void on_reply(redisAsyncContext *hiredis, void *reply, void *data) {
@@ -338,21 +122,7 @@ static void on_reply(redisAsyncContext *hiredis, void *reply, void *data) {
         redis_break(redis, redis_value_text(reply));
 }
 
-uint64_t redis_held(const struct redis *redis) {
-    return redis->held_count;
-}
-
-void redis_release(struct redis *redis, uint64_t count, int replicas) {
-    redis->replicas = replicas;
-    while (redis->held && redis->released < count)
-        hand_out(redis, false);
-}
-
-int redis_replicas(const struct redis *redis) {
-    return redis->replicas;
-}
-
-static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command) {
+bool redis_queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command) {
     struct call *call = redis->spare;
     if (!command->text)
         return false;
@@ -381,12 +151,22 @@ static bool queue(struct redis *redis, redis_reply_fn *fn, void *ctx, const stru
 
 void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const struct redis_command *command) {
     bool up = redis_is_up(redis);
-    if (up && queue(redis, fn, ctx, command))
+    if (up && redis_queue(redis, fn, ctx, command))
         return;
     if (up)
         redis_break(redis, "out of memory"); /* calls that belong together are not torn */
     if (fn)
         fn(ctx, redis_unsent);
+}
+
+void redis_greet(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv) {
+    struct redis_command command = redis_command_make(argc, argv);
+    if (!redis->hiredis || !redis_queue(redis, fn, ctx, &command)) {
+        redis_break(redis, "out of memory");
+        if (fn)
+            fn(ctx, redis_unsent);
+    }
+    redis_command_free(&command);
 }
 
 void redis_call(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv) {
@@ -419,6 +199,8 @@ void redis_push(struct redis *redis) {
     if (redis->hiredis && redis->up)
         redisBufferWrite(&redis->hiredis->c, &done);
 }
+
+/* ---- how it is ---- */
 
 bool redis_is_up(const struct redis *redis) {
     /* A broken connection takes no new calls while its pending ones are answered. */
@@ -465,46 +247,4 @@ void redis_note_history(struct redis *redis, const struct replication *now) {
 
 const char *redis_error(const struct redis *redis) {
     return redis->error;
-}
-
-static void on_prepare(uv_prepare_t *flush) {
-    redis_flush(flush->data);
-}
-
-struct redis *redis_open(const struct redis_config *config) {
-    struct redis *redis = calloc(1, sizeof *redis);
-    if (!redis)
-        return NULL;
-    redis->config = *config;
-    redis->pause_ms = FIRST_PAUSE_MS;
-    redis->tick.data = redis;
-    uv_timer_init(config->loop, &redis->tick);
-    uv_timer_start(&redis->tick, on_tick, TICK_MS, TICK_MS);
-    redis->flush.data = redis;
-    uv_prepare_init(config->loop, &redis->flush);
-    uv_prepare_start(&redis->flush, on_prepare);
-    connect_start(redis);
-    return redis;
-}
-
-static void on_closed(uv_handle_t *handle) {
-    struct redis *redis = handle->data;
-    if (--redis->handles > 0)
-        return;
-    while (redis->spare) {
-        struct call *next = redis->spare->next;
-        free(redis->spare);
-        redis->spare = next;
-    }
-    free(redis);
-}
-
-void redis_close(struct redis *redis) {
-    if (!redis)
-        return;
-    redis->closing = true;
-    redis->handles = 2;
-    redis_break(redis, "closed");
-    uv_close((uv_handle_t *)&redis->flush, on_closed);
-    uv_close((uv_handle_t *)&redis->tick, on_closed);
 }

@@ -1,4 +1,4 @@
-/* One pipelined connection to a Redis on a libuv loop. Only redis.c and redis_value.c know hiredis.
+/* One pipelined connection to a Redis on a libuv loop. Only the files named redis… know hiredis.
  *
  * Everything here belongs to the loop's thread. Calls are queued, written together, and answered in order.
  * The connection is made anew by itself, for ever, with a pause that grows to a second; also after an answer

@@ -151,6 +151,7 @@ struct seller *seller_open_with(struct shop *shop, const struct seller_options *
         .metrics = options->metrics};
     char error[256] = "";
     seller->shop = shop;
+    seller->call_timeout_ms = config.call_timeout_ms;
     seller->locked = fenced;
     seller->fence = fenced ? A_FENCE : 0;
     seller->inventory = inventory_open(&shop->loop, &config, error, sizeof error);
@@ -183,6 +184,19 @@ static bool is_down(void *arg) {
 
 void seller_wait_up(struct seller *seller) {
     shop_wait(seller->shop, is_up, seller, "the connection is there");
+}
+
+static bool is_up_or_rests(void *arg) {
+    return is_up(arg) ||
+           strstr(inventory_last_error(((struct seller *)arg)->inventory), "is put back before it sells");
+}
+
+void seller_hurry_up(struct seller *seller) {
+    enum { REST_MS = 2000 }; /* and as long as a call may take */
+    shop_wait(seller->shop, is_up_or_rests, seller, "the server is reached");
+    if (!is_up(seller))
+        seller->shop->hurried_ms += seller->call_timeout_ms + REST_MS;
+    seller_wait_up(seller);
 }
 
 void seller_wait_down(struct seller *seller) {

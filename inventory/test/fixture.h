@@ -33,9 +33,10 @@ struct seller {
     struct shop *shop;
     struct inventory *inventory;
     uv_prepare_t prepare; /* calls inventory_flush() */
-    bool locked;          /* buy as the holder of the item's lock */
-    uint64_t fence;       /* with this fence, */
-    uint64_t epoch;       /* and this epoch */
+    int call_timeout_ms;
+    bool locked;    /* buy as the holder of the item's lock */
+    uint64_t fence; /* with this fence, */
+    uint64_t epoch; /* and this epoch */
     struct seller *next;
 };
 
@@ -76,6 +77,8 @@ struct seller *seller_open(struct shop *shop, const struct redis_server *redis);
 /* One that may have none yet. */
 struct seller *seller_open_with(struct shop *shop, const struct seller_options *options);
 void seller_wait_up(struct seller *seller);
+/* The same, of one that may have to wait for others: so long the shop's clock is put forward. */
+void seller_hurry_up(struct seller *seller);
 void seller_wait_down(struct seller *seller);
 void seller_close(struct seller *seller);
 

@@ -5,46 +5,13 @@
 #include <string.h>
 
 #include "inventory/context.h"
-#include "inventory/test/fixture.h"
+#include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
-#include "test/pair.h"
 
-enum { CALL_MS = 500, RESOLVE_MS = 10000, LONG_MS = 65000 };
-
-/* What a seller told of losses. */
-struct told {
-    struct inventory_metrics metrics;
-    int outcomes[INVENTORY_LOSS_OUTCOMES];
-};
+enum { LONG_MS = 65000 };
 
 static struct pair pair;
 static struct told told, others;
-
-static void on_loss(void *ctx, const struct inventory_loss *loss) {
-    ((struct told *)ctx)->outcomes[loss->outcome]++;
-}
-
-static struct seller *open_seller(struct shop *shop, const char *url, struct told *by) {
-    *by = (struct told){.outcomes = {0}};
-    struct seller *seller = seller_open_with(shop, &(struct seller_options){.url = url,
-                                                                            .call_timeout_ms = CALL_MS,
-                                                                            .resolve_ms = RESOLVE_MS,
-                                                                            .metrics = &by->metrics,
-                                                                            .on_loss = on_loss,
-                                                                            .on_loss_ctx = by});
-    seller->fence = 5;
-    seller->locked = true;
-    seller_wait_up(seller);
-    return seller;
-}
-
-static void check_told(const struct told *by, int back, int is_short) {
-    CHECK_INT(by->outcomes[INVENTORY_LOSS_BACK], back);
-    CHECK_INT(by->outcomes[INVENTORY_LOSS_SHORT], is_short);
-    CHECK_INT(by->outcomes[INVENTORY_LOSS_UNKNOWN_ITEM] + by->outcomes[INVENTORY_LOSS_DIFFERS], 0);
-    CHECK_INT((int)by->metrics.put_back, back);
-    CHECK_INT((int)by->metrics.shortage, is_short);
-}
 
 static void put(struct seller *seller, const char *item, int64_t stock, int64_t limit, int64_t hold_ms) {
     struct inventory_item of = terms(item, INVENTORY_BATCH, stock);
@@ -57,18 +24,8 @@ static void put(struct seller *seller, const char *item, int64_t stock, int64_t 
 static void open_two(struct seller **seller, struct seller **other) {
     pair_start(&pair);
     struct shop *shop = shop_open();
-    *seller = open_seller(shop, pair_url(&pair), &told);
-    *other = open_seller(shop, pair_url(&pair), &others);
-}
-
-static void fail_over(struct seller *seller, struct seller *other) {
-    pair_fail_over(&pair);
-    seller_wait_down(seller);
-    if (other)
-        seller_wait_down(other);
-    seller_wait_up(seller);
-    if (other)
-        seller_wait_up(other);
+    *seller = told_seller_open(shop, pair_url(&pair), &told);
+    *other = told_seller_open(shop, pair_url(&pair), &others);
 }
 
 static void check_step(struct seller *seller, const struct buy *of, enum inventory_step step,
@@ -89,9 +46,9 @@ static void test_old_receipts(void) {
                      INVENTORY_OK);
     seller->shop->hurried_ms += LONG_MS;
     shop_idle(seller->shop, 200);
-    fail_over(seller, other);
-    check_told(&told, 25, 0);
-    check_told(&others, 25, 0);
+    told_fail_over(&pair, seller, other);
+    told_check(&told, 25, 0);
+    told_check(&others, 25, 0);
     check_books(seller, &pair.replica, "phone", 50, 0, 50);
 }
 
@@ -100,22 +57,30 @@ static bool is_empty(void *arg) {
 }
 
 static bool is_covered(void *arg) {
-    return inventory_drain(((struct seller *)arg)->inventory) == 0;
+    return told_open(arg) == 0;
 }
 
-/* What replicas have is forgotten; and who ends in order waits until they have all. */
+static bool has_left(void *arg) {
+    (void)arg;
+    return redis_integer(&pair.master, "ZCARD", "seckill:{sellers}:alive", NULL) == 0;
+}
+
+/* What replicas have is forgotten; and who ends in order waits until they have all, and then needs not be
+ * waited for. */
 static void test_coverage(void) {
     struct seller *seller, *other;
     open_two(&seller, &other);
     put(seller, "phone", 100, 0, 0);
     pair_cut(&pair);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    shop_idle(seller->shop, 1500); /* several questions */
-    CHECK(inventory_drain(seller->inventory) > 0);
-    CHECK_INT(inventory_drain(other->inventory), 0);
+    told_open(seller);
+    shop_idle(seller->shop, 300); /* many questions */
+    CHECK(told_open(seller) > 0);
+    CHECK_INT(told_open(other), 0);
     pair_mend(&pair);
     shop_wait(seller->shop, is_covered, seller, "the replica has it");
     CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{phone}:item", "sold", NULL), "1");
+    shop_wait(seller->shop, has_left, NULL, "both have left");
     seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
     shop_wait(seller->shop, is_empty, seller, "the receipts are forgotten");
 }
@@ -125,30 +90,45 @@ static bool keeps(const struct seller *seller, const char *key) {
     return seller->inventory->putback.receipts.count > 0;
 }
 
+static bool has_seen_replica(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.histories[0]->had_replicas;
+}
+
 /* One Redis that syncs each write: nothing need be kept. But with a replica it must. */
 static void test_synced(void) {
     struct redis_server redis, replica;
     redis_start(&redis, "--appendfsync", "always", NULL);
     struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
     put(seller, "phone", 10, 0, 0);
+    seller->inventory->putback.hasty = true;
     shop_wait(shop, is_empty, seller, "the receipts are forgotten");
     CHECK(!keeps(seller, "k1"));
     redis_start_replica(&replica, &redis);
     replica_wait(&redis);
-    shop_idle(shop, 1500); /* several questions */
+    shop_wait(shop, has_seen_replica, seller, "the replica is seen");
     CHECK(keeps(seller, "k2"));
 }
 
-/* One Redis that loses its last moments. */
+/* Twice: so what the server said of its disk after the first time is known. */
+static bool has_asked(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.histories[0]->questions >= 2;
+}
+
+/* One Redis that loses its last moments, and says that it does not sync each write. */
 static void test_one_redis(void) {
     struct redis_server redis;
     redis_start(&redis, NULL);
     struct shop *shop = shop_open();
     const char *url = harness_format("redis://127.0.0.1:%d", redis.port);
-    struct seller *seller = open_seller(shop, url, &told), *other = open_seller(shop, url, &others);
+    struct seller *seller = told_seller_open(shop, url, &told), *other = told_seller_open(shop, url, &others);
+    seller->inventory->putback.hasty = other->inventory->putback.hasty = true;
+    shop_wait(shop, has_asked, seller, "it was asked");
+    shop_wait(shop, has_asked, other, "it was asked");
     put(seller, "phone", 10, 0, 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    shop_wait(shop, is_empty, seller, "what is old is forgotten");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
     CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
     CHECK_STATUS(buy(seller, "phone", "ann", "k2", 2)->status, INVENTORY_OK);
@@ -160,8 +140,8 @@ static void test_one_redis(void) {
     seller_wait_up(seller);
     CHECK_STATUS(buy(seller, "phone", "eve", "k4", 4)->status, INVENTORY_SOLD_OUT);
     seller_wait_up(other);
-    check_told(&told, 1, 0);
-    check_told(&others, 1, 0);
+    told_check(&told, 1, 0);
+    told_check(&others, 1, 0);
     check_books(seller, &redis, "phone", 3, 0, 7);
 }
 
@@ -179,10 +159,10 @@ static void test_hold_is_over(void) {
     check_step(seller, first, INVENTORY_READ, INVENTORY_OK); /* expires it */
     struct buy *second = buy(other, "seat", "bob", "b", 1);
     CHECK_STATUS(second->status, INVENTORY_OK);
-    fail_over(seller, other);
+    told_fail_over(&pair, seller, other);
     check_step(seller, first, INVENTORY_CONFIRM, INVENTORY_EXPIRED);
-    check_told(&told, 1, 0);
-    check_told(&others, 1, 0);
+    told_check(&told, 1, 0);
+    told_check(&others, 1, 0);
     struct inventory_audit audit;
     CHECK_STATUS(item_audit(seller, "seat", &audit), INVENTORY_OK);
     CHECK(audit.conserved);
@@ -200,7 +180,7 @@ static void test_cancelled_by_another(void) {
     check_step(other, first, INVENTORY_CANCEL, INVENTORY_OK);
     struct buy *second = buy(other, "seat", "ann", "b", 1);
     check_step(other, second, INVENTORY_CONFIRM, INVENTORY_OK);
-    fail_over(seller, other);
+    told_fail_over(&pair, seller, other);
     check_step(seller, first, INVENTORY_CONFIRM, INVENTORY_CANCELLED);
     check_step(seller, second, INVENTORY_CONFIRM, INVENTORY_OK);
     CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT] + others.outcomes[INVENTORY_LOSS_SHORT], 0);
@@ -212,16 +192,16 @@ static void test_cancelled_by_another(void) {
 static void test_fits_at_the_end(void) {
     struct seller *seller, *other;
     open_two(&seller, &other);
-    struct seller *third = open_seller(seller->shop, pair_url(&pair), &(struct told){.outcomes = {0}});
+    struct seller *third = told_seller_open(seller->shop, pair_url(&pair), &(struct told){.outcomes = {0}});
     put(seller, "seat", 1, 0, 600000);
     pair_cut(&pair);
     struct buy *first = buy(seller, "seat", "ann", "a", 1);
     check_step(third, first, INVENTORY_CANCEL, INVENTORY_OK);
     CHECK_STATUS(buy(other, "seat", "bob", "b", 1)->status, INVENTORY_OK);
-    fail_over(seller, other);
+    told_fail_over(&pair, seller, other);
     seller_wait_up(third);
     check_step(seller, first, INVENTORY_CONFIRM, INVENTORY_CANCELLED);
-    check_told(&others, 1, 0);
+    told_check(&others, 1, 0);
     check_books(seller, &pair.replica, "seat", 0, 1, 0);
 }
 
@@ -236,11 +216,11 @@ static void test_limit(void) {
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
     pair_fail_over(&pair);
     struct seller *first =
-        open_seller(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &quick);
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &quick);
     CHECK_STATUS(buy(first, "seat", "ann", "b", 1)->status, INVENTORY_OK);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
-    check_told(&told, 0, 1);
+    told_check(&told, 0, 1);
     check_books(seller, &pair.replica, "seat", 9, 0, 1);
 }
 
@@ -260,12 +240,12 @@ static void test_shortage_resolved(void) {
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
     pair_fail_over(&pair);
     struct seller *first =
-        open_seller(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &quick);
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &quick);
     struct buy *taker = buy(first, "seat", "bob", "b", 1);
     CHECK_STATUS(taker->status, INVENTORY_OK);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
-    check_told(&told, 0, 1);
+    told_check(&told, 0, 1);
     CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{seat}:item", "shortage", NULL), "1");
     check_step(first, taker, INVENTORY_CANCEL, INVENTORY_OK);
     /* Another history, which is shown everything again. */
@@ -273,22 +253,28 @@ static void test_shortage_resolved(void) {
     CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
     shop_wait(seller->shop, is_second_history, seller, "the new history is seen");
     seller_wait_up(seller);
-    check_told(&told, 1, 1);
+    told_check(&told, 1, 1);
     CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{seat}:item", "shortage", NULL), "0");
     CHECK_INT(redis_integer(&pair.replica, "EXISTS", "seckill:{seat}:shortage", NULL), 0);
     check_step(seller, lost, INVENTORY_CONFIRM, INVENTORY_OK);
     check_books(seller, &pair.replica, "seat", 0, 0, 1);
 }
 
+/* One who has sold from a Redis without replicas. */
+static struct seller *open_at_one(struct redis_server *redis) {
+    redis_start(redis, NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), &told);
+    put(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    return seller;
+}
+
 /* An order that was lost, and made again with the same key: both receipts are shown to the next server, and
  * then it is sold from. */
 static void test_made_again(void) {
     struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
-    put(seller, "phone", 10, 0, 0);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_at_one(&redis);
     CHECK_INT(redis_integer(&redis, "DEL", "seckill:{phone}:orders", NULL), 1);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
@@ -323,7 +309,7 @@ static void test_transactions(void) {
     CHECK_STATUS(txn_do(confirmed, TXN_CONFIRM), INVENTORY_OK);
     struct txn *refused = txn_new(seller, "k5", "phone:1 held:3");
     CHECK(txn_do(refused, TXN_MAKE) != INVENTORY_OK);
-    fail_over(seller, other);
+    told_fail_over(&pair, seller, other);
     check_books(seller, &pair.replica, "phone", 1, 1, 2);
     check_books(seller, &pair.replica, "lamp", 15, 0, 2);
     check_books(seller, &pair.replica, "held", 1, 1, 1);
@@ -371,8 +357,8 @@ static void test_cluster(void) {
     struct redis_cluster cluster;
     redis_cluster_start(&cluster, MASTERS, 1);
     struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, redis_cluster_url(&cluster), &told);
-    struct seller *other = open_seller(shop, redis_cluster_url(&cluster), &others);
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
+    struct seller *other = told_seller_open(shop, redis_cluster_url(&cluster), &others);
     shop_wait(shop, is_whole, seller, "all masters are there");
     shop_wait(shop, is_whole, other, "all masters are there");
     const struct redis_server *phone = redis_cluster_of(&cluster, "{phone}");
@@ -446,11 +432,7 @@ static void leave_histories(struct inventory *inventory) {
 
 static void test_many_histories(void) {
     struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
-    put(seller, "phone", 10, 0, 0);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    struct seller *seller = open_at_one(&redis);
     leave_histories(seller->inventory);
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "-evalsha", NULL), "OK");
     for (int i = 0; i < 3; i++) { /* it is reached, and refuses to be shown anything */
@@ -458,7 +440,7 @@ static void test_many_histories(void) {
         CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
         CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
         redis_command(&redis, "CLIENT", "KILL", "TYPE", "normal", NULL);
-        shop_wait(shop, has_met_more, seller, "another history");
+        shop_wait(seller->shop, has_met_more, seller, "another history");
     }
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "+evalsha", NULL), "OK");
     seller_wait_up(seller);

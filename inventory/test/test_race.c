@@ -99,25 +99,28 @@ static void sell_out(struct seller *const *sellers, const char *name, uint64_t *
     buys_forget(shop);
 }
 
-static void test_hundred_units(void) {
+/* In an empty store. */
+static void open_sellers(struct seller *sellers[SELLERS]) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    uint64_t random = harness_seed();
     struct shop *shop = shop_open();
-    struct seller *sellers[SELLERS];
     for (int i = 0; i < SELLERS; i++)
         sellers[i] = seller_open(shop, &redis);
+}
+
+static void test_hundred_units(void) {
+    uint64_t random = harness_seed();
+    struct seller *sellers[SELLERS];
+    open_sellers(sellers);
     for (int round = 0; round < ROUNDS; round++)
         sell_out(sellers, harness_format("phone%d", round), &random);
 }
 
 /* Quantities, limits and holds that end while it goes on: the sum is right all the same. */
 static void test_everything_at_once(void) {
-    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     uint64_t random = harness_seed();
-    struct shop *shop = shop_open();
     struct seller *sellers[SELLERS];
-    for (int i = 0; i < SELLERS; i++)
-        sellers[i] = seller_open(shop, &redis);
+    open_sellers(sellers);
+    struct shop *shop = sellers[0]->shop;
     struct inventory_item item = terms("phone", strategy, STOCK);
     item.hold_ms = 200;
     item.limit = 5;

@@ -1,4 +1,5 @@
 /* The list of receipts, without a store: one of a name, what is covered, and what is forgotten. */
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,15 +65,25 @@ static void test_two_of_a_name(void) {
     CHECK(!receipts_find_seq(&receipts, RECEIPT_ORDER, "phone", "a", second + 1));
 }
 
-/* Thousands are found, and the buckets grow with them. */
+/* Thousands are found, and the buckets grow with them. Each takes some 150 bytes. */
 static void test_many(void) {
     begin();
+    size_t used = mallinfo2().uordblks;
     for (int i = 0; i < 5000; i++)
         add(harness_format("k%d", i), harness_format("c %d ann 1", i + 1), HERE, 0);
     for (int i = 0; i < 5000; i++)
         CHECK_STR(record_of(harness_format("k%d", i)), harness_format("c %d ann 1", i + 1));
     CHECK_INT(receipts.count, 5000);
     CHECK(receipts.bucket_count >= 4096);
+    char digest[INVENTORY_DIGEST_SIZE] = "";
+    memset(digest, 'x', sizeof digest - 1);
+    for (int i = 0; i < 60000; i++) {
+        for (int n = 0, rest = i; n < 4; n++, rest /= 26)
+            digest[n] = (char)('a' + rest % 26);
+        receipts_add(&receipts, RECEIPT_ORDER, "phone", digest, "c 1 customer-1234 1764042000000", HERE, 0,
+                     true);
+    }
+    CHECK(mallinfo2().uordblks - used < 65000UL * 170); /* a sanitizer tells 0 */
 }
 
 /* What was never searched for is forgotten as well, and what comes in between is found. */
@@ -164,6 +175,20 @@ static void test_forgotten(void) {
     CHECK(receipts_take_forgotten(&receipts));
 }
 
+/* There are no more old ones than so many: beyond that they go after the first time. */
+static void test_many_covered(void) {
+    enum { MORE = 100 };
+    begin();
+    for (int i = 0; i < RECEIPTS_COVERED_MOST + MORE; i++)
+        add(harness_format("k%d", i), "c 1 ann 1", HERE, 0);
+    receipts_cover(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS);
+    CHECK_INT(receipts.count, RECEIPTS_COVERED_MOST + MORE);
+    receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS + 1);
+    CHECK_INT(receipts.count, RECEIPTS_COVERED_MOST);
+    CHECK(!receipts_take_forgotten(&receipts));
+}
+
 /* A pass meets all that are not in the history, also what is added or taken away meanwhile. */
 static void test_pass(void) {
     begin();
@@ -191,6 +216,7 @@ int main(int argc, char **argv) {
     harness_run("memory", test_memory);
     harness_run("coverage", test_coverage);
     harness_run("forgotten", test_forgotten);
+    harness_run("many that are covered", test_many_covered);
     harness_run("a pass", test_pass);
     return harness_finish();
 }

@@ -4,43 +4,19 @@
 #include <string.h>
 
 #include "inventory/context.h"
-#include "inventory/test/fixture.h"
-#include "test/pair.h"
+#include "inventory/test/told.h"
 
-enum { CALL_MS = 500, RESOLVE_MS = 10000 };
+enum { NEVER_MS = 600000 };
 
-/* What the seller told of lost orders. */
-struct told {
-    struct inventory_metrics metrics;
-    int back, is_short, otherwise;
-};
+static struct pair pair;
+static struct told told, others;
+static struct proxy *way; /* of the other seller */
 
-static void on_loss(void *ctx, const struct inventory_loss *loss) {
-    struct told *told = ctx;
-    told->back += loss->outcome == INVENTORY_LOSS_BACK;
-    told->is_short += loss->outcome == INVENTORY_LOSS_SHORT;
-    told->otherwise += loss->outcome > INVENTORY_LOSS_SHORT;
-}
-
-static struct seller *open_seller(struct shop *shop, const char *url, struct told *told) {
-    *told = (struct told){.back = 0};
-    struct seller *seller = seller_open_with(shop, &(struct seller_options){.url = url,
-                                                                            .call_timeout_ms = CALL_MS,
-                                                                            .resolve_ms = RESOLVE_MS,
-                                                                            .metrics = &told->metrics,
-                                                                            .on_loss = on_loss,
-                                                                            .on_loss_ctx = told});
-    seller->locked = true;
-    seller_wait_up(seller);
-    return seller;
-}
-
-static void check_told(const struct told *told, int back, int is_short, int otherwise) {
-    CHECK_INT(told->back, back);
-    CHECK_INT(told->is_short, is_short);
-    CHECK_INT(told->otherwise, otherwise);
-    CHECK_INT((int)told->metrics.put_back, back);
-    CHECK_INT((int)told->metrics.shortage, is_short + otherwise);
+/* At the pair, whose replica follows. */
+static struct seller *open_at_pair(void) {
+    redis_clock(); /* of servers that start after this */
+    pair_start(&pair);
+    return told_seller_open(shop_open(), pair_url(&pair), &told);
 }
 
 static void put_hold(struct seller *seller, const char *item, int64_t stock, int64_t hold_ms) {
@@ -58,15 +34,11 @@ static void check_state(struct seller *seller, const char *id, enum inventory_st
 
 /* Orders of two sellers, one of whom is idle since; holds, and what became of them. */
 static void test_put_back(void) {
-    struct pair pair;
-    struct told told, others;
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
-    struct seller *other = open_seller(shop, pair_url(&pair), &others);
+    struct seller *seller = open_at_pair();
+    struct seller *other = told_seller_open(seller->shop, pair_url(&pair), &others);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     put_hold(seller, "seat", 20, 600000);
-    put_hold(seller, "short", 20, 6000);
+    put_hold(seller, "short", 20, 60000);
     CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_OK);
     struct buy *confirmed = buy(seller, "seat", "bob", "c", 1),
                *cancelled = buy(seller, "seat", "bob", "x", 2);
@@ -89,9 +61,9 @@ static void test_put_back(void) {
     CHECK_STATUS(buy(seller, "phone", "bob", "too soon", 1)->status, INVENTORY_UNAVAILABLE);
     seller_wait_up(seller);
     seller_wait_up(other);
-    check_told(&others, 2, 0, 0);
+    told_check(&others, 2, 0);
     /* `phone` after; `seat` h, the ends of hc, hx, c and x; `short` e. */
-    check_told(&told, 7, 0, 0);
+    told_check(&told, 7, 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "after", 2)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(other, "phone", "eve", "other", 3)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(other, "phone", "bob", "new", 4)->status, INVENTORY_OK);
@@ -104,49 +76,85 @@ static void test_put_back(void) {
     check_books(seller, &pair.replica, "phone", 0, 0, 10);
     check_books(seller, &pair.replica, "seat", 16, 2, 2);
     CHECK_INT(holds_indexed(&pair.replica, "+inf"), 2);
+    redis_clock()->ahead_ms += 60000 + INVENTORY_HOLD_GRACE_MS;
     while (redis_integer(&pair.replica, "HGET", "seckill:{short}:item", "held", NULL) > 0) {
         inventory_sweep(seller->inventory);
-        shop_idle(shop, 50);
+        shop_idle(seller->shop, 50);
     }
     check_state(seller, expires->id, INVENTORY_STATE_EXPIRED);
     check_books(seller, &pair.replica, "short", 20, 0, 0);
 }
 
-/* One seller finds the promoted server a second later than the other, who has not sold its units until then.
- */
+#define ALIVE "seckill:{sellers}:alive"
+
+static bool is_forgotten(void *arg) {
+    (void)arg;
+    return strcmp(redis_command(&pair.master, "ZSCORE", ALIVE, "ancient", NULL), "(nil)") == 0;
+}
+
+/* Of instances that were silent for longer than one is waited for, and for longer than any is known. */
+static void leave_heartbeats(struct shop *shop) {
+    long long now_ms = clock_wall_ms(&shop->clock);
+    CHECK_INT(redis_integer(&pair.master, "ZADD", ALIVE, harness_format("%lld", now_ms - 7000), "silent",
+                            harness_format("%lld", now_ms - 601000), "ancient", NULL),
+              2);
+    shop->hurried_ms += 2000; /* a heartbeat is due */
+    shop_wait(shop, is_forgotten, NULL, "a heartbeat that is old is forgotten");
+}
+
+static void set_late(const struct redis_server *redis, const char *rule) {
+    CHECK_STR(redis_command(redis, "ACL", "SETUSER", "late", "on", ">pw", "~*", "&*", rule, NULL), "OK");
+}
+
+static bool is_shown_to(void *arg) {
+    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "NOPERM");
+}
+
+static void check_rests(struct seller *seller) {
+    shop_idle(seller->shop, 300);
+    CHECK(!inventory_is_up(seller->inventory));
+    CHECK_HAS(inventory_last_error(seller->inventory), "is put back before it sells");
+}
+
+/* One seller finds the promoted server, which first refuses to be shown anything by it, later than the other.
+ * Who has shown what he has waits for it, for as long as a call may take, and longer; but not for who had not
+ * lived for long. */
 static void test_one_comes_late(void) {
-    struct pair pair;
-    struct told told, others;
     pair_start(&pair);
     struct shop *shop = shop_open();
-    struct proxy *way = proxy_start(pair.master.port);
-    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
-    struct seller *other =
-        open_seller(shop, harness_format("redis://127.0.0.1:%d", proxy_port(way)), &others);
+    way = proxy_start(pair.master.port);
+    set_late(&pair.master, "+@all");
+    set_late(&pair.replica, "+@all");
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
+    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    options.url = harness_format("redis://late:pw@127.0.0.1:%d", proxy_port(way));
+    struct seller *late = told_seller_open_with(shop, &options, &others);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    leave_heartbeats(shop);
     pair_cut(&pair);
-    CHECK_STATUS(buy(other, "phone", "eve", "k", 7)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(late, "phone", "eve", "k", 7)->status, INVENTORY_OK);
     proxy_set(way, PROXY_REFUSE, 0, NULL);
+    set_late(&pair.replica, "-evalsha");
     pair_fail_over(&pair);
     seller_wait_down(seller);
-    shop_idle(shop, 1000);
-    CHECK(!inventory_is_up(seller->inventory));
+    check_rests(seller);
     proxy_point(way, pair.replica.port);
     proxy_set(way, PROXY_PASS, 0, NULL);
+    shop_wait(shop, is_shown_to, late, "it is refused");
+    check_rests(seller);
+    set_late(&pair.replica, "+evalsha");
     seller_wait_up(seller);
     CHECK_STATUS(buy(seller, "phone", "ann", "k2", 4)->status, INVENTORY_SOLD_OUT);
     CHECK_STATUS(buy(seller, "phone", "ann", "k3", 3)->status, INVENTORY_OK);
-    check_told(&others, 1, 0, 0);
+    seller_wait_up(late);
+    told_check(&others, 1, 0);
     check_books(seller, &pair.replica, "phone", 0, 0, 10);
 }
 
 /* Somebody sold the units before the seller came, and an item is lost itself. */
 static void test_shortage(void) {
-    struct pair pair;
-    struct told told, quick;
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    struct told quick;
+    struct seller *seller = open_at_pair();
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     CHECK_STATUS(buy(seller, "phone", "ann", "before", 4)->status, INVENTORY_OK);
     pair_cut(&pair);
@@ -157,12 +165,12 @@ static void test_shortage(void) {
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
     pair_fail_over(&pair);
     const char *direct = harness_format("redis://127.0.0.1:%d", pair.replica.port);
-    struct seller *first = open_seller(shop, direct, &quick);
+    struct seller *first = told_seller_open(seller->shop, direct, &quick);
     CHECK_STATUS(buy(first, "phone", "bob", "c", 4)->status, INVENTORY_OK);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
-    check_told(&quick, 0, 0, 0);
-    check_told(&told, 3, 1, 0); /* 2 units were left for the 3, and then for the 2; `new`, and its order */
+    told_check(&quick, 0, 0);
+    told_check(&told, 3, 1); /* 2 units were left for the 3, and then for the 2; `new`, and its order */
     struct inventory_audit audit;
     CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK(audit.conserved && audit.exact);
@@ -173,7 +181,7 @@ static void test_shortage(void) {
     CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
     seller_wait_down(seller);
     seller_wait_up(seller);
-    check_told(&told, 3, 1, 0);
+    told_check(&told, 3, 1);
     CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK(audit.conserved);
     CHECK_INT(audit.item.shortage, 3);
@@ -181,21 +189,15 @@ static void test_shortage(void) {
 
 /* The connection is lost while the receipts are shown. */
 static void test_interrupted(void) {
-    struct pair pair;
-    struct told told;
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    struct seller *seller = open_at_pair();
     item_sell(seller, "phone", INVENTORY_BATCH, 1000);
     pair_cut(&pair);
     for (int i = 0; i < 500; i++)
         buy_begin(seller, "phone", "ann", harness_format("k%d", i), 1);
-    shop_settle(shop);
-    CHECK_INT(buys_with(shop, INVENTORY_OK), 500);
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 500);
     proxy_set(pair.front, PROXY_CUT, 1000, "EVALSHA");
-    pair_fail_over(&pair);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    told_fail_over(&pair, seller, NULL);
     CHECK_INT(proxy_faults(pair.front), 1);
     CHECK(told.metrics.put_back <= 500 && told.metrics.put_back > 200);
     check_books(seller, &pair.replica, "phone", 500, 0, 500);
@@ -204,11 +206,7 @@ static void test_interrupted(void) {
 /* Nothing was lost: nothing is put back. And a connection that is lost without a failover is made anew at
  * once. */
 static void test_nothing_lost(void) {
-    struct pair pair;
-    struct told told;
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    struct seller *seller = open_at_pair();
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     redis_wait_copied(&pair.master, &pair.replica);
@@ -217,11 +215,9 @@ static void test_nothing_lost(void) {
     seller_wait_up(seller);
     CHECK(seller->inventory->putback.history_count == 1);
     replica_wait(&pair.master);
-    pair_fail_over(&pair);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    told_fail_over(&pair, seller, NULL);
     CHECK(seller->inventory->putback.history_count == 2);
-    check_told(&told, 0, 0, 0);
+    told_check(&told, 0, 0);
     check_books(seller, &pair.replica, "phone", 9, 0, 1);
 }
 
@@ -240,10 +236,10 @@ static bool knows_history(void *arg) {
 /* With its first replica a master's history gets a new id: nothing is lost, and no call fails. */
 static void test_first_replica(void) {
     struct redis_server master, replica;
-    struct told told;
     redis_start(&master, NULL);
     struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", master.port), &told);
+    struct seller *seller =
+        told_seller_open(shop, harness_format("redis://127.0.0.1:%d", master.port), &told);
     struct watch watch = {seller, &master};
     CHECK(knows_history(&watch));
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
@@ -256,49 +252,77 @@ static void test_first_replica(void) {
     check_books(seller, &master, "phone", 9, 0, 1);
 }
 
-/* Breaks the connection to the server, and leads the next one to the other. */
-static void lead_to(struct pair *pair, struct seller *seller, const struct redis_server *from,
-                    const struct redis_server *to) {
-    proxy_point(pair->front, to->port);
+/* Breaks the connections to the server, and leads the next ones to the other. */
+static void lead_to(const struct redis_server *from, const struct redis_server *to) {
+    proxy_point(pair.front, to->port);
+    proxy_point(way, to->port);
     CHECK(redis_integer(from, "CLIENT", "KILL", "TYPE", "normal", NULL) > 0);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
 }
 
 /* The old master is there again, and named as the master once more, between two connections to its successor.
- */
+ * There one seller waits for what the other may have sold meanwhile. */
 static void test_there_and_back(void) {
-    struct pair pair;
-    struct told told;
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    struct seller *seller = open_at_pair();
+    way = proxy_start(pair.master.port);
+    struct seller *other =
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", proxy_port(way)), &others);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     CHECK_STATUS(buy(seller, "phone", "ann", "first", 1)->status, INVENTORY_OK);
     redis_wait_copied(&pair.master, &pair.replica);
-    pair_fail_over(&pair);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    proxy_point(way, pair.replica.port);
+    told_fail_over(&pair, seller, other);
     CHECK_STATUS(buy(seller, "phone", "ann", "there", 1)->status, INVENTORY_OK);
     redis_restart(&pair.master);
-    lead_to(&pair, seller, &pair.replica, &pair.master);
+    lead_to(&pair.replica, &pair.master);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    seller_wait_up(other);
     CHECK_STATUS(buy(seller, "phone", "ann", "back", 1)->status, INVENTORY_OK);
-    check_told(&told, 1, 0, 0); /* what the old master had missed */
-    lead_to(&pair, seller, &pair.master, &pair.replica);
-    check_told(&told, 2, 0, 0);
+    CHECK_STATUS(buy(other, "phone", "eve", "other", 7)->status, INVENTORY_OK);
+    told_check(&told, 1, 0); /* what the old master had missed */
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    lead_to(&pair.master, &pair.replica);
+    seller_wait_down(seller);
+    check_rests(seller);
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    seller_wait_up(other);
+    told_check(&told, 2, 0);
+    told_check(&others, 1, 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "back", 1)->status, INVENTORY_REPLAYED);
-    check_books(seller, &pair.replica, "phone", 7, 0, 3);
+    check_books(seller, &pair.replica, "phone", 0, 0, 10);
+}
+
+/* Each answer waited for a replica, but another one is promoted, which lags: what it lacks is put back. */
+static void test_other_replica(void) {
+    struct redis_server near;
+    pair_start(&pair);
+    redis_start_replica(&near, &pair.master);
+    pair_cut(&pair);
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = 1000, .replicas = 1};
+    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STR(redis_command(&near, "HGET", "seckill:{phone}:item", "sold", NULL), "1");
+    told_open(seller);
+    shop_idle(seller->shop,
+              300); /* many questions: one of two replicas has it, which is not enough to forget it */
+    CHECK(told_open(seller) > 0);
+    pair_fail_over(&pair);
+    CHECK_STR(redis_command(&near, "REPLICAOF", "127.0.0.1", harness_format("%d", pair.replica.port), NULL),
+              "OK");
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    told_check(&told, 2, 0); /* the item, too */
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+    check_books(seller, &near, "phone", 9, 0, 1);
 }
 
 /* More was lost than is kept: that is told. */
 static void test_unkept(void) {
     enum { KEPT = 2000, MORE = 100 };
-    struct pair pair;
-    struct told told;
     char key[24];
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    struct seller *seller = open_seller(shop, pair_url(&pair), &told);
+    struct seller *seller = open_at_pair();
     item_sell(seller, "phone", INVENTORY_BATCH, 1000000);
     pair_cut(&pair);
     seller->inventory->putback.receipts.max = KEPT;
@@ -306,12 +330,10 @@ static void test_unkept(void) {
         snprintf(key, sizeof key, "k%d", i);
         buy_begin(seller, "phone", "ann", key, 1);
     }
-    shop_settle(shop);
-    CHECK_INT(buys_with(shop, INVENTORY_OK), KEPT + MORE);
-    shop_idle(shop, 100);
-    pair_fail_over(&pair);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), KEPT + MORE);
+    shop_idle(seller->shop, 100);
+    told_fail_over(&pair, seller, NULL);
     CHECK_INT((int)told.metrics.put_back, KEPT);
     CHECK_INT((int)told.metrics.unkept, 1);
     check_books(seller, &pair.replica, "phone", 1000000 - KEPT, 0, KEPT);
@@ -326,6 +348,7 @@ int main(int argc, char **argv) {
     harness_run("nothing lost", test_nothing_lost);
     harness_run("there and back", test_there_and_back);
     harness_run("the first replica", test_first_replica);
+    harness_run("another replica is promoted", test_other_replica);
     harness_run("more than is kept", test_unkept);
     return harness_finish();
 }

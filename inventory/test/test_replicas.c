@@ -15,11 +15,12 @@ enum { CALL_MS = 400, LONG_CALL_MS = 20000, RESOLVE_MS = 1500 };
 static struct pair pair;
 static struct seller *seller;    /* who waits for the replica */
 static struct seller *other;     /* who does not */
-static struct newer_wait *relay; /* that the first one's connections go through; NULL: none */
+static int door;                 /* where the first one connects to; 0: to the master */
+static struct newer_wait *relay; /* that is there */
 
 static void sellers_open(int call_ms) {
     struct shop *shop = shop_open();
-    int port = relay ? newer_wait_port(relay) : pair.master.port;
+    int port = door ? door : pair.master.port;
     if (pair.is_cut) /* by a test that failed */
         pair_mend(&pair);
     CHECK_STR(redis_command(&pair.master, "FLUSHALL", NULL), "OK");
@@ -49,21 +50,53 @@ static bool is_ordered(void *arg) {
     return strcmp(order_at(&pair.master, "k"), "(nil)") != 0;
 }
 
+/* Its key is `ctx`. */
 static void check_is_on_replica(struct buy *buy) {
-    if (buy->status == INVENTORY_OK && strcmp(order_at(&pair.replica, "k"), "(nil)") == 0)
+    if (buy->status == INVENTORY_OK && strcmp(order_at(&pair.replica, buy->ctx), "(nil)") == 0)
         buy->seller->shop->fault = "the replica does not have it";
 }
 
 static void test_safe_when_answered(void) {
+    static char key[] = "k";
     sellers_open(CALL_MS);
     item_sell(seller, "phone", strategy, 10);
     CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{phone}:item", "available", NULL), "10");
     proxy_set(pair.link, PROXY_DELAY, 20, NULL);
-    struct buy *bought = buy_begin(seller, "phone", "ann", "k", 1);
+    struct buy *bought = buy_begin(seller, "phone", "ann", key, 1);
     bought->then = check_is_on_replica;
+    bought->ctx = key;
     shop_settle(seller->shop);
     CHECK_STATUS(bought->status, INVENTORY_OK);
     check_books(seller, &pair.replica, "phone", 9, 0, 1);
+    proxy_set(pair.link, PROXY_PASS, 0, NULL);
+}
+
+static void close_door(void *arg) {
+    (void)arg;
+    door = 0;
+}
+
+/* A reply that comes while others wait for the replica is not handed out with them. So that many come, what
+ * is waited for is heard of late. */
+static void test_one_after_the_other(void) {
+    enum { COUNT = 20 };
+    static char keys[COUNT][8];
+    door = proxy_port(pair.front);
+    harness_defer(close_door, NULL);
+    sellers_open(CALL_MS);
+    item_sell(seller, "phone", strategy, COUNT);
+    proxy_set(pair.link, PROXY_DELAY, 20, NULL);
+    proxy_set(pair.front, PROXY_DELAY, 15, "WAIT");
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(keys[i], sizeof keys[i], "k%d", i);
+        struct buy *bought = buy_begin(seller, "phone", "ann", keys[i], 1);
+        bought->then = check_is_on_replica;
+        bought->ctx = keys[i];
+        shop_idle(seller->shop, 4);
+    }
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), COUNT);
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
     proxy_set(pair.link, PROXY_PASS, 0, NULL);
 }
 
@@ -198,14 +231,10 @@ static void test_crowd(void) {
 
 /* ---- WAIT counts otherwise since Redis 7.2 ---- */
 
-static void end_relay(void *arg) {
-    (void)arg;
-    relay = NULL;
-}
-
 static void relay_begin(void) {
     relay = newer_wait_start(pair.master.port);
-    harness_defer(end_relay, NULL);
+    door = newer_wait_port(relay);
+    harness_defer(close_door, NULL);
 }
 
 /* No WAIT waits for nothing: then the replicas' offsets would have to be polled. */
@@ -300,6 +329,7 @@ int main(int argc, char **argv) {
         redis_command(&pair.master, "CONFIG", "SET", "hz", "100", NULL);
     }
     run_each("safe when answered", test_safe_when_answered, INVENTORY_LOCKED);
+    run_each("one after the other", test_one_after_the_other, INVENTORY_BATCH);
     run_each("cut off", test_cut_off, INVENTORY_BATCH);
     run_each("cut off, and asked again", test_cut_off_and_again, INVENTORY_LOCKED);
     run_each("cut off for a while", test_cut_off_for_a_while, INVENTORY_BATCH);

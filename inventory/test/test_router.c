@@ -133,6 +133,25 @@ static void test_unknown_host(void) {
     check_no_map(unknown_host, "no server of the cluster says who has the slots");
 }
 
+/* The second of them knows. */
+static const char *one_knows(struct fake_cluster *of, int server, int argc, const char **argv) {
+    if (is_map(argc, argv))
+        return server == 1 ? fake_cluster_map(of, 1) : "*0\r\n";
+    return "$-1\r\n";
+}
+
+static void test_one_knows(void) {
+    fake_cluster_start(&fake, one_knows);
+    struct seller *seller = seller_open_with(
+        shop_open(),
+        &(struct seller_options){
+            .url = harness_format("redis-cluster://127.0.0.1:%d,127.0.0.1:%d", fake.port[0], fake.port[1])});
+    while (fake.maps == 0)
+        shop_turn(seller->shop);
+    seller->shop->hurried_ms += 1250;
+    wait_whole(seller);
+}
+
 /* An empty host is the one that was asked. */
 static const char *empty_host(struct fake_cluster *of, int server, int argc, const char **argv) {
     (void)server;
@@ -223,6 +242,47 @@ static void test_silent(void) {
     CHECK_STATUS(lost->status, INVENTORY_UNKNOWN);
 }
 
+/* ---- a master that is gone ---- */
+
+static const char *half(struct fake_cluster *of, int server, int argc, const char **argv) {
+    (void)server;
+    if (!is_map(argc, argv))
+        return "$-1\r\n";
+    snprintf(of->text, sizeof of->text,
+             "*2\r\n*3\r\n:0\r\n:8191\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n"
+             "*3\r\n:8192\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:1\r\n",
+             of->port[0]);
+    return of->text;
+}
+
+struct moment {
+    struct shop *shop;
+    int maps;      /* that were read before */
+    int64_t at_ms; /* the shop's clock stands still; 0: it goes on */
+};
+
+static bool is_read(void *arg) {
+    const struct moment *moment = arg;
+    if (moment->at_ms)
+        moment->shop->hurried_ms = moment->at_ms - clock_mono_ms(&clock_system);
+    return fake.maps > moment->maps;
+}
+
+/* Its successor is looked for before a map would be old otherwise, which is after a second. */
+static void test_gone(void) {
+    fake_cluster_start(&fake, half);
+    struct moment moment = {.shop = shop_open()};
+    seller_open_with(moment.shop, &(struct seller_options){
+                                      .url = harness_format("redis-cluster://127.0.0.1:%d", fake.port[0])});
+    shop_wait(moment.shop, is_read, &moment, "the map is read");
+    moment.maps = fake.maps;
+    moment.shop->hurried_ms += 1250;
+    shop_wait(moment.shop, is_read, &moment, "it is read again, since a master is gone");
+    moment.maps = fake.maps;
+    moment.at_ms = clock_mono_ms(&moment.shop->clock) + 760;
+    shop_wait(moment.shop, is_read, &moment, "it is read once more, and sooner");
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("MOVED in a circle", test_moved_in_a_circle);
@@ -232,8 +292,10 @@ int main(int argc, char **argv) {
     harness_run("an empty map", test_empty_map);
     harness_run("not a cluster", test_no_cluster);
     harness_run("an unknown host", test_unknown_host);
+    harness_run("an empty map, and another server knows", test_one_knows);
     harness_run("an empty host", test_empty_host);
     harness_run("a master that stood still", test_old_map);
     harness_run("a server that answers nothing", test_silent);
+    harness_run("a server that is gone", test_gone);
     return harness_finish();
 }

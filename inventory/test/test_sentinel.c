@@ -2,7 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "inventory/context.h"
 #include "inventory/test/fixture.h"
+
+enum { NEVER_MS = 600000 };
 
 static struct redis_sentinel sentinel;
 
@@ -24,7 +27,7 @@ static void check_error(const char *url, const char *error) {
 
 static void test_sells(void) {
     struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     CHECK_STR(redis_command(redis_sentinel_master(&sentinel), "FLUSHALL", NULL), "OK");
     item_sell(seller, "phone", strategy, 10);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 2)->status, INVENTORY_OK);
@@ -47,11 +50,21 @@ static void test_one_is_enough(void) {
     struct seller *seller =
         open_seller(harness_format("redis-sentinel://127.0.0.1:1,127.0.0.1:%d,127.0.0.1:%d/shop",
                                    sentinel.sentinel[1].port, sentinel.sentinel[0].port));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     redis_resume(&sentinel.sentinel[1]);
 }
 
-static bool waits_for_rest(void *arg);
+static bool waits_for_rest(void *arg) {
+    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "or is back") != NULL;
+}
+
+/* They are asked once a second, and each is waited for half a second: then it is known that one hangs. */
+static void let_one_hang(struct shop *shop) {
+    shop->hurried_ms += 1000;
+    shop_idle(shop, 300);
+    shop->hurried_ms += 500;
+    shop_idle(shop, 100);
+}
 
 /* Whether the connection was broken, and its server was left alone for a while, before it was up again. */
 static bool rests_after_a_break(struct seller *seller) {
@@ -72,14 +85,14 @@ static bool rests_after_a_break(struct seller *seller) {
 static void test_one_hangs(void) {
     struct redis_server *hangs = &sentinel.sentinel[1];
     struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     item_sell(seller, "sofa", INVENTORY_OPTIMISTIC, 10);
     redis_pause(hangs);
     harness_defer(resume, hangs);
     struct inventory_audit audit;
     CHECK_STATUS(item_audit(seller, "sofa", &audit), INVENTORY_OK);
     CHECK_STATUS(buy(seller, "sofa", "ann", "k", 1)->status, INVENTORY_OK);
-    shop_idle(seller->shop, 1600); /* saves a rest: they are asked once a second */
+    let_one_hang(seller->shop);
     int breaks = 0;
     while (rests_after_a_break(seller))
         CHECK(++breaks < 5);
@@ -94,7 +107,7 @@ static void test_no_sentinel(void) {
 static void test_not_a_master(void) {
     struct seller *seller =
         open_seller(harness_format("redis-sentinel://127.0.0.1:%d/shop", sentinel.sentinel[0].port));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     struct redis_server *master = redis_sentinel_master(&sentinel);
     CHECK_STR(redis_command(master, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
     struct inventory_item item = terms("lamp", INVENTORY_BATCH, 5);
@@ -108,9 +121,26 @@ static void test_not_a_master(void) {
     CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
 }
 
+/* One that starts at a master that was promoted cannot know what others sold, and that they live: it waits
+ * for as long as anybody might need. */
+static void check_newcomer(void) {
+    struct seller *newcomer =
+        seller_open_with(shop_open(), &(struct seller_options){.url = redis_sentinel_url(&sentinel),
+                                                               .call_timeout_ms = NEVER_MS});
+    shop_wait(newcomer->shop, waits_for_rest, newcomer, "the master is reached");
+    shop_idle(newcomer->shop, 300); /* others have shown what they have, or are none */
+    CHECK(!inventory_is_up(newcomer->inventory));
+    for (int i = 0; i < 100 && !inventory_is_up(newcomer->inventory);
+         i++) { /* it may have been left meanwhile */
+        newcomer->shop->hurried_ms += NEVER_MS + 2000;
+        shop_idle(newcomer->shop, 100);
+    }
+    CHECK(inventory_is_up(newcomer->inventory));
+}
+
 static void test_failover(void) {
     struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     struct redis_server *master = redis_sentinel_master(&sentinel);
     item_sell(seller, "chair", INVENTORY_BATCH, 1000);
     CHECK_STATUS(buy(seller, "chair", "ann", "k", 1)->status, INVENTORY_OK);
@@ -122,6 +152,7 @@ static void test_failover(void) {
     CHECK_STATUS(buy(seller, "chair", "ann", "k", 1)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(seller, "chair", "ann", "k2", 1)->status, INVENTORY_OK);
     check_books(seller, redis_sentinel_master(&sentinel), "chair", 998, 0, 2);
+    check_newcomer();
     /* The Sentinels would tell it after some seconds. */
     int port = redis_sentinel_master(&sentinel)->port;
     redis_restart(master);
@@ -142,14 +173,10 @@ static bool hears_of_failover(void *arg) {
     return strstr(inventory_last_error(((struct seller *)arg)->inventory), "are replacing") != NULL;
 }
 
-static bool waits_for_rest(void *arg) {
-    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "or is back") != NULL;
-}
-
 /* The master is back while it is being replaced: the Sentinels still name it, and it takes writes. */
 static void come_back(struct redis_sentinel *all, const char *item, bool killed) {
     struct seller *seller = open_seller(redis_sentinel_url(all));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     struct redis_server *master = redis_sentinel_master(all);
     struct redis_server *other = &all->server[master == all->server];
     name_master(all, master); /* and for half a minute no other one */
@@ -190,14 +217,15 @@ static void test_resumed(void) {
 /* Nobody replaces it: it is sold from again. */
 static void test_stays(void) {
     struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     struct redis_server *master = redis_sentinel_master(&sentinel);
     item_sell(seller, "bench", INVENTORY_BATCH, 10);
     redis_pause(master);
     seller_wait_down(seller);
     shop_idle(seller->shop, 500);
     redis_resume(master);
-    seller_wait_up(seller);
+    shop_wait(seller->shop, waits_for_rest, seller, "the master is reached, and is not sold from");
+    seller_hurry_up(seller);
     CHECK_STATUS(buy(seller, "bench", "ann", "k", 1)->status, INVENTORY_OK);
     check_books(seller, master, "bench", 9, 0, 1);
 }
@@ -210,24 +238,30 @@ static void test_within_a_failover(void) {
     redis_sentinel_start_stalled(&own, &stubborn);
     struct seller *seller =
         open_seller(harness_format("redis-sentinel://127.0.0.1:%d/shop", own.sentinel[0].port));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     item_sell(seller, "desk", INVENTORY_BATCH, 10);
     check_books(seller, &own.server[1], "desk", 10, 0, 0);
 }
 
 /* A Sentinel is about to promote the replica, which does not take the order; then it gives up. It alone
- * knows, and was not waited for while it hung. */
+ * knows, and was not waited for while it hung. A connection that is up stays, and none is made. */
 static void test_before_the_promotion(void) {
     struct redis_sentinel own;
     redis_sentinel_start(&own);
     struct seller *seller = open_seller(redis_sentinel_url(&own));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     redis_pause(&own.sentinel[0]);
-    shop_idle(seller->shop, 1600); /* they are asked once a second: it is known to hang, */
+    let_one_hang(seller->shop);
     redis_resume(&own.sentinel[0]);
-    shop_idle(seller->shop, 1600); /* and to be awake */
+    seller->shop->hurried_ms += 1000;
+    shop_idle(seller->shop, 300); /* it is known to be awake */
     CHECK_STR(redis_command(&own.server[1], "ACL", "SETUSER", "default", "-slaveof", NULL), "OK");
     CHECK_STR(redis_command(&own.sentinel[0], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
+    const struct redis *connection = store_server(seller->inventory->store, 0);
+    int64_t reached_ms = redis_reached_ms(connection);
+    seller->shop->hurried_ms += 1000; /* they are asked again */
+    shop_idle(seller->shop, 200);
+    CHECK(inventory_is_up(seller->inventory) && redis_reached_ms(connection) == reached_ms);
     redis_command(&own.server[0], "CLIENT", "KILL", "TYPE", "normal", NULL);
     shop_wait(seller->shop, hears_of_failover, seller, "no master is found");
     seller_wait_up(seller);
@@ -242,7 +276,7 @@ static bool is_down(void *arg) {
 /* The master was cut off from the Sentinels, not from the seller: it is left when they name another one. */
 static void test_left_behind(void) {
     struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     struct redis_server *master = redis_sentinel_master(&sentinel);
     struct redis_server *other = &sentinel.server[master == sentinel.server];
     item_sell(seller, "table", INVENTORY_BATCH, 10);
@@ -266,19 +300,26 @@ static void test_stale(void) {
                             harness_format("%d", stray.port), "2", NULL),
               "OK");
     struct seller *seller = open_seller(redis_sentinel_url(&sentinel));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     item_sell(seller, "lamp2", INVENTORY_BATCH, 10);
     check_books(seller, redis_sentinel_master(&sentinel), "lamp2", 10, 0, 0);
 }
 
-/* A Sentinel that demands a password is told the URL's; the servers, which demand none, take any. */
+/* A Sentinel that demands a password is told the URL's; the servers, which demand none, take any. One that
+ * demands none is not told: it does not know the user. */
 static void test_password(void) {
+    for (int i = 0; i < sentinel.count; i++)
+        CHECK_STR(redis_command(&sentinel.server[i], "ACL", "SETUSER", "shopper", "on", ">pw", "~*", "&*",
+                                "+@all", NULL),
+                  "OK");
+    seller_hurry_up(open_seller(
+        harness_format("redis-sentinel://shopper:pw@127.0.0.1:%d/shop", sentinel.sentinel[0].port)));
     const struct redis_server *last = &sentinel.sentinel[REDIS_SENTINELS - 1];
     CHECK_STR(redis_command(last, "ACL", "SETUSER", "default", "resetpass", ">hunter2", NULL), "OK");
     CHECK_HAS(redis_command(last, "PING", NULL), "NOAUTH");
     struct seller *seller =
         open_seller(harness_format("redis-sentinel://default:hunter2@127.0.0.1:%d/shop", last->port));
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     check_error(harness_format("redis-sentinel://127.0.0.1:%d/shop", last->port), "NOAUTH");
     check_error(harness_format("redis-sentinel://default:wrong@127.0.0.1:%d/shop", last->port), "WRONGPASS");
 }

@@ -4,16 +4,10 @@
 #include <string.h>
 
 #include "inventory/context.h"
-#include "inventory/test/fixture.h"
+#include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
-#include "test/pair.h"
 
-enum { CALL_MS = 500, RESOLVE_MS = 3000, MASTERS = 3 };
-
-struct told {
-    struct inventory_metrics metrics;
-    int outcomes[INVENTORY_LOSS_OUTCOMES];
-};
+enum { MASTERS = 3 };
 
 static struct redis_cluster cluster;
 static struct redis_server *dies; /* the master of lamp, and of rare */
@@ -21,22 +15,9 @@ static const char *rare;
 static struct pair pair;
 static struct told told, others;
 
-static void on_loss(void *ctx, const struct inventory_loss *loss) {
-    ((struct told *)ctx)->outcomes[loss->outcome]++;
-}
-
 static struct seller *open_seller(struct shop *shop, const char *url, struct told *by) {
-    *by = (struct told){.outcomes = {0}};
-    struct seller *seller = seller_open_with(shop, &(struct seller_options){.url = url,
-                                                                            .call_timeout_ms = CALL_MS,
-                                                                            .resolve_ms = RESOLVE_MS,
-                                                                            .metrics = &by->metrics,
-                                                                            .on_loss = on_loss,
-                                                                            .on_loss_ctx = by});
-    seller->fence = 5;
-    seller->locked = true;
-    seller_wait_up(seller);
-    return seller;
+    return told_seller_open_with(
+        shop, &(struct seller_options){.url = url, .call_timeout_ms = 500, .resolve_ms = 3000}, by);
 }
 
 static bool is_whole(void *arg) {

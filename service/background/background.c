@@ -41,8 +41,9 @@ static void drain(struct background *background) {
                 background->claiming == 0;
     bool time_is_up = (int64_t)uv_now(&background->loop) >= background->drain_until_ms;
     if (background->inventory) {
-        int open = done || time_is_up ? inventory_drain(background->inventory) : 0;
-        if ((!time_is_up && (!done || open > 0)) || !leave_lock_switch(background))
+        int open = 0;
+        bool drained = (done || time_is_up) && inventory_drain(background->inventory, &open);
+        if ((!time_is_up && !drained) || !leave_lock_switch(background))
             return;
         if (open > 0)
             log_error("ending, and no replica has the last %d steps of baskets and transfers that were "

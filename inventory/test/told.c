@@ -1,0 +1,47 @@
+#include "inventory/test/told.h"
+
+static void on_loss(void *ctx, const struct inventory_loss *loss) {
+    ((struct told *)ctx)->outcomes[loss->outcome]++;
+}
+
+struct seller *told_seller_open_with(struct shop *shop, const struct seller_options *options,
+                                     struct told *told) {
+    struct seller_options with = *options;
+    *told = (struct told){.outcomes = {0}};
+    with.metrics = &told->metrics;
+    with.on_loss = on_loss;
+    with.on_loss_ctx = told;
+    struct seller *seller = seller_open_with(shop, &with);
+    seller->fence = 5;
+    seller->locked = true;
+    seller_hurry_up(seller);
+    return seller;
+}
+
+struct seller *told_seller_open(struct shop *shop, const char *url, struct told *told) {
+    return told_seller_open_with(shop, &(struct seller_options){.url = url, .call_timeout_ms = 500}, told);
+}
+
+void told_check(const struct told *told, int back, int is_short) {
+    CHECK_INT(told->outcomes[INVENTORY_LOSS_BACK], back);
+    CHECK_INT(told->outcomes[INVENTORY_LOSS_SHORT], is_short);
+    CHECK_INT(told->outcomes[INVENTORY_LOSS_UNKNOWN_ITEM] + told->outcomes[INVENTORY_LOSS_DIFFERS], 0);
+    CHECK_INT((int)told->metrics.put_back, back);
+    CHECK_INT((int)told->metrics.shortage, is_short);
+}
+
+int told_open(struct seller *seller) {
+    int open;
+    inventory_drain(seller->inventory, &open);
+    return open;
+}
+
+void told_fail_over(struct pair *pair, struct seller *seller, struct seller *other) {
+    pair_fail_over(pair);
+    seller_wait_down(seller);
+    if (other)
+        seller_wait_down(other);
+    seller_wait_up(seller);
+    if (other)
+        seller_wait_up(other);
+}

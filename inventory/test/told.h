@@ -1,0 +1,28 @@
+/* Sellers that count what they tell of losses, and a failover that they go through. */
+#ifndef INVENTORY_TEST_TOLD_H
+#define INVENTORY_TEST_TOLD_H
+
+#include "inventory/test/fixture.h"
+#include "test/pair.h"
+
+struct told {
+    struct inventory_metrics metrics;
+    int outcomes[INVENTORY_LOSS_OUTCOMES];
+};
+
+/* One that counts in `told`, has the lock and a fence, and is up. If it has to wait for others, time passes
+ * quickly. */
+struct seller *told_seller_open(struct shop *shop, const char *url, struct told *told);
+/* The same with other options. */
+struct seller *told_seller_open_with(struct shop *shop, const struct seller_options *options,
+                                     struct told *told);
+/* So many were put back, so many did not fit, and nothing else was told. */
+void told_check(const struct told *told, int back, int is_short);
+
+/* How much of what it acknowledged is on no replica yet; it begins to end. */
+int told_open(struct seller *seller);
+
+/* The master dies; both sellers notice, and are up again at its replica. `other` may be NULL. */
+void told_fail_over(struct pair *pair, struct seller *seller, struct seller *other);
+
+#endif
