@@ -158,6 +158,9 @@ int redis_cluster_move_keys(const char *key, const struct redis_server *from, co
 /* Tells all masters that the slot has moved. */
 void redis_cluster_end_move(const struct redis_cluster *cluster, const char *key,
                             const struct redis_server *to);
+/* All that, a key at a time, with pauses of its own. */
+void redis_cluster_move(const struct redis_cluster *cluster, const char *key, const struct redis_server *from,
+                        const struct redis_server *to, uint64_t *random);
 /* FLUSHALL on all masters. */
 void redis_cluster_flush(struct redis_cluster *cluster);
 

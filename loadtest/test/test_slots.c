@@ -13,16 +13,13 @@ enum { MASTERS = 3, ITEMS = 12, SERVICES = 2, CONNECTIONS = 16 };
 static struct redis_cluster cluster;
 static int seconds = 4;
 
-/* From the master that has it to the next one; some keys at a time, so that the slot is split for a while. */
+/* From the master that has it to the next one. */
 static void move_item(int i, uint64_t *position) {
     const char *key = harness_format("{demo-%d}", i);
     struct redis_server *from = redis_cluster_of(&cluster, key);
     CHECK(from);
     struct redis_server *to = &cluster.server[(from - cluster.server + 1) % MASTERS];
-    redis_cluster_begin_move(key, from, to);
-    while (redis_cluster_move_keys(key, from, to, 1) > 0)
-        harness_pause_ms((int)(harness_random(position) % 20));
-    redis_cluster_end_move(&cluster, key, to);
+    redis_cluster_move(&cluster, key, from, to, position);
 }
 
 /* Of the answers that were neither 201 nor 409. */

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "service/test/caller.h"
@@ -13,7 +14,9 @@ enum {
     DEEDS_MAX = 4000, /* of a client */
     USERS = 40,
     LINES_MAX = 3,
+    LIMIT = 3,
     RETRY_MS = 120000, /* longer than an instance stands still */
+    SETTLE_MS = 30000,
     PAUSE_MS = 20,
     PACE_MS = 5
 };
@@ -26,9 +29,9 @@ static const struct {
     bool holds, brief, limited;
 } items[] = {
     {"plain", "\"stock\":100000", 100000, false, false, false},
-    {"lamp", "\"stock\":400", 400, false, false, false},
+    {"lamp", "\"stock\":150", 150, false, false, false},
     {"held", "\"stock\":100000,\"hold_seconds\":600", 100000, true, false, false},
-    {"brief", "\"stock\":300,\"hold_seconds\":1", 300, true, true, false},
+    {"brief", "\"stock\":100,\"hold_seconds\":1", 100, true, true, false},
     {"limited", "\"stock\":100000,\"per_user_limit\":3,\"hold_seconds\":600", 100000, true, false, true},
     {"ends", "\"stock\":100000,\"ends_at\":\"%s\"", 100000, false, false, false}};
 enum { PLAIN, LAMP, HELD, BRIEF, LIMITED, ENDS, ITEMS };
@@ -52,14 +55,15 @@ struct client {
     uint64_t random;
     struct caller caller;
     int number, count;
-    char fault[512]; /* an answer that must never be given */
+    char fault[512]; /* an answer that must never be given, unless it is told that `faulted` was lost */
+    char faulted[96];
     struct deed deeds[DEEDS_MAX];
 };
 
 struct campaign {
     const struct seckilld *services;
     atomic_bool stopped;
-    atomic_int answers, running;
+    atomic_int answers, attempts, running;
     bool joined;
     struct client clients[CLIENTS];
 };
@@ -76,7 +80,8 @@ static int ask(struct client *client, const char *path, const char *key, const c
     for (int status = 0;;) {
         int port = client->campaign->services[dice(client, CAMPAIGN_SERVICES)].port;
         status = caller_call(&client->caller, port, "POST", path, key, body);
-        atomic_fetch_add(&client->campaign->answers, status > 0);
+        atomic_fetch_add(&client->campaign->attempts, 1);
+        atomic_fetch_add(&client->campaign->answers, status != 0 && status != 503);
         if (status != 0 && status != 503)
             return status;
         if (harness_now_ms() >= until_ms) {
@@ -89,9 +94,11 @@ static int ask(struct client *client, const char *path, const char *key, const c
 }
 
 static void fault(struct client *client, const struct deed *deed, const char *what, int status) {
-    if (!client->fault[0])
-        snprintf(client->fault, sizeof client->fault, "%s of %s (%s, %c): %d %.300s", what, deed->key,
-                 deed->id, deed->state ? deed->state : '-', status, client->caller.body);
+    if (client->fault[0])
+        return;
+    snprintf(client->fault, sizeof client->fault, "%s of %s (%s, %c): %d %.300s", what, deed->key, deed->id,
+             deed->state ? deed->state : '-', status, client->caller.body);
+    stpcpy(client->faulted, deed->id);
 }
 
 static const char *const paths[] = {
@@ -181,7 +188,6 @@ static void choose_lines(struct client *client, struct deed *deed) {
     int first = (int)dice(client, ITEMS);
     deed->lines = deed->kind == BASKET ? 2 + (int)dice(client, 2) : deed->kind == TRANSFER ? 2 : 1;
     for (int i = 0; i < deed->lines; i++) {
-        /* No transfer touches what is limited in number, so that sold out comes of sales alone. */
         deed->line[i].item = (first + i) % ITEMS;
         deed->line[i].quantity = 1 + (int)dice(client, 2);
     }
@@ -229,6 +235,10 @@ static void *run(void *arg) {
     return NULL;
 }
 
+const char *campaign_item(int i) {
+    return i < ITEMS ? items[i].name : NULL;
+}
+
 static void end(void *arg) {
     campaign_stop(arg);
 }
@@ -262,6 +272,10 @@ int campaign_answers(const struct campaign *campaign) {
     return atomic_load(&campaign->answers);
 }
 
+int campaign_attempts(const struct campaign *campaign) {
+    return atomic_load(&campaign->attempts);
+}
+
 bool campaign_has_ended(const struct campaign *campaign) {
     return atomic_load(&campaign->running) == 0;
 }
@@ -277,22 +291,20 @@ void campaign_stop(struct campaign *campaign) {
 
 struct judging {
     struct campaign_result *result;
-    const struct campaign *campaign;
     int port;
+    int64_t until_ms; /* by then all is settled */
     char *logs[CAMPAIGN_SERVICES];
-    long long stock[ITEMS], confirmed[ITEMS], held_most[ITEMS], confirmed_told[ITEMS];
-    int told_moves;
+    long long stock[ITEMS];             /* as it was acknowledged */
+    long long sold[ITEMS], held[ITEMS]; /* by the orders as they are now */
+    long long had[USERS];               /* of `limited`, by them */
 };
 
 static bool is_told(const struct judging *judging, const char *name) {
+    static const char words[] = "a failover of the store lost";
     for (int i = 0; i < CAMPAIGN_SERVICES; i++) {
-        const char *at = strstr(judging->logs[i], name);
-        for (; at; at = strstr(at + 1, name)) {
-            const char *line = at;
-            while (line > judging->logs[i] && line[-1] != '\n')
-                line--;
-            if (strstr(line, "a failover of the store lost") < at &&
-                strstr(line, "a failover of the store lost"))
+        for (const char *at = strstr(judging->logs[i], words); at; at = strstr(at + 1, words)) {
+            const char *found = strstr(at, name);
+            if (found && found < at + strcspn(at, "\n"))
                 return true;
         }
     }
@@ -308,101 +320,152 @@ static void wrong(struct judging *judging, const char *name, const char *what) {
         snprintf(result->first, sizeof result->first, "%s: %.400s", name, what);
 }
 
-/* A state that the deed may be in by now. */
-static bool may_be(const struct deed *deed, const char *state) {
+static bool is_brief(const struct deed *deed) {
     bool brief = false;
     for (int i = 0; i < deed->lines; i++)
         brief |= items[deed->line[i].item].brief;
+    return brief;
+}
+
+/* What the deed must be by now. Holds of a second are over. */
+static const char *state_due(const struct deed *deed) {
     switch (deed->state) {
-    case 'c': return strcmp(state, "confirmed") == 0;
-    case 'x': return strcmp(state, "cancelled") == 0;
-    case 'e': return strcmp(state, "expired") == 0;
-    default: return strcmp(state, "held") == 0 || (brief && strcmp(state, "expired") == 0);
+    case 'c': return "confirmed";
+    case 'x': return "cancelled";
+    case 'e': return "expired";
+    default: return is_brief(deed) ? "expired" : "held";
     }
 }
 
-static void judge_order(struct judging *judging, const struct deed *deed, const char *order) {
+/* Reads an order or basket once its hold is over, if that is due. */
+static int read_state(const struct judging *judging, const struct deed *deed, const char *path,
+                      struct web_response *response) {
+    for (;; harness_pause_ms(PAUSE_MS)) {
+        int status = shop_get(judging->port, path, response);
+        if (status != 200 || strcmp(shop_text(response, "state"), "held") != 0 ||
+            strcmp(state_due(deed), "held") == 0 || harness_now_ms() >= judging->until_ms)
+            return status;
+    }
+}
+
+/* Counts what the order has, too. */
+static void judge_order(struct judging *judging, const struct deed *deed, int line, const char *order) {
     struct web_response response;
-    int status = shop_get(judging->port, harness_format("/v1/orders/%s", order), &response);
-    if (status != 200)
+    int status = read_state(judging, deed, harness_format("/v1/orders/%s", order), &response);
+    if (status != 200) {
         wrong(judging, order, harness_format("%c, and now %d %s", deed->state, status, response.body));
-    else if (!may_be(deed, shop_text(&response, "state")))
-        wrong(judging, order, harness_format("%c, and now %s", deed->state, shop_text(&response, "state")));
+        return;
+    }
+    int item = deed->line[line].item;
+    long long quantity = shop_number(&response, "quantity");
+    const char *state = shop_text(&response, "state");
+    bool sold = strcmp(state, "confirmed") == 0, held = strcmp(state, "held") == 0;
+    judging->sold[item] += sold ? quantity : 0;
+    judging->held[item] += held ? quantity : 0;
+    judging->had[deed->user] += (sold || held) && items[item].limited ? quantity : 0;
+    if (strcmp(state, state_due(deed)) != 0 || quantity != deed->line[line].quantity ||
+        strcmp(shop_text(&response, "item"), items[item].name) != 0 ||
+        strcmp(shop_text(&response, "user"), harness_format("u%d", deed->user)) != 0)
+        wrong(judging, order,
+              harness_format("%c, %d, and now %s", deed->state, deed->line[line].quantity, response.body));
 }
 
 static void judge_basket(struct judging *judging, const struct deed *deed) {
     struct web_response response;
-    int status = shop_get(judging->port, harness_format("/v1/baskets/%s", deed->id), &response);
+    int status = read_state(judging, deed, harness_format("/v1/baskets/%s", deed->id), &response), lines = 0;
     if (status != 200) {
         wrong(judging, deed->id, harness_format("%c, and now %d %s", deed->state, status, response.body));
         return;
     }
-    if (!may_be(deed, shop_text(&response, "state")))
+    if (strcmp(shop_text(&response, "state"), state_due(deed)) != 0)
         wrong(judging, deed->id,
               harness_format("%c, and now %s", deed->state, shop_text(&response, "state")));
     const char *body = harness_format("%s", response.body);
-    const char *at = strstr(body, "\"order\":\"");
-    for (int i = 0; i < deed->lines && at; i++, at = strstr(at + 1, "\"order\":\""))
-        judge_order(judging, deed, harness_format("%.*s", (int)strcspn(at + 9, "\""), at + 9));
+    for (const char *at = body; lines < deed->lines && (at = strstr(at, "\"order\":\"")); lines++) {
+        at += strlen("\"order\":\"");
+        judge_order(judging, deed, lines, harness_format("%.*s", (int)strcspn(at, "\""), at));
+    }
+    if (lines < deed->lines)
+        wrong(judging, deed->id, harness_format("%d lines, and now %s", deed->lines, body));
 }
 
 static void judge_deed(struct judging *judging, const struct deed *deed) {
     int item = deed->line[0].item, quantity = deed->line[0].quantity;
-    if (deed->kind == RESTOCK) {
-        judging->stock[item] += quantity;
-    } else if (deed->kind == TRANSFER) {
+    switch (deed->kind) {
+    case PURCHASE: judge_order(judging, deed, 0, deed->id); return;
+    case BASKET: judge_basket(judging, deed); return;
+    case TRANSFER:
         judging->stock[item] -= quantity;
         judging->stock[deed->line[1].item] += quantity;
-    } else {
-        for (int i = 0; i < deed->lines; i++) {
-            long long *sum = deed->state == 'c' ? judging->confirmed : judging->held_most;
-            sum[deed->line[i].item] += deed->state == 'c' || deed->state == 'h' ? deed->line[i].quantity : 0;
-        }
-        if (deed->kind == PURCHASE)
-            judge_order(judging, deed, deed->id);
-        else
-            judge_basket(judging, deed);
+        return;
+    case RESTOCK: judging->stock[item] += quantity; return;
     }
 }
 
-/* What the books must add up to. If something was told, units are missing where they were sold again. */
+/* The restocks, and halves of transfers, that are noted not to fit any more. An order that is, was judged
+ * before. */
+static void judge_shortage(struct judging *judging, int i, const struct redis_server *server) {
+    const char *key = harness_format("seckill:{%s}:shortage", items[i].name);
+    char *names = harness_format("%s", redis_command(server, "HKEYS", key, NULL) + 1);
+    for (char *name; (name = strsep(&names, " ]"));) {
+        const char *record = *name ? redis_command(server, "HGET", key, name, NULL) : "c";
+        const char *digits = record + strcspn(record, "0123456789");
+        bool send = strncmp(record, "send ", 5) == 0;
+        if (*name && (send || digits == record || strncmp(record, "receive ", 8) == 0)) {
+            judging->stock[i] -= (send ? -1 : 1) * strtoll(digits, NULL, 10);
+            wrong(judging, harness_format("%s:%s", items[i].name, name), record);
+        }
+    }
+}
+
+/* Every unit is where an order that somebody knows has it, or for sale. */
 static void judge_item(struct judging *judging, int i) {
     struct campaign_result *result = judging->result;
     struct web_response response;
-    CHECK_INT(shop_admin(judging->port, "GET", harness_format("/v1/items/%s/audit", items[i].name), NULL,
-                         &response),
-              200);
+    const char *path = harness_format("/v1/items/%s/audit", items[i].name);
+    CHECK_INT(shop_admin(judging->port, "GET", path, NULL, &response), 200);
     long long stock = shop_number(&response, "stock"), sold = shop_number(&response, "sold"),
-              held = shop_number(&response, "held");
+              held = shop_number(&response, "held"), available = shop_number(&response, "available");
     bool good = strstr(response.body, "\"conserved\":true") && shop_number(&response, "oversold") == 0 &&
-                shop_number(&response, "over_limit") == 0;
-    bool adds_up =
-        stock == judging->stock[i] && sold == judging->confirmed[i] && held <= judging->held_most[i];
-    if ((!good || (!adds_up && result->told == 0)) && !result->first[0])
+                shop_number(&response, "over_limit") == 0 && available >= 0 &&
+                stock == available + sold + held && stock == judging->stock[i] && sold == judging->sold[i] &&
+                held == judging->held[i];
+    if (!good && !result->first[0])
         snprintf(result->first, sizeof result->first,
-                 "the books of %s, which should be stock %lld, sold %lld, held %lld at most: %.300s",
-                 items[i].name, judging->stock[i], judging->confirmed[i], judging->held_most[i],
-                 response.body);
+                 "the books of %s, which should be stock %lld, sold %lld, held %lld: %.300s", items[i].name,
+                 judging->stock[i], judging->sold[i], judging->held[i], response.body);
 }
 
-void campaign_judge(struct campaign *campaign, struct campaign_result *result) {
-    struct judging judging = {.result = result, .campaign = campaign, .port = campaign->services[0].port};
+static void judge_client(struct judging *judging, const struct client *client) {
+    struct campaign_result *result = judging->result;
+    if (client->fault[0] && !result->first[0] && !(client->faulted[0] && is_told(judging, client->faulted)))
+        snprintf(result->first, sizeof result->first, "%s", client->fault);
+    result->asked += client->count;
+    for (int i = 0; i < client->count; i++) {
+        result->acknowledged += client->deeds[i].state != 0;
+        if (client->deeds[i].state)
+            judge_deed(judging, &client->deeds[i]);
+    }
+}
+
+void campaign_judge(struct campaign *campaign, campaign_find_fn *find, void *ctx,
+                    struct campaign_result *result) {
+    struct judging judging = {
+        .result = result, .port = campaign->services[0].port, .until_ms = harness_now_ms() + SETTLE_MS};
     *result = (struct campaign_result){.asked = 0};
     for (int i = 0; i < CAMPAIGN_SERVICES; i++)
         judging.logs[i] = proc_output(&campaign->services[i].proc);
     for (int i = 0; i < ITEMS; i++)
         judging.stock[i] = items[i].stock;
-    for (int i = 0; i < CLIENTS; i++) {
-        const struct client *client = &campaign->clients[i];
-        if (client->fault[0] && !result->first[0])
-            snprintf(result->first, sizeof result->first, "%s", client->fault);
-        result->asked += client->count;
-        for (int j = 0; j < client->count; j++) {
-            result->acknowledged += client->deeds[j].state != 0;
-            if (client->deeds[j].state)
-                judge_deed(&judging, &client->deeds[j]);
-        }
-    }
-    for (int i = 0; i < ITEMS; i++)
+    for (int i = 0; i < CLIENTS; i++)
+        judge_client(&judging, &campaign->clients[i]);
+    for (int i = 0; i < ITEMS; i++) {
+        judge_shortage(&judging, i, find(ctx, harness_format("{%s}", items[i].name)));
         judge_item(&judging, i);
+    }
+    for (int i = 0; i < USERS; i++) {
+        if (judging.had[i] > LIMIT && !result->first[0])
+            snprintf(result->first, sizeof result->first, "u%d has %lld units, and may have %d", i,
+                     judging.had[i], LIMIT);
+    }
 }

@@ -16,14 +16,20 @@ struct campaign_result {
     char first[512]; /* the first that is lost and was not told, or other books that are wrong */
 };
 
+/* The name of an item; NULL: there are no more. */
+const char *campaign_item(int i);
 /* Puts the items on sale, and begins. The services must be ready. */
 struct campaign *campaign_start(const struct seckilld services[CAMPAIGN_SERVICES], uint64_t seed);
-/* How many answers there were so far. */
+/* How many answers there were so far, other than 503; and how many attempts, with and without an answer. */
 int campaign_answers(const struct campaign *campaign);
+int campaign_attempts(const struct campaign *campaign);
 /* No client asks for anything any more: each was told something that must not be. */
 bool campaign_has_ended(const struct campaign *campaign);
 /* Ends it: each client has the last answer to what it asked for. The services must be ready again. */
 void campaign_stop(struct campaign *campaign);
-void campaign_judge(struct campaign *campaign, struct campaign_result *result);
+/* The server that has the key now. */
+typedef const struct redis_server *campaign_find_fn(void *ctx, const char *key);
+void campaign_judge(struct campaign *campaign, campaign_find_fn *find, void *ctx,
+                    struct campaign_result *result);
 
 #endif

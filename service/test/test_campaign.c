@@ -9,64 +9,54 @@
 #include "service/test/campaign.h"
 #include "service/test/shop.h"
 
-enum { BEFORE = 300, AFTER = 600, PATIENCE_MS = 90000, STOPPED_MS = 70000, MASTERS = 3 };
+enum { BEFORE = 300, AFTER = 600, PATIENCE_MS = 90000, STOPPED_MS = 70000, MASTERS = 3, PARTS = 8 };
 
 enum fault {
     KILLED,
     CUT_AND_KILLED,
     STOPPED,
     SWITCHED,
+    MOVED,
+    MOVED_AND_KILLED,
     INSTANCE_KILLED,
     INSTANCE_RESTARTED,
-    INSTANCE_STOPPED
+    INSTANCE_STOPPED,
+    FAULTS
 };
 
 static const char *const fault_names[] = {[KILLED] = "the master is killed",
                                           [CUT_AND_KILLED] = "the master is cut off and killed",
                                           [STOPPED] = "the master stands still",
                                           [SWITCHED] = "the master is replaced in order",
-                                          [INSTANCE_KILLED] = "an instance is killed",
-                                          [INSTANCE_RESTARTED] = "an instance is restarted",
+                                          [MOVED] = "slots move",
+                                          [MOVED_AND_KILLED] = "the master that a slot moves to is killed",
+                                          [INSTANCE_KILLED] = "an instance is killed, then the master",
+                                          [INSTANCE_RESTARTED] =
+                                              "an instance is restarted in order, then the master is killed",
                                           [INSTANCE_STOPPED] = "an instance stands still across a failover"};
 
 /* A kind of round. */
-struct kind {
+static struct kind {
     enum shop_kind store;
-    const char *replicas;
+    int replicas;
     enum fault fault;
-    bool briefly; /* also in a run of all tests */
     /* Of all rounds: */
-    int rounds, acknowledged, lost, told;
+    int rounds, passed, acknowledged, lost, told;
     double put_back, unkept;
-};
-
-static struct kind kinds[] = {
-    {.store = SHOP_SENTINEL, .replicas = "0", .fault = CUT_AND_KILLED, .briefly = true},
-    {.store = SHOP_CLUSTER, .replicas = "0", .fault = CUT_AND_KILLED, .briefly = true},
-    {.store = SHOP_SENTINEL, .replicas = "0", .fault = KILLED},
-    {.store = SHOP_SENTINEL, .replicas = "0", .fault = STOPPED},
-    {.store = SHOP_SENTINEL, .replicas = "0", .fault = SWITCHED},
-    {.store = SHOP_SENTINEL, .replicas = "0", .fault = INSTANCE_KILLED},
-    {.store = SHOP_SENTINEL, .replicas = "0", .fault = INSTANCE_RESTARTED},
-    {.store = SHOP_SENTINEL, .replicas = "0", .fault = INSTANCE_STOPPED},
-    {.store = SHOP_CLUSTER, .replicas = "0", .fault = KILLED},
-    {.store = SHOP_CLUSTER, .replicas = "0", .fault = SWITCHED},
-    {.store = SHOP_CLUSTER, .replicas = "0", .fault = INSTANCE_KILLED},
-    {.store = SHOP_CLUSTER, .replicas = "0", .fault = INSTANCE_RESTARTED},
-    {.store = SHOP_SENTINEL, .replicas = "1", .fault = KILLED},
-    {.store = SHOP_SENTINEL, .replicas = "1", .fault = SWITCHED},
-    {.store = SHOP_CLUSTER, .replicas = "1", .fault = KILLED},
-    {.store = SHOP_CLUSTER, .replicas = "1", .fault = SWITCHED}};
+} kinds[2 * 2 * FAULTS];
 static struct kind *kind; /* of this round */
+static int kind_count;
 static uint64_t position; /* in the random numbers */
 
 struct round {
     struct shop_store store;
     struct redis_server locks;
     struct seckilld services[CAMPAIGN_SERVICES];
-    struct redis_server *master; /* that the fault is about */
+    const char *key;             /* that the fault is about, */
+    struct redis_server *master; /* and who has it before */
     struct campaign *campaign;
-    int answers;
+    int (*count)(const struct campaign *campaign);
+    int enough;
 };
 
 static void open_round(struct round *round) {
@@ -75,20 +65,21 @@ static void open_round(struct round *round) {
     else
         redis_sentinel_start(&round->store.sentinel);
     round->store.kind = kind->store;
+    round->key = "{lamp}";
     redis_start(&round->locks, NULL);
     for (int i = 0; i < CAMPAIGN_SERVICES; i++)
         seckilld_start(&round->services[i], 0, "--redis", shop_store_url(&round->store), "--store-timeout",
-                       "1000", "--replicas", kind->replicas, "--lock",
+                       "1000", "--replicas", kind->replicas ? "1" : "0", "--lock",
                        harness_format("redis://127.0.0.1:%d", round->locks.port), "--lock-ttl", "2000", NULL);
     for (int i = 0; i < CAMPAIGN_SERVICES; i++)
         seckilld_wait_ready(&round->services[i], 200);
 }
 
-/* Who is master now, of the first item in a cluster. A server that stands still is not asked. */
-static struct redis_server *find_master(struct round *round) {
+/* A server that stands still is not asked. */
+static struct redis_server *master_of(struct round *round, const char *key) {
     struct redis_sentinel *sentinel = &round->store.sentinel;
     if (kind->store == SHOP_CLUSTER)
-        return redis_cluster_of(&round->store.cluster, "{lamp}");
+        return redis_cluster_of(&round->store.cluster, key);
     const char *named =
         redis_command(&sentinel->sentinel[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "shop", NULL);
     for (int i = 0; i < sentinel->count; i++) {
@@ -96,6 +87,12 @@ static struct redis_server *find_master(struct round *round) {
             return &sentinel->server[i];
     }
     return NULL;
+}
+
+static const struct redis_server *find_master(void *arg, const char *key) {
+    const struct redis_server *master = master_of(arg, key);
+    CHECK(master);
+    return master;
 }
 
 static struct redis_server *replica_of(struct round *round) {
@@ -106,25 +103,28 @@ static struct redis_server *replica_of(struct round *round) {
 
 static bool has_other_master(void *arg) {
     struct round *round = arg;
-    struct redis_server *master = find_master(round);
+    struct redis_server *master = master_of(round, round->key);
     return master && master != round->master;
 }
 
 static bool has_gone_on(void *arg) {
     struct round *round = arg;
-    return campaign_answers(round->campaign) >= round->answers || campaign_has_ended(round->campaign);
+    return round->count(round->campaign) >= round->enough || campaign_has_ended(round->campaign);
 }
 
-static void wait_for_answers(struct round *round, int more) {
-    round->answers = campaign_answers(round->campaign) + more;
+static void wait_for(struct round *round, int (*count)(const struct campaign *campaign), int more) {
+    round->count = count;
+    round->enough = count(round->campaign) + more;
     CHECK(harness_wait(has_gone_on, round, PATIENCE_MS));
 }
 
-/* The replica gets nothing of what the master writes from now on. */
+/* The replica gets nothing of what the master writes from now on; with --replicas 1 nothing is acknowledged
+ * any more. */
 static void cut_off(struct round *round) {
     CHECK_STR(redis_command(round->master, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
     CHECK(redis_integer(round->master, "CLIENT", "KILL", "TYPE", "replica", NULL) >= 1);
-    wait_for_answers(round, 50 + (int)(harness_random(&position) % 100));
+    wait_for(round, kind->replicas ? campaign_attempts : campaign_answers,
+             50 + (int)(harness_random(&position) % 100));
 }
 
 static void kill_master(struct round *round) {
@@ -142,9 +142,54 @@ static void switch_master(struct round *round) {
     CHECK(harness_wait(has_other_master, round, PATIENCE_MS));
 }
 
+/* ---- slots ---- */
+
+static struct redis_server *next_to(struct round *round, const struct redis_server *master) {
+    struct redis_server *servers = round->store.cluster.server;
+    return &servers[(master - servers + 1) % MASTERS];
+}
+
+static void move_slot(struct round *round, const char *key) {
+    struct redis_server *from = master_of(round, key);
+    CHECK(from);
+    redis_cluster_move(&round->store.cluster, key, from, next_to(round, from), &position);
+}
+
+/* All that the shop uses go from master to master, and back where they came from. */
+static void move_slots(struct round *round) {
+    for (int times = 0; times < MASTERS; times++) {
+        for (int i = 0; campaign_item(i); i++)
+            move_slot(round, harness_format("{%s}", campaign_item(i)));
+        for (int i = 0; i < PARTS; i++) {
+            move_slot(round, harness_format("{baskets:%d}", i));
+            move_slot(round, harness_format("{due:%d}", i));
+        }
+    }
+}
+
+static bool is_master(void *server) {
+    return strstr(redis_command(server, "ROLE", NULL), "[master") != NULL;
+}
+
+/* The other half of the slot's keys is where it was; the item cannot be reached until the operator goes on.
+ */
+static void kill_target(struct round *round) {
+    struct redis_cluster *cluster = &round->store.cluster;
+    const char *key = round->key;
+    struct redis_server *from = round->master, *to = next_to(round, from);
+    redis_cluster_begin_move(key, from, to);
+    redis_cluster_move_keys(key, from, to, 1 + (int)(harness_random(&position) % 3));
+    redis_wait_copied(to, to + MASTERS);
+    redis_kill(to);
+    wait_for(round, campaign_attempts, 100);
+    CHECK(harness_wait(is_master, to + MASTERS, PATIENCE_MS));
+    redis_restart(to);
+    redis_cluster_move(cluster, key, from, to + MASTERS, &position);
+}
+
 static void strike(struct round *round) {
     struct seckilld *service = &round->services[harness_random(&position) % CAMPAIGN_SERVICES];
-    round->master = find_master(round);
+    round->master = master_of(round, round->key);
     switch (kind->fault) {
     case KILLED: kill_master(round); break;
     case CUT_AND_KILLED:
@@ -157,12 +202,17 @@ static void strike(struct round *round) {
         proc_kill(&round->master->proc, SIGCONT);
         break;
     case SWITCHED: switch_master(round); break;
+    case MOVED: move_slots(round); break;
+    case MOVED_AND_KILLED: kill_target(round); break;
     case INSTANCE_KILLED:
         seckilld_kill(service);
+        redis_wait_copied(round->master, replica_of(round));
+        kill_master(round);
         seckilld_restart(service);
         break;
     case INSTANCE_RESTARTED:
         CHECK_INT(seckilld_stop(service), 0);
+        kill_master(round);
         seckilld_restart(service);
         break;
     case INSTANCE_STOPPED:
@@ -172,6 +222,7 @@ static void strike(struct round *round) {
         harness_pause_ms(STOPPED_MS);
         proc_kill(&service->proc, SIGCONT);
         break;
+    case FAULTS: break;
     }
 }
 
@@ -179,8 +230,7 @@ static void judge(struct round *round) {
     struct campaign_result result;
     for (int i = 0; i < CAMPAIGN_SERVICES; i++)
         seckilld_wait_ready(&round->services[i], 200);
-    campaign_judge(round->campaign, &result);
-    kind->rounds++;
+    campaign_judge(round->campaign, find_master, round, &result);
     kind->acknowledged += result.acknowledged;
     kind->lost += result.lost;
     kind->told += result.told;
@@ -191,29 +241,47 @@ static void judge(struct round *round) {
     if (result.first[0])
         FAIL("%d of %d that were acknowledged are lost, %d told; %s", result.lost, result.acknowledged,
              result.told, result.first);
-    if (strcmp(kind->replicas, "0") != 0)
+    if (kind->replicas)
         CHECK_INT(result.lost, 0);
+    kind->passed++;
 }
 
 static void play(void) {
     struct round round;
+    kind->rounds++;
     open_round(&round);
     round.campaign = campaign_start(round.services, harness_random(&position));
-    wait_for_answers(&round, BEFORE + (int)(harness_random(&position) % BEFORE));
+    wait_for(&round, campaign_answers, BEFORE + (int)(harness_random(&position) % BEFORE));
     strike(&round);
-    wait_for_answers(&round, AFTER);
+    wait_for(&round, campaign_answers, AFTER);
     campaign_stop(round.campaign);
     judge(&round);
 }
 
+static const char *name_of(const struct kind *of) {
+    return harness_format("%s, %s, --replicas %d", shop_kinds[of->store], fault_names[of->fault],
+                          of->replicas);
+}
+
 static void report(void) {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (int i = 0; i < kind_count; i++) {
         const struct kind *of = &kinds[i];
         if (of->rounds)
-            printf("     %d times %s, %s, --replicas %s: %d acknowledged, %.0f put back, %d lost, %d told, "
-                   "%d untold\n",
-                   of->rounds, shop_kinds[of->store], fault_names[of->fault], of->replicas, of->acknowledged,
-                   of->put_back, of->lost, of->told, of->lost - of->told);
+            printf("     %d times %s: %d acknowledged, %.0f put back, %d lost, %d told, %d untold, %.0f "
+                   "times more than could be kept\n",
+                   of->rounds, name_of(of), of->acknowledged, of->put_back, of->lost, of->told,
+                   of->lost - of->told, of->unkept);
+    }
+}
+
+/* All faults below Sentinels and in a cluster, with and without --replicas. Only a cluster has slots. */
+static void list_kinds(void) {
+    for (int i = 0; i < 2 * 2 * FAULTS; i++) {
+        struct kind each = {.store = i % 2 ? SHOP_CLUSTER : SHOP_SENTINEL,
+                            .replicas = i / 2 % 2,
+                            .fault = (enum fault)(i / 4)};
+        if (each.store == SHOP_CLUSTER || (each.fault != MOVED && each.fault != MOVED_AND_KILLED))
+            kinds[kind_count++] = each;
     }
 }
 
@@ -223,13 +291,13 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     position = harness_seed();
     harness_limit(240 + 2000 * (unsigned)rounds);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    list_kinds();
+    for (int i = 0; i < kind_count; i++) {
         kind = &kinds[i];
-        int most = rounds ? rounds : kind->briefly;
-        for (int round = 1; round <= most && !harness_failed(); round++)
-            harness_run(harness_format("%s, %s, --replicas %s, round %d", shop_kinds[kind->store],
-                                       fault_names[kind->fault], kind->replicas, round),
-                        play);
+        bool briefly = kind->fault == CUT_AND_KILLED && !kind->replicas; /* also in a run of all tests */
+        int most = rounds ? rounds : briefly;
+        for (int round = 1; round <= most && kind->passed == kind->rounds; round++)
+            harness_run(harness_format("%s, round %d", name_of(kind), round), play);
     }
     if (*harness_dir())
         report();
