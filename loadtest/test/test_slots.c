@@ -65,6 +65,10 @@ static void slots_move(void) {
     long long refused = count_503(&outcome);
     printf("     %d moves in %d s, %lld acknowledged, %lld times 503\n", moves, seconds,
            attack_number_of(&outcome, "accepted"), refused);
+    harness_evidence("no order is lost while slots move",
+                     "a cluster: slots move all the time, while 16 buyers buy", moves, redis_name(),
+                     "\"acknowledged\":%lld,\"lost\":%lld,\"put_back\":0,\"told\":0",
+                     attack_number_of(&outcome, "accepted"), attack_verdict_of(&outcome, "lost"));
     if (refused > (long long)moves * CONNECTIONS)
         FAIL("%lld times 503 with %d moves: %s", refused, moves, outcome.text);
 }

@@ -337,11 +337,20 @@ static const char *state_due(const struct deed *deed) {
     }
 }
 
+/* The store may rest still. */
+static int read_path(const struct judging *judging, const char *path, struct web_response *response) {
+    int status;
+    while ((status = shop_admin(judging->port, "GET", path, NULL, response)) == 503 &&
+           harness_now_ms() < judging->until_ms)
+        harness_pause_ms(PAUSE_MS);
+    return status;
+}
+
 /* Reads an order or basket once its hold is over, if that is due. */
 static int read_state(const struct judging *judging, const struct deed *deed, const char *path,
                       struct web_response *response) {
     for (;; harness_pause_ms(PAUSE_MS)) {
-        int status = shop_get(judging->port, path, response);
+        int status = read_path(judging, path, response);
         if (status != 200 || strcmp(shop_text(response, "state"), "held") != 0 ||
             strcmp(state_due(deed), "held") == 0 || harness_now_ms() >= judging->until_ms)
             return status;
@@ -423,7 +432,7 @@ static void judge_item(struct judging *judging, int i) {
     struct campaign_result *result = judging->result;
     struct web_response response;
     const char *path = harness_format("/v1/items/%s/audit", items[i].name);
-    CHECK_INT(shop_admin(judging->port, "GET", path, NULL, &response), 200);
+    CHECK_INT(read_path(judging, path, &response), 200);
     long long stock = shop_number(&response, "stock"), sold = shop_number(&response, "sold"),
               held = shop_number(&response, "held"), available = shop_number(&response, "available");
     bool good = strstr(response.body, "\"conserved\":true") && shop_number(&response, "oversold") == 0 &&
