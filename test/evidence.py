@@ -11,7 +11,7 @@ HEAD = '''# Evidence
 
 `make torture` writes this page: each promise, what was done to break it, how often, on which server, and what came of it.
 `make torture STORE=valkey` does the same on Valkey and adds its rows. A row is replaced when its attack is repeated on the same server.
-`SECKILL_TORTURE_ROUNDS=1 make torture` plays one round of each, in about half an hour. Each program prints its seed; `SECKILL_SEED` repeats it.
+`SECKILL_TORTURE_ROUNDS=3 make torture` plays three rounds of each. Each program prints its seed; `SECKILL_SEED` repeats it.
 
 '''
 ORDERS = '''

@@ -17,10 +17,12 @@ play() {
 
 play 200 0 loadtest_torture
 play 50 0 loadtest_failovers
-# Its kinds side by side, since most of them mostly wait.
-SECKILL_TORTURE_ROUNDS=1 "$SECKILL_BUILD/test/service_campaign" -l | sed 's/, round .*//' >"$SECKILL_BUILD/kinds"
-SECKILL_TORTURE_ROUNDS=${rounds:-30} xargs -d '\n' -I '{}' -P "${SECKILL_JOBS:-4}" \
-    "$SECKILL_BUILD/test/service_campaign" '{}, round' <"$SECKILL_BUILD/kinds" || failed=1
+# Its kinds side by side, since they mostly wait.
+campaign=$SECKILL_BUILD/test/service_campaign
+SECKILL_TORTURE_ROUNDS=1 "$campaign" -l | sed 's/round .*/round/' >"$SECKILL_BUILD/kinds"
+# shellcheck disable=SC2016 # the inner shell expands it
+SECKILL_TORTURE_ROUNDS=${rounds:-30} xargs -d '\n' -n 1 -P "${SECKILL_JOBS:-4}" \
+    sh -c 'out=$("$0" "$1" 2>&1); status=$?; echo "$out"; exit $status' "$campaign" <"$SECKILL_BUILD/kinds" || failed=1
 play 0 60 loadtest_slots
 play 100 0 lock_etcd_cluster fail
 play 0 300 lock_holders
