@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """evidence.py LINES DOCUMENT: makes DOCUMENT of what the programs of make torture have counted, a line of JSON each in the file LINES (see
-harness_evidence()). Rows of other servers stay as they are in DOCUMENT; those of an attack on the same server are replaced."""
+harness_evidence()). Rows of other servers stay as they are in DOCUMENT; those of the same attack on the same server are replaced."""
 import json
 import subprocess
 import sys
@@ -48,8 +48,13 @@ def row(line):
     return ORDERS, head + [number(count) for count in counts]
 
 
+def key(table, cells):
+    """What a row is about: promise, attack and server."""
+    return table, cells[0], cells[1], cells[3]
+
+
 def read_old(path):
-    """The rows that stand in the document, by table, attack and server; and its runs, by server."""
+    """The rows that stand in the document, by what key() says; and its runs, by server."""
     rows, runs = {}, {}
     for text in path.read_text().splitlines() if path.exists() else []:
         cells = [cell.strip() for cell in text.strip('|').split('|')]
@@ -57,7 +62,7 @@ def read_old(path):
             runs[text.split('**')[1]] = text
         for table, columns in COLUMNS.items():
             if text.startswith('| ') and len(cells) == len(columns) and cells != columns:
-                rows[table, cells[1], cells[3]] = cells
+                rows[key(table, cells)] = cells
     return rows, runs
 
 
@@ -73,13 +78,12 @@ def main(lines, document):
     commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True, check=False).stdout.strip()
     for line in map(json.loads, lines.read_text().splitlines()):
         table, cells = row(line)
-        rows[table, cells[1], cells[3]] = cells
+        rows[key(table, cells)] = cells
         runs[line['server']] = RUN.format(line['server'], date.today(), commit or 'unknown', machine())
     text = HEAD + '\n'.join(runs[server] for server in sorted(runs)) + '\n'
     for table, columns in COLUMNS.items():
         text += table + '| ' + ' | '.join(columns) + ' |\n' + '|---' * len(columns) + '|\n'
-        mine = [cells for key, cells in rows.items() if key[0] == table]
-        text += ''.join('| ' + ' | '.join(cells) + ' |\n' for cells in sorted(mine, key=lambda cells: (cells[0], cells[1], cells[3])))
+        text += ''.join('| ' + ' | '.join(rows[of]) + ' |\n' for of in sorted(of for of in rows if of[0] == table))
     document.write_text(text)
 
 

@@ -313,9 +313,11 @@ static bool is_told(const struct judging *judging, const char *name) {
 
 static void wrong(struct judging *judging, const char *name, const char *what) {
     struct campaign_result *result = judging->result;
+    bool told = is_told(judging, name);
     result->lost++;
-    if (is_told(judging, name))
-        result->told++;
+    result->told += told;
+    if (told)
+        printf("     told: %s: %.200s\n", name, what);
     else if (!result->first[0])
         snprintf(result->first, sizeof result->first, "%s: %.400s", name, what);
 }
