@@ -66,10 +66,7 @@ static void open_round(struct round *round) {
     else
         redis_sentinel_start(&round->store.sentinel);
     round->store.kind = kind->store;
-    int items = 0;
-    while (campaign_item(items))
-        items++;
-    round->key = harness_format("{%s}", campaign_item((int)(harness_random(&position) % (unsigned)items)));
+    round->key = harness_format("{%s}", campaign_item((int)(harness_random(&position) % CAMPAIGN_ITEMS)));
     redis_start(&round->locks, NULL);
     for (int i = 0; i < CAMPAIGN_SERVICES; i++)
         seckilld_start(&round->services[i], 0, "--redis", shop_store_url(&round->store), "--store-timeout",
@@ -178,7 +175,7 @@ static void move_slot(struct round *round, const char *key) {
 /* All that the shop uses go from master to master, and back where they came from. */
 static void move_slots(struct round *round) {
     for (int times = 0; times < MASTERS; times++) {
-        for (int i = 0; campaign_item(i); i++)
+        for (int i = 0; i < CAMPAIGN_ITEMS; i++)
             move_slot(round, harness_format("{%s}", campaign_item(i)));
         for (int i = 0; i < PARTS; i++) {
             move_slot(round, harness_format("{baskets:%d}", i));
@@ -282,7 +279,8 @@ static void play(void) {
     struct round round;
     kind->rounds++;
     open_round(&round);
-    round.campaign = campaign_start(round.services, harness_random(&position));
+    round.campaign = campaign_start(round.services, harness_random(&position),
+                                    kind->fault == INSTANCE_STOPPED && !kind->replicas);
     wait_for(&round, campaign_answers, BEFORE + (int)(harness_random(&position) % BEFORE));
     strike(&round);
     go_on(&round);
