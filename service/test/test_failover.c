@@ -1,6 +1,7 @@
 /* A failover of the store loses acknowledged orders: they are there again before anything is sold, or it is
  * told that they are not. */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "service/test/crowd.h"
@@ -61,6 +62,35 @@ static void a_crowds_orders(void) {
     CHECK_INT((int)shop_metric(setup.port, "seckill_put_back_total"), STOCK);
     CHECK_INT((int)shop_metric(setup.port, "seckill_shortage_total"), 0);
     CHECK_HAS(proc_output(&setup.service.proc), "that a failover of the store had lost");
+}
+
+static bool is_expired(void *arg) {
+    struct web_response response;
+    const char *const *order = arg;
+    return shop_order((int)strtol(order[0], NULL, 10), order[1], NULL, &response) == 200 &&
+           strcmp(shop_text(&response, "state"), "expired") == 0;
+}
+
+/* The replica has the hold, and neither its end nor who bought the unit after it. */
+static void a_hold_that_ended(void) {
+    struct setup setup;
+    struct web_response response;
+    open_setup(&setup, "\"stock\":1,\"hold_seconds\":1");
+    CHECK_STR(redis_command(&setup.replica, "REPLICAOF", "127.0.0.1", harness_format("%d", setup.master.port),
+                            NULL),
+              "OK");
+    CHECK_INT(shop_buy(setup.port, "phone", "ann", 1, "a", &response), 201);
+    const char *order[] = {harness_format("%d", setup.port), shop_text(&response, "order")};
+    redis_wait_copied(&setup.master, &setup.replica);
+    CHECK_STR(redis_command(&setup.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    CHECK(harness_wait(is_expired, order, 20000));
+    CHECK_INT(shop_buy(setup.port, "phone", "bob", 1, "b", &response), 201);
+    const char *bobs = shop_text(&response, "order");
+    CHECK_INT(shop_order(setup.port, bobs, "confirm", NULL), 200);
+    fail_over(&setup);
+    CHECK_INT(shop_order(setup.port, bobs, NULL, &response), 200);
+    CHECK_STR(shop_text(&response, "state"), "confirmed");
+    CHECK_INT(shop_audit(setup.port, "phone", "shortage"), 0);
 }
 
 /* Another instance, which had acknowledged nothing, has sold the units at the new master by then. */
@@ -242,6 +272,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a crowd's orders are put back", a_crowds_orders);
     harness_run("a shortage is told", a_shortage);
+    harness_run("a hold that ended", a_hold_that_ended);
     harness_run("an orderly end", an_orderly_end);
     harness_run("a hasty end", a_hasty_end);
     harness_run("one replica: a death stops the sale, and it is told why", one_replica);
