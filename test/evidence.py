@@ -26,8 +26,8 @@ with one replica each, and Redis or Valkey writes its file without waiting for t
 LOCKS = '''
 ## Locks
 
-Six processes take turns, and say from when to when they believed in their grants. *Overlap*: for how long two believed at the same time, at
-most; it must be shorter than the time to live. A *fence given twice* is one that two grants had.
+Processes take turns, six of them (with etcd four), and say from when to when they believed in their grants. *Overlap*: for how long two
+believed at the same time, at most; it must be shorter than the time to live. A *fence given twice* is one that two grants had.
 
 '''
 COLUMNS = {ORDERS: ['promise', 'attack', 'times', 'server', 'acknowledged', 'lost', 'put back', 'told', 'untold'],
