@@ -41,7 +41,8 @@ enum deed_kind { PURCHASE, BASKET, TRANSFER, RESTOCK };
 /* Something that was asked for, and the last that was said of it. */
 struct deed {
     enum deed_kind kind;
-    char state; /* h c x e: as an order was acknowledged last; d: done; 0: it was refused */
+    char state;  /* h c x e: as an order was acknowledged last; d: done; 0: it was refused */
+    char wanted; /* c x: it was to become that, and the answer was that it is not known */
     char key[40], id[96];
     int lines, user;
     struct {
@@ -178,7 +179,9 @@ static void settle(struct client *client, struct deed *deed, bool confirm) {
              confirm ? "confirm" : "cancel");
     int status = ask(client, path, NULL, "");
     caller_text(&client->caller, "\"type\":\"/problems/", type, sizeof type);
-    if (strncmp(type, "unknown-", strlen("unknown-")) == 0 && client->campaign->may_miss)
+    bool missing = strncmp(type, "unknown-", strlen("unknown-")) == 0 && client->campaign->may_miss;
+    deed->wanted = missing ? confirm ? 'c' : 'x' : '\0';
+    if (missing)
         return;
     if (status == 200)
         deed->state = confirm ? 'c' : 'x';
@@ -466,6 +469,19 @@ static void judge_client(struct judging *judging, const struct client *client) {
     }
 }
 
+/* What was refused, or was not known, may have been done by the instance that stood still, whose answer came
+ * to nobody. */
+static void ask_again(struct client *client) {
+    for (int i = 0; i < client->count; i++) {
+        struct deed *deed = &client->deeds[i];
+        if (!deed->state)
+            note(client, deed, send_deed(client, deed));
+        else if (deed->wanted)
+            settle(client, deed, deed->wanted == 'c');
+    }
+    caller_close(&client->caller);
+}
+
 void campaign_judge(struct campaign *campaign, campaign_find_fn *find, void *ctx,
                     struct campaign_result *result) {
     struct judging judging = {.result = result,
@@ -475,6 +491,8 @@ void campaign_judge(struct campaign *campaign, campaign_find_fn *find, void *ctx
     *result = (struct campaign_result){.asked = 0};
     for (int i = 0; i < ITEMS; i++)
         judging.stock[i] = items[i].stock;
+    for (int i = 0; campaign->may_miss && i < CLIENTS; i++)
+        ask_again(&campaign->clients[i]);
     for (int i = 0; i < CLIENTS; i++)
         judge_client(&judging, &campaign->clients[i]);
     for (int i = 0; i < ITEMS; i++) {
