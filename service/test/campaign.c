@@ -358,23 +358,24 @@ static int read_path(const struct judging *judging, const char *path, struct web
     return status;
 }
 
-/* Reads an order or basket once its hold is over, if that is due. */
-static int read_state(const struct judging *judging, const struct deed *deed, const char *path,
+/* Reads an order or basket that is `due` to be in this state: once its hold is over, if that is it. */
+static int read_state(const struct judging *judging, const char *due, const char *path,
                       struct web_response *response) {
     for (;; harness_pause_ms(PAUSE_MS)) {
         int status = read_path(judging, path, response);
-        if (status != 200 || strcmp(shop_text(response, "state"), "held") != 0 ||
-            strcmp(state_due(deed), "held") == 0 || harness_now_ms() >= judging->until_ms)
+        if (status != 200 || strcmp(shop_text(response, "state"), "held") != 0 || strcmp(due, "held") == 0 ||
+            harness_now_ms() >= judging->until_ms)
             return status;
     }
 }
 
 /* Counts what the order has, too. */
-static void judge_order(struct judging *judging, const struct deed *deed, int line, const char *order) {
+static void judge_order(struct judging *judging, const struct deed *deed, int line, const char *order,
+                        const char *due) {
     struct web_response response;
-    int status = read_state(judging, deed, harness_format("/v1/orders/%s", order), &response);
+    int status = read_state(judging, due, harness_format("/v1/orders/%s", order), &response);
     if (status != 200) {
-        wrong(judging, order, harness_format("%c, and now %d %s", deed->state, status, response.body));
+        wrong(judging, order, harness_format("%s, and now %d %s", due, status, response.body));
         return;
     }
     int item = deed->line[line].item;
@@ -384,27 +385,29 @@ static void judge_order(struct judging *judging, const struct deed *deed, int li
     judging->sold[item] += sold ? quantity : 0;
     judging->held[item] += held ? quantity : 0;
     judging->had[deed->user] += (sold || held) && items[item].limited ? quantity : 0;
-    if (strcmp(state, state_due(deed)) != 0 || quantity != deed->line[line].quantity ||
+    if (strcmp(state, due) != 0 || quantity != deed->line[line].quantity ||
         strcmp(shop_text(&response, "item"), items[item].name) != 0 ||
         strcmp(shop_text(&response, "user"), harness_format("u%d", deed->user)) != 0)
         wrong(judging, order,
-              harness_format("%c, %d, and now %s", deed->state, deed->line[line].quantity, response.body));
+              harness_format("%s, %d, and now %s", due, deed->line[line].quantity, response.body));
 }
 
+/* Its lines are as it is, whatever became of it. */
 static void judge_basket(struct judging *judging, const struct deed *deed) {
     struct web_response response;
-    int status = read_state(judging, deed, harness_format("/v1/baskets/%s", deed->id), &response), lines = 0;
+    const char *due = state_due(deed);
+    int status = read_state(judging, due, harness_format("/v1/baskets/%s", deed->id), &response), lines = 0;
     if (status != 200) {
-        wrong(judging, deed->id, harness_format("%c, and now %d %s", deed->state, status, response.body));
+        wrong(judging, deed->id, harness_format("%s, and now %d %s", due, status, response.body));
         return;
     }
-    if (strcmp(shop_text(&response, "state"), state_due(deed)) != 0)
-        wrong(judging, deed->id,
-              harness_format("%c, and now %s", deed->state, shop_text(&response, "state")));
+    const char *state = harness_format("%s", shop_text(&response, "state"));
+    if (strcmp(state, due) != 0)
+        wrong(judging, deed->id, harness_format("%s, and now %s", due, state));
     const char *body = harness_format("%s", response.body);
     for (const char *at = body; lines < deed->lines && (at = strstr(at, "\"order\":\"")); lines++) {
         at += strlen("\"order\":\"");
-        judge_order(judging, deed, lines, harness_format("%.*s", (int)strcspn(at, "\""), at));
+        judge_order(judging, deed, lines, harness_format("%.*s", (int)strcspn(at, "\""), at), state);
     }
     if (lines < deed->lines)
         wrong(judging, deed->id, harness_format("%d lines, and now %s", deed->lines, body));
@@ -413,7 +416,7 @@ static void judge_basket(struct judging *judging, const struct deed *deed) {
 static void judge_deed(struct judging *judging, const struct deed *deed) {
     int item = deed->line[0].item, quantity = deed->line[0].quantity;
     switch (deed->kind) {
-    case PURCHASE: judge_order(judging, deed, 0, deed->id); return;
+    case PURCHASE: judge_order(judging, deed, 0, deed->id, state_due(deed)); return;
     case BASKET: judge_basket(judging, deed); return;
     case TRANSFER:
         judging->stock[item] -= quantity;
