@@ -121,10 +121,15 @@ static bool has_gone_on(void *arg) {
     return round->count(round->campaign) >= round->enough || campaign_has_ended(round->campaign);
 }
 
-static void wait_for(struct round *round, int (*count)(const struct campaign *campaign), int more) {
+static bool waited_for(struct round *round, int (*count)(const struct campaign *campaign), int more,
+                       int patience_ms) {
     round->count = count;
     round->enough = count(round->campaign) + more;
-    CHECK(harness_wait(has_gone_on, round, PATIENCE_MS));
+    return harness_wait(has_gone_on, round, patience_ms);
+}
+
+static void wait_for(struct round *round, int (*count)(const struct campaign *campaign), int more) {
+    CHECK(waited_for(round, count, more, PATIENCE_MS));
 }
 
 static long long count_orders(struct round *round) {
@@ -144,12 +149,12 @@ static void go_on(struct round *round) {
 }
 
 /* The replica gets nothing of what the master writes from now on; with --replicas 1 nothing is acknowledged
- * any more. */
+ * any more. Sentinels promote no replica whose link has been down for seven seconds. */
 static void cut_off(struct round *round) {
     CHECK_STR(redis_command(round->master, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
     CHECK(redis_integer(round->master, "CLIENT", "KILL", "TYPE", "replica", NULL) >= 1);
-    wait_for(round, kind->replicas ? campaign_attempts : campaign_answers,
-             50 + (int)(harness_random(&position) % 100));
+    waited_for(round, kind->replicas ? campaign_attempts : campaign_answers,
+               50 + (int)(harness_random(&position) % 100), CUT_MS);
 }
 
 static void kill_master(struct round *round) {
