@@ -15,6 +15,7 @@ enum {
     PATIENCE_MS = 90000,
     STOPPED_MS = 70000,
     TRY_MS = 6000,
+    CUT_MS = 3000,
     MASTERS = 3,
     PARTS = 8
 };
