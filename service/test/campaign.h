@@ -12,7 +12,8 @@ struct campaign;
 
 struct campaign_result {
     int asked, acknowledged; /* what was asked for, and what of it was done */
-    int lost, told;  /* of that, what is not in the books as it was acknowledged; and of that, by name */
+    int lost, told; /* of that, what is not in the books as it was acknowledged; and of that, by name */
+    char last_told[512];
     char first[512]; /* the first that is lost and was not told, or other books that are wrong */
 };
 

@@ -284,6 +284,8 @@ static void judge(struct round *round) {
         kind->put_back += shop_metric(round->services[i].port, "seckill_put_back_total");
         kind->unkept += shop_metric(round->services[i].port, "seckill_unkept_total");
     }
+    if (result.told)
+        printf("     told: %d, the last of them %s\n", result.told, result.last_told);
     if (result.first[0])
         FAIL("%d of %d that were acknowledged are lost, %d told; %s", result.lost, result.acknowledged,
              result.told, result.first);
