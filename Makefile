@@ -119,7 +119,10 @@ reset: ## remove what make run has kept in var/: data, logs, admin token
 
 test: deps $(STORE:%=build/%/bin) ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer; STORE=valkey: on Valkey)
 	@+$(remake) all tests
-	@$(STORE:%=PATH="$(CURDIR)/build/%/bin:$$PATH") SECKILL_BUILD=$(BUILD) test/run.sh $(filter $(LONGEST),$(TESTS)) $(filter-out $(LONGEST),$(TESTS))
+	@$(on_store) SECKILL_BUILD=$(BUILD) test/run.sh $(filter $(LONGEST),$(TESTS)) $(filter-out $(LONGEST),$(TESTS))
+
+# What starts a Redis starts another store by its name.
+on_store    = $(STORE:%=PATH="$(CURDIR)/build/%/bin:$$PATH")
 
 build/valkey/bin: test/valkey.sh
 	@test/valkey.sh build/valkey
@@ -182,16 +185,9 @@ demo: ## build and start a page on which you break a lock and watch the sale ove
 	@+$(remake) all
 	@$(BUILD)/seckill-lab serve $(ARGS)
 
-torture: deps ## kill under load: 200 rounds Redis and the service, 50 of each failover, 30 of each kind with everything under way, slots moved for a minute, 100 etcd, 20 minutes of locks, 500 and 100 baskets (SECKILL_TORTURE_ROUNDS)
+torture: deps $(STORE:%=build/%/bin) ## kill under load, for hours: sales, failovers, everything at once, locks, baskets; writes docs/evidence.md (SECKILL_TORTURE_ROUNDS, STORE=valkey)
 	@+$(remake) all tests
-	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-200} $(BUILD)/test/loadtest_torture
-	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-50} $(BUILD)/test/loadtest_failovers
-	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-30} $(BUILD)/test/service_campaign
-	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_SECONDS=$${SECKILL_TORTURE_SECONDS:-60} $(BUILD)/test/loadtest_slots
-	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/lock_etcd_cluster fail
-	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_SECONDS=$${SECKILL_TORTURE_SECONDS:-300} $(BUILD)/test/lock_holders
-	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-500} $(BUILD)/test/service_basket_torture
-	@SECKILL_BUILD=$(BUILD) SECKILL_TORTURE_ROUNDS=$${SECKILL_TORTURE_ROUNDS:-100} $(BUILD)/test/loadtest_mixture
+	@$(on_store) SECKILL_BUILD=$(BUILD) test/torture.sh
 
 SOURCES    := $(foreach m,$(MODULES),$(call sources,$m)) $(wildcard base/preload/*.c $(foreach m,$(MODULES),$m/test/*.c $m/bench/*.c))
 HEADERS    := $(wildcard $(sort $(SOURCES:.c=.h) $(addsuffix *.h,$(dir $(SOURCES)))))

@@ -68,6 +68,12 @@ char *harness_repeat(char c, size_t times);
 /* Calls fn(arg) when the test ends; the last deferred comes first. */
 void harness_defer(void (*fn)(void *arg), void *arg);
 
+/* For docs/evidence.md, which make torture writes: a line of JSON in the file $SECKILL_EVIDENCE, if there is
+ * one. What was attacked and how, how often, on which server (see redis_name()), and what was counted:
+ * `"lost":%d` and the like; see test/evidence.py. */
+void harness_evidence(const char *promise, const char *attack, long long times, const char *server,
+                      const char *counts, ...) __attribute__((format(printf, 5, 6)));
+
 int64_t harness_now_ms(void);
 void harness_pause_ms(int ms);
 /* Asks every few milliseconds until the condition holds (true) or the time is up (false). */
@@ -126,6 +132,9 @@ void redis_resume(struct redis_server *redis);  /* SIGCONT */
 /* The wall clock of the servers that are started from the first call on, until this program ends. */
 struct turned_clock *redis_clock(void);
 
+/* What the first server that was started says that it is: "Redis 7.0.15"; "": none was started. */
+const char *redis_name(void);
+
 /* One command on a connection of its own, NULL at the end. The reply as text: `5`, `text`, `(nil)`, `[a b
  * (nil)]`,
  * `(error) NOSCRIPT …`, `(no reply)`. */
@@ -158,6 +167,9 @@ int redis_cluster_move_keys(const char *key, const struct redis_server *from, co
 /* Tells all masters that the slot has moved. */
 void redis_cluster_end_move(const struct redis_cluster *cluster, const char *key,
                             const struct redis_server *to);
+/* All that, a key at a time, with pauses of its own. */
+void redis_cluster_move(const struct redis_cluster *cluster, const char *key, const struct redis_server *from,
+                        const struct redis_server *to, uint64_t *random);
 /* FLUSHALL on all masters. */
 void redis_cluster_flush(struct redis_cluster *cluster);
 

@@ -117,6 +117,21 @@ static void wait_ready(struct redis_server *redis) {
         FAIL("redis-server on port %d does not answer", redis->port);
 }
 
+static char server_name[64];
+
+/* Valkey says the version of Redis that it stands for, and its own. */
+static void note_name(const struct redis_server *redis) {
+    const char *info = redis_command(redis, "INFO", "server", NULL);
+    const char *own = strstr(info, "valkey_version:"), *at = own ? own : strstr(info, "redis_version:");
+    if (at)
+        snprintf(server_name, sizeof server_name, "%s %.*s", own ? "Valkey" : "Redis",
+                 (int)strcspn(strchr(at, ':') + 1, "\r"), strchr(at, ':') + 1);
+}
+
+const char *redis_name(void) {
+    return server_name;
+}
+
 void redis_start(struct redis_server *redis, ...) {
     redis->port = harness_free_port();
     snprintf(redis->dir, sizeof redis->dir, "%s/redis-%d", harness_dir(), redis->port);
@@ -136,6 +151,8 @@ void redis_start(struct redis_server *redis, ...) {
     const char *const env[] = {turned.preload, turned.file, NULL};
     proc_spawn(&redis->proc, argv, turned.map ? env : NULL, harness_format("%s.log", redis->dir));
     wait_ready(redis);
+    if (!*server_name)
+        note_name(redis);
 }
 
 static bool in_sync(void *arg) {

@@ -141,3 +141,11 @@ void redis_cluster_end_move(const struct redis_cluster *cluster, const char *key
             set_slot(&cluster->server[i], key, "NODE", to);
     }
 }
+
+void redis_cluster_move(const struct redis_cluster *cluster, const char *key, const struct redis_server *from,
+                        const struct redis_server *to, uint64_t *random) {
+    redis_cluster_begin_move(key, from, to);
+    while (redis_cluster_move_keys(key, from, to, 1) > 0)
+        harness_pause_ms((int)(harness_random(random) % 20));
+    redis_cluster_end_move(cluster, key, to);
+}

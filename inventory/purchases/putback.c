@@ -10,6 +10,7 @@
 #include "inventory/purchases/create.h"
 #include "inventory/purchases/due.h"
 #include "putback.lua.h"
+#include "settle.lua.h"
 
 enum { IN_FLIGHT_MAX = 256, AGAIN_MS = 100 };
 
@@ -148,6 +149,17 @@ static void call_index(struct showing *showing, const struct receipt *receipt) {
                 (const char *[]){"ZADD", key, "LT", receipt_record(receipt), receipt_field(receipt)});
 }
 
+/* Holds that the server has, and that ended where it was lost: they must not take the units of the order that
+ * is shown next, which may have been sold after that. */
+static void call_sweep(const struct showing *showing, const char *item) {
+    struct sale_keys keys;
+    sale_keys_make(&keys, item);
+    redis_greet(showing->redis, NULL, NULL, 13,
+                (const char *[]){"EVALSHA", settle_lua_sha1, "5", keys.item, keys.orders, keys.users,
+                                 keys.holds, keys.events, inventory_events(showing->inventory), "sweep",
+                                 "1000", "0", "1e15"});
+}
+
 static void show(struct inventory *inventory, struct history *history, struct redis *redis,
                  const struct receipt *receipt) {
     struct showing *showing = malloc(sizeof *showing);
@@ -159,6 +171,8 @@ static void show(struct inventory *inventory, struct history *history, struct re
     snprintf(showing->place, sizeof showing->place, "%s", receipt_place(receipt));
     snprintf(showing->field, sizeof showing->field, "%s", receipt_field(receipt));
     history->in_flight++;
+    if (receipt->kind == RECEIPT_ORDER && history->last)
+        call_sweep(showing, receipt_place(receipt));
     if (receipt->kind == RECEIPT_ITEM)
         call_create(showing, receipt);
     else if (receipt->kind == RECEIPT_DUE)
@@ -269,6 +283,7 @@ void putback_begin_pass(struct inventory *inventory, struct history *history, st
     receipts_begin_pass(&inventory->putback.receipts, history->number);
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", putback_script.text});
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", create_script.text});
+    redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", settle_lua});
     history->in_flight++; /* until all that can be are in flight */
     show_more(inventory, history, redis);
     if (--history->in_flight == 0)

@@ -28,8 +28,10 @@ local function journal()
   if standing then
     local was, of = string.match(standing, '^(%S+) (%S+)')
     local old, new = phases[was], phases[phase]
-    if of ~= nonce or parted(old[2], new[2]) or parted(old[3], new[3]) then return 'differs' end
-    if old[1] >= new[1] then return 'there' end
+    local other = parted(old[3], new[3])
+    -- Who expires a basket tells nobody: it was confirmed or cancelled before that.
+    if of ~= nonce or parted(old[2], new[2]) or other and old[3] ~= 'e' then return 'differs' end
+    if old[1] >= new[1] and not other then return 'there' end
   end
   redis.call('HSET', key, name, text)
   if due ~= '0' then
@@ -100,8 +102,8 @@ local function order(available, limit)
     end
   end
   if has == version then
-    if was ~= 'e' or state ~= 'c' then return 'differs' end
-    version = version + 1 -- it was confirmed before it was taken for expired
+    if was ~= 'e' or state ~= 'c' and state ~= 'x' then return 'differs' end
+    version = version + 1 -- it was confirmed or cancelled before it was taken for expired
   end
 
   local from, to = home(was), home(state)

@@ -162,6 +162,12 @@ static void play(void) {
 static void report(void) {
     for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
         const struct death *of = &deaths[i];
+        harness_evidence(strcmp(of->replicas, "0") ? "with --replicas 1 nothing is lost"
+                                                   : "what is lost is put back, or told by name",
+                         harness_format("the master is %s, while 32 buyers buy", of->name), of->rounds,
+                         redis_name(), "\"acknowledged\":%lld,\"lost\":%lld,\"put_back\":%lld,\"told\":%lld",
+                         of->acknowledged, of->lost, of->put_back,
+                         of->lost < of->shortage ? of->lost : of->shortage);
         printf("     %d times %s: %lld acknowledged, %lld put back, %lld short, %lld lost; %lld unknown at "
                "first, "
                "none at the end\n",

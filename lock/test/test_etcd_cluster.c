@@ -338,6 +338,13 @@ static void members_fail(void) {
     judge(file);
     measure(windows, rounds);
     printf("     %d faults, %zu turns, no two at a time, no write lost\n", rounds, turn_count);
+    const char *status = etcd_command(&members[0], "endpoint", "status", "--write-out=fields", NULL);
+    const char *version = strstr(status, "\"Version\" : \"");
+    CHECK(version);
+    version += strlen("\"Version\" : \"");
+    harness_evidence("one holds", "etcd of three: members are killed and cut off", rounds,
+                     harness_format("etcd %.*s", (int)strcspn(version, "\""), version),
+                     "\"grants\":%zu,\"ttl_ms\":%d,\"overlap_ms\":0,\"fences_twice\":0", turn_count, TTL_MS);
     etcd_tools_wait_for(&members[0], "lock/", 0);
 }
 

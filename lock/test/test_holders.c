@@ -177,6 +177,9 @@ static void judge(const char *what, int faults, bool may_overlap) {
         "     %s, %d times: %d grants, %d while another believed in its own (for %lld ms at most); %d fences "
         "given twice, %d of them at the same time\n",
         what, faults, count, overlaps, (long long)longest_ms, same, at_once);
+    harness_evidence(may_overlap ? "two hold for less than a time to live" : "one holds", what, faults,
+                     redis_name(), "\"grants\":%d,\"ttl_ms\":%d,\"overlap_ms\":%lld,\"fences_twice\":%d",
+                     count, TTL_MS, (long long)longest_ms, same);
     CHECK((overlaps == 0 && same == 0) || may_overlap);
     CHECK(longest_ms < TTL_MS);
 }
@@ -256,7 +259,7 @@ static void orderly(void) {
         wait_for_all();
         faults++;
     } while (goes_on());
-    judge("SENTINEL FAILOVER", faults, true);
+    judge("Sentinels: SENTINEL FAILOVER", faults, true);
 }
 
 static void killed(void) {
@@ -277,7 +280,7 @@ static void killed(void) {
         wait_for_all();
         faults++;
     } while (goes_on());
-    judge("kill -9 of the master", faults, true);
+    judge("Sentinels: kill -9 of the master", faults, true);
 }
 
 static struct redis_cluster cluster;
@@ -303,7 +306,7 @@ static void moved(void) {
         wait_for_all();
         faults++;
     } while (goes_on() || faults < 5);
-    judge("moves of the slot", faults, false);
+    judge("a cluster: moves of the slot", faults, false);
 }
 
 /* The server of the slot, and the one that replicates it. */
@@ -360,7 +363,7 @@ static void taken_over(void) {
             redis_restart(master);
         faults++;
     } while (goes_on() || faults < 2);
-    judge("failovers in a cluster", faults, true);
+    judge("a cluster: failovers in order, and by kill -9", faults, true);
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,7 @@
 /* A failover of the store loses acknowledged orders: they are there again before anything is sold, or it is
  * told that they are not. */
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "service/test/crowd.h"
@@ -61,6 +62,76 @@ static void a_crowds_orders(void) {
     CHECK_INT((int)shop_metric(setup.port, "seckill_put_back_total"), STOCK);
     CHECK_INT((int)shop_metric(setup.port, "seckill_shortage_total"), 0);
     CHECK_HAS(proc_output(&setup.service.proc), "that a failover of the store had lost");
+}
+
+static bool is_expired(void *arg) {
+    struct web_response response;
+    const char *const *order = arg;
+    return shop_order((int)strtol(order[0], NULL, 10), order[1], NULL, &response) == 200 &&
+           strcmp(shop_text(&response, "state"), "expired") == 0;
+}
+
+/* The replica has the hold, and neither its end nor who bought the unit after it. */
+static void a_hold_that_ended(void) {
+    struct setup setup;
+    struct web_response response;
+    open_setup(&setup, "\"stock\":1,\"hold_seconds\":1");
+    CHECK_STR(redis_command(&setup.replica, "REPLICAOF", "127.0.0.1", harness_format("%d", setup.master.port),
+                            NULL),
+              "OK");
+    CHECK_INT(shop_buy(setup.port, "phone", "ann", 1, "a", &response), 201);
+    const char *order[] = {harness_format("%d", setup.port), shop_text(&response, "order")};
+    redis_wait_copied(&setup.master, &setup.replica);
+    CHECK_STR(redis_command(&setup.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    CHECK(harness_wait(is_expired, order, 20000));
+    CHECK_INT(shop_buy(setup.port, "phone", "bob", 1, "b", &response), 201);
+    const char *bobs = shop_text(&response, "order");
+    CHECK_INT(shop_order(setup.port, bobs, "confirm", NULL), 200);
+    fail_over(&setup);
+    CHECK_INT(shop_order(setup.port, bobs, NULL, &response), 200);
+    CHECK_STR(shop_text(&response, "state"), "confirmed");
+    CHECK_INT(shop_audit(setup.port, "phone", "shortage"), 0);
+}
+
+static bool is_basket_expired(void *arg) {
+    struct web_response response;
+    const char *const *basket = arg;
+    return shop_basket_step((int)strtol(basket[0], NULL, 10), basket[1], NULL, &response) == 200 &&
+           strcmp(shop_text(&response, "state"), "expired") == 0;
+}
+
+/* A basket is confirmed, and a failover loses that. Before the instance shows what it knows, another one
+ * finds the basket as the replica has it, held, and expires it. */
+static void a_basket_taken_for_expired(void) {
+    struct setup setup;
+    struct seckilld other;
+    struct redis_server locks;
+    struct web_response response;
+    redis_start(&locks, NULL);
+    redis_start(&setup.master, NULL);
+    redis_start_replica(&setup.replica, &setup.master);
+    setup.front = proxy_start(setup.master.port);
+    const char *lock = harness_format("redis://127.0.0.1:%d", locks.port);
+    seckilld_start(&setup.service, proxy_port(setup.front), "--store-timeout", "500", "--lock", lock, NULL);
+    setup.port = setup.service.port;
+    seckilld_wait_ready(&setup.service, 200);
+    shop_put(setup.port, "phone", "\"stock\":10,\"hold_seconds\":2");
+    shop_put(setup.port, "lamp", "\"stock\":10,\"hold_seconds\":2");
+    CHECK_INT(shop_basket(setup.port, "ann", "phone:1 lamp:2", "k", &response), 201);
+    const char *id = shop_text(&response, "basket");
+    redis_wait_copied(&setup.master, &setup.replica);
+    CHECK_STR(redis_command(&setup.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    CHECK_INT(shop_basket_step(setup.port, id, "confirm", NULL), 200);
+    seckilld_start(&other, setup.replica.port, "--lock", lock, NULL);
+    seckilld_wait_ready(&other, 200);
+    const char *basket[] = {harness_format("%d", other.port), id};
+    CHECK(harness_wait(is_basket_expired, basket, 20000));
+    fail_over(&setup);
+    CHECK_INT(shop_basket_step(setup.port, id, NULL, &response), 200);
+    CHECK_STR(shop_text(&response, "state"), "confirmed");
+    CHECK_INT(shop_audit(setup.port, "phone", "sold"), 1);
+    CHECK_INT(shop_audit(setup.port, "lamp", "sold"), 2);
+    CHECK_INT((int)shop_metric(setup.port, "seckill_shortage_total"), 0);
 }
 
 /* Another instance, which had acknowledged nothing, has sold the units at the new master by then. */
@@ -246,6 +317,8 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a crowd's orders are put back", a_crowds_orders);
     harness_run("a shortage is told", a_shortage);
+    harness_run("a hold that ended", a_hold_that_ended);
+    harness_run("a basket that was taken for expired", a_basket_taken_for_expired);
     harness_run("an orderly end", an_orderly_end);
     harness_run("a hasty end", a_hasty_end);
     harness_run("one replica: a death stops the sale, and it is told why", one_replica);

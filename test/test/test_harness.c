@@ -175,6 +175,43 @@ static void ports_differ(void) {
     }
 }
 
+/* What test/evidence.py makes of one attack on this server, less what is above the tables. */
+static const char *write_evidence(const char *server, int lost) {
+    struct proc proc;
+    int status;
+    const char *lines = harness_format("%s/evidence.jsonl", harness_dir()),
+               *document = harness_format("%s/evidence.md", harness_dir());
+    unlink(lines);
+    setenv("SECKILL_EVIDENCE", lines, 1);
+    harness_evidence("none is lost", "a \xe2\x80\x93 kill", 30, server,
+                     "\"acknowledged\":1234,\"lost\":%d,\"put_back\":0,\"told\":0", lost);
+    harness_evidence("one holds", "a kill", 5, server,
+                     "\"grants\":7,\"ttl_ms\":2000,\"overlap_ms\":%d,\"fences_twice\":0", lost);
+    unsetenv("SECKILL_EVIDENCE");
+    const char *argv[] = {"python3", "test/evidence.py", lines, document, NULL};
+    proc_spawn(&proc, argv, NULL, harness_format("%s/evidence.log", harness_dir()));
+    CHECK(proc_wait(&proc, 20000, &status));
+    CHECK_INT(status, 0);
+    const char *show[] = {"grep", "-e", "^| [no]", "-e", "^- ", document, NULL};
+    proc_spawn(&proc, show, NULL, harness_format("%s/rows-%s%d", harness_dir(), server, lost));
+    CHECK(proc_wait(&proc, 20000, &status));
+    return proc_output(&proc);
+}
+
+static void evidence_is_kept(void) {
+    static const char rows[] =
+        "| none is lost | a \xe2\x80\x93 kill | 30 | Redis 7 | 1,234 | 2 | 0 | 0 | 2 |\n"
+        "| none is lost | a \xe2\x80\x93 kill | 30 | Valkey 8 | 1,234 | 0 | 0 | 0 | 0 |\n"
+        "| one holds | a kill | 5 | Redis 7 | 7 | 2 | 2,000 | 0 |\n"
+        "| one holds | a kill | 5 | Valkey 8 | 7 | 0 | 2,000 | 0 |\n";
+    write_evidence("Redis 7", 3);
+    write_evidence("Valkey 8", 0);
+    const char *text = write_evidence("Redis 7", 2);
+    CHECK_HAS(text, "- **Redis 7**: ");
+    CHECK_HAS(text, "- **Valkey 8**: ");
+    CHECK_STR(strstr(text, "| "), rows);
+}
+
 int main(int argc, char **argv) {
     if (getenv("HARNESS_VICTIM"))
         return run_victim(argc, argv);
@@ -187,5 +224,6 @@ int main(int argc, char **argv) {
     harness_run("a program's status and end are seen", an_end_is_seen);
     harness_run("the environment is clean", the_environment_is_clean);
     harness_run("ports differ", ports_differ);
+    harness_run("evidence of other servers is kept", evidence_is_kept);
     return harness_finish();
 }

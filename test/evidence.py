@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""evidence.py LINES DOCUMENT: makes DOCUMENT of what the programs of make torture have counted, a line of JSON each in the file LINES (see
+harness_evidence()). Rows of other servers stay as they are in DOCUMENT; those of the same attack on the same server are replaced."""
+import json
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+HEAD = '''# Evidence
+
+`make torture` writes this page: each promise, what was done to break it, how often, on which server, and what came of it.
+`make torture STORE=valkey` does the same on Valkey and adds its rows. A row is replaced when its attack is repeated on the same server.
+`SECKILL_TORTURE_ROUNDS=3 make torture` plays three rounds of each. Each program prints its seed; `SECKILL_SEED` repeats it.
+
+'''
+ORDERS = '''
+## Orders
+
+Two instances in each round. At the end all that was ever acknowledged is compared with the books: every order and each line of every basket,
+the units of every item, and the limits of users. *Lost*: what is not there as it was acknowledged last. *Put back*: what a failover had
+lost, and an instance wrote again. *Told*: of the lost, what the log names. *Untold*: the rest, and it must be 0. Attacks on masters are
+with one replica each, and Redis or Valkey writes its file without waiting for the disk.
+
+'''
+LOCKS = '''
+## Locks
+
+Processes take turns, six of them (with etcd four), and say from when to when they believed in their grants. *Overlap*: for how long two
+believed at the same time, at most; it must be shorter than the time to live. A *fence given twice* is one that two grants had.
+
+'''
+COLUMNS = {ORDERS: ['promise', 'attack', 'times', 'server', 'acknowledged', 'lost', 'put back', 'told', 'untold'],
+           LOCKS: ['promise', 'attack', 'times', 'server', 'grants', 'overlap, ms', 'time to live, ms', 'fences given twice']}
+RUN = '- **{}**: {}, commit {}; {}'
+
+
+def number(value):
+    return f'{value:,}'
+
+
+def row(line):
+    """Which table, and its cells."""
+    head = [line['promise'], line['attack'], number(line['times']), line['server']]
+    if 'grants' in line:
+        return LOCKS, head + [number(line[name]) for name in ('grants', 'overlap_ms', 'ttl_ms', 'fences_twice')]
+    counts = [line['acknowledged'], line['lost'], line['put_back'], line['told'], line['lost'] - line['told']]
+    return ORDERS, head + [number(count) for count in counts]
+
+
+def key(table, cells):
+    """What a row is about: promise, attack and server."""
+    return table, cells[0], cells[1], cells[3]
+
+
+def read_old(path):
+    """The rows that stand in the document, by what key() says; and its runs, by server."""
+    rows, runs = {}, {}
+    for text in path.read_text().splitlines() if path.exists() else []:
+        cells = [cell.strip() for cell in text.strip('|').split('|')]
+        if text.startswith('- **'):
+            runs[text.split('**')[1]] = text
+        for table, columns in COLUMNS.items():
+            if text.startswith('| ') and len(cells) == len(columns) and cells != columns:
+                rows[key(table, cells)] = cells
+    return rows, runs
+
+
+def machine():
+    text = Path('/proc/cpuinfo').read_text().splitlines()
+    models = [line.split(': ')[1] for line in text if line.startswith('model name')]
+    memory = int(Path('/proc/meminfo').read_text().split()[1])
+    return f'{models[0]}, {len(models)} cores, {round(memory / 1024 / 1024)} GiB'
+
+
+def main(lines, document):
+    rows, runs = read_old(document)
+    commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True, check=False).stdout.strip()
+    for line in map(json.loads, lines.read_text().splitlines()):
+        table, cells = row(line)
+        rows[key(table, cells)] = cells
+        runs[line['server']] = RUN.format(line['server'], date.today(), commit or 'unknown', machine())
+    text = HEAD + '\n'.join(runs[server] for server in sorted(runs)) + '\n'
+    for table, columns in COLUMNS.items():
+        text += table + '| ' + ' | '.join(columns) + ' |\n' + '|---' * len(columns) + '|\n'
+        text += ''.join('| ' + ' | '.join(rows[of]) + ' |\n' for of in sorted(of for of in rows if of[0] == table))
+    document.write_text(text)
+
+
+main(Path(sys.argv[1]), Path(sys.argv[2]))
