@@ -87,7 +87,7 @@ struct putback_call {
 };
 
 static void call_make(struct putback_call *call, const struct inventory *inventory, enum receipt_kind kind,
-                      const char *place, const char *field, const char *record, bool last) {
+                      const char *place, const char *field, const char *record, const char *last) {
     static const char *const names[] = {
         [RECEIPT_MOVE] = "move", [RECEIPT_ORDER] = "order", [RECEIPT_JOURNAL] = "journal"};
     const struct sale_keys *sale = &call->sale;
@@ -104,8 +104,7 @@ static void call_make(struct putback_call *call, const struct inventory *invento
                7 * sizeof *key);
         call->keys = 7;
     }
-    memcpy(key + call->keys,
-           (const char *[]){names[kind], field, record, last ? "yes" : "no", inventory_events(inventory)},
+    memcpy(key + call->keys, (const char *[]){names[kind], field, record, last, inventory_events(inventory)},
            5 * sizeof *key);
     call->argc = SCRIPT_ARGV + call->keys + 5;
 }
@@ -124,7 +123,7 @@ static void on_shown(void *ctx, const struct redis_value *value);
 static void call_putback(struct showing *showing, const struct receipt *receipt) {
     struct putback_call call;
     call_make(&call, showing->inventory, receipt->kind, receipt_place(receipt), receipt_field(receipt),
-              receipt_record(receipt), showing->history->last);
+              receipt_record(receipt), showing->history->last ? "yes" : "no");
     const char *const head[SCRIPT_ARGV] = {"EVALSHA", putback_script.sha, call.keys == 2 ? "2" : "7"};
     memcpy(call.argv, head, sizeof head);
     redis_greet(showing->redis, on_shown, showing, call.argc, call.argv);
@@ -269,7 +268,7 @@ static void end_pass(struct inventory *inventory, struct history *history) {
         history->state = HISTORY_RESTS;
     } else {
         history->state = HISTORY_DONE;
-        inventory->torn |= history->suspect && inventory->url.kind == REDIS_URL_CLUSTER;
+        inventory->torn |= history->suspect;
         history->seen = inventory->putback.receipts.seq;
         inventory->putback.running--;
     }
@@ -328,8 +327,8 @@ static void on_answered(void *ctx, const struct redis_value *value) {
     asking.fn(asking.ctx, good ? &outcome : NULL);
 }
 
-void putback_show(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
-                  const char *record, putback_shown_fn *fn, void *ctx) {
+void putback_decide(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+                    const char *record, putback_shown_fn *fn, void *ctx) {
     struct asking *asking = malloc(sizeof *asking);
     struct putback_call call;
     if (!asking) {
@@ -337,6 +336,6 @@ void putback_show(struct inventory *inventory, enum receipt_kind kind, const cha
         return;
     }
     *asking = (struct asking){kind, fn, ctx};
-    call_make(&call, inventory, kind, place, field, record, true);
+    call_make(&call, inventory, kind, place, field, record, "decided");
     script_call(inventory->store, &putback_script, call.keys, call.argc, call.argv, on_answered, asking);
 }

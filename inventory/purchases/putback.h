@@ -63,8 +63,8 @@ void putback_forget(struct inventory *inventory, enum receipt_kind kind, const c
 /* Shows the store what it should have for another reason than a receipt, as any call is sent. What does not
  * fit is noted at once. `fn` gets the outcome; NULL: there was no reply, or an error. */
 typedef void putback_shown_fn(void *ctx, const enum inventory_loss_outcome *outcome);
-void putback_show(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
-                  const char *record, putback_shown_fn *fn, void *ctx);
+void putback_decide(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+                    const char *record, putback_shown_fn *fn, void *ctx);
 /* Tells of something that was acknowledged and lost: counts it, and calls `on_loss`. */
 void putback_tell(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
                   enum inventory_loss_outcome outcome);

@@ -2,8 +2,8 @@
 --
 -- KEYS: item, orders, users, holds, events, shortage (hash: digest -> record of what does not fit any more), restocks; one hash tag, so one slot.
 --   Of `journal`: journal, open (see journal.lua).
--- ARGV: what, name, record as it was acknowledged last, whether this is the last time (yes | no: what does not fit is not noted yet), whether the
---   event stream is written (on | off).
+-- ARGV: what, name, record as it was acknowledged last, whether this is the last time (yes | no: what does not fit is not noted yet | decided: yes,
+--   and the journal says so: another process may have undone it, which took a lost decision for none), whether the event stream is written (on | off).
 --   order: digest, record (see record.h). A hold that is over takes no units: it is put back as expired.
 --   move: digest, `QUANTITY STOCK AVAILABLE` of a restock, or `send | refund | receive QUANTITY TRANSFER` (see line.lua).
 --   journal: transaction, the time from which others may finish it (0: it is finished), a blank, and its record (see journal.h).
@@ -12,9 +12,10 @@
 -- What was noted, and stands or fits now, is not noted any more. The first write is one that Redis refuses when out of memory, so a call is
 -- carried out whole or not at all.
 local what, name, record, last, streams = unpack(ARGV)
+local decided = last == 'decided'
 local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
 
--- Of the journal: how far a phase is, and which way. Two ways never meet.
+-- Of the journal: how far a phase is, and which way. Two ways meet only if a decision was lost: then it stands, and who undid it was wrong.
 local phases = {intent = {1}, held = {2, 'on'}, undoing = {3, 'undo'}, confirming = {3, 'on', 'c'}, cancelling = {3, 'on', 'x'},
   expiring = {3, 'on', 'e'}, confirmed = {4, 'on', 'c'}, cancelled = {4, 'on', 'x'}, expired = {4, 'on', 'e'}}
 
@@ -28,10 +29,10 @@ local function journal()
   if standing then
     local was, of = string.match(standing, '^(%S+) (%S+)')
     local old, new = phases[was], phases[phase]
-    local other = parted(old[3], new[3])
+    local other, undone = parted(old[3], new[3]), parted(old[2], new[2])
     -- Who expires a basket tells nobody: it was confirmed or cancelled before that.
-    if of ~= nonce or parted(old[2], new[2]) or other and old[3] ~= 'e' then return 'differs' end
-    if old[1] >= new[1] and not other then return 'there' end
+    if of ~= nonce or other and old[3] ~= 'e' then return 'differs' end
+    if undone and new[2] == 'undo' or old[1] >= new[1] and not other and not undone then return 'there' end
   end
   redis.call('HSET', key, name, text)
   if due ~= '0' then
@@ -57,7 +58,7 @@ local function resolve(word)
 end
 
 local function unfit()
-  if last == 'yes' and redis.call('HSETNX', shortage, name, record) == 1 then
+  if last ~= 'no' and redis.call('HSETNX', shortage, name, record) == 1 then
     redis.call('HINCRBY', item, 'shortage', quantity_of(record))
   end
   return 'short'
@@ -67,7 +68,7 @@ local function move(available)
   local standing = redis.call('HGET', restocks, name)
   local was, word = string.match(standing or '', '^%a+'), string.match(record, '^%a+')
   local quantity, sign = quantity_of(record), ''
-  if standing and (was == word or was == 'refund') then return resolve('there') end
+  if standing and (was == word or was == 'refund' and not decided) then return resolve('there') end
   if word == 'refund' and not was then
     redis.call('HSET', restocks, name, 'refund 0')
     return 'back'
@@ -93,7 +94,12 @@ local function order(available, limit)
   local quantity, user, due = string.match(rest, '^ (%d+) (%S+) %d+ ?(%d*)')
   local was, has = string.match(redis.call('HGET', orders, name) or '', '^(%a)(%d*)')
   version, has = tonumber(version) or 1, was and (tonumber(has) or 1) or 0
+  if decided then
+    if was == state or state == 'b' and was and was ~= 'u' then return resolve('there') end
+    version = math.max(version, has + 1)
+  end
   if has > version or was == state then return resolve('there') end
+  if was == 'u' and not decided then return 'there' end -- its basket was undone: the journal tells whether rightly
   if state == 'h' then
     local time = redis.call('TIME')
     if tonumber(due) <= time[1] * 1000 + math.floor(time[2] / 1000) - GRACE then

@@ -211,6 +211,68 @@ static void test_made_twice(void) {
     CHECK_INT(txns_reconcile(other, false).torn, 0);
 }
 
+/* What the journal has of it after the failover: an attempt that is not decided, or is being undone. */
+static void set_phase(const struct txn *of, const char *phase, const char *record, bool open) {
+    txn_set_record(&pair.replica, of, harness_format("%s%s", phase, strchr(record, ' ')), open);
+}
+
+/* The decision was lost, another one undoes the attempt, and then its maker is back, who had acknowledged it.
+ */
+static void test_undone(void) {
+    pair_start(&pair);
+    struct shop *late_shop = shop_open(), *shop = shop_open();
+    struct seller *late = open_seller(late_shop, pair_url(&pair), &told),
+                  *other = open_seller(shop, pair_url(&pair), &others);
+    item_sell(late, "phone", INVENTORY_BATCH, 100);
+    item_sell(late, "lamp", INVENTORY_BATCH, 100);
+    struct inventory_item held = terms("held", INVENTORY_BATCH, 100);
+    held.hold_ms = 600000;
+    CHECK_STATUS(item_put(late, &held), INVENTORY_OK);
+    pair_cut(&pair);
+    enum { MADE = 8 };
+    struct txn *made[MADE];
+    const char *records[MADE];
+    for (int i = 0; i < MADE; i++) {
+        static const char *const lines[] = {"phone:3 lamp:3", "phone:1 lamp:1", "phone:1 held:1",
+                                            "phone:1 held:1"};
+        made[i] = txn_new(late, harness_format("%s%d", i % 4 == 0 ? "t" : "b", i), lines[i % 4]);
+        CHECK_STATUS(txn_do(made[i], TXN_MAKE), INVENTORY_OK);
+        if (i % 4 == 3)
+            CHECK_STATUS(txn_do(made[i], TXN_CONFIRM), INVENTORY_OK);
+        records[i] = txn_record(&pair.master, made[i]);
+    }
+    pair_fail_over(&pair);
+    seller_wait_down(other);
+    seller_wait_up(other);
+    for (int i = 0; i < MADE / 2; i++)
+        set_phase(made[i], "intent", records[i], true);
+    CHECK_INT(txns_recover(other), MADE / 2);
+    for (int i = MADE / 2; i < MADE; i++)
+        set_phase(made[i], "undoing", records[i], false);
+    CHECK_STR(
+        redis_command(&pair.replica, "HGET", "seckill:{phone}:restocks", made[0]->transaction.nonce, NULL),
+        "refund 0");
+    seller_wait_down(late);
+    seller_wait_up(late);
+    CHECK(inventory_transactions_are_suspect(late->inventory));
+    CHECK(txns_reconcile(late, true).torn > 0);
+    CHECK_INT(txns_reconcile(late, false).torn, 0);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT] + told.outcomes[INVENTORY_LOSS_DIFFERS], 0);
+    while (strcmp(txn_phase(&pair.replica, made[7]), "confirmed") != 0) { /* who had it is given a second */
+        shop_idle(shop, 50);
+        txns_recover(other);
+    }
+    check_audit(other, "phone", 100 - 6 - 6, 2, 4);
+    check_audit(other, "lamp", 106 - 2, 0, 2);
+    check_audit(other, "held", 96, 2, 2);
+    CHECK_STATUS(txn_do(same(other, made[2]), TXN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(txn_do(same(other, made[6]), TXN_CANCEL), INVENTORY_OK);
+    check_order(other, made[2], 0, "confirmed");
+    check_order(other, made[6], 0, "cancelled");
+    check_audit(other, "phone", 100 - 6 - 5, 0, 5);
+    CHECK_INT(txns_reconcile(other, false).torn, 0);
+}
+
 /* ---- the audit of all items ---- */
 
 struct summed {
@@ -355,6 +417,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("from the journal", test_from_journal);
     harness_run("made twice", test_made_twice);
+    harness_run("undone by another", test_undone);
     harness_run("the audit of all", test_audit_all);
     harness_run("the audit of all beside transactions", test_audit_beside);
     return harness_finish();

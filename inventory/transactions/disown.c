@@ -45,10 +45,9 @@ static void on_journal(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     struct inventory_transaction found = *run->transaction;
     enum inventory_status status = store_status(run->inventory, value);
-    bool is_others = status == INVENTORY_OK && redis_value_type(value) == REDIS_STRING &&
-                     journal_read(&found, redis_value_text(value)) &&
-                     strcmp(found.nonce, run->transaction->nonce) != 0;
-    if (is_others)
+    bool is_mine = redis_value_type(value) == REDIS_STRING && journal_read(&found, redis_value_text(value)) &&
+                   strcmp(found.nonce, run->transaction->nonce) == 0;
+    if (status == INVENTORY_OK && !is_mine)
         lines_write(run, WRITE_DISOWN, on_disowned_lines);
     else
         transaction_finish(run, status);

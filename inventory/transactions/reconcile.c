@@ -95,13 +95,15 @@ static void on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
     end_line(compared);
 }
 
-/* Whether the item has what it must have, or something newer. */
+/* Whether the item has what it must have. A basket that was held when its record was read may have been
+ * settled since. */
 static bool has(const struct line_compared *compared, const char *standing) {
     struct inventory_order now, must;
     if (compared->kind == RECEIPT_MOVE)
         return standing && strcmp(standing, compared->record) == 0;
     return standing && record_read(&now, "", "", standing) && record_read(&must, "", "", compared->record) &&
-           (now.version > must.version || (now.version == must.version && now.state == must.state));
+           (now.state == must.state ||
+            (must.state == INVENTORY_STATE_HELD && now.state != INVENTORY_STATE_ABORTED));
 }
 
 static void on_line(void *ctx, const struct redis_value *value) {
@@ -116,8 +118,8 @@ static void on_line(void *ctx, const struct redis_value *value) {
     compared->of->torn = true;
     in->told.lacking += compared->line->quantity;
     if (in->mend)
-        putback_show(in->inventory, compared->kind, compared->line->item, compared->field, compared->record,
-                     on_mended, compared);
+        putback_decide(in->inventory, compared->kind, compared->line->item, compared->field, compared->record,
+                       on_mended, compared);
     else
         end_line(compared);
 }

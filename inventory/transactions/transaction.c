@@ -192,6 +192,8 @@ static void on_moved(void *ctx, const struct redis_value *value) {
         journal_keep(run->inventory, run->transaction, run->to, due_ms(run, run->to));
         go_on(run);
     } else if (++run->overtaken < OVERTAKEN_MOST) {
+        /* What was undone here may be decided after all: see putback.lua. */
+        run->inventory->torn |= run->transaction->phase == PHASE_ABORTING;
         transaction_resume(run, value);
     } else {
         transaction_finish(run, INVENTORY_UNKNOWN);
