@@ -133,7 +133,7 @@ end
 
 function act.refund()
   if standing[1] then
-    move('', what)
+    move('', 'refund')
     return {'done', tonumber(ARGV[5])}
   end
   redis.call('HSET', restocks, ARGV[4], 'refund 0')

@@ -466,6 +466,17 @@ static void judge_item(struct judging *judging, int i) {
                  judging->stock[i], judging->sold[i], judging->held[i], response.body);
 }
 
+/* No basket and no transfer is torn, but for what was told, and the journal knows whose all units are. */
+static void judge_together(struct judging *judging) {
+    struct campaign_result *result = judging->result;
+    struct web_response response;
+    CHECK_INT(read_path(judging, "/v1/audit", &response), 200);
+    bool good = shop_number(&response, "unknown") == 0 &&
+                (result->told > 0 || strstr(response.body, "\"conserved\":true"));
+    if (!good && !result->first[0])
+        snprintf(result->first, sizeof result->first, "all items together: %.300s", response.body);
+}
+
 static void judge_client(struct judging *judging, const struct client *client) {
     struct campaign_result *result = judging->result;
     if (client->fault[0] && !result->first[0] && !(client->faulted[0] && is_told(judging, client->faulted)))
@@ -501,6 +512,7 @@ static void judge_all(struct judging *judging, campaign_find_fn *find, void *ctx
         judge_shortage(judging, i, find(ctx, harness_format("{%s}", items[i].name)));
         judge_item(judging, i);
     }
+    judge_together(judging);
     for (int i = 0; i < USERS; i++) {
         if (judging->had[i] > LIMIT && !result->first[0])
             snprintf(result->first, sizeof result->first, "u%d has %lld units, and may have %d", i,
