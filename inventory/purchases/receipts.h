@@ -41,7 +41,7 @@ struct receipt {
     enum receipt_kind kind : 8;
     bool indexed;  /* it can be found by its name */
     bool told;     /* that it does not fit was told */
-    bool to_index; /* a hold, whose item is to be entered in the index of due times */
+    bool to_index; /* a hold, whose item is to be entered in the index of due times; or see disown.h */
     uint16_t field_at, record_at;
     uint32_t at; /* in its slab */
     char text[]; /* place, field and record, see receipt_place() */

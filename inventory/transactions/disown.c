@@ -45,12 +45,12 @@ static void on_journal(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     struct inventory_transaction found = *run->transaction;
     enum inventory_status status = store_status(run->inventory, value);
-    bool is_mine = redis_value_type(value) == REDIS_STRING && journal_read(&found, redis_value_text(value)) &&
-                   strcmp(found.nonce, run->transaction->nonce) == 0;
-    if (status == INVENTORY_OK && !is_mine)
-        lines_write(run, WRITE_DISOWN, on_disowned_lines);
+    if (status != INVENTORY_OK ||
+        (redis_value_type(value) == REDIS_STRING && journal_read(&found, redis_value_text(value)) &&
+         strcmp(found.nonce, run->transaction->nonce) == 0))
+        transaction_finish(run, status); /* or it is this one after all */
     else
-        transaction_finish(run, status);
+        lines_write(run, WRITE_DISOWN, on_disowned_lines);
 }
 
 static void by_disowning(struct transaction_run *run) {
@@ -61,9 +61,8 @@ static void by_disowning(struct transaction_run *run) {
 
 static void disown(struct inventory *inventory, struct receipt *receipt) {
     struct disowning *disowning = malloc(sizeof *disowning);
-    const char *record = strchr(receipt_record(receipt), ' ');
-    if (!disowning || !record ||
-        !journal_read_entry(&disowning->transaction, receipt_field(receipt), record + 1)) {
+    const char *record = strchr(receipt_record(receipt), ' '); /* behind the time; see putback_keep() */
+    if (!disowning || !journal_read_entry(&disowning->transaction, receipt_field(receipt), record + 1)) {
         free(disowning);
         return;
     }

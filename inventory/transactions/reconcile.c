@@ -2,8 +2,9 @@
  *
  * The journal says what each item of a transaction must have: the orders of a basket under digests that
  * follow from its nonce, the half of a transfer under the nonce itself. All of that was written before the
- * journal said so. So an item that lacks it has lost it in a failover, and nothing is compared too early:
- * what goes on meanwhile only adds to the items (an order's version grows). */
+ * journal said so. So an item that lacks it has lost it in a failover, and nothing is compared too early. Or
+ * another process has undone it: it took a decision for none that was lost, and that its maker has put back.
+ */
 #include "inventory/transactions/reconcile.h"
 
 #include <stdlib.h>
