@@ -133,8 +133,10 @@ static void wait_for(struct round *round, int (*count)(const struct campaign *ca
     CHECK(waited_for(round, count, more, PATIENCE_MS));
 }
 
+/* 0: it was replaced since it was found. */
 static long long count_orders(struct round *round) {
-    return redis_integer(find_master(round, "{plain}"), "HLEN", "seckill:{plain}:orders", NULL);
+    return strtoll(redis_command(find_master(round, "{plain}"), "HLEN", "seckill:{plain}:orders", NULL), NULL,
+                   10);
 }
 
 static bool is_sold(void *arg) {
