@@ -11,7 +11,7 @@
 #include "service/failpoint.h"
 #include "service/log.h"
 
-enum { HOUSEKEEPING_MS = 250, CLIENT_IDLE_MS = 60000 };
+enum { HOUSEKEEPING_MS = 250, CLIENT_IDLE_MS = 60000, DOOR_MS = 1000 };
 
 /* See busy_poll(). */
 enum { BUSY_POLL_CROWD = 32, BUSY_POLL_NS = 100000, PAUSES = 10 };
@@ -56,10 +56,11 @@ static void watch_store(struct worker *worker) {
 }
 
 /* Where several instances sell, one that is started gets purchases at once. It takes them when it knows
- * whether the store is there; until then they wait in the backlog. */
+ * whether the store is there, or after DOOR_MS, so that /livez is answered meanwhile. Until then they wait in
+ * the backlog. */
 static bool is_open(const struct worker *worker) {
     return atomic_load_explicit(&worker->store, memory_order_relaxed) != WORKER_STORE_UNTRIED ||
-           worker->drain_until_ms;
+           (int64_t)uv_now(&worker->loop) >= worker->opens_ms || worker->drain_until_ms;
 }
 
 static void turn(struct worker *worker) {
@@ -168,6 +169,7 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
     worker->service = service;
     worker->index = index;
     uv_loop_init(&worker->loop);
+    worker->opens_ms = (int64_t)uv_now(&worker->loop) + DOOR_MS;
     worker->inventory = inventory_open(&worker->loop, &stock, error, error_size);
     if (!worker->inventory) {
         close(listen_fd);

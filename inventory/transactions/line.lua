@@ -8,7 +8,8 @@
 --     {'not-started'} or {'ended'}.
 --   settle: state, user, quantity of all lines, n digests, n records. Ends the orders that `debit` wrote: c confirmed, x cancelled, e expired,
 --     u aborted. An order that is not there is written as these records say: of u, so that a late `debit` finds it; of the others it was lost in
---     a failover, and c takes its units anew. Replies {'done'}, {'done', units} that u refunded, or {'otherwise', record}.
+--     a failover, and c takes its units anew. Replies {'done'}, {'done', units} that u refunded, {'short'}: c cannot take them, and it is noted
+--     that they are lost (see putback.lua), or {'otherwise', record}.
 --   disown: the same with u, and ends confirmed orders too.
 --   send | refund | receive: digest, quantity, transfer. A transfer: units leave this item, come back to it, or arrive. Replies {'done'}, {'done', units}
 --     that came back, {'aborted'} or {'sold-out', available}.
@@ -89,12 +90,13 @@ function act.debit()
 end
 
 function act.settle()
-  local state, user, held, sold, lacking = ARGV[4], ARGV[5], 0, 0, 0
+  local state, user, held, sold, lacking, noted = ARGV[4], ARGV[5], 0, 0, 0, true
   for i = 1, #digests do
     local was, quantity = letter(i), tonumber(string.match(records[i], ' (%d+)'))
     if not was then
       records[i] = state .. string.sub(records[i], 2)
       lacking = lacking + quantity
+      noted = noted and redis.call('HEXISTS', shortage, digests[i]) == 1
     elseif was == 'b' or what == 'disown' and was == 'c' then
       local version, rest = string.match(standing[i], '^%a(%d*)(.*)')
       records[i] = state .. (tonumber(version) or 1) + 1 .. rest
@@ -106,7 +108,7 @@ function act.settle()
     end
   end
   local back, had = state == 'c' and 0 - lacking or held + sold, limit > 0 and tonumber(redis.call('HGET', users, user) or 0)
-  if back < 0 and (lacking > available or had and had + lacking > limit) then return {'otherwise', ''} end
+  if back < 0 and (lacking > available or had and had + lacking > limit) then return noted and {'short'} or {'otherwise', ''} end
   write(records)
   add(item, 'held', 0 - held)
   add(item, 'sold', state == 'c' and held + lacking or 0 - sold)
@@ -114,10 +116,10 @@ function act.settle()
   if state ~= 'c' then add(item, 'returned', held + sold + lacking) end
   if had then add(users, user, 0 - back) end
   for i = 1, lacking > 0 and #digests or 0 do -- what putback.lua noted
-    local noted = redis.call('HGET', shortage, digests[i])
-    if noted then
+    local note = redis.call('HGET', shortage, digests[i])
+    if note then
       redis.call('HDEL', shortage, digests[i])
-      add(item, 'shortage', 0 - string.match(noted, ' (%d+)'))
+      add(item, 'shortage', 0 - string.match(note, ' (%d+)'))
     end
   end
   return {'done', state == 'u' and back > 0 and back or nil}

@@ -146,6 +146,10 @@ static bool note_word(struct transaction_part *part, const struct redis_value *v
         run->stale = true;
         return true;
     }
+    if (strcmp(word, "short") == 0) {
+        run->lacks = true;
+        return true;
+    }
     if (!terms_refusal(word, &status))
         return false;
     bool too_many = status == INVENTORY_SOLD_OUT || status == INVENTORY_LIMIT;
@@ -327,7 +331,7 @@ static void begin(struct transaction_run *run, enum line_write write,
     run->write = write;
     run->then = then;
     run->status = INVENTORY_OK;
-    run->stale = false;
+    run->stale = run->lacks = false;
     run->pending = 1; /* until all calls are sent */
 }
 

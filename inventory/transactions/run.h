@@ -30,6 +30,7 @@ struct transaction_run {
     int pending;                  /* replies to come, and 1 until all calls are sent */
     enum inventory_status status; /* the worst so far; UNKNOWN: a reply was lost */
     bool stale;
+    bool lacks;    /* units of a decision that are told as lost: they were sold again */
     bool refunded; /* units that had been debited */
     void (*then)(struct transaction_run *run);
     int64_t now_ms, hold_ms; /* of a read */

@@ -290,6 +290,15 @@ static void note_aborted(struct transaction_run *run) {
         transaction->aborted_ns = 1; /* the clock of its maker was ahead */
 }
 
+/* A failover lost units of what was decided, and they were sold again. The decision stands, to be carried out
+ * when there are units. Who asked for it gets the first answer; nobody is told anew that it is confirmed. */
+static void answer_lacking(struct transaction_run *run) {
+    if (run->make && !run->mine)
+        transaction_conclude(run);
+    else
+        transaction_finish(run, INVENTORY_UNKNOWN);
+}
+
 static void on_written(struct transaction_run *run) {
     enum phase next = phases[run->transaction->phase].next;
     if (is_lost(run))
@@ -298,6 +307,8 @@ static void on_written(struct transaction_run *run) {
         note_aborted(run);
     if (run->status == INVENTORY_STALE)
         yield_to_newer(run);
+    else if (run->lacks)
+        answer_lacking(run);
     else if (run->status != INVENTORY_OK)
         transaction_finish(run, INVENTORY_UNKNOWN); /* an item is gone */
     else if (phases[next].at_rest && next != PHASE_NONE)

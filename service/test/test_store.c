@@ -356,6 +356,21 @@ static void a_service_that_stood_still(void) {
     CHECK(!strstr(proc_output(&setup.service.proc), "is gone"));
 }
 
+/* Whether the store is there is known a minute later: until then the service lives, and says that it is not
+ * ready. */
+static void started_while_it_hangs(void) {
+    struct redis_server redis;
+    struct seckilld service;
+    redis_start(&redis, NULL);
+    redis_pause(&redis);
+    seckilld_start(&service, redis.port, "--store-timeout", "60000", NULL);
+    shop_wait_unready(service.port, "no connection to the store");
+    CHECK_INT(shop_get(service.port, "/v1/items/sneaker", NULL), 503);
+    redis_resume(&redis);
+    seckilld_wait_ready(&service, 200);
+    CHECK_INT(shop_get(service.port, "/v1/items/sneaker", NULL), 404);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("stopped", stopped);
@@ -370,6 +385,7 @@ int main(int argc, char **argv) {
     harness_run("replies cut off in the middle", replies_cut);
     harness_run("what the buyer of a lost reply hears", a_reply_cut_short);
     harness_run("a service that stood still", a_service_that_stood_still);
+    harness_run("started while it hangs", started_while_it_hangs);
     harness_run("unknown for long", unknown_for_long);
     harness_run("every call without a store", every_call_without_a_store);
     harness_run("restarted empty", restarted_empty);
