@@ -129,7 +129,8 @@ build/valkey/bin: test/valkey.sh
 
 # These begin first, so that none of them is left over at the end.
 LONGEST    := %/lab_scenarios %/test_docs %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses \
-              %/lab_page %/inventory_receipts %/inventory_replicas %/inventory_sentinel %/inventory_putback %/lock_holders
+              %/lab_page %/inventory_receipts %/inventory_replicas %/inventory_sentinel %/inventory_putback %/lock_holders \
+              %/lock_zookeeper_losses
 
 # A seckilld for tests, which is killed or stopped at one of its steps.
 STOPS      := $(BUILD)/test/seckilld-stops
