@@ -28,7 +28,7 @@ struct worker {
     uv_check_t check;
     struct mailbox mailbox;
     uv_timer_t housekeeping; /* watches the drain */
-    int64_t opens_ms; /* at the latest: the door */
+    int64_t opens_ms;        /* at the latest: the door */
     int64_t drain_until_ms;
     _Atomic enum worker_store store; /* for other threads */
     _Atomic int connections;
