@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""evidence.py LINES DOCUMENT: makes DOCUMENT of what the programs of make torture have counted, a line of JSON each in the file LINES (see
-harness_evidence()). Rows of other servers stay as they are in DOCUMENT; those of the same attack on the same server are replaced."""
+"""evidence.py LINES DOCUMENT [PROGRAM...]: makes DOCUMENT of what the programs of make torture have counted, a line of JSON each in the file
+LINES (see harness_evidence()), and names the programs that failed. Rows of the same attack on the same server are replaced; the others of
+DOCUMENT stay, with the commit that they were counted at."""
 import json
 import subprocess
 import sys
@@ -11,7 +12,8 @@ HEAD = '''# Evidence
 
 `make torture` writes this page: each promise, what was done to break it, how often, on which server, and what came of it.
 `make torture STORE=valkey` does the same on Valkey and adds its rows. A row is replaced when its attack is repeated on the same server.
-`SECKILL_TORTURE_ROUNDS=3 make torture` plays three rounds of each. Each program prints its seed; `SECKILL_SEED` repeats it.
+The *commit* of a row is that which was attacked. `SECKILL_TORTURE_ROUNDS=3 make torture` plays three rounds of each. Each program prints its
+seed; `SECKILL_SEED` repeats it.
 
 '''
 ORDERS = '''
@@ -27,25 +29,27 @@ LOCKS = '''
 ## Locks
 
 Processes take turns, six of them (with etcd four), and say from when to when they believed in their grants. *Overlap*: for how long two
-believed at the same time, at most; it must be shorter than the time to live. A *fence given twice* is one that two grants had.
+believed at the same time, at most; it must be shorter than the time to live. A *fence given twice* is one that two grants had. Where a Redis
+fails over that cannot be ruled out: the replica that is promoted may lack the last grant, and its fence with it (see lock.h). The two begin
+within a time to live of each other.
 
 '''
-COLUMNS = {ORDERS: ['promise', 'attack', 'times', 'server', 'acknowledged', 'lost', 'put back', 'told', 'untold'],
-           LOCKS: ['promise', 'attack', 'times', 'server', 'grants', 'overlap, ms', 'time to live, ms', 'fences given twice']}
-RUN = '- **{}**: {}, commit {}; {}'
+COLUMNS = {ORDERS: ['promise', 'attack', 'times', 'server', 'acknowledged', 'lost', 'put back', 'told', 'untold', 'commit'],
+           LOCKS: ['promise', 'attack', 'times', 'server', 'grants', 'overlap, ms', 'time to live, ms', 'fences given twice', 'commit']}
+RUN = '- **{}**: last on {}; {}{}'
 
 
 def number(value):
     return f'{value:,}'
 
 
-def row(line):
+def row(line, commit):
     """Which table, and its cells."""
     head = [line['promise'], line['attack'], number(line['times']), line['server']]
     if 'grants' in line:
-        return LOCKS, head + [number(line[name]) for name in ('grants', 'overlap_ms', 'ttl_ms', 'fences_twice')]
+        return LOCKS, head + [number(line[name]) for name in ('grants', 'overlap_ms', 'ttl_ms', 'fences_twice')] + [commit]
     counts = [line['acknowledged'], line['lost'], line['put_back'], line['told'], line['lost'] - line['told']]
-    return ORDERS, head + [number(count) for count in counts]
+    return ORDERS, head + [number(count) for count in counts] + [commit]
 
 
 def key(table, cells):
@@ -73,13 +77,13 @@ def machine():
     return f'{models[0]}, {len(models)} cores, {round(memory / 1024 / 1024)} GiB'
 
 
-def main(lines, document):
+def main(lines, document, failed):
     rows, runs = read_old(document)
     commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True, check=False).stdout.strip()
     for line in map(json.loads, lines.read_text().splitlines()):
-        table, cells = row(line)
+        table, cells = row(line, commit or 'unknown')
         rows[key(table, cells)] = cells
-        runs[line['server']] = RUN.format(line['server'], date.today(), commit or 'unknown', machine())
+        runs[line['server']] = RUN.format(line['server'], date.today(), machine(), '; failed: ' + ', '.join(failed) if failed else '')
     text = HEAD + '\n'.join(runs[server] for server in sorted(runs)) + '\n'
     for table, columns in COLUMNS.items():
         text += table + '| ' + ' | '.join(columns) + ' |\n' + '|---' * len(columns) + '|\n'
@@ -87,4 +91,4 @@ def main(lines, document):
     document.write_text(text)
 
 
-main(Path(sys.argv[1]), Path(sys.argv[2]))
+main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
