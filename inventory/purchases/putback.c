@@ -236,13 +236,15 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
     history->suspect |= outcome != INVENTORY_LOSS_NONE;
     if (!receipt || (!fits && !history->last))
         return;
-    if (outcome == INVENTORY_LOSS_BACK || (outcome != INVENTORY_LOSS_NONE && !receipt->told))
-        putback_tell(inventory, receipt->kind, receipt_place(receipt), receipt_field(receipt), outcome);
-    receipt->told = outcome > INVENTORY_LOSS_BACK;
+    if (outcome == INVENTORY_LOSS_DIFFERS && receipt->kind == RECEIPT_JOURNAL) {
+        receipts_mark(receipts, receipt, true); /* see transactions/disown.c, which tells it, too */
+    } else {
+        if (outcome == INVENTORY_LOSS_BACK || (outcome != INVENTORY_LOSS_NONE && !receipt->told))
+            putback_tell(inventory, receipt->kind, receipt_place(receipt), receipt_field(receipt), outcome);
+        receipt->told = outcome > INVENTORY_LOSS_BACK;
+    }
     if (outcome == INVENTORY_LOSS_BACK)
         note_hold(receipts, receipt);
-    if (outcome == INVENTORY_LOSS_DIFFERS && receipt->kind == RECEIPT_JOURNAL)
-        receipts_mark(receipts, receipt, true); /* see transactions/disown.c */
     receipts_adopt(receipts, receipt, history->number);
 }
 

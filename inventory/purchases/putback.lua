@@ -31,6 +31,7 @@ local function journal()
     local old, new = phases[was], phases[phase]
     local other, undone = parted(old[3], new[3]), parted(old[2], new[2])
     -- Who expires a basket tells nobody: it was confirmed or cancelled before that.
+    if of ~= nonce and new[2] ~= 'on' then return 'there' end -- nobody was told of it
     if of ~= nonce or other and old[3] ~= 'e' then return 'differs' end
     if undone and new[2] == 'undo' or old[1] >= new[1] and not other and not undone then return 'there' end
   end

@@ -228,6 +228,45 @@ static bool is_second_history(void *arg) {
     return ((struct seller *)arg)->inventory->putback.number >= 3;
 }
 
+static void check_shortage(const char *units) {
+    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{seat}:item", "shortage", NULL), units);
+}
+
+/* It is taken back, too, when who had the order buys it again: alone, and together with others. */
+static void test_bought_again(void) {
+    struct seller *seller, *other;
+    struct told quick;
+    struct buy *takers[3];
+    open_two(&seller, &other);
+    put(seller, "seat", 3, 0, 600000);
+    pair_cut(&pair);
+    for (int i = 0; i < 3; i++)
+        CHECK_STATUS(buy(seller, "seat", "ann", harness_format("a%d", i), 1)->status, INVENTORY_OK);
+    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
+    pair_fail_over(&pair);
+    struct seller *first =
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &quick);
+    for (int i = 0; i < 3; i++) {
+        takers[i] = buy(first, "seat", "bob", harness_format("b%d", i), 1);
+        CHECK_STATUS(takers[i]->status, INVENTORY_OK);
+    }
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    told_check(&told, 0, 3);
+    for (int i = 0; i < 3; i++)
+        check_step(first, takers[i], INVENTORY_CANCEL, INVENTORY_OK);
+    CHECK_STATUS(buy(first, "seat", "cid", "c", 1)->status, INVENTORY_OK);
+    check_shortage("3");
+    CHECK_STATUS(buy(first, "seat", "ann", "a0", 1)->status, INVENTORY_OK);
+    check_shortage("2");
+    CHECK_STATUS(item_restock(first, "seat", "r", 2, NULL), INVENTORY_OK);
+    for (int i = 1; i < 4; i++)
+        buy_begin(first, "seat", "ann", harness_format("a%d", i), 1);
+    shop_settle(first->shop);
+    check_shortage("0");
+    CHECK_INT(redis_integer(&pair.replica, "EXISTS", "seckill:{seat}:shortage", NULL), 0);
+}
+
 /* A note of shortage is taken back when what it is about fits again. */
 static void test_shortage_resolved(void) {
     struct seller *seller, *other;
@@ -459,6 +498,7 @@ int main(int argc, char **argv) {
     harness_run("what fits at the end", test_fits_at_the_end);
     harness_run("a limit", test_limit);
     harness_run("a shortage that is resolved", test_shortage_resolved);
+    harness_run("a shortage that is bought again", test_bought_again);
     harness_run("an order that was made again", test_made_again);
     harness_run("restocks, transfers, baskets", test_transactions);
     harness_run("a cluster", test_cluster);

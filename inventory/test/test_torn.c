@@ -6,6 +6,9 @@
 #include "inventory/context.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
+#include "inventory/transactions/journal.h"
+#include "inventory/transactions/lines.h"
+#include "inventory/transactions/transaction.h"
 
 enum { MASTERS = 3 };
 
@@ -216,6 +219,41 @@ static bool has_disowned(void *arg) {
     return inventory->putback.receipts.to_index == 0 && inventory->metrics->waiting == 0;
 }
 
+/* The maker dies, and another one gives the first answer to a retry, or to who looks. So it keeps what it
+ * told, and puts it back. */
+static void test_told_by_another(void) {
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct seller *maker = open_seller(shop, pair_url(&pair), &told),
+                  *other = open_seller(shop, pair_url(&pair), &others);
+    put_three(maker);
+    pair_cut(&pair);
+    static const char *const lines[] = {"phone:3 lamp:3", "phone:1 lamp:1", "phone:1 held:1",
+                                        "phone:1 held:1", "phone:1 held:1"};
+    static const enum txn_call calls[] = {TXN_CHECK, TXN_CHECK, TXN_CHECK, TXN_CONFIRM, TXN_FIND};
+    struct txn *made[5];
+    for (int i = 0; i < 5; i++) {
+        made[i] = txn_new(maker, harness_format("%s%d", i == 0 ? "t" : "b", i), lines[i]);
+        CHECK_STATUS(txn_do(made[i], TXN_MAKE), INVENTORY_OK);
+    }
+    CHECK_STATUS(txn_do(made[3], TXN_CONFIRM), INVENTORY_OK);
+    seller_close(maker);
+    for (int i = 0; i < 5; i++)
+        CHECK_STATUS(txn_do(same(other, made[i]), calls[i]),
+                     calls[i] == TXN_CHECK ? INVENTORY_REPLAYED : INVENTORY_OK);
+    pair_fail_over(&pair);
+    seller_wait_down(other);
+    seller_wait_up(other);
+    CHECK_INT(txns_reconcile(other, true).torn, 5);
+    CHECK_INT(txns_reconcile(other, false).torn, 0);
+    check_order(other, made[1], 1, "confirmed");
+    check_order(other, made[2], 1, "held");
+    check_order(other, made[3], 1, "confirmed");
+    check_order(other, made[4], 1, "held");
+    check_audit(other, "phone", 100 - 3 - 4, 2, 2);
+    CHECK(audit_all(other).conserved);
+}
+
 /* All of it is lost, its maker stands still, and the buyers ask another one meanwhile. */
 static void test_made_twice(void) {
     pair_start(&pair);
@@ -237,13 +275,69 @@ static void test_made_twice(void) {
     CHECK_STATUS(txn_make(other, "held", "phone:1 held:1"), INVENTORY_OK);
     seller_wait_down(late);
     seller_wait_up(late);
-    CHECK_INT(told.outcomes[INVENTORY_LOSS_DIFFERS], 3);
     shop_wait(late_shop, has_disowned, late, "its own attempts are undone");
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_DIFFERS], 3);
     check_order(other, sold, 0, "confirmed");
     check_audit(other, "phone", 100 - 3 - 1 - 1, 1, 1);
     check_audit(other, "lamp", 103 - 1, 0, 1);
     check_audit(other, "held", 99, 1, 0);
     CHECK(audit_all(other).conserved);
+}
+
+/* An attempt that was acknowledged and lost, and one that nobody was told of, of another seller. */
+static struct txn *make_beside_an_intent(struct seller *maker, struct seller *other) {
+    put_three(maker);
+    pair_cut(&pair);
+    struct txn *sold = txn_new(maker, "sold", "phone:1 lamp:1"), *intent = same(other, sold);
+    CHECK_STATUS(txn_do(sold, TXN_MAKE), INVENTORY_OK);
+    memset(intent->transaction.nonce, 'A', strlen(sold->transaction.nonce));
+    journal_keep(other->inventory, &intent->transaction, PHASE_INTENT, sold->transaction.created_ms);
+    return sold;
+}
+
+static void check_beside_an_intent(struct seller *other, const struct txn *sold) {
+    CHECK_STR(txn_phase(&pair.replica, sold), "confirming");
+    CHECK_STATUS(txn_do(same(other, sold), TXN_CHECK), INVENTORY_REPLAYED);
+    CHECK_STR(txn_phase(&pair.replica, sold), "confirmed");
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_DIFFERS] + others.outcomes[INVENTORY_LOSS_DIFFERS], 0);
+    check_audit(other, "phone", 99, 0, 1);
+    CHECK(audit_all(other).conserved);
+}
+
+/* The intent is put back first: it waits until that is given up. */
+static void test_behind_an_intent(void) {
+    pair_start(&pair);
+    struct shop *late_shop = shop_open(), *shop = shop_open();
+    struct seller *late = open_seller(late_shop, pair_url(&pair), &told),
+                  *other = open_seller(shop, pair_url(&pair), &others);
+    const struct txn *sold = make_beside_an_intent(late, other);
+    pair_fail_over(&pair);
+    seller_wait_down(other);
+    seller_wait_up(other);
+    seller_wait_down(late);
+    seller_wait_up(late);
+    shop_idle(late_shop, 200);
+    CHECK_STR(txn_phase(&pair.replica, sold), "intent");
+    check_order(late, sold, 0, "confirmed");
+    CHECK_INT(txns_recover(other), 1);
+    shop_wait(late_shop, has_disowned, late, "it stands again");
+    check_beside_an_intent(other, sold);
+}
+
+/* The intent comes last. */
+static void test_before_an_intent(void) {
+    pair_start(&pair);
+    struct shop *late_shop = shop_open(), *shop = shop_open();
+    struct seller *late = open_seller(late_shop, pair_url(&pair), &told),
+                  *other = open_seller(shop, pair_url(&pair), &others);
+    const struct txn *sold = make_beside_an_intent(other, late);
+    pair_fail_over(&pair);
+    seller_wait_down(other);
+    seller_wait_up(other);
+    seller_wait_down(late);
+    seller_wait_up(late);
+    shop_wait(late_shop, has_disowned, late, "nothing is left to do");
+    check_beside_an_intent(late, sold);
 }
 
 /* What the journal has of it after the failover: an attempt that is not decided, or is being undone. */
@@ -394,6 +488,22 @@ static void lose_line(const struct txn *txn, int line, const char *counted) {
     redis_command(&redis, "HINCRBY", key, counted, "-1", NULL);
 }
 
+/* It was confirmed, that was lost, and then it expired; and it is noted that it was. */
+static void lose_confirm(const struct txn *txn, int line) {
+    struct inventory_order order;
+    const char *item = harness_format("seckill:{%s}:item", txn->transaction.lines[line].item), *digest;
+    inventory_transaction_order(&txn->transaction, line, &order);
+    digest = strchr(order.id, ':') + 1;
+    const char *orders = harness_format("seckill:{%s}:orders", order.item);
+    const char *record = harness_format("%s", redis_command(&redis, "HGET", orders, digest, NULL));
+    redis_command(&redis, "HSET", orders, digest, harness_format("e2%s", strchr(record, ' ')), NULL);
+    redis_command(&redis, "HSET", harness_format("seckill:{%s}:shortage", order.item), digest, record, NULL);
+    redis_command(&redis, "HINCRBY", item, "available", "1", NULL);
+    redis_command(&redis, "HINCRBY", item, "returned", "1", NULL);
+    redis_command(&redis, "HINCRBY", item, "sold", "-1", NULL);
+    redis_command(&redis, "HINCRBY", item, "shortage", "1", NULL);
+}
+
 static void set_confirming(const struct txn *txn) {
     const char *record = txn_record(&redis, txn);
     txn_set_record(&redis, txn, harness_format("confirming%s", strchr(record, ' ')), true);
@@ -406,33 +516,91 @@ static void test_lacking(void) {
     struct shop *shop = shop_open();
     struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
     put_three(seller);
-    item_sell(seller, "rare", INVENTORY_BATCH, 2);
+    item_sell(seller, "rare", INVENTORY_BATCH, 3);
     struct txn *sold = txn_new(seller, "sold", "phone:1 rare:1"),
-               *held = txn_new(seller, "held", "held:1 rare:1");
+               *held = txn_new(seller, "held", "held:1 rare:1"),
+               *late = txn_new(seller, "late", "held:1 rare:1");
     CHECK_STATUS(txn_do(sold, TXN_MAKE), INVENTORY_OK);
     CHECK_STATUS(txn_do(held, TXN_MAKE), INVENTORY_OK);
     lose_line(sold, 1, "sold");
     lose_line(held, 1, "held");
     set_confirming(sold);
-    CHECK_STATUS(buy(seller, "rare", "bob", "all", 2)->status, INVENTORY_OK);
+    CHECK_STATUS(txn_do(late, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(late, TXN_CONFIRM), INVENTORY_OK);
+    lose_confirm(late, 1);
+    set_confirming(late);
+    CHECK_STATUS(buy(seller, "rare", "bob", "all", 3)->status, INVENTORY_OK);
     CHECK_STATUS(txn_do(same(seller, sold), TXN_MAKE), INVENTORY_UNAVAILABLE); /* not told yet */
     txns_reconcile(seller, true);
     told_check(&told, 0, 2);
-    for (int i = 0; i < 2; i++) {
-        struct txn *again = same(seller, i ? held : sold);
+    for (int i = 0; i < 3; i++) {
+        struct txn *again = same(seller, i == 0 ? sold : i == 1 ? held : late);
         CHECK_STATUS(txn_do(again, TXN_CONFIRM), INVENTORY_UNKNOWN);
         CHECK_STATUS(txn_do(again, TXN_MAKE), INVENTORY_REPLAYED);
         CHECK_STR(inventory_state_name(again->transaction.state), i ? "held" : "confirmed");
         CHECK_STATUS(txn_do(again, TXN_CHECK), INVENTORY_REPLAYED);
         CHECK_STR(txn_phase(&redis, again), "confirming");
     }
-    check_audit(seller, "rare", 0, 0, 2);
-    CHECK_STATUS(item_restock(seller, "rare", "r", 2, NULL), INVENTORY_OK);
+    check_audit(seller, "rare", 0, 0, 3);
+    CHECK_STATUS(item_restock(seller, "rare", "r", 3, NULL), INVENTORY_OK);
     CHECK_STATUS(txn_do(same(seller, held), TXN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(txn_do(same(seller, late), TXN_CONFIRM), INVENTORY_OK);
     CHECK_STATUS(txn_do(same(seller, sold), TXN_MAKE), INVENTORY_REPLAYED);
     check_order(seller, sold, 1, "confirmed");
     check_order(seller, held, 1, "confirmed");
+    check_order(seller, late, 1, "confirmed");
+    check_audit(seller, "rare", 0, 0, 6);
+    CHECK_STR(redis_command(&redis, "HGET", "seckill:{rare}:item", "shortage", NULL), "0");
     CHECK(audit_all(seller).conserved);
+}
+
+/* ---- a debit that is repeated ---- */
+
+static char nonce[INVENTORY_DIGEST_SIZE];
+
+static void on_debited(struct transaction_run *run) {
+    transaction_finish(run, run->status);
+}
+
+static void debit(struct transaction_run *run) {
+    stpcpy(run->transaction->nonce, nonce);
+    run->transaction->expires_ms = 1;
+    lines_write(run, WRITE_DEBIT, on_debited);
+}
+
+static void on_debit_answered(struct inventory_transaction *transaction, enum inventory_status status) {
+    struct txn *txn = (struct txn *)transaction;
+    txn->answers++;
+    txn->status = status;
+}
+
+static bool is_answered(void *arg) {
+    return ((struct txn *)arg)->answers > 0;
+}
+
+static enum inventory_status debit_again(struct txn *txn) {
+    txn->answers = 0;
+    txn->transaction.done = on_debit_answered;
+    transaction_begin(txn->seller->inventory, &txn->transaction, debit, INVENTORY_READ);
+    shop_wait(txn->seller->shop, is_answered, txn, "the debit is answered");
+    return txn->status;
+}
+
+/* Of two lines of one item one is there: the other is debited, and nothing twice. */
+static void test_debit_again(void) {
+    redis_start(&redis, NULL);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    put_three(seller);
+    struct txn *txn = txn_new(seller, "b", "lamp:1 lamp:4");
+    memset(nonce, 'B', sizeof nonce - 1);
+    CHECK_STATUS(debit_again(txn), INVENTORY_OK);
+    check_audit(seller, "lamp", 95, 5, 0);
+    CHECK_STATUS(debit_again(txn), INVENTORY_OK);
+    check_audit(seller, "lamp", 95, 5, 0);
+    lose_line(txn, 0, "held");
+    CHECK_STATUS(debit_again(txn), INVENTORY_OK);
+    check_audit(seller, "lamp", 95, 5, 0);
 }
 
 /* Beside transactions that go on, nothing is torn and nothing unknown. */
@@ -462,9 +630,13 @@ static void test_audit_beside(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("from the journal", test_from_journal);
+    harness_run("told by another", test_told_by_another);
     harness_run("made twice", test_made_twice);
+    harness_run("behind an intent", test_behind_an_intent);
+    harness_run("before an intent", test_before_an_intent);
     harness_run("undone by another", test_undone);
     harness_run("a line of a decision is lacking", test_lacking);
+    harness_run("a debit that is repeated", test_debit_again);
     harness_run("the audit of all", test_audit_all);
     harness_run("the audit of all beside transactions", test_audit_beside);
     return harness_finish();

@@ -1,7 +1,8 @@
 /* Two attempts at one transaction: the journal of the first was lost, and its buyer came back to another
  * process, which has made it again by another nonce. What the first one wrote to the items may stand, or be
- * put back. Its maker finds that the journal has another attempt (`differs`, see putback.lua), tells that,
- * and undoes its own here. */
+ * put back. Its maker finds that the journal has another attempt (`differs`, see putback.lua), and undoes its
+ * own here. If the other attempt is not decided, it waits for that; if it is given up, its own one stands
+ * again. */
 #include "inventory/transactions/disown.h"
 
 #include <stdio.h>
@@ -23,13 +24,19 @@ struct disowning {
     struct inventory_transaction transaction;
 };
 
+/* NULL: it is gone. */
+static struct receipt *receipt_of(struct disowning *disowning) {
+    char part[12], field[JOURNAL_FIELD_SIZE];
+    snprintf(part, sizeof part, "%u", key_part(disowning->transaction.id));
+    journal_field(field, &disowning->transaction);
+    return receipts_find_seq(&disowning->inventory->putback.receipts, RECEIPT_JOURNAL, part, field,
+                             disowning->seq);
+}
+
 static void on_disowned(struct inventory_transaction *transaction, enum inventory_status status) {
     struct disowning *disowning = CONTAINER_OF(transaction, struct disowning, transaction);
     struct receipts *receipts = &disowning->inventory->putback.receipts;
-    char part[12], field[JOURNAL_FIELD_SIZE];
-    snprintf(part, sizeof part, "%u", key_part(transaction->id));
-    journal_field(field, transaction);
-    struct receipt *receipt = receipts_find_seq(receipts, RECEIPT_JOURNAL, part, field, disowning->seq);
+    struct receipt *receipt = receipt_of(disowning);
     if (receipt && status != INVENTORY_OK)
         receipts_mark(receipts, receipt, true); /* again */
     else if (receipt)
@@ -37,25 +44,66 @@ static void on_disowned(struct inventory_transaction *transaction, enum inventor
     free(disowning);
 }
 
+static struct disowning *disowning_of(const struct transaction_run *run) {
+    return CONTAINER_OF(run->transaction, struct disowning, transaction);
+}
+
+static void tell(const struct transaction_run *run, enum inventory_loss_outcome outcome) {
+    struct receipt *receipt = receipt_of(disowning_of(run));
+    if (!receipt || receipt->told)
+        return;
+    receipt->told = true;
+    putback_tell(run->inventory, RECEIPT_JOURNAL, receipt_place(receipt), receipt_field(receipt), outcome);
+}
+
 static void on_disowned_lines(struct transaction_run *run) {
     transaction_finish(run, run->status);
 }
 
+static void on_back(void *ctx, const enum inventory_loss_outcome *outcome) {
+    struct transaction_run *run = ctx;
+    bool back = outcome && *outcome == INVENTORY_LOSS_BACK;
+    if (back)
+        tell(run, INVENTORY_LOSS_BACK);
+    transaction_finish(run, back ? INVENTORY_OK : INVENTORY_PENDING);
+}
+
+/* The journal has none. */
+static void put_back(struct transaction_run *run) {
+    const struct receipt *receipt = receipt_of(disowning_of(run));
+    if (receipt)
+        putback_decide(run->inventory, RECEIPT_JOURNAL, receipt_place(receipt), receipt_field(receipt),
+                       receipt_record(receipt), on_back, run);
+    else
+        transaction_finish(run, INVENTORY_OK);
+}
+
 static void on_journal(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    struct inventory_transaction found = *run->transaction;
+    const struct inventory_transaction *own = run->transaction;
+    struct inventory_transaction found = *own;
     enum inventory_status status = store_status(run->inventory, value);
-    if (status != INVENTORY_OK ||
-        (redis_value_type(value) == REDIS_STRING && journal_read(&found, redis_value_text(value)) &&
-         strcmp(found.nonce, run->transaction->nonce) == 0))
-        transaction_finish(run, status); /* or it is this one after all */
-    else
+    if (status != INVENTORY_OK) {
+        transaction_finish(run, status);
+    } else if (redis_value_type(value) != REDIS_STRING) {
+        put_back(run);
+    } else if (!journal_read(&found, redis_value_text(value)) || strcmp(found.nonce, own->nonce) != 0) {
+        if (phases[found.phase].is == INVENTORY_STATE_ABORTED) { /* it is not decided */
+            transaction_finish(run, INVENTORY_PENDING);
+            return;
+        }
+        tell(run, INVENTORY_LOSS_DIFFERS);
         lines_write(run, WRITE_DISOWN, on_disowned_lines);
+    } else {
+        /* It is this one, perhaps with another decision. */
+        if (own->phase != PHASE_HELD && phases[found.phase].is != phases[own->phase].is)
+            tell(run, INVENTORY_LOSS_DIFFERS);
+        transaction_finish(run, INVENTORY_OK);
+    }
 }
 
 static void by_disowning(struct transaction_run *run) {
-    const struct disowning *disowning = CONTAINER_OF(run->transaction, struct disowning, transaction);
-    stpcpy(run->transaction->nonce, disowning->nonce);
+    stpcpy(run->transaction->nonce, disowning_of(run)->nonce);
     journal_ask(run->inventory, run->transaction, on_journal, run);
 }
 

@@ -155,6 +155,15 @@ void journal_keep(struct inventory *inventory, const struct inventory_transactio
         putback_keep(inventory, RECEIPT_JOURNAL, part, field, record);
 }
 
+void journal_keep_found(struct inventory *inventory, const struct inventory_transaction *transaction) {
+    enum phase phase = (enum phase)transaction->phase;
+    int64_t due_ms = phase == PHASE_HELD       ? transaction->expires_ms + INVENTORY_HOLD_GRACE_MS
+                     : phases[phase].at_rest ? 0
+                                             : clock_wall_ms(inventory->config.clock);
+    if (phase != PHASE_INTENT && phases[phase].is != INVENTORY_STATE_ABORTED)
+        journal_keep(inventory, transaction, phase, due_ms);
+}
+
 void journal_raise_epoch(struct inventory *inventory, unsigned part, uint64_t epoch, redis_reply_fn *fn,
                          void *ctx) {
     struct journal_keys keys;
@@ -174,6 +183,7 @@ static void on_found(void *ctx, const struct redis_value *value) {
     } else if (status == INVENTORY_OK && !journal_read(transaction, redis_value_text(value))) {
         status = INVENTORY_UNAVAILABLE;
     } else if (status == INVENTORY_OK) {
+        journal_keep_found(transaction->inventory, transaction);
         transaction->state = phases[transaction->phase].is;
         if (!phases[transaction->phase].at_rest)
             status = INVENTORY_PENDING;

@@ -8,7 +8,7 @@
 --     {'not-started'} or {'ended'}.
 --   settle: state, user, quantity of all lines, n digests, n records. Ends the orders that `debit` wrote: c confirmed, x cancelled, e expired,
 --     u aborted. An order that is not there is written as these records say: of u, so that a late `debit` finds it; of the others it was lost in
---     a failover, and c takes its units anew. Replies {'done'}, {'done', units} that u refunded, {'short'}: c cannot take them, and it is noted
+--     a failover, and c takes its units anew; also of one that has expired, if it is noted as lost. Replies {'done'}, {'done', units} that u refunded, {'short'}: c cannot take them, and it is noted
 --     that they are lost (see putback.lua), or {'otherwise', record}.
 --   disown: the same with u, and ends confirmed orders too.
 --   send | refund | receive: digest, quantity, transfer. A transfer: units leave this item, come back to it, or arrive. Replies {'done'}, {'done', units}
@@ -27,8 +27,10 @@ if what == 'debit' or what == 'settle' or what == 'disown' then
     digests[i], records[i] = ARGV[6 + i], ARGV[6 + n + i]
   end
   standing = redis.call('HMGET', orders, unpack(digests))
-  if what == 'debit' and standing[1] then return {letter(1) == 'u' and 'aborted' or 'done'} end
-  for i = 1, n do settled = settled and letter(i) == ARGV[4] end
+  for i = 1, n do
+    if what == 'debit' and letter(i) == 'u' then return {'aborted'} end
+    settled = settled and standing[i] and (what == 'debit' or letter(i) == ARGV[4])
+  end
   if settled then return {'done'} end
 elseif what ~= 'read' and what ~= 'read-fenced' then -- a transfer leaves under its digest what was done
   local word = string.match(redis.call('HGET', restocks, ARGV[4]) or '', '^%a+')
@@ -79,33 +81,47 @@ function act.debit()
   local now, user, quantity = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
   if starts > 0 and now < starts then return {'not-started'} end
   if ends > 0 and now >= ends then return {'ended'} end
+  local counter = string.sub(records[1], 1, 1) == 'c' and 'sold' or 'held'
+  for i = 1, #digests do -- of two lines one may have been put back after a failover
+    if standing[i] then
+      quantity = quantity - string.match(records[i], ' (%d+)')
+      records[i] = standing[i]
+    end
+  end
   if quantity > available then return {'sold-out', available} end
   local had = limit > 0 and tonumber(redis.call('HGET', users, user) or 0)
   if had and had + quantity > limit then return {'limit', limit - had} end
   write(records)
   redis.call('HINCRBY', item, 'available', -quantity)
-  redis.call('HINCRBY', item, string.sub(records[1], 1, 1) == 'c' and 'sold' or 'held', quantity)
+  redis.call('HINCRBY', item, counter, quantity)
   if had then redis.call('HINCRBY', users, user, quantity) end
   return {'done'}
 end
 
 function act.settle()
-  local state, user, held, sold, lacking, noted = ARGV[4], ARGV[5], 0, 0, 0, true
+  local state, user, held, sold, lacking, expired, noted = ARGV[4], ARGV[5], 0, 0, 0, 0, true
   for i = 1, #digests do
     local was, quantity = letter(i), tonumber(string.match(records[i], ' (%d+)'))
+    local is_noted = state == 'c' and (not was or was == 'e') and redis.call('HEXISTS', shortage, digests[i]) == 1
+    local is_lost = was == 'e' and is_noted -- that it was confirmed before it was taken for expired
     if not was then
       records[i] = state .. string.sub(records[i], 2)
-      lacking = lacking + quantity
-      noted = noted and redis.call('HEXISTS', shortage, digests[i]) == 1
-    elseif was == 'b' or what == 'disown' and was == 'c' then
+    elseif was == 'b' or is_lost or what == 'disown' and was == 'c' then
       local version, rest = string.match(standing[i], '^%a(%d*)(.*)')
       records[i] = state .. (tonumber(version) or 1) + 1 .. rest
-      if was == 'b' then held = held + quantity else sold = sold + quantity end
     elseif was == state then
       records[i] = standing[i]
     else
       return {'otherwise', standing[i]}
     end
+    if not was or is_lost then
+      lacking, noted = lacking + quantity, noted and is_noted
+    elseif was == 'b' then
+      held = held + quantity
+    elseif was ~= state then
+      sold = sold + quantity
+    end
+    if is_lost then expired = expired + quantity end
   end
   local back, had = state == 'c' and 0 - lacking or held + sold, limit > 0 and tonumber(redis.call('HGET', users, user) or 0)
   if back < 0 and (lacking > available or had and had + lacking > limit) then return noted and {'short'} or {'otherwise', ''} end
@@ -113,7 +129,7 @@ function act.settle()
   add(item, 'held', 0 - held)
   add(item, 'sold', state == 'c' and held + lacking or 0 - sold)
   add(item, 'available', back)
-  if state ~= 'c' then add(item, 'returned', held + sold + lacking) end
+  add(item, 'returned', state == 'c' and 0 - expired or held + sold + lacking)
   if had then add(users, user, 0 - back) end
   for i = 1, lacking > 0 and #digests or 0 do -- what putback.lua noted
     local note = redis.call('HGET', shortage, digests[i])

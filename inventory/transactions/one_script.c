@@ -56,16 +56,13 @@ static void on_refusal(struct transaction_run *run, const struct redis_value *va
     transaction_finish(run, run->deadline_ms == 0 ? status : INVENTORY_UNKNOWN);
 }
 
-/* The record in the journal, and of a basket that was just made its orders. One that is not settled is
- * another run's. */
+/* The orders of a basket that was just made. One that is not settled is another run's. */
 static void keep(struct transaction_run *run, const char *record) {
     struct inventory *inventory = run->inventory;
     struct inventory_transaction made = *run->transaction;
     if (!journal_read(&made, record) || !phases[made.phase].at_rest)
         return;
     bool held = made.phase == PHASE_HELD, sold = made.phase == PHASE_CONFIRMED && made.expires_ms == 0;
-    journal_keep(inventory, &made, (enum phase)made.phase,
-                 held ? made.expires_ms + INVENTORY_HOLD_GRACE_MS : 0);
     for (int i = 0; (held || sold) && i < made.count; i++)
         lines_keep(inventory, &made, i, held ? WRITE_DEBIT : WRITE_SELL);
 }

@@ -58,6 +58,8 @@ void transaction_conclude(struct transaction_run *run) {
     enum inventory_status status = INVENTORY_OK;
     transaction->state = phases[transaction->phase].is;
     if (transaction->phase == PHASE_NONE) {
+        if (run->mine)
+            journal_keep(run->inventory, transaction, PHASE_NONE, 0); /* the intent is over */
         status = run->failure != INVENTORY_OK ? run->failure : INVENTORY_UNKNOWN_BASKET;
     } else if (run->make) {
         /* The first answer, whatever has become of it since. */
@@ -119,6 +121,7 @@ static enum inventory_status adopt(struct transaction_run *run, const char *reco
     transaction->phase = found.phase;
     transaction->created_ms = found.created_ms;
     transaction->expires_ms = found.expires_ms;
+    journal_keep_found(run->inventory, transaction);
     return INVENTORY_OK;
 }
 
