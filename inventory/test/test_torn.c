@@ -298,6 +298,7 @@ static struct txn *make_beside_an_intent(struct seller *maker, struct seller *ot
 static void check_beside_an_intent(struct seller *other, const struct txn *sold) {
     CHECK_STR(txn_phase(&pair.replica, sold), "confirming");
     CHECK_STATUS(txn_do(same(other, sold), TXN_CHECK), INVENTORY_REPLAYED);
+    shop_idle(other->shop, 50); /* the reply of its last step is not waited for */
     CHECK_STR(txn_phase(&pair.replica, sold), "confirmed");
     CHECK_INT(told.outcomes[INVENTORY_LOSS_DIFFERS] + others.outcomes[INVENTORY_LOSS_DIFFERS], 0);
     check_audit(other, "phone", 99, 0, 1);
