@@ -33,26 +33,27 @@ enum fault {
     FAULTS
 };
 
-static const char *const fault_names[] = {[KILLED] = "the master is killed",
-                                          [CUT_AND_KILLED] = "the master is cut off and killed",
-                                          [STOPPED] = "the master stands still",
-                                          [SWITCHED] = "the master is replaced in order",
-                                          [MOVED] = "slots move",
-                                          [MOVED_AND_KILLED] = "the master that a slot moves to is killed",
-                                          [INSTANCE_KILLED] = "an instance is killed, then the master",
-                                          [INSTANCE_RESTARTED] =
-                                              "an instance is restarted in order, then the master is killed",
-                                          [INSTANCE_STOPPED] = "an instance stands still across a failover"};
+static const char *const fault_names[] = {
+    [KILLED] = "the master is killed",
+    [CUT_AND_KILLED] = "the master is cut off and killed",
+    [STOPPED] = "the master stands still",
+    [SWITCHED] = "the master is replaced in order",
+    [MOVED] = "slots move",
+    [MOVED_AND_KILLED] = "the master that a slot moves to is killed",
+    [INSTANCE_KILLED] = "an instance is killed, and the master once its replica has all",
+    [INSTANCE_RESTARTED] = "an instance is restarted in order, then the master is killed",
+    [INSTANCE_STOPPED] = "an instance stands still across a failover"};
 
 /* A kind of round. */
 static struct kind {
     enum shop_kind store;
-    int replicas;
+    int copies;   /* replicas of a master, and */
+    int replicas; /* so many of them have what is acknowledged */
     enum fault fault;
     /* Of all rounds: */
     int rounds, passed, acknowledged, lost, told;
     double put_back, unkept;
-} kinds[2 * 2 * FAULTS];
+} kinds[2 * 3 * FAULTS];
 static struct kind *kind; /* of this round */
 static int kind_count;
 static uint64_t position; /* in the random numbers */
@@ -71,9 +72,9 @@ struct round {
 
 static void open_round(struct round *round) {
     if (kind->store == SHOP_CLUSTER)
-        redis_cluster_start(&round->store.cluster, MASTERS, 1);
+        redis_cluster_start(&round->store.cluster, MASTERS, kind->copies);
     else
-        redis_sentinel_start(&round->store.sentinel);
+        redis_sentinel_start_with(&round->store.sentinel, kind->copies);
     round->store.kind = kind->store;
     round->key = harness_format("{%s}", campaign_item((int)(harness_random(&position) % CAMPAIGN_ITEMS)));
     redis_start(&round->locks, NULL);
@@ -151,6 +152,26 @@ static void go_on(struct round *round) {
     wait_for(round, campaign_answers, AFTER);
 }
 
+static bool is_linked(void *replica) {
+    return strstr(redis_command(replica, "INFO", "replication", NULL), "master_link_status:up");
+}
+
+/* One of two replicas is cut off, which will be promoted: the other has what is acknowledged. */
+static void cut_one_off(struct round *round) {
+    struct redis_server *replica = replica_of(round);
+    CHECK_STR(
+        redis_command(round->master, "ACL", "SETUSER", "lags", "on", ">lags", "~*", "&*", "+@all", NULL),
+        "OK");
+    CHECK_STR(redis_command(replica, "CONFIG", "SET", "masteruser", "lags", "masterauth", "lags",
+                            "replica-priority", "1", NULL),
+              "OK");
+    CHECK_INT(redis_integer(round->master, "CLIENT", "KILL", "TYPE", "replica", NULL), 2);
+    CHECK(harness_wait(is_linked, replica, PATIENCE_MS));
+    CHECK_STR(redis_command(round->master, "ACL", "SETUSER", "lags", "-psync", "-sync", NULL), "OK");
+    CHECK_INT(redis_integer(round->master, "CLIENT", "KILL", "USER", "lags", NULL), 1);
+    waited_for(round, campaign_answers, 50 + (int)(harness_random(&position) % 100), CUT_MS);
+}
+
 /* The replica gets nothing of what the master writes from now on; with --replicas 1 nothing is acknowledged
  * any more. Sentinels promote no replica whose link has been down for seven seconds. */
 static void cut_off(struct round *round) {
@@ -162,6 +183,8 @@ static void cut_off(struct round *round) {
 
 static void kill_master(struct round *round) {
     redis_kill(round->master);
+    if (kind->store == SHOP_CLUSTER && kind->copies > 1 && kind->fault == CUT_AND_KILLED)
+        CHECK_STR(redis_command(replica_of(round), "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK");
     CHECK(harness_wait(has_other_master, round, PATIENCE_MS));
     redis_restart(round->master); /* as a replica from now on */
 }
@@ -241,7 +264,7 @@ static void strike(struct round *round) {
     switch (kind->fault) {
     case KILLED: kill_master(round); break;
     case CUT_AND_KILLED:
-        cut_off(round);
+        (kind->copies > 1 ? cut_one_off : cut_off)(round);
         kill_master(round);
         break;
     case STOPPED:
@@ -293,7 +316,7 @@ static void judge(struct round *round) {
              result.told, result.first);
     if (kind->replicas) {
         CHECK_INT(result.lost, 0);
-        CHECK_INT(kind->put_back, 0); /* it was never lost */
+        CHECK(kind->put_back == 0 || kind->copies > 1); /* it was never lost */
     }
     kind->passed++;
 }
@@ -311,9 +334,13 @@ static void play(void) {
     judge(&round);
 }
 
+static const char *copies_of(const struct kind *of) {
+    return of->copies > 1 ? "two replicas, " : "";
+}
+
 static const char *name_of(const struct kind *of) {
-    return harness_format("%s, %s, --replicas %d", shop_kinds[of->store], fault_names[of->fault],
-                          of->replicas);
+    return harness_format("%s, %s%s, --replicas %d", shop_kinds[of->store], copies_of(of),
+                          fault_names[of->fault], of->replicas);
 }
 
 static void report(void) {
@@ -326,7 +353,7 @@ static void report(void) {
             of->lost = of->told + of->rounds - of->passed;
         harness_evidence(
             of->replicas ? "with --replicas 1 nothing is lost" : "what is lost is put back, or told by name",
-            harness_format("%s: %s, while all is asked for at random", shop_kinds[of->store],
+            harness_format("%s: %s%s, while all is asked for at random", shop_kinds[of->store], copies_of(of),
                            fault_names[of->fault]),
             of->rounds, redis_name(), "\"acknowledged\":%d,\"lost\":%d,\"put_back\":%.0f,\"told\":%d",
             of->acknowledged, of->lost, of->put_back, of->told);
@@ -337,13 +364,22 @@ static void report(void) {
     }
 }
 
-/* All faults below Sentinels and in a cluster, with and without --replicas. Only a cluster has slots. */
+/* All faults below Sentinels and in a cluster, without --replicas and with 1; and with 1 of two replicas,
+ * where that makes a difference. Only a cluster has slots. */
+static bool is_played(const struct kind *of) {
+    bool slots = of->fault == MOVED || of->fault == MOVED_AND_KILLED;
+    return (of->store == SHOP_CLUSTER || !slots) &&
+           (of->copies == 1 || of->fault == KILLED || of->fault == CUT_AND_KILLED || of->fault == SWITCHED);
+}
+
 static void list_kinds(void) {
-    for (int i = 0; i < 2 * 2 * FAULTS; i++) {
+    for (int i = 0; i < 2 * 3 * FAULTS; i++) {
+        int way = i / 2 % 3;
         struct kind each = {.store = i % 2 ? SHOP_CLUSTER : SHOP_SENTINEL,
-                            .replicas = i / 2 % 2,
-                            .fault = (enum fault)(i / 4)};
-        if (each.store == SHOP_CLUSTER || (each.fault != MOVED && each.fault != MOVED_AND_KILLED))
+                            .copies = way == 2 ? 2 : 1,
+                            .replicas = way > 0,
+                            .fault = (enum fault)(i / 6)};
+        if (is_played(&each))
             kinds[kind_count++] = each;
     }
 }
