@@ -117,15 +117,15 @@ run: ## build, start private Redis and etcd and the service on http://127.0.0.1:
 reset: ## remove what make run has kept in var/: data, logs, admin token
 	@deploy/reset.sh
 
-test: deps $(STORE:%=build/%/bin) ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer; STORE=valkey: on Valkey)
+test: deps $(STORE:%=build/%/bin) ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer; STORE=valkey, STORE=redis8: on that)
 	@+$(remake) all tests
 	@$(on_store) SECKILL_BUILD=$(BUILD) test/run.sh $(filter $(LONGEST),$(TESTS)) $(filter-out $(LONGEST),$(TESTS))
 
 # What starts a Redis starts another store by its name.
 on_store    = $(STORE:%=PATH="$(CURDIR)/build/%/bin:$$PATH")
 
-build/valkey/bin: test/valkey.sh
-	@test/valkey.sh build/valkey
+build/valkey/bin build/redis8/bin: build/%/bin: test/store.sh
+	@test/store.sh $* build/$*
 
 # These begin first, so that none of them is left over at the end.
 LONGEST    := %/lab_scenarios %/test_docs %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses \
@@ -186,7 +186,7 @@ demo: ## build and start a page on which you break a lock and watch the sale ove
 	@+$(remake) all
 	@$(BUILD)/seckill-lab serve $(ARGS)
 
-torture: deps $(STORE:%=build/%/bin) ## kill under load, for hours: sales, failovers, everything at once, locks, baskets; writes docs/evidence.md (SECKILL_TORTURE_ROUNDS, STORE=valkey)
+torture: deps $(STORE:%=build/%/bin) ## kill under load, for hours: sales, failovers, everything at once, locks, baskets; writes docs/evidence.md (SECKILL_TORTURE_ROUNDS, STORE)
 	@+$(remake) all tests
 	@$(on_store) SECKILL_BUILD=$(BUILD) test/torture.sh
 

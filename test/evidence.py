@@ -11,7 +11,7 @@ from pathlib import Path
 HEAD = '''# Evidence
 
 `make torture` writes this page: each promise, what was done to break it, how often, on which server, and what came of it.
-`make torture STORE=valkey` does the same on Valkey and adds its rows. A row is replaced when its attack is repeated on the same server.
+`make torture STORE=valkey` and `STORE=redis8` do the same on Valkey 8 and Redis 8, and add their rows. A row is replaced when its attack is repeated on the same server.
 The *commit* of a row is that which was attacked. `SECKILL_TORTURE_ROUNDS=3 make torture` plays three rounds of each. Each program prints its
 seed; `SECKILL_SEED` repeats it.
 
