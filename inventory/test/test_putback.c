@@ -337,13 +337,6 @@ static void test_transactions(void) {
 
 enum { MASTERS = 3 };
 
-/* The replica gets nothing of what the master writes from now on. */
-static void cut(const struct redis_server *master, const struct redis_server *replica) {
-    redis_wait_copied(master, replica);
-    CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
-    CHECK_INT(redis_integer(master, "CLIENT", "KILL", "TYPE", "replica", NULL), 1);
-}
-
 static bool is_whole(void *arg) {
     return store_is_whole(((struct seller *)arg)->inventory->store);
 }
@@ -367,7 +360,7 @@ static void test_cluster(void) {
     put(seller, "phone", 100, 0, 0);
     put(seller, "lamp", 100, 0, 0);
     put(seller, "held", 100, 0, 600000);
-    cut(dies, dies + MASTERS);
+    replica_cut(dies, dies + MASTERS);
     for (int i = 0; i < 10; i++) {
         const char *there = harness_format("t%d", i), *back = harness_format("tb%d", i);
         CHECK_STATUS(txn_make(i % 2 ? seller : other, there, "phone:3 lamp:3"), INVENTORY_OK);

@@ -51,9 +51,7 @@ static void open_cluster(struct seller **maker, struct seller **other) {
     for (int i = 0; i == 0 || redis_cluster_of(&cluster, harness_format("{%s}", rare)) != dies; i++)
         rare = harness_format("rare%d", i);
     item_sell(*maker, rare, INVENTORY_BATCH, 10);
-    redis_wait_copied(dies, dies + MASTERS);
-    CHECK_STR(redis_command(dies, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
-    CHECK_INT(redis_integer(dies, "CLIENT", "KILL", "TYPE", "replica", NULL), 1);
+    replica_cut(dies, dies + MASTERS);
 }
 
 /* A key whose transaction the journal has elsewhere than at the master that dies. */
