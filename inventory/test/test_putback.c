@@ -345,7 +345,8 @@ static bool is_not_whole(void *arg) {
     return !is_whole(arg);
 }
 
-/* Transfers and baskets over two masters, of which one is replaced by a replica that has not got its part. */
+/* Transfers and baskets over two masters, of which one is replaced by a replica that has not got its part for
+ * longer than a minute. */
 static void test_cluster(void) {
     struct redis_cluster cluster;
     redis_cluster_start(&cluster, MASTERS, 1);
@@ -371,6 +372,8 @@ static void test_cluster(void) {
         CHECK_STATUS(txn_do(held, i % 2 ? TXN_CONFIRM : TXN_CANCEL), INVENTORY_OK);
     }
     CHECK_STATUS(item_restock(seller, "lamp", "r", 7, NULL), INVENTORY_OK);
+    shop->hurried_ms += LONG_MS;
+    shop_idle(shop, 200);
     redis_kill(dies);
     shop_wait(shop, is_not_whole, seller, "the master is gone");
     shop_wait(shop, is_not_whole, other, "the master is gone");

@@ -214,8 +214,11 @@ static bool has_disowned(void *arg) {
     return inventory->putback.receipts.to_index == 0 && inventory->metrics->waiting == 0;
 }
 
-/* All of it is lost, its maker stands still, and the buyers ask another one meanwhile. */
+/* All of it is lost, its maker stands still for longer than a minute, and the buyers ask another one
+ * meanwhile. An order of his is put back when he goes on. */
 static void test_made_twice(void) {
+    enum { LONG_MS = 65000 };
+    struct inventory_order order;
     pair_start(&pair);
     struct shop *late_shop = shop_open(), *shop = shop_open();
     struct seller *late = open_seller(late_shop, pair_url(&pair), &told),
@@ -225,6 +228,8 @@ static void test_made_twice(void) {
     CHECK_STATUS(txn_make(late, "t", "phone:3 lamp:3"), INVENTORY_OK);
     CHECK_STATUS(txn_make(late, "sold", "phone:1 lamp:1"), INVENTORY_OK);
     CHECK_STATUS(txn_make(late, "held", "phone:1 held:1"), INVENTORY_OK);
+    struct buy *bought = buy(late, "lamp", "bob", "late", 5);
+    CHECK_STATUS(bought->status, INVENTORY_OK);
     pair_fail_over(&pair);
     seller_wait_down(other);
     seller_wait_up(other);
@@ -233,13 +238,16 @@ static void test_made_twice(void) {
     struct txn *sold = txn_new(other, "sold", "phone:1 lamp:1");
     CHECK_STATUS(txn_do(sold, TXN_MAKE), INVENTORY_OK);
     CHECK_STATUS(txn_make(other, "held", "phone:1 held:1"), INVENTORY_OK);
+    CHECK_STATUS(order_step(other, bought->id, INVENTORY_READ, &order), INVENTORY_UNKNOWN_ORDER);
+    late_shop->hurried_ms += LONG_MS;
     seller_wait_down(late);
     seller_wait_up(late);
     CHECK_INT(told.outcomes[INVENTORY_LOSS_DIFFERS], 3);
     shop_wait(late_shop, has_disowned, late, "its own attempts are undone");
     check_order(other, sold, 0, "confirmed");
+    CHECK_STATUS(order_step(other, bought->id, INVENTORY_READ, &order), INVENTORY_OK);
     check_audit(other, "phone", 100 - 3 - 1 - 1, 1, 1);
-    check_audit(other, "lamp", 103 - 1, 0, 1);
+    check_audit(other, "lamp", 103 - 1 - 5, 0, 1 + 5);
     check_audit(other, "held", 99, 1, 0);
     CHECK(audit_all(other).conserved);
 }
