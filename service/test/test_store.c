@@ -359,7 +359,7 @@ static void a_service_that_stood_still(void) {
 /* Whether the store is there is known a minute later: until then the service lives, and says that it is not
  * ready. */
 static void started_while_it_hangs(void) {
-    enum { LIVE_MS = 3000 }; /* it promises one second */
+    enum { LIVE_MS = 5000 }; /* a second is promised; the start itself takes its time on a busy machine */
     struct redis_server redis;
     struct seckilld service;
     redis_start(&redis, NULL);
