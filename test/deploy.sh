@@ -1,6 +1,6 @@
 #!/bin/bash
 # deploy.sh BUILD: checks the files of deploy/ that other programs read, each by its own program, without a network.
-# shellcheck disable=SC2317 # unknown_metrics and verify_unit are only called by name
+# shellcheck disable=SC2317 # unknown_metrics, verify_unit and replicas_in_compose are only called by name
 set -u
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 build=$(realpath "${1:?usage: deploy.sh BUILD}")
@@ -41,8 +41,16 @@ verify_unit() {
     return 1
 }
 
+replicas_in_compose() {
+    [ "$(grep -c 'environment: [&*]replica-environment' compose.yaml)" = "$1" ]
+}
+
 check haproxy.cfg haproxy -c -f haproxy.cfg
 check compose.yaml env SECKILL_ADMIN_TOKEN=a REDIS_PASSWORD=b docker-compose -f compose.yaml config -q
+# With two replicas a master and --replicas 1 the sale goes on whichever server dies. The scripts wait for what they say.
+check compose.yaml replicas_in_compose 2
+check sentinel.sh grep -q 'slaves=2,' sentinel.sh
+check cluster.sh grep -q -e '--cluster-replicas 2 ' cluster.sh
 check kubernetes node ../test/npm/kubernetes.mjs kubernetes
 check prometheus/rules.yaml promtool check rules prometheus/rules.yaml
 check prometheus/rules.yaml promtool test rules prometheus/rules_test.yaml

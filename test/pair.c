@@ -14,6 +14,12 @@ void replica_wait(const struct redis_server *master) {
     CHECK(harness_wait(is_followed, &server, 20000));
 }
 
+void replica_cut(const struct redis_server *master, const struct redis_server *replica) {
+    redis_wait_copied(master, replica);
+    CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
+    CHECK_INT(redis_integer(master, "CLIENT", "KILL", "TYPE", "replica", NULL), 1);
+}
+
 void pair_start(struct pair *pair) {
     redis_start(&pair->master, "--repl-diskless-sync-delay", "0", NULL);
     pair->link = proxy_start(pair->master.port);

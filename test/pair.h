@@ -23,5 +23,7 @@ void pair_fail_over(struct pair *pair);
 /* Waits until a replica follows the server: it has acknowledged something. Until it does so for the first
  * time, once a second, it is not sent what is new. */
 void replica_wait(const struct redis_server *master);
+/* Once the replica has all, it gets nothing of what the master writes from now on. */
+void replica_cut(const struct redis_server *master, const struct redis_server *replica);
 
 #endif

@@ -224,6 +224,20 @@ static void test_no_journal_record(void) {
     }
 }
 
+/* In a cluster each part of the journal has an entry without a name (journal.lua); what is behind the end of
+ * the name is not read. */
+static void test_no_journal_field(void) {
+    static const char record[] = "held " NONCE " 1 2 ann a:1,b:1"; /* of a basket or a transfer */
+    static const char *const bad[] = {"\0:" NONCE, "b", "b\0" NONCE, "x:" NONCE, "b-" NONCE, "b:", NONCE};
+    struct inventory_transaction transaction;
+    CHECK(journal_read_entry(&transaction, "b:" NONCE, record));
+    CHECK_STR(transaction.id, NONCE);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (journal_read_entry(&transaction, bad[i], record))
+            FAIL("read \"%s\"", bad[i]);
+    }
+}
+
 /* ---- names ---- */
 
 static void test_item_names(void) {
@@ -354,6 +368,7 @@ int main(int argc, char **argv) {
     harness_run("what is no record is not read", test_no_record);
     harness_run("a record of the journal", test_journal_record);
     harness_run("what is no record of the journal is not read", test_no_journal_record);
+    harness_run("what is no name in the journal is not read", test_no_journal_field);
     harness_run("item names", test_item_names);
     harness_run("names of strategies and states, texts of answers", test_words);
     harness_run("a key's digest is BLAKE2b", test_digest);

@@ -102,7 +102,8 @@ bool journal_read(struct inventory_transaction *transaction, const char *record)
 }
 
 bool journal_read_entry(struct inventory_transaction *transaction, const char *field, const char *record) {
-    if (!field || !record || !strchr("bt", field[0]) || field[1] != ':' || !inventory_digest_valid(field + 2))
+    if (!field || !record || (field[0] != 'b' && field[0] != 't') || field[1] != ':' ||
+        !inventory_digest_valid(field + 2))
         return false;
     *transaction =
         (struct inventory_transaction){.kind = field[0] == 'b' ? INVENTORY_BASKET : INVENTORY_TRANSFER};

@@ -294,7 +294,8 @@ static void note_aborted(struct transaction_run *run) {
 }
 
 /* A failover lost units of what was decided, and they were sold again. The decision stands, to be carried out
- * when there are units. Who asked for it gets the first answer; nobody is told anew that it is confirmed. */
+ * when there are units. Who asks for the basket again gets the first answer; a confirm is not answered until
+ * it is carried out. */
 static void answer_lacking(struct transaction_run *run) {
     if (run->make && !run->mine)
         transaction_conclude(run);

@@ -186,8 +186,41 @@ static void an_orderly_end(void) {
     CHECK_INT(shop_audit(next.port, "phone", "sold"), 50);
 }
 
+/* The same of a basket, which is all that this instance has acknowledged. */
+static void an_orderly_end_with_a_basket(void) {
+    struct pair pair;
+    struct seckilld first, service, next;
+    struct web_response response;
+    int status;
+    pair_start(&pair);
+    seckilld_start(&first, proxy_port(pair.front), NULL);
+    seckilld_wait_ready(&first, 200);
+    shop_put(first.port, "phone", "\"stock\":100");
+    shop_put(first.port, "lamp", "\"stock\":100");
+    CHECK_INT(seckilld_stop(&first), 0);
+    seckilld_start(&service, proxy_port(pair.front), "--drain", "20000", NULL);
+    seckilld_wait_ready(&service, 200);
+    pair_cut(&pair);
+    CHECK_INT(shop_basket(service.port, "ann", "phone:1 lamp:2", "k", &response), 201);
+    const char *basket = shop_text(&response, "basket");
+    proc_kill(&service.proc, SIGTERM);
+    CHECK(harness_wait(is_draining, &service, 20000));
+    CHECK(!proc_wait(&service.proc, 300, &status));
+    pair_mend(&pair);
+    CHECK(proc_wait(&service.proc, 20000, &status));
+    CHECK_INT(status, 0);
+    CHECK(!strstr(proc_output(&service.proc), "no replica has"));
+    pair_fail_over(&pair);
+    seckilld_start(&next, proxy_port(pair.front), "--store-timeout", "500", NULL);
+    seckilld_wait_ready(&next, 200);
+    CHECK_INT(shop_basket_step(next.port, basket, NULL, &response), 200);
+    CHECK_STR(shop_text(&response, "state"), "confirmed");
+    CHECK_INT(shop_audit(next.port, "phone", "sold"), 1);
+    CHECK_INT(shop_audit(next.port, "lamp", "sold"), 2);
+}
+
 /* No replica gets it in time: the end is said not to be a good one. If the master dies then, nobody is left
- * who knows of the order. */
+ * who knows of the order and the basket. */
 static void a_hasty_end(void) {
     struct pair pair;
     struct seckilld service, next;
@@ -196,15 +229,21 @@ static void a_hasty_end(void) {
     seckilld_start(&service, proxy_port(pair.front), "--drain", "300", NULL);
     seckilld_wait_ready(&service, 200);
     shop_put(service.port, "phone", "\"stock\":100");
+    shop_put(service.port, "lamp", "\"stock\":100");
     pair_cut(&pair);
     CHECK_INT(shop_buy(service.port, "phone", "ann", 1, "k", &response), 201);
     const char *order = shop_text(&response, "order");
+    CHECK_INT(shop_basket(service.port, "ann", "phone:1 lamp:2", "k", &response), 201);
+    const char *basket = shop_text(&response, "basket");
     CHECK_INT(seckilld_stop(&service), 0);
     CHECK_HAS(proc_output(&service.proc), "ends, and no replica has the last");
+    CHECK_HAS(proc_output(&service.proc), "ending, and no replica has the last");
+    CHECK_HAS(proc_output(&service.proc), "steps of baskets and transfers that were acknowledged");
     pair_fail_over(&pair);
     seckilld_start(&next, proxy_port(pair.front), "--store-timeout", "500", NULL);
     seckilld_wait_ready(&next, 200);
     CHECK_INT(shop_get(next.port, harness_format("/v1/orders/%s", order), &response), 404);
+    CHECK_INT(shop_basket_step(next.port, basket, NULL, NULL), 404);
     CHECK_INT(shop_audit(next.port, "phone", "sold"), 0);
     CHECK_INT(shop_audit(next.port, "phone", "shortage"), 0);
 }
@@ -320,6 +359,7 @@ int main(int argc, char **argv) {
     harness_run("a hold that ended", a_hold_that_ended);
     harness_run("a basket that was taken for expired", a_basket_taken_for_expired);
     harness_run("an orderly end", an_orderly_end);
+    harness_run("an orderly end, of a basket", an_orderly_end_with_a_basket);
     harness_run("a hasty end", a_hasty_end);
     harness_run("one replica: a death stops the sale, and it is told why", one_replica);
     harness_run("two replicas: the sale goes on without a replica", a_replica_dies);

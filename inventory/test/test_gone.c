@@ -1,0 +1,103 @@
+/* A seller dies together with the master. Those who live sell again, but not before a call of his would be
+ * over if he lived after all; what they know of is put back whole without him, and what only he knew is lost.
+ */
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/test/told.h"
+
+enum { CALL_MS = 4000, REST_MS = CALL_MS + 2000, HOLD_MS = 60000, STEP_MS = 50 };
+
+static struct pair pair;
+static struct told told, others;
+
+static bool have_heartbeats(void *arg) {
+    (void)arg;
+    return redis_integer(&pair.master, "ZCARD", "seckill:{sellers}:alive", NULL) == 2;
+}
+
+static void put_hold(struct seller *seller, const char *item, int64_t stock) {
+    struct inventory_item put = terms(item, INVENTORY_BATCH, stock);
+    put.hold_ms = HOLD_MS;
+    CHECK_STATUS(item_put(seller, &put), INVENTORY_OK);
+}
+
+/* Two sellers at a pair whose replica gets nothing from now on. */
+static void open_two(struct seller **seller, struct seller **gone) {
+    redis_clock(); /* of servers that start after this */
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = CALL_MS};
+    *seller = told_seller_open_with(shop, &options, &told);
+    *gone = told_seller_open_with(shop, &options, &others);
+    put_hold(*seller, "seat", 3);
+    shop_wait(shop, have_heartbeats, NULL, "both have heartbeats");
+    pair_cut(&pair);
+}
+
+static const struct history *last_history(const struct seller *seller) {
+    const struct putback *putback = &seller->inventory->putback;
+    return putback->histories[putback->history_count - 1];
+}
+
+/* While the seller rests, turns the clock a little further. */
+static bool is_up_by_now(void *arg) {
+    struct seller *seller = arg;
+    bool is_up = inventory_is_up(seller->inventory);
+    if (!is_up && last_history(seller)->state == HISTORY_RESTS)
+        seller->shop->hurried_ms += STEP_MS;
+    return is_up;
+}
+
+/* The master dies with the seller who is gone. Returns for how long the other one has not sold after it had
+ * reached the new master, or a moment more. */
+static int64_t lose(struct seller *seller, struct seller *gone) {
+    seller_close(gone);
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    shop_wait(seller->shop, is_up_by_now, seller, "it sells again");
+    return clock_mono_ms(&seller->shop->clock) - last_history(seller)->reached_ms;
+}
+
+static void test_rest(void) {
+    struct seller *seller, *gone;
+    struct inventory_order order;
+    open_two(&seller, &gone);
+    struct buy *lost = buy(gone, "seat", "eve", "lost", 2), *kept = buy(seller, "seat", "ann", "kept", 1);
+    CHECK_STATUS(lost->status, INVENTORY_OK);
+    CHECK_STATUS(kept->status, INVENTORY_OK);
+    CHECK(lose(seller, gone) >= REST_MS);
+    told_check(&told, 1, 0);
+    CHECK_STATUS(order_step(seller, kept->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    CHECK_STATUS(order_step(seller, lost->id, INVENTORY_READ, &order), INVENTORY_UNKNOWN_ORDER);
+    CHECK_STATUS(buy(seller, "seat", "bob", "new", 2)->status, INVENTORY_OK);
+    check_books(seller, &pair.replica, "seat", 0, 2, 1);
+}
+
+static bool is_indexed(void *arg) {
+    (void)arg;
+    return holds_indexed(&pair.replica, "+inf") == 1;
+}
+
+/* He had entered the item in the index of due times, and the replica has not got that. A hold of the other
+ * one, which is put back, ends all the same. */
+static void test_index(void) {
+    struct seller *seller, *gone;
+    open_two(&seller, &gone);
+    CHECK_STATUS(buy(gone, "seat", "eve", "first", 1)->status, INVENTORY_OK);
+    struct buy *kept = buy(seller, "seat", "ann", "kept", 1);
+    CHECK_STATUS(kept->status, INVENTORY_OK);
+    lose(seller, gone);
+    told_check(&told, 1, 0);
+    shop_wait(seller->shop, is_indexed, NULL, "the item is in the index");
+    redis_clock()->ahead_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS;
+    holds_sweep(seller, &pair.replica);
+    check_books(seller, &pair.replica, "seat", 3, 0, 0);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("the others rest, and sell", test_rest);
+    harness_run("the index of due times", test_index);
+    return harness_finish();
+}
