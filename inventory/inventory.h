@@ -256,6 +256,8 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
 /* Expires the holds that are due, of all items, in small steps. To be called about twice a second, by one
  * inventory a process. Items without holds cost nothing. */
 void inventory_sweep(struct inventory *inventory);
+/* It is not over yet. */
+bool inventory_is_sweeping(const struct inventory *inventory);
 
 struct inventory_item {
     char item[INVENTORY_NAME_MAX + 1];
