@@ -63,8 +63,10 @@ struct inventory {
     struct transaction_run *lost_transactions; /* their reply was lost */
 
     /* transactions/reconcile.c */
-    bool torn; /* items may lack what the journal says */
+    bool torn;                  /* items may lack what the journal says */
+    int64_t reconcile_again_ms; /* not before, if a part of the store could not be asked */
     struct reconciling *reconciling;
+    struct untold *untold;
 
     /* transactions/audit_all.c */
     struct audit_all *audit_all;

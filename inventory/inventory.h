@@ -100,6 +100,7 @@ enum inventory_loss_outcome {
     INVENTORY_LOSS_NONE,         /* it stands */
     INVENTORY_LOSS_BACK,         /* it was put back */
     INVENTORY_LOSS_SHORT,        /* its units were sold again, or its user has others now */
+    INVENTORY_LOSS_NOTED,        /* the same, and another one has told it */
     INVENTORY_LOSS_UNKNOWN_ITEM, /* its item is lost too */
     INVENTORY_LOSS_DIFFERS,      /* something else was acknowledged since, and stands */
     /* It stands, and its basket or transfer is lost: only an audit tells this. */
@@ -256,6 +257,8 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
 /* Expires the holds that are due, of all items, in small steps. To be called about twice a second, by one
  * inventory a process. Items without holds cost nothing. */
 void inventory_sweep(struct inventory *inventory);
+/* It is not over yet. */
+bool inventory_is_sweeping(const struct inventory *inventory);
 
 struct inventory_item {
     char item[INVENTORY_NAME_MAX + 1];

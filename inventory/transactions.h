@@ -130,13 +130,14 @@ typedef void inventory_reconciled_fn(void *ctx, enum inventory_status status,
                                      const struct inventory_reconciled *told);
 
 /* Whether a failover may have torn transactions: a server of a cluster has lost something, or this inventory
- * was opened a moment ago. Then inventory_transactions_reconcile() is next, with `mend`. */
+ * was opened a moment ago. Then inventory_transactions_reconcile() is next, with `mend`. After one that was
+ * UNAVAILABLE that is told a few seconds later. */
 bool inventory_transactions_are_suspect(const struct inventory *inventory);
 
 /* Compares the whole journal with the items. `mend`: what items lack is written again, and what does not fit
- * is told (`on_loss`); otherwise what was found is suspect from then on. OK; UNAVAILABLE: a part of the store
- * could not be asked; OVERLOADED: one is under way, and `told` is NULL. It takes a minute for some millions.
- */
+ * is told (`on_loss`), by the first who finds it; otherwise what was found is suspect from then on. OK;
+ * UNAVAILABLE: a part of the store could not be asked, and all else is mended; OVERLOADED: one is under way,
+ * and `told` is NULL. It takes a minute for some millions. */
 void inventory_transactions_reconcile(struct inventory *inventory, bool mend, inventory_reconciled_fn *fn,
                                       void *ctx);
 

@@ -192,3 +192,7 @@ void inventory_sweep(struct inventory *inventory) {
     sweep->inventory = inventory;
     begin(sweep);
 }
+
+bool inventory_is_sweeping(const struct inventory *inventory) {
+    return inventory->sweeping;
+}

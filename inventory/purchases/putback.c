@@ -183,11 +183,10 @@ static void show(struct inventory *inventory, struct history *history, struct re
 /* ---- what became of it ---- */
 
 static enum inventory_loss_outcome read_outcome(enum receipt_kind kind, const struct redis_value *value) {
-    static const char *const words[] = {[INVENTORY_LOSS_NONE] = "there",
-                                        [INVENTORY_LOSS_BACK] = "back",
-                                        [INVENTORY_LOSS_SHORT] = "short",
-                                        [INVENTORY_LOSS_DIFFERS] = "differs",
-                                        [INVENTORY_LOSS_UNKNOWN_ITEM] = "unknown-item"};
+    static const char *const words[] = {
+        [INVENTORY_LOSS_NONE] = "there",      [INVENTORY_LOSS_BACK] = "back",
+        [INVENTORY_LOSS_SHORT] = "short",     [INVENTORY_LOSS_NOTED] = "noted",
+        [INVENTORY_LOSS_DIFFERS] = "differs", [INVENTORY_LOSS_UNKNOWN_ITEM] = "unknown-item"};
     if (kind == RECEIPT_ITEM || kind == RECEIPT_DUE) {
         int64_t result = redis_value_integer(value, 0);
         return result == 1 ? INVENTORY_LOSS_BACK : result == 0 ? INVENTORY_LOSS_NONE : INVENTORY_LOSS_DIFFERS;

@@ -61,7 +61,8 @@ void putback_forget(struct inventory *inventory, enum receipt_kind kind, const c
                     const char *field);
 
 /* Shows the store what it should have for another reason than a receipt, as any call is sent. What does not
- * fit is noted at once. `fn` gets the outcome; NULL: there was no reply, or an error. */
+ * fit is noted at once: one call of all gets SHORT, and is to tell it, the others NOTED. `fn` gets the
+ * outcome; NULL: there was no reply, or an error. */
 typedef void putback_shown_fn(void *ctx, const enum inventory_loss_outcome *outcome);
 void putback_decide(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
                     const char *record, putback_shown_fn *fn, void *ctx);

@@ -8,7 +8,8 @@
 --   move: digest, `QUANTITY STOCK AVAILABLE` of a restock, or `send | refund | receive QUANTITY TRANSFER` (see line.lua).
 --   journal: transaction, the time from which others may finish it (0: it is finished), a blank, and its record (see journal.h).
 -- Replies 'there': it stands, or something newer does. 'back': it does now. 'short': its units were sold again since, or its user has others by
---   now; the last time this is noted. 'differs': something else was acknowledged since. 'unknown-item': the item is gone too.
+--   now; the last time this is noted. 'noted', instead of that: decided, and it was noted before. 'differs': something else was acknowledged
+--   since. 'unknown-item': the item is gone too.
 -- What was noted, and stands or fits now, is not noted any more. The first write is one that Redis refuses when out of memory, so a call is
 -- carried out whole or not at all.
 local what, name, record, last, streams = unpack(ARGV)
@@ -59,10 +60,9 @@ local function resolve(word)
 end
 
 local function unfit()
-  if last ~= 'no' and redis.call('HSETNX', shortage, name, record) == 1 then
-    redis.call('HINCRBY', item, 'shortage', quantity_of(record))
-  end
-  return 'short'
+  local new = last ~= 'no' and redis.call('HSETNX', shortage, name, record) == 1
+  if new then redis.call('HINCRBY', item, 'shortage', quantity_of(record)) end
+  return decided and not new and 'noted' or 'short'
 end
 
 local function move(available)

@@ -195,10 +195,9 @@ static struct server *add(struct servers *servers, const struct redis_target *ta
     return server;
 }
 
-static void server_close(struct server *server) {
+static void disconnect(struct server *server) {
     redis_close(server->redis);
     barrier_close(server->barrier);
-    free(server);
 }
 
 /* It is idle, so nobody is called. The connection refers to the server until the loop has run, but calls
@@ -210,7 +209,8 @@ static void drop(struct servers *servers, int i) {
         if (servers->of_slot[slot] == server)
             servers->of_slot[slot] = NULL;
     }
-    server_close(server);
+    disconnect(server);
+    free(server);
 }
 
 struct server *servers_at(struct servers *servers, const struct redis_address *address) {
@@ -414,11 +414,17 @@ bool servers_open(struct servers *servers, const struct servers_config *config) 
     return false;
 }
 
+/* Who is answered while they close asks for others, and must find none: it would send there, or meet one that
+ * is freed. */
 void servers_close(struct servers *servers) {
+    int count = servers->count;
     servers->closing = true;
-    sentinel_close(servers->sentinel);
-    for (int i = 0; i < servers->count; i++)
-        server_close(servers->server[i]);
     servers->count = 0;
+    memset(servers->of_slot, 0, sizeof servers->of_slot);
+    sentinel_close(servers->sentinel);
+    for (int i = 0; i < count; i++)
+        disconnect(servers->server[i]);
+    for (int i = 0; i < count; i++)
+        free(servers->server[i]);
     free(servers->slots);
 }

@@ -56,6 +56,7 @@ static int64_t now_ms(const struct store *store) {
 static void rest(struct call *call, const struct redis_value *value) {
     struct store *store = call->store;
     int64_t now = now_ms(store);
+    call->server = NULL; /* it may be closed meanwhile */
     call->asking = false;
     call->redirects = 0;
     call->pause_ms = call->pause_ms == 0              ? FIRST_PAUSE_MS

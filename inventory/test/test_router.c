@@ -7,6 +7,7 @@
 #include "inventory/context.h"
 #include "inventory/test/fake_cluster.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions.h"
 
 enum { TIMEOUT_MS = 600 };
 
@@ -242,6 +243,103 @@ static void test_silent(void) {
     CHECK_STATUS(lost->status, INVENTORY_UNKNOWN);
 }
 
+/* ---- closed while a server owes an answer ---- */
+
+/* The second server has half of the slots, and owes all answers but the time. */
+static atomic_int owed;
+
+static const char *owes(struct fake_cluster *of, int server, int argc, const char **argv) {
+    if (strcmp(argv[0], "TIME") == 0)
+        return "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n";
+    owed += server == 1;
+    if (server == 1 || is_map(argc, argv))
+        return silent(of, server, argc, argv);
+    return strcmp(argv[0], "ZRANGEBYSCORE") == 0 ? "*0\r\n"
+           : strcmp(argv[0], "HSCAN") == 0       ? "*2\r\n$1\r\n0\r\n*0\r\n"
+                                                 : "-ERR not expected\r\n";
+}
+
+/* Nobody answers for good: the call rests when the seller is closed. */
+static const char *scans_again(struct fake_cluster *of, int server, int argc, const char **argv) {
+    owed += strcmp(argv[0], "HSCAN") == 0;
+    return again_for_ever(of, server, argc, argv);
+}
+
+static void count_claim(void *ctx, enum inventory_status status, const struct inventory_transaction *found,
+                        size_t count) {
+    (void)status;
+    (void)found;
+    (void)count;
+    ++*(int *)ctx;
+}
+
+static void count_comparison(void *ctx, enum inventory_status status,
+                             const struct inventory_reconciled *told) {
+    (void)told;
+    *(int *)ctx += status == INVENTORY_UNAVAILABLE;
+}
+
+static void count_health(void *ctx, const struct inventory_health *health) {
+    *(int *)ctx += !health->ready;
+}
+
+static void begin_sweep(struct inventory *inventory, int *answers) {
+    ++*answers; /* nobody is told */
+    inventory_sweep(inventory);
+    CHECK(inventory_is_sweeping(inventory));
+}
+
+static void begin_claim(struct inventory *inventory, int *answers) {
+    inventory_transaction_claim(inventory, 1, 1000, count_claim, answers);
+}
+
+static void begin_comparison(struct inventory *inventory, int *answers) {
+    inventory_transactions_reconcile(inventory, true, count_comparison, answers);
+}
+
+static void begin_health(struct inventory *inventory, int *answers) {
+    inventory_health_read(inventory, count_health, answers);
+}
+
+static bool is_owed(void *arg) {
+    const struct seller *seller = arg;
+    return owed > 0 && redis_is_idle(store_server(seller->inventory->store, 0));
+}
+
+/* Whose call is answered by the end of its connection asks what else there is. */
+static void check_closed(fake_answer_fn *answer, void (*begin)(struct inventory *inventory, int *answers)) {
+    int answers = 0;
+    struct seller *seller = open_seller(answer);
+    struct shop *shop = seller->shop;
+    wait_whole(seller);
+    owed = 0;
+    begin(seller->inventory, &answers);
+    shop_wait(shop, is_owed, seller, "an answer is owed, and the first server owes none");
+    seller_close(seller);
+    CHECK_INT(answers, 1);
+    shop_close(shop);
+}
+
+static void test_closed_sweeping(void) {
+    check_closed(owes, begin_sweep);
+}
+
+static void test_closed_claiming(void) {
+    check_closed(owes, begin_claim);
+}
+
+static void test_closed_comparing(void) {
+    check_closed(owes, begin_comparison);
+}
+
+static void test_closed_asking(void) {
+    check_closed(owes, begin_health);
+}
+
+static void test_closed_resting(void) {
+    check_closed(scans_again, begin_comparison);
+}
+
 /* ---- a master that is gone ---- */
 
 static const char *half(struct fake_cluster *of, int server, int argc, const char **argv) {
@@ -296,6 +394,11 @@ int main(int argc, char **argv) {
     harness_run("an empty host", test_empty_host);
     harness_run("a master that stood still", test_old_map);
     harness_run("a server that answers nothing", test_silent);
+    harness_run("closed while a server owes an answer to a sweep", test_closed_sweeping);
+    harness_run("closed while a server owes an answer to a claim", test_closed_claiming);
+    harness_run("closed while a server owes an answer to a comparison", test_closed_comparing);
+    harness_run("closed while a server owes an answer of its health", test_closed_asking);
+    harness_run("closed while a comparison rests", test_closed_resting);
     harness_run("a server that is gone", test_gone);
     return harness_finish();
 }

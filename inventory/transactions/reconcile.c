@@ -7,6 +7,7 @@
  */
 #include "inventory/transactions/reconcile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,9 @@
 #include "inventory/transactions/journal.h"
 #include "inventory/transactions/lines.h"
 
+/* A server that is gone, and has no successor, must not be asked all the time. */
+enum { AGAIN_MS = 3000 };
+
 struct reconciling {
     struct inventory *inventory;
     bool mend;
@@ -24,6 +28,7 @@ struct reconciling {
     unsigned part;
     struct scan scan;                          /* of the part */
     int pending;                               /* transactions of this page, and 1 until all were begun */
+    bool is_read;                              /* the part, as far as it can be */
     bool failed;                               /* something could not be asked */
     struct inventory_reconciled told, at_part; /* so far, and when the part began */
 };
@@ -50,22 +55,53 @@ static void end(struct reconciling *in) {
     struct inventory *inventory = in->inventory;
     inventory->reconciling = NULL;
     inventory->torn |= in->mend ? in->failed : in->told.torn > 0;
+    if (in->mend)
+        inventory->reconcile_again_ms = in->failed ? inventory_now_ms(inventory) + AGAIN_MS : 0;
     in->fn(in->ctx, in->failed ? INVENTORY_UNAVAILABLE : INVENTORY_OK, &in->told);
     free(in);
 }
 
-/* The page was compared. */
+/* The page was compared. What could not be asked is left for the next time, and all else is mended now. Who
+ * only counts wants all or nothing. */
 static void count_down(struct reconciling *in) {
     if (--in->pending > 0)
         return;
-    if (in->failed)
+    if (in->failed && !in->mend)
         end(in);
-    else if (scan_go_on(&in->scan))
+    else if (!in->is_read && scan_go_on(&in->scan))
         return;
     else if (in->part + 1 < KEY_PARTS)
         begin_part(in, in->part + 1);
     else
         end(in);
+}
+
+/* ---- lines whose answer was lost: their shortage may be noted, and nobody has told it ---- */
+
+struct untold {
+    struct untold *next;
+    char name[INVENTORY_ORDER_SIZE];
+};
+
+static void untold_add(struct inventory *inventory, const char *name) {
+    struct untold *untold = malloc(sizeof *untold);
+    if (!untold)
+        return;
+    snprintf(untold->name, sizeof untold->name, "%s", name);
+    untold->next = inventory->untold;
+    inventory->untold = untold;
+}
+
+static bool untold_take(struct inventory *inventory, const char *name) {
+    struct untold **at = &inventory->untold;
+    while (*at && strcmp((*at)->name, name) != 0)
+        at = &(*at)->next;
+    struct untold *found = *at;
+    if (!found)
+        return false;
+    *at = found->next;
+    free(found);
+    return true;
 }
 
 /* ---- a line ---- */
@@ -88,11 +124,21 @@ static void end_line(struct line_compared *compared) {
 static void on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
     struct line_compared *compared = ctx;
     struct reconciling *in = compared->of->in;
-    in->failed |= !outcome;
-    if (outcome && *outcome != INVENTORY_LOSS_NONE)
-        putback_tell(in->inventory, compared->kind, compared->line->item, compared->field, *outcome);
-    if (outcome && *outcome <= INVENTORY_LOSS_BACK)
-        in->told.mended += compared->line->quantity;
+    struct inventory *inventory = in->inventory;
+    char name[INVENTORY_ORDER_SIZE];
+    snprintf(name, sizeof name, "%s:%s", compared->line->item, compared->field);
+    bool untold = untold_take(inventory, name);
+    if (!outcome) {
+        in->failed = true;
+        untold_add(inventory, name);
+    } else {
+        enum inventory_loss_outcome became =
+            untold && *outcome == INVENTORY_LOSS_NOTED ? INVENTORY_LOSS_SHORT : *outcome;
+        if (became != INVENTORY_LOSS_NONE && became != INVENTORY_LOSS_NOTED)
+            putback_tell(inventory, compared->kind, compared->line->item, compared->field, became);
+        if (became <= INVENTORY_LOSS_BACK)
+            in->told.mended += compared->line->quantity;
+    }
     end_line(compared);
 }
 
@@ -188,6 +234,7 @@ static void compare(struct reconciling *in, const struct inventory_transaction *
 
 static void on_page(void *ctx, const struct redis_value *page, bool again) {
     struct reconciling *in = ctx;
+    in->is_read = !page;
     in->failed |= !page;
     in->pending = 1;
     if (again)
@@ -217,14 +264,17 @@ void reconcile_tick(struct inventory *inventory) {
 }
 
 void reconcile_close(struct inventory *inventory) {
-    if (!inventory->reconciling)
-        return;
-    inventory->reconciling->failed = true;
-    end(inventory->reconciling);
+    if (inventory->reconciling) {
+        inventory->reconciling->failed = true;
+        end(inventory->reconciling);
+    }
+    while (inventory->untold)
+        untold_take(inventory, inventory->untold->name);
 }
 
 bool inventory_transactions_are_suspect(const struct inventory *inventory) {
-    return inventory->torn && !inventory->reconciling;
+    return inventory->torn && !inventory->reconciling &&
+           inventory_now_ms(inventory) >= inventory->reconcile_again_ms;
 }
 
 void inventory_transactions_reconcile(struct inventory *inventory, bool mend, inventory_reconciled_fn *fn,

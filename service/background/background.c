@@ -37,8 +37,9 @@ static bool leave_lock_switch(struct background *background) {
  * out, and the inventory answers what is still in flight (UNKNOWN or UNAVAILABLE). Threads of the pool may
  * work on transactions until they notice. */
 static void drain(struct background *background) {
+    bool sweeping = background->inventory && inventory_is_sweeping(background->inventory);
     bool done = atomic_load(&background->service->running) == 0 && background->recovering == 0 &&
-                background->claiming == 0;
+                background->claiming == 0 && !sweeping;
     bool time_is_up = (int64_t)uv_now(&background->loop) >= background->drain_until_ms;
     if (background->inventory) {
         int open = 0;

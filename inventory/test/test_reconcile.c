@@ -1,0 +1,182 @@
+/* The journal is compared with the items, and something is in the way: a master that is gone, a reply that is
+ * lost, another one that compares too. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/test/told.h"
+#include "inventory/test/transactions.h"
+
+static struct told told, others;
+
+struct compared {
+    bool done;
+    enum inventory_status status;
+    struct inventory_reconciled told;
+};
+
+static void on_compared(void *ctx, enum inventory_status status, const struct inventory_reconciled *found) {
+    *(struct compared *)ctx = (struct compared){.done = true, .status = status, .told = *found};
+}
+
+static bool is_compared(void *arg) {
+    return ((struct compared *)arg)->done;
+}
+
+/* Once, and it mends. */
+static struct compared compare(struct seller *seller) {
+    struct compared compared = {.done = false};
+    inventory_transactions_reconcile(seller->inventory, true, on_compared, &compared);
+    shop_wait(seller->shop, is_compared, &compared, "the journal is compared");
+    return compared;
+}
+
+static const char *key_of(const struct txn *txn, int line, const char *of) {
+    return harness_format("seckill:{%s}:%s", txn->transaction.lines[line].item, of);
+}
+
+/* The server loses a line of a basket that is sold. */
+static void lose_line(const struct redis_server *server, const struct txn *txn, int line) {
+    struct inventory_order order;
+    inventory_transaction_order(&txn->transaction, line, &order);
+    CHECK_STR(redis_command(server, "HDEL", key_of(txn, line, "orders"), strchr(order.id, ':') + 1, NULL),
+              "1");
+    redis_command(server, "HINCRBY", key_of(txn, line, "item"), "available", "1", NULL);
+    redis_command(server, "HINCRBY", key_of(txn, line, "item"), "sold", "-1", NULL);
+}
+
+static void check_line(struct seller *seller, const struct txn *txn, int line, enum inventory_status status) {
+    struct inventory_order order;
+    inventory_transaction_order(&txn->transaction, line, &order);
+    CHECK_STATUS(order_step(seller, order.id, INVENTORY_READ, &order), status);
+}
+
+/* ---- a master is gone, and has no successor ---- */
+
+static struct redis_cluster cluster;
+
+static bool is_whole(void *arg) {
+    return store_is_whole(((struct seller *)arg)->inventory->store);
+}
+
+static bool is_not_whole(void *arg) {
+    return !is_whole(arg);
+}
+
+static struct seller *open_seller(struct shop *shop, struct told *by) {
+    struct seller *seller = told_seller_open_with(
+        shop, &(struct seller_options){.url = redis_cluster_url(&cluster), .call_timeout_ms = 500}, by);
+    shop_wait(shop, is_whole, seller, "all masters are there");
+    return seller;
+}
+
+/* An item that is on the server. */
+static const char *item_on(const struct redis_server *server, const char *prefix) {
+    for (int i = 0;; i++) {
+        const char *item = harness_format("%s%d", prefix, i);
+        if (redis_cluster_of(&cluster, harness_format("{%s}", item)) == server)
+            return item;
+    }
+}
+
+static struct redis_server *of_part(unsigned part) {
+    return redis_cluster_of(&cluster, harness_format("{baskets:%u}", part));
+}
+
+/* A basket of one unit each, in that part of the journal. */
+static struct txn *make(struct seller *seller, unsigned part, const char *item, const char *other) {
+    static int serial;
+    struct txn *txn;
+    do
+        txn = txn_new(seller, harness_format("b%d", serial++), harness_format("%s:1 %s:1", item, other));
+    while (key_part(txn->transaction.id) != part);
+    CHECK_STATUS(txn_do(txn, TXN_MAKE), INVENTORY_OK);
+    return txn;
+}
+
+/* One part of the journal is gone, the next one has a basket with a line that is, and behind these is what
+ * can be mended: it is. The rest is once the master is back. What does not fit is told by one of two sellers,
+ * once. */
+static void test_master_gone(void) {
+    enum { FIRST = 0, SECOND = 1 };
+    redis_cluster_start(&cluster, 3, 0);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_seller(shop, &told), *other = open_seller(shop, &others);
+    struct redis_server *gone = of_part(FIRST), *lives = of_part(SECOND);
+    unsigned behind = SECOND + 1;
+    while (of_part(behind) == gone)
+        behind++;
+    CHECK(lives != gone && behind < KEY_PARTS);
+    const char *there = item_on(gone, "gone"), *item = item_on(lives, "item"), *rare = item_on(lives, "rare");
+    item_sell(seller, there, INVENTORY_BATCH, 10);
+    item_sell(seller, item, INVENTORY_BATCH, 10);
+    item_sell(seller, rare, INVENTORY_BATCH, 1);
+    struct txn *in_gone = make(seller, FIRST, item, item), *late = make(seller, SECOND, item, there),
+               *torn = make(seller, behind, item, item), *is_short = make(seller, behind, item, rare);
+    CHECK_STATUS(compare(seller).status, INVENTORY_OK);
+    redis_kill(gone);
+    shop_wait(shop, is_not_whole, seller, "the master is gone");
+    shop_wait(shop, is_not_whole, other, "the master is gone");
+    lose_line(lives, in_gone, 0);
+    lose_line(lives, late, 0);
+    lose_line(lives, torn, 1);
+    lose_line(lives, is_short, 1);
+    CHECK_STATUS(buy(seller, rare, "bob", "all", 1)->status, INVENTORY_OK);
+    struct compared compared = compare(seller);
+    CHECK_STATUS(compared.status, INVENTORY_UNAVAILABLE);
+    CHECK_INT(compared.told.torn, 3);
+    CHECK_INT(compared.told.mended, 2);
+    check_line(seller, torn, 1, INVENTORY_OK);
+    check_line(seller, late, 0, INVENTORY_OK);
+    check_line(seller, in_gone, 0, INVENTORY_UNKNOWN_ORDER);
+    told_check(&told, 2, 1);
+    CHECK(!inventory_transactions_are_suspect(seller->inventory)); /* for a while */
+    shop->hurried_ms += 4000;
+    CHECK(inventory_transactions_are_suspect(seller->inventory));
+    CHECK_INT(compare(seller).told.mended, 0);
+    CHECK_STATUS(compare(other).status, INVENTORY_UNAVAILABLE);
+    redis_restart(gone);
+    shop_wait(shop, is_whole, seller, "the master is back");
+    CHECK_INT(txns_reconcile(seller, true).torn, 2);
+    CHECK(!inventory_transactions_are_suspect(seller->inventory));
+    check_line(seller, in_gone, 0, INVENTORY_OK);
+    told_check(&told, 3, 1);
+    told_check(&others, 0, 0);
+}
+
+/* ---- a reply is lost ---- */
+
+/* What is noted then is told by the next comparison, and by that alone. */
+static void test_reply_lost(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct proxy *proxy = proxy_start(redis.port);
+    struct shop *shop = shop_open();
+    struct seller *seller =
+        told_seller_open(shop, harness_format("redis://127.0.0.1:%d", proxy_port(proxy)), &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    item_sell(seller, "rare", INVENTORY_BATCH, 1);
+    struct txn *txn = txn_new(seller, "b", "phone:1 rare:1");
+    CHECK_STATUS(txn_do(txn, TXN_MAKE), INVENTORY_OK);
+    lose_line(&redis, txn, 0);
+    CHECK_INT(txns_reconcile(seller, true).mended, 1); /* the store has the script by now */
+    lose_line(&redis, txn, 1);
+    CHECK_STATUS(buy(seller, "rare", "bob", "all", 1)->status, INVENTORY_OK);
+    proxy_set(proxy, PROXY_CUT, 0, "decided");
+    CHECK_STATUS(compare(seller).status, INVENTORY_UNAVAILABLE);
+    CHECK_INT(proxy_faults(proxy), 1);
+    CHECK_STR(redis_command(&redis, "HGET", "seckill:{rare}:item", "shortage", NULL), "1");
+    told_check(&told, 1, 0);
+    seller_wait_up(seller);
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(txns_reconcile(seller, true).torn, 1);
+        told_check(&told, 1, 1);
+    }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("a master that is gone", test_master_gone);
+    harness_run("a reply that is lost", test_reply_lost);
+    return harness_finish();
+}
