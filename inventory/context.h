@@ -66,7 +66,7 @@ struct inventory {
     bool torn;                  /* items may lack what the journal says */
     int64_t reconcile_again_ms; /* not before, if a part of the store could not be asked */
     struct reconciling *reconciling;
-    struct untold *untold;
+    bool untold; /* a shortage that is noted may not have been told */
 
     /* transactions/audit_all.c */
     struct audit_all *audit_all;

@@ -7,7 +7,6 @@
  */
 #include "inventory/transactions/reconcile.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +28,8 @@ struct reconciling {
     struct scan scan;                          /* of the part */
     int pending;                               /* transactions of this page, and 1 until all were begun */
     bool is_read;                              /* the part, as far as it can be */
-    bool failed;                               /* something could not be asked */
+    bool failed;                               /* something could not be asked, or */
+    bool lost;                                 /* the reply to a write was lost */
     struct inventory_reconciled told, at_part; /* so far, and when the part began */
 };
 
@@ -55,8 +55,10 @@ static void end(struct reconciling *in) {
     struct inventory *inventory = in->inventory;
     inventory->reconciling = NULL;
     inventory->torn |= in->mend ? in->failed : in->told.torn > 0;
-    if (in->mend)
+    if (in->mend) {
         inventory->reconcile_again_ms = in->failed ? inventory_now_ms(inventory) + AGAIN_MS : 0;
+        inventory->untold = in->lost || (in->failed && inventory->untold);
+    }
     in->fn(in->ctx, in->failed ? INVENTORY_UNAVAILABLE : INVENTORY_OK, &in->told);
     free(in);
 }
@@ -76,34 +78,6 @@ static void count_down(struct reconciling *in) {
         end(in);
 }
 
-/* ---- lines whose answer was lost: their shortage may be noted, and nobody has told it ---- */
-
-struct untold {
-    struct untold *next;
-    char name[INVENTORY_ORDER_SIZE];
-};
-
-static void untold_add(struct inventory *inventory, const char *name) {
-    struct untold *untold = malloc(sizeof *untold);
-    if (!untold)
-        return;
-    snprintf(untold->name, sizeof untold->name, "%s", name);
-    untold->next = inventory->untold;
-    inventory->untold = untold;
-}
-
-static bool untold_take(struct inventory *inventory, const char *name) {
-    struct untold **at = &inventory->untold;
-    while (*at && strcmp((*at)->name, name) != 0)
-        at = &(*at)->next;
-    struct untold *found = *at;
-    if (!found)
-        return false;
-    *at = found->next;
-    free(found);
-    return true;
-}
-
 /* ---- a line ---- */
 
 static void end_transaction(struct comparing *of) {
@@ -121,24 +95,19 @@ static void end_line(struct line_compared *compared) {
     end_transaction(of);
 }
 
+/* A shortage is told once, by who noted it; again if a reply was lost, with which it may have been noted. */
 static void on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
     struct line_compared *compared = ctx;
     struct reconciling *in = compared->of->in;
-    struct inventory *inventory = in->inventory;
-    char name[INVENTORY_ORDER_SIZE];
-    snprintf(name, sizeof name, "%s:%s", compared->line->item, compared->field);
-    bool untold = untold_take(inventory, name);
-    if (!outcome) {
-        in->failed = true;
-        untold_add(inventory, name);
-    } else {
-        enum inventory_loss_outcome became =
-            untold && *outcome == INVENTORY_LOSS_NOTED ? INVENTORY_LOSS_SHORT : *outcome;
-        if (became != INVENTORY_LOSS_NONE && became != INVENTORY_LOSS_NOTED)
-            putback_tell(inventory, compared->kind, compared->line->item, compared->field, became);
-        if (became <= INVENTORY_LOSS_BACK)
-            in->told.mended += compared->line->quantity;
-    }
+    enum inventory_loss_outcome became = outcome ? *outcome : INVENTORY_LOSS_NOTED;
+    if (!outcome)
+        in->failed = in->lost = true;
+    else if (became == INVENTORY_LOSS_NOTED && in->inventory->untold)
+        became = INVENTORY_LOSS_SHORT;
+    if (became != INVENTORY_LOSS_NONE && became != INVENTORY_LOSS_NOTED)
+        putback_tell(in->inventory, compared->kind, compared->line->item, compared->field, became);
+    if (became <= INVENTORY_LOSS_BACK)
+        in->told.mended += compared->line->quantity;
     end_line(compared);
 }
 
@@ -264,12 +233,10 @@ void reconcile_tick(struct inventory *inventory) {
 }
 
 void reconcile_close(struct inventory *inventory) {
-    if (inventory->reconciling) {
-        inventory->reconciling->failed = true;
-        end(inventory->reconciling);
-    }
-    while (inventory->untold)
-        untold_take(inventory, inventory->untold->name);
+    if (!inventory->reconciling)
+        return;
+    inventory->reconciling->failed = true;
+    end(inventory->reconciling);
 }
 
 bool inventory_transactions_are_suspect(const struct inventory *inventory) {
