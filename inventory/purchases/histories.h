@@ -16,9 +16,7 @@
  *
  * It cannot put back
  * - what an inventory acknowledged that died too, in its last moments,
- * - what had to be forgotten: that is counted (`unkept`) when a new history is met,
- * - in a cluster, what a master sold that stood still, was replaced, and goes on before it hears of that: its
- *   successor was shown the receipts earlier.
+ * - what had to be forgotten: that is counted (`unkept`) when a new history is met.
  *
  * A master can come back while Sentinels are replacing it, and what was sold from it then would be missing in
  * its successor. So a server rests as well, for the whole time, if Sentinels name it and it was away for

@@ -4,7 +4,7 @@
 --   Of `journal`: journal, open (see journal.lua).
 -- ARGV: what, name, record as it was acknowledged last, whether this is the last time (yes | no: what does not fit is not noted yet | decided: yes,
 --   and the journal says so: another process may have undone it, which took a lost decision for none), whether the event stream is written (on | off).
---   order: digest, record (see record.h). A hold that is over takes no units: it is put back as expired.
+--   order: digest, record (see record.h). A hold that is over takes no units: it is put back as expired. Of a basket the journal tells that.
 --   move: digest, `QUANTITY STOCK AVAILABLE` of a restock, or `send | refund | receive QUANTITY TRANSFER` (see line.lua).
 --   journal: transaction, the time from which others may finish it (0: it is finished), a blank, and its record (see journal.h).
 -- Replies 'there': it stands, or something newer does. 'back': it does now. 'short': its units were sold again since, or its user has others by
