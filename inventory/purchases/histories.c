@@ -35,6 +35,13 @@ static struct history *find(struct putback *putback, const char *id) {
     return NULL;
 }
 
+static const struct history *find_number(const struct putback *putback, unsigned number) {
+    int i = 0;
+    while (i < putback->history_count && putback->histories[i]->number != number)
+        i++;
+    return i < putback->history_count ? putback->histories[i] : NULL;
+}
+
 static void end_history(struct putback *putback, int i) {
     struct history *history = putback->histories[i];
     putback->running -= history->state == HISTORY_RESTS;
@@ -57,10 +64,20 @@ static bool make_room(struct putback *putback) {
     return i < RECEIPTS_HISTORIES;
 }
 
+/* A master that was restarted has its replicas again in a while: until they have their copy, each of them can
+ * be promoted with what it had before. One that was promoted was a replica itself; in a cluster the old
+ * master becomes its replica. */
+static bool expects_replicas(const struct inventory *inventory, const struct server *server) {
+    const struct history *was = find_number(&inventory->putback, server->history);
+    bool promoted = redis_history(server->redis)->before[0];
+    return promoted ? inventory->url.kind == REDIS_URL_CLUSTER : was && was->had_replicas;
+}
+
 /* NULL when out of memory. */
 static struct history *enter(struct inventory *inventory, const struct server *server) {
     struct putback *putback = &inventory->putback;
     const struct replication *told = redis_history(server->redis);
+    bool expects = expects_replicas(inventory, server);
     struct history *history = make_room(putback) ? calloc(1, sizeof *history) : NULL;
     if (!history)
         return NULL;
@@ -69,7 +86,7 @@ static struct history *enter(struct inventory *inventory, const struct server *s
     /* The server was promoted or restarted; then others may have acknowledged what it lacks. */
     history->suspect = told->before[0] || server->history;
     history->may_end_early = true;
-    history->had_replicas = inventory->url.kind == REDIS_URL_CLUSTER && told->before[0];
+    history->had_replicas = expects;
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
     if (history->suspect && receipts_take_forgotten(&putback->receipts))
@@ -156,7 +173,7 @@ void histories_prepare(void *ctx, struct server *server) {
         return; /* it is asked again */
     if (history->reached_ms != redis_reached_ms(server->redis))
         note_reached(inventory, history, server);
-    history->had_replicas |= redis_history(server->redis)->replicas > 0;
+    history->had_replicas |= redis_history(server->redis)->connected > 0;
     if (history->state == HISTORY_RESTS && history->may_end_early)
         ask_the_others(inventory, history, server);
     if ((history->state == HISTORY_NEW && inventory_now_ms(inventory) >= history->again_ms) ||
@@ -188,13 +205,13 @@ static bool has_replicas(const struct inventory *inventory, const struct history
 static void note_replicas(struct inventory *inventory, struct history *history, const struct replication *now,
                           const char *info, uint64_t seq) {
     struct receipts *receipts = &inventory->putback.receipts;
-    history->had_replicas |= now->replicas > 0;
+    history->had_replicas |= now->connected > 0;
     if (!has_replicas(inventory, history)) {
         receipts_cover(receipts, history->number, seq);
         return;
     }
     receipts_set_synced(receipts, history->number, false);
-    if (now->replicas > 0 && replication_count(info, history->mark_offset) == now->replicas)
+    if (now->connected > 0 && replication_count(info, history->mark_offset) == now->connected)
         receipts_cover(receipts, history->number, history->mark);
     else if (history->mark)
         return;

@@ -110,6 +110,54 @@ static void test_synced(void) {
     CHECK(keeps(seller, "k2"));
 }
 
+static bool is_copying(void *arg) {
+    return strstr(redis_command(arg, "INFO", "replication", NULL), "state=wait_bgsave");
+}
+
+static long long number_after(const char *text, const char *name) {
+    const char *at = strstr(text, name);
+    return at ? strtoll(at + strlen(name), NULL, 10) : -1;
+}
+
+/* The replica that follows has told that it has all. */
+static bool has_told(void *arg) {
+    const char *info = redis_command(arg, "INFO", "replication", NULL);
+    return number_after(info, "state=online,offset=") >= number_after(info, "master_repl_offset:");
+}
+
+static void start_copying(struct redis_server *replica, struct redis_server *master) {
+    CHECK_STR(redis_command(master, "CONFIG", "SET", "repl-diskless-sync-delay", "600", NULL), "OK");
+    redis_start(replica, "--replicaof", "127.0.0.1", harness_format("%d", master->port), NULL);
+    CHECK(harness_wait(is_copying, master, 20000));
+}
+
+/* After many questions. */
+static void check_open(struct seller *seller) {
+    told_open(seller);
+    shop_idle(seller->shop, 300);
+    CHECK(told_open(seller) > 0);
+}
+
+/* A replica can be promoted while it gets its copy, with what it had before: all that is sold meanwhile is
+ * kept, whatever the disk has. Also if another one has all. */
+static void test_copying(void) {
+    struct redis_server redis, first, second;
+    redis_start(&redis, "--appendfsync", "always", NULL);
+    start_copying(&first, &redis);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    put(seller, "phone", 10, 0, 0);
+    check_open(seller);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
+    shop_wait(shop, is_covered, seller, "the replica has it");
+    start_copying(&second, &redis);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    shop_wait(shop, has_told, &redis, "the first replica has it");
+    check_open(seller);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
+    shop_wait(shop, is_covered, seller, "both have it");
+}
+
 /* Twice: so what the server said of its disk after the first time is known. */
 static bool has_asked(void *arg) {
     return ((struct seller *)arg)->inventory->putback.histories[0]->questions >= 2;
@@ -408,6 +456,27 @@ static void test_cluster(void) {
               0);
 }
 
+/* A master restarts, by another history. Until its replica has a copy that can be promoted with what it had
+ * before: what is sold meanwhile is kept. */
+static void test_restarted_master(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 1);
+    struct shop *shop = shop_open();
+    struct seller_options options = {.url = redis_cluster_url(&cluster), .call_timeout_ms = 20000};
+    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    shop_wait(shop, is_whole, seller, "all masters are there");
+    struct redis_server *restarts = redis_cluster_of(&cluster, "{phone}");
+    put(seller, "phone", 10, 0, 0);
+    redis_wait_copied(restarts, restarts + MASTERS);
+    redis_pause(restarts + MASTERS);
+    redis_kill(restarts);
+    shop_wait(shop, is_not_whole, seller, "the master is gone");
+    redis_restart(restarts);
+    shop_wait(shop, is_whole, seller, "the master is back");
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    check_open(seller);
+}
+
 /* ---- histories ---- */
 
 static unsigned met;
@@ -453,6 +522,7 @@ int main(int argc, char **argv) {
     harness_run("receipts that are old", test_old_receipts);
     harness_run("what replicas have", test_coverage);
     harness_run("one Redis that syncs", test_synced);
+    harness_run("a replica that gets its copy", test_copying);
     harness_run("one Redis", test_one_redis);
     harness_run("a hold that is over", test_hold_is_over);
     harness_run("cancelled by another", test_cancelled_by_another);
@@ -462,6 +532,7 @@ int main(int argc, char **argv) {
     harness_run("an order that was made again", test_made_again);
     harness_run("restocks, transfers, baskets", test_transactions);
     harness_run("a cluster", test_cluster);
+    harness_run("a master that restarts", test_restarted_master);
     harness_run("many histories", test_many_histories);
     return harness_finish();
 }
