@@ -165,6 +165,8 @@ void receipts_remove(struct receipts *receipts, struct receipt *receipt) {
         leave_index(receipts, receipt);
     if (receipts->unindexed == receipt)
         receipts->unindexed = TAILQ_NEXT(receipt, next);
+    if (receipts->ticked == receipt)
+        receipts->ticked = TAILQ_PREV(receipt, receipt_list, next);
     for (int i = 0; i < receipts->history_count; i++) {
         if (receipts->histories[i].passed == receipt)
             receipts->histories[i].passed = TAILQ_PREV(receipt, receipt_list, next);
@@ -327,21 +329,34 @@ void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned
     receipt->seq = ++receipts->seq;
 }
 
+/* Whether it goes; and whether those behind it stay, too. */
+static bool is_old(struct receipts *receipts, const struct receipt *receipt, int64_t now_ms, bool *all_stay) {
+    int64_t age_ms = is_synced(receipts, receipt->history) ? INT64_MAX : now_ms - receipt->at_ms;
+    bool many = receipts->count > RECEIPTS_COVERED_MOST;
+    bool covered = receipt_is_covered(receipts, receipt);
+    *all_stay =
+        age_ms <= RECEIPTS_COVERED_SHORT_MS || (!many && (!covered || age_ms <= RECEIPTS_COVERED_LONG_MS));
+    return covered && !*all_stay;
+}
+
 /* Those behind the first one that is not covered stay for longer, unless there are many. A call passes over
- * no more than PASS_MOST: the loop's other work waits. */
+ * no more than PASS_MOST, since the loop's other work waits: the next one goes on there. */
 void receipts_tick(struct receipts *receipts, int64_t now_ms) {
-    struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
-    for (int passed = 0; receipt && passed < PASS_MOST; receipt = next) {
-        next = TAILQ_NEXT(receipt, next);
-        int64_t age_ms = is_synced(receipts, receipt->history) ? INT64_MAX : now_ms - receipt->at_ms;
-        bool many = receipts->count > RECEIPTS_COVERED_MOST;
-        bool covered = receipt_is_covered(receipts, receipt);
-        if (age_ms <= RECEIPTS_COVERED_SHORT_MS ||
-            (!many && (!covered || age_ms <= RECEIPTS_COVERED_LONG_MS)))
-            return;
-        if (covered)
+    struct receipt *receipt =
+        receipts->ticked ? TAILQ_NEXT(receipts->ticked, next) : TAILQ_FIRST(&receipts->list);
+    bool all_stay = false;
+    for (int passed = 0; receipt && passed < PASS_MOST;) {
+        struct receipt *next = TAILQ_NEXT(receipt, next);
+        if (is_old(receipts, receipt, now_ms, &all_stay)) {
             receipts_remove(receipts, receipt);
-        else
+        } else if (all_stay) {
+            break;
+        } else {
+            receipts->ticked = receipt;
             passed++;
+        }
+        receipt = next;
     }
+    if (!receipt || all_stay)
+        receipts->ticked = NULL;
 }

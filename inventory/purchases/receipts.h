@@ -74,6 +74,7 @@ struct receipts {
     bool forgotten;                    /* one whose history is not known any more */
     struct receipts_history histories[RECEIPTS_HISTORIES];
     int history_count;
+    struct receipt *ticked; /* the last one that receipts_tick() left behind; NULL: it begins anew */
 };
 
 /* The item; of JOURNAL and DUE the part. */

@@ -189,6 +189,33 @@ static void test_many_covered(void) {
     CHECK(!receipts_take_forgotten(&receipts));
 }
 
+/* Behind many that are not covered, as of a master whose replica is away, old ones go as well: each call goes
+ * on where the last one stopped. */
+static void test_behind_uncovered(void) {
+    enum { AT_ONCE = 4096, MORE = 100 }; /* so many a call passes over */
+    begin();
+    for (int i = 0; i < AT_ONCE; i++)
+        add(harness_format("away%d", i), "c 1 ann 1", THERE, 0);
+    add("behind", "c 1 ann 1", HERE, 0);
+    for (int i = AT_ONCE; i < AT_ONCE + MORE; i++)
+        add(harness_format("away%d", i), "c 1 ann 1", THERE, 0);
+    for (int i = 0; i < RECEIPTS_COVERED_MOST; i++)
+        add(harness_format("k%d", i), "c 1 ann 1", HERE, 0);
+    receipts_cover(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS + 1);
+    CHECK_INT(receipts.count, AT_ONCE + 1 + MORE + RECEIPTS_COVERED_MOST);
+    CHECK_STR(receipt_field(receipts.ticked), harness_format("away%d", AT_ONCE - 1));
+    struct receipt *behind = TAILQ_NEXT(receipts.ticked, next);
+    receipts_remove(&receipts, receipts.ticked);
+    receipts_remove(&receipts, behind);
+    receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS + 1);
+    CHECK_INT(receipts.count, RECEIPTS_COVERED_MOST);
+    /* And then from the start. */
+    receipts_cover(&receipts, THERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 1);
+    CHECK_INT(receipts.count, 0);
+}
+
 /* A pass meets all that are not in the history, also what is added or taken away meanwhile. */
 static void test_pass(void) {
     begin();
@@ -217,6 +244,7 @@ int main(int argc, char **argv) {
     harness_run("coverage", test_coverage);
     harness_run("forgotten", test_forgotten);
     harness_run("many that are covered", test_many_covered);
+    harness_run("behind those that are not covered", test_behind_uncovered);
     harness_run("a pass", test_pass);
     return harness_finish();
 }
