@@ -334,11 +334,21 @@ static void enter_holds(struct inventory *inventory) {
     }
 }
 
+static void forget_old(struct inventory *inventory) {
+    struct putback *putback = &inventory->putback;
+    for (int i = 0; i < putback->history_count; i++) {
+        unsigned number = putback->histories[i]->number;
+        const struct redis *redis = store_of_history(inventory->store, number);
+        receipts_set_away(&putback->receipts, number, redis && !redis_is_up(redis));
+    }
+    receipts_tick(&putback->receipts, inventory_now_ms(inventory));
+}
+
 void histories_tick(struct inventory *inventory) {
     struct putback *putback = &inventory->putback;
     give_up(inventory);
     if (putback->running == 0)
-        receipts_tick(&putback->receipts, inventory_now_ms(inventory));
+        forget_old(inventory);
     enter_holds(inventory);
     if (putback->hasty || inventory_now_ms(inventory) - putback->asked_ms >= ASK_MS) {
         putback->asked_ms = inventory_now_ms(inventory);

@@ -243,7 +243,7 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
         note_hold(receipts, receipt);
     if (outcome == INVENTORY_LOSS_DIFFERS && receipt->kind == RECEIPT_JOURNAL)
         receipts_mark(receipts, receipt, true); /* see transactions/disown.c */
-    receipts_adopt(receipts, receipt, history->number);
+    receipts_adopt(receipts, receipt, history->number, inventory_now_ms(inventory));
 }
 
 /* ---- a pass: all receipts are shown ---- */

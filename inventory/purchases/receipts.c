@@ -200,6 +200,12 @@ void receipts_set_synced(struct receipts *receipts, unsigned number, bool synced
         history->synced = synced;
 }
 
+void receipts_set_away(struct receipts *receipts, unsigned number, bool away) {
+    struct receipts_history *history = history_of(receipts, number);
+    if (history)
+        history->away = away;
+}
+
 bool receipts_are_needless(struct receipts *receipts, unsigned number) {
     return receipts->count == 0 && is_synced(receipts, number);
 }
@@ -324,16 +330,22 @@ void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char 
     receipts->count++;
 }
 
-void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned history) {
+void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned history, int64_t now_ms) {
+    receipt->at_ms = now_ms;
     receipt->history = history;
     receipt->seq = ++receipts->seq;
+}
+
+static bool is_away(struct receipts *receipts, unsigned number) {
+    const struct receipts_history *history = history_of(receipts, number);
+    return history && history->away;
 }
 
 /* Whether it goes; and whether those behind it stay, too. */
 static bool is_old(struct receipts *receipts, const struct receipt *receipt, int64_t now_ms, bool *all_stay) {
     int64_t age_ms = is_synced(receipts, receipt->history) ? INT64_MAX : now_ms - receipt->at_ms;
     bool many = receipts->count > RECEIPTS_COVERED_MOST;
-    bool covered = receipt_is_covered(receipts, receipt);
+    bool covered = receipt_is_covered(receipts, receipt) && !is_away(receipts, receipt->history);
     *all_stay =
         age_ms <= RECEIPTS_COVERED_SHORT_MS || (!many && (!covered || age_ms <= RECEIPTS_COVERED_LONG_MS));
     return covered && !*all_stay;

@@ -193,6 +193,37 @@ static void test_one_redis(void) {
     check_books(seller, &redis, "phone", 3, 0, 7);
 }
 
+/* One who has sold from a Redis without replicas. */
+static struct seller *open_at_one(struct redis_server *redis) {
+    redis_start(redis, NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), &told);
+    put(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    return seller;
+}
+
+/* Its machine starts again, and takes longer than receipts are kept: what it lost is put back, and is kept
+ * anew, since it may crash again at once. */
+static void test_away_for_long(void) {
+    struct redis_server redis;
+    struct seller *seller = open_at_one(&redis);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
+    CHECK_STATUS(buy(seller, "phone", "ann", "lost", 2)->status, INVENTORY_OK);
+    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    redis_kill(&redis);
+    seller_wait_down(seller);
+    seller->shop->hurried_ms += LONG_MS;
+    shop_idle(seller->shop, 200);
+    redis_restart(&redis);
+    seller_wait_up(seller);
+    told_check(&told, 1, 0);
+    check_books(seller, &redis, "phone", 7, 0, 3);
+    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    shop_idle(seller->shop, 200);
+    CHECK_INT(seller->inventory->putback.receipts.count, 3); /* the item, and two orders */
+}
+
 /* ---- the newest state of each order ---- */
 
 /* A hold that ran out does not take the unit from who bought it then. */
@@ -306,16 +337,6 @@ static void test_shortage_resolved(void) {
     CHECK_INT(redis_integer(&pair.replica, "EXISTS", "seckill:{seat}:shortage", NULL), 0);
     check_step(seller, lost, INVENTORY_CONFIRM, INVENTORY_OK);
     check_books(seller, &pair.replica, "seat", 0, 0, 1);
-}
-
-/* One who has sold from a Redis without replicas. */
-static struct seller *open_at_one(struct redis_server *redis) {
-    redis_start(redis, NULL);
-    struct seller *seller =
-        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), &told);
-    put(seller, "phone", 10, 0, 0);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    return seller;
 }
 
 /* An order that was lost, and made again with the same key: both receipts are shown to the next server, and
@@ -456,6 +477,32 @@ static void test_cluster(void) {
               0);
 }
 
+static bool are_two(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.receipts.count == 2;
+}
+
+/* One master stays away: what was sold there is kept, but not what is sold elsewhere. */
+static void test_master_is_away(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 0);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
+    shop_wait(shop, is_whole, seller, "all masters are there");
+    struct redis_server *dies = redis_cluster_of(&cluster, "{lamp}");
+    CHECK(redis_cluster_of(&cluster, "{phone}") != dies);
+    put(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    put(seller, "lamp", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
+    shop_wait(shop, is_covered, seller, "there are no replicas");
+    redis_kill(dies);
+    shop_wait(shop, is_not_whole, seller, "the master is gone");
+    shop->hurried_ms += LONG_MS;
+    shop_wait(shop, are_two, seller, "what was sold elsewhere is forgotten");
+    shop_idle(shop, 200);
+    CHECK_INT(seller->inventory->putback.receipts.count, 2); /* the item, and an order */
+}
+
 /* A master restarts, by another history. Until its replica has a copy that can be promoted with what it had
  * before: what is sold meanwhile is kept. */
 static void test_restarted_master(void) {
@@ -524,6 +571,7 @@ int main(int argc, char **argv) {
     harness_run("one Redis that syncs", test_synced);
     harness_run("a replica that gets its copy", test_copying);
     harness_run("one Redis", test_one_redis);
+    harness_run("one Redis that is away for long", test_away_for_long);
     harness_run("a hold that is over", test_hold_is_over);
     harness_run("cancelled by another", test_cancelled_by_another);
     harness_run("what fits at the end", test_fits_at_the_end);
@@ -532,6 +580,7 @@ int main(int argc, char **argv) {
     harness_run("an order that was made again", test_made_again);
     harness_run("restocks, transfers, baskets", test_transactions);
     harness_run("a cluster", test_cluster);
+    harness_run("a master that is away", test_master_is_away);
     harness_run("a master that restarts", test_restarted_master);
     harness_run("many histories", test_many_histories);
     return harness_finish();

@@ -138,7 +138,7 @@ static void test_coverage(void) {
     CHECK_INT(receipts_open(&receipts), 2);
     receipts_cover(&receipts, HERE, receipts.seq);
     CHECK_INT(receipts_open(&receipts), 1);
-    receipts_adopt(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "c"), HERE);
+    receipts_adopt(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "c"), HERE, 0);
     CHECK_INT(receipts_open(&receipts), 1);
     receipts_end_history(&receipts, HERE);
     CHECK_INT(receipts_open(&receipts), 3);
@@ -173,6 +173,25 @@ static void test_forgotten(void) {
         add(harness_format("k%d", i), "c 1 ann 1", THERE, 0);
     receipts_end_history(&receipts, THERE);
     CHECK(receipts_take_forgotten(&receipts));
+}
+
+/* While a server is away what is covered stays; and where it is put back it is new. */
+static void test_away(void) {
+    begin();
+    add("a", "c 1 ann 1", HERE, 0);
+    add("b", "c 1 ann 1", THERE, 0);
+    receipts_cover(&receipts, HERE, receipts.seq);
+    receipts_cover(&receipts, THERE, receipts.seq);
+    receipts_set_away(&receipts, THERE, true);
+    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 1);
+    CHECK_STR(record_of("a"), "none");
+    CHECK_STR(record_of("b"), "c 1 ann 1");
+    receipts_adopt(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "b"), HERE, 100000);
+    receipts_cover(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, 100000 + RECEIPTS_COVERED_LONG_MS);
+    CHECK_STR(record_of("b"), "c 1 ann 1");
+    receipts_tick(&receipts, 100000 + RECEIPTS_COVERED_LONG_MS + 1);
+    CHECK_STR(record_of("b"), "none");
 }
 
 /* There are no more old ones than so many: beyond that they go after the first time. */
@@ -243,6 +262,7 @@ int main(int argc, char **argv) {
     harness_run("memory", test_memory);
     harness_run("coverage", test_coverage);
     harness_run("forgotten", test_forgotten);
+    harness_run("a server is away", test_away);
     harness_run("many that are covered", test_many_covered);
     harness_run("behind those that are not covered", test_behind_uncovered);
     harness_run("a pass", test_pass);
