@@ -51,17 +51,32 @@ static void end_history(struct putback *putback, int i) {
     free(history);
 }
 
-/* Room for one more: the oldest goes that nobody waits for. False: there is none. */
-static bool make_room(struct putback *putback) {
-    int i = 0;
-    while (i < putback->history_count &&
-           (putback->histories[i]->state == HISTORY_RUNS || putback->histories[i]->asking))
-        i++;
+/* The place of the oldest that nobody waits for; `free_only`: and that no server has. history_count: there is
+ * none. */
+static int oldest(const struct inventory *inventory, bool free_only) {
+    const struct putback *putback = &inventory->putback;
+    for (int i = 0; i < putback->history_count; i++) {
+        const struct history *history = putback->histories[i];
+        if (history->state != HISTORY_RUNS && !history->asking &&
+            !(free_only && store_of_history(inventory->store, history->number)))
+            return i;
+    }
+    return putback->history_count;
+}
+
+/* Room for one more. What is sold in a history that ended is never covered: so one that a server has goes
+ * only where there are as many servers. False: there is no room. */
+static bool make_room(struct inventory *inventory) {
+    struct putback *putback = &inventory->putback;
     if (putback->history_count < RECEIPTS_HISTORIES)
         return true;
-    if (i < putback->history_count)
-        end_history(putback, i);
-    return i < RECEIPTS_HISTORIES;
+    int i = oldest(inventory, true);
+    if (i == putback->history_count)
+        i = oldest(inventory, false);
+    if (i == putback->history_count)
+        return false;
+    end_history(putback, i);
+    return true;
 }
 
 /* A master that was restarted has its replicas again in a while: until they have their copy, each of them can
@@ -78,7 +93,7 @@ static struct history *enter(struct inventory *inventory, const struct server *s
     struct putback *putback = &inventory->putback;
     const struct replication *told = redis_history(server->redis);
     bool expects = expects_replicas(inventory, server);
-    struct history *history = make_room(putback) ? calloc(1, sizeof *history) : NULL;
+    struct history *history = make_room(inventory) ? calloc(1, sizeof *history) : NULL;
     if (!history)
         return NULL;
     memcpy(history->id, told->id, sizeof history->id);

@@ -564,6 +564,27 @@ static void test_many_histories(void) {
     check_books(seller, &redis, "phone", 8, 0, 2);
 }
 
+/* The oldest history is that of a master which is up: another one goes. */
+static void test_oldest_is_up(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, 2, 0);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
+    shop_wait(shop, is_whole, seller, "both masters are there");
+    leave_histories(seller->inventory);
+    struct history *const *histories = seller->inventory->putback.histories;
+    struct history *first = histories[0];
+    met = seller->inventory->putback.number;
+    struct redis_server *other = cluster.server;
+    if (strstr(redis_command(other, "INFO", "replication", NULL), first->id))
+        other++;
+    redis_kill(other);
+    redis_restart(other);
+    shop_wait(shop, has_met_more, seller, "another history");
+    CHECK_INT(seller->inventory->putback.history_count, RECEIPTS_HISTORIES);
+    CHECK(histories[0] == first);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("receipts that are old", test_old_receipts);
@@ -583,5 +604,6 @@ int main(int argc, char **argv) {
     harness_run("a master that is away", test_master_is_away);
     harness_run("a master that restarts", test_restarted_master);
     harness_run("many histories", test_many_histories);
+    harness_run("the oldest is that of a master which is up", test_oldest_is_up);
     return harness_finish();
 }
