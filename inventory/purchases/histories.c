@@ -35,6 +35,13 @@ static struct history *find(struct putback *putback, const char *id) {
     return NULL;
 }
 
+static const struct history *find_number(const struct putback *putback, unsigned number) {
+    int i = 0;
+    while (i < putback->history_count && putback->histories[i]->number != number)
+        i++;
+    return i < putback->history_count ? putback->histories[i] : NULL;
+}
+
 static void end_history(struct putback *putback, int i) {
     struct history *history = putback->histories[i];
     putback->running -= history->state == HISTORY_RESTS;
@@ -44,24 +51,49 @@ static void end_history(struct putback *putback, int i) {
     free(history);
 }
 
-/* Room for one more: the oldest goes that nobody waits for. False: there is none. */
-static bool make_room(struct putback *putback) {
-    int i = 0;
-    while (i < putback->history_count &&
-           (putback->histories[i]->state == HISTORY_RUNS || putback->histories[i]->asking))
-        i++;
+/* The place of the oldest that nobody waits for; `free_only`: and that no server has. history_count: there is
+ * none. */
+static int oldest(const struct inventory *inventory, bool free_only) {
+    const struct putback *putback = &inventory->putback;
+    for (int i = 0; i < putback->history_count; i++) {
+        const struct history *history = putback->histories[i];
+        if (history->state != HISTORY_RUNS && !history->asking &&
+            !(free_only && store_of_history(inventory->store, history->number)))
+            return i;
+    }
+    return putback->history_count;
+}
+
+/* Room for one more. What is sold in a history that ended is never covered: so one that a server has goes
+ * only where there are as many servers. False: there is no room. */
+static bool make_room(struct inventory *inventory) {
+    struct putback *putback = &inventory->putback;
     if (putback->history_count < RECEIPTS_HISTORIES)
         return true;
-    if (i < putback->history_count)
-        end_history(putback, i);
-    return i < RECEIPTS_HISTORIES;
+    int i = oldest(inventory, true);
+    if (i == putback->history_count)
+        i = oldest(inventory, false);
+    if (i == putback->history_count)
+        return false;
+    end_history(putback, i);
+    return true;
+}
+
+/* A master that was restarted has its replicas again in a while: until they have their copy, each of them can
+ * be promoted with what it had before. One that was promoted was a replica itself; in a cluster the old
+ * master becomes its replica. */
+static bool expects_replicas(const struct inventory *inventory, const struct server *server) {
+    const struct history *was = find_number(&inventory->putback, server->history);
+    bool promoted = redis_history(server->redis)->before[0];
+    return promoted ? inventory->url.kind == REDIS_URL_CLUSTER : was && was->had_replicas;
 }
 
 /* NULL when out of memory. */
 static struct history *enter(struct inventory *inventory, const struct server *server) {
     struct putback *putback = &inventory->putback;
     const struct replication *told = redis_history(server->redis);
-    struct history *history = make_room(putback) ? calloc(1, sizeof *history) : NULL;
+    bool expects = expects_replicas(inventory, server);
+    struct history *history = make_room(inventory) ? calloc(1, sizeof *history) : NULL;
     if (!history)
         return NULL;
     memcpy(history->id, told->id, sizeof history->id);
@@ -69,7 +101,7 @@ static struct history *enter(struct inventory *inventory, const struct server *s
     /* The server was promoted or restarted; then others may have acknowledged what it lacks. */
     history->suspect = told->before[0] || server->history;
     history->may_end_early = true;
-    history->had_replicas = inventory->url.kind == REDIS_URL_CLUSTER && told->before[0];
+    history->had_replicas = expects;
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
     if (history->suspect && receipts_take_forgotten(&putback->receipts))
@@ -156,7 +188,7 @@ void histories_prepare(void *ctx, struct server *server) {
         return; /* it is asked again */
     if (history->reached_ms != redis_reached_ms(server->redis))
         note_reached(inventory, history, server);
-    history->had_replicas |= redis_history(server->redis)->replicas > 0;
+    history->had_replicas |= redis_history(server->redis)->connected > 0;
     if (history->state == HISTORY_RESTS && history->may_end_early)
         ask_the_others(inventory, history, server);
     if ((history->state == HISTORY_NEW && inventory_now_ms(inventory) >= history->again_ms) ||
@@ -188,13 +220,13 @@ static bool has_replicas(const struct inventory *inventory, const struct history
 static void note_replicas(struct inventory *inventory, struct history *history, const struct replication *now,
                           const char *info, uint64_t seq) {
     struct receipts *receipts = &inventory->putback.receipts;
-    history->had_replicas |= now->replicas > 0;
+    history->had_replicas |= now->connected > 0;
     if (!has_replicas(inventory, history)) {
         receipts_cover(receipts, history->number, seq);
         return;
     }
     receipts_set_synced(receipts, history->number, false);
-    if (now->replicas > 0 && replication_count(info, history->mark_offset) == now->replicas)
+    if (now->connected > 0 && replication_count(info, history->mark_offset) == now->connected)
         receipts_cover(receipts, history->number, history->mark);
     else if (history->mark)
         return;
@@ -285,8 +317,9 @@ static void on_entered(void *ctx, const struct redis_value *value) {
     struct entering *entering = ctx;
     struct receipts *receipts = &entering->inventory->putback.receipts;
     struct receipt *receipt = receipts_find(receipts, RECEIPT_ORDER, entering->item, entering->digest);
-    if (receipt && store_status(entering->inventory, value) != INVENTORY_OK)
-        receipts_mark(receipts, receipt, true); /* again */
+    bool good = store_status(entering->inventory, value) == INVENTORY_OK;
+    if (receipt && receipt->busy)
+        receipts_mark(receipts, receipt, !good);
     free(entering);
 }
 
@@ -301,27 +334,37 @@ static void enter_hold(struct inventory *inventory, struct receipt *receipt) {
     entering->inventory = inventory;
     stpcpy(entering->item, receipt_place(receipt));
     stpcpy(entering->digest, receipt_field(receipt));
-    receipts_mark(&inventory->putback.receipts, receipt, false);
+    receipt->busy = true;
     due_touch(inventory->store, entering->item, order.expires_ms, on_entered, entering);
 }
 
 static void enter_holds(struct inventory *inventory) {
     struct receipts *receipts = &inventory->putback.receipts;
     struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
-    for (int n = 0; receipt && receipts->to_index > 0 && n < INDEX_AT_ONCE; receipt = next) {
+    for (int n = 0; receipt && receipts->todo > 0 && n < INDEX_AT_ONCE; receipt = next) {
         next = TAILQ_NEXT(receipt, next);
-        if (!receipt->to_index || receipt->kind != RECEIPT_ORDER)
+        if (!receipt->todo || receipt->busy || receipt->kind != RECEIPT_ORDER)
             continue;
         n++;
         enter_hold(inventory, receipt);
     }
 }
 
+static void forget_old(struct inventory *inventory) {
+    struct putback *putback = &inventory->putback;
+    for (int i = 0; i < putback->history_count; i++) {
+        unsigned number = putback->histories[i]->number;
+        const struct redis *redis = store_of_history(inventory->store, number);
+        receipts_set_away(&putback->receipts, number, redis && !redis_is_up(redis));
+    }
+    receipts_tick(&putback->receipts, inventory_now_ms(inventory));
+}
+
 void histories_tick(struct inventory *inventory) {
     struct putback *putback = &inventory->putback;
     give_up(inventory);
     if (putback->running == 0)
-        receipts_tick(&putback->receipts, inventory_now_ms(inventory));
+        forget_old(inventory);
     enter_holds(inventory);
     if (putback->hasty || inventory_now_ms(inventory) - putback->asked_ms >= ASK_MS) {
         putback->asked_ms = inventory_now_ms(inventory);

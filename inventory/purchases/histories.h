@@ -12,11 +12,14 @@
  * fit then is noted in the item (`shortage`), told (`on_loss`) and counted.
  *
  * The same question tells how far replicas are, so that receipts are forgotten when replicas have what they
- * tell of. Where no replica was ever seen the store's disk has it, and a receipt is forgotten by its age.
+ * tell of. Where no replica was ever seen the store's disk has it, and a receipt is forgotten by its age, but
+ * not while the server is away.
  *
  * It cannot put back
  * - what an inventory acknowledged that died too, in its last moments,
- * - what had to be forgotten: that is counted (`unkept`) when a new history is met.
+ * - what had to be forgotten: that is counted (`unkept`) when a new history is met,
+ * - what does not fit any more since an inventory was there that is new: to it a master that was restarted
+ *   is like any other, and it sells at once, while others have yet to notice.
  *
  * A master can come back while Sentinels are replacing it, and what was sold from it then would be missing in
  * its successor. So a server rests as well, for the whole time, if Sentinels name it and it was away for

@@ -244,7 +244,7 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
     }
     if (outcome == INVENTORY_LOSS_BACK)
         note_hold(receipts, receipt);
-    receipts_adopt(receipts, receipt, history->number);
+    receipts_adopt(receipts, receipt, history->number, inventory_now_ms(inventory));
 }
 
 /* ---- a pass: all receipts are shown ---- */

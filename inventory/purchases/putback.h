@@ -27,8 +27,8 @@ struct history {
     int in_flight;
     unsigned questions;
     /* How far its replicas are. */
-    bool had_replicas;
-    uint64_t mark; /* once they have this offset, they have what was added until this receipt */
+    bool had_replicas; /* it, or what its server had before */
+    uint64_t mark;     /* once they have this offset, they have what was added until this receipt */
     int64_t mark_offset;
 };
 

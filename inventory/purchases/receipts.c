@@ -165,19 +165,22 @@ void receipts_remove(struct receipts *receipts, struct receipt *receipt) {
         leave_index(receipts, receipt);
     if (receipts->unindexed == receipt)
         receipts->unindexed = TAILQ_NEXT(receipt, next);
+    if (receipts->ticked == receipt)
+        receipts->ticked = TAILQ_PREV(receipt, receipt_list, next);
     for (int i = 0; i < receipts->history_count; i++) {
         if (receipts->histories[i].passed == receipt)
             receipts->histories[i].passed = TAILQ_PREV(receipt, receipt_list, next);
     }
     TAILQ_REMOVE(&receipts->list, receipt, next);
     receipts->count--;
-    receipts->to_index -= receipt->to_index;
+    receipts->todo -= receipt->todo;
     receipt_free(receipts, receipt);
 }
 
-void receipts_mark(struct receipts *receipts, struct receipt *receipt, bool to_index) {
-    receipts->to_index += to_index - receipt->to_index;
-    receipt->to_index = to_index;
+void receipts_mark(struct receipts *receipts, struct receipt *receipt, bool todo) {
+    receipts->todo += todo - receipt->todo;
+    receipt->todo = todo;
+    receipt->busy = false;
 }
 
 /* ---- coverage ---- */
@@ -196,6 +199,12 @@ void receipts_set_synced(struct receipts *receipts, unsigned number, bool synced
     struct receipts_history *history = history_of(receipts, number);
     if (history)
         history->synced = synced;
+}
+
+void receipts_set_away(struct receipts *receipts, unsigned number, bool away) {
+    struct receipts_history *history = history_of(receipts, number);
+    if (history)
+        history->away = away;
 }
 
 bool receipts_are_needless(struct receipts *receipts, unsigned number) {
@@ -309,6 +318,8 @@ void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char 
                      receipt); /* it was read on another connection before the older one was written */
         return;
     }
+    if (older && older->todo && kind == RECEIPT_JOURNAL)
+        older = NULL; /* another attempt, which is still to be undone */
     if (older)
         receipts_remove(receipts, older);
     else if (receipts->count >= receipts->max)
@@ -322,26 +333,45 @@ void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char 
     receipts->count++;
 }
 
-void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned history) {
+void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned history, int64_t now_ms) {
+    receipt->at_ms = now_ms;
     receipt->history = history;
     receipt->seq = ++receipts->seq;
 }
 
+static bool is_away(struct receipts *receipts, unsigned number) {
+    const struct receipts_history *history = history_of(receipts, number);
+    return history && history->away;
+}
+
+/* Whether it goes; and whether those behind it stay, too. */
+static bool is_old(struct receipts *receipts, const struct receipt *receipt, int64_t now_ms, bool *all_stay) {
+    int64_t age_ms = is_synced(receipts, receipt->history) ? INT64_MAX : now_ms - receipt->at_ms;
+    bool many = receipts->count > RECEIPTS_COVERED_MOST;
+    bool covered = receipt_is_covered(receipts, receipt) && !is_away(receipts, receipt->history);
+    *all_stay =
+        age_ms <= RECEIPTS_COVERED_SHORT_MS || (!many && (!covered || age_ms <= RECEIPTS_COVERED_LONG_MS));
+    return covered && !*all_stay && !receipt->todo;
+}
+
 /* Those behind the first one that is not covered stay for longer, unless there are many. A call passes over
- * no more than PASS_MOST: the loop's other work waits. */
+ * no more than PASS_MOST, since the loop's other work waits: the next one goes on there. */
 void receipts_tick(struct receipts *receipts, int64_t now_ms) {
-    struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
-    for (int passed = 0; receipt && passed < PASS_MOST; receipt = next) {
-        next = TAILQ_NEXT(receipt, next);
-        int64_t age_ms = is_synced(receipts, receipt->history) ? INT64_MAX : now_ms - receipt->at_ms;
-        bool many = receipts->count > RECEIPTS_COVERED_MOST;
-        bool covered = receipt_is_covered(receipts, receipt);
-        if (age_ms <= RECEIPTS_COVERED_SHORT_MS ||
-            (!many && (!covered || age_ms <= RECEIPTS_COVERED_LONG_MS)))
-            return;
-        if (covered)
+    struct receipt *receipt =
+        receipts->ticked ? TAILQ_NEXT(receipts->ticked, next) : TAILQ_FIRST(&receipts->list);
+    bool all_stay = false;
+    for (int passed = 0; receipt && passed < PASS_MOST;) {
+        struct receipt *next = TAILQ_NEXT(receipt, next);
+        if (is_old(receipts, receipt, now_ms, &all_stay)) {
             receipts_remove(receipts, receipt);
-        else
+        } else if (all_stay) {
+            break;
+        } else {
+            receipts->ticked = receipt;
             passed++;
+        }
+        receipt = next;
     }
+    if (!receipt || all_stay)
+        receipts->ticked = NULL;
 }

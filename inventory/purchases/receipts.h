@@ -9,8 +9,10 @@
  * Each belongs to a history (struct replication) by its number, and has a place in the order of time (`seq`).
  * A history is covered up to a place: replicas have all that was acknowledged until then. What is not covered
  * is kept, up to RECEIPTS_MAX; if there are more, the oldest is forgotten, and that is noted. What is covered
- * is kept for a while longer, since a replica may itself lose what it wrote last, or a slot may move to a
- * master whose replica has not got it. */
+ * is kept for a while longer, since a replica may itself lose what it wrote last, as may a server without
+ * replicas, or a slot may move to a master whose replica has not got it; and until its server is there again,
+ * or another one in its place. Nothing is added to a history whose server is away: so that is no more and
+ * more. */
 #ifndef INVENTORY_PURCHASES_RECEIPTS_H
 #define INVENTORY_PURCHASES_RECEIPTS_H
 
@@ -27,7 +29,6 @@ enum {
     RECEIPTS_HISTORIES = 64
 };
 
-/* In the order in which they are put back: an order needs its item. */
 enum receipt_kind { RECEIPT_ITEM, RECEIPT_MOVE, RECEIPT_ORDER, RECEIPT_JOURNAL, RECEIPT_DUE };
 
 /* Small, since a busy sale has a hundred thousand of them. */
@@ -39,9 +40,10 @@ struct receipt {
     uint32_t hash;    /* of its name, if it is in the index */
     unsigned history; /* by its number; 0: of a server that does not tell it, so that it counts as covered */
     enum receipt_kind kind : 8;
-    bool indexed;  /* it can be found by its name */
-    bool told;     /* that it does not fit was told */
-    bool to_index; /* a hold, whose item is to be entered in the index of due times; or see disown.h */
+    bool indexed; /* it can be found by its name */
+    bool told;    /* that it does not fit was told */
+    bool todo;    /* a hold's item is to be entered in the index of due times, or an attempt to be undone */
+    bool busy;    /* that is being done */
     uint16_t field_at, record_at;
     uint32_t at; /* in its slab */
     char text[]; /* place, field and record, see receipt_place() */
@@ -53,6 +55,7 @@ TAILQ_HEAD(receipt_list, receipt);
 struct receipts_history {
     unsigned number;
     bool synced;            /* what is acknowledged is on the only disk already: nothing need be kept */
+    bool away;              /* its server is: what may be shown to it stays */
     uint64_t covered;       /* what was added until this one is */
     uint64_t forgotten;     /* the newest that was forgotten without; 0: none was */
     struct receipt *passed; /* the last one that this pass over all of them has met; NULL: none yet */
@@ -60,7 +63,7 @@ struct receipts_history {
 
 struct receipts {
     int max; /* RECEIPTS_MAX */
-    int count, to_index;
+    int count, todo;
     uint64_t seq;             /* of the newest */
     struct receipt_list list; /* the oldest first */
     /* The index by name. A receipt is entered when the next one is searched for: orders that are sold, and
@@ -74,6 +77,7 @@ struct receipts {
     bool forgotten;                    /* one whose history is not known any more */
     struct receipts_history histories[RECEIPTS_HISTORIES];
     int history_count;
+    struct receipt *ticked; /* the last one that receipts_tick() left behind; NULL: it begins anew */
 };
 
 /* The item; of JOURNAL and DUE the part. */
@@ -104,10 +108,10 @@ struct receipt *receipts_find_seq(struct receipts *receipts, enum receipt_kind k
 struct receipt *receipts_find(struct receipts *receipts, enum receipt_kind kind, const char *place,
                               const char *field);
 void receipts_remove(struct receipts *receipts, struct receipt *receipt);
-/* Sets `to_index`. */
-void receipts_mark(struct receipts *receipts, struct receipt *receipt, bool to_index);
-/* It is in this history by now. */
-void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned history);
+/* Sets `todo`, and that nobody does it now. */
+void receipts_mark(struct receipts *receipts, struct receipt *receipt, bool todo);
+/* It is in this history by now, and as old as if it had been added. */
+void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned history, int64_t now_ms);
 
 /* A history begins, or ends. There are no more than RECEIPTS_HISTORIES. */
 void receipts_begin_history(struct receipts *receipts, unsigned number);
@@ -122,6 +126,8 @@ void receipts_cover(struct receipts *receipts, unsigned number, uint64_t seq);
 
 /* Sets `synced` of a history. */
 void receipts_set_synced(struct receipts *receipts, unsigned number, bool synced);
+/* Sets `away` of a history. */
+void receipts_set_away(struct receipts *receipts, unsigned number, bool away);
 /* Whether nothing of this history need be kept, and nothing is. */
 bool receipts_are_needless(struct receipts *receipts, unsigned number);
 
@@ -131,7 +137,8 @@ int receipts_open(struct receipts *receipts);
 /* Whether some were forgotten that may not be covered; then says so no more. */
 bool receipts_take_forgotten(struct receipts *receipts);
 
-/* Forgets what is covered and old. To be called now and then, but not while they are shown. */
+/* Forgets what is covered and old, but for that whose server is away. To be called now and then, but not
+ * while they are shown. */
 void receipts_tick(struct receipts *receipts, int64_t now_ms);
 
 #endif

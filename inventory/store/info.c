@@ -55,6 +55,7 @@ bool replication_read(struct replication *replication, const char *info) {
     if (strspn(read.before, "0") == REPLICATION_ID_SIZE - 1)
         read.before[0] = '\0';
     read.replicas = replication_count(info, 0);
+    read.connected = (int)find_number(info, "connected_slaves");
     *replication = read;
     return true;
 }

@@ -21,6 +21,7 @@ struct replication {
     char before[REPLICATION_ID_SIZE]; /* the history that it goes on from; "": none */
     int64_t parted;                   /* what `before` had from this offset on is not in it */
     int replicas;                     /* that are connected and follow */
+    int connected;                    /* these, and those that still get their copy */
 };
 
 /* Reads INFO replication; false if it says less than that. */

@@ -267,6 +267,16 @@ unsigned store_history(struct store *store, const char *key) {
     return server ? server->history : 0;
 }
 
+/* One that is up first: a server may have changed its address. */
+const struct redis *store_of_history(const struct store *store, unsigned number) {
+    const struct redis *redis = NULL;
+    for (int i = 0; i < store->servers.count && !(redis && redis_is_up(redis)); i++) {
+        if (store->servers.server[i]->history == number)
+            redis = store->servers.server[i]->redis;
+    }
+    return redis;
+}
+
 void store_flush(struct store *store) {
     for (int i = 0; i < store->servers.count; i++)
         redis_flush(store->servers.server[i]->redis);

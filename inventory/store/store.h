@@ -85,6 +85,9 @@ struct redis *store_server(const struct store *store, int i);
 /* The number of the history (struct server) in which a call of this key was carried out. Within the callback
  * of a call it is that of the server which replied, otherwise of the one that has the key now. 0: none. */
 unsigned store_history(struct store *store, const char *key);
+/* The connection to the server that has the history of this number, or had it when it was up last; NULL:
+ * there is none by now. */
+const struct redis *store_of_history(const struct store *store, unsigned number);
 
 void store_flush(struct store *store);
 void store_push(struct store *store);

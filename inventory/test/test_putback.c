@@ -110,6 +110,54 @@ static void test_synced(void) {
     CHECK(keeps(seller, "k2"));
 }
 
+static bool is_copying(void *arg) {
+    return strstr(redis_command(arg, "INFO", "replication", NULL), "state=wait_bgsave");
+}
+
+static long long number_after(const char *text, const char *name) {
+    const char *at = strstr(text, name);
+    return at ? strtoll(at + strlen(name), NULL, 10) : -1;
+}
+
+/* The replica that follows has told that it has all. */
+static bool has_told(void *arg) {
+    const char *info = redis_command(arg, "INFO", "replication", NULL);
+    return number_after(info, "state=online,offset=") >= number_after(info, "master_repl_offset:");
+}
+
+static void start_copying(struct redis_server *replica, struct redis_server *master) {
+    CHECK_STR(redis_command(master, "CONFIG", "SET", "repl-diskless-sync-delay", "600", NULL), "OK");
+    redis_start(replica, "--replicaof", "127.0.0.1", harness_format("%d", master->port), NULL);
+    CHECK(harness_wait(is_copying, master, 20000));
+}
+
+/* After many questions. */
+static void check_open(struct seller *seller) {
+    told_open(seller);
+    shop_idle(seller->shop, 300);
+    CHECK(told_open(seller) > 0);
+}
+
+/* A replica can be promoted while it gets its copy, with what it had before: all that is sold meanwhile is
+ * kept, whatever the disk has. Also if another one has all. */
+static void test_copying(void) {
+    struct redis_server redis, first, second;
+    redis_start(&redis, "--appendfsync", "always", NULL);
+    start_copying(&first, &redis);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    put(seller, "phone", 10, 0, 0);
+    check_open(seller);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
+    shop_wait(shop, is_covered, seller, "the replica has it");
+    start_copying(&second, &redis);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    shop_wait(shop, has_told, &redis, "the first replica has it");
+    check_open(seller);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
+    shop_wait(shop, is_covered, seller, "both have it");
+}
+
 /* Twice: so what the server said of its disk after the first time is known. */
 static bool has_asked(void *arg) {
     return ((struct seller *)arg)->inventory->putback.histories[0]->questions >= 2;
@@ -143,6 +191,37 @@ static void test_one_redis(void) {
     told_check(&told, 1, 0);
     told_check(&others, 1, 0);
     check_books(seller, &redis, "phone", 3, 0, 7);
+}
+
+/* One who has sold from a Redis without replicas. */
+static struct seller *open_at_one(struct redis_server *redis) {
+    redis_start(redis, NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), &told);
+    put(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    return seller;
+}
+
+/* Its machine starts again, and takes longer than receipts are kept: what it lost is put back, and is kept
+ * anew, since it may crash again at once. */
+static void test_away_for_long(void) {
+    struct redis_server redis;
+    struct seller *seller = open_at_one(&redis);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
+    CHECK_STATUS(buy(seller, "phone", "ann", "lost", 2)->status, INVENTORY_OK);
+    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    redis_kill(&redis);
+    seller_wait_down(seller);
+    seller->shop->hurried_ms += LONG_MS;
+    shop_idle(seller->shop, 200);
+    redis_restart(&redis);
+    seller_wait_up(seller);
+    told_check(&told, 1, 0);
+    check_books(seller, &redis, "phone", 7, 0, 3);
+    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    shop_idle(seller->shop, 200);
+    CHECK_INT(seller->inventory->putback.receipts.count, 3); /* the item, and two orders */
 }
 
 /* ---- the newest state of each order ---- */
@@ -299,16 +378,6 @@ static void test_shortage_resolved(void) {
     check_books(seller, &pair.replica, "seat", 0, 0, 1);
 }
 
-/* One who has sold from a Redis without replicas. */
-static struct seller *open_at_one(struct redis_server *redis) {
-    redis_start(redis, NULL);
-    struct seller *seller =
-        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), &told);
-    put(seller, "phone", 10, 0, 0);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    return seller;
-}
-
 /* An order that was lost, and made again with the same key: both receipts are shown to the next server, and
  * then it is sold from. */
 static void test_made_again(void) {
@@ -443,6 +512,53 @@ static void test_cluster(void) {
               0);
 }
 
+static bool are_two(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.receipts.count == 2;
+}
+
+/* One master stays away: what was sold there is kept, but not what is sold elsewhere. */
+static void test_master_is_away(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 0);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
+    shop_wait(shop, is_whole, seller, "all masters are there");
+    struct redis_server *dies = redis_cluster_of(&cluster, "{lamp}");
+    CHECK(redis_cluster_of(&cluster, "{phone}") != dies);
+    put(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    put(seller, "lamp", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
+    shop_wait(shop, is_covered, seller, "there are no replicas");
+    redis_kill(dies);
+    shop_wait(shop, is_not_whole, seller, "the master is gone");
+    shop->hurried_ms += LONG_MS;
+    shop_wait(shop, are_two, seller, "what was sold elsewhere is forgotten");
+    shop_idle(shop, 200);
+    CHECK_INT(seller->inventory->putback.receipts.count, 2); /* the item, and an order */
+}
+
+/* A master restarts, by another history. Until its replica has a copy that can be promoted with what it had
+ * before: what is sold meanwhile is kept. */
+static void test_restarted_master(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 1);
+    struct shop *shop = shop_open();
+    struct seller_options options = {.url = redis_cluster_url(&cluster), .call_timeout_ms = 20000};
+    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    shop_wait(shop, is_whole, seller, "all masters are there");
+    struct redis_server *restarts = redis_cluster_of(&cluster, "{phone}");
+    put(seller, "phone", 10, 0, 0);
+    redis_wait_copied(restarts, restarts + MASTERS);
+    redis_pause(restarts + MASTERS);
+    redis_kill(restarts);
+    shop_wait(shop, is_not_whole, seller, "the master is gone");
+    redis_restart(restarts);
+    shop_wait(shop, is_whole, seller, "the master is back");
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    check_open(seller);
+}
+
 /* ---- histories ---- */
 
 static unsigned met;
@@ -483,12 +599,35 @@ static void test_many_histories(void) {
     check_books(seller, &redis, "phone", 8, 0, 2);
 }
 
+/* The oldest history is that of a master which is up: another one goes. */
+static void test_oldest_is_up(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, 2, 0);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
+    shop_wait(shop, is_whole, seller, "both masters are there");
+    leave_histories(seller->inventory);
+    struct history *const *histories = seller->inventory->putback.histories;
+    struct history *first = histories[0];
+    met = seller->inventory->putback.number;
+    struct redis_server *other = cluster.server;
+    if (strstr(redis_command(other, "INFO", "replication", NULL), first->id))
+        other++;
+    redis_kill(other);
+    redis_restart(other);
+    shop_wait(shop, has_met_more, seller, "another history");
+    CHECK_INT(seller->inventory->putback.history_count, RECEIPTS_HISTORIES);
+    CHECK(histories[0] == first);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("receipts that are old", test_old_receipts);
     harness_run("what replicas have", test_coverage);
     harness_run("one Redis that syncs", test_synced);
+    harness_run("a replica that gets its copy", test_copying);
     harness_run("one Redis", test_one_redis);
+    harness_run("one Redis that is away for long", test_away_for_long);
     harness_run("a hold that is over", test_hold_is_over);
     harness_run("cancelled by another", test_cancelled_by_another);
     harness_run("what fits at the end", test_fits_at_the_end);
@@ -498,6 +637,9 @@ int main(int argc, char **argv) {
     harness_run("an order that was made again", test_made_again);
     harness_run("restocks, transfers, baskets", test_transactions);
     harness_run("a cluster", test_cluster);
+    harness_run("a master that is away", test_master_is_away);
+    harness_run("a master that restarts", test_restarted_master);
     harness_run("many histories", test_many_histories);
+    harness_run("the oldest is that of a master which is up", test_oldest_is_up);
     return harness_finish();
 }

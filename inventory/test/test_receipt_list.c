@@ -66,6 +66,31 @@ static void test_two_of_a_name(void) {
 }
 
 /* Thousands are found, and the buckets grow with them. Each takes some 150 bytes. */
+static void add_attempt(const char *record) {
+    receipts_add(&receipts, RECEIPT_JOURNAL, "1", "b:x", record, HERE, 0, false);
+}
+
+/* An attempt at a basket that is still to be undone is not forgotten for another one, nor for its age. */
+static void test_to_be_undone(void) {
+    begin();
+    add_attempt("0 intent 1");
+    add_attempt("0 held 1");
+    CHECK_INT(receipts.count, 1);
+    struct receipt *undone = receipts_find(&receipts, RECEIPT_JOURNAL, "1", "b:x");
+    uint64_t seq = undone->seq;
+    receipts_mark(&receipts, undone, true);
+    CHECK_INT(receipts.todo, 1);
+    add_attempt("0 held 2");
+    CHECK_INT(receipts.count, 2);
+    receipts_cover(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 1);
+    CHECK_INT(receipts.count, 1);
+    undone = receipts_find_seq(&receipts, RECEIPT_JOURNAL, "1", "b:x", seq);
+    CHECK_STR(undone ? receipt_record(undone) : "none", "0 held 1");
+    receipts_remove(&receipts, undone);
+    CHECK_INT(receipts.todo, 0);
+}
+
 static void test_many(void) {
     begin();
     size_t used = mallinfo2().uordblks;
@@ -138,7 +163,7 @@ static void test_coverage(void) {
     CHECK_INT(receipts_open(&receipts), 2);
     receipts_cover(&receipts, HERE, receipts.seq);
     CHECK_INT(receipts_open(&receipts), 1);
-    receipts_adopt(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "c"), HERE);
+    receipts_adopt(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "c"), HERE, 0);
     CHECK_INT(receipts_open(&receipts), 1);
     receipts_end_history(&receipts, HERE);
     CHECK_INT(receipts_open(&receipts), 3);
@@ -175,6 +200,25 @@ static void test_forgotten(void) {
     CHECK(receipts_take_forgotten(&receipts));
 }
 
+/* While a server is away what is covered stays; and where it is put back it is new. */
+static void test_away(void) {
+    begin();
+    add("a", "c 1 ann 1", HERE, 0);
+    add("b", "c 1 ann 1", THERE, 0);
+    receipts_cover(&receipts, HERE, receipts.seq);
+    receipts_cover(&receipts, THERE, receipts.seq);
+    receipts_set_away(&receipts, THERE, true);
+    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 1);
+    CHECK_STR(record_of("a"), "none");
+    CHECK_STR(record_of("b"), "c 1 ann 1");
+    receipts_adopt(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "b"), HERE, 100000);
+    receipts_cover(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, 100000 + RECEIPTS_COVERED_LONG_MS);
+    CHECK_STR(record_of("b"), "c 1 ann 1");
+    receipts_tick(&receipts, 100000 + RECEIPTS_COVERED_LONG_MS + 1);
+    CHECK_STR(record_of("b"), "none");
+}
+
 /* There are no more old ones than so many: beyond that they go after the first time. */
 static void test_many_covered(void) {
     enum { MORE = 100 };
@@ -187,6 +231,33 @@ static void test_many_covered(void) {
     receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS + 1);
     CHECK_INT(receipts.count, RECEIPTS_COVERED_MOST);
     CHECK(!receipts_take_forgotten(&receipts));
+}
+
+/* Behind many that are not covered, as of a master whose replica is away, old ones go as well: each call goes
+ * on where the last one stopped. */
+static void test_behind_uncovered(void) {
+    enum { AT_ONCE = 4096, MORE = 100 }; /* so many a call passes over */
+    begin();
+    for (int i = 0; i < AT_ONCE; i++)
+        add(harness_format("away%d", i), "c 1 ann 1", THERE, 0);
+    add("behind", "c 1 ann 1", HERE, 0);
+    for (int i = AT_ONCE; i < AT_ONCE + MORE; i++)
+        add(harness_format("away%d", i), "c 1 ann 1", THERE, 0);
+    for (int i = 0; i < RECEIPTS_COVERED_MOST; i++)
+        add(harness_format("k%d", i), "c 1 ann 1", HERE, 0);
+    receipts_cover(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS + 1);
+    CHECK_INT(receipts.count, AT_ONCE + 1 + MORE + RECEIPTS_COVERED_MOST);
+    CHECK_STR(receipt_field(receipts.ticked), harness_format("away%d", AT_ONCE - 1));
+    struct receipt *behind = TAILQ_NEXT(receipts.ticked, next);
+    receipts_remove(&receipts, receipts.ticked);
+    receipts_remove(&receipts, behind);
+    receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS + 1);
+    CHECK_INT(receipts.count, RECEIPTS_COVERED_MOST);
+    /* And then from the start. */
+    receipts_cover(&receipts, THERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 1);
+    CHECK_INT(receipts.count, 0);
 }
 
 /* A pass meets all that are not in the history, also what is added or taken away meanwhile. */
@@ -211,12 +282,15 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("one of a name", test_one_of_a_name);
     harness_run("two of a name", test_two_of_a_name);
+    harness_run("to be undone", test_to_be_undone);
     harness_run("many", test_many);
     harness_run("unsearched", test_unsearched);
     harness_run("memory", test_memory);
     harness_run("coverage", test_coverage);
     harness_run("forgotten", test_forgotten);
+    harness_run("a server is away", test_away);
     harness_run("many that are covered", test_many_covered);
+    harness_run("behind those that are not covered", test_behind_uncovered);
     harness_run("a pass", test_pass);
     return harness_finish();
 }

@@ -214,7 +214,7 @@ static void test_from_journal(void) {
 
 static bool has_disowned(void *arg) {
     const struct inventory *inventory = ((struct seller *)arg)->inventory;
-    return inventory->putback.receipts.to_index == 0 && inventory->metrics->waiting == 0;
+    return inventory->putback.receipts.todo == 0 && inventory->metrics->waiting == 0;
 }
 
 /* The maker dies, and another one gives the first answer to a retry, or to who looks. So it keeps what it

@@ -118,16 +118,16 @@ static void disown(struct inventory *inventory, struct receipt *receipt) {
     disowning->seq = receipt->seq;
     stpcpy(disowning->nonce, disowning->transaction.nonce);
     disowning->transaction.done = on_disowned;
-    receipts_mark(&inventory->putback.receipts, receipt, false);
+    receipt->busy = true;
     transaction_begin(inventory, &disowning->transaction, by_disowning, INVENTORY_READ);
 }
 
 void disown_tick(struct inventory *inventory) {
     struct receipts *receipts = &inventory->putback.receipts;
     struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
-    for (int n = 0; receipt && receipts->to_index > 0 && n < DISOWN_AT_ONCE; receipt = next) {
+    for (int n = 0; receipt && receipts->todo > 0 && n < DISOWN_AT_ONCE; receipt = next) {
         next = TAILQ_NEXT(receipt, next);
-        if (!receipt->to_index || receipt->kind != RECEIPT_JOURNAL)
+        if (!receipt->todo || receipt->busy || receipt->kind != RECEIPT_JOURNAL)
             continue;
         disown(inventory, receipt);
         n++;

@@ -158,7 +158,7 @@ void journal_keep(struct inventory *inventory, const struct inventory_transactio
 
 void journal_keep_found(struct inventory *inventory, const struct inventory_transaction *transaction) {
     enum phase phase = (enum phase)transaction->phase;
-    int64_t due_ms = phase == PHASE_HELD       ? transaction->expires_ms + INVENTORY_HOLD_GRACE_MS
+    int64_t due_ms = phase == PHASE_HELD     ? transaction->expires_ms + INVENTORY_HOLD_GRACE_MS
                      : phases[phase].at_rest ? 0
                                              : clock_wall_ms(inventory->config.clock);
     if (phase != PHASE_INTENT && phases[phase].is != INVENTORY_STATE_ABORTED)
