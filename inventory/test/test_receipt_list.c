@@ -65,7 +65,6 @@ static void test_two_of_a_name(void) {
     CHECK(!receipts_find_seq(&receipts, RECEIPT_ORDER, "phone", "a", second + 1));
 }
 
-/* Thousands are found, and the buckets grow with them. Each takes some 150 bytes. */
 static void add_attempt(const char *record) {
     receipts_add(&receipts, RECEIPT_JOURNAL, "1", "b:x", record, HERE, 0, false);
 }
@@ -91,6 +90,7 @@ static void test_to_be_undone(void) {
     CHECK_INT(receipts.todo, 0);
 }
 
+/* Thousands are found, and the buckets grow with them. Each takes some 150 bytes. */
 static void test_many(void) {
     begin();
     size_t used = mallinfo2().uordblks;
