@@ -47,7 +47,7 @@ static void on_claimed(void *ctx, enum inventory_status status,
 
 static void on_reconciled(void *ctx, enum inventory_status status, const struct inventory_reconciled *told) {
     (void)ctx;
-    if (told->mended > 0 || (status == INVENTORY_OK && told->torn > 0))
+    if (told && (told->mended > 0 || (status == INVENTORY_OK && told->torn > 0)))
         log_error(
             "a failover of the store tore %lld baskets and transfers: %lld of the %lld units that their "
             "items lacked are back",
