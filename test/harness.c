@@ -170,7 +170,7 @@ void harness_begin(int argc, char **argv) {
     if (state.list)
         return;
     signal(SIGPIPE, SIG_IGN);
-    harness_limit(240);
+    harness_limit(600);
     const char *tmp = getenv("TMPDIR");
     snprintf(state.dir, sizeof state.dir, "%s/seckill-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(state.dir)) {

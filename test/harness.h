@@ -29,7 +29,7 @@ void harness_run(const char *name, void (*test)(void));
 /* Ends what is left and returns the status that main() must return. */
 int harness_finish(void);
 
-/* A program that runs longer than four minutes is killed, unless it says here, after harness_begin(), how
+/* A program that runs longer than ten minutes is killed, unless it says here, after harness_begin(), how
  * long it may take. */
 void harness_limit(unsigned seconds);
 
