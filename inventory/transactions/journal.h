@@ -43,8 +43,8 @@ void journal_move(struct inventory *inventory, const struct inventory_transactio
 void journal_keep(struct inventory *inventory, const struct inventory_transaction *transaction,
                   enum phase phase, int64_t due_ms);
 
-/* The same of what was read in the journal, in the callback of the reply: it is told to somebody, and its maker
- * may be gone. What is not decided is its maker's. */
+/* The same of what was read in the journal, in the callback of the reply: it is told to somebody, and its
+ * maker may be gone. What is not decided is its maker's. */
 void journal_keep_found(struct inventory *inventory, const struct inventory_transaction *transaction);
 
 /* Has a part refuse grants of older lock epochs from now on. */
