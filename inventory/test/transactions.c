@@ -198,3 +198,64 @@ const char *txn_phase(const struct redis_server *redis, const struct txn *txn) {
     const char *record = txn_record(redis, txn);
     return strcmp(record, "(nil)") == 0 ? "none" : harness_format("%.*s", (int)strcspn(record, " "), record);
 }
+
+void items_put_three(struct seller *seller) {
+    struct inventory_item held = terms("held", INVENTORY_BATCH, 100);
+    held.hold_ms = 600000;
+    item_sell(seller, "phone", INVENTORY_BATCH, 100);
+    item_sell(seller, "lamp", INVENTORY_BATCH, 100);
+    CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
+}
+
+struct txn *txn_same(struct seller *seller, const struct txn *of) {
+    struct txn *txn = harness_alloc(sizeof *txn);
+    *txn = *of;
+    txn->seller = seller;
+    return txn;
+}
+
+void item_check_audit(struct seller *seller, const char *item, int64_t available, int64_t held,
+                      int64_t sold) {
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(seller, item, &audit), INVENTORY_OK);
+    CHECK(audit.conserved && audit.exact);
+    CHECK_INT(audit.item.available, available);
+    CHECK_INT(audit.item.held, held);
+    CHECK_INT(audit.item.sold, sold);
+}
+
+void txn_check_order(struct seller *seller, const struct txn *txn, int line, const char *state) {
+    struct inventory_order order;
+    inventory_transaction_order(&txn->transaction, line, &order);
+    CHECK_STATUS(order_step(seller, order.id, INVENTORY_READ, &order), INVENTORY_OK);
+    CHECK_STR(inventory_state_name(order.state), state);
+}
+
+struct summed {
+    bool done;
+    enum inventory_status status;
+    struct inventory_audit_sum sum;
+};
+
+static void on_sum(void *ctx, enum inventory_status status, const struct inventory_audit_sum *sum) {
+    struct summed *summed = ctx;
+    summed->done = true;
+    summed->status = status;
+    if (sum)
+        summed->sum = *sum;
+}
+
+static bool is_summed(void *arg) {
+    return ((struct summed *)arg)->done;
+}
+
+struct inventory_audit_sum txns_audit_all(struct seller *seller) {
+    struct summed summed = {.done = false}, second = {.done = false};
+    inventory_audit_all(seller->inventory, on_sum, &summed);
+    inventory_audit_all(seller->inventory, on_sum, &second);
+    CHECK(second.done);
+    CHECK_STATUS(second.status, INVENTORY_OVERLOADED);
+    shop_wait(seller->shop, is_summed, &summed, "all is audited");
+    CHECK_STATUS(summed.status, INVENTORY_OK);
+    return summed.sum;
+}

@@ -45,4 +45,14 @@ void txn_set_record(const struct redis_server *redis, const struct txn *txn, con
 /* Its phase in the journal, "none" if there is none. */
 const char *txn_phase(const struct redis_server *redis, const struct txn *txn);
 
+/* Phone and lamp, and held, whose orders are held for ten minutes; a hundred of each. */
+void items_put_three(struct seller *seller);
+/* The same transaction, asked for by another seller. */
+struct txn *txn_same(struct seller *seller, const struct txn *of);
+/* The books balance, exactly, and say this. */
+void item_check_audit(struct seller *seller, const char *item, int64_t available, int64_t held, int64_t sold);
+void txn_check_order(struct seller *seller, const struct txn *txn, int line, const char *state);
+/* The audit of all items; a second one at the same time is refused. */
+struct inventory_audit_sum txns_audit_all(struct seller *seller);
+
 #endif
