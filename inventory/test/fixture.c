@@ -1,4 +1,5 @@
 #include "inventory/test/fixture.h"
+#include "inventory/context.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,4 +279,19 @@ void buys_forget(struct shop *shop) {
         shop->buys = buy->next;
         free(buy);
     }
+}
+
+void item_put_with(struct seller *seller, const char *item, int64_t stock, int64_t limit, int64_t hold_ms) {
+    struct inventory_item of = terms(item, INVENTORY_BATCH, stock);
+    of.limit = limit;
+    of.hold_ms = hold_ms;
+    CHECK_STATUS(item_put(seller, &of), INVENTORY_OK);
+}
+
+bool seller_is_whole(void *arg) {
+    return store_is_whole(((struct seller *)arg)->inventory->store);
+}
+
+bool seller_is_not_whole(void *arg) {
+    return !seller_is_whole(arg);
 }

@@ -168,4 +168,11 @@ const char *store_dump(const struct redis_server *redis, bool tokens);
 /* A server for all tests of a program, to be started between them; not when they are only listed (-l). */
 void store_start(struct redis_server *redis, int argc, char **argv);
 
+/* An item of strategy batch with these terms. */
+void item_put_with(struct seller *seller, const char *item, int64_t stock, int64_t limit, int64_t hold_ms);
+
+/* Whether all masters of a cluster are there, for shop_wait(). */
+bool seller_is_whole(void *seller);
+bool seller_is_not_whole(void *seller);
+
 #endif

@@ -55,18 +55,10 @@ static void check_line(struct seller *seller, const struct txn *txn, int line, e
 
 static struct redis_cluster cluster;
 
-static bool is_whole(void *arg) {
-    return store_is_whole(((struct seller *)arg)->inventory->store);
-}
-
-static bool is_not_whole(void *arg) {
-    return !is_whole(arg);
-}
-
 static struct seller *open_seller(struct shop *shop, struct told *by) {
     struct seller *seller = told_seller_open_with(
         shop, &(struct seller_options){.url = redis_cluster_url(&cluster), .call_timeout_ms = 500}, by);
-    shop_wait(shop, is_whole, seller, "all masters are there");
+    shop_wait(shop, seller_is_whole, seller, "all masters are there");
     return seller;
 }
 
@@ -115,8 +107,8 @@ static void test_master_gone(void) {
                *torn = make(seller, behind, item, item), *is_short = make(seller, behind, item, rare);
     CHECK_STATUS(compare(seller).status, INVENTORY_OK);
     redis_kill(gone);
-    shop_wait(shop, is_not_whole, seller, "the master is gone");
-    shop_wait(shop, is_not_whole, other, "the master is gone");
+    shop_wait(shop, seller_is_not_whole, seller, "the master is gone");
+    shop_wait(shop, seller_is_not_whole, other, "the master is gone");
     lose_line(lives, in_gone, 0);
     lose_line(lives, late, 0);
     lose_line(lives, torn, 1);
@@ -136,7 +128,7 @@ static void test_master_gone(void) {
     CHECK_INT(compare(seller).told.mended, 0);
     CHECK_STATUS(compare(other).status, INVENTORY_UNAVAILABLE);
     redis_restart(gone);
-    shop_wait(shop, is_whole, seller, "the master is back");
+    shop_wait(shop, seller_is_whole, seller, "the master is back");
     CHECK_INT(txns_reconcile(seller, true).torn, 2);
     CHECK(!inventory_transactions_are_suspect(seller->inventory));
     check_line(seller, in_gone, 0, INVENTORY_OK);

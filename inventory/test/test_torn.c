@@ -21,14 +21,6 @@ static struct seller *open_seller(struct shop *shop, const char *url, struct tol
         shop, &(struct seller_options){.url = url, .call_timeout_ms = 500, .resolve_ms = 3000}, by);
 }
 
-static bool is_whole(void *arg) {
-    return store_is_whole(((struct seller *)arg)->inventory->store);
-}
-
-static bool is_not_whole(void *arg) {
-    return !is_whole(arg);
-}
-
 /* Two sellers at a cluster whose master of lamp has a replica that gets nothing from now on. Phone, and all
  * that is used of the journal, are on others. */
 static void open_cluster(struct seller **maker, struct seller **other) {
@@ -36,8 +28,8 @@ static void open_cluster(struct seller **maker, struct seller **other) {
     struct shop *shop = shop_open();
     *maker = open_seller(shop, redis_cluster_url(&cluster), &told);
     *other = open_seller(shop, redis_cluster_url(&cluster), &others);
-    shop_wait(shop, is_whole, *maker, "all masters are there");
-    shop_wait(shop, is_whole, *other, "all masters are there");
+    shop_wait(shop, seller_is_whole, *maker, "all masters are there");
+    shop_wait(shop, seller_is_whole, *other, "all masters are there");
     dies = redis_cluster_of(&cluster, "{lamp}");
     CHECK(redis_cluster_of(&cluster, "{phone}") != dies && redis_cluster_of(&cluster, "{held}") != dies);
     items_put_three(*maker);
@@ -67,8 +59,8 @@ static struct txn *make(struct seller *seller, const char *prefix, const char *l
 static void lose(struct seller *maker, struct seller *other) {
     seller_close(maker);
     redis_kill(dies);
-    shop_wait(other->shop, is_not_whole, other, "the master is gone");
-    shop_wait(other->shop, is_whole, other, "its successor is there");
+    shop_wait(other->shop, seller_is_not_whole, other, "the master is gone");
+    shop_wait(other->shop, seller_is_whole, other, "its successor is there");
 }
 
 /* Held baskets that are settled before anybody has compared. */

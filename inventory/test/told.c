@@ -22,6 +22,15 @@ struct seller *told_seller_open(struct shop *shop, const char *url, struct told 
     return told_seller_open_with(shop, &(struct seller_options){.url = url, .call_timeout_ms = 500}, told);
 }
 
+struct seller *told_seller_sold_at(struct redis_server *redis, struct told *told) {
+    redis_start(redis, NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), told);
+    item_put_with(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    return seller;
+}
+
 void told_check(const struct told *told, int back, int is_short) {
     CHECK_INT(told->outcomes[INVENTORY_LOSS_BACK], back);
     CHECK_INT(told->outcomes[INVENTORY_LOSS_SHORT], is_short);

@@ -16,6 +16,8 @@ struct seller *told_seller_open(struct shop *shop, const char *url, struct told 
 /* The same with other options. */
 struct seller *told_seller_open_with(struct shop *shop, const struct seller_options *options,
                                      struct told *told);
+/* One at a Redis of its own without replicas, from which it has sold ann a phone of ten, by key `k`. */
+struct seller *told_seller_sold_at(struct redis_server *redis, struct told *told);
 /* So many were put back, so many did not fit, and nothing else was told. */
 void told_check(const struct told *told, int back, int is_short);
 

@@ -1,0 +1,325 @@
+/* How long receipts are kept: until all replicas that could be promoted have what they tell, however long
+ * that takes, and as long as their server may be asked again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/test/told.h"
+
+enum { LONG_MS = 65000, MASTERS = 3 };
+
+static struct pair pair;
+static struct told told, others;
+
+/* A master with a replica that gets nothing of what is written from now on, and two sellers. */
+static void open_two(struct seller **seller, struct seller **other) {
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    *seller = told_seller_open(shop, pair_url(&pair), &told);
+    *other = told_seller_open(shop, pair_url(&pair), &others);
+}
+
+/* The replica's link is cut for longer than a minute before the master dies. */
+static void test_old_receipts(void) {
+    struct seller *seller, *other;
+    open_two(&seller, &other);
+    item_put_with(seller, "phone", 100, 0, 0);
+    pair_cut(&pair);
+    for (int i = 0; i < 50; i++)
+        CHECK_STATUS(buy(i % 2 ? seller : other, "phone", "ann", harness_format("k%d", i), 1)->status,
+                     INVENTORY_OK);
+    seller->shop->hurried_ms += LONG_MS;
+    shop_idle(seller->shop, 200);
+    told_fail_over(&pair, seller, other);
+    told_check(&told, 25, 0);
+    told_check(&others, 25, 0);
+    check_books(seller, &pair.replica, "phone", 50, 0, 50);
+}
+
+static bool is_empty(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.receipts.count == 0;
+}
+
+static bool is_covered(void *arg) {
+    return told_open(arg) == 0;
+}
+
+static bool has_left(void *arg) {
+    (void)arg;
+    return redis_integer(&pair.master, "ZCARD", "seckill:{sellers}:alive", NULL) == 0;
+}
+
+/* What replicas have is forgotten; and who ends in order waits until they have all, and then needs not be
+ * waited for. */
+static void test_coverage(void) {
+    struct seller *seller, *other;
+    open_two(&seller, &other);
+    item_put_with(seller, "phone", 100, 0, 0);
+    pair_cut(&pair);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    told_open(seller);
+    shop_idle(seller->shop, 300); /* many questions */
+    CHECK(told_open(seller) > 0);
+    CHECK_INT(told_open(other), 0);
+    pair_mend(&pair);
+    shop_wait(seller->shop, is_covered, seller, "the replica has it");
+    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{phone}:item", "sold", NULL), "1");
+    shop_wait(seller->shop, has_left, NULL, "both have left");
+    seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    shop_wait(seller->shop, is_empty, seller, "the receipts are forgotten");
+}
+
+static bool keeps(const struct seller *seller, const char *key) {
+    CHECK_STATUS(buy((struct seller *)seller, "phone", "ann", key, 1)->status, INVENTORY_OK);
+    return seller->inventory->putback.receipts.count > 0;
+}
+
+static bool has_seen_replica(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.histories[0]->had_replicas;
+}
+
+/* One Redis that syncs each write: nothing need be kept. But with a replica it must. */
+static void test_synced(void) {
+    struct redis_server redis, replica;
+    redis_start(&redis, "--appendfsync", "always", NULL);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    item_put_with(seller, "phone", 10, 0, 0);
+    seller->inventory->putback.hasty = true;
+    shop_wait(shop, is_empty, seller, "the receipts are forgotten");
+    CHECK(!keeps(seller, "k1"));
+    redis_start_replica(&replica, &redis);
+    replica_wait(&redis);
+    shop_wait(shop, has_seen_replica, seller, "the replica is seen");
+    CHECK(keeps(seller, "k2"));
+}
+
+static bool is_copying(void *arg) {
+    return strstr(redis_command(arg, "INFO", "replication", NULL), "state=wait_bgsave");
+}
+
+static long long number_after(const char *text, const char *name) {
+    const char *at = strstr(text, name);
+    return at ? strtoll(at + strlen(name), NULL, 10) : -1;
+}
+
+/* The replica that follows has told that it has all. */
+static bool has_told(void *arg) {
+    const char *info = redis_command(arg, "INFO", "replication", NULL);
+    return number_after(info, "state=online,offset=") >= number_after(info, "master_repl_offset:");
+}
+
+static void start_copying(struct redis_server *replica, struct redis_server *master) {
+    CHECK_STR(redis_command(master, "CONFIG", "SET", "repl-diskless-sync-delay", "600", NULL), "OK");
+    redis_start(replica, "--replicaof", "127.0.0.1", harness_format("%d", master->port), NULL);
+    CHECK(harness_wait(is_copying, master, 20000));
+}
+
+/* After many questions. */
+static void check_open(struct seller *seller) {
+    told_open(seller);
+    shop_idle(seller->shop, 300);
+    CHECK(told_open(seller) > 0);
+}
+
+/* A replica can be promoted while it gets its copy, with what it had before: all that is sold meanwhile is
+ * kept, whatever the disk has. Also if another one has all. */
+static void test_copying(void) {
+    struct redis_server redis, first, second;
+    redis_start(&redis, "--appendfsync", "always", NULL);
+    start_copying(&first, &redis);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    item_put_with(seller, "phone", 10, 0, 0);
+    check_open(seller);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
+    shop_wait(shop, is_covered, seller, "the replica has it");
+    start_copying(&second, &redis);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    shop_wait(shop, has_told, &redis, "the first replica has it");
+    check_open(seller);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
+    shop_wait(shop, is_covered, seller, "both have it");
+}
+
+/* Twice: so what the server said of its disk after the first time is known. */
+static bool has_asked(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.histories[0]->questions >= 2;
+}
+
+/* One Redis that loses its last moments, and says that it does not sync each write. */
+static void test_one_redis(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct shop *shop = shop_open();
+    const char *url = harness_format("redis://127.0.0.1:%d", redis.port);
+    struct seller *seller = told_seller_open(shop, url, &told), *other = told_seller_open(shop, url, &others);
+    seller->inventory->putback.hasty = other->inventory->putback.hasty = true;
+    shop_wait(shop, has_asked, seller, "it was asked");
+    shop_wait(shop, has_asked, other, "it was asked");
+    item_put_with(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    shop_wait(shop, is_empty, seller, "what is old is forgotten");
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
+    CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 2)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(other, "phone", "bob", "k3", 4)->status, INVENTORY_OK);
+    redis_kill(&redis);
+    seller_wait_down(seller);
+    seller_wait_down(other);
+    redis_restart(&redis);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "eve", "k4", 4)->status, INVENTORY_SOLD_OUT);
+    seller_wait_up(other);
+    told_check(&told, 1, 0);
+    told_check(&others, 1, 0);
+    check_books(seller, &redis, "phone", 3, 0, 7);
+}
+
+/* Its machine starts again, and takes longer than receipts are kept: what it lost is put back, and is kept
+ * anew, since it may crash again at once. */
+static void test_away_for_long(void) {
+    struct redis_server redis;
+    struct seller *seller = told_seller_sold_at(&redis, &told);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
+    CHECK_STATUS(buy(seller, "phone", "ann", "lost", 2)->status, INVENTORY_OK);
+    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    redis_kill(&redis);
+    seller_wait_down(seller);
+    seller->shop->hurried_ms += LONG_MS;
+    shop_idle(seller->shop, 200);
+    redis_restart(&redis);
+    seller_wait_up(seller);
+    told_check(&told, 1, 0);
+    check_books(seller, &redis, "phone", 7, 0, 3);
+    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    shop_idle(seller->shop, 200);
+    CHECK_INT(seller->inventory->putback.receipts.count, 3); /* the item, and two orders */
+}
+
+/* ---- a cluster ---- */
+
+static bool are_two(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.receipts.count == 2;
+}
+
+/* One master stays away: what was sold there is kept, but not what is sold elsewhere. */
+static void test_master_is_away(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 0);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
+    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    struct redis_server *dies = redis_cluster_of(&cluster, "{lamp}");
+    CHECK(redis_cluster_of(&cluster, "{phone}") != dies);
+    item_put_with(seller, "phone", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    item_put_with(seller, "lamp", 10, 0, 0);
+    CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
+    shop_wait(shop, is_covered, seller, "there are no replicas");
+    redis_kill(dies);
+    shop_wait(shop, seller_is_not_whole, seller, "the master is gone");
+    shop->hurried_ms += LONG_MS;
+    shop_wait(shop, are_two, seller, "what was sold elsewhere is forgotten");
+    shop_idle(shop, 200);
+    CHECK_INT(seller->inventory->putback.receipts.count, 2); /* the item, and an order */
+}
+
+/* A master restarts, by another history. Until its replica has a copy that can be promoted with what it had
+ * before: what is sold meanwhile is kept. */
+static void test_restarted_master(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 1);
+    struct shop *shop = shop_open();
+    struct seller_options options = {.url = redis_cluster_url(&cluster), .call_timeout_ms = 20000};
+    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    struct redis_server *restarts = redis_cluster_of(&cluster, "{phone}");
+    item_put_with(seller, "phone", 10, 0, 0);
+    redis_wait_copied(restarts, restarts + MASTERS);
+    redis_pause(restarts + MASTERS);
+    redis_kill(restarts);
+    shop_wait(shop, seller_is_not_whole, seller, "the master is gone");
+    redis_restart(restarts);
+    shop_wait(shop, seller_is_whole, seller, "the master is back");
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    check_open(seller);
+}
+
+/* ---- histories ---- */
+
+static unsigned met;
+
+static bool has_met_more(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.number > met;
+}
+
+/* What a server leaves that crashes again and again while it rests: as many histories as are kept. */
+static void leave_histories(struct inventory *inventory) {
+    struct putback *putback = &inventory->putback;
+    while (putback->history_count < RECEIPTS_HISTORIES) {
+        struct history *history = calloc(1, sizeof *history);
+        CHECK(history);
+        *history = (struct history){
+            .number = ++putback->number, .state = HISTORY_RESTS, .reached_ms = clock_mono_ms(&clock_system)};
+        putback->running++;
+        putback->histories[putback->history_count++] = history;
+        receipts_begin_history(&putback->receipts, history->number);
+    }
+}
+
+static void test_many_histories(void) {
+    struct redis_server redis;
+    struct seller *seller = told_seller_sold_at(&redis, &told);
+    leave_histories(seller->inventory);
+    CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "-evalsha", NULL), "OK");
+    for (int i = 0; i < 3; i++) { /* it is reached, and refuses to be shown anything */
+        met = seller->inventory->putback.number;
+        CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
+        CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
+        redis_command(&redis, "CLIENT", "KILL", "TYPE", "normal", NULL);
+        shop_wait(seller->shop, has_met_more, seller, "another history");
+    }
+    CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "+evalsha", NULL), "OK");
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
+    check_books(seller, &redis, "phone", 8, 0, 2);
+}
+
+/* The oldest history is that of a master which is up: another one goes. */
+static void test_oldest_is_up(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, 2, 0);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
+    shop_wait(shop, seller_is_whole, seller, "both masters are there");
+    leave_histories(seller->inventory);
+    struct history *const *histories = seller->inventory->putback.histories;
+    struct history *first = histories[0];
+    met = seller->inventory->putback.number;
+    struct redis_server *other = cluster.server;
+    if (strstr(redis_command(other, "INFO", "replication", NULL), first->id))
+        other++;
+    redis_kill(other);
+    redis_restart(other);
+    shop_wait(shop, has_met_more, seller, "another history");
+    CHECK_INT(seller->inventory->putback.history_count, RECEIPTS_HISTORIES);
+    CHECK(histories[0] == first);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("receipts that are old", test_old_receipts);
+    harness_run("what replicas have", test_coverage);
+    harness_run("one Redis that syncs", test_synced);
+    harness_run("a replica that gets its copy", test_copying);
+    harness_run("one Redis", test_one_redis);
+    harness_run("one Redis that is away for long", test_away_for_long);
+    harness_run("a master that is away", test_master_is_away);
+    harness_run("a master that restarts", test_restarted_master);
+    harness_run("many histories", test_many_histories);
+    harness_run("the oldest is that of a master which is up", test_oldest_is_up);
+    return harness_finish();
+}
