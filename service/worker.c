@@ -16,19 +16,24 @@ enum { HOUSEKEEPING_MS = 250, CLIENT_IDLE_MS = 60000, DOOR_MS = 1000 };
 /* See busy_poll(). */
 enum { BUSY_POLL_CROWD = 32, BUSY_POLL_NS = 100000, PAUSES = 10 };
 
+/* What was put back is told once, when it does not grow any more. In a cluster it grows while the store is up:
+ * one master was replaced. */
 static void log_put_back(struct worker *worker) {
     uint64_t back = worker->stock_metrics.put_back, unkept = worker->stock_metrics.unkept;
-    if (back > worker->put_back)
+    if (back != worker->put_back) {
+        worker->put_back = back;
+    } else if (back > worker->put_back_logged) {
         log_info(
             "worker %d put back %llu orders, restocks or transfers that a failover of the store had lost",
-            worker->index, (unsigned long long)(back - worker->put_back));
-    if (unkept > worker->unkept)
+            worker->index, (unsigned long long)(back - worker->put_back_logged));
+        worker->put_back_logged = back;
+    }
+    if (unkept > worker->unkept_logged)
         log_error(
             "worker %d: a failover of the store may have lost more acknowledged orders than could be kept to "
             "be put back",
             worker->index);
-    worker->put_back = back;
-    worker->unkept = unkept;
+    worker->unkept_logged = unkept;
 }
 
 static void watch_store(struct worker *worker) {
@@ -42,7 +47,6 @@ static void watch_store(struct worker *worker) {
     if (!up && before == WORKER_STORE_UNTRIED && (!*error || inventory_is_mending(worker->inventory)))
         return;
     atomic_store(&worker->store, seen);
-    log_put_back(worker);
     if (worker->index != 0)
         return;
     struct redis_url url;
@@ -151,6 +155,8 @@ static void drain(struct worker *worker) {
 static void on_housekeeping(uv_timer_t *timer) {
     struct worker *worker = timer->data;
     atomic_store_explicit(&worker->connections, http_server_connections(worker->http), memory_order_relaxed);
+    if (worker->inventory)
+        log_put_back(worker);
     if (worker->drain_until_ms)
         drain(worker);
 }

@@ -27,14 +27,15 @@ struct worker {
     uv_prepare_t prepare;
     uv_check_t check;
     struct mailbox mailbox;
-    uv_timer_t housekeeping; /* watches the drain */
+    uv_timer_t housekeeping; /* watches the drain, and what is put back */
     int64_t opens_ms;        /* at the latest: the door */
     int64_t drain_until_ms;
     _Atomic enum worker_store store; /* for other threads */
     _Atomic int connections;
     struct metrics metrics;
     struct inventory_metrics stock_metrics;
-    uint64_t put_back, unkept; /* of these, logged */
+    uint64_t put_back; /* when housekeeping came last */
+    uint64_t put_back_logged, unkept_logged;
 };
 
 /* Opens everything on `listen_fd`, which the worker owns from then on. False on failure, with the reason in

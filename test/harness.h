@@ -393,6 +393,8 @@ void seckilld_start_stopping(struct seckilld *service, const char *stop_at, int 
     __attribute__((sentinel));
 /* Waits until GET /readyz answers `status`: 200, the store is there; 503, it is not. */
 void seckilld_wait_ready(struct seckilld *service, int status);
+/* Waits until its log has the text. */
+void seckilld_wait_log(const struct seckilld *service, const char *text);
 void seckilld_restart(struct seckilld *service); /* same port and options; it must have ended */
 /* SIGTERM; returns its exit status, or 128 and the signal that ended it. */
 int seckilld_stop(struct seckilld *service);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { START_MS = 20000, STOP_MS = 30000, MAX_ARGS = 64 };
+enum { START_MS = 20000, STOP_MS = 30000, SAY_MS = 30000, MAX_ARGS = 64 };
 
 static bool live_or_dead(void *arg) {
     struct seckilld *service = arg;
@@ -70,6 +70,22 @@ void seckilld_wait_ready(struct seckilld *service, int status) {
     struct readiness readiness = {.service = service, .wanted = status};
     if (!harness_wait(is_wanted, &readiness, START_MS))
         FAIL("/readyz of port %d answers %d, not %d", service->port, readiness.last, status);
+}
+
+struct saying {
+    const struct seckilld *service;
+    const char *text;
+};
+
+static bool has_said(void *arg) {
+    const struct saying *saying = arg;
+    return strstr(proc_output(&saying->service->proc), saying->text);
+}
+
+void seckilld_wait_log(const struct seckilld *service, const char *text) {
+    struct saying saying = {service, text};
+    if (!harness_wait(has_said, &saying, SAY_MS))
+        FAIL("the log does not say: %s", text);
 }
 
 int seckilld_stop(struct seckilld *service) {

@@ -9,22 +9,6 @@
 
 enum { MASTERS = 3, PATIENCE_MS = 30000 };
 
-struct saying {
-    const struct seckilld *service;
-    const char *text;
-};
-
-static bool has_said(void *arg) {
-    const struct saying *saying = arg;
-    return strstr(proc_output(&saying->service->proc), saying->text);
-}
-
-static void wait_log(const struct seckilld *service, const char *text) {
-    struct saying saying = {service, text};
-    if (!harness_wait(has_said, &saying, PATIENCE_MS))
-        FAIL("the log does not say: %s", text);
-}
-
 static struct redis_cluster cluster;
 static struct redis_server *dies; /* the master of lamp, and not of phone */
 
@@ -69,7 +53,7 @@ static void made_whole(void) {
     tear(&made);
     seckilld_start(&next, 0, "--redis", redis_cluster_url(&cluster), "--store-timeout", "500", NULL);
     CHECK(harness_wait(is_whole, &next, PATIENCE_MS));
-    wait_log(&next, "error a failover of the store tore ");
+    seckilld_wait_log(&next, "error a failover of the store tore ");
     for (int line = 0; line < 2; line++) {
         const char *order = shop_text(&made, harness_format("orders.%d.order", line));
         CHECK_INT(shop_order(next.port, order, NULL, &response), 200);
@@ -101,7 +85,7 @@ static void told_as_lost(void) {
     lose_order(&shop.redis, shop.port, order);
     CHECK_INT(shop_admin(shop.port, "GET", "/v1/audit", NULL, &response), 200);
     CHECK_INT(shop_number(&response, "torn"), 1);
-    wait_log(&shop.service,
+    seckilld_wait_log(&shop.service,
              harness_format("error a failover of the store lost the order %s, and its units were sold again",
                             order));
     CHECK_INT(shop_basket_step(shop.port, id, NULL, &response), 200);
