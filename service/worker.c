@@ -16,8 +16,8 @@ enum { HOUSEKEEPING_MS = 250, CLIENT_IDLE_MS = 60000, DOOR_MS = 1000 };
 /* See busy_poll(). */
 enum { BUSY_POLL_CROWD = 32, BUSY_POLL_NS = 100000, PAUSES = 10 };
 
-/* What was put back is told once, when it does not grow any more. In a cluster it grows while the store is up:
- * one master was replaced. */
+/* What was put back is told once, when it does not grow any more. In a cluster it grows while the store is
+ * up: one master was replaced. */
 static void log_put_back(struct worker *worker) {
     uint64_t back = worker->stock_metrics.put_back, unkept = worker->stock_metrics.unkept;
     if (back != worker->put_back) {

@@ -85,9 +85,10 @@ static void told_as_lost(void) {
     lose_order(&shop.redis, shop.port, order);
     CHECK_INT(shop_admin(shop.port, "GET", "/v1/audit", NULL, &response), 200);
     CHECK_INT(shop_number(&response, "torn"), 1);
-    seckilld_wait_log(&shop.service,
-             harness_format("error a failover of the store lost the order %s, and its units were sold again",
-                            order));
+    seckilld_wait_log(
+        &shop.service,
+        harness_format("error a failover of the store lost the order %s, and its units were sold again",
+                       order));
     CHECK_INT(shop_basket_step(shop.port, id, NULL, &response), 200);
     CHECK_STR(shop_text(&response, "state"), "held");
     shop_basket_step(shop.port, id, "confirm", &response);
