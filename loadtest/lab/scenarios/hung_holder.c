@@ -23,7 +23,7 @@ static void play(struct stage *stage, bool broken) {
 
 const struct scenario scenario_hung_holder = {
     .name = "hung-holder",
-    .ttl_ms = 400,
+    .ttl_ms = 800,
     .text =
         {
             .title = "A watchdog that renews for as long as the process lives keeps the lock of a holder "
