@@ -157,6 +157,11 @@ static bool sells(const struct inventory_health *health) {
     return health->server_count == 0;
 }
 
+static void print_unreachable(const struct request *request, const char *what, char reason[REASON_SIZE]) {
+    const char *error = inventory_last_error(request->inventory);
+    snprintf(reason, REASON_SIZE, "%s%s%.200s", what, *error ? ": " : "", error);
+}
+
 /* One reply to each server's two calls is there, or none can come. */
 static void count_down(struct request *request) {
     struct inventory_health *health = &request->health;
@@ -170,8 +175,7 @@ static void count_down(struct request *request) {
     if (health->ready && lack)
         snprintf(health->reason, sizeof health->reason, "%s", reason);
     else if (health->ready && !store_is_whole(request->inventory->store))
-        snprintf(health->reason, sizeof health->reason, "a part of the store cannot be reached: %.200s",
-                 inventory_last_error(request->inventory));
+        print_unreachable(request, "a part of the store cannot be reached", health->reason);
     request->fn(request->ctx, health);
     free(request);
 }
@@ -190,10 +194,9 @@ static void on_appendfsync(void *ctx, const struct redis_value *value) {
 }
 
 static void refuse_unreachable(struct request *request) {
-    const char *error = inventory_last_error(request->inventory);
     char reason[REASON_SIZE];
     if (!find_lack(request, reason))
-        snprintf(reason, sizeof reason, "no connection to the store%s%.200s", *error ? ": " : "", error);
+        print_unreachable(request, "no connection to the store", reason);
     refuse(&request->health, reason);
 }
 

@@ -256,6 +256,7 @@ static void test_behind_an_intent(void) {
     seller_wait_up(late);
     shop_idle(late->shop, 200);
     CHECK_STR(txn_phase(&pair.replica, sold), "intent");
+    CHECK_INT((int)others.metrics.put_back, 0); /* nobody was told of it */
     txn_check_order(late, sold, 0, "confirmed");
     CHECK_INT(txns_recover(other), 1);
     shop_wait(late->shop, has_disowned, late, "it stands again");

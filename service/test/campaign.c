@@ -39,6 +39,7 @@ static void fault(struct client *client, const struct deed *deed, const char *wh
 static int ask(struct client *client, const struct deed *deed, const char *path, const char *key,
                const char *body) {
     int64_t until_ms = harness_now_ms() + RETRY_MS;
+    client->unsure = false;
     for (int status = 0;;) {
         int port = client->campaign->services[dice(client, CAMPAIGN_SERVICES)].port;
         status = caller_call(&client->caller, port, "POST", path, key, body);
@@ -46,6 +47,7 @@ static int ask(struct client *client, const struct deed *deed, const char *path,
         atomic_fetch_add(&client->campaign->answers, status != 0 && status != 503);
         if (status != 0 && status != 503)
             return status;
+        client->unsure = true;
         if (harness_now_ms() >= until_ms) {
             fault(client, deed, path, status); /* it is not answered */
             return status;
@@ -106,6 +108,7 @@ static void note(struct client *client, struct deed *deed, int status) {
     char id[sizeof deed->id] = "";
     bool done = status == 200 || status == 201;
     if (!done) {
+        deed->unsure |= client->unsure;
         if (deed->state && status == 409 && client->campaign->may_miss)
             return;
         if (deed->state)
@@ -132,7 +135,8 @@ static void settle(struct client *client, struct deed *deed, bool confirm) {
     int status = ask(client, deed, path, NULL, "");
     caller_text(&client->caller, "\"type\":\"/problems/", type, sizeof type);
     bool missing = strncmp(type, "unknown-", strlen("unknown-")) == 0 && client->campaign->may_miss;
-    deed->wanted = missing ? confirm ? 'c' : 'x' : '\0';
+    bool open = missing || (client->unsure && strcmp(type, "order-expired") == 0);
+    deed->wanted = open ? confirm ? 'c' : 'x' : '\0';
     if (missing)
         return;
     if (status == 200)
@@ -195,12 +199,12 @@ static void *run(void *arg) {
     return NULL;
 }
 
-/* What was refused, or was not known, may have been done by the instance that stood still, whose answer came
- * to nobody. */
+/* What was refused, had expired, or was not known, may have been done by an attempt before, whose answer came
+ * to nobody; or by the instance that stood still. */
 void campaign_ask_again(struct client *client) {
     for (int i = 0; i < client->count; i++) {
         struct deed *deed = &client->deeds[i];
-        if (!deed->state)
+        if (!deed->state && (deed->unsure || client->campaign->may_miss))
             note(client, deed, send_deed(client, deed));
         else if (deed->wanted)
             settle(client, deed, deed->wanted == 'c');

@@ -32,7 +32,8 @@ enum deed_kind { PURCHASE, BASKET, TRANSFER, RESTOCK };
 struct deed {
     enum deed_kind kind;
     char state;  /* h c x e: as an order was acknowledged last; d: done; 0: it was refused */
-    char wanted; /* c x: it was to become that, and the answer was that it is not known */
+    char wanted; /* c x: it was to become that; the answer is not final, or is that it is not known */
+    bool unsure; /* an attempt was not answered before it was refused, which is not final then */
     char key[40], id[96];
     int lines, user;
     struct {
@@ -46,6 +47,7 @@ struct client {
     uint64_t random;
     struct caller caller;
     int number, count;
+    bool unsure; /* an attempt of the last request was not answered */
     /* An answer that must never be given, unless it is told that what it is about was lost. */
     char fault[512];
     struct deed faulted; /* what it is about */
@@ -60,8 +62,7 @@ struct campaign {
     struct client clients[CAMPAIGN_CLIENTS];
 };
 
-/* Asks again for what a client does not have the last answer to, since the instance stood still whose answer
- * it was. */
+/* Asks again for what a client does not have the last answer to. */
 void campaign_ask_again(struct client *client);
 
 #endif

@@ -31,9 +31,8 @@ static bool is_told(const struct judging *judging, const char *name) {
     return false;
 }
 
-static void wrong(struct judging *judging, const char *name, const char *what) {
+static void wrong(struct judging *judging, bool told, const char *name, const char *what) {
     struct campaign_result *result = judging->result;
-    bool told = is_told(judging, name);
     result->lost++;
     result->told += told;
     if (told)
@@ -68,6 +67,24 @@ static int read_path(const struct judging *judging, const char *path, struct web
     return status;
 }
 
+/* Whether it is told of a deed, or of a line of it. */
+static bool is_told_of(const struct judging *judging, const struct deed *deed) {
+    struct web_response response;
+    if (!deed->id[0])
+        return false;
+    if (is_told(judging, deed->id))
+        return true;
+    if (deed->kind != BASKET ||
+        read_path(judging, harness_format("/v1/baskets/%s", deed->id), &response) != 200)
+        return false;
+    for (const char *at = response.body; (at = strstr(at, "\"order\":\""));) {
+        at += strlen("\"order\":\"");
+        if (is_told(judging, harness_format("%.*s", (int)strcspn(at, "\""), at)))
+            return true;
+    }
+    return false;
+}
+
 /* Reads an order or basket that is `due` to be in this state: once its hold is over, if that is it. */
 static int read_state(const struct judging *judging, const char *due, const char *path,
                       struct web_response *response) {
@@ -90,7 +107,8 @@ static void judge_order(struct judging *judging, const struct deed *deed, int li
     struct web_response response;
     int status = read_state(judging, due, harness_format("/v1/orders/%s", order), &response);
     if (status != 200) {
-        wrong(judging, order, harness_format("%s, and now %d %s", due, status, response.body));
+        wrong(judging, is_told(judging, order), order,
+              harness_format("%s, and now %d %s", due, status, response.body));
         return;
     }
     int item = deed->line[line].item;
@@ -104,7 +122,7 @@ static void judge_order(struct judging *judging, const struct deed *deed, int li
     if (!as_due || quantity != deed->line[line].quantity ||
         strcmp(shop_text(&response, "item"), campaign_items[item].name) != 0 ||
         strcmp(shop_text(&response, "user"), harness_format("u%d", deed->user)) != 0)
-        wrong(judging, order,
+        wrong(judging, is_told(judging, order), order,
               harness_format("%s, %d, and now %s", due, deed->line[line].quantity, response.body));
 }
 
@@ -114,19 +132,21 @@ static void judge_basket(struct judging *judging, const struct deed *deed) {
     const char *due = state_due(deed);
     int status = read_state(judging, due, harness_format("/v1/baskets/%s", deed->id), &response), lines = 0;
     if (status != 200) {
-        wrong(judging, deed->id, harness_format("%s, and now %d %s", due, status, response.body));
+        wrong(judging, is_told_of(judging, deed), deed->id,
+              harness_format("%s, and now %d %s", due, status, response.body));
         return;
     }
     const char *state = harness_format("%s", shop_text(&response, "state"));
     if (strcmp(state, due) != 0)
-        wrong(judging, deed->id, harness_format("%s, and now %s", due, state));
+        wrong(judging, is_told_of(judging, deed), deed->id, harness_format("%s, and now %s", due, state));
     const char *body = harness_format("%s", response.body);
     for (const char *at = body; lines < deed->lines && (at = strstr(at, "\"order\":\"")); lines++) {
         at += strlen("\"order\":\"");
         judge_order(judging, deed, lines, harness_format("%.*s", (int)strcspn(at, "\""), at), state);
     }
     if (lines < deed->lines)
-        wrong(judging, deed->id, harness_format("%d lines, and now %s", deed->lines, body));
+        wrong(judging, is_told_of(judging, deed), deed->id,
+              harness_format("%d lines, and now %s", deed->lines, body));
 }
 
 static void judge_deed(struct judging *judging, const struct deed *deed) {
@@ -153,7 +173,8 @@ static void judge_shortage(struct judging *judging, int i, const struct redis_se
         bool send = strncmp(record, "send ", 5) == 0;
         if (*name && (send || digits == record || strncmp(record, "receive ", 8) == 0)) {
             judging->stock[i] -= (send ? -1 : 1) * strtoll(digits, NULL, 10);
-            wrong(judging, harness_format("%s:%s", campaign_items[i].name, name), record);
+            const char *move = harness_format("%s:%s", campaign_items[i].name, name);
+            wrong(judging, is_told(judging, move), move, record);
         }
     }
 }
@@ -186,24 +207,6 @@ static void judge_together(struct judging *judging) {
                 (result->told > 0 || strstr(response.body, "\"conserved\":true"));
     if (!good && !result->first[0])
         snprintf(result->first, sizeof result->first, "all items together: %.300s", response.body);
-}
-
-/* Whether it is told of a deed, or of a line of it. */
-static bool is_told_of(struct judging *judging, const struct deed *deed) {
-    struct web_response response;
-    if (!deed->id[0])
-        return false;
-    if (is_told(judging, deed->id))
-        return true;
-    if (deed->kind != BASKET ||
-        read_path(judging, harness_format("/v1/baskets/%s", deed->id), &response) != 200)
-        return false;
-    for (const char *at = response.body; (at = strstr(at, "\"order\":\""));) {
-        at += strlen("\"order\":\"");
-        if (is_told(judging, harness_format("%.*s", (int)strcspn(at, "\""), at)))
-            return true;
-    }
-    return false;
 }
 
 static void judge_client(struct judging *judging, const struct client *client) {
@@ -241,7 +244,7 @@ static void judge_all(struct judging *judging, campaign_find_fn *find, void *ctx
 void campaign_judge(struct campaign *campaign, campaign_find_fn *find, void *ctx,
                     struct campaign_result *result) {
     int64_t until_ms = harness_now_ms() + SETTLE_MS;
-    for (int i = 0; campaign->may_miss && i < CAMPAIGN_CLIENTS; i++)
+    for (int i = 0; i < CAMPAIGN_CLIENTS; i++)
         campaign_ask_again(&campaign->clients[i]);
     do {
         struct judging judging = {
