@@ -7,9 +7,9 @@
 --   order: digest, record (see record.h). A hold that is over takes no units: it is put back as expired. Of a basket the journal tells that.
 --   move: digest, `QUANTITY STOCK AVAILABLE` of a restock, or `send | refund | receive QUANTITY TRANSFER` (see line.lua).
 --   journal: transaction, the time from which others may finish it (0: it is finished), a blank, and its record (see journal.h).
--- Replies 'there': it stands, or something newer does, or nobody was told of it. 'back': it does now. 'short': its units were sold again since, or its user has others by
---   now; the last time this is noted. 'noted', instead of that: decided, and it was noted before. 'differs': something else was acknowledged
---   since. 'unknown-item': the item is gone too.
+-- Replies 'there': it stands, or something newer does, or nobody was told of it. 'back': it does now. 'short': its units were sold again since,
+--   or its user has others by now; the last time this is noted. 'noted', instead of that: decided, and it was noted before. 'differs': something
+--   else was acknowledged since. 'unknown-item': the item is gone too.
 -- What was noted, and stands or fits now, is not noted any more. The first write is one that Redis refuses when out of memory, so a call is
 -- carried out whole or not at all.
 local what, name, record, last, streams = unpack(ARGV)
@@ -42,7 +42,7 @@ local function journal()
   else
     redis.call('ZREM', open, name)
   end
-  return new[2] == 'on' and 'back' or 'there' -- of the others nobody was told: that they were lost is no loss
+  return new[2] == 'on' and 'back' or 'there' -- of the others nobody was told
 end
 
 local item, orders, users, holds, events, shortage, restocks = unpack(KEYS)
