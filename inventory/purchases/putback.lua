@@ -9,7 +9,7 @@
 --   journal: transaction, the time from which others may finish it (0: it is finished), a blank, and its record (see journal.h).
 -- Replies 'there': it stands, or something newer does, or nobody was told of it. 'back': it does now. 'short': its units were sold again since,
 --   or its user has others by now; the last time this is noted. 'noted', instead of that: decided, and it was noted before. 'differs': something
---   else was acknowledged since. 'unknown-item': the item is gone too.
+--   else was acknowledged since, or the journal has another attempt. 'unknown-item': the item is gone too.
 -- What was noted, and stands or fits now, is not noted any more. The first write is one that Redis refuses when out of memory, so a call is
 -- carried out whole or not at all.
 local what, name, record, last, streams = unpack(ARGV)
@@ -32,7 +32,6 @@ local function journal()
     local old, new = phases[was], phases[phase]
     local other, undone = parted(old[3], new[3]), parted(old[2], new[2])
     -- Who expires a basket tells nobody: it was confirmed or cancelled before that.
-    if of ~= nonce and new[2] ~= 'on' then return 'there' end -- nobody was told of it
     if of ~= nonce or other and old[3] ~= 'e' then return 'differs' end
     if undone and new[2] == 'undo' or old[1] >= new[1] and not other and not undone then return 'there' end
   end

@@ -7,6 +7,7 @@
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions/journal.h"
+#include "inventory/transactions/lines.h"
 
 enum { MASTERS = 3 };
 
@@ -223,58 +224,79 @@ static void test_made_twice(void) {
     CHECK(txns_audit_all(other).conserved);
 }
 
-/* An attempt that was acknowledged and lost, and one that nobody was told of, of another seller. */
-static struct txn *make_beside_an_intent(struct seller *maker, struct seller *other) {
-    items_put_three(maker);
-    pair_cut(&pair);
-    struct txn *sold = txn_new(maker, "sold", "phone:1 lamp:1"), *intent = txn_same(other, sold);
-    CHECK_STATUS(txn_do(sold, TXN_MAKE), INVENTORY_OK);
-    memset(intent->transaction.nonce, 'A', strlen(sold->transaction.nonce));
-    journal_keep(other->inventory, &intent->transaction, PHASE_INTENT, sold->transaction.created_ms);
-    return sold;
+/* An attempt that was acknowledged and lost, and one of another seller, which had debited, but nobody was
+ * told of it. */
+static struct txn *make_beside_an_intent(struct seller *maker, struct seller *other, const char *key,
+                                         const char *lines) {
+    struct txn *made = txn_new(maker, key, lines);
+    CHECK_STATUS(txn_do(made, TXN_MAKE), INVENTORY_OK);
+    struct inventory_transaction intent = made->transaction;
+    char move[RECORD_SIZE];
+    memset(intent.nonce, 'A', strlen(intent.nonce));
+    journal_keep(other->inventory, &intent, PHASE_INTENT, intent.created_ms);
+    lines_print_move(move, &intent, 0, WRITE_DEBIT);
+    if (intent.kind == INVENTORY_TRANSFER)
+        putback_keep(other->inventory, RECEIPT_MOVE, intent.lines[0].item, intent.nonce, move);
+    else
+        lines_keep(other->inventory, &intent, 0, WRITE_DEBIT);
+    return made;
 }
 
-static void check_beside_an_intent(struct seller *other, const struct txn *sold) {
-    CHECK_STR(txn_phase(&pair.replica, sold), "confirming");
-    CHECK_STATUS(txn_do(txn_same(other, sold), TXN_CHECK), INVENTORY_REPLAYED);
-    shop_idle(other->shop, 50); /* the reply of its last step is not waited for */
-    CHECK_STR(txn_phase(&pair.replica, sold), "confirmed");
+static void make_beside_intents(struct seller *maker, struct seller *other, struct txn *made[2]) {
+    items_put_three(maker);
+    pair_cut(&pair);
+    made[0] = make_beside_an_intent(maker, other, "sold", "phone:1 lamp:1");
+    made[1] = make_beside_an_intent(maker, other, "t", "phone:3 lamp:3");
+}
+
+static void check_beside_intents(struct seller *other, struct txn *const made[2]) {
+    for (int i = 0; i < 2; i++) {
+        CHECK_STR(txn_phase(&pair.replica, made[i]), "confirming");
+        CHECK_STATUS(txn_do(txn_same(other, made[i]), TXN_CHECK), INVENTORY_REPLAYED);
+    }
+    shop_idle(other->shop, 50); /* the replies of the last steps are not waited for */
+    for (int i = 0; i < 2; i++)
+        CHECK_STR(txn_phase(&pair.replica, made[i]), "confirmed");
     CHECK_INT(told.outcomes[INVENTORY_LOSS_DIFFERS] + others.outcomes[INVENTORY_LOSS_DIFFERS], 0);
-    item_check_audit(other, "phone", 99, 0, 1);
+    item_check_audit(other, "phone", 100 - 1 - 3, 0, 1);
+    item_check_audit(other, "lamp", 100 - 1 + 3, 0, 1);
     CHECK(txns_audit_all(other).conserved);
 }
 
-/* The intent is put back first: it waits until that is given up. */
+/* The intents are put back first: the others wait until those are given up. */
 static void test_behind_an_intent(void) {
     struct seller *late, *other;
+    struct txn *made[2];
     open_pair(&late, &other);
-    const struct txn *sold = make_beside_an_intent(late, other);
+    make_beside_intents(late, other, made);
     pair_fail_over(&pair);
     seller_wait_down(other);
     seller_wait_up(other);
     seller_wait_down(late);
     seller_wait_up(late);
     shop_idle(late->shop, 200);
-    CHECK_STR(txn_phase(&pair.replica, sold), "intent");
-    CHECK_INT((int)others.metrics.put_back, 0); /* nobody was told of it */
-    txn_check_order(late, sold, 0, "confirmed");
-    CHECK_INT(txns_recover(other), 1);
-    shop_wait(late->shop, has_disowned, late, "it stands again");
-    check_beside_an_intent(other, sold);
+    CHECK_STR(txn_phase(&pair.replica, made[0]), "intent");
+    CHECK_STR(txn_phase(&pair.replica, made[1]), "intent");
+    CHECK_INT((int)others.metrics.put_back, 2); /* what was debited; nobody was told of the intents */
+    txn_check_order(late, made[0], 0, "confirmed");
+    CHECK_INT(txns_recover(other), 2);
+    shop_wait(late->shop, has_disowned, late, "they stand again");
+    check_beside_intents(other, made);
 }
 
-/* The intent comes last. */
+/* The intents come last: what they debited is undone. */
 static void test_before_an_intent(void) {
     struct seller *late, *other;
+    struct txn *made[2];
     open_pair(&late, &other);
-    const struct txn *sold = make_beside_an_intent(other, late);
+    make_beside_intents(other, late, made);
     pair_fail_over(&pair);
     seller_wait_down(other);
     seller_wait_up(other);
     seller_wait_down(late);
     seller_wait_up(late);
-    shop_wait(late->shop, has_disowned, late, "nothing is left to do");
-    check_beside_an_intent(late, sold);
+    shop_wait(late->shop, has_disowned, late, "they are undone");
+    check_beside_intents(late, made);
 }
 
 /* What the journal has of it after the failover: an attempt that is not decided, or is being undone. */

@@ -48,9 +48,10 @@ static struct disowning *disowning_of(const struct transaction_run *run) {
     return CONTAINER_OF(run->transaction, struct disowning, transaction);
 }
 
+/* Nobody was told of an attempt that was not decided. */
 static void tell(const struct transaction_run *run, enum inventory_loss_outcome outcome) {
     struct receipt *receipt = receipt_of(disowning_of(run));
-    if (!receipt || receipt->told)
+    if (!receipt || receipt->told || phases[run->transaction->phase].is == INVENTORY_STATE_ABORTED)
         return;
     receipt->told = true;
     putback_tell(run->inventory, RECEIPT_JOURNAL, receipt_place(receipt), receipt_field(receipt), outcome);
