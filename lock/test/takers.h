@@ -5,7 +5,7 @@
 #include "lock/test/tools.h"
 
 /* TTL_MS: no test takes so long; time passes where a test says so. */
-enum { TTL_MS = 60000, SHORT_TTL_MS = 50 };
+enum { TTL_MS = 60000, SHORT_TTL_MS = 450 };
 
 /* With a lock_open() and a connection of its own, so a process of its own, as far as the store can tell. */
 struct taker {
