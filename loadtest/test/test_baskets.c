@@ -87,7 +87,7 @@ static void test_lost_replies(void) {
 static void test_unresolved(void) {
     struct attack_result outcome =
         attack(start(SELLER_SILENT), "--basket-lines 2 --transfers 50 --requests 60 "
-                                     "--timeout 50 --settle 500ms");
+                                     "--timeout 500 --settle 1s");
     attack_check_code(&outcome, 3);
     CHECK_INT(attack_verdict_of(&outcome, "unresolved"), 20);
     CHECK_HAS(outcome.text, "NO VERDICT");

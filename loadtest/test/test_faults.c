@@ -82,7 +82,7 @@ static void test_unbalanced(void) {
 
 static void test_unresolved(void) {
     struct seller *seller = seller_start(SELLER_SILENT, STOCK);
-    struct attack_result outcome = attack_sale(seller, "--requests 60 --timeout 50 --settle 500ms");
+    struct attack_result outcome = attack_sale(seller, "--requests 60 --timeout 500 --settle 1s");
     attack_check_code(&outcome, 3);
     CHECK_INT(attack_number_of(&outcome, "timed-out"), 20);
     CHECK_INT(attack_verdict_of(&outcome, "unresolved"), 20);
