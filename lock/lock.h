@@ -242,11 +242,11 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  * that cannot extend, and on those for lessons, renew is LOCK_CONFIG.
  *
  * In the store. Redis: lock:{KEY} while it is held; lock:{KEY}:line while processes wait; lock:{KEY}:fence
- * for ever, since a fence must not go back (a Redis that has lost it begins anew); before a KEY that begins
- * with } stands a space. ZooKeeper: PATH/lock/KEY, a container, which the server removes some time after its
- * last use, and in it a node for the holder and for each process that waits; in KEY the characters %, / and a
- * leading dot are written as %XX. etcd: a key "lock/KEY SESSION.N" (fixed-key: "lock/KEY") for the holder and
- * each process that waits, with its owner as value, and "lock session LEASE" for each process.
+ * for ever, since a fence must not go back; before a KEY that begins with } stands a space. ZooKeeper:
+ * PATH/lock/KEY, a container, which the server removes some time after its last use, and in it a node for the
+ * holder and for each process that waits; in KEY the characters %, / and a leading dot are written as %XX.
+ * etcd: a key "lock/KEY SESSION.N" (fixed-key: "lock/KEY") for the holder and each process that waits, with
+ * its owner as value, and "lock session LEASE" for each process.
  *
  * When a process dies, ZooKeeper and etcd hold its locks as long as its session or lease. The session is
  * asked to last one and a half times to live; if the server allows less (it bounds sessions), grants are
@@ -258,15 +258,18 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  * stores each thread gets its own grant.
  *
  * When a Redis fails over. Its replication is asynchronous: a grant that the replica had not got when it was
- * promoted is lost, and its fence with it, so that another owner may get the key, and the same fence. Below
- * Sentinels this is noticed at once: they are asked four times a second, and more often if the time to live
- * is below two seconds. Who is connected to another server than the master that they name leaves it, though
- * it may take commands for another ten seconds; while they are replacing the master nothing is granted. Then
- * all that is held is verified at the new master. What it has is held as long as before; the rest is lost,
- * and on_lost() is called. In a cluster it is noticed when the grant is verified. So two owners believe in
- * grants of one key for less than a time to live. But a process that is cut off from all Sentinels together
- * with the old master goes on there, as long as that takes commands: give the servers
- * min-replicas-to-write 1.
+ * promoted is lost, so that another owner may get the key. The fence still grows: beside it stands which
+ * server raised it last, and another one (promoted, or restarted without its last writes) goes on at its
+ * clock, in microseconds. One fence is given twice only if that clock is behind by more than the time since
+ * the server before it began to grant the key, and more than 6,000 grants are lost; or if the lock's user may
+ * not use INFO: then no server knows that it is another one. Below Sentinels a failover is noticed at once:
+ * they are asked four times a second, and more often if the time to live is below two seconds. Who is
+ * connected to another server than the master that they name leaves it, though it may take commands for
+ * another ten seconds; while they are replacing the master nothing is granted. Then all that is held is
+ * verified at the new master. What it has is held as long as before; the rest is lost, and on_lost() is
+ * called. In a cluster it is noticed when the grant is verified. So two owners believe in grants of one key
+ * for less than a time to live. But a process that is cut off from all Sentinels together with the old master
+ * goes on there, as long as that takes commands: give the servers min-replicas-to-write 1.
  *
  * Limits. A machine that is suspended stops CLOCK_MONOTONIC and with it the deadlines, while the store goes
  * on: after that a holder believes in its grant for too long. A host name is looked up with each connection,

@@ -29,9 +29,7 @@ LOCKS = '''
 ## Locks
 
 Processes take turns, six of them (with etcd four), and say from when to when they believed in their grants. *Overlap*: for how long two
-believed at the same time, at most; it must be shorter than the time to live. A *fence given twice* is one that two grants had. Where a Redis
-fails over that cannot be ruled out: the replica that is promoted may lack the last grant, and its fence with it (see lock.h). The two begin
-within a time to live of each other.
+believed at the same time, at most; it must be shorter than the time to live. A *fence given twice* is one that two grants had; it must be 0.
 
 '''
 COLUMNS = {ORDERS: ['promise', 'attack', 'times', 'server', 'acknowledged', 'lost', 'put back', 'told', 'untold', 'commit'],

@@ -10,8 +10,8 @@
  * when its time to live began. A message can be lost, so a waiter also asks when the holder's time is up, and
  * every second.
  *
- * Flaw: a Redis that fails over to a replica which had not heard of the grant grants it again, with the same
- * fence. A holder that is paused past its deadline does not notice; the fence stops its writes.
+ * Flaw: a Redis that fails over to a replica which had not heard of the grant grants it again. And a holder
+ * that is paused past its deadline does not notice. The fence stops the writes of the older one.
  *
  * Watchdog: grants are renewed every third of the time to live, and the lock is reentrant: the thread that
  * holds it may acquire it again, without a request to the store, and releases it as often. The fence stays
@@ -37,9 +37,11 @@ static enum lock_status run_owner(struct redis_store *store, const char *key, co
     redis_store_key(lock, key, "");
     redis_store_key(fence, key, ":fence");
     redis_store_key(list, key, ":line");
-    const char *argv[] = {NULL, NULL, "3", lock, fence, list, releasing, acquiring, store->ttl_text, list_ms};
+    const char *argv[] = {
+        NULL,   NULL, "3", lock, fence, list, releasing, acquiring, store->ttl_text, redis_this_server,
+        list_ms};
     enum lock_status status =
-        redis_store_run(store, &redis_script_owner, answer, list_ms ? 10 : 9, argv, cancel);
+        redis_store_run(store, &redis_script_owner, answer, list_ms ? 11 : 10, argv, cancel);
     if (status == LOCK_OK && answer->type != REDIS_ANSWER_INTEGER)
         return LOCK_UNAVAILABLE; /* not a Redis */
     return status;

@@ -311,6 +311,51 @@ static void several_that_take_long(void) {
     tools_check_status(tools_join(&waiter), LOCK_TIMEOUT);
 }
 
+/* Of a grant that is released again. */
+static uint64_t next_fence(struct lock *lock) {
+    struct lock_grant grant = tools_acquire(lock, "a");
+    tools_release(lock, &grant);
+    return grant.fence;
+}
+
+/* Another server goes on beyond what the one before it may have given: a Redis that crashed and has less, or
+ * nothing; one that was promoted, also where its clock is behind. */
+static void lost_fences(void) {
+    redis_start(&redis, "--appendonly", "no", NULL);
+    struct lock *lock = open_lock("");
+    uint64_t fence = next_fence(lock);
+    CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
+    CHECK_INT(next_fence(lock), fence + 16);
+    for (int i = 0; i < 100; i++)
+        fence = next_fence(lock);
+    redis_kill(&redis);
+    redis_restart(&redis);
+    uint64_t after = next_fence(lock);
+    CHECK(after > fence);
+    redis_kill(&redis);
+    redis_wipe(&redis);
+    redis_restart(&redis);
+    fence = next_fence(lock);
+    CHECK(fence > after);
+    const uint64_t ahead = UINT64_C(5000000000000000);
+    redis_command(&redis, "HSET", "lock:{a}:fence", "server", "another", "newest",
+                  harness_format("%llu", (unsigned long long)ahead), NULL);
+    fence = next_fence(lock);
+    CHECK(fence > ahead + 100000 && fence < 2 * ahead);
+    CHECK_INT(next_fence(lock), fence + 16);
+}
+
+/* A user that may not ask which server it is counts on. */
+static void unknown_server(void) {
+    begin();
+    struct lock *lock = open_lock("");
+    uint64_t fence = next_fence(lock);
+    CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "-info", NULL), "OK");
+    struct lock *denied = open_lock("");
+    CHECK_INT(next_fence(denied), fence + 16);
+    CHECK_INT(next_fence(lock), fence + 32);
+}
+
 /* A grant that runs out is not one that is lost: its holder knew. */
 static void run_out(void) {
     begin();
@@ -341,5 +386,7 @@ int main(int argc, char **argv) {
     harness_run("told, and at work", told_and_at_work);
     harness_run("several that take long", several_that_take_long);
     harness_run("a grant that runs out", run_out);
+    harness_run("fences that are lost", lost_fences);
+    harness_run("the server is not told", unknown_server);
     return harness_finish();
 }

@@ -93,8 +93,7 @@ const struct scenario scenario_sentinel_failover = {
                      "Sentinel notices, and promotes the replica. It has never heard of A's lock. Client B "
                      "takes the lock there, at once.\n\n"
                      "A's deadline is far away: it is right to believe that it holds the lock. Both sell "
-                     "the lamp. The fence of this lock does not help, since the counter that it comes from "
-                     "was lost as well.\n\n"
+                     "the lamp. Only a stock that checks the fence could refuse A, and this one does not.\n\n"
                      "The fix is a lock in a store that answers only when a majority has it. In etcd the "
                      "leader is killed at the same moment: the next one knows the lock, and B waits until "
                      "A has released.",
