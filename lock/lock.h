@@ -260,9 +260,9 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  * When a Redis fails over. Its replication is asynchronous: a grant that the replica had not got when it was
  * promoted is lost, so that another owner may get the key. The fence still grows: beside it stands which
  * server raised it last, and another one (promoted, or restarted without its last writes) goes on at its
- * clock, in microseconds. One fence is given twice only if that clock is behind by more than the time since
- * the server before it began to grant the key, and more than 6,000 grants are lost; or if the lock's user may
- * not use INFO: then no server knows that it is another one. Below Sentinels a failover is noticed at once:
+ * clock, in microseconds. One fence is given twice only if that clock is behind by almost the time for which
+ * the server before it granted the key, and more than 6,000 grants are lost; or if the lock's user may not
+ * use INFO, so that it is not known which server it is. Below Sentinels a failover is noticed at once:
  * they are asked four times a second, and more often if the time to live is below two seconds. Who is
  * connected to another server than the master that they name leaves it, though it may take commands for
  * another ten seconds; while they are replacing the master nothing is granted. Then all that is held is
