@@ -44,7 +44,7 @@ static bool is_whole(void *arg) {
     struct web_response response;
     return shop_admin(((struct seckilld *)arg)->port, "GET", "/v1/audit", NULL, &response) == 200 &&
            shop_number(&response, "transactions") == 2 && strstr(response.body, "\"conserved\":true") &&
-           shop_number(&response, "torn") == 0;
+           shop_number(&response, "in_flight") == 0 && shop_number(&response, "torn") == 0;
 }
 
 static void made_whole(void) {
