@@ -21,14 +21,14 @@ want_free() {
 }
 
 # One after the other: a leader that ends waits for a successor, and for long if the others end meanwhile. The last
-# that was started ends first: a master waits for its replicas, and who watches it would replace it.
+# that was started ends first: a master waits for its replicas, and who watches it would replace it. Each is told
+# until it has ended: a Redis that writes its first AOF, as a replica does after each full copy, refuses to.
 end_all() {
     local i
     trap - EXIT
     trap '' INT TERM HUP
     for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
-        kill -TERM "${pids[i]}" 2>/dev/null
-        wait "${pids[i]}"
+        while kill -TERM "${pids[i]}" 2>/dev/null; do sleep 0.05; done
     done
 }
 trap end_all EXIT

@@ -403,6 +403,16 @@ static void starts_and_keeps(const char *script, int ports) {
     CHECK_INT(end_of(&proc), 0);
 }
 
+/* A Redis that writes its first AOF says no to one SIGTERM, and then goes on. */
+static void scripts_end_what_refuses(void) {
+    said_by(
+        harness_format(
+            "dir=%s deploy=deploy; . deploy/servers.sh; start $dir/refuses.log bash -c 'trap \"trap - TERM\" "
+            "TERM; echo ready; while :; do sleep 0.1; done'; wait_for it grep -q ready $dir/refuses.log",
+            harness_dir()),
+        0);
+}
+
 static void sentinel_sh(void) {
     starts_and_keeps("deploy/sentinel.sh", 6);
 }
@@ -423,6 +433,7 @@ int main(int argc, char **argv) {
     harness_run("measuring needs a Redis", measuring_needs_a_redis);
     harness_run("etcd.sh starts three", etcd_sh_starts_three);
     harness_run("etcd.sh knows what etcd 3.5 says", etcd_sh_knows_35);
+    harness_run("scripts end what refuses to end", scripts_end_what_refuses);
     harness_run("sentinel.sh starts and keeps", sentinel_sh);
     harness_run("cluster.sh starts and keeps", cluster_sh);
     return harness_finish();
